@@ -1,0 +1,145 @@
+//! The boundary between a transport and a congestion controller.
+
+use units::{Rate, Span, Time};
+
+/// What a transport tells every controller when it is built.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Largest payload the transport puts in a packet that the window counts: the UDP payload for
+    /// QUIC (RFC 9002 section 7), the segment for TCP. Bytes.
+    pub mss: u64,
+    /// Initial congestion window, bytes.
+    pub initial_window: u64,
+    /// RTT assumed before the first sample (RFC 9002 section 6.2.2: 333 ms).
+    pub initial_rtt: Span,
+    /// Seed of the controller's own random stream (BBR's probe times).
+    pub seed: u64,
+}
+
+impl Config {
+    /// kMinimumWindow of RFC 9002 section 7.2: two datagrams.
+    pub fn minimum_window(&self) -> u64 {
+        2 * self.mss
+    }
+}
+
+/// A delivery-rate sample (draft-ietf-ccwg-bbr-06 section 4.1).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateSample {
+    /// Bytes delivered over `interval`.
+    pub delivered: u64,
+    /// The longer of the send and the ACK interval.
+    pub interval: Span,
+    /// `delivered / interval`.
+    pub rate: Rate,
+    /// Total delivered when the sampled packet was sent.
+    pub prior_delivered: u64,
+    /// Bytes in flight just after the sampled packet was sent.
+    pub tx_in_flight: u64,
+    /// Bytes declared lost between the sampled packet's sending and this event.
+    pub lost: u64,
+    /// The sender had too little data to fill the window when the packet was sent.
+    pub app_limited: bool,
+}
+
+/// One acknowledgement, or one loss-detection timer, with everything it taught: acknowledged, lost
+/// and marked packets come together, after RTT and loss have been brought up to date.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ack {
+    /// Bytes newly acknowledged.
+    pub acked: u64,
+    /// The part of `acked` that was sent before the current recovery began; it must not grow the
+    /// window (RFC 9002 section 7.3.2).
+    pub acked_in_recovery: u64,
+    /// Bytes newly declared lost.
+    pub lost: u64,
+    /// The peer reported new CE marks.
+    pub ecn_ce: bool,
+    /// A lost or marked packet was sent after the last reduction: the one signal per round trip to
+    /// which a loss-based controller reacts. A new recovery begins at this instant.
+    pub congestion: bool,
+    /// Persistent congestion (RFC 9002 section 7.6).
+    pub persistent: bool,
+    /// This event's RTT sample.
+    pub latest_rtt: Option<Span>,
+    /// Smoothed RTT.
+    pub smoothed_rtt: Span,
+    /// Least RTT of the connection.
+    pub min_rtt: Span,
+    /// Bytes in flight before this event.
+    pub prior_in_flight: u64,
+    /// Bytes in flight after it.
+    pub in_flight: u64,
+    /// Total bytes delivered so far.
+    pub delivered: u64,
+    /// Total bytes declared lost so far.
+    pub total_lost: u64,
+    /// Delivery-rate sample of the newest packet acknowledged.
+    pub sample: Option<RateSample>,
+    /// A packet sent after the last round began was acknowledged: a new round begins.
+    pub round_start: bool,
+    /// Rounds so far.
+    pub rounds: u64,
+    /// The window, not the application, held the sender back since the last event (RFC 7661).
+    pub cwnd_limited: bool,
+}
+
+/// What happens to a controller.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Event {
+    /// Packets were acknowledged, lost or marked.
+    Ack(Ack),
+    /// TCP's retransmission timer expired (RFC 6298); QUIC has persistent congestion instead.
+    Timeout {
+        /// Bytes in flight when it expired.
+        in_flight: u64,
+    },
+    /// The last reduction was spurious (RFC 4015, RFC 9002 appendix: optional).
+    Spurious,
+    /// The sender restarts from idle: nothing is in flight and a packet is about to be sent.
+    Restart,
+    /// The largest payload changed to this many bytes.
+    Mss(u64),
+    /// The instant asked for by [`Control::wake_at`] has come.
+    Timer,
+}
+
+/// What a controller asks of the transport; the driver caches it until the next event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Control {
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Pacing rate; none: the shared pacer's 1.25 cwnd / srtt (RFC 9002 section 7.7).
+    pub pacing_rate: Option<Rate>,
+    /// Largest burst the pacer may send at once, bytes; none: the shared pacer's default.
+    pub quantum: Option<u64>,
+    /// Instant at which the controller wants [`Event::Timer`]; [`Time::MAX`]: never.
+    pub wake_at: Time,
+}
+
+impl Control {
+    /// A window, with pacing left to the shared pacer.
+    pub fn window(cwnd: u64) -> Control {
+        Control { cwnd, pacing_rate: None, quantum: None, wake_at: Time::MAX }
+    }
+}
+
+/// A congestion controller. It reads no clock and draws no chance of its own: `now` is an argument
+/// and its random stream is keyed by [`Config::seed`].
+pub trait CongestionControl: Send {
+    /// The control in force before the first event.
+    fn initial(&mut self, now: Time) -> Control;
+
+    /// Something happened at `now`; returns the control from now on.
+    fn on_event(&mut self, now: Time, event: &Event) -> Control;
+
+    /// Slow-start threshold, bytes; none while it is unset or the algorithm has none.
+    fn ssthresh(&self) -> Option<u64> {
+        None
+    }
+
+    /// Names the phase and internals worth a curve: each name once, in a fixed order.
+    fn trace(&self, record: &mut dyn FnMut(&'static str, f64)) {
+        let _ = record;
+    }
+}

@@ -1,0 +1,324 @@
+//! What every controller needs to know and no controller should compute twice: bytes in flight,
+//! rounds, recovery, delivery-rate samples and the application-limited mark.
+//!
+//! Delivery rate follows draft-ietf-ccwg-bbr-06 section 4.1. A packet is known by its send instant:
+//! packets sent at one instant share one record, which is all that quinn-proto's callbacks allow
+//! and loses nothing, since a rate sample depends on the instant alone.
+
+use std::collections::VecDeque;
+
+use units::{Rate, Span, Time};
+
+use crate::{Ack, RateSample};
+
+/// Connection state at one send instant.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    at: Time,
+    delivered: u64,
+    delivered_at: Time,
+    first_sent: Time,
+    in_flight: u64,
+    lost: u64,
+    app_limited: bool,
+    outstanding: u64,
+}
+
+/// What has happened since the last [`Estimator::flush`].
+#[derive(Clone, Copy, Debug, Default)]
+struct Pending {
+    any: bool,
+    acked: u64,
+    acked_in_recovery: u64,
+    lost: u64,
+    ecn_ce: bool,
+    congestion: bool,
+    persistent: bool,
+    newest: Option<Sent>,
+    prior_in_flight: u64,
+}
+
+/// Book-keeping of one sender.
+#[derive(Clone, Debug)]
+pub struct Estimator {
+    sent: VecDeque<Sent>,
+    in_flight: u64,
+    delivered: u64,
+    delivered_at: Time,
+    first_sent: Time,
+    lost: u64,
+    round_end: u64,
+    rounds: u64,
+    recovery_start: Option<Time>,
+    /// Packets sent while `delivered` is below this mark are application-limited.
+    app_limited_until: u64,
+    cwnd_limited: bool,
+    pending: Pending,
+}
+
+impl Default for Estimator {
+    fn default() -> Self {
+        Estimator {
+            sent: VecDeque::with_capacity(256),
+            in_flight: 0,
+            delivered: 0,
+            delivered_at: Time::ZERO,
+            first_sent: Time::ZERO,
+            lost: 0,
+            round_end: 0,
+            rounds: 0,
+            recovery_start: None,
+            app_limited_until: 0,
+            cwnd_limited: false,
+            pending: Pending::default(),
+        }
+    }
+}
+
+impl Estimator {
+    /// Bytes in flight.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Bytes delivered so far.
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// Bytes declared lost so far.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// `bytes` that count against the window left at `now`.
+    pub fn on_sent(&mut self, now: Time, bytes: u64) {
+        if self.in_flight == 0 {
+            self.first_sent = now;
+            self.delivered_at = now;
+        }
+        self.in_flight += bytes;
+        let app_limited = self.app_limited_until > self.delivered;
+        match self.sent.back_mut() {
+            Some(last) if last.at == now => {
+                last.outstanding += bytes;
+                last.in_flight = self.in_flight;
+            }
+            _ => self.sent.push_back(Sent {
+                at: now,
+                delivered: self.delivered,
+                delivered_at: self.delivered_at,
+                first_sent: self.first_sent,
+                in_flight: self.in_flight,
+                lost: self.lost,
+                app_limited,
+                outstanding: bytes,
+            }),
+        }
+    }
+
+    /// `bytes` sent at `sent` were acknowledged at `now`.
+    pub fn on_acked(&mut self, now: Time, sent: Time, bytes: u64) {
+        self.touch();
+        self.delivered += bytes;
+        self.delivered_at = now;
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+        self.pending.acked += bytes;
+        if self.recovery_start.is_some_and(|start| sent <= start) {
+            self.pending.acked_in_recovery += bytes;
+        }
+        let index = match self.sent.front() {
+            Some(front) if front.at == sent => 0,
+            _ => self.sent.partition_point(|record| record.at < sent),
+        };
+        let Some(record) = self.sent.get_mut(index).filter(|record| record.at == sent) else {
+            return;
+        };
+        record.outstanding = record.outstanding.saturating_sub(bytes);
+        if self.pending.newest.is_none_or(|newest| newest.at <= sent) {
+            self.pending.newest = Some(*record);
+        }
+    }
+
+    /// `bytes` were declared lost; the newest of them left at `newest_sent`.
+    pub fn on_lost(&mut self, now: Time, newest_sent: Time, bytes: u64, persistent: bool) {
+        self.touch();
+        self.lost += bytes;
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+        self.pending.lost += bytes;
+        self.pending.persistent |= persistent;
+        self.signal(now, newest_sent);
+    }
+
+    /// The peer reported new CE marks; the newest packet it had received left at `newest_sent`.
+    pub fn on_ce(&mut self, now: Time, newest_sent: Time) {
+        self.touch();
+        self.pending.ecn_ce = true;
+        self.signal(now, newest_sent);
+    }
+
+    /// The transport's own count of bytes in flight, which also knows of silently discarded
+    /// packets (key discard, RFC 9002 section 6.4).
+    pub fn set_in_flight(&mut self, bytes: u64) {
+        self.in_flight = bytes;
+    }
+
+    /// The application has nothing to send although window and pacer would let it: samples taken
+    /// until all that is now in flight has been delivered say nothing about the path.
+    pub fn mark_app_limited(&mut self) {
+        self.app_limited_until = (self.delivered + self.in_flight).max(1);
+        self.cwnd_limited = false;
+    }
+
+    /// The window held back data that was ready.
+    pub fn mark_cwnd_limited(&mut self) {
+        self.cwnd_limited = true;
+    }
+
+    /// Everything that came since the last call as one event; none if nothing came.
+    pub fn flush(&mut self, now: Time, smoothed_rtt: Span, min_rtt: Span) -> Option<Ack> {
+        if !self.pending.any {
+            return None;
+        }
+        let pending = std::mem::take(&mut self.pending);
+        let mut round_start = false;
+        let mut sample = None;
+        if let Some(newest) = pending.newest {
+            if newest.delivered >= self.round_end {
+                self.round_end = self.delivered;
+                self.rounds += 1;
+                round_start = true;
+            }
+            self.first_sent = newest.at;
+            let send_elapsed = newest.at.since(newest.first_sent);
+            let ack_elapsed = self.delivered_at.since(newest.delivered_at);
+            let interval = send_elapsed.max(ack_elapsed);
+            let delivered = self.delivered - newest.delivered;
+            // An interval shorter than the path's RTT comes from ACKs of retransmissions or of
+            // packets older than the sample: draft section 4.1.2.4 discards it.
+            if interval >= min_rtt && interval > Span::ZERO {
+                let bits = u128::from(delivered) * 8_000_000_000;
+                sample = Some(RateSample {
+                    delivered,
+                    interval,
+                    rate: Rate((bits / u128::from(interval.nanos())) as u64),
+                    prior_delivered: newest.delivered,
+                    tx_in_flight: newest.in_flight,
+                    lost: self.lost - newest.lost,
+                    app_limited: newest.app_limited,
+                });
+            }
+        }
+        let event = Ack {
+            acked: pending.acked,
+            acked_in_recovery: pending.acked_in_recovery,
+            lost: pending.lost,
+            ecn_ce: pending.ecn_ce,
+            congestion: pending.congestion,
+            persistent: pending.persistent,
+            latest_rtt: pending.newest.map(|newest| now.since(newest.at)),
+            smoothed_rtt,
+            min_rtt,
+            prior_in_flight: pending.prior_in_flight,
+            in_flight: self.in_flight,
+            delivered: self.delivered,
+            total_lost: self.lost,
+            sample,
+            round_start,
+            rounds: self.rounds,
+            cwnd_limited: self.cwnd_limited,
+        };
+        self.cwnd_limited = false;
+        self.forget(now, smoothed_rtt);
+        Some(event)
+    }
+
+    fn touch(&mut self) {
+        if !self.pending.any {
+            self.pending.any = true;
+            self.pending.prior_in_flight = self.in_flight;
+        }
+    }
+
+    /// RFC 9002 section 7.3.2: only a packet sent after recovery began starts a new one.
+    fn signal(&mut self, now: Time, newest_sent: Time) {
+        if self.recovery_start.is_none_or(|start| newest_sent > start) {
+            self.recovery_start = Some(now);
+            self.pending.congestion = true;
+        }
+    }
+
+    /// Records of lost packets are never acknowledged; they go once no ACK can name them.
+    fn forget(&mut self, now: Time, smoothed_rtt: Span) {
+        let horizon = now - (smoothed_rtt * 4 + Span::from_secs(1));
+        while self.sent.front().is_some_and(|record| record.outstanding == 0 || record.at < horizon)
+        {
+            self.sent.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// 1,200-byte packets every millisecond, acknowledged 100 ms later one by one.
+    #[test]
+    fn a_steady_flow_is_measured_exactly() {
+        let mut estimator = Estimator::default();
+        let rtt = Span::from_millis(100);
+        let mut last = None;
+        for step in 0..400u64 {
+            let now = Time(step * MS);
+            if step >= 100 {
+                estimator.on_acked(now, Time((step - 100) * MS), 1200);
+                last = estimator.flush(now, rtt, rtt);
+            }
+            estimator.on_sent(now, 1200);
+        }
+        let ack = last.unwrap();
+        assert_eq!(ack.sample.unwrap().rate, Rate(9_600_000));
+        assert_eq!(ack.in_flight, 99 * 1200);
+        assert_eq!(estimator.in_flight(), 100 * 1200);
+        assert_eq!(ack.latest_rtt, Some(rtt));
+        assert_eq!(ack.rounds, 3);
+    }
+
+    #[test]
+    fn one_signal_a_round() {
+        let mut estimator = Estimator::default();
+        let rtt = Span::from_millis(10);
+        for step in 0..10 {
+            estimator.on_sent(Time(step * MS), 1200);
+        }
+        estimator.on_lost(Time(12 * MS), Time(MS), 1200, false);
+        assert!(estimator.flush(Time(12 * MS), rtt, rtt).unwrap().congestion);
+        // Another packet of the same flight: no second signal.
+        estimator.on_lost(Time(13 * MS), Time(2 * MS), 1200, false);
+        let ack = estimator.flush(Time(13 * MS), rtt, rtt).unwrap();
+        assert!(!ack.congestion);
+        assert_eq!((ack.lost, ack.total_lost), (1200, 2400));
+        // A packet sent after recovery began: a new signal.
+        estimator.on_sent(Time(14 * MS), 1200);
+        estimator.on_lost(Time(30 * MS), Time(14 * MS), 1200, false);
+        assert!(estimator.flush(Time(30 * MS), rtt, rtt).unwrap().congestion);
+    }
+
+    #[test]
+    fn an_idle_application_is_marked_until_its_data_has_been_delivered() {
+        let mut estimator = Estimator::default();
+        let rtt = Span::from_millis(10);
+        estimator.on_sent(Time(0), 1200);
+        estimator.mark_app_limited();
+        estimator.on_sent(Time(MS), 1200);
+        estimator.on_acked(Time(11 * MS), Time(MS), 1200);
+        assert!(estimator.flush(Time(11 * MS), rtt, rtt).unwrap().sample.unwrap().app_limited);
+        estimator.on_acked(Time(12 * MS), Time(0), 1200);
+        estimator.flush(Time(12 * MS), rtt, rtt);
+        estimator.on_sent(Time(13 * MS), 1200);
+        estimator.on_acked(Time(23 * MS), Time(13 * MS), 1200);
+        assert!(!estimator.flush(Time(23 * MS), rtt, rtt).unwrap().sample.unwrap().app_limited);
+    }
+}

@@ -1,0 +1,95 @@
+//! The pacer every sender shares: packets leave at a rate, in bursts no larger than a quantum.
+
+use units::{Rate, Span, Time};
+
+use crate::Control;
+
+/// RFC 9002 section 7.7: `N * congestion_window / smoothed_rtt` with N = 1.25, so that rounding
+/// and a varying RTT do not leave the window unused.
+const WINDOW_GAIN_NUMERATOR: u128 = 5;
+const WINDOW_GAIN_DENOMINATOR: u128 = 4;
+
+/// Paces one sender.
+#[derive(Clone, Debug)]
+pub struct Pacer {
+    rate: Rate,
+    quantum: u64,
+    /// Instant at which the bytes sent so far are paid for.
+    next: Time,
+}
+
+impl Pacer {
+    /// A pacer that lets the first burst go at once.
+    pub fn new(control: &Control, smoothed_rtt: Span, mss: u64) -> Pacer {
+        let mut pacer = Pacer { rate: Rate(1), quantum: 0, next: Time::ZERO };
+        pacer.update(control, smoothed_rtt, mss);
+        pacer
+    }
+
+    /// The rate now in force.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// Takes over a new control.
+    pub fn update(&mut self, control: &Control, smoothed_rtt: Span, mss: u64) {
+        self.rate = control.pacing_rate.unwrap_or_else(|| {
+            let bits = u128::from(control.cwnd) * 8 * 1_000_000_000 * WINDOW_GAIN_NUMERATOR
+                / (WINDOW_GAIN_DENOMINATOR * u128::from(smoothed_rtt.nanos().max(1)));
+            Rate(bits.min(u128::from(u64::MAX)) as u64)
+        });
+        // draft-ietf-ccwg-bbr-06 section 4.6.3: one millisecond's worth, at most 64 KB, at least
+        // two packets; Linux sizes its bursts alike.
+        self.quantum = control.quantum.unwrap_or((self.rate.0 / 8_000).min(65_536)).max(2 * mss);
+    }
+
+    /// Bytes that may leave at `now`; 0 before [`Pacer::ready_at`].
+    pub fn budget(&self, now: Time) -> u64 {
+        if self.next > now {
+            return 0;
+        }
+        let idle = now.since(self.next).nanos();
+        let earned = u128::from(idle) * u128::from(self.rate.0) / 8_000_000_000;
+        // The packet that comes due now, and what idle time has earned, up to one quantum.
+        (earned.min(u128::from(self.quantum)) as u64).max(1)
+    }
+
+    /// Instant at which the next burst may leave: when the debt of the last one is paid.
+    pub fn ready_at(&self) -> Time {
+        self.next
+    }
+
+    /// `bytes` left at `now`.
+    pub fn on_sent(&mut self, now: Time, bytes: u64) {
+        let earliest = now - self.rate.time_for(self.quantum);
+        self.next = self.next.max(earliest) + self.rate.time_for(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_leaves_over_four_fifths_of_an_rtt() {
+        let control = Control::window(100 * 1200);
+        let rtt = Span::from_millis(100);
+        let mut pacer = Pacer::new(&control, rtt, 1200);
+        let mut now = Time::ZERO + Span::from_secs(1);
+        let start = now;
+        let mut largest_burst = 0;
+        let mut burst = 0;
+        let mut last = now;
+        for _ in 0..100 {
+            now = now.max(pacer.ready_at());
+            burst = if now == last { burst + 1 } else { 1 };
+            last = now;
+            largest_burst = largest_burst.max(burst);
+            assert!(pacer.budget(now) > 0);
+            pacer.on_sent(now, 1200);
+        }
+        let took = pacer.ready_at().since(start).millis();
+        assert!((75.0..=80.1).contains(&took), "{took} ms");
+        assert!(largest_burst <= 3, "{largest_burst} packets in one burst");
+    }
+}

@@ -1,0 +1,169 @@
+//! The four boundaries of a path: [`Stage`], [`Queue`], [`Service`] and [`Channel`].
+
+use units::{Packet, Rate, Span, Time};
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// A loss model said so.
+    Loss,
+    /// No room in a queue.
+    Overflow,
+    /// Active queue management.
+    Aqm,
+    /// The link was out.
+    Outage,
+    /// A link layer gave up (retransmission limit, air-time limit).
+    Link,
+}
+
+impl Cause {
+    /// Every cause, in the order of the counters.
+    pub const ALL: [Cause; 5] =
+        [Cause::Loss, Cause::Overflow, Cause::Aqm, Cause::Outage, Cause::Link];
+
+    /// The name used in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Cause::Loss => "loss",
+            Cause::Overflow => "overflow",
+            Cause::Aqm => "aqm",
+            Cause::Outage => "outage",
+            Cause::Link => "link",
+        }
+    }
+}
+
+/// Where a stage puts what it is done with. Buffers are reused; nothing is allocated per packet.
+#[derive(Debug, Default)]
+pub struct Cx {
+    /// Packets passed on, each with the instant it leaves, in order of emission.
+    pub emitted: Vec<(Time, Packet)>,
+    /// Packets dropped, each with the instant and the cause.
+    pub dropped: Vec<(Time, Packet, Cause)>,
+}
+
+impl Cx {
+    /// Passes `packet` on; it leaves the stage at `due`.
+    pub fn emit(&mut self, due: Time, packet: Packet) {
+        self.emitted.push((due, packet));
+    }
+
+    /// Drops `packet` at `due`.
+    pub fn drop(&mut self, due: Time, packet: Packet, cause: Cause) {
+        self.dropped.push((due, packet, cause));
+    }
+}
+
+/// A change of a stage while it runs: scheduled in the specification or made live.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    /// A new rate, from the next packet on.
+    Rate(Rate),
+    /// A new constant delay, for packets that arrive from now on.
+    Delay(Span),
+    /// A new Bernoulli loss probability.
+    Loss(f64),
+}
+
+/// What a stage holds at an instant, read at the sampling tick.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gauge {
+    /// Packets waiting for the transmitter.
+    pub queued_packets: u64,
+    /// Bytes waiting for the transmitter.
+    pub queued_bytes: u64,
+    /// Bytes that have left the transmitter since the start.
+    pub sent_bytes: u64,
+}
+
+/// One direction of one impairment. Time is an argument; outputs carry their due time, so a late
+/// wake-up changes nothing but when the output is seen.
+pub trait Stage: Send {
+    /// A packet arrives at `due`. Arrivals come in order of time, after all own work due earlier.
+    fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx);
+
+    /// Does all work due by `now`, in due order, stamped with its due time.
+    fn poll(&mut self, now: Time, cx: &mut Cx);
+
+    /// The instant of the next work; [`Time::MAX`] if none. The caller caches it between calls.
+    fn poll_at(&self) -> Time;
+
+    /// Applies a change at `due`. A stage that the change does not concern ignores it.
+    fn change(&mut self, due: Time, change: &Change) {
+        let _ = (due, change);
+    }
+
+    /// What the stage holds now.
+    fn gauge(&self) -> Gauge {
+        Gauge::default()
+    }
+
+    /// Time each packet waited for the transmitter, for stages that have one.
+    fn sojourn(&self) -> Option<&crate::Histogram> {
+        None
+    }
+}
+
+/// What waits for a transmitter. Active queue management drops at dequeue; a scheduler chooses
+/// when the link frees.
+pub trait Queue: Send {
+    /// A packet arrives.
+    fn enqueue(&mut self, due: Time, packet: Packet, cx: &mut Cx);
+
+    /// The packet to send now, if any is ready.
+    fn dequeue(&mut self, now: Time, channel: &mut dyn Channel, cx: &mut Cx) -> Option<Packet>;
+
+    /// When [`Queue::dequeue`] will have a packet: `Time::ZERO` if it has one now, an instant if
+    /// one becomes ready by itself, [`Time::MAX`] if only an arrival can help.
+    fn ready_at(&self) -> Time;
+
+    /// Packets and bytes that wait.
+    fn backlog(&self) -> (u64, u64);
+
+    /// Applies a change.
+    fn change(&mut self, due: Time, change: &Change) {
+        let _ = (due, change);
+    }
+}
+
+/// The fate of a packet at the end of its service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It leaves the transmitter.
+    Deliver,
+    /// It is to be served again at this instant, before new packets (HARQ).
+    Again {
+        /// When the next attempt may begin.
+        at: Time,
+    },
+    /// It is lost on the link.
+    Drop(Cause),
+}
+
+/// How a transmitter spends air time on a packet: a rate, the slots of a trace, HARQ.
+pub trait Service: Send {
+    /// Begins to serve `packet` at `due`; returns the end of the service.
+    fn begin(&mut self, due: Time, packet: &Packet, channel: &mut dyn Channel) -> Time;
+
+    /// The service of `packet` ended at `due`.
+    fn end(&mut self, due: Time, packet: &Packet) -> Fate;
+
+    /// Applies a change.
+    fn change(&mut self, due: Time, change: &Change) {
+        let _ = (due, change);
+    }
+}
+
+/// The state of a radio channel towards one user at one instant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quality {
+    /// Signal-to-noise ratio, in dB.
+    pub snr_db: f64,
+}
+
+/// A channel: a function of (seed, user, time) on its own time grid, never of the traffic.
+pub trait Channel: Send {
+    /// The channel of `user` at `at`.
+    fn at(&mut self, user: u32, at: Time) -> Quality;
+}

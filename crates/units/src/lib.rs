@@ -1,0 +1,12 @@
+//! The words every other crate speaks: [`Time`], [`Span`], [`Rate`], the [`Packet`] header and
+//! named random streams ([`Random`]). No wall clock, no operating-system randomness.
+
+mod packet;
+mod random;
+mod rate;
+mod time;
+
+pub use packet::{Ecn, NodeId, Packet};
+pub use random::Random;
+pub use rate::{Rate, Serializer};
+pub use time::{Span, Time};

@@ -1,0 +1,89 @@
+//! Link rates and exact serialisation times.
+
+use crate::{Span, Time};
+
+/// A rate in bits per second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rate(pub u64);
+
+impl Rate {
+    /// Bits per second.
+    pub const fn bits_per_second(self) -> u64 {
+        self.0
+    }
+
+    /// Bytes per second.
+    pub fn bytes_per_second(self) -> f64 {
+        self.0 as f64 / 8.0
+    }
+
+    /// Time to send `bytes` at this rate, rounded up to the nanosecond.
+    pub fn time_for(self, bytes: u64) -> Span {
+        let bit_nanos = u128::from(bytes) * 8 * 1_000_000_000;
+        Span(bit_nanos.div_ceil(u128::from(self.0.max(1))).min(u128::from(u64::MAX)) as u64)
+    }
+}
+
+/// Serialises packets at a rate without losing the fraction of a nanosecond: the remainder of one
+/// packet is carried into the next while the link stays busy, so a long busy period lasts exactly
+/// `bits / rate`.
+#[derive(Clone, Debug)]
+pub struct Serializer {
+    rate: Rate,
+    /// Instant the link frees, and the part of a nanosecond beyond it, in units of `1 / rate` ns.
+    free: Time,
+    remainder: u64,
+}
+
+impl Serializer {
+    /// A link that is free from the start.
+    pub fn new(rate: Rate) -> Serializer {
+        Serializer { rate, free: Time::ZERO, remainder: 0 }
+    }
+
+    /// The rate now in force.
+    pub fn rate(&self) -> Rate {
+        self.rate
+    }
+
+    /// Changes the rate from the next packet on.
+    pub fn set_rate(&mut self, rate: Rate) {
+        self.rate = rate;
+        self.remainder = 0;
+    }
+
+    /// Begins a packet of `bytes` at `now` (no earlier than the last packet's end) and returns the
+    /// instant at which its last bit leaves.
+    pub fn begin(&mut self, now: Time, bytes: u32) -> Time {
+        let rate = self.rate.0.max(1);
+        let (start, carried) = if now > self.free { (now, 0) } else { (self.free, self.remainder) };
+        let bit_nanos = u128::from(bytes) * 8_000_000_000 + u128::from(carried);
+        let nanos = (bit_nanos / u128::from(rate)) as u64;
+        self.remainder = (bit_nanos % u128::from(rate)) as u64;
+        self.free = start + Span(nanos);
+        self.free
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_period_lasts_bits_over_rate() {
+        // 1,000 packets of 1,228 bytes at 7 Mb/s: 9,824,000 bits last 1.403428571... s.
+        let mut link = Serializer::new(Rate(7_000_000));
+        let mut end = Time::ZERO;
+        for _ in 0..1000 {
+            end = link.begin(end, 1228);
+        }
+        assert_eq!(end, Time(1_403_428_571));
+    }
+
+    #[test]
+    fn an_idle_link_starts_afresh() {
+        let mut link = Serializer::new(Rate(3));
+        assert_eq!(link.begin(Time(0), 1), Time(2_666_666_666));
+        assert_eq!(link.begin(Time(10_000_000_000), 1), Time(12_666_666_666));
+    }
+}
