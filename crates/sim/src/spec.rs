@@ -1,0 +1,82 @@
+//! The resolved run: what the planner writes and the engine reads. Every number is whole and names
+//! its unit; nothing is left to a default that a reader of the plan could not see.
+
+use path::GraphSpec;
+use serde::{Deserialize, Serialize};
+use transport::quic::QuicSpec;
+use transport::LoadSpec;
+
+/// One run.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct RunSpec {
+    /// Seed of every random stream.
+    pub seed: u64,
+    /// Length of the run.
+    pub duration_ns: u64,
+    /// Sampling interval of the series.
+    pub sample_ns: u64,
+    /// The path.
+    pub graph: GraphSpec,
+    /// The flows over it.
+    pub flows: Vec<FlowSpec>,
+    /// Per-packet traces to keep.
+    #[serde(default)]
+    pub trace: TraceSpec,
+}
+
+/// One flow: a client, a server, and what they do.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct FlowSpec {
+    /// Unique name; keys the flow's random streams.
+    pub name: String,
+    /// Name of the client's node.
+    pub client: String,
+    /// Name of the server's node.
+    pub server: String,
+    /// Earliest start.
+    pub start_ns: u64,
+    /// The start is delayed by a seeded uniform draw from 0 to this (drop-tail phase effects,
+    /// Floyd and Jacobson 1992, are otherwise the result).
+    pub start_jitter_ns: u64,
+    /// Controller of the client's sending side.
+    pub client_congestion: CongestionSpec,
+    /// Controller of the server's sending side.
+    pub server_congestion: CongestionSpec,
+    /// The transport.
+    pub transport: TransportSpec,
+    /// What is sent.
+    pub load: LoadSpec,
+}
+
+/// A congestion controller by name.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct CongestionSpec {
+    /// Name in the catalogue, or of a controller given from outside.
+    pub name: String,
+    /// Its options.
+    #[serde(default)]
+    pub options: serde_json::Value,
+}
+
+/// A transport and its options.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum TransportSpec {
+    /// QUIC (RFC 9000) by quinn-proto.
+    Quic(QuicSpec),
+}
+
+/// Which per-packet traces a run keeps.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct TraceSpec {
+    /// One qlog file per flow and side.
+    #[serde(default)]
+    pub qlog: bool,
+    /// One pcapng file per flow and side.
+    #[serde(default)]
+    pub pcapng: bool,
+}

@@ -1,0 +1,61 @@
+//! Options of a QUIC connection in a resolved run.
+
+use serde::{Deserialize, Serialize};
+
+/// Options of both endpoints of a QUIC flow.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct QuicSpec {
+    /// Modelled cryptography, or TLS 1.3 by rustls.
+    pub crypto: Crypto,
+    /// Full handshake, or resumption with early data.
+    pub handshake: Handshake,
+    /// UDP payload of a full packet, bytes (RFC 9000 section 14: at least 1200).
+    pub mtu_bytes: u16,
+    /// IP and UDP headers, bytes: 28 over IPv4, 48 over IPv6.
+    pub header_bytes: u16,
+    /// Initial congestion window, bytes.
+    pub initial_window_bytes: u64,
+    /// RTT assumed before the first sample.
+    pub initial_rtt_ns: u64,
+    /// Packets received before an ACK is sent is one more than this (ACK_FREQUENCY's
+    /// ack-eliciting threshold); none: the stack's default, every second packet (RFC 9000
+    /// section 13.2.2).
+    pub ack_eliciting_threshold: Option<u32>,
+    /// Longest delay of an ACK that the endpoint asks of its peer by ACK_FREQUENCY; none: the
+    /// peer's own 25 ms.
+    pub max_ack_delay_ns: Option<u64>,
+    /// Send ECT(0) and report CE.
+    pub ecn: bool,
+    /// Flow-control window of the connection, bytes.
+    pub receive_window_bytes: u64,
+    /// Flow-control window of a stream, bytes.
+    pub stream_receive_window_bytes: u64,
+    /// Bytes the sender buffers, unacknowledged data included.
+    pub send_window_bytes: u64,
+    /// Idle timeout; none: never.
+    pub idle_timeout_ns: Option<u64>,
+    /// kPacketThreshold of RFC 9002 section 6.1.1.
+    pub packet_threshold: u32,
+}
+
+/// Cryptography of a flow.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Crypto {
+    /// Messages of true size, tags of true length, nothing encrypted.
+    Modelled,
+    /// TLS 1.3 by rustls with ring.
+    Rustls,
+}
+
+/// Handshake of a flow.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub enum Handshake {
+    /// Data follows one round trip after the first packet.
+    #[serde(rename = "1-rtt")]
+    OneRtt,
+    /// A session saved before the run lets data go with the first packet.
+    #[serde(rename = "0-rtt")]
+    ZeroRtt,
+}
