@@ -84,6 +84,14 @@ pub struct Ack {
     pub cwnd_limited: bool,
 }
 
+impl Ack {
+    /// Bytes for which a window may grow: acknowledged, sent after the last reduction, and only
+    /// while the window was what held the sender back (RFC 9002 sections 7.3.2 and 7.8).
+    pub fn credited(&self) -> u64 {
+        if self.cwnd_limited { self.acked.saturating_sub(self.acked_in_recovery) } else { 0 }
+    }
+}
+
 /// What happens to a controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Event {

@@ -170,7 +170,9 @@ impl Estimator {
         self.cwnd_limited = false;
     }
 
-    /// The window held back data that was ready.
+    /// The window held back data that was ready, or would have if the pacer had not (RFC 9002
+    /// section 7.8: a sender that only its own pacing delays is not application-limited). Call it
+    /// in both cases: a paced sender in slow start seldom meets its window.
     pub fn mark_cwnd_limited(&mut self) {
         self.cwnd_limited = true;
     }

@@ -1,10 +1,21 @@
 //! Congestion controllers, one file or folder each, and the [`Estimator`] and [`Pacer`] they
 //! share. The simulated TCP, QUIC in virtual time and QUIC over real UDP all drive this one trait.
 
+pub mod aimd;
+mod catalogue;
+pub mod conformance;
 mod control;
+pub mod cubic;
 mod estimator;
+pub mod fixed;
+pub mod hybla;
+pub mod newreno;
+mod options;
 mod pacer;
+pub mod slow_start;
 
+pub use catalogue::{ENTRIES, build, catalogue};
 pub use control::*;
 pub use estimator::Estimator;
+pub use options::{BuildError, Entry, Kind, Opt};
 pub use pacer::Pacer;

@@ -1,0 +1,92 @@
+//! AIMD in whole numbers: the smallest controller worth the name, and the recipe for one's own.
+//!
+//! Another language reproduces it bit for bit: every quantity is a non-negative integer number of
+//! bytes, `/` rounds down, and the rules are, in this order, for every event:
+//! - `Timeout` or persistent congestion: `ssthresh = max(cwnd / 2, 2 mss)`, `cwnd = 2 mss`,
+//!   `credit = 0`;
+//! - congestion: `cwnd = max(cwnd / 2, 2 mss)`, `ssthresh = cwnd`, `credit = 0`;
+//! - window-limited: with `n = acked - acked_in_recovery`, slow start (`cwnd < ssthresh`, or no
+//!   `ssthresh` yet) adds `n` to `cwnd`; congestion avoidance adds `n` to `credit`, and as soon as
+//!   `credit >= cwnd`: `credit -= cwnd`, then `cwnd += mss` (once per event).
+
+use serde::{Deserialize, Serialize};
+use units::Time;
+
+use crate::options::{Entry, defaults, parse};
+use crate::{Config, CongestionControl, Control, Event};
+
+/// Its place in the catalogue.
+pub const ENTRY: Entry = Entry {
+    name: "aimd",
+    alias: None,
+    title: "AIMD: one packet more per round trip, half on congestion (the worked example)",
+    reference: "Chiu and Jain 1989, doi:10.1016/0169-7552(89)90019-6",
+    options: &[],
+    defaults: defaults::<Options>,
+    make: |options, config| {
+        parse::<Options>(options)?;
+        Ok(Box::new(Aimd::new(config)))
+    },
+};
+
+/// The scenario's options: none.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {}
+
+/// The controller.
+#[derive(Clone, Debug)]
+pub struct Aimd {
+    mss: u64,
+    cwnd: u64,
+    ssthresh: Option<u64>,
+    credit: u64,
+}
+
+impl Aimd {
+    /// A controller in slow start.
+    pub fn new(config: &Config) -> Aimd {
+        Aimd { mss: config.mss, cwnd: config.initial_window, ssthresh: None, credit: 0 }
+    }
+
+    fn cut(&mut self, collapse: bool) {
+        let half = (self.cwnd / 2).max(2 * self.mss);
+        self.ssthresh = Some(half);
+        self.cwnd = if collapse { 2 * self.mss } else { half };
+        self.credit = 0;
+    }
+
+    fn grow(&mut self, acked: u64) {
+        if self.ssthresh.is_none_or(|ssthresh| self.cwnd < ssthresh) {
+            self.cwnd += acked;
+        } else {
+            self.credit += acked;
+            if self.credit >= self.cwnd {
+                self.credit -= self.cwnd;
+                self.cwnd += self.mss;
+            }
+        }
+    }
+}
+
+impl CongestionControl for Aimd {
+    fn initial(&mut self, _now: Time) -> Control {
+        Control::window(self.cwnd)
+    }
+
+    fn on_event(&mut self, _now: Time, event: &Event) -> Control {
+        match event {
+            Event::Ack(ack) if ack.persistent => self.cut(true),
+            Event::Ack(ack) if ack.congestion => self.cut(false),
+            Event::Ack(ack) => self.grow(ack.credited()),
+            Event::Timeout { .. } => self.cut(true),
+            Event::Mss(mss) => self.mss = *mss,
+            Event::Spurious | Event::Restart | Event::Timer => {}
+        }
+        Control::window(self.cwnd)
+    }
+
+    fn ssthresh(&self) -> Option<u64> {
+        self.ssthresh
+    }
+}

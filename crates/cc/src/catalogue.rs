@@ -1,0 +1,82 @@
+//! Every controller by its name in the scenario.
+
+use serde_json::Value;
+
+use crate::options::{BuildError, Entry, nearest};
+use crate::{Config, CongestionControl, aimd, cubic, fixed, hybla, newreno};
+
+/// The controllers, in the order in which they are documented.
+pub const ENTRIES: &[&Entry] =
+    &[&newreno::ENTRY, &cubic::ENTRY, &hybla::ENTRY, &aimd::ENTRY, &fixed::ENTRY];
+
+/// Builds the controller `name` with the scenario's `options` (an object, or null for defaults).
+pub fn build(
+    name: &str,
+    options: &Value,
+    config: &Config,
+) -> Result<Box<dyn CongestionControl>, BuildError> {
+    let Some(entry) = ENTRIES.iter().find(|entry| entry.name == name || entry.alias == Some(name))
+    else {
+        let names: Vec<&str> =
+            ENTRIES.iter().flat_map(|entry| [Some(entry.name), entry.alias]).flatten().collect();
+        return Err(BuildError {
+            key: "congestion".into(),
+            message: format!("found \"{name}\", expected one of {}", names.join(", ")),
+            nearest: nearest(name, &names),
+        });
+    };
+    entry.check(options)?;
+    (entry.make)(options, config)
+}
+
+/// Each controller with its title, reference and options, for validation and documentation.
+pub fn catalogue() -> Value {
+    Value::Array(ENTRIES.iter().map(|entry| entry.describe()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use units::{Span, Time};
+
+    fn config() -> Config {
+        Config { mss: 1200, initial_window: 12_000, initial_rtt: Span::from_millis(333), seed: 1 }
+    }
+
+    fn error(name: &str, options: Value) -> String {
+        build(name, &options, &config()).map(|_| ()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn every_entry_builds_from_its_documented_defaults() {
+        for entry in ENTRIES {
+            let defaults = (entry.defaults)();
+            let keys: Vec<&String> = defaults.as_object().unwrap().keys().collect();
+            let mut documented: Vec<&str> = entry.options.iter().map(|o| o.name).collect();
+            documented.sort_unstable();
+            assert_eq!(keys, documented, "{}: options and documentation differ", entry.name);
+            for options in [Value::Null, json!({}), defaults] {
+                let mut controller = build(entry.name, &options, &config())
+                    .unwrap_or_else(|error| panic!("{}: {error}", entry.name));
+                assert!(controller.initial(Time::ZERO).cwnd >= 2 * 1200, "{}", entry.name);
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_key_what_was_expected_and_the_nearest_word() {
+        let message = error("cubik", Value::Null);
+        assert!(message.starts_with("congestion: found \"cubik\", expected one of newreno, reno"));
+        assert!(message.ends_with("did you mean \"cubic\"?"), "{message}");
+        let message = error("cubic", json!({"slow_start_exit": "hystart"}));
+        assert!(message.contains("expected one of none, classic, hystart++"), "{message}");
+        assert!(message.ends_with("did you mean \"hystart++\"?"), "{message}");
+        let message = error("cubic", json!({"fast_convergance": true}));
+        assert!(message.starts_with("fast_convergance: no such option; cubic has"), "{message}");
+        assert!(message.ends_with("did you mean \"fast_convergence\"?"), "{message}");
+        let message = error("hybla", json!({"growth_cap": "x"}));
+        assert!(message.contains("growth_cap: found \"x\", expected a number from"), "{message}");
+        assert!(error("hybla", json!([1])).contains("expected a table"));
+    }
+}

@@ -1,0 +1,304 @@
+//! CUBIC (RFC 9438). Windows are in segments, as in the RFC, and become bytes at the boundary.
+
+use serde::{Deserialize, Serialize};
+use units::{Span, Time};
+
+use crate::options::{Entry, Kind, Opt, defaults, parse};
+use crate::slow_start::{self, SlowStart, SlowStartExit};
+use crate::{Ack, Config, CongestionControl, Control, Event};
+
+/// Its place in the catalogue.
+pub const ENTRY: Entry = Entry {
+    name: "cubic",
+    alias: None,
+    title: "CUBIC",
+    reference: "RFC 9438",
+    options: &[
+        Opt {
+            name: "slow_start_exit",
+            kind: Kind::Choice(slow_start::WORDS),
+            meaning: slow_start::MEANING,
+        },
+        Opt {
+            name: "fast_convergence",
+            kind: Kind::Flag,
+            meaning: "release capacity faster when the window at loss is falling (section 4.7)",
+        },
+        Opt {
+            name: "beta",
+            kind: Kind::Number(0.1, 0.95),
+            meaning: "beta_cubic: the window is multiplied by this on congestion",
+        },
+        Opt {
+            name: "c",
+            kind: Kind::Number(0.001, 100.0),
+            meaning: "C: the aggressiveness of the cubic, segments per second cubed",
+        },
+    ],
+    defaults: defaults::<Options>,
+    make: |options, config| Ok(Box::new(Cubic::new(parse(options)?, config))),
+};
+
+/// The scenario's options.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// How slow start may end before a loss. RFC 9438 section 4.10: HyStart++ SHOULD be used in
+    /// the initial slow start.
+    pub slow_start_exit: SlowStartExit,
+    /// Section 4.7; SHOULD be on.
+    pub fast_convergence: bool,
+    /// beta_cubic, section 4.6.
+    pub beta: f64,
+    /// C, section 5.
+    pub c: f64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            slow_start_exit: SlowStartExit::HystartPlusPlus,
+            fast_convergence: true,
+            beta: 0.7,
+            c: 0.4,
+        }
+    }
+}
+
+/// The congestion-avoidance stage under way.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    /// t_epoch; it moves on while the application limits the sender (section 4.2).
+    start: Time,
+    /// K, seconds.
+    k: f64,
+    /// The window W_max of this stage, segments.
+    w_max: f64,
+    /// W_est, the Reno-friendly estimate, segments.
+    w_est: f64,
+}
+
+/// What a spurious reduction restores (section 4.9).
+#[derive(Clone, Copy, Debug)]
+struct Saved {
+    cwnd: f64,
+    ssthresh: Option<f64>,
+    w_max: Option<f64>,
+    cwnd_prior: f64,
+    epoch: Option<Epoch>,
+}
+
+/// The controller.
+#[derive(Clone, Debug)]
+pub struct Cubic {
+    options: Options,
+    mss: u64,
+    /// cwnd, segments.
+    cwnd: f64,
+    ssthresh: Option<f64>,
+    /// W_max of the last reduction; none before the first, and after a timeout.
+    w_max: Option<f64>,
+    /// cwnd_prior: the window when the threshold was last set.
+    cwnd_prior: f64,
+    epoch: Option<Epoch>,
+    last_event: Time,
+    slow_start: SlowStart,
+    saved: Option<Saved>,
+    timed_out: bool,
+}
+
+impl Cubic {
+    /// A controller in slow start.
+    pub fn new(options: Options, config: &Config) -> Cubic {
+        let cwnd = config.initial_window as f64 / config.mss as f64;
+        Cubic {
+            slow_start: SlowStart::new(options.slow_start_exit, config),
+            options,
+            mss: config.mss,
+            cwnd,
+            ssthresh: None,
+            w_max: None,
+            cwnd_prior: cwnd,
+            epoch: None,
+            last_event: Time::ZERO,
+            saved: None,
+            timed_out: false,
+        }
+    }
+
+    fn on_ack(&mut self, now: Time, ack: &Ack) {
+        if ack.acked > 0 {
+            self.timed_out = false;
+        }
+        if ack.persistent {
+            // RFC 9002 section 7.6.2, and section 4.8 here: as after a timeout.
+            self.collapse(now, 2.0);
+        } else if ack.congestion {
+            self.reduce(now);
+            // Section 4.6: cwnd = ssthresh.
+            self.cwnd = self.ssthresh.unwrap_or(self.cwnd);
+        } else if self.ssthresh.is_none_or(|ssthresh| self.cwnd < ssthresh) {
+            // Section 4.10.
+            let verdict = self.slow_start.on_ack(now, ack, self.bytes());
+            self.cwnd += ack.credited() as f64 / self.mss as f64 / verdict.divisor as f64;
+            if verdict.over {
+                self.ssthresh = Some(self.cwnd);
+                self.cwnd_prior = self.cwnd;
+            }
+        } else {
+            self.avoid(now, ack);
+        }
+        self.last_event = now;
+    }
+
+    /// Congestion avoidance, sections 4.2 to 4.5.
+    fn avoid(&mut self, now: Time, ack: &Ack) {
+        let acked = ack.credited() as f64 / self.mss as f64;
+        if acked <= 0.0 {
+            // Section 4.2: the time during which the sender is application-limited does not count.
+            if !ack.cwnd_limited
+                && let Some(epoch) = &mut self.epoch
+            {
+                epoch.start += now.since(self.last_event);
+            }
+            return;
+        }
+        let cwnd = self.cwnd;
+        let c = self.options.c;
+        let w_max = self.w_max;
+        let epoch = self.epoch.get_or_insert_with(|| {
+            // Section 4.2, figure 2: K = cbrt((W_max - cwnd_epoch) / C). Without a W_max (after a
+            // timeout, section 4.8; or when slow start ended without loss) the curve starts at its
+            // plateau: K = 0 and W_max = cwnd. The same holds above W_max.
+            let w_max = w_max.unwrap_or(cwnd).max(cwnd);
+            Epoch { start: now, k: libm::cbrt((w_max - cwnd) / c), w_max, w_est: cwnd }
+        });
+        let t = now.since(epoch.start).seconds();
+        // Section 4.3: W_est grows by alpha_cubic * segments_acked / cwnd; alpha_cubic becomes 1
+        // once W_est has reached cwnd_prior.
+        let beta = self.options.beta;
+        let alpha =
+            if epoch.w_est >= self.cwnd_prior { 1.0 } else { 3.0 * (1.0 - beta) / (1.0 + beta) };
+        epoch.w_est += alpha * acked / cwnd;
+        if w_cubic(c, epoch, t) < epoch.w_est {
+            // Section 4.3: the Reno-friendly region.
+            self.cwnd = cwnd.max(epoch.w_est);
+        } else {
+            // Section 4.2: target = clamp(W_cubic(t + RTT), cwnd, 1.5 cwnd); sections 4.4 and 4.5:
+            // (target - cwnd) / cwnd for every segment acknowledged.
+            let ahead = t + ack.smoothed_rtt.seconds();
+            let target = w_cubic(c, epoch, ahead).clamp(cwnd, 1.5 * cwnd);
+            self.cwnd += (target - cwnd) / cwnd * acked.min(cwnd);
+        }
+    }
+
+    /// Section 4.6, with fast convergence (section 4.7). The window stands for the flight, because
+    /// it never grows beyond what the flight has used.
+    fn reduce(&mut self, now: Time) {
+        self.saved = Some(Saved {
+            cwnd: self.cwnd,
+            ssthresh: self.ssthresh,
+            w_max: self.w_max,
+            cwnd_prior: self.cwnd_prior,
+            epoch: self.epoch,
+        });
+        self.cwnd_prior = self.cwnd;
+        let falling = self.w_max.is_some_and(|w_max| self.cwnd < w_max);
+        self.w_max = Some(if falling && self.options.fast_convergence {
+            self.cwnd * (1.0 + self.options.beta) / 2.0
+        } else {
+            self.cwnd
+        });
+        self.ssthresh = Some((self.cwnd * self.options.beta).max(2.0));
+        self.epoch = None;
+        self.slow_start.on_reduction(now, false);
+    }
+
+    /// Section 4.8: the threshold falls by beta_cubic, the window to its least, and the next stage
+    /// starts with K = 0 and W_max = cwnd.
+    fn collapse(&mut self, now: Time, to: f64) {
+        if !self.timed_out {
+            self.reduce(now);
+        }
+        self.w_max = None;
+        self.cwnd = to;
+        self.slow_start.on_reduction(now, true);
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.cwnd * self.mss as f64) as u64
+    }
+}
+
+/// Section 4.2, figure 1: W_cubic(t) = C (t - K)^3 + W_max.
+fn w_cubic(c: f64, epoch: &Epoch, t: f64) -> f64 {
+    let x = t - epoch.k;
+    c * x * x * x + epoch.w_max
+}
+
+impl CongestionControl for Cubic {
+    fn initial(&mut self, now: Time) -> Control {
+        self.last_event = now;
+        Control::window(self.bytes())
+    }
+
+    fn on_event(&mut self, now: Time, event: &Event) -> Control {
+        match event {
+            Event::Ack(ack) => self.on_ack(now, ack),
+            Event::Timeout { .. } => {
+                self.collapse(now, 1.0);
+                self.timed_out = true;
+            }
+            // Section 4.9: restore everything if the window is still below what it was.
+            Event::Spurious => {
+                if let Some(saved) = self.saved.take().filter(|saved| self.cwnd < saved.cwnd) {
+                    self.cwnd = saved.cwnd;
+                    self.ssthresh = saved.ssthresh;
+                    self.w_max = saved.w_max;
+                    self.cwnd_prior = saved.cwnd_prior;
+                    self.epoch = saved.epoch;
+                }
+            }
+            Event::Mss(mss) => {
+                let factor = self.mss as f64 / *mss as f64;
+                self.mss = *mss;
+                self.rescale(factor);
+            }
+            // Section 5.8: the idle time is taken out of the epoch.
+            Event::Restart => {
+                let idle: Span = now.since(self.last_event);
+                if let Some(epoch) = &mut self.epoch {
+                    epoch.start += idle;
+                }
+                self.last_event = now;
+            }
+            Event::Timer => {}
+        }
+        Control::window(self.bytes())
+    }
+
+    fn ssthresh(&self) -> Option<u64> {
+        self.ssthresh.map(|ssthresh| (ssthresh * self.mss as f64) as u64)
+    }
+
+    fn trace(&self, record: &mut dyn FnMut(&'static str, f64)) {
+        record("w_max", self.epoch.map_or(self.w_max.unwrap_or(0.0), |epoch| epoch.w_max));
+        record("w_est", self.epoch.map_or(0.0, |epoch| epoch.w_est));
+        record("k_s", self.epoch.map_or(0.0, |epoch| epoch.k));
+    }
+}
+
+impl Cubic {
+    /// The same bytes in segments of another size.
+    fn rescale(&mut self, factor: f64) {
+        self.cwnd *= factor;
+        self.cwnd_prior *= factor;
+        self.ssthresh = self.ssthresh.map(|w| w * factor);
+        self.w_max = self.w_max.map(|w| w * factor);
+        if let Some(epoch) = &mut self.epoch {
+            epoch.w_max *= factor;
+            epoch.w_est *= factor;
+        }
+        self.saved = None;
+    }
+}

@@ -1,0 +1,70 @@
+//! A constant window, a constant pacing rate, or both: for tests and calibration. It reacts to
+//! nothing, so it belongs on no path that is shared.
+
+use serde::{Deserialize, Serialize};
+use units::{Rate, Time};
+
+use crate::options::{Entry, Kind, Opt, defaults, parse};
+use crate::{Config, CongestionControl, Control, Event};
+
+/// Its place in the catalogue.
+pub const ENTRY: Entry = Entry {
+    name: "fixed",
+    alias: None,
+    title: "Fixed window and/or rate (calibration; no congestion control)",
+    reference: "none",
+    options: &[
+        Opt {
+            name: "window_bytes",
+            kind: Kind::Integer(1, 1 << 50),
+            meaning: "constant window, bytes; default: unlimited with a rate, else the initial window",
+        },
+        Opt {
+            name: "rate_bit_s",
+            kind: Kind::Integer(1, 1 << 50),
+            meaning: "constant pacing rate, bit/s; default: the shared pacer's 1.25 cwnd / srtt",
+        },
+    ],
+    defaults: defaults::<Options>,
+    make: |options, config| Ok(Box::new(Fixed::new(&parse(options)?, config))),
+};
+
+/// The scenario's options.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// Constant window, bytes.
+    pub window_bytes: Option<u64>,
+    /// Constant pacing rate, bit/s.
+    pub rate_bit_s: Option<u64>,
+}
+
+/// The controller.
+#[derive(Clone, Debug)]
+pub struct Fixed(Control);
+
+/// More than any path holds.
+const UNLIMITED: u64 = 1 << 40;
+
+impl Fixed {
+    /// A controller that always says the same.
+    pub fn new(options: &Options, config: &Config) -> Fixed {
+        let open = if options.rate_bit_s.is_some() { UNLIMITED } else { config.initial_window };
+        Fixed(Control {
+            cwnd: options.window_bytes.unwrap_or(open),
+            pacing_rate: options.rate_bit_s.map(Rate),
+            quantum: None,
+            wake_at: Time::MAX,
+        })
+    }
+}
+
+impl CongestionControl for Fixed {
+    fn initial(&mut self, _now: Time) -> Control {
+        self.0
+    }
+
+    fn on_event(&mut self, _now: Time, _event: &Event) -> Control {
+        self.0
+    }
+}

@@ -1,0 +1,272 @@
+//! TCP Hybla (Caini and Firrincieli 2004, doi:10.1002/sat.799): a flow of any RTT grows like one
+//! of RTT0, so that its rate no longer depends on its RTT.
+//!
+//! With rho = max(RTT / RTT0, 1): slow start adds 2^rho - 1 segments per segment acknowledged,
+//! congestion avoidance rho^2 / W; initial window and threshold are scaled by rho. The decrease is
+//! Reno's one half.
+//!
+//! # Why growth is capped
+//! The closed form of slow start is W(t) = rho 2^(t / RTT0): a factor of 2^rho a round trip. On a
+//! GEO path rho is 24, so the first ACK alone would add 16.7 million segments. The paper avoids it
+//! with an initial threshold from a bandwidth estimate, which no deployed sender has; Linux caps
+//! the exponent at 16, which still adds 65,535 segments. Two rules replace that here:
+//! - the exponent is at most 16, as in Linux, which keeps the arithmetic finite;
+//! - the window grows by no more than the factor `growth_cap` in one round trip, in either phase.
+//!   The default is 3: the factor that draft-kazuho-ccwg-rapid-start allows a paced sender whose
+//!   RTT has not yet risen, and close to BBR's startup gain of 2.77. The paper's rate is reached
+//!   all the same, a few round trips later; the test `slow_start_follows_the_closed_form` holds
+//!   the uncapped form where it is finite.
+//!
+//! HyStart++ takes the place of the paper's threshold estimate by default.
+
+use serde::{Deserialize, Serialize};
+use units::{Span, Time};
+
+use crate::options::{Entry, Kind, Opt, defaults, parse};
+use crate::slow_start::{self, SlowStart, SlowStartExit};
+use crate::{Ack, Config, CongestionControl, Control, Event};
+
+/// Its place in the catalogue.
+pub const ENTRY: Entry = Entry {
+    name: "hybla",
+    alias: None,
+    title: "Hybla",
+    reference: "Caini and Firrincieli 2004, doi:10.1002/sat.799",
+    options: &[
+        Opt {
+            name: "rtt0_ms",
+            kind: Kind::Number(1.0, 1_000.0),
+            meaning: "RTT0, the round-trip time whose growth is imitated, ms",
+        },
+        Opt {
+            name: "rho_from",
+            kind: Kind::Choice(&["min", "smoothed"]),
+            meaning: "the RTT in rho: the least of the connection, or the smoothed RTT whenever it \
+                      reaches a new least (Linux)",
+        },
+        Opt {
+            name: "growth_cap",
+            kind: Kind::Number(1.1, 1e9),
+            meaning: "factor by which the window may grow in one round trip",
+        },
+        Opt {
+            name: "initial_ssthresh",
+            kind: Kind::Integer(2, 1 << 30),
+            meaning: "initial slow-start threshold at RTT0, packets, scaled by rho; default: none",
+        },
+        Opt {
+            name: "scale_initial_window",
+            kind: Kind::Flag,
+            meaning: "multiply the initial window by rho at the first RTT sample",
+        },
+        Opt {
+            name: "slow_start_exit",
+            kind: Kind::Choice(slow_start::WORDS),
+            meaning: slow_start::MEANING,
+        },
+    ],
+    defaults: defaults::<Options>,
+    make: |options, config| Ok(Box::new(Hybla::new(parse(options)?, config))),
+};
+
+/// The option `rho_from`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RhoFrom {
+    /// The least RTT.
+    Min,
+    /// The smoothed RTT, when it reaches a new least.
+    Smoothed,
+}
+
+/// The scenario's options.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// RTT0, ms; 25 ms in the paper and in Linux.
+    pub rtt0_ms: f64,
+    /// Which RTT enters rho.
+    pub rho_from: RhoFrom,
+    /// See the top of this file.
+    pub growth_cap: f64,
+    /// Initial threshold at RTT0, packets.
+    pub initial_ssthresh: Option<u64>,
+    /// Whether the initial window is scaled by rho.
+    pub scale_initial_window: bool,
+    /// How slow start may end before a loss.
+    pub slow_start_exit: SlowStartExit,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            rtt0_ms: 25.0,
+            rho_from: RhoFrom::Min,
+            growth_cap: 3.0,
+            initial_ssthresh: None,
+            scale_initial_window: true,
+            slow_start_exit: SlowStartExit::HystartPlusPlus,
+        }
+    }
+}
+
+/// Linux's cap of the exponent.
+const EXPONENT_CAP: f64 = 16.0;
+
+/// The controller. Windows are in segments.
+#[derive(Clone, Debug)]
+pub struct Hybla {
+    options: Options,
+    mss: u64,
+    cwnd: f64,
+    ssthresh: Option<f64>,
+    /// The RTT that entered rho last; none before the first sample.
+    rtt: Option<Span>,
+    rho: f64,
+    /// The window at the start of this round, which bounds its growth.
+    round_cwnd: f64,
+    slow_start: SlowStart,
+    undo: Option<(f64, Option<f64>)>,
+    timed_out: bool,
+}
+
+impl Hybla {
+    /// A controller in slow start.
+    pub fn new(options: Options, config: &Config) -> Hybla {
+        let cwnd = config.initial_window as f64 / config.mss as f64;
+        Hybla {
+            slow_start: SlowStart::new(options.slow_start_exit, config),
+            mss: config.mss,
+            cwnd,
+            ssthresh: options.initial_ssthresh.map(|ssthresh| ssthresh as f64),
+            rtt: None,
+            rho: 1.0,
+            round_cwnd: cwnd,
+            undo: None,
+            timed_out: false,
+            options,
+        }
+    }
+
+    /// rho = max(RTT / RTT0, 1), anew whenever the RTT has reached a new least.
+    fn update_rho(&mut self, ack: &Ack) {
+        let rtt = match self.options.rho_from {
+            RhoFrom::Min => ack.min_rtt,
+            RhoFrom::Smoothed => ack.smoothed_rtt,
+        };
+        if ack.latest_rtt.is_none() || self.rtt.is_some_and(|least| rtt >= least) {
+            return;
+        }
+        self.rho = (rtt.millis() / self.options.rtt0_ms).max(1.0);
+        if self.rtt.is_none() {
+            // Initial window and threshold, scaled by rho.
+            self.ssthresh = self.ssthresh.map(|ssthresh| ssthresh * self.rho);
+            if self.options.scale_initial_window {
+                self.cwnd *= self.rho;
+                self.round_cwnd = self.cwnd;
+            }
+        }
+        self.rtt = Some(rtt);
+    }
+
+    fn on_ack(&mut self, now: Time, ack: &Ack) {
+        self.update_rho(ack);
+        if ack.round_start {
+            self.round_cwnd = self.cwnd;
+        }
+        if ack.acked > 0 {
+            self.timed_out = false;
+        }
+        if ack.persistent {
+            self.reduce(now, self.cwnd);
+            self.restart_from(now, 2.0);
+        } else if ack.congestion {
+            self.reduce(now, self.cwnd);
+            self.cwnd = self.ssthresh.unwrap_or(self.cwnd);
+            self.round_cwnd = self.cwnd;
+        } else {
+            self.grow(now, ack);
+        }
+    }
+
+    fn grow(&mut self, now: Time, ack: &Ack) {
+        let acked = ack.credited() as f64 / self.mss as f64;
+        let cap = (self.round_cwnd * self.options.growth_cap).max(self.cwnd);
+        match self.ssthresh {
+            Some(ssthresh) if self.cwnd >= ssthresh => {
+                self.cwnd = (self.cwnd + self.rho * self.rho * acked / self.cwnd).min(cap);
+            }
+            ssthresh => {
+                let verdict = self.slow_start.on_ack(now, ack, self.bytes());
+                let factor = libm::exp2(self.rho.min(EXPONENT_CAP)) - 1.0;
+                let grown = self.cwnd + factor * acked / verdict.divisor as f64;
+                // Linux: the result of slow start does not overshoot the threshold.
+                self.cwnd = grown.min(cap).min(ssthresh.unwrap_or(f64::INFINITY));
+                if verdict.over {
+                    self.ssthresh = Some(self.cwnd);
+                }
+            }
+        }
+    }
+
+    /// Multiplicative decrease is Reno's.
+    fn reduce(&mut self, now: Time, from: f64) {
+        self.undo = Some((self.cwnd, self.ssthresh));
+        self.ssthresh = Some((from / 2.0).max(2.0));
+        self.slow_start.on_reduction(now, false);
+    }
+
+    fn restart_from(&mut self, now: Time, window: f64) {
+        self.cwnd = window;
+        self.round_cwnd = window;
+        self.slow_start.on_reduction(now, true);
+    }
+
+    fn bytes(&self) -> u64 {
+        (self.cwnd * self.mss as f64) as u64
+    }
+}
+
+impl CongestionControl for Hybla {
+    fn initial(&mut self, _now: Time) -> Control {
+        Control::window(self.bytes())
+    }
+
+    fn on_event(&mut self, now: Time, event: &Event) -> Control {
+        match event {
+            Event::Ack(ack) => self.on_ack(now, ack),
+            // RFC 5681 section 3.1.
+            Event::Timeout { in_flight } => {
+                if !self.timed_out {
+                    self.reduce(now, *in_flight as f64 / self.mss as f64);
+                }
+                self.timed_out = true;
+                self.restart_from(now, 1.0);
+            }
+            Event::Spurious => {
+                if let Some((cwnd, ssthresh)) = self.undo.take() {
+                    self.cwnd = self.cwnd.max(cwnd);
+                    self.ssthresh = ssthresh;
+                }
+            }
+            Event::Mss(mss) => {
+                let factor = self.mss as f64 / *mss as f64;
+                self.mss = *mss;
+                self.cwnd *= factor;
+                self.round_cwnd *= factor;
+                self.ssthresh = self.ssthresh.map(|w| w * factor);
+                self.undo = None;
+            }
+            Event::Restart | Event::Timer => {}
+        }
+        Control::window(self.bytes())
+    }
+
+    fn ssthresh(&self) -> Option<u64> {
+        self.ssthresh.map(|ssthresh| (ssthresh * self.mss as f64) as u64)
+    }
+
+    fn trace(&self, record: &mut dyn FnMut(&'static str, f64)) {
+        record("rho", self.rho);
+    }
+}

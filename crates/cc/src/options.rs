@@ -1,0 +1,223 @@
+//! What a controller tells a scenario about itself: its options, with type, range and meaning. The
+//! same list validates, documents and suggests; defaults are read from the options' own `Default`.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use crate::{Config, CongestionControl};
+
+/// The values an option takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A number in a closed range.
+    Number(f64, f64),
+    /// A whole number in a closed range.
+    Integer(u64, u64),
+    /// True or false.
+    Flag,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+}
+
+/// One option of a controller.
+#[derive(Clone, Copy, Debug)]
+pub struct Opt {
+    /// Its key in the scenario.
+    pub name: &'static str,
+    /// The values it takes.
+    pub kind: Kind,
+    /// What it does, with its unit.
+    pub meaning: &'static str,
+}
+
+/// One controller of the catalogue.
+pub struct Entry {
+    /// Its name in the scenario.
+    pub name: &'static str,
+    /// Another name for it.
+    pub alias: Option<&'static str>,
+    /// One line for people.
+    pub title: &'static str,
+    /// Where the algorithm is specified.
+    pub reference: &'static str,
+    /// Its options.
+    pub options: &'static [Opt],
+    pub(crate) defaults: fn() -> Value,
+    pub(crate) make: fn(&Value, &Config) -> Result<Box<dyn CongestionControl>, BuildError>,
+}
+
+/// Why a controller could not be built: the key at fault, what was expected, the nearest word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildError {
+    /// The key at fault: `congestion` for the controller's name, else the option's.
+    pub key: String,
+    /// What was found and what was expected.
+    pub message: String,
+    /// The right word nearest to the wrong one.
+    pub nearest: Option<String>,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.key, self.message)?;
+        match &self.nearest {
+            Some(word) => write!(f, "; did you mean \"{word}\"?"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+/// Reads options that [`Entry::check`] has accepted.
+pub(crate) fn parse<O: DeserializeOwned>(options: &Value) -> Result<O, BuildError> {
+    let options = if options.is_null() { json!({}) } else { options.clone() };
+    serde_json::from_value(options).map_err(|error| BuildError {
+        key: "options".into(),
+        message: error.to_string(),
+        nearest: None,
+    })
+}
+
+/// The default options as the scenario would write them.
+pub(crate) fn defaults<O: Default + Serialize>() -> Value {
+    serde_json::to_value(O::default()).unwrap_or(Value::Null)
+}
+
+impl Entry {
+    /// Every key is known and every value in range.
+    pub(crate) fn check(&self, options: &Value) -> Result<(), BuildError> {
+        let given = match options {
+            Value::Null => return Ok(()),
+            Value::Object(given) => given,
+            other => {
+                return Err(BuildError {
+                    key: "options".into(),
+                    message: format!("found {other}, expected a table of options"),
+                    nearest: None,
+                });
+            }
+        };
+        let defaults = (self.defaults)();
+        for (key, value) in given {
+            let Some(option) = self.options.iter().find(|option| option.name == key) else {
+                let names: Vec<&str> = self.options.iter().map(|option| option.name).collect();
+                let expected = if names.is_empty() {
+                    format!("{} has none", self.name)
+                } else {
+                    format!("{} has {}", self.name, names.join(", "))
+                };
+                return Err(BuildError {
+                    key: key.clone(),
+                    message: format!("no such option; {expected}"),
+                    nearest: nearest(key, &names),
+                });
+            };
+            // An option whose default is "none" may be given as null.
+            if value.is_null() && defaults[key].is_null() {
+                continue;
+            }
+            option.check(value)?;
+        }
+        Ok(())
+    }
+
+    /// The entry as Python reads it.
+    pub(crate) fn describe(&self) -> Value {
+        let defaults = (self.defaults)();
+        let options: Vec<Value> =
+            self.options.iter().map(|option| option.describe(&defaults[option.name])).collect();
+        json!({
+            "name": self.name,
+            "aliases": self.alias.into_iter().collect::<Vec<_>>(),
+            "title": self.title,
+            "reference": self.reference,
+            "options": options,
+        })
+    }
+}
+
+impl Opt {
+    fn check(&self, value: &Value) -> Result<(), BuildError> {
+        let fits = match self.kind {
+            Kind::Number(low, high) => value.as_f64().is_some_and(|x| (low..=high).contains(&x)),
+            Kind::Integer(low, high) => value.as_u64().is_some_and(|n| (low..=high).contains(&n)),
+            Kind::Flag => value.is_boolean(),
+            Kind::Choice(words) => value.as_str().is_some_and(|word| words.contains(&word)),
+        };
+        if fits {
+            return Ok(());
+        }
+        let suggestion = match (self.kind, value.as_str()) {
+            (Kind::Choice(words), Some(word)) => nearest(word, words),
+            _ => None,
+        };
+        Err(BuildError {
+            key: self.name.into(),
+            message: format!("found {value}, expected {}", self.expected()),
+            nearest: suggestion,
+        })
+    }
+
+    fn expected(&self) -> String {
+        match self.kind {
+            Kind::Number(low, high) => format!("a number from {low} to {high}"),
+            Kind::Integer(low, high) => format!("a whole number from {low} to {high}"),
+            Kind::Flag => "true or false".into(),
+            Kind::Choice(words) => format!("one of {}", words.join(", ")),
+        }
+    }
+
+    fn describe(&self, default: &Value) -> Value {
+        let mut entry = Map::new();
+        entry.insert("name".into(), json!(self.name));
+        let (kind, range) = match self.kind {
+            Kind::Number(low, high) => ("number", Some((json!(low), json!(high)))),
+            Kind::Integer(low, high) => ("integer", Some((json!(low), json!(high)))),
+            Kind::Flag => ("boolean", None),
+            Kind::Choice(words) => {
+                entry.insert("allowed".into(), json!(words));
+                ("string", None)
+            }
+        };
+        entry.insert("type".into(), json!(kind));
+        if let Some((low, high)) = range {
+            entry.insert("minimum".into(), low);
+            entry.insert("maximum".into(), high);
+        }
+        entry.insert("default".into(), default.clone());
+        entry.insert("optional".into(), json!(default.is_null()));
+        entry.insert("meaning".into(), json!(self.meaning));
+        Value::Object(entry)
+    }
+}
+
+/// The word of `words` nearest to `wrong`, if it is near enough to be meant.
+pub(crate) fn nearest(wrong: &str, words: &[&str]) -> Option<String> {
+    let wrong = wrong.to_lowercase();
+    words
+        .iter()
+        .map(|word| (distance(&wrong, &word.to_lowercase()), *word))
+        .filter(|(distance, word)| *distance <= word.len().max(3) / 2)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, word)| word.to_owned())
+}
+
+/// Levenshtein's edit distance.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let substitute = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = substitute.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

@@ -1,0 +1,124 @@
+//! HyStart++ (RFC 9406): leave slow start for a slower Conservative Slow Start (CSS) when a round's
+//! least RTT has risen, and go back if the rise was only jitter.
+//!
+//! Every sender here is paced, so L, the limit on the growth of one ACK, is infinite (section 4.3).
+//! On a GEO path the threshold is at its upper clamp: 16 ms are 2.7 % of 600 ms.
+
+use units::Span;
+
+use super::Verdict;
+use crate::Ack;
+
+// RFC 9406 section 4.3.
+const MIN_RTT_THRESH: Span = Span::from_millis(4);
+const MAX_RTT_THRESH: Span = Span::from_millis(16);
+const MIN_RTT_DIVISOR: u64 = 8;
+const N_RTT_SAMPLE: u32 = 8;
+const CSS_GROWTH_DIVISOR: u64 = 4;
+const CSS_ROUNDS: u32 = 5;
+
+/// HyStart++ of one connection.
+#[derive(Clone, Debug)]
+pub struct HystartPlusPlus {
+    last_round_min_rtt: Span,
+    current_round_min_rtt: Span,
+    rtt_sample_count: u32,
+    /// In CSS: its baseline RTT and the rounds it has lasted.
+    css: Option<(Span, u32)>,
+}
+
+impl HystartPlusPlus {
+    /// In slow start, before the first round.
+    pub fn new() -> HystartPlusPlus {
+        HystartPlusPlus {
+            last_round_min_rtt: Span::MAX,
+            current_round_min_rtt: Span::MAX,
+            rtt_sample_count: 0,
+            css: None,
+        }
+    }
+
+    /// RFC 9406 section 4.2.
+    pub fn on_ack(&mut self, ack: &Ack) -> Verdict {
+        // "At the start of each round during standard slow start and CSS".
+        if ack.round_start {
+            self.last_round_min_rtt = self.current_round_min_rtt;
+            self.current_round_min_rtt = Span::MAX;
+            self.rtt_sample_count = 0;
+            if let Some((_, rounds)) = &mut self.css {
+                *rounds += 1;
+            }
+        }
+        if let Some(rtt) = ack.latest_rtt {
+            self.current_round_min_rtt = self.current_round_min_rtt.min(rtt);
+            self.rtt_sample_count += 1;
+        }
+        let sampled = self.rtt_sample_count >= N_RTT_SAMPLE;
+        match self.css {
+            None => {
+                if sampled && self.last_round_min_rtt != Span::MAX {
+                    let thresh = Span(self.last_round_min_rtt.0 / MIN_RTT_DIVISOR)
+                        .clamp(MIN_RTT_THRESH, MAX_RTT_THRESH);
+                    if self.current_round_min_rtt >= self.last_round_min_rtt + thresh {
+                        self.css = Some((self.current_round_min_rtt, 0));
+                    }
+                }
+            }
+            // "if currentRoundMinRTT < cssBaselineMinRtt": the exit was spurious.
+            Some((baseline, _)) if sampled && self.current_round_min_rtt < baseline => {
+                self.css = None;
+            }
+            // "CSS lasts at most CSS_ROUNDS rounds": congestion avoidance.
+            Some((_, rounds)) if rounds >= CSS_ROUNDS => {
+                return Verdict { divisor: CSS_GROWTH_DIVISOR, over: true };
+            }
+            Some(_) => {}
+        }
+        let divisor = if self.css.is_some() { CSS_GROWTH_DIVISOR } else { 1 };
+        Verdict { divisor, over: false }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::sample_ack;
+
+    fn round(hystart: &mut HystartPlusPlus, rtt_ms: u64) -> Verdict {
+        let mut verdict = Verdict::GO_ON;
+        for step in 0..10 {
+            let ack = Ack {
+                round_start: step == 0,
+                latest_rtt: Some(Span::from_millis(rtt_ms)),
+                ..sample_ack()
+            };
+            verdict = hystart.on_ack(&ack);
+            if verdict.over {
+                break;
+            }
+        }
+        verdict
+    }
+
+    #[test]
+    fn a_lasting_rise_ends_slow_start_after_five_rounds() {
+        let mut hystart = HystartPlusPlus::new();
+        assert_eq!(round(&mut hystart, 100).divisor, 1);
+        // 100/8 = 12.5 ms: a rise of 12 is none.
+        assert_eq!(round(&mut hystart, 112).divisor, 1);
+        assert_eq!(round(&mut hystart, 126).divisor, 4);
+        for _ in 0..4 {
+            let verdict = round(&mut hystart, 126);
+            assert_eq!((verdict.divisor, verdict.over), (4, false));
+        }
+        assert!(round(&mut hystart, 126).over);
+    }
+
+    #[test]
+    fn jitter_alone_returns_to_slow_start() {
+        let mut hystart = HystartPlusPlus::new();
+        round(&mut hystart, 600);
+        assert_eq!(round(&mut hystart, 620).divisor, 4);
+        assert_eq!(round(&mut hystart, 610).divisor, 1);
+    }
+}

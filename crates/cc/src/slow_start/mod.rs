@@ -1,0 +1,91 @@
+//! How slow start may end before the first loss. A controller asks after every ACK of its slow
+//! start, and grows its window by the acknowledged bytes over [`Verdict::divisor`].
+
+mod classic;
+mod hystart_pp;
+
+use serde::{Deserialize, Serialize};
+use units::Time;
+
+use crate::{Ack, Config};
+
+use classic::Classic;
+use hystart_pp::HystartPlusPlus;
+
+/// The option `slow_start_exit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SlowStartExit {
+    /// Only loss, marks and the threshold end slow start.
+    #[serde(rename = "none")]
+    None,
+    /// HyStart as Linux has it.
+    #[serde(rename = "classic")]
+    Classic,
+    /// RFC 9406.
+    #[serde(rename = "hystart++")]
+    HystartPlusPlus,
+}
+
+/// The words of the option, for the catalogue.
+pub const WORDS: &[&str] = &["none", "classic", "hystart++"];
+
+/// What the option means, for the catalogue.
+pub const MEANING: &str = "how slow start may end before a loss: not at all, HyStart with ACK \
+                           train and delay as Linux has it, or HyStart++ (RFC 9406)";
+
+/// What slow start may do with one ACK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The window grows by the acknowledged bytes over this.
+    pub divisor: u64,
+    /// Slow start is over: the threshold is the present window.
+    pub over: bool,
+}
+
+impl Verdict {
+    /// Nothing to say against slow start.
+    const GO_ON: Verdict = Verdict { divisor: 1, over: false };
+}
+
+/// The slow-start exit of one connection.
+#[derive(Clone, Debug)]
+pub enum SlowStart {
+    /// No early exit.
+    None,
+    /// HyStart.
+    Classic(Classic),
+    /// HyStart++.
+    HystartPlusPlus(HystartPlusPlus),
+}
+
+impl SlowStart {
+    /// The exit that `option` names.
+    pub fn new(option: SlowStartExit, config: &Config) -> SlowStart {
+        match option {
+            SlowStartExit::None => SlowStart::None,
+            SlowStartExit::Classic => SlowStart::Classic(Classic::new(config)),
+            SlowStartExit::HystartPlusPlus => SlowStart::HystartPlusPlus(HystartPlusPlus::new()),
+        }
+    }
+
+    /// An ACK came during slow start while the window was `cwnd`.
+    pub fn on_ack(&mut self, now: Time, ack: &Ack, cwnd: u64) -> Verdict {
+        match self {
+            SlowStart::None => Verdict::GO_ON,
+            SlowStart::Classic(classic) => classic.on_ack(now, ack, cwnd),
+            SlowStart::HystartPlusPlus(hystart) => hystart.on_ack(ack),
+        }
+    }
+
+    /// The window was reduced, or collapsed to its minimum.
+    pub fn on_reduction(&mut self, now: Time, collapse: bool) {
+        match self {
+            SlowStart::None => {}
+            // Linux starts it anew after a timeout.
+            SlowStart::Classic(classic) if collapse => classic.reset(now),
+            SlowStart::Classic(_) => {}
+            // RFC 9406 section 4.3: only the initial slow start uses it.
+            SlowStart::HystartPlusPlus(_) => *self = SlowStart::None,
+        }
+    }
+}
