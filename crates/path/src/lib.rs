@@ -1,10 +1,30 @@
 //! The path: sans-IO stages, one file each, and the serialisable graph they are built from. The
 //! same stages run under a virtual clock (`sim`) and under the real one (`emu`).
+//!
+//! A [`Topology`] is nodes and [`Line`]s; a line is one direction of a link, a chain of [`Stage`]s;
+//! a [`Transmitter`] is the stage made of a [`Queue`] and a [`Service`].
 
+mod build;
+mod departures;
+mod error;
 mod histogram;
+mod line;
+mod queues;
+mod services;
 mod spec;
 mod stage;
+mod stages;
+mod topology;
+mod transmitter;
+mod validate;
 
+pub use error::SpecError;
 pub use histogram::Histogram;
+pub use line::{Counters, Line, Output};
+pub use queues::{Codel, DropTail, FqCodel};
+pub use services::{RateService, TraceService};
 pub use spec::*;
 pub use stage::*;
+pub use stages::{Delay, DelayTrace, Jitter, Loss, Netem, Outage, Reorder};
+pub use topology::Topology;
+pub use transmitter::{PerfectChannel, Transmitter};

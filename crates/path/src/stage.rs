@@ -1,6 +1,6 @@
 //! The four boundaries of a path: [`Stage`], [`Queue`], [`Service`] and [`Channel`].
 
-use units::{Packet, Rate, Span, Time};
+use units::{Ecn, Packet, Rate, Span, Time};
 
 /// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,12 +41,20 @@ pub struct Cx {
     pub emitted: Vec<(Time, Packet)>,
     /// Packets dropped, each with the instant and the cause.
     pub dropped: Vec<(Time, Packet, Cause)>,
+    /// Packets on which [`Cx::mark`] has set congestion experienced, since the start.
+    pub marked: u64,
 }
 
 impl Cx {
     /// Passes `packet` on; it leaves the stage at `due`.
     pub fn emit(&mut self, due: Time, packet: Packet) {
         self.emitted.push((due, packet));
+    }
+
+    /// Sets congestion experienced on `packet` (RFC 3168 section 5) and counts it.
+    pub fn mark(&mut self, packet: &mut Packet) {
+        packet.ecn = Ecn::Ce;
+        self.marked += 1;
     }
 
     /// Drops `packet` at `due`.
@@ -120,6 +128,12 @@ pub trait Queue: Send {
 
     /// Packets and bytes that wait.
     fn backlog(&self) -> (u64, u64);
+
+    /// The instant at which the packet that [`Queue::dequeue`] returned last had arrived; the
+    /// transmitter records the waiting time from it. None: the queue does not keep it.
+    fn last_arrival(&self) -> Option<Time> {
+        None
+    }
 
     /// Applies a change.
     fn change(&mut self, due: Time, change: &Change) {

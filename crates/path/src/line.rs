@@ -1,0 +1,258 @@
+//! One direction of a link: a chain of stages that works off its events in order of time.
+
+use std::collections::VecDeque;
+
+use units::{Packet, Random, Time};
+
+use crate::build::{self, Bounds};
+use crate::departures::Heap;
+use crate::{Cause, Change, Cx, Gauge, Histogram, SpecError, Stage, StageSpec};
+
+/// What left a line. The caller empties it; its memory is reused.
+#[derive(Debug, Default)]
+pub struct Output {
+    /// Packets that reached the far end, each with the instant it did, in order of time.
+    pub delivered: Vec<(Time, Packet)>,
+    /// Packets dropped, each with the instant and the cause, in order of time.
+    pub dropped: Vec<(Time, Packet, Cause)>,
+}
+
+impl Output {
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.delivered.clear();
+        self.dropped.clear();
+    }
+}
+
+/// What passed a line since the start. Arrays are in the order of [`Cause::ALL`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets pushed.
+    pub arrived_packets: u64,
+    /// Bytes pushed.
+    pub arrived_bytes: u64,
+    /// Packets that reached the far end.
+    pub delivered_packets: u64,
+    /// Bytes that reached the far end.
+    pub delivered_bytes: u64,
+    /// Packets dropped, by cause.
+    pub dropped_packets: [u64; 5],
+    /// Bytes dropped, by cause.
+    pub dropped_bytes: [u64; 5],
+    /// Packets on which a stage has set congestion experienced.
+    pub marked_packets: u64,
+}
+
+/// One direction of a link.
+///
+/// Work is done in order of its due time, whenever the caller comes, so that a late [`Line::poll`]
+/// gives the same packets with the same stamps. At one instant: first scheduled changes, then own
+/// work from the first stage to the last, then arrivals. Within the chain, too, a stage does its
+/// own work due at an instant before it takes a packet that arrives at that instant.
+///
+/// Call [`Line::push`] with instants that do not run backwards, [`Line::poll`] at or after
+/// [`Line::poll_at`], and [`Line::change`] for a live change. Everything else is a getter.
+pub struct Line {
+    stages: Vec<Slot>,
+    /// Each stage's next wake-up, beside each other for the search of the first.
+    wakes: Vec<Time>,
+    /// The first of `wakes` and `ahead`.
+    next: Time,
+    /// Packets that a stage has emitted with a due time in the future, and the place in the chain
+    /// that they come to.
+    ahead: Heap<(usize, Packet)>,
+    /// Changes to come, in order of time.
+    changes: VecDeque<(Time, usize, Change)>,
+    counters: Counters,
+    bounds: Bounds,
+}
+
+struct Slot {
+    stage: Box<dyn Stage>,
+    cx: Cx,
+}
+
+impl Line {
+    /// The line `name` (`"<link>.up"` or `"<link>.down"`, the key of its random streams) of run
+    /// `seed`. An empty list is a wire without length.
+    pub fn build(stages: &[StageSpec], name: &str, seed: u64) -> Result<Line, SpecError> {
+        let mut line =
+            Line::of(build::stages(stages, name, |purpose| Random::named(seed, name, purpose))?);
+        line.changes = build::changes(stages).into();
+        line.bounds = build::bounds(stages);
+        Ok(line)
+    }
+
+    /// A line of stages made by hand, without scheduled changes and known bounds.
+    pub fn of(stages: Vec<Box<dyn Stage>>) -> Line {
+        let wakes: Vec<Time> = stages.iter().map(|stage| stage.poll_at()).collect();
+        Line {
+            next: wakes.iter().copied().min().unwrap_or(Time::MAX),
+            wakes,
+            stages: stages.into_iter().map(|stage| Slot { stage, cx: Cx::default() }).collect(),
+            ahead: Heap::default(),
+            changes: VecDeque::new(),
+            counters: Counters::default(),
+            bounds: Bounds::default(),
+        }
+    }
+
+    /// A packet arrives at `due`, after all own work due by then.
+    pub fn push(&mut self, due: Time, packet: Packet, out: &mut Output) {
+        self.advance(due, out);
+        self.counters.arrived_packets += 1;
+        self.counters.arrived_bytes += u64::from(packet.bytes);
+        self.arrive(0, due, packet, out);
+        self.settle();
+        if self.next <= due {
+            self.advance(due, out);
+        }
+    }
+
+    /// Does all work due by `now`.
+    pub fn poll(&mut self, now: Time, out: &mut Output) {
+        self.advance(now, out);
+    }
+
+    /// When there is work next; [`Time::MAX`]: nothing is inside. A scheduled change alone is no
+    /// reason to come: it concerns packets and is applied before the first that it concerns.
+    pub fn poll_at(&self) -> Time {
+        self.next
+    }
+
+    /// Schedules `change` of the stage at `stage_index` for `due`, as if the specification had: it is
+    /// applied after own work due earlier and before own work due at the same instant, unless that
+    /// has been done already. Changes of one instant are applied in order of the calls.
+    ///
+    /// # Panics
+    /// If there is no such stage.
+    pub fn change(&mut self, due: Time, stage_index: usize, change: &Change) {
+        assert!(stage_index < self.stages.len(), "no stage {stage_index} in this line");
+        self.bounds.widen(stage_index, change);
+        let place = self.changes.partition_point(|(at, _, _)| *at <= due);
+        self.changes.insert(place, (due, stage_index, *change));
+    }
+
+    /// What passed since the start.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The sum of what the stages hold.
+    pub fn gauge(&self) -> Gauge {
+        self.stages.iter().map(|slot| slot.stage.gauge()).fold(Gauge::default(), |sum, one| Gauge {
+            queued_packets: sum.queued_packets + one.queued_packets,
+            queued_bytes: sum.queued_bytes + one.queued_bytes,
+            sent_bytes: sum.sent_bytes + one.sent_bytes,
+        })
+    }
+
+    /// The waiting times of the first stage that has a transmitter.
+    pub fn sojourn(&self) -> Option<&Histogram> {
+        self.stages.iter().find_map(|slot| slot.stage.sojourn())
+    }
+
+    /// The rate, in bits per second, that the line cannot exceed: over the transmitters the
+    /// smallest of each one's largest rate (a trace counts with its mean over a repeat). None: no
+    /// transmitter, or a line made by hand.
+    pub fn rate_bit_s(&self) -> Option<u64> {
+        self.bounds.rate_bit_s()
+    }
+
+    /// The one-way delay, in nanoseconds, that no packet can be faster than: the sum of the stages'
+    /// smallest delays, without serialisation. 0 for a line made by hand.
+    pub fn propagation_ns(&self) -> u64 {
+        self.bounds.propagation_ns()
+    }
+
+    /// Packets and bytes inside: neither delivered nor dropped.
+    pub fn in_transit(&self) -> (u64, u64) {
+        let c = &self.counters;
+        (
+            c.arrived_packets - c.delivered_packets - c.dropped_packets.iter().sum::<u64>(),
+            c.arrived_bytes - c.delivered_bytes - c.dropped_bytes.iter().sum::<u64>(),
+        )
+    }
+
+    /// Applies changes and does work, due by `now`, in order of time.
+    fn advance(&mut self, now: Time, out: &mut Output) {
+        loop {
+            let work = self.next;
+            if let Some((at, index, change)) = self.changes.front().copied()
+                && at <= work
+                && at <= now
+            {
+                self.changes.pop_front();
+                self.apply(at, index, &change);
+                self.settle();
+                continue;
+            }
+            if work > now || work == Time::MAX {
+                return;
+            }
+            if let Some(index) = self.wakes.iter().position(|wake| *wake == work) {
+                self.work(index, work, out);
+            } else if let Some((_, (index, packet))) = self.ahead.pop(work) {
+                self.arrive(index, work, packet, out);
+            }
+            self.settle();
+        }
+    }
+
+    fn apply(&mut self, due: Time, index: usize, change: &Change) {
+        self.stages[index].stage.change(due, change);
+        self.wakes[index] = self.stages[index].stage.poll_at();
+    }
+
+    /// Stage `index` does its work due at `due`.
+    fn work(&mut self, index: usize, due: Time, out: &mut Output) {
+        let Slot { stage, cx } = &mut self.stages[index];
+        stage.poll(due, cx);
+        self.wakes[index] = stage.poll_at();
+        debug_assert!(self.wakes[index] > due, "a stage does all its work due");
+        self.forward(index, due, out);
+    }
+
+    /// `packet` comes to the stage at `index`, or to the far end, at `due`.
+    fn arrive(&mut self, index: usize, due: Time, packet: Packet, out: &mut Output) {
+        if index == self.stages.len() {
+            self.counters.delivered_packets += 1;
+            self.counters.delivered_bytes += u64::from(packet.bytes);
+            out.delivered.push((due, packet));
+            return;
+        }
+        if self.wakes[index] <= due {
+            self.work(index, due, out);
+        }
+        let Slot { stage, cx } = &mut self.stages[index];
+        stage.push(due, packet, cx);
+        self.wakes[index] = stage.poll_at();
+        self.forward(index, due, out);
+    }
+
+    /// Passes on what stage `index` emitted at `now`. Only later stages are touched meanwhile.
+    fn forward(&mut self, index: usize, now: Time, out: &mut Output) {
+        let mut position = 0;
+        while let Some((due, packet)) = self.stages[index].cx.emitted.get(position).copied() {
+            position += 1;
+            if due > now {
+                self.ahead.push(due, (index + 1, packet));
+            } else {
+                self.arrive(index + 1, due, packet, out);
+            }
+        }
+        let cx = &mut self.stages[index].cx;
+        cx.emitted.clear();
+        for (due, packet, cause) in cx.dropped.drain(..) {
+            self.counters.dropped_packets[cause as usize] += 1;
+            self.counters.dropped_bytes[cause as usize] += u64::from(packet.bytes);
+            out.dropped.push((due, packet, cause));
+        }
+        self.counters.marked_packets += std::mem::take(&mut cx.marked);
+    }
+
+    fn settle(&mut self) {
+        self.next = self.wakes.iter().copied().fold(self.ahead.next(), Time::min);
+    }
+}

@@ -1,0 +1,93 @@
+//! Packet loss.
+
+use units::{Packet, Random, Time};
+
+use crate::{Cause, Change, Cx, LossSpec, Stage};
+
+/// Loses packets after a model; the others pass at once.
+#[derive(Debug)]
+pub struct Loss {
+    model: Model,
+    random: Random,
+}
+
+/// A loss model and where it stands.
+#[derive(Debug)]
+enum Model {
+    Bernoulli(f64),
+    GilbertElliott { to_bad: f64, to_good: f64, loss_good: f64, loss_bad: f64, bad: bool },
+    Burst { period: u64, length: u64, offset: u64 },
+    Trace { packets: Vec<u64>, cursor: usize, seen: u64 },
+}
+
+impl Loss {
+    /// Loss after `model`. A Gilbert-Elliott chain starts in its stationary distribution, so that a
+    /// short run is not kinder than a long one.
+    pub fn new(model: &LossSpec, mut random: Random) -> Loss {
+        let model = match *model {
+            LossSpec::Bernoulli { probability } => Model::Bernoulli(probability),
+            LossSpec::GilbertElliott { good_to_bad, bad_to_good, loss_good, loss_bad } => {
+                let total = good_to_bad + bad_to_good;
+                Model::GilbertElliott {
+                    to_bad: good_to_bad,
+                    to_good: bad_to_good,
+                    loss_good,
+                    loss_bad,
+                    bad: random.uniform() * total < good_to_bad,
+                }
+            }
+            LossSpec::Burst { period_ns, length_ns, offset_ns } => {
+                Model::Burst { period: period_ns, length: length_ns, offset: offset_ns }
+            }
+            LossSpec::Trace { ref packets } => {
+                Model::Trace { packets: packets.clone(), cursor: 0, seen: 0 }
+            }
+        };
+        Loss { model, random }
+    }
+
+    /// Whether the packet that arrives at `at` is lost. A model draws the same number of times for
+    /// every packet, so that runs that differ in a probability see the same chance.
+    fn loses(&mut self, at: Time) -> bool {
+        match &mut self.model {
+            Model::Bernoulli(probability) => self.random.chance(*probability),
+            Model::GilbertElliott { to_bad, to_good, loss_good, loss_bad, bad } => {
+                let lost = self.random.chance(if *bad { *loss_bad } else { *loss_good });
+                let leave = self.random.chance(if *bad { *to_good } else { *to_bad });
+                *bad ^= leave;
+                lost
+            }
+            Model::Burst { period, length, offset } => {
+                at.nanos() >= *offset && (at.nanos() - *offset) % *period < *length
+            }
+            Model::Trace { packets, cursor, seen } => {
+                let lost = packets.get(*cursor) == Some(seen);
+                *cursor += usize::from(lost);
+                *seen += 1;
+                lost
+            }
+        }
+    }
+}
+
+impl Stage for Loss {
+    fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
+        if self.loses(due) {
+            cx.drop(due, packet, Cause::Loss);
+        } else {
+            cx.emit(due, packet);
+        }
+    }
+
+    fn poll(&mut self, _now: Time, _cx: &mut Cx) {}
+
+    fn poll_at(&self) -> Time {
+        Time::MAX
+    }
+
+    fn change(&mut self, _due: Time, change: &Change) {
+        if let Change::Loss(probability) = change {
+            self.model = Model::Bernoulli(*probability);
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The stages, one file each.
+
+mod delay;
+mod delay_trace;
+mod jitter;
+mod loss;
+mod netem;
+mod outage;
+mod reorder;
+
+pub use delay::Delay;
+pub use delay_trace::DelayTrace;
+pub use jitter::Jitter;
+pub use loss::Loss;
+pub use netem::Netem;
+pub use outage::Outage;
+pub use reorder::Reorder;

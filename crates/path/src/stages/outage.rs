@@ -1,0 +1,79 @@
+//! Periods in which nothing passes.
+
+use units::{Packet, Time};
+
+use crate::departures::Fifo;
+use crate::{Cause, Cx, Stage};
+
+/// Drops the packets that arrive in a window `[from, to)`, or holds them until it ends and lets
+/// them go together, in order.
+#[derive(Debug)]
+pub struct Outage {
+    windows: Vec<(u64, u64)>,
+    repeat: Option<u64>,
+    hold: bool,
+    held: Fifo,
+}
+
+impl Outage {
+    /// Windows `(from_ns, to_ns)`, in order and not overlapping; with a repeat they are read at the
+    /// instant modulo `repeat_ns`.
+    pub fn new(windows: &[(u64, u64)], repeat_ns: Option<u64>, hold: bool) -> Outage {
+        Outage { windows: windows.to_vec(), repeat: repeat_ns, hold, held: Fifo::default() }
+    }
+
+    /// The end of the outage at `at`; none if packets pass.
+    fn ends(&self, at: Time) -> Option<Time> {
+        let mut end = self.window_end(at)?;
+        // Windows may touch each other, also across a repeat: at most all of them, once.
+        for _ in 0..self.windows.len() {
+            match self.window_end(end) {
+                Some(later) => end = later,
+                None => return Some(end),
+            }
+        }
+        Some(if self.window_end(end).is_some() { Time::MAX } else { end })
+    }
+
+    fn window_end(&self, at: Time) -> Option<Time> {
+        let phase = self.repeat.map_or(at.nanos(), |repeat| at.nanos() % repeat);
+        let next = self.windows.partition_point(|window| window.1 <= phase);
+        let (from, to) = *self.windows.get(next)?;
+        (from <= phase).then(|| Time(at.nanos().saturating_add(to - phase)))
+    }
+}
+
+impl Stage for Outage {
+    fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
+        match self.ends(due) {
+            None => cx.emit(due, packet),
+            Some(end) if self.hold => self.held.push(due, end, packet, cx),
+            Some(_) => cx.drop(due, packet, Cause::Outage),
+        }
+    }
+
+    fn poll(&mut self, now: Time, cx: &mut Cx) {
+        self.held.release(now, cx);
+    }
+
+    fn poll_at(&self) -> Time {
+        self.held.next()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_half_open_and_repeat() {
+        let outage = Outage::new(&[(10, 20), (20, 25), (90, 100)], Some(100), true);
+        let ends = |at| outage.ends(Time(at)).map(Time::nanos);
+        assert_eq!([ends(9), ends(10), ends(24), ends(25)], [None, Some(25), Some(25), None]);
+        assert_eq!([ends(95), ends(100), ends(110)], [Some(100), None, Some(125)]);
+        let always = Outage::new(&[(0, 50), (50, 100)], Some(100), true);
+        assert_eq!(always.ends(Time(7)), Some(Time::MAX));
+        let once = Outage::new(&[(10, 20)], None, true);
+        assert_eq!(once.ends(Time(110)), None);
+    }
+}

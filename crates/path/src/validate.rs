@@ -1,0 +1,170 @@
+//! Says what is wrong with a stage.
+
+use crate::{JitterSpec, Limit, LossSpec, QueueSpec, ServiceSpec, StageSpec};
+
+/// A message for a person, or nothing wrong.
+type Verdict = Result<(), String>;
+
+/// Checks one stage.
+pub(crate) fn stage(spec: &StageSpec) -> Verdict {
+    match spec {
+        StageSpec::Delay { changes, .. } => in_order("changes", changes.iter().map(|c| c.at_ns)),
+        StageSpec::DelayTrace { points, repeat_ns, .. } => {
+            not_empty("points", points)?;
+            in_order("points", points.iter().map(|point| point.0))?;
+            within_repeat("points", points.last().map(|point| point.0), *repeat_ns)
+        }
+        StageSpec::Transmit { queue: q, service: s } => queue(q).and_then(|()| service(s)),
+        StageSpec::Netem { rate_bit_s, limit_packets, .. } => {
+            above_zero("rate_bit_s", *rate_bit_s)?;
+            above_zero("limit_packets", *limit_packets)
+        }
+        StageSpec::Loss { model, changes } => {
+            loss(model)?;
+            in_order("changes", changes.iter().map(|c| c.at_ns))?;
+            changes.iter().try_for_each(|c| probability("changes: probability", c.probability))
+        }
+        StageSpec::Jitter { model, .. } => match model {
+            JitterSpec::Uniform { .. }
+            | JitterSpec::Normal { .. }
+            | JitterSpec::Exponential { .. } => Ok(()),
+        },
+        StageSpec::Reorder { probability: p, .. } => probability("probability", *p),
+        StageSpec::Outage { windows, repeat_ns, .. } => outage(windows, *repeat_ns),
+    }
+}
+
+fn queue(spec: &QueueSpec) -> Verdict {
+    match spec {
+        QueueSpec::DropTail { limit: l } => limit(*l),
+        QueueSpec::Codel { limit: l, target_ns, interval_ns, .. } => {
+            limit(*l)?;
+            codel(*target_ns, *interval_ns)
+        }
+        QueueSpec::FqCodel {
+            limit_packets, flows, quantum_bytes, target_ns, interval_ns, ..
+        } => {
+            above_zero("limit_packets", *limit_packets)?;
+            above_zero("flows", u64::from(*flows))?;
+            above_zero("quantum_bytes", u64::from(*quantum_bytes))?;
+            codel(*target_ns, *interval_ns)
+        }
+    }
+}
+
+fn limit(limit: Option<Limit>) -> Verdict {
+    match limit {
+        Some(Limit::Packets(0) | Limit::Bytes(0)) => Err("the queue's limit is 0".into()),
+        _ => Ok(()),
+    }
+}
+
+fn codel(target_ns: u64, interval_ns: u64) -> Verdict {
+    above_zero("target_ns", target_ns)?;
+    above_zero("interval_ns", interval_ns)
+}
+
+fn service(spec: &ServiceSpec) -> Verdict {
+    match spec {
+        ServiceSpec::Rate { rate_bit_s, changes } => {
+            above_zero("rate_bit_s", *rate_bit_s)?;
+            in_order("changes", changes.iter().map(|c| c.at_ns))?;
+            changes.iter().try_for_each(|c| above_zero("changes: rate_bit_s", c.rate_bit_s))
+        }
+        ServiceSpec::Trace { slots_ns, slot_bytes, repeat_ns } => {
+            not_empty("slots_ns", slots_ns)?;
+            above_zero("slot_bytes", u64::from(*slot_bytes))?;
+            above_zero("repeat_ns", *repeat_ns)?;
+            if !slots_ns.is_sorted() {
+                return Err("slots_ns run backwards".into());
+            }
+            match slots_ns.last() {
+                Some(last) if last > repeat_ns => {
+                    Err(format!("slots_ns end at {last}, after repeat_ns = {repeat_ns}"))
+                }
+                _ => Ok(()),
+            }
+        }
+    }
+}
+
+fn loss(model: &LossSpec) -> Verdict {
+    match model {
+        LossSpec::Bernoulli { probability: p } => probability("probability", *p),
+        LossSpec::GilbertElliott { good_to_bad, bad_to_good, loss_good, loss_bad } => {
+            probability("good_to_bad", *good_to_bad)?;
+            probability("bad_to_good", *bad_to_good)?;
+            probability("loss_good", *loss_good)?;
+            probability("loss_bad", *loss_bad)
+        }
+        LossSpec::Burst { period_ns, length_ns, .. } => {
+            above_zero("period_ns", *period_ns)?;
+            if length_ns > period_ns {
+                return Err(format!("length_ns = {length_ns} exceeds period_ns = {period_ns}"));
+            }
+            Ok(())
+        }
+        LossSpec::Trace { packets } => in_order("packets", packets.iter().copied()),
+    }
+}
+
+fn outage(windows: &[(u64, u64)], repeat_ns: Option<u64>) -> Verdict {
+    for (from, to) in windows {
+        if from >= to {
+            return Err(format!("window [{from}, {to}] is empty or runs backwards"));
+        }
+    }
+    for pair in windows.windows(2) {
+        if pair[0].1 > pair[1].0 {
+            let (from, to) = pair[1];
+            return Err(format!("window [{from}, {to}] begins before the one before it ends"));
+        }
+    }
+    if repeat_ns == Some(0) {
+        return Err("repeat_ns is 0".into());
+    }
+    match (windows.last(), repeat_ns) {
+        (Some((_, to)), Some(repeat)) if *to > repeat => {
+            Err(format!("the windows end at {to}, after repeat_ns = {repeat}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn probability(key: &str, value: f64) -> Verdict {
+    if (0.0..=1.0).contains(&value) {
+        Ok(())
+    } else {
+        Err(format!("{key} = {value} is no probability between 0 and 1"))
+    }
+}
+
+fn above_zero(key: &str, value: u64) -> Verdict {
+    if value > 0 { Ok(()) } else { Err(format!("{key} is 0")) }
+}
+
+fn not_empty<T>(key: &str, list: &[T]) -> Verdict {
+    if list.is_empty() { Err(format!("{key} is empty")) } else { Ok(()) }
+}
+
+/// Strictly increasing.
+fn in_order(key: &str, mut values: impl Iterator<Item = u64>) -> Verdict {
+    let Some(mut last) = values.next() else { return Ok(()) };
+    for value in values {
+        if value <= last {
+            return Err(format!("{key}: {value} does not come after {last}"));
+        }
+        last = value;
+    }
+    Ok(())
+}
+
+fn within_repeat(key: &str, last: Option<u64>, repeat_ns: Option<u64>) -> Verdict {
+    match (last, repeat_ns) {
+        (_, Some(0)) => Err("repeat_ns is 0".into()),
+        (Some(last), Some(repeat)) if last > repeat => {
+            Err(format!("{key} end at {last}, after repeat_ns = {repeat}"))
+        }
+        _ => Ok(()),
+    }
+}
