@@ -1,1 +1,25 @@
-//! Under way.
+//! Virtual time: one deterministic event loop over the stages of a path and the transports at its
+//! ends. [`run`] takes a resolved run and returns its measurements.
+
+mod flow;
+mod recorder;
+mod schedule;
+mod spec;
+mod tables;
+mod trace;
+mod world;
+
+pub use flow::Controllers;
+pub use spec::{CongestionSpec, FlowSpec, RunSpec, TraceSpec, TransportSpec};
+pub use tables::{Column, Data, Measurements, Table};
+pub use world::World;
+
+/// Runs `spec` to its end. `controllers` makes controllers that the catalogue does not know.
+///
+/// # Errors
+/// What is wrong with the specification, in words.
+pub fn run(spec: &RunSpec, controllers: &mut Controllers<'_>) -> Result<Measurements, String> {
+    let mut world = World::build(spec, controllers)?;
+    world.run();
+    Ok(world.finish())
+}

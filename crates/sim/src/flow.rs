@@ -1,0 +1,180 @@
+//! A flow in the loop: two endpoints, and when the client opens its connections.
+
+use transport::load::{OnOff, PerfClient, PerfServer};
+use transport::quic::{Datagram, Endpoint, Handshake, MakeController, QuicSpec, Side, warm_up};
+use transport::{AmountSpec, App, Direction, LoadSpec, SizeSpec, StreamSpec};
+use units::{Random, Span, Time};
+
+use crate::spec::{CongestionSpec, FlowSpec, TransportSpec};
+
+/// Makes factories of controllers that the catalogue does not know: none for a name of the catalogue.
+pub type Controllers<'a> = dyn FnMut(&CongestionSpec, &cc::Config) -> Option<MakeController> + 'a;
+
+/// When a client opens its connections.
+#[derive(Debug)]
+struct Arrivals {
+    next: Time,
+    mean: Option<Span>,
+    until: Time,
+    random: Random,
+}
+
+impl Arrivals {
+    fn advance(&mut self) {
+        self.next = match self.mean {
+            None => Time::MAX,
+            Some(mean) => {
+                let at = self.next + Span::from_seconds(self.random.exponential(mean.seconds()));
+                if at > self.until { Time::MAX } else { at }
+            }
+        };
+    }
+}
+
+/// One side of a flow, as a component of the loop.
+pub struct Host {
+    /// The flow's name.
+    pub flow: String,
+    /// Which side.
+    pub side: Side,
+    /// Name of the controller in use.
+    pub congestion: String,
+    /// IP and UDP headers of every packet, bytes.
+    pub header: u32,
+    /// The transport.
+    pub endpoint: Endpoint,
+    arrivals: Option<Arrivals>,
+    /// When the flow begins.
+    pub start: Time,
+}
+
+impl Host {
+    /// When the host must be woken.
+    pub fn wake_at(&mut self) -> Time {
+        let arrival = self.arrivals.as_ref().map_or(Time::MAX, |arrivals| arrivals.next);
+        arrival.min(self.endpoint.wake_at())
+    }
+
+    /// Does what is due.
+    pub fn wake(&mut self, now: Time, out: &mut Vec<Datagram>) {
+        if let Some(arrivals) = &mut self.arrivals {
+            if arrivals.next <= now {
+                arrivals.advance();
+                // The specification was checked when the endpoint was built.
+                let connected = self.endpoint.connect(now, out);
+                debug_assert!(connected.is_ok(), "{connected:?}");
+            }
+        }
+        self.endpoint.wake(now, out);
+    }
+}
+
+/// Builds both sides of `flow`.
+pub fn build(seed: u64, flow: &FlowSpec, controllers: &mut Controllers<'_>) -> Result<[Host; 2], String> {
+    let TransportSpec::Quic(quic) = &flow.transport;
+    let named = |purpose: &str| Random::named(seed, &flow.name, purpose);
+    let start = Time(flow.start_ns) + named("start").span_below(Span(flow.start_jitter_ns + 1));
+    let mut hosts = Vec::new();
+    for side in [Side::Client, Side::Server] {
+        let congestion = match side {
+            Side::Client => &flow.client_congestion,
+            Side::Server => &flow.server_congestion,
+        };
+        let name = format!("{}.{}", flow.name, side.name());
+        let config = controller_config(quic, seed, &name);
+        let make_controller = make_controller(congestion, config, controllers)
+            .map_err(|error| format!("flow {}: {error}", flow.name))?;
+        let load = flow.load.clone();
+        let mut sizes = named("sizes");
+        let periods = named("periods");
+        let make_app = Box::new(move |_| app(&load, side, &mut sizes, &periods));
+        let endpoint =
+            Endpoint::new(side, quic, seed, &name, make_app, make_controller)
+                .map_err(|error| format!("flow {}: {error}", flow.name))?;
+        hosts.push(Host {
+            flow: flow.name.clone(),
+            side,
+            congestion: congestion.name.clone(),
+            header: u32::from(quic.header_bytes),
+            endpoint,
+            arrivals: None,
+            start,
+        });
+    }
+    let [mut client, mut server]: [Host; 2] =
+        hosts.try_into().map_err(|_| "a flow has two sides".to_owned())?;
+    if quic.handshake == Handshake::ZeroRtt {
+        warm_up(Time::ZERO, &mut client.endpoint, &mut server.endpoint)
+            .map_err(|error| format!("flow {}: 0-RTT: {error}", flow.name))?;
+    }
+    let (mean, until) = match flow.load {
+        LoadSpec::Poisson { mean_interarrival_ns, duration_ns, .. } => {
+            (Some(Span(mean_interarrival_ns)), start + Span(duration_ns))
+        }
+        _ => (None, Time::MAX),
+    };
+    let mut arrivals = Arrivals { next: start, mean, until, random: named("arrivals") };
+    if arrivals.mean.is_some() {
+        arrivals.advance();
+    }
+    client.arrivals = Some(arrivals);
+    Ok([client, server])
+}
+
+fn controller_config(quic: &QuicSpec, seed: u64, name: &str) -> cc::Config {
+    cc::Config {
+        mss: u64::from(quic.mtu_bytes),
+        initial_window: quic.initial_window_bytes,
+        initial_rtt: Span(quic.initial_rtt_ns),
+        seed: Random::named(seed, name, "congestion control").bits(),
+    }
+}
+
+/// A factory of controllers, one per connection.
+fn make_controller(
+    spec: &CongestionSpec,
+    config: cc::Config,
+    controllers: &mut Controllers<'_>,
+) -> Result<MakeController, String> {
+    if let Some(make) = controllers(spec, &config) {
+        return Ok(make);
+    }
+    let build = {
+        let spec = spec.clone();
+        move || cc::build(&spec.name, &spec.options, &config)
+    };
+    let mut first = Some(build().map_err(|error| error.to_string())?);
+    Ok(Box::new(move || first.take().unwrap_or_else(|| build().expect("it was built before"))))
+}
+
+fn app(load: &LoadSpec, side: Side, sizes: &mut Random, periods: &Random) -> Box<dyn App> {
+    match (load, side) {
+        (LoadSpec::Perf { streams }, Side::Client) => Box::new(PerfClient::new(streams)),
+        (LoadSpec::Poisson { size, send, .. }, Side::Client) => {
+            let bytes = draw(*size, sizes);
+            let (up_bytes, down_bytes) = match send {
+                Direction::Up => (bytes, 0),
+                Direction::Down => (8, bytes),
+            };
+            let amount = AmountSpec::Data { up_bytes, down_bytes };
+            Box::new(PerfClient::new(&[StreamSpec { stream_id: 0, after: None, amount }]))
+        }
+        (LoadSpec::OnOff { on_ns, off_ns, exponential, rate_bit_s, send, duration_ns }, side)
+            if (*send == Direction::Up) == (side == Side::Client) =>
+        {
+            let (on, off, duration) = (Span(*on_ns), Span(*off_ns), Span(*duration_ns));
+            Box::new(OnOff::new(on, off, *exponential, *rate_bit_s, duration, periods.clone()))
+        }
+        _ => Box::new(PerfServer::default()),
+    }
+}
+
+fn draw(size: SizeSpec, random: &mut Random) -> u64 {
+    match size {
+        SizeSpec::Fixed { bytes } => bytes,
+        SizeSpec::Exponential { mean_bytes } => random.exponential(mean_bytes as f64).ceil() as u64,
+        SizeSpec::Pareto { shape, least_bytes, most_bytes } => {
+            (random.pareto(shape, least_bytes as f64) as u64).min(most_bytes)
+        }
+    }
+}

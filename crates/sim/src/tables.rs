@@ -1,0 +1,229 @@
+//! Measurements as plain columns, and their encoding (docs/manual/engine.md).
+
+use std::fmt::Write as _;
+
+/// A column's data.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Data {
+    /// Numbers; NaN is null.
+    Float(Vec<f64>),
+    /// Whole numbers.
+    Int(Vec<i64>),
+    /// Names, as indices into a list.
+    Category(Vec<String>, Vec<u32>),
+}
+
+impl Data {
+    fn len(&self) -> usize {
+        match self {
+            Data::Float(values) => values.len(),
+            Data::Int(values) => values.len(),
+            Data::Category(_, values) => values.len(),
+        }
+    }
+}
+
+/// A named column.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Column {
+    /// Name, with its unit.
+    pub name: &'static str,
+    /// Data.
+    pub data: Data,
+}
+
+/// A named table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    /// Name.
+    pub name: &'static str,
+    /// Columns, all of one length.
+    pub columns: Vec<Column>,
+}
+
+/// A value of one row.
+#[derive(Clone, Debug)]
+pub(crate) enum Value<'a> {
+    Float(f64),
+    Int(u64),
+    Name(&'a str),
+}
+
+impl From<f64> for Value<'_> {
+    fn from(value: f64) -> Self {
+        Value::Float(value)
+    }
+}
+
+impl From<Option<f64>> for Value<'_> {
+    fn from(value: Option<f64>) -> Self {
+        Value::Float(value.unwrap_or(f64::NAN))
+    }
+}
+
+impl From<u64> for Value<'_> {
+    fn from(value: u64) -> Self {
+        Value::Int(value)
+    }
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(value: &'a str) -> Self {
+        Value::Name(value)
+    }
+}
+
+impl Table {
+    pub(crate) fn new(name: &'static str) -> Table {
+        Table { name, columns: Vec::new() }
+    }
+
+    /// A table that has its columns even if no row comes.
+    pub(crate) fn declared(name: &'static str, like: &[(&'static str, Value<'_>)]) -> Table {
+        let mut table = Table::new(name);
+        table.row(like);
+        for column in &mut table.columns {
+            match &mut column.data {
+                Data::Float(values) => values.clear(),
+                Data::Int(values) => values.clear(),
+                Data::Category(names, values) => {
+                    names.clear();
+                    values.clear();
+                }
+            }
+        }
+        table
+    }
+
+    /// Adds a row. The first row makes the columns; every row has the same names in the same order.
+    pub(crate) fn row(&mut self, values: &[(&'static str, Value<'_>)]) {
+        if self.columns.is_empty() {
+            self.columns = values
+                .iter()
+                .map(|(name, value)| Column {
+                    name,
+                    data: match value {
+                        Value::Float(_) => Data::Float(Vec::new()),
+                        Value::Int(_) => Data::Int(Vec::new()),
+                        Value::Name(_) => Data::Category(Vec::new(), Vec::new()),
+                    },
+                })
+                .collect();
+        }
+        for (column, (name, value)) in self.columns.iter_mut().zip(values) {
+            debug_assert_eq!(column.name, *name);
+            match (&mut column.data, value) {
+                (Data::Float(data), Value::Float(value)) => data.push(*value),
+                (Data::Int(data), Value::Int(value)) => data.push(*value as i64),
+                (Data::Category(names, data), Value::Name(value)) => {
+                    let index = names.iter().position(|name| name == value).unwrap_or_else(|| {
+                        names.push((*value).to_owned());
+                        names.len() - 1
+                    });
+                    data.push(index as u32);
+                }
+                _ => unreachable!("column {name} changed its type"),
+            }
+        }
+    }
+
+    /// Rows.
+    pub fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |column| column.data.len())
+    }
+
+    /// A column by name.
+    pub fn column(&self, name: &str) -> Option<&Data> {
+        self.columns.iter().find(|column| column.name == name).map(|column| &column.data)
+    }
+
+    /// A numeric column by name, whole numbers as floats; empty if there is none.
+    pub fn numbers(&self, name: &str) -> Vec<f64> {
+        match self.column(name) {
+            Some(Data::Float(values)) => values.clone(),
+            Some(Data::Int(values)) => values.iter().map(|value| *value as f64).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// A column of names; empty if there is none.
+    pub fn names(&self, name: &str) -> Vec<&str> {
+        match self.column(name) {
+            Some(Data::Category(names, values)) => {
+                values.iter().map(|value| names[*value as usize].as_str()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Everything a run returns.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measurements {
+    /// Tables.
+    pub tables: Vec<Table>,
+    /// Whole files (traces), by name.
+    pub files: Vec<(String, Vec<u8>)>,
+    /// Packets given to the path, both directions.
+    pub packets: u64,
+    /// Events of the loop.
+    pub events: u64,
+}
+
+impl Measurements {
+    /// A table by name.
+    ///
+    /// # Panics
+    /// If there is no such table.
+    pub fn table(&self, name: &str) -> &Table {
+        self.tables.iter().find(|table| table.name == name).expect("a table of the schema")
+    }
+
+    /// The bytes handed to Python.
+    pub fn encode(&self, engine: &str) -> Vec<u8> {
+        let mut data = Vec::new();
+        let mut tables = Vec::new();
+        for table in &self.tables {
+            let columns: Vec<_> = table.columns.iter().map(|column| describe(column, &mut data)).collect();
+            tables.push(serde_json::json!({"name": table.name, "rows": table.rows(), "columns": columns}));
+        }
+        let mut files = Vec::new();
+        for (name, bytes) in &self.files {
+            files.push(serde_json::json!({"name": name, "offset": data.len(), "bytes": bytes.len()}));
+            data.extend_from_slice(bytes);
+        }
+        let mut header = String::new();
+        let head = serde_json::json!({"engine": engine, "tables": tables, "files": files,
+            "packets": self.packets, "events": self.events});
+        // Writing to a String cannot fail.
+        let _ = write!(header, "{head}");
+        let mut out = Vec::with_capacity(8 + header.len() + data.len());
+        out.extend_from_slice(&(header.len() as u64).to_le_bytes());
+        out.extend_from_slice(header.as_bytes());
+        out.extend_from_slice(&data);
+        out
+    }
+}
+
+fn describe(column: &Column, out: &mut Vec<u8>) -> serde_json::Value {
+    let offset = out.len();
+    let mut description = serde_json::json!({"name": column.name, "offset": offset});
+    let kind = match &column.data {
+        Data::Float(values) => {
+            values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+            "f64"
+        }
+        Data::Int(values) => {
+            values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+            "i64"
+        }
+        Data::Category(names, values) => {
+            values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
+            description["categories"] = serde_json::json!(names);
+            "cat"
+        }
+    };
+    description["type"] = kind.into();
+    description["bytes"] = (out.len() - offset).into();
+    description
+}

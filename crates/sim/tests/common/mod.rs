@@ -1,0 +1,123 @@
+//! Scenarios that the tests share, as a planner would write them.
+#![allow(dead_code, reason = "every test file uses its own part")]
+
+use serde_json::{Value, json};
+use sim::{Measurements, RunSpec};
+
+pub const MTU: u64 = 1252;
+pub const HEADER: u64 = 28;
+
+/// A path and one flow over it; the fields are what tests vary.
+#[derive(Clone)]
+pub struct Case {
+    pub rate_up: u64,
+    pub rate_down: u64,
+    pub rtt_ms: f64,
+    pub loss: f64,
+    pub queue_bdp: f64,
+    pub congestion: Value,
+    pub load: Value,
+    pub duration_s: f64,
+    pub seed: u64,
+    pub quic: Value,
+}
+
+impl Default for Case {
+    fn default() -> Case {
+        Case {
+            rate_up: 10_000_000,
+            rate_down: 10_000_000,
+            rtt_ms: 500.0,
+            loss: 0.0,
+            queue_bdp: 1.0,
+            congestion: json!({"name": "cubic"}),
+            load: time_up(60.0),
+            duration_s: 60.0,
+            seed: 1,
+            quic: json!({}),
+        }
+    }
+}
+
+pub fn time_up(seconds: f64) -> Value {
+    streams(json!([{"stream_id": 0, "after": null,
+        "amount": {"mode": "time", "duration_ns": (seconds * 1e9) as u64, "send": "up"}}]))
+}
+
+pub fn streams(list: Value) -> Value {
+    json!({"kind": "perf", "streams": list})
+}
+
+pub fn data(up: u64, down: u64) -> Value {
+    streams(json!([{"stream_id": 0, "after": null,
+        "amount": {"mode": "data", "up_bytes": up, "down_bytes": down}}]))
+}
+
+pub fn quic(changes: &Value) -> Value {
+    let mut quic = json!({
+        "kind": "quic", "crypto": "modelled", "handshake": "1-rtt", "mtu_bytes": MTU,
+        "header_bytes": HEADER, "initial_window_bytes": 10 * MTU, "initial_rtt_ns": 333_000_000,
+        "ack_eliciting_threshold": null, "max_ack_delay_ns": null, "ecn": false,
+        "receive_window_bytes": 1u64 << 30, "stream_receive_window_bytes": 1u64 << 30,
+        "send_window_bytes": 1u64 << 30, "idle_timeout_ns": null, "packet_threshold": 3
+    });
+    for (key, value) in changes.as_object().into_iter().flatten() {
+        quic[key] = value.clone();
+    }
+    quic
+}
+
+impl Case {
+    pub fn direction(&self, rate: u64, loss: f64) -> Value {
+        let bytes = (rate as f64 * self.rtt_ms / 8000.0 * self.queue_bdp) as u64;
+        json!([
+            {"kind": "loss", "model": {"kind": "bernoulli", "probability": loss}},
+            {"kind": "transmit",
+             "queue": {"kind": "drop_tail", "limit": {"bytes": bytes.max(3000)}},
+             "service": {"kind": "rate", "rate_bit_s": rate}},
+            {"kind": "delay", "delay_ns": (self.rtt_ms * 5e5) as u64}
+        ])
+    }
+
+    pub fn spec(&self) -> RunSpec {
+        let flow = json!({
+            "name": "main", "client": "client", "server": "server", "start_ns": 0,
+            "start_jitter_ns": 0, "client_congestion": self.congestion,
+            "server_congestion": self.congestion, "transport": quic(&self.quic), "load": self.load
+        });
+        serde_json::from_value(json!({
+            "seed": self.seed, "duration_ns": (self.duration_s * 1e9) as u64,
+            "sample_ns": 100_000_000u64,
+            "graph": {
+                "nodes": [{"name": "client", "kind": "host"}, {"name": "server", "kind": "host"}],
+                "links": [{"name": "link", "client_side": "client", "server_side": "server",
+                    "up": self.direction(self.rate_up, self.loss),
+                    "down": self.direction(self.rate_down, 0.0)}]
+            },
+            "flows": [flow]
+        }))
+        .expect("a valid specification")
+    }
+
+    pub fn run(&self) -> Measurements {
+        sim::run(&self.spec(), &mut |_, _| None).expect("the run is valid")
+    }
+}
+
+/// One number of the row of `table` in which the named columns have the given values.
+pub fn number(run: &Measurements, table: &str, keys: &[(&str, &str)], column: &str) -> f64 {
+    let table = run.table(table);
+    let row = (0..table.rows()).find(|row| {
+        keys.iter().all(|(key, value)| table.names(key).get(*row) == Some(value))
+    });
+    table.numbers(column)[row.expect("such a row")]
+}
+
+/// Bytes delivered in order to the server, per second of `seconds`, in bit/s.
+pub fn goodput_up(run: &Measurements, seconds: f64) -> f64 {
+    number(run, "summary", &[("side", "client")], "delivered_in_order_bytes") * 8.0 / seconds
+}
+
+pub fn goodput_down(run: &Measurements, seconds: f64) -> f64 {
+    number(run, "summary", &[("side", "server")], "delivered_in_order_bytes") * 8.0 / seconds
+}

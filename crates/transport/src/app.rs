@@ -1,0 +1,70 @@
+//! The boundary between an application and a transport: applications are written once and run over
+//! every transport and both clocks.
+
+use bytes::Bytes;
+use units::Time;
+
+/// What a transport tells its application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppEvent {
+    /// Data may be sent: the handshake is done, or early data is allowed.
+    Ready,
+    /// The peer opened a stream.
+    Opened(u64),
+    /// A stream has data, or has ended.
+    Readable(u64),
+    /// The transport has sent nearly all it was given and asks for more.
+    WantData,
+    /// The peer has acknowledged everything on a finished stream.
+    Finished(u64),
+    /// The peer asked to stop sending on a stream.
+    Stopped(u64),
+    /// The instant of [`App::wake_at`] has come.
+    Timer,
+    /// The connection is over.
+    Closed,
+}
+
+/// How a read ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadEnd {
+    /// More may come.
+    Open,
+    /// All bytes and FIN have arrived.
+    Finished,
+    /// The peer reset the stream, or it is unknown.
+    Reset,
+}
+
+/// What an application may do with a transport's streams. Streams are known by their id
+/// (RFC 9000 section 2.1).
+pub trait Streams {
+    /// Opens a bidirectional stream; none if the peer allows no more.
+    fn open(&mut self) -> Option<u64>;
+    /// Gives data to a stream; returns how many bytes were taken.
+    fn write(&mut self, stream: u64, data: Bytes) -> usize;
+    /// Reads everything that has arrived, in order of arrival, as (offset, bytes).
+    fn read(&mut self, stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd;
+    /// Ends a stream after what was written.
+    fn finish(&mut self, stream: u64);
+    /// Abandons sending on a stream.
+    fn reset(&mut self, stream: u64);
+    /// Asks the peer to stop sending on a stream.
+    fn stop(&mut self, stream: u64);
+    /// Bytes a writer should add at [`AppEvent::WantData`].
+    fn appetite(&self) -> usize;
+    /// Closes the connection when everything sent has been acknowledged.
+    fn close(&mut self);
+}
+
+/// An application on one side of one connection.
+pub trait App: Send {
+    /// Something happened at `now`.
+    fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams);
+    /// When the application wants [`AppEvent::Timer`].
+    fn wake_at(&self) -> Time;
+    /// Whether it has data that it would write if asked.
+    fn has_data(&self) -> bool;
+    /// What it has seen of its streams so far.
+    fn streams(&self) -> &[crate::load::StreamReport];
+}

@@ -1,0 +1,154 @@
+//! A source that alternates between sending and silence.
+
+use bytes::Bytes;
+use units::{Random, Span, Time};
+
+use super::{StreamReport, zeros};
+use crate::{App, AppEvent, Streams};
+
+/// Interval at which a source with a rate of its own gives data to the transport.
+const TICK: Span = Span::from_millis(10);
+
+/// The sending side of an on-off source, over one stream that it opens itself.
+#[derive(Debug)]
+pub struct OnOff {
+    on: Span,
+    off: Span,
+    exponential: bool,
+    rate_bit_s: Option<u64>,
+    random: Random,
+    duration: Span,
+    end: Time,
+    is_on: bool,
+    /// End of the current period.
+    period_end: Time,
+    tick: Time,
+    /// Bits owed to the transport, times 10^9.
+    credit: u128,
+    pending: u64,
+    reports: Vec<StreamReport>,
+    closed: bool,
+}
+
+impl OnOff {
+    /// A source with mean (or fixed) periods that ends `duration` after it is ready.
+    pub fn new(
+        on: Span,
+        off: Span,
+        exponential: bool,
+        rate_bit_s: Option<u64>,
+        duration: Span,
+        random: Random,
+    ) -> OnOff {
+        OnOff {
+            on,
+            off,
+            exponential,
+            rate_bit_s,
+            random,
+            duration,
+            end: Time::MAX,
+            is_on: false,
+            period_end: Time::MAX,
+            tick: Time::MAX,
+            credit: 0,
+            pending: 0,
+            reports: Vec::new(),
+            closed: false,
+        }
+    }
+
+    fn next_period(&mut self, now: Time) {
+        self.is_on = !self.is_on;
+        let mean = if self.is_on { self.on } else { self.off };
+        let length = if self.exponential {
+            Span::from_seconds(self.random.exponential(mean.seconds()))
+        } else {
+            mean
+        };
+        self.period_end = now + length;
+        self.tick = if self.is_on && self.rate_bit_s.is_some() { now + TICK } else { Time::MAX };
+        self.credit = 0;
+    }
+
+    fn flush(&mut self, streams: &mut dyn Streams) {
+        let Some(report) = self.reports.first_mut() else { return };
+        while self.pending > 0 {
+            let data: Bytes = zeros(self.pending);
+            let written = streams.write(report.id, data) as u64;
+            self.pending -= written;
+            report.written += written;
+            if written == 0 {
+                return;
+            }
+        }
+    }
+
+    fn finish(&mut self, now: Time, streams: &mut dyn Streams) {
+        if let (false, Some(report)) = (self.closed, self.reports.first_mut()) {
+            self.closed = true;
+            report.finished = Some(now);
+            streams.finish(report.id);
+            streams.close();
+        }
+    }
+}
+
+impl App for OnOff {
+    fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
+        match event {
+            AppEvent::Ready => {
+                let Some(id) = streams.open() else { return };
+                self.reports.push(StreamReport::new(id, now));
+                self.end = now + self.duration;
+                // The response size at the head of the stream: none wanted.
+                self.pending = 8;
+                self.flush(streams);
+                self.next_period(now);
+            }
+            AppEvent::Timer => {
+                if now >= self.end {
+                    self.finish(now, streams);
+                    return;
+                }
+                if let (true, Some(rate)) = (now >= self.tick, self.rate_bit_s) {
+                    self.credit += u128::from(rate) * u128::from(TICK.nanos());
+                    let bytes = self.credit / 8_000_000_000;
+                    self.credit -= bytes * 8_000_000_000;
+                    self.pending += bytes as u64;
+                    self.tick = now + TICK;
+                    self.flush(streams);
+                }
+                if now >= self.period_end {
+                    self.next_period(now);
+                    if self.is_on && self.rate_bit_s.is_none() {
+                        self.on(now, AppEvent::WantData, streams);
+                    }
+                }
+            }
+            AppEvent::WantData => {
+                if self.is_on && self.rate_bit_s.is_none() && !self.closed {
+                    self.pending = self.pending.max(streams.appetite() as u64);
+                }
+                self.flush(streams);
+            }
+            AppEvent::Opened(_)
+            | AppEvent::Readable(_)
+            | AppEvent::Finished(_)
+            | AppEvent::Stopped(_)
+            | AppEvent::Closed => {}
+        }
+    }
+
+    fn wake_at(&self) -> Time {
+        if self.closed { Time::MAX } else { self.period_end.min(self.tick).min(self.end) }
+    }
+
+    fn has_data(&self) -> bool {
+        !self.closed && (self.pending > 0 || (self.is_on && self.rate_bit_s.is_none()))
+    }
+
+    fn streams(&self) -> &[StreamReport] {
+        &self.reports
+    }
+}

@@ -1,0 +1,324 @@
+//! The perf protocol of picoquic's quic-perf and pico-perf (draft-banks-quic-performance has the
+//! same idea): the first 8 bytes of a client's stream, big-endian, say how many bytes the server
+//! is to send back once the client's FIN has come.
+//!
+//! Time mode: one side sends for a given time. Downwards the client asks for more than any run can
+//! carry and stops the server (STOP_SENDING, RFC 9000 section 3.5) when the time is over.
+
+use bytes::Bytes;
+use units::{Span, Time};
+
+use super::{AmountSpec, Direction, StreamReport, StreamSpec, zeros};
+use crate::{App, AppEvent, ReadEnd, Received, Streams};
+
+/// A response that outlasts every run: 2^62 - 1, the largest size of a stream.
+const ENDLESS: u64 = (1 << 62) - 1;
+
+/// Length of the response size at the head of a client's stream.
+const HEADER: u64 = 8;
+
+/// One stream as the client runs it.
+#[derive(Debug)]
+struct ClientStream {
+    spec: StreamSpec,
+    /// Index into the reports, once open.
+    report: Option<usize>,
+    received: Received,
+    /// Bytes still to write; none: until the deadline.
+    left: Option<u64>,
+    /// When sending (time mode up) or receiving (time mode down) ends.
+    deadline: Time,
+    sending: bool,
+    done: bool,
+}
+
+/// The client: opens the streams of its list, each when the one it waits for has ended, and closes
+/// the connection after the last.
+#[derive(Debug)]
+pub struct PerfClient {
+    streams: Vec<ClientStream>,
+    reports: Vec<StreamReport>,
+    /// Turn of the next writer, so that streams of equal priority are served round robin.
+    turn: usize,
+    ready: bool,
+    closed: bool,
+}
+
+impl PerfClient {
+    /// A client that will run `streams`.
+    pub fn new(streams: &[StreamSpec]) -> PerfClient {
+        let streams = streams
+            .iter()
+            .map(|spec| ClientStream {
+                spec: spec.clone(),
+                report: None,
+                received: Received::default(),
+                left: None,
+                deadline: Time::MAX,
+                sending: false,
+                done: false,
+            })
+            .collect();
+        PerfClient { streams, reports: Vec::new(), turn: 0, ready: false, closed: false }
+    }
+
+    fn is_done(&self, id: u64) -> bool {
+        self.streams.iter().any(|stream| stream.spec.stream_id == id && stream.done)
+    }
+
+    /// Opens every stream whose turn has come.
+    fn open_due(&mut self, now: Time, streams: &mut dyn Streams) {
+        for index in 0..self.streams.len() {
+            let spec = &self.streams[index].spec;
+            let waits = spec.after.is_some_and(|id| !self.is_done(id));
+            if self.streams[index].report.is_some() || waits {
+                continue;
+            }
+            let Some(id) = streams.open() else { return };
+            let report = self.reports.len();
+            let stream = &mut self.streams[index];
+            // The stack numbers streams in the order of opening, which the list need not follow.
+            let label = stream.spec.stream_id;
+            self.reports.push(StreamReport { label, ..StreamReport::new(id, now) });
+            stream.report = Some(report);
+            let response = match stream.spec.amount {
+                AmountSpec::Data { up_bytes, down_bytes } => {
+                    stream.left = Some(up_bytes);
+                    down_bytes
+                }
+                AmountSpec::Time { duration_ns, send: Direction::Up } => {
+                    stream.deadline = now + Span(duration_ns);
+                    0
+                }
+                AmountSpec::Time { duration_ns, send: Direction::Down } => {
+                    stream.deadline = now + Span(duration_ns);
+                    stream.left = Some(HEADER);
+                    ENDLESS
+                }
+            };
+            stream.sending = true;
+            let length = stream.left.unwrap_or(HEADER).min(HEADER) as usize;
+            let head = Bytes::copy_from_slice(&response.to_be_bytes()[..length]);
+            let written = streams.write(id, head) as u64;
+            stream.left = stream.left.map(|left| left - written);
+            self.reports[report].written += written;
+            self.finish_if_written(now, index, streams);
+        }
+    }
+
+    fn finish_if_written(&mut self, now: Time, index: usize, streams: &mut dyn Streams) {
+        let stream = &mut self.streams[index];
+        let Some(report) = stream.report else { return };
+        let upwards = !matches!(stream.spec.amount, AmountSpec::Time { send: Direction::Down, .. });
+        let over = stream.left == Some(0) || (upwards && now >= stream.deadline);
+        if stream.sending && over {
+            stream.sending = false;
+            self.reports[report].finished = Some(now);
+            streams.finish(self.reports[report].id);
+        }
+    }
+
+    fn write(&mut self, now: Time, streams: &mut dyn Streams) {
+        let share = streams.appetite() as u64;
+        let count = self.streams.len();
+        for step in 0..count {
+            let index = (self.turn + step) % count;
+            let stream = &mut self.streams[index];
+            let (true, Some(report)) = (stream.sending, stream.report) else { continue };
+            if now < stream.deadline || stream.left.is_some() {
+                let want = stream.left.unwrap_or(u64::MAX).min(share);
+                let written = streams.write(self.reports[report].id, zeros(want)) as u64;
+                stream.left = stream.left.map(|left| left - written);
+                self.reports[report].written += written;
+            }
+            self.finish_if_written(now, index, streams);
+        }
+        self.turn = (self.turn + 1) % count.max(1);
+    }
+
+    fn read(&mut self, now: Time, id: u64, streams: &mut dyn Streams) {
+        let reports = &self.reports;
+        let Some(stream) = self
+            .streams
+            .iter_mut()
+            .find(|stream| stream.report.is_some_and(|report| reports[report].id == id))
+        else {
+            return;
+        };
+        let received = &mut stream.received;
+        let end = streams.read(id, &mut |offset, data| {
+            received.insert(offset, offset + data.len() as u64);
+        });
+        let report = &mut self.reports[stream.report.unwrap_or_default()];
+        report.update(now, received);
+        if end == ReadEnd::Finished {
+            report.fin.get_or_insert(now);
+        }
+        if end != ReadEnd::Open && !stream.done {
+            stream.done = true;
+            self.open_due(now, streams);
+            self.close_if_done(streams);
+        }
+    }
+
+    fn close_if_done(&mut self, streams: &mut dyn Streams) {
+        if !self.closed && self.streams.iter().all(|stream| stream.done) {
+            self.closed = true;
+            streams.close();
+        }
+    }
+}
+
+impl App for PerfClient {
+    fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
+        match event {
+            AppEvent::Ready => {
+                self.ready = true;
+                self.open_due(now, streams);
+            }
+            AppEvent::WantData => self.write(now, streams),
+            AppEvent::Readable(id) => self.read(now, id, streams),
+            AppEvent::Timer => {
+                for index in 0..self.streams.len() {
+                    self.finish_if_written(now, index, streams);
+                    let stream = &mut self.streams[index];
+                    if now >= stream.deadline {
+                        let down =
+                            matches!(stream.spec.amount, AmountSpec::Time { send: Direction::Down, .. });
+                        stream.deadline = Time::MAX;
+                        if let (true, Some(report)) = (down, stream.report) {
+                            let id = self.reports[report].id;
+                            self.reports[report].fin.get_or_insert(now);
+                            self.streams[index].done = true;
+                            streams.stop(id);
+                        }
+                    }
+                }
+                self.open_due(now, streams);
+                self.close_if_done(streams);
+            }
+            AppEvent::Opened(_) | AppEvent::Finished(_) | AppEvent::Stopped(_) | AppEvent::Closed => {}
+        }
+    }
+
+    fn wake_at(&self) -> Time {
+        if !self.ready || self.closed {
+            return Time::MAX;
+        }
+        let open = self.streams.iter().filter(|stream| !stream.done);
+        open.map(|stream| stream.deadline).min().unwrap_or(Time::MAX)
+    }
+
+    fn has_data(&self) -> bool {
+        self.streams.iter().any(|stream| stream.sending)
+    }
+
+    fn streams(&self) -> &[StreamReport] {
+        &self.reports
+    }
+}
+
+/// One stream as the server sees it.
+#[derive(Debug, Default)]
+struct ServerStream {
+    received: Received,
+    header: [u8; HEADER as usize],
+    /// Bytes still to send, once the client's FIN has come.
+    left: u64,
+    sending: bool,
+}
+
+/// The server: answers every stream with as many bytes as its head asks for.
+#[derive(Debug, Default)]
+pub struct PerfServer {
+    streams: Vec<ServerStream>,
+    reports: Vec<StreamReport>,
+    turn: usize,
+}
+
+impl PerfServer {
+    fn index(&mut self, now: Time, id: u64) -> usize {
+        if let Some(index) = self.reports.iter().position(|report| report.id == id) {
+            return index;
+        }
+        self.reports.push(StreamReport::new(id, now));
+        self.streams.push(ServerStream::default());
+        self.reports.len() - 1
+    }
+
+    fn read(&mut self, now: Time, id: u64, streams: &mut dyn Streams) {
+        let index = self.index(now, id);
+        let stream = &mut self.streams[index];
+        let (received, header) = (&mut stream.received, &mut stream.header);
+        let end = streams.read(id, &mut |offset, data| {
+            received.insert(offset, offset + data.len() as u64);
+            for (place, byte) in (offset..HEADER).zip(data) {
+                header[place as usize] = *byte;
+            }
+        });
+        let report = &mut self.reports[index];
+        report.update(now, received);
+        if end == ReadEnd::Finished && report.fin.is_none() {
+            report.fin = Some(now);
+            // Fewer than 8 bytes before FIN: no response size, hence no response.
+            if received.in_order() >= HEADER {
+                stream.left = u64::from_be_bytes(stream.header);
+            }
+            stream.sending = true;
+            self.advance(now, index, 0, streams);
+        }
+    }
+
+    fn advance(&mut self, now: Time, index: usize, most: u64, streams: &mut dyn Streams) {
+        let (stream, report) = (&mut self.streams[index], &mut self.reports[index]);
+        if !stream.sending {
+            return;
+        }
+        let want = stream.left.min(most);
+        if want > 0 {
+            let written = streams.write(report.id, zeros(want)) as u64;
+            stream.left -= written;
+            report.written += written;
+        }
+        if stream.left == 0 {
+            stream.sending = false;
+            report.finished = Some(now);
+            streams.finish(report.id);
+        }
+    }
+}
+
+impl App for PerfServer {
+    fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
+        match event {
+            AppEvent::Opened(id) | AppEvent::Readable(id) => self.read(now, id, streams),
+            AppEvent::WantData => {
+                let share = streams.appetite() as u64;
+                for step in 0..self.streams.len() {
+                    self.advance(now, (self.turn + step) % self.streams.len(), share, streams);
+                }
+                self.turn += 1;
+            }
+            AppEvent::Stopped(id) => {
+                let index = self.index(now, id);
+                if std::mem::take(&mut self.streams[index].sending) {
+                    self.reports[index].finished = Some(now);
+                    streams.reset(id);
+                }
+            }
+            AppEvent::Ready | AppEvent::Finished(_) | AppEvent::Timer | AppEvent::Closed => {}
+        }
+    }
+
+    fn wake_at(&self) -> Time {
+        Time::MAX
+    }
+
+    fn has_data(&self) -> bool {
+        self.streams.iter().any(|stream| stream.sending)
+    }
+
+    fn streams(&self) -> &[StreamReport] {
+        &self.reports
+    }
+}

@@ -1,0 +1,166 @@
+//! Translates [`QuicSpec`] into the stack's configuration, with every source of chance seeded.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use quinn_proto::crypto::{AeadKey, CryptoError, HandshakeTokenKey, HmacKey};
+use quinn_proto::{
+    AckFrequencyConfig, ClientConfig, ConnectionId, ConnectionIdGenerator, EndpointConfig,
+    IdleTimeout, ServerConfig, TimeSource, TransportConfig, ValidationTokenConfig, VarInt,
+};
+use units::Random;
+
+use super::gate::Gate;
+use super::modelled::{ModelledClient, ModelledServer};
+use super::{Crypto, Handshake, QuicSpec, tls};
+
+/// Length of our connection ids, bytes: what most servers use (quinn's default too).
+const CID_LENGTH: usize = 8;
+
+/// Streams a peer may open; more than any load has.
+const STREAMS: u32 = 1 << 20;
+
+/// Connection ids from a named random stream.
+struct SeededCids(Random);
+
+impl ConnectionIdGenerator for SeededCids {
+    fn generate_cid(&mut self) -> ConnectionId {
+        let mut bytes = [0; CID_LENGTH];
+        self.0.fill(&mut bytes);
+        ConnectionId::new(&bytes)
+    }
+
+    fn cid_len(&self) -> usize {
+        CID_LENGTH
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// Keys that protect nothing: stateless resets and tokens of a simulated peer need not be secret,
+/// only repeatable.
+struct PublicKey;
+
+impl HmacKey for PublicKey {
+    fn sign(&self, data: &[u8], out: &mut [u8]) {
+        let mut random = Random::named(0, "reset", &format!("{data:02x?}"));
+        random.fill(out);
+    }
+
+    fn signature_len(&self) -> usize {
+        32
+    }
+
+    fn verify(&self, data: &[u8], signature: &[u8]) -> Result<(), CryptoError> {
+        let mut expected = vec![0; self.signature_len()];
+        self.sign(data, &mut expected);
+        if signature == expected { Ok(()) } else { Err(CryptoError) }
+    }
+}
+
+impl HandshakeTokenKey for PublicKey {
+    fn aead_from_hkdf(&self, _random: &[u8]) -> Box<dyn AeadKey> {
+        Box::new(PublicKey)
+    }
+}
+
+impl AeadKey for PublicKey {
+    fn seal(&self, data: &mut Vec<u8>, _additional: &[u8]) -> Result<(), CryptoError> {
+        data.extend_from_slice(&[0; 16]);
+        Ok(())
+    }
+
+    fn open<'a>(&self, data: &'a mut [u8], _: &[u8]) -> Result<&'a mut [u8], CryptoError> {
+        let length = data.len().checked_sub(16).ok_or(CryptoError)?;
+        Ok(&mut data[..length])
+    }
+}
+
+/// A wall clock that stands still (address-validation tokens carry a date).
+struct FixedTime;
+
+impl TimeSource for FixedTime {
+    fn now(&self) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
+    }
+}
+
+pub(super) fn endpoint(spec: &QuicSpec, seed: u64, name: &str) -> Result<EndpointConfig, String> {
+    let mut config = EndpointConfig::new(Arc::new(PublicKey));
+    let mut rng_seed = [0; 32];
+    Random::named(seed, name, "quic").fill(&mut rng_seed);
+    let cids = Random::named(seed, name, "connection ids");
+    config
+        .rng_seed(Some(rng_seed))
+        .cid_generator(move || Box::new(SeededCids(cids.clone())))
+        .max_udp_payload_size(spec.mtu_bytes)
+        .map_err(|_| format!("mtu of {} bytes: at least 1200 (RFC 9000 section 14)", spec.mtu_bytes))?;
+    Ok(config)
+}
+
+/// The stack's transport parameters and limits; `gate` takes the place of its controller.
+pub(super) fn transport(spec: &QuicSpec, gate: Gate) -> Result<TransportConfig, String> {
+    let limit = |name: &str, value: u64| {
+        VarInt::from_u64(value).map_err(|_| format!("{name} of {value} bytes: at most 2^62 - 1"))
+    };
+    let idle = match spec.idle_timeout_ns {
+        None => None,
+        Some(nanos) => Some(
+            IdleTimeout::try_from(Duration::from_nanos(nanos))
+                .map_err(|_| format!("idle timeout of {nanos} ns is too long"))?,
+        ),
+    };
+    let mut config = TransportConfig::default();
+    config
+        .max_concurrent_bidi_streams(VarInt::from_u32(STREAMS))
+        .max_idle_timeout(idle)
+        .stream_receive_window(limit("stream receive window", spec.stream_receive_window_bytes)?)
+        .receive_window(limit("receive window", spec.receive_window_bytes)?)
+        .send_window(spec.send_window_bytes)
+        .packet_threshold(spec.packet_threshold)
+        .initial_rtt(Duration::from_nanos(spec.initial_rtt_ns))
+        .initial_mtu(spec.mtu_bytes)
+        .min_mtu(spec.mtu_bytes)
+        .mtu_discovery_config(None)
+        .allow_spin(false)
+        .congestion_controller_factory(Arc::new(gate));
+    if spec.ack_eliciting_threshold.is_some() || spec.max_ack_delay_ns.is_some() {
+        let mut frequency = AckFrequencyConfig::default();
+        if let Some(threshold) = spec.ack_eliciting_threshold {
+            frequency.ack_eliciting_threshold(VarInt::from_u32(threshold));
+        }
+        frequency.max_ack_delay(spec.max_ack_delay_ns.map(Duration::from_nanos));
+        config.ack_frequency_config(Some(frequency));
+    }
+    Ok(config)
+}
+
+pub(super) fn server(spec: &QuicSpec) -> Result<ServerConfig, String> {
+    let crypto: Arc<dyn quinn_proto::crypto::ServerConfig> = match spec.crypto {
+        Crypto::Modelled => Arc::new(ModelledServer::default()),
+        Crypto::Rustls => Arc::new(tls::server()?),
+    };
+    let mut config = ServerConfig::new(crypto, Arc::new(PublicKey));
+    let mut tokens = ValidationTokenConfig::default();
+    tokens.sent(0);
+    config.time_source(Arc::new(FixedTime)).migration(false).validation_token_config(tokens);
+    Ok(config)
+}
+
+pub(super) fn client(spec: &QuicSpec, seed: u64, name: &str) -> Result<ClientConfig, String> {
+    let early_data = spec.handshake == Handshake::ZeroRtt;
+    let crypto: Arc<dyn quinn_proto::crypto::ClientConfig> = match spec.crypto {
+        Crypto::Modelled => Arc::new(ModelledClient::new(early_data)),
+        Crypto::Rustls => Arc::new(tls::client(early_data)?),
+    };
+    let mut config = ClientConfig::new(crypto);
+    let random = std::sync::Mutex::new(Random::named(seed, name, "initial connection id"));
+    config.initial_dst_cid_provider(Arc::new(move || {
+        let mut bytes = [0; CID_LENGTH];
+        random.lock().unwrap_or_else(std::sync::PoisonError::into_inner).fill(&mut bytes);
+        ConnectionId::new(&bytes)
+    }));
+    Ok(config)
+}

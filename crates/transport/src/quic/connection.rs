@@ -1,0 +1,533 @@
+//! One QUIC connection, its controller, its pacer and its application.
+//!
+//! Calling order, always the same: give the stack a datagram or the time ([`Connection::handle`],
+//! [`Connection::tick`]), then [`Connection::settle`] (controller, application), then
+//! [`Connection::transmit`]; then ask [`Connection::wake_at`].
+
+use bytes::{Bytes, BytesMut};
+use cc::{CongestionControl, Control, Pacer};
+use quinn_proto::{ConnectionEvent, Dir, ReadError, Side as QuinnSide, StreamEvent, StreamId, VarInt};
+use units::{Ecn, Span, Time};
+
+use super::clock::{Clock, span};
+use super::gate::Gate;
+use super::{Datagram, QuicSpec};
+use crate::{App, AppEvent, Counters, ReadEnd, Streams};
+
+/// Largest batch taken from the stack at once, packets (Linux's UDP_MAX_SEGMENTS).
+const BATCH: u64 = 64;
+
+/// Header bytes of a 1-RTT packet that carries one STREAM frame, at the least: first byte,
+/// connection id, packet number (1), tag (16), frame type, stream id and offset (1 each).
+const LEAST_OVERHEAD: u64 = 1 + 8 + 1 + 16 + 3;
+
+/// After this much data the count of unsent bytes is brought to zero once, because the overhead of
+/// a packet is only known within 3 bytes.
+const RECOUNT: u64 = 16 << 20;
+
+/// Something that happened, for the event table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Event {
+    /// When.
+    pub time: Time,
+    /// Which connection of the flow, from 0.
+    pub connection: u32,
+    /// What.
+    pub kind: EventKind,
+    /// A number that goes with it: bytes lost, stream id, error code.
+    pub value: f64,
+}
+
+/// Kinds of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// The client began a connection.
+    Start,
+    /// The handshake is done on this side.
+    Connected,
+    /// The controller was told of congestion.
+    Congestion,
+    /// Persistent congestion was declared.
+    PersistentCongestion,
+    /// Probe packets were sent.
+    Pto,
+    /// The connection ended, by agreement.
+    Closed,
+    /// The connection was lost: idle timeout, reset, protocol error.
+    Lost,
+}
+
+impl EventKind {
+    /// The name used in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            EventKind::Start => "start",
+            EventKind::Connected => "connected",
+            EventKind::Congestion => "congestion",
+            EventKind::PersistentCongestion => "persistent_congestion",
+            EventKind::Pto => "pto",
+            EventKind::Closed => "closed",
+            EventKind::Lost => "lost",
+        }
+    }
+}
+
+/// State of a sender at an instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Gauges {
+    /// Congestion window, bytes.
+    pub cwnd: u64,
+    /// Slow-start threshold, bytes.
+    pub ssthresh: Option<u64>,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// Smoothed RTT; none before the first sample.
+    pub smoothed_rtt: Option<Span>,
+    /// Latest RTT.
+    pub latest_rtt: Option<Span>,
+    /// Least RTT.
+    pub min_rtt: Option<Span>,
+    /// Rate of the pacer, bit/s.
+    pub pacing_rate_bit_s: u64,
+}
+
+/// One connection.
+pub struct Connection {
+    inner: quinn_proto::Connection,
+    index: u32,
+    clock: Clock,
+    gate: Gate,
+    controller: Box<dyn CongestionControl>,
+    control: Control,
+    pacer: Pacer,
+    app: Box<dyn App>,
+    mtu: u64,
+    header: u64,
+    ecn: bool,
+    counters: Counters,
+    /// Stream bytes sent for the first time, at most 3 bytes a packet too many.
+    sent_stream_bytes: u64,
+    recount_at: u64,
+    /// Data waits for the pacer.
+    waits_for_pacer: bool,
+    ready: bool,
+    closing: bool,
+    over: bool,
+    latest_rtt: Option<Span>,
+    timed_out: bool,
+    buffer: Vec<u8>,
+}
+
+/// The stack's streams as an application sees them.
+struct StackStreams<'a> {
+    inner: &'a mut quinn_proto::Connection,
+    counters: &'a mut Counters,
+    closing: &'a mut bool,
+    appetite: usize,
+}
+
+fn id(stream: u64) -> StreamId {
+    let side = if stream & 1 == 0 { QuinnSide::Client } else { QuinnSide::Server };
+    let dir = if stream & 2 == 0 { Dir::Bi } else { Dir::Uni };
+    StreamId::new(side, dir, stream >> 2)
+}
+
+impl Streams for StackStreams<'_> {
+    fn open(&mut self) -> Option<u64> {
+        self.inner.streams().open(Dir::Bi).map(u64::from)
+    }
+
+    fn write(&mut self, stream: u64, data: Bytes) -> usize {
+        let written = self.inner.send_stream(id(stream)).write_chunks(&mut [data]);
+        let bytes = written.map_or(0, |written| written.bytes);
+        self.counters.written_bytes += bytes as u64;
+        bytes
+    }
+
+    fn read(&mut self, stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd {
+        let mut stream = self.inner.recv_stream(id(stream));
+        // Unordered: an ordered reader is cut off by the stack above 1,024 gaps.
+        let Ok(mut chunks) = stream.read(false) else { return ReadEnd::Reset };
+        let end = loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => take(chunk.offset, &chunk.bytes),
+                Ok(None) => break ReadEnd::Finished,
+                Err(ReadError::Blocked) => break ReadEnd::Open,
+                Err(ReadError::Reset(_)) => break ReadEnd::Reset,
+            }
+        };
+        // Transmission is always polled after the application has run.
+        let _ = chunks.finalize();
+        end
+    }
+
+    fn finish(&mut self, stream: u64) {
+        // Fails only on a stream that the peer stopped: then there is nothing to finish.
+        let _ = self.inner.send_stream(id(stream)).finish();
+    }
+
+    fn reset(&mut self, stream: u64) {
+        let _ = self.inner.send_stream(id(stream)).reset(VarInt::from_u32(0));
+    }
+
+    fn stop(&mut self, stream: u64) {
+        let _ = self.inner.recv_stream(id(stream)).stop(VarInt::from_u32(0));
+    }
+
+    fn appetite(&self) -> usize {
+        self.appetite
+    }
+
+    fn close(&mut self) {
+        *self.closing = true;
+    }
+}
+
+/// What a new connection is made of.
+pub(super) struct Parts {
+    pub(super) inner: quinn_proto::Connection,
+    pub(super) index: u32,
+    pub(super) clock: Clock,
+    pub(super) gate: Gate,
+    pub(super) controller: Box<dyn CongestionControl>,
+    pub(super) app: Box<dyn App>,
+}
+
+impl Connection {
+    pub(super) fn new(now: Time, parts: Parts, spec: &QuicSpec) -> Connection {
+        let Parts { inner, index, clock, gate, mut controller, app } = parts;
+        let control = controller.initial(now);
+        let mtu = u64::from(spec.mtu_bytes);
+        Connection {
+            pacer: Pacer::new(&control, span(inner.rtt()), mtu),
+            inner,
+            index,
+            clock,
+            gate,
+            controller,
+            control,
+            app,
+            mtu,
+            header: u64::from(spec.header_bytes),
+            ecn: spec.ecn,
+            counters: Counters { largest_cwnd_bytes: control.cwnd, ..Counters::default() },
+            sent_stream_bytes: 0,
+            recount_at: RECOUNT,
+            waits_for_pacer: false,
+            ready: false,
+            closing: false,
+            over: false,
+            latest_rtt: None,
+            timed_out: false,
+            buffer: Vec::with_capacity(BATCH as usize * spec.mtu_bytes as usize),
+        }
+    }
+
+    /// Which connection of the flow this is, from 0.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Its application.
+    pub fn app(&self) -> &dyn App {
+        self.app.as_ref()
+    }
+
+    /// Its controller.
+    pub fn controller(&self) -> &dyn CongestionControl {
+        self.controller.as_ref()
+    }
+
+    /// Counters, with what the application has received.
+    pub fn counters(&self) -> Counters {
+        let mut counters = self.counters;
+        let path = self.inner.stats().path;
+        counters.lost_packets = path.lost_packets;
+        counters.lost_bytes = path.lost_bytes;
+        for stream in self.app.streams() {
+            counters.received_bytes += stream.received;
+            counters.received_in_order_bytes += stream.received_in_order;
+        }
+        counters
+    }
+
+    /// State of the sender.
+    pub fn gauges(&self) -> Gauges {
+        let sampled = |value| self.latest_rtt.map(|_| value);
+        Gauges {
+            cwnd: self.control.cwnd,
+            ssthresh: self.controller.ssthresh(),
+            in_flight: self.gate.lock().estimator.in_flight(),
+            smoothed_rtt: sampled(span(self.inner.rtt())),
+            latest_rtt: self.latest_rtt,
+            min_rtt: sampled(span(self.inner.min_rtt())),
+            pacing_rate_bit_s: self.pacer.rate().bits_per_second(),
+        }
+    }
+
+    /// When the connection must be given the time.
+    pub fn wake_at(&mut self) -> Time {
+        let mut at = self.control.wake_at.min(self.app.wake_at());
+        if let Some(timeout) = self.inner.poll_timeout() {
+            at = at.min(self.clock.time(timeout));
+        }
+        if self.waits_for_pacer {
+            at = at.min(self.pacer.ready_at());
+        }
+        at
+    }
+
+    pub(super) fn handle(&mut self, event: ConnectionEvent) {
+        self.inner.handle_event(event);
+    }
+
+    pub(super) fn endpoint_event(&mut self) -> Option<quinn_proto::EndpointEvent> {
+        self.inner.poll_endpoint_events()
+    }
+
+    pub(super) fn is_drained(&self) -> bool {
+        self.inner.is_drained()
+    }
+
+    /// Runs the stack's and the controller's timers.
+    pub(super) fn tick(&mut self, now: Time) {
+        let instant = self.clock.instant(now);
+        if self.inner.poll_timeout().is_some_and(|timeout| timeout <= instant) {
+            self.inner.handle_timeout(instant);
+            self.timed_out = true;
+        }
+        if self.control.wake_at <= now {
+            self.control = self.controller.on_event(now, &cc::Event::Timer);
+            self.adopt();
+        }
+    }
+
+    /// Tells the controller and the application what the stack has learnt.
+    pub(super) fn settle(&mut self, now: Time, events: &mut Vec<Event>) {
+        self.feed_controller(now, events);
+        if !self.ready && self.inner.has_0rtt() && self.inner.is_handshaking() {
+            self.become_ready(now);
+        }
+        while let Some(event) = self.inner.poll() {
+            match event {
+                quinn_proto::Event::Connected => {
+                    self.note(events, now, EventKind::Connected, 0.0);
+                    self.become_ready(now);
+                }
+                quinn_proto::Event::ConnectionLost { reason } => {
+                    self.over = true;
+                    let (kind, code) = match reason {
+                        quinn_proto::ConnectionError::ApplicationClosed(close) => {
+                            (EventKind::Closed, close.error_code.into_inner() as f64)
+                        }
+                        quinn_proto::ConnectionError::LocallyClosed => (EventKind::Closed, 0.0),
+                        _ => (EventKind::Lost, 0.0),
+                    };
+                    self.note(events, now, kind, code);
+                    self.tell(now, AppEvent::Closed);
+                }
+                quinn_proto::Event::Stream(event) => self.on_stream(now, event),
+                quinn_proto::Event::HandshakeDataReady
+                | quinn_proto::Event::DatagramReceived
+                | quinn_proto::Event::DatagramsUnblocked => {}
+            }
+        }
+        if self.app.wake_at() <= now {
+            self.tell(now, AppEvent::Timer);
+        }
+        if self.closing && !self.over && self.inner.streams().send_streams() == 0 {
+            self.over = true;
+            self.note(events, now, EventKind::Closed, 0.0);
+            self.inner.close(self.clock.instant(now), VarInt::from_u32(0), Bytes::new());
+        }
+    }
+
+    fn become_ready(&mut self, now: Time) {
+        if !std::mem::replace(&mut self.ready, true) {
+            self.tell(now, AppEvent::Ready);
+        }
+    }
+
+    fn on_stream(&mut self, now: Time, event: StreamEvent) {
+        match event {
+            StreamEvent::Opened { dir } => {
+                while let Some(stream) = self.inner.streams().accept(dir) {
+                    self.tell(now, AppEvent::Opened(stream.into()));
+                }
+            }
+            StreamEvent::Readable { id } => self.tell(now, AppEvent::Readable(id.into())),
+            StreamEvent::Finished { id } => self.tell(now, AppEvent::Finished(id.into())),
+            StreamEvent::Stopped { id, .. } => self.tell(now, AppEvent::Stopped(id.into())),
+            // Writers are asked by `transmit`, when window and pacer let data pass.
+            StreamEvent::Writable { .. } | StreamEvent::Available { .. } => {}
+        }
+    }
+
+    fn tell(&mut self, now: Time, event: AppEvent) {
+        // A sixteenth of the window: small against a round trip, large against a packet.
+        let appetite = (self.control.cwnd / 16).clamp(32 << 10, 1 << 20) as usize;
+        let mut streams = StackStreams {
+            inner: &mut self.inner,
+            counters: &mut self.counters,
+            closing: &mut self.closing,
+            appetite,
+        };
+        self.app.on(now, event, &mut streams);
+    }
+
+    fn note(&self, events: &mut Vec<Event>, time: Time, kind: EventKind, value: f64) {
+        events.push(Event { time, connection: self.index, kind, value });
+    }
+
+    fn feed_controller(&mut self, now: Time, events: &mut Vec<Event>) {
+        let (smoothed, least) = (span(self.inner.rtt()), span(self.inner.min_rtt()));
+        let Some(ack) = self.gate.lock().estimator.flush(now, smoothed, least) else { return };
+        if ack.latest_rtt.is_some() {
+            self.latest_rtt = ack.latest_rtt;
+        }
+        self.sent_stream_bytes = self.sent_stream_bytes.saturating_sub(ack.lost);
+        if ack.congestion {
+            self.counters.congestion_events += 1;
+            self.note(events, now, EventKind::Congestion, ack.lost as f64);
+        }
+        if ack.persistent {
+            self.counters.persistent_congestion += 1;
+            self.note(events, now, EventKind::PersistentCongestion, ack.lost as f64);
+        }
+        self.control = self.controller.on_event(now, &cc::Event::Ack(ack));
+        self.adopt();
+    }
+
+    fn adopt(&mut self) {
+        self.pacer.update(&self.control, span(self.inner.rtt()), self.mtu);
+        let largest = &mut self.counters.largest_cwnd_bytes;
+        *largest = (*largest).max(self.control.cwnd);
+    }
+
+    /// Packets that window and pacer let pass now.
+    fn allowance(&self, now: Time) -> (u64, bool) {
+        let in_flight = self.gate.lock().estimator.in_flight();
+        let room = self.control.cwnd.saturating_sub(in_flight) / self.mtu;
+        let budget = self.pacer.budget(now);
+        let paced = if budget == 0 { 0 } else { (budget / self.mtu).max(1) };
+        (room.min(paced).min(BATCH), room == 0)
+    }
+
+    /// Takes from the stack everything that may leave now.
+    pub(super) fn transmit(&mut self, now: Time, out: &mut Vec<Datagram>, events: &mut Vec<Event>) {
+        self.waits_for_pacer = false;
+        let instant = self.clock.instant(now);
+        let mut just_sent_data = false;
+        loop {
+            let (packets, window_full) = self.allowance(now);
+            let open = packets > 0;
+            if open {
+                self.refill(now, packets);
+            } else if just_sent_data && self.has_data() {
+                // The packet that just left took the pending ACK along.
+                self.blocked(window_full);
+                return;
+            }
+            self.gate.lock().open = open;
+            self.gate.take_asked();
+            self.buffer.clear();
+            let transmit = self.inner.poll_transmit(instant, packets.max(1) as usize, &mut self.buffer);
+            let asked = self.gate.take_asked();
+            let Some(transmit) = transmit else {
+                if !open && asked {
+                    self.blocked(window_full);
+                } else if open && self.run_dry(now) {
+                    continue;
+                }
+                self.timed_out = false;
+                return;
+            };
+            just_sent_data = asked;
+            self.account(now, &transmit, asked, events);
+            let segment = transmit.segment_size.unwrap_or(transmit.size);
+            let port = transmit.destination.port();
+            let ecn = match transmit.ecn {
+                Some(quinn_proto::EcnCodepoint::Ect0) if self.ecn => Ecn::Ect0,
+                _ => Ecn::NotEct,
+            };
+            for data in self.buffer[..transmit.size].chunks(segment) {
+                out.push(Datagram { data: BytesMut::from(data), ecn, port });
+            }
+        }
+    }
+
+    fn has_data(&self) -> bool {
+        self.counters.written_bytes > self.sent_stream_bytes || self.app.has_data()
+    }
+
+    fn blocked(&mut self, window_full: bool) {
+        if window_full {
+            self.gate.lock().estimator.mark_cwnd_limited();
+        } else {
+            self.waits_for_pacer = true;
+        }
+    }
+
+    /// Asks the application for more before the stack runs out, so that packets are full.
+    fn refill(&mut self, now: Time, packets: u64) {
+        let written = self.counters.written_bytes;
+        let unsent = written.saturating_sub(self.sent_stream_bytes);
+        let enough = unsent >= (packets + 2) * self.mtu || written >= self.recount_at;
+        if self.ready && !enough && self.app.has_data() {
+            self.tell(now, AppEvent::WantData);
+        }
+    }
+
+    /// The stack has nothing to send: whether the application gave it more.
+    fn run_dry(&mut self, now: Time) -> bool {
+        let before = self.counters.written_bytes;
+        self.sent_stream_bytes = before;
+        self.recount_at = before + RECOUNT;
+        if self.ready && !self.over && self.app.has_data() {
+            self.tell(now, AppEvent::WantData);
+        }
+        let more = self.counters.written_bytes > before;
+        if !more {
+            self.gate.lock().estimator.mark_app_limited();
+        }
+        more
+    }
+
+    fn account(
+        &mut self,
+        now: Time,
+        transmit: &quinn_proto::Transmit,
+        asked: bool,
+        events: &mut Vec<Event>,
+    ) {
+        let size = transmit.size as u64;
+        let packets = transmit.segment_size.map_or(1, |segment| size.div_ceil(segment as u64));
+        let wire = size + packets * self.header;
+        self.counters.sent_packets += packets;
+        self.counters.sent_bytes += wire;
+        // Without a question for the window it is a pure ACK or a probe. A probe follows a timer,
+        // and is no smaller than the least stream frame would make it.
+        let probe = !asked && self.timed_out && size > 64;
+        if probe {
+            self.timed_out = false;
+            self.counters.ptos += 1;
+            self.note(events, now, EventKind::Pto, 0.0);
+        }
+        if !asked && !probe {
+            self.counters.ack_packets += packets;
+            self.counters.ack_bytes += wire;
+            return;
+        }
+        let mut shared = self.gate.lock();
+        if shared.estimator.in_flight() == 0 && shared.estimator.delivered() > 0 {
+            drop(shared);
+            self.control = self.controller.on_event(now, &cc::Event::Restart);
+            self.adopt();
+            shared = self.gate.lock();
+        }
+        shared.estimator.on_sent(now, size);
+        drop(shared);
+        self.pacer.on_sent(now, size);
+        self.sent_stream_bytes += size.saturating_sub(packets * LEAST_OVERHEAD);
+    }
+}

@@ -1,0 +1,300 @@
+//! One endpoint of a flow: the stack's endpoint and its connections.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use cc::CongestionControl;
+use quinn_proto::{ClientConfig, ConnectionHandle, DatagramEvent, ServerConfig};
+use units::{Ecn, Time};
+
+use super::clock::Clock;
+use super::connection::{Connection, Event, EventKind, Gauges, Parts};
+use super::gate::Gate;
+use super::{QuicSpec, config};
+use crate::load::StreamReport;
+use crate::{App, Counters};
+
+/// Port of a client's first connection; each further one has the next, so that the server can say
+/// which connection of the flow it sees.
+const FIRST_PORT: u16 = 1024;
+
+/// A UDP datagram.
+#[derive(Clone, Debug)]
+pub struct Datagram {
+    /// UDP payload.
+    pub data: BytesMut,
+    /// ECN field of its IP header.
+    pub ecn: Ecn,
+    /// The client's port: source upwards, destination downwards.
+    pub port: u16,
+}
+
+/// Which side of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Opens connections.
+    Client,
+    /// Accepts them.
+    Server,
+}
+
+impl Side {
+    /// The name used in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Side::Client => "client",
+            Side::Server => "server",
+        }
+    }
+}
+
+/// Makes the application of connection number `n` of a flow.
+pub type MakeApp = Box<dyn FnMut(u32) -> Box<dyn App> + Send>;
+/// Makes the controller of a connection.
+pub type MakeController = Box<dyn FnMut() -> Box<dyn CongestionControl> + Send>;
+
+/// What is left of a connection that has ended.
+#[derive(Clone, Debug)]
+struct Ended {
+    index: u32,
+    streams: Vec<StreamReport>,
+}
+
+/// One side of a QUIC flow.
+pub struct Endpoint {
+    pub(super) inner: quinn_proto::Endpoint,
+    pub(super) clock: Clock,
+    pub(super) spec: QuicSpec,
+    pub(super) client: Option<ClientConfig>,
+    pub(super) server: Option<ServerConfig>,
+    make_app: MakeApp,
+    make_controller: MakeController,
+    connections: Vec<(ConnectionHandle, Connection)>,
+    opened: u32,
+    ended: Vec<Ended>,
+    ended_counters: Counters,
+    gauges: Gauges,
+    events: Vec<Event>,
+}
+
+impl Endpoint {
+    /// An endpoint called `name`, which keys its random streams.
+    ///
+    /// # Errors
+    /// What is wrong with `spec`, in words.
+    pub fn new(
+        side: Side,
+        spec: &QuicSpec,
+        seed: u64,
+        name: &str,
+        make_app: MakeApp,
+        make_controller: MakeController,
+    ) -> Result<Endpoint, String> {
+        let endpoint = Arc::new(config::endpoint(spec, seed, name)?);
+        let (client, server) = match side {
+            Side::Client => (Some(config::client(spec, seed, name)?), None),
+            Side::Server => (None, Some(config::server(spec)?)),
+        };
+        let accept = server.clone().map(Arc::new);
+        Ok(Endpoint {
+            inner: quinn_proto::Endpoint::new(endpoint, accept, false, None),
+            clock: Clock::new(),
+            spec: spec.clone(),
+            client,
+            server,
+            make_app,
+            make_controller,
+            connections: Vec::new(),
+            opened: 0,
+            ended: Vec::new(),
+            ended_counters: Counters::default(),
+            gauges: Gauges::default(),
+            events: Vec::new(),
+        })
+    }
+
+    fn gate(&self) -> Gate {
+        Gate::new(self.clock, self.spec.initial_window_bytes)
+    }
+
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// The stack's, in words.
+    pub fn connect(&mut self, now: Time, out: &mut Vec<Datagram>) -> Result<(), String> {
+        let mut config = self.client.clone().ok_or("a server does not connect")?;
+        let gate = self.gate();
+        config.transport_config(Arc::new(config::transport(&self.spec, gate.clone())?));
+        let index = self.opened;
+        self.opened += 1;
+        let remote = address(FIRST_PORT.wrapping_add(index as u16));
+        let (handle, inner) = self
+            .inner
+            .connect(self.clock.instant(now), config, remote, "server.example")
+            .map_err(|error| error.to_string())?;
+        self.events.push(Event { time: now, connection: index, kind: EventKind::Start, value: 0.0 });
+        self.adopt(now, handle, inner, index, gate);
+        let place = self.connections.len() - 1;
+        self.run(now, place, out);
+        Ok(())
+    }
+
+    fn adopt(
+        &mut self,
+        now: Time,
+        handle: ConnectionHandle,
+        inner: quinn_proto::Connection,
+        index: u32,
+        gate: Gate,
+    ) {
+        let parts = Parts {
+            inner,
+            index,
+            clock: self.clock,
+            gate,
+            controller: (self.make_controller)(),
+            app: (self.make_app)(index),
+        };
+        self.connections.push((handle, Connection::new(now, parts, &self.spec)));
+    }
+
+    /// A datagram arrived.
+    pub fn receive(&mut self, now: Time, datagram: Datagram, out: &mut Vec<Datagram>) {
+        let instant = self.clock.instant(now);
+        let ecn = quinn_proto::EcnCodepoint::from_bits(datagram.ecn as u8);
+        let remote = address(datagram.port);
+        let mut response = Vec::new();
+        match self.inner.handle(instant, remote, None, ecn, datagram.data, &mut response) {
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                let Some(place) = self.connections.iter().position(|(own, _)| *own == handle) else {
+                    return;
+                };
+                self.connections[place].1.handle(event);
+                self.run(now, place, out);
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                let index = u32::from(datagram.port.wrapping_sub(FIRST_PORT));
+                let gate = self.gate();
+                let Some(mut server) = self.server.clone() else { return };
+                let Ok(transport) = config::transport(&self.spec, gate.clone()) else { return };
+                server.transport_config(Arc::new(transport));
+                match self.inner.accept(incoming, instant, &mut response, Some(Arc::new(server))) {
+                    Ok((handle, inner)) => {
+                        self.opened += 1;
+                        self.adopt(now, handle, inner, index, gate);
+                        let place = self.connections.len() - 1;
+                        self.run(now, place, out);
+                    }
+                    Err(error) => {
+                        if let Some(transmit) = error.response {
+                            self.respond(transmit, &response, out);
+                        }
+                    }
+                }
+            }
+            Some(DatagramEvent::Response(transmit)) => self.respond(transmit, &response, out),
+            None => {}
+        }
+    }
+
+    fn respond(&self, transmit: quinn_proto::Transmit, data: &[u8], out: &mut Vec<Datagram>) {
+        let data = BytesMut::from(&data[..transmit.size]);
+        out.push(Datagram { data, ecn: Ecn::NotEct, port: transmit.destination.port() });
+    }
+
+    /// Does what is due at `now`.
+    pub fn wake(&mut self, now: Time, out: &mut Vec<Datagram>) {
+        let mut place = 0;
+        while place < self.connections.len() {
+            if self.connections[place].1.wake_at() <= now {
+                self.connections[place].1.tick(now);
+                if self.run(now, place, out) {
+                    continue;
+                }
+            }
+            place += 1;
+        }
+    }
+
+    /// When [`Endpoint::wake`] is due.
+    pub fn wake_at(&mut self) -> Time {
+        let wakes = self.connections.iter_mut().map(|(_, connection)| connection.wake_at());
+        wakes.min().unwrap_or(Time::MAX)
+    }
+
+    /// Lets a connection work; whether it has ended and is gone.
+    fn run(&mut self, now: Time, place: usize, out: &mut Vec<Datagram>) -> bool {
+        let (handle, connection) = &mut self.connections[place];
+        let handle = *handle;
+        connection.settle(now, &mut self.events);
+        connection.transmit(now, out, &mut self.events);
+        while let Some(event) = connection.endpoint_event() {
+            if let Some(event) = self.inner.handle_event(handle, event) {
+                connection.handle(event);
+                connection.settle(now, &mut self.events);
+                connection.transmit(now, out, &mut self.events);
+            }
+        }
+        if !connection.is_drained() {
+            return false;
+        }
+        let (_, connection) = self.connections.remove(place);
+        self.ended_counters.add(&connection.counters());
+        self.gauges = Gauges { in_flight: 0, ..connection.gauges() };
+        let streams = connection.app().streams().to_vec();
+        self.ended.push(Ended { index: connection.index(), streams });
+        true
+    }
+
+    /// Counters over all connections so far.
+    pub fn counters(&self) -> Counters {
+        let mut counters = self.ended_counters;
+        for (_, connection) in &self.connections {
+            counters.add(&connection.counters());
+        }
+        counters
+    }
+
+    /// State of the newest connection's sender.
+    pub fn gauges(&self) -> Gauges {
+        self.connections.last().map_or(self.gauges, |(_, connection)| connection.gauges())
+    }
+
+    /// The newest connection's controller.
+    pub fn controller(&self) -> Option<&dyn CongestionControl> {
+        self.connections.last().map(|(_, connection)| connection.controller())
+    }
+
+    /// What happened since the last call.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Connections opened or accepted so far.
+    pub fn opened(&self) -> u32 {
+        self.opened
+    }
+
+    /// Connections that have ended.
+    pub fn ended(&self) -> usize {
+        self.ended.len()
+    }
+
+    /// Streams of every connection, ended or not, in order of (connection, stream).
+    pub fn streams(&self) -> Vec<(u32, StreamReport)> {
+        let ended = self.ended.iter().map(|ended| (ended.index, ended.streams.as_slice()));
+        let live = self.connections.iter();
+        let live = live.map(|(_, connection)| (connection.index(), connection.app().streams()));
+        let mut all: Vec<_> = ended
+            .chain(live)
+            .flat_map(|(index, streams)| streams.iter().map(move |stream| (index, stream.clone())))
+            .collect();
+        all.sort_by_key(|(index, stream)| (*index, stream.id));
+        all
+    }
+}
+
+pub(super) fn address(port: u16) -> SocketAddr {
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+}

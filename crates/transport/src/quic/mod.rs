@@ -1,0 +1,20 @@
+//! QUIC by quinn-proto, driven without I/O: `now` is an argument, datagrams go in and come out, and
+//! window and pacing are ours.
+//!
+//! Reading order: `spec` (the options), `gate` (how a controller of our own takes the place of the
+//! stack's), `connection` (the calling order), `endpoint`, `modelled` and `tls` (cryptography).
+
+mod clock;
+mod config;
+mod connection;
+mod endpoint;
+mod gate;
+mod modelled;
+mod spec;
+mod tls;
+mod warm_up;
+
+pub use connection::{Connection, Event, EventKind, Gauges};
+pub use endpoint::{Datagram, Endpoint, MakeApp, MakeController, Side};
+pub use spec::{Crypto, Handshake, QuicSpec};
+pub use warm_up::warm_up;
