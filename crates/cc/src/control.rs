@@ -80,7 +80,8 @@ pub struct Ack {
     pub round_start: bool,
     /// Rounds so far.
     pub rounds: u64,
-    /// The window, not the application, held the sender back since the last event (RFC 7661).
+    /// The window or its pacing, not the application, held the sender back when it last could send
+    /// (RFC 7661, RFC 9002 section 7.8).
     pub cwnd_limited: bool,
 }
 

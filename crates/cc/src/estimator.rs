@@ -172,7 +172,9 @@ impl Estimator {
 
     /// The window held back data that was ready, or would have if the pacer had not (RFC 9002
     /// section 7.8: a sender that only its own pacing delays is not application-limited). Call it
-    /// in both cases: a paced sender in slow start seldom meets its window.
+    /// in both cases: a paced sender in slow start seldom meets its window. It holds until
+    /// [`Estimator::mark_app_limited`], because two ACKs may come without a chance to send between
+    /// them.
     pub fn mark_cwnd_limited(&mut self) {
         self.cwnd_limited = true;
     }
@@ -230,7 +232,6 @@ impl Estimator {
             rounds: self.rounds,
             cwnd_limited: self.cwnd_limited,
         };
-        self.cwnd_limited = false;
         self.forget(now, smoothed_rtt);
         Some(event)
     }

@@ -46,8 +46,11 @@ pub struct Entry {
     /// Its options.
     pub options: &'static [Opt],
     pub(crate) defaults: fn() -> Value,
-    pub(crate) make: fn(&Value, &Config) -> Result<Box<dyn CongestionControl>, BuildError>,
+    pub(crate) make: Make,
 }
+
+/// Builds a controller from options that have been checked.
+type Make = fn(&Value, &Config) -> Result<Box<dyn CongestionControl>, BuildError>;
 
 /// Why a controller could not be built: the key at fault, what was expected, the nearest word.
 #[derive(Clone, Debug, PartialEq, Eq)]

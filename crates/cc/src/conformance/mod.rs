@@ -1,5 +1,7 @@
 //! What every controller must do, whatever its algorithm.
 
+pub mod model;
+
 use units::Span;
 
 use crate::Ack;

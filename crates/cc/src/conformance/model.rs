@@ -1,0 +1,452 @@
+//! A small deterministic world for controllers: senders with the shared [`Estimator`] and
+//! [`Pacer`], one drop-tail bottleneck, and a receiver. No transport protocol: packets are numbers,
+//! lost ones are found by packet threshold, time threshold and probes as in RFC 9002 section 6.
+//!
+//! The path keeps order, so a packet's arrival is known when it leaves, and the loop needs no heap.
+
+use std::collections::VecDeque;
+
+use units::{Random, Rate, Serializer, Span, Time};
+
+use crate::{Ack, Config, CongestionControl, Control, Estimator, Event, Pacer};
+
+/// Random or scheduled loss ahead of the bottleneck.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Loss {
+    /// None.
+    None,
+    /// Each packet with this probability, independently.
+    Bernoulli(f64),
+    /// Every n-th packet.
+    Every(u64),
+    /// The first packet sent at or after this instant.
+    Once(Time),
+}
+
+/// The path all flows share.
+#[derive(Clone, Debug)]
+pub struct Path {
+    /// Bottleneck rate; none: unlimited, so that the RTT never changes.
+    pub rate: Option<Rate>,
+    /// Bottleneck queue with the packet in service, bytes.
+    pub queue: u64,
+    /// Loss ahead of the bottleneck.
+    pub loss: Loss,
+    /// The receiver acknowledges every n-th packet, or after 25 ms.
+    pub ack_every: usize,
+    /// The ACK path releases only at multiples of this span; zero: at once.
+    pub ack_grid: Span,
+    /// Everything sent from the first instant up to the second is lost.
+    pub outage: Option<(Time, Time)>,
+    /// Seed of the loss.
+    pub seed: u64,
+}
+
+impl Path {
+    /// A bottleneck of `rate` with `queue` bytes, no loss, and every second packet acknowledged.
+    pub fn bottleneck(rate: Rate, queue: u64) -> Path {
+        Path {
+            rate: Some(rate),
+            queue,
+            loss: Loss::None,
+            ack_every: 2,
+            ack_grid: Span::ZERO,
+            outage: None,
+            seed: 1,
+        }
+    }
+
+    /// A path that only delays and loses; every packet acknowledged.
+    pub fn lossy(loss: Loss, seed: u64) -> Path {
+        Path { rate: None, ack_every: 1, loss, seed, ..Path::bottleneck(Rate(1), u64::MAX) }
+    }
+}
+
+/// RFC 9000 section 18.2's default max_ack_delay, and RFC 9002 section 6.1.1's packet threshold.
+const MAX_ACK_DELAY: Span = Span::from_millis(25);
+const PACKET_THRESHOLD: u64 = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fate {
+    Outstanding,
+    Acked,
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct SentPacket {
+    at: Time,
+    fate: Fate,
+}
+
+/// What a controller said about one event.
+#[derive(Clone, Copy, Debug)]
+pub struct Record {
+    /// When.
+    pub now: Time,
+    /// What it was told; none: a timer of its own.
+    pub ack: Option<Ack>,
+    /// What it answered.
+    pub control: Control,
+}
+
+/// One sender with its receiver.
+pub struct Flow {
+    /// Round-trip time without queueing.
+    pub rtt: Span,
+    /// The application's rate; none: it always has data.
+    pub app: Option<Rate>,
+    /// When it starts.
+    pub start: Time,
+    /// The controller.
+    pub controller: Box<dyn CongestionControl>,
+    /// Its last word.
+    pub control: Control,
+    /// Every answer, if [`Flow::keep`] is set.
+    pub records: Vec<Record>,
+    /// Whether to keep records.
+    pub keep: bool,
+    /// Bytes in flight, rounds and samples.
+    pub estimator: Estimator,
+    /// Integral of the window over time, byte-seconds, and of the flight.
+    pub window_time: f64,
+    /// Reductions signalled.
+    pub signals: u64,
+    /// Smoothed RTT now.
+    pub smoothed_rtt: Span,
+    mss: u64,
+    pacer: Pacer,
+    began: bool,
+    sent: VecDeque<SentPacket>,
+    first_number: u64,
+    next_number: u64,
+    sent_bytes: u64,
+    arrivals: VecDeque<(Time, u64)>,
+    held: Vec<u64>,
+    ack_at: Time,
+    rtt_var: Span,
+    min_rtt: Span,
+    sampled_at: Option<Time>,
+    probe_at: Time,
+    probes: u32,
+    window_since: Time,
+}
+
+/// The world.
+pub struct Model {
+    /// The path.
+    pub path: Path,
+    /// The senders.
+    pub flows: Vec<Flow>,
+    /// The present.
+    pub now: Time,
+    link: Option<Serializer>,
+    link_free: Time,
+    chance: Random,
+    count: u64,
+    lost_once: bool,
+}
+
+impl Flow {
+    /// A bulk sender over a path of `rtt`.
+    pub fn new(controller: Box<dyn CongestionControl>, config: &Config, rtt: Span) -> Flow {
+        Flow {
+            rtt,
+            app: None,
+            start: Time::ZERO,
+            controller,
+            control: Control::window(config.initial_window),
+            records: Vec::new(),
+            keep: false,
+            estimator: Estimator::default(),
+            window_time: 0.0,
+            signals: 0,
+            smoothed_rtt: config.initial_rtt,
+            mss: config.mss,
+            pacer: Pacer::new(
+                &Control::window(config.initial_window),
+                config.initial_rtt,
+                config.mss,
+            ),
+            began: false,
+            sent: VecDeque::new(),
+            first_number: 0,
+            next_number: 0,
+            sent_bytes: 0,
+            arrivals: VecDeque::new(),
+            held: Vec::new(),
+            ack_at: Time::MAX,
+            rtt_var: Span(config.initial_rtt.0 / 2),
+            min_rtt: Span::MAX,
+            sampled_at: None,
+            probe_at: Time::MAX,
+            probes: 0,
+            window_since: Time::ZERO,
+        }
+    }
+
+    /// Bytes delivered so far.
+    pub fn delivered(&self) -> u64 {
+        self.estimator.delivered()
+    }
+
+    fn take(&mut self, now: Time, ack: Option<Ack>, event: &Event) {
+        self.window_time += self.control.cwnd as f64 * now.since(self.window_since).seconds();
+        self.window_since = now;
+        self.control = self.controller.on_event(now, event);
+        self.pacer.update(&self.control, self.smoothed_rtt, self.mss);
+        if self.keep {
+            self.records.push(Record { now, ack, control: self.control });
+        }
+    }
+
+    /// Bytes that the application has ready.
+    fn ready(&self, now: Time) -> u64 {
+        match self.app {
+            None => u64::MAX,
+            Some(rate) => {
+                let produced = rate.bytes_per_second() * now.since(self.start).seconds();
+                (produced as u64).saturating_sub(self.sent_bytes)
+            }
+        }
+    }
+
+    fn next_wake(&self, now: Time) -> Time {
+        if !self.began {
+            return self.start;
+        }
+        let arrival = self.arrivals.front().map_or(Time::MAX, |(at, _)| *at);
+        let room = self.estimator.in_flight() + self.mss <= self.control.cwnd;
+        let send = match self.app {
+            _ if !room => Time::MAX,
+            None => self.pacer.ready_at(),
+            Some(rate) => {
+                let missing = self.mss.saturating_sub(self.ready(now));
+                self.pacer.ready_at().max(now + rate.time_for(missing))
+            }
+        };
+        let send = if send == Time::MAX { send } else { send.max(now + Span(1)) };
+        arrival.min(self.ack_at).min(send).min(self.probe_at).min(self.control.wake_at)
+    }
+
+    /// RFC 9002 section 6.2.1.
+    fn probe_timeout(&self) -> Span {
+        let variation = Span(4 * self.rtt_var.0).max(Span::from_millis(1));
+        self.smoothed_rtt + variation + MAX_ACK_DELAY
+    }
+
+    /// The receiver got a packet, or its timer or the ACK path's next slot has come.
+    fn receive(&mut self, now: Time, path: &Path) {
+        while let Some((at, number)) = self.arrivals.front().copied().filter(|(at, _)| *at <= now) {
+            self.arrivals.pop_front();
+            self.held.push(number);
+            if path.ack_grid > Span::ZERO {
+                self.ack_at = Time(at.0.next_multiple_of(path.ack_grid.0));
+            } else if self.held.len() >= path.ack_every {
+                self.ack_at = at;
+            } else if self.held.len() == 1 {
+                self.ack_at = at + MAX_ACK_DELAY;
+            }
+            if self.ack_at <= now {
+                self.acknowledge(now);
+            }
+        }
+        if self.ack_at <= now {
+            self.acknowledge(now);
+        }
+    }
+
+    fn acknowledge(&mut self, now: Time) {
+        self.ack_at = Time::MAX;
+        let held = std::mem::take(&mut self.held);
+        let Some(&largest) = held.last() else { return };
+        for number in &held {
+            let packet = &mut self.sent[(*number - self.first_number) as usize];
+            packet.fate = Fate::Acked;
+            self.estimator.on_acked(now, packet.at, self.mss);
+        }
+        let sent_at = self.sent[(largest - self.first_number) as usize].at;
+        self.sample_rtt(now, now.since(sent_at));
+        self.detect_losses(now, largest);
+        self.probes = 0;
+        self.probe_at = now + self.probe_timeout();
+        if let Some(ack) = self.estimator.flush(now, self.smoothed_rtt, self.min_rtt) {
+            self.signals += u64::from(ack.congestion);
+            self.take(now, Some(ack), &Event::Ack(ack));
+        }
+        self.held = held;
+        self.held.clear();
+    }
+
+    /// RFC 9002 section 5.3.
+    fn sample_rtt(&mut self, now: Time, rtt: Span) {
+        self.min_rtt = self.min_rtt.min(rtt);
+        if self.sampled_at.is_none() {
+            self.sampled_at = Some(now);
+            self.smoothed_rtt = rtt;
+            self.rtt_var = Span(rtt.0 / 2);
+        } else {
+            let deviation = self.smoothed_rtt.0.abs_diff(rtt.0);
+            self.rtt_var = Span((3 * self.rtt_var.0 + deviation) / 4);
+            self.smoothed_rtt = Span((7 * self.smoothed_rtt.0 + rtt.0) / 8);
+        }
+    }
+
+    /// RFC 9002 sections 6.1 and 7.6.
+    fn detect_losses(&mut self, now: Time, largest: u64) {
+        let patience = Span(self.smoothed_rtt.0 / 8 * 9);
+        let (mut lost, mut newest, mut persistent) = (0, Time::ZERO, false);
+        let mut run: Option<Time> = None;
+        let mut index = 0;
+        while index < self.sent.len() && self.first_number + index as u64 <= largest {
+            let packet = &mut self.sent[index];
+            let number = self.first_number + index as u64;
+            index += 1;
+            if packet.fate == Fate::Acked {
+                run = None;
+                continue;
+            }
+            if number + PACKET_THRESHOLD > largest && packet.at + patience > now {
+                continue;
+            }
+            packet.fate = Fate::Lost;
+            lost += self.mss;
+            newest = packet.at;
+            let begin = *run.get_or_insert(packet.at);
+            let span = self.smoothed_rtt
+                + Span(4 * self.rtt_var.0).max(Span::from_millis(1))
+                + MAX_ACK_DELAY;
+            let sampled = self.sampled_at.is_some_and(|sampled| begin > sampled);
+            persistent |= sampled && packet.at.since(begin) > span * 3;
+        }
+        while self.sent.front().is_some_and(|packet| packet.fate != Fate::Outstanding) {
+            self.sent.pop_front();
+            self.first_number += 1;
+        }
+        if lost > 0 {
+            self.estimator.on_lost(now, newest, lost, persistent);
+        }
+    }
+}
+
+impl Model {
+    /// A world at time zero.
+    pub fn new(path: Path, flows: Vec<Flow>) -> Model {
+        Model {
+            link: path.rate.map(Serializer::new),
+            link_free: Time::ZERO,
+            chance: Random::named(path.seed, "model", "loss"),
+            path,
+            flows,
+            now: Time::ZERO,
+            count: 0,
+            lost_once: false,
+        }
+    }
+
+    /// Bytes waiting at the bottleneck.
+    pub fn backlog(&self) -> u64 {
+        let rate = self.path.rate.map_or(0, |rate| rate.0);
+        let waiting = u128::from(self.link_free.since(self.now).nanos());
+        (waiting * u128::from(rate) / 8_000_000_000) as u64
+    }
+
+    /// Runs until `end`.
+    pub fn run_until(&mut self, end: Time) {
+        loop {
+            let now = self.now;
+            let next = self.flows.iter().map(|flow| flow.next_wake(now)).min();
+            let next = next.unwrap_or(Time::MAX);
+            if next > end {
+                break;
+            }
+            self.now = next.max(now);
+            for index in 0..self.flows.len() {
+                self.step(index);
+            }
+        }
+        self.now = end;
+    }
+
+    fn step(&mut self, index: usize) {
+        let now = self.now;
+        let flow = &mut self.flows[index];
+        if !flow.began {
+            if now < flow.start {
+                return;
+            }
+            flow.began = true;
+            flow.window_since = now;
+            flow.control = flow.controller.initial(now);
+            flow.pacer.update(&flow.control, flow.smoothed_rtt, flow.mss);
+            flow.probe_at = now + flow.probe_timeout();
+        }
+        flow.receive(now, &self.path);
+        if flow.control.wake_at <= now {
+            flow.take(now, None, &Event::Timer);
+        }
+        if flow.probe_at <= now {
+            // RFC 9002 section 6.2.4: a probe leaves whatever the window says.
+            flow.probes += 1;
+            flow.probe_at = now + flow.probe_timeout() * (1 << flow.probes.min(10));
+            self.send(index);
+        }
+        self.send_all(index);
+    }
+
+    fn send_all(&mut self, index: usize) {
+        let now = self.now;
+        loop {
+            let flow = &mut self.flows[index];
+            if flow.ready(now) < flow.mss {
+                flow.estimator.mark_app_limited();
+                return;
+            }
+            if flow.estimator.in_flight() + flow.mss > flow.control.cwnd
+                || flow.pacer.budget(now) == 0
+            {
+                flow.estimator.mark_cwnd_limited();
+                return;
+            }
+            self.send(index);
+        }
+    }
+
+    fn send(&mut self, index: usize) {
+        let now = self.now;
+        let flow = &mut self.flows[index];
+        let bytes = flow.mss;
+        if flow.estimator.in_flight() == 0 && flow.next_number > 0 {
+            flow.take(now, None, &Event::Restart);
+        }
+        flow.estimator.on_sent(now, bytes);
+        flow.pacer.on_sent(now, bytes);
+        flow.sent.push_back(SentPacket { at: now, fate: Fate::Outstanding });
+        let number = flow.next_number;
+        flow.next_number += 1;
+        flow.sent_bytes += bytes;
+        let rtt = flow.rtt;
+        if self.is_lost(bytes) {
+            return;
+        }
+        if let Some(link) = &mut self.link {
+            self.link_free = link.begin(now, bytes as u32);
+        } else {
+            self.link_free = now;
+        }
+        self.flows[index].arrivals.push_back((self.link_free + rtt, number));
+    }
+
+    fn is_lost(&mut self, bytes: u64) -> bool {
+        self.count += 1;
+        let now = self.now;
+        let random = match self.path.loss {
+            Loss::None => false,
+            Loss::Bernoulli(p) => self.chance.chance(p),
+            Loss::Every(n) => self.count.is_multiple_of(n),
+            Loss::Once(at) => now >= at && !std::mem::replace(&mut self.lost_once, now >= at),
+        };
+        let outage = self.path.outage.is_some_and(|(from, to)| from <= now && now < to);
+        random || outage || self.backlog() + bytes > self.path.queue
+    }
+}
