@@ -1,1 +1,70 @@
-//! Under way.
+//! `bentpipe._engine`: runs resolved plans. Thin: JSON comes in, bytes go out
+//! (docs/manual/engine.md). The only crate that names PyO3.
+
+mod controller;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use sim::RunSpec;
+
+use controller::{Outside, PyConfig, PyControl, PyEvent};
+
+/// Version of the engine: its crate's, which changes whenever results may.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+fn invalid(error: impl std::fmt::Display) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// Runs one resolved run and returns its measurements.
+#[pyfunction]
+#[pyo3(signature = (spec_json, controllers=None))]
+fn run<'py>(
+    py: Python<'py>,
+    spec_json: &str,
+    controllers: Option<&Bound<'py, PyDict>>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let spec: RunSpec = serde_json::from_str(spec_json).map_err(invalid)?;
+    let measurements = match controllers {
+        None => py.detach(|| sim::run(&spec, &mut |_, _| None)).map_err(invalid)?,
+        Some(classes) => {
+            let failure = Arc::new(Mutex::new(None));
+            let measurements = sim::run(&spec, &mut |congestion, config| {
+                let class = classes.get_item(&congestion.name).ok().flatten()?;
+                Some(Outside::factory(class.unbind(), congestion, config, &failure))
+            });
+            let failed = failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            measurements.map_err(invalid)?
+        }
+    };
+    Ok(PyBytes::new(py, &measurements.encode(VERSION)))
+}
+
+/// The congestion controllers and their options, as JSON.
+#[pyfunction]
+fn catalogue() -> String {
+    cc::catalogue().to_string()
+}
+
+/// The engine's version.
+#[pyfunction]
+fn version() -> &'static str {
+    VERSION
+}
+
+#[pymodule]
+fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyConfig>()?;
+    module.add_class::<PyControl>()?;
+    module.add_class::<PyEvent>()?;
+    module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(catalogue, module)?)?;
+    module.add_function(wrap_pyfunction!(version, module)?)?;
+    Ok(())
+}

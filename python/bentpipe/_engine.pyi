@@ -1,0 +1,72 @@
+"""The engine: runs resolved plans in virtual time (docs/manual/engine.md)."""
+
+from typing import Protocol, final
+
+@final
+class Config:
+    """What a controller is told when it is made."""
+
+    mss: int
+    initial_window: int
+    minimum_window: int
+    initial_rtt_ns: int
+    seed: int
+    options_json: str
+
+@final
+class Control:
+    """What a controller asks for."""
+
+    cwnd: int
+    pacing_rate_bit_s: int | None
+    quantum: int | None
+    wake_at_ns: int | None
+    def __new__(
+        cls,
+        cwnd: int,
+        pacing_rate_bit_s: int | None = None,
+        quantum: int | None = None,
+        wake_at_ns: int | None = None,
+    ) -> Control: ...
+
+@final
+class Event:
+    """One event; the fields of an acknowledgement are zero for other kinds."""
+
+    kind: str
+    mss: int
+    acked: int
+    acked_in_recovery: int
+    lost: int
+    ecn_ce: bool
+    congestion: bool
+    persistent: bool
+    latest_rtt_ns: int | None
+    smoothed_rtt_ns: int
+    min_rtt_ns: int
+    prior_in_flight: int
+    in_flight: int
+    delivered: int
+    total_lost: int
+    delivery_rate_bit_s: int | None
+    round_start: bool
+    rounds: int
+    cwnd_limited: bool
+
+class Controller(Protocol):
+    """A congestion controller of one's own: a class of this shape."""
+
+    def __init__(self, config: Config) -> None: ...
+    def on_event(self, now: int, event: Event) -> int | Control: ...
+
+def run(spec_json: str, controllers: dict[str, type[Controller]] | None = None) -> bytes:
+    """Run one resolved run and return its measurements.
+
+    :raises ValueError: what is wrong with the specification.
+    """
+
+def catalogue() -> str:
+    """The congestion controllers and their options, as JSON."""
+
+def version() -> str:
+    """The engine's version; it changes whenever results may."""
