@@ -1,0 +1,92 @@
+# `make demo` and `make test` do all the set-up; `make help` lists the rest.
+# Both may be interrupted at any moment and go on where they were. Nothing outside this directory changes,
+# except the package caches of pip and cargo, and `make test` as root on Debian runs scripts/setup-system.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+
+PYTHON ?= python3
+BIN    := .venv/bin
+STEP   := scripts/step
+ENGINE := python/bentpipe/_engine.abi3.so
+OUT    ?= out/demo
+CARGO_PROFILE ?= release
+
+.PHONY: help demo test venv venv-dev engine system fmt pins bench instructions clean \
+        check-rustfmt check-clippy check-rust check-ruff check-mypy check-imports check-licences check-stub check-python
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
+
+demo: ## build, run scenarios/geo.toml, print its table, write the report (about 2 minutes from a clean clone)
+	@scripts/demo "$(OUT)"
+
+test: ## build, run every test and every check
+	@scripts/test
+
+# --- set-up -----------------------------------------------------------------------------------------------------
+
+venv: .venv/.run ## .venv with what running needs
+venv-dev: .venv/.dev ## .venv with what testing needs too
+
+.venv/.run: requirements/run.txt scripts/venv
+	@$(STEP) "Python packages" scripts/venv $(PYTHON) requirements/run.txt
+	@touch $@
+
+.venv/.dev: requirements/dev.txt scripts/venv
+	@$(STEP) "Python packages" scripts/venv $(PYTHON) requirements/dev.txt
+	@touch $@ .venv/.run
+
+engine: ## build the engine and put it beside the Python modules (docs/decisions/0005)
+	@$(STEP) "engine" scripts/build-engine $(CARGO_PROFILE) $(ENGINE)
+
+system: ## as root on Debian: the system packages that some tests need
+	@$(STEP) "system packages" scripts/setup-system
+
+pins: ## resolve requirements/*.in again (needs uv)
+	@for f in run dev; do uv pip compile -q --universal --python-version 3.11 --generate-hashes --upgrade \
+	  --no-emit-index-url --no-annotate --no-header requirements/$$f.in -o requirements/$$f.txt; done
+
+# --- the checks of `make test`, each of which can be run alone -----------------------------------------------------
+
+check-rustfmt: ## Rust is formatted
+	cargo fmt --all --check
+
+check-clippy: ## clippy, with the bans of clippy.toml
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+
+check-rust: ## unit, property and documentation tests of the crates
+	cargo test --workspace --locked --no-fail-fast
+
+check-ruff: venv-dev ## Python is formatted and linted
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+check-mypy: venv-dev ## Python is typed
+	$(BIN)/mypy
+
+check-imports: venv-dev ## who may import whom
+	PYTHONPATH=python $(BIN)/lint-imports
+
+check-licences: venv-dev ## every dependency's licence is one we may use
+	$(BIN)/python scripts/check-licences
+
+check-stub: venv-dev engine ## _engine.pyi says what the built engine is
+	$(BIN)/python scripts/stub-diff
+
+check-python: venv-dev engine ## pytest
+	$(BIN)/python -m pytest
+
+# --- for developers ---------------------------------------------------------------------------------------------
+
+fmt: venv-dev ## format everything
+	cargo fmt --all
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix --quiet .
+
+instructions: ## instructions per packet, by callgrind
+	@scripts/instructions
+
+clean: ## remove what was built; the caches of pip and cargo stay
+	rm -rf target .venv $(ENGINE) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
