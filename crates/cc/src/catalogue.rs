@@ -3,11 +3,18 @@
 use serde_json::Value;
 
 use crate::options::{BuildError, Entry, nearest};
-use crate::{Config, CongestionControl, aimd, cubic, fixed, hybla, newreno};
+use crate::{Config, CongestionControl, aimd, bbr1, bbr3, cubic, fixed, hybla, newreno};
 
 /// The controllers, in the order in which they are documented.
-pub const ENTRIES: &[&Entry] =
-    &[&newreno::ENTRY, &cubic::ENTRY, &hybla::ENTRY, &aimd::ENTRY, &fixed::ENTRY];
+pub const ENTRIES: &[&Entry] = &[
+    &newreno::ENTRY,
+    &cubic::ENTRY,
+    &hybla::ENTRY,
+    &bbr1::ENTRY,
+    &bbr3::ENTRY,
+    &aimd::ENTRY,
+    &fixed::ENTRY,
+];
 
 /// Builds the controller `name` with the scenario's `options` (an object, or null for defaults).
 pub fn build(

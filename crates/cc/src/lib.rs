@@ -2,11 +2,14 @@
 //! share. The simulated TCP, QUIC in virtual time and QUIC over real UDP all drive this one trait.
 
 pub mod aimd;
+pub mod bbr1;
+pub mod bbr3;
 mod catalogue;
 pub mod conformance;
 mod control;
 pub mod cubic;
 mod estimator;
+mod filter;
 pub mod fixed;
 pub mod hybla;
 pub mod newreno;

@@ -1,0 +1,323 @@
+//! BBRv1 (Cardwell et al., CACM 2017, doi:10.1145/3009824) as Linux's `tcp_bbr` has it: pace at the
+//! greatest delivery rate of the last ten rounds, keep two bandwidth-delay products in flight, and
+//! react to loss only by one round of packet conservation.
+
+mod model;
+mod phases;
+mod policer;
+
+use serde::{Deserialize, Serialize};
+use units::{Random, Rate, Span, Time};
+
+use crate::filter::WindowedMax;
+use crate::options::{Entry, Kind, Opt, defaults, parse};
+use crate::{Ack, Config, CongestionControl, Control, Event};
+use model::Aggregation;
+use policer::Policer;
+
+/// Its place in the catalogue.
+pub const ENTRY: Entry = Entry {
+    name: "bbr1",
+    alias: None,
+    title: "BBRv1",
+    reference: "Cardwell et al. 2017, doi:10.1145/3009824, and Linux tcp_bbr",
+    options: &[
+        Opt {
+            name: "policer_detection",
+            kind: Kind::Flag,
+            meaning: "estimate the long-term rate of a token-bucket policer (lt_bw)",
+        },
+        Opt {
+            name: "probe_rtt",
+            kind: Kind::Flag,
+            meaning: "drain the path to four packets when the least RTT is 10 s old",
+        },
+    ],
+    defaults: defaults::<Options>,
+    make: |options, config| Ok(Box::new(Bbr1::new(parse(options)?, config))),
+};
+
+/// The scenario's options.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// Whether to look for a policer; off, because it also takes random loss above 20 % for one.
+    pub policer_detection: bool,
+    /// Whether to enter PROBE_RTT.
+    pub probe_rtt: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { policer_detection: false, probe_rtt: true }
+    }
+}
+
+/// 2 / ln 2, as Linux rounds it: the least gain that doubles the rate each round.
+const HIGH_GAIN: f64 = 2885.0 / 1000.0;
+/// The inverse: empties in one round the queue that STARTUP has built.
+const DRAIN_GAIN: f64 = 1000.0 / 2885.0;
+/// PROBE_BW's cycle of pacing gains.
+const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
+const CWND_GAIN: f64 = 2.0;
+/// Pace 1 % below the estimate, so that queues drain.
+const PACING_MARGIN: f64 = 0.99;
+/// bbr_cwnd_min_target, packets.
+const MIN_CWND: u64 = 4;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Startup,
+    Drain,
+    ProbeBw,
+    ProbeRtt,
+}
+
+/// The controller. Bandwidths are in bit/s.
+#[derive(Clone, Debug)]
+pub struct Bbr1 {
+    options: Options,
+    random: Random,
+    mss: u64,
+    initial_cwnd: u64,
+    mode: Mode,
+    cwnd: u64,
+    prior_cwnd: u64,
+    pacing_rate: u64,
+    has_seen_rtt: bool,
+    idle_restart: bool,
+    // Model.
+    bw: WindowedMax,
+    min_rtt: Span,
+    min_rtt_stamp: Time,
+    next_rtt_delivered: u64,
+    rtt_count: u64,
+    round_start: bool,
+    full_bw: u64,
+    full_bw_count: u32,
+    full_bw_reached: bool,
+    aggregation: Aggregation,
+    policer: Policer,
+    // Phases.
+    cycle_index: usize,
+    cycle_stamp: Time,
+    probe_rtt_done_stamp: Option<Time>,
+    probe_rtt_round_done: bool,
+    // Recovery.
+    in_recovery: bool,
+    packet_conservation: bool,
+}
+
+impl Bbr1 {
+    /// A controller in STARTUP.
+    pub fn new(options: Options, config: &Config) -> Bbr1 {
+        Bbr1 {
+            options,
+            random: Random::named(config.seed, "bbr", "probe"),
+            mss: config.mss,
+            initial_cwnd: config.initial_window,
+            mode: Mode::Startup,
+            cwnd: config.initial_window,
+            prior_cwnd: 0,
+            pacing_rate: initial_rate(config.initial_window, Span::from_millis(1)),
+            has_seen_rtt: false,
+            idle_restart: false,
+            bw: WindowedMax::default(),
+            min_rtt: Span::MAX,
+            min_rtt_stamp: Time::ZERO,
+            next_rtt_delivered: 0,
+            rtt_count: 0,
+            round_start: false,
+            full_bw: 0,
+            full_bw_count: 0,
+            full_bw_reached: false,
+            aggregation: Aggregation::default(),
+            policer: Policer::default(),
+            cycle_index: 0,
+            cycle_stamp: Time::ZERO,
+            probe_rtt_done_stamp: None,
+            probe_rtt_round_done: false,
+            in_recovery: false,
+            packet_conservation: false,
+        }
+    }
+
+    fn on_ack(&mut self, now: Time, ack: &Ack) {
+        self.update_model(now, ack);
+        self.set_pacing_rate(ack);
+        self.set_cwnd(ack);
+        if ack.persistent {
+            self.on_collapse(ack.in_flight);
+        }
+    }
+
+    fn update_model(&mut self, now: Time, ack: &Ack) {
+        self.update_bw(now, ack);
+        self.update_aggregation(now, ack);
+        self.update_cycle_phase(now, ack);
+        self.check_full_bw_reached(ack);
+        self.check_drain(now, ack);
+        self.update_min_rtt(now, ack);
+    }
+
+    fn pacing_gain(&self) -> f64 {
+        match self.mode {
+            Mode::Startup => HIGH_GAIN,
+            Mode::Drain => DRAIN_GAIN,
+            Mode::ProbeBw if self.policer.in_force() => 1.0,
+            Mode::ProbeBw => CYCLE[self.cycle_index],
+            Mode::ProbeRtt => 1.0,
+        }
+    }
+
+    fn cwnd_gain(&self) -> f64 {
+        match self.mode {
+            Mode::Startup | Mode::Drain => HIGH_GAIN,
+            Mode::ProbeBw => CWND_GAIN,
+            Mode::ProbeRtt => 1.0,
+        }
+    }
+
+    fn set_pacing_rate(&mut self, ack: &Ack) {
+        // The first RTT sample replaces the assumed millisecond.
+        if !self.has_seen_rtt && ack.latest_rtt.is_some() {
+            self.has_seen_rtt = true;
+            self.pacing_rate = initial_rate(self.initial_cwnd, ack.smoothed_rtt);
+        }
+        let rate = (self.pacing_gain() * self.bandwidth() as f64 * PACING_MARGIN) as u64;
+        // In STARTUP the rate only rises.
+        if rate > 0 && (self.full_bw_reached || rate > self.pacing_rate) {
+            self.pacing_rate = rate;
+        }
+    }
+
+    /// One millisecond, at least two packets, at most 64 KB.
+    fn quantum(&self) -> u64 {
+        (self.pacing_rate / 8_000).min(65_536).max(2 * self.mss)
+    }
+
+    fn set_cwnd(&mut self, ack: &Ack) {
+        if !self.recover_or_restore(ack) && ack.acked > 0 {
+            let target = self.target_cwnd();
+            if self.full_bw_reached {
+                // Only cut the window once the pipe has been filled.
+                self.cwnd = (self.cwnd + ack.acked).min(target);
+            } else if self.cwnd < target || ack.delivered < self.initial_cwnd {
+                self.cwnd += ack.acked;
+            }
+        }
+        self.cwnd = self.cwnd.max(MIN_CWND * self.mss);
+        if self.mode == Mode::ProbeRtt {
+            self.cwnd = self.cwnd.min(MIN_CWND * self.mss);
+        }
+    }
+
+    /// In the first round of a recovery as many bytes leave as arrive (packet conservation); the
+    /// window of before comes back when the recovery ends. A recovery ends with an ACK, free of
+    /// new loss, of a packet sent after the last signal. True: the window is settled.
+    fn recover_or_restore(&mut self, ack: &Ack) -> bool {
+        if ack.lost > 0 {
+            self.cwnd = self.cwnd.saturating_sub(ack.lost).max(self.mss);
+        }
+        let ends = ack.lost == 0 && !ack.ecn_ce && ack.acked > ack.acked_in_recovery;
+        if ack.lost > 0 && ack.congestion && !self.in_recovery {
+            self.save_cwnd(ack.lost);
+            self.in_recovery = true;
+            self.packet_conservation = true;
+            self.next_rtt_delivered = ack.delivered;
+            self.cwnd = ack.in_flight + ack.acked;
+        } else if self.in_recovery && ends {
+            self.in_recovery = false;
+            self.packet_conservation = false;
+            self.cwnd = self.cwnd.max(self.prior_cwnd);
+        } else if self.round_start {
+            self.packet_conservation = false;
+        }
+        if self.packet_conservation {
+            self.cwnd = self.cwnd.max(ack.in_flight + ack.acked);
+        }
+        self.packet_conservation
+    }
+
+    /// Remembers the window, before the `lost` bytes of this event were taken from it.
+    fn save_cwnd(&mut self, lost: u64) {
+        let cwnd = self.cwnd + lost;
+        self.prior_cwnd = if !self.in_recovery && self.mode != Mode::ProbeRtt {
+            cwnd
+        } else {
+            self.prior_cwnd.max(cwnd)
+        };
+    }
+
+    /// A timeout or persistent congestion: the window falls to the flight and one packet, the pipe
+    /// counts as unfilled, and the old window returns when the recovery ends.
+    fn on_collapse(&mut self, in_flight: u64) {
+        self.save_cwnd(0);
+        self.full_bw = 0;
+        self.in_recovery = true;
+        self.packet_conservation = false;
+        self.cwnd = (in_flight + self.mss).min(self.cwnd).max(MIN_CWND * self.mss);
+    }
+
+    fn control(&self) -> Control {
+        Control {
+            cwnd: self.cwnd,
+            pacing_rate: Some(Rate(self.pacing_rate)),
+            quantum: Some(self.quantum()),
+            wake_at: Time::MAX,
+        }
+    }
+}
+
+/// The initial window in one RTT, at the gain of STARTUP.
+fn initial_rate(window: u64, rtt: Span) -> u64 {
+    (HIGH_GAIN * window as f64 * 8e9 / rtt.nanos().max(1) as f64) as u64
+}
+
+impl CongestionControl for Bbr1 {
+    fn initial(&mut self, now: Time) -> Control {
+        self.min_rtt_stamp = now;
+        self.aggregation.restart(now);
+        self.control()
+    }
+
+    fn on_event(&mut self, now: Time, event: &Event) -> Control {
+        match event {
+            Event::Ack(ack) => self.on_ack(now, ack),
+            Event::Timeout { in_flight } => self.on_collapse(*in_flight),
+            // Linux: forget the plateau and the policer, and take the window back.
+            Event::Spurious => {
+                self.full_bw = 0;
+                self.full_bw_count = 0;
+                self.policer = Policer::default();
+                self.cwnd = self.cwnd.max(self.prior_cwnd);
+                self.in_recovery = false;
+                self.packet_conservation = false;
+            }
+            Event::Restart => {
+                self.idle_restart = true;
+                self.aggregation.restart(now);
+                match self.mode {
+                    // Restart at the estimate itself, without a probe.
+                    Mode::ProbeBw => {
+                        self.pacing_rate =
+                            ((self.bandwidth() as f64 * PACING_MARGIN) as u64).max(1);
+                    }
+                    Mode::ProbeRtt => self.check_probe_rtt_done(now),
+                    _ => {}
+                }
+            }
+            Event::Mss(mss) => self.mss = *mss,
+            Event::Timer => {}
+        }
+        self.control()
+    }
+
+    fn trace(&self, record: &mut dyn FnMut(&'static str, f64)) {
+        record("mode", self.mode as u8 as f64);
+        record("bw_bit_s", self.bandwidth() as f64);
+        record("min_rtt_s", self.min_rtt.seconds());
+        record("pacing_gain", self.pacing_gain());
+        record("extra_acked", self.aggregation.extra() as f64);
+    }
+}

@@ -1,0 +1,116 @@
+//! The path's model: rounds, bandwidth, ACK aggregation, and the volumes that follow.
+
+use units::{Span, Time};
+
+use super::{Bbr1, Mode};
+use crate::Ack;
+use crate::filter::bytes_in;
+
+/// Window of the bandwidth filter, rounds: one PROBE_BW cycle and two.
+const BW_ROUNDS: u64 = 10;
+/// Each of two alternating windows of the aggregation filter, rounds.
+const AGGREGATION_ROUNDS: u32 = 5;
+/// At most this much time's worth of extra ACKs.
+const AGGREGATION_CAP: Span = Span::from_millis(100);
+
+/// How many more bytes the ACKs bring at once than the bandwidth explains.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Aggregation {
+    windows: [u64; 2],
+    current: usize,
+    rounds: u32,
+    epoch: Time,
+    epoch_acked: u64,
+}
+
+impl Aggregation {
+    /// A new epoch begins.
+    pub fn restart(&mut self, now: Time) {
+        self.epoch = now;
+        self.epoch_acked = 0;
+    }
+
+    /// The most of the last five to ten rounds.
+    pub fn extra(&self) -> u64 {
+        self.windows[0].max(self.windows[1])
+    }
+}
+
+impl Bbr1 {
+    pub(super) fn update_bw(&mut self, now: Time, ack: &Ack) {
+        self.round_start = false;
+        let Some(sample) = &ack.sample else { return };
+        if sample.prior_delivered >= self.next_rtt_delivered {
+            self.next_rtt_delivered = ack.delivered;
+            self.rtt_count += 1;
+            self.round_start = true;
+        }
+        if self.options.policer_detection {
+            let reset = self.policer.sample(now, ack, self.round_start, self.mode == Mode::ProbeBw);
+            if reset {
+                self.enter_probe_bw(now);
+            }
+        }
+        // An application-limited sample counts only if it is higher.
+        if !sample.app_limited || sample.rate.0 >= self.bw.max() {
+            self.bw.update(self.rtt_count, BW_ROUNDS, sample.rate.0);
+        }
+    }
+
+    /// The bandwidth in use: the policer's if one was found.
+    pub(super) fn bandwidth(&self) -> u64 {
+        self.policer.rate().unwrap_or(self.bw.max())
+    }
+
+    pub(super) fn update_aggregation(&mut self, now: Time, ack: &Ack) {
+        let bw = self.bandwidth();
+        let state = &mut self.aggregation;
+        if self.round_start {
+            state.rounds += 1;
+            if state.rounds >= AGGREGATION_ROUNDS {
+                state.rounds = 0;
+                state.current ^= 1;
+                state.windows[state.current] = 0;
+            }
+        }
+        let mut expected = bytes_in(bw, now.since(state.epoch).nanos());
+        if state.epoch_acked <= expected {
+            state.restart(now);
+            expected = 0;
+        }
+        state.epoch_acked += ack.acked;
+        let extra = (state.epoch_acked - expected).min(self.cwnd);
+        let window = &mut state.windows[state.current];
+        *window = (*window).max(extra);
+    }
+
+    /// `gain` bandwidth-delay products; the initial window before the first RTT.
+    fn bdp(&self, gain: f64) -> u64 {
+        if self.min_rtt == Span::MAX {
+            return self.initial_cwnd;
+        }
+        (gain * bytes_in(self.bandwidth(), self.min_rtt.nanos()) as f64) as u64
+    }
+
+    /// Room for bursts at sender, path and receiver, and two packets more while probing up.
+    fn with_quantum(&self, inflight: u64) -> u64 {
+        let probing = self.mode == Mode::ProbeBw && self.cycle_index == 0;
+        inflight + 3 * self.quantum() + if probing { 2 * self.mss } else { 0 }
+    }
+
+    /// The flight that `gain` aims at.
+    pub(super) fn inflight(&self, gain: f64) -> u64 {
+        self.with_quantum(self.bdp(gain))
+    }
+
+    /// The window that the model allows.
+    pub(super) fn target_cwnd(&self) -> u64 {
+        let aggregated = if self.full_bw_reached {
+            let most = bytes_in(self.bandwidth(), AGGREGATION_CAP.nanos());
+            self.aggregation.extra().min(most)
+        } else {
+            0
+        };
+        self.with_quantum(self.bdp(self.cwnd_gain()) + aggregated)
+    }
+}

@@ -1,0 +1,448 @@
+//! BBRv3 as draft-ietf-ccwg-bbr-06 specifies it; names are the draft's. This file holds the state
+//! and the order of updates; `model` the bandwidth, RTT and aggregation estimates, `bounds` what
+//! loss teaches, and one file per phase the state machine.
+//!
+//! What the boundary does not tell and how it is replaced:
+//! - lost packets come as bytes per event, not one by one: the draft's `BBRHandleLostPacket` runs
+//!   once per event on the newest acknowledged packet's sample, as Linux does;
+//! - discontiguous loss ranges (`StartupFullLossCnt`) are counted as events with loss, as Linux
+//!   does;
+//! - recovery is bounded by the model alone: there is no packet conservation in this revision.
+
+mod bounds;
+mod drain;
+mod model;
+mod probe_bw;
+mod probe_rtt;
+mod startup;
+
+use serde::{Deserialize, Serialize};
+use units::{Random, Rate, Span, Time};
+
+use crate::filter::WindowedMax;
+use crate::options::{Entry, Kind, Opt, defaults, parse};
+use crate::{Ack, Config, CongestionControl, Control, Event, RateSample};
+
+/// Its place in the catalogue.
+pub const ENTRY: Entry = Entry {
+    name: "bbr3",
+    alias: Some("bbr"),
+    title: "BBRv3",
+    reference: "draft-ietf-ccwg-bbr-06",
+    options: &[
+        Opt {
+            name: "loss_thresh",
+            kind: Kind::Number(0.0, 1.0),
+            meaning: "LossThresh: loss rate of a round trip that bandwidth probing tolerates",
+        },
+        Opt {
+            name: "beta",
+            kind: Kind::Number(0.1, 1.0),
+            meaning: "Beta: factor of the short-term bounds after a round trip with loss",
+        },
+        Opt {
+            name: "headroom",
+            kind: Kind::Number(0.0, 0.9),
+            meaning: "Headroom: part of inflight_longterm left free while cruising",
+        },
+        Opt {
+            name: "probe_rtt_interval_s",
+            kind: Kind::Number(1.0, 1e6),
+            meaning: "ProbeRTTInterval: time without a new least RTT before ProbeRTT, s",
+        },
+    ],
+    defaults: defaults::<Options>,
+    make: |options, config| Ok(Box::new(Bbr::new(parse(options)?, config))),
+};
+
+/// The scenario's options; defaults are the draft's constants (section 2).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// BBR.LossThresh.
+    pub loss_thresh: f64,
+    /// BBR.Beta.
+    pub beta: f64,
+    /// BBR.Headroom.
+    pub headroom: f64,
+    /// BBR.ProbeRTTInterval, s.
+    pub probe_rtt_interval_s: f64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { loss_thresh: 0.02, beta: 0.7, headroom: 0.15, probe_rtt_interval_s: 5.0 }
+    }
+}
+
+/// BBR.MinPipeCwnd, packets.
+const MIN_PIPE_CWND: u64 = 4;
+/// BBR.PacingMarginPercent, as a factor.
+const PACING_MARGIN: f64 = 0.99;
+
+/// BBR.state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Startup,
+    Drain,
+    ProbeBwDown,
+    ProbeBwCruise,
+    ProbeBwRefill,
+    ProbeBwUp,
+    ProbeRtt,
+}
+
+use State::*;
+
+impl State {
+    /// BBR.pacing_gain.
+    fn pacing_gain(self) -> f64 {
+        match self {
+            Startup => 2.77, // 4 ln 2
+            Drain => 0.5,
+            ProbeBwDown => 0.9,
+            ProbeBwCruise | ProbeBwRefill | ProbeRtt => 1.0,
+            ProbeBwUp => 1.25,
+        }
+    }
+
+    /// BBR.cwnd_gain.
+    fn cwnd_gain(self) -> f64 {
+        match self {
+            ProbeBwUp => 2.25,
+            ProbeRtt => 0.5,
+            _ => 2.0,
+        }
+    }
+
+    /// BBRIsInAProbeBWState.
+    fn is_probe_bw(self) -> bool {
+        matches!(self, ProbeBwDown | ProbeBwCruise | ProbeBwRefill | ProbeBwUp)
+    }
+
+    /// BBRIsProbingBW: these states expect loss, which then does not lower the short-term bounds.
+    fn is_probing(self) -> bool {
+        matches!(self, Startup | ProbeBwRefill | ProbeBwUp)
+    }
+}
+
+/// BBR.ack_phase: what the ACKs now arriving tell about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AckPhase {
+    Init,
+    ProbeStopping,
+    Refilling,
+    ProbeStarting,
+    ProbeFeedback,
+}
+
+/// BBRSaveStateUponLoss: what a spurious loss restores.
+#[derive(Clone, Copy, Debug)]
+struct Undo {
+    state: State,
+    bw_shortterm: Option<u64>,
+    inflight_shortterm: Option<u64>,
+    inflight_longterm: Option<u64>,
+}
+
+/// The controller. Bandwidths are in bit/s, volumes in bytes; an absent bound is the draft's
+/// Infinity.
+#[derive(Clone, Debug)]
+pub struct Bbr {
+    options: Options,
+    random: Random,
+    mss: u64,
+    initial_cwnd: u64,
+    state: State,
+    // Control.
+    cwnd: u64,
+    prior_cwnd: u64,
+    pacing_rate: u64,
+    send_quantum: u64,
+    has_seen_rtt: bool,
+    idle_restart: bool,
+    // Model: bandwidth.
+    max_bw_filter: WindowedMax,
+    cycle_count: u64,
+    max_bw: u64,
+    bw: u64,
+    full_bw: u64,
+    full_bw_count: u32,
+    full_bw_now: bool,
+    full_bw_reached: bool,
+    // Model: rounds.
+    next_round_delivered: u64,
+    round_start: bool,
+    round_count: u64,
+    // Model: least RTT.
+    min_rtt: Span,
+    min_rtt_stamp: Time,
+    probe_rtt_min_delay: Span,
+    probe_rtt_min_stamp: Time,
+    probe_rtt_expired: bool,
+    probe_rtt_done_stamp: Option<Time>,
+    probe_rtt_round_done: bool,
+    // Model: aggregation.
+    extra_acked_interval_start: Time,
+    extra_acked_delivered: u64,
+    extra_acked_filter: WindowedMax,
+    extra_acked: u64,
+    // Bounds.
+    inflight_longterm: Option<u64>,
+    inflight_shortterm: Option<u64>,
+    bw_shortterm: Option<u64>,
+    bw_latest: u64,
+    inflight_latest: u64,
+    loss_round_delivered: u64,
+    loss_round_start: bool,
+    loss_in_round: bool,
+    loss_events_in_round: u32,
+    undo: Option<Undo>,
+    // ProbeBW.
+    ack_phase: AckPhase,
+    cycle_stamp: Time,
+    bw_probe_wait: Span,
+    rounds_since_bw_probe: u64,
+    bw_probe_up_rounds: u32,
+    bw_probe_up_growth: u64,
+    bw_probe_up_remainder: f64,
+    bw_probe_samples: bool,
+    prev_probe_too_high: bool,
+    stopped_risky_probe: bool,
+    drain_start_round: u64,
+    /// Time of the first event, from which stamps count.
+    started: bool,
+    delivered: u64,
+}
+
+impl Bbr {
+    /// BBROnInit.
+    pub fn new(options: Options, config: &Config) -> Bbr {
+        Bbr {
+            options,
+            random: Random::named(config.seed, "bbr", "probe"),
+            mss: config.mss,
+            initial_cwnd: config.initial_window,
+            state: Startup,
+            cwnd: config.initial_window,
+            prior_cwnd: 0,
+            // BBRInitPacingRate: without an RTT sample, one millisecond.
+            pacing_rate: initial_pacing_rate(config.initial_window, Span::from_millis(1)),
+            send_quantum: 2 * config.mss,
+            has_seen_rtt: false,
+            idle_restart: false,
+            max_bw_filter: WindowedMax::default(),
+            cycle_count: 0,
+            max_bw: 0,
+            bw: 0,
+            full_bw: 0,
+            full_bw_count: 0,
+            full_bw_now: false,
+            full_bw_reached: false,
+            next_round_delivered: 0,
+            round_start: false,
+            round_count: 0,
+            min_rtt: Span::MAX,
+            min_rtt_stamp: Time::ZERO,
+            probe_rtt_min_delay: Span::MAX,
+            probe_rtt_min_stamp: Time::ZERO,
+            probe_rtt_expired: false,
+            probe_rtt_done_stamp: None,
+            probe_rtt_round_done: false,
+            extra_acked_interval_start: Time::ZERO,
+            extra_acked_delivered: 0,
+            extra_acked_filter: WindowedMax::default(),
+            extra_acked: 0,
+            inflight_longterm: None,
+            inflight_shortterm: None,
+            bw_shortterm: None,
+            bw_latest: 0,
+            inflight_latest: 0,
+            loss_round_delivered: 0,
+            loss_round_start: false,
+            loss_in_round: false,
+            loss_events_in_round: 0,
+            undo: None,
+            ack_phase: AckPhase::Init,
+            cycle_stamp: Time::ZERO,
+            bw_probe_wait: Span::ZERO,
+            rounds_since_bw_probe: 0,
+            bw_probe_up_rounds: 0,
+            bw_probe_up_growth: 0,
+            bw_probe_up_remainder: 0.0,
+            bw_probe_samples: false,
+            prev_probe_too_high: false,
+            stopped_risky_probe: false,
+            drain_start_round: 0,
+            started: false,
+            delivered: 0,
+        }
+    }
+
+    /// BBRUpdateOnACK: section 5.2.3.
+    fn update_on_ack(&mut self, now: Time, ack: &Ack) {
+        if !self.started {
+            self.started = true;
+            self.extra_acked_interval_start = now;
+        }
+        self.delivered = ack.delivered;
+        self.init_pacing_rate_once(ack);
+        if ack.lost > 0 {
+            self.note_loss();
+            self.handle_lost(now, ack);
+        }
+        if let Some(sample) = &ack.sample {
+            self.update_model_and_state(now, ack, sample);
+        } else {
+            self.round_start = false;
+            self.loss_round_start = false;
+            self.update_min_rtt(now, ack);
+            self.check_probe_rtt(now, ack);
+        }
+        self.update_control_parameters(ack);
+        if ack.persistent {
+            self.on_collapse(ack.in_flight);
+        }
+    }
+
+    /// BBRUpdateModelAndState.
+    fn update_model_and_state(&mut self, now: Time, ack: &Ack, sample: &RateSample) {
+        self.update_round(sample);
+        self.update_latest_delivery_signals(sample);
+        self.update_congestion_signals(sample);
+        self.update_ack_aggregation(now, ack);
+        self.check_full_bw_reached(sample);
+        self.check_startup_done(sample);
+        self.check_drain_done(now, ack);
+        self.update_probe_bw_cycle_phase(now, ack, sample);
+        self.update_min_rtt(now, ack);
+        self.check_probe_rtt(now, ack);
+        self.advance_latest_delivery_signals(sample);
+        self.bound_bw_for_model();
+    }
+
+    /// BBRUpdateControlParameters.
+    fn update_control_parameters(&mut self, ack: &Ack) {
+        self.set_pacing_rate(self.state.pacing_gain());
+        // BBRSetSendQuantum, section 5.6.3: one millisecond, at most 64 KB, at least two packets.
+        self.send_quantum = (self.pacing_rate / 8_000).min(65_536).max(2 * self.mss);
+        self.set_cwnd(ack);
+    }
+
+    /// Linux and section 5.6.2: the first RTT sample replaces the assumed millisecond.
+    fn init_pacing_rate_once(&mut self, ack: &Ack) {
+        if !self.has_seen_rtt && ack.latest_rtt.is_some() {
+            self.has_seen_rtt = true;
+            self.pacing_rate = initial_pacing_rate(self.initial_cwnd, ack.smoothed_rtt);
+        }
+    }
+
+    /// BBRSetPacingRateWithGain.
+    fn set_pacing_rate(&mut self, gain: f64) {
+        let rate = (gain * self.bw as f64 * PACING_MARGIN) as u64;
+        if rate > 0 && (self.full_bw_reached || rate > self.pacing_rate) {
+            self.pacing_rate = rate;
+        }
+    }
+
+    /// BBRSetCwnd, section 5.6.4.6.
+    fn set_cwnd(&mut self, ack: &Ack) {
+        let max_inflight = self.max_inflight();
+        if self.full_bw_reached {
+            self.cwnd = (self.cwnd + ack.acked).min(max_inflight);
+        } else if self.cwnd < max_inflight || ack.delivered < self.initial_cwnd {
+            self.cwnd += ack.acked;
+        }
+        self.cwnd = self.cwnd.max(self.min_pipe_cwnd());
+        if self.state == ProbeRtt {
+            self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
+        }
+        self.bound_cwnd_for_model();
+    }
+
+    /// BBROnEnterRTO, section 5.6.4.4: the window falls to the flight and one packet, and is
+    /// restored by the growth of one packet per packet that follows.
+    fn on_collapse(&mut self, in_flight: u64) {
+        self.save_cwnd();
+        self.cwnd = (in_flight + self.mss).min(self.cwnd).max(self.min_pipe_cwnd());
+    }
+
+    /// BBRSaveCwnd.
+    fn save_cwnd(&mut self) {
+        self.prior_cwnd = if self.state == ProbeRtt || self.loss_in_round {
+            self.prior_cwnd.max(self.cwnd)
+        } else {
+            self.cwnd
+        };
+    }
+
+    /// BBRRestoreCwnd.
+    fn restore_cwnd(&mut self) {
+        self.cwnd = self.cwnd.max(self.prior_cwnd);
+    }
+
+    fn min_pipe_cwnd(&self) -> u64 {
+        MIN_PIPE_CWND * self.mss
+    }
+
+    /// BBRHandleRestartFromIdle, section 5.4.1.
+    fn handle_restart_from_idle(&mut self, now: Time) {
+        self.idle_restart = true;
+        self.extra_acked_interval_start = now;
+        if self.state.is_probe_bw() {
+            self.set_pacing_rate(1.0);
+        } else if self.state == ProbeRtt {
+            self.check_probe_rtt_done(now);
+        }
+    }
+
+    fn control(&self) -> Control {
+        Control {
+            cwnd: self.cwnd,
+            pacing_rate: Some(Rate(self.pacing_rate)),
+            quantum: Some(self.send_quantum),
+            wake_at: Time::MAX,
+        }
+    }
+}
+
+/// BBRInitPacingRate: the initial window in one RTT, at the gain of Startup.
+fn initial_pacing_rate(window: u64, rtt: Span) -> u64 {
+    let nominal = window as f64 * 8e9 / rtt.nanos().max(1) as f64;
+    (Startup.pacing_gain() * nominal) as u64
+}
+
+impl CongestionControl for Bbr {
+    fn initial(&mut self, now: Time) -> Control {
+        self.min_rtt_stamp = now;
+        self.probe_rtt_min_stamp = now;
+        self.extra_acked_interval_start = now;
+        self.control()
+    }
+
+    fn on_event(&mut self, now: Time, event: &Event) -> Control {
+        match event {
+            Event::Ack(ack) => self.update_on_ack(now, ack),
+            Event::Timeout { in_flight } => self.on_collapse(*in_flight),
+            Event::Spurious => self.handle_spurious_loss(now),
+            Event::Restart => self.handle_restart_from_idle(now),
+            Event::Mss(mss) => self.mss = *mss,
+            Event::Timer => {}
+        }
+        self.control()
+    }
+
+    fn trace(&self, record: &mut dyn FnMut(&'static str, f64)) {
+        record("state", self.state as u8 as f64);
+        record("max_bw_bit_s", self.max_bw as f64);
+        record("bw_bit_s", self.bw as f64);
+        record("min_rtt_s", self.min_rtt.seconds());
+        record("inflight_longterm", self.inflight_longterm.map_or(-1.0, |v| v as f64));
+        record("inflight_shortterm", self.inflight_shortterm.map_or(-1.0, |v| v as f64));
+        record("bw_shortterm_bit_s", self.bw_shortterm.map_or(-1.0, |v| v as f64));
+        record("extra_acked", self.extra_acked as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests;

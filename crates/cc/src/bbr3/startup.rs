@@ -1,0 +1,61 @@
+//! Startup (section 5.3.1): double the delivery rate each round until it stops growing, or until
+//! the path loses too much.
+
+use super::{Bbr, State};
+use crate::RateSample;
+
+/// BBR.StartupFullLossCnt: loss events in one round.
+const STARTUP_FULL_LOSS_CNT: u32 = 6;
+/// The pipe is full when bandwidth has grown by less than a quarter in three rounds.
+const FULL_BW_GROWTH: f64 = 1.25;
+const FULL_BW_ROUNDS: u32 = 3;
+
+impl Bbr {
+    /// BBREnterStartup.
+    pub(super) fn enter_startup(&mut self) {
+        self.state = State::Startup;
+    }
+
+    /// BBRResetFullBW.
+    pub(super) fn reset_full_bw(&mut self) {
+        self.full_bw = 0;
+        self.full_bw_count = 0;
+        self.full_bw_now = false;
+    }
+
+    /// BBRCheckFullBWReached, section 5.3.1.2.
+    pub(super) fn check_full_bw_reached(&mut self, sample: &RateSample) {
+        if self.full_bw_now || !self.round_start || sample.app_limited {
+            return;
+        }
+        if sample.rate.0 as f64 >= self.full_bw as f64 * FULL_BW_GROWTH {
+            self.reset_full_bw();
+            self.full_bw = sample.rate.0;
+            return;
+        }
+        self.full_bw_count += 1;
+        self.full_bw_now = self.full_bw_count >= FULL_BW_ROUNDS;
+        self.full_bw_reached |= self.full_bw_now;
+    }
+
+    /// BBRCheckStartupHighLoss, section 5.3.1.3: a round in recovery, with more than LossThresh
+    /// lost in at least StartupFullLossCnt places.
+    pub(super) fn check_startup_high_loss(&mut self, sample: &RateSample) {
+        if self.full_bw_reached
+            || self.state != State::Startup
+            || self.loss_events_in_round < STARTUP_FULL_LOSS_CNT
+            || !self.is_inflight_too_high(sample)
+        {
+            return;
+        }
+        self.full_bw_reached = true;
+        self.inflight_longterm = Some(self.bdp_multiple(1.0).max(self.inflight_latest));
+    }
+
+    /// BBRCheckStartupDone.
+    pub(super) fn check_startup_done(&mut self, _sample: &RateSample) {
+        if self.state == State::Startup && self.full_bw_reached {
+            self.enter_drain();
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Windowed maximum, exact: the largest value of the last so many ticks of a counter.
+
+use std::collections::VecDeque;
+
+/// Values that can still become the maximum, largest first.
+#[derive(Clone, Debug, Default)]
+pub struct WindowedMax {
+    kept: VecDeque<(u64, u64)>,
+}
+
+impl WindowedMax {
+    /// Takes `value` at `tick`, forgets what is `window` ticks or more older, and returns the
+    /// maximum.
+    pub fn update(&mut self, tick: u64, window: u64, value: u64) -> u64 {
+        while self.kept.back().is_some_and(|(_, kept)| *kept <= value) {
+            self.kept.pop_back();
+        }
+        self.kept.push_back((tick, value));
+        self.advance(tick, window)
+    }
+
+    /// Forgets what is `window` ticks or more older than `tick` and returns the maximum.
+    pub fn advance(&mut self, tick: u64, window: u64) -> u64 {
+        while self.kept.len() > 1 && self.kept.front().is_some_and(|(at, _)| at + window <= tick) {
+            self.kept.pop_front();
+        }
+        self.max()
+    }
+
+    /// The maximum; 0 before the first value.
+    pub fn max(&self) -> u64 {
+        self.kept.front().map_or(0, |(_, value)| *value)
+    }
+}
+
+/// Bytes that `rate` bit/s carries in `nanos`.
+pub fn bytes_in(rate: u64, nanos: u64) -> u64 {
+    (u128::from(rate) * u128::from(nanos) / 8_000_000_000).min(u128::from(u64::MAX)) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn agrees_with_looking_at_every_value(
+            values in prop::collection::vec((0u64..4, 0u64..100), 1..100),
+            window in 1u64..8,
+        ) {
+            let mut filter = WindowedMax::default();
+            let mut all: Vec<(u64, u64)> = Vec::new();
+            let mut tick = 0;
+            for (step, value) in values {
+                tick += step;
+                all.push((tick, value));
+                let fresh = all.iter().filter(|(at, _)| at + window > tick);
+                let expected = fresh.map(|(_, value)| *value).max().unwrap();
+                prop_assert_eq!(filter.update(tick, window, value), expected);
+            }
+        }
+    }
+}
