@@ -1,0 +1,1 @@
+"""bentpipe: a laboratory for transport protocols over satellite paths."""

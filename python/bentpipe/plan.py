@@ -1,0 +1,276 @@
+"""The plan: a scenario's sweep and seeds as explicit runs, each with a stable id.
+
+A run's id is a hash of the resolved run, its cell of the sweep, the schema and the engine's version: equal ids
+mean equal bytes. Nothing here runs anything.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.problems import ScenarioError, unknown_word
+from bentpipe.resolve import Resolved, resolve
+from bentpipe.scenario import Scenario, validate
+from bentpipe.stages import Files
+from bentpipe.sweep import cells, describe, put, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+__all__ = ["SCHEMA", "Document", "Plan", "Run", "canonical", "make", "open_document"]
+
+SCHEMA = 1
+"""Version of plans, results and the store together."""
+
+MOST_RUNS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Document:
+    """A scenario as it was given: its text, what it parses to, and where its traces are."""
+
+    text: str
+    data: Mapping[str, Any]
+    folder: Path
+    name: str
+    overrides: Sequence[str] = ()
+    """``KEY=VALUE`` as the command line gave them; part of what makes two scenarios different."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the plan."""
+
+    id: str
+    cell: Mapping[str, Any]
+    """Keys of the sweep and their values here, as the scenario writes them."""
+    seed: int
+    spec: Mapping[str, Any]
+    """The resolved run (``RunSpec`` of the engine)."""
+
+    def spec_json(self) -> str:
+        """The resolved run as the engine takes it."""
+        return canonical(self.spec)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One combination of the sweep's values, resolved; its runs differ by seed only."""
+
+    values: Mapping[str, Any]
+    scenario: Scenario
+    resolved: Resolved
+    seeds: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every run of a scenario, in order: cells as the sweep has them, then seeds."""
+
+    document: Document
+    engine: str
+    title: str
+    cells: tuple[Cell, ...]
+    runs: tuple[Run, ...] = field(repr=False)
+
+    @property
+    def link_seconds(self) -> float:
+        """Virtual time of all runs together."""
+        return sum(run.spec["duration_ns"] for run in self.runs) / 1e9
+
+
+def canonical(value: object) -> str:
+    """JSON with sorted keys and no spaces: equal values give equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def open_document(
+    source: str | Path | Mapping[str, Any],
+    overrides: Iterable[tuple[str, object]] = (),
+    shown: Sequence[str] = (),
+) -> Document:
+    """Reads a scenario from a file, or takes it as the table it would parse to.
+
+    Args:
+        source: a TOML file, or its content as a mapping.
+        overrides: keys to set, in order; a key that is swept is set instead of swept.
+        shown: the overrides as they were written.
+
+    Raises:
+        ScenarioError: no such file, not TOML, or an override of a member that is not there.
+    """
+    if isinstance(source, (str, Path)):
+        path = Path(source)
+        name = str(source)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            raise ScenarioError([("", f"no such file{_near_file(path)}")], name) from None
+        except (OSError, UnicodeDecodeError) as error:
+            raise ScenarioError([("", f"cannot be read: {error}")], name) from None
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise ScenarioError([("", f"is not TOML: {error}")], name) from None
+        folder = path.parent
+    else:
+        data = copy.deepcopy(dict(source))
+        text, folder, name = canonical(data), Path(), "scenario"
+    for key, value in overrides:
+        _override(data, key, value, name)
+    return Document(text, data, folder, name, tuple(shown))
+
+
+def _near_file(path: Path) -> str:
+    from bentpipe.units import nearest
+
+    there = [entry.name for entry in path.parent.glob("*.toml")] if path.parent.is_dir() else []
+    near = nearest(path.name, there)
+    return f'; did you mean "{path.with_name(near)}"?' if near else ""
+
+
+def _override(data: dict[str, Any], key: str, value: object, name: str) -> None:
+    sweep = data.get("sweep")
+    if isinstance(sweep, dict) and key in sweep:
+        sweep[key] = [value]
+    try:
+        put(data, key, value)
+    except ScenarioError as error:
+        raise error.within(name, "in --set") from None
+
+
+def make(
+    document: Document,
+    engine: str,
+    *,
+    seeds: Sequence[int] | None = None,
+    catalogue: Sequence[Mapping[str, Any]] | None = None,
+    own: Iterable[str] = (),
+) -> Plan:
+    """Every run of ``document``.
+
+    Args:
+        document: the scenario.
+        engine: version of the engine that will run it; part of every run's id.
+        seeds: instead of the scenario's.
+        catalogue: the engine's controllers, to check names and options against; None checks neither.
+        own: names of controllers given from outside.
+
+    Raises:
+        ScenarioError: what is wrong, by key.
+    """
+    files = Files(document.folder)
+    known = _Controllers(catalogue, frozenset(own))
+    planned: list[Cell] = []
+    runs: list[Run] = []
+    title = ""
+    for values in _cells(document):
+        data = copy.deepcopy(dict(document.data))
+        data.pop("sweep", None)
+        context = f"in the sweep, with {describe(values)}" if values else ""
+        try:
+            for key, value in settings(values).items():
+                put(data, key, copy.deepcopy(value))
+            scenario = validate(data)
+            known.check(scenario)
+            resolved = resolve(scenario, files)
+        except ScenarioError as error:
+            raise error.within(document.name, context) from None
+        title = title or scenario.title
+        chosen = tuple(seeds) if seeds is not None else scenario.seeds
+        chosen = chosen if resolved.chance else chosen[:1]
+        planned.append(Cell(values, scenario, resolved, chosen))
+        if len(runs) + len(chosen) > MOST_RUNS:
+            raise ScenarioError([("sweep", f"gives more than {MOST_RUNS} runs")], document.name)
+        runs.extend(_run(values, seed, resolved.spec, engine) for seed in chosen)
+    return Plan(document, engine, title or Path(document.name).stem, tuple(planned), tuple(runs))
+
+
+def _cells(document: Document) -> list[dict[str, Any]]:
+    try:
+        return cells(document.data.get("sweep"))
+    except ScenarioError as error:
+        raise error.within(document.name) from None
+
+
+def _run(cell: Mapping[str, Any], seed: int, spec: Mapping[str, Any], engine: str) -> Run:
+    own = {**spec, "seed": seed}
+    text = canonical({"schema": SCHEMA, "engine": engine, "cell": cell, "spec": own})
+    return Run(hashlib.sha256(text.encode()).hexdigest()[:16], cell, seed, own)
+
+
+class _Controllers:
+    """Names and options of controllers, as far as they are known."""
+
+    def __init__(self, catalogue: Sequence[Mapping[str, Any]] | None, own: frozenset[str]) -> None:
+        self.own = own
+        self.entries: dict[str, Mapping[str, Any]] = {}
+        for entry in catalogue or ():
+            for name in (entry["name"], *entry.get("aliases", ())):
+                self.entries[name] = entry
+
+    def check(self, scenario: Scenario) -> None:
+        """Raises ScenarioError for a name or an option that is not there."""
+        if not self.entries:
+            return
+        problems: list[tuple[str, str]] = []
+        for flow in scenario.flow:
+            for key, congestion in (
+                ("congestion", flow.congestion),
+                ("server_congestion", flow.server_congestion),
+            ):
+                if congestion is None or congestion.name in self.own:
+                    continue
+                where = f"flow.{flow.name}.{key}"
+                entry = self.entries.get(congestion.name)
+                if entry is None:
+                    words = [*self.entries, *sorted(self.own)]
+                    problems.append((where, unknown_word(congestion.name, words, "controller")))
+                    continue
+                problems.extend(_wrong_options(where, congestion.options, entry))
+        if problems:
+            raise ScenarioError(problems)
+
+
+def _wrong_options(where: str, given: Mapping[str, Any], entry: Mapping[str, Any]) -> list[tuple[str, str]]:
+    options = {option["name"]: option for option in entry.get("options", ())}
+    problems = []
+    for name, value in given.items():
+        option = options.get(name)
+        if option is None:
+            problems.append((f"{where}.{name}", unknown_word(name, options, f"option of {entry['name']}")))
+        elif (text := _misfit(value, option)) is not None:
+            problems.append((f"{where}.{name}", text))
+    return problems
+
+
+def _misfit(value: object, option: Mapping[str, Any]) -> str | None:
+    """What is wrong with an option's value; None when it fits."""
+    kind = option.get("type")
+    if kind == "boolean":
+        return None if isinstance(value, bool) else f"found {json.dumps(value)}, expected true or false"
+    if kind == "string":
+        words = list(option.get("allowed", ()))
+        if not words or value in words:
+            return None
+        return f"found {json.dumps(value)}: {unknown_word(str(value), words, 'word')}"
+    if kind in ("number", "integer"):
+        low, high = option.get("minimum"), option.get("maximum")
+        numeric = isinstance(value, int if kind == "integer" else (int, float)) and not isinstance(
+            value, bool
+        )
+        fits = (
+            numeric
+            and isinstance(value, (int, float))
+            and (low is None or value >= low)
+            and (high is None or value <= high)
+        )
+        what = "a whole number" if kind == "integer" else "a number"
+        return None if fits else f"found {json.dumps(value)}, expected {what} from {low} to {high}"
+    return None

@@ -1,0 +1,140 @@
+"""What is wrong with a scenario, in one message: the key, what was expected, the nearest right word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.units import nearest
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+__all__ = ["ScenarioError", "from_validation", "key_path", "unknown_word"]
+
+
+class ScenarioError(ValueError):
+    """A scenario that cannot be run: one or more problems, each with its key.
+
+    ``str()`` is the message for people, one line a problem, each starting with the file's name.
+    """
+
+    def __init__(self, problems: Sequence[tuple[str, str]], source: str = "scenario") -> None:
+        """``problems`` are (key, message); the key may be empty."""
+        self.problems = tuple(problems)
+        self.source = source
+        super().__init__(
+            "\n".join(f"{source}: {key}: {text}" if key else f"{source}: {text}" for key, text in problems)
+        )
+
+    def within(self, source: str, context: str = "") -> ScenarioError:
+        """The same problems, said of ``source``; ``context`` (a cell of the sweep) is appended."""
+        tail = f" ({context})" if context else ""
+        return ScenarioError([(key, text + tail) for key, text in self.problems], source)
+
+
+def unknown_word(found: str, words: Iterable[str], what: str = "key") -> str:
+    """Message for a word that is none of ``words``."""
+    words = list(words)
+    near = nearest(found, words)
+    hint = f'; did you mean "{near}"?' if near else ""
+    if not words:
+        return f'no {what} "{found}", there are none here'
+    return f'no {what} "{found}", expected one of: {", ".join(words)}{hint}'
+
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def key_path(location: Sequence[int | str], data: object) -> str:
+    """The dotted key of a place in ``data``; members of lists are called by their name.
+
+    ``("path", "segment", 0, "down")`` is ``path.satellite.down`` where that segment is so named.
+    """
+    words: list[str] = []
+    at = data
+    for step in location:
+        child: Any = None  # below a bare value (loss = "1 %" for { probability = "1 %" }) nothing is said
+        if isinstance(step, int) and isinstance(at, Sequence) and not isinstance(at, str) and step < len(at):
+            child = at[step]
+            name = child.get("name") if isinstance(child, Mapping) else None
+            if isinstance(name, str) and _BARE.fullmatch(name):
+                if words and words[-1] in ("segment", "link"):
+                    words.pop()
+                words.append(name)
+            elif words:
+                words[-1] += f"[{step + 1}]"
+        elif isinstance(at, Mapping):
+            words.append(str(step))
+            child = at.get(step)
+        at = child
+    return ".".join(words)
+
+
+def from_validation(error: ValidationError, data: object, source: str) -> ScenarioError:
+    """pydantic's errors in the words of the scenario."""
+    problems: list[tuple[str, str]] = []
+    for item in error.errors(include_url=False):
+        location = list(item["loc"])
+        context: Mapping[str, Any] = item.get("ctx", {})
+        extra = context.get("at")
+        if isinstance(extra, str):
+            location.append(extra)
+        problem = (key_path(location, data), _message(item["type"], item["msg"], context, item["input"]))
+        if problem not in problems:
+            problems.append(problem)
+    return ScenarioError(problems, source)
+
+
+def _show(found: object) -> str:
+    if isinstance(found, str):
+        return f'"{found}"'
+    if isinstance(found, bool):
+        return "true" if found else "false"
+    if isinstance(found, Mapping):
+        return "a table"
+    if isinstance(found, list):
+        return "a list"
+    return str(found)
+
+
+_EXPECTED = {
+    "missing": "missing, expected a value",
+    "bool_type": "true or false",
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "list_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+}
+
+
+def _message(kind: str, text: str, context: Mapping[str, Any], found: object) -> str:
+    if kind in ("value_error", "scenario"):
+        return str(context.get("error", text))
+    if kind == "missing":
+        return _EXPECTED[kind]
+    if kind == "literal_error":
+        words = re.findall(r"'([^']*)'", str(context.get("expected", "")))
+        if isinstance(found, str):
+            return f"found {_show(found)}: {unknown_word(found, words, 'word')}"
+        return f"found {_show(found)}, expected one of: {', '.join(words)}"
+    if kind in _EXPECTED:
+        return f"found {_show(found)}, expected {_EXPECTED[kind]}"
+    for name, words_ in (
+        ("greater_than_equal", "at least"),
+        ("greater_than", "more than"),
+        ("less_than_equal", "at most"),
+        ("less_than", "less than"),
+    ):
+        if kind == name:
+            limit = next(iter(context.values()))
+            return f"found {_show(found)}, expected {words_} {limit}"
+    if kind == "too_short":
+        return f"found a list of {context.get('actual_length', 0)}, expected at least {context.get('min_length', 1)}"
+    return f"found {_show(found)}: {text}"

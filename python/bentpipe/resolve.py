@@ -1,0 +1,432 @@
+"""From a scenario to what the engine reads: every default filled in, every queue in packets or bytes.
+
+The defaults that are not in the scenario, with their reasons:
+
+==================  ===========================================================================================
+queue               1 BDP (draft-kuhn-quic-4-sat-07, section 4); CoDel 1000 packets, FQ-CoDel 10240 (tc-codel(8),
+                    tc-fq_codel(8)); netem 1000 packets (tc-netem(8))
+start_jitter        up to 10 ms where several flows meet, which is more than one full packet takes at 1.2 Mbit/s:
+                    without it drop-tail phase effects are the result (Floyd and Jacobson 1992, section 4);
+                    0 for a flow alone, which has nothing to be in phase with
+mtu                 1452 B of UDP payload: 1500 B of Ethernet minus the larger (IPv6) headers, what path MTU
+                    discovery of the common stacks ends at
+initial_window      10 packets, no more than 14720 B (RFC 9002 section 7.2)
+initial_rtt         333 ms (RFC 9002 section 6.2.2)
+packet_threshold    3 (RFC 9002 section 6.1.1)
+windows             4 (send) and 8 (receive) times BDP + queue of the narrowest link, at least 4 and 16 MiB, in
+                    whole MiB: slow start overshoots to twice what the path holds, and what was sent before a
+                    loss waits for it, so flow control never limits unless the scenario asks for it
+idle_timeout        none: an outage shall be survived, or not, by the transport's own timers
+==================  ===========================================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from bentpipe import load as loads
+from bentpipe.problems import ScenarioError
+from bentpipe.stages import Files, base_delay_ns, most_rate, queue_bytes, stages
+from bentpipe.units import Duration, Rate
+
+if TYPE_CHECKING:
+    from bentpipe.pathspec import Access, Direction, Graph
+    from bentpipe.scenario import Congestion, Flow, Load, Quic, Scenario
+
+__all__ = ["Hop", "Resolved", "resolve"]
+
+START_JITTER_NS = 10_000_000
+MTU_BYTES = 1452
+INITIAL_WINDOW_BYTES = 14_720
+INITIAL_RTT_NS = 333_000_000
+PACKET_THRESHOLD = 3
+HEADER_BYTES = {4: 28, 6: 48}
+MIB = 1 << 20
+NARROW_UNKNOWN = 64 * MIB  # send and receive windows on a path without a rate
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One direction of a link as the planner sees it: for bounds."""
+
+    name: str
+    rate: Rate | None
+    """The largest rate it ever has; None without a transmitter."""
+    queue_bytes: int | None
+    """The queue's bound; None for none."""
+    delay_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A run without its seed, what it rests on, and whether chance has a part in it."""
+
+    spec: dict[str, Any]
+    chance: bool
+    up: dict[str, tuple[Hop, ...]]
+    """Per flow: what its packets cross from client to server."""
+    down: dict[str, tuple[Hop, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Edge:
+    """A link with its two ends."""
+
+    name: str
+    client_side: str
+    server_side: str
+    access: Access | None
+
+
+def resolve(scenario: Scenario, files: Files) -> Resolved:
+    """The run that ``scenario`` describes, with seed 0.
+
+    Raises:
+        ScenarioError: what only shows when the parts are put together (a trace that is not there, a queue
+        smaller than a packet...).
+    """
+    nodes, edges, ends = _layout(scenario)
+    quic = {flow.name: flow.quic.over(scenario.quic) for flow in scenario.flow}
+    wire = max(_mtu(options) + _header(options) for options in quic.values())
+    routes = {flow.name: _route(edges, *ends[flow.name], files, flow.name) for flow in scenario.flow}
+    shared = {edge.name: _base_rtt(edge, edges, routes, scenario, files) for edge in edges}
+
+    links: list[dict[str, Any]] = []
+    hops: dict[tuple[str, str], Hop] = {}
+    chance = False
+    for edge in edges:
+        link: dict[str, Any] = {
+            "name": edge.name,
+            "client_side": edge.client_side,
+            "server_side": edge.server_side,
+            "up": [],
+            "down": [],
+        }
+        for side in ("up", "down"):
+            rtt = Duration(shared[edge.name])
+            if edge.access is None:
+                hops[edge.name, side] = Hop(f"{edge.name}.{side}", None, None, 0)
+                continue
+            direction = edge.access.toward("up" if side == "up" else "down")
+            key = f"{_key(edge.name, scenario)}.{side}"
+            link[side] = stages(direction, rtt, wire, files, key)
+            chance = chance or _has_chance(direction)
+            hops[edge.name, side] = Hop(
+                f"{edge.name}.{side}",
+                most_rate(direction, files, key),
+                queue_bytes(direction, rtt, wire, files, key),
+                base_delay_ns(direction, files, key),
+            )
+        links.append(link)
+
+    up = {
+        name: tuple(hops[edge, "up" if forward else "down"] for edge, forward in route)
+        for name, route in routes.items()
+    }
+    down = {
+        name: tuple(hops[edge, "down" if forward else "up"] for edge, forward in reversed(route))
+        for name, route in routes.items()
+    }
+    flows = [
+        _flow(flow, scenario, quic[flow.name], ends[flow.name], (*up[flow.name], *down[flow.name]))
+        for flow in scenario.flow
+    ]
+    chance = chance or any(_flow_has_chance(flow) for flow in flows)
+    spec = {
+        "seed": 0,
+        "duration_ns": scenario.duration.ns,
+        "sample_ns": scenario.sample.ns,
+        "graph": {"nodes": nodes, "links": links},
+        "flows": flows,
+        "trace": {"qlog": scenario.trace.qlog, "pcapng": scenario.trace.pcapng},
+    }
+    return Resolved(spec, chance, up, down)
+
+
+# --- the graph ------------------------------------------------------------------------------------------------
+
+
+def _layout(scenario: Scenario) -> tuple[list[dict[str, str]], list[_Edge], dict[str, tuple[str, str]]]:
+    """Nodes, links and each flow's two ends. A path is a line of nodes from "client" to "server"."""
+    if scenario.graph is not None:
+        return _graph(scenario.graph, scenario)
+    if scenario.path is None:
+        raise ScenarioError([("path", "missing, expected [[path.segment]]")])
+    segments = scenario.path.segment
+    own = any(flow.access is not None for flow in scenario.flow)
+    inner = [f"{a.name}-{b.name}" for a, b in zip(segments, segments[1:], strict=False)]
+    line = ["client", *inner, "server"]
+    kinds = ["router" if own else "host", *["router"] * len(inner), "host"]
+    nodes = [{"name": name, "kind": kind} for name, kind in zip(line, kinds, strict=True)]
+    edges = [_Edge(s.name, a, b, s) for s, a, b in zip(segments, line, line[1:], strict=False)]
+    ends: dict[str, tuple[str, str]] = {}
+    for flow in scenario.flow:
+        ends[flow.name] = ("client", "server")
+        if own:
+            host = f"{flow.name}.client"
+            nodes.append({"name": host, "kind": "host"})
+            edges.append(_Edge(f"{flow.name}.access", host, "client", flow.access))
+            ends[flow.name] = (host, "server")
+    return nodes, edges, ends
+
+
+def _graph(
+    graph: Graph, scenario: Scenario
+) -> tuple[list[dict[str, str]], list[_Edge], dict[str, tuple[str, str]]]:
+    nodes = [{"name": node.name, "kind": node.kind} for node in graph.node]
+    edges = [_Edge(link.name, link.client_side, link.server_side, link) for link in graph.link]
+    return nodes, edges, {flow.name: (flow.client or "", flow.server or "") for flow in scenario.flow}
+
+
+def _key(link: str, scenario: Scenario) -> str:
+    if link.endswith(".access"):
+        return f"flow.{link}"
+    return f"graph.{link}" if scenario.graph is not None else f"path.{link}"
+
+
+def _route(edges: list[_Edge], client: str, server: str, files: Files, flow: str) -> list[tuple[str, bool]]:
+    """Links from client to server with the fewest hops (then in the order of the scenario)."""
+    del files
+    reached: dict[str, list[tuple[str, bool]]] = {client: []}
+    frontier = [client]
+    while frontier and server not in reached:
+        ahead: list[str] = []
+        for node in frontier:
+            for edge in edges:
+                for here, there, forward in (
+                    (edge.client_side, edge.server_side, True),
+                    (edge.server_side, edge.client_side, False),
+                ):
+                    if here == node and there not in reached:
+                        reached[there] = [*reached[node], (edge.name, forward)]
+                        ahead.append(there)
+        frontier = ahead
+    if server not in reached:
+        raise ScenarioError(
+            [(f"flow.{flow}", f'no way from "{client}" to "{server}", expected links between them')]
+        )
+    return reached[server]
+
+
+def _round_trip(edge: _Edge, files: Files, scenario: Scenario) -> int:
+    if edge.access is None:
+        return 0
+    key = _key(edge.name, scenario)
+    return base_delay_ns(edge.access.toward("up"), files, f"{key}.up") + base_delay_ns(
+        edge.access.toward("down"), files, f"{key}.down"
+    )
+
+
+def _base_rtt(
+    edge: _Edge,
+    edges: list[_Edge],
+    routes: dict[str, list[tuple[str, bool]]],
+    scenario: Scenario,
+    files: Files,
+) -> int:
+    """The round trip that "1 BDP" at this link means: propagation over the whole path, accesses left out.
+
+    In a graph it is the longest round trip of the flows that cross the link.
+    """
+    trips = {one.name: _round_trip(one, files, scenario) for one in edges}
+    if scenario.path is not None:
+        if edge.name.endswith(".access"):
+            return sum(trips[s.name] for s in scenario.path.segment) + trips[edge.name]
+        return sum(trips[s.name] for s in scenario.path.segment)
+    crossing = [route for route in routes.values() if any(name == edge.name for name, _ in route)]
+    return max((sum(trips[name] for name, _ in route) for route in crossing), default=trips[edge.name])
+
+
+# --- flows ----------------------------------------------------------------------------------------------------
+
+
+def _mtu(quic: Quic) -> int:
+    return quic.mtu.bytes if quic.mtu is not None else MTU_BYTES
+
+
+def _header(quic: Quic) -> int:
+    return HEADER_BYTES[quic.ip or 4]
+
+
+def _flow(
+    flow: Flow, scenario: Scenario, quic: Quic, ends: tuple[str, str], hops: tuple[Hop, ...]
+) -> dict[str, Any]:
+    if flow.start.ns >= scenario.duration.ns:
+        raise ScenarioError(
+            [
+                (
+                    f"flow.{flow.name}.start",
+                    f"found {flow.start}, expected less than duration = {scenario.duration}",
+                )
+            ]
+        )
+    jitter = START_JITTER_NS if len(scenario.flow) > 1 else 0
+    rest = scenario.duration.ns - flow.start.ns
+    return {
+        "name": flow.name,
+        "client": ends[0],
+        "server": ends[1],
+        "start_ns": flow.start.ns,
+        "start_jitter_ns": flow.start_jitter.ns if flow.start_jitter is not None else jitter,
+        "client_congestion": _congestion(flow.congestion),
+        "server_congestion": _congestion(flow.server_congestion or flow.congestion),
+        "transport": {"kind": "quic", **_quic(quic, hops)},
+        "load": _load(flow.load, flow.send or "up", rest),
+    }
+
+
+def _congestion(congestion: Congestion) -> dict[str, Any]:
+    return {"name": congestion.name, "options": congestion.options}
+
+
+def _round_up(value: int) -> int:
+    return -(-value // MIB) * MIB
+
+
+def _quic(quic: Quic, hops: tuple[Hop, ...]) -> dict[str, Any]:
+    mtu = _mtu(quic)
+    rtt = sum(hop.delay_ns for hop in hops)
+    rated = [hop for hop in hops if hop.rate is not None]
+    holds = max(
+        (
+            _capacity(hop, rtt, min((h.rate.bit_s for h in rated if h.rate is not None), default=0))
+            for hop in rated
+        ),
+        default=None,
+    )
+    send = NARROW_UNKNOWN if holds is None else max(4 * MIB, _round_up(4 * holds))
+    receive = NARROW_UNKNOWN if holds is None else max(16 * MIB, _round_up(8 * holds))
+    window = min(10 * mtu, max(INITIAL_WINDOW_BYTES, 2 * mtu))
+    idle = quic.idle_timeout
+    return {
+        "crypto": quic.crypto or "modelled",
+        "handshake": quic.handshake or "1-rtt",
+        "mtu_bytes": mtu,
+        "header_bytes": _header(quic),
+        "initial_window_bytes": quic.initial_window.in_bytes(mtu)
+        if quic.initial_window is not None
+        else window,
+        "initial_rtt_ns": quic.initial_rtt.ns if quic.initial_rtt is not None else INITIAL_RTT_NS,
+        "ack_eliciting_threshold": quic.ack_every - 1 if quic.ack_every is not None else None,
+        "max_ack_delay_ns": quic.max_ack_delay.ns if quic.max_ack_delay is not None else None,
+        "ecn": bool(quic.ecn),
+        "receive_window_bytes": quic.receive_window.bytes if quic.receive_window is not None else receive,
+        "stream_receive_window_bytes": (
+            quic.stream_receive_window.bytes if quic.stream_receive_window is not None else receive
+        ),
+        "send_window_bytes": quic.send_window.bytes if quic.send_window is not None else send,
+        "idle_timeout_ns": idle.ns if isinstance(idle, Duration) else None,
+        "packet_threshold": quic.packet_threshold or PACKET_THRESHOLD,
+    }
+
+
+def _capacity(hop: Hop, rtt_ns: int, narrowest_bit_s: int) -> int:
+    """What fits on the path at the narrowest rate, and in this hop's queue."""
+    queue = hop.queue_bytes if hop.queue_bytes is not None else NARROW_UNKNOWN // 4
+    return narrowest_bit_s * rtt_ns // (8 * 10**9) + queue
+
+
+def _load(load: Load | None, send: str, rest_ns: int) -> dict[str, Any]:
+    """The load in the engine's words; without one, the flow sends until the run ends."""
+    if load is None:
+        return _perf(_timed(rest_ns, send, 1))
+    if load.pico_perf is not None:
+        return _perf(loads.parse(load.pico_perf))
+    if load.time is not None:
+        return _perf(_timed(load.time.ns, send, load.streams))
+    if load.bytes is not None:
+        return _perf(_sized(load.bytes.bytes, send, load.streams))
+    if load.poisson is not None:
+        size = load.poisson.size
+        drawn: dict[str, Any]
+        if size.exponential is not None:
+            drawn = {"kind": "exponential", "mean_bytes": size.exponential.bytes}
+        elif size.pareto is not None:
+            p = size.pareto
+            drawn = {
+                "kind": "pareto",
+                "shape": float(p.shape),
+                "least_bytes": p.least.bytes,
+                "most_bytes": p.most.bytes,
+            }
+        else:
+            drawn = {"kind": "fixed", "bytes": size.fixed.bytes if size.fixed is not None else 0}
+        return {
+            "kind": "poisson",
+            "mean_interarrival_ns": load.poisson.every.ns,
+            "size": drawn,
+            "send": send,
+            "duration_ns": load.poisson.time.ns if load.poisson.time is not None else rest_ns,
+        }
+    source = load.on_off
+    if source is None:
+        raise ScenarioError([("load", "found none, expected a load")])
+    return {
+        "kind": "on_off",
+        "on_ns": source.on.ns,
+        "off_ns": source.off.ns,
+        "exponential": source.exponential,
+        "rate_bit_s": source.rate.bit_s if source.rate is not None else None,
+        "send": send,
+        "duration_ns": source.time.ns if source.time is not None else rest_ns,
+    }
+
+
+def _perf(streams: tuple[loads.Stream, ...]) -> dict[str, Any]:
+    return {"kind": "perf", "streams": loads.spec(streams)}
+
+
+def _timed(duration_ns: int, send: str, count: int) -> tuple[loads.Stream, ...]:
+    sides: tuple[loads.Side, ...] = (
+        ("up", "down") if send == "both" else (("down",) if send == "down" else ("up",))
+    )
+    amounts = [loads.TimeAmount(Duration(duration_ns), side) for side in sides for _ in range(count)]
+    return tuple(loads.Stream(4 * index, None, amount) for index, amount in enumerate(amounts))
+
+
+def _sized(size: int, send: str, count: int) -> tuple[loads.Stream, ...]:
+    """Streams of ``size`` bytes; a request of 8 bytes (the response size) asks for those downwards."""
+    up = loads.DataAmount(size, 0)
+    down = loads.DataAmount(loads.HEADER_BYTES, size)
+    amounts = [
+        amount
+        for side, amount in (("up", up), ("down", down))
+        if send in (side, "both")
+        for _ in range(count)
+    ]
+    return tuple(loads.Stream(4 * index, None, amount) for index, amount in enumerate(amounts))
+
+
+# --- chance ---------------------------------------------------------------------------------------------------
+
+WITHOUT_CHANCE = frozenset(
+    {"newreno", "reno", "cubic", "hybla", "aimd", "fixed", "westwood", "westwood+", "fast"}
+)
+"""Controllers that draw no random numbers; others (BBR's probing, one's own) may."""
+
+
+def _has_chance(direction: Direction) -> bool:
+    loss = direction.loss
+    if direction.jitter is not None or direction.reorder is not None:
+        return True
+    if any(change.loss is not None and 0 < change.loss.value < 1 for change in direction.changes or []):
+        return True
+    if loss is None:
+        return False
+    if loss.probability is not None:
+        return 0 < loss.probability.value < 1
+    return loss.gilbert_elliott is not None or (loss.trace is not None and loss.trace.endswith(".csv"))
+
+
+def _flow_has_chance(flow: dict[str, Any]) -> bool:
+    load = flow["load"]
+    names = {flow["client_congestion"]["name"], flow["server_congestion"]["name"]}
+    drawn = load["kind"] == "poisson" or (load["kind"] == "on_off" and load["exponential"])
+    return bool(drawn or flow["start_jitter_ns"] > 0 or not names <= WITHOUT_CHANCE)
+
+
+def bdp_bytes(rate: Rate, rtt_ns: int) -> Decimal:
+    """Bandwidth-delay product."""
+    return Decimal(rate.bit_s) * rtt_ns / (8 * 10**9)

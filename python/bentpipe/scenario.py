@@ -1,0 +1,282 @@
+"""The scenario: what the TOML file may say, with units in types (``bentpipe schema`` prints it as JSON schema).
+
+Reading a scenario runs nothing and opens no other file; what follows from it (queues in bytes,
+traces, the graph) is worked out in ``resolve``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    ConfigDict,
+    Field,
+    PlainValidator,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+
+from bentpipe import load as loads
+from bentpipe.pathspec import (
+    Access,
+    DurationText,
+    Graph,
+    Name,
+    Path,
+    PositiveText,
+    RateText,
+    SizeText,
+    Table,
+    WindowText,
+    as_table,
+    described,
+    only_one,
+    positive,
+)
+from bentpipe.problems import from_validation, unknown_word
+from bentpipe.units import Duration
+
+__all__ = ["Congestion", "Flow", "Load", "Quic", "Scenario", "Trace", "validate"]
+
+
+class Congestion(Table):
+    """A congestion controller: its name and its own options. A bare word is ``name``."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    name: StrictStr
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, found: object) -> object:
+        return found
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The controller's own keys."""
+        return dict(self.model_extra or {})
+
+
+class Quic(Table):
+    """Options of QUIC connections; what is silent takes ``[quic]``'s, then the default of ``resolve``."""
+
+    crypto: Literal["modelled", "rustls"] | None = None
+    handshake: Literal["1-rtt", "0-rtt"] | None = None
+    mtu: SizeText | None = None
+    ip: Literal[4, 6] | None = None
+    initial_window: WindowText | None = None
+    initial_rtt: PositiveText | None = None
+    ack_every: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
+    max_ack_delay: DurationText | None = None
+    ecn: StrictBool | None = None
+    receive_window: SizeText | None = None
+    stream_receive_window: SizeText | None = None
+    send_window: SizeText | None = None
+    idle_timeout: (
+        Annotated[
+            Duration | Literal["none"],
+            PlainValidator(lambda found: "none" if found == "none" else positive(found)),
+            described("30 s", 'a duration, or "none"'),
+        ]
+        | None
+    ) = None
+    packet_threshold: Annotated[StrictInt, Field(ge=3, le=10_000)] | None = None
+
+    @model_validator(mode="after")
+    def _datagram(self) -> Quic:
+        if self.mtu is not None and not 1200 <= self.mtu.bytes <= 65_000:
+            raise ValueError(f"found mtu = {self.mtu}, expected 1200 B (RFC 9000 section 14) to 65000 B")
+        return self
+
+    def over(self, other: Quic) -> Quic:
+        """These options, with those of ``other`` where this table is silent."""
+        merged = {name: getattr(other, name) for name in other.model_fields_set}
+        merged |= {name: getattr(self, name) for name in self.model_fields_set}
+        return Quic.model_construct(_fields_set=set(merged), **merged)
+
+
+class Pareto(Table):
+    """Pareto distribution of sizes, cut off at ``most``."""
+
+    shape: Annotated[StrictFloat | StrictInt, Field(gt=0, le=100)]
+    least: SizeText
+    most: SizeText
+
+
+class DrawnSize(Table):
+    """Size of a short flow: one of the keys. A bare size is ``fixed``."""
+
+    exponential: SizeText | None = None
+    pareto: Pareto | None = None
+    fixed: SizeText | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> DrawnSize:
+        only_one(self, ("fixed", "exponential", "pareto"), "a size")
+        return self
+
+
+class Poisson(Table):
+    """Short flows that arrive at random, one every ``every`` on average, each on its own connection."""
+
+    every: PositiveText
+    size: Annotated[DrawnSize, as_table("fixed")]
+    time: PositiveText | None = None
+
+
+class OnOff(Table):
+    """A source that sends for ``on`` and is silent for ``off``."""
+
+    on: PositiveText
+    off: PositiveText
+    exponential: StrictBool = False
+    rate: RateText | None = None
+    time: PositiveText | None = None
+
+
+class Load(Table):
+    """What a flow sends: one of the keys. A bare text is ``pico_perf`` (see ``bentpipe.load``)."""
+
+    pico_perf: StrictStr | None = None
+    time: PositiveText | None = None
+    bytes: SizeText | None = None
+    poisson: Poisson | None = None
+    on_off: OnOff | None = None
+    streams: Annotated[StrictInt, Field(ge=1, le=loads.MOST_STREAMS)] = 1
+
+    @model_validator(mode="after")
+    def _one(self) -> Load:
+        only_one(self, ("pico_perf", "time", "bytes", "poisson", "on_off"), "a load")
+        if self.streams != 1 and self.time is None and self.bytes is None:
+            raise ValueError("found streams, which only goes with time or bytes")
+        if self.pico_perf is not None:
+            loads.parse(self.pico_perf)
+        if self.bytes is not None and self.bytes.bytes == 0:
+            raise ValueError('found bytes = 0, expected a size above 0 such as "5.3 MB"')
+        return self
+
+
+class Flow(Table):
+    """A client, a server, and what they send each other."""
+
+    name: Name
+    transport: Literal["quic"] = "quic"
+    congestion: Annotated[Congestion, as_table("name")]
+    server_congestion: Annotated[Congestion, as_table("name")] | None = None
+    send: Literal["up", "down", "both"] | None = None
+    load: Annotated[Load, as_table("pico_perf")] | None = None
+    start: DurationText = Duration(0)
+    start_jitter: DurationText | None = None
+    access: Access | None = None
+    client: Name | None = None
+    server: Name | None = None
+    quic: Quic = Quic()
+
+    @model_validator(mode="after")
+    def _direction(self) -> Flow:
+        if self.load is None:
+            return self
+        if self.load.pico_perf is not None and self.send in ("down", "both"):
+            raise ValueError(
+                f'found send = "{self.send}" beside a pico-perf load, which says itself who sends; '
+                'expected no send, or a load such as { time = "60 s" }'
+            )
+        if self.send == "both" and (self.load.poisson is not None or self.load.on_off is not None):
+            raise ValueError('found send = "both", expected "up" or "down" for this load; declare two flows')
+        return self
+
+
+class Trace(Table):
+    """Per-packet traces to keep: large files, one per flow and side."""
+
+    qlog: StrictBool = False
+    pcapng: StrictBool = False
+
+
+MOST_SEEDS = 100_000
+
+
+def _seeds(found: object) -> tuple[int, ...]:
+    expected = "a number of seeds from 1, or a list of different whole numbers"
+    if isinstance(found, int) and not isinstance(found, bool):
+        if not 1 <= found <= MOST_SEEDS:
+            raise ValueError(f"found {found}, expected {expected}")
+        return tuple(range(1, found + 1))
+    if isinstance(found, list) and found:
+        whole = [n for n in found if isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**63]
+        if len(whole) == len(found) == len(set(whole)):
+            return tuple(whole)
+    shown = f'"{found}"' if isinstance(found, str) else found
+    raise ValueError(f"found {shown}, expected {expected}")
+
+
+_SEEDS_SCHEMA = {
+    "anyOf": [{"type": "integer", "minimum": 1}, {"type": "array", "items": {"type": "integer"}}]
+}
+Seeds = Annotated[tuple[int, ...], PlainValidator(_seeds), WithJsonSchema(_SEEDS_SCHEMA)]
+
+
+class Scenario(Table):
+    """A whole scenario: a path or a graph, the flows over it, what is swept, how often."""
+
+    hints: ClassVar[Mapping[str, str]] = {
+        "flows": 'no key "flows"; did you mean "[[flow]]"?',
+        "segment": 'no key "segment"; did you mean "[[path.segment]]"?',
+    }
+    title: StrictStr = ""
+    duration: PositiveText
+    seeds: Seeds = (1,)
+    sample: PositiveText = Duration(100_000_000)
+    path: Path | None = None
+    graph: Graph | None = None
+    flow: list[Flow] = Field(min_length=1)
+    quic: Quic = Quic()
+    trace: Trace = Trace()
+    sweep: dict[str, list[Any]] = {}
+
+    @model_validator(mode="after")
+    def _whole(self) -> Scenario:
+        if (self.path is None) == (self.graph is None):
+            raise ValueError("expected a path ([[path.segment]]) or a graph ([graph]), and not both")
+        places = (self.path.segment if self.path else []) + list(self.graph.link if self.graph else [])
+        for what, names in (("flow", [f.name for f in self.flow]), ("segment", [p.name for p in places])):
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice is not None:
+                raise ValueError(f'two {what}s are called "{twice}", expected a name for each')
+        for flow in self.flow:
+            _check_ends(flow, self.graph)
+        return self
+
+
+def _check_ends(flow: Flow, graph: Graph | None) -> None:
+    if graph is None:
+        if flow.client is not None or flow.server is not None:
+            raise ValueError(f"flow.{flow.name}: client and server are for a graph; a path has its two ends")
+        return
+    hosts = [node.name for node in graph.node if node.kind == "host"]
+    for key, end in (("client", flow.client), ("server", flow.server)):
+        if end is None:
+            raise ValueError(
+                f"flow.{flow.name}.{key}: missing, expected a host of the graph: {', '.join(hosts)}"
+            )
+        if end not in hosts:
+            raise ValueError(f"flow.{flow.name}.{key}: {unknown_word(end, hosts, 'host')}")
+    if flow.client == flow.server:
+        raise ValueError(f"flow.{flow.name}: client and server are both {flow.client}, expected two hosts")
+    if flow.access is not None:
+        raise ValueError(
+            f"flow.{flow.name}.access: goes with a path; in a graph, give the host a link of its own"
+        )
+
+
+def validate(data: Mapping[str, Any], source: str = "scenario") -> Scenario:
+    """The scenario that ``data`` (parsed TOML) says. Raises ScenarioError."""
+    try:
+        return Scenario.model_validate(data)
+    except ValidationError as error:
+        raise from_validation(error, data, source) from None

@@ -1,0 +1,186 @@
+"""Dotted keys: how ``--set`` and ``[sweep]`` name a place of a scenario, and the cells of a sweep.
+
+``path.SEGMENT.KEY``, ``flow.NAME.KEY``, ``graph.LINK.KEY``, ``quic.KEY``, ``trace.KEY``, ``duration`` and
+``sample``; keys go on with dots into tables. A key of a direction directly below a segment
+(``path.satellite.rate``) means both directions.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import tomllib
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.pathspec import Direction
+from bentpipe.problems import ScenarioError, unknown_word
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["cells", "describe", "parse_override", "put"]
+
+_ROOTS = ("path", "flow", "graph", "quic", "trace", "duration", "sample", "seeds", "title", "sweep")
+_BARE = {  # what a bare value of these keys stands for; see the tables of ``pathspec`` and ``scenario``
+    "congestion": "name",
+    "server_congestion": "name",
+    "aqm": "name",
+    "loss": "probability",
+    "load": "pico_perf",
+    "delay": "constant",
+    "rate": "constant",
+    "size": "fixed",
+}
+_OF_A_DIRECTION = frozenset(Direction.model_fields) - {"delay"}
+
+
+def put(data: dict[str, Any], key: str, value: object) -> None:
+    """Sets ``key`` of parsed TOML, in place.
+
+    Raises:
+        ScenarioError: a member that is not there; wrong last words are found when the scenario is read.
+    """
+    words = key.split(".")
+    if words[0] not in _ROOTS:
+        raise ScenarioError([(key, unknown_word(words[0], _ROOTS))])
+    if len(words) == 1:
+        data[key] = value
+        return
+    if words[0] not in ("path", "flow", "graph"):
+        _descend(data, words, value, key)
+        return
+    member = _member(data, words, key)
+    rest = words[2:]
+    if not rest:
+        raise ScenarioError(
+            [(key, f'expected a key of "{words[1]}" after it, such as "{key}.{_example(words[0])}"')]
+        )
+    if words[0] != "flow" and rest[0] in _OF_A_DIRECTION:
+        for side in ("up", "down"):
+            _descend(member, [side, *rest], copy.deepcopy(value), key)
+    else:
+        _descend(member, rest, value, key)
+
+
+def _example(root: str) -> str:
+    return "congestion" if root == "flow" else "delay"
+
+
+def _member(data: Mapping[str, Any], words: Sequence[str], key: str) -> dict[str, Any]:
+    """The segment, link or flow that ``words`` name."""
+    root = words[0]
+    inner = {"path": "segment", "graph": "link"}.get(root)
+    holder: Any = data.get(root)
+    if inner is not None:
+        holder = holder.get(inner) if isinstance(holder, dict) else None
+    members = [m for m in holder if isinstance(m, dict)] if isinstance(holder, list) else []
+    names = [str(m.get("name")) for m in members]
+    for member, name in zip(members, names, strict=True):
+        if name == words[1]:
+            return member
+    what = {"path": "segment", "graph": "link", "flow": "flow"}[root]
+    raise ScenarioError([(key, unknown_word(words[1], names, what))])
+
+
+def _descend(table: dict[str, Any], words: Sequence[str], value: object, key: str) -> None:
+    for word in words[:-1]:
+        below = table.get(word)
+        if below is None:
+            below = {}
+        elif not isinstance(below, dict):
+            if word not in _BARE or isinstance(below, list):
+                raise ScenarioError([(key, f'"{word}" is not a table, so it has no key "{words[-1]}"')])
+            below = {_BARE[word]: below}
+        table[word] = below
+        table = below
+    table[words[-1]] = value
+
+
+def parse_override(text: str) -> tuple[str, object]:
+    """``KEY=VALUE`` of the command line; the value is TOML, or text where it is not.
+
+    Raises:
+        ScenarioError: no ``=``.
+    """
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise ScenarioError(
+            [("--set", f'found "{text}", expected KEY=VALUE such as "path.satellite.delay=15 ms"')]
+        )
+    try:
+        return key.strip(), tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key.strip(), value.strip()
+
+
+def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Unquoted dotted keys of TOML are nested tables; this is what their author wrote."""
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        name = f"{above}.{key}" if above else str(key)
+        flat |= _flat(value, name) if isinstance(value, dict) else {name: value}
+    return flat
+
+
+def cells(sweep: object) -> list[dict[str, Any]]:
+    """Every combination of the sweep's values, the last key fastest; one empty cell without a sweep.
+
+    An entry whose values are tables of dotted keys is a tied axis: each table sets its keys together, and
+    ``label`` in it names the combination.
+
+    Raises:
+        ScenarioError: not a list, no values, the same value twice.
+    """
+    if sweep is None:
+        return [{}]
+    if not isinstance(sweep, dict):
+        raise ScenarioError([("sweep", "expected a table of keys, each with a list of values")])
+    axes: list[list[dict[str, Any]]] = []
+    for key, values in _flat(sweep).items():
+        where = f"sweep.{key}"
+        if not isinstance(values, list) or not values:
+            shown = "an empty list" if values == [] else json.dumps(values)
+            raise ScenarioError([(where, f"found {shown}, expected a list of values")])
+        seen = [json.dumps(value, sort_keys=True) for value in values]
+        twice = next((text for text in seen if seen.count(text) > 1), None)
+        if twice is not None:
+            raise ScenarioError([(where, f"found {twice} twice, expected different values")])
+        axes.append([_step(key, value, where) for value in values])
+    combined = []
+    for steps in itertools.product(*axes):
+        cell: dict[str, Any] = {}
+        for step in steps:
+            again = next((key for key in step if key in cell), None)
+            if again is not None:
+                raise ScenarioError([(f"sweep.{again}", "is swept twice, expected once")])
+            cell |= step
+        combined.append(cell)
+    return combined
+
+
+def _step(key: str, value: object, where: str) -> dict[str, Any]:
+    if "." in key or key in ("duration", "sample"):
+        return {key: value}
+    if not isinstance(value, dict):
+        raise ScenarioError(
+            [(where, unknown_word(key, ["path", "flow", "graph", "quic", "duration", "sample"]))]
+        )
+    tied = _flat({name: inner for name, inner in value.items() if name != "label"})
+    if not tied:
+        raise ScenarioError(
+            [(where, 'expected tables of dotted keys such as { "path.satellite.delay" = "15 ms" }')]
+        )
+    return ({key: value["label"]} if "label" in value else {}) | tied
+
+
+def settings(cell: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a cell that are places of the scenario (labels of tied axes are not)."""
+    return {key: value for key, value in cell.items() if "." in key or key in ("duration", "sample")}
+
+
+def describe(cell: Mapping[str, Any]) -> str:
+    """A cell in one line."""
+    return ", ".join(
+        f"{key} = {value if isinstance(value, str) else json.dumps(value)}" for key, value in cell.items()
+    )

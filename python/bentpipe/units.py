@@ -1,0 +1,355 @@
+"""Quantities with units: text such as ``"250 ms"`` or ``"10 Mbit/s"`` becomes whole numbers.
+
+Parsing is exact (decimal arithmetic, no floats): a duration is nanoseconds, a rate bits per second,
+a size bytes. A quantity finer than that is refused. Every error says what was found, what was
+expected and, where there is one, the nearest right spelling.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from typing import ClassVar, Literal, Self
+
+__all__ = [
+    "Duration",
+    "Probability",
+    "QueueSize",
+    "Rate",
+    "Size",
+    "UnitError",
+    "WindowSize",
+    "nearest",
+]
+
+_QUANTITY = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*?)?\s*")
+_MOST = 2**63 - 1  # what the engine's whole numbers and SQL's BIGINT both hold
+
+
+class UnitError(ValueError):
+    """A text that is not the quantity it should be; its message needs only the key in front."""
+
+
+def nearest(word: str, words: Iterable[str]) -> str | None:
+    """The one of ``words`` that looks most like ``word``, ignoring case; None if none is near."""
+    by_fold: dict[str, str] = {}
+    for candidate in words:
+        by_fold.setdefault(candidate.casefold(), candidate)
+    found = difflib.get_close_matches(word.casefold(), list(by_fold), n=1, cutoff=0.5)
+    return by_fold[found[0]] if found else None
+
+
+def _plain(number: Decimal) -> str:
+    """Decimal without an exponent and without trailing zeros."""
+    text = format(number, "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _show(found: object) -> str:
+    if isinstance(found, str):
+        return f'"{found}"'
+    if isinstance(found, bool):
+        return "true" if found else "false"
+    return str(found)
+
+
+def _split(found: object, expected: str) -> tuple[Decimal, str]:
+    """Number and unit of a quantity; the unit is "" where none was given."""
+    if isinstance(found, (int, float)) and not isinstance(found, bool):
+        return Decimal(str(found)), ""
+    if not isinstance(found, str):
+        raise UnitError(f"found {_show(found)}, expected {expected}")
+    match = _QUANTITY.fullmatch(found)
+    if match is None:
+        raise UnitError(f"found {_show(found)}, expected {expected}")
+    return Decimal(match[1].replace("_", "")), match[2] or ""
+
+
+def _whole(
+    found: object, units: Mapping[str, Decimal], expected: str, default_unit: str, smallest: str
+) -> int:
+    """Parses ``found`` into a whole number of the smallest unit.
+
+    Raises:
+        UnitError: no number, no unit, an unknown unit, below 0, or finer than the smallest unit.
+    """
+    number, unit = _split(found, expected)
+    if unit == "":
+        if number == 0:
+            return 0
+        raise UnitError(
+            f"found {_show(found)} without a unit, expected {expected}; "
+            f'did you mean "{_plain(number)} {default_unit}"?'
+        )
+    factor = units.get(unit)
+    if factor is None:
+        near = nearest(unit, units) or _ALIASES.get(unit.casefold())
+        hint = f'; did you mean "{_plain(number)} {near}"?' if near in units else ""
+        raise UnitError(
+            f'found {_show(found)}: no unit "{unit}", expected {expected} (units: {", ".join(units)}){hint}'
+        )
+    if number < 0:
+        raise UnitError(f"found {_show(found)}, which is negative, expected {expected}")
+    with localcontext() as context:
+        context.prec = 60
+        value = number * factor
+        if value != value.to_integral_value():
+            raise UnitError(f"found {_show(found)}, which is finer than {smallest}, expected {expected}")
+        if value > _MOST:
+            raise UnitError(f"found {_show(found)}, which is too large, expected {expected}")
+        return int(value)
+
+
+_ALIASES = {
+    "mbps": "Mbit/s",
+    "kbps": "kbit/s",
+    "gbps": "Gbit/s",
+    "bps": "bit/s",
+    "sec": "s",
+    "secs": "s",
+    "seconds": "s",
+    "second": "s",
+    "msec": "ms",
+    "minutes": "min",
+    "m": "min",
+    "hours": "h",
+    "µs": "us",
+    "bytes": "B",
+    "octets": "B",
+    "percent": "%",
+    "pkts": "packets",
+    "pkt": "packets",
+}
+
+
+def _largest_unit(value: int, units: Mapping[str, Decimal], names: Iterable[str]) -> str:
+    """``value`` in the largest of ``names`` in which it has at most three decimals and is >= 1."""
+    chosen, text = "", ""
+    for name in names:
+        amount = Decimal(value) / units[name]
+        if not text or (abs(amount) >= 1 and amount == round(amount, 3)):
+            chosen, text = name, _plain(amount)
+    return f"{text} {chosen}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Duration:
+    """A length of time in whole nanoseconds."""
+
+    ns: int
+
+    units: ClassVar[Mapping[str, Decimal]] = {
+        "ns": Decimal(1),
+        "us": Decimal(10) ** 3,
+        "ms": Decimal(10) ** 6,
+        "s": Decimal(10) ** 9,
+        "min": Decimal(60) * Decimal(10) ** 9,
+        "h": Decimal(3600) * Decimal(10) ** 9,
+    }
+
+    @classmethod
+    def parse(cls, found: object) -> Self:
+        """A duration from text such as ``"250 ms"``; 0 needs no unit. Raises UnitError."""
+        return cls(_whole(found, cls.units, 'a duration such as "250 ms"', "ms", "1 ns"))
+
+    @property
+    def seconds(self) -> float:
+        """In seconds, rounded to a float."""
+        return self.ns / 1e9
+
+    def __str__(self) -> str:
+        return _largest_unit(self.ns, self.units, ("ns", "us", "ms", "s"))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Rate:
+    """A rate in whole bits per second; 1 Mbit/s is 10^6 bit/s."""
+
+    bit_s: int
+
+    units: ClassVar[Mapping[str, Decimal]] = {
+        "bit/s": Decimal(1),
+        "kbit/s": Decimal(10) ** 3,
+        "Mbit/s": Decimal(10) ** 6,
+        "Gbit/s": Decimal(10) ** 9,
+        "b/s": Decimal(1),
+        "kb/s": Decimal(10) ** 3,
+        "Mb/s": Decimal(10) ** 6,
+        "Gb/s": Decimal(10) ** 9,
+    }
+
+    @classmethod
+    def parse(cls, found: object) -> Self:
+        """A rate above 0 from text such as ``"10 Mbit/s"``. Raises UnitError."""
+        expected = 'a rate above 0 such as "10 Mbit/s"'
+        value = _whole(found, cls.units, expected, "Mbit/s", "1 bit/s")
+        if value == 0:
+            raise UnitError(f"found {_show(found)}, expected {expected}")
+        return cls(value)
+
+    def __str__(self) -> str:
+        return _largest_unit(self.bit_s, self.units, ("bit/s", "kbit/s", "Mbit/s", "Gbit/s"))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Size:
+    """A number of bytes; 1 kB is 1000 B, 1 KiB is 1024 B."""
+
+    bytes: int
+
+    units: ClassVar[Mapping[str, Decimal]] = {
+        "B": Decimal(1),
+        "kB": Decimal(10) ** 3,
+        "MB": Decimal(10) ** 6,
+        "GB": Decimal(10) ** 9,
+        "KiB": Decimal(2) ** 10,
+        "MiB": Decimal(2) ** 20,
+        "GiB": Decimal(2) ** 30,
+    }
+
+    @classmethod
+    def parse(cls, found: object) -> Self:
+        """A size from text such as ``"5.3 MB"``; 0 needs no unit. Raises UnitError."""
+        return cls(_whole(found, cls.units, 'a size such as "5.3 MB"', "B", "1 B"))
+
+    def __str__(self) -> str:
+        return _largest_unit(self.bytes, self.units, ("B", "kB", "MB", "GB"))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Probability:
+    """A chance between 0 and 1."""
+
+    value: float
+
+    units: ClassVar[Mapping[str, Decimal]] = {"%": Decimal("0.01"), "ppm": Decimal("0.000001")}
+
+    @classmethod
+    def parse(cls, found: object) -> Self:
+        """A probability from text such as ``"0.01 %"``; 0 needs no unit. Raises UnitError."""
+        expected = 'a percentage from 0 % to 100 % such as "0.01 %"'
+        number, unit = _split(found, expected)
+        if unit == "":
+            if number == 0:
+                return cls(0.0)
+            raise UnitError(
+                f"found {_show(found)} without a unit, expected {expected}; "
+                f'did you mean "{_plain(number)} %" or "{_plain(number * 100)} %"?'
+            )
+        if unit not in cls.units:
+            near = nearest(unit, cls.units) or _ALIASES.get(unit.casefold()) or "%"
+            raise UnitError(
+                f'found {_show(found)}: no unit "{unit}", expected {expected} '
+                f'(units: {", ".join(cls.units)}); did you mean "{_plain(number)} {near}"?'
+            )
+        value = number * cls.units[unit]
+        if not 0 <= value <= 1:
+            raise UnitError(f"found {_show(found)}, expected {expected}")
+        return cls(float(value))
+
+    def __str__(self) -> str:
+        return f"{_plain(Decimal(repr(self.value)) * 100)} %"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSize:
+    """The bound of a queue, in the words of the scenario; the plan turns it into bytes or packets.
+
+    ``kind`` is ``bdp`` (amount times rate x round-trip time), ``packets``, ``bytes``, ``time``
+    (nanoseconds at the link's rate) or ``none`` (no bound).
+    """
+
+    kind: Literal["bdp", "packets", "bytes", "time", "none"]
+    amount: Decimal
+
+    expected: ClassVar[str] = (
+        'the size of a queue above 0 such as "1 BDP", "417 packets", "64 kB" or "100 ms", '
+        'or "none" for a queue without bound'
+    )
+
+    @classmethod
+    def parse(cls, found: object) -> Self:
+        """A queue's bound from text such as ``"1 BDP"``. Raises UnitError."""
+        if found == "none":
+            return cls("none", Decimal(0))
+        number, unit = _split(found, cls.expected)
+        if number < 0:
+            raise UnitError(f"found {_show(found)}, which is negative, expected {cls.expected}")
+        if number == 0:
+            raise UnitError(f"found {_show(found)}, a queue of 0, expected {cls.expected}")
+        if unit == "":
+            raise UnitError(
+                f"found {_show(found)} without a unit, expected {cls.expected}; "
+                f'did you mean "{_plain(number)} packets"?'
+            )
+        if unit == "BDP":
+            return cls("bdp", number)
+        if unit in ("packets", "packet"):
+            if number != number.to_integral_value():
+                raise UnitError(f"found {_show(found)}, expected a whole number of packets")
+            return cls("packets", number)
+        if unit in Size.units:
+            return cls("bytes", Decimal(Size.parse(found).bytes))
+        if unit in Duration.units:
+            return cls("time", Decimal(Duration.parse(found).ns))
+        words = ["BDP", "packets", *Size.units, *Duration.units]
+        near = nearest(unit, words) or _ALIASES.get(unit.casefold())
+        hint = f'; did you mean "{_plain(number)} {near}"?' if near else ""
+        raise UnitError(f'found {_show(found)}: no unit "{unit}", expected {cls.expected}{hint}')
+
+    def bytes_at(self, rate: Rate, rtt: Duration) -> int | None:
+        """The bound in bytes at ``rate`` and round trip ``rtt``; None for packets or no bound."""
+        with localcontext() as context:
+            context.prec = 60
+            if self.kind == "bdp":
+                return int(self.amount * rate.bit_s * rtt.ns / (8 * 10**9))
+            if self.kind == "time":
+                return int(self.amount * rate.bit_s / (8 * 10**9))
+        return int(self.amount) if self.kind == "bytes" else None
+
+    def __str__(self) -> str:
+        if self.kind == "bdp":
+            return f"{_plain(self.amount)} BDP"
+        if self.kind == "packets":
+            return f"{self.amount} packets"
+        if self.kind == "bytes":
+            return str(Size(int(self.amount)))
+        return str(Duration(int(self.amount))) if self.kind == "time" else "none"
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSize:
+    """A congestion window: full packets or bytes."""
+
+    packets: int | None
+    bytes: int | None
+
+    @classmethod
+    def parse(cls, found: object) -> Self:
+        """A window from text such as ``"10 packets"`` or ``"14 kB"``. Raises UnitError."""
+        expected = 'a window above 0 such as "10 packets" or "14720 B"'
+        number, unit = _split(found, expected)
+        if number <= 0:
+            raise UnitError(f"found {_show(found)}, expected {expected}")
+        if unit in ("packets", "packet") and number == number.to_integral_value():
+            return cls(int(number), None)
+        if unit in Size.units:
+            return cls(None, Size.parse(found).bytes)
+        if unit == "":
+            raise UnitError(
+                f"found {_show(found)} without a unit, expected {expected}; "
+                f'did you mean "{_plain(number)} packets"?'
+            )
+        near = nearest(unit, ["packets", *Size.units]) or _ALIASES.get(unit.casefold())
+        hint = f'; did you mean "{_plain(number)} {near}"?' if near else ""
+        raise UnitError(f"found {_show(found)}, expected {expected}{hint}")
+
+    def in_bytes(self, packet_bytes: int) -> int:
+        """The window in bytes for full packets of ``packet_bytes``."""
+        if self.packets is not None:
+            return self.packets * packet_bytes
+        assert self.bytes is not None
+        return self.bytes
