@@ -11,11 +11,13 @@
 //! with an initial threshold from a bandwidth estimate, which no deployed sender has; Linux caps
 //! the exponent at 16, which still adds 65,535 segments. Two rules replace that here:
 //! - the exponent is at most 16, as in Linux, which keeps the arithmetic finite;
-//! - the window grows by no more than the factor `growth_cap` in one round trip, in either phase.
+//! - one acknowledged byte adds at most `growth_cap - 1` bytes, in either phase, so that the window
+//!   grows by no more than the factor `growth_cap` in one round trip (NewReno: 2) and, once the
+//!   bottleneck is busy, by no more than `growth_cap - 1` times what the bottleneck delivers.
 //!   The default is 3: the factor that draft-kazuho-ccwg-rapid-start allows a paced sender whose
 //!   RTT has not yet risen, and close to BBR's startup gain of 2.77. The paper's rate is reached
-//!   all the same, a few round trips later; the test `slow_start_follows_the_closed_form` holds
-//!   the uncapped form where it is finite.
+//!   all the same, a few round trips later. The test `hybla_slow_start_follows_the_closed_form`
+//!   holds the uncapped form where it is finite, `hybla_does_not_explode_on_geo` the capped one.
 //!
 //! HyStart++ takes the place of the paper's threshold estimate by default.
 
@@ -123,8 +125,6 @@ pub struct Hybla {
     /// The RTT that entered rho last; none before the first sample.
     rtt: Option<Span>,
     rho: f64,
-    /// The window at the start of this round, which bounds its growth.
-    round_cwnd: f64,
     slow_start: SlowStart,
     undo: Option<(f64, Option<f64>)>,
     timed_out: bool,
@@ -141,7 +141,6 @@ impl Hybla {
             ssthresh: options.initial_ssthresh.map(|ssthresh| ssthresh as f64),
             rtt: None,
             rho: 1.0,
-            round_cwnd: cwnd,
             undo: None,
             timed_out: false,
             options,
@@ -163,7 +162,6 @@ impl Hybla {
             self.ssthresh = self.ssthresh.map(|ssthresh| ssthresh * self.rho);
             if self.options.scale_initial_window {
                 self.cwnd *= self.rho;
-                self.round_cwnd = self.cwnd;
             }
         }
         self.rtt = Some(rtt);
@@ -171,9 +169,6 @@ impl Hybla {
 
     fn on_ack(&mut self, now: Time, ack: &Ack) {
         self.update_rho(ack);
-        if ack.round_start {
-            self.round_cwnd = self.cwnd;
-        }
         if ack.acked > 0 {
             self.timed_out = false;
         }
@@ -183,7 +178,6 @@ impl Hybla {
         } else if ack.congestion {
             self.reduce(now, self.cwnd);
             self.cwnd = self.ssthresh.unwrap_or(self.cwnd);
-            self.round_cwnd = self.cwnd;
         } else {
             self.grow(now, ack);
         }
@@ -191,17 +185,17 @@ impl Hybla {
 
     fn grow(&mut self, now: Time, ack: &Ack) {
         let acked = ack.credited() as f64 / self.mss as f64;
-        let cap = (self.round_cwnd * self.options.growth_cap).max(self.cwnd);
+        let most = self.options.growth_cap - 1.0;
         match self.ssthresh {
             Some(ssthresh) if self.cwnd >= ssthresh => {
-                self.cwnd = (self.cwnd + self.rho * self.rho * acked / self.cwnd).min(cap);
+                self.cwnd += (self.rho * self.rho / self.cwnd).min(most) * acked;
             }
             ssthresh => {
                 let verdict = self.slow_start.on_ack(now, ack, self.bytes());
-                let factor = libm::exp2(self.rho.min(EXPONENT_CAP)) - 1.0;
+                let factor = (libm::exp2(self.rho.min(EXPONENT_CAP)) - 1.0).min(most);
                 let grown = self.cwnd + factor * acked / verdict.divisor as f64;
                 // Linux: the result of slow start does not overshoot the threshold.
-                self.cwnd = grown.min(cap).min(ssthresh.unwrap_or(f64::INFINITY));
+                self.cwnd = grown.min(ssthresh.unwrap_or(f64::INFINITY));
                 if verdict.over {
                     self.ssthresh = Some(self.cwnd);
                 }
@@ -218,7 +212,6 @@ impl Hybla {
 
     fn restart_from(&mut self, now: Time, window: f64) {
         self.cwnd = window;
-        self.round_cwnd = window;
         self.slow_start.on_reduction(now, true);
     }
 
@@ -253,7 +246,6 @@ impl CongestionControl for Hybla {
                 let factor = self.mss as f64 / *mss as f64;
                 self.mss = *mss;
                 self.cwnd *= factor;
-                self.round_cwnd *= factor;
                 self.ssthresh = self.ssthresh.map(|w| w * factor);
                 self.undo = None;
             }

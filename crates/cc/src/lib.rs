@@ -9,6 +9,7 @@ pub mod conformance;
 mod control;
 pub mod cubic;
 mod estimator;
+pub mod fast;
 mod filter;
 pub mod fixed;
 pub mod hybla;
@@ -16,6 +17,7 @@ pub mod newreno;
 mod options;
 mod pacer;
 pub mod slow_start;
+pub mod westwood;
 
 pub use catalogue::{ENTRIES, build, catalogue};
 pub use control::*;

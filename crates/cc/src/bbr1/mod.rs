@@ -105,6 +105,8 @@ pub struct Bbr1 {
     probe_rtt_round_done: bool,
     // Recovery.
     in_recovery: bool,
+    /// Delivered when the last loss was found.
+    recovery_delivered: u64,
     packet_conservation: bool,
 }
 
@@ -138,6 +140,7 @@ impl Bbr1 {
             probe_rtt_done_stamp: None,
             probe_rtt_round_done: false,
             in_recovery: false,
+            recovery_delivered: 0,
             packet_conservation: false,
         }
     }
@@ -212,26 +215,36 @@ impl Bbr1 {
         }
     }
 
-    /// In the first round of a recovery as many bytes leave as arrive (packet conservation); the
-    /// window of before comes back when the recovery ends. A recovery ends with an ACK, free of
-    /// new loss, of a packet sent after the last signal. True: the window is settled.
+    /// In the first round of a recovery as many bytes leave as arrive (packet conservation); after
+    /// it the window grows as usual, and when the recovery ends the window of before comes back.
+    ///
+    /// A recovery lasts until a whole round has passed without loss. Under random loss of more than
+    /// a packet a round it is therefore one long recovery with one round of conservation, as in
+    /// Linux (where lost retransmissions prolong it) and in Chromium; a recovery that ended with
+    /// the first clean ACK would shrink the flight in every round.
+    ///
+    /// True: the window is settled.
     fn recover_or_restore(&mut self, ack: &Ack) -> bool {
-        if ack.lost > 0 {
-            self.cwnd = self.cwnd.saturating_sub(ack.lost).max(self.mss);
+        if self.round_start {
+            self.packet_conservation = false;
         }
-        let ends = ack.lost == 0 && !ack.ecn_ce && ack.acked > ack.acked_in_recovery;
-        if ack.lost > 0 && ack.congestion && !self.in_recovery {
-            self.save_cwnd(ack.lost);
-            self.in_recovery = true;
-            self.packet_conservation = true;
-            self.next_rtt_delivered = ack.delivered;
-            self.cwnd = ack.in_flight + ack.acked;
-        } else if self.in_recovery && ends {
+        if ack.lost > 0 {
+            let cwnd = self.cwnd;
+            self.cwnd = cwnd.saturating_sub(ack.lost).max(self.mss);
+            self.recovery_delivered = ack.delivered;
+            if !self.in_recovery {
+                self.save_cwnd(cwnd);
+                self.in_recovery = true;
+                self.packet_conservation = true;
+                self.next_rtt_delivered = ack.delivered;
+                self.cwnd = ack.in_flight + ack.acked;
+            }
+        } else if self.in_recovery
+            && ack.sample.is_some_and(|sample| sample.prior_delivered >= self.recovery_delivered)
+        {
             self.in_recovery = false;
             self.packet_conservation = false;
             self.cwnd = self.cwnd.max(self.prior_cwnd);
-        } else if self.round_start {
-            self.packet_conservation = false;
         }
         if self.packet_conservation {
             self.cwnd = self.cwnd.max(ack.in_flight + ack.acked);
@@ -239,9 +252,8 @@ impl Bbr1 {
         self.packet_conservation
     }
 
-    /// Remembers the window, before the `lost` bytes of this event were taken from it.
-    fn save_cwnd(&mut self, lost: u64) {
-        let cwnd = self.cwnd + lost;
+    /// Remembers the window for the end of recovery or PROBE_RTT.
+    fn save_cwnd(&mut self, cwnd: u64) {
         self.prior_cwnd = if !self.in_recovery && self.mode != Mode::ProbeRtt {
             cwnd
         } else {
@@ -252,7 +264,7 @@ impl Bbr1 {
     /// A timeout or persistent congestion: the window falls to the flight and one packet, the pipe
     /// counts as unfilled, and the old window returns when the recovery ends.
     fn on_collapse(&mut self, in_flight: u64) {
-        self.save_cwnd(0);
+        self.save_cwnd(self.cwnd);
         self.full_bw = 0;
         self.in_recovery = true;
         self.packet_conservation = false;

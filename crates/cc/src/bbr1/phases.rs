@@ -79,7 +79,7 @@ impl Bbr1 {
             self.min_rtt_stamp = now;
         }
         if expired && self.options.probe_rtt && !self.idle_restart && self.mode != Mode::ProbeRtt {
-            self.save_cwnd(0);
+            self.save_cwnd(self.cwnd);
             self.mode = Mode::ProbeRtt;
             self.probe_rtt_done_stamp = None;
         }
