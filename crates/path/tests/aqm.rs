@@ -75,6 +75,54 @@ fn codel_marks_what_can_be_marked() {
     assert_eq!(dropping.counters().marked_packets, 0);
 }
 
+#[test]
+fn codel_leaves_the_last_packet_alone() {
+    // Pairs of packets that last 1.2 ms each: the second waits for longer than a target of 1 ms,
+    // but no more than one packet is ever left.
+    let queue =
+        QueueSpec::Codel { limit: None, target_ns: 1_000_000, interval_ns: INTERVAL, ecn: false };
+    let mut line = line(queue);
+    let mut out = Output::default();
+    for number in 0..10_000 {
+        line.push(Time(number / 2 * 2_400_000), packet(number as u32, 1500), &mut out);
+    }
+    line.poll(Time::MAX, &mut out);
+    assert!(out.dropped.is_empty());
+}
+
+/// Twice the rate for `length_ns` from `from_ns` on; when the drops came.
+fn drops_of_burst(line: &mut Line, from_ns: u64, length_ns: u64) -> Vec<f64> {
+    let mut out = Output::default();
+    for number in 0..length_ns / 600_000 {
+        line.push(Time(from_ns + number * 600_000), packet(0, 1500), &mut out);
+    }
+    while line.in_transit().0 > 0 {
+        line.poll(line.poll_at(), &mut out);
+    }
+    out.dropped.iter().map(|(due, _, _)| due.seconds()).collect()
+}
+
+#[test]
+fn codel_drops_after_its_control_law() {
+    let mut line = codel(None, false);
+    let first = drops_of_burst(&mut line, 0, 1_000_000_000);
+    // RFC 8289 section 5.6: the n-th drop is followed by the next after interval / sqrt(n), at the
+    // next dequeue, at most one packet (1.2 ms) later.
+    let mut due = first[0];
+    for (drop, count) in first.iter().zip(1u32..).take(30) {
+        assert!(
+            (due - 1e-9..due + 0.0012 + 1e-9).contains(drop),
+            "drop {count}: {drop}, not {due}"
+        );
+        due += 0.1 / f64::from(count).sqrt();
+    }
+    // Soon after, it starts where it was; 16 intervals later, afresh.
+    let soon = drops_of_burst(&mut line, 2_500_000_000, 1_000_000_000);
+    assert!(soon[1] - soon[0] < 0.03, "{}", soon[1] - soon[0]);
+    let late = drops_of_burst(&mut line, 10_000_000_000, 1_000_000_000);
+    assert!((0.1..0.102).contains(&(late[1] - late[0])), "{}", late[1] - late[0]);
+}
+
 fn fq_codel(limit_packets: u64) -> Line {
     line(QueueSpec::FqCodel {
         limit_packets,
@@ -126,4 +174,50 @@ fn fq_codel_relieves_the_longest_queue() {
     assert_eq!(dropped, (1..50).collect::<Vec<_>>());
     assert_eq!(line.counters().dropped_packets[Cause::Overflow as usize], 49);
     assert_eq!(line.gauge().queued_packets, 52);
+}
+
+/// Flows 0 and 2 always have packets waiting; counts who leaves in 3,000 packets, flow 1 sending its
+/// next packet of `bytes` when the last one has left.
+fn shares_beside(bytes: u32) -> [u32; 3] {
+    let mut line = fq_codel(10_240);
+    let mut out = Output::default();
+    let mut shares = [0; 3];
+    for number in 0..8_000 {
+        line.push(Time::ZERO, Packet { flow: number % 2 * 2, ..packet(0, 1500) }, &mut out);
+    }
+    line.push(Time::ZERO, Packet { flow: 1, ..packet(0, bytes) }, &mut out);
+    while shares.iter().sum::<u32>() < 3_000 {
+        line.poll(line.poll_at(), &mut out);
+        for (due, packet) in std::mem::take(&mut out.delivered) {
+            shares[packet.flow as usize] += 1;
+            if packet.flow == 1 {
+                line.push(due, packet, &mut out);
+            }
+        }
+    }
+    shares
+}
+
+#[test]
+fn fq_codel_starves_nobody_for_new_queues() {
+    // A queue that is always new again would have every second turn (RFC 8290 section 4.2).
+    let shares = shares_beside(1500);
+    assert!((990..=1010).contains(&shares[1]), "{shares:?}");
+}
+
+#[test]
+fn fq_codel_saves_no_credit_for_idle_flows() {
+    let mut line = fq_codel(10_240);
+    let mut out = Output::default();
+    for number in 0..100u64 {
+        line.push(Time(number * 10_000_000), Packet { flow: 1, ..packet(0, 100) }, &mut out);
+    }
+    line.poll(Time(1_000_000_000), &mut out);
+    out.clear();
+    for number in 0..100 {
+        line.push(Time(2_000_000_000), Packet { flow: number % 2, ..packet(0, 1500) }, &mut out);
+    }
+    line.poll(Time(2_024_000_000), &mut out);
+    let burst = out.delivered.iter().filter(|(_, packet)| packet.flow == 1).count();
+    assert!((9..=11).contains(&burst), "{burst} of {}", out.delivered.len());
 }

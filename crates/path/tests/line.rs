@@ -63,16 +63,31 @@ fn a_falling_delay_keeps_the_order() {
 
 #[test]
 fn own_work_comes_before_an_arrival_of_the_same_instant() {
-    // The link frees at 8 ms; a packet that arrives then finds room in a queue of one.
-    let spec = [transmit(1_000_000, Some(path::Limit::Packets(1)))];
-    let mut line = Line::build(&spec, "link.up", 1).unwrap();
-    let mut out = Output::default();
-    for (number, at) in [(0, 0), (1, 1), (2, 2), (3, 8_000_000)] {
-        line.push(Time(at), packet(number, 1000), &mut out);
+    // The link frees at 8 ms; a packet that arrives then finds room in a queue of one, whether it
+    // comes from outside or from the stage before.
+    let transmit = transmit(1_000_000, Some(path::Limit::Packets(1)));
+    for spec in [vec![transmit.clone()], vec![delay(5_000), transmit]] {
+        let mut line = Line::build(&spec, "link.up", 1).unwrap();
+        let mut out = Output::default();
+        for (number, at) in [(0, 0), (1, 1), (2, 2), (3, 8_000_000)] {
+            line.push(Time(at), packet(number, 1000), &mut out);
+        }
+        line.poll(Time::MAX, &mut out);
+        assert_eq!(out.delivered.len(), 3);
+        assert_eq!(out.dropped[0].1.handle, 2);
     }
+}
+
+#[test]
+fn a_change_comes_before_work_of_the_same_instant() {
+    // The first packet ends at 8 ms, when the rate doubles: the second one has the new rate.
+    let mut line = Line::build(&[transmit(1_000_000, None)], "link.up", 1).unwrap();
+    let mut out = Output::default();
+    line.push(Time(0), packet(0, 1000), &mut out);
+    line.push(Time(0), packet(1, 1000), &mut out);
+    line.change(Time(8_000_000), 0, &Change::Rate(Rate(2_000_000)));
     line.poll(Time::MAX, &mut out);
-    assert_eq!(out.delivered.len(), 3);
-    assert_eq!(out.dropped[0].1.handle, 2);
+    assert_eq!(out.delivered[1].0, Time(12_000_000));
 }
 
 #[test]

@@ -115,6 +115,19 @@ fn reordering_holds_back_its_share() {
     assert!(!handles(&out).is_sorted());
 }
 
+#[test]
+fn packets_due_together_keep_their_order() {
+    let falling = StageSpec::DelayTrace {
+        points: vec![(0, 100), (50, 0)],
+        interpolation: path::Interpolation::Linear,
+        repeat_ns: None,
+        reorder: true,
+    };
+    // Due at 100, three times 90, 80; from 50 on packets pass at once.
+    let (_, out) = run(&[falling], 1, [0, 10, 10, 10, 20, 90, 100]);
+    assert_eq!(handles(&out), [4, 1, 2, 3, 5, 0, 6]);
+}
+
 /// Emits every packet with a due time in the future, drawn at random.
 struct Ahead(Random);
 
