@@ -1,0 +1,87 @@
+"""The figures: one definition each, for the page, for PDF and for SVG.
+
+A figure is an Altair chart over at most about 2,000 rows that lie in it as CSV. What it draws follows from what the
+store holds: the controllers of a sweep are colours, losses and delays are panels, what remains is held at one value
+and the caption says so. :func:`figures` makes all that a store has something for, the key figure first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from bentpipe.figures import compare, over_time
+from bentpipe.figures.figure import Figure
+from bentpipe.figures.material import Material
+from bentpipe.reading import Reading, read_store
+
+__all__ = ["FIGURES", "Figure", "Material", "figures", "parse_range", "write_figures"]
+
+TimeRange = tuple[float, float | None]
+
+FIGURES: dict[str, Callable[[Material], Figure | None]] = {
+    "goodput-against": compare.goodput_against,
+    "friendliness": compare.friendliness,
+    "completion": compare.completion,
+    "goodput": over_time.goodput,
+    "goodput-since-start": over_time.goodput_since_start,
+    "cwnd": over_time.window,
+    "rtt": over_time.rtt,
+    "queue": over_time.queue,
+    "queueing": compare.queueing,
+    "fairness": over_time.fairness,
+    "internals": over_time.internals,
+}
+"""Every figure by its key, in the order of a report. Each is ``None`` for a store that has nothing for it."""
+
+_SPAN = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|min|h)?\s*$")
+_SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, None: 1.0}
+
+
+def _seconds(text: str) -> float:
+    match = _SPAN.match(text)
+    if match is None:
+        raise ValueError(f"time range: {text!r} is not a time such as '30 s'")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def parse_range(text: str | None) -> TimeRange:
+    """A time range: ``"30 s"`` is the first 30 s, ``"10 s..80 s"`` from 10 to 80 s, ``None`` everything.
+
+    Raises ValueError, which says what was expected.
+    """
+    if text is None:
+        return (0.0, None)
+    first, dots, last = text.partition("..")
+    if not dots:
+        return (0.0, _seconds(first))
+    span = (_seconds(first) if first.strip() else 0.0, _seconds(last) if last.strip() else None)
+    if span[1] is not None and span[1] <= span[0]:
+        raise ValueError(f"time range: {text!r} ends before it begins")
+    return span
+
+
+def figures(material: Material, only: Sequence[str] | None = None) -> Iterator[Figure]:
+    """All figures (or those named in ``only``) that the store has something for, in the order of ``FIGURES``.
+
+    Raises KeyError for a name that is no figure.
+    """
+    for key in only or FIGURES:
+        figure = FIGURES[key](material)
+        if figure is not None:
+            yield figure
+
+
+def write_figures(
+    store: Reading | Path | str, out: Path, time_range: TimeRange = (0.0, None), formats: Sequence[str] = ("pdf", "svg"),
+    only: Sequence[str] | None = None,
+) -> list[Path]:  # fmt: skip
+    """Write every figure of a store as vectors into the directory ``out``: ``KEY.pdf`` and ``KEY.svg``."""
+    reading = store if isinstance(store, Reading) else read_store(store)
+    out.mkdir(parents=True, exist_ok=True)
+    return [
+        figure.write(out / f"{figure.key}.{suffix}")
+        for figure in figures(Material(reading, time_range), only)
+        for suffix in formats
+    ]

@@ -1,0 +1,44 @@
+"""One figure: a chart with a title and a caption, for a page or for a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bentpipe.figures.style import config
+
+
+@dataclass(frozen=True)
+class Figure:
+    """``key`` names it in files and addresses; ``caption`` says what is drawn, ``note`` which cells are shown."""
+
+    key: str
+    title: str
+    caption: str
+    chart: Any
+    rows: int
+    note: str = ""
+
+    def spec(self) -> dict[str, Any]:
+        """The Vega-Lite specification, with its data and without colours of a page (``config``)."""
+        spec: dict[str, Any] = self.chart.to_dict(validate=False)
+        spec.pop("config", None)
+        return spec
+
+    def write(self, path: Path) -> Path:
+        """Write it as vectors: ``.pdf`` or ``.svg`` by the suffix. Raises ValueError for another suffix."""
+        import vl_convert
+
+        heading = {"text": self.title, "fontSize": 15, "subtitle": self.note, "subtitleFontSize": 11, "offset": 12}
+        spec = {"$schema": "", "title": heading, "vconcat": [self.spec()]}
+        spec["$schema"] = spec["vconcat"][0].pop("$schema")
+        spec["config"] = config() | {"background": "white"}
+        version = ".".join(spec["$schema"].rsplit("/v", 1)[-1].removesuffix(".json").split(".")[:2])
+        if path.suffix == ".pdf":
+            path.write_bytes(vl_convert.vegalite_to_pdf(spec, vl_version=version))
+        elif path.suffix == ".svg":
+            path.write_text(vl_convert.vegalite_to_svg(spec, vl_version=version), encoding="utf-8")
+        else:
+            raise ValueError(f"{path.name}: a figure is written as .pdf or .svg")
+        return path

@@ -1,0 +1,181 @@
+"""Figures over time: window, goodput, RTT, queue, fairness.
+
+One run a cell is shown, of the first seed. Lines keep the extremes of every bucket (:mod:`bentpipe.thinning`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import altair as alt
+import polars as pl
+
+from bentpipe import stats
+from bentpipe.figures.figure import Figure
+from bentpipe.figures.material import Material
+from bentpipe.figures.style import colour, multiples
+from bentpipe.thinning import thin
+
+_BY = ["run", "flow", "direction"]
+
+
+def _range(material: Material, frame: pl.DataFrame) -> pl.DataFrame:
+    first, last = material.time_range
+    frame = frame.filter(pl.col("time_s") >= first)
+    return frame if last is None else frame.filter(pl.col("time_s") <= last)
+
+
+def _samples(material: Material, columns: Sequence[str]) -> pl.DataFrame:
+    """Samples of the senders: ``run, flow, direction, time_s`` and ``columns``."""
+    frame = material.store.table("flows", ["time_s", "flow", "side", *columns], material.time_runs["run"])
+    sending = material.ways.select("flow", "direction", pl.col("sender").alias("side"))
+    return frame.join(sending, on=["flow", "side"], how="inner", maintain_order="left")
+
+
+def _started(material: Material, frame: pl.DataFrame) -> pl.DataFrame:
+    """``frame`` from the start of each direction's data on."""
+    starts = material.metrics.select(*_BY, "data_start_s")
+    after = frame.join(starts, on=_BY, how="left", maintain_order="left")
+    return after.filter(pl.col("time_s") > pl.col("data_start_s").fill_null(-1.0)).drop("data_start_s")
+
+
+def _lines(
+    material: Material, key: str, title: str, caption: str, axis: str, frame: pl.DataFrame,
+    series: Sequence[str] | None = None, series_title: str | None = None, zero: bool = True,
+    step: bool = False, domain: tuple[float, float] | None = None,
+) -> Figure | None:  # fmt: skip
+    """A figure of lines from ``frame``: ``run, time_s, y`` and either ``series`` or ``flow, direction``."""
+    frame = _range(material, frame)
+    shown = frame.join(material.time_runs, on="run", how="inner", maintain_order="left")
+    if series is None:
+        shown = material.label(shown)
+        series, series_title = material.series, material.series_title
+    panels = ["row", "column", "series"]
+    shown = thin(shown.select(*panels, "time_s", "y"), panels, "time_s", "y")
+    if not shown.height:
+        return None
+    series = [name for name in series if name in set(shown["series"].to_list())]
+    pick = alt.selection_point(name=f"pick_{key.replace('-', '_')}", fields=["series"], bind="legend")
+    x_domain = None if material.time_range[1] is None else list(material.time_range)
+    scale = alt.Scale(domain=list(domain)) if domain else alt.Scale(zero=zero)
+    line = (
+        alt.Chart()
+        .mark_line(interpolate="step-before" if step else "linear", clip=True)
+        .encode(
+            x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(domain=x_domain, nice=False) if x_domain
+                    else alt.Scale(nice=False)),
+            y=alt.Y("y:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=5)),
+            color=colour(series, title=series_title),
+            opacity=alt.condition(pick, alt.value(0.9), alt.value(0.12)) if len(series) > 1 else alt.value(0.9),
+        )
+    )  # fmt: skip
+    if len(series) > 1:
+        line = line.add_params(pick)
+    one = material.time_runs.select("row", "column").n_unique() == 1
+    chart = multiples([line], shown, material.time_grid, height=260 if one else 140)
+    return Figure(key, title, caption, chart, shown.height, material.time_note)
+
+
+def window(material: Material) -> Figure | None:
+    """The congestion window of the sender, kB."""
+    frame = _started(material, _samples(material, ["cwnd_bytes"]))
+    return _lines(
+        material, "cwnd", "Congestion window", "What the sender's controller allows in flight.", "window, kB",
+        frame.with_columns(y=pl.col("cwnd_bytes") / 1000),
+    )  # fmt: skip
+
+
+def _received(material: Material) -> pl.DataFrame:
+    columns = ["time_s", "flow", "side", "received_in_order_bytes"]
+    return material.store.table("flows", columns, material.time_runs["run"])
+
+
+def goodput(material: Material) -> Figure | None:
+    """Goodput in windows of 1 s, Mbit/s."""
+    frame = _started(material, stats.goodput_windows(_received(material), material.ways))
+    return _lines(
+        material, "goodput", "Goodput, windows of 1 s",
+        "Bytes that the receiving application could read in order; a jump is data that waited for a missing packet.",
+        "goodput, Mbit/s", frame.with_columns(y=pl.col("goodput_bit_s") / 1e6), step=True,
+    )  # fmt: skip
+
+
+def goodput_since_start(material: Material) -> Figure | None:
+    """Goodput averaged since the data's start, Mbit/s."""
+    starts = material.metrics.select(*_BY, "data_start_s")
+    frame = stats.goodput_since_start(_received(material), material.ways, starts)
+    return _lines(
+        material, "goodput-since-start", "Goodput since the start",
+        "The average from the start of the flow's data to each instant.",
+        "goodput, Mbit/s", frame.with_columns(y=pl.col("goodput_bit_s") / 1e6),
+    )  # fmt: skip
+
+
+def rtt(material: Material) -> Figure | None:
+    """Smoothed RTT as the sender knows it, ms."""
+    frame = _started(material, _samples(material, ["smoothed_rtt_ms"]))
+    return _lines(
+        material, "rtt", "Round-trip time", "Smoothed, as the sender knows it.", "RTT, ms",
+        frame.with_columns(y=pl.col("smoothed_rtt_ms")), zero=False,
+    )  # fmt: skip
+
+
+def queue(material: Material) -> Figure | None:
+    """Packets waiting at the busiest link of the flows' direction."""
+    direction = material.ways["direction"][0]
+    busiest = material.links.filter(pl.col("direction") == direction).select("run", "link")
+    frame = material.store.table("links", ["time_s", "link", "queued_packets"], material.time_runs["run"])
+    if frame.width == 1 or not busiest.height:
+        return None
+    frame = frame.join(busiest, on=["run", "link"], how="inner", maintain_order="left")
+    frame = frame.with_columns(y=pl.col("queued_packets").cast(pl.Float64))
+    names = ", ".join(busiest["link"].unique(maintain_order=True).to_list())
+    caption = f"Packets that wait for the transmitter of {names}, at each sample."
+    if material.shared:
+        frame = frame.with_columns(pl.lit("queue").alias("series"))
+        return _lines(material, "queue", "Queue", caption, "packets", frame, ["queue"])
+    flow = material.ways["flow"][0]
+    frame = frame.with_columns(flow=pl.lit(flow), direction=pl.lit(direction))
+    return _lines(material, "queue", "Queue", caption, "packets", frame)
+
+
+def fairness(material: Material) -> Figure | None:
+    """Jain's index of goodput in windows of 1 s, from the start of the last flow on."""
+    if not material.shared:
+        return None
+    starts = material.metrics.select(*_BY, "data_start_s", (pl.col("data_start_s") + pl.col("duration_s")).alias("data_end_s"))
+    frame = stats.jain_over_time(stats.goodput_windows(_received(material), material.ways), starts)
+    frame = frame.filter(pl.col("direction") == material.ways["direction"][0])
+    frame = frame.with_columns(y=pl.col("jain"), series=pl.lit("Jain's index"))
+    return _lines(
+        material, "fairness", "Fairness over time",
+        "Jain's index of the flows' goodput in windows of 1 s: 1 when all get the same, 1/n when one gets all. "
+        f"Shares count as fair from {stats.FAIR_JAIN} on.",
+        "Jain's index", frame, ["Jain's index"], domain=(0.4, 1.0),
+    )  # fmt: skip
+
+
+def internals(material: Material) -> Figure | None:
+    """What a controller calls its own; only for stores of a single cell, where there is room for it."""
+    if material.store.runs.height > material.store.runs["seed"].n_unique():
+        return None
+    frame = material.store.table("internals", ["time_s", "name", "value"], material.time_runs["run"])
+    if frame.width == 1 or not frame.height:
+        return None
+    names = frame["name"].unique(maintain_order=True).sort().to_list()[:6]
+    rows = _range(material, frame.filter(pl.col("name").is_in(names)))
+    rows = thin(rows.select("name", "time_s", pl.col("value").alias("y")), ["name"], "time_s", "y")
+    if not rows.height:
+        return None
+    from bentpipe.figures.style import WIDTH, inline
+
+    chart = (
+        alt.Chart(inline(rows))
+        .mark_line(color="#0072B2")
+        .encode(x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(nice=False)),
+                y=alt.Y("y:Q", title=None, scale=alt.Scale(zero=False)))
+        .properties(width=WIDTH // 3 - 70, height=120)
+        .facet(facet=alt.Facet("name:N", sort=names, header=alt.Header(title=None, labelAnchor="start")), columns=3)
+        .resolve_scale(y="independent")
+    )  # fmt: skip
+    return Figure("internals", "Inside the controller", "Values that the controller itself reports.", chart, rows.height)

@@ -1,0 +1,125 @@
+"""How figures look: colours, sizes, light and dark, and small multiples.
+
+Colours are those of Okabe and Ito (Color Universal Design, 2008), which people who cannot tell red from green can
+tell apart, without black, which a dark page would swallow. A controller has the same colour in every figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from bentpipe.cells import Grid
+
+BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+SKY, PURPLE, YELLOW, GREY = "#56B4E9", "#CC79A7", "#F0E442", "#8A8A8A"
+
+_OWN = {
+    "newreno": BLUE, "cubic": ORANGE, "bbr": GREEN, "bbr3": GREEN, "hybla": RED,
+    "bbr1": SKY, "westwood": PURPLE, "fast": YELLOW,
+}  # fmt: skip
+_OTHERS = (BLUE, RED, GREEN, ORANGE, SKY, PURPLE, YELLOW, GREY)
+
+WIDTH = 980
+"""Width of a whole figure, CSS pixels."""
+
+_INK = {False: ("#1c2330", "#5b6575", "#e3e7ee"), True: ("#e8ecf3", "#9aa5b8", "#2b3442")}
+
+
+def config(dark: bool = False) -> dict[str, Any]:
+    """Vega-Lite configuration for a light or a dark page."""
+    ink, soft, line = _INK[dark]
+    font = "system-ui, -apple-system, 'Segoe UI', 'Liberation Sans', 'DejaVu Sans', sans-serif"
+    return {
+        "background": None if dark else "transparent",
+        "font": font,
+        "view": {"stroke": line},
+        "axis": {
+            "labelColor": soft, "titleColor": soft, "gridColor": line, "domainColor": line, "tickColor": line,
+            "labelFontSize": 11, "titleFontSize": 11, "titleFontWeight": "normal", "titlePadding": 6,
+        },
+        "legend": {
+            "orient": "top", "labelColor": ink, "titleColor": soft, "labelFontSize": 12, "titleFontSize": 12,
+            "titleFontWeight": "normal", "symbolStrokeWidth": 3, "columnPadding": 16, "labelLimit": 300,
+        },
+        "header": {"labelColor": ink, "titleColor": ink, "labelFontSize": 12, "labelFontWeight": 600,
+                   "labelPadding": 4},
+        "title": {"color": ink, "fontSize": 13, "fontWeight": 600, "anchor": "start"},
+        "text": {"color": ink},
+        "rule": {"color": soft},
+        "line": {"strokeWidth": 1.6, "strokeJoin": "round"},
+    }  # fmt: skip
+
+
+def palette(labels: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Domain and range of a colour scale: a controller's own colour, else the next that is free."""
+    taken = {_OWN[label] for label in labels if label in _OWN}
+    free = iter([colour for colour in _OTHERS if colour not in taken] + [GREY] * len(labels))
+    return list(labels), [_OWN[label] if label in _OWN else next(free) for label in labels]
+
+
+def colour(labels: Sequence[str], field: str = "series", title: str | None = None) -> alt.Color:
+    """The colour of a series; without a legend when there is only one."""
+    domain, shades = palette(labels)
+    legend = alt.Legend(title=title) if len(labels) > 1 else None
+    return alt.Color(f"{field}:N", scale=alt.Scale(domain=domain, range=shades), legend=legend, title=title)
+
+
+def shape(labels: Sequence[str], field: str = "series", title: str | None = None) -> alt.Shape:
+    """A shape as a second sign beside the colour, in the same legend."""
+    forms = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left"]
+    scale = alt.Scale(domain=list(labels), range=[forms[i % len(forms)] for i in range(len(labels))])
+    legend = alt.Legend(title=title) if len(labels) > 1 else None
+    return alt.Shape(f"{field}:N", scale=scale, legend=legend, title=title)
+
+
+def inline(frame: pl.DataFrame, digits: int = 5) -> alt.InlineData:
+    """``frame`` as CSV inside the chart, numbers to ``digits`` significant digits: a third of the size of JSON."""
+    numbers = [column for column, kind in frame.schema.items() if kind.is_numeric()]
+    rounded = frame.with_columns(pl.col(column).cast(pl.Float64).round_sig_figs(digits) for column in numbers)
+    parse = {c: "number" if c in numbers else "string" for c in frame.columns}
+    return alt.InlineData(values=rounded.write_csv(), format=alt.CsvDataFormat(type="csv", parse=parse))
+
+
+def panel_width(columns: int, own_axis: bool) -> int:
+    """Width of one of ``columns`` panels side by side, so that the whole is ``WIDTH``."""
+    axes = 56 * columns if own_axis else 56 + 14 * (columns - 1)
+    return max(110, (WIDTH - axes) // columns)
+
+
+def multiples(
+    layers: Sequence[alt.Chart], frame: pl.DataFrame, where: Grid, height: int = 150, own_y: bool = False
+) -> alt.TopLevelMixin:  # fmt: skip
+    """The same ``layers`` in every panel of ``where``: rows one under the other with scales of their own.
+
+    Panels of a row share the vertical scale unless ``own_y``. ``frame`` has the columns ``column`` and ``row``
+    (:meth:`bentpipe.cells.Grid.select`).
+    """
+    parts = {row: frame.filter(pl.col("row") == row).drop("row") for row in _labels(where, "row")}
+    parts = {row: part for row, part in parts.items() if part.height}
+    columns = min(4, max(part["column"].n_unique() for part in parts.values()))
+    width = panel_width(columns, own_y)
+    charts = []
+    for row, part in parts.items():
+        present = set(part["column"].to_list())
+        names = [name for name in _labels(where, "column") if name in present]
+        chart: Any = alt.layer(*layers).properties(width=width, height=height)
+        if names == [""]:
+            chart = chart.properties(data=inline(part.drop("column")))
+        else:
+            header = alt.Header(title=None, labelAnchor="start")
+            chart = chart.facet(
+                data=inline(part), facet=alt.Facet("column:N", sort=names, header=header), columns=columns
+            )
+            if own_y:
+                chart = chart.resolve_scale(y="independent")
+        charts.append(chart.properties(title=row) if row else chart)
+    return charts[0] if len(charts) == 1 else alt.vconcat(*charts, spacing=18)
+
+
+def _labels(where: Grid, name: str) -> list[str]:
+    dim, values = (where.column, where.columns) if name == "column" else (where.row, where.rows)
+    return [dim.label(value) for value in values] if dim is not None else [""]

@@ -1,0 +1,215 @@
+"""The report: one page that opens anywhere, without a network, and says what it rests on.
+
+:func:`build` reads a store and writes HTML; it never runs anything. The page holds its figures as Vega-Lite
+specifications with their data, and one copy of the library that draws them when they come into view; a
+Content-Security-Policy in the page forbids every request.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from html import escape
+from importlib import resources
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from bentpipe import stats
+from bentpipe.cells import Dimension
+from bentpipe.figures import FIGURES, Figure, Material, TimeRange, write_figures
+from bentpipe.figures.style import config
+from bentpipe.intervals import significant
+from bentpipe.reading import Reading, read_store
+from bentpipe.report import tables
+
+__all__ = ["build", "figures_pdf"]
+
+KEY = ("goodput-against", "friendliness", "completion")
+OVER_TIME = ("goodput", "goodput-since-start", "cwnd", "rtt", "queue", "fairness", "internals")
+AFTER = ("queueing",)
+
+MOST_VARIANTS = 6
+"""Values of the dimension that a reader can choose from; more would only make the page heavy."""
+
+DEFINITIONS = {
+    "goodput": "stream bytes that the receiving application could read in order, over the time from the start of the "
+    "flow's data to the last of them, or to the end of the run when the flow had more to send",
+    "Jain's index": "(Σx)² / (n Σx²) of the flows' goodput: 1 when all get the same, 1/n when one gets all "
+    "(Jain, Chiu and Hawe 1984)",
+    "fair after": f"from the start of the last flow's data to the first window of 1 s from which Jain's index of the "
+    f"windows stays at {stats.FAIR_JAIN} or above for {stats.HOLD_WINDOWS} s (after RFC 5166's delta-fair "
+    "convergence time); the median of the runs that get there",
+    "harm": "(solo − shared) / solo of the goodput, where the sweep holds the same flow alone (Ware et al. 2019)",
+    "sent again": "bytes of retransmissions over all bytes sent, headers included",
+    "queueing": "the time packets waited for the transmitter, without loss, transmission and propagation",
+    "± and bars": "half of the 95 % interval of the mean over seeds (Student's t); seeds are paired between cells",
+}
+
+
+def build(store_path: Path | str, out: Path | None = None, time_range: TimeRange = (0.0, None)) -> Path:
+    """Write the report of the store at ``store_path`` to ``out`` (``STORE/report.html`` by default); return its path.
+
+    ``time_range`` (seconds) restricts the figures over time; tables are of whole runs. Raises NotAStore.
+    """
+    store = read_store(store_path)
+    page = render(store, time_range)
+    out = out if out is not None else store.path / "report.html"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(page, encoding="utf-8")
+    return out
+
+
+def figures_pdf(
+    store_path: Path | str, out_dir: Path, time_range: TimeRange = (0.0, None), formats: tuple[str, ...] = ("pdf", "svg")
+) -> list[Path]:
+    """Write every figure of the store as a vector file; see :func:`bentpipe.figures.write_figures`."""
+    return write_figures(store_path, out_dir, time_range, formats)
+
+
+def render(store: Reading, time_range: TimeRange = (0.0, None)) -> str:
+    """The whole page, as text."""
+    material = Material(store, time_range)
+    specs: list[str] = []
+    body = [f"<h1>{escape(store.title)}</h1>", f'<p class="lead">{escape(summary(material))}</p>']
+    if store.planned > store.runs.height:
+        missing = store.planned - store.runs.height
+        body.append(f'<p class="warning">{missing} of {store.planned} planned runs have not finished.</p>')
+    for key in KEY:
+        body += _figure(FIGURES[key](material), specs)
+    body += ["<h2>Results</h2>", tables.results(material)]
+    body += _over_time(material, specs)
+    body.append("<h2>Links</h2>")
+    for key in AFTER:
+        body += _figure(FIGURES[key](material), specs)
+    body += [f"<details><summary>The busiest link of each direction</summary>{tables.links(material)}</details>"]
+    body += _rests_on(material)
+    specs.append(_json("configs", {"light": config(), "dark": config(dark=True)}))
+    parts = resources.files("bentpipe.report")
+    return Template(parts.joinpath("page.html").read_text(encoding="utf-8")).substitute(
+        title=escape(store.title),
+        css=parts.joinpath("page.css").read_text(encoding="utf-8"),
+        body="\n".join(body),
+        specs="\n".join(specs),
+        library=_library(),
+        script=parts.joinpath("page.js").read_text(encoding="utf-8"),
+    )
+
+
+def summary(material: Material) -> str:
+    """What was run, in a sentence or two."""
+    store = material.store
+    seeds = store.runs["seed"].n_unique()
+    count = store.runs.height
+    ends = stats.run_ends(store)["end_s"]
+    longest = float(ends.max() or 0.0)  # type: ignore[arg-type]
+    flows = material.ways["flow"].unique(maintain_order=True).to_list()
+    what = f"{len(flows)} flows share a path" if len(flows) > 1 else f"One flow ({flows[0]}) on a path"
+    text = f"{what}, {significant(longest, 3)} s a run"
+    if material.dims:
+        swept = "; ".join(f"{material.title(dim)} {', '.join(dim.values)}" for dim in material.dims)
+        text += f". Swept: {swept}"
+    cells = store.runs.select(store.keys).n_unique() if store.keys else 1
+    text += f". {count} runs" if count > 1 else ". One run"
+    if count > 1:
+        text += f": {cells} cells, {seeds} seeds" if cells > 1 else f" with {seeds} seeds"
+    total = float(ends.sum() or 0.0)
+    spent = f"{significant(total / 3600, 2)} hours" if total >= 7200 else f"{significant(total, 3)} s"
+    return f"{text}; {spent} of link time."
+
+
+def _json(name: str, value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return f'<script type="application/json" id="{name}">{text}</script>'
+
+
+def _spec(figure: Figure, variant: int) -> str:
+    spec = figure.spec()
+    spec.pop("$schema", None)
+    return _json(f"spec-{figure.key}-{variant}", spec)
+
+
+def _figure(figure: Figure | None, specs: list[str]) -> list[str]:
+    if figure is None:
+        return []
+    specs.append(_spec(figure, 0))
+    return [
+        f"<h3>{escape(figure.title)}</h3>",
+        f'<p class="caption">{escape(figure.caption)}</p>',
+        f'<div class="figure" data-key="{figure.key}" role="img" aria-label="{escape(figure.title)}"></div>',
+    ]
+
+
+def _over_time(material: Material, specs: list[str]) -> list[str]:
+    """Figures over time; what panels hold fixed, a reader chooses."""
+    figures = [figure for key in OVER_TIME if (figure := FIGURES[key](material)) is not None]
+    if not figures:
+        return []
+    first, last = material.time_range
+    span = f", {significant(first)} to {significant(last)} s" if last is not None else ""
+    body = [f"<h2>Over time{span}</h2>"]
+    choices = variants(material)
+    if len(choices) > 1:
+        body.append('<div class="choice">')
+        for index, (fixed, label) in enumerate(choices):
+            pressed = "true" if index == 0 else "false"
+            body.append(f'<button data-variant="{index}" aria-pressed="{pressed}">{escape(label)}</button>')
+            if index:
+                other = Material(material.store, material.time_range, fixed)
+                other.__dict__.update(metrics=material.metrics, links=material.links)
+                specs += [_spec(figure, index) for key in OVER_TIME if (figure := FIGURES[key](other)) is not None]
+        body.append("</div>")
+    note = material.time_note if len(choices) <= 1 else material.seed_note
+    if note:
+        body.append(f'<p class="note">{escape(note)} Click a name in a legend to single it out.</p>')
+    for figure in figures:
+        body += _figure(figure, specs)
+    return body
+
+
+def variants(material: Material) -> list[tuple[dict[str, str], str]]:
+    """What the figures over time can hold fixed: the values of the fixed dimensions and how to call them."""
+    dims: list[Dimension] = [dim for dim, _ in material.time_grid.fixed]
+    while dims:
+        combinations = list(itertools.product(*(dim.values for dim in dims)))
+        if len(combinations) <= MOST_VARIANTS:
+            return [
+                (
+                    {dim.key: value for dim, value in zip(dims, values, strict=True)},
+                    ", ".join(dim.label(value) for dim, value in zip(dims, values, strict=True)),
+                )
+                for values in combinations
+            ]
+        dims.pop()
+    return []
+
+
+def _rests_on(material: Material) -> list[str]:
+    store = material.store
+    seeds = sorted(store.runs["seed"].unique().to_list())
+    listed = ", ".join(map(str, seeds)) if len(seeds) <= 12 else f"{seeds[0]} to {seeds[-1]} ({len(seeds)} seeds)"
+    facts = {
+        "engine": store.engine or "unknown",
+        "seeds": listed,
+        "runs": f"{store.runs.height} finished of {store.planned} planned",
+        "store": store.path.name,
+    }
+    entries = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items())
+    words = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in DEFINITIONS.items())
+    return [
+        "<footer><h2>What this rests on</h2>",
+        f"<dl>{entries}</dl>",
+        "<details open><summary>The scenario</summary>",
+        f"<pre>{escape(store.scenario)}</pre></details>",
+        f"<details><summary>What the words mean</summary><dl>{words}</dl></details></footer>",
+    ]
+
+
+def _library() -> str:
+    """Vega, Vega-Lite and Vega-Embed in one script, for the version of Vega-Lite that Altair writes."""
+    import altair
+    import vl_convert
+
+    version = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
+    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
+    return str(script).replace("</script", "<\\/script")
