@@ -1,0 +1,99 @@
+"""What the repository says of itself is true: versions, links, documented keys and options."""
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("studies/**/*.md")])
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a document's headings, as the forges make them."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    text = document.read_text()
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if "://" in target:
+            continue
+        name, _, anchor = target.partition("#")
+        place = document.parent / name if name else document
+        assert place.exists(), f"{document.name}: {target}"
+        if anchor:
+            assert anchor in anchors(place.read_text()), f"{document.name}: {target}"
+
+
+def test_every_decision_is_listed() -> None:
+    folder = ROOT / "docs/decisions"
+    listed = re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", (folder / "README.md").read_text())
+    assert listed == sorted(path.name for path in folder.glob("[0-9]*.md"))
+
+
+def test_versions_agree() -> None:
+    version = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["version"]
+    assert re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)[1] == version
+    assert re.search(r"^## (\d\S*)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1] == version
+
+
+def test_requirements_follow_from_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = {re.match(r"[\w-]+", line)[0] for line in project["dependencies"]}
+    named = set(re.findall(r"^[\w-]+", (ROOT / "requirements/run.in").read_text(), re.MULTILINE))
+    assert named == declared
+
+
+@pytest.mark.parametrize("name", ["run", "dev"])
+def test_requirements_are_pinned_with_hashes_and_name_no_index(name: str) -> None:
+    text = (ROOT / f"requirements/{name}.txt").read_text()
+    assert "://" not in text
+    for block in re.split(r"\n(?=\S)", text.strip()):
+        assert re.match(r"[\w.-]+==\S+", block), block
+        assert "--hash=sha256:" in block, block
+
+
+def test_run_and_dev_pin_the_same() -> None:
+    pins = {
+        name: re.findall(r"^[\w.-]+==.+(?= \\$)", (ROOT / f"requirements/{name}.txt").read_text(), re.MULTILINE)
+        for name in ("run", "dev")
+    }
+    assert set(pins["run"]) <= set(pins["dev"])
+    assert len(pins["run"]) > 10
+
+
+def test_the_manual_has_every_controller_and_option() -> None:
+    engine = pytest.importorskip("bentpipe._engine")
+    text = (ROOT / "docs/manual/controllers.md").read_text()
+    sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^#|\Z)", text, re.MULTILINE | re.DOTALL))
+    for entry in json.loads(engine.catalogue()):
+        heading = ", or ".join([entry["name"], *entry["aliases"]])
+        assert heading in sections, f"{heading} is not in controllers.md"
+        documented = dict(re.findall(r"^\| `(\w+)` \| (.+?) \|", sections[heading], re.MULTILINE))
+        assert documented == {o["name"]: shown(o["default"]) for o in entry["options"]}, heading
+
+
+def shown(default: object) -> str:
+    """A default as the manual writes it."""
+    if default is None:
+        return "none"
+    if isinstance(default, str):
+        return f'`"{default}"`'
+    if isinstance(default, bool):
+        return str(default).lower()
+    return f"{default:g}"
+
+
+def test_the_manual_has_every_key_of_a_scenario() -> None:
+    scenario = pytest.importorskip("bentpipe.scenario")
+    words = set(re.findall(r"[A-Za-z_]+", (ROOT / "docs/manual/scenario.md").read_text()))
+    words |= set(re.findall(r"[A-Za-z_]+", (ROOT / "docs/manual/perf-strings.md").read_text()))
+    schema = scenario.Scenario.model_json_schema()
+    for table in [schema, *schema["$defs"].values()]:
+        missing = set(table.get("properties", {})) - words - {"constant", "probability", "fixed"}
+        assert not missing, f"{table.get('title')}: {missing}"
