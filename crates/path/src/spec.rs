@@ -171,7 +171,8 @@ pub enum Interpolation {
 pub enum Limit {
     /// At most this many packets wait.
     Packets(u64),
-    /// At most this many bytes wait.
+    /// At most this many bytes wait; a larger packet never enters, not even before an idle
+    /// transmitter.
     Bytes(u64),
 }
 

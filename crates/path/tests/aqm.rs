@@ -77,14 +77,14 @@ fn codel_marks_what_can_be_marked() {
 
 #[test]
 fn codel_leaves_the_last_packet_alone() {
-    // Pairs of packets that last 1.2 ms each: the second waits for longer than a target of 1 ms,
-    // but no more than one packet is ever left.
+    // Exactly the rate, with one packet that always waits: each waits for 1.2 ms, longer than a
+    // target of 1 ms, but leaves an empty queue behind.
     let queue =
         QueueSpec::Codel { limit: None, target_ns: 1_000_000, interval_ns: INTERVAL, ecn: false };
     let mut line = line(queue);
     let mut out = Output::default();
     for number in 0..10_000 {
-        line.push(Time(number / 2 * 2_400_000), packet(number as u32, 1500), &mut out);
+        line.push(Time(u64::max(number, 1) * 1_200_000), packet(number as u32, 1500), &mut out);
     }
     line.poll(Time::MAX, &mut out);
     assert!(out.dropped.is_empty());

@@ -99,3 +99,10 @@ fn a_bad_stage_is_named() {
         "satellite.up stage 1 (reorder): probability = 1.5 is no probability between 0 and 1"
     );
 }
+
+#[test]
+fn a_line_may_move_to_a_thread() {
+    fn movable<T: Send>() {}
+    movable::<Line>();
+    movable::<path::Topology>();
+}

@@ -67,11 +67,18 @@ fn routes_take_the_fewest_links_and_then_the_first() {
 #[test]
 fn hosts_pass_nothing_on() {
     // A splitting proxy stands between A and B: each side reaches it, not the other.
-    let graph = graph(&["A", "Proxy", "B"], &[("a", "A", "Proxy"), ("b", "Proxy", "B")]);
-    let topology = Topology::build(&graph, 1).unwrap();
+    let split = [("a", "A", "Proxy"), ("b", "Proxy", "B")];
+    let topology = Topology::build(&graph(&["A", "Proxy", "B"], &split), 1).unwrap();
     assert_eq!(path(&topology, "A", "Proxy"), ["a.up"]);
     assert_eq!(path(&topology, "B", "Proxy"), ["b.down"]);
     assert!(path(&topology, "A", "B").is_empty());
+    // Nor when the way over routers is longer, or as long and later in the list.
+    let around = [("a", "A", "Proxy"), ("b", "Proxy", "B"), ("c", "A", "r"), ("d", "r", "B")];
+    let topology = Topology::build(&graph(&["A", "Proxy", "B", "r"], &around), 1).unwrap();
+    assert_eq!(path(&topology, "A", "B"), ["c.up", "d.up"]);
+    let far = [around[0], around[1], around[2], ("d", "r", "s"), ("e", "s", "B")];
+    let topology = Topology::build(&graph(&["A", "Proxy", "B", "r", "s"], &far), 1).unwrap();
+    assert_eq!(path(&topology, "A", "B"), ["c.up", "d.up", "e.up"]);
 }
 
 fn refused(graph: GraphSpec) -> String {
