@@ -14,14 +14,15 @@ const WINDOW_GAIN_DENOMINATOR: u128 = 4;
 pub struct Pacer {
     rate: Rate,
     quantum: u64,
-    /// Instant at which the bytes sent so far are paid for.
-    next: Time,
+    /// Instant at which the bytes sent so far are paid for, in ns; before the start of the run for
+    /// a sender that has not used its first burst.
+    next: i128,
 }
 
 impl Pacer {
     /// A pacer that lets the first burst go at once.
     pub fn new(control: &Control, smoothed_rtt: Span, mss: u64) -> Pacer {
-        let mut pacer = Pacer { rate: Rate(1), quantum: 0, next: Time::ZERO };
+        let mut pacer = Pacer { rate: Rate(1), quantum: 0, next: i128::MIN / 2 };
         pacer.update(control, smoothed_rtt, mss);
         pacer
     }
@@ -45,24 +46,27 @@ impl Pacer {
 
     /// Bytes that may leave at `now`; 0 before [`Pacer::ready_at`].
     pub fn budget(&self, now: Time) -> u64 {
-        if self.next > now {
+        let idle = i128::from(now.nanos()) - self.next;
+        if idle < 0 {
             return 0;
         }
-        let idle = now.since(self.next).nanos();
-        let earned = u128::from(idle) * u128::from(self.rate.0) / 8_000_000_000;
+        // Beyond an hour's idleness the quantum bounds it anyway.
+        let idle = idle.min(3_600_000_000_000) as u128;
+        let earned = idle * u128::from(self.rate.0) / 8_000_000_000;
         // The packet that comes due now, and what idle time has earned, up to one quantum.
         (earned.min(u128::from(self.quantum)) as u64).max(1)
     }
 
     /// Instant at which the next burst may leave: when the debt of the last one is paid.
     pub fn ready_at(&self) -> Time {
-        self.next
+        Time(u64::try_from(self.next.max(0)).unwrap_or(u64::MAX))
     }
 
     /// `bytes` left at `now`.
     pub fn on_sent(&mut self, now: Time, bytes: u64) {
-        let earliest = now - self.rate.time_for(self.quantum);
-        self.next = self.next.max(earliest) + self.rate.time_for(bytes);
+        let nanos = |bytes| i128::from(self.rate.time_for(bytes).nanos());
+        let earliest = i128::from(now.nanos()) - nanos(self.quantum);
+        self.next = self.next.max(earliest) + nanos(bytes);
     }
 }
 

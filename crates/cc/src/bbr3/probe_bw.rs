@@ -24,8 +24,9 @@ impl Bbr {
         self.adapt_long_term_model(now, ack, sample);
         match self.state {
             State::ProbeBwDown => {
-                if !self.check_time_to_probe_bw(now) && self.is_time_to_cruise(ack) {
-                    self.state = State::ProbeBwCruise;
+                let probing = self.check_time_to_probe_bw(now);
+                if !probing && self.is_time_to_cruise(ack) {
+                    self.start_probe_bw_cruise();
                 }
             }
             State::ProbeBwCruise => {

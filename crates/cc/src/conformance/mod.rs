@@ -1,10 +1,314 @@
-//! What every controller must do, whatever its algorithm.
+//! What every controller must do, whatever its algorithm: a list of checks after RFC 9743
+//! ("Specifying New Congestion Control Algorithms", sections 5 to 7), each a run of a small
+//! deterministic [`model`] with the shared estimator and pacer.
+//!
+//! A controller that breaks a rule by design has an entry in [`exemptions`]; the verdict then still
+//! says that the check failed, what was measured, and why that is accepted.
 
 pub mod model;
 
-use units::Span;
+use units::{Rate, Span, Time};
 
-use crate::Ack;
+use crate::{Ack, Config, CongestionControl, Event};
+use model::{Flow, Loss, Model, Path};
+
+/// The outcome of one check.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// The check.
+    pub name: &'static str,
+    /// What asks for it.
+    pub rfc_section: &'static str,
+    /// Whether the controller did as asked.
+    pub passed: bool,
+    /// What was measured and what was asked.
+    pub detail: String,
+    /// Why a failure is accepted.
+    pub exemption: Option<&'static str>,
+}
+
+impl Verdict {
+    /// Passed, or failed for an accepted reason.
+    pub fn holds(&self) -> bool {
+        self.passed || self.exemption.is_some()
+    }
+}
+
+/// Builds a controller for one flow.
+pub type Make<'a> = &'a mut dyn FnMut(&Config) -> Box<dyn CongestionControl>;
+
+type Outcome = (bool, String);
+type Check = (&'static str, &'static str, fn(Make) -> Outcome);
+
+/// The checks: name, origin, run.
+const CHECKS: &[Check] = &[
+    ("minimum-window", "RFC 9743 5.3.1; RFC 9002 7.2", minimum_window),
+    ("one-cut-per-round", "RFC 9743 5.3.1; RFC 9002 7.3.2", one_cut_per_round),
+    ("application-limited", "RFC 9743 5.1.1; RFC 9002 7.8", application_limited),
+    ("ack-aggregation", "RFC 9743 6.4, 7.3", ack_aggregation),
+    ("persistent-congestion", "RFC 9743 5.1.1; RFC 9002 7.6.2", persistent_congestion),
+    ("outage", "RFC 9743 7.8", outage),
+    ("no-collapse", "RFC 9743 5.1.1", no_collapse),
+    ("fairness-with-itself", "RFC 9743 5.1.4", fairness_with_itself),
+    ("finite-numbers", "RFC 9743 5.1.1", finite_numbers),
+    ("bounded-under-overload", "RFC 9743 5.1.2, 6.1", bounded_under_overload),
+    ("loss-response", "RFC 9743 5.1.3", loss_response),
+];
+
+/// Runs every check on the controllers that `make` builds.
+pub fn check(make: Make) -> Vec<Verdict> {
+    CHECKS
+        .iter()
+        .map(|(name, rfc_section, run)| {
+            let (passed, detail) = run(make);
+            Verdict { name, rfc_section, passed, detail, exemption: None }
+        })
+        .collect()
+}
+
+/// Runs the check `name`; none if there is no such check.
+pub fn check_one(name: &str, make: Make) -> Option<Verdict> {
+    let (name, rfc_section, run) = CHECKS.iter().find(|(check, ..)| *check == name)?;
+    let (passed, detail) = run(make);
+    Some(Verdict { name, rfc_section, passed, detail, exemption: None })
+}
+
+/// Runs every check on a controller of the catalogue, with its exemptions.
+pub fn check_named(
+    name: &str,
+    options: &serde_json::Value,
+) -> Result<Vec<Verdict>, crate::BuildError> {
+    crate::build(name, options, &config(1))?;
+    let mut verdicts = check(&mut |config| {
+        crate::build(name, options, config).unwrap_or_else(|error| panic!("{error}"))
+    });
+    for verdict in &mut verdicts {
+        let found = exemptions(name).iter().find(|(check, _)| *check == verdict.name);
+        verdict.exemption = found.filter(|_| !verdict.passed).map(|(_, reason)| *reason);
+    }
+    Ok(verdicts)
+}
+
+/// The checks that a built-in controller may fail, and why.
+pub fn exemptions(name: &str) -> &'static [(&'static str, &'static str)] {
+    const MIN_PIPE: (&str, &str) = (
+        "persistent-congestion",
+        "BBR falls to its least pipe of four packets, not two, and restores its window afterwards \
+         (draft-ietf-ccwg-bbr-06 section 5.6.4.4)",
+    );
+    match name {
+        "bbr" | "bbr3" | "bbr1" => &[MIN_PIPE],
+        "hybla" => &[(
+            "no-collapse",
+            "at 100 ms each flow adds rho^2 = 16 packets a round trip, whatever the pipe holds; \
+             pipe and queue of this check hold 41 for four flows",
+        )],
+        "fast" => &[(
+            "no-collapse",
+            "FAST keeps alpha = 20 packets queued per flow and needs a queue for all of them; \
+             four flows share one of 20 here",
+        )],
+        "fixed" => &[("persistent-congestion", FIXED), ("outage", FIXED)],
+        _ => &[],
+    }
+}
+
+const FIXED: &str = "a calibration source, not a congestion controller";
+
+const MSS: u64 = 1200;
+/// The path of most checks: 20 Mb/s, 100 ms.
+const RATE: Rate = Rate(20_000_000);
+const RTT: Span = Span::from_millis(100);
+const BDP: u64 = 250_000;
+
+fn config(seed: u64) -> Config {
+    Config { mss: MSS, initial_window: 10 * MSS, initial_rtt: Span::from_millis(333), seed }
+}
+
+fn at(seconds: u64) -> Time {
+    Time::ZERO + Span::from_secs(seconds)
+}
+
+fn flow(make: Make, seed: u64) -> Flow {
+    let config = config(seed);
+    let mut flow = Flow::new(make(&config), &config, RTT);
+    flow.keep = true;
+    flow
+}
+
+fn run(path: Path, flows: Vec<Flow>, seconds: u64) -> Model {
+    let mut model = Model::new(path, flows);
+    model.run_until(at(seconds));
+    model
+}
+
+/// Share of `rate` that the first flow delivered between two instants.
+fn utilisation(model: &mut Model, from: u64, to: u64) -> f64 {
+    model.run_until(at(from));
+    let before = model.flows[0].delivered();
+    model.run_until(at(to));
+    (model.flows[0].delivered() - before) as f64 * 8.0 / (to - from) as f64 / RATE.0 as f64
+}
+
+/// Under 30 % loss the window stays at two packets or more.
+fn minimum_window(make: Make) -> Outcome {
+    let path = Path { loss: Loss::Bernoulli(0.3), ..Path::bottleneck(RATE, BDP) };
+    let model = run(path, vec![flow(make, 1)], 30);
+    let least = model.flows[0].records.iter().map(|record| record.control.cwnd).min().unwrap_or(0);
+    (least >= 2 * MSS, format!("least window {least} bytes, asked {} or more", 2 * MSS))
+}
+
+/// At most one reduction by more than a fifth in any least RTT.
+fn one_cut_per_round(make: Make) -> Outcome {
+    let path = Path { loss: Loss::Bernoulli(0.01), ..Path::bottleneck(RATE, BDP) };
+    let model = run(path, vec![flow(make, 1)], 30);
+    let mut cuts: Vec<Time> = Vec::new();
+    for pair in model.flows[0].records.windows(2) {
+        let lost = pair[1].ack.is_some_and(|ack| ack.lost > 0);
+        if lost && pair[1].control.cwnd * 5 < pair[0].control.cwnd * 4 {
+            cuts.push(pair[1].now);
+        }
+    }
+    let close = cuts.windows(2).filter(|pair| pair[1].since(pair[0]) < RTT).count();
+    (
+        close == 0,
+        format!("{} reductions, {close} of them within a round trip of another", cuts.len()),
+    )
+}
+
+/// An application of 1 Mb/s on a path of 20 Mb/s: the window does not creep up
+/// beyond eight times what the application has in flight.
+fn application_limited(make: Make) -> Outcome {
+    let mut sender = flow(make, 1);
+    sender.app = Some(Rate(1_000_000));
+    let mut model = run(Path::bottleneck(RATE, BDP), vec![sender], 5);
+    let early = model.flows[0].control.cwnd;
+    model.run_until(at(60));
+    let late = model.flows[0].control.cwnd;
+    // Its own flight is 12.5 kB; a model-based window may take some multiple of that.
+    let most = (early + early / 4 + 4 * MSS).clamp(100_000, 400_000);
+    (
+        late <= most,
+        format!("window {early} bytes after 5 s, {late} after 60 s, asked {most} or less"),
+    )
+}
+
+/// ACKs that come in bursts every 100 ms do not inflate the window beyond what the bursts explain.
+fn ack_aggregation(make: Make) -> Outcome {
+    let mut peak = |grid: Span| {
+        let path = Path { ack_grid: grid, ..Path::bottleneck(RATE, BDP) };
+        let model = run(path, vec![flow(make, 1)], 40);
+        let late = model.flows[0].records.iter().filter(|record| record.now > at(20));
+        late.map(|record| record.control.cwnd).max().unwrap_or(u64::MAX)
+    };
+    let (smooth, bursts) = (peak(Span::ZERO), peak(RTT));
+    let most = smooth.min(4 * BDP) * 3 / 2 + 2 * BDP;
+    (
+        bursts <= most,
+        format!("greatest window {smooth} bytes, with bursts {bursts}, asked {most} or less"),
+    )
+}
+
+/// Persistent congestion leaves the minimum window.
+fn persistent_congestion(make: Make) -> Outcome {
+    let mut model = run(Path::bottleneck(RATE, BDP), vec![flow(make, 1)], 10);
+    let ack = Ack {
+        acked: MSS,
+        lost: 50 * MSS,
+        congestion: true,
+        persistent: true,
+        in_flight: 0,
+        delivered: model.flows[0].delivered() + MSS,
+        total_lost: model.flows[0].estimator.lost() + 50 * MSS,
+        ..sample_ack()
+    };
+    let before = model.flows[0].control.cwnd;
+    let after = model.flows[0].controller.on_event(at(10), &Event::Ack(ack)).cwnd;
+    (after <= 2 * MSS, format!("window {before} bytes before, {after} after, asked {}", 2 * MSS))
+}
+
+/// Five seconds without a path; 20 s later the path is used again.
+fn outage(make: Make) -> Outcome {
+    let path = Path { outage: Some((at(20), at(25))), ..Path::bottleneck(RATE, BDP) };
+    let mut model = Model::new(path, vec![flow(make, 1)]);
+    let used = utilisation(&mut model, 45, 60);
+    (used > 0.5, format!("utilisation {used:.2} from 20 to 35 s after the outage, asked 0.5"))
+}
+
+/// Four flows on a tenth of the rate and a short queue: what is sent arrives.
+fn no_collapse(make: Make) -> Outcome {
+    let path = Path::bottleneck(Rate(RATE.0 / 10), BDP / 10);
+    let flows = (1..=4).map(|seed| flow(make, seed)).collect();
+    let model = run(path, flows, 60);
+    let delivered: u64 = model.flows.iter().map(Flow::delivered).sum();
+    let lost: u64 = model.flows.iter().map(|flow| flow.estimator.lost()).sum();
+    let share = lost as f64 / (lost + delivered) as f64;
+    let used = delivered as f64 * 8.0 / 60.0 / (RATE.0 / 10) as f64;
+    (
+        share < 0.3 && used > 0.6,
+        format!("loss {share:.3}, asked 0.3 or less; utilisation {used:.2}, asked 0.6 or more"),
+    )
+}
+
+/// Two flows, the second 3 s later: Jain's index from 40 s to 160 s.
+fn fairness_with_itself(make: Make) -> Outcome {
+    let mut flows = vec![flow(make, 1), flow(make, 2)];
+    flows[1].start = at(3);
+    let mut model = run(Path::bottleneck(RATE, BDP), flows, 40);
+    let before = [model.flows[0].delivered(), model.flows[1].delivered()];
+    model.run_until(at(160));
+    let [a, b] =
+        [0, 1].map(|i| (model.flows[i].delivered() - before[i]) as f64 * 8.0 / 120.0 / 1e6);
+    let jain = (a + b) * (a + b) / (2.0 * (a * a + b * b)).max(1e-9);
+    (jain >= 0.8, format!("{a:.2} and {b:.2} Mb/s, Jain {jain:.3}, asked 0.8"))
+}
+
+/// Windows, rates and named internals are numbers, also through loss, an outage and idle time.
+fn finite_numbers(make: Make) -> Outcome {
+    let path = Path {
+        loss: Loss::Bernoulli(0.05),
+        outage: Some((at(3), at(5))),
+        ..Path::bottleneck(RATE, BDP)
+    };
+    let mut model = Model::new(path, vec![flow(make, 1)]);
+    let mut wrong: Option<String> = None;
+    for step in 0..150 {
+        model.run_until(Time::ZERO + Span::from_millis(100 * step));
+        model.flows[0].controller.trace(&mut |name, value| {
+            if !value.is_finite() {
+                wrong = Some(format!("{name} is {value}"));
+            }
+        });
+    }
+    for record in &model.flows[0].records {
+        let control = record.control;
+        if control.cwnd > 1 << 50 || control.pacing_rate.is_some_and(|rate| rate.0 == 0) {
+            wrong = Some(format!("{control:?}"));
+        }
+    }
+    (wrong.is_none(), wrong.unwrap_or_else(|| "all finite".into()))
+}
+
+/// In the steady state the window is bounded by a small multiple of pipe and queue.
+fn bounded_under_overload(make: Make) -> Outcome {
+    let model = run(Path::bottleneck(RATE, BDP), vec![flow(make, 1)], 60);
+    let late = model.flows[0].records.iter().filter(|record| record.now > at(20));
+    let peak = late.map(|record| record.control.cwnd).max().unwrap_or(u64::MAX);
+    let most = 3 * 2 * BDP / 2;
+    (peak <= most, format!("greatest window {peak} bytes after 20 s, asked {most} or less"))
+}
+
+/// More loss never gives more throughput.
+fn loss_response(make: Make) -> Outcome {
+    let mut used = Vec::new();
+    for p in [0.0, 0.001, 0.01, 0.1] {
+        let path = Path { loss: Loss::Bernoulli(p), ..Path::bottleneck(RATE, BDP) };
+        let mut model = Model::new(path, vec![flow(make, 1)]);
+        used.push(utilisation(&mut model, 10, 60));
+    }
+    let monotone = used.windows(2).all(|pair| pair[1] <= pair[0] + 0.05);
+    (monotone, format!("utilisation at 0, 0.1, 1, 10 % loss: {used:.2?}, asked not to rise"))
+}
 
 /// An uneventful ACK, as a starting point for tests of one's own.
 pub fn sample_ack() -> Ack {

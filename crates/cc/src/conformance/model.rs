@@ -66,6 +66,9 @@ impl Path {
 const MAX_ACK_DELAY: Span = Span::from_millis(25);
 const PACKET_THRESHOLD: u64 = 3;
 
+/// The receiver's flow-control limit: no controller, however broken, exhausts the memory.
+const MAX_FLIGHT: u64 = 16_000_000;
+
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Outstanding,
@@ -216,7 +219,7 @@ impl Flow {
             return self.start;
         }
         let arrival = self.arrivals.front().map_or(Time::MAX, |(at, _)| *at);
-        let room = self.estimator.in_flight() + self.mss <= self.control.cwnd;
+        let room = self.estimator.in_flight() + self.mss <= self.control.cwnd.min(MAX_FLIGHT);
         let send = match self.app {
             _ if !room => Time::MAX,
             None => self.pacer.ready_at(),
@@ -402,7 +405,7 @@ impl Model {
                 flow.estimator.mark_app_limited();
                 return;
             }
-            if flow.estimator.in_flight() + flow.mss > flow.control.cwnd
+            if flow.estimator.in_flight() + flow.mss > flow.control.cwnd.min(MAX_FLIGHT)
                 || flow.pacer.budget(now) == 0
             {
                 flow.estimator.mark_cwnd_limited();
