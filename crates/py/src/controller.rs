@@ -144,7 +144,8 @@ impl Outside {
         config: &cc::Config,
         failure: &Failure,
     ) -> Box<dyn FnMut() -> Box<dyn CongestionControl> + Send> {
-        let (options, config, failure) = (spec.options.to_string(), config.clone(), failure.clone());
+        let (options, config, failure) =
+            (spec.options.to_string(), config.clone(), failure.clone());
         Box::new(move || {
             Python::attach(|py| {
                 let given = PyConfig {
@@ -156,9 +157,10 @@ impl Outside {
                     options_json: options.clone(),
                 };
                 let object = class.call1(py, (given,));
-                let cwnd = object.as_ref().ok().and_then(|object| {
-                    object.getattr(py, "cwnd").ok()?.extract::<u64>(py).ok()
-                });
+                let cwnd = object
+                    .as_ref()
+                    .ok()
+                    .and_then(|object| object.getattr(py, "cwnd").ok()?.extract::<u64>(py).ok());
                 let mut outside = Outside {
                     object: None,
                     on_event: PyString::intern(py, "on_event").unbind(),

@@ -70,7 +70,11 @@ impl Host {
 }
 
 /// Builds both sides of `flow`.
-pub fn build(seed: u64, flow: &FlowSpec, controllers: &mut Controllers<'_>) -> Result<[Host; 2], String> {
+pub fn build(
+    seed: u64,
+    flow: &FlowSpec,
+    controllers: &mut Controllers<'_>,
+) -> Result<[Host; 2], String> {
     let TransportSpec::Quic(quic) = &flow.transport;
     let named = |purpose: &str| Random::named(seed, &flow.name, purpose);
     let start = Time(flow.start_ns) + named("start").span_below(Span(flow.start_jitter_ns + 1));
@@ -88,9 +92,8 @@ pub fn build(seed: u64, flow: &FlowSpec, controllers: &mut Controllers<'_>) -> R
         let mut sizes = named("sizes");
         let periods = named("periods");
         let make_app = Box::new(move |_| app(&load, side, &mut sizes, &periods));
-        let endpoint =
-            Endpoint::new(side, quic, seed, &name, make_app, make_controller)
-                .map_err(|error| format!("flow {}: {error}", flow.name))?;
+        let endpoint = Endpoint::new(side, quic, seed, &name, make_app, make_controller)
+            .map_err(|error| format!("flow {}: {error}", flow.name))?;
         hosts.push(Host {
             flow: flow.name.clone(),
             side,

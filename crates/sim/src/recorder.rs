@@ -93,7 +93,8 @@ impl Recorder {
     }
 }
 
-const NO_EVENT: Event = Event { time: Time::ZERO, connection: 0, kind: EventKind::Start, value: 0.0 };
+const NO_EVENT: Event =
+    Event { time: Time::ZERO, connection: 0, kind: EventKind::Start, value: 0.0 };
 
 fn events_row<'a>(flow: &'a str, side: &'a str, event: &Event) -> [(&'static str, Value<'a>); 6] {
     [

@@ -3,8 +3,8 @@
 
 use path::GraphSpec;
 use serde::{Deserialize, Serialize};
-use transport::quic::QuicSpec;
 use transport::LoadSpec;
+use transport::quic::QuicSpec;
 
 /// One run.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]

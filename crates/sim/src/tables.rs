@@ -184,12 +184,17 @@ impl Measurements {
         let mut data = Vec::new();
         let mut tables = Vec::new();
         for table in &self.tables {
-            let columns: Vec<_> = table.columns.iter().map(|column| describe(column, &mut data)).collect();
-            tables.push(serde_json::json!({"name": table.name, "rows": table.rows(), "columns": columns}));
+            let columns: Vec<_> =
+                table.columns.iter().map(|column| describe(column, &mut data)).collect();
+            tables.push(
+                serde_json::json!({"name": table.name, "rows": table.rows(), "columns": columns}),
+            );
         }
         let mut files = Vec::new();
         for (name, bytes) in &self.files {
-            files.push(serde_json::json!({"name": name, "offset": data.len(), "bytes": bytes.len()}));
+            files.push(
+                serde_json::json!({"name": name, "offset": data.len(), "bytes": bytes.len()}),
+            );
             data.extend_from_slice(bytes);
         }
         let mut header = String::new();

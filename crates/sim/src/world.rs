@@ -64,7 +64,8 @@ impl World {
     /// # Errors
     /// What is wrong with the specification, in words.
     pub fn build(spec: &RunSpec, controllers: &mut Controllers<'_>) -> Result<World, String> {
-        let topology = Topology::build(&spec.graph, spec.seed).map_err(|error| error.to_string())?;
+        let topology =
+            Topology::build(&spec.graph, spec.seed).map_err(|error| error.to_string())?;
         let (mut hosts, mut nodes) = (Vec::new(), Vec::new());
         for flow in &spec.flows {
             let node = |name: &str| {

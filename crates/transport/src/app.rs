@@ -7,7 +7,8 @@ use units::Time;
 /// What a transport tells its application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppEvent {
-    /// Data may be sent: the handshake is done, or early data is allowed.
+    /// Streams may be opened: the handshake is done, early data is allowed, or the peer allows more
+    /// streams than before.
     Ready,
     /// The peer opened a stream.
     Opened(u64),

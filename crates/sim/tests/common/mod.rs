@@ -107,9 +107,8 @@ impl Case {
 /// One number of the row of `table` in which the named columns have the given values.
 pub fn number(run: &Measurements, table: &str, keys: &[(&str, &str)], column: &str) -> f64 {
     let table = run.table(table);
-    let row = (0..table.rows()).find(|row| {
-        keys.iter().all(|(key, value)| table.names(key).get(*row) == Some(value))
-    });
+    let row = (0..table.rows())
+        .find(|row| keys.iter().all(|(key, value)| table.names(key).get(*row) == Some(value)));
     table.numbers(column)[row.expect("such a row")]
 }
 

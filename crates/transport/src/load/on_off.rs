@@ -97,7 +97,7 @@ impl OnOff {
 impl App for OnOff {
     fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
         match event {
-            AppEvent::Ready => {
+            AppEvent::Ready if self.reports.is_empty() => {
                 let Some(id) = streams.open() else { return };
                 self.reports.push(StreamReport::new(id, now));
                 self.end = now + self.duration;
@@ -132,7 +132,8 @@ impl App for OnOff {
                 }
                 self.flush(streams);
             }
-            AppEvent::Opened(_)
+            AppEvent::Ready
+            | AppEvent::Opened(_)
             | AppEvent::Readable(_)
             | AppEvent::Finished(_)
             | AppEvent::Stopped(_)

@@ -183,8 +183,10 @@ impl App for PerfClient {
                     self.finish_if_written(now, index, streams);
                     let stream = &mut self.streams[index];
                     if now >= stream.deadline {
-                        let down =
-                            matches!(stream.spec.amount, AmountSpec::Time { send: Direction::Down, .. });
+                        let down = matches!(
+                            stream.spec.amount,
+                            AmountSpec::Time { send: Direction::Down, .. }
+                        );
                         stream.deadline = Time::MAX;
                         if let (true, Some(report)) = (down, stream.report) {
                             let id = self.reports[report].id;
@@ -197,7 +199,10 @@ impl App for PerfClient {
                 self.open_due(now, streams);
                 self.close_if_done(streams);
             }
-            AppEvent::Opened(_) | AppEvent::Finished(_) | AppEvent::Stopped(_) | AppEvent::Closed => {}
+            AppEvent::Opened(_)
+            | AppEvent::Finished(_)
+            | AppEvent::Stopped(_)
+            | AppEvent::Closed => {}
         }
     }
 

@@ -17,8 +17,9 @@ use super::{Crypto, Handshake, QuicSpec, tls};
 /// Length of our connection ids, bytes: what most servers use (quinn's default too).
 const CID_LENGTH: usize = 8;
 
-/// Streams a peer may open; more than any load has.
-const STREAMS: u32 = 1 << 20;
+/// Streams a peer may have open; as they end it may open more. The stack keeps a place for each from
+/// the start.
+const STREAMS: u32 = 1024;
 
 /// Connection ids from a named random stream.
 struct SeededCids(Random);
@@ -96,7 +97,9 @@ pub(super) fn endpoint(spec: &QuicSpec, seed: u64, name: &str) -> Result<Endpoin
         .rng_seed(Some(rng_seed))
         .cid_generator(move || Box::new(SeededCids(cids.clone())))
         .max_udp_payload_size(spec.mtu_bytes)
-        .map_err(|_| format!("mtu of {} bytes: at least 1200 (RFC 9000 section 14)", spec.mtu_bytes))?;
+        .map_err(|_| {
+            format!("mtu of {} bytes: at least 1200 (RFC 9000 section 14)", spec.mtu_bytes)
+        })?;
     Ok(config)
 }
 

@@ -6,7 +6,9 @@
 
 use bytes::{Bytes, BytesMut};
 use cc::{CongestionControl, Control, Pacer};
-use quinn_proto::{ConnectionEvent, Dir, ReadError, Side as QuinnSide, StreamEvent, StreamId, VarInt};
+use quinn_proto::{
+    ConnectionEvent, Dir, ReadError, Side as QuinnSide, StreamEvent, StreamId, VarInt,
+};
 use units::{Ecn, Span, Time};
 
 use super::clock::{Clock, span};
@@ -20,6 +22,13 @@ const BATCH: u64 = 64;
 /// Header bytes of a 1-RTT packet that carries one STREAM frame, at the least: first byte,
 /// connection id, packet number (1), tag (16), frame type, stream id and offset (1 each).
 const LEAST_OVERHEAD: u64 = 1 + 8 + 1 + 16 + 3;
+
+/// Bytes of a packet that may not be left for new stream data, at the most: the overhead at its
+/// longest (packet number 4, stream id 2, offset 8).
+const MOST_OVERHEAD: u64 = 1 + 8 + 4 + 16 + 1 + 2 + 8;
+
+/// Room for an ACK frame and a length field in the last packet of a burst.
+const ACK_ROOM: u64 = 64;
 
 /// After this much data the count of unsent bytes is brought to zero once, because the overhead of
 /// a packet is only known within 3 bytes.
@@ -105,11 +114,15 @@ pub struct Connection {
     header: u64,
     ecn: bool,
     counters: Counters,
-    /// Stream bytes sent for the first time, at most 3 bytes a packet too many.
+    /// Stream bytes sent for the first time, as far as it can be told from outside.
     sent_stream_bytes: u64,
     recount_at: u64,
     /// Data waits for the pacer.
     waits_for_pacer: bool,
+    /// RFC 9002 section 7.3.2: one packet may leave on entering recovery whatever the window.
+    may_send_one: bool,
+    /// When stream data last arrived.
+    last_read: Option<Time>,
     ready: bool,
     closing: bool,
     over: bool,
@@ -214,6 +227,8 @@ impl Connection {
             sent_stream_bytes: 0,
             recount_at: RECOUNT,
             waits_for_pacer: false,
+            may_send_one: false,
+            last_read: None,
             ready: false,
             closing: false,
             over: false,
@@ -355,22 +370,33 @@ impl Connection {
                     self.tell(now, AppEvent::Opened(stream.into()));
                 }
             }
-            StreamEvent::Readable { id } => self.tell(now, AppEvent::Readable(id.into())),
+            StreamEvent::Readable { id } => {
+                self.last_read = Some(now);
+                self.tell(now, AppEvent::Readable(id.into()));
+            }
             StreamEvent::Finished { id } => self.tell(now, AppEvent::Finished(id.into())),
             StreamEvent::Stopped { id, .. } => self.tell(now, AppEvent::Stopped(id.into())),
+            StreamEvent::Available { .. } => self.tell(now, AppEvent::Ready),
             // Writers are asked by `transmit`, when window and pacer let data pass.
-            StreamEvent::Writable { .. } | StreamEvent::Available { .. } => {}
+            StreamEvent::Writable { .. } => {}
         }
     }
 
+    /// A sixteenth of the window: small against a round trip, large against a packet.
+    fn chunk(&self) -> u64 {
+        (self.control.cwnd / 16).clamp(32 << 10, 1 << 20)
+    }
+
     fn tell(&mut self, now: Time, event: AppEvent) {
-        // A sixteenth of the window: small against a round trip, large against a packet.
-        let appetite = (self.control.cwnd / 16).clamp(32 << 10, 1 << 20) as usize;
+        self.ask(now, event, self.chunk());
+    }
+
+    fn ask(&mut self, now: Time, event: AppEvent, appetite: u64) {
         let mut streams = StackStreams {
             inner: &mut self.inner,
             counters: &mut self.counters,
             closing: &mut self.closing,
-            appetite,
+            appetite: appetite as usize,
         };
         self.app.on(now, event, &mut streams);
     }
@@ -388,6 +414,7 @@ impl Connection {
         self.sent_stream_bytes = self.sent_stream_bytes.saturating_sub(ack.lost);
         if ack.congestion {
             self.counters.congestion_events += 1;
+            self.may_send_one = ack.lost > 0;
             self.note(events, now, EventKind::Congestion, ack.lost as f64);
         }
         if ack.persistent {
@@ -408,6 +435,7 @@ impl Connection {
     fn allowance(&self, now: Time) -> (u64, bool) {
         let in_flight = self.gate.lock().estimator.in_flight();
         let room = self.control.cwnd.saturating_sub(in_flight) / self.mtu;
+        let room = room.max(u64::from(self.may_send_one));
         let budget = self.pacer.budget(now);
         let paced = if budget == 0 { 0 } else { (budget / self.mtu).max(1) };
         (room.min(paced).min(BATCH), room == 0)
@@ -423,21 +451,26 @@ impl Connection {
             let open = packets > 0;
             if open {
                 self.refill(now, packets);
-            } else if just_sent_data && self.has_data() {
-                // The packet that just left took the pending ACK along.
+            } else if just_sent_data && self.has_data() && !self.sends_and_receives(now) {
+                // There is no ACK to send either.
                 self.blocked(window_full);
                 return;
             }
             self.gate.lock().open = open;
             self.gate.take_asked();
             self.buffer.clear();
-            let transmit = self.inner.poll_transmit(instant, packets.max(1) as usize, &mut self.buffer);
+            let transmit =
+                self.inner.poll_transmit(instant, packets.max(1) as usize, &mut self.buffer);
             let asked = self.gate.take_asked();
             let Some(transmit) = transmit else {
-                if !open && asked {
-                    self.blocked(window_full);
-                } else if open && self.run_dry(now) {
+                if open && self.run_dry(now) {
                     continue;
+                } else if !open && asked {
+                    self.blocked(window_full);
+                } else if !open && self.has_data() {
+                    // The stack has nothing left: what waits is with the application.
+                    self.sent_stream_bytes = self.counters.written_bytes;
+                    self.blocked(window_full);
                 }
                 self.timed_out = false;
                 return;
@@ -468,12 +501,27 @@ impl Connection {
         }
     }
 
+    /// Whether data goes both ways. The stack sends no pure ACK while data waits for the window, so
+    /// a sender that also receives gives it no more data than window and pacer let pass: what waits
+    /// stays with the application, and ACKs are free.
+    fn sends_and_receives(&self, now: Time) -> bool {
+        let recently = span(self.inner.rtt()) * 2;
+        self.last_read.is_some_and(|last| now.since(last) <= recently) && self.app.has_data()
+    }
+
     /// Asks the application for more before the stack runs out, so that packets are full.
     fn refill(&mut self, now: Time, packets: u64) {
+        if !self.ready || !self.app.has_data() {
+            return;
+        }
         let written = self.counters.written_bytes;
         let unsent = written.saturating_sub(self.sent_stream_bytes);
-        let enough = unsent >= (packets + 2) * self.mtu || written >= self.recount_at;
-        if self.ready && !enough && self.app.has_data() {
+        if self.sends_and_receives(now) {
+            let fits = packets * (self.mtu - MOST_OVERHEAD) - ACK_ROOM;
+            if unsent < fits {
+                self.ask(now, AppEvent::WantData, fits - unsent);
+            }
+        } else if unsent < (packets + 2) * self.mtu && written < self.recount_at {
             self.tell(now, AppEvent::WantData);
         }
     }
@@ -484,7 +532,12 @@ impl Connection {
         self.sent_stream_bytes = before;
         self.recount_at = before + RECOUNT;
         if self.ready && !self.over && self.app.has_data() {
-            self.tell(now, AppEvent::WantData);
+            let (packets, _) = self.allowance(now);
+            if self.sends_and_receives(now) {
+                self.refill(now, packets.max(1));
+            } else {
+                self.tell(now, AppEvent::WantData);
+            }
         }
         let more = self.counters.written_bytes > before;
         if !more {
@@ -518,6 +571,7 @@ impl Connection {
             self.counters.ack_bytes += wire;
             return;
         }
+        self.may_send_one = false;
         let mut shared = self.gate.lock();
         if shared.estimator.in_flight() == 0 && shared.estimator.delivered() > 0 {
             drop(shared);
@@ -528,6 +582,10 @@ impl Connection {
         shared.estimator.on_sent(now, size);
         drop(shared);
         self.pacer.on_sent(now, size);
-        self.sent_stream_bytes += size.saturating_sub(packets * LEAST_OVERHEAD);
+        // Counting too little as sent runs the stack dry, which sets the count right; too much would
+        // let a backlog grow that holds ACKs back.
+        let overhead =
+            if self.sends_and_receives(now) { MOST_OVERHEAD + ACK_ROOM } else { LEAST_OVERHEAD };
+        self.sent_stream_bytes += size.saturating_sub(packets * overhead);
     }
 }

@@ -133,7 +133,12 @@ impl Endpoint {
             .inner
             .connect(self.clock.instant(now), config, remote, "server.example")
             .map_err(|error| error.to_string())?;
-        self.events.push(Event { time: now, connection: index, kind: EventKind::Start, value: 0.0 });
+        self.events.push(Event {
+            time: now,
+            connection: index,
+            kind: EventKind::Start,
+            value: 0.0,
+        });
         self.adopt(now, handle, inner, index, gate);
         let place = self.connections.len() - 1;
         self.run(now, place, out);
@@ -167,7 +172,8 @@ impl Endpoint {
         let mut response = Vec::new();
         match self.inner.handle(instant, remote, None, ecn, datagram.data, &mut response) {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                let Some(place) = self.connections.iter().position(|(own, _)| *own == handle) else {
+                let Some(place) = self.connections.iter().position(|(own, _)| *own == handle)
+                else {
                     return;
                 };
                 self.connections[place].1.handle(event);

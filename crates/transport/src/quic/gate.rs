@@ -53,12 +53,7 @@ impl Gate {
             signals: 0,
             persistent: 0,
         };
-        Gate {
-            shared: Arc::new(Mutex::new(shared)),
-            asked: Arc::default(),
-            clock,
-            initial_window,
-        }
+        Gate { shared: Arc::new(Mutex::new(shared)), asked: Arc::default(), clock, initial_window }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -94,7 +89,13 @@ impl Controller for Gate {
         self.lock().estimator.on_acked(now, sent, bytes);
     }
 
-    fn on_end_acks(&mut self, _now: Instant, in_flight: u64, _limited: bool, _largest: Option<u64>) {
+    fn on_end_acks(
+        &mut self,
+        _now: Instant,
+        in_flight: u64,
+        _limited: bool,
+        _largest: Option<u64>,
+    ) {
         self.lock().estimator.set_in_flight(in_flight);
     }
 

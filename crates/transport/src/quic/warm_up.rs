@@ -42,7 +42,8 @@ pub fn warm_up(now: Time, client: &mut Endpoint, server: &mut Endpoint) -> Resul
                 }
                 Some(DatagramEvent::NewConnection(incoming)) => {
                     let mut accept = server.server.clone().ok_or("the server cannot accept")?;
-                    accept.transport_config(Arc::new(config::transport(&server.spec, gate(server))?));
+                    accept
+                        .transport_config(Arc::new(config::transport(&server.spec, gate(server))?));
                     let accepted = server
                         .inner
                         .accept(incoming, server_now, &mut response, Some(Arc::new(accept)))
