@@ -302,3 +302,59 @@ impl Cubic {
         self.saved = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::sample_ack;
+
+    const MSS: u64 = 1200;
+
+    fn cubic() -> Cubic {
+        let config = Config {
+            mss: MSS,
+            initial_window: 100 * MSS,
+            initial_rtt: Span::from_millis(333),
+            seed: 1,
+        };
+        Cubic::new(Options::default(), &config)
+    }
+
+    fn loss(persistent: bool) -> Event {
+        Event::Ack(Ack { lost: MSS, congestion: true, persistent, ..sample_ack() })
+    }
+
+    /// Sections 4.6 and 4.7: 100 -> 70 -> 49; the second W_max is 70 (1 + 0.7) / 2 = 59.5.
+    #[test]
+    fn reduces_and_converges_fast() {
+        let mut cubic = cubic();
+        assert_eq!(cubic.on_event(Time(1), &loss(false)).cwnd, 70 * MSS);
+        assert_eq!(cubic.w_max, Some(100.0));
+        assert_eq!(cubic.on_event(Time(2), &loss(false)).cwnd, 49 * MSS);
+        assert!((cubic.w_max.unwrap() - 59.5).abs() < 1e-9);
+    }
+
+    /// Section 4.9.
+    #[test]
+    fn takes_a_spurious_reduction_back() {
+        let mut cubic = cubic();
+        cubic.on_event(Time(1), &loss(false));
+        assert_eq!(cubic.on_event(Time(2), &Event::Spurious).cwnd, 100 * MSS);
+        assert_eq!((cubic.ssthresh(), cubic.w_max), (None, None));
+    }
+
+    /// Section 4.8: one or two segments, the threshold by beta_cubic, no W_max; a timer that
+    /// expires again leaves the threshold alone.
+    #[test]
+    fn collapses_on_timeout_and_persistent_congestion() {
+        let mut cubic = cubic();
+        assert_eq!(cubic.on_event(Time(1), &loss(true)).cwnd, 2 * MSS);
+        assert_eq!((cubic.ssthresh(), cubic.w_max), (Some(70 * MSS), None));
+        let mut cubic = self::cubic();
+        for _ in 0..3 {
+            let timeout = Event::Timeout { in_flight: 100 * MSS };
+            assert_eq!(cubic.on_event(Time(1), &timeout).cwnd, MSS);
+            assert_eq!(cubic.ssthresh(), Some(70 * MSS));
+        }
+    }
+}

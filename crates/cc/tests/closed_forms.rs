@@ -119,7 +119,7 @@ fn hybla_slow_start_follows_the_closed_form() {
     for round in 0..30 {
         model.run_until(Time::ZERO + Span::from_millis(50 * round));
         windows.push(model.flows[0].control.cwnd as f64 / MSS as f64);
-        if windows[windows.len() - 1] > 1e6 {
+        if windows[windows.len() - 1] > 1e4 {
             break;
         }
     }
@@ -221,9 +221,10 @@ fn westwood_keeps_the_pipe_after_one_random_loss() {
     assert!((0.9..=1.1).contains(&kept));
 }
 
-/// A round's first RTT samples show the queue of a round before, when the window was half: an early
-/// exit ends the doubling before the window has reached 4 BDP. HyStart++ then still grows by a
-/// quarter a round for five rounds (RFC 9406 section 4.2), HyStart not at all.
+/// A round's first RTT samples show the queue of a round before, and a paced flight in slow start is
+/// 0.91 of its window and grows by 1.94 a round: a queue of an eighth of the RTT is seen at a window
+/// of at most 1.125 / 0.91 * 1.94^2 = 4.65 BDP, where the doubling ends. HyStart++ then still grows
+/// by a quarter a round for five rounds (RFC 9406 section 4.2), HyStart not at all.
 #[test]
 fn hystart_leaves_slow_start_early() {
     let doubling_ends = |name: &str, exit: &str| {
@@ -245,7 +246,7 @@ fn hystart_leaves_slow_start_early() {
         [("newreno", "hystart++", 3.06), ("cubic", "hystart++", 3.06), ("newreno", "classic", 1.1)]
     {
         let (end, threshold) = doubling_ends(name, exit);
-        assert!(end < 4.0 && threshold >= 1.0);
+        assert!(end < 4.65 && threshold >= 1.0);
         assert!(threshold <= end * growth * 1.1);
     }
     assert!(doubling_ends("newreno", "none").0 > 10.0);
