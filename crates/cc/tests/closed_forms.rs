@@ -178,8 +178,7 @@ fn bbr1_has_a_plateau_up_to_fifteen_percent() {
     assert!(beyond < 0.3);
 }
 
-/// FAST keeps alpha packets queued; two flows of different RTT that start together keep alpha each
-/// and share equally.
+/// FAST keeps alpha packets queued.
 #[test]
 fn fast_keeps_alpha_packets_queued() {
     for alpha in [20.0, 50.0] {
