@@ -278,14 +278,13 @@ def harm(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
     return pl.Series("harm", values, dtype=pl.Float64)
 
 
-def link_metrics(store: Reading, ends: pl.DataFrame | None = None) -> pl.DataFrame:
+def link_metrics(store: Reading) -> pl.DataFrame:
     """One row per run and direction of a link, with the cell: utilisation, losses by place, queueing delay.
 
     ``utilisation`` is the time the transmitter needed for what it sent, at the rate it began with, over the run's
     length (null without a transmitter). ``lost_ratio`` and ``overflow_ratio`` are drops over arrivals.
     """
-    ends = run_ends(store) if ends is None else ends
-    rows = store.table("link_summary").join(ends, on="run", how="left", maintain_order="left")
+    rows = store.table("link_summary").join(store.ends, on="run", how="left", maintain_order="left")
     arrived = pl.max_horizontal(pl.col("arrived_packets"), 1)
     rows = rows.with_columns(
         utilisation=pl.col("sent_bytes") * 8 / (pl.col("rate_bit_s") * pl.col("end_s")),
@@ -297,11 +296,6 @@ def link_metrics(store: Reading, ends: pl.DataFrame | None = None) -> pl.DataFra
     wanted = ["run", "link", "rate_bit_s", "propagation_ms", "utilisation", "lost_ratio", "overflow_ratio",
               "marked_ratio", *quantiles]  # fmt: skip
     return _rank(rows.select(wanted).join(store.runs, on="run", how="left", maintain_order="left"), store.runs)
-
-
-def run_ends(store: Reading) -> pl.DataFrame:
-    """The last sample's instant of every run: ``run, end_s``."""
-    return store.table("links", ["time_s"]).group_by("run", maintain_order=True).agg(end_s=pl.col("time_s").max())
 
 
 def bottlenecks(links: pl.DataFrame) -> pl.DataFrame:
@@ -332,8 +326,7 @@ def run_metrics(store: Reading) -> pl.DataFrame:
     summary = store.table("summary")
     streams = store.table("streams")
     ways = directions(summary)
-    ends = run_ends(store)
-    starts = starts_and_ends(summary, streams, ends, ways)
+    starts = starts_and_ends(summary, streams, store.ends, ways)
     side: dict[str, dict[str, pl.Expr]] = {}
     side["sender"] = {
         "congestion": pl.col("congestion"),
@@ -383,7 +376,7 @@ def run_metrics(store: Reading) -> pl.DataFrame:
         )  # fmt: skip
     else:
         rows = rows.with_columns(convergence_s=pl.lit(None, pl.Float64))
-    tight = bottlenecks(link_metrics(store, ends)).select(
+    tight = bottlenecks(link_metrics(store)).select(
         "run", "direction", pl.col("rate_bit_s").alias("bottleneck_bit_s"), "utilisation",
         "queueing_p50_ms", "queueing_p95_ms", "queueing_p99_ms",
     )  # fmt: skip

@@ -188,7 +188,7 @@ def write_store(
         name = run_id(cell, seed)
         planned.append({"id": name, "seed": seed, "cell": dict(cell)})
         write_run(path / "runs" / name, flows, seed, **options)
-    plan = {"title": title, "engine": "0.1.0", "cells": len({json.dumps(dict(r[0])) for r in runs}), "runs": planned}
+    plan = {"title": title, "engine": "0.1.0", "schema": 1, "overrides": [], "runs": planned}
     (path / "plan.json").write_text(json.dumps(plan, indent=1))
     (path / "scenario.toml").write_text(f'title = "{title}"\nduration = "30 s"\nseeds = 3\n\n[[flow]]\nname = "a<b"\n')
     return path

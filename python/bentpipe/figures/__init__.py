@@ -15,6 +15,7 @@ from bentpipe.figures import compare, over_time
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.material import Material
 from bentpipe.reading import Reading, read_store
+from bentpipe.store import Store
 
 __all__ = ["FIGURES", "Figure", "Material", "figures", "parse_range", "write_figures"]
 
@@ -74,7 +75,7 @@ def figures(material: Material, only: Sequence[str] | None = None) -> Iterator[F
 
 
 def write_figures(
-    store: Reading | Path | str, out: Path, time_range: TimeRange = (0.0, None), formats: Sequence[str] = ("pdf", "svg"),
+    store: Reading | Store | Path | str, out: Path, time_range: TimeRange = (0.0, None), formats: Sequence[str] = ("pdf", "svg"),
     only: Sequence[str] | None = None,
 ) -> list[Path]:  # fmt: skip
     """Write every figure of a store as vectors into the directory ``out``: ``KEY.pdf`` and ``KEY.svg``."""

@@ -31,8 +31,11 @@ class Figure:
         import vl_convert
 
         heading = {"text": self.title, "fontSize": 15, "subtitle": self.note, "subtitleFontSize": 11, "offset": 12}
-        spec = {"$schema": "", "title": heading, "vconcat": [self.spec()]}
-        spec["$schema"] = spec["vconcat"][0].pop("$schema")
+        spec = self.spec()
+        if "title" in spec:
+            schema = spec.pop("$schema")
+            spec = {"$schema": schema, "vconcat": [spec]}
+        spec["title"] = heading
         spec["config"] = config() | {"background": "white"}
         version = ".".join(spec["$schema"].rsplit("/v", 1)[-1].removesuffix(".json").split(".")[:2])
         if path.suffix == ".pdf":

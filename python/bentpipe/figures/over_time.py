@@ -56,14 +56,14 @@ def _lines(
         return None
     series = [name for name in series if name in set(shown["series"].to_list())]
     pick = alt.selection_point(name=f"pick_{key.replace('-', '_')}", fields=["series"], bind="legend")
-    x_domain = None if material.time_range[1] is None else list(material.time_range)
+    first, last = material.time_range
+    span = alt.Scale(nice=False, domainMin=first) if last is None else alt.Scale(nice=False, domain=[first, last])
     scale = alt.Scale(domain=list(domain)) if domain else alt.Scale(zero=zero)
     line = (
         alt.Chart()
         .mark_line(interpolate="step-before" if step else "linear", clip=True)
         .encode(
-            x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(domain=x_domain, nice=False) if x_domain
-                    else alt.Scale(nice=False)),
+            x=alt.X("time_s:Q", title="time, s", scale=span),
             y=alt.Y("y:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=5)),
             color=colour(series, title=series_title),
             opacity=alt.condition(pick, alt.value(0.9), alt.value(0.12)) if len(series) > 1 else alt.value(0.9),

@@ -6,6 +6,7 @@ tell apart, without black, which a dark page would swallow. A controller has the
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -117,7 +118,11 @@ def multiples(
             if own_y:
                 chart = chart.resolve_scale(y="independent")
         charts.append(chart.properties(title=row) if row else chart)
-    return charts[0] if len(charts) == 1 else alt.vconcat(*charts, spacing=18)
+    if len(charts) == 1:
+        return charts[0]
+    with warnings.catch_warnings():  # rows share one selection; Altair says so each time
+        warnings.filterwarnings("ignore", message="Automatically deduplicated selection parameter")
+        return alt.vconcat(*charts, spacing=18)
 
 
 def _labels(where: Grid, name: str) -> list[str]:

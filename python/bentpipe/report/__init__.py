@@ -22,6 +22,7 @@ from bentpipe.figures.style import config
 from bentpipe.intervals import significant
 from bentpipe.reading import Reading, read_store
 from bentpipe.report import tables
+from bentpipe.store import Store
 
 __all__ = ["build", "figures_pdf"]
 
@@ -47,10 +48,10 @@ DEFINITIONS = {
 }
 
 
-def build(store_path: Path | str, out: Path | None = None, time_range: TimeRange = (0.0, None)) -> Path:
+def build(store_path: Path | str | Store, out: Path | None = None, time_range: TimeRange = (0.0, None)) -> Path:
     """Write the report of the store at ``store_path`` to ``out`` (``STORE/report.html`` by default); return its path.
 
-    ``time_range`` (seconds) restricts the figures over time; tables are of whole runs. Raises NotAStore.
+    ``time_range`` (seconds) restricts the figures over time; tables are of whole runs. Raises StoreError.
     """
     store = read_store(store_path)
     page = render(store, time_range)
@@ -61,7 +62,7 @@ def build(store_path: Path | str, out: Path | None = None, time_range: TimeRange
 
 
 def figures_pdf(
-    store_path: Path | str, out_dir: Path, time_range: TimeRange = (0.0, None), formats: tuple[str, ...] = ("pdf", "svg")
+    store_path: Path | str | Store, out_dir: Path, time_range: TimeRange = (0.0, None), formats: tuple[str, ...] = ("pdf", "svg")
 ) -> list[Path]:
     """Write every figure of the store as a vector file; see :func:`bentpipe.figures.write_figures`."""
     return write_figures(store_path, out_dir, time_range, formats)
@@ -101,7 +102,7 @@ def summary(material: Material) -> str:
     store = material.store
     seeds = store.runs["seed"].n_unique()
     count = store.runs.height
-    ends = stats.run_ends(store)["end_s"]
+    ends = store.ends["end_s"]
     longest = float(ends.max() or 0.0)  # type: ignore[arg-type]
     flows = material.ways["flow"].unique(maintain_order=True).to_list()
     what = f"{len(flows)} flows share a path" if len(flows) > 1 else f"One flow ({flows[0]}) on a path"
@@ -194,6 +195,8 @@ def _rests_on(material: Material) -> list[str]:
         "runs": f"{store.runs.height} finished of {store.planned} planned",
         "store": store.path.name,
     }
+    if store.overrides:
+        facts["changed by --set"] = ", ".join(store.overrides)
     entries = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items())
     words = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in DEFINITIONS.items())
     return [

@@ -1,0 +1,173 @@
+"""Two stores compared, before and after a change: paired differences with intervals, and a verdict a metric.
+
+Runs are paired by cell of the sweep, seed, flow and direction, so what chance did to both sides alike cancels out.
+What has no partner is counted and left out. A verdict needs an interval that excludes no change *and* a change that
+matters (``LEAST``): with many seeds any difference at all becomes certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from bentpipe.intervals import (
+    CONFIDENCE,
+    Interval,
+    mean_difference,
+    median,
+    paired_bootstrap,
+    ratio_of_means,
+    round_significant,
+)
+from bentpipe.reading import Reading, read_store
+from bentpipe.stats import run_metrics
+from bentpipe.store import Store
+
+Verdict = Literal["regression", "improvement", "none"]
+
+LEAST = 0.01
+"""Smallest change of a metric's mean, as a part of the mean before, that a verdict is given for."""
+
+BETTER: dict[str, int] = {
+    "goodput_bit_s": 1,
+    "jain": 1,
+    "retransmission_ratio": -1,
+    "completion_p50_s": -1,
+    "completion_p95_s": -1,
+    "queueing_p95_ms": -1,
+    "convergence_s": -1,
+}
+"""Metrics that are compared, and whether more (1) or less (-1) is better."""
+
+OF_RUN = ("jain", "convergence_s", "queueing_p95_ms")
+"""Metrics that belong to a run, not to one of its flows; they are compared once a run and direction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One metric in one group of pairs.
+
+    ``before`` and ``after`` are means, ``difference`` the mean paired difference with its bootstrap interval,
+    ``median_difference`` the median of the paired differences, all in the metric's unit; ``ratio`` is after over
+    before, with its interval. ``pairs`` went in; ``flow`` and ``direction`` are empty for metrics of a run.
+    """
+
+    metric: str
+    flow: str
+    direction: str
+    pairs: int
+    before: float
+    after: float
+    difference: Interval
+    median_difference: float
+    ratio: Interval
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All changes, and how many rows of either store had no partner."""
+
+    changes: tuple[Change, ...]
+    only_before: int
+    only_after: int
+
+    @property
+    def regressed(self) -> bool:
+        """Whether any metric got worse: the exit status of ``bentpipe diff``."""
+        return any(change.verdict == "regression" for change in self.changes)
+
+    def frame(self) -> pl.DataFrame:
+        """One row per change, numbers to six significant digits."""
+        return pl.DataFrame(self.rows(), schema=_SCHEMA)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The same, ready for JSON."""
+        return [
+            {
+                "metric": c.metric, "flow": c.flow, "direction": c.direction, "pairs": c.pairs,
+                "before": round_significant(c.before), "after": round_significant(c.after),
+                "difference": round_significant(c.difference.estimate),
+                "difference_low": round_significant(c.difference.low),
+                "difference_high": round_significant(c.difference.high),
+                "median_difference": round_significant(c.median_difference),
+                "ratio": round_significant(c.ratio.estimate), "ratio_low": round_significant(c.ratio.low),
+                "ratio_high": round_significant(c.ratio.high), "verdict": c.verdict,
+            }
+            for c in self.changes
+        ]  # fmt: skip
+
+
+_SCHEMA = {
+    "metric": pl.String, "flow": pl.String, "direction": pl.String, "pairs": pl.Int64,
+    "before": pl.Float64, "after": pl.Float64,
+    "difference": pl.Float64, "difference_low": pl.Float64, "difference_high": pl.Float64,
+    "median_difference": pl.Float64, "ratio": pl.Float64, "ratio_low": pl.Float64, "ratio_high": pl.Float64,
+    "verdict": pl.String,
+}  # fmt: skip
+
+
+def compare(
+    before: Reading | Store | Path | str, after: Reading | Store | Path | str, confidence: float = CONFIDENCE
+) -> Comparison:
+    """Compare two stores. Raises StoreError for a directory that is none, ValueError when nothing can be paired."""
+    first = before if isinstance(before, Reading) else read_store(before)
+    second = after if isinstance(after, Reading) else read_store(after)
+    keys = sorted({*first.keys, *second.keys})
+    by = [*keys, "seed", "flow", "direction"]
+    a, b = (_frame(run_metrics(store), keys) for store in (first, second))
+    pairs = a.join(b, on=by, how="inner", suffix="_after", nulls_equal=True, maintain_order="left")
+    if not pairs.height:
+        raise ValueError(
+            f"{first.path.name} and {second.path.name} have no run in common (same cell, seed and flow)"
+        )
+    changes = []
+    for metric in BETTER:
+        groups = _groups(pairs, metric, by)
+        for flow, direction, group in groups:
+            left, right = group[metric].to_list(), group[f"{metric}_after"].to_list()
+            changes.append(_change(metric, flow, direction, left, right, confidence))
+    return Comparison(tuple(changes), a.height - pairs.height, b.height - pairs.height)
+
+
+def _frame(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    missing = [pl.lit(None, pl.String).alias(key) for key in keys if key not in metrics.columns]
+    return metrics.with_columns(missing).select(*keys, "seed", "flow", "direction", *BETTER)
+
+
+def _groups(pairs: pl.DataFrame, metric: str, by: Sequence[str]) -> list[tuple[str, str, pl.DataFrame]]:
+    known = pairs.drop_nulls([metric, f"{metric}_after"])
+    if metric in OF_RUN:
+        once = [column for column in by if column != "flow"]
+        known = known.unique(once, keep="first", maintain_order=True)
+        return [("", "", known)] if known.height else []
+    parts = known.partition_by("flow", "direction", maintain_order=True)
+    return [(part["flow"][0], part["direction"][0], part) for part in parts]
+
+
+def _change(
+    metric: str, flow: str, direction: str, left: Sequence[float], right: Sequence[float], confidence: float
+) -> Change:
+    difference = paired_bootstrap(left, right, mean_difference, confidence)
+    ratio = paired_bootstrap(left, right, ratio_of_means, confidence)
+    mean = sum(left) / len(left)
+    return Change(
+        metric, flow, direction, len(left), mean, sum(right) / len(right),
+        difference, median([y - x for x, y in zip(left, right, strict=True)]), ratio,
+        _verdict(difference, mean, BETTER[metric]),
+    )  # fmt: skip
+
+
+def _verdict(difference: Interval, mean: float, better: int) -> Verdict:
+    """One pair has no interval: then the change alone decides, because runs without chance repeat exactly."""
+    if abs(difference.estimate) <= LEAST * abs(mean) or difference.estimate == 0:
+        return "none"
+    low = difference.estimate if difference.low is None else difference.low
+    high = difference.estimate if difference.high is None else difference.high
+    if low <= 0 <= high:
+        return "none"
+    return "improvement" if difference.estimate * better > 0 else "regression"
