@@ -82,7 +82,7 @@ class Plan:
     @property
     def link_seconds(self) -> float:
         """Virtual time of all runs together."""
-        return sum(run.spec["duration_ns"] for run in self.runs) / 1e9
+        return sum(float(run.spec["duration_ns"]) for run in self.runs) / 1e9
 
 
 def canonical(value: object) -> str:
@@ -99,7 +99,7 @@ def open_document(
 
     Args:
         source: a TOML file, or its content as a mapping.
-        overrides: keys to set, in order; a key that is swept is set instead of swept.
+        overrides: keys to set, in order; a key that is swept takes the value (or the list of values) instead.
         shown: the overrides as they were written.
 
     Raises:
@@ -122,9 +122,23 @@ def open_document(
     else:
         data = copy.deepcopy(dict(source))
         text, folder, name = canonical(data), Path(), "scenario"
+    _expand_preset(data, name)
     for key, value in overrides:
         _override(data, key, value, name)
     return Document(text, data, folder, name, tuple(shown))
+
+
+def _expand_preset(data: dict[str, Any], name: str) -> None:
+    """``[path] preset = "NAME"`` becomes the preset's segments, in front of the scenario's own."""
+    path = data.get("path")
+    if not isinstance(path, dict) or "preset" not in path:
+        return
+    from bentpipe.presets import segments
+
+    try:
+        path["segment"] = [*segments(path.pop("preset")), *path.get("segment", [])]
+    except ScenarioError as error:
+        raise error.within(name) from None
 
 
 def _near_file(path: Path) -> str:
@@ -138,7 +152,8 @@ def _near_file(path: Path) -> str:
 def _override(data: dict[str, Any], key: str, value: object, name: str) -> None:
     sweep = data.get("sweep")
     if isinstance(sweep, dict) and key in sweep:
-        sweep[key] = [value]
+        sweep[key] = value if isinstance(value, list) else [value]
+        return
     try:
         put(data, key, value)
     except ScenarioError as error:
@@ -151,7 +166,7 @@ def make(
     *,
     seeds: Sequence[int] | None = None,
     catalogue: Sequence[Mapping[str, Any]] | None = None,
-    own: Iterable[str] = (),
+    own: Mapping[str, str] | None = None,
 ) -> Plan:
     """Every run of ``document``.
 
@@ -160,13 +175,13 @@ def make(
         engine: version of the engine that will run it; part of every run's id.
         seeds: instead of the scenario's.
         catalogue: the engine's controllers, to check names and options against; None checks neither.
-        own: names of controllers given from outside.
+        own: controllers given from outside: a fingerprint of each by name, part of the ids of runs that use it.
 
     Raises:
         ScenarioError: what is wrong, by key.
     """
     files = Files(document.folder)
-    known = _Controllers(catalogue, frozenset(own))
+    known = _Controllers(catalogue, own or {})
     planned: list[Cell] = []
     runs: list[Run] = []
     title = ""
@@ -188,7 +203,7 @@ def make(
         planned.append(Cell(values, scenario, resolved, chosen))
         if len(runs) + len(chosen) > MOST_RUNS:
             raise ScenarioError([("sweep", f"gives more than {MOST_RUNS} runs")], document.name)
-        runs.extend(_run(values, seed, resolved.spec, engine) for seed in chosen)
+        runs.extend(_run(values, seed, resolved.spec, engine, known.own) for seed in chosen)
     return Plan(document, engine, title or Path(document.name).stem, tuple(planned), tuple(runs))
 
 
@@ -199,16 +214,24 @@ def _cells(document: Document) -> list[dict[str, Any]]:
         raise error.within(document.name) from None
 
 
-def _run(cell: Mapping[str, Any], seed: int, spec: Mapping[str, Any], engine: str) -> Run:
-    own = {**spec, "seed": seed}
-    text = canonical({"schema": SCHEMA, "engine": engine, "cell": cell, "spec": own})
-    return Run(hashlib.sha256(text.encode()).hexdigest()[:16], cell, seed, own)
+def _run(
+    cell: Mapping[str, Any], seed: int, spec: Mapping[str, Any], engine: str, own: Mapping[str, str]
+) -> Run:
+    whole = {**spec, "seed": seed}
+    rests_on: dict[str, Any] = {"schema": SCHEMA, "engine": engine, "cell": cell, "spec": whole}
+    used = {
+        flow[side]["name"] for flow in spec["flows"] for side in ("client_congestion", "server_congestion")
+    }
+    prints = {name: own[name] for name in sorted(used) if name in own}
+    if prints:
+        rests_on["controllers"] = prints
+    return Run(hashlib.sha256(canonical(rests_on).encode()).hexdigest()[:16], cell, seed, whole)
 
 
 class _Controllers:
     """Names and options of controllers, as far as they are known."""
 
-    def __init__(self, catalogue: Sequence[Mapping[str, Any]] | None, own: frozenset[str]) -> None:
+    def __init__(self, catalogue: Sequence[Mapping[str, Any]] | None, own: Mapping[str, str]) -> None:
         self.own = own
         self.entries: dict[str, Mapping[str, Any]] = {}
         for entry in catalogue or ():

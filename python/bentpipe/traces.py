@@ -88,7 +88,8 @@ def read_csv(folder: Path, name: str, kind: str) -> list[tuple[int, Decimal]]:
     columns = [column.strip() for column in header.split(",")]
     units = COLUMNS[kind]
     if len(columns) != 2 or columns[0] not in _TIMES or columns[1] not in units:
-        wrong = next((c for c, ok in zip(columns, (_TIMES, units), strict=False) if c not in ok), header)
+        allowed = (list(_TIMES), list(units))
+        wrong = next((c for c, ok in zip(columns, allowed, strict=False) if c not in ok), header)
         near = nearest(wrong, [*_TIMES, *units])
         hint = f'; did you mean "{near}"?' if near else ""
         raise TraceError(

@@ -1,0 +1,145 @@
+"""bentpipe from Python: the same runs, the same store, frames instead of files.
+
+>>> results = bentpipe.run("scenarios/geo.toml")          # doctest: +SKIP
+>>> results.summary.filter(pl.col("side") == "server")    # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.plan import make, open_document
+from bentpipe.session import Report, conduct
+from bentpipe.store import Store, Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bentpipe.runners.outcome import Runner
+
+__all__ = ["Results", "RunsFailed", "run"]
+
+
+class RunsFailed(RuntimeError):
+    """Some runs failed; ``results`` holds the others."""
+
+    def __init__(self, results: Results, report: Report) -> None:
+        """``report`` says which and why."""
+        self.results = results
+        self.report = report
+        first = report.failed[0]
+        super().__init__(f"{len(report.failed)} of {report.planned} runs failed; {first.run}: {first.error}")
+
+
+class Results(Store):
+    """A store that shows itself in a notebook: ``.flows``, ``.links``, ``.summary``... are Polars frames.
+
+    One made without ``out`` lives in a temporary directory, as long as this object does.
+    """
+
+    def __init__(self, path: str | Path, temporary: tempfile.TemporaryDirectory[str] | None = None) -> None:
+        """Opens the store at ``path``; keeps ``temporary`` alive."""
+        super().__init__(path)
+        self._temporary = temporary
+
+    def __repr__(self) -> str:
+        """Title, place and number of runs."""
+        return f"<bentpipe results: {self.title}, {len(self.finished())} of {len(self.planned)} runs, {self.path}>"
+
+    def _repr_html_(self) -> str | None:
+        try:
+            from bentpipe.notebook import to_html
+        except ImportError:
+            return None
+        return to_html(self.path)
+
+
+def run(
+    scenario: str | Path | Mapping[str, Any],
+    controllers: Mapping[str, type] | None = None,
+    *,
+    jobs: int | None = None,
+    out: str | Path | None = None,
+    on: str | None = None,
+    seeds: int | None = None,
+    settings: Mapping[str, object] | None = None,
+) -> Results:
+    """Runs a scenario and returns its results.
+
+    Args:
+        scenario: a TOML file, or the table it would parse to.
+        controllers: congestion controllers of one's own, by the name the scenario gives them. A class of an
+            importable module goes to the workers by its import path; one defined in ``__main__`` (a script, a
+            notebook) or inside a function runs in this process, one run after the other.
+        jobs: worker processes (default: one a processor).
+        out: directory of the store, resumed if it has runs of the same scenario; a temporary one without.
+        on: ``dask://HOST:PORT`` for a cluster.
+        seeds: how many, instead of the scenario's.
+        settings: dotted keys to set, as ``--set`` does.
+
+    Raises:
+        bentpipe.problems.ScenarioError: what is wrong with the scenario, by key.
+        bentpipe.store.StoreError: ``out`` is not a store of this scenario.
+        RunsFailed: some runs failed; the others are in its ``results``.
+    """
+    from bentpipe.runners import engine
+
+    own = dict(controllers or {})
+    given = dict(settings or {})
+    document = open_document(scenario, given.items(), [f"{key}={value}" for key, value in given.items()])
+    plan = make(
+        document,
+        engine.version(),
+        seeds=tuple(range(1, seeds + 1)) if seeds is not None else None,
+        catalogue=engine.catalogue(),
+        own={name: fingerprint(kind) for name, kind in own.items()},
+    )
+    temporary = None
+    if out is None:
+        temporary = tempfile.TemporaryDirectory(prefix="bentpipe-", ignore_cleanup_errors=True)
+        out = Path(temporary.name) / "store"
+    with Writer(Path(out), plan) as writer:
+        report = conduct(plan, _runner(own, jobs, on), writer, where=on or "local")
+    results = Results(out, temporary)
+    if report.failed:
+        raise RunsFailed(results, report)
+    return results
+
+
+def _runner(own: Mapping[str, type], jobs: int | None, on: str | None) -> Runner:
+    from bentpipe.runners.local import InProcess, LocalRunner
+
+    places = {name: place for name, kind in own.items() if (place := import_place(kind)) is not None}
+    if on is not None:
+        from bentpipe.runners import engine
+        from bentpipe.runners.dask import DaskRunner
+
+        if len(places) < len(own):
+            raise ValueError(
+                "controllers for a cluster must be classes of modules that its workers can import"
+            )
+        return DaskRunner(on, engine.version(), places)
+    return LocalRunner(jobs, places) if len(places) == len(own) else InProcess(own)
+
+
+def import_place(kind: type) -> str | None:
+    """``module:Class`` from which another process can import a class; None if none can."""
+    module, name = kind.__module__, kind.__qualname__
+    if module in ("__main__", "builtins") or "<locals>" in name or module not in sys.modules:
+        return None
+    return f"{module}:{name}" if getattr(sys.modules[module], "__file__", None) else None
+
+
+def fingerprint(kind: type) -> str:
+    """A hash of a class's source (or byte code), so that a changed controller makes new runs."""
+    try:
+        text = inspect.getsource(sys.modules[kind.__module__])
+    except (OSError, TypeError, KeyError):
+        codes = [member.__code__ for _, member in sorted(inspect.getmembers(kind, inspect.isfunction))]
+        text = repr([(code.co_code, code.co_consts, code.co_names) for code in codes])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,71 @@
+"""A store in other formats: CSV, Parquet and JSON by table, spreadsheets, and the traces the engine wrote."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Literal
+
+from bentpipe.results import TABLES
+from bentpipe.store import Store, StoreError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["FORMATS", "export"]
+
+Format = Literal["csv", "parquet", "json", "ods", "qlog", "pcapng"]
+FORMATS: tuple[Format, ...] = ("csv", "parquet", "json", "ods", "qlog", "pcapng")
+
+
+def export(store: Store, form: Format, out: Path | None = None, template: Path | None = None) -> list[Path]:
+    """Writes ``store`` as ``form``; returns the files.
+
+    Tables become one file each (``flows.csv``...) in the directory ``out``, with run, seed and cell as columns;
+    ``ods`` is one file. Without ``out`` they are beside the store, under its name and the format.
+
+    Raises:
+        StoreError: no finished run, or no traces in the store.
+    """
+    if form == "ods":
+        from bentpipe.export_ods import write_ods
+
+        target = out or store.path.with_name(f"{store.path.name}.ods")
+        write_ods(store.path, target, template)
+        return [target]
+    target = out or store.path.with_name(f"{store.path.name}-{form}")
+    if form in ("qlog", "pcapng"):
+        return _traces(store, form, target)
+    if not store.finished():
+        raise StoreError(f"{store.path}: no run has finished")
+    target.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name in ("runs", *TABLES):
+        try:
+            frame = store.table(name)
+        except StoreError:
+            continue  # no run of this scenario has that table
+        path = target / f"{name}.{form}"
+        if form == "csv":
+            frame.write_csv(path)
+        elif form == "json":
+            frame.write_json(path)
+        else:
+            frame.write_parquet(path, compression="zstd")
+        written.append(path)
+    return written
+
+
+def _traces(store: Store, form: str, target: Path) -> list[Path]:
+    found = store.files(f".{form}") if form == "pcapng" else [*store.files(".qlog"), *store.files(".sqlog")]
+    if not found:
+        raise StoreError(
+            f"{store.path} holds no {form} traces: run the scenario with [trace] {form} = true "
+            f"(or --set trace.{form}=true) into a new store"
+        )
+    target.mkdir(parents=True, exist_ok=True)
+    written = []
+    for file in found:
+        copy = target / f"{file.parent.name}.{file.name}"
+        shutil.copyfile(file, copy)
+        written.append(copy)
+    return written

@@ -1,0 +1,57 @@
+"""The engine, and nothing else of bentpipe: the only module that imports it. Workers load only this."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from bentpipe import _engine
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["catalogue", "check_controller", "load_controllers", "run", "version"]
+
+
+def version() -> str:
+    """Version of the engine; it changes whenever results may."""
+    return _engine.version()
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """The congestion controllers with their options."""
+    entries: list[dict[str, Any]] = json.loads(_engine.catalogue())
+    return entries
+
+
+def run(spec_json: str, controllers: Mapping[str, type] | None = None) -> bytes:
+    """Runs one resolved run and returns its measurements (docs/manual/engine.md).
+
+    Raises:
+        ValueError: what is wrong with the run.
+    """
+    return _engine.run(spec_json, dict(controllers) if controllers else None)
+
+
+def check_controller(controller: str | type, options: Mapping[str, object]) -> Any:
+    """Verdicts of the conformance list on a controller, by name or as a class."""
+    return json.loads(_engine.check_controller(controller, json.dumps(dict(options))))
+
+
+def load_controllers(places: Mapping[str, str], search: Sequence[str] = ()) -> dict[str, type]:
+    """Classes by name, from ``module:Class``; ``search`` is put behind the module search path.
+
+    Raises:
+        ImportError, AttributeError: there is no such class here.
+    """
+    sys.path.extend(place for place in search if place not in sys.path)
+    found: dict[str, type] = {}
+    for name, place in places.items():
+        module, _, qualified = place.partition(":")
+        at: Any = importlib.import_module(module)
+        for word in qualified.split("."):
+            at = getattr(at, word)
+        found[name] = at
+    return found

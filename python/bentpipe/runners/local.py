@@ -1,0 +1,177 @@
+"""Runs on this machine: worker processes on all cores, or this process.
+
+Workers are spawned, never forked, as ``python -m bentpipe.runners.worker``: a script that calls bentpipe needs no
+guard, and a notebook works. A run that fails fails alone; when a worker dies (killed, out of memory) its run is
+tried once more in a fresh one, and then fails alone too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from typing import IO, TYPE_CHECKING, Any
+
+from bentpipe.runners.outcome import Outcome
+from bentpipe.runners.worker import exactly, receive, send, serve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bentpipe.plan import Run
+
+__all__ = ["InProcess", "LocalRunner", "cores"]
+
+
+def cores() -> int:
+    """Processors this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+class InProcess:
+    """Runs one after the other in this process: for controllers that cannot be imported elsewhere."""
+
+    def __init__(self, controllers: Mapping[str, type]) -> None:
+        """``controllers`` are classes by the name the scenario gives them."""
+        self.controllers = dict(controllers)
+
+    def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
+        """Outcomes in order."""
+        for run in runs:
+            began = time.perf_counter()
+            status, answer = serve(run.spec_json(), self.controllers)
+            seconds = time.perf_counter() - began
+            if status == b"+":
+                yield Outcome(run, answer, seconds=seconds)
+            else:
+                yield Outcome(run, None, answer.decode(errors="replace"), seconds)
+
+
+class LocalRunner:
+    """A pool of worker processes."""
+
+    def __init__(self, jobs: int | None = None, controllers: Mapping[str, str] | None = None) -> None:
+        """``jobs`` workers (default: one a processor); ``controllers`` as ``module:Class`` by name."""
+        self.jobs = jobs or cores()
+        self.setup = {"controllers": dict(controllers or {}), "search": [p for p in sys.path if p]}
+
+    def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
+        """Outcomes as they come. Closing the iterator kills the workers."""
+        waiting: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
+        done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        for run in runs:
+            waiting.put(run)
+        hands = [_Hand(waiting, done, self.setup) for _ in range(min(self.jobs, len(runs)))]
+        for _ in hands:
+            waiting.put(None)
+        try:
+            for hand in hands:
+                hand.start()
+            for _ in runs:
+                yield done.get()
+        finally:
+            for hand in hands:
+                hand.stop()
+            for hand in hands:
+                hand.join()
+
+
+class _Hand(threading.Thread):
+    """One thread that keeps one worker busy."""
+
+    def __init__(
+        self,
+        waiting: queue.SimpleQueue[Run | None],
+        done: queue.SimpleQueue[Outcome],
+        setup: Mapping[str, Any],
+    ) -> None:
+        super().__init__(daemon=True)
+        self.waiting = waiting
+        self.done = done
+        self.setup = setup
+        self.stopping = False
+        self.worker: subprocess.Popen[bytes] | None = None
+        self.lock = threading.Lock()
+
+    def run(self) -> None:
+        while not self.stopping and (run := self.waiting.get()) is not None:
+            self.done.put(self._attempt(run))
+        self._end()
+
+    def _attempt(self, run: Run) -> Outcome:
+        began = time.perf_counter()
+        reason = ""
+        for attempt in (1, 2):
+            try:
+                status, answer = self._ask(run.spec_json())
+            except (EOFError, OSError):
+                reason = self._end()
+                if self.stopping:
+                    break
+                continue
+            seconds = time.perf_counter() - began
+            if status == b"+":
+                return Outcome(run, answer, "", seconds, retried=attempt > 1)
+            return Outcome(run, None, answer.decode(errors="replace"), seconds, retried=attempt > 1)
+        error = f"the worker died twice in this run: {reason}"
+        return Outcome(run, None, error, time.perf_counter() - began, retried=True)
+
+    def _ask(self, spec: str) -> tuple[bytes, bytes]:
+        source, target = self._pipes()
+        send(source, spec.encode())
+        return exactly(target, 1), receive(target)
+
+    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
+        with self.lock:
+            if self.stopping:
+                raise EOFError
+            fresh = self.worker is None
+            if self.worker is None:
+                self.worker = subprocess.Popen(  # noqa: S603: our own module
+                    [sys.executable, "-m", "bentpipe.runners.worker"],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    env=_environment(),
+                )
+            worker = self.worker
+        if worker.stdin is None or worker.stdout is None:
+            raise EOFError
+        if fresh:
+            send(worker.stdin, json.dumps(self.setup).encode())
+        return worker.stdin, worker.stdout
+
+    def _end(self) -> str:
+        """Ends the worker; says how it had ended."""
+        with self.lock:
+            worker, self.worker = self.worker, None
+        if worker is None:
+            return "it did not start"
+        for pipe in (worker.stdin, worker.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except OSError:
+                    continue
+        try:
+            code = worker.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            code = worker.wait()
+        return f"killed by signal {-code}" if code < 0 else f"exit status {code}"
+
+    def stop(self) -> None:
+        """Kills the worker, whatever it is doing."""
+        with self.lock:
+            self.stopping = True
+            if self.worker is not None:
+                self.worker.kill()
+
+
+def _environment() -> dict[str, str]:
+    """The parent's environment, with the place this package was loaded from in the search path."""
+    paths = [p for p in sys.path if p]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

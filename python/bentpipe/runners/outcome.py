@@ -1,0 +1,39 @@
+"""What a runner gives back, and what all runners have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from bentpipe.plan import Run
+
+__all__ = ["Outcome", "Runner", "RunnerError"]
+
+
+class RunnerError(RuntimeError):
+    """No run can be made at all: no cluster, or workers of another engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run, done or failed."""
+
+    run: Run
+    data: bytes | None
+    """The engine's bytes; None when the run failed."""
+    error: str = ""
+    seconds: float = 0.0
+    """Wall time."""
+    retried: bool = False
+    """The first worker that had it died."""
+
+
+class Runner(Protocol):
+    """Runs a plan's runs somewhere."""
+
+    def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
+        """Outcomes as they come, in any order; closing the iterator stops what is under way."""
+        ...

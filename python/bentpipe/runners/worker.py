@@ -1,0 +1,68 @@
+"""A worker process: reads runs from its standard input, writes measurements to its standard output.
+
+A message is 8 bytes little-endian length and that many bytes. In: JSON, first ``{"controllers", "search"}``, then
+one ``{"spec"}`` a run. Out, for each: one byte (``+`` measurements, ``-`` an error's text), then a message. It
+imports the engine and nothing heavy, and it ends when its input does.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from typing import IO
+
+from bentpipe.runners import engine
+
+__all__ = ["main", "receive", "send"]
+
+
+def send(stream: IO[bytes], data: bytes) -> None:
+    """Writes one message."""
+    stream.write(len(data).to_bytes(8, "little"))
+    stream.write(data)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> bytes:
+    """Reads one message. Raises EOFError when the other side has gone."""
+    return exactly(stream, int.from_bytes(exactly(stream, 8), "little"))
+
+
+def exactly(stream: IO[bytes], count: int) -> bytes:
+    """``count`` bytes. Raises EOFError when there are fewer."""
+    data = stream.read(count)
+    if len(data) < count:
+        raise EOFError
+    return data
+
+
+def main() -> None:
+    """Serves until the input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the coordinator's to handle
+    source = sys.stdin.buffer
+    target = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a controller prints goes to the terminal, not between the messages
+    try:
+        setup = json.loads(receive(source))
+        classes = engine.load_controllers(setup["controllers"], setup["search"])
+        while True:
+            spec = receive(source).decode()
+            status, answer = serve(spec, classes)
+            target.write(status)
+            send(target, answer)
+    except (EOFError, BrokenPipeError):
+        return
+
+
+def serve(spec: str, classes: dict[str, type]) -> tuple[bytes, bytes]:
+    """One run: its measurements, or what went wrong (a panic of the engine is an exception too)."""
+    try:
+        return b"+", engine.run(spec, classes or None)
+    except BaseException as error:  # noqa: BLE001: a panic derives from BaseException and must fail one run only
+        return b"-", f"{type(error).__name__}: {error}".encode()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""From a plan to a store: what is missing is run, what comes back is written, what fails is said with its replay."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import shlex
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from bentpipe.results import DecodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from bentpipe.plan import Plan, Run
+    from bentpipe.runners.outcome import Runner
+    from bentpipe.store import Writer
+
+__all__ = ["Failure", "Report", "conduct", "cost"]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A run that failed."""
+
+    run: str
+    error: str
+    replay: str
+    """The command that makes it again, alone."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What a session did."""
+
+    store: Path
+    planned: int
+    kept: int = 0
+    """Runs that were in the store already."""
+    done: int = 0
+    failed: list[Failure] = field(default_factory=list)
+    seconds: float = 0.0
+    packets: int = 0
+
+
+def cost(run: Run) -> float:
+    """Weight of a run in the estimate of the time that is left: link time times megabits per second."""
+    rates = [
+        stage["service"]["rate_bit_s"]
+        for link in run.spec["graph"]["links"]
+        for side in ("up", "down")
+        for stage in link[side]
+        if stage["kind"] == "transmit" and stage["service"]["kind"] == "rate"
+    ]
+    return float(run.spec["duration_ns"]) / 1e9 * max(min(rates, default=10_000_000) / 1e6, 0.1)
+
+
+def conduct(
+    plan: Plan,
+    runner: Runner,
+    writer: Writer,
+    *,
+    only: Sequence[str] = (),
+    each: Callable[[Run, bool], None] | None = None,
+    where: str = "local",
+) -> Report:
+    """Runs what ``writer``'s store does not have yet.
+
+    Args:
+        plan: the runs.
+        runner: where they run.
+        writer: an entered store.
+        only: ids of the runs to make; all without.
+        each: told after every run whether it went well, for a progress bar.
+        where: for the journal.
+
+    Raises:
+        StoreError: the disk is full; what is finished is kept.
+        RunnerError: no run can be made at all.
+    """
+    began = time.perf_counter()
+    wanted = [run for run in plan.runs if not only or run.id in only]
+    missing = writer.missing(wanted)
+    report = Report(writer.path, len(wanted), kept=len(wanted) - len(missing))
+    writer.note({"event": "begin", "at": _now(), "where": where, "runs": len(missing), **_host()})
+    if missing:
+        outcomes = runner.run(missing)
+        try:
+            for outcome in outcomes:
+                entry: dict[str, object] = {
+                    "event": "run",
+                    "run": outcome.run.id,
+                    "seconds": round(outcome.seconds, 3),
+                }
+                error = outcome.error
+                if outcome.data is not None:
+                    try:
+                        counts = writer.add(outcome.run, outcome.data)
+                    except DecodeError as wrong:
+                        error = str(wrong)
+                    else:
+                        report.done += 1
+                        report.packets += counts["packets"]
+                        entry |= counts
+                if error:
+                    report.failed.append(Failure(outcome.run.id, error, replay(plan, outcome.run)))
+                    entry |= {"event": "failed", "error": error}
+                if outcome.retried:
+                    entry["retried"] = True
+                writer.note(entry)
+                if each is not None:
+                    each(outcome.run, not error)
+        finally:
+            close = getattr(outcomes, "close", None)
+            if close is not None:
+                close()
+    report.seconds = time.perf_counter() - began
+    writer.note({"event": "end", "at": _now(), "done": report.done, "failed": len(report.failed)})
+    return report
+
+
+def replay(plan: Plan, run: Run) -> str:
+    """One command that makes this run again, alone."""
+    words = ["bentpipe", "run", plan.document.name]
+    for override in plan.document.overrides:
+        words += ["--set", override]
+    if len({other.seed for other in plan.runs}) > 1 or run.seed != 1:
+        words += ["--set", f"seeds=[{run.seed}]"]
+    words += ["--only", run.id, "--jobs", "1", "--out", f"out/replay-{run.id}"]
+    return shlex.join(words)
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _host() -> dict[str, object]:
+    import polars
+
+    return {
+        "host": platform.node(),
+        "machine": platform.machine(),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "polars": polars.__version__,
+        "cores": os.cpu_count(),
+    }
