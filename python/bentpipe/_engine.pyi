@@ -68,5 +68,8 @@ def run(spec_json: str, controllers: dict[str, type[Controller]] | None = None) 
 def catalogue() -> str:
     """The congestion controllers and their options, as JSON."""
 
+def check_controller(controller: str | type[Controller], options_json: str = "{}") -> str:
+    """Run the conformance list on a controller of the catalogue, or on a class; verdicts as JSON."""
+
 def version() -> str:
     """The engine's version; it changes whenever results may."""

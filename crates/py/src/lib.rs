@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use sim::RunSpec;
+use sim::{CongestionSpec, RunSpec};
 
 use controller::{Outside, PyConfig, PyControl, PyEvent};
 
@@ -52,6 +52,41 @@ fn catalogue() -> String {
     cc::catalogue().to_string()
 }
 
+/// Runs the conformance list on a controller of the catalogue (by name) or on a class; returns the
+/// verdicts as JSON.
+#[pyfunction]
+#[pyo3(signature = (controller, options_json="{}"))]
+fn check_controller(
+    py: Python<'_>,
+    controller: &Bound<'_, PyAny>,
+    options_json: &str,
+) -> PyResult<String> {
+    let options: serde_json::Value = serde_json::from_str(options_json).map_err(invalid)?;
+    let verdicts = if let Ok(name) = controller.extract::<String>() {
+        py.detach(|| cc::conformance::check_named(&name, &options)).map_err(invalid)?
+    } else {
+        let failure = Arc::new(Mutex::new(None));
+        let class = controller.clone().unbind();
+        let congestion = CongestionSpec { name: "outside".to_owned(), options };
+        let verdicts = cc::conformance::check(&mut |config| {
+            Outside::factory(class.clone_ref(py), &congestion, config, &failure)()
+        });
+        let failed = failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        verdicts
+    };
+    let rows: Vec<_> = verdicts
+        .iter()
+        .map(|verdict| {
+            serde_json::json!({"name": verdict.name, "rfc_section": verdict.rfc_section,
+                "passed": verdict.passed, "detail": verdict.detail, "exemption": verdict.exemption})
+        })
+        .collect();
+    Ok(serde_json::Value::from(rows).to_string())
+}
+
 /// The engine's version.
 #[pyfunction]
 fn version() -> &'static str {
@@ -65,6 +100,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyEvent>()?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue, module)?)?;
+    module.add_function(wrap_pyfunction!(check_controller, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     Ok(())
 }

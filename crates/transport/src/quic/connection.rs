@@ -493,12 +493,11 @@ impl Connection {
         self.counters.written_bytes > self.sent_stream_bytes || self.app.has_data()
     }
 
+    /// Data waits for the window or the pacer; neither counts as application-limited (RFC 9002
+    /// section 7.8).
     fn blocked(&mut self, window_full: bool) {
-        if window_full {
-            self.gate.lock().estimator.mark_cwnd_limited();
-        } else {
-            self.waits_for_pacer = true;
-        }
+        self.gate.lock().estimator.mark_cwnd_limited();
+        self.waits_for_pacer = !window_full;
     }
 
     /// Whether data goes both ways. The stack sends no pure ACK while data waits for the window, so
