@@ -60,7 +60,9 @@ def test_requirements_are_pinned_with_hashes_and_name_no_index(name: str) -> Non
 
 def test_run_and_dev_pin_the_same() -> None:
     pins = {
-        name: re.findall(r"^[\w.-]+==.+(?= \\$)", (ROOT / f"requirements/{name}.txt").read_text(), re.MULTILINE)
+        name: re.findall(
+            r"^[\w.-]+==.+(?= \\$)", (ROOT / f"requirements/{name}.txt").read_text(), re.MULTILINE
+        )
         for name in ("run", "dev")
     }
     assert set(pins["run"]) <= set(pins["dev"])
