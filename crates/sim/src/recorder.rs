@@ -181,6 +181,7 @@ fn streams(hosts: &[Host]) -> Table {
                 ("flow", client.flow.as_str().into()),
                 ("connection", u64::from(connection).into()),
                 ("stream_id", ours.label.into()),
+                ("mode", ours.mode.into()),
                 ("start_s", ours.opened.seconds().into()),
                 ("up_written_bytes", ours.written.into()),
                 ("up_bytes", other.map_or(0, |stream| stream.received_in_order).into()),
@@ -208,21 +209,28 @@ fn summary(hosts: &[Host]) -> Table {
             let first = mine.iter().chain(&sent).map(|(_, stream)| stream.opened).min();
             let last = sent.iter().filter_map(|(_, stream)| stream.last_byte).max();
             let fin = sent.iter().filter_map(|(_, stream)| stream.fin).max();
+            let heard = mine.iter().filter_map(|(_, stream)| stream.first_byte).min();
+            let seconds = |time: Option<Time>| time.map(Time::seconds);
             let mut row: Vec<(&'static str, Value<'_>)> = vec![
                 ("flow", host.flow.as_str().into()),
                 ("side", host.side.name().into()),
                 ("congestion", host.congestion.as_str().into()),
                 ("start_s", host.start.seconds().into()),
-                ("data_start_s", first.map(Time::seconds).into()),
-                ("data_end_s", last.map(Time::seconds).into()),
-                ("fin_s", fin.map(Time::seconds).into()),
+                ("connected_s", seconds(host.endpoint.connected_at()).into()),
+                ("first_byte_s", seconds(heard).into()),
+                ("data_start_s", seconds(first).into()),
+                ("data_end_s", seconds(last).into()),
+                ("fin_s", seconds(fin).into()),
+                ("end_s", seconds(host.endpoint.ended_at()).into()),
                 ("connections", u64::from(host.endpoint.opened()).into()),
-                ("ended_connections", (host.endpoint.ended() as u64).into()),
+                ("completed_connections", u64::from(host.endpoint.completed()).into()),
             ];
             row.extend(counters(host));
             let largest = host.endpoint.counters().largest_cwnd_bytes;
             let delivered = peer.endpoint.counters();
             row.push(("largest_cwnd_bytes", largest.into()));
+            // QUIC sends the frames of every packet declared lost again, once.
+            row.push(("retransmitted_bytes", host.endpoint.counters().lost_bytes.into()));
             row.push(("delivered_bytes", delivered.received_bytes.into()));
             row.push(("delivered_in_order_bytes", delivered.received_in_order_bytes.into()));
             table.row(&row);

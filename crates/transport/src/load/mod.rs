@@ -18,6 +18,8 @@ pub struct StreamReport {
     pub id: u64,
     /// Stream id in the load, which later streams refer to.
     pub label: u64,
+    /// What it carries: `data`, `time` or `on_off`; `data` where this side does not know.
+    pub mode: &'static str,
     /// When this side opened it or first heard of it.
     pub opened: Time,
     /// Bytes received so far, in any order.
@@ -41,6 +43,7 @@ impl StreamReport {
         StreamReport {
             id,
             label: id,
+            mode: "data",
             opened,
             received: 0,
             received_in_order: 0,

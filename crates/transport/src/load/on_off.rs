@@ -99,7 +99,7 @@ impl App for OnOff {
         match event {
             AppEvent::Ready if self.reports.is_empty() => {
                 let Some(id) = streams.open() else { return };
-                self.reports.push(StreamReport::new(id, now));
+                self.reports.push(StreamReport { mode: "on_off", ..StreamReport::new(id, now) });
                 self.end = now + self.duration;
                 // The response size at the head of the stream: none wanted.
                 self.pending = 8;

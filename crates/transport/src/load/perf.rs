@@ -79,7 +79,11 @@ impl PerfClient {
             let stream = &mut self.streams[index];
             // The stack numbers streams in the order of opening, which the list need not follow.
             let label = stream.spec.stream_id;
-            self.reports.push(StreamReport { label, ..StreamReport::new(id, now) });
+            let mode = match stream.spec.amount {
+                AmountSpec::Data { .. } => "data",
+                AmountSpec::Time { .. } => "time",
+            };
+            self.reports.push(StreamReport { label, mode, ..StreamReport::new(id, now) });
             stream.report = Some(report);
             let response = match stream.spec.amount {
                 AmountSpec::Data { up_bytes, down_bytes } => {

@@ -76,6 +76,9 @@ pub struct Endpoint {
     ended_counters: Counters,
     gauges: Gauges,
     events: Vec<Event>,
+    completed: u32,
+    connected_at: Option<Time>,
+    ended_at: Option<Time>,
 }
 
 impl Endpoint {
@@ -111,6 +114,9 @@ impl Endpoint {
             ended_counters: Counters::default(),
             gauges: Gauges::default(),
             events: Vec::new(),
+            completed: 0,
+            connected_at: None,
+            ended_at: None,
         })
     }
 
@@ -274,6 +280,18 @@ impl Endpoint {
 
     /// What happened since the last call.
     pub fn take_events(&mut self) -> Vec<Event> {
+        for event in &self.events {
+            match event.kind {
+                EventKind::Connected => {
+                    self.connected_at.get_or_insert(event.time);
+                }
+                EventKind::Closed | EventKind::Lost => {
+                    self.ended_at = Some(event.time);
+                    self.completed += u32::from(event.kind == EventKind::Closed);
+                }
+                _ => {}
+            }
+        }
         std::mem::take(&mut self.events)
     }
 
@@ -282,9 +300,19 @@ impl Endpoint {
         self.opened
     }
 
-    /// Connections that have ended.
-    pub fn ended(&self) -> usize {
-        self.ended.len()
+    /// Connections that were closed by agreement.
+    pub fn completed(&self) -> u32 {
+        self.completed
+    }
+
+    /// When the first handshake was done on this side.
+    pub fn connected_at(&self) -> Option<Time> {
+        self.connected_at
+    }
+
+    /// When the last connection to end was closed or lost.
+    pub fn ended_at(&self) -> Option<Time> {
+        self.ended_at
     }
 
     /// Streams of every connection, ended or not, in order of (connection, stream).
