@@ -127,14 +127,14 @@ class Grid:
         """Rows of ``frame`` (which has the cell's columns) that the grid shows, with ``column`` and ``row`` labels."""
         for dim, value in self.fixed:
             frame = frame.filter(pl.col(dim.key) == value)
-        for name, dim, values in (("column", self.column, self.columns), ("row", self.row, self.rows)):
-            if dim is None:
+        for name, over, values in (("column", self.column, self.columns), ("row", self.row, self.rows)):
+            if over is None:
                 frame = frame.with_columns(pl.lit("").alias(name))
                 continue
-            frame = frame.filter(pl.col(dim.key).is_in(list(values)))
-            labels = [dim.label(value) for value in values]
+            frame = frame.filter(pl.col(over.key).is_in(list(values)))
+            labels = [over.label(value) for value in values]
             frame = frame.with_columns(
-                pl.col(dim.key).replace_strict(list(values), labels, return_dtype=pl.String).alias(name)
+                pl.col(over.key).replace_strict(list(values), labels, return_dtype=pl.String).alias(name)
             )
         return frame
 

@@ -67,7 +67,9 @@ class Tables:
         if dot and table in RAW and run in self.store.runs["run"].to_list():
             return self.store.table(table, runs=[run])
         if name in RAW:
-            return self.store.runs.join(self.store.table(name), on="run", how="inner", maintain_order="left_right")
+            return self.store.runs.join(
+                self.store.table(name), on="run", how="inner", maintain_order="left_right"
+            )
         return _sheet(self._material, name)
 
 
@@ -175,12 +177,18 @@ def _chart(document: Any, name: str, frame: pl.DataFrame) -> Any:
     box = chart.Chart(attributes={"class": "chart:scatter"}, width="26cm", height="13cm")
     box.addElement(_titled(chart.Title(), name, P))
     box.addElement(chart.Legend(legendposition="bottom"))
+    blank = style.Style(name="wall", family="chart")
+    blank.addElement(style.GraphicProperties(fill="none", stroke="none"))
+    faint = style.Style(name="grid", family="chart")
+    faint.addElement(style.GraphicProperties(stroke="solid", strokecolor="#d9dee7"))
+    part.automaticstyles.addElement(blank)
+    part.automaticstyles.addElement(faint)
     plot = chart.PlotArea(stylename=lines("plot", None), cellrangeaddress=whole, datasourcehaslabels="row")
     for dimension, title in (("x", "time, s"), ("y", CHARTS[name])):
         axis = chart.Axis(dimension=dimension, name=f"primary-{dimension}", stylename=axis_style)
         axis.addElement(_titled(chart.Title(), title, P))
         if dimension == "y":
-            axis.addElement(chart.Grid(attributes={"class": "major"}))
+            axis.addElement(chart.Grid(attributes={"class": "major"}, stylename=faint))
         plot.addElement(axis)
     strokes = palette([column.rpartition(", ")[2] for column in frame.columns[1:]])[1]
     for index, stroke in enumerate(strokes, start=1):
@@ -193,6 +201,7 @@ def _chart(document: Any, name: str, frame: pl.DataFrame) -> Any:
         )
         series.addElement(chart.Domain(cellrangeaddress=f"{place}$A$2:{place}$A${last}"))
         plot.addElement(series)
+    plot.addElement(chart.Wall(stylename=blank))
     box.addElement(plot)
     part.chart.addElement(box)
     holder = Frame(width="26cm", height="13cm", x=f"{2.26 * (frame.width + 1):.1f}cm", y="0.6cm", zindex="0")

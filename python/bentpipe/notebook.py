@@ -28,7 +28,11 @@ def html(store: Reading | Store | Path | str) -> str:
     """A fragment of HTML about a store: title, sentence, table of goodput, key figure."""
     reading = store if isinstance(store, Reading) else read_store(store)
     material = Material(reading)
-    parts = [f"<strong>{escape(reading.title)}</strong>", f"<p>{escape(summary(material))}</p>", _table(material)]
+    parts = [
+        f"<strong>{escape(reading.title)}</strong>",
+        f"<p>{escape(summary(material))}</p>",
+        _table(material),
+    ]
     for key in KEY_FIGURES:
         figure = FIGURES[key](material)
         if figure is not None:

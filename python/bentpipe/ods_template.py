@@ -75,7 +75,7 @@ def fill(template: Path, out: Path, source: Source) -> Path:
 
 def _namespaces(xml: bytes) -> dict[str, str]:
     found = {}
-    for _, (prefix, uri) in ElementTree.iterparse(BytesIO(xml), events=["start-ns"]):  # noqa: S314: own file
+    for _, (prefix, uri) in ElementTree.iterparse(BytesIO(xml), events=["start-ns"]):
         found[prefix] = uri
     return found
 
@@ -91,7 +91,7 @@ def _serialise(root: ElementTree.Element, namespaces: dict[str, str]) -> bytes:
 
 
 def _without_replacements(manifest: bytes) -> bytes:
-    root = ElementTree.fromstring(manifest)  # noqa: S314: own file
+    root = ElementTree.fromstring(manifest)
     space = root.tag.partition("}")[0] + "}"
     for entry in list(root):
         if str(entry.get(f"{space}full-path", "")).startswith("ObjectReplacements/"):
@@ -100,7 +100,7 @@ def _without_replacements(manifest: bytes) -> bytes:
 
 
 def _fill_content(content: bytes, source: Source) -> tuple[bytes, list[str]]:
-    root = ElementTree.fromstring(content)  # noqa: S314: own file
+    root = ElementTree.fromstring(content)
     names = []
     for sheet in root.iter(f"{{{_TABLE}}}table"):
         name = sheet.get(f"{{{_TABLE}}}name", "")
@@ -169,7 +169,7 @@ def _fill_sheet(sheet: ElementTree.Element, frame: pl.DataFrame) -> None:
     drawings = _drawings(rows)
     for parent, row in placed:
         parent.remove(row)
-    lines: list[Sequence[object]] = [headings if any(known) else list(frame.columns)]
+    lines: list[list[object]] = [[*headings] if any(known) else [*frame.columns]]
     values = frame.select([column for column in columns if column is not None])
     slots = [index for index, column in enumerate(columns) if column is not None]
     for values_row in values.rows():
@@ -205,7 +205,7 @@ _BEFORE = {
 
 def cell_text(value: object) -> tuple[str, str]:
     """How ODS holds a value: ``office:value-type`` and the value as text; an empty type for an empty cell."""
-    if value is None or (isinstance(value, float) and value != value):  # noqa: PLR0124: NaN
+    if value is None or (isinstance(value, float) and value != value):
         return "", ""
     if isinstance(value, bool):
         return "boolean", str(value).lower()

@@ -57,9 +57,9 @@ class Reading:
         if not files:
             return pl.DataFrame(schema={"run": pl.String})
         scan = pl.scan_parquet(list(files), glob=False, include_file_paths="run")
-        rows = scan.select("run", *(columns or [pl.exclude("run")])).collect()
+        rows = (scan if columns is None else scan.select("run", *columns)).collect()
         texts = [column for column, kind in rows.schema.items() if kind in (pl.Categorical, pl.Enum)]
-        return rows.with_columns(
+        return rows.select("run", pl.exclude("run")).with_columns(
             pl.col("run").replace_strict(list(files), list(files.values()), return_dtype=pl.String),
             pl.col(texts).cast(pl.String),
         )

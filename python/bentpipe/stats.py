@@ -154,7 +154,9 @@ def starts_and_ends(
     opened = (
         pl.concat(open_parts)
         if open_parts
-        else pl.DataFrame(schema={"run": pl.String, "flow": pl.String, "open": pl.Boolean, "direction": pl.String})
+        else pl.DataFrame(
+            schema={"run": pl.String, "flow": pl.String, "open": pl.Boolean, "direction": pl.String}
+        )
     )
     return (
         mine.join(opened, on=_BY, how="left", maintain_order="left")
@@ -244,9 +246,10 @@ def convergence_times(fairness: pl.DataFrame, starts: pl.DataFrame) -> pl.DataFr
         .join(found, on=["run", "direction"], how="left", maintain_order="left")
         .join(last_start, on=["run", "direction"], how="left", maintain_order="left")
         .select(
-            "run", "direction",
+            "run",
+            "direction",
             (pl.col("fair_from_s") - pl.col("data_start_s")).clip(lower_bound=0).alias("convergence_s"),
-        )  # fmt: skip
+        )
     )
 
 
@@ -295,7 +298,9 @@ def link_metrics(store: Reading) -> pl.DataFrame:
     quantiles = [f"queueing_{q}_ms" for q in ("p50", "p95", "p99", "max")]
     wanted = ["run", "link", "rate_bit_s", "propagation_ms", "utilisation", "lost_ratio", "overflow_ratio",
               "marked_ratio", *quantiles]  # fmt: skip
-    return _rank(rows.select(wanted).join(store.runs, on="run", how="left", maintain_order="left"), store.runs)
+    return _rank(
+        rows.select(wanted).join(store.runs, on="run", how="left", maintain_order="left"), store.runs
+    )
 
 
 def bottlenecks(links: pl.DataFrame) -> pl.DataFrame:
@@ -307,7 +312,11 @@ def bottlenecks(links: pl.DataFrame) -> pl.DataFrame:
     return (
         links.filter(pl.col("rate_bit_s").is_not_null())
         .with_columns(direction=way)
-        .sort(["run", "direction", "utilisation", "link"], descending=[False, False, True, False], nulls_last=True)
+        .sort(
+            ["run", "direction", "utilisation", "link"],
+            descending=[False, False, True, False],
+            nulls_last=True,
+        )
         .group_by("run", "direction", maintain_order=True)
         .first()
     )

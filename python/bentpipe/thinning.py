@@ -19,21 +19,24 @@ MOST_ROWS = 2000
 def thin(frame: pl.DataFrame, series: Sequence[str], x: str, y: str, most: int = MOST_ROWS) -> pl.DataFrame:
     """At most about ``most`` rows of ``frame``: per series, per bucket of ``x`` the extremes of ``y``.
 
-    A series is one combination of the columns ``series``. Rows with a null ``y`` are dropped first. A frame that is small enough is returned as it is. Every series gets the
-    same number of buckets, over its own range of ``x``; the order of rows is kept.
+    A series is one combination of the columns ``series``. Rows with a null ``y`` are dropped first. A frame that is
+    small enough is returned as it is. Every series gets the same number of buckets, over its own range of ``x``; the
+    order of rows is kept.
     """
     frame = frame.drop_nulls(y)
     if frame.height <= most:
         return frame
     count = frame.select(pl.struct(series).n_unique()).item() if series else 1
     buckets = max(1, (most // count - 2) // 2)
-    over = list(series) or [pl.lit(1)]
-    low, high = pl.col(x).min().over(over), pl.col(x).max().over(over)
-    bucket = ((pl.col(x) - low) / (high - low) * buckets).fill_nan(0).floor().clip(0, buckets - 1).cast(pl.Int64)
+    low, high = ((end.over(series) if series else end) for end in (pl.col(x).min(), pl.col(x).max()))
+    bucket = (
+        ((pl.col(x) - low) / (high - low) * buckets).fill_nan(0).floor().clip(0, buckets - 1).cast(pl.Int64)
+    )
     marked = frame.with_row_index("__row").with_columns(bucket.alias("__bucket"))
     within = [*series, "__bucket"]
     kept = marked.group_by(within, maintain_order=True).agg(
-        pl.col("__row").get(pl.col(y).arg_min()).alias("low"), pl.col("__row").get(pl.col(y).arg_max()).alias("high")
+        pl.col("__row").get(pl.col(y).arg_min()).alias("low"),
+        pl.col("__row").get(pl.col(y).arg_max()).alias("high"),
     )
     groups = marked.group_by(list(series), maintain_order=True) if series else None
     ends = (

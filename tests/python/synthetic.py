@@ -18,7 +18,7 @@ HEADERS = 28 + 20
 
 
 @dataclass
-class SyntheticFlow:
+class Flow:
     """One flow that sends ``up``: a share of the link, and when it begins."""
 
     name: str
@@ -34,7 +34,7 @@ def run_id(cell: Mapping[str, Any], seed: int) -> str:
 
 def write_run(
     folder: Path,
-    flows: Sequence[SyntheticFlow],
+    flows: Sequence[Flow],
     seed: int,
     duration_s: float = 30.0,
     interval_s: float = 0.1,
@@ -124,7 +124,9 @@ def write_run(
             for index, size in enumerate(sizes):
                 opened = flow.start_s + index
                 took = 0.5 + size * 8 / flow.rate_bit_s * (1 + 0.2 * random.random())
-                streams.append((flow.name, 0, 4 * index, "data", opened, size, opened + took, 0, opened + took))
+                streams.append(
+                    (flow.name, 0, 4 * index, "data", opened, size, opened + took, 0, opened + took)
+                )
         else:
             streams.append((flow.name, 0, 0, "time", flow.start_s, int(delivered[-1]), None, 0, None))
     link_rows = []
@@ -178,7 +180,7 @@ def write_run(
 
 def write_store(
     path: Path,
-    runs: Sequence[tuple[Mapping[str, Any], int, Sequence[SyntheticFlow], Mapping[str, Any]]],
+    runs: Sequence[tuple[Mapping[str, Any], int, Sequence[Flow], Mapping[str, Any]]],
     title: str = "A synthetic store",
 ) -> Path:
     """Write a store of (cell, seed, flows, keywords of :func:`write_run`)."""
@@ -190,16 +192,20 @@ def write_store(
         write_run(path / "runs" / name, flows, seed, **options)
     plan = {"title": title, "engine": "0.1.0", "schema": 1, "overrides": [], "runs": planned}
     (path / "plan.json").write_text(json.dumps(plan, indent=1))
-    (path / "scenario.toml").write_text(f'title = "{title}"\nduration = "30 s"\nseeds = 3\n\n[[flow]]\nname = "a<b"\n')
+    (path / "scenario.toml").write_text(
+        f'title = "{title}"\nduration = "30 s"\nseeds = 3\n\n[[flow]]\nname = "a<b"\n'
+    )
     return path
 
 
-def pair_store(path: Path, shares: Sequence[tuple[float, float]], cell: Mapping[str, Any] | None = None) -> Path:
+def pair_store(
+    path: Path, shares: Sequence[tuple[float, float]], cell: Mapping[str, Any] | None = None
+) -> Path:
     """Two flows that deliver exactly the given rates (Mbit/s), one seed per pair of rates."""
     return write_store(
         path,
         [
-            (cell or {}, seed, [SyntheticFlow("first", "hybla", a * 1e6), SyntheticFlow("second", "newreno", b * 1e6)],
+            (cell or {}, seed, [Flow("first", "hybla", a * 1e6), Flow("second", "newreno", b * 1e6)],
              {})
             for seed, (a, b) in enumerate(shares, start=1)
         ],
@@ -220,7 +226,9 @@ def matrix_store(
     """The shape of a single-flow matrix: RTT x rate x loss x controller x seeds."""
     runs = []
     for (delay, losses), rate, congestion in itertools.product(
-        (("15 ms", ("0.01 %", "0.1 %", "1 %", "10 %")), ("250 ms", ("0.01 %", "0.1 %", "1 %"))), rates, STRENGTH
+        (("15 ms", ("0.01 %", "0.1 %", "1 %", "10 %")), ("250 ms", ("0.01 %", "0.1 %", "1 %"))),
+        rates,
+        STRENGTH,
     ):
         for loss, seed in itertools.product(losses, range(1, seeds + 1)):
             cell = {
@@ -231,9 +239,11 @@ def matrix_store(
                 "flow.main.congestion": congestion,
             }
             p = float(loss.split()[0]) / 100
-            pain = min(1.0, 0.97 / (1 + (1 - STRENGTH[congestion]) * p**0.5 * rate * float(delay.split()[0]) / 20))
+            pain = min(
+                1.0, 0.97 / (1 + (1 - STRENGTH[congestion]) * p**0.5 * rate * float(delay.split()[0]) / 20)
+            )
             jitter = 1 + 0.03 * (((seed * 7919) % 13) / 13 - 0.5)
-            flow = SyntheticFlow("main", congestion, rate * 1e6 * 0.95 * pain * jitter, 0.02, 0.15)
+            flow = Flow("main", congestion, rate * 1e6 * 0.95 * pain * jitter, 0.02, 0.15)
             runs.append(
                 (cell, seed, [flow],
                  {"link_bit_s": rate * 1e6, "one_way_ms": float(delay.split()[0]), "duration_s": duration_s,
@@ -252,8 +262,8 @@ def rivals_store(path: Path, seeds: int = 3, duration_s: float = 60.0) -> Path:
         share = strong * (1 + 0.02 * (seed - 2))
         cell = {"path.satellite.delay": delay, "path.satellite.up.loss": loss, "flow.rival.congestion": rival}
         flows = [
-            SyntheticFlow("hybla", "hybla", 9.3e6 * share, 0.0, 0.1),
-            SyntheticFlow("rival", rival, 9.3e6 * (1 - share), 5.0, 0.1),
+            Flow("hybla", "hybla", 9.3e6 * share, 0.0, 0.1),
+            Flow("rival", rival, 9.3e6 * (1 - share), 5.0, 0.1),
         ]
         runs.append((cell, seed, flows, {"one_way_ms": float(delay.split()[0]), "duration_s": duration_s}))
     return write_store(path, runs, "Hybla against each rival")
@@ -263,8 +273,13 @@ def sizes_store(path: Path, seeds: int = 3) -> Path:
     """Streams of given sizes: completion times."""
     runs = []
     for congestion, seed in itertools.product(("cubic", "bbr"), range(1, seeds + 1)):
-        flow = SyntheticFlow("pages", congestion, 8e6 if congestion == "bbr" else 4e6, 0.0, 0.1)
+        flow = Flow("pages", congestion, 8e6 if congestion == "bbr" else 4e6, 0.0, 0.1)
         runs.append(
-            ({"flow.pages.congestion": congestion}, seed, [flow], {"sizes": [50_000 * (1 + i % 7) for i in range(20)]})
+            (
+                {"flow.pages.congestion": congestion},
+                seed,
+                [flow],
+                {"sizes": [50_000 * (1 + i % 7) for i in range(20)]},
+            )
         )
     return write_store(path, runs, "Objects over a GEO link")

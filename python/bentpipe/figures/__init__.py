@@ -75,9 +75,12 @@ def figures(material: Material, only: Sequence[str] | None = None) -> Iterator[F
 
 
 def write_figures(
-    store: Reading | Store | Path | str, out: Path, time_range: TimeRange = (0.0, None), formats: Sequence[str] = ("pdf", "svg"),
+    store: Reading | Store | Path | str,
+    out: Path,
+    time_range: TimeRange = (0.0, None),
+    formats: Sequence[str] = ("pdf", "svg"),
     only: Sequence[str] | None = None,
-) -> list[Path]:  # fmt: skip
+) -> list[Path]:
     """Write every figure of a store as vectors into the directory ``out``: ``KEY.pdf`` and ``KEY.svg``."""
     reading = store if isinstance(store, Reading) else read_store(store)
     out.mkdir(parents=True, exist_ok=True)

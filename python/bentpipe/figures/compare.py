@@ -5,6 +5,8 @@ Points are means over seeds, bars their Student-t intervals (95 %); a single see
 
 from __future__ import annotations
 
+from typing import Any
+
 import altair as alt
 import polars as pl
 
@@ -18,7 +20,11 @@ from bentpipe.thinning import MOST_ROWS
 
 def _intervals(material: Material) -> str:
     seeds = material.store.runs["seed"].n_unique()
-    return f"Points are means over {seeds} seeds, bars 95 % intervals." if seeds > 1 else "One seed: no intervals."
+    return (
+        f"Points are means over {seeds} seeds, bars 95 % intervals."
+        if seeds > 1
+        else "One seed: no intervals."
+    )
 
 
 def _numeric(dim: Dimension) -> bool:
@@ -50,34 +56,54 @@ def goodput_against(material: Material) -> Figure | None:
     limit = material.metrics.group_by(list(material.store.keys), maintain_order=True).agg(
         pl.col("bottleneck_bit_s").max() / 1e6
     )
-    frame = material.label(where.select(cells.join(limit, on=list(material.store.keys), how="left", nulls_equal=True)))
+    frame = material.label(
+        where.select(cells.join(limit, on=list(material.store.keys), how="left", nulls_equal=True))
+    )
     frame = frame.select(
         "row", "column", "series", pl.col(along.key).alias("x"), (pl.col("mean") / 1e6).alias("y"),
         (pl.col("mean_low") / 1e6).alias("low"), (pl.col("mean_high") / 1e6).alias("high"), "n",
         pl.col("bottleneck_bit_s").alias("limit"), (pl.col("bottleneck_bit_s") * 1.06).alias("top"),
     )  # fmt: skip
     series = [name for name in material.series if name in set(frame["series"].to_list())]
-    x = alt.X("x:N", sort=list(along.values), title=material.title(along), axis=alt.Axis(labelAngle=0), scale=alt.Scale(padding=0.4))
-    y = alt.Y("y:Q", title="goodput, Mbit/s", scale=alt.Scale(zero=True, nice=False), axis=alt.Axis(tickCount=5))
+    x = alt.X(
+        "x:N",
+        sort=list(along.values),
+        title=material.title(along),
+        axis=alt.Axis(labelAngle=0),
+        scale=alt.Scale(padding=0.4),
+    )
+    y = alt.Y(
+        "y:Q", title="goodput, Mbit/s", scale=alt.Scale(zero=True, nice=False), axis=alt.Axis(tickCount=5)
+    )
     hue = colour(series, title=material.series_title)
     tips = ["series:N", "x:N", alt.Tooltip("y:Q", title="mean, Mbit/s", format=".4~g"),
             alt.Tooltip("low:Q", format=".4~g"), alt.Tooltip("high:Q", format=".4~g"), "n:Q"]  # fmt: skip
     base = alt.Chart()
     layers = [
         base.mark_point(opacity=0).encode(x=x, y=alt.Y("top:Q", title="goodput, Mbit/s")),
-        base.mark_line(strokeDash=[4, 4], color=GREY, strokeWidth=1).encode(x=x, y=alt.Y("limit:Q", title="goodput, Mbit/s")),
-        base.mark_rule(strokeWidth=2).encode(x=x, y=alt.Y("low:Q", title="goodput, Mbit/s"), y2="high:Q", color=hue),
+        base.mark_line(strokeDash=[4, 4], color=GREY, strokeWidth=1).encode(
+            x=x, y=alt.Y("limit:Q", title="goodput, Mbit/s")
+        ),
+        base.mark_rule(strokeWidth=2).encode(
+            x=x, y=alt.Y("low:Q", title="goodput, Mbit/s"), y2="high:Q", color=hue
+        ),
         base.mark_point(filled=True, size=60, opacity=1).encode(
             x=x, y=y, color=hue, shape=shape(series, title=material.series_title), tooltip=tips
         ),
-    ]  # fmt: skip
+    ]
     if along is not material.colour_dim:
         layers.insert(2, base.mark_line().encode(x=x, y=y, color=hue))
     one = where.column is None and where.row is None
     chart = multiples(layers, frame, where, height=280 if one else 170, own_y=True)
     caption = f"Mean goodput over each run. {_intervals(material)} Dashed: the link's rate. {where.note}"
     by = f" by {material.series_title}" if material.colour_dim not in (None, along) else ""
-    return Figure("goodput-against", f"Goodput against {material.title(along)}{by}", caption.strip(), chart, frame.height)
+    return Figure(
+        "goodput-against",
+        f"Goodput against {material.title(along)}{by}",
+        caption.strip(),
+        chart,
+        frame.height,
+    )
 
 
 def _pair_grid(material: Material) -> tuple[Dimension | None, Grid]:
@@ -97,7 +123,9 @@ def friendliness(material: Material) -> Figure | None:
     lines, where = _pair_grid(material)
     frame = material.label(where.select(material.cells.filter(pl.col("metric") == "goodput_bit_s")))
     name = (
-        pl.col(lines.key).replace_strict(list(lines.values), [lines.label(v) for v in lines.values], return_dtype=pl.String)
+        pl.col(lines.key).replace_strict(
+            list(lines.values), [lines.label(v) for v in lines.values], return_dtype=pl.String
+        )
         if lines is not None
         else pl.lit("")
     )
@@ -116,8 +144,12 @@ def friendliness(material: Material) -> Figure | None:
     order = [lines.label(value) for value in lines.values] if lines is not None else [""]
     y = alt.Y("line:N", sort=order, title=None, axis=alt.Axis(grid=True, domain=False, ticks=False))
     limit = float(frame.select(pl.max_horizontal(pl.col("x").max(), pl.col("high").max())).item() or 1) * 1.05
-    x = alt.X("x:Q", title="goodput, Mbit/s", scale=alt.Scale(domain=[0, limit], nice=False),
-              axis=alt.Axis(tickCount=6))
+    x = alt.X(
+        "x:Q",
+        title="goodput, Mbit/s",
+        scale=alt.Scale(domain=[0, limit], nice=False),
+        axis=alt.Axis(tickCount=6),
+    )
     hue = colour(series, title="flow")
     base = alt.Chart()
     tips = ["series:N", "line:N", alt.Tooltip("x:Q", title="mean, Mbit/s", format=".4~g"),
@@ -127,12 +159,14 @@ def friendliness(material: Material) -> Figure | None:
     ).transform_filter("isValid(datum.jain) && datum.jain != ''")  # fmt: skip
     layers = [
         base.mark_line(color=GREY, strokeWidth=1, opacity=0.7).encode(x=x, y=y, detail="line:N"),
-        base.mark_rule(strokeWidth=3).encode(x=alt.X("low:Q", title="goodput, Mbit/s"), x2="high:Q", y=y, color=hue),
+        base.mark_rule(strokeWidth=3).encode(
+            x=alt.X("low:Q", title="goodput, Mbit/s"), x2="high:Q", y=y, color=hue
+        ),
         base.mark_point(filled=True, size=90, opacity=1).encode(
             x=x, y=y, color=hue, shape=shape(series, title="flow"), tooltip=tips
         ),
         text,
-    ]  # fmt: skip
+    ]
     chart = multiples(layers, frame, where, height=44 * max(1, frame["line"].n_unique()))
     caption = (
         f"Mean goodput of each flow; the closer the points of a line, the fairer. J is Jain's index, 1 when all get "
@@ -167,7 +201,9 @@ def queueing(material: Material) -> Figure | None:
         pl.col(quantiles).mean()
     )  # fmt: skip
     label = (
-        pl.col(line.key).replace_strict(list(line.values), [line.label(v) for v in line.values], return_dtype=pl.String)
+        pl.col(line.key).replace_strict(
+            list(line.values), [line.label(v) for v in line.values], return_dtype=pl.String
+        )
         if line is not None
         else pl.lit("")
     )
@@ -177,25 +213,35 @@ def queueing(material: Material) -> Figure | None:
         return None
     order = [line.label(value) for value in line.values] if line is not None else [""]
     y = alt.Y("line:N", sort=order, title=None, axis=alt.Axis(domain=False, ticks=False))
-    hue = colour(order, field="line") if line is not None and material.colour_dim is line else alt.value("#0072B2")
+    hue = (
+        colour(order, field="line")
+        if line is not None and material.colour_dim is line
+        else alt.value("#0072B2")
+    )
     if isinstance(hue, alt.Color):
         hue = hue.legend(None)
     base = alt.Chart()
     title = "queueing delay, ms"
     tips = [alt.Tooltip(f"{q}:Q", format=".4~g", title=f"{q}, ms") for q in ("p50", "p95", "p99")]
     layers = [
-        base.mark_rule(strokeWidth=2, opacity=0.45).encode(x=alt.X("p50:Q", title=title), x2="p99:Q", y=y, color=hue),
-        base.mark_point(filled=True, size=70, opacity=1).encode(x=alt.X("p50:Q", title=title), y=y, color=hue, tooltip=tips),
+        base.mark_rule(strokeWidth=2, opacity=0.45).encode(
+            x=alt.X("p50:Q", title=title), x2="p99:Q", y=y, color=hue
+        ),
+        base.mark_point(filled=True, size=70, opacity=1).encode(
+            x=alt.X("p50:Q", title=title), y=y, color=hue, tooltip=tips
+        ),
         base.mark_point(filled=False, size=55, opacity=1, strokeWidth=2, fill="transparent").encode(
             x=alt.X("p95:Q", title=title), y=y, stroke=_stroke(hue), tooltip=tips
         ),
-        base.mark_tick(thickness=2.5, size=14, opacity=1).encode(x=alt.X("p99:Q", title=title), y=y, color=hue, tooltip=tips),
-    ]  # fmt: skip
+        base.mark_tick(thickness=2.5, size=14, opacity=1).encode(
+            x=alt.X("p99:Q", title=title), y=y, color=hue, tooltip=tips
+        ),
+    ]
     chart = multiples(layers, frame, where, height=26 * max(2, frame["line"].n_unique()))
     names = ", ".join(links["link"].unique(maintain_order=True).to_list())
     caption = (
-        f"How long packets wait for the transmitter of {names}: dot the median, ring the 95th, tick the 99th percentile "
-        f"of a run's packets, averaged over seeds. {where.note}"
+        f"How long packets wait for the transmitter of {names}: dot the median, ring the 95th, tick the 99th "
+        f"percentile of a run's packets, averaged over seeds. {where.note}"
     )
     return Figure("queueing", "Queueing delay", caption.strip(), chart, frame.height)
 
@@ -203,7 +249,8 @@ def queueing(material: Material) -> Figure | None:
 def _stroke(hue: object) -> object:
     """The same colour for a mark that has only an outline."""
     if isinstance(hue, alt.Color):
-        return alt.Stroke(**{**hue.to_dict(), "shorthand": alt.Undefined})
+        described: Any = hue.to_dict()
+        return alt.Stroke(**described)
     return hue
 
 
@@ -216,10 +263,14 @@ def completion(material: Material) -> Figure | None:
                       maintain_order="left").unique(["run", "flow", "start_s", "bytes", "completion_s"],
                                                     keep="first", maintain_order=True)  # fmt: skip
     where = material.time_grid
-    rows = material.label(where.select(rows.join(material.store.runs, on="run", how="left", maintain_order="left")))
+    rows = material.label(
+        where.select(rows.join(material.store.runs, on="run", how="left", maintain_order="left"))
+    )
     by = ["row", "column", "series"]
     rank = pl.col("completion_s").rank("ordinal").over(by) / pl.len().over(by)
-    rows = rows.select(*by, pl.col("completion_s").alias("x"), (100 * rank).alias("y")).sort(*by, "x", maintain_order=True)
+    rows = rows.select(*by, pl.col("completion_s").alias("x"), (100 * rank).alias("y")).sort(
+        *by, "x", maintain_order=True
+    )
     if rows.height > MOST_ROWS:
         place = pl.int_range(pl.len()).over(by)
         count = pl.len().over(by)
@@ -234,5 +285,8 @@ def completion(material: Material) -> Figure | None:
     )  # fmt: skip
     one = rows.select("row", "column").n_unique() == 1
     chart = multiples([line], rows, where, height=260 if one else 150)
-    caption = f"Share of streams done within a time, from the opening of a stream to its last byte; all seeds. {where.note}"
+    caption = (
+        "Share of streams done within a time, from the opening of a stream to its last byte; all seeds. "
+    )
+    caption += where.note
     return Figure("completion", "Completion times", caption.strip(), chart, rows.height)

@@ -30,7 +30,13 @@ class Figure:
         """Write it as vectors: ``.pdf`` or ``.svg`` by the suffix. Raises ValueError for another suffix."""
         import vl_convert
 
-        heading = {"text": self.title, "fontSize": 15, "subtitle": self.note, "subtitleFontSize": 11, "offset": 12}
+        heading = {
+            "text": self.title,
+            "fontSize": 15,
+            "subtitle": self.note,
+            "subtitleFontSize": 11,
+            "offset": 12,
+        }
         spec = self.spec()
         if "title" in spec:
             schema = spec.pop("$schema")

@@ -89,7 +89,11 @@ class Material:
         """The runs that figures over time show, of the first seed only: ``run, column, row`` and the cell."""
         runs = self.time_grid.select(self.store.runs)
         cell = list(self.store.keys)
-        return runs.sort("seed", maintain_order=True).unique(cell, keep="first", maintain_order=True) if cell else runs.head(1)
+        return (
+            runs.sort("seed", maintain_order=True).unique(cell, keep="first", maintain_order=True)
+            if cell
+            else runs.head(1)
+        )
 
     @property
     def time_note(self) -> str:
@@ -100,10 +104,12 @@ class Material:
     def seed_note(self) -> str:
         """Which seed figures over time show; empty when there is one."""
         seeds = self.store.runs["seed"].n_unique()
-        return f"The run of seed {self.time_runs['seed'].min()}, of {seeds} seeds." if seeds > 1 else ""
+        return (
+            f"The run of seed {self.time_runs['seed'].to_list()[0]}, of {seeds} seeds." if seeds > 1 else ""
+        )
 
     def label(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """``frame`` (with the cell's columns, ``flow`` and ``direction``) with ``series``, what its colour stands for."""
+        """``frame`` with ``series``, what its colour stands for; it has the cell's columns, ``flow``, ``direction``."""
         dim = self.colour_dim
         if dim is not None:
             labels = [dim.label(value) for value in dim.values]
@@ -142,7 +148,9 @@ class Material:
     def series(self) -> list[str]:
         """All series, in the order of their colours."""
         dim = self.colour_dim
-        return [dim.label(value) for value in dim.values] if dim is not None else list(self.flow_names.values())
+        return (
+            [dim.label(value) for value in dim.values] if dim is not None else list(self.flow_names.values())
+        )
 
     def title(self, dim: Dimension) -> str:
         """What to call a dimension: a controller says whose, where runs have several flows."""
@@ -154,4 +162,6 @@ class Material:
     @property
     def series_title(self) -> str | None:
         """What colours stand for."""
-        return self.title(self.colour_dim) if self.colour_dim is not None else ("flow" if self.shared else None)
+        return (
+            self.title(self.colour_dim) if self.colour_dim is not None else ("flow" if self.shared else None)
+        )

@@ -57,7 +57,11 @@ def _lines(
     series = [name for name in series if name in set(shown["series"].to_list())]
     pick = alt.selection_point(name=f"pick_{key.replace('-', '_')}", fields=["series"], bind="legend")
     first, last = material.time_range
-    span = alt.Scale(nice=False, domainMin=first) if last is None else alt.Scale(nice=False, domain=[first, last])
+    span = (
+        alt.Scale(nice=False, domainMin=first)
+        if last is None
+        else alt.Scale(nice=False, domain=[first, last])
+    )
     scale = alt.Scale(domain=list(domain)) if domain else alt.Scale(zero=zero)
     line = (
         alt.Chart()
@@ -143,7 +147,9 @@ def fairness(material: Material) -> Figure | None:
     """Jain's index of goodput in windows of 1 s, from the start of the last flow on."""
     if not material.shared:
         return None
-    starts = material.metrics.select(*_BY, "data_start_s", (pl.col("data_start_s") + pl.col("duration_s")).alias("data_end_s"))
+    starts = material.metrics.select(
+        *_BY, "data_start_s", (pl.col("data_start_s") + pl.col("duration_s")).alias("data_end_s")
+    )
     frame = stats.jain_over_time(stats.goodput_windows(_received(material), material.ways), starts)
     frame = frame.filter(pl.col("direction") == material.ways["direction"][0])
     frame = frame.with_columns(y=pl.col("jain"), series=pl.lit("Jain's index"))
@@ -178,4 +184,6 @@ def internals(material: Material) -> Figure | None:
         .facet(facet=alt.Facet("name:N", sort=names, header=alt.Header(title=None, labelAnchor="start")), columns=3)
         .resolve_scale(y="independent")
     )  # fmt: skip
-    return Figure("internals", "Inside the controller", "Values that the controller itself reports.", chart, rows.height)
+    return Figure(
+        "internals", "Inside the controller", "Values that the controller itself reports.", chart, rows.height
+    )

@@ -71,7 +71,16 @@ def colour(labels: Sequence[str], field: str = "series", title: str | None = Non
 
 def shape(labels: Sequence[str], field: str = "series", title: str | None = None) -> alt.Shape:
     """A shape as a second sign beside the colour, in the same legend."""
-    forms = ["circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left"]
+    forms = [
+        "circle",
+        "square",
+        "triangle-up",
+        "diamond",
+        "cross",
+        "triangle-down",
+        "triangle-right",
+        "triangle-left",
+    ]
     scale = alt.Scale(domain=list(labels), range=[forms[i % len(forms)] for i in range(len(labels))])
     legend = alt.Legend(title=title) if len(labels) > 1 else None
     return alt.Shape(f"{field}:N", scale=scale, legend=legend, title=title)
@@ -119,7 +128,8 @@ def multiples(
                 chart = chart.resolve_scale(y="independent")
         charts.append(chart.properties(title=row) if row else chart)
     if len(charts) == 1:
-        return charts[0]
+        whole: alt.TopLevelMixin = charts[0]
+        return whole
     with warnings.catch_warnings():  # rows share one selection; Altair says so each time
         warnings.filterwarnings("ignore", message="Automatically deduplicated selection parameter")
         return alt.vconcat(*charts, spacing=18)

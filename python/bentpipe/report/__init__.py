@@ -48,7 +48,9 @@ DEFINITIONS = {
 }
 
 
-def build(store_path: Path | str | Store, out: Path | None = None, time_range: TimeRange = (0.0, None)) -> Path:
+def build(
+    store_path: Path | str | Store, out: Path | None = None, time_range: TimeRange = (0.0, None)
+) -> Path:
     """Write the report of the store at ``store_path`` to ``out`` (``STORE/report.html`` by default); return its path.
 
     ``time_range`` (seconds) restricts the figures over time; tables are of whole runs. Raises StoreError.
@@ -62,7 +64,10 @@ def build(store_path: Path | str | Store, out: Path | None = None, time_range: T
 
 
 def figures_pdf(
-    store_path: Path | str | Store, out_dir: Path, time_range: TimeRange = (0.0, None), formats: tuple[str, ...] = ("pdf", "svg")
+    store_path: Path | str | Store,
+    out_dir: Path,
+    time_range: TimeRange = (0.0, None),
+    formats: tuple[str, ...] = ("pdf", "svg"),
 ) -> list[Path]:
     """Write every figure of the store as a vector file; see :func:`bentpipe.figures.write_figures`."""
     return write_figures(store_path, out_dir, time_range, formats)
@@ -83,7 +88,9 @@ def render(store: Reading, time_range: TimeRange = (0.0, None)) -> str:
     body.append("<h2>Links</h2>")
     for key in AFTER:
         body += _figure(FIGURES[key](material), specs)
-    body += [f"<details><summary>The busiest link of each direction</summary>{tables.links(material)}</details>"]
+    body += [
+        f"<details><summary>The busiest link of each direction</summary>{tables.links(material)}</details>"
+    ]
     body += _rests_on(material)
     specs.append(_json("configs", {"light": config(), "dark": config(dark=True)}))
     parts = resources.files("bentpipe.report")
@@ -158,7 +165,9 @@ def _over_time(material: Material, specs: list[str]) -> list[str]:
             if index:
                 other = Material(material.store, material.time_range, fixed)
                 other.__dict__.update(metrics=material.metrics, links=material.links)
-                specs += [_spec(figure, index) for key in OVER_TIME if (figure := FIGURES[key](other)) is not None]
+                specs += [
+                    _spec(figure, index) for key in OVER_TIME if (figure := FIGURES[key](other)) is not None
+                ]
         body.append("</div>")
     note = material.time_note if len(choices) <= 1 else material.seed_note
     if note:
@@ -188,7 +197,9 @@ def variants(material: Material) -> list[tuple[dict[str, str], str]]:
 def _rests_on(material: Material) -> list[str]:
     store = material.store
     seeds = sorted(store.runs["seed"].unique().to_list())
-    listed = ", ".join(map(str, seeds)) if len(seeds) <= 12 else f"{seeds[0]} to {seeds[-1]} ({len(seeds)} seeds)"
+    listed = (
+        ", ".join(map(str, seeds)) if len(seeds) <= 12 else f"{seeds[0]} to {seeds[-1]} ({len(seeds)} seeds)"
+    )
     facts = {
         "engine": store.engine or "unknown",
         "seeds": listed,

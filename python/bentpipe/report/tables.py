@@ -61,7 +61,9 @@ def _exponent(value: float) -> int:
 def _table(heads: Sequence[tuple[str, str, bool]], rows: Sequence[tuple[Sequence[str], bool]]) -> str:
     """HTML of a table: (heading, unit, is text) and rows of ready cells; ``True`` begins a group of rows."""
     head = "".join(
-        f'<th class="text">{escape(name)}</th>' if text else f"<th>{escape(name)}<small>{escape(unit)}</small></th>"
+        f'<th class="text">{escape(name)}</th>'
+        if text
+        else f"<th>{escape(name)}<small>{escape(unit)}</small></th>"
         for name, unit, text in heads
     )
     body = []
@@ -143,7 +145,9 @@ def links(material: Material) -> str:
         cell = tuple(row[key] for key in keys)
         line = [escape(row[dim.key] or "") if cell != before else "" for dim in material.dims]
         line += [escape(row["link"]), significant(row["rate_bit_s"]), significant(row["propagation_ms"])]
-        line += [significant(None if row[name] is None else unit(row[name]), 3) for name, _, _, unit in numbers]
+        line += [
+            significant(None if row[name] is None else unit(row[name]), 3) for name, _, _, unit in numbers
+        ]
         rows.append((line, cell != before))
         before = cell
     return _table(heads, rows)

@@ -1,0 +1,23 @@
+"""Fixtures that several test files share."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def synthetic() -> ModuleType:
+    """The maker of stores without an engine (synthetic.py)."""
+    place = Path(__file__).with_name("synthetic.py")
+    spec = importlib.util.spec_from_file_location("synthetic", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["synthetic"] = module
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,173 @@
+"""Figures: what they draw of which store, thinning, and files."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+from bentpipe.figures import FIGURES, Material, figures, parse_range, write_figures
+from bentpipe.figures.style import palette
+from bentpipe.reading import read_store
+from bentpipe.thinning import MOST_ROWS, thin
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+
+
+@pytest.fixture(scope="module")
+def stores(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    base = tmp_path_factory.mktemp("stores")
+    one = [({}, 1, [synthetic.Flow("hybla", "hybla", 9e6, ripple=0.1)], {})]
+    return {
+        "one": synthetic.write_store(base / "one store", one),
+        "matrix": synthetic.matrix_store(base / "matrix", seeds=2, rates=(10, 25), duration_s=20.0),
+        "rivals": synthetic.rivals_store(base / "rivals", duration_s=20.0),
+        "sizes": synthetic.sizes_store(base / "sizes"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("store", "expected"),
+    [
+        ("one", {"goodput", "goodput-since-start", "cwnd", "rtt", "queue", "queueing", "internals"}),
+        ("matrix", {"goodput-against", "goodput", "goodput-since-start", "cwnd", "rtt", "queue", "queueing"}),
+        (
+            "rivals",
+            {
+                "friendliness",
+                "goodput",
+                "goodput-since-start",
+                "cwnd",
+                "rtt",
+                "queue",
+                "queueing",
+                "fairness",
+            },
+        ),
+        (
+            "sizes",
+            {
+                "completion",
+                "goodput-against",
+                "goodput",
+                "goodput-since-start",
+                "cwnd",
+                "rtt",
+                "queue",
+                "queueing",
+            },
+        ),
+    ],
+)
+def test_a_store_gets_the_figures_it_has_something_for(
+    stores: dict[str, Path], store: str, expected: set[str]
+) -> None:
+    drawn = list(figures(Material(read_store(stores[store]))))
+    assert {figure.key for figure in drawn} == expected
+    for figure in drawn:
+        assert 0 < figure.rows <= MOST_ROWS
+        assert figure.title
+        assert figure.caption
+
+
+def test_captions_say_which_cells_are_shown(stores: dict[str, Path]) -> None:
+    figure = FIGURES["cwnd"](Material(read_store(stores["matrix"])))
+    assert figure is not None
+    assert "Shown: rate 10 Mbit/s (of 10 Mbit/s, 25 Mbit/s)." in figure.note
+    assert "seed 1, of 2 seeds" in figure.note
+
+
+def _data(spec: dict[str, Any]) -> pl.DataFrame:
+    """All rows that lie in a figure."""
+    frames = [pl.read_csv(io.StringIO(text)) for text in spec["datasets"].values()]
+    return pl.concat(frames, how="diagonal_relaxed")
+
+
+def test_a_time_range_is_kept(stores: dict[str, Path]) -> None:
+    figure = FIGURES["cwnd"](Material(read_store(stores["rivals"]), (2.0, 7.5)))
+    assert figure is not None
+    times = _data(figure.spec())["time_s"]
+    assert times.min() == 2.0
+    assert times.max() == 7.5
+
+
+def test_a_figure_draws_the_means_of_the_summary(stores: dict[str, Path]) -> None:
+    material = Material(read_store(stores["matrix"]))
+    figure = FIGURES["goodput-against"](material)
+    assert figure is not None
+    drawn = _data(figure.spec())["y"].sort()
+    means = material.cells.filter(pl.col("metric") == "goodput_bit_s")["mean"].sort() / 1e6
+    assert drawn.to_list() == pytest.approx(means.to_list(), rel=1e-4)
+
+
+def test_figures_are_the_same_every_time(stores: dict[str, Path]) -> None:
+    first, second = ([f.spec() for f in figures(Material(read_store(stores["rivals"])))] for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [(None, (0.0, None)), ("30 s", (0.0, 30.0)), ("500ms", (0.0, 0.5)), ("10 s..80 s", (10.0, 80.0)),
+     ("10..", (10.0, None)), ("1 min", (0.0, 60.0))],
+)  # fmt: skip
+def test_parse_range(text: str | None, span: tuple[float, float | None]) -> None:
+    assert parse_range(text) == span
+
+
+@pytest.mark.parametrize("text", ["soon", "80 s..10 s", "-3 s", ""])
+def test_a_wrong_range_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="time range"):
+        parse_range(text)
+
+
+def test_vectors(stores: dict[str, Path], tmp_path: Path) -> None:
+    files = write_figures(stores["rivals"], tmp_path, (0.0, 10.0), only=["cwnd", "friendliness"])
+    assert [file.name for file in files] == ["cwnd.pdf", "cwnd.svg", "friendliness.pdf", "friendliness.svg"]
+    assert files[0].read_bytes().startswith(b"%PDF")
+    svg = files[1].read_text(encoding="utf-8")
+    assert "Congestion window" in svg
+    assert 'stroke="#D55E00"' in svg.replace("#d55e00", "#D55E00")
+    figure = FIGURES["cwnd"](Material(read_store(stores["one"])))
+    assert figure is not None
+    with pytest.raises(ValueError, match=r"\.pdf or \.svg"):
+        figure.write(tmp_path / "cwnd.gif")
+
+
+def test_thinning_keeps_extremes_ends_and_order() -> None:
+    count = 10_000
+    frame = pl.DataFrame(
+        {"s": ["a"] * count, "x": range(count), "y": [(i * 7919) % 1009 for i in range(count)]}
+    )
+    frame = frame.with_columns(
+        y=pl.when(pl.col("x") == 1234).then(5000).when(pl.col("x") == 8765).then(-5000).otherwise("y")
+    )
+    thinned = thin(frame, ["s"], "x", "y", 200)
+    assert thinned.height <= 200
+    assert (thinned["y"].max(), thinned["y"].min()) == (5000, -5000)
+    assert thinned["x"].to_list() == sorted(thinned["x"].to_list())
+    assert (thinned["x"][0], thinned["x"][-1]) == (0, count - 1)
+    assert thinned.join(frame, on=["s", "x", "y"]).height == thinned.height
+    assert thin(frame.head(100), ["s"], "x", "y", 200).height == 100
+
+
+def test_thinning_treats_series_alike() -> None:
+    frame = pl.concat(
+        pl.DataFrame({"s": name, "x": range(1000), "y": [float(i % 17) for i in range(1000)]})
+        for name in "abcd"
+    )
+    heights = thin(frame, ["s"], "x", "y", 400).group_by("s").len()["len"].to_list()
+    assert len(set(heights)) == 1
+    assert sum(heights) <= 400
+
+
+def test_a_controller_keeps_its_colour() -> None:
+    assert (
+        dict(zip(*palette(["hybla", "cubic"]), strict=True))["hybla"]
+        == dict(zip(*palette(["x", "hybla"]), strict=True))["hybla"]
+    )
+    _, shades = palette([f"flow {i}" for i in range(8)])
+    assert len(set(shades)) == 8

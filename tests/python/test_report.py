@@ -1,0 +1,106 @@
+"""The page: whole, small, and without a network."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from bentpipe import notebook, report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+
+
+@pytest.fixture(scope="module")
+def page(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("report")
+    store = synthetic.rivals_store(base / "rivals", duration_s=20.0)
+    return report.build(store)
+
+
+def test_the_page_is_beside_the_store_and_small(page: Path) -> None:
+    assert page.name == "report.html"
+    assert page.parent.name == "rivals"
+    assert page.stat().st_size < 5_000_000
+
+
+def test_nothing_is_loaded_from_elsewhere(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert "default-src 'none'" in text
+    assert not re.findall(r"<(?:link|iframe|img|object|embed)\b", text.split("<script>", maxsplit=1)[0])
+    assert not re.findall(r"<script[^>]+\bsrc=", text)
+    assert not re.findall(r"@import|url\(\s*['\"]?https?:", text.split("</style>", maxsplit=1)[0])
+    for spec in re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', text, re.DOTALL):
+        assert "http" not in spec
+    # The names of XML and of schemas in the library are names, not addresses to load from.
+    names = {"http://www.w3.org", "https://vega.github.io", "https://github.com"}
+    assert {
+        re.sub(r"^(https?://[^/]+).*", r"\1", url) for url in re.findall(r"https?://[^\s\"'`)]+", text)
+    } <= names
+
+
+def test_it_says_what_it_rests_on(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert "What this rests on" in text
+    assert "0.1.0" in text
+    assert "48 finished of 48 planned" in text
+    assert "name = &quot;a&lt;b&quot;" in text
+    assert "48 runs: 16 cells, 3 seeds" in text
+
+
+def test_every_box_has_its_figure(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    boxes = re.findall(r'class="figure" data-key="([a-z-]+)"', text)
+    specs = dict(
+        re.findall(r'<script type="application/json" id="spec-([a-z0-9-]+)">(.*?)</script>', text, re.DOTALL)
+    )
+    assert boxes[0] == "friendliness"
+    assert {f"{box}-0" for box in boxes} <= set(specs)
+    assert "cwnd-1" in specs, "the second loss rate can be chosen"
+    for spec in specs.values():
+        json.loads(spec)
+
+
+def test_unfinished_runs_are_said(synthetic: ModuleType, tmp_path: Path) -> None:
+    store = synthetic.sizes_store(tmp_path / "sizes")
+    shutil.rmtree(next((store / "runs").iterdir()))
+    text = report.build(store, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "1 of 6 planned runs have not finished" in text
+    assert "completion, median" in text
+
+
+def test_figures_as_vectors(synthetic: ModuleType, tmp_path: Path) -> None:
+    store = synthetic.write_store(tmp_path / "one", [({}, 1, [synthetic.Flow("a")], {})])
+    files = report.figures_pdf(store, tmp_path / "figures", (0.0, 10.0), formats=("pdf",))
+    assert {file.suffix for file in files} == {".pdf"}
+    assert all(file.stat().st_size > 1000 for file in files)
+
+
+def test_results_show_themselves_in_a_notebook(synthetic: ModuleType, tmp_path: Path) -> None:
+    store = synthetic.pair_store(tmp_path / "pair", [(5.0, 4.0), (5.2, 3.9)])
+    html = notebook.html(store)
+    assert "<svg" in html
+    assert "Jain" in html
+    assert "<script" not in html
+
+
+@pytest.mark.system
+def test_a_browser_draws_it(page: Path, tmp_path: Path) -> None:
+    """Headless Chromium, when there is one: the key figure is there as SVG, and nothing failed."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium on this machine")
+    done = subprocess.run(
+        [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
+         "--disable-background-networking", "--disable-component-update", f"--user-data-dir={tmp_path}",
+         "--virtual-time-budget=20000", "--dump-dom", "--enable-logging=stderr", page.as_uri()],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert "mark-symbol" in done.stdout
+    assert "CONSOLE" not in done.stderr

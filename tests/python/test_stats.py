@@ -1,0 +1,196 @@
+"""Statistics against closed forms, published figures and tables."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from bentpipe import intervals, stats
+from bentpipe.cells import dimensions, grid, magnitude, natural_order
+from bentpipe.reading import read_store
+from bentpipe.store import StoreError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+
+
+@pytest.mark.parametrize(
+    ("shares", "index"),
+    [
+        ([1, 1], 1.0),
+        ([1, 0], 0.5),
+        ([3, 3, 3, 3, 3], 1.0),
+        ([1, 0, 0, 0], 0.25),
+        # Andreotti 2025, sections 4.3 and 4.4; the printed indices are truncated, not rounded
+        ([5.7253, 2.9755], 0.9091),
+        ([4.2783, 5.1139], 0.9921),
+        ([8.7872, 0.1838], 0.5209),
+        ([8.1155, 0.9513], 0.6156),
+        ([4.085, 4.1036], 0.9999),
+        ([6.6948, 1.8847], 0.7608),
+        ([4.6566, 3.8636], 0.9914),
+    ],
+)
+def test_jain(shares: list[float], index: float) -> None:
+    assert stats.jain_index(shares) == pytest.approx(index, abs=1e-4)
+
+
+def test_jain_of_nothing_is_none() -> None:
+    assert stats.jain_index([]) is None
+    assert stats.jain_index([0.0, 0.0]) is None
+
+
+@pytest.mark.parametrize(
+    ("n", "ranks"),
+    [(1, None), (5, None), (6, (1, 6)), (7, (1, 7)), (9, (2, 8)), (10, (2, 9)), (12, (3, 10)), (20, (6, 15)),
+     (30, (10, 21)), (100, (40, 61))],
+)  # fmt: skip
+def test_ranks_of_the_median_are_those_of_the_table(n: int, ranks: tuple[int, int] | None) -> None:
+    """Le Boudec (2010), table A.1, where its interval is symmetric; 40 and 61 are the textbook's 100 values."""
+    assert intervals.median_ranks(n) == ranks
+
+
+def test_median_interval() -> None:
+    got = intervals.median_interval([9.0, 1.0, 3.0, 4.0, 2.0, 5.0, 6.0, 7.0, 8.0, 10.0])
+    assert (got.estimate, got.low, got.high, got.n) == (5.5, 2.0, 9.0, 10)
+    assert not intervals.median_interval([1.0, 2.0]).known
+
+
+def test_mean_interval_is_student_t() -> None:
+    """t(0.975, 2 degrees) = 4.302653, the quantile of every table."""
+    got = intervals.mean_interval([1.0, 2.0, 3.0])
+    assert got.estimate == 2.0
+    assert got.high == pytest.approx(2 + 4.302653 / math.sqrt(3), rel=1e-6)
+    assert intervals.mean_interval([7.0]).low is None
+    same = intervals.mean_interval([7.0, 7.0])
+    assert (same.low, same.high) == (7.0, 7.0)
+
+
+def test_bootstrap_is_deterministic_and_paired() -> None:
+    before = [10.0, 20.0, 30.0, 40.0, 50.0, 60.0]
+    after = [11.0, 21.0, 31.0, 41.0, 51.0, 61.0]
+    got = intervals.paired_bootstrap(before, after, intervals.mean_difference)
+    assert (got.estimate, got.low, got.high) == (1.0, 1.0, 1.0)
+    noisy = [b + d for b, d in zip(before, [1.0, -1.0, 2.0, 0.5, -0.5, 3.0], strict=True)]
+    first = intervals.paired_bootstrap(before, noisy, intervals.mean_difference)
+    assert first == intervals.paired_bootstrap(before, noisy, intervals.mean_difference)
+    assert first.low is not None
+    assert first.high is not None
+    assert first.low < first.estimate < first.high
+    with pytest.raises(ValueError, match="pairs"):
+        intervals.paired_bootstrap([1.0], [], intervals.mean_difference)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (12345.6, "12346"), (9.8765, "9.877"), (0.000123456, "0.0001235"), (None, "–"), (float("nan"), "–"),
+     (1.0, "1"), (1e-9, "1.000e-09")],
+)  # fmt: skip
+def test_significant(value: float | None, text: str) -> None:
+    assert intervals.significant(value) == text
+
+
+def test_goodput_of_a_constant_rate(synthetic: ModuleType, tmp_path: Path) -> None:
+    path = synthetic.pair_store(tmp_path / "store", [(5.7253, 2.9755)])
+    store = read_store(path)
+    metrics = stats.run_metrics(store)
+    assert metrics["flow"].to_list() == ["first", "second"]
+    assert metrics["goodput_bit_s"].to_list() == pytest.approx([5.7253e6, 2.9755e6], rel=1e-6)
+    assert metrics["jain"].to_list() == pytest.approx([0.9091, 0.9091], abs=1e-4)
+    flows, ways = store.table("flows"), stats.directions(store.table("summary"))
+    windows = stats.goodput_windows(flows, ways)
+    assert windows.height == 60
+    assert windows.filter(pl.col("flow") == "first")["goodput_bit_s"].to_list() == pytest.approx(
+        [5.7253e6] * 30, rel=1e-4
+    )
+    since = stats.goodput_since_start(flows, ways, metrics.select("run", "flow", "direction", "data_start_s"))
+    assert since["goodput_bit_s"].max() == pytest.approx(5.7253e6, rel=1e-4)
+    assert metrics["utilisation"][0] == pytest.approx((5.7253 + 2.9755) / 10, rel=0.01)
+
+
+def test_windows_do_not_depend_on_a_sampling_interval_that_does_not_divide_them(
+    synthetic: ModuleType, tmp_path: Path
+) -> None:
+    flow = synthetic.Flow("only", rate_bit_s=8e6)
+    path = synthetic.write_store(tmp_path / "store", [({}, 1, [flow], {"interval_s": 0.3})])
+    store = read_store(path)
+    windows = stats.goodput_windows(store.table("flows"), stats.directions(store.table("summary")))
+    assert windows["goodput_bit_s"].to_list() == pytest.approx([8e6] * windows.height, rel=1e-4)
+
+
+def test_convergence_is_counted_from_the_later_start() -> None:
+    """Unfair for 10 windows after a start at 5 s, fair from 15 s on: 10 s."""
+    times = [float(t) for t in range(6, 41)]
+    fairness = pl.DataFrame(
+        {"run": "r", "direction": "up", "time_s": times, "jain": [0.6] * 10 + [0.99] * 25}
+    )
+    starts = pl.DataFrame({"run": "r", "flow": ["a", "b"], "direction": "up", "data_start_s": [0.0, 5.0]})
+    assert stats.convergence_times(fairness, starts)["convergence_s"].to_list() == [10.0]
+    short = fairness.head(10 + stats.HOLD_WINDOWS - 1)
+    assert stats.convergence_times(short, starts)["convergence_s"].to_list() == [None]
+
+
+def test_harm_needs_the_same_flow_alone(synthetic: ModuleType, tmp_path: Path) -> None:
+    hybla, alone = synthetic.Flow("hybla", rate_bit_s=6e6), synthetic.Flow("hybla", rate_bit_s=8e6)
+    rival, silent = synthetic.Flow("rival", rate_bit_s=3e6), synthetic.Flow("rival", rate_bit_s=0.0)
+    path = synthetic.write_store(
+        tmp_path / "store",
+        [
+            ({"flow.rival.load": "300 s"}, 1, [hybla, rival], {}),
+            ({"flow.rival.load": "none"}, 1, [alone, silent], {}),
+        ],
+    )
+    metrics = stats.run_metrics(read_store(path))
+    harm = {(r["flow.rival.load"], r["flow"]): r["harm"] for r in metrics.to_dicts()}
+    assert harm["300 s", "hybla"] == pytest.approx(0.25, abs=1e-4)
+    assert harm["300 s", "rival"] is None
+    assert harm["none", "hybla"] is None
+
+
+def test_completion_times() -> None:
+    streams = pl.DataFrame(
+        {
+            "run": "r", "flow": "f", "mode": ["data", "data", "data", "time"], "start_s": [1.0, 2.0, 3.0, 0.0],
+            "up_bytes": [100, 8, 100, 9], "up_fin_s": [2.0, 2.1, None, None],
+            "down_bytes": [0, 500, 0, 0], "down_fin_s": [2.5, 4.0, None, None],
+        }
+    )  # fmt: skip
+    assert stats.completion_times(streams)["completion_s"].to_list() == [1.5, 2.0, None]
+
+
+def test_summary_over_seeds_and_its_order(synthetic: ModuleType, tmp_path: Path) -> None:
+    store = read_store(synthetic.rivals_store(tmp_path / "store", duration_s=20.0))
+    metrics = stats.run_metrics(store)
+    cells = stats.cell_summary(metrics, store.keys)
+    goodput = cells.filter(pl.col("metric") == "goodput_bit_s")
+    assert goodput.height == 2 * 2 * 4 * 2
+    assert goodput["n"].to_list() == [3] * 32
+    assert (goodput["mean_low"] <= goodput["mean"]).all()
+    assert metrics.equals(stats.run_metrics(read_store(store.path)))
+    assert metrics["run"].unique(maintain_order=True).to_list() == store.runs["run"].to_list()
+
+
+def test_not_a_store(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"plan\.json"):
+        read_store(tmp_path)
+
+
+def test_values_of_a_sweep_have_their_natural_order() -> None:
+    assert natural_order(["1 %", "0.01 %", "10 %"]) == ("0.01 %", "1 %", "10 %")
+    assert natural_order(["1 s", "250 ms", "15 ms"]) == ("15 ms", "250 ms", "1 s")
+    assert natural_order(["newreno", "bbr"]) == ("newreno", "bbr")
+    assert magnitude("0.5 Gbit/s") == 5e8
+    assert magnitude("cubic") is None
+
+
+def test_keys_that_change_together_are_one_dimension(synthetic: ModuleType, tmp_path: Path) -> None:
+    store = read_store(synthetic.matrix_store(tmp_path / "s", seeds=1, rates=(10, 25), duration_s=3.0))
+    dims = dimensions(store.runs, store.keys)
+    assert [dim.title for dim in dims] == ["one-way delay", "rate", "loss", "controller"]
+    assert len(dims[1].keys) == 2
+    shown = grid(dims[:3], dims[2], dims[0])
+    assert shown.note == "Shown: rate 10 Mbit/s (of 10 Mbit/s, 25 Mbit/s)."
