@@ -53,10 +53,10 @@ class Results(Store):
 
     def _repr_html_(self) -> str | None:
         try:
-            from bentpipe.notebook import to_html
+            from bentpipe.notebook import html
         except ImportError:
             return None
-        return to_html(self.path)
+        return html(self.path)
 
 
 def run(

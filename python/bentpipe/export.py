@@ -26,13 +26,14 @@ def export(store: Store, form: Format, out: Path | None = None, template: Path |
     Raises:
         StoreError: no finished run, or no traces in the store.
     """
+    place = store.path.resolve()
     if form == "ods":
         from bentpipe.export_ods import write_ods
 
-        target = out or store.path.with_name(f"{store.path.name}.ods")
+        target = out or place.with_name(f"{place.name}.ods")
         write_ods(store.path, target, template)
         return [target]
-    target = out or store.path.with_name(f"{store.path.name}-{form}")
+    target = out or place.with_name(f"{place.name}-{form}")
     if form in ("qlog", "pcapng"):
         return _traces(store, form, target)
     if not store.finished():

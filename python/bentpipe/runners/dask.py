@@ -82,7 +82,7 @@ class DaskRunner:
                 ): run
                 for run in runs
             }
-            for future in as_completed(list(futures)):
+            for future in as_completed(list(futures), loop=client.loop):
                 yield self._outcome(future, futures.pop(future))
                 future.release()
         finally:

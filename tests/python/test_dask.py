@@ -1,0 +1,111 @@
+"""A Dask cluster gives the same bytes as local workers, also when one of its workers is killed on the way."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bentpipe import api
+from bentpipe.plan import make, open_document
+from bentpipe.runners import engine
+from bentpipe.runners.dask import DaskRunner
+from bentpipe.runners.outcome import RunnerError
+
+pytest.importorskip("distributed")
+GEO: str = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())["scenario"]
+SCENARIO = GEO.replace("2s", "60s").replace("2 s", "60 s").replace("[[path", "seeds = 6\n[[path", 1)
+
+
+class Cluster:
+    """A scheduler and two workers, as processes of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.processes: list[subprocess.Popen[str]] = []
+        self.folder = folder
+        self.address = ""
+
+    def start(self, *words: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", *words], cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,
+        )
+        self.processes.append(process)
+        return process
+
+    def up(self) -> None:
+        scheduler = self.start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+        assert scheduler.stderr is not None
+        for line in scheduler.stderr:
+            if (found := re.search(r"Scheduler at:\s+tcp://(\S+)", line)) is not None:
+                self.address = found[1]
+                break
+        threading.Thread(target=scheduler.stderr.read, daemon=True).start()
+        for _ in range(2):
+            worker = self.start(
+                "distributed.cli.dask_worker", f"tcp://{self.address}", "--nthreads", "1", "--no-dashboard", "--no-nanny",
+                "--local-directory", str(self.folder),
+            )
+            assert worker.stderr is not None
+            threading.Thread(target=worker.stderr.read, daemon=True).start()
+
+    def down(self) -> None:
+        for process in reversed(self.processes):
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    made = Cluster(tmp_path)
+    try:
+        made.up()
+        yield made
+    finally:
+        made.down()
+
+
+def test_a_cluster_that_loses_a_worker_gives_the_bytes_of_local_workers(cluster: Cluster, tmp_path: Path) -> None:
+    path = tmp_path / "test.toml"
+    path.write_text(SCENARIO)
+    api.run(path, jobs=2, out=tmp_path / "local")
+    out = tmp_path / "cluster"
+
+    def kill() -> None:
+        runs = out / "runs"
+        while not (runs.is_dir() and any(runs.iterdir())):
+            time.sleep(0.01)
+        os.killpg(cluster.processes[1].pid, signal.SIGKILL)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    api.run(path, on=f"dask://{cluster.address}", out=out)
+    killer.join(timeout=5)
+    assert cluster.processes[1].poll() is not None
+    files = sorted(file.relative_to(out) for file in (out / "runs").rglob("*") if file.is_file())
+    assert len(files) >= 6 * 5
+    for file in files:
+        assert (out / file).read_bytes() == (tmp_path / "local" / file).read_bytes(), file
+
+
+def test_workers_of_another_engine_and_a_missing_cluster_are_refused(cluster: Cluster) -> None:
+    plan = make(open_document(tomllib.loads(GEO)), engine.version())
+    runner = DaskRunner(f"dask://{cluster.address}", "another")
+    deadline = time.monotonic() + 20
+    while True:
+        with pytest.raises(RunnerError) as error:
+            next(runner.run(plan.runs))
+        if "no workers" not in str(error.value) or time.monotonic() > deadline:
+            break
+        time.sleep(0.2)
+    assert "this is another: results would differ" in str(error.value)

@@ -1,0 +1,139 @@
+"""Plans: cells, seeds, ids, overrides, and bounds."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from bentpipe.bounds import bounds
+from bentpipe.plan import Plan, make, open_document
+from bentpipe.problems import ScenarioError
+from bentpipe.sweep import parse_override
+
+GEO: str = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())["scenario"]
+ROOT = Path(__file__).parents[2]
+
+
+def plan(text: str, *settings: str, seeds: tuple[int, ...] | None = None, engine: str = "test") -> Plan:
+    document = open_document(tomllib.loads(text), [parse_override(setting) for setting in settings], settings)
+    return make(document, engine, seeds=seeds)
+
+
+SWEEP = '[sweep]\n"flow.rival.congestion" = ["newreno", "bbr"]\n"path.satellite.rate" = ["2 Mbit/s", "10 Mbit/s"]\n'
+
+
+def test_every_cell_runs_every_seed_with_the_last_key_fastest() -> None:
+    found = plan(GEO.replace("[[path", "seeds = [3, 5]\n[[path", 1) + SWEEP)
+    cells = [tuple(run.cell.values()) for run in found.runs]
+    assert cells[::2] == [("newreno", "2 Mbit/s"), ("newreno", "10 Mbit/s"), ("bbr", "2 Mbit/s"), ("bbr", "10 Mbit/s")]
+    assert [run.seed for run in found.runs[:4]] == [3, 5, 3, 5]
+    assert found.runs[1].spec["seed"] == 5
+    assert len({run.id for run in found.runs}) == 8
+
+
+def test_a_key_right_after_a_segment_is_both_directions() -> None:
+    link = plan(GEO + SWEEP).runs[0].spec["graph"]["links"][0]
+    assert [link[side][0]["service"]["rate_bit_s"] for side in ("up", "down")] == [2_000_000, 2_000_000]
+
+
+def test_tied_keys_change_together() -> None:
+    tied = """
+[sweep]
+orbit = [
+  { label = "leo", "path.satellite.delay" = "15 ms", "path.satellite.up.loss" = "1 %" },
+  { label = "geo", "path.satellite.delay" = "250 ms", "path.satellite.up.loss" = "0.01 %" },
+]
+"flow.rival.congestion" = ["cubic", "hybla"]
+"""
+    runs = plan(GEO + tied).runs
+    assert [run.cell["orbit"] for run in runs] == ["leo", "leo", "geo", "geo"]
+    assert runs[2].cell["path.satellite.delay"] == "250 ms"
+    assert runs[0].spec["graph"]["links"][0]["up"][-1]["delay_ns"] == 15_000_000
+
+
+def test_an_id_depends_on_all_that_decides_the_bytes_and_on_nothing_else() -> None:
+    first = plan(GEO).runs[0].id
+    assert plan(GEO.replace('title = "test"', 'title = "other"')).runs[0].id == first
+    assert plan(GEO, engine="other").runs[0].id != first
+    assert plan(GEO, "sample=50 ms").runs[0].id != first
+    assert plan(GEO, seeds=(2,)).runs[0].id != first
+    changed = make(open_document(tomllib.loads(GEO)), "test", own={"hybla": "print"}).runs[0].id
+    assert changed != first
+
+
+def test_without_chance_one_seed_runs() -> None:
+    alone = GEO[: GEO.index('[[flow]]\nname = "rival"')]
+    assert len(plan(alone, "seeds=4").runs) == 4
+    assert len(plan(alone, "seeds=4", "path.satellite.up.loss=0").runs) == 1
+    assert len(plan(alone, "seeds=4", "path.satellite.up.loss=0", "flow.hybla.congestion=bbr").runs) == 4
+    # two flows start at slightly different times, which seeds decide
+    assert len(plan(GEO, "seeds=4", "path.satellite.up.loss=0").runs) == 4
+
+
+def test_an_override_may_be_text_toml_or_go_into_a_bare_value() -> None:
+    assert plan(GEO, "duration=3 s").runs[0].spec["duration_ns"] == 3 * 10**9
+    assert plan(GEO, "trace.qlog=true").runs[0].spec["trace"]["qlog"] is True
+    options = plan(GEO, "flow.hybla.congestion.growth_cap=2").runs[0].spec["flows"][0]["client_congestion"]
+    assert options == {"name": "hybla", "options": {"growth_cap": 2}}
+
+
+def test_an_override_of_a_swept_key_replaces_its_values() -> None:
+    assert len(plan(GEO + SWEEP, "flow.rival.congestion=hybla").runs) == 2
+    assert len(plan(GEO + SWEEP, 'flow.rival.congestion=["cubic", "hybla", "bbr"]').runs) == 6
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("pth.satellite.delay=1 ms", 'no key "pth"'),
+        ("path.satelite.delay=1 ms", 'did you mean "satellite"'),
+        ("flow.rivel.start=1 s", 'did you mean "rival"'),
+        ("flow.rival=1", "expected a key"),
+        ("duration", "expected KEY=VALUE"),
+        ("duration=1", "without a unit"),
+        ("path.preset=starlonk", "preset"),
+    ],
+)
+def test_a_wrong_override_is_refused(setting: str, said: str) -> None:
+    with pytest.raises(ScenarioError, match=said):
+        plan(GEO, setting)
+
+
+def test_bounds_follow_from_the_path() -> None:
+    (hybla, _) = bounds(plan(GEO))
+    assert hybla.bdp_bytes == 625_000
+    assert hybla.queue_bytes == 625_000
+    assert hybla.queue_packets == 625_000 // 1480
+    assert hybla.min_rtt_ms == pytest.approx(500 + 1.184)
+    assert hybla.goodput_bit_s is not None
+    assert 9.5e6 < hybla.goodput_bit_s < 1e7 * 1452 / 1480
+    assert hybla.slow_start_s == pytest.approx(2.71, abs=0.01)  # log2(625000 / 14520) x 0.5 s
+
+
+def test_a_preset_stands_for_its_segments() -> None:
+    text = 'duration = "1 s"\n[path]\npreset = "geo-konnect"\n[[flow]]\nname = "a"\ncongestion = "cubic"\n'
+    assert plan(text, "path.konnect.up.loss=1 %").runs[0].spec["graph"]["links"][0]["name"] == "konnect"
+
+
+@pytest.mark.parametrize("file", sorted([*ROOT.glob("scenarios/*.toml")]), ids=lambda path: path.stem)
+def test_the_scenarios_that_come_along_are_right(file: Path) -> None:
+    found = make(open_document(file), "test")
+    assert found.runs
+    assert json.loads(found.runs[0].spec_json()) == found.runs[0].spec
+
+
+def test_every_preset_makes_a_plan() -> None:
+    from bentpipe.presets import presets
+
+    assert len(presets()) >= 5
+    for preset in presets():
+        data = {
+            "duration": "1 s",
+            "path": {"segment": preset.segments},
+            "flow": [{"name": "a", "congestion": "cubic"}],
+        }
+        assert make(open_document(data), "test").runs
+        assert preset.source

@@ -1,0 +1,283 @@
+"""The store: whole runs or none, equal bytes, resuming, refusing; and the workers that fill it."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import struct
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import bentpipe
+from bentpipe import store as stores
+from bentpipe.plan import Plan, Run, make, open_document
+from bentpipe.results import DecodeError, decode
+from bentpipe.runners.outcome import Outcome
+from bentpipe.session import conduct
+from bentpipe.store import DiskError, Store, StoreError, Writer
+
+GEO: str = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())["scenario"]
+SWEPT = GEO.replace("[[path", "seeds = 2\n[[path", 1) + '[sweep]\n"flow.rival.congestion" = ["newreno", "cubic"]\n'
+
+
+def measured(seed: int) -> bytes:
+    """What an engine would return, for a run of ``seed``."""
+    columns = [
+        {"name": "time_s", "type": "f64", "offset": 0, "bytes": 16},
+        {"name": "flow", "type": "cat", "categories": ["hybla", "rival"], "offset": 16, "bytes": 8},
+        {"name": "ptos", "type": "i64", "offset": 24, "bytes": 16},
+    ]
+    body = struct.pack("<2d2I2q", 1.0, float("nan"), 1, 0, seed, -seed)
+    tables = [{"name": name, "rows": 2, "columns": columns} for name in ("flows", "summary")]
+    head = {"engine": "test", "tables": tables, "packets": 10, "events": 20}
+    head["files"] = [{"name": "hybla.client.qlog", "offset": len(body), "bytes": 4}]
+    text = json.dumps(head).encode()
+    return struct.pack("<Q", len(text)) + text + body + b"qlog"
+
+
+class Fake:
+    """A runner without an engine: the last run of ``fails`` fails."""
+
+    def __init__(self, fails: Sequence[str] = ()) -> None:
+        self.fails = fails
+        self.made: list[str] = []
+
+    def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
+        for run in reversed(runs):
+            self.made.append(run.id)
+            if run.id in self.fails:
+                yield Outcome(run, None, "PanicException: it broke")
+            else:
+                yield Outcome(run, measured(run.seed))
+
+
+def planned(folder: Path, text: str = SWEPT, engine: str = "test") -> Plan:
+    path = folder / "test.toml"
+    path.write_text(text)
+    return make(open_document(path), engine)
+
+
+def digest(folder: Path) -> dict[str, str]:
+    """Every file that is inside the promise of equal bytes."""
+    return {
+        str(file.relative_to(folder)): hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file() and file.name != "journal.jsonl"
+    }
+
+
+def test_bytes_become_frames_with_nulls_and_words() -> None:
+    found = decode(measured(7))
+    frame = found.tables["flows"]
+    assert frame.to_dicts() == [
+        {"time_s": 1.0, "flow": "rival", "ptos": 7},
+        {"time_s": None, "flow": "hybla", "ptos": -7},
+    ]
+    assert found.files == {"hybla.client.qlog": b"qlog"}
+
+
+@pytest.mark.parametrize("cut", [0, 5, 40, 300])
+def test_bytes_that_are_cut_short_are_refused(cut: int) -> None:
+    with pytest.raises(DecodeError):
+        decode(measured(1)[:cut] if cut < 300 else measured(1)[:-6])
+
+
+def test_a_store_holds_the_scenario_the_plan_and_whole_runs(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    with Writer(tmp_path / "store", plan) as writer:
+        report = conduct(plan, Fake(), writer)
+    assert (report.done, report.failed) == (4, [])
+    store = Store(tmp_path / "store")
+    assert store.scenario == SWEPT
+    assert store.runs["flow.rival.congestion"].to_list() == ["newreno", "newreno", "cubic", "cubic"]
+    assert store.flows.filter(pl.col("flow") == "rival")["ptos"].to_list() == [1, 2, 1, 2]
+    assert store.keys == ("flow.rival.congestion",)
+    assert [file.name for file in store.files(".qlog")] == ["hybla.client.qlog"] * 4
+    answer = store.connect().execute('SELECT "flow.rival.congestion", sum(ptos) FROM flows WHERE flow = \'rival\' GROUP BY 1 ORDER BY 1')
+    assert answer.fetchall() == [("cubic", 3), ("newreno", 3)]
+    spec = json.loads((store.path / "runs" / plan.runs[0].id / "spec.json").read_text())
+    assert spec == plan.runs[0].spec
+
+
+def test_a_repeat_has_equal_bytes_and_a_resume_runs_what_is_missing(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    for name in ("one", "two"):
+        with Writer(tmp_path / name, plan) as writer:
+            conduct(plan, Fake(), writer)
+    assert digest(tmp_path / "one") == digest(tmp_path / "two")
+    lost = tmp_path / "two" / "runs" / plan.runs[2].id
+    lost.rename(tmp_path / "two" / ".part-left-by-a-kill")
+    runner = Fake()
+    with Writer(tmp_path / "two", plan) as writer:
+        report = conduct(plan, runner, writer)
+    assert runner.made == [plan.runs[2].id]
+    assert (report.kept, report.done) == (3, 1)
+    assert digest(tmp_path / "one") == digest(tmp_path / "two")
+
+
+def test_a_run_that_fails_fails_alone_and_says_how_to_make_it_again(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    with Writer(tmp_path / "store", plan) as writer:
+        report = conduct(plan, Fake([plan.runs[1].id]), writer)
+    assert report.done == 3
+    (failure,) = report.failed
+    assert "it broke" in failure.error
+    assert f"--only {plan.runs[1].id}" in failure.replay
+    assert len(Store(tmp_path / "store").finished()) == 3
+
+
+def test_another_scenario_another_engine_and_a_foreign_directory_are_refused(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    with Writer(tmp_path / "store", plan) as writer:
+        conduct(plan, Fake(), writer)
+    with pytest.raises(StoreError, match="another scenario"):
+        Writer(tmp_path / "store", planned(tmp_path, SWEPT.replace("1 %", "2 %")))
+    with pytest.raises(StoreError, match="made by engine test, schema 1; this is engine other"):
+        Writer(tmp_path / "store", planned(tmp_path, engine="other"))
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "thesis.tex").touch()
+    with pytest.raises(StoreError, match="not empty and not a store"):
+        Writer(tmp_path / "foreign", plan)
+    with pytest.raises(StoreError, match="not a store"):
+        Store(tmp_path / "foreign")
+
+
+def test_more_seeds_extend_a_store(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    with Writer(tmp_path / "store", plan) as writer:
+        conduct(plan, Fake(), writer)
+    more = make(plan.document, "test", seeds=(1, 2, 3))
+    with Writer(tmp_path / "store", more) as writer:
+        assert conduct(more, Fake(), writer).done == 2
+    assert sorted(Store(tmp_path / "store").runs["seed"].to_list()) == [1, 1, 2, 2, 3, 3]
+
+
+def test_two_processes_do_not_write_to_one_store(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    with Writer(tmp_path / "store", plan), pytest.raises(StoreError, match="another bentpipe"), Writer(tmp_path / "store", plan):
+        pass
+
+
+def test_a_full_disk_is_one_message_and_loses_nothing_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = planned(tmp_path)
+    written = 0
+
+    def full(paths: Sequence[Path]) -> None:
+        nonlocal written
+        written += 1
+        if written > 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(stores, "_sync_all", full)
+    with Writer(tmp_path / "store", plan) as writer, pytest.raises(DiskError, match="the disk is full; 2 finished runs are kept"):
+        conduct(plan, Fake(), writer)
+    assert len(Store(tmp_path / "store").finished()) == 2
+    assert not list((tmp_path / "store").glob(".part-*"))
+    monkeypatch.undo()
+    with Writer(tmp_path / "store", plan) as writer:
+        assert conduct(plan, Fake(), writer).done == 2
+
+
+def test_a_scenario_given_as_a_table_is_kept_as_toml(tmp_path: Path) -> None:
+    plan = make(open_document(tomllib.loads(SWEPT)), "test")
+    with Writer(tmp_path / "store", plan) as writer:
+        conduct(plan, Fake(), writer)
+    assert tomllib.loads(Store(tmp_path / "store").scenario) == tomllib.loads(SWEPT)
+
+
+# --- with the engine ------------------------------------------------------------------------------------------
+
+
+def test_one_job_and_two_give_equal_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "test.toml"
+    path.write_text(SWEPT)
+    for jobs in (1, 2):
+        bentpipe.run(path, jobs=jobs, out=tmp_path / f"jobs{jobs}")
+    one, two = digest(tmp_path / "jobs1"), digest(tmp_path / "jobs2")
+    assert one == two
+    assert len(one) > 4 * 5
+
+
+def test_results_without_a_directory_live_as_long_as_their_object() -> None:
+    results = bentpipe.run(tomllib.loads(GEO), jobs=1)
+    assert results.summary.height == 4
+    assert results.flows["time_s"].max() == pytest.approx(2.0)
+    assert "2 s" in results.scenario
+    folder = results.path
+    del results
+    assert not folder.exists()
+
+
+DEADLY = """
+import os, signal
+
+class Deadly:
+    def __init__(self, config):
+        for token in os.environ.get("TOKENS", "").split():
+            if os.path.exists(token):
+                os.remove(token)
+                os.kill(os.getpid(), signal.SIGKILL)
+        self.window = 10 * config.mss
+
+    def on_event(self, now, event):
+        return self.window
+
+class Broken(Deadly):
+    def on_event(self, now, event):
+        raise RuntimeError("no idea")
+"""
+
+
+@pytest.mark.parametrize(("deaths", "left"), [(1, 3), (2, 2)])
+def test_a_killed_worker_fails_at_most_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deaths: int, left: int
+) -> None:
+    (tmp_path / "deadly.py").write_text(DEADLY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    tokens = [tmp_path / f"token{number}" for number in range(deaths)]
+    for token in tokens:
+        token.touch()
+    monkeypatch.setenv("TOKENS", " ".join(str(token) for token in tokens))
+    import deadly  # type: ignore[import-not-found]
+
+    data = tomllib.loads(GEO.replace('"hybla"\nload', '"mine"\nload')) | {"seeds": 3}
+    out = tmp_path / "store"
+    if left == 3:
+        bentpipe.run(data, {"mine": deadly.Deadly}, jobs=1, out=out)
+    else:
+        with pytest.raises(bentpipe.RunsFailed, match="the worker died twice in this run: killed by signal 9"):
+            bentpipe.run(data, {"mine": deadly.Deadly}, jobs=1, out=out)
+    assert len(Store(out).finished()) == left
+    assert '"retried": true' in (out / "journal.jsonl").read_text()
+
+
+def test_an_exception_of_a_controller_fails_its_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "deadly2.py").write_text(DEADLY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import deadly2  # type: ignore[import-not-found]
+
+    data = tomllib.loads(GEO.replace('"hybla"\nload', '"mine"\nload'))
+    with pytest.raises(bentpipe.RunsFailed, match="no idea"):
+        bentpipe.run(data, {"mine": deadly2.Broken}, jobs=1)
+
+
+def test_a_class_made_here_runs_in_this_process() -> None:
+    class Steady:
+        made = 0
+
+        def __init__(self, config: object) -> None:
+            type(self).made += 1
+
+        def on_event(self, now: int, event: object) -> int:
+            return 20_000
+
+    data = tomllib.loads(GEO.replace('"hybla"\nload', '"mine"\nload'))
+    results = bentpipe.run(data, {"mine": Steady})
+    assert Steady.made > 0
+    assert results.summary.filter(pl.col("flow") == "hybla")["received_in_order_bytes"].max() > 0
