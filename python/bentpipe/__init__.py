@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bentpipe.api import Results, RunsFailed, run
-    from bentpipe.api import Results as open  # noqa: A004: bentpipe.open(...) reads like what it does
+    from bentpipe.api import Results as open  # noqa: A004 - bentpipe.open(...) reads like what it does
     from bentpipe.problems import ScenarioError
     from bentpipe.store import Store, StoreError
 

@@ -108,7 +108,7 @@ def bench(times: int = TIMES, each: Callable[[str], None] | None = None) -> list
         for case, run, row in zip(CASES, specs, found, strict=True):
             if each is not None:
                 each(f"{number + 1} of {times}: {case.name}")
-            answer = subprocess.run(  # noqa: S603: our own interpreter
+            answer = subprocess.run(
                 [sys.executable, "-c", _CHILD],
                 input=run.spec_json(),
                 capture_output=True,

@@ -46,11 +46,7 @@ class Bound:
 
 def bounds(plan: Plan) -> list[Bound]:
     """Bounds of every flow in every cell."""
-    found = []
-    for cell in plan.cells:
-        for flow in cell.resolved.spec["flows"]:
-            found.append(_bound(cell, flow))
-    return found
+    return [_bound(cell, flow) for cell in plan.cells for flow in cell.resolved.spec["flows"]]
 
 
 def _sends_down(flow: Mapping[str, object]) -> bool:

@@ -128,7 +128,8 @@ def run(
                 )
         except KeyboardInterrupt:
             print(
-                f"\ninterrupted: {writer.count()} of {len(ids)} runs are in {target}; the same command goes on from there",
+                f"\ninterrupted: {writer.count()} of {len(ids)} runs are in {target}; "
+                "the same command goes on from there",
                 file=sys.stderr,
             )
             raise typer.Exit(INTERRUPTED) from None

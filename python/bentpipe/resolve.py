@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from bentpipe import load as loads
@@ -156,7 +157,7 @@ def _layout(scenario: Scenario) -> tuple[list[dict[str, str]], list[_Edge], dict
         raise ScenarioError([("path", "missing, expected [[path.segment]]")])
     segments = scenario.path.segment
     own = any(flow.access is not None for flow in scenario.flow)
-    inner = [f"{a.name}-{b.name}" for a, b in zip(segments, segments[1:], strict=False)]
+    inner = [f"{a.name}-{b.name}" for a, b in pairwise(segments)]
     line = ["client", *inner, "server"]
     kinds = ["router" if own else "host", *["router"] * len(inner), "host"]
     nodes = [{"name": name, "kind": kind} for name, kind in zip(line, kinds, strict=True)]

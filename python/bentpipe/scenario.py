@@ -237,7 +237,7 @@ class Scenario(Table):
     flow: list[Flow] = Field(min_length=1)
     quic: Quic = Quic()
     trace: Trace = Trace()
-    sweep: dict[str, list[Any]] = {}
+    sweep: dict[str, list[Any]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _whole(self) -> Scenario:

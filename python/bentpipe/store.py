@@ -146,11 +146,11 @@ class Store:
 
         connection = duckdb.connect(":memory:")
         columns = ['"run" VARCHAR', '"seed" BIGINT', *(f"{_quoted(key)} VARCHAR" for key in self.keys)]
-        connection.execute(f"CREATE TABLE runs ({', '.join(columns)})")
+        connection.execute("CREATE TABLE runs (" + ", ".join(columns) + ")")
         rows = [list(row) for row in self.runs.iter_rows()]
         if not rows:
             raise StoreError(f"{self.path}: no run has finished")
-        connection.executemany(f"INSERT INTO runs VALUES ({', '.join('?' * len(columns))})", rows)
+        connection.executemany("INSERT INTO runs SELECT " + ", ".join("?" * len(columns)), rows)
         for name in TABLES:
             paths = (self.path / "runs" / row[0] / f"{name}.parquet" for row in rows)
             files = [str(path.resolve()) for path in paths if path.is_file()]
@@ -158,7 +158,7 @@ class Store:
                 continue
             listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
             connection.execute(
-                f"CREATE VIEW {name} AS SELECT runs.*, t.* EXCLUDE (filename) "  # noqa: S608: names are ours
+                f"CREATE VIEW {name} AS SELECT runs.*, t.* EXCLUDE (filename) "  # noqa: S608 - names are ours
                 f"FROM read_parquet([{listed}], filename=true, union_by_name=true) t "
                 "JOIN runs ON runs.run = parse_path(t.filename)[-2]"
             )

@@ -55,7 +55,7 @@ def summary_rows(directory: Path, *, numbers: bool = False) -> tuple[str, list[d
 
 def _plain(name: str, keys: tuple[str, ...]) -> bool:
     """Whether the last word of a key says enough."""
-    last = name.split(".")[-1]
+    last = name.rsplit(".", maxsplit=1)[-1]
     return [key.split(".")[-1] for key in keys].count(last) <= 1 and last not in (
         "flow",
         "direction",

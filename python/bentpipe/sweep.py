@@ -32,6 +32,9 @@ _BARE = {  # what a bare value of these keys stands for; see the tables of ``pat
     "rate": "constant",
     "size": "fixed",
 }
+_COLUMNS = frozenset(
+    ["run", "seed", "time_s", "flow", "side", "link", "direction", "connection", "stream_id", "mode", "name", "kind", "value", "congestion", "metric"]
+)
 _OF_A_DIRECTION = frozenset(Direction.model_fields) - {"delay"}
 
 
@@ -162,6 +165,8 @@ def cells(sweep: object) -> list[dict[str, Any]]:
 def _step(key: str, value: object, where: str) -> dict[str, Any]:
     if "." in key or key in ("duration", "sample"):
         return {key: value}
+    if key in _COLUMNS:
+        raise ScenarioError([(where, f'a tied axis cannot be called "{key}": results have such a column')])
     if not isinstance(value, dict):
         raise ScenarioError(
             [(where, unknown_word(key, ["path", "flow", "graph", "quic", "duration", "sample"]))]

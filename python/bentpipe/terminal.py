@@ -72,7 +72,7 @@ def emit(rows: object) -> None:
 def progress(
     plan: Plan, runs: Sequence[Run], *, quiet: bool = False
 ) -> Iterator[Callable[[Run, bool], None]]:
-    """A progress bar on standard error with an estimate of the time left; a line at the end where there is no terminal."""
+    """A progress bar on standard error with an estimate of the time left; nothing where there is no terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -94,7 +94,7 @@ def progress(
     with bar:
         task = bar.add_task(plan.title, total=sum(cost(run) for run in runs), runs=f"0 of {total} runs")
 
-        def each(run: Run, good: bool) -> None:  # noqa: FBT001: the session's callback
+        def each(run: Run, good: bool) -> None:
             nonlocal done, failed
             done += 1
             failed += not good

@@ -349,7 +349,4 @@ class WindowSize:
 
     def in_bytes(self, packet_bytes: int) -> int:
         """The window in bytes for full packets of ``packet_bytes``."""
-        if self.packets is not None:
-            return self.packets * packet_bytes
-        assert self.bytes is not None
-        return self.bytes
+        return self.packets * packet_bytes if self.packets is not None else self.bytes or 0

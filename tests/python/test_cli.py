@@ -49,15 +49,26 @@ def test_help_is_quick(tmp_path: Path) -> None:
         times.append(time.perf_counter() - began)
     assert "check-cc" in done.stdout
     modules = subprocess.run(
-        [sys.executable, "-c", "import sys, bentpipe, bentpipe.cli; print(*sys.modules)"], capture_output=True, text=True
+        [sys.executable, "-c", "import sys, bentpipe, bentpipe.cli; print(*sys.modules)"],
+        capture_output=True,
+        text=True,
     ).stdout.split()
     assert not {"polars", "pydantic", "duckdb", "numpy", "scipy", "altair"} & set(modules)
     print(f"--help: {min(times):.3f} s")
 
 
 # one wrong scenario of each sort the manual promises to catch; test_scenario.py has them all
-SORTS = ("titel", "path.satellite.delay", "path.satellite.down.rate", "flow.rivel.congestion", "path.satellite.down.queue",
-         "path.satellite.up.loss", "duration", "path.satellite.up.delay", "flow.hybla.load")
+SORTS = (
+    "titel",
+    "path.satellite.delay",
+    "path.satellite.down.rate",
+    "flow.rivel.congestion",
+    "path.satellite.down.queue",
+    "path.satellite.up.loss",
+    "duration",
+    "path.satellite.up.delay",
+    "flow.hybla.load",
+)
 
 
 @pytest.mark.parametrize("key", SORTS)
@@ -100,7 +111,7 @@ def test_run_resumes_and_another_scenario_is_refused(store: Path) -> None:
 
 
 def test_one_run_can_be_made_alone(store: Path) -> None:
-    run = sorted(entry.name for entry in (store / "runs").iterdir())[0]
+    run = min(entry.name for entry in (store / "runs").iterdir())
     folder = store.parents[1]
     done = bentpipe(folder, "run", "test.toml", "--seeds", "2", "--only", run, "--out", "out/alone", "--json")
     assert json.loads(done.stdout)["done"] == 1
@@ -110,7 +121,9 @@ def test_one_run_can_be_made_alone(store: Path) -> None:
 
 
 def test_query_prints_rows(store: Path) -> None:
-    done = bentpipe(store, "query", ".", "SELECT seed, count(*) AS n FROM summary GROUP BY seed ORDER BY seed", "--json")
+    done = bentpipe(
+        store, "query", ".", "SELECT seed, count(*) AS n FROM summary GROUP BY seed ORDER BY seed", "--json"
+    )
     assert json.loads(done.stdout) == [{"seed": 1, "n": 4}, {"seed": 2, "n": 4}]
     done = bentpipe(store, "query", ".", "SELECT nothing FROM summary")
     assert done.returncode == 2
@@ -151,7 +164,9 @@ def test_a_directory_that_is_no_store_is_refused(tmp_path: Path) -> None:
 
 def test_schema_presets_and_doctor(tmp_path: Path) -> None:
     assert json.loads(bentpipe(tmp_path, "schema").stdout)["type"] == "object"
-    assert {"name", "title", "source", "segments"} <= set(json.loads(bentpipe(tmp_path, "presets", "--json").stdout)[0])
+    assert {"name", "title", "source", "segments"} <= set(
+        json.loads(bentpipe(tmp_path, "presets", "--json").stdout)[0]
+    )
     assert any(item["what"] == "engine" for item in json.loads(bentpipe(tmp_path, "doctor", "--json").stdout))
 
 
@@ -162,7 +177,9 @@ LONG = GEO.replace("2s", "150s").replace("2 s", "150 s").replace("[[path", "seed
 def test_what_is_finished_survives_ctrl_c_and_a_kill(tmp_path: Path, how: signal.Signals) -> None:
     write(tmp_path, LONG)
     command = [sys.executable, "-m", "bentpipe.cli", "run", "test.toml", "--jobs", "2"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
     runs = tmp_path / "out" / "test" / "runs"
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not (runs.is_dir() and any(runs.iterdir())):

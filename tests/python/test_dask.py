@@ -36,14 +36,20 @@ class Cluster:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-m", *words], cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            [sys.executable, "-m", *words],
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
             start_new_session=True,
         )
         self.processes.append(process)
         return process
 
     def up(self) -> None:
-        scheduler = self.start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard")
+        scheduler = self.start(
+            "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard"
+        )
         assert scheduler.stderr is not None
         for line in scheduler.stderr:
             if (found := re.search(r"Scheduler at:\s+tcp://(\S+)", line)) is not None:
@@ -52,8 +58,14 @@ class Cluster:
         threading.Thread(target=scheduler.stderr.read, daemon=True).start()
         for _ in range(2):
             worker = self.start(
-                "distributed.cli.dask_worker", f"tcp://{self.address}", "--nthreads", "1", "--no-dashboard", "--no-nanny",
-                "--local-directory", str(self.folder),
+                "distributed.cli.dask_worker",
+                f"tcp://{self.address}",
+                "--nthreads",
+                "1",
+                "--no-dashboard",
+                "--no-nanny",
+                "--local-directory",
+                str(self.folder),
             )
             assert worker.stderr is not None
             threading.Thread(target=worker.stderr.read, daemon=True).start()
@@ -75,7 +87,9 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         made.down()
 
 
-def test_a_cluster_that_loses_a_worker_gives_the_bytes_of_local_workers(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_cluster_that_loses_a_worker_gives_the_bytes_of_local_workers(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     path = tmp_path / "test.toml"
     path.write_text(SCENARIO)
     api.run(path, jobs=2, out=tmp_path / "local")

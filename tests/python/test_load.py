@@ -75,7 +75,9 @@ def test_a_malformed_string_is_refused_with_what_was_expected(text: str, said: l
 
 @given(st.lists(st.tuples(st.integers(1, 5), st.booleans(), st.integers(8, 10**9)), min_size=1, max_size=6))
 def test_ids_are_different_multiples_of_four_in_order(parts: list[tuple[int, bool, int]]) -> None:
-    text = ";".join(f"T:*{n}:-:-:{size}us" if timed else f"D:*{n}:-:-:{size}:{size}" for n, timed, size in parts)
+    text = ";".join(
+        f"T:*{n}:-:-:{size}us" if timed else f"D:*{n}:-:-:{size}:{size}" for n, timed, size in parts
+    )
     ids = [stream.stream_id for stream in parse(text)]
     assert ids == [4 * index for index in range(sum(n for n, _, _ in parts))]
 

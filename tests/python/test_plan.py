@@ -28,7 +28,12 @@ SWEEP = '[sweep]\n"flow.rival.congestion" = ["newreno", "bbr"]\n"path.satellite.
 def test_every_cell_runs_every_seed_with_the_last_key_fastest() -> None:
     found = plan(GEO.replace("[[path", "seeds = [3, 5]\n[[path", 1) + SWEEP)
     cells = [tuple(run.cell.values()) for run in found.runs]
-    assert cells[::2] == [("newreno", "2 Mbit/s"), ("newreno", "10 Mbit/s"), ("bbr", "2 Mbit/s"), ("bbr", "10 Mbit/s")]
+    assert cells[::2] == [
+        ("newreno", "2 Mbit/s"),
+        ("newreno", "10 Mbit/s"),
+        ("bbr", "2 Mbit/s"),
+        ("bbr", "10 Mbit/s"),
+    ]
     assert [run.seed for run in found.runs[:4]] == [3, 5, 3, 5]
     assert found.runs[1].spec["seed"] == 5
     assert len({run.id for run in found.runs}) == 8

@@ -20,7 +20,11 @@ WRONG = [(case["old"], case["new"], case["key"], case["said"]) for case in DATA[
 CATALOGUE = [
     {"name": "newreno", "aliases": ["reno"], "options": []},
     {"name": "cubic", "aliases": [], "options": [{"name": "fast", "type": "boolean"}]},
-    {"name": "hybla", "aliases": [], "options": [{"name": "growth_cap", "type": "number", "minimum": 1, "maximum": 9}]},
+    {
+        "name": "hybla",
+        "aliases": [],
+        "options": [{"name": "growth_cap", "type": "number", "minimum": 1, "maximum": 9}],
+    },
 ]
 
 
@@ -71,21 +75,48 @@ def test_netem_counts_packets_and_loses_before_the_queue(tmp_path: Path) -> None
     found = up(spec(tmp_path, GEO.replace('loss = "1 %"', 'loss = "1 %", netem = true')))
     assert [stage["kind"] for stage in found] == ["loss", "netem"]
     # 10 Mbit/s x 500 ms / 1500 B = 416.67: the 417 of who sets netem's limit by hand
-    assert found[1] == {"kind": "netem", "rate_bit_s": 10_000_000, "delay_ns": 250_000_000, "limit_packets": 417}
+    assert found[1] == {
+        "kind": "netem",
+        "rate_bit_s": 10_000_000,
+        "delay_ns": 250_000_000,
+        "limit_packets": 417,
+    }
 
 
 @pytest.mark.parametrize(
     ("direction", "kind", "part"),
     [
         ('aqm = "codel"', "transmit", {"kind": "codel", "limit": {"bytes": 625_000}, "target_ns": 5_000_000}),
-        ('aqm = { name = "fq-codel", target = "20 ms" }', "transmit", {"kind": "fq_codel", "target_ns": 20_000_000, "ecn": True}),
-        ('jitter = { normal = { mean = "5 ms", deviation = "1 ms" }, reorder = true }', "jitter", {"reorder": True}),
-        ('reorder = { probability = "1 %", hold = "20 ms" }', "reorder", {"probability": 0.01, "hold_ns": 20_000_000}),
-        ('outages = [{ at = "1 s", length = "500 ms" }]', "outage", {"windows": [[10**9, 15 * 10**8]], "hold": False}),
-        ('delay = { trace = "delay.csv", interpolation = "linear" }', "delay_trace",
-         {"points": [[0, 10_000_000], [1_500_000_000, 12_250_000]], "interpolation": "linear"}),
-        ('changes = [{ at = "1 s", delay = "100 ms" }]', "delay",
-         {"changes": [{"at_ns": 10**9, "delay_ns": 100_000_000}]}),
+        (
+            'aqm = { name = "fq-codel", target = "20 ms" }',
+            "transmit",
+            {"kind": "fq_codel", "target_ns": 20_000_000, "ecn": True},
+        ),
+        (
+            'jitter = { normal = { mean = "5 ms", deviation = "1 ms" }, reorder = true }',
+            "jitter",
+            {"reorder": True},
+        ),
+        (
+            'reorder = { probability = "1 %", hold = "20 ms" }',
+            "reorder",
+            {"probability": 0.01, "hold_ns": 20_000_000},
+        ),
+        (
+            'outages = [{ at = "1 s", length = "500 ms" }]',
+            "outage",
+            {"windows": [[10**9, 15 * 10**8]], "hold": False},
+        ),
+        (
+            'delay = { trace = "delay.csv", interpolation = "linear" }',
+            "delay_trace",
+            {"points": [[0, 10_000_000], [1_500_000_000, 12_250_000]], "interpolation": "linear"},
+        ),
+        (
+            'changes = [{ at = "1 s", delay = "100 ms" }]',
+            "delay",
+            {"changes": [{"at_ns": 10**9, "delay_ns": 100_000_000}]},
+        ),
     ],
 )
 def test_keys_of_a_direction(tmp_path: Path, direction: str, kind: str, part: dict[str, Any]) -> None:
@@ -98,10 +129,20 @@ def test_keys_of_a_direction(tmp_path: Path, direction: str, kind: str, part: di
 @pytest.mark.parametrize(
     ("loss", "model"),
     [
-        ('{ gilbert_elliott = { good_to_bad = "1 %", bad_to_good = "50 %" } }',
-         {"kind": "gilbert_elliott", "good_to_bad": 0.01, "bad_to_good": 0.5, "loss_good": 0.0, "loss_bad": 1.0}),
-        ('{ burst = { every = "10 s", length = "100 ms" } }',
-         {"kind": "burst", "period_ns": 10**10, "length_ns": 10**8, "offset_ns": 0}),
+        (
+            '{ gilbert_elliott = { good_to_bad = "1 %", bad_to_good = "50 %" } }',
+            {
+                "kind": "gilbert_elliott",
+                "good_to_bad": 0.01,
+                "bad_to_good": 0.5,
+                "loss_good": 0.0,
+                "loss_bad": 1.0,
+            },
+        ),
+        (
+            '{ burst = { every = "10 s", length = "100 ms" } }',
+            {"kind": "burst", "period_ns": 10**10, "length_ns": 10**8, "offset_ns": 0},
+        ),
         ('{ trace = "lost.txt" }', {"kind": "trace", "packets": [3, 7]}),
     ],
 )
@@ -114,16 +155,23 @@ def test_loss_models(tmp_path: Path, loss: str, model: dict[str, Any]) -> None:
 def test_traces_of_rate(tmp_path: Path) -> None:
     text = GEO.replace('up = { rate = "10 Mbit/s"', 'up = { rate = { trace = "rate.csv" }')
     assert up(spec(tmp_path, text))[0]["service"] == {
-        "kind": "rate", "rate_bit_s": 10_000_000, "changes": [{"at_ns": 500_000_000, "rate_bit_s": 2_500_000}],
+        "kind": "rate",
+        "rate_bit_s": 10_000_000,
+        "changes": [{"at_ns": 500_000_000, "rate_bit_s": 2_500_000}],
     }
     text = GEO.replace('up = { rate = "10 Mbit/s"', 'up = { trace = "link.mahi"')
     assert up(spec(tmp_path, text))[0]["service"] == {
-        "kind": "trace", "slots_ns": [10**6, 10**6, 2 * 10**6], "slot_bytes": 1504, "repeat_ns": 2 * 10**6,
+        "kind": "trace",
+        "slots_ns": [10**6, 10**6, 2 * 10**6],
+        "slot_bytes": 1504,
+        "repeat_ns": 2 * 10**6,
     }
 
 
 def test_both_is_shared_and_a_direction_has_the_last_word(tmp_path: Path) -> None:
-    text = GEO.replace('down = { rate = "10 Mbit/s", queue = "1 BDP" }', 'both = { rate = "2 Mbit/s", queue = "none" }')
+    text = GEO.replace(
+        'down = { rate = "10 Mbit/s", queue = "1 BDP" }', 'both = { rate = "2 Mbit/s", queue = "none" }'
+    )
     links = spec(tmp_path, text)["graph"]["links"][0]
     assert links["down"][0]["service"]["rate_bit_s"] == 2_000_000
     assert links["down"][0]["queue"]["limit"] is None
@@ -135,7 +183,11 @@ def test_a_path_is_a_line_of_nodes_and_an_access_is_a_link_of_its_own(tmp_path: 
     text = text.replace("[[flow]]", '[[path.segment]]\nname = "ground"\ndelay = "10 ms"\n[[flow]]', 1)
     graph = spec(tmp_path, text)["graph"]
     assert {node["name"]: node["kind"] for node in graph["nodes"]} == {
-        "client": "router", "satellite-ground": "router", "server": "host", "hybla.client": "host", "rival.client": "host",
+        "client": "router",
+        "satellite-ground": "router",
+        "server": "host",
+        "hybla.client": "host",
+        "rival.client": "host",
     }
     links = {link["name"]: link for link in graph["links"]}
     assert links["rival.access"]["up"] == [{"kind": "delay", "delay_ns": 5_000_000, "changes": []}]
@@ -186,17 +238,29 @@ def test_loads_in_plain_keys(tmp_path: Path) -> None:
     (down,) = load('load = { bytes = "5.3 MB" }\nsend = "down"')["streams"]
     assert down["amount"] == {"mode": "data", "up_bytes": 8, "down_bytes": 5_300_000}
     assert len(load('load = { bytes = "1 kB", streams = 3 }')["streams"]) == 3
-    assert load('load = { poisson = { every = "1 s", size = { pareto = { shape = 1.2, least = "1 kB", most = "1 MB" } } } }') == {
-        "kind": "poisson", "mean_interarrival_ns": 10**9, "send": "up", "duration_ns": 2 * 10**9,
+    assert load(
+        'load = { poisson = { every = "1 s", size = { pareto = { shape = 1.2, least = "1 kB", most = "1 MB" } } } }'
+    ) == {
+        "kind": "poisson",
+        "mean_interarrival_ns": 10**9,
+        "send": "up",
+        "duration_ns": 2 * 10**9,
         "size": {"kind": "pareto", "shape": 1.2, "least_bytes": 1000, "most_bytes": 1_000_000},
     }
-    assert load('load = { on_off = { on = "1 s", off = "2 s", exponential = true, rate = "2 Mbit/s" } }')["rate_bit_s"] == 2_000_000
+    assert (
+        load('load = { on_off = { on = "1 s", off = "2 s", exponential = true, rate = "2 Mbit/s" } }')[
+            "rate_bit_s"
+        ]
+        == 2_000_000
+    )
     (whole,) = load("")["streams"]
     assert whole["amount"]["duration_ns"] == 2 * 10**9
 
 
 def test_quic_options_of_a_flow_win_over_the_table_and_the_defaults(tmp_path: Path) -> None:
-    text = GEO.replace('start = "500 ms"', 'start = "500 ms"\nquic = { mtu = "1200 B", ip = 6, ack_every = 10 }')
+    text = GEO.replace(
+        'start = "500 ms"', 'start = "500 ms"\nquic = { mtu = "1200 B", ip = 6, ack_every = 10 }'
+    )
     text = text + '[quic]\nmtu = "1400 B"\ninitial_window = "32 packets"\nidle_timeout = "30 s"\n'
     first, second = (flow["transport"] for flow in spec(tmp_path, text)["flows"])
     assert (first["mtu_bytes"], first["header_bytes"], first["initial_window_bytes"]) == (1400, 28, 44_800)
@@ -204,7 +268,9 @@ def test_quic_options_of_a_flow_win_over_the_table_and_the_defaults(tmp_path: Pa
     assert (first["ack_eliciting_threshold"], second["ack_eliciting_threshold"]) == (None, 9)
     assert first["idle_timeout_ns"] == 30 * 10**9
     plain = spec(tmp_path, GEO)["flows"][0]["transport"]
-    assert plain["initial_window_bytes"] == 14_520  # 10 packets of 1452 B, below 14720 B (RFC 9002 section 7.2)
+    assert (
+        plain["initial_window_bytes"] == 14_520
+    )  # 10 packets of 1452 B, below 14720 B (RFC 9002 section 7.2)
     assert plain["receive_window_bytes"] >= 2 * 625_000
 
 

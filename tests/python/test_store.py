@@ -23,7 +23,10 @@ from bentpipe.session import conduct
 from bentpipe.store import DiskError, Store, StoreError, Writer
 
 GEO: str = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())["scenario"]
-SWEPT = GEO.replace("[[path", "seeds = 2\n[[path", 1) + '[sweep]\n"flow.rival.congestion" = ["newreno", "cubic"]\n'
+SWEPT = (
+    GEO.replace("[[path", "seeds = 2\n[[path", 1)
+    + '[sweep]\n"flow.rival.congestion" = ["newreno", "cubic"]\n'
+)
 
 
 def measured(seed: int) -> bytes:
@@ -99,7 +102,9 @@ def test_a_store_holds_the_scenario_the_plan_and_whole_runs(tmp_path: Path) -> N
     assert store.flows.filter(pl.col("flow") == "rival")["ptos"].to_list() == [1, 2, 1, 2]
     assert store.keys == ("flow.rival.congestion",)
     assert [file.name for file in store.files(".qlog")] == ["hybla.client.qlog"] * 4
-    answer = store.connect().execute('SELECT "flow.rival.congestion", sum(ptos) FROM flows WHERE flow = \'rival\' GROUP BY 1 ORDER BY 1')
+    answer = store.connect().execute(
+        "SELECT \"flow.rival.congestion\", sum(ptos) FROM flows WHERE flow = 'rival' GROUP BY 1 ORDER BY 1"
+    )
     assert answer.fetchall() == [("cubic", 3), ("newreno", 3)]
     spec = json.loads((store.path / "runs" / plan.runs[0].id / "spec.json").read_text())
     assert spec == plan.runs[0].spec
@@ -160,11 +165,17 @@ def test_more_seeds_extend_a_store(tmp_path: Path) -> None:
 
 def test_two_processes_do_not_write_to_one_store(tmp_path: Path) -> None:
     plan = planned(tmp_path)
-    with Writer(tmp_path / "store", plan), pytest.raises(StoreError, match="another bentpipe"), Writer(tmp_path / "store", plan):
+    with (
+        Writer(tmp_path / "store", plan),
+        pytest.raises(StoreError, match="another bentpipe"),
+        Writer(tmp_path / "store", plan),
+    ):
         pass
 
 
-def test_a_full_disk_is_one_message_and_loses_nothing_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_one_message_and_loses_nothing_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = planned(tmp_path)
     written = 0
 
@@ -175,7 +186,10 @@ def test_a_full_disk_is_one_message_and_loses_nothing_finished(tmp_path: Path, m
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(stores, "_sync_all", full)
-    with Writer(tmp_path / "store", plan) as writer, pytest.raises(DiskError, match="the disk is full; 2 finished runs are kept"):
+    with (
+        Writer(tmp_path / "store", plan) as writer,
+        pytest.raises(DiskError, match="the disk is full; 2 finished runs are kept"),
+    ):
         conduct(plan, Fake(), writer)
     assert len(Store(tmp_path / "store").finished()) == 2
     assert not list((tmp_path / "store").glob(".part-*"))
@@ -251,7 +265,9 @@ def test_a_killed_worker_fails_at_most_its_run(
     if left == 3:
         bentpipe.run(data, {"mine": deadly.Deadly}, jobs=1, out=out)
     else:
-        with pytest.raises(bentpipe.RunsFailed, match="the worker died twice in this run: killed by signal 9"):
+        with pytest.raises(
+            bentpipe.RunsFailed, match="the worker died twice in this run: killed by signal 9"
+        ):
             bentpipe.run(data, {"mine": deadly.Deadly}, jobs=1, out=out)
     assert len(Store(out).finished()) == left
     assert '"retried": true' in (out / "journal.jsonl").read_text()

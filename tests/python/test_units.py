@@ -9,7 +9,14 @@ from bentpipe.units import Duration, Probability, QueueSize, Rate, Size, UnitErr
 
 @pytest.mark.parametrize(
     ("text", "ns"),
-    [("250 ms", 250_000_000), ("0.1us", 100), ("1.5 s", 1_500_000_000), ("2 min", 120 * 10**9), (0, 0), ("0", 0)],
+    [
+        ("250 ms", 250_000_000),
+        ("0.1us", 100),
+        ("1.5 s", 1_500_000_000),
+        ("2 min", 120 * 10**9),
+        (0, 0),
+        ("0", 0),
+    ],
 )
 def test_durations_are_whole_nanoseconds(text: object, ns: int) -> None:
     assert Duration.parse(text).ns == ns
@@ -17,7 +24,13 @@ def test_durations_are_whole_nanoseconds(text: object, ns: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "bit_s"),
-    [("10 Mbit/s", 10_000_000), ("10 Mb/s", 10_000_000), ("0.3 kbit/s", 300), ("1 Gbit/s", 10**9), ("8 bit/s", 8)],
+    [
+        ("10 Mbit/s", 10_000_000),
+        ("10 Mb/s", 10_000_000),
+        ("0.3 kbit/s", 300),
+        ("1 Gbit/s", 10**9),
+        ("8 bit/s", 8),
+    ],
 )
 def test_rates_are_whole_bits_per_second(text: str, bit_s: int) -> None:
     assert Rate.parse(text).bit_s == bit_s
@@ -75,7 +88,9 @@ def test_what_a_rate_prints_it_reads_again(bit_s: int) -> None:
         (WindowSize, "10", ['did you mean "10 packets"']),
     ],
 )
-def test_errors_say_what_was_found_expected_and_near(kind: type[Duration], found: object, said: list[str]) -> None:
+def test_errors_say_what_was_found_expected_and_near(
+    kind: type[Duration], found: object, said: list[str]
+) -> None:
     with pytest.raises(UnitError) as error:
         kind.parse(found)
     for words in said:
@@ -88,7 +103,11 @@ def test_a_queue_of_one_bdp_is_rate_times_round_trip() -> None:
     assert QueueSize.parse("100 ms").bytes_at(rate, rtt) == 125_000
     assert QueueSize.parse("64 kB").bytes_at(rate, rtt) == 64_000
     assert QueueSize.parse("417 packets").bytes_at(rate, rtt) is None
-    assert [str(QueueSize.parse(t)) for t in ("1.5 BDP", "417 packets", "none")] == ["1.5 BDP", "417 packets", "none"]
+    assert [str(QueueSize.parse(t)) for t in ("1.5 BDP", "417 packets", "none")] == [
+        "1.5 BDP",
+        "417 packets",
+        "none",
+    ]
 
 
 def test_the_nearest_word_ignores_case_and_may_be_missing() -> None:

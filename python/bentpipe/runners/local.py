@@ -131,7 +131,7 @@ class _Hand(threading.Thread):
                 raise EOFError
             fresh = self.worker is None
             if self.worker is None:
-                self.worker = subprocess.Popen(  # noqa: S603: our own module
+                self.worker = subprocess.Popen(
                     [sys.executable, "-m", "bentpipe.runners.worker"],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,

@@ -60,7 +60,7 @@ def serve(spec: str, classes: dict[str, type]) -> tuple[bytes, bytes]:
     """One run: its measurements, or what went wrong (a panic of the engine is an exception too)."""
     try:
         return b"+", engine.run(spec, classes or None)
-    except BaseException as error:  # noqa: BLE001: a panic derives from BaseException and must fail one run only
+    except BaseException as error:  # noqa: BLE001 - a panic derives from BaseException and must fail one run only
         return b"-", f"{type(error).__name__}: {error}".encode()
 
 
