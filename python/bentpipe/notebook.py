@@ -20,7 +20,7 @@ from bentpipe.store import Store
 MOST_ROWS = 12
 """Rows of the table; the rest is counted."""
 
-KEY_FIGURES = ("goodput-against", "friendliness", "completion", "goodput")
+KEY_FIGURES = ("completion", "goodput-against", "friendliness", "goodput")
 """The first of these that the store has something for is shown."""
 
 

@@ -144,7 +144,9 @@ def starts_and_ends(
     )
     open_parts = []
     for direction in ("up", "down"):
-        unfinished = (pl.col(f"{direction}_fin_s").is_null() & (pl.col(f"{direction}_bytes") > 0)).any()
+        unfinished = (
+            pl.col(f"{direction}_fin_s").is_null() & (pl.col(f"{direction}_written_bytes") > 0)
+        ).any()
         if streams.width > 1:
             open_parts.append(
                 streams.group_by("run", "flow", maintain_order=True)
@@ -171,16 +173,16 @@ def completion_times(streams: pl.DataFrame) -> pl.DataFrame:
     """Completion time of every stream of a given size: ``run, flow, start_s, bytes, completion_s``.
 
     From the opening of the stream to the last FIN with all its bytes, of either direction; null when a direction
-    that carried bytes never got there. Streams in time mode have no size and are left out.
+    that carried bytes never got there. Streams in time mode and on-off sources have no size and are left out.
     """
     if streams.width <= 1:
         return pl.DataFrame(schema={"run": pl.String, "flow": pl.String, "start_s": pl.Float64,
                                     "bytes": pl.Int64, "completion_s": pl.Float64})  # fmt: skip
     stuck = pl.any_horizontal(
-        pl.col(f"{way}_fin_s").is_null() & (pl.col(f"{way}_bytes") > 0) for way in ("up", "down")
+        pl.col(f"{way}_fin_s").is_null() & (pl.col(f"{way}_written_bytes") > 0) for way in ("up", "down")
     )
     last = pl.max_horizontal("up_fin_s", "down_fin_s")
-    return streams.filter(pl.col("mode") != "time").select(
+    return streams.filter(pl.col("mode") == "data").select(
         "run",
         "flow",
         "start_s",

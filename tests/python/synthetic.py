@@ -124,11 +124,13 @@ def write_run(
             for index, size in enumerate(sizes):
                 opened = flow.start_s + index
                 took = 0.5 + size * 8 / flow.rate_bit_s * (1 + 0.2 * random.random())
-                streams.append(
-                    (flow.name, 0, 4 * index, "data", opened, size, opened + took, 0, opened + took)
-                )
+                done = opened + took
+                up, down = (size, size, opened + 0.5, done, done), (0, 0, None, None, done)
+                streams.append((flow.name, 0, 4 * index, "data", opened, *up, *down))
         else:
-            streams.append((flow.name, 0, 0, "time", flow.start_s, int(delivered[-1]), None, 0, None))
+            sent = int(delivered[-1])
+            up, down = (sent, sent, flow.start_s, duration_s, None), (0, 0, None, None, None)
+            streams.append((flow.name, 0, 0, "time", flow.start_s, *up, *down))
     link_rows = []
     for name in ("satellite.up", "satellite.down"):
         up = name.endswith("up")
@@ -167,8 +169,11 @@ def write_run(
         "streams": pl.DataFrame(
             streams,
             schema={"flow": pl.String, "connection": pl.Int64, "stream_id": pl.Int64, "mode": pl.String,
-                    "start_s": pl.Float64, "up_bytes": pl.Int64, "up_fin_s": pl.Float64,
-                    "down_bytes": pl.Int64, "down_fin_s": pl.Float64},
+                    "start_s": pl.Float64,
+                    **{f"{way}_{name}": kind for way in ("up", "down")
+                       for name, kind in (("written_bytes", pl.Int64), ("bytes", pl.Int64),
+                                          ("first_byte_s", pl.Float64), ("last_byte_s", pl.Float64),
+                                          ("fin_s", pl.Float64))}},
             orient="row",
         ),
         "summary": pl.DataFrame(summaries),

@@ -51,7 +51,7 @@ def test_it_says_what_it_rests_on(page: Path) -> None:
     assert "0.1.0" in text
     assert "48 finished of 48 planned" in text
     assert "name = &quot;a&lt;b&quot;" in text
-    assert "48 runs: 16 cells, 3 seeds" in text
+    assert "48\u00a0runs: 16\u00a0cells, 3\u00a0seeds" in text
 
 
 def test_every_box_has_its_figure(page: Path) -> None:

@@ -155,7 +155,8 @@ def test_completion_times() -> None:
     streams = pl.DataFrame(
         {
             "run": "r", "flow": "f", "mode": ["data", "data", "data", "time"], "start_s": [1.0, 2.0, 3.0, 0.0],
-            "up_bytes": [100, 8, 100, 9], "up_fin_s": [2.0, 2.1, None, None],
+            "up_written_bytes": [100, 8, 100, 9], "down_written_bytes": [0, 500, 0, 0],
+            "up_bytes": [100, 8, 50, 9], "up_fin_s": [2.0, 2.1, None, None],
             "down_bytes": [0, 500, 0, 0], "down_fin_s": [2.5, 4.0, None, None],
         }
     )  # fmt: skip

@@ -22,9 +22,9 @@ __all__ = ["FIGURES", "Figure", "Material", "figures", "parse_range", "write_fig
 TimeRange = tuple[float, float | None]
 
 FIGURES: dict[str, Callable[[Material], Figure | None]] = {
+    "completion": compare.completion,
     "goodput-against": compare.goodput_against,
     "friendliness": compare.friendliness,
-    "completion": compare.completion,
     "goodput": over_time.goodput,
     "goodput-since-start": over_time.goodput_since_start,
     "cwnd": over_time.window,

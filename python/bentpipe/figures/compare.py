@@ -61,7 +61,7 @@ def goodput_against(material: Material) -> Figure | None:
     )
     frame = frame.select(
         "row", "column", "series", pl.col(along.key).alias("x"), (pl.col("mean") / 1e6).alias("y"),
-        (pl.col("mean_low") / 1e6).alias("low"), (pl.col("mean_high") / 1e6).alias("high"), "n",
+        (pl.col("mean_low") / 1e6).clip(lower_bound=0).alias("low"), (pl.col("mean_high") / 1e6).alias("high"), "n",
         pl.col("bottleneck_bit_s").alias("limit"), (pl.col("bottleneck_bit_s") * 1.06).alias("top"),
     )  # fmt: skip
     series = [name for name in material.series if name in set(frame["series"].to_list())]
@@ -137,7 +137,7 @@ def friendliness(material: Material) -> Figure | None:
     first = material.ways["flow"][0]
     frame = frame.join(jain, on=by, how="left", maintain_order="left", nulls_equal=True).select(
         "row", "column", "series", name.alias("line"), (pl.col("mean") / 1e6).alias("x"),
-        (pl.col("mean_low") / 1e6).alias("low"), (pl.col("mean_high") / 1e6).alias("high"), "n",
+        (pl.col("mean_low") / 1e6).clip(lower_bound=0).alias("low"), (pl.col("mean_high") / 1e6).alias("high"), "n",
         pl.when(pl.col("flow") == first).then("jain").alias("jain"),
     )  # fmt: skip
     series = [label for label in material.series if label in set(frame["series"].to_list())]

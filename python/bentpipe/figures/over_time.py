@@ -32,11 +32,14 @@ def _samples(material: Material, columns: Sequence[str]) -> pl.DataFrame:
     return frame.join(sending, on=["flow", "side"], how="inner", maintain_order="left")
 
 
-def _started(material: Material, frame: pl.DataFrame) -> pl.DataFrame:
-    """``frame`` from the start of each direction's data on."""
-    starts = material.metrics.select(*_BY, "data_start_s")
-    after = frame.join(starts, on=_BY, how="left", maintain_order="left")
-    return after.filter(pl.col("time_s") > pl.col("data_start_s").fill_null(-1.0)).drop("data_start_s")
+def _while_sending(material: Material, frame: pl.DataFrame) -> pl.DataFrame:
+    """``frame`` from the start of each direction's data to the end of the second in which the last of it arrived."""
+    spans = material.metrics.select(*_BY, "data_start_s", "duration_s")
+    joined = frame.join(spans, on=_BY, how="left", maintain_order="left")
+    start = pl.col("data_start_s").fill_null(-1.0)
+    end = (pl.col("data_start_s") + pl.col("duration_s")).ceil().fill_null(float("inf"))
+    during = (pl.col("time_s") > start) & (pl.col("time_s") <= end + 1e-9)
+    return joined.filter(during).drop("data_start_s", "duration_s")
 
 
 def _lines(
@@ -82,7 +85,7 @@ def _lines(
 
 def window(material: Material) -> Figure | None:
     """The congestion window of the sender, kB."""
-    frame = _started(material, _samples(material, ["cwnd_bytes"]))
+    frame = _while_sending(material, _samples(material, ["cwnd_bytes"]))
     return _lines(
         material, "cwnd", "Congestion window", "What the sender's controller allows in flight.", "window, kB",
         frame.with_columns(y=pl.col("cwnd_bytes") / 1000),
@@ -96,7 +99,7 @@ def _received(material: Material) -> pl.DataFrame:
 
 def goodput(material: Material) -> Figure | None:
     """Goodput in windows of 1 s, Mbit/s."""
-    frame = _started(material, stats.goodput_windows(_received(material), material.ways))
+    frame = _while_sending(material, stats.goodput_windows(_received(material), material.ways))
     return _lines(
         material, "goodput", "Goodput, windows of 1 s",
         "Bytes that the receiving application could read in order; a jump is data that waited for a missing packet.",
@@ -108,6 +111,7 @@ def goodput_since_start(material: Material) -> Figure | None:
     """Goodput averaged since the data's start, Mbit/s."""
     starts = material.metrics.select(*_BY, "data_start_s")
     frame = stats.goodput_since_start(_received(material), material.ways, starts)
+    frame = _while_sending(material, frame)
     return _lines(
         material, "goodput-since-start", "Goodput since the start",
         "The average from the start of the flow's data to each instant.",
@@ -117,7 +121,7 @@ def goodput_since_start(material: Material) -> Figure | None:
 
 def rtt(material: Material) -> Figure | None:
     """Smoothed RTT as the sender knows it, ms."""
-    frame = _started(material, _samples(material, ["smoothed_rtt_ms"]))
+    frame = _while_sending(material, _samples(material, ["smoothed_rtt_ms"]))
     return _lines(
         material, "rtt", "Round-trip time", "Smoothed, as the sender knows it.", "RTT, ms",
         frame.with_columns(y=pl.col("smoothed_rtt_ms")), zero=False,

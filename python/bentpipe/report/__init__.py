@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -26,7 +27,7 @@ from bentpipe.store import Store
 
 __all__ = ["build", "figures_pdf"]
 
-KEY = ("goodput-against", "friendliness", "completion")
+KEY = ("completion", "goodput-against", "friendliness")
 OVER_TIME = ("goodput", "goodput-since-start", "cwnd", "rtt", "queue", "fairness", "internals")
 AFTER = ("queueing",)
 
@@ -120,10 +121,16 @@ def summary(material: Material) -> str:
     cells = store.runs.select(store.keys).n_unique() if store.keys else 1
     text += f". {count} runs" if count > 1 else ". One run"
     if count > 1:
-        text += f": {cells} cells, {seeds} seeds" if cells > 1 else f" with {seeds} seeds"
+        often = f"{seeds} seeds" if count == cells * seeds else f"up to {seeds} seeds"
+        text += f": {cells} cells, {often}" if cells > 1 else f" with {often}"
     total = float(ends.sum() or 0.0)
     spent = f"{significant(total / 3600, 2)} hours" if total >= 7200 else f"{significant(total, 3)} s"
-    return f"{text}; {spent} of link time."
+    return _unbroken(f"{text}; {spent} of link time.")
+
+
+def _unbroken(text: str) -> str:
+    """A number and its unit stay on one line."""
+    return re.sub(r"(?<=\d) (?=[%a-zA-Z])", "\u00a0", text)
 
 
 def _json(name: str, value: Any) -> str:

@@ -36,7 +36,10 @@
     },
     { rootMargin: "600px" },
   );
-  boxes.forEach((box) => watch.observe(box));
+  for (const box of boxes) {
+    watch.observe(box);
+    if (box.getBoundingClientRect().top < window.innerHeight + 600) draw(box);
+  }
   dark.addEventListener("change", () => near.forEach(draw));
   window.addEventListener("beforeprint", () => boxes.forEach(draw));
 

@@ -51,7 +51,10 @@ def mean_and_spread(mean: float, low: float | None, high: float | None, factor: 
         return significant(mean * factor, 4)
     decimals = max(0, min(6, 1 - _exponent(half)))
     decimals = min(decimals, max(0, 4 - _exponent(mean * factor)))
-    return f"{mean * factor:.{decimals}f} <small>± {half:.{decimals}f}</small>"
+    spread = f"{half:.{decimals}f}"
+    if not float(spread):
+        return significant(mean * factor, 4)
+    return f"{mean * factor:.{decimals}f} <small>± {spread}</small>"
 
 
 def _exponent(value: float) -> int:
