@@ -13,7 +13,7 @@ ENGINE := python/bentpipe/_engine.abi3.so
 OUT    ?= out/demo
 CARGO_PROFILE ?= release
 
-.PHONY: help demo test venv venv-dev engine system fmt pins bench instructions clean \
+.PHONY: help demo test venv venv-dev engine system fmt pins golden instructions clean \
         check-rustfmt check-clippy check-rust check-ruff check-mypy check-imports check-licences check-stub check-python
 
 help: ## this list
@@ -84,6 +84,10 @@ fmt: venv-dev ## format everything
 	cargo fmt --all
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix --quiet .
+
+golden: venv-dev engine ## write the outputs that examples and tutorial show anew, for a look at the difference
+	BENTPIPE_UPDATE=1 $(BIN)/python -m pytest -q tests/python/test_examples.py tests/python/test_tutorial.py
+	git --no-pager diff --stat -- examples docs/tutorial.md
 
 instructions: ## instructions per packet, by callgrind
 	@scripts/instructions
