@@ -8,7 +8,7 @@ pub const MTU: u64 = 1252;
 pub const HEADER: u64 = 28;
 
 /// A path and one flow over it; the fields are what tests vary.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Case {
     pub rate_up: u64,
     pub rate_down: u64,
