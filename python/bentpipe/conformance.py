@@ -18,7 +18,9 @@ __all__ = ["load_class", "verdicts"]
 
 
 def verdicts(controller: str, options: Sequence[str]) -> list[dict[str, Any]]:
-    """One row a check of the list.
+    """One row a check of the list: ``name, passed, exemption, detail, rfc_section``.
+
+    A check that a controller fails by its design carries the reason in ``exemption``.
 
     Args:
         controller: a name of the catalogue, or a Python file that defines one class with ``on_event``.
@@ -40,7 +42,8 @@ def verdicts(controller: str, options: Sequence[str]) -> list[dict[str, Any]]:
             rows = engine.check_controller(controller, given)
         except ValueError as error:
             raise ScenarioError([("--option", str(error))], "bentpipe") from None
-    return [dict(row) for row in rows]
+    keys = ("name", "passed", "exemption", "detail", "rfc_section")
+    return [{key: row.get(key) for key in keys} for row in rows]
 
 
 def load_class(path: Path) -> type:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -35,38 +36,53 @@ def summary_rows(directory: Path, *, numbers: bool = False) -> tuple[str, list[d
         return store.title, cells.to_dicts()
     rows: dict[tuple[object, ...], dict[str, Any]] = {}
     by = [*store.keys, "flow", "direction"]
-    shown = {name for name, _, _ in _SHOWN}
     present = [item for item in _SHOWN if item[0] in set(cells["metric"].to_list())]
     for entry in cells.iter_rows(named=True):
         key = tuple(entry[name] for name in by)
-        row = rows.setdefault(
-            key,
-            {name.split(".")[-1] if _plain(name, store.keys) else name: entry[name] for name in by}
-            | {"controller": entry["congestion"], "seeds": entry["n"]}
-            | {heading: None for _, heading, _ in present},
-        )
-        if entry["metric"] in shown:
-            heading, factor = next((h, f) for name, h, f in _SHOWN if name == entry["metric"])
-            row[heading] = _with_spread(entry, factor)
-            row["seeds"] = max(row["seeds"], entry["n"])
+        if key not in rows:
+            rows[key] = {_heading(name, store.keys): entry[name] for name in by}
+            rows[key] |= {"controller": entry["congestion"], "seeds": entry["n"]}
+            rows[key] |= {heading: None for _, heading, _ in present}
+        for name, heading, factor in present:
+            if name == entry["metric"]:
+                rows[key][heading] = _with_spread(entry, factor)
+                rows[key]["seeds"] = max(rows[key]["seeds"], entry["n"])
     finished = f"{store.runs.height} of {store.planned} runs"
-    return f"{store.title} ({finished}; ± is half of the 95 % interval of the mean)", list(rows.values())
+    title = f"{store.title} ({finished}; ± is half of the 95 % interval of the mean)"
+    return title, _without_repetition(list(rows.values()))
 
 
-def _plain(name: str, keys: tuple[str, ...]) -> bool:
-    """Whether the last word of a key says enough."""
-    last = name.rsplit(".", maxsplit=1)[-1]
-    return [key.split(".")[-1] for key in keys].count(last) <= 1 and last not in (
-        "flow",
-        "direction",
-        "controller",
-    )
+def _heading(key: str, keys: tuple[str, ...]) -> str:
+    """The last word of a key, where that says enough."""
+    last = key.rsplit(".", maxsplit=1)[-1]
+    shared = [other.split(".")[-1] for other in keys].count(last) > 1
+    return key if shared or last in ("flow", "direction", "controller", "seeds") else last
+
+
+def _without_repetition(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leaves out columns that say the same in every row, or what another column says."""
+    if not rows:
+        return rows
+    dull = {name for name in ("flow", "direction", "controller") if len({row[name] for row in rows}) == 1}
+    others = [name for name in rows[0] if name not in ("flow", "direction", "controller")]
+    if any(all(row[name] == row["controller"] for row in rows) for name in others):
+        dull.add("controller")
+    if len(dull) == 3 and len(rows) == 1:
+        dull = set()
+    return [{name: value for name, value in row.items() if name not in dull} for row in rows]
 
 
 def _with_spread(entry: dict[str, Any], factor: float) -> str:
+    """``5.72 ± 0.11``: two digits of the half width, and as many decimals of the mean."""
     mean = entry["mean"] * factor
     low, high = entry["mean_low"], entry["mean_high"]
-    if low is None or high is None or high == low:
+    half = (high - low) / 2 * factor if low is not None and high is not None else 0.0
+    if half <= 1e-9 * abs(mean):
         return f"{mean:.4g}"
-    half = (high - low) / 2 * factor
-    return f"{mean:.4g} ± {half:.2g}"
+    decimals = max(0, 1 - _exponent(half))
+    decimals = min(decimals, max(0, 4 - _exponent(mean)))
+    return f"{mean:.{decimals}f} ± {half:.{decimals}f}"
+
+
+def _exponent(value: float) -> int:
+    return math.floor(math.log10(abs(value))) if value else 0

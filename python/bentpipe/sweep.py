@@ -32,9 +32,8 @@ _BARE = {  # what a bare value of these keys stands for; see the tables of ``pat
     "rate": "constant",
     "size": "fixed",
 }
-_COLUMNS = frozenset(
-    ["run", "seed", "time_s", "flow", "side", "link", "direction", "connection", "stream_id", "mode", "name", "kind", "value", "congestion", "metric"]
-)
+_COLUMNS = {"run", "seed", "time_s", "flow", "side", "link", "direction", "connection", "stream_id", "mode"}
+_COLUMNS |= {"name", "kind", "value", "congestion", "metric"}
 _OF_A_DIRECTION = frozenset(Direction.model_fields) - {"delay"}
 
 

@@ -45,18 +45,13 @@ def print_table(
     if not rows:
         console.print("(no rows)")
         return
-    table = Table(
-        title=Text(title) if title else None,
-        title_justify="left",
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-    )
-    for key, value in rows[0].items():
+    if title:
+        console.print(Text(title), soft_wrap=True)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for key in rows[0]:
         numeric = any(isinstance(row.get(key), (int, float)) for row in rows)
         heading = (headings or {}).get(key, key)
         table.add_column(Text(heading), justify="right" if numeric else "left", overflow="fold")
-        del value
     for row in rows:
         table.add_row(*(Text(humane(row.get(key))) for key in rows[0]))
     console.print(table)
