@@ -122,26 +122,20 @@ def friendliness(material: Material) -> Figure | None:
         return None
     lines, where = _pair_grid(material)
     frame = material.label(where.select(material.cells.filter(pl.col("metric") == "goodput_bit_s")))
-    name = (
-        pl.col(lines.key).replace_strict(
-            list(lines.values), [lines.label(v) for v in lines.values], return_dtype=pl.String
-        )
-        if lines is not None
-        else pl.lit("")
-    )
+    name, order = _line_labels(material, lines)
     jain = material.cells.filter(pl.col("metric") == "jain").select(
         *material.store.keys, "flow", "direction",
         pl.struct("mean", "mean_low", "mean_high").map_elements(_jain_text, return_dtype=pl.String).alias("jain"),
     )  # fmt: skip
     by = [*material.store.keys, "flow", "direction"]
-    first = material.ways["flow"][0]
+    first = material.ways.group_by("direction", maintain_order=True).first()
+    first_flows = first.select(pl.concat_str("flow", "direction")).to_series().to_list()
     frame = frame.join(jain, on=by, how="left", maintain_order="left", nulls_equal=True).select(
         "row", "column", "series", name.alias("line"), (pl.col("mean") / 1e6).alias("x"),
         (pl.col("mean_low") / 1e6).clip(lower_bound=0).alias("low"), (pl.col("mean_high") / 1e6).alias("high"), "n",
-        pl.when(pl.col("flow") == first).then("jain").alias("jain"),
+        pl.when(pl.concat_str("flow", "direction").is_in(first_flows)).then("jain").alias("jain"),
     )  # fmt: skip
     series = [label for label in material.series if label in set(frame["series"].to_list())]
-    order = [lines.label(value) for value in lines.values] if lines is not None else [""]
     y = alt.Y("line:N", sort=order, title=None, axis=alt.Axis(grid=True, domain=False, ticks=False))
     limit = float(frame.select(pl.max_horizontal(pl.col("x").max(), pl.col("high").max())).item() or 1) * 1.05
     x = alt.X(
@@ -173,6 +167,22 @@ def friendliness(material: Material) -> Figure | None:
         f"the same. {_intervals(material)} {where.note}"
     )
     return Figure("friendliness", "Who gets what of a shared link", caption.strip(), chart, frame.height)
+
+
+def _line_labels(material: Material, lines: Dimension | None) -> tuple[pl.Expr, list[str]]:
+    """What stands left of a line, and the labels' order: the cell, and the direction where flows go both ways."""
+    ways = material.ways["direction"].unique(maintain_order=True).to_list()
+    values = list(lines.values) if lines is not None else [""]
+    labels = [lines.label(value) for value in values] if lines is not None else [" "]
+    cell = (
+        pl.col(lines.key).replace_strict(values, labels, return_dtype=pl.String)
+        if lines is not None
+        else pl.lit(" ")
+    )
+    if len(ways) == 1:
+        return cell, labels
+    both = pl.concat_str(cell, pl.col("direction"), separator=" ").str.strip_chars()
+    return both, [f"{label} {way}".strip() for label in labels for way in ways]
 
 
 def _jain_text(value: dict[str, float | None]) -> str:

@@ -130,20 +130,19 @@ def rtt(material: Material) -> Figure | None:
 
 def queue(material: Material) -> Figure | None:
     """Packets waiting at the busiest link of the flows' direction."""
-    direction = material.ways["direction"][0]
-    busiest = material.links.filter(pl.col("direction") == direction).select("run", "link")
+    ways = material.ways["direction"].unique(maintain_order=True).to_list()
+    busiest = material.links.filter(pl.col("direction").is_in(ways)).select("run", "link", "direction")
     frame = material.store.table("links", ["time_s", "link", "queued_packets"], material.time_runs["run"])
     if frame.width == 1 or not busiest.height:
         return None
     frame = frame.join(busiest, on=["run", "link"], how="inner", maintain_order="left")
     frame = frame.with_columns(y=pl.col("queued_packets").cast(pl.Float64))
-    names = ", ".join(busiest["link"].unique(maintain_order=True).to_list())
-    caption = f"Packets that wait for the transmitter of {names}, at each sample."
+    names = busiest["link"].unique(maintain_order=True).to_list()
+    caption = f"Packets that wait for the transmitter of {', '.join(names)}, at each sample."
     if material.shared:
-        frame = frame.with_columns(pl.lit("queue").alias("series"))
-        return _lines(material, "queue", "Queue", caption, "packets", frame, ["queue"])
-    flow = material.ways["flow"][0]
-    frame = frame.with_columns(flow=pl.lit(flow), direction=pl.lit(direction))
+        frame = frame.with_columns(pl.col("link").alias("series"))
+        return _lines(material, "queue", "Queue", caption, "packets", frame, names, "link")
+    frame = frame.with_columns(flow=pl.lit(material.ways["flow"][0]))
     return _lines(material, "queue", "Queue", caption, "packets", frame)
 
 
@@ -161,7 +160,7 @@ def fairness(material: Material) -> Figure | None:
         material, "fairness", "Fairness over time",
         "Jain's index of the flows' goodput in windows of 1 s: 1 when all get the same, 1/n when one gets all. "
         f"Shares count as fair from {stats.FAIR_JAIN} on.",
-        "Jain's index", frame, ["Jain's index"], domain=(0.4, 1.0),
+        "Jain's index", frame, ["Jain's index"], domain=(min(0.4, 1 / material.ways.height), 1.0),
     )  # fmt: skip
 
 
@@ -169,21 +168,28 @@ def internals(material: Material) -> Figure | None:
     """What a controller calls its own; only for stores of a single cell, where there is room for it."""
     if material.store.runs.height > material.store.runs["seed"].n_unique():
         return None
-    frame = material.store.table("internals", ["time_s", "name", "value"], material.time_runs["run"])
+    columns = ["time_s", "flow", "side", "name", "value"]
+    frame = material.store.table("internals", columns, material.time_runs["run"])
     if frame.width == 1 or not frame.height:
         return None
+    sending = material.ways.select("flow", "direction", pl.col("sender").alias("side"))
+    frame = frame.join(sending, on=["flow", "side"], how="inner", maintain_order="left")
+    frame = material.label(frame.join(material.time_runs, on="run", how="inner", maintain_order="left"))
     names = frame["name"].unique(maintain_order=True).sort().to_list()[:6]
     rows = _range(material, frame.filter(pl.col("name").is_in(names)))
-    rows = thin(rows.select("name", "time_s", pl.col("value").alias("y")), ["name"], "time_s", "y")
+    rows = thin(
+        rows.select("name", "series", "time_s", pl.col("value").alias("y")), ["name", "series"], "time_s", "y"
+    )
     if not rows.height:
         return None
     from bentpipe.figures.style import WIDTH, inline
 
     chart = (
         alt.Chart(inline(rows))
-        .mark_line(color="#0072B2")
+        .mark_line()
         .encode(x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(nice=False)),
-                y=alt.Y("y:Q", title=None, scale=alt.Scale(zero=False)))
+                y=alt.Y("y:Q", title=None, scale=alt.Scale(zero=False)),
+                color=colour(material.series, title=material.series_title))
         .properties(width=WIDTH // 3 - 70, height=120)
         .facet(facet=alt.Facet("name:N", sort=names, header=alt.Header(title=None, labelAnchor="start")), columns=3)
         .resolve_scale(y="independent")

@@ -91,6 +91,7 @@ def results(material: Material) -> str:
     heads += [(column.heading, column.unit, False) for column in columns]
     rows: list[tuple[Sequence[str], bool]] = []
     before: tuple[object, ...] | None = None
+    said: set[tuple[object, ...]] = set()
     for group in cells.partition_by(by, maintain_order=True):
         first = group.row(0, named=True)
         values = {row["metric"]: row for row in group.to_dicts()}
@@ -102,7 +103,7 @@ def results(material: Material) -> str:
             line.append(escape(first["congestion"] or ""))
         for column in columns:
             row = values.get(column.metric)
-            if column.of_run and cell == before:
+            if column.of_run and (*cell, first["direction"]) in said:
                 line.append("")
             elif row is None:
                 line.append("–")
@@ -110,6 +111,7 @@ def results(material: Material) -> str:
                 line.append(significant(row["median"] * column.factor, 3))
             else:
                 line.append(mean_and_spread(row["mean"], row["mean_low"], row["mean_high"], column.factor))
+        said.add((*cell, first["direction"]))
         rows.append((line, many and cell != before))
         before = cell
     return _table(heads, rows)
