@@ -154,9 +154,9 @@ impl World {
     fn send(&mut self, now: Time, host: usize) {
         let peer = host ^ 1;
         let (source, destination) = (self.nodes[host], self.nodes[peer]);
+        self.tracer.ran(now, host, &self.hosts[host], &self.datagrams);
         for datagram in self.datagrams.drain(..) {
             self.packets += 1;
-            self.tracer.sent(now, host, &datagram);
             let packet = Packet {
                 flow: (host / 2) as u32,
                 source,

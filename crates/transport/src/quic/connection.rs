@@ -266,6 +266,12 @@ impl Connection {
         counters
     }
 
+    /// Packets and bytes declared lost, and congestion signals, so far.
+    pub fn losses(&self) -> (u64, u64, u64) {
+        let path = self.inner.stats().path;
+        (path.lost_packets, path.lost_bytes, self.counters.congestion_events)
+    }
+
     /// State of the sender.
     pub fn gauges(&self) -> Gauges {
         let sampled = |value| self.latest_rtt.map(|_| value);

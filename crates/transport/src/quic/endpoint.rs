@@ -19,6 +19,11 @@ use crate::{App, Counters};
 /// which connection of the flow it sees.
 const FIRST_PORT: u16 = 1024;
 
+/// The client's port of connection number `index` of a flow.
+pub fn client_port(index: u32) -> u16 {
+    FIRST_PORT.wrapping_add(index as u16)
+}
+
 /// A UDP datagram.
 #[derive(Clone, Debug)]
 pub struct Datagram {
@@ -134,7 +139,7 @@ impl Endpoint {
         config.transport_config(Arc::new(config::transport(&self.spec, gate.clone())?));
         let index = self.opened;
         self.opened += 1;
-        let remote = address(FIRST_PORT.wrapping_add(index as u16));
+        let remote = address(client_port(index));
         let (handle, inner) = self
             .inner
             .connect(self.clock.instant(now), config, remote, "server.example")
@@ -293,6 +298,16 @@ impl Endpoint {
             }
         }
         std::mem::take(&mut self.events)
+    }
+
+    /// The options it was built with.
+    pub fn spec(&self) -> &QuicSpec {
+        &self.spec
+    }
+
+    /// Connections that have not ended.
+    pub fn live(&self) -> impl Iterator<Item = &Connection> {
+        self.connections.iter().map(|(_, connection)| connection)
     }
 
     /// Connections opened or accepted so far.

@@ -15,6 +15,6 @@ mod tls;
 mod warm_up;
 
 pub use connection::{Connection, Event, EventKind, Gauges};
-pub use endpoint::{Datagram, Endpoint, MakeApp, MakeController, Side};
+pub use endpoint::{Datagram, Endpoint, MakeApp, MakeController, Side, client_port};
 pub use spec::{Crypto, Handshake, QuicSpec};
 pub use warm_up::warm_up;

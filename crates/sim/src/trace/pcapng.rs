@@ -1,0 +1,195 @@
+//! pcapng captures (draft-ietf-opsawg-pcapng): raw IP packets with UDP headers, as an interface of
+//! the host would see them.
+
+use std::net::IpAddr;
+
+use transport::quic::{Crypto, Datagram, Side};
+use units::{Ecn, Time};
+
+use crate::flow::Host;
+
+/// Port of every server: the one at which analysers expect QUIC.
+pub const SERVER_PORT: u16 = 443;
+
+/// Of a packet with a short header no more than this is kept, unless more than zeros would be cut
+/// off: headers and frames are kept, long data are not. What is cut is said to be so, as in any
+/// capture of limited length. Encrypted packets are cut whatever follows.
+const CUT: usize = 128;
+
+const LINKTYPE_RAW: u32 = 101;
+const PROTOCOL_UDP: u8 = 17;
+const TTL: u8 = 64;
+
+/// Addresses of a flow's two hosts: of the ranges for benchmarks, 198.18.0.0/15 (RFC 2544 appendix
+/// C.2.2) and 2001:2::/48 (RFC 5180 section 8). 28 bytes of header are IPv4, 48 are IPv6.
+pub fn address(flow: usize, side: Side, header_bytes: u32) -> IpAddr {
+    let net = 18 + u16::from(side == Side::Server);
+    let [high, low] = (flow as u16).wrapping_add(1).to_be_bytes();
+    if header_bytes < 48 {
+        IpAddr::from([198, net as u8, high, low])
+    } else {
+        IpAddr::from([0x2001, 2, 0, net, 0, 0, 0, u16::from_be_bytes([high, low])])
+    }
+}
+
+/// The capture of one host.
+#[derive(Debug)]
+pub struct Capture {
+    out: Vec<u8>,
+    side: Side,
+    /// Nothing is encrypted: the bytes have a meaning.
+    plain: bool,
+    client: IpAddr,
+    server: IpAddr,
+    packet: Vec<u8>,
+}
+
+fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
+    out.extend_from_slice(&code.to_le_bytes());
+    out.extend_from_slice(&(value.len() as u16).to_le_bytes());
+    out.extend_from_slice(value);
+    out.resize(out.len().next_multiple_of(4), 0);
+}
+
+/// Writes a block: type, length, what `body` writes, length (section 3.1).
+fn block(out: &mut Vec<u8>, kind: u32, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&kind.to_le_bytes());
+    out.extend_from_slice(&[0; 4]);
+    body(out);
+    let length = ((out.len() - start + 4) as u32).to_le_bytes();
+    out[start + 4..start + 8].copy_from_slice(&length);
+    out.extend_from_slice(&length);
+}
+
+/// The Internet checksum's sum (RFC 1071), not yet folded.
+fn sum(bytes: &[u8]) -> u64 {
+    let mut pairs = bytes.chunks_exact(2);
+    let whole: u64 =
+        pairs.by_ref().map(|pair| u64::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+    whole + pairs.remainder().first().map_or(0, |last| u64::from(*last) << 8)
+}
+
+fn fold(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+impl Capture {
+    /// The capture of `host`, a side of flow number `flow`.
+    pub fn new(flow: usize, host: &Host) -> Capture {
+        let (name, side, header_bytes) = (&host.flow, host.side, host.header);
+        let plain = host.endpoint.spec().crypto == Crypto::Modelled;
+        let mut out = Vec::new();
+        // Section header block (section 4.1): byte order, version 1.0, length unknown.
+        block(&mut out, 0x0a0d_0d0a, |out| {
+            out.extend_from_slice(&0x1a2b_3c4du32.to_le_bytes());
+            out.extend_from_slice(&[1, 0, 0, 0]);
+            out.extend_from_slice(&u64::MAX.to_le_bytes());
+            option(out, 4, concat!("bentpipe ", env!("CARGO_PKG_VERSION")).as_bytes());
+            option(out, 0, &[]);
+        });
+        // Interface description block (section 4.2): if_name, if_description, if_tsresol.
+        block(&mut out, 1, |out| {
+            out.extend_from_slice(&LINKTYPE_RAW.to_le_bytes());
+            out.extend_from_slice(&0u32.to_le_bytes());
+            option(out, 2, format!("{name}.{}", side.name()).as_bytes());
+            let rule = if plain { "cut where only zeros follow" } else { "cut" };
+            let text = format!(
+                "flow {name}, {}, simulated; time 0 is the start of the run; packets with short \
+                 headers are {rule} after {CUT} bytes",
+                side.name()
+            );
+            option(out, 3, text.as_bytes());
+            option(out, 9, &[9]);
+            option(out, 0, &[]);
+        });
+        let [client, server] =
+            [Side::Client, Side::Server].map(|side| address(flow, side, header_bytes));
+        Capture { out, side, plain, client, server, packet: Vec::new() }
+    }
+
+    /// A datagram left the host or arrived at it.
+    pub fn packet(&mut self, now: Time, outbound: bool, datagram: &Datagram) {
+        let up = outbound == (self.side == Side::Client);
+        self.write_packet(up, datagram);
+        let whole = self.packet.len();
+        let long_header = datagram.data.first().is_some_and(|first| first & 0x80 != 0);
+        let kept = match (long_header, self.plain) {
+            (true, _) => whole,
+            (false, false) => whole.min(CUT),
+            (false, true) => {
+                let last = self.packet.iter().rposition(|byte| *byte != 0);
+                whole.min(CUT.max(last.map_or(0, |last| last + 1)))
+            }
+        };
+        // Enhanced packet block (section 4.3), with the direction in epb_flags.
+        block(&mut self.out, 6, |out| {
+            let nanos = now.nanos();
+            for field in [0, (nanos >> 32) as u32, nanos as u32, kept as u32, whole as u32] {
+                out.extend_from_slice(&field.to_le_bytes());
+            }
+            out.extend_from_slice(&self.packet[..kept]);
+            out.resize(out.len().next_multiple_of(4), 0);
+            option(out, 2, &(1 + u32::from(outbound)).to_le_bytes());
+            option(out, 0, &[]);
+        });
+    }
+
+    /// The IP packet (RFC 791, RFC 8200) with the datagram (RFC 768).
+    fn write_packet(&mut self, up: bool, datagram: &Datagram) {
+        let (mut from, mut to) = ((self.client, datagram.port), (self.server, SERVER_PORT));
+        if !up {
+            std::mem::swap(&mut from, &mut to);
+        }
+        let length = 8 + datagram.data.len() as u16;
+        let packet = &mut self.packet;
+        packet.clear();
+        let addresses = ip_header(packet, from.0, to.0, length, datagram.ecn);
+        let udp = packet.len();
+        for field in [from.1, to.1, length, 0] {
+            packet.extend_from_slice(&field.to_be_bytes());
+        }
+        packet.extend_from_slice(&datagram.data);
+        let pseudo = sum(&packet[addresses..udp]) + u64::from(length) + u64::from(PROTOCOL_UDP);
+        // Zero would mean that there is none.
+        let checksum = match fold(pseudo + sum(&packet[udp..])) {
+            0 => 0xffff,
+            checksum => checksum,
+        };
+        packet[udp + 6..udp + 8].copy_from_slice(&checksum.to_be_bytes());
+    }
+
+    /// The file.
+    pub fn finish(self) -> Vec<u8> {
+        self.out
+    }
+}
+
+/// Writes an IP header without options; returns where its addresses begin.
+fn ip_header(packet: &mut Vec<u8>, from: IpAddr, to: IpAddr, payload: u16, ecn: Ecn) -> usize {
+    match (from, to) {
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            packet.extend_from_slice(&(6 << 28 | (ecn as u32) << 20).to_be_bytes());
+            packet.extend_from_slice(&payload.to_be_bytes());
+            packet.extend_from_slice(&[PROTOCOL_UDP, TTL]);
+            packet.extend_from_slice(&from.octets());
+            packet.extend_from_slice(&to.octets());
+            8
+        }
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            packet.extend_from_slice(&[0x45, ecn as u8]);
+            packet.extend_from_slice(&(20 + payload).to_be_bytes());
+            // Don't fragment, so the identification may be zero (RFC 6864 section 4.1).
+            packet.extend_from_slice(&[0, 0, 0x40, 0, TTL, PROTOCOL_UDP, 0, 0]);
+            packet.extend_from_slice(&from.octets());
+            packet.extend_from_slice(&to.octets());
+            let checksum = fold(sum(packet));
+            packet[10..12].copy_from_slice(&checksum.to_be_bytes());
+            12
+        }
+        _ => unreachable!("both ends of a flow have addresses of one family"),
+    }
+}
