@@ -85,9 +85,9 @@ fmt: venv-dev ## format everything
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix --quiet .
 
-golden: venv-dev engine ## write the outputs that examples and tutorial show anew, for a look at the difference
-	BENTPIPE_UPDATE=1 $(BIN)/python -m pytest -q tests/python/test_examples.py tests/python/test_tutorial.py
-	git --no-pager diff --stat -- examples docs/tutorial.md
+golden: venv-dev engine ## write the outputs that examples, tutorial and README show anew, for a look at the difference
+	BENTPIPE_UPDATE=1 $(BIN)/python -m pytest -q tests/python/test_{examples,tutorial,readme}.py
+	git --no-pager diff --stat -- examples docs/tutorial.md README.md
 
 instructions: ## instructions per packet, by callgrind
 	@scripts/instructions
