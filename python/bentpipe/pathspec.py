@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     PlainValidator,
     StrictBool,
     StrictInt,
@@ -18,7 +21,7 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from bentpipe.problems import unknown_word
 from bentpipe.units import Duration, Probability, QueueSize, Rate, Size, WindowSize
@@ -46,15 +49,24 @@ def positive(found: object) -> Duration:
 PositiveText = Annotated[Duration, PlainValidator(positive), described("10 s", "a duration above 0")]
 
 
-def as_table(key: str) -> BeforeValidator:
+@dataclass(frozen=True)
+class as_table:  # noqa: N801 - used like a function, in annotations
     """A bare text or number stands for a table with that one key."""
 
-    def widen(found: object) -> object:
-        if isinstance(found, (Mapping, BaseModel)):
-            return found
-        return {key: found}
+    key: str
 
-    return BeforeValidator(widen)
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        """Widens before the table is read."""
+        return core_schema.no_info_before_validator_function(self._widen, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Either form."""
+        return {"anyOf": [{"type": ["string", "number"]}, handler(schema)]}
+
+    def _widen(self, found: object) -> object:
+        return found if isinstance(found, (Mapping, BaseModel)) else {self.key: found}
 
 
 def only_one(table: BaseModel, keys: tuple[str, ...], what: str) -> None:
@@ -257,7 +269,13 @@ class Direction(Table):
     loss_place: Literal["before", "after"] | None = None
     jitter: Jitter | None = None
     reorder: Reorder | None = None
-    outages: Annotated[Outages, BeforeValidator(_windows)] | None = None
+    outages: (
+        Annotated[
+            Outages,
+            BeforeValidator(_windows, json_schema_input_type=Outages | list[Outage]),
+        ]
+        | None
+    ) = None
     changes: list[Change] | None = None
     trace: StrictStr | None = None
     netem: StrictBool | None = None
@@ -341,9 +359,19 @@ class Segment(Access):
 
 
 class Path(Table):
-    """The path all flows share: segments in order from client to server."""
+    """The path all flows share: segments in order from client to server.
 
-    segment: list[Segment] = Field(min_length=1)
+    ``preset`` stands for segments in front of them; the plan has put those in before a path is read.
+    """
+
+    preset: StrictStr | None = None
+    segment: list[Segment] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Path:
+        if not self.segment and self.preset is None:
+            raise ValueError("expected at least one [[path.segment]], or a preset")
+        return self
 
 
 class Node(Table):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import math
 import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,12 +121,30 @@ def open_document(
             raise ScenarioError([("", f"is not TOML: {error}")], name) from None
         folder = path.parent
     else:
-        data = copy.deepcopy(dict(source))
-        text, folder, name = canonical(data), Path(), "scenario"
+        data, folder, name = copy.deepcopy(dict(source)), Path(), "scenario"
+        _check_plain(data, "", name)
+        text = canonical(data)
     _expand_preset(data, name)
     for key, value in overrides:
         _override(data, key, value, name)
+    _check_plain(data, "", name)
     return Document(text, data, folder, name, tuple(shown))
+
+
+def _check_plain(value: object, key: str, name: str) -> None:
+    """Only what JSON has too. Raises ScenarioError for dates, infinities and not-a-numbers."""
+    if isinstance(value, dict):
+        for word, inner in value.items():
+            _check_plain(inner, f"{key}.{word}" if key else str(word), name)
+    elif isinstance(value, list):
+        for inner in value:
+            _check_plain(inner, key, name)
+    elif not isinstance(value, (str, bool, int, float)) or (
+        isinstance(value, float) and not math.isfinite(value)
+    ):
+        raise ScenarioError(
+            [(key, f"found {value}, expected text, a number, true, false, a list or a table")], name
+        )
 
 
 def _expand_preset(data: dict[str, Any], name: str) -> None:

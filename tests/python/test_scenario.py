@@ -281,7 +281,29 @@ def test_several_problems_are_said_at_once(tmp_path: Path) -> None:
     assert {key for key, _ in error.value.problems} == {"path.satellite.delay", "path.satellite.up.loss"}
 
 
-def test_the_schema_is_json() -> None:
-    schema = json.loads(json.dumps(Scenario.model_json_schema()))
-    assert "duration" in schema["required"]
-    assert schema["additionalProperties"] is False
+def test_the_schema_accepts_what_is_right_and_refuses_what_is_not() -> None:
+    import jsonschema
+
+    schema = json.loads(json.dumps(Scenario.model_json_schema(mode="validation")))
+    checker = jsonschema.Draft202012Validator(schema)
+    for file in sorted((Path(__file__).parents[2] / "scenarios").glob("*.toml")):
+        checker.validate(tomllib.loads(file.read_text()))
+    checker.validate(tomllib.loads(GEO))
+    checker.validate(tomllib.loads(GEO.replace('loss = "1 %"', 'outages = [{ at = "1 s", length = "1 s" }]')))
+    for old, new in (
+        ("title =", "titel ="),
+        ('queue = "1 BDP"', "queue = true"),
+        ('"hybla"\nload', '"hybla"\nlode'),
+    ):
+        assert not checker.is_valid(tomllib.loads(GEO.replace(old, new)))
+
+
+def test_dates_and_infinities_are_refused(tmp_path: Path) -> None:
+    for value in ("2024-01-01", "inf"):
+        with pytest.raises(ScenarioError, match=r"flow\.congestion\.growth_cap: found"):
+            spec(
+                tmp_path,
+                GEO.replace(
+                    'congestion = "hybla"', f'congestion = {{ name = "hybla", growth_cap = {value} }}'
+                ),
+            )
