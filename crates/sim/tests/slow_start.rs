@@ -102,9 +102,11 @@ fn completion_times_follow_the_recurrence() {
     // Stream bytes in a full packet: 1,252 less a short header, one STREAM frame and the tag.
     let payload = MTU - 35;
     for (rate, rtt_ms) in [(1_000_000_000, 500.0), (50_000_000, 500.0), (100_000_000, 30.0)] {
-        for count in [30, 100, 1000, 4000] {
+        // None of them ends where a window ends: there a few bytes decide about a round trip.
+        for count in [25, 120, 1000, 4000] {
             let expected = recurrence(count, rate as f64, rtt_ms / 1e3, 2);
-            let got = measured(count * payload, rate, rtt_ms, 2);
+            // The first packet also carries the client's Finished, an ACK and a handshake header.
+            let got = measured(count * payload - 400, rate, rtt_ms, 2);
             let error = got / expected - 1.0;
             println!("{rate} bit/s {rtt_ms} ms {count} packets: {got:.4} s, recurrence {expected:.4} s");
             assert!(error.abs() < 0.02, "{rate} {rtt_ms} {count}: {got} against {expected}");
