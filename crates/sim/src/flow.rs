@@ -57,13 +57,13 @@ impl Host {
 
     /// Does what is due.
     pub fn wake(&mut self, now: Time, out: &mut Vec<Datagram>) {
-        if let Some(arrivals) = &mut self.arrivals {
-            if arrivals.next <= now {
-                arrivals.advance();
-                // The specification was checked when the endpoint was built.
-                let connected = self.endpoint.connect(now, out);
-                debug_assert!(connected.is_ok(), "{connected:?}");
-            }
+        if let Some(arrivals) = &mut self.arrivals
+            && arrivals.next <= now
+        {
+            arrivals.advance();
+            // The specification was checked when the endpoint was built.
+            let connected = self.endpoint.connect(now, out);
+            debug_assert!(connected.is_ok(), "{connected:?}");
         }
         self.endpoint.wake(now, out);
     }

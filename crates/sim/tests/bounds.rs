@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use sim::Measurements;
 
 fn controllers() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec!["newreno", "cubic", "hybla", "bbr1", "bbr3", "westwood", "fast", "aimd"])
+    prop::sample::select(vec![
+        "newreno", "cubic", "hybla", "bbr1", "bbr3", "westwood", "fast", "aimd",
+    ])
 }
 
 fn loads() -> impl Strategy<Value = Value> {
@@ -48,7 +50,10 @@ fn check(case: &Case, run: &Measurements) {
     for (row, rate) in [case.rate_up, case.rate_down].into_iter().enumerate() {
         // What left the transmitter took its time on the link.
         let sent = links.numbers("sent_bytes")[row] * 8.0;
-        assert!(sent <= rate as f64 * case.duration_s * (1.0 + 1e-9), "{sent} bit over {rate} bit/s");
+        assert!(
+            sent <= rate as f64 * case.duration_s * (1.0 + 1e-9),
+            "{sent} bit over {rate} bit/s"
+        );
         // Packets are conserved: what has not been delivered was dropped or is inside.
         let drops: f64 = ["loss", "overflow", "aqm", "outage", "link"]
             .iter()
@@ -71,7 +76,11 @@ fn check(case: &Case, run: &Measurements) {
     }
     for rtt in ["min_rtt_ms", "latest_rtt_ms"] {
         for value in run.table("flows").numbers(rtt) {
-            assert!(value.is_nan() || value >= case.rtt_ms - 1e-6, "{rtt} {value} below {}", case.rtt_ms);
+            assert!(
+                value.is_nan() || value >= case.rtt_ms - 1e-6,
+                "{rtt} {value} below {}",
+                case.rtt_ms
+            );
         }
     }
 }

@@ -7,7 +7,9 @@ use serde_json::json;
 
 /// Mean goodput over seeds, bit/s, after the whole run.
 fn goodput(case: &Case, seeds: u64) -> f64 {
-    (1..=seeds).map(|seed| goodput_up(&Case { seed, ..case.clone() }.run(), case.duration_s)).sum::<f64>()
+    (1..=seeds)
+        .map(|seed| goodput_up(&Case { seed, ..case.clone() }.run(), case.duration_s))
+        .sum::<f64>()
         / seeds as f64
 }
 
@@ -34,7 +36,6 @@ fn newreno_follows_the_square_root_law() {
     println!("{got} against {law}");
     assert!((got / law - 1.0).abs() < 0.12, "{got} bit/s against {law}");
 }
-
 
 /// Caini and Firrincieli 2004: the rate under random loss does not depend on the RTT.
 #[test]

@@ -108,7 +108,9 @@ fn completion_times_follow_the_recurrence() {
             // The first packet also carries the client's Finished, an ACK and a handshake header.
             let got = measured(count * payload - 400, rate, rtt_ms, 2);
             let error = got / expected - 1.0;
-            println!("{rate} bit/s {rtt_ms} ms {count} packets: {got:.4} s, recurrence {expected:.4} s");
+            println!(
+                "{rate} bit/s {rtt_ms} ms {count} packets: {got:.4} s, recurrence {expected:.4} s"
+            );
             assert!(error.abs() < 0.02, "{rate} {rtt_ms} {count}: {got} against {expected}");
         }
     }
