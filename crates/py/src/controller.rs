@@ -31,7 +31,7 @@ pub struct PyConfig {
 }
 
 /// What a controller asks for.
-#[pyclass(name = "Control", frozen, get_all, skip_from_py_object)]
+#[pyclass(name = "Control", frozen, get_all)]
 #[derive(Clone, Debug)]
 pub struct PyControl {
     /// Congestion window, bytes.
