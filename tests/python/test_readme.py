@@ -15,9 +15,10 @@ def result(folder: Path) -> str:
     """The table: mean goodput by controller and loss, Mbit/s, to one decimal."""
     import bentpipe
     from bentpipe import stats
+    from bentpipe.reading import read_store
 
-    results = bentpipe.run(ROOT / "scenarios/geo.toml", out=folder / "geo")
-    cells = stats.cell_summary(stats.run_metrics(results), results.keys, ["goodput_bit_s"])
+    store = read_store(bentpipe.run(ROOT / "scenarios/geo.toml", out=folder / "geo"))
+    cells = stats.cell_summary(stats.run_metrics(store), store.keys, ["goodput_bit_s"])
     lines = [f"| goodput, Mbit/s | {' | '.join(LOSSES)} |", "|---|---:|---:|---:|---:|"]
     for controller in ("newreno", "cubic", "hybla", "bbr"):
         rows = cells.filter(congestion=controller)
