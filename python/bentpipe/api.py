@@ -99,12 +99,13 @@ def run(
         catalogue=engine.catalogue(),
         own={name: fingerprint(kind) for name, kind in own.items()},
     )
+    runner = _runner(own, jobs, on)
     temporary = None
     if out is None:
         temporary = tempfile.TemporaryDirectory(prefix="bentpipe-", ignore_cleanup_errors=True)
         out = Path(temporary.name) / "store"
     with Writer(Path(out), plan) as writer:
-        report = conduct(plan, _runner(own, jobs, on), writer, where=on or "local")
+        report = conduct(plan, runner, writer, where=on or "local")
     results = Results(out, temporary)
     if report.failed:
         raise RunsFailed(results, report)
@@ -123,7 +124,9 @@ def _runner(own: Mapping[str, type], jobs: int | None, on: str | None) -> Runner
             raise ValueError(
                 "controllers for a cluster must be classes of modules that its workers can import"
             )
-        return DaskRunner(on, engine.version(), places)
+        cluster = DaskRunner(on, engine.version(), places)
+        cluster.check()
+        return cluster
     return LocalRunner(jobs, places) if len(places) == len(own) else InProcess(own)
 
 

@@ -119,13 +119,12 @@ def run(
     for wrong in [one for one in only or [] if one not in ids]:
         _refuse(f"--only: no run {wrong} in this plan of {len(ids)} runs")
     target = out or Path("out") / file.stem
+    runner = _runner(on, jobs)
     with Writer(target, plan) as writer:
         wanted = writer.missing([one for one in plan.runs if not only or one.id in only])
         try:
             with progress(plan, wanted, quiet=as_json) as each:
-                report = conduct(
-                    plan, _runner(on, jobs), writer, only=only or (), each=each, where=on or "local"
-                )
+                report = conduct(plan, runner, writer, only=only or (), each=each, where=on or "local")
         except KeyboardInterrupt:
             print(
                 f"\ninterrupted: {writer.count()} of {len(ids)} runs are in {target}; "
@@ -151,7 +150,9 @@ def _runner(on: str | None, jobs: int | None) -> Runner:
     from bentpipe.runners import engine
     from bentpipe.runners.dask import DaskRunner
 
-    return DaskRunner(on, engine.version())
+    runner = DaskRunner(on, engine.version())
+    runner.check()
+    return runner
 
 
 def _report_rows(report: Report) -> dict[str, Any]:

@@ -120,6 +120,18 @@ def test_one_run_can_be_made_alone(store: Path) -> None:
     assert bentpipe(folder, "run", "test.toml", "--only", "nothing").returncode == 2
 
 
+def test_a_cluster_that_is_not_there_leaves_no_store(tmp_path: Path) -> None:
+    write(tmp_path)
+    for where, said in (
+        ("dask://127.0.0.1:1", "no Dask scheduler"),
+        ("somewhere", "expected dask://HOST:PORT"),
+    ):
+        done = bentpipe(tmp_path, "run", "test.toml", "--on", where)
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert not (tmp_path / "out").exists()
+
+
 def test_query_prints_rows(store: Path) -> None:
     done = bentpipe(
         store, "query", ".", "SELECT seed, count(*) AS n FROM summary GROUP BY seed ORDER BY seed", "--json"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DaskRunner", "execute", "worker_version"]
 
-CONNECT_SECONDS = 20
+CONNECT_SECONDS = 10
 RETRIES = 3
 
 
@@ -59,6 +59,14 @@ class DaskRunner:
         )
         self.version = version
         self.controllers = dict(controllers or {})
+
+    def check(self) -> None:
+        """Raises RunnerError without a cluster, or with a worker of another engine."""
+        client, _ = self._connect()
+        try:
+            self._check_workers(client)
+        finally:
+            client.close()
 
     def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
         """Outcomes as they come.
