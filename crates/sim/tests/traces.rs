@@ -188,6 +188,26 @@ fn a_qlog_agrees_with_the_tables() {
     );
 }
 
+/// ACKs and handshake packets that were lost, too: the tables count them all.
+#[test]
+fn every_lost_packet_has_a_number() {
+    let poisson = json!({"kind": "poisson", "mean_interarrival_ns": 300_000_000u64,
+        "size": {"kind": "fixed", "bytes": 50_000}, "send": "down",
+        "duration_ns": 10_000_000_000u64});
+    for load in [data(2_000_000, 4_000_000), poisson] {
+        let case = Case { load, loss: 0.03, rtt_ms: 60.0, duration_s: 20.0, ..Case::default() };
+        let run = run(&case, BOTH);
+        for side in ["client", "server"] {
+            let qlog = qlog(&run, side);
+            check_schema(&qlog);
+            let traces = list(&qlog["traces"]).iter();
+            let events = traces.flat_map(|trace| list(&trace["events"]));
+            let lost = events.filter(|event| event["name"] == "recovery:packet_lost").count();
+            assert_eq!(lost as u64, summary(&run, side, "lost_packets"), "{side}");
+        }
+    }
+}
+
 #[test]
 fn early_data_shows_as_such() {
     let case = Case { quic: json!({"handshake": "0-rtt", "ecn": true}), ..lossy() };

@@ -141,6 +141,7 @@ impl Trace {
             let bytes = seen.lost_bytes - before.lost_bytes;
             self.lost(now, count, bytes, spec);
         }
+        self.track.settle();
         if seen.congestion_events > before.congestion_events {
             self.recovery = Some(now);
         } else if self.recovery.is_some_and(|start| self.track.newest_acked > Some(start)) {
@@ -316,7 +317,7 @@ fn begin(
     let mut trace = Trace {
         events: Vec::new(),
         original_id: initial.map_or(Vec::new(), |packet| packet.destination.to_vec()),
-        track: Track::default(),
+        track: Track::new(side),
         seen: Seen::default(),
         metrics: None,
         state: None,
