@@ -244,6 +244,8 @@ fn encrypted_packets_are_counted_but_not_read() {
     }
     assert!(client["description"].as_str().unwrap().contains("encrypted"));
     assert!(events(&client, "recovery:packet_lost").is_empty());
+    assert!(events(&client, "recovery:congestion_state_updated").is_empty());
+    assert!(!events(&client, "recovery:metrics_updated").is_empty());
 }
 
 #[test]

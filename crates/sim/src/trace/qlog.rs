@@ -147,7 +147,9 @@ impl Trace {
         } else if self.recovery.is_some_and(|start| self.track.newest_acked > Some(start)) {
             self.recovery = None;
         }
-        let Some(ssthresh) = connection.controller().ssthresh() else { return };
+        // The end of a recovery shows in ACK frames, which encryption hides.
+        let known = connection.controller().ssthresh().filter(|_| spec.crypto == Crypto::Modelled);
+        let Some(ssthresh) = known else { return };
         let new = match self.recovery {
             Some(_) => "recovery",
             None if connection.gauges().cwnd < ssthresh => "slow_start",
