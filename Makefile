@@ -86,7 +86,7 @@ fmt: venv-dev ## format everything
 	$(BIN)/ruff check --fix --quiet .
 
 golden: venv-dev engine ## write the outputs that examples, tutorial and README show anew, for a look at the difference
-	BENTPIPE_UPDATE=1 $(BIN)/python -m pytest -q tests/python/test_{examples,tutorial,readme}.py
+	BENTPIPE_UPDATE=1 $(BIN)/python -m pytest -q tests/python/test_{examples,tutorial,readme,determinism}.py
 	git --no-pager diff --stat -- examples docs/tutorial.md README.md
 
 instructions: ## instructions per packet, by callgrind

@@ -49,6 +49,11 @@ class Case:
         }
 
 
+def _window(packets: int) -> dict[str, Any]:
+    """A controller that keeps this many full packets in flight (the default MTU is 1452 bytes)."""
+    return {"name": "fixed", "window_bytes": packets * 1452}
+
+
 CASES = (
     Case("10 Mbit/s, 500 ms, CUBIC, loss 0.01 %", "10 Mbit/s", {"name": "cubic"}, "0.01 %", "300 s", 650_000),
     Case(
@@ -59,6 +64,9 @@ CASES = (
         "100 s",
         450_000,
     ),
+    Case("400 packets in flight (10 Mbit/s)", "10 Mbit/s", _window(400), "0 %", "300 s", 650_000),
+    Case("8,000 packets in flight (100 Mbit/s)", "100 Mbit/s", _window(8000), "0 %", "60 s", 450_000),
+    Case("AIMD in Python, 10 Mbit/s, loss 0.01 %", "10 Mbit/s", {"name": "mine"}, "0.01 %", "300 s", 300_000),
 )
 
 
@@ -76,20 +84,32 @@ class Figure:
     """Virtual seconds per CPU second, median."""
     memory_mb: float
     """Largest resident memory of the worker."""
+    growth_mb: float
+    """The part of it that the run added."""
     least: int
 
 
 _CHILD = """
-import json, resource, sys, time
+import json, sys, time
+from bentpipe.aimd import Aimd
 from bentpipe.runners import engine
 spec = sys.stdin.read()
+outside = {"mine": Aimd} if '"mine"' in spec else None
+
+def peak():  # largest resident memory since the last reset, in MB
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))
+
+with open("/proc/self/clear_refs", "w") as control:
+    control.write("5")
+idle = peak()
 began = time.process_time()
-data = engine.run(spec)
+data = engine.run(spec, outside)
 spent = time.process_time() - began
 length = int.from_bytes(data[:8], "little")
 packets = json.loads(data[8:8 + length])["packets"]
-memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-print(json.dumps([packets, spent, memory]))
+memory = peak()
+print(json.dumps([packets, spent, memory, memory - idle]))
 """
 
 
@@ -103,7 +123,7 @@ def bench(times: int = TIMES, each: Callable[[str], None] | None = None) -> list
     from bentpipe.runners import engine
 
     specs = [make(open_document(case.scenario()), engine.version()).runs[0] for case in CASES]
-    found: list[list[tuple[int, float, float]]] = [[] for _ in CASES]
+    found: list[list[tuple[int, float, float, float]]] = [[] for _ in CASES]
     for number in range(times):
         for case, run, row in zip(CASES, specs, found, strict=True):
             if each is not None:
@@ -115,16 +135,16 @@ def bench(times: int = TIMES, each: Callable[[str], None] | None = None) -> list
                 text=True,
                 check=True,
             )
-            packets, spent, memory = json.loads(answer.stdout)
-            row.append((packets, spent, memory))
+            packets, spent, memory, growth = json.loads(answer.stdout)
+            row.append((packets, spent, memory, growth))
     return [
         _figure(case, float(run.spec["duration_ns"]) / 1e9, row)
         for case, run, row in zip(CASES, specs, found, strict=True)
     ]
 
 
-def _figure(case: Case, seconds: float, rows: Sequence[tuple[int, float, float]]) -> Figure:
-    speeds = [packets / spent for packets, spent, _ in rows]
+def _figure(case: Case, seconds: float, rows: Sequence[tuple[int, float, float, float]]) -> Figure:
+    speeds = [packets / spent for packets, spent, *_ in rows]
     return Figure(
         case.name,
         len(rows),
@@ -132,7 +152,8 @@ def _figure(case: Case, seconds: float, rows: Sequence[tuple[int, float, float]]
         statistics.median(speeds),
         min(speeds),
         max(speeds),
-        statistics.median(seconds / spent for _, spent, _ in rows),
-        max(memory for _, _, memory in rows),
+        statistics.median(seconds / spent for _, spent, *_ in rows),
+        max(memory for _, _, memory, _ in rows),
+        max(growth for *_, growth in rows),
         case.least,
     )

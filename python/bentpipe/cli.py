@@ -406,6 +406,7 @@ def bench(
                 "at least": f.least,
                 "times real time": f.times_real,
                 "memory MB": f.memory_mb,
+                "of it the run's": f.growth_mb,
             }
             for f in figures
         ],

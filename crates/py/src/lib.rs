@@ -12,6 +12,10 @@ use sim::{CongestionSpec, RunSpec};
 
 use controller::{Outside, PyConfig, PyControl, PyEvent};
 
+/// A stack allocates for every packet; see docs/manual/performance.md.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Version of the engine: its crate's, which changes whenever results may.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 

@@ -278,7 +278,7 @@ impl Connection {
         Gauges {
             cwnd: self.control.cwnd,
             ssthresh: self.controller.ssthresh(),
-            in_flight: self.gate.lock().estimator.in_flight(),
+            in_flight: self.gate.with(|shared| shared.estimator.in_flight()),
             smoothed_rtt: sampled(span(self.inner.rtt())),
             latest_rtt: self.latest_rtt,
             min_rtt: sampled(span(self.inner.min_rtt())),
@@ -413,7 +413,8 @@ impl Connection {
 
     fn feed_controller(&mut self, now: Time, events: &mut Vec<Event>) {
         let (smoothed, least) = (span(self.inner.rtt()), span(self.inner.min_rtt()));
-        let Some(ack) = self.gate.lock().estimator.flush(now, smoothed, least) else { return };
+        let ack = self.gate.with(|shared| shared.estimator.flush(now, smoothed, least));
+        let Some(ack) = ack else { return };
         if ack.latest_rtt.is_some() {
             self.latest_rtt = ack.latest_rtt;
         }
@@ -439,7 +440,7 @@ impl Connection {
 
     /// Packets that window and pacer let pass now.
     fn allowance(&self, now: Time) -> (u64, bool) {
-        let in_flight = self.gate.lock().estimator.in_flight();
+        let in_flight = self.gate.with(|shared| shared.estimator.in_flight());
         let room = self.control.cwnd.saturating_sub(in_flight) / self.mtu;
         let room = room.max(u64::from(self.may_send_one));
         let budget = self.pacer.budget(now);
@@ -462,7 +463,7 @@ impl Connection {
                 self.blocked(window_full);
                 return;
             }
-            self.gate.lock().open = open;
+            self.gate.with(|shared| shared.open = open);
             self.gate.take_asked();
             self.buffer.clear();
             let transmit =
@@ -502,7 +503,7 @@ impl Connection {
     /// Data waits for the window or the pacer; neither counts as application-limited (RFC 9002
     /// section 7.8).
     fn blocked(&mut self, window_full: bool) {
-        self.gate.lock().estimator.mark_cwnd_limited();
+        self.gate.with(|shared| shared.estimator.mark_cwnd_limited());
         self.waits_for_pacer = !window_full;
     }
 
@@ -546,7 +547,7 @@ impl Connection {
         }
         let more = self.counters.written_bytes > before;
         if !more {
-            self.gate.lock().estimator.mark_app_limited();
+            self.gate.with(|shared| shared.estimator.mark_app_limited());
         }
         more
     }
@@ -577,15 +578,14 @@ impl Connection {
             return;
         }
         self.may_send_one = false;
-        let mut shared = self.gate.lock();
-        if shared.estimator.in_flight() == 0 && shared.estimator.delivered() > 0 {
-            drop(shared);
+        let idle = self
+            .gate
+            .with(|shared| shared.estimator.in_flight() == 0 && shared.estimator.delivered() > 0);
+        if idle {
             self.control = self.controller.on_event(now, &cc::Event::Restart);
             self.adopt();
-            shared = self.gate.lock();
         }
-        shared.estimator.on_sent(now, size);
-        drop(shared);
+        self.gate.with(|shared| shared.estimator.on_sent(now, size));
         self.pacer.on_sent(now, size);
         // Counting too little as sent runs the stack dry, which sets the count right; too much would
         // let a backlog grow that holds ACKs back.

@@ -1,0 +1,91 @@
+"""Same seed, same bytes: over repeats, with the processor's FMA masked, and against the recorded hash.
+
+glibc chooses its mathematical functions by processor, and those with FMA round differently; the engine takes
+its own from a library that does not. ``make golden`` records the hashes anew after a wanted change.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bentpipe.plan import make, open_document
+from bentpipe.runners import engine
+
+CONTROLLERS = ("newreno", "cubic", "hybla", "bbr1", "bbr3", "westwood", "fast", "aimd")
+RECORD = Path(__file__).with_name("golden.json")
+WITHOUT_FMA = "glibc.cpu.hwcaps=-FMA,-AVX2"
+
+SCENARIO = {
+    "title": "Every controller over a path with every kind of chance",
+    "duration": "12 s",
+    "path": {
+        "segment": [
+            {
+                "name": "satellite",
+                "delay": "125 ms",
+                "both": {"rate": "8 Mbit/s", "queue": "1 BDP"},
+                "up": {
+                    "loss": "0.2 %",
+                    "jitter": {"normal": {"mean": "2 ms", "deviation": "1 ms"}, "reorder": False},
+                },
+            }
+        ]
+    },
+    "flow": [
+        {"name": "bulk", "congestion": "cubic"},
+        {
+            "name": "short",
+            "congestion": "cubic",
+            "send": "down",
+            "load": {"poisson": {"every": "1 s", "size": {"exponential": "100 kB"}}},
+        },
+    ],
+    "sweep": {"flow.bulk.congestion": list(CONTROLLERS)},
+}
+
+ENGINE = """
+import hashlib, json, sys
+from bentpipe import _engine
+for spec in json.load(sys.stdin):
+    print(hashlib.sha256(_engine.run(json.dumps(spec))).hexdigest())
+"""
+
+
+def hashes(tunables: str | None) -> list[str]:
+    """The hash of every run's measurements, from a fresh process."""
+    plan = make(open_document(SCENARIO), engine.version())
+    environment = {key: value for key, value in os.environ.items() if key != "GLIBC_TUNABLES"}
+    if tunables:
+        environment["GLIBC_TUNABLES"] = tunables
+    done = subprocess.run(
+        [sys.executable, "-c", ENGINE],
+        input=json.dumps([run.spec for run in plan.runs]),
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+def test_repeats_and_masked_fma_give_the_same_bytes() -> None:
+    plain = hashes(None)
+    assert len(set(plain)) == len(CONTROLLERS), "the runs differ from each other"
+    assert plain == hashes(None), "a repeat differs"
+    assert plain == hashes(WITHOUT_FMA), "masking FMA changes results"
+
+
+def test_results_are_those_recorded() -> None:
+    got = dict(zip(CONTROLLERS, hashes(None), strict=True))
+    if os.environ.get("BENTPIPE_UPDATE"):
+        RECORD.write_text(json.dumps(got, indent=2) + "\n")
+    recorded = json.loads(RECORD.read_text())
+    if got != recorded:
+        changed = [name for name in CONTROLLERS if got[name] != recorded[name]]
+        pytest.fail(f"results changed for {', '.join(changed)}; if that is wanted: make golden")
