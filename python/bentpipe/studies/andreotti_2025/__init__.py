@@ -1,0 +1,189 @@
+"""QUIC over LEO and GEO with four controllers, alone and against each other (Andreotti 2025, sections 4.2 and 4.3).
+
+Numbers and statements of the thesis are in ``studies/andreotti-2025/published.toml``, sentences on differences in
+``notes.toml`` beside it. Statements become criteria that can fail in ``criteria.py``.
+Nothing is tuned to a published value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from bentpipe.stats import jain_index
+from bentpipe.studies.andreotti_2025.cells import ALONE, DELAY, GEO, LEO, LOSS, RATE, READINGS, pair
+from bentpipe.studies.andreotti_2025.criteria import CRITERIA
+from bentpipe.studies.andreotti_2025.standing import (
+    alone_table,
+    grid_table,
+    late_table,
+    why_alone_table,
+    why_table,
+)
+from bentpipe.studies.evidence import FilteredCubic, UnfrozenHybla
+from bentpipe.studies.stores import Measured, Part, Wanted
+from bentpipe.studies.study import Findings, Row, Table, either, folder, matching, toml
+from bentpipe.studies.verdicts import FLOOR, Claim, Quantity
+
+__all__ = ["STUDY", "Andreotti2025"]
+
+JAIN_TOLERANCE = 1e-4
+"""Of the printed indices: two are truncated, not rounded."""
+
+TOLERANCE = (
+    "A published number agrees when it lies where one more run would with 95 %: the mean ± t s √(1 + 1/n) over seeds, "
+    f"and at least ± {FLOOR:.0%} (clocks, log interval and headers differ by that much). A claim is a list of checks "
+    "on means over seeds; each holds or fails with its whole 95 % interval, else it is undecided. With one seed no "
+    f"row can be decided. Jain's indices recomputed from the printed goodputs: within {JAIN_TOLERANCE:g}."
+)
+
+
+@dataclass(frozen=True)
+class Andreotti2025:
+    """The study."""
+
+    name: str = "andreotti-2025"
+    title: str = "Andreotti 2025: QUIC over LEO and GEO, sections 4.2 and 4.3"
+
+    @cached_property
+    def place(self) -> Path:
+        """Its folder."""
+        return folder(self.name)
+
+    @cached_property
+    def published(self) -> dict[str, Any]:
+        """The published figures."""
+        return toml(self.place / "published.toml")
+
+    @cached_property
+    def notes(self) -> dict[str, Any]:
+        """Why rows and claims differ, by id."""
+        return toml(self.place / "notes.toml")
+
+    def parts(self) -> Sequence[Part]:
+        """One store each."""
+        nearer = {"filtered-cubic": FilteredCubic, "unfrozen-hybla": UnfrozenHybla}
+        plain = [
+            Part(name, self.place / f"{name}.toml")
+            for name in (*READINGS.values(), "friendliness", "late-start")
+        ]
+        return [*plain, *(Part(name, self.place / f"{name}.toml", nearer) for name in ("why", "why-alone"))]
+
+    def words(self) -> Mapping[str, Mapping[str, Wanted]]:
+        """Parts, printed rows, claims, and single claims."""
+        single = dict.fromkeys(READINGS.values(), matching())
+        leo10, geo10 = {DELAY: [LEO], RATE: ["10 Mbit/s"]}, {DELAY: [GEO], RATE: ["10 Mbit/s"]}
+        both = dict.fromkeys
+        claims: dict[str, dict[str, Wanted]] = {
+            "c1": both(READINGS.values(), matching({**leo10, LOSS: ["0.01 %"]})),
+            "c2": both(READINGS.values(), matching({**leo10, LOSS: ["0.01 %", "10 %"]})),
+            "c3": both(READINGS.values(), matching(geo10)),
+            "c4": both(READINGS.values(), matching({**geo10, LOSS: ["0.01 %"], ALONE: ["cubic", "hybla"]})),
+            "c5": {"single-flow": matching({DELAY: [GEO], RATE: ["100 Mbit/s"]})},
+            "c6": {"late-start": matching()},
+        }
+        needed: dict[str, list[Wanted]] = {}
+        for needs in claims.values():
+            for part, wanted in needs.items():
+                needed.setdefault(part, []).append(wanted)
+        return {
+            "single": single,
+            "friendliness": {"friendliness": matching()},
+            "rows": {"friendliness": matching({LOSS: ["0.01 %"]})},
+            "late-start": {"late-start": matching()},
+            "why": {"why": matching(), "why-alone": matching()},
+            "claims": {part: either(tests) for part, tests in needed.items()},
+            **claims,
+        }
+
+    def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
+        """Rows, claims, and what stands alone."""
+        asked = set(only) or {"rows", "claims", "single", "friendliness", "late-start", "why"}
+        rows = self.rows(measured) if asked & {"rows", "friendliness"} else ()
+        every = "claims" in asked
+        claims = [claim for claim in self.claims(measured) if every or claim.id in asked]
+        tables: list[Table] = []
+        if "single" in asked:
+            tables += [alone_table(measured, *reading) for reading in READINGS.items()]
+        if "friendliness" in asked:
+            tables += [grid_table(measured, reading) for reading in READINGS]
+        if "late-start" in asked:
+            tables.append(late_table(measured))
+        if "why" in asked:
+            tables += [why_table(measured), why_alone_table(measured)]
+        return Findings(
+            rows,
+            tuple(claims),
+            tuple(table for table in tables if table.rows),
+            TOLERANCE,
+            tuple(self.reminders()),
+            (("single-flow", "goodput-against"), ("friendliness", "friendliness")),
+        )
+
+    def reminders(self) -> list[str]:
+        """What is checked of the published numbers themselves, and rows that are not run."""
+        found = []
+        rows = self.published["friendliness"]
+        wrong = [row for row in rows if abs((jain_index(row["goodput"]) or 0) - row["jain"]) > JAIN_TOLERANCE]
+        text = "".join(
+            f"; {row['id']}: {jain_index(row['goodput']):.5f}, printed {row['jain']}" for row in wrong
+        )
+        found.append(
+            f"Jain's index recomputed from the printed goodputs: {len(rows) - len(wrong)} of {len(rows)} rows "
+            f"within {JAIN_TOLERANCE:g}{text}."
+        )
+        found += [
+            f"{row['where']}: {row['first']} against {row['second']}, {row['goodput'][0]} and {row['goodput'][1]} "
+            f"Mb/s, is not run ({row['not_run']})."
+            for row in rows
+            if "not_run" in row
+        ]
+        return found
+
+    def rows(self, measured: Measured) -> tuple[Row, ...]:
+        """The printed pairs, each in both readings."""
+        found = []
+        for row in self.published["friendliness"]:
+            if "not_run" in row:
+                continue
+            for reading in READINGS:
+                cell = pair(reading, LEO if row["rtt_ms"] == 30 else GEO, "0.01 %", row["second"])
+                metrics = measured.rows("friendliness", cell, "rival")
+                jain = tuple(metrics["jain"].to_list()) if metrics.height else ()
+                found.append(
+                    Row(
+                        row["id"],
+                        f"{'LEO' if row['rtt_ms'] == 30 else 'GEO'}: {row['first']} against {row['second']}",
+                        row["where"],
+                        reading,
+                        (
+                            Quantity(
+                                "first", row["goodput"][0], measured.goodput("friendliness", cell, "hybla")
+                            ),
+                            Quantity(
+                                "second", row["goodput"][1], measured.goodput("friendliness", cell, "rival")
+                            ),
+                            Quantity("jain", row["jain"], jain, most=1.0),
+                        ),
+                        self.notes["rows"].get(row["id"], ""),
+                    )
+                )
+        return tuple(found)
+
+    def claims(self, measured: Measured) -> tuple[Claim, ...]:
+        """c1 to c6 as criteria, in the readings in which they can be measured."""
+        found = []
+        for name, text in self.published["claims"].items():
+            criterion, check = CRITERIA[name]
+            for reading, part in READINGS.items():
+                if name == "c5" and reading != "netem":
+                    continue  # 100 Mb/s is run in the testbed's queue only
+                why = self.notes["claims"].get(name, "")
+                found.append(Claim(name, text, criterion, reading, check(measured, part, reading), why))
+        return tuple(found)
+
+
+STUDY = Andreotti2025()

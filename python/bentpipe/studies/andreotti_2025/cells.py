@@ -1,0 +1,37 @@
+"""Names of the study's sweeps, and its cells."""
+
+from __future__ import annotations
+
+DELAY, RATE, LOSS = "path.satellite.delay", "path.satellite.rate", "path.satellite.up.loss"
+NETEM, ALONE, RIVAL = "path.satellite.netem", "flow.bulk.congestion", "flow.rival.congestion"
+HYBLA, FIRST, SECOND = "flow.hybla.congestion", "flow.first.congestion", "flow.second.congestion"
+CONTROLLERS = ("newreno", "cubic", "bbr", "hybla")
+LEO, GEO = "15 ms", "250 ms"
+LOSSES = {LEO: ("0.01 %", "0.1 %", "1 %", "10 %"), GEO: ("0.01 %", "0.1 %", "1 %")}
+READINGS = {"netem": "single-flow", "waiting room": "single-flow-waiting-room"}
+"""The two readings of the queue, and the part that has single flows in each."""
+
+
+def queue_key(reading: str) -> str:
+    """What a reading of the queue is in a sweep over it."""
+    return "true" if reading == "netem" else "false"
+
+
+def alone(delay: str, loss: str, controller: str, rate: int = 10) -> dict[str, str]:
+    """The cell of one flow."""
+    return {DELAY: delay, RATE: f"{rate} Mbit/s", LOSS: loss, ALONE: controller}
+
+
+def pair(reading: str, delay: str, loss: str, rival: str) -> dict[str, str]:
+    """The cell of Hybla and a rival."""
+    return {NETEM: queue_key(reading), DELAY: delay, LOSS: loss, RIVAL: rival}
+
+
+def late(reading: str, first: str, second: str) -> dict[str, str]:
+    """The cell of a flow and one that starts later."""
+    return {NETEM: queue_key(reading), FIRST: first, SECOND: second}
+
+
+def per_seed(*columns: tuple[float, ...]) -> list[tuple[float, ...]]:
+    """Values of the same seed together; none when a cell has not run."""
+    return list(zip(*columns, strict=False)) if all(columns) else []

@@ -1,0 +1,125 @@
+"""What a study is: its parts, what each word after ``--only`` needs, and what it makes of the measurements."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from bentpipe.problems import ScenarioError, unknown_word
+from bentpipe.studies.stores import Measured, Part, Wanted
+from bentpipe.studies.verdicts import Claim, Quantity, Verdict, together
+
+__all__ = ["Findings", "Row", "Study", "Table", "as_text", "chosen", "either", "folder", "matching", "toml"]
+
+_PLACES = (Path(__file__).parents[1] / "published", Path(__file__).parents[3] / "studies")
+"""Scenarios and published figures: in an installed package, and in a checkout."""
+
+
+def folder(name: str) -> Path:
+    """The folder of a study's scenarios and published figures. Raises ScenarioError when it is not there."""
+    for place in _PLACES:
+        if (place / name).is_dir():
+            return place / name
+    raise ScenarioError([("", f"the folder studies/{name} is not there: studies run from a checkout")])
+
+
+def toml(path: Path) -> dict[str, Any]:
+    """A TOML file."""
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def as_text(value: object) -> str:
+    """A value of a sweep as the store's columns have it."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def matching(values: Mapping[str, Sequence[str]] | None = None) -> Wanted:
+    """Cells in which each key has one of its values; a key that the sweep does not have is no restriction."""
+    wanted = dict(values or {})
+    return lambda cell: all(
+        key not in cell or as_text(cell[key]) in allowed for key, allowed in wanted.items()
+    )
+
+
+@dataclass(frozen=True)
+class Row:
+    """A published row beside its measurement in one reading."""
+
+    id: str
+    what: str
+    where: str
+    reading: str
+    quantities: tuple[Quantity, ...]
+    why: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """On all its numbers together."""
+        return together([quantity.verdict for quantity in self.quantities])
+
+
+@dataclass(frozen=True)
+class Table:
+    """Measurements that stand alone."""
+
+    title: str
+    rows: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What came out."""
+
+    rows: tuple[Row, ...]
+    claims: tuple[Claim, ...]
+    tables: tuple[Table, ...]
+    tolerance: str
+    notes: tuple[str, ...] = ()
+    figures: tuple[tuple[str, str], ...] = field(default=())
+    """(part, key of a figure) for the page."""
+
+
+class Study(Protocol):
+    """A published study."""
+
+    name: str
+    title: str
+
+    def parts(self) -> Sequence[Part]:
+        """Its scenarios."""
+        ...
+
+    def words(self) -> Mapping[str, Mapping[str, Wanted]]:
+        """What ``--only`` takes, and the cells of the parts that each word needs."""
+        ...
+
+    def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
+        """Published against measured, of what ``only`` names (everything when empty)."""
+        ...
+
+
+def chosen(study: Study, only: str | None) -> tuple[list[str], dict[str, Wanted]]:
+    """The words of ``only`` (comma-separated; all without) and the cells they need, by part.
+
+    Raises:
+        ScenarioError: a word that the study does not have.
+    """
+    known = study.words()
+    words = [word.strip() for word in only.split(",") if word.strip()] if only else []
+    for word in words:
+        if word not in known:
+            raise ScenarioError([("--only", unknown_word(word, list(known), "part"))])
+    needs: dict[str, list[Wanted]] = {}
+    for word in words or list(known):
+        for part, wanted in known[word].items():
+            needs.setdefault(part, []).append(wanted)
+    return words, {part: either(tests) for part, tests in needs.items()}
+
+
+def either(tests: Sequence[Wanted]) -> Wanted:
+    """Cells that one of several tests wants."""
+    return lambda cell: any(test(cell) for test in tests)

@@ -1,0 +1,133 @@
+"""Verdicts: does a published number agree with what was measured, and does a statement hold?
+
+Pure functions of numbers. There are three answers, because a few seeds cannot always tell: agrees, differs, and
+undecided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from bentpipe.intervals import CONFIDENCE, Interval, mean_interval, student_t
+
+__all__ = ["FLOOR", "Check", "Claim", "Quantity", "Verdict", "expected_range", "together"]
+
+FLOOR = 0.01
+"""Relative tolerance that no number of seeds takes away. A published goodput counts from the stream's start at the
+receiver and ends at a log line every 0.5 s (0.2 % of 300 s each), and headers differ by stack and by the length of
+connection ids (up to 18 of 1440 bytes)."""
+
+
+class Verdict(StrEnum):
+    """An answer."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    UNDECIDED = "undecided"
+    NOT_RUN = "not run"
+
+
+def together(verdicts: Sequence[Verdict]) -> Verdict:
+    """The verdict on a whole from those on its parts: it agrees when all do, and differs when one does."""
+    if not verdicts or Verdict.NOT_RUN in verdicts:
+        return Verdict.NOT_RUN
+    if Verdict.DIFFERS in verdicts:
+        return Verdict.DIFFERS
+    return Verdict.UNDECIDED if Verdict.UNDECIDED in verdicts else Verdict.AGREES
+
+
+def expected_range(values: Sequence[float], most: float = math.inf) -> tuple[float, float] | None:
+    """Where one more run would lie with 95 %: mean ± t s sqrt(1 + 1/n), and at least ± ``FLOOR``; ``None`` for one run.
+
+    A published figure is one run, so it is compared with the spread of runs, not with the interval of their mean:
+    the prediction interval of a normal sample (Hahn and Meeker, Statistical Intervals, 1991, section 4.7). ``most``
+    bounds it above (Jain's index: 1).
+    """
+    n = len(values)
+    if n < 2:
+        return None
+    mean = math.fsum(values) / n
+    spread = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1))
+    half = student_t(CONFIDENCE, n - 1) * spread * math.sqrt(1 + 1 / n) if spread > 0 else 0.0
+    half = max(half, FLOOR * abs(mean))
+    return mean - half, min(mean + half, most)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A published number beside the measured values of all seeds."""
+
+    name: str
+    published: float
+    values: tuple[float, ...]
+    most: float = math.inf
+
+    @property
+    def interval(self) -> Interval | None:
+        """Mean and its interval over seeds."""
+        return mean_interval(self.values) if self.values else None
+
+    @property
+    def expected(self) -> tuple[float, float] | None:
+        """See :func:`expected_range`."""
+        return expected_range(self.values, self.most)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the published number lies where one more run would."""
+        if not self.values:
+            return Verdict.NOT_RUN
+        expected = self.expected
+        if expected is None:
+            return Verdict.UNDECIDED
+        return Verdict.AGREES if expected[0] <= self.published <= expected[1] else Verdict.DIFFERS
+
+
+@dataclass(frozen=True)
+class Check:
+    """One part of a claim: the mean of ``values`` (one a seed) is at least, or at most, ``threshold``."""
+
+    text: str
+    values: tuple[float, ...]
+    threshold: float
+    at_least: bool = True
+
+    @property
+    def interval(self) -> Interval | None:
+        """Mean and its interval over seeds."""
+        return mean_interval(self.values) if self.values else None
+
+    @property
+    def verdict(self) -> Verdict:
+        """Agrees or differs when the whole interval does (with one seed: the value), else undecided."""
+        found = self.interval
+        if found is None:
+            return Verdict.NOT_RUN
+        low = found.estimate if found.low is None else found.low
+        high = found.estimate if found.high is None else found.high
+        if not self.at_least:
+            low, high = -high, -low
+        threshold = self.threshold if self.at_least else -self.threshold
+        if low >= threshold:
+            return Verdict.AGREES
+        return Verdict.DIFFERS if high < threshold else Verdict.UNDECIDED
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A published statement as a criterion: checks that all must hold."""
+
+    id: str
+    text: str
+    criterion: str
+    reading: str
+    checks: tuple[Check, ...]
+    why: str = field(default="", compare=False)
+
+    @property
+    def verdict(self) -> Verdict:
+        """See :func:`together`."""
+        return together([check.verdict for check in self.checks])
