@@ -6,15 +6,15 @@
 
 use bytes::{Bytes, BytesMut};
 use cc::{CongestionControl, Control, Pacer};
-use quinn_proto::{
-    ConnectionEvent, Dir, ReadError, Side as QuinnSide, StreamEvent, StreamId, VarInt,
-};
+use quinn_proto::{ConnectionEvent, StreamEvent, VarInt};
 use units::{Ecn, Span, Time};
 
 use super::clock::{Clock, span};
+use super::event::{Event, EventKind};
 use super::gate::Gate;
+use super::streams::StackStreams;
 use super::{Datagram, QuicSpec};
-use crate::{App, AppEvent, Counters, ReadEnd, Streams};
+use crate::{App, AppEvent, Counters};
 
 /// Largest batch taken from the stack at once, packets (Linux's UDP_MAX_SEGMENTS).
 const BATCH: u64 = 64;
@@ -33,53 +33,6 @@ const ACK_ROOM: u64 = 64;
 /// After this much data the count of unsent bytes is brought to zero once, because the overhead of
 /// a packet is only known within 3 bytes.
 const RECOUNT: u64 = 16 << 20;
-
-/// Something that happened, for the event table.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Event {
-    /// When.
-    pub time: Time,
-    /// Which connection of the flow, from 0.
-    pub connection: u32,
-    /// What.
-    pub kind: EventKind,
-    /// A number that goes with it: bytes lost, stream id, error code.
-    pub value: f64,
-}
-
-/// Kinds of events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventKind {
-    /// The client began a connection.
-    Start,
-    /// The handshake is done on this side.
-    Connected,
-    /// The controller was told of congestion.
-    Congestion,
-    /// Persistent congestion was declared.
-    PersistentCongestion,
-    /// Probe packets were sent.
-    Pto,
-    /// The connection ended, by agreement.
-    Closed,
-    /// The connection was lost: idle timeout, reset, protocol error.
-    Lost,
-}
-
-impl EventKind {
-    /// The name used in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            EventKind::Start => "start",
-            EventKind::Connected => "connected",
-            EventKind::Congestion => "congestion",
-            EventKind::PersistentCongestion => "persistent_congestion",
-            EventKind::Pto => "pto",
-            EventKind::Closed => "closed",
-            EventKind::Lost => "lost",
-        }
-    }
-}
 
 /// State of a sender at an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -129,71 +82,6 @@ pub struct Connection {
     latest_rtt: Option<Span>,
     timed_out: bool,
     buffer: Vec<u8>,
-}
-
-/// The stack's streams as an application sees them.
-struct StackStreams<'a> {
-    inner: &'a mut quinn_proto::Connection,
-    counters: &'a mut Counters,
-    closing: &'a mut bool,
-    appetite: usize,
-}
-
-fn id(stream: u64) -> StreamId {
-    let side = if stream & 1 == 0 { QuinnSide::Client } else { QuinnSide::Server };
-    let dir = if stream & 2 == 0 { Dir::Bi } else { Dir::Uni };
-    StreamId::new(side, dir, stream >> 2)
-}
-
-impl Streams for StackStreams<'_> {
-    fn open(&mut self) -> Option<u64> {
-        self.inner.streams().open(Dir::Bi).map(u64::from)
-    }
-
-    fn write(&mut self, stream: u64, data: Bytes) -> usize {
-        let written = self.inner.send_stream(id(stream)).write_chunks(&mut [data]);
-        let bytes = written.map_or(0, |written| written.bytes);
-        self.counters.written_bytes += bytes as u64;
-        bytes
-    }
-
-    fn read(&mut self, stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd {
-        let mut stream = self.inner.recv_stream(id(stream));
-        // Unordered: an ordered reader is cut off by the stack above 1,024 gaps.
-        let Ok(mut chunks) = stream.read(false) else { return ReadEnd::Reset };
-        let end = loop {
-            match chunks.next(usize::MAX) {
-                Ok(Some(chunk)) => take(chunk.offset, &chunk.bytes),
-                Ok(None) => break ReadEnd::Finished,
-                Err(ReadError::Blocked) => break ReadEnd::Open,
-                Err(ReadError::Reset(_)) => break ReadEnd::Reset,
-            }
-        };
-        // Transmission is always polled after the application has run.
-        let _ = chunks.finalize();
-        end
-    }
-
-    fn finish(&mut self, stream: u64) {
-        // Fails only on a stream that the peer stopped: then there is nothing to finish.
-        let _ = self.inner.send_stream(id(stream)).finish();
-    }
-
-    fn reset(&mut self, stream: u64) {
-        let _ = self.inner.send_stream(id(stream)).reset(VarInt::from_u32(0));
-    }
-
-    fn stop(&mut self, stream: u64) {
-        let _ = self.inner.recv_stream(id(stream)).stop(VarInt::from_u32(0));
-    }
-
-    fn appetite(&self) -> usize {
-        self.appetite
-    }
-
-    fn close(&mut self) {
-        *self.closing = true;
-    }
 }
 
 /// What a new connection is made of.

@@ -9,7 +9,8 @@ use quinn_proto::{ClientConfig, ConnectionHandle, DatagramEvent, ServerConfig};
 use units::{Ecn, Time};
 
 use super::clock::Clock;
-use super::connection::{Connection, Event, EventKind, Gauges, Parts};
+use super::connection::{Connection, Gauges, Parts};
+use super::event::{Event, EventKind};
 use super::gate::Gate;
 use super::{QuicSpec, config};
 use crate::load::StreamReport;

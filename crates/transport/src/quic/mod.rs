@@ -2,19 +2,23 @@
 //! window and pacing are ours.
 //!
 //! Reading order: `spec` (the options), `gate` (how a controller of our own takes the place of the
-//! stack's), `connection` (the calling order), `endpoint`, `modelled` and `tls` (cryptography).
+//! stack's), `connection` (the calling order), `streams`, `endpoint`, `modelled` and `tls`
+//! (cryptography).
 
 mod clock;
 mod config;
 mod connection;
 mod endpoint;
+mod event;
 mod gate;
 mod modelled;
 mod spec;
+mod streams;
 mod tls;
 mod warm_up;
 
-pub use connection::{Connection, Event, EventKind, Gauges};
+pub use connection::{Connection, Gauges};
 pub use endpoint::{Datagram, Endpoint, MakeApp, MakeController, Side, client_port};
+pub use event::{Event, EventKind};
 pub use spec::{Crypto, Handshake, QuicSpec};
 pub use warm_up::warm_up;

@@ -1,0 +1,71 @@
+//! The stack's streams behind the boundary that applications are written against.
+
+use bytes::Bytes;
+use quinn_proto::{Dir, ReadError, Side, StreamId, VarInt};
+
+use crate::{Counters, ReadEnd, Streams};
+
+/// The stack's streams as an application sees them.
+pub(super) struct StackStreams<'a> {
+    pub(super) inner: &'a mut quinn_proto::Connection,
+    pub(super) counters: &'a mut Counters,
+    pub(super) closing: &'a mut bool,
+    pub(super) appetite: usize,
+}
+
+fn id(stream: u64) -> StreamId {
+    let side = if stream & 1 == 0 { Side::Client } else { Side::Server };
+    let dir = if stream & 2 == 0 { Dir::Bi } else { Dir::Uni };
+    StreamId::new(side, dir, stream >> 2)
+}
+
+impl Streams for StackStreams<'_> {
+    fn open(&mut self) -> Option<u64> {
+        self.inner.streams().open(Dir::Bi).map(u64::from)
+    }
+
+    fn write(&mut self, stream: u64, data: Bytes) -> usize {
+        let written = self.inner.send_stream(id(stream)).write_chunks(&mut [data]);
+        let bytes = written.map_or(0, |written| written.bytes);
+        self.counters.written_bytes += bytes as u64;
+        bytes
+    }
+
+    fn read(&mut self, stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd {
+        let mut stream = self.inner.recv_stream(id(stream));
+        // Unordered: an ordered reader is cut off by the stack above 1,024 gaps.
+        let Ok(mut chunks) = stream.read(false) else { return ReadEnd::Reset };
+        let end = loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) => take(chunk.offset, &chunk.bytes),
+                Ok(None) => break ReadEnd::Finished,
+                Err(ReadError::Blocked) => break ReadEnd::Open,
+                Err(ReadError::Reset(_)) => break ReadEnd::Reset,
+            }
+        };
+        // Transmission is always polled after the application has run.
+        let _ = chunks.finalize();
+        end
+    }
+
+    fn finish(&mut self, stream: u64) {
+        // Fails only on a stream that the peer stopped: then there is nothing to finish.
+        let _ = self.inner.send_stream(id(stream)).finish();
+    }
+
+    fn reset(&mut self, stream: u64) {
+        let _ = self.inner.send_stream(id(stream)).reset(VarInt::from_u32(0));
+    }
+
+    fn stop(&mut self, stream: u64) {
+        let _ = self.inner.recv_stream(id(stream)).stop(VarInt::from_u32(0));
+    }
+
+    fn appetite(&self) -> usize {
+        self.appetite
+    }
+
+    fn close(&mut self) {
+        *self.closing = true;
+    }
+}
