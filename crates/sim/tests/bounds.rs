@@ -1,4 +1,5 @@
-//! Bounds that no run may break, over random paths and loads; every failure prints its seed.
+//! Bounds that no run may break, over random paths and loads; a failure prints the command that
+//! replays it.
 
 mod common;
 
@@ -91,7 +92,8 @@ proptest! {
     #[test]
     fn no_run_breaks_a_bound(case in cases()) {
         let spec = case.spec();
-        println!("replay: {}", serde_json::to_string(&spec).unwrap());
+        let json = serde_json::to_string(&spec).unwrap();
+        println!("cargo run --release -p bentpipe-sim --example replay -- '{json}'");
         let run = sim::run(&spec, &mut |_, _| None).unwrap();
         check(&case, &run);
         // Same seed, same bytes.

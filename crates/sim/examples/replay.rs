@@ -1,0 +1,36 @@
+//! Runs one resolved run again: `replay 'JSON'`, as a failed property test prints it. Prints the
+//! summary of its flows and links.
+
+use sim::{Data, RunSpec};
+
+fn main() {
+    let text = std::env::args().nth(1).unwrap_or_default();
+    let spec: RunSpec = match serde_json::from_str(&text) {
+        Ok(spec) => spec,
+        Err(error) => {
+            eprintln!("replay takes a resolved run as JSON: {error}");
+            std::process::exit(2);
+        }
+    };
+    let run = match sim::run(&spec, &mut |_, _| None) {
+        Ok(run) => run,
+        Err(error) => {
+            eprintln!("{error}");
+            std::process::exit(2);
+        }
+    };
+    for name in ["summary", "link_summary"] {
+        println!("{name}");
+        for column in &run.table(name).columns {
+            match &column.data {
+                Data::Float(values) => println!("  {:26} {values:?}", column.name),
+                Data::Int(values) => println!("  {:26} {values:?}", column.name),
+                Data::Category(names, values) => {
+                    let values: Vec<_> =
+                        values.iter().map(|value| &names[*value as usize]).collect();
+                    println!("  {:26} {values:?}", column.name);
+                }
+            }
+        }
+    }
+}
