@@ -42,6 +42,19 @@ pub struct RateSample {
     pub app_limited: bool,
 }
 
+/// The newest packet of an event's losses (draft-ietf-ccwg-bbr-06 section 5.5.10.2).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LostSample {
+    /// Bytes in flight just after it was sent.
+    pub tx_in_flight: u64,
+    /// Bytes declared lost since then, its own among them.
+    pub lost: u64,
+    /// Total delivered when it was sent.
+    pub prior_delivered: u64,
+    /// The sender had too little data to fill the window when it was sent.
+    pub app_limited: bool,
+}
+
 /// One acknowledgement, or one loss-detection timer, with everything it taught: acknowledged, lost
 /// and marked packets come together, after RTT and loss have been brought up to date.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -76,6 +89,8 @@ pub struct Ack {
     pub total_lost: u64,
     /// Delivery-rate sample of the newest packet acknowledged.
     pub sample: Option<RateSample>,
+    /// What is known of the newest packet declared lost.
+    pub lost_sample: Option<LostSample>,
     /// A packet sent after the last round began was acknowledged: a new round begins.
     pub round_start: bool,
     /// Rounds so far.

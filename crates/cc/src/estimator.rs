@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 use units::{Rate, Span, Time};
 
-use crate::{Ack, RateSample};
+use crate::{Ack, LostSample, RateSample};
 
 /// Connection state at one send instant.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +35,7 @@ struct Pending {
     congestion: bool,
     persistent: bool,
     newest: Option<Sent>,
+    newest_lost: Option<Sent>,
     prior_in_flight: u64,
 }
 
@@ -50,7 +51,7 @@ pub struct Estimator {
     round_end: u64,
     rounds: u64,
     recovery_start: Option<Time>,
-    /// Packets sent while `delivered` is below this mark are application-limited.
+    /// Packets sent while `delivered` is not beyond this mark are application-limited; 0: none.
     app_limited_until: u64,
     cwnd_limited: bool,
     pending: Pending,
@@ -98,7 +99,9 @@ impl Estimator {
             self.delivered_at = now;
         }
         self.in_flight += bytes;
-        let app_limited = self.app_limited_until > self.delivered;
+        // Also the first packet after idle, when all has been delivered: section 4.1.2.3 clears the
+        // mark only once something more has been.
+        let app_limited = self.app_limited_until > 0 && self.delivered <= self.app_limited_until;
         match self.sent.back_mut() {
             Some(last) if last.at == now => {
                 last.outstanding += bytes;
@@ -127,13 +130,8 @@ impl Estimator {
         if self.recovery_start.is_some_and(|start| sent <= start) {
             self.pending.acked_in_recovery += bytes;
         }
-        let index = match self.sent.front() {
-            Some(front) if front.at == sent => 0,
-            _ => self.sent.partition_point(|record| record.at < sent),
-        };
-        let Some(record) = self.sent.get_mut(index).filter(|record| record.at == sent) else {
-            return;
-        };
+        let Some(index) = self.find(sent) else { return };
+        let record = &mut self.sent[index];
         record.outstanding = record.outstanding.saturating_sub(bytes);
         if self.pending.newest.is_none_or(|newest| newest.at <= sent) {
             self.pending.newest = Some(*record);
@@ -147,7 +145,14 @@ impl Estimator {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.pending.lost += bytes;
         self.pending.persistent |= persistent;
+        if self.pending.newest_lost.is_none_or(|newest| newest.at <= newest_sent) {
+            self.pending.newest_lost = self.find(newest_sent).map(|index| self.sent[index]);
+        }
         self.signal(now, newest_sent);
+        if persistent {
+            // RFC 9002 appendix B.8: the collapsed window is not in recovery, it may grow at once.
+            self.recovery_start = None;
+        }
     }
 
     /// The peer reported new CE marks; the newest packet it had received left at `newest_sent`.
@@ -199,7 +204,7 @@ impl Estimator {
             let interval = send_elapsed.max(ack_elapsed);
             let delivered = self.delivered - newest.delivered;
             // An interval shorter than the path's RTT comes from ACKs of retransmissions or of
-            // packets older than the sample: draft section 4.1.2.4 discards it.
+            // packets older than the sample: draft section 4.1.2.3 discards it.
             if interval >= min_rtt && interval > Span::ZERO {
                 let bits = u128::from(delivered) * 8_000_000_000;
                 sample = Some(RateSample {
@@ -228,12 +233,27 @@ impl Estimator {
             delivered: self.delivered,
             total_lost: self.lost,
             sample,
+            lost_sample: pending.newest_lost.map(|newest| LostSample {
+                tx_in_flight: newest.in_flight,
+                lost: self.lost - newest.lost,
+                prior_delivered: newest.delivered,
+                app_limited: newest.app_limited,
+            }),
             round_start,
             rounds: self.rounds,
             cwnd_limited: self.cwnd_limited,
         };
         self.forget(now, smoothed_rtt);
         Some(event)
+    }
+
+    /// Where the record of the packets sent at `sent` is.
+    fn find(&self, sent: Time) -> Option<usize> {
+        let index = match self.sent.front() {
+            Some(front) if front.at == sent => 0,
+            _ => self.sent.partition_point(|record| record.at < sent),
+        };
+        self.sent.get(index).filter(|record| record.at == sent).map(|_| index)
     }
 
     fn touch(&mut self) {
@@ -309,6 +329,37 @@ mod tests {
         assert!(estimator.flush(Time(30 * MS), rtt, rtt).unwrap().congestion);
     }
 
+    /// The congestion signal comes with persistent congestion, and recovery ends with it.
+    #[test]
+    fn after_persistent_congestion_the_window_may_grow_at_once() {
+        let mut estimator = Estimator::default();
+        let rtt = Span::from_millis(10);
+        for step in 0..3 {
+            estimator.on_sent(Time(step * MS), 1200);
+        }
+        estimator.on_lost(Time(90 * MS), Time(MS), 2400, true);
+        let ack = estimator.flush(Time(90 * MS), rtt, rtt).unwrap();
+        assert!(ack.congestion && ack.persistent);
+        estimator.on_acked(Time(91 * MS), Time(2 * MS), 1200);
+        let ack = estimator.flush(Time(91 * MS), rtt, rtt).unwrap();
+        assert_eq!((ack.acked, ack.acked_in_recovery), (1200, 0));
+    }
+
+    #[test]
+    fn a_lost_packet_is_known_by_its_own_flight() {
+        let mut estimator = Estimator::default();
+        let rtt = Span::from_millis(10);
+        for step in 0..10 {
+            estimator.on_sent(Time(step * MS), 1200);
+        }
+        estimator.on_lost(Time(14 * MS), Time(MS), 2400, false);
+        let lost = estimator.flush(Time(14 * MS), rtt, rtt).unwrap().lost_sample.unwrap();
+        assert_eq!((lost.tx_in_flight, lost.lost, lost.app_limited), (2 * 1200, 2400, false));
+        estimator.on_lost(Time(15 * MS), Time(4 * MS), 1200, false);
+        let lost = estimator.flush(Time(15 * MS), rtt, rtt).unwrap().lost_sample.unwrap();
+        assert_eq!((lost.tx_in_flight, lost.lost, lost.prior_delivered), (5 * 1200, 3600, 0));
+    }
+
     #[test]
     fn an_idle_application_is_marked_until_its_data_has_been_delivered() {
         let mut estimator = Estimator::default();
@@ -320,8 +371,13 @@ mod tests {
         assert!(estimator.flush(Time(11 * MS), rtt, rtt).unwrap().sample.unwrap().app_limited);
         estimator.on_acked(Time(12 * MS), Time(0), 1200);
         estimator.flush(Time(12 * MS), rtt, rtt);
-        estimator.on_sent(Time(13 * MS), 1200);
-        estimator.on_acked(Time(23 * MS), Time(13 * MS), 1200);
-        assert!(!estimator.flush(Time(23 * MS), rtt, rtt).unwrap().sample.unwrap().app_limited);
+        // Nothing to send still: the first packet after the pause is marked, what follows its ACK not.
+        estimator.mark_app_limited();
+        for (sent, limited) in [(13, true), (24, false)] {
+            estimator.on_sent(Time(sent * MS), 1200);
+            estimator.on_acked(Time((sent + 10) * MS), Time(sent * MS), 1200);
+            let ack = estimator.flush(Time((sent + 10) * MS), rtt, rtt).unwrap();
+            assert_eq!(ack.sample.unwrap().app_limited, limited);
+        }
     }
 }

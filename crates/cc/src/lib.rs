@@ -16,6 +16,7 @@ pub mod hybla;
 pub mod newreno;
 mod options;
 mod pacer;
+mod self_limited;
 pub mod slow_start;
 pub mod westwood;
 

@@ -39,7 +39,7 @@ impl Pacer {
                 / (WINDOW_GAIN_DENOMINATOR * u128::from(smoothed_rtt.nanos().max(1)));
             Rate(bits.min(u128::from(u64::MAX)) as u64)
         });
-        // draft-ietf-ccwg-bbr-06 section 4.6.3: one millisecond's worth, at most 64 KB, at least
+        // draft-ietf-ccwg-bbr-06 section 5.6.3: one millisecond's worth, at most 64 KB, at least
         // two packets; Linux sizes its bursts alike.
         self.quantum = control.quantum.unwrap_or((self.rate.0 / 8_000).min(65_536)).max(2 * mss);
     }

@@ -178,6 +178,25 @@ fn bbr1_has_a_plateau_up_to_fifteen_percent() {
     assert!(beyond < 0.3);
 }
 
+/// PROBE_RTT lasts ten rounds and more where the RTT is 20 ms or less: its low rates must not push
+/// the true one out of the filter, which spans ten rounds.
+#[test]
+fn bbr1_remembers_its_rate_through_probe_rtt() {
+    let path = Path::bottleneck(Rate(50_000_000), 250_000);
+    let mut model = Model::new(path, vec![flow("bbr1", json!({}), 15)]);
+    let mut least = f64::INFINITY;
+    for step in 0..3_000 {
+        model.run_until(seconds(1) + Span::from_millis(10 * step));
+        model.flows[0].controller.trace(&mut |name, value| {
+            if name == "bw_bit_s" {
+                least = least.min(value);
+            }
+        });
+    }
+    println!("BBRv1, 15 ms: least estimate {:.1} Mb/s", least / 1e6);
+    assert!(least > 45e6);
+}
+
 /// FAST keeps alpha packets queued.
 #[test]
 fn fast_keeps_alpha_packets_queued() {

@@ -11,6 +11,7 @@ use units::{Random, Rate, Span, Time};
 
 use crate::filter::WindowedMax;
 use crate::options::{Entry, Kind, Opt, defaults, parse};
+use crate::self_limited::SelfLimited;
 use crate::{Ack, Config, CongestionControl, Control, Event};
 use model::Aggregation;
 use policer::Policer;
@@ -103,6 +104,7 @@ pub struct Bbr1 {
     cycle_stamp: Time,
     probe_rtt_done_stamp: Option<Time>,
     probe_rtt_round_done: bool,
+    self_limited: SelfLimited,
     // Recovery.
     in_recovery: bool,
     /// Delivered when the last loss was found.
@@ -139,6 +141,7 @@ impl Bbr1 {
             cycle_stamp: Time::ZERO,
             probe_rtt_done_stamp: None,
             probe_rtt_round_done: false,
+            self_limited: SelfLimited::default(),
             in_recovery: false,
             recovery_delivered: 0,
             packet_conservation: false,
@@ -146,6 +149,7 @@ impl Bbr1 {
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack) {
+        let ack = &self.self_limited.apply(ack);
         self.update_model(now, ack);
         self.set_pacing_rate(ack);
         self.set_cwnd(ack);
@@ -283,7 +287,7 @@ impl Bbr1 {
 
 /// The initial window in one RTT, at the gain of STARTUP.
 fn initial_rate(window: u64, rtt: Span) -> u64 {
-    (HIGH_GAIN * window as f64 * 8e9 / rtt.nanos().max(1) as f64) as u64
+    (HIGH_GAIN * PACING_MARGIN * window as f64 * 8e9 / rtt.nanos().max(1) as f64) as u64
 }
 
 impl CongestionControl for Bbr1 {

@@ -93,6 +93,8 @@ impl Bbr1 {
 
     /// At four packets in flight, 200 ms and one round.
     fn probe_rtt(&mut self, now: Time, ack: &Ack) {
+        // Its low rates must not push the true one out of the filter, which spans ten rounds.
+        self.self_limited.mark(ack.delivered, ack.in_flight);
         if self.probe_rtt_done_stamp.is_some() {
             self.probe_rtt_round_done |= self.round_start;
             if self.probe_rtt_round_done {

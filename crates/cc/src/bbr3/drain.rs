@@ -9,20 +9,20 @@ use crate::Ack;
 const MAX_ROUNDS: u64 = 3;
 
 impl Bbr {
-    /// BBREnterDrain.
+    /// EnterDrain.
     pub(super) fn enter_drain(&mut self) {
         self.state = State::Drain;
         self.drain_start_round = self.round_count;
     }
 
-    /// BBRCheckDrainDone.
+    /// CheckDrainDone.
     pub(super) fn check_drain_done(&mut self, now: Time, ack: &Ack) {
         if self.state != State::Drain {
             return;
         }
         let drained = ack.in_flight <= self.inflight(1.0);
         if drained || self.round_count > self.drain_start_round + MAX_ROUNDS {
-            // BBREnterProbeBW.
+            // EnterProbeBW.
             self.start_probe_bw_down(now);
         }
     }

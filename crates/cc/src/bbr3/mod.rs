@@ -2,12 +2,20 @@
 //! and the order of updates; `model` the bandwidth, RTT and aggregation estimates, `bounds` what
 //! loss teaches, and one file per phase the state machine.
 //!
-//! What the boundary does not tell and how it is replaced:
-//! - lost packets come as bytes per event, not one by one: the draft's `BBRHandleLostPacket` runs
-//!   once per event on the newest acknowledged packet's sample, as Linux does;
+//! What differs from the draft, because the boundary does not tell it or the draft leaves it open:
+//! - lost packets come as bytes per event, not one by one: `HandleLostPacket` runs once per event,
+//!   on the newest lost packet, with all that the event declared lost as its size;
 //! - discontiguous loss ranges (`StartupFullLossCnt`) are counted as events with loss, as Linux
 //!   does;
-//! - recovery is bounded by the model alone: there is no packet conservation in this revision.
+//! - fast recovery lasts until a packet that was sent after its last loss is acknowledged;
+//! - the flight "reaches" a bound when no full packet more would fit, and is taken before the ACK:
+//!   after it a sender that its window limits would never reach it (section 5.3.3.7);
+//! - the table of section 5.6.1 bounds Drain by inflight_longterm, the pseudocode of section
+//!   5.6.4.7 does not; the table holds here;
+//! - the offload budget is TCP's three quanta (section 5.5.8.1) for QUIC too; it exceeds two BDPs
+//!   only where the RTT is below 1.5 ms;
+//! - section 3.7 specifies no response to ECN but that a mark is congestion: here it counts as loss
+//!   for the short-term bounds, and ends a probe as more than LossThresh would.
 
 mod bounds;
 mod drain;
@@ -21,6 +29,7 @@ use units::{Random, Rate, Span, Time};
 
 use crate::filter::WindowedMax;
 use crate::options::{Entry, Kind, Opt, defaults, parse};
+use crate::self_limited::SelfLimited;
 use crate::{Ack, Config, CongestionControl, Control, Event, RateSample};
 
 /// Its place in the catalogue.
@@ -115,12 +124,12 @@ impl State {
         }
     }
 
-    /// BBRIsInAProbeBWState.
+    /// IsInAProbeBWState.
     fn is_probe_bw(self) -> bool {
         matches!(self, ProbeBwDown | ProbeBwCruise | ProbeBwRefill | ProbeBwUp)
     }
 
-    /// BBRIsProbingBW: these states expect loss, which then does not lower the short-term bounds.
+    /// IsProbingBW: these states expect loss, which then does not lower the short-term bounds.
     fn is_probing(self) -> bool {
         matches!(self, Startup | ProbeBwRefill | ProbeBwUp)
     }
@@ -136,10 +145,11 @@ enum AckPhase {
     ProbeFeedback,
 }
 
-/// BBRSaveStateUponLoss: what a spurious loss restores.
+/// SaveStateUponLoss: what a spurious loss restores.
 #[derive(Clone, Copy, Debug)]
 struct Undo {
-    state: State,
+    /// BBR.undo_state: the state that the loss made it leave.
+    state: Option<State>,
     bw_shortterm: Option<u64>,
     inflight_shortterm: Option<u64>,
     inflight_longterm: Option<u64>,
@@ -182,6 +192,7 @@ pub struct Bbr {
     probe_rtt_expired: bool,
     probe_rtt_done_stamp: Option<Time>,
     probe_rtt_round_done: bool,
+    self_limited: SelfLimited,
     // Model: aggregation.
     extra_acked_interval_start: Time,
     extra_acked_delivered: u64,
@@ -195,20 +206,25 @@ pub struct Bbr {
     inflight_latest: u64,
     loss_round_delivered: u64,
     loss_round_start: bool,
-    loss_in_round: bool,
+    is_loss_in_round: bool,
     loss_events_in_round: u32,
     undo: Option<Undo>,
+    in_recovery: bool,
+    /// Delivered when the last loss of this recovery was found.
+    recovery_delivered: u64,
+    /// The last round in which the flight met the window.
+    window_met_in: Option<u64>,
     // ProbeBW.
     ack_phase: AckPhase,
     cycle_stamp: Time,
     bw_probe_wait: Span,
-    rounds_since_bw_probe: u64,
+    rounds_since_probe_up: u64,
     bw_probe_up_rounds: u32,
-    bw_probe_up_growth: u64,
-    bw_probe_up_remainder: f64,
-    bw_probe_samples: bool,
+    bw_probe_up_acked: u64,
+    probe_up_acked_per_inc: u64,
+    is_bw_probe_sample: bool,
     prev_probe_too_high: bool,
-    stopped_risky_probe: bool,
+    prev_probe_precautionary: bool,
     drain_start_round: u64,
     /// Time of the first event, from which stamps count.
     started: bool,
@@ -216,7 +232,7 @@ pub struct Bbr {
 }
 
 impl Bbr {
-    /// BBROnInit.
+    /// OnInit.
     pub fn new(options: Options, config: &Config) -> Bbr {
         Bbr {
             options,
@@ -226,7 +242,7 @@ impl Bbr {
             state: Startup,
             cwnd: config.initial_window,
             prior_cwnd: 0,
-            // BBRInitPacingRate: without an RTT sample, one millisecond.
+            // InitPacingRate: without an RTT sample, one millisecond.
             pacing_rate: initial_pacing_rate(config.initial_window, Span::from_millis(1)),
             send_quantum: 2 * config.mss,
             has_seen_rtt: false,
@@ -249,6 +265,7 @@ impl Bbr {
             probe_rtt_expired: false,
             probe_rtt_done_stamp: None,
             probe_rtt_round_done: false,
+            self_limited: SelfLimited::default(),
             extra_acked_interval_start: Time::ZERO,
             extra_acked_delivered: 0,
             extra_acked_filter: WindowedMax::default(),
@@ -260,36 +277,49 @@ impl Bbr {
             inflight_latest: 0,
             loss_round_delivered: 0,
             loss_round_start: false,
-            loss_in_round: false,
+            is_loss_in_round: false,
             loss_events_in_round: 0,
             undo: None,
+            in_recovery: false,
+            recovery_delivered: 0,
+            window_met_in: None,
             ack_phase: AckPhase::Init,
             cycle_stamp: Time::ZERO,
             bw_probe_wait: Span::ZERO,
-            rounds_since_bw_probe: 0,
+            rounds_since_probe_up: 0,
             bw_probe_up_rounds: 0,
-            bw_probe_up_growth: 0,
-            bw_probe_up_remainder: 0.0,
-            bw_probe_samples: false,
+            bw_probe_up_acked: 0,
+            probe_up_acked_per_inc: u64::MAX,
+            is_bw_probe_sample: false,
             prev_probe_too_high: false,
-            stopped_risky_probe: false,
+            prev_probe_precautionary: false,
             drain_start_round: 0,
             started: false,
             delivered: 0,
         }
     }
 
-    /// BBRUpdateOnACK: section 5.2.3.
+    /// UpdateOnACK: section 5.2.3.
     fn update_on_ack(&mut self, now: Time, ack: &Ack) {
         if !self.started {
             self.started = true;
             self.extra_acked_interval_start = now;
         }
         self.delivered = ack.delivered;
+        let ack = &self.self_limited.apply(ack);
+        if ack.prior_in_flight + self.mss > self.cwnd {
+            self.window_met_in = Some(self.round_count);
+        }
         self.init_pacing_rate_once(ack);
+        self.track_recovery(ack);
         if ack.lost > 0 {
-            self.note_loss();
             self.handle_lost(now, ack);
+        }
+        if ack.ecn_ce {
+            self.handle_mark(now, ack);
+        }
+        if ack.persistent {
+            self.on_enter_rto(ack.in_flight);
         }
         if let Some(sample) = &ack.sample {
             self.update_model_and_state(now, ack, sample);
@@ -300,12 +330,9 @@ impl Bbr {
             self.check_probe_rtt(now, ack);
         }
         self.update_control_parameters(ack);
-        if ack.persistent {
-            self.on_collapse(ack.in_flight);
-        }
     }
 
-    /// BBRUpdateModelAndState.
+    /// UpdateModelAndState.
     fn update_model_and_state(&mut self, now: Time, ack: &Ack, sample: &RateSample) {
         self.update_round(sample);
         self.update_latest_delivery_signals(sample);
@@ -321,10 +348,10 @@ impl Bbr {
         self.bound_bw_for_model();
     }
 
-    /// BBRUpdateControlParameters.
+    /// UpdateControlParameters.
     fn update_control_parameters(&mut self, ack: &Ack) {
         self.set_pacing_rate(self.state.pacing_gain());
-        // BBRSetSendQuantum, section 5.6.3: one millisecond, at most 64 KB, at least two packets.
+        // SetSendQuantum, section 5.6.3: one millisecond, at most 64 KB, at least two packets.
         self.send_quantum = (self.pacing_rate / 8_000).min(65_536).max(2 * self.mss);
         self.set_cwnd(ack);
     }
@@ -337,7 +364,7 @@ impl Bbr {
         }
     }
 
-    /// BBRSetPacingRateWithGain.
+    /// SetPacingRateWithGain.
     fn set_pacing_rate(&mut self, gain: f64) {
         let rate = (gain * self.bw as f64 * PACING_MARGIN) as u64;
         if rate > 0 && (self.full_bw_reached || rate > self.pacing_rate) {
@@ -345,7 +372,7 @@ impl Bbr {
         }
     }
 
-    /// BBRSetCwnd, section 5.6.4.6.
+    /// SetCwnd, section 5.6.4.6.
     fn set_cwnd(&mut self, ack: &Ack) {
         let max_inflight = self.max_inflight();
         if self.full_bw_reached {
@@ -360,23 +387,40 @@ impl Bbr {
         self.bound_cwnd_for_model();
     }
 
-    /// BBROnEnterRTO, section 5.6.4.4: the window falls to the flight and one packet, and is
-    /// restored by the growth of one packet per packet that follows.
-    fn on_collapse(&mut self, in_flight: u64) {
-        self.save_cwnd();
-        self.cwnd = (in_flight + self.mss).min(self.cwnd).max(self.min_pipe_cwnd());
+    /// Fast recovery, section 5.6.4.4: the window of before comes back at its end.
+    fn track_recovery(&mut self, ack: &Ack) {
+        if ack.congestion {
+            self.save_cwnd();
+            self.in_recovery = true;
+            self.recovery_delivered = ack.delivered;
+        } else if self.in_recovery
+            && ack.sample.is_some_and(|sample| sample.prior_delivered >= self.recovery_delivered)
+        {
+            self.in_recovery = false;
+            self.restore_cwnd();
+        }
     }
 
-    /// BBRSaveCwnd.
+    /// OnEnterRTO, section 5.6.4.4: the window falls to the flight and one packet, grows by what is
+    /// acknowledged, and is restored when the recovery ends.
+    fn on_enter_rto(&mut self, in_flight: u64) {
+        self.save_cwnd();
+        self.save_state_upon_loss();
+        self.in_recovery = true;
+        self.recovery_delivered = self.delivered;
+        self.cwnd = in_flight + self.mss;
+    }
+
+    /// SaveCwnd.
     fn save_cwnd(&mut self) {
-        self.prior_cwnd = if self.state == ProbeRtt || self.loss_in_round {
+        self.prior_cwnd = if self.state == ProbeRtt || self.in_recovery {
             self.prior_cwnd.max(self.cwnd)
         } else {
             self.cwnd
         };
     }
 
-    /// BBRRestoreCwnd.
+    /// RestoreCwnd.
     fn restore_cwnd(&mut self) {
         self.cwnd = self.cwnd.max(self.prior_cwnd);
     }
@@ -385,7 +429,7 @@ impl Bbr {
         MIN_PIPE_CWND * self.mss
     }
 
-    /// BBRHandleRestartFromIdle, section 5.4.1.
+    /// HandleRestartFromIdle, section 5.4.1.
     fn handle_restart_from_idle(&mut self, now: Time) {
         self.idle_restart = true;
         self.extra_acked_interval_start = now;
@@ -406,7 +450,7 @@ impl Bbr {
     }
 }
 
-/// BBRInitPacingRate: the initial window in one RTT, at the gain of Startup.
+/// InitPacingRate: the initial window in one RTT, at the gain of Startup.
 fn initial_pacing_rate(window: u64, rtt: Span) -> u64 {
     let nominal = window as f64 * 8e9 / rtt.nanos().max(1) as f64;
     (Startup.pacing_gain() * nominal) as u64
@@ -423,8 +467,8 @@ impl CongestionControl for Bbr {
     fn on_event(&mut self, now: Time, event: &Event) -> Control {
         match event {
             Event::Ack(ack) => self.update_on_ack(now, ack),
-            Event::Timeout { in_flight } => self.on_collapse(*in_flight),
-            Event::Spurious => self.handle_spurious_loss(now),
+            Event::Timeout { in_flight } => self.on_enter_rto(*in_flight),
+            Event::Spurious => self.handle_spurious_loss(),
             Event::Restart => self.handle_restart_from_idle(now),
             Event::Mss(mss) => self.mss = *mss,
             Event::Timer => {}

@@ -11,7 +11,7 @@ const RENO_ROUNDS: u64 = 63;
 const MAX_UP_ROUNDS: u32 = 30;
 
 impl Bbr {
-    /// BBRUpdateProbeBWCyclePhase, section 5.3.3.6.
+    /// UpdateProbeBWCyclePhase, section 5.3.3.9.
     pub(super) fn update_probe_bw_cycle_phase(
         &mut self,
         now: Time,
@@ -21,7 +21,9 @@ impl Bbr {
         if !self.full_bw_reached {
             return;
         }
-        self.adapt_long_term_model(now, ack, sample);
+        if self.adapt_long_term_model(ack, sample) {
+            return;
+        }
         match self.state {
             State::ProbeBwDown => {
                 let probing = self.check_time_to_probe_bw(now);
@@ -34,79 +36,79 @@ impl Bbr {
             }
             // One round of REFILL, so that UP begins with a full pipe.
             State::ProbeBwRefill if self.round_start => {
-                self.bw_probe_samples = true;
-                self.start_probe_bw_up(now, sample.rate.0);
+                self.is_bw_probe_sample = true;
+                self.start_probe_bw_up(sample.rate.0);
             }
             State::ProbeBwUp => self.check_time_to_go_down(now, ack, sample),
             _ => {}
         }
     }
 
-    /// BBRAdaptLongTermModel: feedback of the probe arrives a round later.
-    fn adapt_long_term_model(&mut self, now: Time, ack: &Ack, sample: &RateSample) {
+    /// AdaptLongTermModel: feedback of the probe arrives a round later. True: the state has changed.
+    fn adapt_long_term_model(&mut self, ack: &Ack, sample: &RateSample) -> bool {
         if self.ack_phase == AckPhase::ProbeStarting && self.round_start {
             self.ack_phase = AckPhase::ProbeFeedback;
         }
         if self.ack_phase == AckPhase::ProbeStopping && self.round_start {
-            self.bw_probe_samples = false;
+            self.is_bw_probe_sample = false;
             self.ack_phase = AckPhase::Init;
             if self.state.is_probe_bw() && !sample.app_limited {
                 self.advance_max_bw_filter();
             }
             // The probe stopped as a precaution and nothing was lost: probe on at once.
-            if self.state == State::ProbeBwDown
-                && self.stopped_risky_probe
+            if self.state.is_probe_bw()
+                && self.prev_probe_precautionary
                 && !self.prev_probe_too_high
             {
                 self.start_probe_bw_refill();
-                return;
+                return true;
             }
         }
-        if self.is_inflight_too_high(sample) {
-            if self.bw_probe_samples {
-                self.handle_lost(now, ack);
-            }
-            return;
+        let Some(longterm) = self.inflight_longterm else { return false };
+        if self.is_inflight_too_high(sample.lost, sample.tx_in_flight) {
+            return false;
         }
-        let Some(longterm) = self.inflight_longterm else { return };
         if sample.tx_in_flight > longterm {
             self.inflight_longterm = Some(sample.tx_in_flight);
         }
         if self.state == State::ProbeBwUp {
             self.probe_inflight_longterm_upward(ack);
         }
+        false
     }
 
-    /// BBRProbeInflightLongTermUpward, section 5.3.3.4: 1, 2, 4... packets a round, while the bound
-    /// is what limits.
-    fn probe_inflight_longterm_upward(&mut self, ack: &Ack) {
+    /// ProbeInflightLongtermUpward, sections 5.3.3.5 and 5.3.3.9: 1, 2, 4... packets a round, while
+    /// the bound is what limits, and at most a packet per packet acknowledged.
+    pub(super) fn probe_inflight_longterm_upward(&mut self, ack: &Ack) {
         let Some(longterm) = self.inflight_longterm else { return };
-        if !self.is_cwnd_limited(ack) || self.cwnd < longterm {
+        if !self.is_cwnd_limited() || self.cwnd < longterm {
             return;
         }
-        let growth = self.bw_probe_up_growth as f64 * ack.acked as f64 / self.cwnd as f64
-            + self.bw_probe_up_remainder;
-        self.bw_probe_up_remainder = growth - libm::floor(growth);
-        self.inflight_longterm = Some(longterm + growth as u64);
+        self.bw_probe_up_acked += ack.acked;
+        let steps = self.bw_probe_up_acked / self.probe_up_acked_per_inc;
+        self.bw_probe_up_acked -= steps * self.probe_up_acked_per_inc;
+        self.inflight_longterm = Some(longterm + steps * self.mss);
         if self.round_start {
             self.raise_inflight_longterm_slope();
         }
     }
 
-    /// BBRRaiseInflightLongTermSlope.
-    fn raise_inflight_longterm_slope(&mut self) {
-        self.bw_probe_up_growth = self.mss << self.bw_probe_up_rounds;
+    /// RaiseInflightLongtermSlope.
+    pub(super) fn raise_inflight_longterm_slope(&mut self) {
+        let growth_this_round = 1 << self.bw_probe_up_rounds;
         self.bw_probe_up_rounds = (self.bw_probe_up_rounds + 1).min(MAX_UP_ROUNDS);
+        self.probe_up_acked_per_inc = (self.cwnd / growth_this_round).max(self.mss);
     }
 
-    /// C.is_cwnd_limited: the flight, not only the pacer, met the window.
-    fn is_cwnd_limited(&self, ack: &Ack) -> bool {
-        ack.cwnd_limited && ack.prior_in_flight + self.send_quantum >= self.cwnd
+    /// C.is_cwnd_limited: the flight, not only the pacer, met the window in the last round.
+    fn is_cwnd_limited(&self) -> bool {
+        self.window_met_in.is_some_and(|round| round + 1 >= self.round_count)
     }
 
-    /// BBRStartProbeBW_DOWN.
+    /// StartProbeBW_DOWN.
     pub(super) fn start_probe_bw_down(&mut self, now: Time) {
         self.reset_congestion_signals();
+        self.probe_up_acked_per_inc = u64::MAX;
         self.pick_probe_wait();
         self.cycle_stamp = now;
         self.ack_phase = AckPhase::ProbeStopping;
@@ -114,66 +116,65 @@ impl Bbr {
         self.state = State::ProbeBwDown;
     }
 
-    /// BBRStartProbeBW_CRUISE.
+    /// StartProbeBW_CRUISE.
     pub(super) fn start_probe_bw_cruise(&mut self) {
         self.state = State::ProbeBwCruise;
     }
 
-    /// BBRStartProbeBW_REFILL.
-    fn start_probe_bw_refill(&mut self) {
+    /// StartProbeBW_REFILL.
+    pub(super) fn start_probe_bw_refill(&mut self) {
         self.reset_short_term_model();
         self.bw_probe_up_rounds = 0;
-        self.bw_probe_up_remainder = 0.0;
-        self.stopped_risky_probe = false;
+        self.bw_probe_up_acked = 0;
+        self.prev_probe_precautionary = false;
         self.ack_phase = AckPhase::Refilling;
         self.start_round();
         self.state = State::ProbeBwRefill;
     }
 
-    /// BBRStartProbeBW_UP.
-    pub(super) fn start_probe_bw_up(&mut self, now: Time, rate: u64) {
+    /// StartProbeBW_UP.
+    fn start_probe_bw_up(&mut self, rate: u64) {
         self.ack_phase = AckPhase::ProbeStarting;
         self.start_round();
-        self.cycle_stamp = now;
         self.reset_full_bw();
         self.full_bw = rate;
         self.state = State::ProbeBwUp;
         self.raise_inflight_longterm_slope();
     }
 
-    /// BBRPickProbeWait, section 5.3.3.5: U(2, 3) seconds, and rounds counted from 0 or 1.
+    /// PickProbeWait, section 5.3.3.8.3: U(2, 3) seconds, and rounds counted from 0 or 1.
     fn pick_probe_wait(&mut self) {
-        self.rounds_since_bw_probe = self.random.below(2);
+        self.rounds_since_probe_up = self.random.below(2);
         self.bw_probe_wait = Span::from_secs(2) + self.random.span_below(Span::from_secs(1));
     }
 
-    /// BBRIsTimeToProbeBW.
+    /// IsTimeToProbeBW.
     fn check_time_to_probe_bw(&mut self, now: Time) -> bool {
-        // BBRIsRenoCoexistenceProbeTime: a round per packet of the target.
+        // IsRenoCoexistenceProbeTime: a round per packet of the target.
         let reno_rounds = (self.target_inflight() / self.mss).min(RENO_ROUNDS);
         let elapsed = now > self.cycle_stamp + self.bw_probe_wait;
-        let due = elapsed || self.rounds_since_bw_probe >= reno_rounds;
+        let due = elapsed || self.rounds_since_probe_up >= reno_rounds;
         if due {
             self.start_probe_bw_refill();
         }
         due
     }
 
-    /// BBRIsTimeToCruise: the queue has gone and the headroom is free.
+    /// IsTimeToCruise: the queue has gone and the headroom is free.
     fn is_time_to_cruise(&self, ack: &Ack) -> bool {
         self.inflight_with_headroom().is_none_or(|bound| ack.in_flight <= bound)
-            && ack.in_flight <= self.inflight(1.0)
+            && ack.in_flight <= self.inflight_at_max_bw()
     }
 
-    /// BBRIsTimeToGoDown; loss takes the other way, through the bounds.
+    /// IsTimeToGoDown; loss takes the other way, through the bounds.
     fn check_time_to_go_down(&mut self, now: Time, ack: &Ack, sample: &RateSample) {
         let at_bound = self.inflight_longterm.is_some_and(|bound| self.cwnd >= bound);
         let risky = self.prev_probe_too_high
-            && self.inflight_longterm.is_some_and(|bound| ack.in_flight >= bound);
+            && self.inflight_longterm.is_some_and(|bound| ack.prior_in_flight + self.mss > bound);
         if risky {
             // The previous probe lost too much here: wait for this one's feedback first.
-            self.stopped_risky_probe = true;
-        } else if at_bound && self.is_cwnd_limited(ack) {
+            self.prev_probe_precautionary = true;
+        } else if at_bound && self.is_cwnd_limited() {
             // The bound, not the path, limits the rate.
             self.reset_full_bw();
             self.full_bw = sample.rate.0;

@@ -9,10 +9,10 @@ use crate::Ack;
 const PROBE_RTT_DURATION: Span = Span::from_millis(200);
 
 impl Bbr {
-    /// BBRCheckProbeRTT.
+    /// CheckProbeRTT.
     pub(super) fn check_probe_rtt(&mut self, now: Time, ack: &Ack) {
         if self.state != State::ProbeRtt && self.probe_rtt_expired && !self.idle_restart {
-            // BBREnterProbeRTT.
+            // EnterProbeRTT.
             self.save_cwnd();
             self.state = State::ProbeRtt;
             self.probe_rtt_done_stamp = None;
@@ -27,8 +27,9 @@ impl Bbr {
         }
     }
 
-    /// BBRHandleProbeRTT: at least 200 ms and one round at the low flight.
+    /// HandleProbeRTT: at least 200 ms and one round at the low flight.
     fn handle_probe_rtt(&mut self, now: Time, ack: &Ack) {
+        self.self_limited.mark(ack.delivered, ack.in_flight);
         if self.probe_rtt_done_stamp.is_some() {
             self.probe_rtt_round_done |= self.round_start;
             if self.probe_rtt_round_done {
@@ -41,7 +42,7 @@ impl Bbr {
         }
     }
 
-    /// BBRCheckProbeRTTDone.
+    /// CheckProbeRTTDone.
     pub(super) fn check_probe_rtt_done(&mut self, now: Time) {
         if self.probe_rtt_done_stamp.is_some_and(|stamp| now > stamp) {
             self.probe_rtt_min_stamp = now;
@@ -50,7 +51,7 @@ impl Bbr {
         }
     }
 
-    /// BBRExitProbeRTT.
+    /// ExitProbeRTT.
     fn exit_probe_rtt(&mut self, now: Time) {
         self.reset_short_term_model();
         if self.full_bw_reached {
@@ -61,7 +62,7 @@ impl Bbr {
         }
     }
 
-    /// BBRProbeRTTCwnd: half a BDP.
+    /// ProbeRTTCwnd: half a BDP.
     pub(super) fn probe_rtt_cwnd(&self) -> u64 {
         self.bdp_multiple(State::ProbeRtt.cwnd_gain()).max(self.min_pipe_cwnd())
     }

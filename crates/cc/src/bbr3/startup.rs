@@ -11,19 +11,19 @@ const FULL_BW_GROWTH: f64 = 1.25;
 const FULL_BW_ROUNDS: u32 = 3;
 
 impl Bbr {
-    /// BBREnterStartup.
+    /// EnterStartup.
     pub(super) fn enter_startup(&mut self) {
         self.state = State::Startup;
     }
 
-    /// BBRResetFullBW.
+    /// ResetFullBW.
     pub(super) fn reset_full_bw(&mut self) {
         self.full_bw = 0;
         self.full_bw_count = 0;
         self.full_bw_now = false;
     }
 
-    /// BBRCheckFullBWReached, section 5.3.1.2.
+    /// CheckFullBWReached, section 5.3.1.2.
     pub(super) fn check_full_bw_reached(&mut self, sample: &RateSample) {
         if self.full_bw_now || !self.round_start || sample.app_limited {
             return;
@@ -38,21 +38,22 @@ impl Bbr {
         self.full_bw_reached |= self.full_bw_now;
     }
 
-    /// BBRCheckStartupHighLoss, section 5.3.1.3: a round in recovery, with more than LossThresh
+    /// CheckStartupHighLoss, section 5.3.1.3: a round in recovery, with more than LossThresh
     /// lost in at least StartupFullLossCnt places.
     pub(super) fn check_startup_high_loss(&mut self, sample: &RateSample) {
         if self.full_bw_reached
             || self.state != State::Startup
             || self.loss_events_in_round < STARTUP_FULL_LOSS_CNT
-            || !self.is_inflight_too_high(sample)
+            || !self.is_inflight_too_high(sample.lost, sample.tx_in_flight)
         {
             return;
         }
+        self.leaves_upon_loss(State::Startup);
         self.full_bw_reached = true;
         self.inflight_longterm = Some(self.bdp_multiple(1.0).max(self.inflight_latest));
     }
 
-    /// BBRCheckStartupDone.
+    /// CheckStartupDone.
     pub(super) fn check_startup_done(&mut self, _sample: &RateSample) {
         if self.state == State::Startup && self.full_bw_reached {
             self.enter_drain();

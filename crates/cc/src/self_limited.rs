@@ -1,0 +1,60 @@
+//! A controller that sends little on purpose marks its own samples as application-limited
+//! (MarkConnectionAppLimited of draft-ietf-ccwg-bbr-06 section 4.1.2.4, called in section 5.3.4.3):
+//! they say nothing about the path.
+
+use crate::Ack;
+
+/// The packets that left while the mark was set, known by what had been delivered when they left.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SelfLimited {
+    marked: Option<(u64, u64)>,
+}
+
+impl SelfLimited {
+    /// Marks what is sent from now on, until all that is now in flight has been delivered.
+    pub fn mark(&mut self, delivered: u64, in_flight: u64) {
+        let from = match self.marked {
+            Some((from, until)) if delivered <= until => from,
+            _ => delivered,
+        };
+        self.marked = Some((from, (delivered + in_flight).max(1)));
+    }
+
+    /// The event with its samples marked.
+    pub fn apply(&self, ack: &Ack) -> Ack {
+        let mut ack = *ack;
+        let Some((from, until)) = self.marked else { return ack };
+        if let Some(sample) = &mut ack.sample {
+            sample.app_limited |= (from..=until).contains(&sample.prior_delivered);
+        }
+        if let Some(sample) = &mut ack.lost_sample {
+            sample.app_limited |= (from..=until).contains(&sample.prior_delivered);
+        }
+        ack
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LostSample;
+    use crate::conformance::sample_ack;
+
+    #[test]
+    fn what_left_under_the_mark_is_marked() {
+        let mut limited = SelfLimited::default();
+        let marked = |limited: &SelfLimited, prior_delivered| {
+            let sample =
+                LostSample { tx_in_flight: 0, lost: 0, prior_delivered, app_limited: false };
+            let ack = Ack { lost_sample: Some(sample), ..sample_ack() };
+            limited.apply(&ack).lost_sample.unwrap().app_limited
+        };
+        assert!(!marked(&limited, 0));
+        limited.mark(1_000, 500);
+        limited.mark(1_400, 300);
+        let all = [999, 1_000, 1_500, 1_700, 1_701].map(|delivered| marked(&limited, delivered));
+        assert_eq!(all, [false, true, true, true, false]);
+        limited.mark(9_000, 100);
+        assert!(!marked(&limited, 1_500) && marked(&limited, 9_100));
+    }
+}
