@@ -16,8 +16,9 @@ use controller::{Outside, PyConfig, PyControl, PyEvent};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Version of the engine: its crate's, which changes whenever results may.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+/// Version of the engine: its crate's and a hash of its sources (build.rs), so that it changes
+/// whenever results may.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("ENGINE_SOURCES"));
 
 fn invalid(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
