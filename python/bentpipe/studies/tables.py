@@ -41,6 +41,13 @@ def row_rows(findings: Findings) -> list[dict[str, Any]]:
     return lines
 
 
+def _claim_verdict(claim: Claim) -> str:
+    if claim.verdict is not Verdict.DIFFERS:
+        return claim.verdict.value
+    held = sum(check.verdict is Verdict.AGREES for check in claim.checks)
+    return f"{claim.verdict.value} ({held} of {len(claim.checks)} hold)"
+
+
 def claim_rows(findings: Findings) -> list[dict[str, Any]]:
     """One line per check of a claim, with the claim's verdict on its first line."""
     lines = []
@@ -51,7 +58,7 @@ def claim_rows(findings: Findings) -> list[dict[str, Any]]:
                 {
                     "claim": claim.id if index == 0 else "",
                     "queue": claim.reading if index == 0 else "",
-                    "verdict": claim.verdict.value if index == 0 else "",
+                    "verdict": _claim_verdict(claim) if index == 0 else "",
                     "check": check.text,
                     "measured": _measured(check),
                     "needed": f"{sign} {significant(check.threshold)}",
