@@ -238,8 +238,8 @@ class Change(Table):
 class Aqm(Table):
     """A queue discipline. A bare word is ``name``.
 
-    Target 5 ms and interval 100 ms are RFC 8289's (sections 4.2, 4.3); 1024 queues and a quantum of
-    1514 bytes are RFC 8290's (sections 4.1.2, 5.2.4). ECN is on for FQ-CoDel and off for CoDel, as in Linux.
+    Target 5 ms and interval 100 ms are RFC 8289's (sections 4.3, 4.2); 1024 queues and a quantum of
+    1514 bytes are RFC 8290's (sections 5.2.5, 5.2.4). ECN is on for FQ-CoDel and off for CoDel, as in Linux.
     """
 
     name: Literal["drop-tail", "codel", "fq-codel"]

@@ -25,7 +25,7 @@ ETHERNET_BYTES = 1500
 """A packet where a bound in packets is made of one in bytes (the convention of netem's users)."""
 NETEM_LIMIT = 1000  # tc-netem(8)
 CODEL_LIMIT = 1000  # tc-codel(8)
-FQ_CODEL_LIMIT = 10_240  # RFC 8290 section 5.2.2
+FQ_CODEL_LIMIT = 10_240  # RFC 8290 section 5.2.3
 MOST_PACKETS = 2**32 - 1  # what tc takes for a limit
 
 

@@ -4,7 +4,7 @@ Every function is pure: Polars frames with a column ``run`` go in (the tables of
 out, sorted by run (in the store's order), flow and direction. Nothing depends on the order of a hash.
 
 A flow has two *directions*: ``up``, from client to server, and ``down``. What a direction delivers is counted where it
-arrives: goodput is stream bytes that the receiving application could read in order (RFC 5166 section 2.1 counts
+arrives: goodput is stream bytes that the receiving application could read in order (RFC 5166 section 2.1.1 counts
 duplicates out; bytes held back by a missing packet are not delivered yet).
 """
 
@@ -21,8 +21,8 @@ WINDOW_S = 1.0
 """Window of goodput over time, seconds: the one that published figures of this field use."""
 
 FAIR_JAIN = 0.95
-"""Jain's index from which two flows count as sharing fairly. For two flows it is delta-fairness (RFC 5166, section 2,
-after Bansal et al. 2001) with delta = 0.229: neither has more than 61.5 % of the sum."""
+"""Jain's index from which two flows count as sharing fairly. For two flows it is delta-fairness (RFC 5166, section
+2.3.3, after Bansal et al. 2001) with delta = 0.229: neither has more than 61.5 % of the sum."""
 
 HOLD_WINDOWS = 10
 """Windows in a row that must be fair before a share counts as converged."""
@@ -229,8 +229,8 @@ def convergence_times(fairness: pl.DataFrame, starts: pl.DataFrame) -> pl.DataFr
 
     From the start of the last flow's data to the beginning of the first window from which Jain's index of 1 s windows
     stays at or above ``FAIR_JAIN`` for ``HOLD_WINDOWS`` windows in a row; null when it never does. It is
-    the delta-fair convergence time of RFC 5166 section 2 (Bansal, Balakrishnan, Floyd and Shenker, SIGCOMM 2001), with
-    a share that must last, and from the start the flows really had instead of the shares 100/101 and 1/101.
+    the delta-fair convergence time of RFC 5166 section 2.3.3 (Bansal, Balakrishnan, Floyd and Shenker, SIGCOMM 2001),
+    with a share that must last, and from the start the flows really had instead of the shares 100/101 and 1/101.
     Windows without any goodput are not fair.
     """
     last_start = starts.group_by("run", "direction", maintain_order=True).agg(pl.col("data_start_s").max())

@@ -13,9 +13,9 @@ const MEMORY_INTERVALS: u64 = 16;
 /// What a CoDel queue is set to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
-    /// The waiting time to stay below (RFC 8289 section 4.4).
+    /// The waiting time to stay below (RFC 8289 section 4.3).
     pub target: Span,
-    /// The time in which the waiting time must have been below it once (RFC 8289 section 4.3).
+    /// The time in which the waiting time must have been below it once (RFC 8289 section 4.2).
     pub interval: Span,
     /// Mark ECN-capable packets instead of dropping them (RFC 8290 section 5.2.6).
     pub ecn: bool,
@@ -128,7 +128,7 @@ pub struct Codel {
 }
 
 impl Codel {
-    /// A queue with a `target` waiting time over an `interval` (RFC 8289 sections 4.3 and 4.4: 5 ms
+    /// A queue with a `target` waiting time over an `interval` (RFC 8289 sections 4.3 and 4.2: 5 ms
     /// and 100 ms suit most paths of the Internet); `ecn` marks ECN-capable packets instead of
     /// dropping them.
     pub fn new(limit: Option<Limit>, target: Span, interval: Span, ecn: bool) -> Codel {
