@@ -118,7 +118,7 @@ pub enum Event {
         /// Bytes in flight when it expired.
         in_flight: u64,
     },
-    /// The last reduction was spurious (RFC 4015, RFC 9002 appendix: optional).
+    /// The last reduction was spurious (RFC 4015; optional).
     Spurious,
     /// The sender restarts from idle: nothing is in flight and a packet is about to be sent.
     Restart,

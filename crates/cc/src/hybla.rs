@@ -20,6 +20,13 @@
 //!   holds the uncapped form where it is finite, `hybla_does_not_explode_on_geo` the capped one.
 //!
 //! HyStart++ takes the place of the paper's threshold estimate by default.
+//!
+//! # What else differs from Linux's `tcp_hybla`
+//! Growth counts the segments acknowledged, as the paper does with an ACK for each; Linux counts
+//! ACKs, and with delayed ACKs grows at half the speed. rho and the increments are not rounded to
+//! eighths and 128ths. The initial window is rho times the transport's (Linux: rho segments), there
+//! is no largest window (Linux: 65,535 segments), and after a cut the window rests until a packet
+//! sent since is acknowledged (RFC 9002 section 7.3.2), where Linux grows like Reno.
 
 use serde::{Deserialize, Serialize};
 use units::{Span, Time};

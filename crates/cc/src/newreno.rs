@@ -155,7 +155,8 @@ impl CongestionControl for NewReno {
         match event {
             Event::Ack(ack) => self.on_ack(now, ack),
             Event::Timeout { in_flight } => self.on_timeout(now, *in_flight),
-            // RFC 4015 section 3.2: back to what was before, unless growth has overtaken it.
+            // RFC 4015 section 3.4 brings the threshold back and lets the window slow-start to it;
+            // a paced sender can have both at once, unless growth has overtaken them.
             Event::Spurious => {
                 if let Some((cwnd, ssthresh)) = self.undo.take() {
                     self.cwnd = self.cwnd.max(cwnd);

@@ -1,6 +1,18 @@
 //! BBRv1 (Cardwell et al., CACM 2017, doi:10.1145/3009824) as Linux's `tcp_bbr` has it: pace at the
 //! greatest delivery rate of the last ten rounds, keep two bandwidth-delay products in flight, and
 //! react to loss only by one round of packet conservation.
+//!
+//! What differs from Linux (6.x):
+//! - recovery lasts until a whole round has passed without loss (`recover_or_restore`);
+//! - bytes instead of packets: nothing is rounded to whole or to even numbers of packets, and the
+//!   gains are 2.885 and its inverse, not 739/256 and 88/256;
+//! - the flight is what is outstanding now, not what will be at the next paced departure;
+//! - the window keeps four packets also during packet conservation and after a timeout, and a burst
+//!   two packets also below 1.2 Mb/s;
+//! - a new least RTT must be lower, not equal, to put PROBE_RTT off (Linux since 5.10), and delayed
+//!   ACKs are samples like any other;
+//! - the policer detector is off unless asked for;
+//! - marks (ECN) are no signal, in Linux as here.
 
 mod model;
 mod phases;
@@ -109,6 +121,7 @@ pub struct Bbr1 {
     in_recovery: bool,
     /// Delivered when the last loss was found.
     recovery_delivered: u64,
+    delivered: u64,
     packet_conservation: bool,
 }
 
@@ -144,12 +157,14 @@ impl Bbr1 {
             self_limited: SelfLimited::default(),
             in_recovery: false,
             recovery_delivered: 0,
+            delivered: 0,
             packet_conservation: false,
         }
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack) {
         let ack = &self.self_limited.apply(ack);
+        self.delivered = ack.delivered;
         self.update_model(now, ack);
         self.set_pacing_rate(ack);
         self.set_cwnd(ack);
@@ -271,6 +286,7 @@ impl Bbr1 {
         self.save_cwnd(self.cwnd);
         self.full_bw = 0;
         self.in_recovery = true;
+        self.recovery_delivered = self.delivered;
         self.packet_conservation = false;
         self.cwnd = (in_flight + self.mss).min(self.cwnd).max(MIN_CWND * self.mss);
     }
@@ -335,5 +351,38 @@ impl CongestionControl for Bbr1 {
         record("min_rtt_s", self.min_rtt.seconds());
         record("pacing_gain", self.pacing_gain());
         record("extra_acked", self.aggregation.extra() as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RateSample;
+    use crate::conformance::sample_ack;
+
+    /// The window of before a timeout returns with the ACK of what was sent after it, not earlier.
+    #[test]
+    fn the_window_returns_after_a_timeout() {
+        let mss = 1200;
+        let config =
+            Config { mss, initial_window: 100 * mss, initial_rtt: Span::from_millis(333), seed: 1 };
+        let mut bbr = Bbr1::new(Options::default(), &config);
+        let mut take = |event| bbr.on_event(Time::ZERO + Span::from_secs(1), &event).cwnd;
+        let ack = |delivered, prior_delivered| {
+            let sample = RateSample {
+                delivered: 50 * mss,
+                interval: Span::from_millis(100),
+                rate: Rate(4_800_000),
+                prior_delivered,
+                tx_in_flight: 50 * mss,
+                lost: 0,
+                app_limited: false,
+            };
+            Event::Ack(Ack { delivered, sample: Some(sample), ..sample_ack() })
+        };
+        let before = take(ack(50 * mss, 0));
+        assert_eq!(take(Event::Timeout { in_flight: 0 }), 4 * mss);
+        assert_eq!(take(ack(51 * mss, 20 * mss)), 5 * mss);
+        assert!(take(ack(52 * mss, 50 * mss)) >= before);
     }
 }

@@ -12,8 +12,8 @@
 //!   after it a sender that its window limits would never reach it (section 5.3.3.7);
 //! - the table of section 5.6.1 bounds Drain by inflight_longterm, the pseudocode of section
 //!   5.6.4.7 does not; the table holds here;
-//! - the offload budget is TCP's three quanta (section 5.5.8.1) for QUIC too; it exceeds two BDPs
-//!   only where the RTT is below 1.5 ms;
+//! - the offload budget is TCP's three quanta (section 5.5.8.1) for QUIC too; it exceeds a BDP
+//!   only where the RTT is a few milliseconds or the BDP a few packets;
 //! - section 3.7 specifies no response to ECN but that a mark is congestion: here it counts as loss
 //!   for the short-term bounds, and ends a probe as more than LossThresh would.
 

@@ -4,6 +4,10 @@
 //!
 //! The paper ends the train after half the least RTT; Linux, since 2020, after the whole if the
 //! sender is paced, because pacing spreads the train over the round. Every sender here is paced.
+//!
+//! Two differences: a round begins with the ACK that the shared estimator counts, also while the
+//! window is below 16 packets (Linux begins one with the first ACK above them), and the samples of
+//! the first second after a recovery count.
 
 use units::{Span, Time};
 
