@@ -110,11 +110,13 @@ class DaskRunner:
 
     def _check_workers(self, client: Any) -> None:
         try:
+            client.wait_for_workers(1, timeout=CONNECT_SECONDS)
+        except TimeoutError:
+            raise RunnerError(f"the cluster at {self.address} has no workers") from None
+        try:
             versions: dict[str, str] = client.run(worker_version)
         except Exception as error:
             raise RunnerError(f"a worker of {self.address} cannot load the engine: {error}") from error
-        if not versions:
-            raise RunnerError(f"the cluster at {self.address} has no workers")
         for worker, version in sorted(versions.items()):
             if version != self.version:
                 raise RunnerError(
