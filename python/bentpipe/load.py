@@ -32,6 +32,7 @@ __all__ = ["DataAmount", "LoadError", "Stream", "TimeAmount", "parse", "spec"]
 
 Side = Literal["up", "down"]
 HEADER_BYTES = 8  # of a client stream: the response size (quic-perf, section 2.3.1)
+MOST_BYTES = 2**62  # what a stream's offset and id can say (RFC 9000 section 16)
 MOST_STREAMS = 10_000  # a repeat count beyond this is taken for a slip
 
 
@@ -117,9 +118,9 @@ def _part(part: str, where: str, used: dict[int, Stream]) -> Iterable[Stream]:
         raise LoadError(
             f'{where}: found "{fields[1]}", expected an asterisk and a repeat count such as "*1"{near}'
         )
-    repeat = int(fields[1][1:])
+    repeat = int(fields[1][1:]) if len(fields[1]) < 20 else MOST_BYTES
     if not 1 <= repeat <= MOST_STREAMS:
-        raise LoadError(f"{where}: found a repeat count of {repeat}, expected 1 to {MOST_STREAMS}")
+        raise LoadError(f"{where}: found a repeat count of {fields[1][1:]}, expected 1 to {MOST_STREAMS}")
     first = _stream_id(fields[2], where, "stream id")
     after = _stream_id(fields[3], where, "previous stream id")
     amount = _time(fields[4], where) if mode == "T" else _data(fields[4], fields[5], where)
@@ -136,7 +137,9 @@ def _stream_id(field: str, where: str, what: str) -> int | None:
         return None
     if not field.isdecimal():
         raise LoadError(f'{where}: found "{field}", expected a {what} (0, 4, 8...) or "-"')
-    value = int(field)
+    value = int(field) if len(field) < 20 else MOST_BYTES
+    if value >= MOST_BYTES:
+        raise LoadError(f"{where}: found {what} {field}, expected one below 2^62 (RFC 9000 section 2.1)")
     if value % 4:
         raise LoadError(
             f"{where}: found {what} {value}, expected a multiple of 4 "
@@ -160,6 +163,8 @@ def _data(up: str, down: str, where: str) -> DataAmount:
     for field in (up, down):
         if not field.isdecimal():
             raise LoadError(f'{where}: found "{field}", expected a whole number of bytes such as "100000"')
+        if len(field) > 19 or int(field) >= MOST_BYTES:
+            raise LoadError(f"{where}: found {field} bytes, expected fewer than 2^62 (RFC 9000 section 16)")
     amount = DataAmount(int(up), int(down))
     if amount.up_bytes == 0 and amount.down_bytes == 0:
         raise LoadError(f"{where}: found 0 bytes both ways, expected bytes to send")

@@ -398,6 +398,8 @@ class Graph(Table):
     def _ends(self) -> Graph:
         names = [node.name for node in self.node]
         for link in self.link:
+            if link.client_side == link.server_side:
+                raise ValueError(f"link {link.name}: both sides are {link.client_side}, expected two nodes")
             for end in (link.client_side, link.server_side):
                 if end not in names:
                     raise ValueError(f"link {link.name}: {unknown_word(end, names, 'node')}")

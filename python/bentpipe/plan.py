@@ -19,7 +19,7 @@ from bentpipe.problems import ScenarioError, unknown_word
 from bentpipe.resolve import Resolved, resolve
 from bentpipe.scenario import Scenario, validate
 from bentpipe.stages import Files
-from bentpipe.sweep import cells, describe, put, settings
+from bentpipe.sweep import cells, covers, describe, put, settings, swept
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -114,11 +114,17 @@ def open_document(
         except FileNotFoundError:
             raise ScenarioError([("", f"no such file{_near_file(path)}")], name) from None
         except (OSError, UnicodeDecodeError) as error:
-            raise ScenarioError([("", f"cannot be read: {error}")], name) from None
+            why = error.strerror if isinstance(error, OSError) else error
+            raise ScenarioError([("", f"cannot be read: {why}")], name) from None
         try:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise ScenarioError([("", f"is not TOML: {error}")], name) from None
+        except (
+            ValueError,
+            RecursionError,
+        ) as error:  # a number of thousands of digits, lists in lists in lists
+            raise ScenarioError([("", f"holds what cannot be read: {error}")], name) from None
         folder = path.parent
     else:
         data, folder, name = copy.deepcopy(dict(source)), Path(), "scenario"
@@ -173,6 +179,10 @@ def _override(data: dict[str, Any], key: str, value: object, name: str) -> None:
     if isinstance(sweep, dict) and key in sweep:
         sweep[key] = value if isinstance(value, list) else [value]
         return
+    over = next((other for other in swept(sweep) if covers(other, key)), None)
+    if over is not None:
+        text = f'would be lost: the sweep sets the whole of "{over}"; set it in the sweep\'s values'
+        raise ScenarioError([(key, f"{text} (in --set)")], name)
     try:
         put(data, key, value)
     except ScenarioError as error:
@@ -215,7 +225,8 @@ def make(
             known.check(scenario)
             resolved = resolve(scenario, files)
         except ScenarioError as error:
-            raise error.within(document.name, context) from None
+            said = context if values and not known.refuses(document, files, error) else ""
+            raise error.within(document.name, said) from None
         title = title or scenario.title
         chosen = tuple(seeds) if seeds is not None else scenario.seeds
         chosen = chosen if resolved.chance else chosen[:1]
@@ -256,6 +267,18 @@ class _Controllers:
         for entry in catalogue or ():
             for name in (entry["name"], *entry.get("aliases", ())):
                 self.entries[name] = entry
+
+    def refuses(self, document: Document, files: Files, wrong: ScenarioError) -> bool:
+        """Whether the scenario has these problems without its sweep too."""
+        data = copy.deepcopy(dict(document.data))
+        data.pop("sweep", None)
+        try:
+            scenario = validate(data)
+            self.check(scenario)
+            resolve(scenario, files)
+        except ScenarioError as error:
+            return set(wrong.problems) <= set(error.problems)
+        return False
 
     def check(self, scenario: Scenario) -> None:
         """Raises ScenarioError for a name or an option that is not there."""

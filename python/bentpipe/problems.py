@@ -11,7 +11,7 @@ from bentpipe.units import nearest
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-__all__ = ["ScenarioError", "from_validation", "key_path", "unknown_word"]
+__all__ = ["BrokenControllerError", "ScenarioError", "from_validation", "key_path", "unknown_word"]
 
 
 class ScenarioError(ValueError):
@@ -22,8 +22,9 @@ class ScenarioError(ValueError):
 
     def __init__(self, problems: Sequence[tuple[str, str]], source: str = "scenario") -> None:
         """``problems`` are (key, message); the key may be empty."""
-        self.problems = tuple(problems)
+        self.problems = tuple((_printable(key), _printable(text)) for key, text in problems)
         self.source = source
+        problems = self.problems
         super().__init__(
             "\n".join(f"{source}: {key}: {text}" if key else f"{source}: {text}" for key, text in problems)
         )
@@ -32,6 +33,20 @@ class ScenarioError(ValueError):
         """The same problems, said of ``source``; ``context`` (a cell of the sweep) is appended."""
         tail = f" ({context})" if context else ""
         return ScenarioError([(key, text + tail) for key, text in self.problems], source)
+
+
+class BrokenControllerError(RuntimeError):
+    """A controller of one's own that does not work; the message says where."""
+
+
+_LONGEST = 120
+"""Characters of a word beyond which it is cut in a message."""
+
+
+def _printable(text: str) -> str:
+    """The text in one line that a terminal can show, with endless words cut."""
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return re.sub(rf"\S{{{_LONGEST},}}", lambda word: f"{word[0][: _LONGEST // 2]}...", shown)
 
 
 def unknown_word(found: str, words: Iterable[str], what: str = "key") -> str:

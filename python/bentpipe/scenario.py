@@ -21,6 +21,7 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from bentpipe import load as loads
 from bentpipe.pathspec import (
@@ -202,7 +203,7 @@ MOST_SEEDS = 100_000
 
 
 def _seeds(found: object) -> tuple[int, ...]:
-    expected = "a number of seeds from 1, or a list of different whole numbers"
+    expected = f"a number of seeds from 1 to {MOST_SEEDS}, or a list of different whole numbers"
     if isinstance(found, int) and not isinstance(found, bool):
         if not 1 <= found <= MOST_SEEDS:
             raise ValueError(f"found {found}, expected {expected}")
@@ -244,10 +245,17 @@ class Scenario(Table):
         if (self.path is None) == (self.graph is None):
             raise ValueError("expected a path ([[path.segment]]) or a graph ([graph]), and not both")
         places = (self.path.segment if self.path else []) + list(self.graph.link if self.graph else [])
-        for what, names in (("flow", [f.name for f in self.flow]), ("segment", [p.name for p in places])):
+        where = "path" if self.path else "graph"
+        for what, key, names in (
+            ("flow", "flow", [f.name for f in self.flow]),
+            ("segment" if self.path else "link", where, [p.name for p in places]),
+        ):
             twice = next((name for name in names if names.count(name) > 1), None)
             if twice is not None:
-                raise ValueError(f'two {what}s are called "{twice}", expected a name for each')
+                error = f'two {what}s are called "{twice}", expected a name for each'
+                raise PydanticCustomError(
+                    "scenario", "{error}", {"error": error, "at": f"{key}.{twice}.name"}
+                )
         for flow in self.flow:
             _check_ends(flow, self.graph)
         return self

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import math
 import tomllib
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,9 @@ from bentpipe.problems import ScenarioError, unknown_word
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["cells", "describe", "parse_override", "put"]
+__all__ = ["cells", "covers", "describe", "parse_override", "put", "swept"]
+
+MOST_CELLS = 100_000
 
 _ROOTS = ("path", "flow", "graph", "quic", "trace", "duration", "sample", "seeds", "title", "sweep")
 _BARE = {  # what a bare value of these keys stands for; see the tables of ``pathspec`` and ``scenario``
@@ -99,7 +102,9 @@ def _descend(table: dict[str, Any], words: Sequence[str], value: object, key: st
     table[words[-1]] = value
 
 
-def parse_override(text: str) -> tuple[str, object]:
+def parse_override(
+    text: str, option: str = "--set", example: str = "path.satellite.delay=15 ms"
+) -> tuple[str, object]:
     """``KEY=VALUE`` of the command line; the value is TOML, or text where it is not.
 
     Raises:
@@ -107,12 +112,10 @@ def parse_override(text: str) -> tuple[str, object]:
     """
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise ScenarioError(
-            [("--set", f'found "{text}", expected KEY=VALUE such as "path.satellite.delay=15 ms"')]
-        )
+        raise ScenarioError([("", f'found "{text}", expected KEY=VALUE such as "{example}"')], option)
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return key.strip(), value.strip()
 
 
@@ -149,6 +152,16 @@ def cells(sweep: object) -> list[dict[str, Any]]:
         if twice is not None:
             raise ScenarioError([(where, f"found {twice} twice, expected different values")])
         axes.append([_step(key, value, where) for value in values])
+    count = math.prod(len(axis) for axis in axes)
+    if count > MOST_CELLS:
+        raise ScenarioError([("sweep", f"gives {count:,} cells, expected at most {MOST_CELLS:,}")])
+    places = swept(sweep)
+    for index, key in enumerate(places):
+        later = next((other for other in places[index + 1 :] if covers(other, key)), None)
+        if later is not None:
+            raise ScenarioError(
+                [(f"sweep.{key}", f'would be lost: "{later}" comes after it, expected before')]
+            )
     combined = []
     for steps in itertools.product(*axes):
         cell: dict[str, Any] = {}
@@ -161,8 +174,40 @@ def cells(sweep: object) -> list[dict[str, Any]]:
     return combined
 
 
+def swept(sweep: object) -> list[str]:
+    """The places of the scenario that a sweep sets, in its order."""
+    if not isinstance(sweep, dict):
+        return []
+    places: list[str] = []
+    for key, values in _flat(sweep).items():
+        tied = (
+            [_flat(value) for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+        )
+        places += [key] if _is_place(key) else dict.fromkeys(name for table in tied for name in table)
+    return [place for place in places if _is_place(place)]
+
+
+def covers(above: str, below: str) -> bool:
+    """Whether setting ``above`` after ``below`` would undo it."""
+    first, second = above.split("."), below.split(".")
+    if first[0] in ("path", "graph") and first[2:3] and first[2] in _OF_A_DIRECTION:
+        return (
+            first[:2] == second[:2] and second[2:3] in (["up"], ["down"]) and _begins(first[2:], second[3:])
+        )
+    return _begins(first, second) and first != second
+
+
+def _begins(above: Sequence[str], below: Sequence[str]) -> bool:
+    """Whether the words of one key begin with those of another."""
+    return list(below[: len(above)]) == list(above)
+
+
+def _is_place(key: str) -> bool:
+    return "." in key or key in ("duration", "sample")
+
+
 def _step(key: str, value: object, where: str) -> dict[str, Any]:
-    if "." in key or key in ("duration", "sample"):
+    if _is_place(key):
         return {key: value}
     if key in _COLUMNS:
         raise ScenarioError([(where, f'a tied axis cannot be called "{key}": results have such a column')])
@@ -180,7 +225,7 @@ def _step(key: str, value: object, where: str) -> dict[str, Any]:
 
 def settings(cell: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a cell that are places of the scenario (labels of tied axes are not)."""
-    return {key: value for key, value in cell.items() if "." in key or key in ("duration", "sample")}
+    return {key: value for key, value in cell.items() if _is_place(key)}
 
 
 def describe(cell: Mapping[str, Any]) -> str:

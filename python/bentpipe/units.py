@@ -254,6 +254,10 @@ class Probability:
         return f"{_plain(Decimal(repr(self.value)) * 100)} %"
 
 
+MOST_PACKETS = 1_000_000_000
+"""More than any queue: a bound beyond it is taken for a slip."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueueSize:
     """The bound of a queue, in the words of the scenario; the plan turns it into bytes or packets.
@@ -290,6 +294,8 @@ class QueueSize:
         if unit in ("packets", "packet"):
             if number != number.to_integral_value():
                 raise UnitError(f"found {_show(found)}, expected a whole number of packets")
+            if number > MOST_PACKETS:
+                raise UnitError(f'found {_show(found)}, expected at most {MOST_PACKETS} packets, or "none"')
             return cls("packets", number)
         if unit in Size.units:
             return cls("bytes", Decimal(Size.parse(found).bytes))
