@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING, Literal
 
 from bentpipe.results import TABLES
-from bentpipe.store import Store, StoreError
+from bentpipe.store import NoTableError, Store, StoreError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +43,7 @@ def export(store: Store, form: Format, out: Path | None = None, template: Path |
     for name in ("runs", *TABLES):
         try:
             frame = store.table(name)
-        except StoreError:
+        except NoTableError:
             continue  # no run of this scenario has that table
         path = target / f"{name}.{form}"
         if form == "csv":

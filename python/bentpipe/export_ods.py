@@ -10,6 +10,7 @@ With a template see :mod:`bentpipe.ods_template`.
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from bentpipe.figures import Material
 from bentpipe.figures.style import palette
 from bentpipe.ods_template import cell_text, fill
 from bentpipe.reading import Reading, read_store
-from bentpipe.store import Store, StoreError
+from bentpipe.store import Store, StoreError, write_whole
 
 MOST_CELLS = 40_000
 """Cells of a sheet over time; more makes a spreadsheet slow to open."""
@@ -45,7 +46,9 @@ def write_ods(store_path: Reading | Store | Path | str, out: Path, template: Pat
         return fill(template, out, Tables(store))
     document = _document(sheets(store))
     out.parent.mkdir(parents=True, exist_ok=True)
-    document.write(out)
+    whole = BytesIO()
+    document.write(whole)
+    write_whole(out, whole.getvalue())
     return out
 
 

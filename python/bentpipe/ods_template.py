@@ -21,6 +21,8 @@ from xml.etree import ElementTree
 
 import polars as pl
 
+from bentpipe.store import StoreError
+
 _TABLE = "urn:oasis:names:tc:opendocument:xmlns:table:1.0"
 _OFFICE = "urn:oasis:names:tc:opendocument:xmlns:office:1.0"
 _TEXT = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
@@ -30,7 +32,7 @@ MOST_COLUMNS = 1024
 """Columns of a sheet's first row that are looked at."""
 
 
-class TemplateError(ValueError):
+class TemplateError(StoreError):
     """The template is not a spreadsheet, or has no sheet with the name of a table."""
 
 

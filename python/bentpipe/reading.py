@@ -15,7 +15,7 @@ from pathlib import Path
 
 import polars as pl
 
-from bentpipe.store import Store, StoreError
+from bentpipe.store import Store, StoreError, readable
 
 __all__ = ["Reading", "read_store"]
 
@@ -57,7 +57,8 @@ class Reading:
         if not files:
             return pl.DataFrame(schema={"run": pl.String})
         scan = pl.scan_parquet(list(files), glob=False, include_file_paths="run")
-        rows = (scan if columns is None else scan.select("run", *columns)).collect()
+        with readable(self.path, name):
+            rows = (scan if columns is None else scan.select("run", *columns)).collect()
         texts = [column for column, kind in rows.schema.items() if kind in (pl.Categorical, pl.Enum)]
         return rows.select("run", pl.exclude("run")).with_columns(
             pl.col("run").replace_strict(list(files), list(files.values()), return_dtype=pl.String),

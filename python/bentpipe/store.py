@@ -32,11 +32,15 @@ if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
-__all__ = ["DiskError", "Store", "StoreError", "Writer"]
+__all__ = ["DiskError", "NoTableError", "Store", "StoreError", "Writer", "readable", "write_whole"]
 
 
 class StoreError(ValueError):
     """A directory that is not a store, or not the one that is needed; the message is for people."""
+
+
+class NoTableError(StoreError):
+    """A table that no finished run has."""
 
 
 class DiskError(StoreError):
@@ -56,20 +60,35 @@ class Store:
         plan_file = self.path / "plan.json"
         try:
             plan = json.loads(plan_file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise StoreError(f"{self.path} is not a store: it has no plan.json") from None
-        except (OSError, ValueError) as error:
-            raise StoreError(f"{plan_file} cannot be read: {error}") from None
-        self.title: str = plan["title"]
-        self.engine: str = plan["engine"]
-        self.schema: int = plan["schema"]
-        self.overrides: tuple[str, ...] = tuple(plan["overrides"])
-        self.planned: tuple[dict[str, Any], ...] = tuple(plan["runs"])
+            self.title: str = plan["title"]
+            self.engine: str = plan["engine"]
+            self.schema: int = plan["schema"]
+            self.overrides: tuple[str, ...] = tuple(plan["overrides"])
+            self.planned: tuple[dict[str, Any], ...] = tuple(
+                {"id": str(run["id"]), "seed": int(run["seed"]), "cell": dict(run["cell"])}
+                for run in plan["runs"]
+            )
+        except (FileNotFoundError, NotADirectoryError):
+            what = "it is a file" if self.path.is_file() else "it has no plan.json"
+            what = what if self.path.exists() else "there is no such directory"
+            raise StoreError(f"{self.path} is not a store: {what}") from None
+        except (KeyError, TypeError, ValueError):
+            raise StoreError(f"{plan_file} cannot be read: it is not the plan of a store") from None
+        except OSError as error:
+            raise StoreError(f"{plan_file} cannot be read: {error.strerror}") from None
+        if self.schema > SCHEMA:
+            raise StoreError(
+                f"{self.path} was made by engine {self.engine}, schema {self.schema}, expected schema {SCHEMA} "
+                "or older: a newer bentpipe reads it"
+            )
 
     @property
     def scenario(self) -> str:
-        """The scenario's text."""
-        return (self.path / "scenario.toml").read_text(encoding="utf-8")
+        """The scenario's text. Raises StoreError when it cannot be read."""
+        try:
+            return (self.path / "scenario.toml").read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise StoreError(f"{self.path}: its scenario.toml is missing or cannot be read") from None
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -115,8 +134,9 @@ class Store:
                 ]
                 frames.append(pl.scan_parquet(file).select(*cell, pl.all()))
         if not frames:
-            raise StoreError(f"{self.path}: no finished run has a table {name!r}")
-        return pl.concat(frames, how="diagonal_relaxed").collect()
+            raise NoTableError(f"{self.path}: no finished run has a table {name!r}")
+        with readable(self.path, name):
+            return pl.concat(frames, how="diagonal_relaxed").collect()
 
     def __getattr__(self, name: str) -> pl.DataFrame:
         """A table by its name."""
@@ -157,12 +177,32 @@ class Store:
             if not files:
                 continue
             listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-            connection.execute(
-                f"CREATE VIEW {name} AS SELECT runs.*, t.* EXCLUDE (filename) "  # noqa: S608 - names are ours
-                f"FROM read_parquet([{listed}], filename=true, union_by_name=true) t "
-                "JOIN runs ON runs.run = parse_path(t.filename)[-2]"
-            )
+            with readable(self.path, name):
+                connection.execute(
+                    f"CREATE VIEW {name} AS SELECT runs.*, t.* EXCLUDE (filename) "  # noqa: S608 - names are ours
+                    f"FROM read_parquet([{listed}], filename=true, union_by_name=true) t "
+                    "JOIN runs ON runs.run = parse_path(t.filename)[-2]"
+                )
         return connection
+
+
+@contextmanager
+def readable(store: Path, table: str) -> Iterator[None]:
+    """Turns what Polars and DuckDB say of a damaged file into a StoreError that names it."""
+    import duckdb
+    import polars as pl
+
+    try:
+        yield
+    except (pl.exceptions.PolarsError, duckdb.Error) as error:
+        for file in sorted((store / "runs").glob(f"*/{table}.parquet")):
+            try:
+                pl.read_parquet(file)
+            except (pl.exceptions.PolarsError, OSError):
+                raise StoreError(
+                    f"{file} is damaged; remove {file.parent} and run the scenario again, which makes just this run"
+                ) from error
+        raise StoreError(f"{store}: table {table} cannot be read: {error}") from error
 
 
 def _text(value: object) -> str | None:
@@ -209,8 +249,8 @@ class Writer:
                 raise StoreError(f"{self.path}: another bentpipe is writing to this store") from None
             for left in self.path.glob(".part-*"):
                 shutil.rmtree(left, ignore_errors=True)
-            _write_file(self.path / "scenario.toml", _verbatim(self.plan).encode())
-            _write_file(self.path / "plan.json", _plan_json(self.plan, self.store_rows).encode())
+            write_whole(self.path / "scenario.toml", _verbatim(self.plan).encode())
+            write_whole(self.path / "plan.json", _plan_json(self.plan, self.store_rows).encode())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -338,17 +378,24 @@ def _disk(path: Path, writer: Writer) -> Iterator[None]:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         what = "the disk is full" if full else str(error.strerror or error)
         kept = writer.count() if (path / "runs").is_dir() else 0
-        raise DiskError(
-            f"{path}: {what}; {kept} finished runs are kept, and the same command goes on from there"
-        ) from error
+        if not kept:
+            raise DiskError(f"{path}: {what}") from error
+        runs = "1 finished run is" if kept == 1 else f"{kept} finished runs are"
+        raise DiskError(f"{path}: {what}; {runs} kept, and the same command goes on from there") from error
 
 
-def _write_file(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes) -> None:
     """Writes a file whole or not at all."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     target = path.with_name(f".new-{path.name}")
-    target.write_bytes(data)
-    _sync(target)
-    target.rename(path)
+    try:
+        target.write_bytes(data)
+        _sync(target)
+        target.rename(path)
+    except OSError as error:
+        target.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 def _sync_all(paths: Sequence[Path]) -> None:

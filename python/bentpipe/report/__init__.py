@@ -23,7 +23,7 @@ from bentpipe.figures.style import config
 from bentpipe.intervals import significant
 from bentpipe.reading import Reading, read_store
 from bentpipe.report import tables
-from bentpipe.store import Store
+from bentpipe.store import Store, write_whole
 
 __all__ = ["build", "figures_pdf"]
 
@@ -60,7 +60,7 @@ def build(
     page = render(store, time_range)
     out = out if out is not None else store.path / "report.html"
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(page, encoding="utf-8")
+    write_whole(out, page.encode())
     return out
 
 
