@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.problems import ScenarioError, unknown_word
+from bentpipe.problems import BrokenControllerError, ScenarioError, unknown_word
+from bentpipe.runners.worker import told
 from bentpipe.sweep import parse_override
 
 if TYPE_CHECKING:
@@ -28,20 +29,25 @@ def verdicts(controller: str, options: Sequence[str]) -> list[dict[str, Any]]:
 
     Raises:
         ScenarioError: no such controller or file, or not exactly one class in it.
+        BrokenControllerError: the class raises, or answers with what is no window.
     """
     from bentpipe.runners import engine
 
-    given = dict(parse_override(text) for text in options)
+    given = dict(parse_override(text, "--option", "beta=0.8") for text in options)
     if controller.endswith(".py"):
-        rows = engine.check_controller(load_class(Path(controller)), given)
+        kind = load_class(Path(controller))
+        try:
+            rows = engine.check_controller(kind, given)
+        except Exception as error:
+            raise BrokenControllerError(f"{controller}: {told(error)}") from error
     else:
         names = [name for entry in engine.catalogue() for name in (entry["name"], *entry["aliases"])]
         if controller not in names:
-            raise ScenarioError([("check-cc", unknown_word(controller, names, "controller"))], "bentpipe")
+            raise ScenarioError([("", unknown_word(controller, names, "controller"))], "check-cc")
         try:
             rows = engine.check_controller(controller, given)
         except ValueError as error:
-            raise ScenarioError([("--option", str(error))], "bentpipe") from None
+            raise ScenarioError([("", str(error))], "--option") from None
     keys = ("name", "passed", "exemption", "detail", "rfc_section")
     return [{key: row.get(key) for key in keys} for row in rows]
 
@@ -55,7 +61,10 @@ def load_class(path: Path) -> type:
         raise ScenarioError([("", "is not a Python file")], str(path))
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise ScenarioError([("", f"cannot be loaded: {told(error)}")], str(path)) from error
     classes = [
         member
         for _, member in inspect.getmembers(module, inspect.isclass)

@@ -11,11 +11,12 @@ import json
 import os
 import signal
 import sys
+from pathlib import Path
 from typing import IO
 
 from bentpipe.runners import engine
 
-__all__ = ["main", "receive", "send"]
+__all__ = ["main", "receive", "send", "serve", "told"]
 
 
 def send(stream: IO[bytes], data: bytes) -> None:
@@ -61,7 +62,24 @@ def serve(spec: str, classes: dict[str, type]) -> tuple[bytes, bytes]:
     try:
         return b"+", engine.run(spec, classes or None)
     except BaseException as error:  # noqa: BLE001 - a panic derives from BaseException and must fail one run only
-        return b"-", f"{type(error).__name__}: {error}".encode()
+        return b"-", told(error).encode(errors="replace")
+
+
+def told(error: BaseException) -> str:
+    """An error in one line, with its place where that is a controller's source."""
+    text = f"{type(error).__name__}: {error}"
+    if text.endswith("is not an instance of 'Control'"):
+        text += "; on_event answers with bytes, a whole number below 2^64, or Control(cwnd, pacing_rate_bit_s=...)"
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    if place is None:
+        return text
+    code = place.tb_frame.f_code
+    file = Path(code.co_filename)
+    if file.is_relative_to(Path(__file__).parents[1]) or file.name.startswith("<frozen"):
+        return text
+    return f"{text} ({file.name}, line {place.tb_lineno}, in {code.co_name})"
 
 
 if __name__ == "__main__":
