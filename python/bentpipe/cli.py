@@ -5,6 +5,10 @@ Heavy libraries are imported by the command that needs them, so that ``bentpipe 
 
 from __future__ import annotations
 
+import errno
+import itertools
+import os
+import re
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -13,6 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from bentpipe.plan import Plan
     from bentpipe.runners.outcome import Runner
     from bentpipe.session import Report
@@ -66,14 +72,31 @@ def main() -> None:
         raise SystemExit(INTERRUPTED) from None
     except Exception as error:
         # The kinds of error are imported only once there is one.
-        from bentpipe.problems import ScenarioError
-        from bentpipe.runners.outcome import RunnerError
-        from bentpipe.store import DiskError, StoreError
+        status, message = _told(error)
+        if os.environ.get("BENTPIPE_TRACEBACK"):
+            raise
+        print(f"error: {message}", file=sys.stderr)
+        raise SystemExit(status) from None
 
-        if isinstance(error, (ScenarioError, StoreError, RunnerError)):
-            print(f"error: {error}", file=sys.stderr)
-            raise SystemExit(FAILED if isinstance(error, DiskError) else BAD_INPUT) from None
-        raise
+
+def _told(error: Exception) -> tuple[int, str]:
+    """Exit status and message of an error."""
+    from bentpipe.problems import BrokenControllerError, ScenarioError
+    from bentpipe.runners.outcome import RunnerError
+    from bentpipe.store import DiskError, StoreError
+
+    if isinstance(error, (DiskError, BrokenControllerError)):
+        return FAILED, str(error)
+    if isinstance(error, (ScenarioError, StoreError, RunnerError)):
+        return BAD_INPUT, str(error)
+    if isinstance(error, ImportError):
+        return BAD_INPUT, f"{error}; `bentpipe doctor` says what is missing"
+    if isinstance(error, OSError):
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
+        where = f"{error.filename}: " if error.filename else ""
+        return FAILED if full else BAD_INPUT, f"{where}{error.strerror or error}"
+    again = "BENTPIPE_TRACEBACK=1 before the same command shows where"
+    return FAILED, f"a fault of bentpipe's: {type(error).__name__}: {error}; {again}"
 
 
 def _refuse(message: str) -> NoReturn:
@@ -90,6 +113,24 @@ def _plan(file: Path, settings: list[str] | None, seeds: int | None) -> Plan:
     document = open_document(file, [parse_override(text) for text in given], given)
     chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
     return make(document, engine.version(), seeds=chosen, catalogue=engine.catalogue())
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from bentpipe.runners import engine
+
+        print(f"bentpipe {engine.version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _everything(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="print the version of the engine"),
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command()
@@ -109,7 +150,7 @@ def run(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a scenario into a store; the same command resumes what was interrupted."""
+    """Run a scenario into a store. The same command resumes what was interrupted."""
     from bentpipe.session import conduct
     from bentpipe.store import Writer
     from bentpipe.terminal import emit, progress
@@ -145,7 +186,7 @@ def _runner(on: str | None, jobs: int | None) -> Runner:
         from bentpipe.runners.local import LocalRunner
 
         return LocalRunner(jobs)
-    if not on.startswith("dask://"):
+    if not re.fullmatch(r"dask://[^/:]+:\d+|dask://\[[0-9a-fA-F:]+\]:\d+", on):
         _refuse(f'--on: found "{on}", expected dask://HOST:PORT')
     from bentpipe.runners import engine
     from bentpipe.runners.dask import DaskRunner
@@ -182,7 +223,7 @@ def _print_report(report: Report) -> None:
 def check(
     file: ScenarioFile, settings: Settings = None, seeds: Seeds = None, as_json: AsJson = False
 ) -> None:
-    """Say what is wrong with a scenario, by key; or its plan, and the bounds it implies."""
+    """Say what is wrong with a scenario, or what follows from it. Nothing runs."""
     from dataclasses import asdict
 
     from bentpipe.bounds import bounds, estimate_seconds
@@ -207,7 +248,8 @@ def check(
         )
         return
     print(
-        f"{plan.title}: {len(plan.cells)} cells, {len(plan.runs)} runs, {plan.link_seconds:,.0f} s of link time,"
+        f"{plan.title}: {_count(plan.cells, 'cell')}, {_count(plan.runs, 'run')}, "
+        f"{plan.link_seconds:,.0f} s of link time,"
     )
     print(f"about {max(estimate, 1):,.0f} s on {cores()} processors")
     by_bound: dict[tuple[Any, ...], list[str]] = {}
@@ -245,9 +287,13 @@ def check(
     )
 
 
+def _count(things: Sequence[object], what: str) -> str:
+    return f"{len(things):,} {what}" + ("" if len(things) == 1 else "s")
+
+
 @app.command()
 def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
-    """Print the summary of a store: means over seeds with their 95 % intervals."""
+    """Print the summary of a store. Means over seeds, with their 95 % intervals."""
     from bentpipe.summary import summary_rows
     from bentpipe.terminal import emit, print_table
 
@@ -262,7 +308,7 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
 def query(
     directory: StoreDirectory, sql: Annotated[str, typer.Argument(metavar="SQL")], as_json: AsJson = False
 ) -> None:
-    """Ask a store in SQL: one view a table (summary, flows, links...) with run, seed and the sweep's keys."""
+    """Ask a store in SQL. One view a table (runs, summary, flows, links...) with run, seed and the sweep's keys."""
     import duckdb
 
     from bentpipe.store import Store
@@ -270,15 +316,27 @@ def query(
 
     connection = Store(directory).connect()
     try:
-        answer = connection.execute(sql)
-        names = [column[0] for column in answer.description or []]
-        rows = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
-    except duckdb.Error as error:
+        connection.execute(sql)
+        names = _once([column[0] for column in connection.description or []])
+        rows = [dict(zip(names, row, strict=True)) for row in connection.fetchall()] if names else []
+    except (duckdb.Error, RuntimeError) as error:
         _refuse(str(error))
     if as_json:
         emit(rows)
     else:
         print_table(rows)
+
+
+def _once(names: Sequence[str]) -> list[str]:
+    """Names of columns, with a number behind those that are there already."""
+    unlike: list[str] = []
+    for name in names:
+        count = itertools.count(2)
+        fresh = name
+        while fresh in unlike:
+            fresh = f"{name}_{next(count)}"
+        unlike.append(fresh)
+    return unlike
 
 
 @app.command()
@@ -292,7 +350,7 @@ def export(
         Path | None, typer.Option(metavar="F.ods", help="a spreadsheet whose data sheets to fill")
     ] = None,
 ) -> None:
-    """Write a store as CSV, Parquet, JSON or a spreadsheet, or copy its traces."""
+    """Write a store in another format. CSV, Parquet, JSON, a spreadsheet, or the traces it holds."""
     from bentpipe.export import export as write
     from bentpipe.store import Store
 
@@ -315,7 +373,7 @@ def report(
         str | None, typer.Option("--range", metavar="FROM..TO", help='of figures over time: "0..30 s"')
     ] = None,
 ) -> None:
-    """Write one self-contained HTML page about a store; figures also as PDF and SVG."""
+    """Write one HTML page about a store. It needs no network; figures also as PDF and SVG."""
     from bentpipe import report as pages
     from bentpipe.figures import parse_range
 
@@ -335,7 +393,7 @@ def diff(
     after: Annotated[Path, typer.Argument(metavar="AFTER", help="a store of the same scenario")],
     as_json: AsJson = False,
 ) -> None:
-    """Compare two stores, runs as pairs: an interval a metric; exit status 1 when one got worse."""
+    """Compare two stores, run by run. An interval a metric; exit status 1 when one got worse."""
     from bentpipe.diff import compare
     from bentpipe.store import StoreError
     from bentpipe.terminal import emit, print_table
@@ -349,7 +407,7 @@ def diff(
     if as_json:
         emit(comparison.rows())
     else:
-        print_table(comparison.rows(), f"{before} → {after}")
+        print_table(comparison.lines(), f"{before} → {after} (means; differences with their 95 % intervals)")
         for where, count in ((before, comparison.only_before), (after, comparison.only_after)):
             if count:
                 print(f"{count} rows of {where} have no partner")
@@ -368,7 +426,7 @@ def schema() -> None:
 
 @app.command()
 def presets(as_json: AsJson = False) -> None:
-    """List accesses with sourced numbers, for [path] preset = "NAME"."""
+    """List accesses for [path] preset = "NAME". Every number has its source."""
     from dataclasses import asdict
 
     from bentpipe.presets import presets as known
@@ -385,7 +443,7 @@ def bench(
     times: Annotated[int, typer.Option(min=1, metavar="N", help="runs of each case")] = 7,
     as_json: AsJson = False,
 ) -> None:
-    """Measure the engine: packets per CPU second, runs interleaved, median and spread."""
+    """Measure the engine. Packets per CPU second, runs interleaved, median and spread."""
     from dataclasses import asdict
 
     from bentpipe.bench import bench as measure
@@ -416,7 +474,7 @@ def bench(
 
 @app.command()
 def doctor(as_json: AsJson = False) -> None:
-    """Say what of this machine bentpipe can use; exit status 2 when something needed is missing."""
+    """Say what of this machine bentpipe can use. Exit status 2 when something needed is missing."""
     from dataclasses import asdict
 
     from bentpipe.doctor import examine
@@ -450,9 +508,15 @@ def check_cc(
     if as_json:
         emit(rows)
     else:
-        print_table(rows, f"Conformance of {controller}")
+        print_table([_conformance(row) for row in rows], f"Conformance of {controller}")
     if any(not row["passed"] and row["exemption"] is None for row in rows):
         raise typer.Exit(FAILED)
+
+
+def _conformance(row: Mapping[str, Any]) -> dict[str, Any]:
+    verdict = "ok" if row["passed"] else "FAILED" if row["exemption"] is None else "exempt"
+    found = row["detail"] if verdict != "exempt" else f"{row['detail']}; exempt: {row['exemption']}"
+    return {"check": row["name"], "": verdict, "found": found, "asked by": row["rfc_section"]}
 
 
 @app.command()
@@ -466,7 +530,7 @@ def study(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a published study; print published against measured, with a verdict a row."""
+    """Run a published study. Prints published against measured, with a verdict a row."""
     from bentpipe import studies
 
     status = studies.run(name, only=only, seeds=seeds, jobs=jobs, out=out, as_json=as_json)

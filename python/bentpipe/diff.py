@@ -22,6 +22,7 @@ from bentpipe.intervals import (
     paired_bootstrap,
     ratio_of_means,
     round_significant,
+    significant,
 )
 from bentpipe.reading import Reading, read_store
 from bentpipe.stats import run_metrics
@@ -100,6 +101,41 @@ class Comparison:
             }
             for c in self.changes
         ]  # fmt: skip
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The same for people: fewer columns, and the units a summary has."""
+        found = []
+        for c in self.changes:
+            factor, unit = UNITS[c.metric]
+            found.append(
+                {
+                    "metric": unit, "flow": c.flow, "direction": c.direction, "pairs": c.pairs,
+                    "before": significant(c.before * factor), "after": significant(c.after * factor),
+                    "difference": _spread(c.difference, factor), "ratio": significant(c.ratio.estimate),
+                    "verdict": "" if c.verdict == "none" else c.verdict,
+                }
+            )  # fmt: skip
+        dull = {name for name in ("flow", "direction") if len({line[name] for line in found} - {""}) <= 1}
+        return [{key: value for key, value in line.items() if key not in dull} for line in found]
+
+
+UNITS: dict[str, tuple[float, str]] = {
+    "goodput_bit_s": (1e-6, "goodput Mbit/s"),
+    "jain": (1.0, "Jain"),
+    "retransmission_ratio": (100.0, "sent again %"),
+    "completion_p50_s": (1.0, "completion p50 s"),
+    "completion_p95_s": (1.0, "completion p95 s"),
+    "queueing_p95_ms": (1.0, "queueing p95 ms"),
+    "convergence_s": (1.0, "fair after s"),
+}
+"""What people are shown of a metric: its factor and its name with the unit."""
+
+
+def _spread(found: Interval, factor: float) -> str:
+    text = significant(found.estimate * factor)
+    if found.low is None or found.high is None or found.low == found.high:
+        return text
+    return f"{text} [{significant(found.low * factor)}, {significant(found.high * factor)}]"
 
 
 _SCHEMA = {

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 import sys
+import textwrap
 from contextlib import contextmanager
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -36,31 +38,74 @@ def humane(value: object) -> str:
 def print_table(
     rows: Sequence[Mapping[str, Any]], title: str = "", headings: Mapping[str, str] | None = None
 ) -> None:
-    """Prints rows that share their keys; numbers to the right."""
+    """Prints rows that share their keys; numbers to the right. Long texts and headings wrap, but no word is broken.
+
+    What is wider than the terminal even so is printed as wide as it is.
+    """
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(width=None if sys.stdout.isatty() else 200)
+    console = Console(width=None if sys.stdout.isatty() else PAGE)
     if not rows:
         console.print("(no rows)")
         return
     if title:
         console.print(Text(title), soft_wrap=True)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    names = {key: (headings or {}).get(key, key) for key in rows[0]}
+    cells = {key: [humane(row.get(key)) for row in rows] for key in rows[0]}
+    wide = {key: max(_least(names[key], cells[key]), len(names[key])) for key in rows[0]}
+    least = {key: _least(names[key], cells[key]) for key in rows[0]}
+    if sum(wide.values()) + 2 * len(wide) > console.width:
+        names = {key: "\n".join(textwrap.wrap(names[key], least[key])) for key in rows[0]}
+    else:
+        least = wide
+    gap = 2 if sum(least.values()) + 2 * len(least) <= console.width else 1
+    console.width = max(console.width, sum(least.values()) + gap * len(least))
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
     for key in rows[0]:
         numeric = any(isinstance(row.get(key), (int, float)) for row in rows)
-        heading = (headings or {}).get(key, key)
-        table.add_column(Text(heading), justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(humane(row.get(key))) for key in rows[0]))
+        table.add_column(
+            Text(names[key]), justify="right" if numeric else "left", overflow="fold", min_width=least[key]
+        )
+    for index in range(len(rows)):
+        table.add_row(*(Text(cells[key][index]) for key in rows[0]))
     console.print(table)
+
+
+PAGE = 200
+"""Width where there is no terminal."""
+
+SENTENCE = 32
+"""A cell longer than this is text, and may wrap."""
+
+
+def _least(heading: str, cells: Sequence[str]) -> int:
+    """The least width of a column: its longest word, and its longest cell that is no sentence."""
+    words = [word for text in (heading, *cells) for word in text.split()]
+    whole = [cell for cell in cells if len(cell) <= SENTENCE]
+    return max((len(part) for part in (*words, *whole)), default=0)
 
 
 def emit(rows: object) -> None:
     """Prints rows as JSON."""
-    json.dump(rows, sys.stdout, indent=2, ensure_ascii=False, default=str)
+    json.dump(_finite(rows), sys.stdout, indent=2, ensure_ascii=False, default=_plain, allow_nan=False)
     sys.stdout.write("\n")
+
+
+def _finite(value: object) -> object:
+    """JSON has no infinities and no not-a-numbers: they become null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _finite(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(inner) for inner in value]
+    return value
+
+
+def _plain(value: object) -> object:
+    return _finite(float(value)) if isinstance(value, Decimal) else str(value)
 
 
 @contextmanager

@@ -1,0 +1,243 @@
+"""Hard use: what a newcomer or a saboteur does ends in one message, never in a traceback, and loses nothing."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from bentpipe.plan import make, open_document
+from bentpipe.problems import ScenarioError
+from bentpipe.runners.worker import told
+from bentpipe.sweep import covers
+from bentpipe.terminal import print_table
+
+DATA = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())
+GEO: str = DATA["scenario"]
+
+
+def bentpipe(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bentpipe.cli", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+
+
+def refused(folder: Path, *words: str, status: int = 2) -> str:
+    """The message of a command that is refused."""
+    done = bentpipe(folder, *words)
+    assert done.returncode == status, done
+    assert done.stderr.startswith("error: "), done.stderr
+    assert "Traceback" not in done.stderr
+    assert "BENTPIPE_TRACEBACK" not in done.stderr
+    return done.stderr
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("good")
+    (folder / "test.toml").write_text(GEO)
+    done = bentpipe(folder, "run", "test.toml", "--jobs", "1", "--out", "store")
+    assert done.returncode == 0, done.stderr
+    return folder / "store"
+
+
+@pytest.fixture
+def store(good: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(good, tmp_path / "store"))
+
+
+HOSTILE = (
+    '""', '"x"', "0", "-1", "1e308", "nan", "9223372036854775808", "9" * 5000, "true", "[]", "{}", "[{}]",
+    '"1e999 s"', '"-1 s"', '"1e30 Gbit/s"', '"0 packets"', '"1e20 packets"', '"1e300 BDP"', "1979-05-27",
+    '"\\u0000\\n"', '"é ☃"', '"٣ ms"', '{ trace = "/" }', "{ name = 3 }", '"T:*1:99999999999999999999996:-:1s"',
+    '"D:*1:0:-:8:999999999999999999999999"', "[" * 2000,
+)  # fmt: skip
+
+
+def test_any_value_anywhere_is_refused_by_key_or_taken(tmp_path: Path) -> None:
+    chance = random.Random(7)  # noqa: S311 - chance of a test
+    places = [match.span(1) for match in re.finditer(r'= ?("[^"\n]*"|\{[^{}\n]*\})', GEO)]
+    for _ in range(300):
+        begin, end = chance.choice(places)
+        text = GEO[:begin] + chance.choice(HOSTILE) + GEO[end:]
+        (tmp_path / "f.toml").write_text(text)
+        try:
+            plan = make(open_document(tmp_path / "f.toml"), "test")
+        except ScenarioError as error:
+            for key, text in error.problems:
+                assert key or "TOML" in text or "cannot be read" in text, (key, text)
+                assert len(text) < 800
+                assert text.isprintable()
+        else:
+            spec = re.sub(r'"(\\.|[^"\\])*"', "", plan.runs[0].spec_json())
+            numbers = [int(word) for word in re.findall(r"[:,\[](\d+)\b", spec)]
+            assert max(numbers) < 2**64, text
+
+
+def test_a_sweep_that_nobody_can_run_is_refused_at_once(tmp_path: Path) -> None:
+    axes = "\n".join(
+        f'"path.satellite.{key}" = {[f"{n} ms" for n in range(1, 101)]}' for key in ("delay", "up.delay")
+    )
+    axes += f'\n"flow.rival.start" = {[f"{n} ms" for n in range(1, 101)]}'
+    (tmp_path / "many.toml").write_text(f"{GEO}\n[sweep]\n{axes}\n")
+    assert "1,000,000 cells, expected at most 100,000" in refused(tmp_path, "check", "many.toml")
+
+
+def test_what_a_sweep_would_undo_is_refused(tmp_path: Path) -> None:
+    swept = GEO + '\n[sweep]\n"flow.rival.congestion" = ["cubic", "newreno"]\n'
+    (tmp_path / "f.toml").write_text(swept)
+    said = refused(tmp_path, "check", "f.toml", "--set", "flow.rival.congestion.beta=0.8")
+    assert 'the sweep sets the whole of "flow.rival.congestion"' in said
+    (tmp_path / "f.toml").write_text(
+        swept.replace("[sweep]", '[sweep]\n"flow.rival.congestion.beta" = [0.7, 0.8]')
+    )
+    assert "comes after it, expected before" in refused(tmp_path, "check", "f.toml")
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "undone"),
+    [
+        ("flow.a.congestion", "flow.a.congestion.beta", True),
+        ("flow.a.congestion.beta", "flow.a.congestion", False),
+        ("flow.a.congestion", "flow.b.congestion.beta", False),
+        ("path.s.loss", "path.s.up.loss", True),
+        ("path.s.up.loss", "path.s.loss", False),
+        ("path.s.delay", "path.s.up.delay", False),
+        ("path.s.rate", "path.s.rate", False),
+    ],
+)
+def test_which_keys_undo_which(above: str, below: str, undone: bool) -> None:
+    assert covers(above, below) is undone
+
+
+def test_a_mistake_outside_the_sweep_is_not_said_of_the_sweep(tmp_path: Path) -> None:
+    text = GEO + '\n[sweep]\n"flow.rival.congestion" = ["cubic", "newreno"]\n'
+    (tmp_path / "f.toml").write_text(text.replace('delay = "250 ms"', 'delay = "250"'))
+    assert "in the sweep" not in refused(tmp_path, "check", "f.toml")
+    (tmp_path / "f.toml").write_text(text.replace('"newreno"]', '"newrno"]'))
+    assert "in the sweep, with flow.rival.congestion = newrno" in refused(tmp_path, "check", "f.toml")
+
+
+@pytest.mark.parametrize(
+    "plan",
+    ["{}", "[1]", '"x"', "", '{"title": "", "engine": "", "schema": 1, "overrides": [], "runs": [{}]}'],
+)
+def test_a_plan_that_is_none(store: Path, plan: str) -> None:
+    (store / "plan.json").write_text(plan)
+    for words in (
+        ["show", "store"],
+        ["report", "store"],
+        ["query", "store", "SELECT 1"],
+        ["export", "store", "-f", "csv"],
+    ):
+        assert "plan.json cannot be read" in refused(store.parent, *words)
+
+
+def test_a_store_of_a_later_schema(store: Path) -> None:
+    plan = json.loads((store / "plan.json").read_text())
+    (store / "plan.json").write_text(json.dumps(plan | {"schema": plan["schema"] + 1}))
+    assert "a newer bentpipe reads it" in refused(store.parent, "show", "store")
+
+
+def test_a_damaged_table_is_named_and_made_again(store: Path) -> None:
+    (table,) = store.glob("runs/*/summary.parquet")
+    table.write_bytes(b"junk")
+    for words in (
+        ["show", "store"],
+        ["query", "store", "SELECT * FROM summary"],
+        ["export", "store", "-f", "json"],
+    ):
+        assert f"{table.parent.name}/summary.parquet is damaged" in refused(store.parent, *words)
+    assert "scenario.toml is missing" in _without_scenario(store)
+    shutil.rmtree(table.parent)
+    (store.parent / "test.toml").write_text(GEO)
+    done = bentpipe(store.parent, "run", "test.toml", "--out", "store", "--json")
+    assert json.loads(done.stdout)["done"] == 1
+
+
+def _without_scenario(store: Path) -> str:
+    text = (store / "scenario.toml").read_bytes()
+    (store / "scenario.toml").unlink()
+    said = refused(store.parent, "report", "store")
+    (store / "scenario.toml").write_bytes(text)
+    return said
+
+
+def test_places_that_cannot_be_written(store: Path) -> None:
+    folder = store.parent
+    (folder / "file").write_text("")
+    for words in (
+        ["report", "store", "-o", "."],
+        ["report", "store", "-o", "file/x.html"],
+        ["export", "store", "-f", "csv", "-o", "file"],
+        ["export", "store", "-f", "ods", "-o", "."],
+        ["export", "store", "-f", "ods", "--template", "nothing.ods"],
+        ["run", "store"],
+        ["run", "nothing.toml", "--on", "dask://"],
+    ):
+        refused(folder, *words)
+
+
+def test_queries_that_answer_nothing_and_columns_of_one_name(store: Path) -> None:
+    assert bentpipe(store, "query", ".", ";").stdout == "(no rows)\n"
+    done = bentpipe(
+        store, "query", ".", "SELECT 1 AS a, 'nan'::DOUBLE AS a, 1.5::DECIMAL(4, 1) AS b", "--json"
+    )
+    assert json.loads(done.stdout) == [{"a": 1, "a_2": None, "b": 1.5}]
+
+
+BROKEN = {
+    "raises": (
+        "def on_event(self, now, event): return 1 / 0",
+        1,
+        "ZeroDivisionError: division by zero (mine.py, line 4",
+    ),
+    "answers": ("def on_event(self, now, event): return 'many'", 1, "answers with bytes, a whole number"),
+    "syntax": ("def on_event(", 2, "cannot be loaded: "),
+    "ends": ("import sys; sys.exit(3)", 2, "cannot be loaded: SystemExit"),
+    "none": ("pass", 2, "expected one class with a method on_event"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_check_cc_of_a_broken_controller(tmp_path: Path, kind: str) -> None:
+    body, status, said = BROKEN[kind]
+    (tmp_path / "mine.py").write_text(
+        f"class Mine:\n    def __init__(self, config):\n        pass\n    {body}\n"
+    )
+    assert said in refused(tmp_path, "check-cc", "mine.py", status=status)
+
+
+def test_an_error_of_a_controller_names_its_line() -> None:
+    with pytest.raises(KeyError) as found:
+        {}["x"]
+    assert re.fullmatch(r"KeyError: 'x' \(test_hard_use\.py, line \d+, in .*\)", told(found.value))
+
+
+def test_tables_break_no_word(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    row = {
+        "congestion": "newreno",
+        "controller": "newreno",
+        "goodput Mbit/s": "8.54 ± 0.45",
+        "queueing p95 ms": 501.2,
+    }
+    monkeypatch.setattr("bentpipe.terminal.PAGE", 40)
+    print_table([row])
+    shown = capsys.readouterr().out
+    for word in ("congestion", "controller", "goodput", "Mbit/s", "queueing", "p95 ms", "8.54 ± 0.45"):
+        assert word in shown
+    print_table([{"number": 1, "words": "a sentence of many words that is far longer than the page is wide"}])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 40
+
+
+def test_version_and_one_cell(tmp_path: Path) -> None:
+    (tmp_path / "f.toml").write_text(GEO)
+    assert re.match(r"bentpipe \d+\.\d+", bentpipe(tmp_path, "--version").stdout)
+    assert "test: 1 cell, 1 run, 2 s" in bentpipe(tmp_path, "check", "f.toml").stdout
+    assert "..." not in bentpipe(tmp_path, "--help").stdout.split("Commands:")[1]
