@@ -122,13 +122,17 @@ def _document(frames: dict[str, pl.DataFrame]) -> Any:
     if not frames:
         raise StoreError("the store has nothing to write")
     document = OpenDocumentSpreadsheet()
+    bold = _bold(document)
     for name, frame in frames.items():
         sheet = Table(name=name)
         if name in CHARTS and frame.width > 1:
             shapes = Shapes()
             shapes.addElement(_chart(document, name, frame))
             sheet.addElement(shapes)
-        for line in [frame.columns, *frame.rows()]:
+        else:
+            for width in _widths(document, name, frame):
+                sheet.addElement(width)
+        for number, line in enumerate([frame.columns, *frame.rows()]):
             row = TableRow()
             for value in line:
                 kind, text = cell_text(value)
@@ -136,12 +140,41 @@ def _document(frames: dict[str, pl.DataFrame]) -> Any:
                     row.addElement(TableCell())
                     continue
                 attribute = {"float": {"value": text}, "boolean": {"booleanvalue": text}}.get(kind, {})
+                if number == 0:
+                    attribute = {"stylename": bold}
                 cell = TableCell(valuetype=kind, **attribute)
                 cell.addElement(P(text=text))
                 row.addElement(cell)
             sheet.addElement(row)
         document.spreadsheet.addElement(sheet)
     return document
+
+
+def _bold(document: Any) -> Any:
+    """The style of the first row: bold, on several lines where a column is narrow."""
+    from odf.style import Style, TableCellProperties, TextProperties
+
+    made = Style(name="heading", family="table-cell")
+    made.addElement(TableCellProperties(wrapoption="wrap"))
+    made.addElement(TextProperties(fontweight="bold"))
+    document.automaticstyles.addElement(made)
+    return made
+
+
+def _widths(document: Any, name: str, frame: pl.DataFrame) -> list[Any]:
+    """Columns as wide as what they hold; sheets with a chart keep LibreOffice's own, beside which it stands."""
+    from odf.style import Style, TableColumnProperties
+    from odf.table import TableColumn
+
+    columns = []
+    for index, column in enumerate(frame.get_columns()):
+        texts = [cell_text(value)[1] for value in column.head(100)]
+        longest = min(max(len(column.name) + 1, *map(len, texts), 6), 40)
+        made = Style(name=f"{name} {index}", family="table-column")
+        made.addElement(TableColumnProperties(columnwidth=f"{0.2 * longest + 0.2:.1f}cm"))
+        document.automaticstyles.addElement(made)
+        columns.append(TableColumn(stylename=made))
+    return columns
 
 
 def column_name(index: int) -> str:

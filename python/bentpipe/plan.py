@@ -31,6 +31,8 @@ SCHEMA = 1
 
 MOST_RUNS = 1_000_000
 
+PRESET = "path.preset"
+
 
 @dataclass(frozen=True)
 class Document:
@@ -130,9 +132,17 @@ def open_document(
         data, folder, name = copy.deepcopy(dict(source)), Path(), "scenario"
         _check_plain(data, "", name)
         text = canonical(data)
+    given = list(overrides)
+    for key, value in given:
+        if key == PRESET and isinstance(data.setdefault("path", {}), dict):
+            data["path"]["preset"] = value
+    if PRESET in swept(data.get("sweep")):
+        problem = "a preset is not swept, its segments have names of their own; run once for each, with --set"
+        raise ScenarioError([(f"sweep.{PRESET}", problem)], name)
     _expand_preset(data, name)
-    for key, value in overrides:
-        _override(data, key, value, name)
+    for key, value in given:
+        if key != PRESET:
+            _override(data, key, value, name)
     _check_plain(data, "", name)
     return Document(text, data, folder, name, tuple(shown))
 

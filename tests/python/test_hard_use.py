@@ -236,6 +236,29 @@ def test_tables_break_no_word(capsys: pytest.CaptureFixture[str], monkeypatch: p
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 40
 
 
+def test_a_preset_can_be_set(tmp_path: Path) -> None:
+    text = 'duration = "1 s"\n[path]\npreset = "geo-konnect"\n[[flow]]\nname = "a"\ncongestion = "cubic"\n'
+    (tmp_path / "f.toml").write_text(text)
+    done = bentpipe(tmp_path, "check", "f.toml", "--set", "path.preset=starlink", "--json")
+    (bound,) = json.loads(done.stdout)["bounds"]
+    assert bound["min_rtt_ms"] < 100
+    assert 'did you mean "starlink"' in refused(tmp_path, "check", "f.toml", "--set", "path.preset=starlnk")
+    (tmp_path / "f.toml").write_text(text + '[sweep]\n"path.preset" = ["starlink", "geo-konnect"]\n')
+    assert "sweep.path.preset: a preset is not swept" in refused(tmp_path, "check", "f.toml")
+
+
+def test_a_regression_is_exit_status_1_and_a_short_table(good: Path, tmp_path: Path) -> None:
+    (tmp_path / "test.toml").write_text(GEO)
+    slower = ("--set", "path.satellite.up.rate=2 Mbit/s", "--out", "slower")
+    assert bentpipe(tmp_path, "run", "test.toml", *slower).returncode == 0
+    done = bentpipe(tmp_path, "diff", str(good), "slower")
+    assert done.returncode == 1, done.stderr
+    assert "goodput Mbit/s" in done.stdout
+    assert "regression" in done.stdout
+    assert max(map(len, done.stdout.splitlines()[1:])) <= 100
+    assert bentpipe(tmp_path, "diff", str(good), str(good)).returncode == 0
+
+
 def test_version_and_one_cell(tmp_path: Path) -> None:
     (tmp_path / "f.toml").write_text(GEO)
     assert re.match(r"bentpipe \d+\.\d+", bentpipe(tmp_path, "--version").stdout)

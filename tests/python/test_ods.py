@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import zipfile
@@ -64,6 +65,14 @@ def test_sheets_and_charts(store: Path, tmp_path: Path) -> None:
         ]
         assert len(charts) == 3
         assert "'goodput'.$B$2:'goodput'.$B$31" in "".join(parts.read(name).decode() for name in charts)
+
+
+def test_columns_are_as_wide_as_what_they_hold(store: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(write_ods(store, tmp_path / "out.ods")) as parts:
+        content = parts.read("content.xml").decode()
+    widths = {float(text) for text in re.findall(r'column-width="([\d.]+)cm"', content)}
+    assert len(widths) > 3
+    assert 1 <= min(widths) < max(widths) <= 8.2
 
 
 def test_a_template_is_filled_and_the_rest_stays(store: Path, tmp_path: Path) -> None:
