@@ -6,6 +6,7 @@ Heavy libraries are imported by the command that needs them, so that ``bentpipe 
 from __future__ import annotations
 
 import errno
+import io
 import itertools
 import os
 import re
@@ -66,6 +67,11 @@ class ExportFormat(StrEnum):
 
 def main() -> None:
     """The console script: errors of the user's become one message and exit status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(
+                errors="replace"
+            )  # a terminal without the letters of a title shows question marks
     try:
         app()
     except (KeyboardInterrupt, BrokenPipeError):

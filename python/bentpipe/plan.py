@@ -112,7 +112,7 @@ def open_document(
         path = Path(source)
         name = str(source)
         try:
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
             raise ScenarioError([("", f"no such file{_near_file(path)}")], name) from None
         except (OSError, UnicodeDecodeError) as error:

@@ -20,6 +20,9 @@ MAHIMAHI_BYTES = 1504
 
 MOST_POINTS = 5_000_000
 
+MOST = 10**12
+"""Greatest number of a trace, in whatever unit (12 days are 10^6 s, 1 Tbit/s is 10^12 bit/s)."""
+
 
 class TraceError(ValueError):
     """A trace that cannot be used; the message names the file and the line."""
@@ -47,14 +50,16 @@ def _lines(folder: Path, name: str) -> list[tuple[int, str]]:
     """Numbered lines of a file, without comments (#) and empty ones."""
     path = folder / name
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # spreadsheets put a byte order mark in front
     except FileNotFoundError:
         there = [entry.name for entry in path.parent.iterdir()] if path.parent.is_dir() else []
         near = nearest(path.name, there)
         hint = f'; did you mean "{Path(name).with_name(near)}"?' if near else ""
         raise TraceError(f'no file "{name}" beside the scenario{hint}') from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(f'cannot read "{name}": {error}') from None
+    except UnicodeDecodeError:
+        raise TraceError(f'cannot read "{name}": it is not text in UTF-8') from None
+    except OSError as error:
+        raise TraceError(f'cannot read "{name}": {error.strerror}') from None
     lines = [(number, line.strip()) for number, line in enumerate(text.splitlines(), start=1)]
     kept = [(number, line) for number, line in lines if line and not line.startswith("#")]
     if not kept:
@@ -71,6 +76,8 @@ def _number(field: str, name: str, line: int, what: str) -> Decimal:
         raise TraceError(f'"{name}", line {line}: found "{field}", expected {what}') from None
     if not value.is_finite() or value < 0:
         raise TraceError(f'"{name}", line {line}: found {field}, expected {what} of 0 or more')
+    if value > MOST:
+        raise TraceError(f'"{name}", line {line}: found {field}, expected {what} of at most {MOST}')
     return value
 
 
@@ -103,6 +110,8 @@ def read_csv(folder: Path, name: str, kind: str) -> list[tuple[int, Decimal]]:
         if len(fields) != 2:
             raise TraceError(f'"{name}", line {number}: found {len(fields)} fields, expected 2')
         at = int(_number(fields[0], name, number, "a time") * scale)
+        if at > MOST * 10**6:
+            raise TraceError(f'"{name}", line {number}: found {fields[0]}, expected a time within {MOST} ms')
         if points and at <= points[-1][0]:
             raise TraceError(
                 f'"{name}", line {number}: time runs back: {fields[0]} after the line before, '
@@ -149,7 +158,9 @@ def _increasing(folder: Path, name: str, what: str, *, strict: bool) -> list[int
     for number, line in _lines(folder, name):
         if not line.isdecimal():
             raise TraceError(f'"{name}", line {number}: found "{line}", expected {what}')
-        value = int(line)
+        value = int(line) if len(line) < 20 else MOST + 1
+        if value > MOST:
+            raise TraceError(f'"{name}", line {number}: found {line}, expected {what} of at most {MOST}')
         if values and below(value, values[-1]):
             order = "increasing values" if strict else "values that do not decrease"
             raise TraceError(

@@ -80,6 +80,39 @@ def test_any_value_anywhere_is_refused_by_key_or_taken(tmp_path: Path) -> None:
             assert max(numbers) < 2**64, text
 
 
+@pytest.mark.parametrize(
+    ("points", "said"),
+    [
+        ("", "is empty"),
+        ("time_s,delay_ms\n", "has no points"),
+        ("time_s,delay_ms\n0,1e400\n", "line 2: found 1e400, expected a delay of at most"),
+        ("time_s,delay_ms\n1e30,1\n", "line 2: found 1e30, expected a time"),
+        ("time_s,delay_ms\n0,nan\n", "line 2: found nan"),
+        ("time_s,delay_ms\n0,1,2\n", "found 3 fields, expected 2"),
+        ("\ufefftime_s,delay_ms\r\n0,10\r\n", ""),
+    ],
+)
+def test_traces_of_delay(tmp_path: Path, points: str, said: str) -> None:
+    (tmp_path / "d.csv").write_text(points)
+    (tmp_path / "f.toml").write_text(GEO.replace('delay = "250 ms"', 'delay = { trace = "d.csv" }'))
+    if not said:
+        assert make(open_document(tmp_path / "f.toml"), "test").runs
+        return
+    with pytest.raises(ScenarioError) as found:
+        make(open_document(tmp_path / "f.toml"), "test")
+    assert "path.satellite.up.delay" in str(found.value)
+    assert said in str(found.value)
+
+
+@pytest.mark.parametrize("instants", ["0\n", "-1\n", "1.5\n", "9999999999999999999999\n", "x\n", "2\n1\n"])
+def test_traces_of_mahimahi(tmp_path: Path, instants: str) -> None:
+    (tmp_path / "m.mahi").write_text(instants)
+    text = GEO.replace('down = { rate = "10 Mbit/s"', 'down = { trace = "m.mahi"')
+    (tmp_path / "f.toml").write_text(text)
+    with pytest.raises(ScenarioError, match=r"path\.satellite\.down\.trace"):
+        make(open_document(tmp_path / "f.toml"), "test")
+
+
 def test_a_sweep_that_nobody_can_run_is_refused_at_once(tmp_path: Path) -> None:
     axes = "\n".join(
         f'"path.satellite.{key}" = {[f"{n} ms" for n in range(1, 101)]}' for key in ("delay", "up.delay")
@@ -257,6 +290,12 @@ def test_a_regression_is_exit_status_1_and_a_short_table(good: Path, tmp_path: P
     assert "regression" in done.stdout
     assert max(map(len, done.stdout.splitlines()[1:])) <= 100
     assert bentpipe(tmp_path, "diff", str(good), str(good)).returncode == 0
+
+
+def test_a_terminal_without_the_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "f.toml").write_text(GEO.replace('title = "test"', 'title = "snow ☃"'))
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    assert "snow ?: 1 cell" in bentpipe(tmp_path, "check", "f.toml").stdout
 
 
 def test_version_and_one_cell(tmp_path: Path) -> None:
