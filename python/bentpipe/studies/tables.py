@@ -28,15 +28,13 @@ def row_rows(findings: Findings) -> list[dict[str, Any]]:
     """One line per row and reading: published, measured, verdict."""
     lines = []
     for row in findings.rows:
-        line: dict[str, Any] = {"row": row.what, "queue": row.reading}
+        held = [quantity.name for quantity in row.quantities if quantity.verdict is Verdict.AGREES]
+        part = f" ({', '.join(held)} agrees)" if held and row.verdict is Verdict.DIFFERS else ""
+        line: dict[str, Any] = {"row": row.what, "queue": row.reading, "verdict": row.verdict.value + part}
         for quantity in row.quantities:
             line[f"{quantity.name}, published"] = f"{quantity.published:g}"
             line[f"{quantity.name}, measured"] = _measured(quantity)
             line[f"{quantity.name}, one more run"] = _expected(quantity)
-        held = [quantity.name for quantity in row.quantities if quantity.verdict is Verdict.AGREES]
-        line["verdict"] = row.verdict.value + (
-            f" ({', '.join(held)} agrees)" if held and row.verdict is Verdict.DIFFERS else ""
-        )
         lines.append(line)
     return lines
 
