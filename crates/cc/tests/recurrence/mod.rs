@@ -1,0 +1,115 @@
+//! A sender of whole packets over a path that only delays and loses, written apart from the
+//! controllers: one ACK a packet, in order, a loss known when its ACK would have come, one cut a
+//! round trip and no growth for packets sent before it (RFC 9002 section 7.3.2). It holds what the
+//! closed forms leave out: the round of recovery and whole packets.
+
+use std::collections::VecDeque;
+
+use units::Random;
+
+/// How the window grows and is cut, in packets.
+pub trait Law {
+    /// A packet sent after the last cut was acknowledged at `now`, in seconds.
+    fn acked(&mut self, now: f64, window: f64) -> f64;
+    /// The window after a cut at `now`.
+    fn cut(&mut self, now: f64, window: f64) -> f64;
+}
+
+/// RFC 5681: one packet a window, half on a loss.
+pub struct Reno;
+
+impl Law for Reno {
+    fn acked(&mut self, _now: f64, window: f64) -> f64 {
+        window + 1.0 / window
+    }
+
+    fn cut(&mut self, _now: f64, window: f64) -> f64 {
+        window / 2.0
+    }
+}
+
+/// RFC 9438 with C = 0.4, beta = 0.7 and fast convergence.
+#[derive(Default)]
+pub struct Cubic {
+    rtt: f64,
+    epoch: Option<f64>,
+    w_max: f64,
+    k: f64,
+    w_est: f64,
+    prior: f64,
+}
+
+impl Cubic {
+    /// CUBIC at an RTT of `rtt` seconds.
+    pub fn new(rtt: f64) -> Cubic {
+        Cubic { rtt, ..Cubic::default() }
+    }
+}
+
+impl Law for Cubic {
+    fn acked(&mut self, now: f64, window: f64) -> f64 {
+        let epoch = *self.epoch.get_or_insert_with(|| {
+            self.k = libm::cbrt((self.w_max - window).max(0.0) / 0.4);
+            self.w_est = window;
+            now
+        });
+        let cubic = |t: f64| 0.4 * (t - self.k) * (t - self.k) * (t - self.k) + self.w_max;
+        let alpha = if self.w_est >= self.prior { 1.0 } else { 3.0 * 0.3 / 1.7 };
+        self.w_est += alpha / window;
+        if cubic(now - epoch) < self.w_est {
+            return self.w_est.max(window);
+        }
+        let target = cubic(now - epoch + self.rtt).clamp(window, 1.5 * window);
+        window + (target - window) / window
+    }
+
+    fn cut(&mut self, _now: f64, window: f64) -> f64 {
+        self.w_max = if window < self.w_max { window * 0.85 } else { window };
+        self.prior = window;
+        self.epoch = None;
+        window * 0.7
+    }
+}
+
+/// Mean packets delivered a round trip of `rtt` seconds, over `packets`, after a tenth of them.
+/// `lost(n)` says whether packet number `n` is lost.
+pub fn window(law: &mut dyn Law, rtt: f64, packets: u64, lost: &mut dyn FnMut(u64) -> bool) -> f64 {
+    let mut flight = VecDeque::new();
+    let (mut window, mut now, mut next, mut recovery, mut delivered) =
+        (10.0f64, 0.0, 0u64, 0u64, 0u64);
+    let (mut from, mut counted) = (0.0, 0);
+    while next < packets {
+        while (flight.len() as f64) < window.floor().max(2.0) {
+            flight.push_back((next, now));
+            next += 1;
+        }
+        let Some((number, sent)) = flight.pop_front() else { break };
+        now = sent + rtt;
+        if lost(number) {
+            if number >= recovery {
+                window = law.cut(now, window).max(2.0);
+                recovery = next;
+            }
+            continue;
+        }
+        delivered += 1;
+        if number >= recovery {
+            window = law.acked(now, window);
+        }
+        if number < packets / 10 {
+            (from, counted) = (now, delivered);
+        }
+    }
+    (delivered - counted) as f64 * rtt / (now - from)
+}
+
+/// Independent losses of probability `p`.
+pub fn independent(p: f64) -> impl FnMut(u64) -> bool {
+    let mut random = Random::named(11, "recurrence", "loss");
+    move |_| random.chance(p)
+}
+
+/// Every `n`-th packet.
+pub fn every(n: u64) -> impl FnMut(u64) -> bool {
+    move |number| number % n == n - 1
+}
