@@ -86,8 +86,13 @@ fn check(case: &Case, run: &Measurements) {
     }
 }
 
+/// PROPTEST_CASES, or what takes about ten seconds unoptimised.
+fn cases_to_try() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(48)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases_to_try(), ..ProptestConfig::default() })]
 
     #[test]
     fn no_run_breaks_a_bound(case in cases()) {

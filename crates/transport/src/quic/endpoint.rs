@@ -216,8 +216,16 @@ impl Endpoint {
         }
     }
 
-    fn respond(&self, transmit: quinn_proto::Transmit, data: &[u8], out: &mut Vec<Datagram>) {
+    /// Sends what belongs to no connection: a stateless reset to a packet that came after the end, a
+    /// refusal. It counts as the flow's all the same.
+    fn respond(&mut self, transmit: quinn_proto::Transmit, data: &[u8], out: &mut Vec<Datagram>) {
         let data = BytesMut::from(&data[..transmit.size]);
+        let wire = data.len() as u64 + u64::from(self.spec.header_bytes);
+        let counters = &mut self.ended_counters;
+        counters.sent_packets += 1;
+        counters.sent_bytes += wire;
+        counters.ack_packets += 1;
+        counters.ack_bytes += wire;
         out.push(Datagram { data, ecn: Ecn::NotEct, port: transmit.destination.port() });
     }
 
