@@ -29,7 +29,7 @@ pub(super) struct Shared {
     pub(super) open: bool,
 }
 
-/// [`Shared`], without the cost of a lock on every packet (some ten a packet, 6 % of a run).
+/// [`Shared`], without the cost of a lock on every packet (there are some ten a packet).
 struct SharedCell {
     busy: AtomicBool,
     value: UnsafeCell<Shared>,
