@@ -32,6 +32,8 @@ pub enum NodeKind {
     Host,
     /// Passes packets on towards their destination.
     Router,
+    /// Passes packets on, except those of TCP, which it splits.
+    Proxy,
 }
 
 /// A link between two nodes: `up` carries packets from `client_side` to `server_side`, `down` the

@@ -9,7 +9,7 @@ use crate::{GraphSpec, Line, NodeKind, SpecError};
 /// A built graph. Line `2 * link` carries packets from a link's client side to its server side
 /// (`"<link>.up"`), line `2 * link + 1` back (`"<link>.down"`).
 ///
-/// Routes are static: fewest links, ties by the lower link index, through routers only.
+/// Routes are static: fewest links, ties by the lower link index, through routers and proxies only.
 pub struct Topology {
     /// The lines; the simulator drives them, an emulator may take them out, one thread each.
     pub lines: Vec<Line>,
@@ -162,7 +162,7 @@ impl Topology {
         let nodes = self.kinds.len();
         let mut next = vec![None; nodes * nodes];
         for destination in 0..nodes {
-            let router = |node: usize| self.kinds[node] == NodeKind::Router;
+            let router = |node: usize| self.kinds[node] != NodeKind::Host;
             let far = self.distances(destination, router);
             for at in 0..nodes {
                 next[at * nodes + destination] = (0..self.ends.len()).find(|line| {

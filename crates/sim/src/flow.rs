@@ -1,8 +1,11 @@
 //! A flow in the loop: two endpoints, and when the client opens its connections.
 
 use transport::load::{OnOff, PerfClient, PerfServer};
-use transport::quic::{Datagram, Endpoint, Handshake, MakeController, QuicSpec, Side, warm_up};
-use transport::{AmountSpec, App, Direction, LoadSpec, SizeSpec, StreamSpec};
+use transport::quic::{self, Handshake, QuicSpec, warm_up};
+use transport::{
+    AmountSpec, App, Direction, Endpoint, LoadSpec, MakeApp, MakeController, Payload, Side,
+    SizeSpec, StreamSpec,
+};
 use units::{Random, Span, Time};
 
 use crate::spec::{CongestionSpec, FlowSpec, TransportSpec};
@@ -39,10 +42,10 @@ pub struct Host {
     pub side: Side,
     /// Name of the controller in use.
     pub congestion: String,
-    /// IP and UDP headers of every packet, bytes.
-    pub header: u32,
+    /// IP and UDP headers, bytes: 28 over IPv4, 48 over IPv6.
+    pub udp_header_bytes: u32,
     /// The transport.
-    pub endpoint: Endpoint,
+    pub endpoint: Box<dyn Endpoint>,
     arrivals: Option<Arrivals>,
     /// When the flow begins.
     pub start: Time,
@@ -56,7 +59,7 @@ impl Host {
     }
 
     /// Does what is due.
-    pub fn wake(&mut self, now: Time, out: &mut Vec<Datagram>) {
+    pub fn wake(&mut self, now: Time, out: &mut Vec<Payload>) {
         if let Some(arrivals) = &mut self.arrivals
             && arrivals.next <= now
         {
@@ -75,41 +78,31 @@ pub fn build(
     flow: &FlowSpec,
     controllers: &mut Controllers<'_>,
 ) -> Result<[Host; 2], String> {
-    let TransportSpec::Quic(quic) = &flow.transport;
     let named = |purpose: &str| Random::named(seed, &flow.name, purpose);
     let start = Time(flow.start_ns) + named("start").span_below(Span(flow.start_jitter_ns + 1));
-    let mut hosts = Vec::new();
-    for side in [Side::Client, Side::Server] {
-        let congestion = match side {
-            Side::Client => &flow.client_congestion,
-            Side::Server => &flow.server_congestion,
-        };
-        let name = format!("{}.{}", flow.name, side.name());
-        let config = controller_config(quic, seed, &name);
-        let make_controller = make_controller(congestion, config, controllers)
-            .map_err(|error| format!("flow {}: {error}", flow.name))?;
-        let load = flow.load.clone();
-        let mut sizes = named("sizes");
-        let periods = named("periods");
-        let make_app = Box::new(move |_| app(&load, side, &mut sizes, &periods));
-        let endpoint = Endpoint::new(side, quic, seed, &name, make_app, make_controller)
-            .map_err(|error| format!("flow {}: {error}", flow.name))?;
-        hosts.push(Host {
-            flow: flow.name.clone(),
-            side,
-            congestion: congestion.name.clone(),
-            header: u32::from(quic.header_bytes),
-            endpoint,
-            arrivals: None,
-            start,
-        });
+    let udp_header_bytes = match &flow.transport {
+        TransportSpec::Quic(quic) | TransportSpec::Web { quic, .. } => u32::from(quic.header_bytes),
+        // A TCP header is 20 bytes without options, a UDP header 8.
+        TransportSpec::Tcp(tcp) => u32::from(tcp.client.header_bytes) - 12,
+    };
+    let [client, server] = match &flow.transport {
+        TransportSpec::Quic(quic) => quic_sides(seed, flow, quic, controllers),
+        TransportSpec::Tcp(_) | TransportSpec::Web { .. } => {
+            Err("this transport is not there yet".to_owned())
+        }
     }
-    let [mut client, mut server]: [Host; 2] =
-        hosts.try_into().map_err(|_| "a flow has two sides".to_owned())?;
-    if quic.handshake == Handshake::ZeroRtt {
-        warm_up(Time::ZERO, &mut client.endpoint, &mut server.endpoint)
-            .map_err(|error| format!("flow {}: 0-RTT: {error}", flow.name))?;
-    }
+    .map_err(|error| format!("flow {}: {error}", flow.name))?;
+    let host = |side, congestion: &CongestionSpec, endpoint| Host {
+        flow: flow.name.clone(),
+        side,
+        congestion: congestion.name.clone(),
+        udp_header_bytes,
+        endpoint,
+        arrivals: None,
+        start,
+    };
+    let mut client = host(Side::Client, &flow.client_congestion, client);
+    let server = host(Side::Server, &flow.server_congestion, server);
     let (mean, until) = match flow.load {
         LoadSpec::Poisson { mean_interarrival_ns, duration_ns, .. } => {
             (Some(Span(mean_interarrival_ns)), start + Span(duration_ns))
@@ -122,6 +115,35 @@ pub fn build(
     }
     client.arrivals = Some(arrivals);
     Ok([client, server])
+}
+
+/// Both QUIC endpoints of a flow.
+fn quic_sides(
+    seed: u64,
+    flow: &FlowSpec,
+    quic: &QuicSpec,
+    controllers: &mut Controllers<'_>,
+) -> Result<[Box<dyn Endpoint>; 2], String> {
+    let mut side = |side, congestion: &CongestionSpec| {
+        let name = format!("{}.{}", flow.name, Side::name(side));
+        let make_controller =
+            make_controller(congestion, controller_config(quic, seed, &name), controllers)?;
+        let make_app = make_app(seed, flow, side);
+        quic::Endpoint::new(side, quic, seed, &name, make_app, make_controller)
+    };
+    let mut client = side(Side::Client, &flow.client_congestion)?;
+    let mut server = side(Side::Server, &flow.server_congestion)?;
+    if quic.handshake == Handshake::ZeroRtt {
+        warm_up(Time::ZERO, &mut client, &mut server).map_err(|error| format!("0-RTT: {error}"))?;
+    }
+    Ok([Box::new(client), Box::new(server)])
+}
+
+fn make_app(seed: u64, flow: &FlowSpec, side: Side) -> MakeApp {
+    let load = flow.load.clone();
+    let mut sizes = Random::named(seed, &flow.name, "sizes");
+    let periods = Random::named(seed, &flow.name, "periods");
+    Box::new(move |_| app(&load, side, &mut sizes, &periods))
 }
 
 fn controller_config(quic: &QuicSpec, seed: u64, name: &str) -> cc::Config {

@@ -10,7 +10,7 @@ mod trace;
 mod world;
 
 pub use flow::Controllers;
-pub use spec::{CongestionSpec, FlowSpec, RunSpec, TraceSpec, TransportSpec};
+pub use spec::{CongestionSpec, FlowSpec, RunSpec, TcpSides, TraceSpec, TransportSpec};
 pub use tables::{Column, Data, Measurements, Table};
 pub use world::World;
 

@@ -1,7 +1,7 @@
 //! Measuring is pulled: counters are read at the sampling tick and become rows.
 
 use path::{Cause, Topology};
-use transport::quic::{Event, EventKind};
+use transport::{Event, EventKind};
 use units::{Span, Time};
 
 use crate::flow::Host;
@@ -229,8 +229,8 @@ fn summary(hosts: &[Host]) -> Table {
             let largest = host.endpoint.counters().largest_cwnd_bytes;
             let delivered = peer.endpoint.counters();
             row.push(("largest_cwnd_bytes", largest.into()));
-            // QUIC sends the frames of every packet declared lost again, once.
-            row.push(("retransmitted_bytes", host.endpoint.counters().lost_bytes.into()));
+            let again = host.endpoint.counters().retransmitted_bytes;
+            row.push(("retransmitted_bytes", again.into()));
             row.push(("delivered_bytes", delivered.received_bytes.into()));
             row.push(("delivered_in_order_bytes", delivered.received_in_order_bytes.into()));
             table.row(&row);

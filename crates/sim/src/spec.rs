@@ -4,7 +4,9 @@
 use path::GraphSpec;
 use serde::{Deserialize, Serialize};
 use transport::LoadSpec;
+use transport::pep::ProxySpec;
 use transport::quic::QuicSpec;
+use transport::tcp::TcpSpec;
 
 /// One run.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -20,6 +22,9 @@ pub struct RunSpec {
     pub graph: GraphSpec,
     /// The flows over it.
     pub flows: Vec<FlowSpec>,
+    /// Splitting proxies, at nodes of kind `proxy`.
+    #[serde(default)]
+    pub proxies: Vec<ProxySpec>,
     /// Per-packet traces to keep.
     #[serde(default)]
     pub trace: TraceSpec,
@@ -67,6 +72,28 @@ pub struct CongestionSpec {
 pub enum TransportSpec {
     /// QUIC (RFC 9000) by quinn-proto.
     Quic(QuicSpec),
+    /// TCP (RFC 9293). Every stream of a load is a connection of its own.
+    Tcp(Box<TcpSides>),
+    /// What a browser has: both, for loads of pages.
+    Web {
+        /// QUIC's options.
+        quic: QuicSpec,
+        /// TCP's options.
+        tcp: Box<TcpSides>,
+        /// Controllers of TCP connections, client and server; none: the flow's.
+        #[serde(default)]
+        tcp_congestion: Option<(CongestionSpec, CongestionSpec)>,
+    },
+}
+
+/// Options of both ends of a TCP flow.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct TcpSides {
+    /// The client's.
+    pub client: TcpSpec,
+    /// The server's.
+    pub server: TcpSpec,
 }
 
 /// Which per-packet traces a run keeps.
@@ -79,4 +106,7 @@ pub struct TraceSpec {
     /// One pcapng file per flow and side.
     #[serde(default)]
     pub pcapng: bool,
+    /// The table of packets: each packet's times, place and kind.
+    #[serde(default)]
+    pub packets: bool,
 }

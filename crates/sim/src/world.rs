@@ -1,7 +1,7 @@
 //! The event loop.
 
 use path::{Line, Output, Topology};
-use transport::quic::Datagram;
+use transport::Payload;
 use units::{NodeId, Packet, Time};
 
 use crate::flow::{self, Controllers, Host};
@@ -14,25 +14,25 @@ use crate::trace::Tracer;
 /// Payloads in transit, by handle.
 #[derive(Debug, Default)]
 struct Slab {
-    slots: Vec<Option<Datagram>>,
+    slots: Vec<Option<Payload>>,
     free: Vec<u32>,
 }
 
 impl Slab {
-    fn insert(&mut self, datagram: Datagram) -> u32 {
+    fn insert(&mut self, payload: Payload) -> u32 {
         match self.free.pop() {
             Some(handle) => {
-                self.slots[handle as usize] = Some(datagram);
+                self.slots[handle as usize] = Some(payload);
                 handle
             }
             None => {
-                self.slots.push(Some(datagram));
+                self.slots.push(Some(payload));
                 (self.slots.len() - 1) as u32
             }
         }
     }
 
-    fn take(&mut self, handle: u32) -> Option<Datagram> {
+    fn take(&mut self, handle: u32) -> Option<Payload> {
         self.free.push(handle);
         self.slots[handle as usize].take()
     }
@@ -53,7 +53,7 @@ pub struct World {
     packets: u64,
     events: u64,
     output: Output,
-    datagrams: Vec<Datagram>,
+    sending: Vec<Payload>,
     /// Packets to give to a line next.
     moving: Vec<(usize, Time, Packet)>,
 }
@@ -95,7 +95,7 @@ impl World {
             packets: 0,
             events: 0,
             output: Output::default(),
-            datagrams: Vec::new(),
+            sending: Vec::new(),
             moving: Vec::new(),
         };
         for line in 0..world.topology.lines.len() {
@@ -123,7 +123,7 @@ impl World {
                 self.settle_moves();
             } else if component < lines + self.hosts.len() {
                 let host = component - lines;
-                self.hosts[host].wake(now, &mut self.datagrams);
+                self.hosts[host].wake(now, &mut self.sending);
                 self.send(now, host);
                 self.settle_moves();
             } else {
@@ -154,18 +154,18 @@ impl World {
     fn send(&mut self, now: Time, host: usize) {
         let peer = host ^ 1;
         let (source, destination) = (self.nodes[host], self.nodes[peer]);
-        self.tracer.ran(now, host, &self.hosts[host], &self.datagrams);
-        for datagram in self.datagrams.drain(..) {
+        self.tracer.ran(now, host, &self.hosts[host], &self.sending);
+        for payload in self.sending.drain(..) {
             self.packets += 1;
             let packet = Packet {
                 flow: (host / 2) as u32,
                 source,
                 destination,
-                bytes: datagram.data.len() as u32 + self.hosts[host].header,
-                ecn: datagram.ecn,
+                bytes: payload.wire_bytes(),
+                ecn: payload.ecn(),
                 class: 0,
                 born: now,
-                handle: self.payloads.insert(datagram),
+                handle: self.payloads.insert(payload),
             };
             // The way was checked when the world was built.
             if let Some(line) = self.topology.next_hop(source, destination) {
@@ -203,10 +203,10 @@ impl World {
             }
             let flow = packet.flow as usize;
             let host = 2 * flow + usize::from(self.nodes[2 * flow] != node);
-            if let Some(mut datagram) = self.payloads.take(packet.handle) {
-                datagram.ecn = packet.ecn;
-                self.tracer.received(due, host, &datagram);
-                self.hosts[host].endpoint.receive(due, datagram, &mut self.datagrams);
+            if let Some(mut payload) = self.payloads.take(packet.handle) {
+                payload.set_ecn(packet.ecn);
+                self.tracer.received(due, host, &payload);
+                self.hosts[host].endpoint.receive(due, payload, &mut self.sending);
                 self.send(due, host);
             }
         }

@@ -8,7 +8,7 @@ use common::{Case, HEADER, data, number, time_up};
 use serde_json::{Value, json};
 use sim::{Measurements, TraceSpec};
 
-const BOTH: TraceSpec = TraceSpec { qlog: true, pcapng: true };
+const BOTH: TraceSpec = TraceSpec { qlog: true, pcapng: true, packets: false };
 
 fn run(case: &Case, trace: TraceSpec) -> Measurements {
     let mut spec = case.spec();

@@ -19,8 +19,14 @@ pub struct Counters {
     pub congestion_events: u64,
     /// Persistent congestion declared.
     pub persistent_congestion: u64,
-    /// Probe timeouts that sent a probe.
+    /// Probe timeouts that sent a probe: QUIC's PTO, TCP's tail loss probe.
     pub ptos: u64,
+    /// Retransmission timeouts of TCP.
+    pub timeouts: u64,
+    /// Stream bytes sent again, without headers; of QUIC, all of the packets declared lost.
+    pub retransmitted_bytes: u64,
+    /// Reductions of the window undone because they were spurious.
+    pub undone: u64,
     /// Stream bytes taken from the application.
     pub written_bytes: u64,
     /// Stream bytes received, in any order, each once.
@@ -43,6 +49,9 @@ impl Counters {
         self.congestion_events += other.congestion_events;
         self.persistent_congestion += other.persistent_congestion;
         self.ptos += other.ptos;
+        self.timeouts += other.timeouts;
+        self.retransmitted_bytes += other.retransmitted_bytes;
+        self.undone += other.undone;
         self.written_bytes += other.written_bytes;
         self.received_bytes += other.received_bytes;
         self.received_in_order_bytes += other.received_in_order_bytes;

@@ -1,13 +1,21 @@
-//! Sans-IO transports and the applications over them. Time is an argument; datagrams come in and
-//! go out as bytes; nothing here opens a socket or reads a clock.
+//! Sans-IO transports and the applications over them. Time is an argument; packets come in and go
+//! out as values; nothing here opens a socket or reads a clock.
 
 mod app;
 mod counters;
+mod endpoint;
+mod event;
+mod ledger;
 pub mod load;
+pub mod pep;
 pub mod quic;
 mod received;
+pub mod tcp;
+pub mod web;
 
 pub use app::{App, AppEvent, ReadEnd, Streams};
 pub use counters::Counters;
+pub use endpoint::{Endpoint, Gauges, MakeApp, MakeController, Payload, Side};
+pub use event::{Event, EventKind};
 pub use load::{AmountSpec, Direction, LoadSpec, SizeSpec, StreamSpec};
 pub use received::Received;

@@ -10,7 +10,7 @@ mod pcapng;
 mod qlog;
 mod track;
 
-use transport::quic::Datagram;
+use transport::Payload;
 use units::Time;
 
 use crate::flow::Host;
@@ -43,29 +43,32 @@ impl Tracer {
         let traces = |(index, host): (usize, &Host)| HostTraces {
             name: format!("{}.{}", host.flow, host.side.name()),
             capture: spec.pcapng.then(|| Capture::new(index / 2, host)),
-            qlog: spec.qlog.then(|| Qlog::new(index / 2, host)),
+            qlog: spec.qlog.then(|| Qlog::new(index / 2, host)).flatten(),
         };
         Tracer { hosts: hosts.iter().enumerate().map(traces).collect() }
     }
 
-    /// Host number `index` has worked and sent `datagrams`.
+    /// Host number `index` has worked and sent `sent`.
     #[inline]
-    pub fn ran(&mut self, now: Time, index: usize, host: &Host, datagrams: &[Datagram]) {
+    pub fn ran(&mut self, now: Time, index: usize, host: &Host, sent: &[Payload]) {
         let Some(traces) = self.hosts.get_mut(index) else { return };
         if let Some(capture) = &mut traces.capture {
-            for datagram in datagrams {
-                capture.packet(now, true, datagram);
+            for payload in sent {
+                if let Payload::Datagram(datagram) = payload {
+                    capture.packet(now, true, datagram);
+                }
             }
         }
         if let Some(qlog) = &mut traces.qlog {
-            qlog.ran(now, host, datagrams);
+            qlog.ran(now, host, sent);
         }
     }
 
-    /// Host number `index` receives a datagram.
+    /// Host number `index` receives a packet.
     #[inline]
-    pub fn received(&mut self, now: Time, index: usize, datagram: &Datagram) {
+    pub fn received(&mut self, now: Time, index: usize, payload: &Payload) {
         let Some(traces) = self.hosts.get_mut(index) else { return };
+        let Payload::Datagram(datagram) = payload else { return };
         if let Some(capture) = &mut traces.capture {
             capture.packet(now, false, datagram);
         }

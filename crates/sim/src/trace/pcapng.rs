@@ -3,7 +3,8 @@
 
 use std::net::IpAddr;
 
-use transport::quic::{Crypto, Datagram, Side};
+use transport::Side;
+use transport::quic::{Crypto, Datagram};
 use units::{Ecn, Time};
 
 use crate::flow::Host;
@@ -80,8 +81,8 @@ fn fold(mut sum: u64) -> u16 {
 impl Capture {
     /// The capture of `host`, a side of flow number `flow`.
     pub fn new(flow: usize, host: &Host) -> Capture {
-        let (name, side, header_bytes) = (&host.flow, host.side, host.header);
-        let plain = host.endpoint.spec().crypto == Crypto::Modelled;
+        let (name, side, header_bytes) = (&host.flow, host.side, host.udp_header_bytes);
+        let plain = host.endpoint.quic().is_none_or(|quic| quic.spec().crypto == Crypto::Modelled);
         let mut out = Vec::new();
         // Section header block (section 4.1): byte order, version 1.0, length unknown.
         block(&mut out, 0x0a0d_0d0a, |out| {

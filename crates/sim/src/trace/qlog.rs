@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 
-use transport::quic::{Connection, Crypto, Datagram, Gauges, QuicSpec, Side, client_port};
+use transport::quic::{Connection, Crypto, Datagram, QuicSpec, client_port};
+use transport::{Gauges, Payload, Side};
 use units::{Ecn, Time};
 
 use super::frames::{Frame, Packet, PacketType, packets};
@@ -225,10 +226,11 @@ impl Trace {
 }
 
 impl Qlog {
-    /// The file of `host`, a side of flow number `flow`.
-    pub fn new(flow: usize, host: &Host) -> Qlog {
-        let spec = host.endpoint.spec().clone();
-        Qlog { flow, name: host.flow.clone(), side: host.side, spec, traces: BTreeMap::new() }
+    /// The file of `host`, a side of flow number `flow`; none without QUIC.
+    pub fn new(flow: usize, host: &Host) -> Option<Qlog> {
+        let (name, side) = (host.flow.clone(), host.side);
+        let spec = host.endpoint.quic()?.spec().clone();
+        Some(Qlog { flow, name, side, spec, traces: BTreeMap::new() })
     }
 
     /// The trace of the connection that uses the client's `port`; its first packet begins it.
@@ -245,16 +247,19 @@ impl Qlog {
     }
 
     /// The host has worked: what it sent, and how it stands now.
-    pub fn ran(&mut self, now: Time, host: &Host, sent: &[Datagram]) {
-        for connection in host.endpoint.live() {
+    pub fn ran(&mut self, now: Time, host: &Host, sent: &[Payload]) {
+        let live = || host.endpoint.quic().into_iter().flat_map(|quic| quic.live());
+        for connection in live() {
             if let Some(trace) = self.traces.get_mut(&client_port(connection.index())) {
                 trace.recovery(now, connection, &self.spec);
             }
         }
-        for datagram in sent {
-            self.datagram(now, Way::Out, datagram);
+        for payload in sent {
+            if let Payload::Datagram(datagram) = payload {
+                self.datagram(now, Way::Out, datagram);
+            }
         }
-        for connection in host.endpoint.live() {
+        for connection in live() {
             if let Some(trace) = self.traces.get_mut(&client_port(connection.index())) {
                 trace.metrics(now, &connection.gauges());
             }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use transport::quic::Side;
+use transport::Side;
 use units::Time;
 
 use super::frames::{Ack, Frame, Opened, Packet, PacketType, expand};

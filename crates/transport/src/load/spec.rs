@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::web::WebSpec;
+
 /// The load of one flow.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -38,6 +40,8 @@ pub enum LoadSpec {
         /// The source ends this long after the flow's start.
         duration_ns: u64,
     },
+    /// Loads of a web page.
+    Page(Box<WebSpec>),
 }
 
 /// Which way data goes.

@@ -10,11 +10,10 @@ use quinn_proto::{ConnectionEvent, StreamEvent, VarInt};
 use units::{Ecn, Span, Time};
 
 use super::clock::{Clock, span};
-use super::event::{Event, EventKind};
 use super::gate::Gate;
 use super::streams::StackStreams;
 use super::{Datagram, QuicSpec};
-use crate::{App, AppEvent, Counters};
+use crate::{App, AppEvent, Counters, Event, EventKind, Gauges, Payload};
 
 /// Largest batch taken from the stack at once, packets (Linux's UDP_MAX_SEGMENTS).
 const BATCH: u64 = 64;
@@ -33,25 +32,6 @@ const ACK_ROOM: u64 = 64;
 /// After this much data the count of unsent bytes is brought to zero once, because the overhead of
 /// a packet is only known within 3 bytes.
 const RECOUNT: u64 = 16 << 20;
-
-/// State of a sender at an instant.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Gauges {
-    /// Congestion window, bytes.
-    pub cwnd: u64,
-    /// Slow-start threshold, bytes.
-    pub ssthresh: Option<u64>,
-    /// Bytes in flight.
-    pub in_flight: u64,
-    /// Smoothed RTT; none before the first sample.
-    pub smoothed_rtt: Option<Span>,
-    /// Latest RTT.
-    pub latest_rtt: Option<Span>,
-    /// Least RTT.
-    pub min_rtt: Option<Span>,
-    /// Rate of the pacer, bit/s.
-    pub pacing_rate_bit_s: u64,
-}
 
 /// One connection.
 pub struct Connection {
@@ -147,6 +127,8 @@ impl Connection {
         let path = self.inner.stats().path;
         counters.lost_packets = path.lost_packets;
         counters.lost_bytes = path.lost_bytes;
+        // The frames of every packet declared lost are sent again, once.
+        counters.retransmitted_bytes = path.lost_bytes;
         for stream in self.app.streams() {
             counters.received_bytes += stream.received;
             counters.received_in_order_bytes += stream.received_in_order;
@@ -337,7 +319,7 @@ impl Connection {
     }
 
     /// Takes from the stack everything that may leave now.
-    pub(super) fn transmit(&mut self, now: Time, out: &mut Vec<Datagram>, events: &mut Vec<Event>) {
+    pub(super) fn transmit(&mut self, now: Time, out: &mut Vec<Payload>, events: &mut Vec<Event>) {
         self.waits_for_pacer = false;
         let instant = self.clock.instant(now);
         let mut just_sent_data = false;
@@ -379,7 +361,9 @@ impl Connection {
                 _ => Ecn::NotEct,
             };
             for data in self.buffer[..transmit.size].chunks(segment) {
-                out.push(Datagram { data: BytesMut::from(data), ecn, port });
+                let data = BytesMut::from(data);
+                let header_bytes = self.header as u16;
+                out.push(Payload::Datagram(Datagram { data, ecn, port, header_bytes }));
             }
         }
     }

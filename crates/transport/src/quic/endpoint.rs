@@ -9,12 +9,12 @@ use quinn_proto::{ClientConfig, ConnectionHandle, DatagramEvent, ServerConfig};
 use units::{Ecn, Time};
 
 use super::clock::Clock;
-use super::connection::{Connection, Gauges, Parts};
-use super::event::{Event, EventKind};
+use super::connection::{Connection, Parts};
 use super::gate::Gate;
 use super::{QuicSpec, config};
+use crate::ledger::Ledger;
 use crate::load::StreamReport;
-use crate::{App, Counters};
+use crate::{Counters, Event, EventKind, Gauges, MakeApp, MakeController, Payload, Side};
 
 /// Port of a client's first connection; each further one has the next, so that the server can say
 /// which connection of the flow it sees.
@@ -34,37 +34,8 @@ pub struct Datagram {
     pub ecn: Ecn,
     /// The client's port: source upwards, destination downwards.
     pub port: u16,
-}
-
-/// Which side of a flow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// Opens connections.
-    Client,
-    /// Accepts them.
-    Server,
-}
-
-impl Side {
-    /// The name used in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Side::Client => "client",
-            Side::Server => "server",
-        }
-    }
-}
-
-/// Makes the application of connection number `n` of a flow.
-pub type MakeApp = Box<dyn FnMut(u32) -> Box<dyn App> + Send>;
-/// Makes the controller of a connection.
-pub type MakeController = Box<dyn FnMut() -> Box<dyn CongestionControl> + Send>;
-
-/// What is left of a connection that has ended.
-#[derive(Clone, Debug)]
-struct Ended {
-    index: u32,
-    streams: Vec<StreamReport>,
+    /// IP and UDP headers, bytes.
+    pub header_bytes: u16,
 }
 
 /// One side of a QUIC flow.
@@ -77,14 +48,7 @@ pub struct Endpoint {
     make_app: MakeApp,
     make_controller: MakeController,
     connections: Vec<(ConnectionHandle, Connection)>,
-    opened: u32,
-    ended: Vec<Ended>,
-    ended_counters: Counters,
-    gauges: Gauges,
-    events: Vec<Event>,
-    completed: u32,
-    connected_at: Option<Time>,
-    ended_at: Option<Time>,
+    ledger: Ledger,
 }
 
 impl Endpoint {
@@ -115,46 +79,12 @@ impl Endpoint {
             make_app,
             make_controller,
             connections: Vec::new(),
-            opened: 0,
-            ended: Vec::new(),
-            ended_counters: Counters::default(),
-            gauges: Gauges::default(),
-            events: Vec::new(),
-            completed: 0,
-            connected_at: None,
-            ended_at: None,
+            ledger: Ledger::default(),
         })
     }
 
     fn gate(&self) -> Gate {
         Gate::new(self.clock, self.spec.initial_window_bytes)
-    }
-
-    /// Opens a connection.
-    ///
-    /// # Errors
-    /// The stack's, in words.
-    pub fn connect(&mut self, now: Time, out: &mut Vec<Datagram>) -> Result<(), String> {
-        let mut config = self.client.clone().ok_or("a server does not connect")?;
-        let gate = self.gate();
-        config.transport_config(Arc::new(config::transport(&self.spec, gate.clone())?));
-        let index = self.opened;
-        self.opened += 1;
-        let remote = address(client_port(index));
-        let (handle, inner) = self
-            .inner
-            .connect(self.clock.instant(now), config, remote, "server.example")
-            .map_err(|error| error.to_string())?;
-        self.events.push(Event {
-            time: now,
-            connection: index,
-            kind: EventKind::Start,
-            value: 0.0,
-        });
-        self.adopt(now, handle, inner, index, gate);
-        let place = self.connections.len() - 1;
-        self.run(now, place, out);
-        Ok(())
     }
 
     fn adopt(
@@ -176,8 +106,79 @@ impl Endpoint {
         self.connections.push((handle, Connection::new(now, parts, &self.spec)));
     }
 
-    /// A datagram arrived.
-    pub fn receive(&mut self, now: Time, datagram: Datagram, out: &mut Vec<Datagram>) {
+    /// Sends what belongs to no connection: a stateless reset to a packet that came after the end, a
+    /// refusal. It counts as the flow's all the same.
+    fn respond(&mut self, transmit: quinn_proto::Transmit, data: &[u8], out: &mut Vec<Payload>) {
+        let data = BytesMut::from(&data[..transmit.size]);
+        let wire = data.len() as u64 + u64::from(self.spec.header_bytes);
+        let counters = &mut self.ledger.counters;
+        counters.sent_packets += 1;
+        counters.sent_bytes += wire;
+        counters.ack_packets += 1;
+        counters.ack_bytes += wire;
+        out.push(Payload::Datagram(Datagram {
+            data,
+            ecn: Ecn::NotEct,
+            port: transmit.destination.port(),
+            header_bytes: self.spec.header_bytes,
+        }));
+    }
+
+    /// Lets a connection work; whether it has ended and is gone.
+    fn run(&mut self, now: Time, place: usize, out: &mut Vec<Payload>) -> bool {
+        let (handle, connection) = &mut self.connections[place];
+        let handle = *handle;
+        connection.settle(now, &mut self.ledger.events);
+        connection.transmit(now, out, &mut self.ledger.events);
+        while let Some(event) = connection.endpoint_event() {
+            if let Some(event) = self.inner.handle_event(handle, event) {
+                connection.handle(event);
+                connection.settle(now, &mut self.ledger.events);
+                connection.transmit(now, out, &mut self.ledger.events);
+            }
+        }
+        if !connection.is_drained() {
+            return false;
+        }
+        let (_, connection) = self.connections.remove(place);
+        let (counters, gauges) = (connection.counters(), connection.gauges());
+        self.ledger.end(connection.index(), &counters, gauges, connection.app().streams());
+        true
+    }
+
+    /// The options it was built with.
+    pub fn spec(&self) -> &QuicSpec {
+        &self.spec
+    }
+
+    /// Connections that have not ended.
+    pub fn live(&self) -> impl Iterator<Item = &Connection> {
+        self.connections.iter().map(|(_, connection)| connection)
+    }
+}
+
+impl crate::Endpoint for Endpoint {
+    fn connect(&mut self, now: Time, out: &mut Vec<Payload>) -> Result<(), String> {
+        let mut config = self.client.clone().ok_or("a server does not connect")?;
+        let gate = self.gate();
+        config.transport_config(Arc::new(config::transport(&self.spec, gate.clone())?));
+        let index = self.ledger.opened;
+        self.ledger.opened += 1;
+        let remote = address(client_port(index));
+        let (handle, inner) = self
+            .inner
+            .connect(self.clock.instant(now), config, remote, "server.example")
+            .map_err(|error| error.to_string())?;
+        let kind = EventKind::Start;
+        self.ledger.events.push(Event { time: now, connection: index, kind, value: 0.0 });
+        self.adopt(now, handle, inner, index, gate);
+        let place = self.connections.len() - 1;
+        self.run(now, place, out);
+        Ok(())
+    }
+
+    fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>) {
+        let Payload::Datagram(datagram) = payload else { return };
         let instant = self.clock.instant(now);
         let ecn = quinn_proto::EcnCodepoint::from_bits(datagram.ecn as u8);
         let remote = address(datagram.port);
@@ -199,7 +200,7 @@ impl Endpoint {
                 server.transport_config(Arc::new(transport));
                 match self.inner.accept(incoming, instant, &mut response, Some(Arc::new(server))) {
                     Ok((handle, inner)) => {
-                        self.opened += 1;
+                        self.ledger.opened += 1;
                         self.adopt(now, handle, inner, index, gate);
                         let place = self.connections.len() - 1;
                         self.run(now, place, out);
@@ -216,21 +217,7 @@ impl Endpoint {
         }
     }
 
-    /// Sends what belongs to no connection: a stateless reset to a packet that came after the end, a
-    /// refusal. It counts as the flow's all the same.
-    fn respond(&mut self, transmit: quinn_proto::Transmit, data: &[u8], out: &mut Vec<Datagram>) {
-        let data = BytesMut::from(&data[..transmit.size]);
-        let wire = data.len() as u64 + u64::from(self.spec.header_bytes);
-        let counters = &mut self.ended_counters;
-        counters.sent_packets += 1;
-        counters.sent_bytes += wire;
-        counters.ack_packets += 1;
-        counters.ack_bytes += wire;
-        out.push(Datagram { data, ecn: Ecn::NotEct, port: transmit.destination.port() });
-    }
-
-    /// Does what is due at `now`.
-    pub fn wake(&mut self, now: Time, out: &mut Vec<Datagram>) {
+    fn wake(&mut self, now: Time, out: &mut Vec<Payload>) {
         let mut place = 0;
         while place < self.connections.len() {
             if self.connections[place].1.wake_at() <= now {
@@ -243,113 +230,54 @@ impl Endpoint {
         }
     }
 
-    /// When [`Endpoint::wake`] is due.
-    pub fn wake_at(&mut self) -> Time {
+    fn wake_at(&mut self) -> Time {
         let wakes = self.connections.iter_mut().map(|(_, connection)| connection.wake_at());
         wakes.min().unwrap_or(Time::MAX)
     }
 
-    /// Lets a connection work; whether it has ended and is gone.
-    fn run(&mut self, now: Time, place: usize, out: &mut Vec<Datagram>) -> bool {
-        let (handle, connection) = &mut self.connections[place];
-        let handle = *handle;
-        connection.settle(now, &mut self.events);
-        connection.transmit(now, out, &mut self.events);
-        while let Some(event) = connection.endpoint_event() {
-            if let Some(event) = self.inner.handle_event(handle, event) {
-                connection.handle(event);
-                connection.settle(now, &mut self.events);
-                connection.transmit(now, out, &mut self.events);
-            }
-        }
-        if !connection.is_drained() {
-            return false;
-        }
-        let (_, connection) = self.connections.remove(place);
-        self.ended_counters.add(&connection.counters());
-        self.gauges = Gauges { in_flight: 0, ..connection.gauges() };
-        let streams = connection.app().streams().to_vec();
-        self.ended.push(Ended { index: connection.index(), streams });
-        true
-    }
-
-    /// Counters over all connections so far.
-    pub fn counters(&self) -> Counters {
-        let mut counters = self.ended_counters;
+    fn counters(&self) -> Counters {
+        let mut counters = self.ledger.counters;
         for (_, connection) in &self.connections {
             counters.add(&connection.counters());
         }
         counters
     }
 
-    /// State of the newest connection's sender.
-    pub fn gauges(&self) -> Gauges {
-        self.connections.last().map_or(self.gauges, |(_, connection)| connection.gauges())
+    fn gauges(&self) -> Gauges {
+        self.connections.last().map_or(self.ledger.gauges, |(_, connection)| connection.gauges())
     }
 
-    /// The newest connection's controller.
-    pub fn controller(&self) -> Option<&dyn CongestionControl> {
+    fn controller(&self) -> Option<&dyn CongestionControl> {
         self.connections.last().map(|(_, connection)| connection.controller())
     }
 
-    /// What happened since the last call.
-    pub fn take_events(&mut self) -> Vec<Event> {
-        for event in &self.events {
-            match event.kind {
-                EventKind::Connected => {
-                    self.connected_at.get_or_insert(event.time);
-                }
-                EventKind::Closed | EventKind::Lost => {
-                    self.ended_at = Some(event.time);
-                    self.completed += u32::from(event.kind == EventKind::Closed);
-                }
-                _ => {}
-            }
-        }
-        std::mem::take(&mut self.events)
+    fn take_events(&mut self) -> Vec<Event> {
+        self.ledger.take_events()
     }
 
-    /// The options it was built with.
-    pub fn spec(&self) -> &QuicSpec {
-        &self.spec
+    fn opened(&self) -> u32 {
+        self.ledger.opened
     }
 
-    /// Connections that have not ended.
-    pub fn live(&self) -> impl Iterator<Item = &Connection> {
-        self.connections.iter().map(|(_, connection)| connection)
+    fn completed(&self) -> u32 {
+        self.ledger.completed
     }
 
-    /// Connections opened or accepted so far.
-    pub fn opened(&self) -> u32 {
-        self.opened
+    fn connected_at(&self) -> Option<Time> {
+        self.ledger.connected_at
     }
 
-    /// Connections that were closed by agreement.
-    pub fn completed(&self) -> u32 {
-        self.completed
+    fn ended_at(&self) -> Option<Time> {
+        self.ledger.ended_at
     }
 
-    /// When the first handshake was done on this side.
-    pub fn connected_at(&self) -> Option<Time> {
-        self.connected_at
-    }
-
-    /// When the last connection to end was closed or lost.
-    pub fn ended_at(&self) -> Option<Time> {
-        self.ended_at
-    }
-
-    /// Streams of every connection, ended or not, in order of (connection, stream).
-    pub fn streams(&self) -> Vec<(u32, StreamReport)> {
-        let ended = self.ended.iter().map(|ended| (ended.index, ended.streams.as_slice()));
+    fn streams(&self) -> Vec<(u32, StreamReport)> {
         let live = self.connections.iter();
-        let live = live.map(|(_, connection)| (connection.index(), connection.app().streams()));
-        let mut all: Vec<_> = ended
-            .chain(live)
-            .flat_map(|(index, streams)| streams.iter().map(move |stream| (index, stream.clone())))
-            .collect();
-        all.sort_by_key(|(index, stream)| (*index, stream.id));
-        all
+        self.ledger.streams(live.map(|(_, live)| (live.index(), live.app().streams())))
+    }
+
+    fn quic(&self) -> Option<&Endpoint> {
+        Some(self)
     }
 }
 

@@ -9,7 +9,6 @@ mod clock;
 mod config;
 mod connection;
 mod endpoint;
-mod event;
 mod gate;
 mod modelled;
 mod spec;
@@ -17,8 +16,7 @@ mod streams;
 mod tls;
 mod warm_up;
 
-pub use connection::{Connection, Gauges};
-pub use endpoint::{Datagram, Endpoint, MakeApp, MakeController, Side, client_port};
-pub use event::{Event, EventKind};
+pub use connection::Connection;
+pub use endpoint::{Datagram, Endpoint, client_port};
 pub use spec::{Crypto, Handshake, QuicSpec};
 pub use warm_up::warm_up;
