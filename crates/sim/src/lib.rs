@@ -2,7 +2,9 @@
 //! ends. [`run`] takes a resolved run and returns its measurements.
 
 mod flow;
+mod pages;
 mod recorder;
+mod route;
 mod schedule;
 mod spec;
 mod tables;

@@ -1,11 +1,13 @@
 //! Measuring is pulled: counters are read at the sampling tick and become rows.
 
 use path::{Cause, Topology};
+use transport::web::WebSpec;
 use transport::{Event, EventKind};
 use units::{Span, Time};
 
 use crate::flow::Host;
-use crate::tables::{Table, Value};
+use crate::pages;
+use crate::tables::{Row, Table, Value};
 
 /// Rows gathered so far.
 pub struct Recorder {
@@ -15,6 +17,8 @@ pub struct Recorder {
     internals: Table,
     links: Table,
     events: Table,
+    /// The pages that the flows load.
+    loads: Vec<Option<WebSpec>>,
 }
 
 fn millis(span: Option<Span>) -> Option<f64> {
@@ -22,8 +26,9 @@ fn millis(span: Option<Span>) -> Option<f64> {
 }
 
 impl Recorder {
-    /// Samples every `interval_ns`, the first time after one interval.
-    pub fn new(interval_ns: u64) -> Recorder {
+    /// Samples every `interval_ns`, the first time after one interval. `loads` are the pages that the
+    /// flows load.
+    pub fn new(interval_ns: u64, loads: Vec<Option<WebSpec>>) -> Recorder {
         let interval = Span(interval_ns.max(1));
         Recorder {
             interval,
@@ -32,6 +37,7 @@ impl Recorder {
             internals: Table::declared("internals", &internals_row(0.0, "", "", "", 0.0)),
             links: Table::new("links"),
             events: Table::declared("events", &events_row("", "", &NO_EVENT)),
+            loads,
         }
     }
 
@@ -89,6 +95,7 @@ impl Recorder {
         }
         let mut tables = vec![summary(hosts), streams(hosts), link_summary(topology)];
         tables.extend([self.flows, self.links, self.events, self.internals]);
+        tables.extend(pages::tables(hosts, &self.loads));
         tables
     }
 }
@@ -96,7 +103,7 @@ impl Recorder {
 const NO_EVENT: Event =
     Event { time: Time::ZERO, connection: 0, kind: EventKind::Start, value: 0.0 };
 
-fn events_row<'a>(flow: &'a str, side: &'a str, event: &Event) -> [(&'static str, Value<'a>); 6] {
+fn events_row<'a>(flow: &'a str, side: &'a str, event: &Event) -> Row<'a, 6> {
     [
         ("time_s", event.time.seconds().into()),
         ("flow", flow.into()),
@@ -113,7 +120,7 @@ fn internals_row<'a>(
     side: &'a str,
     name: &'a str,
     value: f64,
-) -> [(&'static str, Value<'a>); 5] {
+) -> Row<'a, 5> {
     [
         ("time_s", time.into()),
         ("flow", flow.into()),
@@ -123,7 +130,7 @@ fn internals_row<'a>(
     ]
 }
 
-fn counters(host: &Host) -> [(&'static str, Value<'static>); 12] {
+fn counters(host: &Host) -> Row<'static, 15> {
     let counters = host.endpoint.counters();
     [
         ("sent_packets", counters.sent_packets.into()),
@@ -135,6 +142,9 @@ fn counters(host: &Host) -> [(&'static str, Value<'static>); 12] {
         ("congestion_events", counters.congestion_events.into()),
         ("persistent_congestion", counters.persistent_congestion.into()),
         ("ptos", counters.ptos.into()),
+        ("timeouts", counters.timeouts.into()),
+        ("undone", counters.undone.into()),
+        ("retransmitted_bytes", counters.retransmitted_bytes.into()),
         ("written_bytes", counters.written_bytes.into()),
         ("received_bytes", counters.received_bytes.into()),
         ("received_in_order_bytes", counters.received_in_order_bytes.into()),
@@ -229,8 +239,6 @@ fn summary(hosts: &[Host]) -> Table {
             let largest = host.endpoint.counters().largest_cwnd_bytes;
             let delivered = peer.endpoint.counters();
             row.push(("largest_cwnd_bytes", largest.into()));
-            let again = host.endpoint.counters().retransmitted_bytes;
-            row.push(("retransmitted_bytes", again.into()));
             row.push(("delivered_bytes", delivered.received_bytes.into()));
             row.push(("delivered_in_order_bytes", delivered.received_in_order_bytes.into()));
             table.row(&row);

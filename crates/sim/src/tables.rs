@@ -49,6 +49,9 @@ pub(crate) enum Value<'a> {
     Name(&'a str),
 }
 
+/// A row of `N` columns.
+pub(crate) type Row<'a, const N: usize> = [(&'static str, Value<'a>); N];
+
 impl From<f64> for Value<'_> {
     fn from(value: f64) -> Self {
         Value::Float(value)

@@ -1,13 +1,15 @@
 //! The event loop.
 
 use path::{Line, Output, Topology};
-use transport::Payload;
-use units::{NodeId, Packet, Time};
+use transport::web::WebSpec;
+use transport::{LoadSpec, Payload, Side};
+use units::{Packet, Time};
 
 use crate::flow::{self, Controllers, Host};
 use crate::recorder::Recorder;
+use crate::route::Route;
 use crate::schedule::Schedule;
-use crate::spec::RunSpec;
+use crate::spec::{FlowSpec, RunSpec};
 use crate::tables::Measurements;
 use crate::trace::Tracer;
 
@@ -19,16 +21,16 @@ struct Slab {
 }
 
 impl Slab {
-    fn insert(&mut self, payload: Payload) -> u32 {
+    /// The handle of the next payload.
+    fn next(&self) -> u32 {
+        self.free.last().copied().unwrap_or(self.slots.len() as u32)
+    }
+
+    /// Keeps `payload` under the handle that [`Slab::next`] said.
+    fn insert(&mut self, payload: Payload) {
         match self.free.pop() {
-            Some(handle) => {
-                self.slots[handle as usize] = Some(payload);
-                handle
-            }
-            None => {
-                self.slots.push(Some(payload));
-                (self.slots.len() - 1) as u32
-            }
+            Some(handle) => self.slots[handle as usize] = Some(payload),
+            None => self.slots.push(Some(payload)),
         }
     }
 
@@ -38,13 +40,21 @@ impl Slab {
     }
 }
 
+fn pages(spec: &RunSpec) -> Vec<Option<WebSpec>> {
+    let page = |flow: &FlowSpec| match &flow.load {
+        LoadSpec::Page(web) => Some((**web).clone()),
+        _ => None,
+    };
+    spec.flows.iter().map(page).collect()
+}
+
 /// A path, the hosts at its ends, and the time. Components are the lines, then the hosts (client
 /// and server of each flow), then the sampling tick, which therefore comes last at any instant.
 pub struct World {
     topology: Topology,
     hosts: Vec<Host>,
-    /// Node of each host.
-    nodes: Vec<NodeId>,
+    /// Of each flow.
+    routes: Vec<Route>,
     schedule: Schedule,
     payloads: Slab,
     recorder: Recorder,
@@ -66,30 +76,24 @@ impl World {
     pub fn build(spec: &RunSpec, controllers: &mut Controllers<'_>) -> Result<World, String> {
         let topology =
             Topology::build(&spec.graph, spec.seed).map_err(|error| error.to_string())?;
-        let (mut hosts, mut nodes) = (Vec::new(), Vec::new());
+        let (mut hosts, mut routes) = (Vec::new(), Vec::new());
         for flow in &spec.flows {
+            let error = |error: String| format!("flow {}: {error}", flow.name);
             let node = |name: &str| {
-                topology
-                    .node_id(name)
-                    .ok_or_else(|| format!("flow {}: there is no node {name:?}", flow.name))
+                topology.node_id(name).ok_or_else(|| error(format!("there is no node {name:?}")))
             };
-            let ends = [node(&flow.client)?, node(&flow.server)?];
-            for (from, to) in [(0, 1), (1, 0)] {
-                if topology.next_hop(ends[from], ends[to]).is_none() {
-                    return Err(format!("flow {}: no way between its nodes", flow.name));
-                }
-            }
-            nodes.extend(ends);
+            let (client, server) = (node(&flow.client)?, node(&flow.server)?);
+            routes.push(Route::new(&topology, client, server, &[]).map_err(error)?);
             hosts.extend(flow::build(spec.seed, flow, controllers)?);
         }
         let count = topology.lines.len() + hosts.len() + 1;
         let mut world = World {
             schedule: Schedule::new(count),
-            recorder: Recorder::new(spec.sample_ns),
+            recorder: Recorder::new(spec.sample_ns, pages(spec)),
             tracer: Tracer::new(spec.trace, &hosts),
             topology,
             hosts,
-            nodes,
+            routes,
             payloads: Slab::default(),
             end: Time(spec.duration_ns),
             packets: 0,
@@ -135,7 +139,8 @@ impl World {
 
     /// The run's measurements.
     pub fn finish(mut self) -> Measurements {
-        let tables = self.recorder.finish(self.end, &mut self.hosts, &self.topology);
+        let mut tables = self.recorder.finish(self.end, &mut self.hosts, &self.topology);
+        tables.push(self.tracer.packets(&self.hosts, &self.topology));
         let files = self.tracer.finish();
         Measurements { tables, files, packets: self.packets, events: self.events }
     }
@@ -152,25 +157,24 @@ impl World {
 
     /// Gives what a host has sent to its first line.
     fn send(&mut self, now: Time, host: usize) {
-        let peer = host ^ 1;
-        let (source, destination) = (self.nodes[host], self.nodes[peer]);
         self.tracer.ran(now, host, &self.hosts[host], &self.sending);
+        let (route, side) = (&self.routes[host / 2], self.hosts[host].side);
         for payload in self.sending.drain(..) {
             self.packets += 1;
+            let way = route.from_end(side, &payload);
             let packet = Packet {
                 flow: (host / 2) as u32,
-                source,
-                destination,
+                source: route.end(side),
+                destination: way.to,
                 bytes: payload.wire_bytes(),
                 ecn: payload.ecn(),
                 class: 0,
                 born: now,
-                handle: self.payloads.insert(payload),
+                handle: self.payloads.next(),
             };
-            // The way was checked when the world was built.
-            if let Some(line) = self.topology.next_hop(source, destination) {
-                self.moving.push((line, now, packet));
-            }
+            self.tracer.departed(&packet, &payload);
+            self.payloads.insert(payload);
+            self.moving.push((way.line, now, packet));
         }
         self.reschedule_host(host);
     }
@@ -190,7 +194,8 @@ impl World {
     fn settle_line(&mut self, line: usize) {
         self.schedule.set(line, self.topology.lines[line].poll_at());
         let mut output = std::mem::take(&mut self.output);
-        for (_, packet, _) in output.dropped.drain(..) {
+        for (_, packet, cause) in output.dropped.drain(..) {
+            self.tracer.dropped(line, &packet, cause);
             self.payloads.take(packet.handle);
         }
         for (due, packet) in output.delivered.drain(..) {
@@ -201,10 +206,11 @@ impl World {
                 }
                 continue;
             }
-            let flow = packet.flow as usize;
-            let host = 2 * flow + usize::from(self.nodes[2 * flow] != node);
+            self.tracer.arrived(due, &packet);
             if let Some(mut payload) = self.payloads.take(packet.handle) {
                 payload.set_ecn(packet.ecn);
+                let host = 2 * packet.flow as usize
+                    + usize::from(node == self.routes[packet.flow as usize].end(Side::Server));
                 self.tracer.received(due, host, &payload);
                 self.hosts[host].endpoint.receive(due, payload, &mut self.sending);
                 self.send(due, host);

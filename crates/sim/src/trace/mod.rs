@@ -1,20 +1,24 @@
-//! Per-packet traces: qlog and pcapng, one file per flow and side (docs/manual/traces.md). Nothing
-//! is kept unless asked, and then what is written changes nothing of the run.
+//! Per-packet traces: qlog and pcapng, one file per flow and side (docs/manual/traces.md), and the
+//! table of packets. Nothing is kept unless asked, and then what is written changes nothing of the run.
 //!
-//! Reading order: `pcapng`; `frames` (the parser), `track` (what an observer can conclude), `json`,
+//! Reading order: `packets`; `pcapng`; `frames` (the parser), `track` (what an observer can conclude), `json`,
 //! `qlog`.
 
 mod frames;
 mod json;
+mod packets;
 mod pcapng;
 mod qlog;
 mod track;
 
+use path::{Cause, Topology};
 use transport::Payload;
-use units::Time;
+use units::{Packet, Time};
 
 use crate::flow::Host;
 use crate::spec::TraceSpec;
+use crate::tables::Table;
+use packets::Packets;
 use pcapng::Capture;
 use qlog::Qlog;
 use track::Way;
@@ -32,20 +36,22 @@ struct HostTraces {
 pub struct Tracer {
     /// By host; none at all when nothing is traced.
     hosts: Vec<HostTraces>,
+    packets: Option<Box<Packets>>,
 }
 
 impl Tracer {
     /// A tracer for `hosts`, which are client and server of each flow.
     pub fn new(spec: TraceSpec, hosts: &[Host]) -> Tracer {
+        let packets = spec.packets.then(Box::default);
         if !spec.qlog && !spec.pcapng {
-            return Tracer::default();
+            return Tracer { hosts: Vec::new(), packets };
         }
         let traces = |(index, host): (usize, &Host)| HostTraces {
             name: format!("{}.{}", host.flow, host.side.name()),
             capture: spec.pcapng.then(|| Capture::new(index / 2, host)),
             qlog: spec.qlog.then(|| Qlog::new(index / 2, host)).flatten(),
         };
-        Tracer { hosts: hosts.iter().enumerate().map(traces).collect() }
+        Tracer { hosts: hosts.iter().enumerate().map(traces).collect(), packets }
     }
 
     /// Host number `index` has worked and sent `sent`.
@@ -74,6 +80,39 @@ impl Tracer {
         }
         if let Some(qlog) = &mut traces.qlog {
             qlog.datagram(now, Way::In, datagram);
+        }
+    }
+
+    /// `packet` leaves one end of its connection.
+    #[inline]
+    pub fn departed(&mut self, packet: &Packet, payload: &Payload) {
+        if let Some(packets) = &mut self.packets {
+            packets.sent(packet, payload);
+        }
+    }
+
+    /// `packet` reaches the other end.
+    #[inline]
+    pub fn arrived(&mut self, now: Time, packet: &Packet) {
+        if let Some(packets) = &mut self.packets {
+            packets.received(now, packet);
+        }
+    }
+
+    /// `packet` was dropped in `line`.
+    #[inline]
+    pub fn dropped(&mut self, line: usize, packet: &Packet, cause: Cause) {
+        if let Some(packets) = &mut self.packets {
+            packets.dropped(line, packet, cause);
+        }
+    }
+
+    /// The table of packets, empty if it was not asked for.
+    pub fn packets(&self, hosts: &[Host], topology: &Topology) -> Table {
+        let flows: Vec<&str> = hosts.iter().step_by(2).map(|host| host.flow.as_str()).collect();
+        match &self.packets {
+            Some(packets) => packets.finish(&flows, topology),
+            None => Packets::default().finish(&flows, topology),
         }
     }
 

@@ -1,0 +1,112 @@
+//! The tables of page loads and of their requests.
+
+use transport::web::{Http, LoadReport, RequestReport, WebSpec};
+use units::Time;
+
+use crate::flow::Host;
+use crate::tables::{Row, Table};
+
+/// `pages` and `requests`. `loads` are the pages that the flows load, by flow.
+pub fn tables(hosts: &[Host], loads: &[Option<WebSpec>]) -> [Table; 2] {
+    let mut pages = Table::declared("pages", &page_row("", "", &NO_LOAD));
+    let mut requests = Table::declared("requests", &request_row("", ["", ""], &NO_REQUEST));
+    for (host, load) in hosts.iter().step_by(2).zip(loads) {
+        let Some(web) = load else { continue };
+        for report in host.endpoint.page_loads() {
+            pages.row(&page_row(&host.flow, http(web.http), &report));
+        }
+        for report in host.endpoint.page_requests() {
+            let object = &web.page.objects[report.object as usize];
+            let from = &web.page.hosts[object.host as usize].name;
+            requests.row(&request_row(&host.flow, [&object.name, from], &report));
+        }
+    }
+    [pages, requests]
+}
+
+/// The scenario's word.
+fn http(http: Http) -> &'static str {
+    match http {
+        Http::Http1 => "1.1",
+        Http::Http2 => "2",
+        Http::Http3 => "3",
+        Http::AltSvc => "alt-svc",
+    }
+}
+
+fn page_row<'a>(flow: &'a str, http: &'a str, load: &LoadReport) -> Row<'a, 18> {
+    let seconds = |time: Option<Time>| time.map(Time::seconds);
+    // The clock of published page loads starts at connectStart, after the name is resolved.
+    let after_connect = |time: Option<Time>| {
+        time.zip(load.connect_start).map(|(time, start)| time.since(start).seconds())
+    };
+    [
+        ("flow", flow.into()),
+        ("load", u64::from(load.load).into()),
+        ("http", http.into()),
+        ("protocol", load.protocol.into()),
+        ("start_s", load.start.seconds().into()),
+        ("connect_start_s", seconds(load.connect_start).into()),
+        ("connect_end_s", seconds(load.connect_end).into()),
+        ("request_start_s", seconds(load.request_start).into()),
+        ("response_start_s", seconds(load.response_start).into()),
+        ("response_end_s", seconds(load.response_end).into()),
+        ("content_loaded_s", seconds(load.content_loaded).into()),
+        ("load_event_end_s", seconds(load.load_event_end).into()),
+        ("ttr_s", after_connect(load.response_start).into()),
+        ("plt_s", after_connect(load.load_event_end).into()),
+        ("objects", u64::from(load.objects).into()),
+        ("bytes", load.bytes.into()),
+        ("connections", u64::from(load.connections).into()),
+        ("finished", u64::from(load.load_event_end.is_some()).into()),
+    ]
+}
+
+fn request_row<'a>(
+    flow: &'a str,
+    [object, host]: [&'a str; 2],
+    request: &RequestReport,
+) -> Row<'a, 11> {
+    let seconds = |time: Option<Time>| time.map(Time::seconds);
+    [
+        ("flow", flow.into()),
+        ("load", u64::from(request.load).into()),
+        ("object", object.into()),
+        ("host", host.into()),
+        ("protocol", request.protocol.into()),
+        ("connection", u64::from(request.connection).into()),
+        ("queued_s", request.queued.seconds().into()),
+        ("sent_s", seconds(request.sent).into()),
+        ("response_start_s", seconds(request.response_start).into()),
+        ("end_s", seconds(request.end).into()),
+        ("bytes", request.bytes.into()),
+    ]
+}
+
+const NO_LOAD: LoadReport = LoadReport {
+    load: 0,
+    protocol: "",
+    start: Time::ZERO,
+    connect_start: None,
+    connect_end: None,
+    request_start: None,
+    response_start: None,
+    response_end: None,
+    content_loaded: None,
+    load_event_end: None,
+    objects: 0,
+    bytes: 0,
+    connections: 0,
+};
+
+const NO_REQUEST: RequestReport = RequestReport {
+    load: 0,
+    object: 0,
+    protocol: "",
+    connection: 0,
+    queued: Time::ZERO,
+    sent: None,
+    response_start: None,
+    end: None,
+    bytes: 0,
+};
