@@ -86,6 +86,16 @@ pub enum TransportSpec {
     },
 }
 
+impl TransportSpec {
+    /// Options of its TCP connections, if it has any.
+    pub fn tcp(&self) -> Option<&TcpSides> {
+        match self {
+            TransportSpec::Quic(_) => None,
+            TransportSpec::Tcp(tcp) | TransportSpec::Web { tcp, .. } => Some(tcp),
+        }
+    }
+}
+
 /// Options of both ends of a TCP flow.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]

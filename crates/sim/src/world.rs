@@ -11,7 +11,7 @@ use crate::route::Route;
 use crate::schedule::Schedule;
 use crate::spec::{FlowSpec, RunSpec};
 use crate::tables::Measurements;
-use crate::trace::Tracer;
+use crate::trace::{Scaling, Tracer};
 
 /// Payloads in transit, by handle.
 #[derive(Debug, Default)]
@@ -46,6 +46,15 @@ fn pages(spec: &RunSpec) -> Vec<Option<WebSpec>> {
         _ => None,
     };
     spec.flows.iter().map(page).collect()
+}
+
+/// How each host's TCP connections scale their windows.
+fn scaling(spec: &RunSpec) -> Vec<Scaling> {
+    let of = |flow: &FlowSpec| match flow.transport.tcp() {
+        Some(tcp) => [Scaling::new(&tcp.client, &tcp.server); 2],
+        None => [Scaling::default(); 2],
+    };
+    spec.flows.iter().flat_map(of).collect()
 }
 
 /// A path, the hosts at its ends, and the time. Components are the lines, then the hosts (client
@@ -90,7 +99,7 @@ impl World {
         let mut world = World {
             schedule: Schedule::new(count),
             recorder: Recorder::new(spec.sample_ns, pages(spec)),
-            tracer: Tracer::new(spec.trace, &hosts),
+            tracer: Tracer::new(spec.trace, &hosts, &scaling(spec)),
             topology,
             hosts,
             routes,

@@ -1,7 +1,7 @@
 //! Per-packet traces: qlog and pcapng, one file per flow and side (docs/manual/traces.md), and the
 //! table of packets. Nothing is kept unless asked, and then what is written changes nothing of the run.
 //!
-//! Reading order: `packets`; `pcapng`; `frames` (the parser), `track` (what an observer can conclude), `json`,
+//! Reading order: `packets`; `pcapng`, `tcp_header`; `frames` (the parser), `track` (what an observer can conclude), `json`,
 //! `qlog`.
 
 mod frames;
@@ -9,6 +9,7 @@ mod json;
 mod packets;
 mod pcapng;
 mod qlog;
+mod tcp_header;
 mod track;
 
 use path::{Cause, Topology};
@@ -21,6 +22,7 @@ use crate::tables::Table;
 use packets::Packets;
 use pcapng::Capture;
 use qlog::Qlog;
+pub use tcp_header::Scaling;
 use track::Way;
 
 /// The traces of one host.
@@ -40,15 +42,16 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// A tracer for `hosts`, which are client and server of each flow.
-    pub fn new(spec: TraceSpec, hosts: &[Host]) -> Tracer {
+    /// A tracer for `hosts`, which are client and server of each flow; `scaling` is that of their TCP
+    /// connections.
+    pub fn new(spec: TraceSpec, hosts: &[Host], scaling: &[Scaling]) -> Tracer {
         let packets = spec.packets.then(Box::default);
         if !spec.qlog && !spec.pcapng {
             return Tracer { hosts: Vec::new(), packets };
         }
         let traces = |(index, host): (usize, &Host)| HostTraces {
             name: format!("{}.{}", host.flow, host.side.name()),
-            capture: spec.pcapng.then(|| Capture::new(index / 2, host)),
+            capture: spec.pcapng.then(|| Capture::new(index / 2, host, scaling[index])),
             qlog: spec.qlog.then(|| Qlog::new(index / 2, host)).flatten(),
         };
         Tracer { hosts: hosts.iter().enumerate().map(traces).collect(), packets }
@@ -60,9 +63,7 @@ impl Tracer {
         let Some(traces) = self.hosts.get_mut(index) else { return };
         if let Some(capture) = &mut traces.capture {
             for payload in sent {
-                if let Payload::Datagram(datagram) = payload {
-                    capture.packet(now, true, datagram);
-                }
+                capture.packet(now, true, payload);
             }
         }
         if let Some(qlog) = &mut traces.qlog {
@@ -74,11 +75,10 @@ impl Tracer {
     #[inline]
     pub fn received(&mut self, now: Time, index: usize, payload: &Payload) {
         let Some(traces) = self.hosts.get_mut(index) else { return };
-        let Payload::Datagram(datagram) = payload else { return };
         if let Some(capture) = &mut traces.capture {
-            capture.packet(now, false, datagram);
+            capture.packet(now, false, payload);
         }
-        if let Some(qlog) = &mut traces.qlog {
+        if let (Some(qlog), Payload::Datagram(datagram)) = (&mut traces.qlog, payload) {
             qlog.datagram(now, Way::In, datagram);
         }
     }

@@ -1,23 +1,26 @@
-//! pcapng captures (draft-ietf-opsawg-pcapng): raw IP packets with UDP headers, as an interface of
-//! the host would see them.
+//! pcapng captures (draft-ietf-opsawg-pcapng): raw IP packets with UDP or TCP headers, as an interface
+//! of the host would see them.
 
 use std::net::IpAddr;
 
-use transport::Side;
 use transport::quic::{Crypto, Datagram};
+use transport::tcp::Segment;
+use transport::{Payload, Side};
 use units::{Ecn, Time};
 
+use super::tcp_header::{self, Scaling};
 use crate::flow::Host;
 
-/// Port of every server: the one at which analysers expect QUIC.
+/// Port of every server: the one at which analysers expect QUIC, and TLS over TCP.
 pub const SERVER_PORT: u16 = 443;
 
-/// Of a packet with a short header no more than this is kept, unless more than zeros would be cut
-/// off: headers and frames are kept, long data are not. What is cut is said to be so, as in any
+/// Of a TCP segment, or a QUIC packet with a short header, no more than this is kept, unless more than
+/// zeros would be cut off: headers and frames are kept, long data are not. What is cut is said to be so, as in any
 /// capture of limited length. Encrypted packets are cut whatever follows.
 const CUT: usize = 128;
 
 const LINKTYPE_RAW: u32 = 101;
+const PROTOCOL_TCP: u8 = 6;
 const PROTOCOL_UDP: u8 = 17;
 const TTL: u8 = 64;
 
@@ -42,6 +45,8 @@ pub struct Capture {
     plain: bool,
     client: IpAddr,
     server: IpAddr,
+    /// Of the TCP connections between the host and its next stop.
+    scaling: Scaling,
     packet: Vec<u8>,
 }
 
@@ -79,8 +84,8 @@ fn fold(mut sum: u64) -> u16 {
 }
 
 impl Capture {
-    /// The capture of `host`, a side of flow number `flow`.
-    pub fn new(flow: usize, host: &Host) -> Capture {
+    /// The capture of `host`, a side of flow number `flow`; its TCP windows have this scaling.
+    pub fn new(flow: usize, host: &Host, scaling: Scaling) -> Capture {
         let (name, side, header_bytes) = (&host.flow, host.side, host.udp_header_bytes);
         let plain = host.endpoint.quic().is_none_or(|quic| quic.spec().crypto == Crypto::Modelled);
         let mut out = Vec::new();
@@ -99,8 +104,8 @@ impl Capture {
             option(out, 2, format!("{name}.{}", side.name()).as_bytes());
             let rule = if plain { "cut where only zeros follow" } else { "cut" };
             let text = format!(
-                "flow {name}, {}, simulated; time 0 is the start of the run; packets with short \
-                 headers are {rule} after {CUT} bytes",
+                "flow {name}, {}, simulated; time 0 is the start of the run; TCP segments and QUIC \
+                 packets with short headers are {rule} after {CUT} bytes",
                 side.name()
             );
             option(out, 3, text.as_bytes());
@@ -109,16 +114,25 @@ impl Capture {
         });
         let [client, server] =
             [Side::Client, Side::Server].map(|side| address(flow, side, header_bytes));
-        Capture { out, side, plain, client, server, packet: Vec::new() }
+        Capture { out, side, plain, client, server, scaling, packet: Vec::new() }
     }
 
-    /// A datagram left the host or arrived at it.
-    pub fn packet(&mut self, now: Time, outbound: bool, datagram: &Datagram) {
+    /// A packet left the host or arrived at it.
+    pub fn packet(&mut self, now: Time, outbound: bool, payload: &Payload) {
         let up = outbound == (self.side == Side::Client);
-        self.write_packet(up, datagram);
+        let (whole_header, plain) = match payload {
+            Payload::Datagram(datagram) => {
+                self.write_datagram(up, datagram);
+                (datagram.data.first().is_some_and(|first| first & 0x80 != 0), self.plain)
+            }
+            // What goes over TCP is modelled.
+            Payload::Segment(segment) => {
+                self.write_segment(up, segment);
+                (false, true)
+            }
+        };
         let whole = self.packet.len();
-        let long_header = datagram.data.first().is_some_and(|first| first & 0x80 != 0);
-        let kept = match (long_header, self.plain) {
+        let kept = match (whole_header, plain) {
             (true, _) => whole,
             (false, false) => whole.min(CUT),
             (false, true) => {
@@ -139,16 +153,37 @@ impl Capture {
         });
     }
 
-    /// The IP packet (RFC 791, RFC 8200) with the datagram (RFC 768).
-    fn write_packet(&mut self, up: bool, datagram: &Datagram) {
-        let (mut from, mut to) = ((self.client, datagram.port), (self.server, SERVER_PORT));
-        if !up {
-            std::mem::swap(&mut from, &mut to);
-        }
+    /// Addresses and ports of sender and receiver.
+    fn ends(&self, up: bool, port: u16) -> [(IpAddr, u16); 2] {
+        let (client, server) = ((self.client, port), (self.server, SERVER_PORT));
+        if up { [client, server] } else { [server, client] }
+    }
+
+    /// The IP packet with the segment.
+    fn write_segment(&mut self, up: bool, segment: &Segment) {
+        let [from, to] = self.ends(up, segment.port);
+        let packet = &mut self.packet;
+        packet.clear();
+        let addresses = ip_header(packet, from.0, to.0, PROTOCOL_TCP, segment.ecn);
+        let tcp = packet.len();
+        let sender = if up { Side::Client } else { Side::Server };
+        let place = tcp_header::write(packet, segment, [from.1, to.1], sender, self.scaling);
+        packet.extend_from_slice(&segment.data);
+        let length = packet.len() - tcp;
+        set_length(packet, length as u16);
+        let pseudo = sum(&packet[addresses..tcp]) + length as u64 + u64::from(PROTOCOL_TCP);
+        let checksum = fold(pseudo + sum(&packet[tcp..]));
+        packet[place..place + 2].copy_from_slice(&checksum.to_be_bytes());
+    }
+
+    /// The IP packet with the datagram (RFC 768).
+    fn write_datagram(&mut self, up: bool, datagram: &Datagram) {
+        let [from, to] = self.ends(up, datagram.port);
         let length = 8 + datagram.data.len() as u16;
         let packet = &mut self.packet;
         packet.clear();
-        let addresses = ip_header(packet, from.0, to.0, length, datagram.ecn);
+        let addresses = ip_header(packet, from.0, to.0, PROTOCOL_UDP, datagram.ecn);
+        set_length(packet, length);
         let udp = packet.len();
         for field in [from.1, to.1, length, 0] {
             packet.extend_from_slice(&field.to_be_bytes());
@@ -169,28 +204,36 @@ impl Capture {
     }
 }
 
-/// Writes an IP header without options; returns where its addresses begin.
-fn ip_header(packet: &mut Vec<u8>, from: IpAddr, to: IpAddr, payload: u16, ecn: Ecn) -> usize {
+/// Writes an IP header without options (RFC 791, RFC 8200); returns where its addresses begin. Length
+/// and checksum are missing.
+fn ip_header(packet: &mut Vec<u8>, from: IpAddr, to: IpAddr, protocol: u8, ecn: Ecn) -> usize {
     match (from, to) {
         (IpAddr::V6(from), IpAddr::V6(to)) => {
             packet.extend_from_slice(&(6 << 28 | (ecn as u32) << 20).to_be_bytes());
-            packet.extend_from_slice(&payload.to_be_bytes());
-            packet.extend_from_slice(&[PROTOCOL_UDP, TTL]);
+            packet.extend_from_slice(&[0, 0, protocol, TTL]);
             packet.extend_from_slice(&from.octets());
             packet.extend_from_slice(&to.octets());
             8
         }
         (IpAddr::V4(from), IpAddr::V4(to)) => {
-            packet.extend_from_slice(&[0x45, ecn as u8]);
-            packet.extend_from_slice(&(20 + payload).to_be_bytes());
+            packet.extend_from_slice(&[0x45, ecn as u8, 0, 0]);
             // Don't fragment, so the identification may be zero (RFC 6864 section 4.1).
-            packet.extend_from_slice(&[0, 0, 0x40, 0, TTL, PROTOCOL_UDP, 0, 0]);
+            packet.extend_from_slice(&[0, 0, 0x40, 0, TTL, protocol, 0, 0]);
             packet.extend_from_slice(&from.octets());
             packet.extend_from_slice(&to.octets());
-            let checksum = fold(sum(packet));
-            packet[10..12].copy_from_slice(&checksum.to_be_bytes());
             12
         }
         _ => unreachable!("both ends of a flow have addresses of one family"),
+    }
+}
+
+/// Completes an IP header before `payload` bytes.
+fn set_length(packet: &mut [u8], payload: u16) {
+    if packet[0] >> 4 == 6 {
+        packet[4..6].copy_from_slice(&payload.to_be_bytes());
+    } else {
+        packet[2..4].copy_from_slice(&(20 + payload).to_be_bytes());
+        let checksum = fold(sum(&packet[..20]));
+        packet[10..12].copy_from_slice(&checksum.to_be_bytes());
     }
 }
