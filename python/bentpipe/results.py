@@ -17,10 +17,16 @@ if TYPE_CHECKING:
 
 __all__ = ["TABLES", "DecodeError", "Measurements", "decode", "parquet"]
 
-TABLES = ("summary", "link_summary", "flows", "internals", "links", "streams", "events")
+TABLES = (
+    "summary", "link_summary", "pages", "requests", "flows", "internals", "links", "proxies", "streams", "events",
+    "packets",
+)  # fmt: skip
 """Tables of a run, the small ones first."""
 
-_ORDER = ("time_s", "flow", "link", "connection", "stream_id", "side", "name", "kind")
+_ORDER = (
+    "packet", "time_s", "flow", "load", "queued_s", "proxy", "socket", "link", "connection", "stream_id", "side",
+    "name", "kind",
+)  # fmt: skip
 """Sorting keys, as far as a table has them; rows that agree in all of them stay in the engine's order."""
 
 _WIDTH = {"f64": 8, "i64": 8, "cat": 4}
