@@ -6,11 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bentpipe.studies.study import Findings
 from bentpipe.studies.tables import claim_rows, differences, row_rows
 from bentpipe.terminal import humane
+
+if TYPE_CHECKING:
+    from bentpipe.figures.figure import Figure
 
 __all__ = ["write_page"]
 
@@ -41,6 +44,7 @@ def write_page(out: Path, title: str, findings: Findings, data: Mapping[str, Any
         listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(why)}</dd>" for name, why in reasons)
         body += ["<h2>Why it differs</h2>", f"<dl>{listed}</dl>"]
     body += _figures(out, findings.figures)
+    body += [_drawn(figure, out / "figures") for figure in findings.drawn]
     for table in findings.tables:
         body += [f"<h2>{escape(table.title)}</h2>", _table(table.rows)]
     body += [
@@ -75,6 +79,13 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"<table><tr>{head}</tr>{''.join(lines)}</table>"
 
 
+def _drawn(figure: Figure, out: Path) -> str:
+    """One figure as vectors, in a file of its own too."""
+    out.mkdir(parents=True, exist_ok=True)
+    svg = figure.write(out / f"{figure.key}.svg").read_text(encoding="utf-8")
+    return f"<h2>{escape(figure.title)}</h2><p>{escape(figure.caption)}</p>{svg}"
+
+
 def _figures(out: Path, wanted: Sequence[tuple[str, str]]) -> list[str]:
     """Figures of stores that have something for them, drawn as vectors, and the way to each store's report."""
     from bentpipe.figures import Material, figures
@@ -87,8 +98,5 @@ def _figures(out: Path, wanted: Sequence[tuple[str, str]]) -> list[str]:
             store = read_store(out / part)
         except StoreError:
             continue
-        for figure in figures(Material(store), [key]):
-            drawn = figure.write(out / part / f"{figure.key}.svg")
-            svg = drawn.read_text(encoding="utf-8")
-            body += [f"<h2>{escape(figure.title)}</h2><p>{escape(figure.caption)}</p>", svg]
+        body += [_drawn(figure, out / part) for figure in figures(Material(store), [key])]
     return body

@@ -110,6 +110,10 @@ class Measured:
                 frame = frame.filter(pl.col(key) == value)
         return frame.sort("seed", maintain_order=True)
 
+    def table(self, part: str, name: str) -> pl.DataFrame:
+        """Table ``name`` of a part with ``seed`` and the sweep's keys in front; no rows when it has not run."""
+        return self._stores[part].table(name)
+
     def goodput(self, part: str, cell: Cell, flow: str | None = None) -> tuple[float, ...]:
         """Goodput of one flow in a cell, Mb/s, one value a seed."""
         frame = self.rows(part, cell, flow)
@@ -121,6 +125,18 @@ class _Store:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.tables: dict[str, pl.DataFrame] = {}
+
+    def table(self, name: str) -> pl.DataFrame:
+        """A table of all its runs, read once."""
+        import polars as pl
+
+        if self.reading is None:
+            return pl.DataFrame()
+        if name not in self.tables:
+            rows = self.reading.table(name)
+            self.tables[name] = self.reading.runs.join(rows, on="run", how="inner", maintain_order="left")
+        return self.tables[name]
 
     @cached_property
     def reading(self) -> Reading | None:

@@ -7,11 +7,14 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from bentpipe.problems import ScenarioError, unknown_word
 from bentpipe.studies.stores import Measured, Part, Wanted
 from bentpipe.studies.verdicts import Claim, Quantity, Verdict, together
+
+if TYPE_CHECKING:
+    from bentpipe.figures.figure import Figure
 
 __all__ = ["Findings", "Row", "Study", "Table", "as_text", "chosen", "either", "folder", "matching", "toml"]
 
@@ -81,6 +84,12 @@ class Findings:
     notes: tuple[str, ...] = ()
     figures: tuple[tuple[str, str], ...] = field(default=())
     """(part, key of a figure) for the page."""
+    drawn: tuple[Figure, ...] = field(default=())
+    """Figures of the study's own, which no store draws."""
+    rows_title: str = "Printed rows: goodput of the first and the second flow, Mb/s, and Jain's index"
+    """What stands above the rows in the terminal."""
+    reading_title: str = "queue"
+    """What the readings of a row or claim are readings of."""
 
 
 class Study(Protocol):

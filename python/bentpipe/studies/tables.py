@@ -6,12 +6,12 @@ from typing import Any
 
 from bentpipe.intervals import round_significant, significant
 from bentpipe.studies.study import Findings, Row
-from bentpipe.studies.verdicts import Check, Claim, Quantity, Verdict
+from bentpipe.studies.verdicts import Check, Claim, Fact, Quantity, Verdict
 
 __all__ = ["as_data", "claim_rows", "differences", "print_findings", "row_rows"]
 
 
-def _measured(quantity: Quantity | Check) -> str:
+def _measured(quantity: Quantity) -> str:
     found = quantity.interval
     if found is None:
         return "–"
@@ -30,7 +30,11 @@ def row_rows(findings: Findings) -> list[dict[str, Any]]:
     for row in findings.rows:
         held = [quantity.name for quantity in row.quantities if quantity.verdict is Verdict.AGREES]
         part = f" ({', '.join(held)} agrees)" if held and row.verdict is Verdict.DIFFERS else ""
-        line: dict[str, Any] = {"row": row.what, "queue": row.reading, "verdict": row.verdict.value + part}
+        line: dict[str, Any] = {
+            "row": row.what,
+            findings.reading_title: row.reading,
+            "verdict": row.verdict.value + part,
+        }
         for quantity in row.quantities:
             line[f"{quantity.name}, published"] = f"{quantity.published:g}"
             line[f"{quantity.name}, measured"] = _measured(quantity)
@@ -51,15 +55,14 @@ def claim_rows(findings: Findings) -> list[dict[str, Any]]:
     lines = []
     for claim in findings.claims:
         for index, check in enumerate(claim.checks):
-            sign = "≥" if check.at_least else "≤"
             lines.append(
                 {
                     "claim": claim.id if index == 0 else "",
-                    "queue": claim.reading if index == 0 else "",
+                    findings.reading_title: claim.reading if index == 0 else "",
                     "verdict": _claim_verdict(claim) if index == 0 else "",
                     "check": check.text,
-                    "measured": _measured(check),
-                    "needed": f"{sign} {significant(check.threshold)}",
+                    "measured": check.measured,
+                    "needed": check.needed,
                     "": "" if check.verdict is Verdict.AGREES else check.verdict.value,
                 }
             )
@@ -89,7 +92,7 @@ def print_findings(title: str, findings: Findings) -> None:
         lines = row_rows(findings)
         print_table(
             [{k: v for k, v in line.items() if "one more" not in k} for line in lines],
-            "Printed rows: goodput of the first and the second flow, Mb/s, and Jain's index",
+            findings.rows_title,
         )
     if findings.claims:
         print()
@@ -120,16 +123,17 @@ def _quantity(quantity: Quantity) -> dict[str, Any]:
     }
 
 
-def _check(check: Check) -> dict[str, Any]:
+def _check(check: Check | Fact) -> dict[str, Any]:
     found = check.interval
-    return {
+    data = {
         "check": check.text,
         "measured": round_significant(found.estimate) if found else None,
         "low": round_significant(found.low) if found else None,
         "high": round_significant(found.high) if found else None,
-        "needed": f"{'>=' if check.at_least else '<='} {check.threshold:g}",
+        "needed": check.needed.replace("≥", ">=").replace("≤", "<="),
         "verdict": check.verdict.value,
     }
+    return data | {"found": check.measured} if isinstance(check, Fact) else data
 
 
 def as_data(findings: Findings) -> dict[str, Any]:
@@ -140,7 +144,7 @@ def as_data(findings: Findings) -> dict[str, Any]:
                 "id": row.id,
                 "row": row.what,
                 "where": row.where,
-                "queue": row.reading,
+                findings.reading_title: row.reading,
                 "quantities": [_quantity(quantity) for quantity in row.quantities],
                 "verdict": row.verdict.value,
                 "why": row.why if row.verdict is not Verdict.AGREES else "",
@@ -152,7 +156,7 @@ def as_data(findings: Findings) -> dict[str, Any]:
                 "id": claim.id,
                 "claim": claim.text,
                 "criterion": claim.criterion,
-                "queue": claim.reading,
+                findings.reading_title: claim.reading,
                 "checks": [_check(check) for check in claim.checks],
                 "verdict": claim.verdict.value,
                 "why": claim.why if claim.verdict is not Verdict.AGREES else "",

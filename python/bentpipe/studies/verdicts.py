@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bentpipe.intervals import CONFIDENCE, Interval, mean_interval, student_t
+from bentpipe.intervals import CONFIDENCE, Interval, mean_interval, significant, student_t
 
-__all__ = ["FLOOR", "Check", "Claim", "Quantity", "Verdict", "expected_range", "together"]
+__all__ = ["FLOOR", "Check", "Claim", "Fact", "Quantity", "Verdict", "expected_range", "together"]
 
 FLOOR = 0.01
 """Relative tolerance that no number of seeds takes away. A published goodput counts from the stream's start at the
@@ -115,6 +115,43 @@ class Check:
             return Verdict.AGREES
         return Verdict.DIFFERS if high < threshold else Verdict.UNDECIDED
 
+    @property
+    def measured(self) -> str:
+        """What was measured, as text."""
+        found = self.interval
+        if found is None:
+            return "–"
+        half = "" if found.high is None else f" ± {significant(found.high - found.estimate, 2)}"
+        return f"{significant(found.estimate)}{half}"
+
+    @property
+    def needed(self) -> str:
+        """What is needed for it to hold, as text."""
+        return f"{'≥' if self.at_least else '≤'} {significant(self.threshold)}"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """One part of a claim that is not about a mean: an order of two samples, an interval, a count.
+
+    ``verdict`` is worked out by whoever makes it, with the rule that ``needed`` states.
+    """
+
+    text: str
+    measured: str
+    needed: str
+    verdict: Verdict
+    estimate: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def interval(self) -> Interval | None:
+        """Its number and interval, where it has one."""
+        if self.estimate is None:
+            return None
+        return Interval(self.estimate, self.low, self.high, 0)
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -124,7 +161,7 @@ class Claim:
     text: str
     criterion: str
     reading: str
-    checks: tuple[Check, ...]
+    checks: tuple[Check | Fact, ...]
     why: str = field(default="", compare=False)
 
     @property
