@@ -40,7 +40,8 @@ class Figure:
         spec = self.spec()
         if "title" in spec:
             schema = spec.pop("$schema")
-            spec = {"$schema": schema, "vconcat": [spec]}
+            datasets = spec.pop("datasets", {})  # only looked for at the top
+            spec = {"$schema": schema, "vconcat": [spec], "datasets": datasets}
         spec["title"] = heading
         spec["config"] = config() | {"background": "white"}
         version = ".".join(spec["$schema"].rsplit("/v", 1)[-1].removesuffix(".json").split(".")[:2])

@@ -1,0 +1,184 @@
+"""A map of ratios over two logarithmic axes, with the line where neither side wins."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from bentpipe.figures.contour import contour
+from bentpipe.figures.figure import Figure
+from bentpipe.figures.style import BLUE, RED, WIDTH, inline
+from bentpipe.intervals import significant
+
+MOST_FACTOR = 8.0
+"""Ratios beyond this factor (and its inverse) have the deepest colour; the number in the cell stays."""
+
+LEAST_FACTOR = 1.25
+"""The colours of a map whose ratios are all near 1 reach this far, so that noise does not look like a finding."""
+
+_INK, _PAPER, _MIDDLE = "#1c2330", "#ffffff", "#f2f0eb"
+
+
+@dataclass(frozen=True, slots=True)
+class RatioCell:
+    """One cell of a map: ``x`` in bytes, ``y`` in seconds, the ratio, or ``None`` where it could not be had."""
+
+    x: float
+    y: float
+    ratio: float | None
+    panel: str = ""
+
+
+def ratio_map(
+    cells: Sequence[RatioCell], key: str, title: str, caption: str, *, above: str, below: str,
+    x_title: str = "object size", y_title: str = "round-trip time",
+) -> Figure:  # fmt: skip
+    """A map of ``cells``, one panel for each of their ``panel``s, all with the same colours.
+
+    ``above`` and ``below`` say who wins where the ratio is above and below 1 ("split TCP is faster"). The line is where
+    the ratio is 1 by interpolation between the centres of cells, linear in the logarithms of all three. Raises
+    ValueError when no cell has a ratio, or one is not above 0.
+    """
+    ratios = [cell.ratio for cell in cells if cell.ratio is not None]
+    if not ratios or min(ratios) <= 0:
+        raise ValueError("a map needs ratios, and all above 0")
+    factor = max(LEAST_FACTOR, min(MOST_FACTOR, max(*ratios, 1 / min(ratios))))
+    names = list(dict.fromkeys(cell.panel for cell in cells))
+    columns = 1 if len(names) == 1 or len({cell.x for cell in cells}) > 12 else 2
+    panels = [
+        _panel([cell for cell in cells if cell.panel == name], name, factor, columns, (x_title, y_title))
+        for name in names
+    ]
+    chart: Any = panels[0] if len(panels) == 1 else alt.concat(*panels, columns=columns, spacing=18)
+    legend = (
+        f"Numbers are the ratio: above 1 {above}, below 1 {below}; the line is where it is 1, interpolated."
+    )
+    return Figure(key, title, f"{caption} {legend}".strip(), chart, len(cells))
+
+
+def _panel(
+    cells: Sequence[RatioCell], name: str, factor: float, columns: int, titles: tuple[str, str]
+) -> Any:  # fmt: skip
+    xs, ys = sorted({cell.x for cell in cells}), sorted({cell.y for cell in cells})
+    x_edges, y_edges = _edges(xs), _edges(ys)
+    limit = math.log2(factor)
+    near = _beside_the_line(cells, xs, ys)
+    rows = []
+    for cell in cells:
+        i, j = xs.index(cell.x), ys.index(cell.y)
+        height = None if cell.ratio is None else math.log2(cell.ratio)
+        rows.append(
+            {
+                "x": cell.x, "y": cell.y, "left": x_edges[i], "right": x_edges[i + 1], "low": y_edges[j],
+                "high": y_edges[j + 1], "height": height, "text": _ratio_text(cell.ratio),
+                "near": int((cell.x, cell.y) in near),
+                "deep": int(height is not None and height < -0.6 * limit),
+            }
+        )  # fmt: skip
+    frame = pl.DataFrame(rows, schema_overrides={"height": pl.Float64})
+    data = inline(frame, digits=9)
+    x = alt.X("left:Q", title=titles[0], scale=_log(x_edges),
+              axis=alt.Axis(values=xs, labelExpr=_BYTES, grid=False, labelOverlap=True))  # fmt: skip
+    y = alt.Y("low:Q", title=titles[1], scale=_log(y_edges),
+              axis=alt.Axis(values=ys, labelExpr=_SECONDS, grid=False))  # fmt: skip
+    hue = alt.Color(
+        "height:Q",
+        scale=alt.Scale(domain=[-limit, 0, limit], range=[BLUE, _MIDDLE, RED], interpolate="lab", clamp=True),
+        legend=alt.Legend(
+            title="ratio", labelExpr="format(pow(2, datum.value), '.2~f')", gradientLength=220,
+            values=[-limit, -limit / 2, 0, limit / 2, limit], orient="top",
+        ),
+    )  # fmt: skip
+    base = alt.Chart(data)
+    x_mid = alt.X("x:Q", scale=_log(x_edges), title=titles[0])
+    y_mid = alt.Y("y:Q", scale=_log(y_edges), title=titles[1])
+    layers = [
+        base.transform_filter("isValid(datum.height)")
+        .mark_rect(stroke=_PAPER, strokeWidth=1)
+        .encode(x=x, x2="right:Q", y=y, y2="high:Q", color=hue),
+        *_break_even(cells, xs, ys, (x_edges, y_edges)),
+        # An edge of paper keeps a number readable where the line runs through it.
+        base.mark_text(fontSize=11, stroke=_MIDDLE, strokeWidth=3, strokeJoin="round", opacity=0.75)
+        .transform_filter("datum.deep == 0 && datum.near == 1")
+        .encode(x=x_mid, y=y_mid, text="text:N"),
+        base.mark_text(fontSize=11, color=_INK).transform_filter("datum.deep == 0").encode(
+            x=x_mid, y=y_mid, text="text:N"
+        ),
+        base.mark_text(fontSize=11, color=_PAPER).transform_filter("datum.deep == 1").encode(
+            x=x_mid, y=y_mid, text="text:N"
+        ),
+    ]  # fmt: skip
+    width = WIDTH - 70 if columns == 1 else (WIDTH - 170) // 2
+    chart: Any = alt.layer(*layers).properties(width=width, height=34 * len(ys))
+    return chart.properties(title=name) if name else chart
+
+
+def _break_even(
+    cells: Sequence[RatioCell],
+    xs: Sequence[float],
+    ys: Sequence[float],
+    edges: tuple[list[float], list[float]],
+) -> list[alt.Chart]:
+    """The line over a light edge of its own, so that it is seen on every colour; nothing where there is none."""
+    heights = {(math.log(c.x), math.log(c.y)): math.log(c.ratio) for c in cells if c.ratio is not None}
+    found = contour([math.log(x) for x in xs], [math.log(y) for y in ys], heights)
+    if not found:
+        return []
+    line = pl.DataFrame(
+        [
+            {"x": math.exp(a[0]), "y": math.exp(a[1]), "x2": math.exp(b[0]), "y2": math.exp(b[1])}
+            for a, b in found
+        ]
+    )
+    base = alt.Chart(inline(line, digits=7)).encode(
+        x=alt.X("x:Q", scale=_log(edges[0])), x2="x2:Q", y=alt.Y("y:Q", scale=_log(edges[1])), y2="y2:Q"
+    )
+    return [
+        base.mark_rule(color=_PAPER, strokeWidth=5, strokeCap="round"),
+        base.mark_rule(color=_INK, strokeWidth=2, strokeCap="round"),
+    ]
+
+
+def _beside_the_line(
+    cells: Sequence[RatioCell], xs: Sequence[float], ys: Sequence[float]
+) -> set[tuple[float, float]]:
+    """Cells with a neighbour on the other side of 1."""
+    above = {(xs.index(c.x), ys.index(c.y)): c.ratio >= 1 for c in cells if c.ratio is not None}
+    steps = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
+    return {
+        (xs[i], ys[j])
+        for (i, j), side in above.items()
+        if any(above.get((i + right, j + up), side) != side for right, up in steps)
+    }
+
+
+def _edges(values: Sequence[float]) -> list[float]:
+    """Borders of cells around ``values``: half way between neighbours, on a logarithmic axis."""
+    if len(values) == 1:
+        return [values[0] / 2, values[0] * 2]
+    inner = [math.sqrt(a * b) for a, b in itertools.pairwise(values)]
+    return [values[0] ** 2 / inner[0], *inner, values[-1] ** 2 / inner[-1]]
+
+
+def _log(edges: Sequence[float]) -> alt.Scale:
+    return alt.Scale(type="log", domain=[edges[0], edges[-1]], nice=False)
+
+
+def _ratio_text(ratio: float | None) -> str:
+    """Two decimals up to 10, three digits beyond."""
+    if ratio is None:
+        return "–"
+    return f"{ratio:.2f}" if ratio < 10 else significant(ratio, 3)
+
+
+_BYTES = (
+    "datum.value >= 1e6 ? format(datum.value / 1e6, '.3~g') + ' MB' : "
+    "datum.value >= 1e3 ? format(datum.value / 1e3, '.3~g') + ' kB' : format(datum.value, '.3~g') + ' B'"
+)
+_SECONDS = "datum.value >= 1 ? format(datum.value, '.3~g') + ' s' : format(datum.value * 1e3, '.3~g') + ' ms'"

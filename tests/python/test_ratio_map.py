@@ -1,0 +1,106 @@
+"""The map of ratios: where its line is, how it is coloured, what it says."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+from bentpipe.figures.contour import contour
+from bentpipe.figures.ratio_map import RatioCell, ratio_map
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WORDS = {"above": "split TCP is faster", "below": "QUIC is faster"}
+
+
+def test_the_contour_of_a_plane_is_straight() -> None:
+    xs, ys = [0.0, 1.0, 2.0], [0.0, 1.0, 3.0]
+    values = {(x, y): x + y for x in xs for y in ys}
+    found = contour(xs, ys, values, 1.5)
+    assert found
+    for ends in found:
+        for x, y in ends:
+            assert x + y == pytest.approx(1.5)
+    lengths = sum(math.dist(a, b) for a, b in found)
+    assert lengths == pytest.approx(1.5 * math.sqrt(2)), "the whole line from one edge to the other, once"
+
+
+def test_the_contour_of_a_cone_is_a_circle() -> None:
+    steps = [i / 20 for i in range(-30, 31)]
+    values = {(x, y): math.hypot(x, y) for x in steps for y in steps}
+    found = contour(steps, steps, values, 1.0)
+    assert all(math.hypot(x, y) == pytest.approx(1, abs=2e-3) for ends in found for x, y in ends)
+    assert sum(math.dist(a, b) for a, b in found) == pytest.approx(2 * math.pi, rel=2e-3)
+
+
+@pytest.mark.parametrize(("middle", "kept_together"), [(3.0, True), (-3.0, False)])
+def test_a_saddle_is_cut_as_its_middle_says(middle: float, kept_together: bool) -> None:
+    values = {(0.0, 0.0): 1.0 + middle / 4, (1.0, 1.0): 1.0 + middle / 4,
+              (1.0, 0.0): -1.0 + middle / 4, (0.0, 1.0): -1.0 + middle / 4}  # fmt: skip
+    found = contour([0.0, 1.0], [0.0, 1.0], values)
+    assert len(found) == 2
+    near_origin = any(all(x + y < 1 for x, y in ends) for ends in found)
+    assert near_origin != kept_together, "low ground is cut off where the middle is high"
+
+
+def test_unknown_corners_have_no_line() -> None:
+    values = {(0.0, 0.0): -1.0, (1.0, 0.0): 1.0, (0.0, 1.0): -1.0}
+    assert contour([0.0, 1.0], [0.0, 1.0], values) == []
+
+
+def _frames(spec: dict[str, Any]) -> list[pl.DataFrame]:
+    return [pl.read_csv(io.StringIO(text)) for text in spec["datasets"].values()]
+
+
+def _cells() -> list[RatioCell]:
+    """Ratios that rise with the size alone, through 1 at 31,623 bytes (half way between 10 kB and 100 kB)."""
+    return [
+        RatioCell(size, rtt, (size / 1e4) ** 0.5 / 10**0.25)
+        for size in (1e3, 1e4, 1e5, 1e6)
+        for rtt in (0.02, 0.1, 0.8)
+    ]
+
+
+def test_the_line_is_where_the_ratio_is_one() -> None:
+    spec = ratio_map(_cells(), "map", "A map", "", **WORDS).spec()
+    line = next(frame for frame in _frames(spec) if "x2" in frame.columns)
+    assert line["x"].to_list() + line["x2"].to_list() == pytest.approx([10**4.5] * 4, rel=1e-6)
+    assert sorted({*line["y"].to_list(), *line["y2"].to_list()}) == pytest.approx([0.02, 0.1, 0.8], rel=1e-6)
+
+
+def test_colours_are_centred_at_one() -> None:
+    figure = ratio_map([*_cells(), RatioCell(1e7, 0.02, None)], "map", "A map", "Medians.", **WORDS)
+    domains = [
+        layer["encoding"]["color"]["scale"]["domain"]
+        for layer in figure.spec()["layer"]
+        if "color" in layer["encoding"]
+    ]
+    limit = math.log2(10**0.75)
+    assert domains == [[pytest.approx(-limit), 0, pytest.approx(limit)]]
+    assert figure.caption.startswith(
+        "Medians. Numbers are the ratio: above 1 split TCP is faster, below 1 QUIC"
+    )
+    cells = next(frame for frame in _frames(figure.spec()) if "text" in frame.columns)
+    texts = cells["text"].to_list()
+    assert texts[0] == "0.18"
+    assert texts[-1] == "–"
+    first = cells.row(0, named=True)
+    assert first["right"] == pytest.approx(math.sqrt(1e3 * 1e4))
+    assert first["left"] == pytest.approx(1e3 / math.sqrt(10))
+
+
+def test_no_line_where_one_side_always_wins(tmp_path: Path) -> None:
+    cells = [RatioCell(size, rtt, 2.0, "a panel") for size in (1e3, 1e4) for rtt in (0.1, 0.2)]
+    figure = ratio_map(cells, "map", "A map", "", **WORDS)
+    assert not any("x2" in frame.columns for frame in _frames(figure.spec()))
+    assert ">2.00</text>" in figure.write(tmp_path / "map.svg").read_text(encoding="utf-8")
+
+
+def test_a_map_needs_ratios() -> None:
+    with pytest.raises(ValueError, match="needs ratios"):
+        ratio_map([RatioCell(1.0, 1.0, None)], "map", "A map", "", **WORDS)
