@@ -1,0 +1,120 @@
+//! The path measured against its own promise before anything runs over it: round-trip time and the
+//! rate of both directions, with UDP between the two ends.
+
+use std::fs::File;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use units::{Span, Time};
+
+use crate::{Clock, namespace};
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+pub struct Check {
+    /// Least round-trip time of small packets.
+    pub rtt_ns: u64,
+    /// Rate upwards, bit/s of IP packets; none: there was no time to tell.
+    pub up_bit_s: Option<u64>,
+    /// Rate downwards.
+    pub down_bit_s: Option<u64>,
+}
+
+/// Small packets for the round-trip time.
+const PINGS: usize = 3;
+/// Longest wait for an answer beyond which the path counts as broken.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// UDP payload of a full packet over IPv4 and an MTU of 1500.
+const FULL: usize = 1472;
+/// IP and UDP headers.
+const HEADERS: usize = 28;
+/// Trains last about this long at the promised rate.
+const TRAIN: Span = Span(200_000_000);
+/// Packets of a train, at the least and at the most.
+const PACKETS: (u64, u64) = (16, 4096);
+
+/// Measures the path between the namespace `near` (address `own`) and the caller's (`peer`).
+///
+/// # Errors
+/// No answer came, or the kernel refuses.
+pub fn check(
+    near: &File,
+    own: Ipv4Addr,
+    peer: Ipv4Addr,
+    promised: [Option<u64>; 2],
+) -> io::Result<Check> {
+    let far_socket = UdpSocket::bind((peer, 0))?;
+    let near_socket = namespace::within(near, || UdpSocket::bind((own, 0)))?;
+    let (far_at, near_at) = (far_socket.local_addr()?, near_socket.local_addr()?);
+    for socket in [&far_socket, &near_socket] {
+        socket.set_read_timeout(Some(PATIENCE))?;
+    }
+    let clock = Clock::start();
+    let mut buffer = [0; FULL];
+    let mut least = Span(u64::MAX);
+    for _ in 0..PINGS {
+        let start = clock.now();
+        near_socket.send_to(b"?", far_at)?;
+        far_socket.recv_from(&mut buffer)?;
+        far_socket.send_to(b"!", near_at)?;
+        near_socket.recv_from(&mut buffer)?;
+        least = least.min(clock.now().since(start));
+    }
+    let mut rates = [None; 2];
+    for (index, (from, to, at)) in
+        [(&near_socket, &far_socket, far_at), (&far_socket, &near_socket, near_at)]
+            .into_iter()
+            .enumerate()
+    {
+        let Some(rate) = promised[index] else { continue };
+        rates[index] = train(&clock, from, to, at, rate)?;
+    }
+    Ok(Check { rtt_ns: least.nanos(), up_bit_s: rates[0], down_bit_s: rates[1] })
+}
+
+/// The rate at which a train of full packets, sent a little faster than the promised rate, arrives.
+fn train(
+    clock: &Clock,
+    from: &UdpSocket,
+    to: &UdpSocket,
+    at: SocketAddr,
+    rate: u64,
+) -> io::Result<Option<u64>> {
+    let bits = ((FULL + HEADERS) * 8) as u64;
+    let packets = (rate * TRAIN.nanos() / 1_000_000_000 / bits).clamp(PACKETS.0, PACKETS.1);
+    let receive = to.try_clone()?;
+    let clock = *clock;
+    std::thread::scope(|scope| {
+        let reader = scope.spawn(move || -> io::Result<(u64, Time, Time)> {
+            let mut buffer = [0; FULL];
+            let (mut count, mut first, mut last) = (0, Time::ZERO, Time::ZERO);
+            while count < packets {
+                match receive.recv_from(&mut buffer) {
+                    Ok(_) => {
+                        last = clock.now();
+                        if count == 0 {
+                            first = last;
+                            // What follows comes at once or not at all.
+                            receive.set_read_timeout(Some(Duration::from_secs(1)))?;
+                        }
+                        count += 1;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) => return Err(error),
+                }
+            }
+            receive.set_read_timeout(Some(PATIENCE))?;
+            Ok((count, first, last))
+        });
+        for _ in 0..packets {
+            from.send_to(&[0; FULL], at)?;
+        }
+        let (count, first, last) =
+            reader.join().unwrap_or_else(|_| Err(io::Error::other("the reader panicked")))?;
+        let took = last.since(first).nanos();
+        Ok((count > 1 && took > 0).then(|| {
+            (u128::from(count - 1) * u128::from(bits) * 1_000_000_000 / u128::from(took)) as u64
+        }))
+    })
+}

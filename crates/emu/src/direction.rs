@@ -1,0 +1,221 @@
+//! One direction of a path under the real clock: what one TUN device reads leaves, through the lines,
+//! by another.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use path::{Histogram, Line, Output};
+use tun_rs::SyncDevice;
+use units::{NodeId, Packet, Span, Time};
+
+use crate::clock::{Clock, wait};
+use crate::frame;
+
+/// Largest frame read: the kernel hands over no more than this without offload.
+const LARGEST: usize = 65_535;
+
+/// Frames read before the lines get their turn.
+const BATCH: usize = 64;
+
+/// Longest sleep, so that a stop is noticed.
+const NAP: Span = Span(50_000_000);
+
+/// How often the shared picture of the direction is renewed.
+const PICTURE: Span = Span(100_000_000);
+
+/// What a direction has done so far.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// Packets read from the first device.
+    pub packets_in: u64,
+    /// Packets written to the other.
+    pub packets_out: u64,
+    /// Bytes written.
+    pub bytes_out: u64,
+    /// Packets dropped by the path.
+    pub dropped: u64,
+    /// Frames that are no IP packet, which are not passed on.
+    pub foreign: u64,
+    /// Frames the far device did not take.
+    pub refused: u64,
+    /// Packets in queues and waiting there, bytes.
+    pub queued: (u64, u64),
+    /// How late packets left, against the instant that the path gave them.
+    pub lateness: Histogram,
+    /// When this was written.
+    pub at: Time,
+}
+
+/// Frames in transit, by handle.
+#[derive(Default)]
+struct Store {
+    frames: Vec<Vec<u8>>,
+    free: Vec<u32>,
+}
+
+impl Store {
+    fn put(&mut self, frame: &[u8]) -> u32 {
+        let handle = self.free.pop().unwrap_or_else(|| {
+            self.frames.push(Vec::with_capacity(2048));
+            (self.frames.len() - 1) as u32
+        });
+        let slot = &mut self.frames[handle as usize];
+        slot.clear();
+        slot.extend_from_slice(frame);
+        handle
+    }
+}
+
+/// One direction, ready to run.
+pub struct Direction {
+    from: Arc<SyncDevice>,
+    to: Arc<SyncDevice>,
+    lines: Vec<Line>,
+    clock: Clock,
+    store: Store,
+    progress: Progress,
+    shared: Arc<Mutex<Progress>>,
+}
+
+impl Direction {
+    /// Packets that `from` reads pass `lines` in order and leave by `to`.
+    pub fn new(
+        from: Arc<SyncDevice>,
+        to: Arc<SyncDevice>,
+        lines: Vec<Line>,
+        clock: Clock,
+        shared: Arc<Mutex<Progress>>,
+    ) -> Direction {
+        let (store, progress) = (Store::default(), Progress::default());
+        Direction { from, to, lines, clock, store, progress, shared }
+    }
+
+    /// Runs until `stop`.
+    ///
+    /// # Errors
+    /// A device that is gone.
+    pub fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
+        // A wake-up may otherwise be 50 microseconds late (prctl(2)).
+        nix::sys::prctl::set_timerslack(1)?;
+        self.from.set_nonblocking(true)?;
+        let mut buffer = vec![0; LARGEST];
+        let mut output = Output::default();
+        let mut renewed = Time::ZERO;
+        while !stop.load(Ordering::Relaxed) {
+            let mut now = self.clock.now();
+            for _ in 0..BATCH {
+                match self.from.recv(&mut buffer) {
+                    Ok(length) => {
+                        now = self.clock.now();
+                        self.arrive(now, &buffer[..length], &mut output);
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            now = self.clock.now().max(now);
+            self.advance(now, &mut output);
+            if now.since(renewed) >= PICTURE {
+                renewed = now;
+                self.publish(now);
+            }
+            let next = self.lines.iter().map(Line::poll_at).min().unwrap_or(Time::MAX);
+            let until = next.min(now + NAP);
+            let now = self.clock.now();
+            if let Some(pause) = wait(now, until) {
+                let mut ready = [PollFd::new(self.from.as_fd(), PollFlags::POLLIN)];
+                match ppoll(&mut ready, Some(TimeSpec::from_duration(pause)), None) {
+                    Ok(_) | Err(nix::errno::Errno::EINTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        self.publish(self.clock.now());
+        Ok(())
+    }
+
+    fn arrive(&mut self, now: Time, frame: &[u8], output: &mut Output) {
+        let Some(ecn) = frame::ecn(frame) else {
+            self.progress.foreign += 1;
+            return;
+        };
+        self.progress.packets_in += 1;
+        let packet = Packet {
+            handle: self.store.put(frame),
+            flow: 0,
+            source: NodeId(0),
+            destination: NodeId(1),
+            bytes: frame.len() as u32,
+            ecn,
+            class: 0,
+            born: now,
+        };
+        match self.lines.first_mut() {
+            Some(line) => line.push(now, packet, output),
+            None => output.delivered.push((now, packet)),
+        }
+        self.pass_on(0, output);
+    }
+
+    /// All work due by `now`, line after line: what one delivers by then the next takes.
+    fn advance(&mut self, now: Time, output: &mut Output) {
+        for index in 0..self.lines.len() {
+            self.lines[index].poll(now, output);
+            self.pass_on(index, output);
+        }
+    }
+
+    /// Gives what line `index` has delivered to the lines after it, and at the end to the device.
+    fn pass_on(&mut self, index: usize, output: &mut Output) {
+        let mut place = index;
+        loop {
+            for (_, packet, _) in output.dropped.drain(..) {
+                self.progress.dropped += 1;
+                self.store.free.push(packet.handle);
+            }
+            if output.delivered.is_empty() {
+                return;
+            }
+            let delivered = std::mem::take(&mut output.delivered);
+            place += 1;
+            for (due, packet) in &delivered {
+                match self.lines.get_mut(place) {
+                    Some(line) => line.push(*due, *packet, output),
+                    None => self.leave(*due, packet),
+                }
+            }
+        }
+    }
+
+    fn leave(&mut self, due: Time, packet: &Packet) {
+        let frame = &mut self.store.frames[packet.handle as usize];
+        if frame::ecn(frame) != Some(packet.ecn) {
+            frame::set_ecn(frame, packet.ecn);
+        }
+        match self.to.send(frame) {
+            Ok(_) => {
+                self.progress.packets_out += 1;
+                self.progress.bytes_out += frame.len() as u64;
+            }
+            Err(_) => self.progress.refused += 1,
+        }
+        self.progress.lateness.record(self.clock.now().since(due));
+        self.store.free.push(packet.handle);
+    }
+
+    fn publish(&mut self, now: Time) {
+        let queued = self.lines.iter().map(Line::gauge).fold((0, 0), |(packets, bytes), gauge| {
+            (packets + gauge.queued_packets, bytes + gauge.queued_bytes)
+        });
+        self.progress.queued = queued;
+        self.progress.at = now;
+        if let Ok(mut shared) = self.shared.lock() {
+            shared.clone_from(&self.progress);
+        }
+    }
+}

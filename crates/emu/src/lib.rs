@@ -1,0 +1,13 @@
+//! The stages of a path under the real clock, between TUN devices in network namespaces.
+mod check;
+mod clock;
+mod direction;
+mod frame;
+mod lab;
+pub mod namespace;
+
+pub use check::Check;
+pub use clock::Clock;
+pub use direction::{Direction, Progress};
+pub use lab::{Lab, LabSpec};
+pub use namespace::Address;

@@ -1,0 +1,154 @@
+//! Network namespaces that end with the process that made them.
+//!
+//! A namespace is anonymous: it has no name in the file system and no process outside its own PID
+//! namespace. The executable starts itself as a *keeper* (which makes the namespaces), the keeper
+//! starts itself as an *init* (process 1 of the new PID namespace), and every one of them asks the
+//! kernel to be killed when its parent dies. Whatever ends the first, all end, and with the last
+//! process and the last open device the kernel takes the namespace away.
+
+use std::fs::File;
+use std::io;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::sync::Arc;
+
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::signal::Signal;
+use tun_rs::{DeviceBuilder, SyncDevice};
+
+/// Asks to be killed when the parent dies; fails if it is dead already.
+///
+/// # Errors
+/// The kernel's; or that the parent is gone.
+pub fn die_with(parent: u32) -> io::Result<()> {
+    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+    if nix::unistd::getppid().as_raw() as u32 != parent {
+        return Err(io::Error::other("the process that started this one is gone"));
+    }
+    Ok(())
+}
+
+/// Becomes root of a user namespace of its own, with an empty network: what an ordinary user needs.
+///
+/// # Errors
+/// The kernel's: user namespaces may be forbidden (`kernel.unprivileged_userns_clone`, AppArmor).
+pub fn become_root() -> io::Result<()> {
+    let (user, group) = (nix::unistd::geteuid(), nix::unistd::getegid());
+    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)?;
+    std::fs::write("/proc/self/setgroups", "deny")?;
+    std::fs::write("/proc/self/uid_map", format!("0 {user} 1\n"))?;
+    std::fs::write("/proc/self/gid_map", format!("0 {group} 1\n"))?;
+    ip(&["link", "set", "lo", "up"])
+}
+
+/// The network namespace of a process.
+///
+/// # Errors
+/// It is gone.
+pub fn of_process(process: u32) -> io::Result<File> {
+    File::open(format!("/proc/{process}/ns/net"))
+}
+
+/// Runs `work` in a network namespace, on a thread of its own, and returns what it returns.
+///
+/// # Errors
+/// Entering it, or `work`'s.
+pub fn within<T: Send>(
+    namespace: &File,
+    work: impl FnOnce() -> io::Result<T> + Send,
+) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let inside = scope.spawn(move || {
+            setns(namespace.as_fd(), CloneFlags::CLONE_NEWNET)?;
+            work()
+        });
+        inside.join().unwrap_or_else(|_| Err(io::Error::other("a thread in a namespace panicked")))
+    })
+}
+
+/// Where a TUN device lives and what it is called.
+#[derive(Clone, Debug)]
+pub struct Address {
+    /// Name of the device.
+    pub device: String,
+    /// Its IPv4 address.
+    pub v4: Ipv4Addr,
+    /// The peer's.
+    pub peer_v4: Ipv4Addr,
+    /// Its IPv6 address.
+    pub v6: Ipv6Addr,
+    /// The peer's.
+    pub peer_v6: Ipv6Addr,
+}
+
+impl Address {
+    /// Both ends of the path with the private network `10.78.NETWORK.0/30` (RFC 1918) and
+    /// `fdbe:0:0:NETWORK::/126` (RFC 4193): near, then far.
+    pub fn pair(network: u8) -> [Address; 2] {
+        let end = |device: String, own: u8, peer: u8| Address {
+            device,
+            v4: Ipv4Addr::new(10, 78, network, own),
+            peer_v4: Ipv4Addr::new(10, 78, network, peer),
+            v6: Ipv6Addr::new(0xfdbe, 0, 0, u16::from(network), 0, 0, 0, u16::from(own)),
+            peer_v6: Ipv6Addr::new(0xfdbe, 0, 0, u16::from(network), 0, 0, 0, u16::from(peer)),
+        };
+        [end("bentpipe".to_owned(), 2, 1), end(format!("bentpipe{network}"), 1, 2)]
+    }
+}
+
+/// A network for [`Address::pair`] that no device of the calling thread's namespace has.
+///
+/// # Errors
+/// `ip` is not there, or all are taken.
+pub fn free_network() -> io::Result<u8> {
+    let listed = Command::new("ip").args(["-o", "-4", "addr"]).output()?;
+    let listed = String::from_utf8_lossy(&listed.stdout);
+    (0..=255)
+        .find(|network| !listed.contains(&format!(" 10.78.{network}.")))
+        .ok_or_else(|| io::Error::other("all networks 10.78.0.0 to 10.78.255.0 are taken"))
+}
+
+/// Makes a TUN device in the calling thread's namespace, with both addresses, up.
+///
+/// # Errors
+/// `/dev/net/tun` cannot be opened, or the kernel refuses.
+pub fn tun(address: &Address, mtu: u16) -> io::Result<Arc<SyncDevice>> {
+    let device = DeviceBuilder::new().name(&address.device).mtu(mtu).offload(false).build_sync()?;
+    let name = &address.device;
+    ip(&[
+        "addr",
+        "add",
+        &address.v4.to_string(),
+        "peer",
+        &address.peer_v4.to_string(),
+        "dev",
+        name,
+    ])?;
+    ip(&[
+        "-6",
+        "addr",
+        "add",
+        &address.v6.to_string(),
+        "peer",
+        &address.peer_v6.to_string(),
+        "dev",
+        name,
+        "nodad",
+    ])?;
+    ip(&["link", "set", name, "up"])?;
+    Ok(Arc::new(device))
+}
+
+/// Runs `ip` in the calling thread's namespace.
+///
+/// # Errors
+/// It is not there, or says no: then its words.
+pub fn ip(arguments: &[&str]) -> io::Result<()> {
+    let done = Command::new("ip").args(arguments).output()?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    Err(io::Error::other(format!("ip {}: {}", arguments.join(" "), said.trim())))
+}
