@@ -1,0 +1,142 @@
+"""Accesses and pages: well formed, sourced, and with the sums that their sources state."""
+
+from __future__ import annotations
+
+import pytest
+
+from bentpipe.plan import make, open_document
+from bentpipe.presets import Page, Preset, page, pages, presets, proxies, segments
+from bentpipe.problems import ScenarioError
+from bentpipe.units import Duration, Rate, Size
+
+ACCESSES = {preset.name: preset for preset in presets()}
+PAGES = {found.name: found for found in pages()}
+
+
+def access(name: str) -> tuple[float, float, float]:
+    """Least rate down and up, Mbit/s, and round trip, ms, of an access."""
+    found = segments(name)
+    down, up = (
+        min(Rate.parse(part[way]["rate"]).bit_s for part in found if way in part) / 1e6
+        for way in ("down", "up")
+    )
+    return down, up, 2 * sum(Duration.parse(part["delay"]).ns for part in found) / 1e6
+
+
+# What the sources state: Thomas et al. 2019, Table 1; Ookla, Q2 2021; draft-kuhn-quic-4-sat-07, sections 4.1 to 4.6.
+STATED = {
+    "geo-konnect": (25, 5, 750),
+    "satcom-2018": (25, 5, 750),
+    "lte-4g": (5, 2.5, 80),
+    "geo-hughesnet": (19.73, 2.43, 724),
+    "geo-viasat": (18.13, 3.38, 630),
+    "quic4sat-small": (10, 2, 650),
+    "quic4sat-medium": (50, 10, 650),
+    "quic4sat-congested": (50, 0.5, 650),
+    "quic4sat-variable": (50, 10, 650),
+    "quic4sat-large": (250, 3, 650),
+    "quic4sat-lossy": (250, 3, 650),
+}
+
+# Thomas 2018, Table 2.1.
+RANGES = {"adsl": ((5, 20), (2, 5), (10, 100)), "ftth": ((100, 1000), (100, 500), (1, 10))}
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_an_access_has_the_numbers_of_its_source(name: str) -> None:
+    assert access(name) == pytest.approx(STATED[name])
+
+
+@pytest.mark.parametrize("name", RANGES)
+def test_an_access_lies_in_the_ranges_of_its_source(name: str) -> None:
+    assert all(low <= value <= high for value, (low, high) in zip(access(name), RANGES[name], strict=True))
+
+
+@pytest.mark.parametrize("preset", ACCESSES.values(), ids=ACCESSES)
+def test_an_access_makes_a_plan_and_says_what_is_a_guess(preset: Preset) -> None:
+    flow = {"name": "a", "congestion": "cubic"}
+    data = {"duration": "1 s", "path": {"segment": preset.segments}, "flow": [flow]}
+    assert make(open_document(data), "test").runs
+    assert preset.source
+    assert preset.proxies == proxies(preset.name) == []  # no operator has said what it runs
+
+
+def test_the_segments_of_2018_stand_in_the_order_of_the_path() -> None:
+    assert [part["name"] for part in segments("satcom-2018")] == ["lan", "satellite", "internet"]
+    outer = [2 * Duration.parse(part["delay"]).ns / 1e6 for part in segments("satcom-2018")]
+    assert outer == pytest.approx([1, 719, 30])
+
+
+def weight(found: Page, prefix: str = "") -> int:
+    """Bytes of the objects whose names begin with ``prefix``."""
+    return sum(Size.parse(part["size"]).bytes for part in found.objects if part["name"].startswith(prefix))
+
+
+def depth(found: Page, name: str) -> int:
+    """Requests in the longest chain that ends with ``name``."""
+    waits = {part["name"]: part.get("after", []) for part in found.objects}
+    return 1 + max((depth(found, before) for before in waits[name]), default=0)
+
+
+@pytest.mark.parametrize("found", PAGES.values(), ids=PAGES)
+def test_a_page_is_whole(found: Page) -> None:
+    names = [part["name"] for part in found.objects]
+    assert len(set(names)) == len(names)
+    for number, part in enumerate(found.objects):
+        assert set(part) <= {"name", "size", "host", "after", "request", "response_header", "think"}
+        assert set(part.get("after", [])) <= set(names[:number])  # hence no cycles
+        assert Size.parse(part["size"]).bytes > 0
+    assert not found.objects[0].get("after")
+    assert set(found.hosts) <= {part.get("host", "origin") for part in found.objects}
+    assert found.title
+    assert found.source
+
+
+@pytest.mark.parametrize(
+    ("name", "requests", "kib", "hosts", "chain"),
+    [
+        ("almanac-2024", 71, 2652, 13, 5),
+        ("almanac-2019", 74, 1934, 13, 5),
+        ("almanac-2019-light", 24, 397, 5, 4),
+    ],
+)
+def test_a_page_of_statistics_has_their_sums(
+    name: str, requests: int, kib: int, hosts: int, chain: int
+) -> None:
+    found = page(name)
+    assert len(found.objects) == requests
+    assert weight(found) == kib * 1024
+    assert len({part["host"] for part in found.objects}) == hosts
+    assert max(depth(found, part["name"]) for part in found.objects) == chain
+
+
+@pytest.mark.parametrize(
+    ("name", "types"),
+    [
+        ("almanac-2024", {"style": 78, "script": 613, "font": 131, "image": 1054}),
+        ("almanac-2019", {"style": 62, "script": 391, "image": 983}),
+        ("almanac-2019-light", {"style": 8, "script": 76, "image": 78}),
+    ],
+)
+def test_types_weigh_what_the_almanac_says(name: str, types: dict[str, int]) -> None:
+    assert {kind: weight(page(name), kind) / 1024 for kind in types} == types
+
+
+def test_the_targets_are_as_published() -> None:
+    assert weight(page("target-a")) == 5_300_000
+    assert len(page("target-a").objects) == 1
+    small = page("target-b")
+    assert weight(small) == 11_000
+    assert len(small.objects) == 3
+    assert [small.hosts.get(part.get("host", ""), {}).get("open", False) for part in small.objects] == [
+        False,
+        True,
+        True,
+    ]
+
+
+def test_an_unknown_name_is_told_the_nearest() -> None:
+    with pytest.raises(ScenarioError, match="target-a"):
+        page("target-aa")
+    with pytest.raises(ScenarioError, match="starlink"):
+        proxies("starlonk")
