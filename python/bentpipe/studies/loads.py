@@ -11,7 +11,7 @@ import polars as pl
 if TYPE_CHECKING:
     from bentpipe.studies.stores import Measured
 
-__all__ = ["REACHED", "Load", "chosen_loads", "reached_s", "slow_start_s", "times"]
+__all__ = ["REACHED", "Load", "chosen_loads", "opinion", "reached_s", "slow_start_s", "times"]
 
 REACHED = 0.9
 """Part of the rate that counts as reaching it: of a full packet 95 % are the stream's, and a sender that paces or
@@ -83,3 +83,13 @@ def slow_start_s(rate_bit_s: float, rtt_s: float, initial_window_bytes: float, o
     """
     bdp = rate_bit_s * rtt_s / 8 / (2 if one_way else 1)
     return max(0.0, math.log2(bdp / initial_window_bytes)) * rtt_s
+
+
+def opinion(plt_s: float) -> float:
+    """Mean opinion score of a page load: 4.38 - 1.30 ln(t), from 1 to 5.
+
+    ITU-T G.1030 (2014), appendix II.5: sessions of one page, t in seconds from the click to the whole page. Its
+    subjects were told of a search page over accesses of 6 to 60 s at most, in 2005: an order of pages more than a
+    judgement of today's users.
+    """
+    return min(5.0, max(1.0, 4.38 - 1.30 * math.log(plt_s)))

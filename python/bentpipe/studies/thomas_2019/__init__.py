@@ -1,0 +1,163 @@
+"""Google QUIC and split TCP over a public SATCOM access (Thomas, Dubois, Kuhn, Lochin 2019; report of Thomas 2018).
+
+What was published is in ``studies/thomas-2019/published.toml``, sentences on differences in ``notes.toml`` beside it.
+Results r1 to r10 become criteria that can fail in ``criteria.py``. Nothing is tuned to a published value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from bentpipe.studies.loads import REACHED, slow_start_s
+from bentpipe.studies.stores import Measured, Part, Wanted
+from bentpipe.studies.study import Findings, Table, folder, matching, toml
+from bentpipe.studies.thomas_2019 import standing
+from bentpipe.studies.thomas_2019.cells import (
+    HTTP,
+    PAGE,
+    QUIC_WINDOW,
+    SATCOM_RATE,
+    SATCOM_RTT,
+    SEGMENT,
+    WITH,
+    WITHOUT,
+)
+from bentpipe.studies.thomas_2019.criteria import CRITERIA, TCP_READINGS
+from bentpipe.studies.thomas_2019.drawings import figures
+from bentpipe.studies.verdicts import Claim
+
+__all__ = ["STUDY", "Thomas2019"]
+
+PARTS = (
+    "satcom", "4g", "tcp", "proxies", "end-to-end", "congested", "startup", "startup-split", "dependent",
+    "dependent-unsplit", "head-of-line",
+)  # fmt: skip
+
+TOLERANCE = (
+    "A result is a list of checks. Medians have the 95 % interval of order statistics (Le Boudec, theorem 2.1); a "
+    "check holds, or fails, when the whole interval does, else it is undecided. Order P1 is the report's: the interval "
+    "of one lies below that of the other. The rate counts as reached from the first instant at which the next round "
+    f"trip brings {REACHED:.0%} of it."
+)
+
+
+@dataclass(frozen=True)
+class Thomas2019:
+    """The study."""
+
+    name: str = "thomas-2019"
+    title: str = "Thomas et al. 2019: Google QUIC over a public SATCOM access"
+
+    @cached_property
+    def place(self) -> Path:
+        """Its folder."""
+        return folder(self.name)
+
+    @cached_property
+    def published(self) -> dict[str, Any]:
+        """What was published."""
+        return toml(self.place / "published.toml")
+
+    @cached_property
+    def notes(self) -> dict[str, Any]:
+        """Why results differ, by id."""
+        return toml(self.place / "notes.toml")
+
+    def parts(self) -> Sequence[Part]:
+        """One store each."""
+        return [Part(name, self.place / f"{name}.toml") for name in PARTS]
+
+    def words(self) -> Mapping[str, Mapping[str, Wanted]]:
+        """Parts, results together, and single results."""
+        picture, small = {PAGE: ["target-a"]}, {PAGE: ["target-b"]}
+        quic = {**picture, HTTP: [WITH]}
+        results: dict[str, dict[str, Wanted]] = {
+            "r1": {"satcom": matching(picture)},
+            "r2": {"satcom": matching(picture)},
+            "r3": {"satcom": matching(quic)},
+            "r4": {"satcom": matching(picture)},
+            "r5": {"4g": matching()},
+            "r5b": {"4g": matching()},
+            "r6": {"satcom": matching(small)},
+            "r7": {"satcom": matching({**picture, HTTP: [WITHOUT]})},
+            "r8": {"satcom": matching(picture)},
+            "r9": {"4g": matching({HTTP: [WITHOUT]})},
+            "r10": {
+                "satcom": matching({**picture, HTTP: [WITHOUT]}),
+                "end-to-end": matching({QUIC_WINDOW: ["60 packets"]}),
+            },
+        }
+        whole = matching()
+        return {
+            "results": {"satcom": whole, "4g": whole, "end-to-end": results["r10"]["end-to-end"]},
+            "satcom": {"satcom": whole},
+            "4g": {"4g": whole},
+            "proxies": {"proxies": whole, "end-to-end": whole},
+            "controllers": {"end-to-end": whole, "tcp": whole},
+            "start-up": {"end-to-end": whole, "startup": whole, "startup-split": whole},
+            "congested": {"congested": whole},
+            "pages": {"dependent": whole, "dependent-unsplit": whole},
+            "head-of-line": {"head-of-line": whole},
+            **results,
+        }
+
+    def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
+        """Results, tables and figures of what has run."""
+        asked = set(only)
+        every = not asked or "results" in asked
+        claims = tuple(claim for claim in self.claims(measured) if every or claim.id in asked)
+        tables: list[Table] = [
+            standing.satcom_table(measured),
+            standing.four_g_table(measured),
+            standing.model_table(measured),
+            standing.start_up_table(measured),
+            standing.controllers_table(measured),
+            standing.tcp_table(measured),
+            standing.rtt_table(measured),
+            standing.congested_table(measured),
+            standing.dependent_table(measured),
+            standing.head_of_line_table(measured),
+        ]
+        return Findings(
+            (),
+            claims,
+            tuple(table for table in tables if table.rows),
+            TOLERANCE,
+            tuple(self.reminders(measured)),
+            drawn=figures(measured),
+            reading_title="TCP",
+        )
+
+    def claims(self, measured: Measured) -> list[Claim]:
+        """r1 to r10, where TCP's controller matters once for each that it may have been."""
+        found = []
+        for name, text in self.published["results"].items():
+            criterion, check = CRITERIA[name]
+            for reading in TCP_READINGS.get(name, ("",)):
+                why = self.notes["results"].get(name, "")
+                found.append(Claim(name, text, criterion, reading, check(measured, reading), why))
+        return found
+
+    def reminders(self, measured: Measured) -> list[str]:
+        """What follows from the published numbers themselves, and what a figure rests on."""
+        one, two = (slow_start_s(SATCOM_RATE, SATCOM_RTT, 32 * SEGMENT, way) for way in (True, False))
+        equation = (
+            f"Equation 2.1 for 25 Mb/s, 750 ms and a first window of 32 x 1460 B: {one:.2f} s with the one-way BDP "
+            f"that it is written with, {two:.2f} s with the two-way BDP; the report prints 4.5 s, the paper 3.5 s."
+        )
+        found = [
+            equation,
+            "Chance between units is a model, not theirs: waits for frames of 26.5 and 10 ms, and the pauses.",
+        ]
+        lost = standing.lost_packets(measured)
+        if lost:
+            found.append(f"Packets lost in the runs with one loss: {', '.join(map(str, lost))}.")
+        return found
+
+
+STUDY = Thomas2019()
+"""The study, as the command line finds it."""

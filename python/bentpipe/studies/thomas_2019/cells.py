@@ -1,0 +1,50 @@
+"""Names of the study's sweeps, and its cells."""
+
+from __future__ import annotations
+
+PAGE, HTTP = "flow.chrome.load.page", "flow.chrome.load.http"
+TCP, QUIC = "flow.chrome.tcp.congestion", "flow.chrome.congestion"
+QUIC_WINDOW, TCP_WINDOW = "quic.initial_window", "tcp.initial_window"
+SETUP, WINDOW = "path.terminal.setup", "path.gateway.client_side.initial_window"
+KNOWING = "path.gateway.client_side.rate_knowing"
+EVERY = "flow.others.load.poisson.every"
+HALF = "path.near.delay"
+
+WITH, WITHOUT = "alt-svc", "2"
+"""The browser that learns of QUIC, and the one that never uses it."""
+
+SATCOM_RATE, SATCOM_RTT = 25e6, 0.750
+G4_RATE, G4_RTT = 5e6, 0.080
+SEGMENT = 1460
+"""Bytes of a segment in equation 2.1."""
+
+CONTROLLERS = ("newreno", "cubic", "bbr1", "bbr", "hybla")
+TCP_4G = ("cubic", "newreno", "bbr1")
+WINDOWS = ("10 packets", "32 packets", "60 packets", "100 packets")
+
+
+def satcom(page: str, http: str) -> dict[str, str]:
+    """A target and a browser over SATCOM."""
+    return {PAGE: page, HTTP: http}
+
+
+def g4(http: str, tcp: str) -> dict[str, str]:
+    """A browser over 4G and the controller of its TCP."""
+    return {HTTP: http, TCP: tcp}
+
+
+def end_to_end(http: str, controller: str, window: str) -> dict[str, str]:
+    """HTTP/3, or HTTP/2 without a proxy, with a controller and a first window."""
+    return {HTTP: http, QUIC: controller, QUIC_WINDOW: window}
+
+
+MODELS: tuple[tuple[str, dict[str, str] | None], ...] = (
+    ("no proxy", None),
+    ("early, first window 10", {SETUP: "early", WINDOW: "10 packets", KNOWING: "false"}),
+    ("pooled, first window 10", {SETUP: "pooled", WINDOW: "10 packets", KNOWING: "false"}),
+    ("pooled, first window 32", {SETUP: "pooled", WINDOW: "32 packets", KNOWING: "false"}),
+    ("pooled, first window 100", {SETUP: "pooled", WINDOW: "100 packets", KNOWING: "false"}),
+    ("pooled, first window 1600", {SETUP: "pooled", WINDOW: "1600 packets", KNOWING: "false"}),
+    ("pooled, knows the rate", {SETUP: "pooled", KNOWING: "true"}),
+)
+"""Models of the proxy, from none to one that needs no probing; the last is satcom.toml's."""
