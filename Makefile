@@ -13,7 +13,7 @@ ENGINE := python/bentpipe/_engine.abi3.so
 OUT    ?= out/demo
 CARGO_PROFILE ?= release
 
-.PHONY: help demo test venv venv-dev engine system fmt pins golden instructions clean \
+.PHONY: help demo test venv venv-dev engine rt system fmt pins golden instructions clean \
         check-rustfmt check-clippy check-rust check-ruff check-mypy check-imports check-licences check-stub check-python
 
 help: ## this list
@@ -40,6 +40,9 @@ venv-dev: .venv/.dev ## .venv with what testing needs too
 
 engine: ## build the engine and put it beside the Python modules (docs/decisions/0005)
 	@$(STEP) "engine" scripts/build-engine $(CARGO_PROFILE) $(ENGINE)
+
+rt: ## build bentpipe-rt, for everything in real time
+	@$(STEP) "bentpipe-rt" cargo build --release --locked -p bentpipe-rt
 
 system: ## as root on Debian: the system packages that some tests need
 	@$(STEP) "system packages" scripts/setup-system

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use path::{GraphSpec, Line, Topology};
+use units::Span;
 
 use crate::namespace::{self, Address};
 use crate::{Check, Clock, Direction, Progress, check};
@@ -35,6 +36,8 @@ pub struct Lab {
     pub progress: [Arc<Mutex<Progress>>; 2],
     /// Rate of each direction that the path cannot exceed, bit/s.
     pub rates: [Option<u64>; 2],
+    /// Round-trip propagation that no packet is faster than.
+    pub propagation: Span,
 }
 
 impl Lab {
@@ -59,6 +62,7 @@ impl Lab {
         let (up, down) = (take(&ways[0]), take(&ways[1]));
         let narrowest = |lines: &[Line]| lines.iter().filter_map(Line::rate_bit_s).min();
         let rates = [narrowest(&up), narrowest(&down)];
+        let propagation = Span(up.iter().chain(&down).map(Line::propagation_ns).sum());
         let near_device = namespace::within(near, || namespace::tun(&ends[0], spec.mtu))?;
         let far_device = namespace::tun(&ends[1], spec.mtu)?;
         let (stop, clock) = (Arc::new(AtomicBool::new(false)), Clock::start());
@@ -74,7 +78,7 @@ impl Lab {
             threads
                 .push(std::thread::Builder::new().name(name).spawn(move || direction.run(&stop))?);
         }
-        Ok(Lab { stop, threads, progress, rates })
+        Ok(Lab { stop, threads, progress, rates, propagation })
     }
 
     /// Measures the path between its two ends, before anything else uses it.

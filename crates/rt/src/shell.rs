@@ -69,6 +69,22 @@ impl From<&Progress> for Way {
     }
 }
 
+/// What was measured beside what the path promises.
+fn said(check: &Check, lab: &Lab) -> String {
+    let mega = |rate: Option<u64>| {
+        rate.map_or("unlimited".to_owned(), |rate| format!("{:.4} Mbit/s", rate as f64 / 1e6))
+    };
+    format!(
+        "measured RTT {:.1} ms, up {}, down {}; the path promises at least {:.1} ms, {} and {}",
+        check.rtt_ns as f64 / 1e6,
+        mega(check.up_bit_s),
+        mega(check.down_bit_s),
+        lab.propagation.millis(),
+        mega(lab.rates[0]),
+        mega(lab.rates[1]),
+    )
+}
+
 /// Runs the plan in file `plan`; returns the command's exit status.
 ///
 /// # Errors
@@ -107,6 +123,9 @@ pub fn run(plan: &str) -> io::Result<u8> {
     let ends = Address::pair(namespace::free_network()?);
     let lab = Lab::start(&plan.lab, &near, &ends)?;
     let check = if plan.check { Some(lab.check(&near, &ends)?) } else { None };
+    if let Some(check) = &check {
+        eprintln!("bentpipe: {}", said(check, &lab));
+    }
     let _way = if plan.outside && !ordinary {
         Some(nat::open(&ends[1].device, ends[0].v4, ends[0].v6)?)
     } else {
