@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from bentpipe.figures import compare, over_time
+from bentpipe.figures import boxes, compare, distributions, ladder, over_time, sequence
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.material import Material
 from bentpipe.reading import Reading, read_store
@@ -22,6 +22,13 @@ __all__ = ["FIGURES", "Figure", "Material", "figures", "parse_range", "write_fig
 TimeRange = tuple[float, float | None]
 
 FIGURES: dict[str, Callable[[Material], Figure | None]] = {
+    "page-load-time": boxes.page_load_time,
+    "time-to-response": boxes.time_to_response,
+    "page-load-distribution": distributions.page_load_distribution,
+    "time-to-response-distribution": distributions.time_to_response_distribution,
+    "independence": distributions.independence,
+    "sequence": sequence.sequence,
+    "ladder": ladder.ladder,
     "completion": compare.completion,
     "goodput-against": compare.goodput_against,
     "friendliness": compare.friendliness,

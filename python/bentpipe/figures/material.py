@@ -50,6 +50,16 @@ class Material:
         """The busiest link of every run and direction (:func:`bentpipe.stats.bottlenecks`)."""
         return stats.bottlenecks(stats.link_metrics(self.store))
 
+    @cached_property
+    def pages(self) -> pl.DataFrame:
+        """The table ``pages`` with the cell and seed of every run; no rows where nothing loads pages."""
+        rows = self.store.table("pages")
+        return (
+            rows.join(self.store.runs, on="run", how="inner", maintain_order="left")
+            if rows.width > 1
+            else rows.clear()
+        )
+
     @property
     def shared(self) -> bool:
         """Whether some run has more than one flow or direction."""

@@ -13,7 +13,7 @@ import polars as pl
 
 from bentpipe.figures.contour import contour
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import BLUE, RED, WIDTH, inline
+from bentpipe.figures.style import BLUE, BYTES, RED, WIDTH, inline
 from bentpipe.intervals import significant
 
 MOST_FACTOR = 8.0
@@ -84,7 +84,7 @@ def _panel(
     frame = pl.DataFrame(rows, schema_overrides={"height": pl.Float64})
     data = inline(frame, digits=9)
     x = alt.X("left:Q", title=titles[0], scale=_log(x_edges),
-              axis=alt.Axis(values=xs, labelExpr=_BYTES, grid=False, labelOverlap=True))  # fmt: skip
+              axis=alt.Axis(values=xs, labelExpr=BYTES, grid=False, labelOverlap=True))  # fmt: skip
     y = alt.Y("low:Q", title=titles[1], scale=_log(y_edges),
               axis=alt.Axis(values=ys, labelExpr=_SECONDS, grid=False))  # fmt: skip
     hue = alt.Color(
@@ -177,8 +177,4 @@ def _ratio_text(ratio: float | None) -> str:
     return f"{ratio:.2f}" if ratio < 10 else significant(ratio, 3)
 
 
-_BYTES = (
-    "datum.value >= 1e6 ? format(datum.value / 1e6, '.3~g') + ' MB' : "
-    "datum.value >= 1e3 ? format(datum.value / 1e3, '.3~g') + ' kB' : format(datum.value, '.3~g') + ' B'"
-)
 _SECONDS = "datum.value >= 1 ? format(datum.value, '.3~g') + ' s' : format(datum.value * 1e3, '.3~g') + ' ms'"

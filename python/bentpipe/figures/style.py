@@ -27,6 +27,12 @@ _OTHERS = (BLUE, RED, GREEN, ORANGE, SKY, PURPLE, YELLOW, GREY)
 WIDTH = 980
 """Width of a whole figure, CSS pixels."""
 
+BYTES = (
+    "datum.value >= 1e6 ? format(datum.value / 1e6, '.3~g') + ' MB' : "
+    "datum.value >= 1e3 ? format(datum.value / 1e3, '.3~g') + ' kB' : format(datum.value, '.3~g') + ' B'"
+)
+"""Labels of an axis of bytes, as a Vega expression."""
+
 _INK = {False: ("#1c2330", "#5b6575", "#e3e7ee"), True: ("#e8ecf3", "#9aa5b8", "#2b3442")}
 
 

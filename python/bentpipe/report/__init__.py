@@ -22,7 +22,7 @@ from bentpipe.figures import FIGURES, Figure, Material, TimeRange, write_figures
 from bentpipe.figures.style import config
 from bentpipe.intervals import significant
 from bentpipe.reading import Reading, read_store
-from bentpipe.report import tables
+from bentpipe.report import page_loads, tables
 from bentpipe.store import Store, write_whole
 
 __all__ = ["build", "figures_pdf"]
@@ -82,6 +82,7 @@ def render(store: Reading, time_range: TimeRange = (0.0, None)) -> str:
     if store.planned > store.runs.height:
         missing = store.planned - store.runs.height
         body.append(f'<p class="warning">{missing} of {store.planned} planned runs have not finished.</p>')
+    body += _page_loads(material, specs)
     for key in KEY:
         body += _figure(FIGURES[key](material), specs)
     body += ["<h2>Results</h2>", tables.results(material)]
@@ -155,6 +156,16 @@ def _figure(figure: Figure | None, specs: list[str]) -> list[str]:
     ]
 
 
+def _page_loads(material: Material, specs: list[str]) -> list[str]:
+    """What a store with page loads has to say of them; nothing for others."""
+    if not material.pages.height:
+        return []
+    body = ["<h2>Page loads</h2>", *page_loads.tables(material)]
+    for key in page_loads.FIGURES:
+        body += _figure(FIGURES[key](material), specs)
+    return body
+
+
 def _over_time(material: Material, specs: list[str]) -> list[str]:
     """Figures over time; what panels hold fixed, a reader chooses."""
     figures = [figure for key in OVER_TIME if (figure := FIGURES[key](material)) is not None]
@@ -216,7 +227,8 @@ def _rests_on(material: Material) -> list[str]:
     if store.overrides:
         facts["changed by --set"] = ", ".join(store.overrides)
     entries = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items())
-    words = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in DEFINITIONS.items())
+    definitions = DEFINITIONS | (page_loads.DEFINITIONS if material.pages.height else {})
+    words = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in definitions.items())
     return [
         "<footer><h2>What this rests on</h2>",
         f"<dl>{entries}</dl>",

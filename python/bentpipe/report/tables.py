@@ -11,6 +11,12 @@ import polars as pl
 from bentpipe.figures.material import Material
 from bentpipe.intervals import significant
 
+Heading = tuple[str, str, bool]
+"""A heading, its unit, and whether the column is text."""
+
+Row = tuple[Sequence[str], bool]
+"""Ready cells, and whether the row begins a group."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -61,7 +67,7 @@ def _exponent(value: float) -> int:
     return int(f"{abs(value):.0e}".partition("e")[2]) if value else 0
 
 
-def _table(heads: Sequence[tuple[str, str, bool]], rows: Sequence[tuple[Sequence[str], bool]]) -> str:
+def table(heads: Sequence[Heading], rows: Sequence[Row]) -> str:
     """HTML of a table: (heading, unit, is text) and rows of ready cells; ``True`` begins a group of rows."""
     head = "".join(
         f'<th class="text">{escape(name)}</th>'
@@ -114,7 +120,7 @@ def results(material: Material) -> str:
         said.add((*cell, first["direction"]))
         rows.append((line, many and cell != before))
         before = cell
-    return _table(heads, rows)
+    return table(heads, rows)
 
 
 def _tells(material: Material) -> bool:
@@ -155,4 +161,4 @@ def links(material: Material) -> str:
         ]
         rows.append((line, cell != before))
         before = cell
-    return _table(heads, rows)
+    return table(heads, rows)

@@ -1,0 +1,152 @@
+"""Page loads as samples: what is compared with what (arms), in which panels, and which values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import polars as pl
+
+from bentpipe.cells import Dimension, Grid, grid, of_kind
+from bentpipe.figures.material import Material
+
+HTTP = {"1.1": "HTTP/1.1", "2": "HTTP/2", "3": "HTTP/3", "alt-svc": "Alt-Svc"}
+"""What a scenario's ``http`` asks for, in words."""
+
+METRICS = {"plt_s": "page load time", "ttr_s": "time to response"}
+"""Columns of the table ``pages`` that are compared, seconds."""
+
+MOST_PAIRED = 3
+"""With more arms than this, all are compared with the first one instead of all with all."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The values of one metric of one arm at one load of one cell, in the order of seeds."""
+
+    cell: dict[str, str | None]
+    load: int
+    arm: str
+    seeds: tuple[int, ...]
+    values: tuple[float, ...]
+    loads: int
+    """How many loads were begun; those without a value did not get there."""
+
+
+@dataclass
+class PageLoads:
+    """The page loads of a store."""
+
+    material: Material
+
+    @cached_property
+    def arm_dim(self) -> Dimension | None:
+        """The dimension that is compared: the version of HTTP, else what colours stand for elsewhere."""
+        dims = self.material.dims
+        http = next((dim for dim in dims if any(key.endswith(".load.http") for key in dim.keys)), None)
+        return http or self.material.colour_dim
+
+    @cached_property
+    def rows(self) -> pl.DataFrame:
+        """The table ``pages`` with the cell and ``arm``, in words."""
+        pages = self.material.pages
+        dim = self.arm_dim
+        if dim is not None:
+            http = dim.key.endswith(".load.http")
+            words = [HTTP.get(value, value) if http else dim.label(value) for value in dim.values]
+            arm = pl.col(dim.key).replace_strict(list(dim.values), words, return_dtype=pl.String)
+        else:
+            arm = pl.col("http").replace(list(HTTP), list(HTTP.values()))
+        if pages["flow"].n_unique() > 1:
+            arm = pl.concat_str("flow", arm, separator=", ") if dim is not None else pl.col("flow")
+        return pages.with_columns(arm.alias("arm"))
+
+    @cached_property
+    def arms(self) -> list[str]:
+        """All arms, in the order of the sweep."""
+        found = self.rows["arm"].unique(maintain_order=True).to_list()
+        if self.arm_dim is None or self.rows["flow"].n_unique() > 1:
+            return found
+        order = {value: index for index, value in enumerate(self.arm_dim.values)}
+        key = self.arm_dim.key
+        places = dict(self.rows.select("arm", key).unique(maintain_order=True).iter_rows())
+        return sorted(found, key=lambda arm: order.get(places[arm], len(order)))
+
+    @property
+    def arm_title(self) -> str:
+        """What arms are."""
+        if self.rows["flow"].n_unique() > 1:
+            return "flow"
+        dim = self.arm_dim
+        return "asked for" if dim is None or dim.key.endswith(".load.http") else self.material.title(dim)
+
+    @cached_property
+    def loads(self) -> list[int]:
+        """Numbers of the loads of a unit, from 1."""
+        return sorted(self.rows["load"].unique().to_list())
+
+    @cached_property
+    def cell_dims(self) -> list[Dimension]:
+        """The dimensions that are not compared."""
+        return [dim for dim in self.material.dims if dim is not self.arm_dim]
+
+    def panels(self, *, by_load: bool) -> Grid:
+        """Pages are rows of panels; columns are loads (``by_load``), or what else is swept."""
+        dims = self.cell_dims
+        page = next((dim for dim in dims if any(key.endswith(".load.page") for key in dim.keys)), None)
+        row = page or of_kind(dims, "delay")
+        rest = [dim for dim in dims if dim is not row]
+        column = of_kind(rest, "congestion", "loss", "rate", "other", "delay")
+        if not by_load:
+            return grid(dims, column, row, self.material.fixed)
+        load = Dimension("load", ("load",), tuple(str(load) for load in self.loads), "other")
+        if row is None:
+            row = column
+        return grid([*dims, load], load, row, self.material.fixed)
+
+    def samples(self, metric: str) -> list[Sample]:
+        """All samples of ``metric``: cells in the plan's order, then loads, then arms."""
+        keys = [key for dim in self.cell_dims for key in dim.keys]
+        order = {arm: index for index, arm in enumerate(self.arms)}
+        found = []
+        groups = self.rows.partition_by([*keys, "load", "arm"], maintain_order=True)
+        for index, group in enumerate(groups):
+            kept = group.sort("seed", maintain_order=True).drop_nulls(metric)
+            first = group.row(0, named=True)
+            sample = Sample(
+                cell={key: first[key] for key in keys}, load=first["load"], arm=first["arm"],
+                seeds=tuple(kept["seed"].to_list()), values=tuple(kept[metric].to_list()), loads=group.height,
+            )  # fmt: skip
+            found.append((index, sample))
+        cells = list(dict.fromkeys(tuple(sample.cell.values()) for _, sample in found))
+        found.sort(
+            key=lambda one: (cells.index(tuple(one[1].cell.values())), one[1].load, order[one[1].arm], one[0])
+        )
+        return [sample for _, sample in found]
+
+
+def pairs(samples: Sequence[Sample]) -> Iterator[tuple[Sample, Sample]]:
+    """What is compared with what: the arms of one cell and load, both with values."""
+    groups: dict[tuple[object, ...], list[Sample]] = {}
+    for sample in samples:
+        groups.setdefault((*sample.cell.values(), sample.load), []).append(sample)
+    for group in groups.values():
+        arms = [sample for sample in group if sample.values]
+        if len(arms) <= MOST_PAIRED:
+            yield from combinations(arms, 2)
+        else:
+            yield from ((arms[0], other) for other in arms[1:])
+
+
+def paired_values(one: Sample, two: Sample) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+    """The values of the seeds that both have; None where a sample has a seed twice or they have none in common."""
+    first, second = (
+        dict(zip(one.seeds, one.values, strict=True)),
+        dict(zip(two.seeds, two.values, strict=True)),
+    )
+    both = [seed for seed in one.seeds if seed in second]
+    if len(first) < len(one.seeds) or len(second) < len(two.seeds) or not both:
+        return None
+    return tuple(first[seed] for seed in both), tuple(second[seed] for seed in both)

@@ -1,0 +1,155 @@
+"""Page loads in a report: medians with their intervals, and which of two arms is the faster, by three measures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from bentpipe.figures.material import Material
+from bentpipe.figures.page_loads import METRICS, PageLoads, Sample, paired_values, pairs
+from bentpipe.intervals import Interval, median_interval, significant
+from bentpipe.report.tables import Heading, Row, table
+from bentpipe.samples import (
+    autocorrelation,
+    disjoint_intervals,
+    median_ratio,
+    stochastic_dominance,
+    welch,
+)
+
+FIGURES = (
+    "page-load-time", "time-to-response", "page-load-distribution", "time-to-response-distribution", "sequence",
+    "ladder", "independence",
+)  # fmt: skip
+"""Figures of page loads, in the order of the page."""
+
+DEFINITIONS = {
+    "page load time (PLT)": "from connectStart to loadEventEnd; time to response (TTR): from connectStart to "
+    "responseStart (W3C Navigation Timing); name resolution is not in it",
+    "Alt-Svc": "the browser that starts with HTTP/2 and takes HTTP/3 once a server has announced it (RFC 7838)",
+    "interval of a median": "between two order statistics, at least 95 %, for any distribution of independent values "
+    "(Le Boudec 2010, theorem 2.1); needs 6 values",
+    "faster: intervals (P1)": "an arm is faster when the interval of its median lies wholly below the other's "
+    "(Thomas 2018, section 5.1.1)",
+    "faster: dominance": "an arm is faster when at every instant at least as large a part of its loads is done "
+    "(first-order stochastic dominance of the empirical distributions)",
+    "Welch p": "probability of a difference of means at least this large if the means were equal, with variances of "
+    "their own (Welch 1947)",
+    "independent": "the autocorrelation of page load times over units, at up to n/4 lags: “yes” unless more of it lies "
+    "outside ±1.96/√n than chance explains (binomial, 2.5 %), or one value is far outside",
+    "ratio": "median of the ratios of the first arm to the second, of the same seeds where both have them, with a "
+    "bootstrap interval (95 %, 2,000 resamples)",
+}
+"""What the words of this section mean."""
+
+
+def tables(material: Material) -> list[str]:
+    """HTML of the two tables: one row a sample, and one row a pair and metric where something is compared."""
+    found = PageLoads(material)
+    samples = {metric: found.samples(metric) for metric in METRICS}
+    parts = [_medians(found, samples["plt_s"], samples["ttr_s"])]
+    rows = _comparisons(found, samples)
+    if rows:
+        heads: list[Heading] = [(dim.title, "", True) for dim in found.cell_dims]
+        heads += [("load", "", False), ("of", "", True)]
+        one = f"{found.arms[0]} / {found.arms[1]}"
+        heads += [("ratio", one, False)] if len(found.arms) == 2 else [
+            ("first", "", True), ("second", "", True), ("ratio", "first / second", False)
+        ]  # fmt: skip
+        heads += [
+            ("faster: intervals (P1)", "", True),
+            ("faster: dominance", "", True),
+            ("Welch p", "", False),
+        ]
+        parts += ["<h3>Which is faster</h3>", table(heads, rows)]
+    return parts
+
+
+def _medians(found: PageLoads, plt: Sequence[Sample], ttr: Sequence[Sample]) -> str:
+    heads: list[Heading] = [(dim.title, "", True) for dim in found.cell_dims]
+    heads += [
+        ("load", "", False), (found.arm_title, "", True), ("finished", "of loads", False), ("TTR, median", "s", False),
+        ("PLT, median", "s", False), ("independent", "", True),
+    ]  # fmt: skip
+    rows: list[Row] = []
+    before: tuple[object, ...] | None = None
+    for load, response in zip(plt, ttr, strict=True):
+        here = (*load.cell.values(), load.load)
+        line = _cell(found, load, before)
+        line += [str(load.load) if here != before else "", escape(load.arm), _count(load)]
+        line += [_median(response), _median(load), _independent(load)]
+        rows.append((line, here != before))
+        before = here
+    return table(heads, rows)
+
+
+def _cell(found: PageLoads, sample: Sample, before: tuple[object, ...] | None) -> list[str]:
+    values = tuple(sample.cell.values())
+    new = before is None or before[: len(values)] != values
+    return [escape(sample.cell[dim.key] or "") if new else "" for dim in found.cell_dims]
+
+
+def _count(sample: Sample) -> str:
+    done = len(sample.values)
+    return str(done) if done == sample.loads else f"{done} of {sample.loads}"
+
+
+def _median(sample: Sample) -> str:
+    return _interval(median_interval(sample.values)) if sample.values else "–"
+
+
+def _interval(value: Interval) -> str:
+    if value.low is None or value.high is None:
+        return significant(value.estimate)
+    return (
+        f"{significant(value.estimate)} <small>[{significant(value.low)}, {significant(value.high)}]</small>"
+    )
+
+
+def _independent(sample: Sample) -> str:
+    result = autocorrelation(sample.values)
+    if result is None:
+        return "–" if len(set(sample.values)) != 1 or len(sample.values) < 2 else "no spread"
+    return _said("yes" if result.independent else "no", result.reason)
+
+
+def _said(word: str, reason: str) -> str:
+    return f'<span title="{escape(reason, quote=True)}">{escape(word)}</span>'
+
+
+def _comparisons(found: PageLoads, samples: dict[str, list[Sample]]) -> list[Row]:
+    rows: list[Row] = []
+    before: tuple[object, ...] | None = None
+    both = zip(*(_by_place(samples[metric]) for metric in METRICS), strict=True)
+    for groups in both:
+        for metric, group in zip(METRICS, groups, strict=True):
+            for one, two in pairs(group):
+                here = (*one.cell.values(), one.load)
+                line = _cell(found, one, before)
+                line += [str(one.load) if here != before else "", METRICS[metric]]
+                line += [escape(one.arm), escape(two.arm)] if len(found.arms) > 2 else []
+                rows.append(([*line, *_compared(one, two)], here != before))
+                before = here
+    return rows
+
+
+def _by_place(samples: Sequence[Sample]) -> list[list[Sample]]:
+    """Samples of one cell and load together."""
+    groups: dict[tuple[object, ...], list[Sample]] = {}
+    for sample in samples:
+        groups.setdefault((*sample.cell.values(), sample.load), []).append(sample)
+    return list(groups.values())
+
+
+def _compared(one: Sample, two: Sample) -> list[str]:
+    together = paired_values(one, two)
+    first, second = together or (one.values, two.values)
+    ratio = median_ratio(first, second, paired=together is not None) if min(*first, *second) > 0 else None
+    words = {"first": one.arm, "second": two.arm, "none": "none"}
+    orders = [disjoint_intervals(one.values, two.values), stochastic_dominance(one.values, two.values)]
+    test = welch(one.values, two.values)
+    return [
+        "–" if ratio is None else _interval(ratio),
+        *(_said(words[order.smaller], order.reason) for order in orders),
+        "–" if test is None else "&lt; 0.001" if test.p < 0.001 else significant(test.p, 2),
+    ]

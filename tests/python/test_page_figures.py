@@ -1,0 +1,256 @@
+"""Figures and tables of page loads: what they draw of stores whose numbers are known."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import re
+import sys
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+from bentpipe import report
+from bentpipe.figures import FIGURES, Material
+from bentpipe.figures.ladder import nodes_in_order
+from bentpipe.figures.packets import equivalent
+from bentpipe.figures.page_loads import PageLoads, Sample, paired_values, pairs
+from bentpipe.intervals import median_interval
+from bentpipe.reading import read_store
+from bentpipe.report import page_loads
+from bentpipe.thinning import MOST_ROWS
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+KEYS = page_loads.FIGURES
+TARGETS = (("target-a", 5_300_000), ("target-b", 11_000))
+
+
+@pytest.fixture(scope="module")
+def maker() -> ModuleType:
+    place = Path(__file__).with_name("synthetic_pages.py")
+    spec = importlib.util.spec_from_file_location("synthetic_pages", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["synthetic_pages"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def store(maker: ModuleType, synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found: Path = maker.page_store(
+        tmp_path_factory.mktemp("pages") / "study", synthetic, seeds=12, sizes=TARGETS
+    )
+    return found
+
+
+@pytest.fixture(scope="module")
+def material(store: Path) -> Material:
+    return Material(read_store(store))
+
+
+def _data(spec: dict[str, Any]) -> list[pl.DataFrame]:
+    return [pl.read_csv(io.StringIO(text)) for text in spec["datasets"].values()]
+
+
+def _figure(material: Material, key: str) -> tuple[Any, list[pl.DataFrame]]:
+    figure = FIGURES[key](material)
+    assert figure is not None
+    return figure, _data(figure.spec())
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_figure_is_small_and_can_be_drawn(material: Material, key: str, tmp_path: Path) -> None:
+    figure, _ = _figure(material, key)
+    assert 0 < figure.rows <= MOST_ROWS
+    text = figure.write(tmp_path / f"{key}.svg").read_text(encoding="utf-8")
+    assert figure.title in text
+    assert "NaN" not in text
+    assert "null" not in text
+    assert figure.spec() == FIGURES[key](material).spec(), "the same every time"  # type: ignore[union-attr]
+
+
+def test_stores_without_page_loads_have_none(synthetic: ModuleType, tmp_path: Path) -> None:
+    plain = Material(read_store(synthetic.pair_store(tmp_path / "pair", [(5.0, 4.0)])))
+    assert all(FIGURES[key](plain) is None for key in KEYS)
+
+
+def test_arms_are_versions_of_http(material: Material) -> None:
+    found = PageLoads(material)
+    assert found.arms == ["Alt-Svc", "HTTP/2"]
+    assert found.loads == [1, 2, 3]
+    assert [dim.title for dim in found.cell_dims] == ["page"]
+    samples = found.samples("plt_s")
+    assert [(s.cell["flow.chrome.load.page"], s.load, s.arm) for s in samples[:4]] == [
+        ("target-a", 1, "Alt-Svc"), ("target-a", 1, "HTTP/2"), ("target-a", 2, "Alt-Svc"), ("target-a", 2, "HTTP/2"),
+    ]  # fmt: skip
+    assert {(len(s.values), s.loads) for s in samples if s.load == 3} == {(11, 12)}, (
+        "seed 7 never finishes its third"
+    )
+    assert 7 not in samples[4].seeds
+
+
+def test_arms_without_a_sweep(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
+    place = maker.page_store(tmp_path / "one", synthetic, seeds=1, arms=("3",), packets=False)
+    alone = Material(read_store(place))
+    assert PageLoads(alone).arms == ["HTTP/3"]
+    assert FIGURES["page-load-time"](alone) is not None
+    assert FIGURES["sequence"](alone) is None, "the scenario kept no packets"
+    assert FIGURES["ladder"](alone) is None
+    assert FIGURES["independence"](alone) is None, "one unit has no autocorrelation"
+    text = page_loads.tables(alone)
+    assert len(text) == 1, "nothing is compared"
+
+
+def test_boxes_hold_the_numbers_of_the_table(material: Material, store: Path) -> None:
+    _, frames = _figure(material, "page-load-time")
+    row = pl.concat(frames).filter((pl.col("load") == 2) & (pl.col("arm") == "HTTP/2"))
+    runs = material.store.runs.filter(
+        (pl.col("flow.chrome.load.http") == "2") & (pl.col("flow.chrome.load.page") == "target-a")
+    )["run"]
+    values = [
+        pl.read_parquet(store / "runs" / run / "pages.parquet").filter(pl.col("load") == 2)["plt_s"][0]
+        for run in runs
+    ]
+    found = median_interval(values)
+    drawn = row.row(0, named=True)
+    assert drawn["median"] == pytest.approx(median(values), rel=1e-4)
+    assert (drawn["notch_low"], drawn["notch_high"]) == pytest.approx((found.low, found.high), rel=1e-4)
+    assert (drawn["low"], drawn["high"]) == pytest.approx((min(values), max(values)), rel=1e-4)
+    assert drawn["n"] == 12
+
+
+def test_a_box_of_few_values_has_no_notch(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
+    few = Material(read_store(maker.page_store(tmp_path / "few", synthetic, seeds=5, packets=False)))
+    figure, frames = _figure(few, "time-to-response")
+    assert "fewer than 6 values" in figure.caption
+    row = frames[0].row(0, named=True)
+    assert row["bottom"] == row["median"] == row["top"]
+
+
+def test_a_distribution_counts_loads_that_did_not_finish(material: Material) -> None:
+    _, frames = _figure(material, "page-load-distribution")
+    for frame in frames:
+        ends = dict(frame.group_by("column").agg(pl.col("y").max()).iter_rows())
+        assert ends == {"load 1": 100, "load 2": 100, "load 3": pytest.approx(100 * 11 / 12, rel=1e-4)}
+    assert all(frame["y"].min() == 0 for frame in frames)
+
+
+def test_the_zone_of_independence(material: Material) -> None:
+    _, frames = _figure(material, "independence")
+    frame = frames[0].filter(pl.col("column") == "load 1")
+    assert frame["zone"].to_list() == pytest.approx([1.95996 / 12**0.5] * frame.height, rel=1e-4)
+    assert frame["lag"].max() == 3, "a quarter of the units"
+
+
+def test_quic_ends_where_tcp_ends(material: Material) -> None:
+    """Every load of target A ends at one number: TCP's last sequence number, 5.3 MB and the server's handshake."""
+    _, frames = _figure(material, "sequence")
+    large = next(frame for frame in frames if frame["y"].max() > 1e6)  # type: ignore[operator]
+    ends = large.group_by("column", "series", "seed").agg(pl.col("y").max())
+    assert ends.filter(pl.col("column") == "load 1")["y"].to_list() == pytest.approx(
+        [5_302_920] * 4, rel=1e-4
+    )
+    quic = ends.filter((pl.col("series") == "Alt-Svc") & (pl.col("column") != "load 1"))
+    assert quic["y"].to_list() == pytest.approx([5_302_920] * 4, rel=1e-2)
+    marks = large.filter(pl.col("mark") != "line")
+    assert marks.height == 12, "two instants of three loads of two arms, of the first unit"
+    response = marks.filter((pl.col("mark") == "responseStart") & (pl.col("column") == "load 2"))
+    assert dict(response.select("series", "time_s").iter_rows())["Alt-Svc"] == pytest.approx(1.5, rel=1e-3)
+
+
+def test_equivalent_numbers_by_hand() -> None:
+    """In unit 1 the larger QUIC connection has 800 bytes, the larger TCP one 1000: a factor of 1.25; unit 2 has no TCP."""
+    curves = pl.DataFrame(
+        {
+            "seed": [1, 1, 1, 1, 1, 2],
+            "transport": ["quic", "quic", "quic", "tcp", "tcp", "quic"],
+            "bytes": [400.0, 800.0, 80.0, 10.0, 1000.0, 300.0],
+        }
+    )
+    assert equivalent(curves, ["seed"])["bytes"].to_list() == [500, 1000, 100, 10, 1000, 300]
+    only = curves.filter(pl.col("transport") == "quic")
+    assert equivalent(only, ["seed"]).equals(only)
+
+
+def test_nodes_stand_in_the_order_of_the_path() -> None:
+    quic = [("client", "server"), ("server", "client")]
+    tcp = [("gateway", "server"), ("client", "terminal"), ("terminal", "gateway"), ("gateway", "terminal")]
+    assert nodes_in_order(quic, "client") == ["client", "server"]
+    assert nodes_in_order(tcp, "client") == ["client", "terminal", "gateway", "server"]
+    assert nodes_in_order([*quic, *tcp], "client") == ["client", "terminal", "gateway", "server"]
+
+
+def test_the_ladder_shows_every_handshake_and_thins_the_rest(material: Material) -> None:
+    figure, frames = _figure(material, "ladder")
+    lines = [frame for frame in frames if "kind" in frame.columns]
+    texts = [text for frame in frames if "text" in frame.columns for text in frame["text"].to_list()]
+    assert "Initial, Handshake ×2" in texts
+    assert "ServerHello, Certificate" in texts
+    split = next(frame for frame in lines if frame["x"].max() == 3)
+    labels = dict(split["label"].value_counts().iter_rows())
+    assert (labels["SYN"], labels["ClientHello"]) == (2, 3), (
+        "two handshakes of TCP; one of TLS, over three legs"
+    )
+    assert labels["data"] < 300
+    assert split.filter(pl.col("thin") == 1).height
+    lost = next(frame for frame in lines if frame["x"].max() == 1).filter(pl.col("kind") == "lost")
+    assert lost["x2"].to_list() == [0.5], "a lost packet ends half way"
+    assert "Load 3 of seed 1" in figure.caption
+    titles = [part["title"] for part in figure.spec()["vconcat"]]
+    assert titles[1].startswith("HTTP/2: load 3 by h2, ")
+
+
+def test_pairs_share_seeds() -> None:
+    one = Sample({}, 1, "a", (1, 2, 3), (1.0, 2.0, 3.0), 3)
+    two = Sample({}, 1, "b", (2, 3, 4), (20.0, 30.0, 40.0), 3)
+    other = Sample({}, 2, "b", (9,), (1.0,), 1)
+    assert paired_values(one, two) == ((2.0, 3.0), (20.0, 30.0))
+    assert paired_values(one, other) is None
+    assert list(pairs([one, two, other])) == [(one, two)]
+    many = [Sample({}, 1, name, (1,), (1.0,), 1) for name in "abcde"]
+    assert [(x.arm, y.arm) for x, y in pairs(many)] == [("a", other) for other in "bcde"]
+
+
+@pytest.fixture(scope="module")
+def page(store: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return report.build(store, tmp_path_factory.mktemp("page") / "page.html").read_text(encoding="utf-8")
+
+
+def test_the_report_has_a_section(page: str) -> None:
+    assert page.index("<h2>Page loads</h2>") < page.index("<h2>Results</h2>")
+    boxes = re.findall(r'class="figure" data-key="([a-z-]+)"', page)
+    assert boxes[: len(KEYS)] == list(KEYS)
+    for key in KEYS:
+        spec = re.search(rf'id="spec-{key}-0">(.*?)</script>', page, re.DOTALL)
+        assert spec is not None
+        json.loads(spec[1])
+    assert "<dt>faster: dominance</dt>" in page
+
+
+def test_the_tables_say_who_is_faster(page: str) -> None:
+    rows = [
+        re.sub(r"<[^>]+>", "|", row)
+        for row in re.findall(
+            r"<tr(?: class=\"first\")?>(.*?)</tr>", page.split("Which is faster", maxsplit=1)[1]
+        )
+    ]
+    second = next(row for row in rows if "|2|" in row and "page load time" in row)
+    assert second.count("|HTTP/2|") == 2, "split TCP is faster by both orders at load 2"
+    assert "|&lt; 0.001|" in second
+    first = next(row for row in rows if "|1|" in row and "page load time" in row)
+    assert first.count("|none|") >= 1, "load 1 is TCP for both"
+    assert "11 of 12" in page
+
+
+def test_other_reports_have_no_such_section(synthetic: ModuleType, tmp_path: Path) -> None:
+    text = report.build(synthetic.pair_store(tmp_path / "pair", [(5.0, 4.0)])).read_text(encoding="utf-8")
+    assert "Page loads" not in text
+    assert "Welch" not in text
