@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from bentpipe.studies.loads import reached_s, slow_start_s
+from bentpipe.studies.loads import EXPECTED_S, opinion, reached_s, slow_start_s
 from bentpipe.studies.thomas_2019 import compare
 from bentpipe.studies.thomas_2019.criteria import two_valued
 from bentpipe.studies.verdicts import Claim, Fact, Verdict
@@ -85,3 +85,9 @@ def test_a_claim_of_facts() -> None:
     assert fact.interval is not None
     assert fact.interval.low == 0.5
     assert Claim("x", "", "", "", (fact, Fact("", "", "", Verdict.UNDECIDED))).verdict is Verdict.UNDECIDED
+
+
+def test_opinion_scores_are_those_of_the_model_s_table() -> None:
+    table = {1.5: (2.47, 3.04, 3.78), 4.1: (1.40, 2.15, 3.03), 9.3: (1.0, 1.42, 2.41)}
+    for plt, row in table.items():
+        assert [opinion(plt, most) for most in EXPECTED_S.values()] == pytest.approx(row, abs=0.006)

@@ -11,7 +11,7 @@ import polars as pl
 if TYPE_CHECKING:
     from bentpipe.studies.stores import Measured
 
-__all__ = ["REACHED", "Load", "chosen_loads", "opinion", "reached_s", "slow_start_s", "times"]
+__all__ = ["EXPECTED_S", "REACHED", "Load", "chosen_loads", "opinion", "reached_s", "slow_start_s", "times"]
 
 REACHED = 0.9
 """Part of the rate that counts as reaching it: of a full packet 95 % are the stream's, and a sender that paces or
@@ -85,11 +85,14 @@ def slow_start_s(rate_bit_s: float, rtt_s: float, initial_window_bytes: float, o
     return max(0.0, math.log2(bdp / initial_window_bytes)) * rtt_s
 
 
-def opinion(plt_s: float) -> float:
-    """Mean opinion score of a page load: 4.38 - 1.30 ln(t), from 1 to 5.
+EXPECTED_S = {"fast": 6.0, "medium": 15.0, "slow": 60.0}
+"""Longest session that people expect, by what their network is like to them (ITU-T G.1030, annex A)."""
 
-    ITU-T G.1030 (2014), appendix II.5: sessions of one page, t in seconds from the click to the whole page. Its
-    subjects were told of a search page over accesses of 6 to 60 s at most, in 2005: an order of pages more than a
-    judgement of today's users.
+
+def opinion(plt_s: float, longest_s: float) -> float:
+    """Opinion score of a page load among people who expect sessions of at most ``longest_s``, from 1 to 5.
+
+    docs/models/web.md has the formula and its limits: all three expectations are to be shown, or none.
     """
-    return min(5.0, max(1.0, 4.38 - 1.30 * math.log(plt_s)))
+    least = 0.003 * longest_s + 0.12
+    return min(5.0, max(1.0, 5 - 4 * math.log(plt_s / least) / math.log(longest_s / least)))

@@ -8,7 +8,7 @@ QUIC_WINDOW, TCP_WINDOW = "quic.initial_window", "tcp.initial_window"
 SETUP, WINDOW = "path.terminal.setup", "path.gateway.client_side.initial_window"
 KNOWING = "path.gateway.client_side.rate_knowing"
 EVERY = "flow.others.load.poisson.every"
-HALF = "path.near.delay"
+HALF, FAST_OPEN = "path.near.delay", "tcp.fast_open"
 
 WITH, WITHOUT = "alt-svc", "2"
 """The browser that learns of QUIC, and the one that never uses it."""
@@ -19,7 +19,8 @@ SEGMENT = 1460
 """Bytes of a segment in equation 2.1."""
 
 CONTROLLERS = ("newreno", "cubic", "bbr1", "bbr", "hybla")
-TCP_4G = ("cubic", "newreno", "bbr1")
+TCP_4G = ("cubic", "newreno", "bbr1", "cubic, Fast Open")
+"""What TCP may have been over 4G; Fast Open was on and did not act (published.toml)."""
 WINDOWS = ("10 packets", "32 packets", "60 packets", "100 packets")
 
 
@@ -29,8 +30,9 @@ def satcom(page: str, http: str) -> dict[str, str]:
 
 
 def g4(http: str, tcp: str) -> dict[str, str]:
-    """A browser over 4G and the controller of its TCP."""
-    return {HTTP: http, TCP: tcp}
+    """A browser over 4G and its TCP, one of ``TCP_4G``."""
+    name, _, extra = tcp.partition(", ")
+    return {HTTP: http, TCP: name, FAST_OPEN: "true" if extra else "false"}
 
 
 def end_to_end(http: str, controller: str, window: str) -> dict[str, str]:

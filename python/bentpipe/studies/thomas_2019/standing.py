@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from bentpipe.intervals import median, significant
-from bentpipe.studies.loads import chosen_loads, opinion, slow_start_s, times
+from bentpipe.studies.loads import EXPECTED_S, chosen_loads, opinion, slow_start_s, times
 from bentpipe.studies.stores import Measured
 from bentpipe.studies.study import Table
 from bentpipe.studies.thomas_2019.cells import (
@@ -264,11 +264,15 @@ def dependent_table(measured: Measured) -> Table:
                     rows.append(
                         {
                             "page": page, "HTTP": http, "TCP": "–" if http == "3" else split, "PLT, s": shown(plt, 3),
-                            "MOS": shown([opinion(value) for value in plt], 2),
+                            **{
+                                f"MOS, {who}": significant(opinion(median(plt), most), 2)
+                                for who, most in EXPECTED_S.items()
+                            },
                         }
                     )  # fmt: skip
     return Table(
-        "Pages with dependencies over SATCOM, and their mean opinion score (ITU-T G.1030)", tuple(rows)
+        "Pages with dependencies over SATCOM; opinion scores (G.1030) by the network that people expect",
+        tuple(rows),
     )
 
 
