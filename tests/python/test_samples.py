@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from statistics import fmean, median, variance
@@ -113,6 +114,19 @@ def test_dominance_is_an_order_of_sorted_values(seed: int) -> None:
     assert order.ahead == pytest.approx(leads)
 
 
+@pytest.mark.parametrize("n", [3, 4, 5])
+def test_dominance_by_chance(n: int) -> None:
+    """Of all ways to mix two samples of n values, 2 in n + 1 are ordered: twice a Catalan number (ballot theorem)."""
+    places = range(2 * n)
+    mixes = list(itertools.combinations(places, n))
+    ordered = sum(
+        stochastic_dominance(list(map(float, mine)), [float(x) for x in places if x not in mine]).smaller
+        != "none"
+        for mine in mixes
+    )
+    assert ordered / len(mixes) == pytest.approx(2 / (n + 1))
+
+
 def test_welch_by_its_formulas() -> None:
     one, two = _draws(3, 12), _draws(4, 31, 0.4)
     a, b = variance(one) / len(one), variance(two) / len(two)
@@ -167,6 +181,9 @@ def test_autocorrelation_by_hand() -> None:
 
 
 def test_autocorrelation_has_limits() -> None:
+    long = autocorrelation(_draws(2, 400))
+    assert long is not None
+    assert long.lags == 40
     assert autocorrelation([1.0] * 40) is None
     assert autocorrelation([1.0, 2.0, 3.0]) is None
     with pytest.raises(ValueError, match="lags"):

@@ -46,7 +46,15 @@ class PageLoads:
         """The dimension that is compared: the version of HTTP, else what colours stand for elsewhere."""
         dims = self.material.dims
         http = next((dim for dim in dims if any(key.endswith(".load.http") for key in dim.keys)), None)
-        return http or self.material.colour_dim
+        if http is not None or self.material.colour_dim is not self.page_dim:
+            return http or self.material.colour_dim
+        return of_kind([dim for dim in dims if dim is not self.page_dim], "congestion", "other")
+
+    @cached_property
+    def page_dim(self) -> Dimension | None:
+        """The dimension that says which page is loaded, if several are."""
+        dims = self.material.dims
+        return next((dim for dim in dims if any(key.endswith(".load.page") for key in dim.keys)), None)
 
     @cached_property
     def rows(self) -> pl.DataFrame:
@@ -95,8 +103,7 @@ class PageLoads:
     def panels(self, *, by_load: bool) -> Grid:
         """Pages are rows of panels; columns are loads (``by_load``), or what else is swept."""
         dims = self.cell_dims
-        page = next((dim for dim in dims if any(key.endswith(".load.page") for key in dim.keys)), None)
-        row = page or of_kind(dims, "delay")
+        row = self.page_dim or of_kind(dims, "delay")
         rest = [dim for dim in dims if dim is not row]
         column = of_kind(rest, "congestion", "loss", "rate", "other", "delay")
         if not by_load:

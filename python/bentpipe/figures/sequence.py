@@ -17,6 +17,9 @@ from bentpipe.thinning import MOST_ROWS, thin
 MOST_SEEDS = 4
 """Units that are drawn: the first in full colour, the others faint."""
 
+LEAST_POINTS = 40
+"""Points that a curve needs; where there are so many curves that they would have fewer, fewer units are drawn."""
+
 _LOAD = ["run", "flow", "load"]
 
 
@@ -26,12 +29,12 @@ def sequence(material: Material) -> Figure | None:
         return None
     found = PageLoads(material)
     where = found.panels(by_load=True)
-    seeds = sorted(set(material.store.runs["seed"].to_list()))[:MOST_SEEDS]
-    cells = where.select(
-        found.rows.filter(pl.col("seed").is_in(seeds)).with_columns(pl.col("load").cast(pl.String))
-    )
+    cells = where.select(found.rows.with_columns(pl.col("load").cast(pl.String)))
     if not cells.height:
         return None
+    panels = cells.select(pl.struct("row", "column", "arm").n_unique()).item()
+    most = max(1, min(MOST_SEEDS, MOST_ROWS // (LEAST_POINTS * panels)))
+    cells = cells.filter(pl.col("seed").is_in(sorted(set(cells["seed"].to_list()))[:most]))
     curves = received(found, cells["run"].unique(maintain_order=True).to_list())
     if not curves.height:
         return None

@@ -11,6 +11,9 @@ from bentpipe.intervals import CONFIDENCE
 FEWEST = 8
 """Values below which nothing is said: there would be less than two lags."""
 
+MOST_LAGS = 40
+"""Lags that are looked at by default, however many values there are: those of Brockwell and Davis' rule."""
+
 
 @dataclass(frozen=True, slots=True)
 class Autocorrelation:
@@ -74,11 +77,11 @@ class Autocorrelation:
 def autocorrelation(
     values: Sequence[float], lags: int | None = None, confidence: float = CONFIDENCE
 ) -> Autocorrelation | None:
-    """Sample autocorrelation of ``values`` at lags 1 to ``lags``; a quarter of their number by default.
+    """Sample autocorrelation of ``values`` at lags 1 to ``lags``; by default a quarter of their number, at most 40.
 
     r(k) = sum (x(t) - m)(x(t + k) - m) / sum (x(t) - m)^2. Of independent values r(k) is about Gaussian with variance
     1/n, so the zone is +-1.96 / sqrt(n) at 95 % (Le Boudec 2010, section 2.3.2; Brockwell and Davis, section 1.6);
-    lags beyond n / 4 have too few products (Box, Jenkins, Reinsel and Ljung 2015, section 2.1.6).
+    lags beyond n / 4 have too few products (Box, Jenkins, Reinsel and Ljung 2015, chapter 2).
     ``None`` for fewer than 8 values or values without spread. Raises ValueError when ``lags`` is not from 1 to n - 1.
     """
     n = len(values)
@@ -88,7 +91,7 @@ def autocorrelation(
         return None
     from scipy.special import ndtri
 
-    count = n // 4 if lags is None else lags
+    count = min(n // 4, MOST_LAGS) if lags is None else lags
     mean = math.fsum(values) / n
     parts = [value - mean for value in values]
     power = math.fsum(part * part for part in parts)

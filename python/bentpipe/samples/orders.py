@@ -57,8 +57,9 @@ def stochastic_dominance(first: Sequence[float], second: Sequence[float]) -> Ord
 
     ``first`` is the smaller one when F1(t) >= F2(t) at every t and F1(t) > F2(t) at some t: at every instant at least
     as large a part of it is done. Compared exactly, as counts. It describes the samples and is no test: two samples of
-    the same distribution are ordered by chance now and then. Source: Thomas (2018), section 5.1.1, where the inequality
-    is strict; it cannot be before the first and after the last value. Raises ValueError for an empty sample.
+    n values of one distribution are ordered by chance with probability 2 / (n + 1) (ballot theorem). Source: Thomas
+    (2018), section 5.1.1, where the inequality is strict; it cannot be before the first and after the last value.
+    Raises ValueError for an empty sample.
     """
     one, two = ecdf(first), ecdf(second)
     gaps = {
