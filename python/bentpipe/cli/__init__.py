@@ -1,0 +1,105 @@
+"""The command line. Exit status: 0 done, 1 a run failed (or got worse), 2 bad input.
+
+A module holds a few commands of one kind; they are listed here in the order of ``--help``. Heavy libraries
+are imported by the command that needs them, so that ``bentpipe --help`` is quick.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from bentpipe.cli import catalogue, checking, machine, published, running, stores, writing
+from bentpipe.cli.common import BAD_INPUT, FAILED, INTERRUPTED
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="bentpipe",
+    help="A laboratory for transport protocols over satellite paths.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def main() -> None:
+    """The console script: errors of the user's become one message and exit status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(
+                errors="replace"
+            )  # a terminal without the letters of a title shows question marks
+    try:
+        app()
+    except (KeyboardInterrupt, BrokenPipeError):
+        raise SystemExit(INTERRUPTED) from None
+    except Exception as error:
+        # The kinds of error are imported only once there is one.
+        status, message = _told(error)
+        if os.environ.get("BENTPIPE_TRACEBACK"):
+            raise
+        print(f"error: {message}", file=sys.stderr)
+        raise SystemExit(status) from None
+
+
+def _told(error: Exception) -> tuple[int, str]:
+    """Exit status and message of an error."""
+    from bentpipe.problems import BrokenControllerError, ScenarioError
+    from bentpipe.runners.outcome import RunnerError
+    from bentpipe.store import DiskError, StoreError
+
+    if isinstance(error, (DiskError, BrokenControllerError)):
+        return FAILED, str(error)
+    if isinstance(error, (ScenarioError, StoreError, RunnerError)):
+        return BAD_INPUT, str(error)
+    if isinstance(error, ImportError):
+        return BAD_INPUT, f"{error}; `bentpipe doctor` says what is missing"
+    if isinstance(error, OSError):
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
+        where = f"{error.filename}: " if error.filename else ""
+        return FAILED if full else BAD_INPUT, f"{where}{error.strerror or error}"
+    again = "BENTPIPE_TRACEBACK=1 before the same command shows where"
+    return FAILED, f"a fault of bentpipe's: {type(error).__name__}: {error}; {again}"
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from bentpipe.runners import engine
+
+        print(f"bentpipe {engine.version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _everything(
+    _: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="print the version of the engine"),
+    ] = False,
+) -> None:
+    pass
+
+
+for _command in (
+    running.run,
+    checking.check,
+    stores.show,
+    stores.query,
+    writing.export,
+    writing.report,
+    stores.diff,
+    checking.schema,
+    catalogue.presets,
+    machine.bench,
+    machine.doctor,
+    catalogue.check_cc,
+    published.study,
+):
+    app.command()(_command)

@@ -1,0 +1,6 @@
+"""``python -m bentpipe.cli``."""
+
+from bentpipe.cli import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""``presets`` and ``check-cc``: what a scenario may name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bentpipe.cli.common import FAILED, AsJson
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["check_cc", "presets"]
+
+
+def presets(as_json: AsJson = False) -> None:
+    """List accesses for [path] preset = "NAME". Every number has its source."""
+    from dataclasses import asdict
+
+    from bentpipe.presets import presets as known
+    from bentpipe.terminal import emit, print_table
+
+    if as_json:
+        emit([asdict(preset) for preset in known()])
+        return
+    print_table([{"preset": p.name, "what": p.title, "source": p.source} for p in known()])
+
+
+def check_cc(
+    controller: Annotated[
+        str, typer.Argument(metavar="NAME|FILE.py", help="a built-in controller, or a file with a class")
+    ],
+    option: Annotated[
+        list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="an option; repeatable")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the conformance list on a congestion controller."""
+    from bentpipe.conformance import verdicts
+    from bentpipe.terminal import emit, print_table
+
+    rows = verdicts(controller, option or [])
+    if as_json:
+        emit(rows)
+    else:
+        print_table([_conformance(row) for row in rows], f"Conformance of {controller}")
+    if any(not row["passed"] and row["exemption"] is None for row in rows):
+        raise typer.Exit(FAILED)
+
+
+def _conformance(row: Mapping[str, Any]) -> dict[str, Any]:
+    verdict = "ok" if row["passed"] else "FAILED" if row["exemption"] is None else "exempt"
+    found = row["detail"] if verdict != "exempt" else f"{row['detail']}; exempt: {row['exemption']}"
+    return {"check": row["name"], "": verdict, "found": found, "asked by": row["rfc_section"]}

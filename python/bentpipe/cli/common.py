@@ -1,0 +1,70 @@
+"""What the commands share: words of the command line, refusals, plans."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bentpipe.plan import Plan
+
+__all__ = [
+    "BAD_INPUT",
+    "FAILED",
+    "INTERRUPTED",
+    "AsJson",
+    "Jobs",
+    "ScenarioFile",
+    "Seeds",
+    "Settings",
+    "StoreDirectory",
+    "count",
+    "read_plan",
+    "refuse",
+]
+
+FAILED = 1
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="a scenario (TOML)")]
+StoreDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="a store")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="set a dotted key of the scenario; repeatable"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
+Seeds = Annotated[
+    int | None, typer.Option("--seeds", min=1, metavar="N", help="this many seeds, not the scenario's")
+]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", min=1, metavar="N", help="worker processes; default: one a processor")
+]
+
+
+def refuse(message: str) -> NoReturn:
+    """Says ``message`` and ends with exit status 2."""
+    print(f"error: {message}", file=sys.stderr)
+    raise typer.Exit(BAD_INPUT)
+
+
+def read_plan(file: Path, settings: list[str] | None, seeds: int | None) -> Plan:
+    """The plan of a scenario with ``--set`` and ``--seeds``. Raises ScenarioError."""
+    from bentpipe.plan import make, open_document
+    from bentpipe.runners import engine
+    from bentpipe.sweep import parse_override
+
+    given = settings or []
+    document = open_document(file, [parse_override(text) for text in given], given)
+    chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
+    return make(document, engine.version(), seeds=chosen, catalogue=engine.catalogue())
+
+
+def count(things: Sequence[object], what: str) -> str:
+    """A number of things: ``1 run``, ``2 runs``."""
+    return f"{len(things):,} {what}" + ("" if len(things) == 1 else "s")

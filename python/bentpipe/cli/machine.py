@@ -1,0 +1,62 @@
+"""``bench`` and ``doctor``: this machine."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from bentpipe.cli.common import BAD_INPUT, AsJson
+
+__all__ = ["bench", "doctor"]
+
+
+def bench(
+    times: Annotated[int, typer.Option(min=1, metavar="N", help="runs of each case")] = 7,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the engine. Packets per CPU second, runs interleaved, median and spread."""
+    from dataclasses import asdict
+
+    from bentpipe.bench import bench as measure
+    from bentpipe.terminal import emit, print_table
+
+    figures = measure(times, None if as_json else lambda text: print(text, file=sys.stderr))
+    if as_json:
+        emit([asdict(figure) for figure in figures])
+        return
+    print_table(
+        [
+            {
+                "case": f.case,
+                "packets": f.packets,
+                "per CPU second": round(f.median),
+                "lowest": round(f.lowest),
+                "highest": round(f.highest),
+                "at least": f.least,
+                "times real time": f.times_real,
+                "memory MB": f.memory_mb,
+                "of it the run's": f.growth_mb,
+            }
+            for f in figures
+        ],
+        f"Packets of both directions per CPU second, median of {times}",
+    )
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Say what of this machine bentpipe can use. Exit status 2 when something needed is missing."""
+    from dataclasses import asdict
+
+    from bentpipe.doctor import examine
+    from bentpipe.terminal import emit, print_table
+
+    checks = examine()
+    if as_json:
+        emit([asdict(item) for item in checks])
+    else:
+        marks = {(True, True): "ok", (True, False): "ok", (False, True): "MISSING", (False, False): "without"}
+        print_table([{"": marks[c.good, c.needed], "what": c.what, "found": c.found} for c in checks])
+    if any(item.needed and not item.good for item in checks):
+        raise typer.Exit(BAD_INPUT)

@@ -1,0 +1,30 @@
+"""``study``: published studies again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bentpipe.cli.common import AsJson, Jobs, Seeds
+
+__all__ = ["study"]
+
+
+def study(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="a study, such as andreotti-2025")],
+    only: Annotated[str | None, typer.Option(metavar="X", help="only this part of it")] = None,
+    seeds: Seeds = None,
+    jobs: Jobs = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="the stores; default: out/NAME")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a published study. Prints published against measured, with a verdict a row."""
+    from bentpipe import studies
+
+    status = studies.run(name, only=only, seeds=seeds, jobs=jobs, out=out, as_json=as_json)
+    if status:
+        raise typer.Exit(status)

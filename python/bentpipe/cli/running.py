@@ -1,0 +1,113 @@
+"""``run``."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bentpipe.cli.common import (
+    FAILED,
+    INTERRUPTED,
+    AsJson,
+    Jobs,
+    ScenarioFile,
+    Seeds,
+    Settings,
+    read_plan,
+    refuse,
+)
+
+if TYPE_CHECKING:
+    from bentpipe.runners.outcome import Runner
+    from bentpipe.session import Report
+
+__all__ = ["run"]
+
+
+def run(
+    file: ScenarioFile,
+    settings: Settings = None,
+    jobs: Jobs = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="the store; default: out/FILE's name")
+    ] = None,
+    on: Annotated[
+        str | None, typer.Option("--on", metavar="dask://HOST:PORT", help="run on a Dask cluster")
+    ] = None,
+    seeds: Seeds = None,
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="ID", help="only this run; repeatable")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a scenario into a store. The same command resumes what was interrupted."""
+    from bentpipe.session import conduct
+    from bentpipe.store import Writer
+    from bentpipe.terminal import emit, progress
+
+    plan = read_plan(file, settings, seeds)
+    ids = [one.id for one in plan.runs]
+    for wrong in [one for one in only or [] if one not in ids]:
+        refuse(f"--only: no run {wrong} in this plan of {len(ids)} runs")
+    target = out or Path("out") / file.stem
+    runner = _runner(on, jobs)
+    with Writer(target, plan) as writer:
+        wanted = writer.missing([one for one in plan.runs if not only or one.id in only])
+        try:
+            with progress(plan, wanted, quiet=as_json) as each:
+                report = conduct(plan, runner, writer, only=only or (), each=each, where=on or "local")
+        except KeyboardInterrupt:
+            print(
+                f"\ninterrupted: {writer.count()} of {len(ids)} runs are in {target}; "
+                "the same command goes on from there",
+                file=sys.stderr,
+            )
+            raise typer.Exit(INTERRUPTED) from None
+    if as_json:
+        emit(_report_rows(report))
+    else:
+        _print_report(report)
+    if report.failed:
+        raise typer.Exit(FAILED)
+
+
+def _runner(on: str | None, jobs: int | None) -> Runner:
+    if on is None:
+        from bentpipe.runners.local import LocalRunner
+
+        return LocalRunner(jobs)
+    if not re.fullmatch(r"dask://[^/:]+:\d+|dask://\[[0-9a-fA-F:]+\]:\d+", on):
+        refuse(f'--on: found "{on}", expected dask://HOST:PORT')
+    from bentpipe.runners import engine
+    from bentpipe.runners.dask import DaskRunner
+
+    runner = DaskRunner(on, engine.version())
+    runner.check()
+    return runner
+
+
+def _report_rows(report: Report) -> dict[str, Any]:
+    return {
+        "store": str(report.store),
+        "planned": report.planned,
+        "kept": report.kept,
+        "done": report.done,
+        "failed": [{"run": f.run, "error": f.error, "replay": f.replay} for f in report.failed],
+        "seconds": round(report.seconds, 3),
+        "packets": report.packets,
+    }
+
+
+def _print_report(report: Report) -> None:
+    kept = f" ({report.kept} were there already)" if report.kept else ""
+    print(
+        f"{report.done + report.kept} of {report.planned} runs in {report.store}{kept}, {report.seconds:.1f} s"
+    )
+    for failure in report.failed[:10]:
+        print(f"failed: {failure.run}: {failure.error}\n  again: {failure.replay}", file=sys.stderr)
+    if len(report.failed) > 10:
+        print(f"... and {len(report.failed) - 10} more: see journal.jsonl", file=sys.stderr)
