@@ -1,0 +1,154 @@
+"""``bentpipe shell`` in real time: the path keeps its promise, nests, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bentpipe.problems import ScenarioError
+from bentpipe.shell import executable, lab
+
+ROOT = Path(__file__).parents[2]
+
+GEO = """
+duration = "1 s"
+[[path.segment]]
+name = "satellite"
+delay = "120 ms"
+down = { rate = "20 Mbit/s" }
+up = { rate = "5 Mbit/s" }
+[[flow]]
+name = "any"
+congestion = "cubic"
+"""
+
+
+Maker = Callable[..., tuple[Path, Path]]
+
+
+def _namespaces() -> str | None:
+    """Why there can be no namespace here; None when there can."""
+    for word in ("ip", "unshare"):
+        if shutil.which(word) is None:
+            return f"{word} is not installed"
+    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+        return "/dev/net/tun cannot be opened"
+    flags = ["--net"] if os.geteuid() == 0 else ["--net", "--user", "--map-root-user"]
+    tried = subprocess.run(["unshare", *flags, "true"], capture_output=True, check=False)
+    return None if tried.returncode == 0 else "namespaces are not allowed"
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    why = _namespaces()
+    if why is not None:
+        pytest.skip(why)
+    subprocess.run(
+        ["cargo", "build", "--release", "--locked", "-q", "-p", "bentpipe-rt"], cwd=ROOT, check=True
+    )
+    return ROOT / "target" / "release" / "bentpipe-rt"
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Maker:
+    scenario = tmp_path / "geo.toml"
+    scenario.write_text(GEO)
+
+    def make(command: list[str], *, check: bool = False) -> tuple[Path, Path]:
+        result = tmp_path / f"result-{len(list(tmp_path.iterdir()))}.json"
+        file = result.with_suffix(".plan")
+        words = {"lab": lab(str(scenario)), "command": command, "check": check, "outside": True,
+                 "result": str(result)}  # fmt: skip
+        file.write_text(json.dumps(words))
+        return file, result
+
+    return make
+
+
+def _devices() -> str:
+    return subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
+
+
+def _running(word: str) -> bool:
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if word in entry.read_text():
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def test_a_preset_that_is_not_there_is_named() -> None:
+    with pytest.raises(ScenarioError, match="starlnk"):
+        lab("starlnk")
+
+
+def test_an_executable_that_is_not_built_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bentpipe.shell.Path.is_file", lambda _self: False)
+    with pytest.raises(ScenarioError, match="make rt"):
+        executable()
+
+
+@pytest.mark.system
+def test_the_path_keeps_its_promise(program: Path, plan: Maker) -> None:
+    """Round-trip time and both rates as measured before the command starts; three tries on a busy machine."""
+    for _ in range(3):
+        file, result = plan([sys.executable, "-c", "raise SystemExit(7)"], check=True)
+        done = subprocess.run(
+            [program, "shell", file], capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 7, done.stderr
+        assert "measured RTT" in done.stderr
+        found = json.loads(result.read_text())
+        if max(found["up"]["late_p99_ms"], found["down"]["late_p99_ms"]) < 5:
+            break
+    else:
+        pytest.skip("machine too busy")
+    assert 240.0 <= found["check"]["rtt_ns"] / 1e6 < 245
+    assert found["check"]["up_bit_s"] == pytest.approx(5e6, rel=0.03)
+    assert found["check"]["down_bit_s"] == pytest.approx(20e6, rel=0.03)
+    assert found["up"]["refused"] == found["down"]["refused"] == 0
+
+
+@pytest.mark.system
+def test_a_shell_in_a_shell(program: Path, plan: Maker) -> None:
+    """The inner command sees one device and is behind two paths, whose networks differ."""
+    inner, _ = plan(["ip", "-o", "-4", "route"])
+    outer, _ = plan([str(program), "shell", str(inner)])
+    done = subprocess.run([program, "shell", outer], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "default dev bentpipe" in done.stdout
+    assert "10.78.1.1" in done.stdout or "10.78.2.1" in done.stdout
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_is_left_whatever_ends_it(program: Path, plan: Maker, how: signal.Signals) -> None:
+    before = _devices()
+    word = f"bentpipe-test-{how.name}"
+    file, _ = plan([sys.executable, "-c", f"import time; time.sleep(100)  # {word}"])
+    with subprocess.Popen([program, "shell", file]) as process:
+        for _ in range(500):
+            if _running(word) and "bentpipe" in _devices():
+                break
+            time.sleep(0.01)
+        else:
+            pytest.fail("the command did not start")
+        time.sleep(0.1)
+        process.send_signal(how)
+        process.wait(10)
+    for _ in range(300):
+        if not _running(word) and _devices() == before:
+            return
+        time.sleep(0.01)
+    pytest.fail("something is left behind")
