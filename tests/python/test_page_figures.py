@@ -101,7 +101,9 @@ def test_arms_without_a_sweep(maker: ModuleType, synthetic: ModuleType, tmp_path
     place = maker.page_store(tmp_path / "one", synthetic, seeds=1, arms=("3",), packets=False)
     alone = Material(read_store(place))
     assert PageLoads(alone).arms == ["HTTP/3"]
-    assert FIGURES["page-load-time"](alone) is not None
+    box = FIGURES["page-load-time"](alone)
+    assert box is not None
+    assert "One load each" in box.caption
     assert FIGURES["sequence"](alone) is None, "the scenario kept no packets"
     assert FIGURES["ladder"](alone) is None
     assert FIGURES["independence"](alone) is None, "one unit has no autocorrelation"
@@ -206,6 +208,28 @@ def test_the_ladder_shows_every_handshake_and_thins_the_rest(material: Material)
     assert "Load 3 of seed 1" in figure.caption
     titles = [part["title"] for part in figure.spec()["vconcat"]]
     assert titles[1].startswith("HTTP/2: load 3 by h2, ")
+
+
+def test_many_controllers_over_one_load(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
+    runs, cells = [], []
+    for congestion in ("newreno", "cubic", "bbr", "hybla"):
+        for window in ("10 packets", "32 packets"):
+            cell = {"flow.chrome.congestion": congestion, "quic.initial_window": window}
+            runs.append((cell, 1, [synthetic.Flow("chrome", congestion)], {"interval_s": 1.0}))
+            cells.append(synthetic.run_id(cell, 1))
+    place = synthetic.write_store(tmp_path / "many", runs)
+    for name in cells:
+        maker.write_tables(place / "runs" / name, 100_000, "3", 1, packets=True, loads=1)
+    many = Material(read_store(place))
+    assert PageLoads(many).arms == ["newreno", "cubic", "bbr", "hybla"]
+    curves, frames = _figure(many, "sequence")
+    assert "no TCP connection to scale them to" in curves.caption
+    assert set(frames[0]["column"]) == {"initial window 10 packets", "initial window 32 packets"}
+    ladder, _ = _figure(many, "ladder")
+    assert len(ladder.spec()["vconcat"]) == 3
+    assert "initial window 10 packets; 3 of 4 arms" in ladder.caption
+    tables = page_loads.tables(many)
+    assert tables[-1].count("<tr") == 1 + 2 * 3 * 2, "three pairs of each window, two metrics, and the heads"
 
 
 def test_pairs_share_seeds() -> None:

@@ -66,22 +66,23 @@ def _boxes(material: Material, key: str, metric: str, title: str, what: str) -> 
         return None
     frame = _with_p(frame, where.select(_p_values(samples)) if len(found.arms) == 2 else None)
     chart = multiples(_layers(frame, found, half, METRICS[metric]), frame, where, height=230)
-    notch = frame["notch_low"].is_not_null().all()
-    caption = (
-        f"{title}, {what}, of {_counted(samples)} a box. Box: quartiles; whiskers: extremes; "
-        + (
-            "notch: 95 % interval of the median."
-            if notch
-            else "fewer than 6 values have no interval, so no notch."
-        )
-        + (" p: Welch's test of equal means." if len(found.arms) == 2 else "")
-    )
-    return Figure(key, title, f"{caption} {where.note}".strip(), chart, frame.height)
+    caption = f"{title}, {what}. {_meaning(samples, frame)} {where.note}".strip()
+    return Figure(key, title, caption, chart, frame.height)
 
 
-def _counted(samples: list[Sample]) -> str:
+def _meaning(samples: list[Sample], frame: pl.DataFrame) -> str:
+    """What a box is, as far as there is one."""
     counts = sorted({len(sample.values) for sample in samples})
-    return f"{counts[0]} loads" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} loads"
+    if counts[-1] == 1:
+        return "One load each, so a line and no box."
+    number = f"{counts[0]} loads" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} loads"
+    notch = (
+        "notch: 95 % interval of the median."
+        if frame["notch_low"].is_not_null().all()
+        else "fewer than 6 values have no interval, so no notch."
+    )
+    test = " p: Welch's test of equal means." if frame["p"].str.len_chars().max() else ""
+    return f"A box is of {number}: quartiles; whiskers: extremes; {notch}{test}"
 
 
 def _numbers(sample: Sample) -> dict[str, Any]:

@@ -20,6 +20,9 @@ MOST_BULK = 40
 BULK = ("data", "ACK", "1-RTT")
 """Labels of packets that come in numbers; all others are of handshakes, and none of those is left out."""
 
+MOST_PANELS = 3
+"""Arms that are drawn: the first ones."""
+
 HEIGHT = 430
 LINE = 13
 """Height of a line of text, pixels."""
@@ -48,7 +51,7 @@ def ladder(material: Material) -> Figure | None:
         return None
     at_home = clients(packets)
     panels, count = [], 0
-    for one in loads.iter_rows(named=True):
+    for one in loads.head(MOST_PANELS).iter_rows(named=True):
         mine = packets.join(at_home, on=["run", "flow"], how="left", maintain_order="left").filter(
             (pl.col("run") == one["run"]) & (pl.col("flow") == one["flow"]) & (pl.col("load") == one["load"])
         )
@@ -60,9 +63,9 @@ def ladder(material: Material) -> Figure | None:
         return None
     seed = loads["seed"][0]
     caption = (
-        f"Load {loads['load'][0]} of seed {seed} from connectStart to twice its time to response. A line is a packet "
-        f"between the ends of a connection; of bulk data and ACKs at most {MOST_BULK} a leg are drawn, evenly (the "
-        "title says how many of how many). A cross is a packet that was lost."
+        f"Load {loads['load'][0]} of seed {seed} from connectStart to twice its time to response, or to its end. A "
+        f"line is a packet between the ends of a connection; of bulk data and ACKs at most {MOST_BULK} a leg and way "
+        "are drawn, evenly (the title says how many of how many). A cross is a packet that was lost."
     )
     whole: Any = panels[0] if len(panels) == 1 else alt.vconcat(*panels, spacing=22)
     return Figure(
@@ -90,6 +93,8 @@ def _loads(found: PageLoads) -> pl.DataFrame:
 
 def _fixed(found: PageLoads, loads: pl.DataFrame) -> str:
     parts = [dim.label(loads[dim.key][0] or "") for dim in found.cell_dims]
+    if loads.height > MOST_PANELS:
+        parts.append(f"{MOST_PANELS} of {loads.height} arms")
     return f"Shown: {'; '.join(parts)}." if parts else ""
 
 
@@ -116,7 +121,8 @@ def nodes_in_order(legs: Sequence[tuple[str, str]], client: str) -> list[str]:
 
 def _panel(packets: pl.DataFrame, load: Mapping[str, Any]) -> tuple[Any, int]:
     """The ladder of one load, and its number of rows."""
-    start, until = load["connect_start_s"], 2 * load["ttr_s"]
+    start, ttr, plt = load["connect_start_s"], load["ttr_s"], load["plt_s"]
+    until = 2 * ttr if plt is None else min(2 * ttr, 1.05 * plt)
     legs = list(packets.select("from_node", "to_node").unique(maintain_order=True).iter_rows())
     nodes = nodes_in_order(legs, packets["client"][0])
     place = {node: index for index, node in enumerate(nodes)}

@@ -101,12 +101,12 @@ class PageLoads:
         return [dim for dim in self.material.dims if dim is not self.arm_dim]
 
     def panels(self, *, by_load: bool) -> Grid:
-        """Pages are rows of panels; columns are loads (``by_load``), or what else is swept."""
+        """Pages are rows of panels; columns are loads (``by_load``, if there are several), or what else is swept."""
         dims = self.cell_dims
         row = self.page_dim or of_kind(dims, "delay")
         rest = [dim for dim in dims if dim is not row]
         column = of_kind(rest, "congestion", "loss", "rate", "other", "delay")
-        if not by_load:
+        if not by_load or len(self.loads) == 1:
             return grid(dims, column, row, self.material.fixed)
         load = Dimension("load", ("load",), tuple(str(load) for load in self.loads), "other")
         if row is None:

@@ -83,16 +83,26 @@ def sequence(material: Material) -> Figure | None:
         ],
     ]
     many = len(set(curves["seed"].to_list()))
+    what = _meaning(set(curves["transport"].to_list()))
     caption = (
-        "What the client has received on the largest connection of a load. TCP: the sequence number. QUIC: received IP "
-        "bytes, scaled in every unit so that its largest connection ends where the largest TCP connection does"
-        + ("" if curves["transport"].n_unique() > 1 else " (here unscaled: one of the two is missing)")
-        + ". ▼ responseStart, ▲ loadEventEnd."
-        + (f" Faint: {many - 1} more units." if many > 1 else "")
+        f"What the client has received on the largest connection of a load. {what} "
+        "▼ responseStart, ▲ loadEventEnd."
+        + (f" Faint: {many - 1} more unit{'s' if many > 2 else ''}." if many > 1 else "")
     )
     chart = multiples(layers, frame, where, height=210)
     title = "Sequence numbers" if curves["transport"].n_unique() > 1 else "Bytes received"
     return Figure("sequence", title, f"{caption} {where.note}".strip(), chart, frame.height)
+
+
+def _meaning(transports: set[str]) -> str:
+    if transports == {"tcp"}:
+        return "The height is TCP's sequence number."
+    if transports == {"quic"}:
+        return "The height is received IP bytes; there is no TCP connection to scale them to."
+    return (
+        "TCP: the sequence number. QUIC: received IP bytes, scaled in every unit so that its largest connection ends "
+        "where the largest TCP connection does."
+    )
 
 
 def _with_pauses(curves: pl.DataFrame, curve: Sequence[str]) -> pl.DataFrame:
