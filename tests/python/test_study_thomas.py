@@ -1,0 +1,101 @@
+"""The study thomas-2019: results as criteria over stores with known answers, the page, and its own data."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import polars as pl
+import pytest
+
+from bentpipe.studies.page import write_page
+from bentpipe.studies.stores import Measured
+from bentpipe.studies.study import chosen
+from bentpipe.studies.tables import as_data, claim_rows
+from bentpipe.studies.thomas_2019 import STUDY
+from bentpipe.studies.thomas_2019.criteria import CRITERIA
+from bentpipe.studies.verdicts import Verdict
+
+UNITS = 12
+
+
+@pytest.fixture(scope="module")
+def pages(synthetic: ModuleType) -> ModuleType:
+    """The maker of stores with page loads (synthetic_pages.py)."""
+    place = Path(__file__).with_name("synthetic_pages.py")
+    spec = importlib.util.spec_from_file_location("synthetic_pages", place)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["synthetic_pages"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory, pages: ModuleType, synthetic: ModuleType) -> Measured:
+    """A SATCOM part as the paper has it: QUIC starts slowly, TCP is at the rate at once."""
+    place = tmp_path_factory.mktemp("thomas")
+    sizes = (("target-a", 5_300_000), ("target-b", 11_000))
+    pages.page_store(place / "satcom", synthetic, seeds=UNITS, sizes=sizes, packets=False)
+    return Measured(place, STUDY.parts())
+
+
+def verdicts(measured: Measured, *only: str) -> dict[str, Verdict]:
+    return {claim.id: claim.verdict for claim in STUDY.findings(measured, only).claims}
+
+
+def test_every_result_has_a_criterion_and_a_part_to_run() -> None:
+    assert (
+        set(STUDY.published["results"]) == set(CRITERIA) == set(STUDY.published["criterion"]) | {"r2", "r8"}
+    )
+    assert set(STUDY.notes["results"]) <= set(CRITERIA)
+    for name in CRITERIA:
+        words, wanted = chosen(STUDY, name)
+        assert words == [name]
+        assert wanted
+
+
+def test_results_of_the_paper_hold_over_what_it_describes(measured: Measured) -> None:
+    found = verdicts(measured)
+    assert found["r1"] is Verdict.AGREES
+    assert found["r2"] is Verdict.AGREES
+    assert found["r5"] is Verdict.NOT_RUN
+    assert found["r10"] is Verdict.NOT_RUN
+
+
+def test_tables_and_the_page(measured: Measured, tmp_path: Path) -> None:
+    findings = STUDY.findings(measured, ())
+    titles = [table.title for table in findings.tables]
+    assert titles[0].startswith("SATCOM")
+    assert len(findings.tables[0].rows) == 12
+    assert {row["protocol"] for row in findings.tables[0].rows} == {"h2", "h3"}
+    assert claim_rows(findings)[0]["claim"] == "r1"
+    page = write_page(tmp_path, STUDY.title, findings, as_data(findings)).read_text()
+    assert "target A, SATCOM, loads 2 and 3" in page
+    assert "<svg" in page
+    assert "<script" not in page
+
+
+def changed(place: Path, http: str, column: str, change: pl.Expr) -> Measured:
+    """The store with one column of one browser's loads replaced."""
+    for file in (place / "satcom/runs").glob("*/pages.parquet"):
+        frame = pl.read_parquet(file)
+        if frame["http"][0] == http:
+            frame.with_columns(change.alias(column)).write_parquet(file)
+    return Measured(place, STUDY.parts())
+
+
+def test_results_can_fail(tmp_path: Path, pages: ModuleType, synthetic: ModuleType) -> None:
+    pages.page_store(tmp_path / "satcom", synthetic, seeds=UNITS, packets=False)
+    fast = changed(tmp_path, "alt-svc", "plt_s", pl.col("plt_s") / 2)
+    found = verdicts(fast)
+    assert found["r1"] is Verdict.DIFFERS  # by QUIC as fast as by TCP
+    assert found["r2"] is Verdict.DIFFERS  # load 1 faster too
+    late = changed(tmp_path, "2", "ttr_s", pl.col("ttr_s") + 0.75)
+    found = verdicts(late)
+    assert found["r4"] is Verdict.DIFFERS  # a whole round trip
+    assert found["r8"] is Verdict.DIFFERS  # QUIC ahead of every load
+    assert found["r7"] is Verdict.DIFFERS  # one value, spread a little
