@@ -82,6 +82,32 @@ def test_stores_without_page_loads_have_none(synthetic: ModuleType, tmp_path: Pa
     assert all(FIGURES[key](plain) is None for key in KEYS)
 
 
+def test_empty_tables_are_no_page_loads(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
+    """An engine writes the tables of every run, empty where nothing loads pages."""
+    place = synthetic.pair_store(tmp_path / "pair", [(5.0, 4.0), (5.0, 4.5)])
+    for run in (place / "runs").iterdir():
+        maker.write_tables(run, 1000, "2", 1, packets=False, loads=1)
+        for name in ("pages", "requests"):
+            pl.read_parquet(run / f"{name}.parquet").clear().write_parquet(run / f"{name}.parquet")
+    assert all(FIGURES[key](Material(read_store(place))) is None for key in KEYS)
+    assert "Page loads" not in report.build(place).read_text(encoding="utf-8")
+
+
+def test_loads_that_never_got_a_response(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
+    place = maker.page_store(tmp_path / "dead", synthetic, seeds=2)
+    for run in (place / "runs").iterdir():
+        rows = pl.read_parquet(run / "pages.parquet")
+        nothing = [pl.lit(None, pl.Float64).alias(name) for name in ("response_start_s", "ttr_s", "plt_s")]
+        rows.with_columns(*nothing, pl.lit(0, pl.Int64).alias("finished")).write_parquet(
+            run / "pages.parquet"
+        )
+    text = report.build(place).read_text(encoding="utf-8")
+    assert "0 of 2" in text
+    dead = Material(read_store(place))
+    assert FIGURES["page-load-time"](dead) is None
+    assert FIGURES["ladder"](dead) is None
+
+
 def test_arms_are_versions_of_http(material: Material) -> None:
     found = PageLoads(material)
     assert found.arms == ["Alt-Svc", "HTTP/2"]
@@ -91,6 +117,7 @@ def test_arms_are_versions_of_http(material: Material) -> None:
     assert [(s.cell["flow.chrome.load.page"], s.load, s.arm) for s in samples[:4]] == [
         ("target-a", 1, "Alt-Svc"), ("target-a", 1, "HTTP/2"), ("target-a", 2, "Alt-Svc"), ("target-a", 2, "HTTP/2"),
     ]  # fmt: skip
+    assert [s.protocols for s in samples[:4]] == [("h2",), ("h2",), ("h3",), ("h2",)]
     assert {(len(s.values), s.loads) for s in samples if s.load == 3} == {(11, 12)}, (
         "seed 7 never finishes its third"
     )

@@ -20,6 +20,10 @@ MOST_BULK = 40
 BULK = ("data", "ACK", "1-RTT")
 """Labels of packets that come in numbers; all others are of handshakes, and none of those is left out."""
 
+QUIC_ACK = 60
+"""UDP payload, bytes, below which an encrypted 1-RTT packet is taken for a bare ACK: short header with connection id 9
+to 21, number 1 to 4, a small ACK frame, tag 16 (RFC 9000, sections 17.3 and 19.3)."""
+
 MOST_PANELS = 3
 """Arms that are drawn: the first ones."""
 
@@ -65,7 +69,8 @@ def ladder(material: Material) -> Figure | None:
     caption = (
         f"Load {loads['load'][0]} of seed {seed} from connectStart to twice its time to response, or to its end. A "
         f"line is a packet between the ends of a connection; of bulk data and ACKs at most {MOST_BULK} a leg and way "
-        "are drawn, evenly (the title says how many of how many). A cross is a packet that was lost."
+        "are drawn, evenly (the title says how many of how many). A cross is a packet that was lost. Of "
+        f"QUIC, 1-RTT packets of under {QUIC_ACK} bytes count as ACKs."
     )
     whole: Any = panels[0] if len(panels) == 1 else alt.vconcat(*panels, spacing=22)
     return Figure(
@@ -162,7 +167,7 @@ def _panel(packets: pl.DataFrame, load: Mapping[str, Any]) -> tuple[Any, int]:
 
 def _kind() -> pl.Expr:
     label = pl.col("label")
-    empty = (label == "ACK") | ((label == "1-RTT") & (pl.col("payload_bytes") < 60))
+    empty = (label == "ACK") | ((label == "1-RTT") & (pl.col("payload_bytes") < QUIC_ACK))
     return (
         pl.when("lost").then(pl.lit("lost")).when(empty).then(pl.lit("ACK"))
         .when(label.is_in(BULK)).then(pl.lit("request and data")).otherwise(pl.lit("handshake"))

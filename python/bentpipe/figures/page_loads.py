@@ -33,6 +33,8 @@ class Sample:
     values: tuple[float, ...]
     loads: int
     """How many loads were begun; those without a value did not get there."""
+    protocols: tuple[str, ...] = ()
+    """What the main document came by, in the order of seeds without repetition."""
 
 
 @dataclass
@@ -125,6 +127,7 @@ class PageLoads:
             sample = Sample(
                 cell={key: first[key] for key in keys}, load=first["load"], arm=first["arm"],
                 seeds=tuple(kept["seed"].to_list()), values=tuple(kept[metric].to_list()), loads=group.height,
+                protocols=tuple(dict.fromkeys(group.sort("seed")["protocol"].drop_nulls().to_list())),
             )  # fmt: skip
             found.append((index, sample))
         cells = list(dict.fromkeys(tuple(sample.cell.values()) for _, sample in found))

@@ -68,7 +68,8 @@ def tables(material: Material) -> list[str]:
 def _medians(found: PageLoads, plt: Sequence[Sample], ttr: Sequence[Sample]) -> str:
     heads: list[Heading] = [(dim.title, "", True) for dim in found.cell_dims]
     heads += [
-        ("load", "", False), (found.arm_title, "", True), ("finished", "of loads", False), ("TTR, median", "s", False),
+        ("load", "", False), (found.arm_title, "", True), ("came by", "", True), ("finished", "of loads", False),
+        ("TTR, median", "s", False),
         ("PLT, median", "s", False), ("independent", "", True),
     ]  # fmt: skip
     rows: list[Row] = []
@@ -76,7 +77,12 @@ def _medians(found: PageLoads, plt: Sequence[Sample], ttr: Sequence[Sample]) -> 
     for load, response in zip(plt, ttr, strict=True):
         here = (*load.cell.values(), load.load)
         line = _cell(found, load, before)
-        line += [str(load.load) if here != before else "", escape(load.arm), _count(load)]
+        line += [
+            str(load.load) if here != before else "",
+            escape(load.arm),
+            escape(", ".join(load.protocols)),
+            _count(load),
+        ]
         line += [_median(response), _median(load), _independent(load)]
         rows.append((line, here != before))
         before = here
