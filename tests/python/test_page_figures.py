@@ -6,6 +6,8 @@ import importlib.util
 import io
 import json
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from statistics import median
@@ -299,6 +301,25 @@ def test_the_tables_say_who_is_faster(page: str) -> None:
     first = next(row for row in rows if "|1|" in row and "page load time" in row)
     assert first.count("|none|") >= 1, "load 1 is TCP for both"
     assert "11 of 12" in page
+
+
+@pytest.mark.system
+def test_a_browser_draws_every_figure(store: Path, tmp_path: Path) -> None:
+    """Headless Chromium with a tall window: every box has its figure, and the library had nothing to complain of."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("no chromium on this machine")
+    address = report.build(store, tmp_path / "page.html").as_uri()
+    done = subprocess.run(
+        [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
+         "--disable-background-networking", "--disable-component-update", f"--user-data-dir={tmp_path}",
+         "--window-size=1300,12000", "--virtual-time-budget=30000", "--dump-dom", "--enable-logging=stderr", address],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert "CONSOLE" not in done.stderr
+    boxes = re.findall(r'class="(figure[^"]*)" data-key="([a-z-]+)"', done.stdout)
+    assert [key for _, key in boxes][: len(KEYS)] == list(KEYS)
+    assert all("drawn" in words for words, _ in boxes)
 
 
 def test_other_reports_have_no_such_section(synthetic: ModuleType, tmp_path: Path) -> None:

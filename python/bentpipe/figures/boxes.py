@@ -131,7 +131,7 @@ def _with_p(frame: pl.DataFrame, tests: pl.DataFrame | None) -> pl.DataFrame:
 def _layers(frame: pl.DataFrame, found: PageLoads, half: float, name: str) -> list[alt.Chart]:
     domain, shades = palette(found.arms)
     scale = alt.Scale(domain=domain, range=shades)
-    legend = alt.Legend(title=found.arm_title, symbolType="stroke") if len(found.arms) > 1 else None
+    legend = alt.Legend(title=found.arm_title, symbolType="square") if len(found.arms) > 1 else None
     x_scale = alt.Scale(domain=[found.loads[0] - 0.5, found.loads[-1] + 0.5], nice=False)
     axis = alt.Axis(values=found.loads, format="d", grid=False, ticks=False)
     y_title = f"{name}, s"
@@ -152,7 +152,7 @@ def _layers(frame: pl.DataFrame, found: PageLoads, half: float, name: str) -> li
         return alt.Y(f"{field}:Q", title=y_title, scale=y_scale, axis=alt.Axis(tickCount=6))
 
     stroke = alt.Stroke("arm:N", scale=scale, legend=legend, title=found.arm_title)
-    fill = alt.Fill("arm:N", scale=scale, legend=None)
+    fill = alt.Fill("arm:N", scale=scale, legend=legend, title=found.arm_title)
     base = alt.Chart()
     whiskers = [
         base.mark_rule(strokeWidth=1.4).encode(x=x("at"), y=y(a), y2=f"{b}:Q", stroke=stroke)
