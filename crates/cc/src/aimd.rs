@@ -81,7 +81,7 @@ impl CongestionControl for Aimd {
             Event::Ack(ack) => self.grow(ack.credited()),
             Event::Timeout { .. } => self.cut(true),
             Event::Mss(mss) => self.mss = *mss,
-            Event::Spurious | Event::Restart | Event::Timer => {}
+            Event::Spurious | Event::Restart | Event::Idle { .. } | Event::Timer => {}
         }
         Control::window(self.cwnd)
     }

@@ -98,13 +98,23 @@ pub struct Ack {
     /// The window or its pacing, not the application, held the sender back when it last could send
     /// (RFC 7661, RFC 9002 section 7.8).
     pub cwnd_limited: bool,
+    /// Most bytes that this event may count for in slow start (RFC 3465's L).
+    pub slow_start_limit: u64,
+    /// Most bytes that it may count for at all (RFC 5681 counts ACKs: one segment each).
+    pub limit: u64,
 }
 
 impl Ack {
     /// Bytes for which a window may grow: acknowledged, sent after the last reduction, and only
     /// while the window was what held the sender back (RFC 9002 sections 7.3.2 and 7.8).
     pub fn credited(&self) -> u64 {
-        if self.cwnd_limited { self.acked.saturating_sub(self.acked_in_recovery) } else { 0 }
+        let acked = self.acked.saturating_sub(self.acked_in_recovery);
+        if self.cwnd_limited { acked.min(self.limit) } else { 0 }
+    }
+
+    /// The same in slow start.
+    pub fn credited_in_slow_start(&self) -> u64 {
+        self.credited().min(self.slow_start_limit)
     }
 }
 
@@ -122,6 +132,12 @@ pub enum Event {
     Spurious,
     /// The sender restarts from idle: nothing is in flight and a packet is about to be sent.
     Restart,
+    /// The connection was idle for longer than its retransmission timeout: a window that nothing
+    /// has proved since (RFC 5681 section 4.1; TCP, if it restarts slow start).
+    Idle {
+        /// The restart window, bytes.
+        window: u64,
+    },
     /// The largest payload changed to this many bytes.
     Mss(u64),
     /// The instant asked for by [`Control::wake_at`] has come.

@@ -140,7 +140,8 @@ impl Cubic {
         } else if self.ssthresh.is_none_or(|ssthresh| self.cwnd < ssthresh) {
             // Section 4.10.
             let verdict = self.slow_start.on_ack(now, ack, self.bytes());
-            self.cwnd += ack.credited() as f64 / self.mss as f64 / verdict.divisor as f64;
+            let acked = ack.credited_in_slow_start() as f64 / self.mss as f64;
+            self.cwnd += acked / verdict.divisor as f64;
             if verdict.over {
                 self.ssthresh = Some(self.cwnd);
                 self.cwnd_prior = self.cwnd;
@@ -271,6 +272,9 @@ impl CongestionControl for Cubic {
                     epoch.start += idle;
                 }
                 self.last_event = now;
+            }
+            Event::Idle { window } => {
+                self.cwnd = self.cwnd.min(*window as f64 / self.mss as f64);
             }
             Event::Timer => {}
         }

@@ -168,6 +168,43 @@ impl Estimator {
         self.in_flight = bytes;
     }
 
+    /// A copy of `bytes` sent at `sent` is sent again although nothing was declared lost: the older
+    /// copy no longer counts as in flight.
+    pub fn on_superseded(&mut self, sent: Time, bytes: u64) {
+        self.in_flight = self.in_flight.saturating_sub(bytes);
+        if let Some(index) = self.find(sent) {
+            let record = &mut self.sent[index];
+            record.outstanding = record.outstanding.saturating_sub(bytes);
+        }
+    }
+
+    /// `bytes` that counted as arrived are in flight after all: a duplicate ACK without SACK does
+    /// not say what has arrived.
+    pub fn on_taken_back(&mut self, sent: Time, bytes: u64) {
+        self.in_flight += bytes;
+        self.delivered = self.delivered.saturating_sub(bytes);
+        if let Some(index) = self.find(sent) {
+            self.sent[index].outstanding += bytes;
+        }
+    }
+
+    /// `bytes` that were declared lost are in flight after all: the reduction was spurious.
+    pub fn on_found(&mut self, sent: Time, bytes: u64) {
+        let _ = sent;
+        self.in_flight += bytes;
+        self.lost = self.lost.saturating_sub(bytes);
+    }
+
+    /// What is sent from now on may grow the window: a retransmission timeout has ended recovery.
+    pub fn end_recovery(&mut self) {
+        self.recovery_start = None;
+    }
+
+    /// The peer's window, not ours, holds the sender back: nothing is proved about ours.
+    pub fn mark_receiver_limited(&mut self) {
+        self.cwnd_limited = false;
+    }
+
     /// The application has nothing to send although window and pacer would let it: samples taken
     /// until all that is now in flight has been delivered say nothing about the path.
     pub fn mark_app_limited(&mut self) {
@@ -202,7 +239,7 @@ impl Estimator {
             let send_elapsed = newest.at.since(newest.first_sent);
             let ack_elapsed = self.delivered_at.since(newest.delivered_at);
             let interval = send_elapsed.max(ack_elapsed);
-            let delivered = self.delivered - newest.delivered;
+            let delivered = self.delivered.saturating_sub(newest.delivered);
             // An interval shorter than the path's RTT comes from ACKs of retransmissions or of
             // packets older than the sample: draft section 4.1.2.3 discards it.
             if interval >= min_rtt && interval > Span::ZERO {
@@ -213,7 +250,7 @@ impl Estimator {
                     rate: Rate((bits / u128::from(interval.nanos())) as u64),
                     prior_delivered: newest.delivered,
                     tx_in_flight: newest.in_flight,
-                    lost: self.lost - newest.lost,
+                    lost: self.lost.saturating_sub(newest.lost),
                     app_limited: newest.app_limited,
                 });
             }
@@ -235,13 +272,15 @@ impl Estimator {
             sample,
             lost_sample: pending.newest_lost.map(|newest| LostSample {
                 tx_in_flight: newest.in_flight,
-                lost: self.lost - newest.lost,
+                lost: self.lost.saturating_sub(newest.lost),
                 prior_delivered: newest.delivered,
                 app_limited: newest.app_limited,
             }),
             round_start,
             rounds: self.rounds,
             cwnd_limited: self.cwnd_limited,
+            slow_start_limit: u64::MAX,
+            limit: u64::MAX,
         };
         self.forget(now, smoothed_rtt);
         Some(event)

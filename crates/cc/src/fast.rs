@@ -103,7 +103,7 @@ impl Fast {
         let Some(average) = self.average else { return };
         let base = ack.min_rtt.seconds();
         if self.slow_start {
-            self.cwnd += ack.credited() as f64 / self.mss as f64;
+            self.cwnd += ack.credited_in_slow_start() as f64 / self.mss as f64;
             let queued = self.cwnd * (1.0 - base / average);
             self.slow_start = queued < self.options.alpha / 2.0;
         } else if ack.round_start {
@@ -144,6 +144,9 @@ impl CongestionControl for Fast {
             Event::Mss(mss) => {
                 self.cwnd *= self.mss as f64 / *mss as f64;
                 self.mss = *mss;
+            }
+            Event::Idle { window } => {
+                self.cwnd = self.cwnd.min(*window as f64 / self.mss as f64);
             }
             Event::Restart | Event::Timer => {}
         }

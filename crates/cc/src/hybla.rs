@@ -199,6 +199,7 @@ impl Hybla {
             }
             ssthresh => {
                 let verdict = self.slow_start.on_ack(now, ack, self.bytes());
+                let acked = ack.credited_in_slow_start() as f64 / self.mss as f64;
                 let factor = (libm::exp2(self.rho.min(EXPONENT_CAP)) - 1.0).min(most);
                 let grown = self.cwnd + factor * acked / verdict.divisor as f64;
                 // Linux: the result of slow start does not overshoot the threshold.
@@ -255,6 +256,9 @@ impl CongestionControl for Hybla {
                 self.cwnd *= factor;
                 self.ssthresh = self.ssthresh.map(|w| w * factor);
                 self.undo = None;
+            }
+            Event::Idle { window } => {
+                self.cwnd = self.cwnd.min(*window as f64 / self.mss as f64);
             }
             Event::Restart | Event::Timer => {}
         }

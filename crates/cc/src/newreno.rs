@@ -119,7 +119,7 @@ impl NewReno {
             // RFC 9002 section 7.3.1: the window grows by the bytes acknowledged.
             let verdict = self.slow_start.on_ack(now, ack, self.cwnd);
             let limit = self.options.abc_limit.map_or(u64::MAX, |limit| limit * self.mss);
-            self.cwnd += acked.min(limit) / verdict.divisor;
+            self.cwnd += ack.credited_in_slow_start().min(limit) / verdict.divisor;
             if verdict.over {
                 self.ssthresh = Some(self.cwnd);
             }
@@ -164,6 +164,7 @@ impl CongestionControl for NewReno {
                 }
             }
             Event::Mss(mss) => self.mss = *mss,
+            Event::Idle { window } => self.cwnd = self.cwnd.min(*window),
             // RFC 9002 section 7.7: a paced sender need not shrink its window after idle.
             Event::Restart | Event::Timer => {}
         }

@@ -132,7 +132,7 @@ impl Westwood {
         let acked = ack.credited();
         if self.ssthresh.is_none_or(|ssthresh| self.cwnd < ssthresh) {
             let verdict = self.slow_start.on_ack(now, ack, self.cwnd);
-            self.cwnd += acked / verdict.divisor;
+            self.cwnd += ack.credited_in_slow_start() / verdict.divisor;
             if verdict.over {
                 self.ssthresh = Some(self.cwnd);
             }
@@ -177,6 +177,7 @@ impl CongestionControl for Westwood {
                 self.window_start = now;
                 self.window_bytes = 0;
             }
+            Event::Idle { window } => self.cwnd = self.cwnd.min(*window),
             Event::Mss(mss) => self.mss = *mss,
             Event::Timer => {}
         }

@@ -67,7 +67,7 @@ macro_rules! ack_fields {
     ($($name:ident: $type:ty = $get:expr, $doc:literal;)*) => {
         #[pymethods]
         impl PyEvent {
-            /// `"ack"`, `"timeout"`, `"spurious"`, `"restart"`, `"mss"` or `"timer"`.
+            /// `"ack"`, `"timeout"`, `"spurious"`, `"restart"`, `"idle"`, `"mss"` or `"timer"`.
             #[getter]
             fn kind(&self) -> &'static str {
                 match self.0 {
@@ -75,6 +75,7 @@ macro_rules! ack_fields {
                     Event::Timeout { .. } => "timeout",
                     Event::Spurious => "spurious",
                     Event::Restart => "restart",
+                    Event::Idle { .. } => "idle",
                     Event::Mss(_) => "mss",
                     Event::Timer => "timer",
                 }
@@ -85,6 +86,15 @@ macro_rules! ack_fields {
             fn mss(&self) -> u64 {
                 match self.0 {
                     Event::Mss(bytes) => bytes,
+                    _ => 0,
+                }
+            }
+
+            /// The restart window of an `"idle"` event, bytes.
+            #[getter]
+            fn window(&self) -> u64 {
+                match self.0 {
+                    Event::Idle { window } => window,
                     _ => 0,
                 }
             }

@@ -28,6 +28,8 @@ pub enum EventKind {
     PersistentCongestion,
     /// Probe packets were sent.
     Pto,
+    /// TCP's retransmission timer expired.
+    Timeout,
     /// The connection ended, by agreement.
     Closed,
     /// The connection was lost: idle timeout, reset, protocol error.
@@ -43,6 +45,7 @@ impl EventKind {
             EventKind::Congestion => "congestion",
             EventKind::PersistentCongestion => "persistent_congestion",
             EventKind::Pto => "pto",
+            EventKind::Timeout => "timeout",
             EventKind::Closed => "closed",
             EventKind::Lost => "lost",
         }

@@ -340,7 +340,7 @@ impl CongestionControl for Bbr1 {
                 }
             }
             Event::Mss(mss) => self.mss = *mss,
-            Event::Timer => {}
+            Event::Idle { .. } | Event::Timer => {}
         }
         self.control()
     }

@@ -471,7 +471,7 @@ impl CongestionControl for Bbr {
             Event::Spurious => self.handle_spurious_loss(),
             Event::Restart => self.handle_restart_from_idle(now),
             Event::Mss(mss) => self.mss = *mss,
-            Event::Timer => {}
+            Event::Idle { .. } | Event::Timer => {}
         }
         self.control()
     }

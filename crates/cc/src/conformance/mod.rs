@@ -332,5 +332,7 @@ pub fn sample_ack() -> Ack {
         round_start: false,
         rounds: 0,
         cwnd_limited: true,
+        slow_start_limit: u64::MAX,
+        limit: u64::MAX,
     }
 }

@@ -1,9 +1,39 @@
 //! TCP, sans-IO (RFC 9293), with the controllers, the estimator and the pacer that QUIC has.
 //!
-//! Reading order: `spec` (the options), `segment`.
+//! Reading order: `spec` (the options), `segment`; `sender` with `scoreboard`, `ack`, `recovery`,
+//! `timers`, `rack`, `prr`, `rtt`; `receiver`; `connection` (the handshake and the calling order),
+//! `endpoint`.
 
+mod ack;
+mod buffer;
+mod connection;
+mod endpoint;
+mod handshake;
+mod prr;
+mod rack;
+mod receiver;
+mod recovery;
+mod rtt;
+mod scoreboard;
 mod segment;
+mod sender;
 mod spec;
+#[cfg(test)]
+mod tests;
+mod timers;
 
+pub use connection::{Connection, established_pair};
+pub use endpoint::Endpoint;
 pub use segment::{Flags, SackBlocks, Segment, SynOptions};
 pub use spec::{AckCounting, DelayedAck, LossDetection, TcpSpec};
+
+use units::Time;
+
+/// Bytes of the timestamps option with its padding (RFC 7323 appendix A).
+const TIMESTAMP_BYTES: u16 = 12;
+
+/// The timestamp clock (RFC 7323 section 5.4): 1 ms, as Linux. It starts at 1, because an echo of 0
+/// says that there is none.
+fn milliseconds(now: Time) -> u32 {
+    (now.nanos() / 1_000_000 + 1) as u32
+}

@@ -107,6 +107,24 @@ pub struct SynOptions {
 }
 
 impl Segment {
+    /// A segment of data alone, for tests and tools.
+    pub fn of_data(sequence: u64, data: Bytes) -> Segment {
+        Segment {
+            sequence,
+            acknowledgement: 1,
+            window: 65_535,
+            flags: Flags::ACK,
+            timestamps: None,
+            sack: None,
+            syn: None,
+            data,
+            port: 0,
+            header_bytes: 40,
+            ecn: Ecn::NotEct,
+            retransmission: false,
+        }
+    }
+
     /// Bytes of the IP packet.
     pub fn wire_bytes(&self) -> u32 {
         self.data.len() as u32 + u32::from(self.header_bytes)

@@ -1,0 +1,407 @@
+//! One side of a TCP flow: its connections and their applications. An application has one stream,
+//! number 0, a connection.
+
+use bytes::Bytes;
+use cc::CongestionControl;
+use units::{Ecn, Time};
+
+use super::{Connection, Flags, Segment, TcpSpec};
+use crate::ledger::Ledger;
+use crate::load::StreamReport;
+use crate::quic::client_port;
+use crate::{
+    App, AppEvent, Counters, Event, EventKind, Gauges, MakeApp, MakeController, Payload, ReadEnd,
+    Side, Streams,
+};
+
+/// Least and most that an application is asked for at once, bytes.
+const LEAST_CHUNK: u64 = 32 << 10;
+const MOST_CHUNK: u64 = 1 << 20;
+
+/// TIME-WAIT: how long an end that has closed still answers (RFC 9293 section 3.6.1; Linux: 60 s).
+const TIME_WAIT: units::Span = units::Span::from_secs(60);
+
+/// A connection and its application.
+struct Live {
+    connection: Connection,
+    app: Box<dyn App>,
+    index: u32,
+    wake_at: Time,
+    ready: bool,
+    told_finished: bool,
+    /// The application has read the end of the stream.
+    read_end: bool,
+    closing: bool,
+    stopped: bool,
+    /// Its end is in the ledger; it only answers.
+    over: bool,
+    until: Time,
+}
+
+/// One side of a TCP flow.
+pub struct Endpoint {
+    side: Side,
+    spec: TcpSpec,
+    make_app: MakeApp,
+    make_controller: MakeController,
+    live: Vec<Live>,
+    wake_at: Time,
+    ledger: Ledger,
+}
+
+/// The stream of a connection as its application sees it.
+struct OneStream<'a> {
+    connection: &'a mut Connection,
+    read_end: &'a mut bool,
+    closing: &'a mut bool,
+    stopped: &'a mut bool,
+    opened: bool,
+    appetite: usize,
+}
+
+impl Streams for OneStream<'_> {
+    fn open(&mut self) -> Option<u64> {
+        self.opened.then_some(0)
+    }
+
+    fn write(&mut self, stream: u64, data: Bytes) -> usize {
+        if stream == 0 { self.connection.write(data) } else { 0 }
+    }
+
+    fn read(&mut self, stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd {
+        if stream != 0 {
+            return ReadEnd::Reset;
+        }
+        while let Some((offset, data)) = self.connection.read_at() {
+            take(offset, &data);
+        }
+        if self.connection.peer_finished() {
+            *self.read_end = true;
+            ReadEnd::Finished
+        } else if self.connection.is_aborted() {
+            ReadEnd::Reset
+        } else {
+            ReadEnd::Open
+        }
+    }
+
+    fn finish(&mut self, _stream: u64) {
+        self.connection.finish();
+    }
+
+    fn reset(&mut self, _stream: u64) {
+        *self.stopped = true;
+    }
+
+    fn stop(&mut self, _stream: u64) {
+        *self.stopped = true;
+    }
+
+    fn appetite(&self) -> usize {
+        self.appetite
+    }
+
+    fn close(&mut self) {
+        *self.closing = true;
+    }
+}
+
+impl Live {
+    fn tell(&mut self, now: Time, event: AppEvent) {
+        let segment = self.connection.segment_bytes();
+        let chunk = (self.connection.cwnd() / 16).clamp(LEAST_CHUNK, MOST_CHUNK);
+        // A write that ends where a segment ends: no segment is made of two.
+        let written = self.connection.written();
+        let end = (written + chunk) / segment * segment;
+        let appetite = if end > written { end - written } else { chunk };
+        let mut stream = OneStream {
+            connection: &mut self.connection,
+            read_end: &mut self.read_end,
+            closing: &mut self.closing,
+            stopped: &mut self.stopped,
+            opened: self.ready,
+            appetite: appetite as usize,
+        };
+        self.app.on(now, event, &mut stream);
+    }
+
+    /// Keeps enough unsent data for what window and peer let pass.
+    fn refill(&mut self, now: Time) {
+        while self.ready
+            && !self.connection.is_finishing()
+            && self.app.has_data()
+            && self.connection.unsent() < self.connection.room() + 2 * self.connection.segment_bytes()
+            && self.connection.writable() > 0
+        {
+            let before = self.connection.written();
+            self.tell(now, AppEvent::WantData);
+            if self.connection.written() == before {
+                break;
+            }
+        }
+    }
+
+    fn run(&mut self, now: Time, ledger: &mut Ledger, out: &mut Vec<Payload>) {
+        let was_reset = self.connection.was_reset() && !self.over;
+        if !self.ready && (self.connection.may_send() || self.connection.is_established()) {
+            self.ready = true;
+            self.tell(now, AppEvent::Ready);
+        }
+        if self.connection.readable() > 0 || (self.connection.peer_finished() && !self.read_end) {
+            self.tell(now, AppEvent::Readable(0));
+        }
+        if was_reset {
+            self.tell(now, AppEvent::Stopped(0));
+        }
+        if self.app.wake_at() <= now {
+            self.tell(now, AppEvent::Timer);
+        }
+        if self.stopped && !self.over {
+            self.stopped = false;
+            self.connection.reset();
+        }
+        if !self.connection.is_aborted() {
+            self.refill(now);
+            self.close_if_due();
+            self.connection.transmit(now, out);
+            // What left may have made room in the window for more than was there.
+            while self.connection.room() >= self.connection.segment_bytes()
+                && self.connection.unsent() == 0
+                && self.app.has_data()
+                && self.ready
+            {
+                let before = self.connection.written();
+                self.refill(now);
+                if self.connection.written() == before {
+                    break;
+                }
+                self.connection.transmit(now, out);
+            }
+            self.close_if_due();
+            self.connection.ran_dry();
+        }
+        self.connection.transmit(now, out);
+        if self.connection.is_finished() && !self.told_finished {
+            self.told_finished = true;
+            self.tell(now, AppEvent::Finished(0));
+        }
+        if self.connection.has_events() {
+            let index = self.index;
+            for (kind, value) in self.connection.take_events() {
+                ledger.events.push(Event { time: now, connection: index, kind, value });
+            }
+        }
+        if self.connection.is_closed() && !self.over {
+            self.over = true;
+            self.until = now + TIME_WAIT;
+            if !self.connection.is_aborted() {
+                let kind = EventKind::Closed;
+                ledger.events.push(Event { time: now, connection: self.index, kind, value: 0.0 });
+            }
+            self.tell(now, AppEvent::Closed);
+        }
+        self.wake_at = if self.over {
+            self.until
+        } else {
+            self.connection.wake_at().min(self.app.wake_at())
+        };
+    }
+
+    /// A closing end, and one whose peer has finished and whose application has nothing to say,
+    /// send FIN after what was written.
+    fn close_if_due(&mut self) {
+        let answered = self.read_end && !self.app.has_data();
+        if (self.closing || answered) && !self.connection.is_finishing() {
+            self.connection.finish();
+        }
+    }
+}
+
+impl Endpoint {
+    /// An endpoint with options `spec` for each of its connections.
+    pub fn new(
+        side: Side,
+        spec: &TcpSpec,
+        make_app: MakeApp,
+        make_controller: MakeController,
+    ) -> Endpoint {
+        Endpoint {
+            side,
+            spec: spec.clone(),
+            make_app,
+            make_controller,
+            live: Vec::new(),
+            wake_at: Time::MAX,
+            ledger: Ledger::default(),
+        }
+    }
+
+    fn adopt(&mut self, connection: Connection, index: u32) -> usize {
+        self.live.push(Live {
+            connection,
+            app: (self.make_app)(index),
+            index,
+            wake_at: Time::MAX,
+            ready: false,
+            told_finished: false,
+            read_end: false,
+            closing: false,
+            stopped: false,
+            over: false,
+            until: Time::MAX,
+        });
+        self.live.len() - 1
+    }
+
+    fn run(&mut self, now: Time, place: usize, out: &mut Vec<Payload>) {
+        let before = self.live[place].wake_at;
+        self.live[place].run(now, &mut self.ledger, out);
+        let after = self.live[place].wake_at;
+        if after <= self.wake_at {
+            self.wake_at = after;
+        } else if before <= self.wake_at {
+            self.find_wake();
+        }
+    }
+
+    fn find_wake(&mut self) {
+        self.wake_at = self.live.iter().map(|live| live.wake_at).min().unwrap_or(Time::MAX);
+    }
+
+    /// A segment for no connection is answered by RST (RFC 9293 section 3.10.7.1).
+    fn refuse(&mut self, segment: &Segment, out: &mut Vec<Payload>) {
+        if segment.flags.has(Flags::RST) {
+            return;
+        }
+        let mut reset = Segment::of_data(segment.acknowledgement, Bytes::new());
+        reset.acknowledgement = segment.end();
+        reset.window = 0;
+        reset.flags = Flags::RST.with(Flags::ACK);
+        reset.port = segment.port;
+        reset.header_bytes = self.spec.header_bytes;
+        reset.ecn = Ecn::NotEct;
+        let counters = &mut self.ledger.counters;
+        counters.sent_packets += 1;
+        counters.sent_bytes += u64::from(reset.wire_bytes());
+        counters.ack_packets += 1;
+        counters.ack_bytes += u64::from(reset.wire_bytes());
+        out.push(Payload::Segment(reset));
+    }
+
+    /// Connections, those in TIME-WAIT among them.
+    pub fn connections(&self) -> impl Iterator<Item = &Connection> {
+        self.live.iter().map(|live| &live.connection)
+    }
+}
+
+impl crate::Endpoint for Endpoint {
+    fn connect(&mut self, now: Time, out: &mut Vec<Payload>) -> Result<(), String> {
+        if self.side == Side::Server {
+            return Err("a server does not connect".to_owned());
+        }
+        let index = self.ledger.opened;
+        self.ledger.opened += 1;
+        let controller = (self.make_controller)();
+        let connection = Connection::connect(now, &self.spec, controller, client_port(index));
+        let kind = EventKind::Start;
+        self.ledger.events.push(Event { time: now, connection: index, kind, value: 0.0 });
+        let place = self.adopt(connection, index);
+        self.run(now, place, out);
+        Ok(())
+    }
+
+    fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>) {
+        let Payload::Segment(segment) = payload else { return };
+        // The newest connection with this port: ports repeat after 64,512 connections.
+        let place = match self.live.last() {
+            Some(live) if live.connection.port() == segment.port => Some(self.live.len() - 1),
+            _ => self.live.iter().rposition(|live| live.connection.port() == segment.port),
+        };
+        if let Some(place) = place {
+            self.live[place].connection.receive(now, segment);
+            self.run(now, place, out);
+            return;
+        }
+        let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
+        if self.side == Side::Client || !opens {
+            self.refuse(&segment, out);
+            return;
+        }
+        let index = u32::from(segment.port.wrapping_sub(client_port(0)));
+        self.ledger.opened += 1;
+        let controller = (self.make_controller)();
+        let connection = Connection::accept(now, &self.spec, controller, &segment, false);
+        let place = self.adopt(connection, index);
+        let live = &mut self.live[place];
+        live.ready = true;
+        live.tell(now, AppEvent::Opened(0));
+        self.run(now, place, out);
+    }
+
+    fn wake(&mut self, now: Time, out: &mut Vec<Payload>) {
+        if self.wake_at > now {
+            return;
+        }
+        let mut place = 0;
+        while place < self.live.len() {
+            let live = &mut self.live[place];
+            if live.wake_at > now {
+                place += 1;
+            } else if live.over && live.until <= now {
+                let live = self.live.remove(place);
+                let (counters, gauges) = (live.connection.counters(), live.connection.gauges());
+                self.ledger.end(live.index, &counters, gauges, live.app.streams());
+            } else {
+                live.connection.tick(now);
+                self.run(now, place, out);
+                place += 1;
+            }
+        }
+        self.find_wake();
+    }
+
+    fn wake_at(&mut self) -> Time {
+        self.wake_at
+    }
+
+    fn counters(&self) -> Counters {
+        let mut counters = self.ledger.counters;
+        for live in &self.live {
+            counters.add(&live.connection.counters());
+        }
+        counters
+    }
+
+    fn gauges(&self) -> Gauges {
+        self.live.last().map_or(self.ledger.gauges, |live| live.connection.gauges())
+    }
+
+    fn controller(&self) -> Option<&dyn CongestionControl> {
+        self.live.last().map(|live| live.connection.controller())
+    }
+
+    fn take_events(&mut self) -> Vec<Event> {
+        self.ledger.take_events()
+    }
+
+    fn opened(&self) -> u32 {
+        self.ledger.opened
+    }
+
+    fn completed(&self) -> u32 {
+        self.ledger.completed
+    }
+
+    fn connected_at(&self) -> Option<Time> {
+        self.ledger.connected_at
+    }
+
+    fn ended_at(&self) -> Option<Time> {
+        self.ledger.ended_at
+    }
+
+    fn streams(&self) -> Vec<(u32, StreamReport)> {
+        let live = self.live.iter();
+        self.ledger.streams(live.map(|live| (live.index, live.app.streams())))
+    }
+}

@@ -1,0 +1,93 @@
+//! RACK: loss by time (RFC 8985 section 6). The tail loss probe is in `probe`.
+
+use units::{Span, Time};
+
+use super::scoreboard::Record;
+
+/// Recoveries for which a reordering window widened by D-SACK lasts (section 6.2).
+const PERSIST: u32 = 16;
+
+/// RACK's variables (section 5.2), names as there.
+#[derive(Clone, Debug)]
+pub(super) struct Rack {
+    xmit_ts: Time,
+    end_seq: u64,
+    rtt: Span,
+    reordering_seen: bool,
+    reo_wnd_mult: u64,
+    reo_wnd_persist: u32,
+    /// RACK.dsack_round: SND.NXT when a D-SACK last widened the window.
+    dsack_round: Option<u64>,
+    adapt: bool,
+}
+
+impl Rack {
+    pub(super) fn new(adapt: bool) -> Rack {
+        Rack {
+            xmit_ts: Time::ZERO,
+            end_seq: 0,
+            rtt: Span::ZERO,
+            reordering_seen: false,
+            reo_wnd_mult: 1,
+            reo_wnd_persist: 0,
+            dsack_round: None,
+            adapt,
+        }
+    }
+
+    /// Steps 1 to 3: a segment has arrived; `highest` is the highest sequence number that had
+    /// arrived before, `least` the least RTT.
+    pub(super) fn arrived(&mut self, now: Time, record: &Record, highest: u64, least: Option<Span>) {
+        let rtt = now.since(record.sent);
+        // Step 2: the ACK of a retransmission that came too soon is one of the original.
+        if record.is_resent() && least.is_some_and(|least| rtt < least) {
+            return;
+        }
+        if (record.sent, record.end()) > (self.xmit_ts, self.end_seq) {
+            self.xmit_ts = record.sent;
+            self.end_seq = record.end();
+            self.rtt = rtt;
+        }
+        // Step 3: an original below what has arrived before has been overtaken.
+        if !record.is_resent() && record.end() <= highest {
+            self.reordering_seen = true;
+        }
+    }
+
+    /// Step 4: a D-SACK came; `una` and `next` are SND.UNA and SND.NXT.
+    pub(super) fn on_dsack(&mut self, una: u64, next: u64) {
+        if self.adapt && self.dsack_round.is_none_or(|round| una >= round) {
+            self.dsack_round = Some(next);
+            self.reo_wnd_mult += 1;
+            self.reo_wnd_persist = PERSIST;
+        }
+    }
+
+    /// A recovery ended.
+    pub(super) fn on_recovered(&mut self) {
+        self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
+        if self.reo_wnd_persist == 0 {
+            self.reo_wnd_mult = 1;
+        }
+    }
+
+    /// Step 4: the reordering window. `hurry` says that recovery is under way or 3 segments have
+    /// arrived above a hole: without reordering there is then no reason to wait.
+    pub(super) fn reo_wnd(&self, hurry: bool, least: Option<Span>, smoothed: Option<Span>) -> Span {
+        if !self.reordering_seen && hurry {
+            return Span::ZERO;
+        }
+        let quarter = Span(least.unwrap_or(Span::ZERO).0 / 4);
+        (quarter * self.reo_wnd_mult).min(smoothed.unwrap_or(Span::ZERO))
+    }
+
+    /// Whether a segment sent after `record` has arrived.
+    pub(super) fn overtaken(&self, record: &Record) -> bool {
+        (self.xmit_ts, self.end_seq) > (record.sent, record.end())
+    }
+
+    /// Step 5: when a segment that was overtaken is lost.
+    pub(super) fn lost_at(&self, record: &Record, reo_wnd: Span) -> Time {
+        record.sent + self.rtt + reo_wnd
+    }
+}

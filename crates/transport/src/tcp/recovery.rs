@@ -1,0 +1,194 @@
+//! Recovery episodes: how they begin and end, and how one that was a mistake is undone.
+
+use units::Time;
+
+use super::prr::Prr;
+use super::sender::Sender;
+use crate::EventKind;
+
+/// What the sender is doing about congestion (Linux's names: Open, Recovery, CWR, Loss).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Nothing is wrong.
+    Open,
+    /// Fast recovery: losses are being repaired.
+    Recovery,
+    /// The window was reduced without a loss to repair: an ECN echo, a probe that repaired one.
+    Reduced,
+    /// After a retransmission timeout.
+    Loss,
+}
+
+/// What tells a spurious reduction.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Undo {
+    /// SND.UNA when the reduction was made.
+    pub marker: u64,
+    /// Retransmissions of which no duplicate was reported.
+    unproved: u32,
+    /// Any retransmission was made.
+    any: bool,
+    /// When the first of them left.
+    pub first_resent: Time,
+}
+
+impl Undo {
+    fn new(marker: u64) -> Undo {
+        Undo { marker, unproved: 0, any: false, first_resent: Time::MAX }
+    }
+
+    pub(super) fn on_resent(&mut self, now: Time) {
+        self.unproved += 1;
+        self.any = true;
+        self.first_resent = self.first_resent.min(now);
+    }
+
+    /// A duplicate was reported; whether every retransmission was one (RFC 3708).
+    pub(super) fn on_duplicate(&mut self) -> bool {
+        self.unproved = self.unproved.saturating_sub(1);
+        self.any && self.unproved == 0
+    }
+}
+
+impl Sender {
+    /// Data was declared lost: whether recovery begins here, with a reduction of the window.
+    pub(super) fn enter_recovery(&mut self) -> bool {
+        let reduces = match self.phase {
+            Phase::Open => true,
+            // One reduction for both reasons.
+            Phase::Reduced => false,
+            Phase::Recovery | Phase::Loss => return false,
+        };
+        self.phase = Phase::Recovery;
+        self.recover = self.board.next();
+        self.rescued = false;
+        self.forward_from = self.board.first();
+        if reduces {
+            self.undo = Some(Undo::new(self.board.una()));
+            self.forced = !self.rules.prr || self.control.pacing_rate.is_some();
+        }
+        reduces
+    }
+
+    /// A reason to reduce the window that needs no repair; whether it is the first of this window.
+    pub(super) fn enter_reduced(&mut self) -> bool {
+        if self.phase != Phase::Open {
+            return false;
+        }
+        self.phase = Phase::Reduced;
+        self.recover = self.board.next();
+        self.undo = None;
+        true
+    }
+
+    /// Gives the controller what has been learnt, and lets PRR act on it. `reduces`: a reduction
+    /// begins here. `growth` says whether the window may grow.
+    pub(super) fn conclude(
+        &mut self,
+        now: Time,
+        reduces: bool,
+        growth: bool,
+        advanced: bool,
+        latest: Option<units::Span>,
+    ) {
+        let least = self.rtt.least().unwrap_or(units::Span::ZERO);
+        let Some(mut ack) = self.estimator.flush(now, self.srtt(), least) else { return };
+        ack.congestion = reduces;
+        ack.persistent = false;
+        ack.acked_in_recovery = if growth { 0 } else { ack.acked };
+        ack.latest_rtt = latest;
+        let (slow_start, any) = self.limits();
+        ack.slow_start_limit = slow_start;
+        ack.limit = any;
+        if reduces {
+            self.counters.congestion_events += 1;
+            self.signals.push((EventKind::Congestion, ack.lost as f64));
+        }
+        let control = self.controller.on_event(now, &cc::Event::Ack(ack));
+        self.adopt(control);
+        if self.uses_prr() {
+            if reduces {
+                self.prr = Prr::begin(self.control.cwnd, ack.prior_in_flight);
+            }
+            let safe = advanced && ack.lost == 0;
+            self.prr.on_ack(ack.acked, ack.in_flight, safe, self.rules.mss);
+        }
+    }
+
+    /// SND.UNA has reached the recovery point.
+    pub(super) fn leave_recovery(&mut self) {
+        if self.phase == Phase::Recovery {
+            self.rack.on_recovered();
+        }
+        self.phase = Phase::Open;
+        self.dup_acks = 0;
+        self.frto = false;
+        self.rtt.clear_backoff();
+    }
+
+    /// A retransmission timeout begins the phase Loss (RFC 5681 section 3.1, RFC 6675 section 5.1).
+    pub(super) fn enter_loss(&mut self, now: Time) {
+        let again = self.phase == Phase::Loss;
+        // RFC 5682 section 2.1: not while an earlier timeout is being repaired.
+        self.frto = self.rules.frto && !again;
+        let in_flight = self.estimator.in_flight();
+        if !again || self.undo.is_none_or(|undo| undo.marker < self.board.una()) {
+            self.undo = Some(Undo::new(self.board.una()));
+        }
+        self.phase = Phase::Loss;
+        self.recover = self.board.next();
+        self.dup_acks = 0;
+        self.threshold = self.rules.threshold;
+        self.probe = None;
+        self.probe_due = false;
+        let Sender { board, estimator, counters, .. } = self;
+        if !self.rules.sack {
+            board.forget_sacked(|record| {
+                estimator.on_taken_back(record.sent, u64::from(record.length));
+            });
+        }
+        board.mark_all(|record| {
+            let length = u64::from(record.length);
+            estimator.on_lost(now, record.sent, length, false);
+            counters.lost_packets += 1;
+            counters.lost_bytes += length;
+        });
+        // What the timer lost is told by the timeout, not as a loss.
+        let least = self.rtt.least().unwrap_or(units::Span::ZERO);
+        let _ = self.estimator.flush(now, self.srtt(), least);
+        self.estimator.end_recovery();
+        self.counters.timeouts += 1;
+        self.signals.push((EventKind::Timeout, in_flight as f64));
+        let control = self.controller.on_event(now, &cc::Event::Timeout { in_flight });
+        self.adopt(control);
+        self.forced = true;
+    }
+
+    /// The last reduction was a mistake: what was declared lost is in flight, and the controller
+    /// takes its reduction back (RFC 4015, RFC 3708, RFC 5682).
+    pub(super) fn undo(&mut self, now: Time) {
+        self.undo = None;
+        self.frto = false;
+        let Sender { board, estimator, .. } = self;
+        board.unmark_all(|record| estimator.on_found(record.sent, u64::from(record.length)));
+        self.phase = Phase::Open;
+        self.recover = self.board.una();
+        self.dup_acks = 0;
+        self.rtt.clear_backoff();
+        self.counters.undone += 1;
+        let control = self.controller.on_event(now, &cc::Event::Spurious);
+        self.adopt(control);
+    }
+
+    /// Bytes an ACK is worth at the most: in slow start, and ever.
+    fn limits(&self) -> (u64, u64) {
+        let mss = self.rules.mss;
+        match self.rules.counting {
+            super::AckCounting::PerAck => (mss, mss),
+            // RFC 3465 section 2.3: L = 1 after a timeout.
+            super::AckCounting::Bytes { .. } if self.phase == Phase::Loss => (mss, u64::MAX),
+            super::AckCounting::Bytes { limit } => (u64::from(limit) * mss, u64::MAX),
+            super::AckCounting::Unlimited => (u64::MAX, u64::MAX),
+        }
+    }
+}
