@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli import catalogue, checking, machine, published, running, stores, writing
+from bentpipe.cli import catalogue, checking, machine, mapping, published, running, stores, writing
 from bentpipe.cli.common import BAD_INPUT, FAILED, INTERRUPTED
 
 __all__ = ["app", "main"]
@@ -103,3 +103,4 @@ for _command in (
     published.study,
 ):
     app.command()(_command)
+app.command(name="map")(mapping.crossover)

@@ -1,0 +1,58 @@
+"""``map``: QUIC or split TCP, over object size and round-trip time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bentpipe.cli.common import AsJson, Jobs
+
+__all__ = ["crossover"]
+
+
+def crossover(
+    access: Annotated[str, typer.Argument(metavar="ACCESS", help="a preset (bentpipe presets)")],
+    controllers: Annotated[
+        str, typer.Option(metavar="A,B", help="QUIC's congestion controllers")
+    ] = "cubic,bbr",
+    windows: Annotated[str, typer.Option(metavar="A,B", help="QUIC's initial windows, in packets")] = "10,32",
+    tcp: Annotated[str, typer.Option(metavar="NAME", help="controller of the TCP servers")] = "cubic",
+    proxy: Annotated[
+        str, typer.Option(metavar="KIND", help="plain, pooled or rate-knowing")
+    ] = "rate-knowing",
+    sizes: Annotated[
+        str | None, typer.Option(metavar="A,B", help='object sizes, such as "1 kB,1 MB"')
+    ] = None,
+    rtts: Annotated[
+        str | None, typer.Option(metavar="A,B", help='round-trip times, such as "20 ms,600 ms"')
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="seeds, where the access has chance")] = 1,
+    jobs: Jobs = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="the map; default: out/map-ACCESS")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Page load time of QUIC over that of split TCP, as a map with the break-even line."""
+    from bentpipe.crossover import run
+    from bentpipe.crossover.plan import RTTS, SIZES, ask
+
+    question = ask(
+        access,
+        controllers=_words(controllers),
+        windows=_words(windows),
+        tcp=tcp,
+        proxy=proxy,
+        sizes=_words(sizes) if sizes else SIZES,
+        rtts=_words(rtts) if rtts else RTTS,
+        seeds=seeds,
+    )
+    status = run(question, out or Path("out") / f"map-{access}", jobs=jobs, as_json=as_json)
+    if status:
+        raise typer.Exit(status)
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())

@@ -1,0 +1,146 @@
+"""From the store of a map to ratios of page load times and the line where they are 1."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import polars as pl
+
+from bentpipe.crossover.plan import Question, page_name, split_rtt
+from bentpipe.reading import read_store
+from bentpipe.units import Duration, Size
+
+__all__ = ["Cell", "Map", "break_even", "break_even_rows", "read_map"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One object size at one round-trip time with one QUIC: medians over seeds; None where a load did not end."""
+
+    controller: str
+    window: str
+    size: str
+    rtt: str
+    quic_s: float | None
+    tcp_s: float | None
+    ratio: float | None
+    """Median of the ratios of pairs with the same seed: above 1 split TCP is faster."""
+
+    def as_row(self) -> dict[str, Any]:
+        """As plain data, sizes in bytes and times in seconds."""
+        return {
+            "controller": self.controller, "initial_window": self.window, "bytes": Size.parse(self.size).bytes,
+            "rtt_s": Duration.parse(self.rtt).ns / 1e9, "quic_plt_s": self.quic_s, "tcp_plt_s": self.tcp_s,
+            "ratio": self.ratio,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Map:
+    """What was measured for a question."""
+
+    question: Question
+    cells: tuple[Cell, ...]
+    engine: str
+
+    def of(self, controller: str, window: str) -> tuple[Cell, ...]:
+        """The cells of one QUIC."""
+        return tuple(cell for cell in self.cells if (cell.controller, cell.window) == (controller, window))
+
+
+def read_map(store: Path, question: Question) -> Map:
+    """The map in a store. Raises StoreError."""
+    reading = read_store(store)
+    loads = reading.table("pages", ["plt_s", "finished"])
+    keys = ["run", "seed", "flow.web.load.http", "flow.web.congestion", "quic.initial_window",
+            "flow.web.load.page", "path.access.delay"]  # fmt: skip
+    frame = loads.join(reading.runs.select(keys), on="run").filter(pl.col("finished") == 1)
+    times: dict[tuple[str, ...], dict[int, float]] = {}
+    for seed, http, controller, window, page, delay, plt in frame.select(
+        "seed", *keys[2:], "plt_s"
+    ).iter_rows():
+        arm = (controller, window) if http == "3" else ("tcp", "")
+        times.setdefault((*arm, page, delay), {})[seed] = plt
+    cells = []
+    for controller in question.controllers:
+        for window in question.windows:
+            for size in question.sizes:
+                for rtt in question.rtts:
+                    place = (page_name(size), f"{split_rtt(rtt)[1]} ns")
+                    quic = times.get((controller, window, *place), {})
+                    tcp = times.get(("tcp", "", *place), {})
+                    ratios = [quic[seed] / tcp[seed] for seed in sorted(quic.keys() & tcp.keys())]
+                    cells.append(
+                        Cell(controller, window, size, rtt, _median(quic), _median(tcp), _middle(ratios))
+                    )
+    return Map(question, tuple(cells), reading.engine)
+
+
+def _median(values: dict[int, float]) -> float | None:
+    return _middle(list(values.values()))
+
+
+def _middle(values: Sequence[float]) -> float | None:
+    return median(values) if values else None
+
+
+def break_even(cells: Sequence[Cell], rtt: str) -> list[float]:
+    """Object sizes, in bytes, at which the ratio crosses 1 at this round-trip time, by log-linear interpolation.
+
+    Several when it crosses more than once; none when one of the two is faster at every size.
+    """
+    points = [
+        (math.log(Size.parse(cell.size).bytes), math.log(cell.ratio))
+        for cell in cells
+        if cell.rtt == rtt and cell.ratio
+    ]
+    points.sort()
+    found = []
+    for (x0, y0), (x1, y1) in itertools.pairwise(points):
+        if y0 <= 0 < y1 or y1 <= 0 < y0:
+            found.append(math.exp(x0 + (x1 - x0) * y0 / (y0 - y1)))
+    return found
+
+
+def break_even_rows(found: Map) -> list[dict[str, Any]]:
+    """For each QUIC and round-trip time: where split TCP overtakes, and the ratio of the largest object."""
+    rows = []
+    for controller in found.question.controllers:
+        for window in found.question.windows:
+            cells = found.of(controller, window)
+            row: dict[str, Any] = {"QUIC": controller, "initial window": window}
+            for rtt in found.question.rtts:
+                row[rtt] = _crossing(cells, rtt)
+            worst = max(
+                (cell for cell in cells if cell.ratio), key=lambda cell: cell.ratio or 0.0, default=None
+            )
+            row["largest ratio"] = (
+                f"{worst.ratio:.2f} ({worst.size}, {worst.rtt})"
+                if worst is not None and worst.ratio
+                else None
+            )
+            rows.append(row)
+    return rows
+
+
+def _crossing(cells: Sequence[Cell], rtt: str) -> str:
+    sizes = break_even(cells, rtt)
+    if sizes:
+        return ", ".join(_size(size) for size in sizes)
+    ratios = [cell.ratio for cell in cells if cell.rtt == rtt and cell.ratio]
+    if not ratios:
+        return "–"
+    return "QUIC always" if max(ratios) <= 1 else "TCP always"
+
+
+def _size(size: float) -> str:
+    for unit, scale in (("MB", 1e6), ("kB", 1e3)):
+        if size >= scale:
+            return f"{size / scale:.2g} {unit}" if size / scale < 100 else f"{size / scale:.0f} {unit}"
+    return f"{size:.0f} B"
