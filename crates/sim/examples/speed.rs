@@ -1,5 +1,5 @@
-//! One bulk run, for profilers: `speed RATE_MBIT RTT_MS CONTROLLER LOSS SECONDS [CRYPTO]`.
-//! Prints packets (both directions), goodput and events of the loop.
+//! One bulk run, for profilers: `speed RATE_MBIT RTT_MS CONTROLLER LOSS SECONDS [CRYPTO|tcp]`.
+//! Prints packets (both directions), goodput, events of the loop and packets a CPU second.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -13,6 +13,7 @@ fn main() {
         args.get(index).and_then(|text| text.parse().ok()).unwrap_or(default)
     };
     let seconds = number(4, 300.0);
+    let transport = args.get(5).map_or("modelled", String::as_str);
     let case = Case {
         rate_up: (number(0, 10.0) * 1e6) as u64,
         rate_down: (number(0, 10.0) * 1e6) as u64,
@@ -21,14 +22,25 @@ fn main() {
         congestion: json!({"name": args.get(2).map_or("cubic", String::as_str)}),
         load: time_up(seconds),
         duration_s: seconds,
-        quic: json!({"crypto": args.get(5).map_or("modelled", String::as_str)}),
+        quic: json!({"crypto": transport}),
+        tcp: (transport == "tcp").then(|| json!({})),
         ..Case::default()
     };
+    let before = cpu_seconds();
     let run = case.run();
+    let took = cpu_seconds() - before;
     println!(
-        "packets {} events {} goodput_mbit_s {:.3}",
+        "packets {} events {} goodput_mbit_s {:.3} packets_per_cpu_s {:.0}",
         run.packets,
         run.events,
-        goodput_up(&run, seconds) / 1e6
+        goodput_up(&run, seconds) / 1e6,
+        run.packets as f64 / took
     );
+}
+
+/// CPU time of this thread so far, as Linux tells it (nanoseconds, first field).
+fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = text.split_whitespace().next().and_then(|field| field.parse::<f64>().ok());
+    nanos.unwrap_or(f64::NAN) / 1e9
 }

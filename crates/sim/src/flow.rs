@@ -2,13 +2,14 @@
 
 use transport::load::{OnOff, PerfClient, PerfServer};
 use transport::quic::{self, Handshake, QuicSpec, warm_up};
+use transport::tcp;
 use transport::{
     AmountSpec, App, Direction, Endpoint, LoadSpec, MakeApp, MakeController, Payload, Side,
     SizeSpec, StreamSpec,
 };
 use units::{Random, Span, Time};
 
-use crate::spec::{CongestionSpec, FlowSpec, TransportSpec};
+use crate::spec::{CongestionSpec, FlowSpec, TcpSides, TransportSpec};
 
 /// Makes factories of controllers that the catalogue does not know: none for a name of the catalogue.
 pub type Controllers<'a> = dyn FnMut(&CongestionSpec, &cc::Config) -> Option<MakeController> + 'a;
@@ -20,6 +21,8 @@ struct Arrivals {
     mean: Option<Span>,
     until: Time,
     random: Random,
+    /// Connections opened at each arrival.
+    connections: usize,
 }
 
 impl Arrivals {
@@ -64,9 +67,11 @@ impl Host {
             && arrivals.next <= now
         {
             arrivals.advance();
-            // The specification was checked when the endpoint was built.
-            let connected = self.endpoint.connect(now, out);
-            debug_assert!(connected.is_ok(), "{connected:?}");
+            for _ in 0..arrivals.connections {
+                // The specification was checked when the endpoint was built.
+                let connected = self.endpoint.connect(now, out);
+                debug_assert!(connected.is_ok(), "{connected:?}");
+            }
         }
         self.endpoint.wake(now, out);
     }
@@ -87,9 +92,8 @@ pub fn build(
     };
     let [client, server] = match &flow.transport {
         TransportSpec::Quic(quic) => quic_sides(seed, flow, quic, controllers),
-        TransportSpec::Tcp(_) | TransportSpec::Web { .. } => {
-            Err("this transport is not there yet".to_owned())
-        }
+        TransportSpec::Tcp(tcp) => tcp_sides(seed, flow, tcp, controllers),
+        TransportSpec::Web { .. } => Err("this transport is not there yet".to_owned()),
     }
     .map_err(|error| format!("flow {}: {error}", flow.name))?;
     let host = |side, congestion: &CongestionSpec, endpoint| Host {
@@ -109,7 +113,13 @@ pub fn build(
         }
         _ => (None, Time::MAX),
     };
-    let mut arrivals = Arrivals { next: start, mean, until, random: named("arrivals") };
+    // Over TCP every stream is a connection of its own, as in iperf3.
+    let connections = match (&flow.transport, &flow.load) {
+        (TransportSpec::Tcp(_), LoadSpec::Perf { streams }) => streams.len(),
+        _ => 1,
+    };
+    let random = named("arrivals");
+    let mut arrivals = Arrivals { next: start, mean, until, random, connections };
     if arrivals.mean.is_some() {
         arrivals.advance();
     }
@@ -137,6 +147,53 @@ fn quic_sides(
         warm_up(Time::ZERO, &mut client, &mut server).map_err(|error| format!("0-RTT: {error}"))?;
     }
     Ok([Box::new(client), Box::new(server)])
+}
+
+/// Both TCP endpoints of a flow.
+fn tcp_sides(
+    seed: u64,
+    flow: &FlowSpec,
+    tcp: &TcpSides,
+    controllers: &mut Controllers<'_>,
+) -> Result<[Box<dyn Endpoint>; 2], String> {
+    if let LoadSpec::Perf { streams } = &flow.load
+        && streams.iter().any(|stream| stream.after.is_some())
+    {
+        return Err("over TCP every stream begins at once: `after` cannot be".to_owned());
+    }
+    let mut side = |side, congestion: &CongestionSpec, spec: &tcp::TcpSpec| {
+        let name = format!("{}.{}", flow.name, Side::name(side));
+        let config = tcp_controller_config(tcp, spec, seed, &name);
+        let make_controller = make_controller(congestion, config, controllers)?;
+        let make_app = match (&flow.load, side) {
+            (LoadSpec::Perf { streams }, Side::Client) => {
+                let streams = streams.clone();
+                Box::new(move |index: u32| {
+                    let own = streams.get(index as usize).cloned();
+                    Box::new(PerfClient::new(own.as_slice())) as Box<dyn App>
+                }) as MakeApp
+            }
+            _ => make_app(seed, flow, side),
+        };
+        Ok(Box::new(tcp::Endpoint::new(side, spec, make_app, make_controller)))
+    };
+    let client: Result<_, String> = side(Side::Client, &flow.client_congestion, &tcp.client);
+    Ok([client?, side(Side::Server, &flow.server_congestion, &tcp.server)?])
+}
+
+/// What both ends will agree on is known beforehand: the payload of a full segment among it.
+fn tcp_controller_config(
+    tcp: &TcpSides,
+    spec: &tcp::TcpSpec,
+    seed: u64,
+    name: &str,
+) -> cc::Config {
+    cc::Config {
+        mss: tcp::payload_bytes(&tcp.client, &tcp.server),
+        initial_window: spec.initial_window_bytes,
+        initial_rtt: Span(spec.initial_rto_ns),
+        seed: Random::named(seed, name, "congestion control").bits(),
+    }
 }
 
 fn make_app(seed: u64, flow: &FlowSpec, side: Side) -> MakeApp {

@@ -6,6 +6,8 @@ use sim::{Measurements, RunSpec};
 
 pub const MTU: u64 = 1252;
 pub const HEADER: u64 = 28;
+/// Payload of a full TCP segment with timestamps.
+pub const MSS: u64 = 1448;
 
 /// A path and one flow over it; the fields are what tests vary.
 #[derive(Clone, Debug)]
@@ -20,6 +22,8 @@ pub struct Case {
     pub duration_s: f64,
     pub seed: u64,
     pub quic: Value,
+    /// Changes to TCP's options; none: QUIC.
+    pub tcp: Option<Value>,
 }
 
 impl Default for Case {
@@ -35,6 +39,7 @@ impl Default for Case {
             duration_s: 60.0,
             seed: 1,
             quic: json!({}),
+            tcp: None,
         }
     }
 }
@@ -67,6 +72,34 @@ pub fn quic(changes: &Value) -> Value {
     quic
 }
 
+/// Both ends as a current Linux has them, with `changes` to both, or to those named `client` and
+/// `server` alone.
+pub fn tcp(changes: &Value) -> Value {
+    let side = json!({
+        "mss_bytes": 1460, "header_bytes": 40, "initial_window_bytes": 10 * MSS,
+        "initial_rto_ns": 1_000_000_000u64, "min_rto_ns": 200_000_000u64,
+        "max_rto_ns": 120_000_000_000u64, "loss_detection": {"kind": "rack_tlp"}, "sack": true,
+        "dsack": true, "adapt_reordering": true, "limited_transmit": true, "prr": true,
+        "frto": true, "timestamps": true, "window_scaling": true,
+        "delayed_ack": {"timeout_ns": 40_000_000u64, "every": 2, "quick": 16},
+        "ack_counting": {"kind": "unlimited"}, "ecn": false, "fast_open": false, "pacing": false,
+        "restart_after_idle": true, "receive_buffer_bytes": 1u64 << 30,
+        "send_buffer_bytes": 1u64 << 30
+    });
+    let mut tcp = json!({"kind": "tcp", "client": side, "server": side});
+    for (key, value) in changes.as_object().into_iter().flatten() {
+        if key == "client" || key == "server" {
+            for (inner, value) in value.as_object().into_iter().flatten() {
+                tcp[key][inner] = value.clone();
+            }
+        } else {
+            tcp["client"][key] = value.clone();
+            tcp["server"][key] = value.clone();
+        }
+    }
+    tcp
+}
+
 impl Case {
     pub fn direction(&self, rate: u64, loss: f64) -> Value {
         let bytes = (rate as f64 * self.rtt_ms / 8000.0 * self.queue_bdp) as u64;
@@ -80,10 +113,11 @@ impl Case {
     }
 
     pub fn spec(&self) -> RunSpec {
+        let transport = self.tcp.as_ref().map_or_else(|| quic(&self.quic), tcp);
         let flow = json!({
             "name": "main", "client": "client", "server": "server", "start_ns": 0,
             "start_jitter_ns": 0, "client_congestion": self.congestion,
-            "server_congestion": self.congestion, "transport": quic(&self.quic), "load": self.load
+            "server_congestion": self.congestion, "transport": transport, "load": self.load
         });
         serde_json::from_value(json!({
             "seed": self.seed, "duration_ns": (self.duration_s * 1e9) as u64,

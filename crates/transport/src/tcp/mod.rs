@@ -32,6 +32,13 @@ use units::Time;
 /// Bytes of the timestamps option with its padding (RFC 7323 appendix A).
 const TIMESTAMP_BYTES: u16 = 12;
 
+/// Payload of a full segment on which ends with these options agree, bytes.
+pub fn payload_bytes(client: &TcpSpec, server: &TcpSpec) -> u64 {
+    let timestamps = client.timestamps && server.timestamps;
+    let options = if timestamps { TIMESTAMP_BYTES } else { 0 };
+    u64::from(client.mss_bytes.min(server.mss_bytes).saturating_sub(options).max(1))
+}
+
 /// The timestamp clock (RFC 7323 section 5.4): 1 ms, as Linux. It starts at 1, because an echo of 0
 /// says that there is none.
 fn milliseconds(now: Time) -> u32 {
