@@ -37,7 +37,13 @@ impl Rack {
 
     /// Steps 1 to 3: a segment has arrived; `highest` is the highest sequence number that had
     /// arrived before, `least` the least RTT.
-    pub(super) fn arrived(&mut self, now: Time, record: &Record, highest: u64, least: Option<Span>) {
+    pub(super) fn arrived(
+        &mut self,
+        now: Time,
+        record: &Record,
+        highest: u64,
+        least: Option<Span>,
+    ) {
         let rtt = now.since(record.sent);
         // Step 2: the ACK of a retransmission that came too soon is one of the original.
         if record.is_resent() && least.is_some_and(|least| rtt < least) {
@@ -81,9 +87,12 @@ impl Rack {
         (quarter * self.reo_wnd_mult).min(smoothed.unwrap_or(Span::ZERO))
     }
 
-    /// Whether a segment sent after `record` has arrived.
+    /// Whether a segment sent after `record` has arrived (RACK_sent_after). Of segments sent at one
+    /// instant the sequence number tells the order, but not when one of them was sent again: it may
+    /// have left after those above it.
     pub(super) fn overtaken(&self, record: &Record) -> bool {
-        (self.xmit_ts, self.end_seq) > (record.sent, record.end())
+        let later = self.end_seq > record.end() && !record.is_resent();
+        self.xmit_ts > record.sent || (self.xmit_ts == record.sent && later)
     }
 
     /// Step 5: when a segment that was overtaken is lost.
