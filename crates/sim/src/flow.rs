@@ -213,7 +213,7 @@ fn controller_config(quic: &QuicSpec, seed: u64, name: &str) -> cc::Config {
 }
 
 /// A factory of controllers, one per connection.
-fn make_controller(
+pub fn make_controller(
     spec: &CongestionSpec,
     config: cc::Config,
     controllers: &mut Controllers<'_>,

@@ -4,6 +4,7 @@
 mod flow;
 mod pages;
 mod recorder;
+mod relay;
 mod route;
 mod schedule;
 mod spec;

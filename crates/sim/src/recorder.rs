@@ -2,11 +2,12 @@
 
 use path::{Cause, Topology};
 use transport::web::WebSpec;
-use transport::{Event, EventKind};
+use transport::{Counters, Event, EventKind, Gauges};
 use units::{Span, Time};
 
 use crate::flow::Host;
 use crate::pages;
+use crate::relay::{Relay, SOCKETS};
 use crate::tables::{Row, Table, Value};
 
 /// Rows gathered so far.
@@ -16,6 +17,7 @@ pub struct Recorder {
     flows: Table,
     internals: Table,
     links: Table,
+    proxies: Table,
     events: Table,
     /// The pages that the flows load.
     loads: Vec<Option<WebSpec>>,
@@ -36,6 +38,10 @@ impl Recorder {
             flows: Table::new("flows"),
             internals: Table::declared("internals", &internals_row(0.0, "", "", "", 0.0)),
             links: Table::new("links"),
+            proxies: Table::declared(
+                "proxies",
+                &proxy_row(0.0, ["", "", ""], 0, &Gauges::default(), 0, &Counters::default()),
+            ),
             events: Table::declared("events", &events_row("", "", &NO_EVENT)),
             loads,
         }
@@ -47,11 +53,24 @@ impl Recorder {
     }
 
     /// Takes a sample.
-    pub fn sample(&mut self, now: Time, hosts: &mut [Host], topology: &Topology) {
+    pub fn sample(&mut self, now: Time, hosts: &mut [Host], relays: &[Relay], topology: &Topology) {
         self.next = now + self.interval;
         let time = now.seconds();
         for host in hosts {
             self.sample_host(time, host);
+        }
+        for relay in relays {
+            for (socket, side) in SOCKETS {
+                let proxy = &relay.proxy;
+                self.proxies.row(&proxy_row(
+                    time,
+                    [&relay.flow_name, &relay.node, socket],
+                    proxy.connections(side),
+                    &proxy.gauges(side),
+                    proxy.waiting_bytes(side),
+                    &proxy.counters(side),
+                ));
+            }
         }
         for (index, line) in topology.lines.iter().enumerate() {
             let link = topology.line_name(index);
@@ -89,12 +108,18 @@ impl Recorder {
     }
 
     /// Takes a last sample and returns every table.
-    pub fn finish(mut self, end: Time, hosts: &mut [Host], topology: &Topology) -> Vec<Table> {
+    pub fn finish(
+        mut self,
+        end: Time,
+        hosts: &mut [Host],
+        relays: &[Relay],
+        topology: &Topology,
+    ) -> Vec<Table> {
         if self.next != end + self.interval {
-            self.sample(end, hosts, topology);
+            self.sample(end, hosts, relays, topology);
         }
         let mut tables = vec![summary(hosts), streams(hosts), link_summary(topology)];
-        tables.extend([self.flows, self.links, self.events, self.internals]);
+        tables.extend([self.flows, self.links, self.events, self.internals, self.proxies]);
         tables.extend(pages::tables(hosts, &self.loads));
         tables
     }
@@ -127,6 +152,37 @@ fn internals_row<'a>(
         ("side", side.into()),
         ("name", name.into()),
         ("value", value.into()),
+    ]
+}
+
+fn proxy_row<'a>(
+    time: f64,
+    [flow, proxy, socket]: [&'a str; 3],
+    connections: u32,
+    gauges: &Gauges,
+    waiting_bytes: u64,
+    counters: &Counters,
+) -> Row<'a, 19> {
+    [
+        ("time_s", time.into()),
+        ("flow", flow.into()),
+        ("proxy", proxy.into()),
+        ("socket", socket.into()),
+        ("connections", u64::from(connections).into()),
+        ("cwnd_bytes", (gauges.cwnd as f64).into()),
+        ("ssthresh_bytes", gauges.ssthresh.map(|bytes| bytes as f64).into()),
+        ("in_flight_bytes", gauges.in_flight.into()),
+        ("smoothed_rtt_ms", millis(gauges.smoothed_rtt).into()),
+        ("min_rtt_ms", millis(gauges.min_rtt).into()),
+        ("pacing_rate_bit_s", (gauges.pacing_rate_bit_s as f64).into()),
+        ("buffered_bytes", waiting_bytes.into()),
+        ("sent_packets", counters.sent_packets.into()),
+        ("sent_bytes", counters.sent_bytes.into()),
+        ("lost_packets", counters.lost_packets.into()),
+        ("retransmitted_bytes", counters.retransmitted_bytes.into()),
+        ("congestion_events", counters.congestion_events.into()),
+        ("timeouts", counters.timeouts.into()),
+        ("ptos", counters.ptos.into()),
     ]
 }
 

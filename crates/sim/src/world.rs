@@ -2,12 +2,13 @@
 
 use path::{Line, Output, Topology};
 use transport::web::WebSpec;
-use transport::{LoadSpec, Payload, Side};
-use units::{Packet, Time};
+use transport::{Direction, LoadSpec, Payload, Side};
+use units::{NodeId, Packet, Time};
 
 use crate::flow::{self, Controllers, Host};
 use crate::recorder::Recorder;
-use crate::route::Route;
+use crate::relay::{self, Relay};
+use crate::route::{Route, Way};
 use crate::schedule::Schedule;
 use crate::spec::{FlowSpec, RunSpec};
 use crate::tables::Measurements;
@@ -48,20 +49,29 @@ fn pages(spec: &RunSpec) -> Vec<Option<WebSpec>> {
     spec.flows.iter().map(page).collect()
 }
 
-/// How each host's TCP connections scale their windows.
-fn scaling(spec: &RunSpec) -> Vec<Scaling> {
-    let of = |flow: &FlowSpec| match flow.transport.tcp() {
-        Some(tcp) => [Scaling::new(&tcp.client, &tcp.server); 2],
-        None => [Scaling::default(); 2],
+/// How each host's TCP connections scale their windows; they end at the next proxy.
+fn scaling(spec: &RunSpec, routes: &[Route], topology: &Topology) -> Vec<Scaling> {
+    let of = |(flow, route): (&FlowSpec, &Route)| {
+        let Some(tcp) = flow.transport.tcp() else { return [Scaling::default(); 2] };
+        let proxy = |node: Option<&NodeId>| {
+            let name = topology.node_name(*node?);
+            spec.proxies.iter().find(|proxy| proxy.node == name)
+        };
+        let (first, last) = (proxy(route.proxies().first()), proxy(route.proxies().last()));
+        let answering = first.map_or(&tcp.server, |proxy| &proxy.client_side.tcp);
+        let asking = last.map_or(&tcp.client, |proxy| &proxy.server_side.tcp);
+        [Scaling::new(&tcp.client, answering), Scaling::new(asking, &tcp.server)]
     };
-    spec.flows.iter().flat_map(of).collect()
+    spec.flows.iter().zip(routes).flat_map(of).collect()
 }
 
-/// A path, the hosts at its ends, and the time. Components are the lines, then the hosts (client
-/// and server of each flow), then the sampling tick, which therefore comes last at any instant.
+/// A path, the hosts at its ends, the proxies on it, and the time. Components are the lines, then the
+/// hosts (client and server of each flow), then the proxies, then the sampling tick, which therefore
+/// comes last at any instant.
 pub struct World {
     topology: Topology,
     hosts: Vec<Host>,
+    relays: Vec<Relay>,
     /// Of each flow.
     routes: Vec<Route>,
     schedule: Schedule,
@@ -73,6 +83,8 @@ pub struct World {
     events: u64,
     output: Output,
     sending: Vec<Payload>,
+    /// What a proxy sends, towards the client and towards the server.
+    passing: [Vec<Payload>; 2],
     /// Packets to give to a line next.
     moving: Vec<(usize, Time, Packet)>,
 }
@@ -85,23 +97,29 @@ impl World {
     pub fn build(spec: &RunSpec, controllers: &mut Controllers<'_>) -> Result<World, String> {
         let topology =
             Topology::build(&spec.graph, spec.seed).map_err(|error| error.to_string())?;
-        let (mut hosts, mut routes) = (Vec::new(), Vec::new());
-        for flow in &spec.flows {
+        let proxies = relay::nodes(spec, &topology)?;
+        let (mut hosts, mut relays, mut routes) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, flow) in spec.flows.iter().enumerate() {
             let error = |error: String| format!("flow {}: {error}", flow.name);
             let node = |name: &str| {
                 topology.node_id(name).ok_or_else(|| error(format!("there is no node {name:?}")))
             };
             let (client, server) = (node(&flow.client)?, node(&flow.server)?);
-            routes.push(Route::new(&topology, client, server, &[]).map_err(error)?);
+            let split: &[NodeId] = if flow.transport.tcp().is_some() { &proxies } else { &[] };
+            let mut route = Route::new(&topology, client, server, split).map_err(error)?;
+            route.first_proxy = relays.len();
+            relays.extend(relay::build(spec, index, &route, &topology, controllers)?);
+            routes.push(route);
             hosts.extend(flow::build(spec.seed, flow, controllers)?);
         }
-        let count = topology.lines.len() + hosts.len() + 1;
+        let count = topology.lines.len() + hosts.len() + relays.len() + 1;
         let mut world = World {
             schedule: Schedule::new(count),
             recorder: Recorder::new(spec.sample_ns, pages(spec)),
-            tracer: Tracer::new(spec.trace, &hosts, &scaling(spec)),
+            tracer: Tracer::new(spec.trace, &hosts, &scaling(spec, &routes, &topology)),
             topology,
             hosts,
+            relays,
             routes,
             payloads: Slab::default(),
             end: Time(spec.duration_ns),
@@ -109,6 +127,7 @@ impl World {
             events: 0,
             output: Output::default(),
             sending: Vec::new(),
+            passing: Default::default(),
             moving: Vec::new(),
         };
         for line in 0..world.topology.lines.len() {
@@ -124,6 +143,7 @@ impl World {
     /// Runs to the end.
     pub fn run(&mut self) {
         let lines = self.topology.lines.len();
+        let (hosts, relays) = (lines + self.hosts.len(), self.relays.len());
         loop {
             let (now, component) = self.schedule.first();
             if now > self.end {
@@ -134,13 +154,18 @@ impl World {
                 self.topology.lines[component].poll(now, &mut self.output);
                 self.settle_line(component);
                 self.settle_moves();
-            } else if component < lines + self.hosts.len() {
+            } else if component < hosts {
                 let host = component - lines;
                 self.hosts[host].wake(now, &mut self.sending);
                 self.send(now, host);
                 self.settle_moves();
+            } else if component < hosts + relays {
+                let relay = component - hosts;
+                self.relays[relay].proxy.wake(now, &mut self.passing);
+                self.pass(now, relay);
+                self.settle_moves();
             } else {
-                self.recorder.sample(now, &mut self.hosts, &self.topology);
+                self.recorder.sample(now, &mut self.hosts, &self.relays, &self.topology);
                 self.schedule.set(component, self.recorder.next());
             }
         }
@@ -148,7 +173,8 @@ impl World {
 
     /// The run's measurements.
     pub fn finish(mut self) -> Measurements {
-        let mut tables = self.recorder.finish(self.end, &mut self.hosts, &self.topology);
+        let mut tables =
+            self.recorder.finish(self.end, &mut self.hosts, &self.relays, &self.topology);
         tables.push(self.tracer.packets(&self.hosts, &self.topology));
         let files = self.tracer.finish();
         Measurements { tables, files, packets: self.packets, events: self.events }
@@ -169,23 +195,34 @@ impl World {
         self.tracer.ran(now, host, &self.hosts[host], &self.sending);
         let (route, side) = (&self.routes[host / 2], self.hosts[host].side);
         for payload in self.sending.drain(..) {
-            self.packets += 1;
             let way = route.from_end(side, &payload);
-            let packet = Packet {
-                flow: (host / 2) as u32,
-                source: route.end(side),
-                destination: way.to,
-                bytes: payload.wire_bytes(),
-                ecn: payload.ecn(),
-                class: 0,
-                born: now,
-                handle: self.payloads.next(),
-            };
+            let packet = header(now, host / 2, route.end(side), way, &payload);
+            let packet = Packet { handle: self.payloads.next(), ..packet };
             self.tracer.departed(&packet, &payload);
             self.payloads.insert(payload);
             self.moving.push((way.line, now, packet));
+            self.packets += 1;
         }
         self.reschedule_host(host);
+    }
+
+    /// Gives what a proxy has sent to the lines on its two sides.
+    fn pass(&mut self, now: Time, relay: usize) {
+        let Relay { flow, stop, ref proxy, .. } = self.relays[relay];
+        let route = &self.routes[flow];
+        for (payloads, direction) in self.passing.iter_mut().zip([Direction::Down, Direction::Up]) {
+            let way = route.from_stop(stop, direction);
+            for payload in payloads.drain(..) {
+                let packet = header(now, flow, route.stops()[stop], way, &payload);
+                let packet = Packet { handle: self.payloads.next(), ..packet };
+                self.tracer.departed(&packet, &payload);
+                self.payloads.insert(payload);
+                self.moving.push((way.line, now, packet));
+                self.packets += 1;
+            }
+        }
+        let component = self.topology.lines.len() + self.hosts.len() + relay;
+        self.schedule.set(component, proxy.wake_at());
     }
 
     fn settle_moves(&mut self) {
@@ -218,13 +255,42 @@ impl World {
             self.tracer.arrived(due, &packet);
             if let Some(mut payload) = self.payloads.take(packet.handle) {
                 payload.set_ecn(packet.ecn);
-                let host = 2 * packet.flow as usize
-                    + usize::from(node == self.routes[packet.flow as usize].end(Side::Server));
-                self.tracer.received(due, host, &payload);
-                self.hosts[host].endpoint.receive(due, payload, &mut self.sending);
-                self.send(due, host);
+                self.deliver(due, &packet, payload);
             }
         }
         self.output = output;
+    }
+
+    /// Hands a packet to the end of its leg.
+    fn deliver(&mut self, now: Time, packet: &Packet, payload: Payload) {
+        let flow = packet.flow as usize;
+        let route = &self.routes[flow];
+        let stop = route.stop_at(packet.destination);
+        if stop == 0 || packet.destination == route.end(Side::Server) {
+            let host = 2 * flow + usize::from(stop != 0);
+            self.tracer.received(now, host, &payload);
+            self.hosts[host].endpoint.receive(now, payload, &mut self.sending);
+            self.send(now, host);
+        } else if let Payload::Segment(segment) = payload {
+            let from = route.stop_at(packet.source);
+            let side = if from < stop { Side::Client } else { Side::Server };
+            let relay = route.first_proxy + stop - 1;
+            self.relays[relay].proxy.receive(now, side, segment, &mut self.passing);
+            self.pass(now, relay);
+        }
+    }
+}
+
+/// The header of a packet on its way; its handle is missing.
+fn header(now: Time, flow: usize, source: NodeId, way: Way, payload: &Payload) -> Packet {
+    Packet {
+        flow: flow as u32,
+        source,
+        destination: way.to,
+        bytes: payload.wire_bytes(),
+        ecn: payload.ecn(),
+        class: 0,
+        born: now,
+        handle: 0,
     }
 }

@@ -1,0 +1,218 @@
+//! A proxy at one node, for one flow: every connection of the flow is split.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use units::{Span, Time};
+
+use super::pool::{Pool, header};
+use super::splice::{Room, Splice};
+use super::{ProxySpec, Setup};
+use crate::tcp::{self, Connection, Flags, Segment};
+use crate::{Counters, Gauges, MakeController, Payload, Side};
+
+/// How long an ended connection answers late segments: TIME-WAIT (RFC 9293 section 3.3.2) of Linux's
+/// length.
+const TIME_WAIT: Span = Span::from_secs(60);
+
+const SIDES: [Side; 2] = [Side::Client, Side::Server];
+
+/// What a proxy is made of.
+pub struct Parts {
+    /// Its options.
+    pub spec: ProxySpec,
+    /// Controllers of the sockets towards the client and towards the server.
+    pub make: [MakeController; 2],
+    /// The proxy before it keeps a pool of connections to this one.
+    pub from_pool: Option<Pool>,
+    /// The proxy after it, to which this one keeps a pool of connections; with [`Setup::Pooled`].
+    pub to_pool: Option<Pool>,
+}
+
+/// A splitting proxy (RFC 3135 section 2.4) at one node, for one flow. Calls come in the order of
+/// time; what leaves is pushed to `out[0]` towards the client and to `out[1]` towards the server.
+pub struct Proxy {
+    parts: Parts,
+    splices: Vec<Splice>,
+    /// Ended connections by port: they answer what comes late.
+    lingering: BTreeMap<u16, Splice>,
+    /// When each of them is forgotten.
+    forget: VecDeque<(Time, u16)>,
+    totals: [Totals; 2],
+}
+
+/// What the sockets of one side have left behind.
+#[derive(Default)]
+struct Totals {
+    opened: u32,
+    counters: Counters,
+    gauges: Gauges,
+}
+
+impl Proxy {
+    /// A proxy without connections.
+    pub fn new(parts: Parts) -> Proxy {
+        Proxy {
+            parts,
+            splices: Vec::new(),
+            lingering: BTreeMap::new(),
+            forget: VecDeque::new(),
+            totals: Default::default(),
+        }
+    }
+
+    /// A segment came from `side`.
+    pub fn receive(
+        &mut self,
+        now: Time,
+        side: Side,
+        segment: Segment,
+        out: &mut [Vec<Payload>; 2],
+    ) {
+        let known = self.splices.iter().position(|splice| splice.port() == segment.port);
+        let place = match known {
+            Some(place) => {
+                self.splices[place].receive(now, side, segment);
+                place
+            }
+            None => {
+                self.forget_before(now);
+                if let Some(splice) = self.lingering.get_mut(&segment.port)
+                    && !segment.flags.has(Flags::SYN)
+                {
+                    splice.receive(now, side, segment);
+                    splice.settle(now, out);
+                    return;
+                }
+                let Some(splice) = self.accept(now, side, segment) else { return };
+                self.splices.push(splice);
+                self.splices.len() - 1
+            }
+        };
+        self.run(now, place, out);
+    }
+
+    /// Does what is due at `now`.
+    pub fn wake(&mut self, now: Time, out: &mut [Vec<Payload>; 2]) {
+        let mut place = 0;
+        while place < self.splices.len() {
+            if self.splices[place].wake_at() <= now {
+                self.splices[place].tick(now);
+                if self.run(now, place, out) {
+                    continue;
+                }
+            }
+            place += 1;
+        }
+    }
+
+    /// When [`Proxy::wake`] is due; [`Time::MAX`]: never.
+    pub fn wake_at(&self) -> Time {
+        self.splices.iter().map(Splice::wake_at).min().unwrap_or(Time::MAX)
+    }
+
+    /// A first segment from `side`: the connection, if one begins with it.
+    fn accept(&mut self, now: Time, side: Side, segment: Segment) -> Option<Splice> {
+        let Parts { spec, make, from_pool, .. } = &mut self.parts;
+        let ours = &spec.client_side.tcp;
+        let largest = u64::from(ours.mss_bytes.max(spec.server_side.tcp.mss_bytes));
+        let room = Room { bound: spec.buffer_bytes, largest };
+        let controller = &mut make[0];
+        if side == Side::Client && segment.flags.has(Flags::SYN) && from_pool.is_none() {
+            let held = spec.setup == Setup::Relayed;
+            let client = Connection::accept(now, ours, controller(), &segment, held);
+            self.totals[0].opened += 1;
+            return Some(Splice::new(client, 0, held, room));
+        }
+        if side == Side::Client
+            && let Some(pool) = from_pool
+            && !segment.flags.has(Flags::RST)
+        {
+            let ends = [&pool.peer.tcp, ours];
+            let header_bytes = header(ours.header_bytes).len();
+            let controllers = [controller(), controller()];
+            let (_, mut client) =
+                tcp::established_pair(now, ends, controllers, pool.round_trip, segment.port);
+            client.receive(now, segment);
+            self.totals[0].opened += 1;
+            return Some(Splice::new(client, header_bytes, false, room));
+        }
+        None
+    }
+
+    /// The connection that leads on for the client at `port`.
+    fn onward(&mut self, now: Time, port: u16) -> Connection {
+        let Parts { spec, make, to_pool, .. } = &mut self.parts;
+        let ours = &spec.server_side.tcp;
+        self.totals[1].opened += 1;
+        let controller = &mut make[1];
+        match to_pool {
+            None => Connection::connect(now, ours, controller(), port),
+            Some(pool) => {
+                let ends = [ours, &pool.peer.tcp];
+                let controllers = [controller(), controller()];
+                let (mut near, _) =
+                    tcp::established_pair(now, ends, controllers, pool.round_trip, port);
+                near.write(header(ours.header_bytes));
+                near
+            }
+        }
+    }
+
+    /// Lets a connection work; whether it has ended and is gone.
+    fn run(&mut self, now: Time, place: usize, out: &mut [Vec<Payload>; 2]) -> bool {
+        if self.splices[place].wants_onward() {
+            let onward = self.onward(now, self.splices[place].port());
+            self.splices[place].go_on(onward);
+        }
+        if !self.splices[place].settle(now, out) {
+            return false;
+        }
+        let splice = self.splices.remove(place);
+        for (side, totals) in SIDES.into_iter().zip(&mut self.totals) {
+            if let Some(socket) = splice.socket(side) {
+                totals.gauges = socket.gauges();
+            }
+        }
+        self.forget.push_back((now + TIME_WAIT, splice.port()));
+        self.lingering.insert(splice.port(), splice);
+        true
+    }
+
+    pub(super) fn forget_before(&mut self, now: Time) {
+        while let Some((_, port)) = self.forget.pop_front_if(|(at, _)| *at <= now) {
+            let Some(splice) = self.lingering.remove(&port) else { continue };
+            for (side, totals) in SIDES.into_iter().zip(&mut self.totals) {
+                if let Some(socket) = splice.socket(side) {
+                    totals.counters.add(&socket.counters());
+                }
+            }
+        }
+    }
+
+    /// Connections of the socket towards `side` so far.
+    pub fn connections(&self, side: Side) -> u32 {
+        self.totals[side as usize].opened
+    }
+
+    /// Counters of the sockets towards `side`, over all connections so far.
+    pub fn counters(&self, side: Side) -> Counters {
+        let mut counters = self.totals[side as usize].counters;
+        let all = self.splices.iter().chain(self.lingering.values());
+        for socket in all.filter_map(|splice| splice.socket(side)) {
+            counters.add(&socket.counters());
+        }
+        counters
+    }
+
+    /// State of the newest connection's socket towards `side`.
+    pub fn gauges(&self, side: Side) -> Gauges {
+        let newest = self.splices.iter().rev().find_map(|splice| splice.socket(side));
+        newest.map_or(self.totals[side as usize].gauges, |socket| socket.gauges())
+    }
+
+    /// Bytes that wait for the sockets towards `side`: read from the other side, not yet taken by the
+    /// send buffers.
+    pub fn waiting_bytes(&self, side: Side) -> u64 {
+        self.splices.iter().map(|splice| splice.waiting_bytes(side)).sum()
+    }
+}

@@ -1,0 +1,226 @@
+//! A proxy between two connections without a path: resets, refusals, half-closed connections, bounds.
+
+use bytes::Bytes;
+use cc::CongestionControl;
+use serde_json::json;
+use units::{Span, Time};
+
+use super::{Parts, Proxy, ProxySpec, Setup, SocketSpec};
+use crate::tcp::{Connection, Flags, Segment, TcpSpec};
+use crate::{Payload, Side};
+
+const PORT: u16 = 1024;
+
+fn tcp(receive_buffer_bytes: u64) -> TcpSpec {
+    serde_json::from_value(json!({
+        "mss_bytes": 1460, "header_bytes": 40, "initial_window_bytes": 14600,
+        "initial_rto_ns": 1_000_000_000u64, "min_rto_ns": 200_000_000u64,
+        "max_rto_ns": 120_000_000_000u64, "loss_detection": {"kind": "rack_tlp"}, "sack": true,
+        "dsack": true, "adapt_reordering": true, "limited_transmit": true, "prr": true, "frto": true,
+        "timestamps": true, "window_scaling": true, "delayed_ack": null,
+        "ack_counting": {"kind": "unlimited"}, "ecn": false, "fast_open": false, "pacing": false,
+        "restart_after_idle": false, "receive_buffer_bytes": receive_buffer_bytes,
+        "send_buffer_bytes": receive_buffer_bytes
+    }))
+    .unwrap()
+}
+
+fn controller() -> Box<dyn CongestionControl> {
+    let config = cc::Config {
+        mss: 1448,
+        initial_window: 14_600,
+        initial_rtt: Span::from_millis(333),
+        seed: 1,
+    };
+    cc::build("newreno", &json!(null), &config).unwrap()
+}
+
+/// A client, a proxy and a server without anything between them.
+struct Three {
+    now: Time,
+    client: Connection,
+    proxy: Proxy,
+    server: Option<Connection>,
+    /// What the server answers to a SYN: nothing if it refuses.
+    refuses: bool,
+    /// The proxy's segments towards the server are lost.
+    cut: bool,
+}
+
+impl Three {
+    fn new(setup: Setup, buffer_bytes: u64) -> Three {
+        let socket =
+            SocketSpec { tcp: tcp(20_000), congestion: "newreno".into(), options: json!(null) };
+        let spec = ProxySpec {
+            node: "p".into(),
+            setup,
+            buffer_bytes,
+            client_side: socket.clone(),
+            server_side: socket,
+        };
+        let make = || -> crate::MakeController { Box::new(controller) };
+        let parts = Parts { spec, make: [make(), make()], from_pool: None, to_pool: None };
+        Three {
+            now: Time::ZERO,
+            client: Connection::connect(Time::ZERO, &tcp(1 << 20), controller(), PORT),
+            proxy: Proxy::new(parts),
+            server: None,
+            refuses: false,
+            cut: false,
+        }
+    }
+
+    fn refuse(segment: &Segment) -> Segment {
+        let flags = Flags::RST.with(Flags::ACK);
+        Segment { flags, syn: None, acknowledgement: segment.end(), sequence: 0, ..segment.clone() }
+    }
+
+    /// Moves segments and timers for `seconds`.
+    fn run(&mut self, seconds: u64) {
+        let end = self.now + Span::from_secs(seconds);
+        let mut out = [Vec::new(), Vec::new()];
+        while self.now <= end {
+            let mut sent = Vec::new();
+            self.client.transmit(self.now, &mut sent);
+            for payload in sent.drain(..) {
+                let Payload::Segment(segment) = payload else { continue };
+                self.proxy.receive(self.now, Side::Client, segment, &mut out);
+            }
+            if let Some(server) = &mut self.server {
+                server.transmit(self.now, &mut sent);
+            }
+            for payload in sent.drain(..) {
+                let Payload::Segment(segment) = payload else { continue };
+                self.proxy.receive(self.now, Side::Server, segment, &mut out);
+            }
+            let [down, up] = &mut out;
+            let busy = !down.is_empty() || !up.is_empty();
+            for payload in down.drain(..) {
+                let Payload::Segment(segment) = payload else { continue };
+                self.client.receive(self.now, segment);
+            }
+            let mut refusals = Vec::new();
+            for payload in up.drain(..).filter(|_| !self.cut) {
+                let Payload::Segment(segment) = payload else { continue };
+                match &mut self.server {
+                    Some(server) => server.receive(self.now, segment),
+                    None if self.refuses => refusals.push(Three::refuse(&segment)),
+                    None => {
+                        let (spec, held) = (tcp(20_000), false);
+                        self.server =
+                            Some(Connection::accept(self.now, &spec, controller(), &segment, held));
+                    }
+                }
+            }
+            for segment in refusals {
+                self.proxy.receive(self.now, Side::Server, segment, &mut out);
+            }
+            if busy {
+                continue;
+            }
+            let server = self.server.as_ref().map_or(Time::MAX, Connection::wake_at);
+            let next = self.client.wake_at().min(server).min(self.proxy.wake_at());
+            if next > end {
+                self.now = end;
+                break;
+            }
+            self.now = next.max(self.now);
+            self.client.tick(self.now);
+            if let Some(server) = &mut self.server {
+                server.tick(self.now);
+            }
+            self.proxy.wake(self.now, &mut out);
+        }
+    }
+
+    fn server(&mut self) -> &mut Connection {
+        self.server.as_mut().expect("the SYN has come")
+    }
+}
+
+fn drain(connection: &mut Connection) -> usize {
+    std::iter::from_fn(|| connection.read()).map(|data| data.len()).sum()
+}
+
+#[test]
+fn a_reset_goes_through_both_ways() {
+    for setup in [Setup::Relayed, Setup::Early] {
+        let mut three = Three::new(setup, 20_000);
+        three.run(1);
+        assert!(three.client.is_established() && three.server().is_established(), "{setup:?}");
+        three.client.reset();
+        three.run(1);
+        assert!(three.server().was_reset(), "{setup:?}");
+        let mut three = Three::new(setup, 20_000);
+        three.client.write(Bytes::from_static(&[7; 5000]));
+        three.run(1);
+        assert_eq!(drain(three.server()), 5000);
+        three.server().reset();
+        three.run(1);
+        assert!(three.client.was_reset(), "{setup:?}");
+        assert_eq!(three.proxy.wake_at(), Time::MAX, "nothing is left to do");
+    }
+}
+
+#[test]
+fn a_server_that_refuses_or_is_silent_ends_the_client_s_connection() {
+    for (setup, refuses) in [
+        (Setup::Relayed, true),
+        (Setup::Early, true),
+        (Setup::Relayed, false),
+        (Setup::Early, false),
+    ] {
+        let mut three = Three::new(setup, 20_000);
+        (three.refuses, three.cut) = (refuses, !refuses);
+        three.run(600);
+        assert!(three.client.is_aborted(), "{setup:?}, refuses: {refuses}");
+    }
+}
+
+#[test]
+fn each_direction_ends_alone() {
+    let mut three = Three::new(Setup::Early, 20_000);
+    three.client.write(Bytes::from_static(&[1; 3000]));
+    three.client.finish();
+    three.run(1);
+    assert_eq!(drain(three.server()), 3000);
+    assert!(three.server().peer_finished());
+    three.run(10);
+    three.server().write(Bytes::from_static(&[2; 9000]));
+    three.run(1);
+    assert_eq!(drain(&mut three.client), 9000);
+    assert!(!three.client.peer_finished() && !three.client.is_closed());
+    three.server().finish();
+    three.run(1);
+    assert!(three.client.is_closed() && three.server().is_closed());
+    assert_eq!(three.proxy.wake_at(), Time::MAX);
+    // Counters stay when connections are gone and forgotten.
+    let sent = |proxy: &Proxy| SIDES.map(|side| proxy.counters(side).written_bytes);
+    const SIDES: [Side; 2] = [Side::Client, Side::Server];
+    assert_eq!(sent(&three.proxy), [9000, 3000]);
+    three.now = three.now + Span::from_secs(100);
+    three.proxy.forget_before(three.now);
+    assert_eq!(sent(&three.proxy), [9000, 3000]);
+}
+
+#[test]
+fn what_waits_is_bounded_while_nobody_reads() {
+    let mut three = Three::new(Setup::Early, 10_000);
+    three.client.write(Bytes::from(vec![3; 500_000]));
+    three.run(5);
+    let waiting = three.proxy.waiting_bytes(Side::Server);
+    assert!(waiting <= 10_000 && waiting > 10_000 - 2 * 1460, "{waiting} bytes wait");
+    // The server's receive buffer, the proxy's send buffer, its buffer, its receive buffer.
+    let all = 20_000 + 20_000 + 10_000 + 20_000;
+    let sent = 500_000 - three.client.unsent();
+    assert!(sent <= all && sent > all - 4 * 1460, "{sent} of {all}");
+    let mut came = 0;
+    while came < 500_000 {
+        let got = drain(three.server());
+        came += got;
+        three.run(1);
+        assert!(three.proxy.waiting_bytes(Side::Server) <= 10_000);
+        assert!(three.now < Time::ZERO + Span::from_secs(600), "{came} bytes came");
+    }
+    assert_eq!(came, 500_000);
+}
