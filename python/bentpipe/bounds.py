@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from bentpipe import startup
 from bentpipe.resolve import Hop, bdp_bytes
-from bentpipe.units import Rate
+from bentpipe.tcpwords import TIMESTAMPS_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bentpipe.plan import Cell, Plan
+    from bentpipe.units import Rate
 
-__all__ = ["Bound", "bounds", "estimate_seconds"]
+__all__ = ["Bound", "SegmentStart", "bounds", "estimate_seconds"]
 
 LINK_SECONDS_PER_CPU_SECOND = 3_000.0
 """Virtual seconds per CPU second of a flow at 1 Mbit/s: 300 at 10 Mbit/s. Only the estimate rests on it."""
@@ -22,6 +23,17 @@ LINK_SECONDS_PER_CPU_SECOND = 3_000.0
 QUIC_OVERHEAD_BYTES = 1 + 8 + 2 + 16 + 2
 """Of a full 1-RTT packet, the least: flags, connection id of 8, packet number of 2, tag, STREAM frame of 2
 (RFC 9000 sections 17.3.1 and 19.8)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentStart:
+    """Slow start of split TCP in one segment, from one proxy or end to the next."""
+
+    segment: str
+    rtt_ms: float
+    one_way_s: float
+    two_way_s: float
+    longest: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +51,16 @@ class Bound:
     queue_packets: int | None
     """Room of the narrowest link's queue, in bytes and in full packets; None: unbounded."""
     slow_start_s: float | None
-    """log2(BDP / initial window) round trips: how long doubling takes to fill the pipe without loss."""
+    """log2(BDP / initial window) round trips: how long doubling takes to fill the pipe without loss, with the
+    BDP of the whole round trip (two-way)."""
     goodput_bit_s: float | None
     """Rate times the part of a full packet that is payload."""
+    slow_start_one_way_s: float | None = None
+    """The same with the BDP of one way: rate times half of the round trip."""
+    segments: tuple[SegmentStart, ...] = ()
+    """For TCP that proxies split: the same for each segment between them."""
+    first_byte_s: float | None = None
+    """Loads of pages: round-trip model of responseStart - connectStart of the first load."""
 
 
 def bounds(plan: Plan) -> list[Bound]:
@@ -49,10 +68,12 @@ def bounds(plan: Plan) -> list[Bound]:
     return [_bound(cell, flow) for cell in plan.cells for flow in cell.resolved.spec["flows"]]
 
 
-def _sends_down(flow: Mapping[str, object]) -> bool:
+def _sends_down(flow: Mapping[str, Any]) -> bool:
     load = flow["load"]
     if not isinstance(load, dict):
         return False
+    if load["kind"] == "page":
+        return True
     if load["kind"] != "perf":
         return bool(load["send"] == "down")
     amounts = [stream["amount"] for stream in load["streams"]]
@@ -62,7 +83,7 @@ def _sends_down(flow: Mapping[str, object]) -> bool:
     )
 
 
-def _bound(cell: Cell, flow: Mapping[str, object]) -> Bound:
+def _bound(cell: Cell, flow: Mapping[str, Any]) -> Bound:
     name = str(flow["name"])
     transport = flow["transport"]
     if not isinstance(transport, dict):
@@ -71,26 +92,78 @@ def _bound(cell: Cell, flow: Mapping[str, object]) -> Bound:
     data = down if _sends_down(flow) else up
     propagation = sum(hop.delay_ns for hop in (*up, *down))
     rated: list[tuple[Rate, Hop]] = [(hop.rate, hop) for hop in data if hop.rate is not None]
-    wire = int(transport["mtu_bytes"]) + int(transport["header_bytes"])
+    window, payload, wire = _packet(flow, transport, _sends_down(flow))
     on_the_wire = sum(wire * 8e9 / rate.bit_s for rate, _ in rated)
     rtt_ms = (propagation + on_the_wire) / 1e6
+    first_byte = startup.first_byte_ns(cell.resolved.spec, flow, up, down)
+    first_byte_s = None if first_byte is None else first_byte / 1e9
     if not rated:
-        return Bound(cell.values, name, None, rtt_ms, None, None, None, None, None)
+        return Bound(cell.values, name, None, rtt_ms, None, None, None, None, None, None, (), first_byte_s)
     rate, narrow = min(rated, key=lambda pair: pair[0])
-    bdp = int(bdp_bytes(rate, propagation))
-    window = int(transport["initial_window_bytes"])
-    rounds = math.log2(max(bdp, 1) / window) if bdp > window else 0.0
-    payload = int(transport["mtu_bytes"]) - QUIC_OVERHEAD_BYTES
     return Bound(
         cell.values,
         name,
         rate.bit_s,
         rtt_ms,
-        bdp,
+        int(bdp_bytes(rate, propagation)),
         narrow.queue_bytes,
         narrow.queue_bytes // wire if narrow.queue_bytes is not None else None,
-        rounds * propagation / 1e9,
+        startup.slow_start_s(rate.bit_s, propagation, window),
         rate.bit_s * payload / wire,
+        startup.slow_start_s(rate.bit_s, propagation, window, one_way=True),
+        _segments(cell, flow, (up, down), rate.bit_s, window),
+        first_byte_s,
+    )
+
+
+def _packet(flow: Mapping[str, Any], transport: Mapping[str, Any], down: bool) -> tuple[int, int, int]:
+    """Initial window, payload and whole size of a full packet of the sender."""
+    quic = transport["kind"] == "quic" or (transport["kind"] == "web" and flow["load"]["http"] == "3")
+    if quic:
+        words = transport["quic"] if transport["kind"] == "web" else transport
+        mtu = int(words["mtu_bytes"])
+        return int(words["initial_window_bytes"]), mtu - QUIC_OVERHEAD_BYTES, mtu + int(words["header_bytes"])
+    sides = transport["tcp"] if transport["kind"] == "web" else transport
+    end = sides["server" if down else "client"]
+    both = sides["client"]["timestamps"] and sides["server"]["timestamps"]
+    payload = int(end["mss_bytes"]) - (TIMESTAMPS_BYTES if both else 0)
+    return int(end["initial_window_bytes"]), payload, int(end["mss_bytes"]) + int(end["header_bytes"])
+
+
+def _segments(
+    cell: Cell,
+    flow: Mapping[str, Any],
+    ways: tuple[tuple[Hop, ...], tuple[Hop, ...]],
+    rate_bit_s: int,
+    window: int,
+) -> tuple[SegmentStart, ...]:
+    """Slow start of each segment of split TCP; none where nothing splits it."""
+    spec = cell.resolved.spec
+    transport = flow["transport"]
+    if transport["kind"] == "quic" or (transport["kind"] == "web" and flow["load"]["http"] == "3"):
+        return ()
+    found = startup.legs(spec, *ways)
+    if len(found) < 2:
+        return ()
+    down = _sends_down(flow)
+    rows = []
+    for leg in found:
+        # towards the client the node on the server's side sends, and the other way round
+        sender = leg.server_side if down else leg.client_side
+        socket = None if sender is None else sender["client_side" if down else "server_side"]
+        known = socket is not None and socket["congestion"] == "fixed"
+        own = window if socket is None else int(socket["tcp"]["initial_window_bytes"])
+        rows.append(
+            (
+                leg,
+                0.0 if known else startup.slow_start_s(rate_bit_s, leg.rtt_ns, own, one_way=True),
+                0.0 if known else startup.slow_start_s(rate_bit_s, leg.rtt_ns, own),
+            )
+        )
+    longest = max(range(len(rows)), key=lambda index: rows[index][2])
+    return tuple(
+        SegmentStart(leg.name, leg.rtt_ns / 1e6, one, two, index == longest)
+        for index, (leg, one, two) in enumerate(rows)
     )
 
 

@@ -2,96 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    GetCoreSchemaHandler,
-    GetJsonSchemaHandler,
-    PlainValidator,
-    StrictBool,
-    StrictInt,
-    StrictStr,
-    WithJsonSchema,
-    model_validator,
-)
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from bentpipe.problems import unknown_word
-from bentpipe.units import Duration, Probability, QueueSize, Rate, Size, WindowSize
-
-
-def described(example: str, meaning: str) -> WithJsonSchema:
-    return WithJsonSchema({"type": "string", "examples": [example], "description": meaning})
-
-
-DurationText = Annotated[Duration, PlainValidator(Duration.parse), described("250 ms", "a duration")]
-RateText = Annotated[Rate, PlainValidator(Rate.parse), described("10 Mbit/s", "a rate above 0")]
-SizeText = Annotated[Size, PlainValidator(Size.parse), described("5.3 MB", "a number of bytes")]
-ChanceText = Annotated[Probability, PlainValidator(Probability.parse), described("0.01 %", "a probability")]
-QueueText = Annotated[QueueSize, PlainValidator(QueueSize.parse), described("1 BDP", "the bound of a queue")]
-WindowText = Annotated[WindowSize, PlainValidator(WindowSize.parse), described("10 packets", "a window")]
-
-
-def positive(found: object) -> Duration:
-    value = Duration.parse(found)
-    if value.ns == 0:
-        raise ValueError(f'found {found!r}, expected a duration above 0 such as "10 s"'.replace("'", '"'))
-    return value
-
-
-PositiveText = Annotated[Duration, PlainValidator(positive), described("10 s", "a duration above 0")]
-
-
-@dataclass(frozen=True)
-class as_table:  # noqa: N801 - used like a function, in annotations
-    """A bare text or number stands for a table with that one key."""
-
-    key: str
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """Widens before the table is read."""
-        return core_schema.no_info_before_validator_function(self._widen, handler(source))
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        """Either form."""
-        return {"anyOf": [{"type": ["string", "number"]}, handler(schema)]}
-
-    def _widen(self, found: object) -> object:
-        return found if isinstance(found, (Mapping, BaseModel)) else {self.key: found}
-
-
-def only_one(table: BaseModel, keys: tuple[str, ...], what: str) -> None:
-    given = [key for key in keys if getattr(table, key) is not None]
-    if len(given) != 1:
-        found = " and ".join(given) if given else "none"
-        raise ValueError(f"found {found}, expected exactly one of {', '.join(keys)} for {what}")
-
-
-class Table(BaseModel):
-    """A table of the scenario; unknown keys are refused with the nearest right one."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    hints: ClassVar[Mapping[str, str]] = {}
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known_keys(cls, found: object) -> object:
-        if isinstance(found, Mapping):
-            words = [field.alias or name for name, field in cls.model_fields.items()]
-            for key in found:
-                if key not in words:
-                    error = cls.hints.get(str(key)) or unknown_word(str(key), words)
-                    raise PydanticCustomError("scenario", "{error}", {"error": error, "at": str(key)})
-        return found
+from bentpipe.proxies import Proxy, ProxyKeys, check_proxies, pool_without_end
+from bentpipe.tables import (
+    ChanceText,
+    DurationText,
+    Name,
+    PositiveText,
+    QueueText,
+    RateText,
+    SizeText,
+    Table,
+    as_table,
+    only_one,
+)
+from bentpipe.units import Duration, Probability, Size
 
 
 class Delay(Table):
@@ -340,18 +270,6 @@ class Access(Table):
         return whole
 
 
-NAME = r"[A-Za-z][A-Za-z0-9_-]*"
-
-
-def _name(found: object) -> str:
-    if not isinstance(found, str) or not re.fullmatch(NAME, found):
-        raise ValueError(f'found "{found}", expected a name: a letter, then letters, digits, _ or -')
-    return found
-
-
-Name = Annotated[str, PlainValidator(_name), WithJsonSchema({"type": "string", "pattern": f"^{NAME}$"})]
-
-
 class Segment(Access):
     """A part of the path, client to server."""
 
@@ -366,19 +284,28 @@ class Path(Table):
 
     preset: StrictStr | None = None
     segment: list[Segment] = Field(default_factory=list)
+    proxy: list[Proxy] = Field(default_factory=list)
 
     @model_validator(mode="after")
-    def _not_empty(self) -> Path:
+    def _whole(self) -> Path:
         if not self.segment and self.preset is None:
             raise ValueError("expected at least one [[path.segment]], or a preset")
+        check_proxies(self.proxy, [segment.name for segment in self.segment])
         return self
 
 
-class Node(Table):
-    """A node of a graph. A bare name is a host."""
+class Node(ProxyKeys):
+    """A node of a graph. A bare name is a host; the keys of a proxy go with its kind."""
 
     name: Name
-    kind: Literal["host", "router"] = "host"
+    kind: Literal["host", "router", "proxy"] = "host"
+
+    @model_validator(mode="after")
+    def _keys_of_a_proxy(self) -> Node:
+        others = [key for key in ProxyKeys.model_fields if key in self.model_fields_set]
+        if others and self.kind != "proxy":
+            raise ValueError(f'found {others[0]} for a {self.kind}, expected it beside kind = "proxy"')
+        return self
 
 
 class Link(Segment):
@@ -403,4 +330,27 @@ class Graph(Table):
             for end in (link.client_side, link.server_side):
                 if end not in names:
                     raise ValueError(f"link {link.name}: {unknown_word(end, names, 'node')}")
+        self._check_proxies()
         return self
+
+    def _check_proxies(self) -> None:
+        """Two nodes of one name, a proxy called like a link, a pool without a far end."""
+        names = [node.name for node in self.node]
+        proxies = [node.name for node in self.node if node.kind == "proxy"]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise ValueError(f'two nodes are called "{twice}", expected a name for each')
+        for node in self.node:
+            if node.kind == "proxy" and node.name in [link.name for link in self.link]:
+                raise ValueError(f'a proxy and a link are called "{node.name}", expected a name for each')
+            if node.setup == "pooled" and not self._onward(node.name) & set(proxies):
+                raise ValueError(pool_without_end(node.name))
+
+    def _onward(self, node: str) -> set[str]:
+        """Nodes that lie further on towards servers."""
+        found: set[str] = set()
+        frontier = {node}
+        while frontier:
+            frontier = {link.server_side for link in self.link if link.client_side in frontier} - found
+            found |= frontier
+        return found - {node}

@@ -16,13 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.problems import ScenarioError, unknown_word
-from bentpipe.resolve import Resolved, resolve
+from bentpipe.resolve import Resolved, controllers, proxies_of, resolve
 from bentpipe.scenario import Scenario, validate
 from bentpipe.stages import Files
 from bentpipe.sweep import cells, covers, describe, put, settings, swept
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from bentpipe.tables import Congestion
+    from bentpipe.tcp import TcpEnd
 
 __all__ = ["SCHEMA", "Document", "Plan", "Run", "canonical", "make", "open_document"]
 
@@ -164,14 +167,17 @@ def _check_plain(value: object, key: str, name: str) -> None:
 
 
 def _expand_preset(data: dict[str, Any], name: str) -> None:
-    """``[path] preset = "NAME"`` becomes the preset's segments, in front of the scenario's own."""
+    """``[path] preset = "NAME"`` becomes the preset's segments and proxies, in front of the scenario's own."""
     path = data.get("path")
     if not isinstance(path, dict) or "preset" not in path:
         return
-    from bentpipe.presets import segments
+    from bentpipe.presets import proxies, segments
 
     try:
-        path["segment"] = [*segments(path.pop("preset")), *path.get("segment", [])]
+        preset = path.pop("preset")
+        path["segment"] = [*segments(preset), *path.get("segment", [])]
+        if found := proxies(preset):
+            path["proxy"] = [*found, *path.get("proxy", [])]
     except ScenarioError as error:
         raise error.within(name) from None
 
@@ -259,9 +265,7 @@ def _run(
 ) -> Run:
     whole = {**spec, "seed": seed}
     rests_on: dict[str, Any] = {"schema": SCHEMA, "engine": engine, "cell": cell, "spec": whole}
-    used = {
-        flow[side]["name"] for flow in spec["flows"] for side in ("client_congestion", "server_congestion")
-    }
+    used = controllers(spec)
     prints = {name: own[name] for name in sorted(used) if name in own}
     if prints:
         rests_on["controllers"] = prints
@@ -295,22 +299,34 @@ class _Controllers:
         if not self.entries:
             return
         problems: list[tuple[str, str]] = []
-        for flow in scenario.flow:
-            for key, congestion in (
-                ("congestion", flow.congestion),
-                ("server_congestion", flow.server_congestion),
-            ):
-                if congestion is None or congestion.name in self.own:
-                    continue
-                where = f"flow.{flow.name}.{key}"
-                entry = self.entries.get(congestion.name)
-                if entry is None:
-                    words = [*self.entries, *sorted(self.own)]
-                    problems.append((where, unknown_word(congestion.name, words, "controller")))
-                    continue
-                problems.extend(_wrong_options(where, congestion.options, entry))
+        for where, congestion in _named(scenario):
+            if congestion.name in self.own:
+                continue
+            entry = self.entries.get(congestion.name)
+            if entry is None:
+                words = [*self.entries, *sorted(self.own)]
+                problems.append((where, unknown_word(congestion.name, words, "controller")))
+                continue
+            problems.extend(_wrong_options(where, congestion.options, entry))
         if problems:
             raise ScenarioError(problems)
+
+
+def _named(scenario: Scenario) -> list[tuple[str, Congestion]]:
+    """Every controller that the scenario names, with its key."""
+    found: list[tuple[str, Congestion | None]] = []
+    tables: list[tuple[str, TcpEnd | None]] = [("tcp", scenario.tcp), ("tcp.server", scenario.tcp.server)]
+    for flow in scenario.flow:
+        where = f"flow.{flow.name}"
+        found += [
+            (f"{where}.congestion", flow.congestion),
+            (f"{where}.server_congestion", flow.server_congestion),
+        ]
+        tables += [(f"{where}.tcp", flow.tcp), (f"{where}.tcp.server", flow.tcp.server)]
+    for key, proxy in proxies_of(scenario).items():
+        tables += [(f"{key}.client_side", proxy.client_side), (f"{key}.server_side", proxy.server_side)]
+    found += [(f"{key}.congestion", table.congestion) for key, table in tables if table is not None]
+    return [(key, congestion) for key, congestion in found if congestion is not None]
 
 
 def _wrong_options(where: str, given: Mapping[str, Any], entry: Mapping[str, Any]) -> list[tuple[str, str]]:

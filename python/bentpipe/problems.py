@@ -75,7 +75,7 @@ def key_path(location: Sequence[int | str], data: object) -> str:
             child = at[step]
             name = child.get("name") if isinstance(child, Mapping) else None
             if isinstance(name, str) and _BARE.fullmatch(name):
-                if words and words[-1] in ("segment", "link"):
+                if words and words[-1] in ("segment", "link", "proxy"):
                     words.pop()
                 words.append(name)
             elif words:

@@ -28,15 +28,22 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from bentpipe import load as loads
+from bentpipe import web
+from bentpipe.legs import Toward, proxy_words
 from bentpipe.problems import ScenarioError
 from bentpipe.stages import Files, base_delay_ns, most_rate, queue_bytes, stages
+from bentpipe.tcpwords import header_bytes, mss_bytes, tcp_words
 from bentpipe.units import Duration, Rate
 
 if TYPE_CHECKING:
-    from bentpipe.pathspec import Access, Direction, Graph
-    from bentpipe.scenario import Congestion, Flow, Load, Quic, Scenario
+    from collections.abc import Mapping
 
-__all__ = ["Hop", "Resolved", "resolve"]
+    from bentpipe.pathspec import Access, Direction, Graph, Node
+    from bentpipe.proxies import Proxy
+    from bentpipe.scenario import Congestion, Flow, Load, Quic, Scenario
+    from bentpipe.tcp import Tcp
+
+__all__ = ["Hop", "Resolved", "controllers", "proxies_of", "resolve"]
 
 START_JITTER_NS = 10_000_000
 MTU_BYTES = 1452
@@ -89,8 +96,7 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
         smaller than a packet...).
     """
     nodes, edges, ends = _layout(scenario)
-    quic = {flow.name: flow.quic.over(scenario.quic) for flow in scenario.flow}
-    wire = max(_mtu(options) + _header(options) for options in quic.values())
+    wire = max(size for flow in scenario.flow for size in _wires(flow, scenario))
     routes = {flow.name: _route(edges, *ends[flow.name], files, flow.name) for flow in scenario.flow}
     shared = {edge.name: _base_rtt(edge, edges, routes, scenario, files) for edge in edges}
 
@@ -131,18 +137,33 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
         for name, route in routes.items()
     }
     flows = [
-        _flow(flow, scenario, quic[flow.name], ends[flow.name], (*up[flow.name], *down[flow.name]))
+        _flow(flow, scenario, files, ends[flow.name], (*up[flow.name], *down[flow.name]))
         for flow in scenario.flow
     ]
+    every = tuple(hop for name in routes for hop in (*up[name], *down[name]))
+    proxies = [
+        _proxy(key, proxy, scenario, edges, hops, _windows(every))
+        for key, proxy in proxies_of(scenario).items()
+    ]
     chance = chance or any(_flow_has_chance(flow) for flow in flows)
-    spec = {
+    chance = chance or any(flow.load is not None and flow.load.has_chance for flow in scenario.flow)
+    spec: dict[str, Any] = {
         "seed": 0,
         "duration_ns": scenario.duration.ns,
         "sample_ns": scenario.sample.ns,
         "graph": {"nodes": nodes, "links": links},
         "flows": flows,
-        "trace": {"qlog": scenario.trace.qlog, "pcapng": scenario.trace.pcapng},
+        "trace": {
+            "qlog": scenario.trace.qlog,
+            "pcapng": scenario.trace.pcapng,
+        },
     }
+    # written only where they are asked for: what knows neither keeps its resolved run, and so its id
+    if proxies:
+        spec["proxies"] = proxies
+    if scenario.trace.packets:
+        spec["trace"]["packets"] = True
+    chance = chance or not controllers(spec) <= WITHOUT_CHANCE
     return Resolved(spec, chance, up, down)
 
 
@@ -157,9 +178,11 @@ def _layout(scenario: Scenario) -> tuple[list[dict[str, str]], list[_Edge], dict
         raise ScenarioError([("path", "missing, expected [[path.segment]]")])
     segments = scenario.path.segment
     own = any(flow.access is not None for flow in scenario.flow)
-    inner = [f"{a.name}-{b.name}" for a, b in pairwise(segments)]
+    split = {tuple(proxy.between): proxy.name for proxy in scenario.path.proxy}
+    inner = [split.get((a.name, b.name), f"{a.name}-{b.name}") for a, b in pairwise(segments)]
     line = ["client", *inner, "server"]
-    kinds = ["router" if own else "host", *["router"] * len(inner), "host"]
+    between = ["proxy" if name in split.values() else "router" for name in inner]
+    kinds = ["router" if own else "host", *between, "host"]
     nodes = [{"name": name, "kind": kind} for name, kind in zip(line, kinds, strict=True)]
     edges = [_Edge(s.name, a, b, s) for s, a, b in zip(segments, line, line[1:], strict=False)]
     ends: dict[str, tuple[str, str]] = {}
@@ -243,6 +266,19 @@ def _base_rtt(
 # --- flows ----------------------------------------------------------------------------------------------------
 
 
+def _wires(flow: Flow, scenario: Scenario) -> list[int]:
+    """Bytes of full packets of the transports that a flow uses, all headers counted."""
+    page = flow.load is not None and flow.load.page is not None
+    sizes = []
+    if page or flow.transport == "quic":
+        quic = flow.quic.over(scenario.quic)
+        sizes.append(_mtu(quic) + _header(quic))
+    if page or flow.transport == "tcp":
+        tcp = flow.tcp.over(scenario.tcp)
+        sizes += [mss_bytes(end) + header_bytes(end) for end in (tcp, tcp.server_end())]
+    return sizes
+
+
 def _mtu(quic: Quic) -> int:
     return quic.mtu.bytes if quic.mtu is not None else MTU_BYTES
 
@@ -252,7 +288,7 @@ def _header(quic: Quic) -> int:
 
 
 def _flow(
-    flow: Flow, scenario: Scenario, quic: Quic, ends: tuple[str, str], hops: tuple[Hop, ...]
+    flow: Flow, scenario: Scenario, files: Files, ends: tuple[str, str], hops: tuple[Hop, ...]
 ) -> dict[str, Any]:
     if flow.start.ns >= scenario.duration.ns:
         raise ScenarioError(
@@ -265,16 +301,72 @@ def _flow(
         )
     jitter = START_JITTER_NS if len(scenario.flow) > 1 else 0
     rest = scenario.duration.ns - flow.start.ns
+    tcp = flow.tcp.over(scenario.tcp)
+    server = flow.server_congestion or flow.congestion
+    client_congestion, server_congestion = _congestion(flow.congestion), _congestion(server)
+    page = flow.load is not None and flow.load.page is not None
+    for_tcp = _tcp_congestion(tcp, flow)
+    if for_tcp is not None and flow.transport == "tcp" and not page:
+        client_congestion, server_congestion = for_tcp
+    transport: dict[str, Any]
+    if page:
+        quic = flow.quic.over(scenario.quic)
+        if quic.handshake == "0-rtt":
+            key = "quic" if flow.quic.handshake is None else f"flow.{flow.name}.quic"
+            problem = 'found "0-rtt" for a page, whose first load has no ticket; expected early_data beside the page'
+            raise ScenarioError([(f"{key}.handshake", problem)])
+        transport = {
+            "kind": "web",
+            "quic": _quic(quic, hops),
+            "tcp": _tcp(tcp, hops, flow.name),
+            "tcp_congestion": list(for_tcp) if for_tcp is not None else None,
+        }
+    elif flow.transport == "tcp":
+        transport = {"kind": "tcp", **_tcp(tcp, hops, flow.name)}
+    else:
+        transport = {"kind": "quic", **_quic(flow.quic.over(scenario.quic), hops)}
     return {
         "name": flow.name,
         "client": ends[0],
         "server": ends[1],
         "start_ns": flow.start.ns,
         "start_jitter_ns": flow.start_jitter.ns if flow.start_jitter is not None else jitter,
-        "client_congestion": _congestion(flow.congestion),
-        "server_congestion": _congestion(flow.server_congestion or flow.congestion),
-        "transport": {"kind": "quic", **_quic(quic, hops)},
-        "load": _load(flow.load, flow.send or "up", rest),
+        "client_congestion": client_congestion,
+        "server_congestion": server_congestion,
+        "transport": transport,
+        "load": _page_load(flow, scenario, files) if page else _load(flow.load, flow.send or "up", rest),
+    }
+
+
+def _page_load(flow: Flow, scenario: Scenario, files: Files) -> dict[str, Any]:
+    load = flow.load
+    if load is None or load.page is None:
+        raise ScenarioError([(f"flow.{flow.name}.load", "found none, expected a page")])
+    name, page = web.found_page(load.page, scenario.page, files, f"flow.{flow.name}.load.page")
+    http = web.http_version(load, flow.transport)
+    if load.udp_blocked and http == "3":
+        key = f"flow.{flow.name}.load.udp_blocked"
+        raise ScenarioError([(key, 'found true with HTTP/3, expected http = "2", "1.1" or "alt-svc"')])
+    return web.words(load, name, page, http)
+
+
+def _tcp_congestion(tcp: Tcp, flow: Flow) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """Controllers of TCP connections where ``[tcp]`` or ``flow.tcp`` names one."""
+    server = tcp.server_end().congestion
+    if tcp.congestion is None and server is None:
+        return None
+    return (
+        _congestion(tcp.congestion or flow.congestion),
+        _congestion(server or flow.server_congestion or flow.congestion),
+    )
+
+
+def _tcp(tcp: Tcp, hops: tuple[Hop, ...], flow: str) -> dict[str, Any]:
+    buffers = _windows(hops)
+    key = f"flow.{flow}.tcp"
+    return {
+        "client": tcp_words(tcp, buffers, key),
+        "server": tcp_words(tcp.server_end(), buffers, f"{key}.server"),
     }
 
 
@@ -288,17 +380,7 @@ def _round_up(value: int) -> int:
 
 def _quic(quic: Quic, hops: tuple[Hop, ...]) -> dict[str, Any]:
     mtu = _mtu(quic)
-    rtt = sum(hop.delay_ns for hop in hops)
-    rated = [hop for hop in hops if hop.rate is not None]
-    holds = max(
-        (
-            _capacity(hop, rtt, min((h.rate.bit_s for h in rated if h.rate is not None), default=0))
-            for hop in rated
-        ),
-        default=None,
-    )
-    send = NARROW_UNKNOWN if holds is None else max(4 * MIB, _round_up(4 * holds))
-    receive = NARROW_UNKNOWN if holds is None else max(16 * MIB, _round_up(8 * holds))
+    receive, send = _windows(hops)
     window = min(10 * mtu, max(INITIAL_WINDOW_BYTES, 2 * mtu))
     idle = quic.idle_timeout
     return {
@@ -321,6 +403,17 @@ def _quic(quic: Quic, hops: tuple[Hop, ...]) -> dict[str, Any]:
         "idle_timeout_ns": idle.ns if isinstance(idle, Duration) else None,
         "packet_threshold": quic.packet_threshold or PACKET_THRESHOLD,
     }
+
+
+def _windows(hops: tuple[Hop, ...]) -> tuple[int, int]:
+    """Receive and send windows that never are the limit on this path, bytes."""
+    rtt = sum(hop.delay_ns for hop in hops)
+    rated = [hop for hop in hops if hop.rate is not None]
+    narrowest = min((hop.rate.bit_s for hop in rated if hop.rate is not None), default=0)
+    holds = max((_capacity(hop, rtt, narrowest) for hop in rated), default=None)
+    if holds is None:
+        return NARROW_UNKNOWN, NARROW_UNKNOWN
+    return max(16 * MIB, _round_up(8 * holds)), max(4 * MIB, _round_up(4 * holds))
 
 
 def _capacity(hop: Hop, rtt_ns: int, narrowest_bit_s: int) -> int:
@@ -400,6 +493,68 @@ def _sized(size: int, send: str, count: int) -> tuple[loads.Stream, ...]:
     return tuple(loads.Stream(4 * index, None, amount) for index, amount in enumerate(amounts))
 
 
+# --- proxies --------------------------------------------------------------------------------------------------
+
+
+def proxies_of(scenario: Scenario) -> dict[str, Proxy | Node]:
+    """Proxies of a path or a graph, by key."""
+    if scenario.path is not None:
+        return {f"path.{proxy.name}": proxy for proxy in scenario.path.proxy}
+    nodes = scenario.graph.node if scenario.graph is not None else []
+    return {f"graph.{node.name}": node for node in nodes if node.kind == "proxy"}
+
+
+def controllers(spec: Mapping[str, Any]) -> set[str]:
+    """Names of all controllers that a resolved run uses."""
+    found: set[str] = set()
+    for flow in spec["flows"]:
+        found |= {flow["client_congestion"]["name"], flow["server_congestion"]["name"]}
+        found |= {one["name"] for one in flow["transport"].get("tcp_congestion") or ()}
+    for proxy in spec.get("proxies", ()):
+        found |= {proxy["client_side"]["congestion"], proxy["server_side"]["congestion"]}
+    return found
+
+
+def _proxy(
+    key: str,
+    proxy: Proxy | Node,
+    scenario: Scenario,
+    edges: list[_Edge],
+    hops: dict[tuple[str, str], Hop],
+    buffers: tuple[int, int],
+) -> dict[str, Any]:
+    stops = _hosts_and_proxies(scenario)
+    toward = {
+        "client_side": _toward(proxy.name, "down", edges, hops, stops),
+        "server_side": _toward(proxy.name, "up", edges, hops, stops),
+    }
+    return proxy_words(proxy.name, proxy, scenario.tcp, toward, buffers, key)
+
+
+def _hosts_and_proxies(scenario: Scenario) -> set[str]:
+    if scenario.graph is not None:
+        return {node.name for node in scenario.graph.node if node.kind != "router"}
+    proxies = scenario.path.proxy if scenario.path is not None else []
+    return {"client", "server", *(proxy.name for proxy in proxies)}
+
+
+def _toward(
+    node: str, side: str, edges: list[_Edge], hops: dict[tuple[str, str], Hop], stops: set[str]
+) -> Toward | None:
+    """What lies between a proxy and the next proxy or host; None where the way forks."""
+    crossed: list[str] = []
+    at = node
+    while at == node or at not in stops:
+        ahead = [edge for edge in edges if (edge.server_side if side == "down" else edge.client_side) == at]
+        if len(ahead) != 1 or ahead[0].name in crossed:
+            return None
+        crossed.append(ahead[0].name)
+        at = ahead[0].client_side if side == "down" else ahead[0].server_side
+    rates = [rate.bit_s for name in crossed if (rate := hops[name, side].rate) is not None]
+    rtt = sum(hops[name, way].delay_ns for name in crossed for way in ("up", "down"))
+    return Toward(min(rates, default=None), rtt)
+
+
 # --- chance ---------------------------------------------------------------------------------------------------
 
 WITHOUT_CHANCE = frozenset(
@@ -423,9 +578,8 @@ def _has_chance(direction: Direction) -> bool:
 
 def _flow_has_chance(flow: dict[str, Any]) -> bool:
     load = flow["load"]
-    names = {flow["client_congestion"]["name"], flow["server_congestion"]["name"]}
     drawn = load["kind"] == "poisson" or (load["kind"] == "on_off" and load["exponential"])
-    return bool(drawn or flow["start_jitter_ns"] > 0 or not names <= WITHOUT_CHANCE)
+    return bool(drawn or flow["start_jitter_ns"] > 0)
 
 
 def bdp_bytes(rate: Rate, rtt_ns: int) -> Decimal:

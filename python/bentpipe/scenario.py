@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import (
-    ConfigDict,
     Field,
     PlainValidator,
     StrictBool,
@@ -24,12 +23,13 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from bentpipe import load as loads
-from bentpipe.pathspec import (
-    Access,
+from bentpipe.pages import Page
+from bentpipe.pathspec import Access, Graph, Path
+from bentpipe.problems import from_validation, unknown_word
+from bentpipe.tables import (
+    Congestion,
     DurationText,
-    Graph,
     Name,
-    Path,
     PositiveText,
     RateText,
     SizeText,
@@ -40,27 +40,11 @@ from bentpipe.pathspec import (
     only_one,
     positive,
 )
-from bentpipe.problems import from_validation, unknown_word
+from bentpipe.tcp import Tcp
 from bentpipe.units import Duration
+from bentpipe.web import PageLoad
 
-__all__ = ["Congestion", "Flow", "Load", "Quic", "Scenario", "Trace", "validate"]
-
-
-class Congestion(Table):
-    """A congestion controller: its name and its own options. A bare word is ``name``."""
-
-    model_config = ConfigDict(extra="allow", frozen=True)
-    name: StrictStr
-
-    @model_validator(mode="before")
-    @classmethod
-    def _known_keys(cls, found: object) -> object:
-        return found
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The controller's own keys."""
-        return dict(self.model_extra or {})
+__all__ = ["Congestion", "Flow", "Load", "Quic", "Scenario", "Tcp", "Trace", "validate"]
 
 
 class Quic(Table):
@@ -140,8 +124,11 @@ class OnOff(Table):
     time: PositiveText | None = None
 
 
-class Load(Table):
-    """What a flow sends: one of the keys. A bare text is ``pico_perf`` (see ``bentpipe.load``)."""
+class Load(PageLoad):
+    """What a flow sends: one of the keys. A bare text is ``pico_perf`` (see ``bentpipe.load``).
+
+    ``page`` has keys of its own beside it.
+    """
 
     pico_perf: StrictStr | None = None
     time: PositiveText | None = None
@@ -152,7 +139,7 @@ class Load(Table):
 
     @model_validator(mode="after")
     def _one(self) -> Load:
-        only_one(self, ("pico_perf", "time", "bytes", "poisson", "on_off"), "a load")
+        only_one(self, ("pico_perf", "time", "bytes", "poisson", "on_off", "page"), "a load")
         if self.streams != 1 and self.time is None and self.bytes is None:
             raise ValueError("found streams, which only goes with time or bytes")
         if self.pico_perf is not None:
@@ -166,7 +153,7 @@ class Flow(Table):
     """A client, a server, and what they send each other."""
 
     name: Name
-    transport: Literal["quic"] = "quic"
+    transport: Literal["quic", "tcp"] = "quic"
     congestion: Annotated[Congestion, as_table("name")]
     server_congestion: Annotated[Congestion, as_table("name")] | None = None
     send: Literal["up", "down", "both"] | None = None
@@ -177,6 +164,42 @@ class Flow(Table):
     client: Name | None = None
     server: Name | None = None
     quic: Quic = Quic()
+    tcp: Tcp = Tcp()
+
+    @model_validator(mode="after")
+    def _transport(self) -> Flow:
+        if self.load is not None and self.load.page is not None:
+            self._check_http(self.load)
+            return self
+        for other in ("quic", "tcp"):
+            if other != self.transport and getattr(self, other).model_fields_set:
+                raise ValueError(
+                    f'found {other} options in a flow with transport = "{self.transport}", expected none '
+                    f"(loads of pages take both); options for several flows stand in [{other}]"
+                )
+        if self.transport == "tcp" and self.load is not None and self.load.pico_perf is not None:
+            waiting = next((s for s in loads.parse(self.load.pico_perf) if s.after is not None), None)
+            if waiting is not None:
+                raise ValueError(
+                    f"load: stream {waiting.stream_id} waits for stream {waiting.after}, but over TCP each stream "
+                    'is a connection of its own; expected "-" as its previous stream, or transport = "quic"'
+                )
+        return self
+
+    def _check_http(self, load: Load) -> None:
+        """A page's versions of HTTP go with the transport, if that is said."""
+        if self.send is not None:
+            raise ValueError(
+                f'found send = "{self.send}" beside a page, whose requests say who sends; expected none'
+            )
+        if "transport" not in self.model_fields_set or load.http is None:
+            return
+        over = "tcp" if load.http in ("1.1", "2") else "quic"
+        if over != self.transport:
+            raise ValueError(
+                f'found http = "{load.http}" with transport = "{self.transport}", expected no transport: '
+                "http says which"
+            )
 
     @model_validator(mode="after")
     def _direction(self) -> Flow:
@@ -193,10 +216,11 @@ class Flow(Table):
 
 
 class Trace(Table):
-    """Per-packet traces to keep: large files, one per flow and side."""
+    """Per-packet traces to keep: large files, one per flow and side; ``packets`` is one table."""
 
     qlog: StrictBool = False
     pcapng: StrictBool = False
+    packets: StrictBool = False
 
 
 MOST_SEEDS = 100_000
@@ -227,6 +251,7 @@ class Scenario(Table):
 
     hints: ClassVar[Mapping[str, str]] = {
         "flows": 'no key "flows"; did you mean "[[flow]]"?',
+        "proxy": 'no key "proxy"; did you mean "[[path.proxy]]"?',
         "segment": 'no key "segment"; did you mean "[[path.segment]]"?',
     }
     title: StrictStr = ""
@@ -237,6 +262,8 @@ class Scenario(Table):
     graph: Graph | None = None
     flow: list[Flow] = Field(min_length=1)
     quic: Quic = Quic()
+    tcp: Tcp = Tcp()
+    page: dict[Name, Page] = Field(default_factory=dict)
     trace: Trace = Trace()
     sweep: dict[str, list[Any]] = Field(default_factory=dict)
 

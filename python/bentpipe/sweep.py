@@ -1,8 +1,8 @@
 """Dotted keys: how ``--set`` and ``[sweep]`` name a place of a scenario, and the cells of a sweep.
 
-``path.SEGMENT.KEY``, ``flow.NAME.KEY``, ``graph.LINK.KEY``, ``quic.KEY``, ``trace.KEY``, ``duration`` and
-``sample``; keys go on with dots into tables. A key of a direction directly below a segment
-(``path.satellite.rate``) means both directions.
+``path.SEGMENT.KEY``, ``path.PROXY.KEY``, ``flow.NAME.KEY``, ``graph.LINK.KEY``, ``quic.KEY``, ``tcp.KEY``,
+``trace.KEY``, ``duration`` and ``sample``; keys go on with dots into tables. A key of a direction directly
+below a segment (``path.satellite.rate``) means both directions.
 """
 
 from __future__ import annotations
@@ -24,7 +24,20 @@ __all__ = ["cells", "covers", "describe", "parse_override", "put", "swept"]
 
 MOST_CELLS = 100_000
 
-_ROOTS = ("path", "flow", "graph", "quic", "trace", "duration", "sample", "seeds", "title", "sweep")
+_ROOTS = (
+    "path",
+    "flow",
+    "graph",
+    "quic",
+    "tcp",
+    "page",
+    "trace",
+    "duration",
+    "sample",
+    "seeds",
+    "title",
+    "sweep",
+)
 _BARE = {  # what a bare value of these keys stands for; see the tables of ``pathspec`` and ``scenario``
     "congestion": "name",
     "server_congestion": "name",
@@ -34,6 +47,9 @@ _BARE = {  # what a bare value of these keys stands for; see the tables of ``pat
     "delay": "constant",
     "rate": "constant",
     "size": "fixed",
+    "page": "named",
+    "loss_detection": "name",
+    "delayed_ack": "timeout",
 }
 _COLUMNS = {"run", "seed", "time_s", "flow", "side", "link", "direction", "connection", "stream_id", "mode"}
 _COLUMNS |= {"name", "kind", "value", "congestion", "metric"}
@@ -73,13 +89,14 @@ def _example(root: str) -> str:
 
 
 def _member(data: Mapping[str, Any], words: Sequence[str], key: str) -> dict[str, Any]:
-    """The segment, link or flow that ``words`` name."""
+    """The segment, proxy, link, node or flow that ``words`` name."""
     root = words[0]
-    inner = {"path": "segment", "graph": "link"}.get(root)
-    holder: Any = data.get(root)
+    inner = {"path": ("segment", "proxy"), "graph": ("link", "node")}.get(root)
+    whole: Any = data.get(root)
+    lists = [whole]
     if inner is not None:
-        holder = holder.get(inner) if isinstance(holder, dict) else None
-    members = [m for m in holder if isinstance(m, dict)] if isinstance(holder, list) else []
+        lists = [whole.get(key) for key in inner] if isinstance(whole, dict) else []
+    members = [m for holder in lists if isinstance(holder, list) for m in holder if isinstance(m, dict)]
     names = [str(m.get("name")) for m in members]
     for member, name in zip(members, names, strict=True):
         if name == words[1]:
@@ -213,7 +230,7 @@ def _step(key: str, value: object, where: str) -> dict[str, Any]:
         raise ScenarioError([(where, f'a tied axis cannot be called "{key}": results have such a column')])
     if not isinstance(value, dict):
         raise ScenarioError(
-            [(where, unknown_word(key, ["path", "flow", "graph", "quic", "duration", "sample"]))]
+            [(where, unknown_word(key, ["path", "flow", "graph", "quic", "tcp", "duration", "sample"]))]
         )
     tied = _flat({name: inner for name, inner in value.items() if name != "label"})
     if not tied:

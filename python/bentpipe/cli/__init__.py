@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli import catalogue, checking, machine, mapping, published, running, stores, writing
+from bentpipe.cli import catalogue, checking, machine, mapping, pages, published, running, stores, writing
 from bentpipe.cli.common import BAD_INPUT, FAILED, INTERRUPTED
 
 __all__ = ["app", "main"]
@@ -97,6 +97,7 @@ for _command in (
     stores.diff,
     checking.schema,
     catalogue.presets,
+    pages.page,
     machine.bench,
     machine.doctor,
     catalogue.check_cc,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bentpipe.cli.common import AsJson, ScenarioFile, Seeds, Settings, count, read_plan
+
+if TYPE_CHECKING:
+    from bentpipe.bounds import Bound, SegmentStart
 
 __all__ = ["check", "schema"]
 
@@ -43,7 +46,7 @@ def check(
     print(f"about {max(estimate, 1):,.0f} s on {cores()} processors")
     by_bound: dict[tuple[Any, ...], list[str]] = {}
     for bound in found:
-        row = {key: value for key, value in asdict(bound).items() if key != "cell"}
+        row = {key: value for key, value in asdict(bound).items() if key not in ("cell", "segments")}
         by_bound.setdefault(tuple(row.items()), []).append(describe(bound.cell))
     rows = []
     for items, cells in by_bound.items():
@@ -56,11 +59,15 @@ def check(
                 "BDP": row["bdp_bytes"],
                 "queue": row["queue_bytes"],
                 "packets": row["queue_packets"],
-                "slow start": row["slow_start_s"],
+                "one-way": row["slow_start_one_way_s"],
+                "two-way": row["slow_start_s"],
+                "first byte": row["first_byte_s"],
                 "goodput": None if row["goodput_bit_s"] is None else row["goodput_bit_s"] / 1e6,
                 "cells": cells[0] if len(cells) == 1 else len(cells),
             }
         )
+    if not any(row["first byte"] is not None for row in rows):
+        rows = [{key: value for key, value in row.items() if key != "first byte"} for row in rows]
     print_table(
         rows,
         "What no run of it can beat",
@@ -70,10 +77,38 @@ def check(
             "BDP": "BDP bytes",
             "queue": "queue bytes",
             "packets": "queue packets",
-            "slow start": "slow start s",
+            "one-way": "slow start s, one-way BDP",
+            "two-way": "slow start s, two-way BDP",
+            "first byte": "first byte s",
             "goodput": "goodput ≤ Mbit/s",
         },
     )
+    segments = _segment_rows(found)
+    if segments:
+        print_table(segments, "Slow start of split TCP, segment by segment")
+
+
+def _segment_rows(found: list[Bound]) -> list[dict[str, Any]]:
+    """Segments of split TCP, each value of the sweep that changes them once; the longest marked."""
+    from bentpipe.sweep import describe
+
+    seen: dict[tuple[str, tuple[SegmentStart, ...]], list[str]] = {}
+    for bound in found:
+        if bound.segments:
+            seen.setdefault((bound.flow, bound.segments), []).append(describe(bound.cell))
+    return [
+        {
+            "flow": flow,
+            "segment": one.segment,
+            "RTT ms": one.rtt_ms,
+            "slow start s, one-way BDP": one.one_way_s,
+            "slow start s, two-way BDP": one.two_way_s,
+            "": "longest" if one.longest else "",
+            "cells": cells[0] if len(cells) == 1 else len(cells),
+        }
+        for (flow, segments), cells in seen.items()
+        for one in segments
+    ]
 
 
 def schema() -> None:

@@ -1,0 +1,30 @@
+"""``page``: pages out of HAR files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["page"]
+
+
+def page(
+    file: Annotated[Path, typer.Argument(metavar="FILE.har", help="an HTTP archive of a browser")],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="PAGE.toml", help="where; default: standard output")
+    ] = None,
+) -> None:
+    """Turn a HAR file into a page. Objects, hosts, sizes and what waits for what, as TOML."""
+    from bentpipe.har import as_toml, read_har
+    from bentpipe.problems import ScenarioError
+
+    try:
+        text = as_toml(read_har(file))
+    except ScenarioError as error:
+        raise error.within("page") from None
+    if out is None:
+        print(text)
+    else:
+        out.write_text(text, encoding="utf-8")
