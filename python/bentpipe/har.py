@@ -5,8 +5,8 @@ An entry becomes an object unless it was not fetched over the network: another s
 
 - size: the first that is known of ``response.bodySize``, ``_transferSize`` less the headers, ``content.size``
 - header blocks: ``headersSize``, where it is known
-- what it waits for: the object that ``_initiator`` names (Chrome's ``url`` or the stack's last script; WebPageTest's
-  text); without one, the document, and for an object that began before the document had ended, nothing later than it
+- what it waits for: the object that ``_initiator`` names (its ``url``, or the first script of its stack that is in
+  the file), else the document
 """
 
 from __future__ import annotations
