@@ -2,7 +2,7 @@
 
 use transport::load::{OnOff, PerfClient, PerfServer};
 use transport::quic::{self, Handshake, QuicSpec, warm_up};
-use transport::tcp;
+use transport::{tcp, web};
 use transport::{
     AmountSpec, App, Direction, Endpoint, LoadSpec, MakeApp, MakeController, Payload, Side,
     SizeSpec, StreamSpec,
@@ -93,7 +93,11 @@ pub fn build(
     let [client, server] = match &flow.transport {
         TransportSpec::Quic(quic) => quic_sides(seed, flow, quic, controllers),
         TransportSpec::Tcp(tcp) => tcp_sides(seed, flow, tcp, controllers),
-        TransportSpec::Web { .. } => Err("this transport is not there yet".to_owned()),
+        TransportSpec::Web { quic, tcp, tcp_congestion } => {
+            let own = (flow.client_congestion.clone(), flow.server_congestion.clone());
+            let over_tcp = tcp_congestion.as_ref().unwrap_or(&own);
+            web_sides(seed, flow, quic, (tcp, over_tcp), controllers)
+        }
     }
     .map_err(|error| format!("flow {}: {error}", flow.name))?;
     let host = |side, congestion: &CongestionSpec, endpoint| Host {
@@ -179,6 +183,50 @@ fn tcp_sides(
     };
     let client: Result<_, String> = side(Side::Client, &flow.client_congestion, &tcp.client);
     Ok([client?, side(Side::Server, &flow.server_congestion, &tcp.server)?])
+}
+
+/// A browser and the servers of its page. Whether QUIC resumes with early data is the page's matter,
+/// as for TLS over TCP.
+fn web_sides(
+    seed: u64,
+    flow: &FlowSpec,
+    quic: &QuicSpec,
+    (tcp, over_tcp): (&TcpSides, &(CongestionSpec, CongestionSpec)),
+    controllers: &mut Controllers<'_>,
+) -> Result<[Box<dyn Endpoint>; 2], String> {
+    let LoadSpec::Page(web) = &flow.load else {
+        return Err("the web transport carries loads of pages only".to_owned());
+    };
+    let early = web.tls.resumption && web.tls.early_data;
+    let handshake = if early { Handshake::ZeroRtt } else { Handshake::OneRtt };
+    let quic = QuicSpec { handshake, ..quic.clone() };
+    let mut parts = |side| {
+        let name = format!("{}.{}", flow.name, Side::name(side));
+        let (over_quic, over_tcp, spec) = match side {
+            Side::Client => (&flow.client_congestion, &over_tcp.0, &tcp.client),
+            Side::Server => (&flow.server_congestion, &over_tcp.1, &tcp.server),
+        };
+        let config = controller_config(&quic, seed, &name);
+        let mut over_quic = Some(make_controller(over_quic, config, controllers)?);
+        let config = tcp_controller_config(tcp, spec, seed, &name);
+        let mut over_tcp = Some(make_controller(over_tcp, config, controllers)?);
+        let quic_name = name.clone();
+        let (quic, spec) = (quic.clone(), spec.clone());
+        let make_quic = move |make_app| {
+            let controller = over_quic.take().ok_or("one QUIC endpoint a side")?;
+            quic::Endpoint::new(side, &quic, seed, &quic_name, make_app, controller)
+        };
+        let make_tcp = move |make_app| -> Result<Box<dyn Endpoint>, String> {
+            let controller = over_tcp.take().ok_or("one TCP endpoint a side")?;
+            Ok(Box::new(tcp::Endpoint::new(side, &spec, make_app, controller)))
+        };
+        Ok::<_, String>((name, make_quic, make_tcp))
+    };
+    let (name, mut make_quic, mut make_tcp) = parts(Side::Client)?;
+    let client = web::Client::new(web, seed, &name, &mut make_quic, &mut make_tcp)?;
+    let (_, mut make_quic, mut make_tcp) = parts(Side::Server)?;
+    let server = web::Server::new(web, &mut make_quic, &mut make_tcp)?;
+    Ok([Box::new(client), Box::new(server)])
 }
 
 /// What both ends will agree on is known beforehand: the payload of a full segment among it.

@@ -42,6 +42,10 @@ pub enum ReadEnd {
 pub trait Streams {
     /// Opens a bidirectional stream; none if the peer allows no more.
     fn open(&mut self) -> Option<u64>;
+    /// Opens a unidirectional stream; none if the peer allows no more, or the transport has none.
+    fn open_uni(&mut self) -> Option<u64> {
+        None
+    }
     /// Gives data to a stream; returns how many bytes were taken.
     fn write(&mut self, stream: u64, data: Bytes) -> usize;
     /// Reads everything that has arrived, in order of arrival, as (offset, bytes).
@@ -56,6 +60,11 @@ pub trait Streams {
     fn appetite(&self) -> usize;
     /// Closes the connection when everything sent has been acknowledged.
     fn close(&mut self);
+    /// Closes the connection at once where the transport can (RFC 9000 section 10.2), whatever is
+    /// unacknowledged.
+    fn close_now(&mut self) {
+        self.close();
+    }
 }
 
 /// An application on one side of one connection.

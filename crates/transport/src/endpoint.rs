@@ -101,6 +101,11 @@ pub trait Endpoint: Send {
     fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>);
     /// Does what is due at `now`.
     fn wake(&mut self, now: Time, out: &mut Vec<Payload>);
+    /// Lets applications work that were asked for something from outside: their
+    /// [`App::wake_at`] may have come nearer than the endpoint knows.
+    fn poke(&mut self, now: Time, out: &mut Vec<Payload>) {
+        self.wake(now, out);
+    }
     /// When [`Endpoint::wake`] is due; [`Time::MAX`]: never.
     fn wake_at(&mut self) -> Time;
     /// Counters over all connections so far.

@@ -39,7 +39,7 @@ pub struct StreamReport {
 }
 
 impl StreamReport {
-    fn new(id: u64, opened: Time) -> StreamReport {
+    pub(crate) fn new(id: u64, opened: Time) -> StreamReport {
         StreamReport {
             id,
             label: id,
@@ -56,7 +56,7 @@ impl StreamReport {
     }
 
     /// Takes over what has been received by `now`.
-    fn update(&mut self, now: Time, received: &crate::Received) {
+    pub(crate) fn update(&mut self, now: Time, received: &crate::Received) {
         if received.total() > 0 {
             self.first_byte.get_or_insert(now);
         }
@@ -72,6 +72,6 @@ impl StreamReport {
 static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 
 /// `length` zero bytes, at most 1 MiB.
-fn zeros(length: u64) -> Bytes {
+pub(crate) fn zeros(length: u64) -> Bytes {
     Bytes::from_static(&ZEROS[..(length as usize).min(ZEROS.len())])
 }

@@ -58,6 +58,8 @@ pub struct Connection {
     last_read: Option<Time>,
     ready: bool,
     closing: bool,
+    /// Closing does not wait for what is unacknowledged.
+    at_once: bool,
     over: bool,
     latest_rtt: Option<Span>,
     timed_out: bool,
@@ -99,6 +101,7 @@ impl Connection {
             last_read: None,
             ready: false,
             closing: false,
+            at_once: false,
             over: false,
             latest_rtt: None,
             timed_out: false,
@@ -226,7 +229,8 @@ impl Connection {
         if self.app.wake_at() <= now {
             self.tell(now, AppEvent::Timer);
         }
-        if self.closing && !self.over && self.inner.streams().send_streams() == 0 {
+        let done = self.at_once || self.inner.streams().send_streams() == 0;
+        if self.closing && !self.over && done {
             self.over = true;
             self.note(events, now, EventKind::Closed, 0.0);
             self.inner.close(self.clock.instant(now), VarInt::from_u32(0), Bytes::new());
@@ -272,6 +276,7 @@ impl Connection {
             inner: &mut self.inner,
             counters: &mut self.counters,
             closing: &mut self.closing,
+            at_once: &mut self.at_once,
             appetite: appetite as usize,
         };
         self.app.on(now, event, &mut streams);

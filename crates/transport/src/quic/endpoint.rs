@@ -20,6 +20,9 @@ use crate::{Counters, Event, EventKind, Gauges, MakeApp, MakeController, Payload
 /// which connection of the flow it sees.
 const FIRST_PORT: u16 = 1024;
 
+/// The server's name where there is but one.
+pub(super) const SERVER_NAME: &str = "server.example";
+
 /// The client's port of connection number `index` of a flow.
 pub fn client_port(index: u32) -> u16 {
     FIRST_PORT.wrapping_add(index as u16)
@@ -151,14 +154,16 @@ impl Endpoint {
         &self.spec
     }
 
-    /// Connections that have not ended.
-    pub fn live(&self) -> impl Iterator<Item = &Connection> {
-        self.connections.iter().map(|(_, connection)| connection)
-    }
-}
-
-impl crate::Endpoint for Endpoint {
-    fn connect(&mut self, now: Time, out: &mut Vec<Payload>) -> Result<(), String> {
+    /// Opens a connection to the server called `name`; sessions are resumed by that name.
+    ///
+    /// # Errors
+    /// The stack's, in words.
+    pub fn connect_to(
+        &mut self,
+        now: Time,
+        name: &str,
+        out: &mut Vec<Payload>,
+    ) -> Result<(), String> {
         let mut config = self.client.clone().ok_or("a server does not connect")?;
         let gate = self.gate();
         config.transport_config(Arc::new(config::transport(&self.spec, gate.clone())?));
@@ -167,7 +172,7 @@ impl crate::Endpoint for Endpoint {
         let remote = address(client_port(index));
         let (handle, inner) = self
             .inner
-            .connect(self.clock.instant(now), config, remote, "server.example")
+            .connect(self.clock.instant(now), config, remote, name)
             .map_err(|error| error.to_string())?;
         let kind = EventKind::Start;
         self.ledger.events.push(Event { time: now, connection: index, kind, value: 0.0 });
@@ -175,6 +180,17 @@ impl crate::Endpoint for Endpoint {
         let place = self.connections.len() - 1;
         self.run(now, place, out);
         Ok(())
+    }
+
+    /// Connections that have not ended.
+    pub fn live(&self) -> impl Iterator<Item = &Connection> {
+        self.connections.iter().map(|(_, connection)| connection)
+    }
+}
+
+impl crate::Endpoint for Endpoint {
+    fn connect(&mut self, now: Time, out: &mut Vec<Payload>) -> Result<(), String> {
+        self.connect_to(now, SERVER_NAME, out)
     }
 
     fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>) {

@@ -3,6 +3,7 @@
 //! of the TLS stack in `tls`, at a fraction of its cost; a test compares the two.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -82,14 +83,15 @@ fn write_message(out: &mut Vec<u8>, message: Message, length: usize, flags: u8, 
     out.resize(out.len() + body - (HEAD - 4) - params.len(), 0);
 }
 
-/// A session saved by a client: the server's transport parameters.
-type Ticket = Arc<Mutex<Option<Vec<u8>>>>;
+/// Sessions saved by a client, by the server's name: the server's transport parameters.
+type Tickets = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
-/// Client side of modelled cryptography; remembers the last session it was given a ticket for.
+/// Client side of modelled cryptography; remembers the last session with each server that gave it a
+/// ticket.
 #[derive(Debug, Default)]
 pub(super) struct ModelledClient {
     sizes: Sizes,
-    ticket: Ticket,
+    tickets: Tickets,
     early_data: bool,
 }
 
@@ -109,10 +111,11 @@ impl crypto::ClientConfig for ModelledClient {
     fn start_session(
         self: Arc<Self>,
         _version: u32,
-        _server_name: &str,
+        server_name: &str,
         params: &TransportParameters,
     ) -> Result<Box<dyn Session>, ConnectError> {
-        let saved = self.ticket.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let tickets = self.tickets.lock().unwrap_or_else(PoisonError::into_inner);
+        let saved = tickets.get(server_name).cloned();
         let resumes = self.early_data && saved.is_some();
         Ok(Box::new(ModelledSession {
             side: Side::Client,
@@ -120,7 +123,7 @@ impl crypto::ClientConfig for ModelledClient {
             params: encode(params),
             peer_params: saved.filter(|_| resumes),
             resumes,
-            ticket: Some(self.ticket.clone()),
+            ticket: Some((self.tickets.clone(), server_name.to_owned())),
             ..ModelledSession::default()
         }))
     }
@@ -180,7 +183,8 @@ struct ModelledSession {
     params: Vec<u8>,
     peer_params: Option<Vec<u8>>,
     resumes: bool,
-    ticket: Option<Ticket>,
+    /// Where a client saves its session, and under which name.
+    ticket: Option<(Tickets, String)>,
     stage: Stage,
     input: Vec<u8>,
     announced: bool,
@@ -235,9 +239,9 @@ impl ModelledSession {
                 self.stage = Stage::Finish;
             }
             (Side::Client, Stage::Done) if kind == Message::Ticket as u8 => {
-                if let Some(ticket) = &self.ticket {
-                    *ticket.lock().unwrap_or_else(PoisonError::into_inner) =
-                        self.peer_params.clone();
+                if let (Some((tickets, name)), Some(params)) = (&self.ticket, &self.peer_params) {
+                    let mut tickets = tickets.lock().unwrap_or_else(PoisonError::into_inner);
+                    tickets.insert(name.clone(), params.clone());
                 }
             }
             _ => {}

@@ -10,6 +10,7 @@ pub(super) struct StackStreams<'a> {
     pub(super) inner: &'a mut quinn_proto::Connection,
     pub(super) counters: &'a mut Counters,
     pub(super) closing: &'a mut bool,
+    pub(super) at_once: &'a mut bool,
     pub(super) appetite: usize,
 }
 
@@ -22,6 +23,10 @@ fn id(stream: u64) -> StreamId {
 impl Streams for StackStreams<'_> {
     fn open(&mut self) -> Option<u64> {
         self.inner.streams().open(Dir::Bi).map(u64::from)
+    }
+
+    fn open_uni(&mut self) -> Option<u64> {
+        self.inner.streams().open(Dir::Uni).map(u64::from)
     }
 
     fn write(&mut self, stream: u64, data: Bytes) -> usize {
@@ -67,5 +72,10 @@ impl Streams for StackStreams<'_> {
 
     fn close(&mut self) {
         *self.closing = true;
+    }
+
+    fn close_now(&mut self) {
+        *self.closing = true;
+        *self.at_once = true;
     }
 }

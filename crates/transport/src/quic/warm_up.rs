@@ -8,7 +8,7 @@ use quinn_proto::{Connection, ConnectionHandle, DatagramEvent, EndpointEvent, Va
 use units::Time;
 
 use super::config;
-use super::endpoint::{Endpoint, address};
+use super::endpoint::{Endpoint, SERVER_NAME, address};
 use super::gate::Gate;
 
 /// More rounds than any handshake takes.
@@ -26,7 +26,7 @@ pub fn warm_up(now: Time, client: &mut Endpoint, server: &mut Endpoint) -> Resul
     let remote = address(1);
     let (handle, connection) = client
         .inner
-        .connect(instant, config, remote, "server.example")
+        .connect(instant, config, remote, SERVER_NAME)
         .map_err(|error| error.to_string())?;
     let mut ours = (handle, connection);
     let mut theirs: Option<(ConnectionHandle, Connection)> = None;

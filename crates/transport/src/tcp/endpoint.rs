@@ -360,6 +360,14 @@ impl crate::Endpoint for Endpoint {
         self.find_wake();
     }
 
+    fn poke(&mut self, now: Time, out: &mut Vec<Payload>) {
+        for live in self.live.iter_mut().filter(|live| !live.over) {
+            live.wake_at = live.wake_at.min(live.app.wake_at());
+        }
+        self.find_wake();
+        self.wake(now, out);
+    }
+
     fn wake_at(&mut self) -> Time {
         self.wake_at
     }

@@ -1,9 +1,45 @@
 //! Web pages: a browser and its servers over HTTP/1.1, HTTP/2 and HTTP/3, with TLS of true size.
 //!
-//! Reading order: `spec` (the page and how it is loaded), `report`.
+//! Reading order: `spec` (the page and how it is loaded), `report`, `board` (how browser and
+//! connections talk), `browser` with `profile`; `speaker`, `tls`, `http1`, `http2`, `http3` (what goes
+//! over the wire); `pair`, `client`, `server` (the endpoints).
 
+mod board;
+mod browser;
+mod check;
+mod client;
+mod http1;
+mod http2;
+mod http3;
+mod pair;
+mod profile;
 mod report;
+mod server;
+mod speaker;
 mod spec;
+mod tls;
 
+use check::check;
+pub use client::Client;
 pub use report::{LoadReport, RequestReport};
+pub use server::Server;
 pub use spec::{HostSpec, Http, ObjectSpec, PageSpec, Profile, Tls, TlsVersion, WebSpec};
+
+use crate::{Endpoint, MakeApp, quic};
+
+/// Builds a QUIC endpoint around what makes its applications.
+pub type MakeQuic<'a> = &'a mut dyn FnMut(MakeApp) -> Result<quic::Endpoint, String>;
+/// Builds a TCP endpoint around what makes its applications; its connections have one stream, 0.
+pub type MakeTcp<'a> = &'a mut dyn FnMut(MakeApp) -> Result<Box<dyn Endpoint>, String>;
+
+impl Http {
+    /// Whether QUIC is ever used.
+    pub fn uses_quic(self) -> bool {
+        matches!(self, Http::Http3 | Http::AltSvc)
+    }
+
+    /// Whether TCP is ever used.
+    pub fn uses_tcp(self) -> bool {
+        self != Http::Http3
+    }
+}

@@ -1,0 +1,492 @@
+//! The browser: loads a page again and again, opens connections as it needs them, asks for objects
+//! when what they depend on has come.
+
+use std::sync::Arc;
+
+use units::{Random, Span, Time};
+
+use super::board::{Board, Dial, News, Protocol};
+use super::profile::Memory;
+use super::{Http, LoadReport, PageSpec, Profile, RequestReport, WebSpec};
+
+/// How often requests of a lost connection are given to a new one, a host and a load.
+const RETRIES: u32 = 3;
+
+/// A connection as the browser knows it.
+#[derive(Debug)]
+struct Connection {
+    dial: Dial,
+    line: usize,
+    /// Its number in reports.
+    number: u32,
+    ready: Option<Time>,
+    answered: bool,
+    /// It is over, or was asked to close.
+    closed: bool,
+    /// Objects it was asked for that have not come.
+    waiting: Vec<u32>,
+}
+
+/// A host in the current load.
+#[derive(Clone, Debug, Default)]
+struct HostState {
+    /// Objects that no connection was asked for yet.
+    queue: Vec<u32>,
+    /// QUIC was tried because of Alt-Svc; TCP joins the race then.
+    race: Option<Time>,
+    retries: u32,
+}
+
+/// Where the browser is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Off,
+    /// Connections that are open before the load are on their way; they are given up then.
+    Opening(Time),
+    /// The load is given up then.
+    Loading(Time),
+    /// The next load begins then.
+    Pause(Time),
+    Done,
+}
+
+/// The browser.
+pub(super) struct Browser {
+    spec: WebSpec,
+    page: Arc<PageSpec>,
+    board: Board,
+    memory: Memory,
+    pauses: Random,
+    phase: Phase,
+    connections: Vec<Connection>,
+    hosts: Vec<HostState>,
+    /// Of each object: how many it still waits for, and when it may be asked for.
+    needs: Vec<usize>,
+    due: Vec<Time>,
+    /// Of each object: the place of its request's report.
+    reports: Vec<Option<usize>>,
+    pub loads: Vec<LoadReport>,
+    pub requests: Vec<RequestReport>,
+}
+
+impl Browser {
+    /// A browser for a checked `spec`; `name` keys its random streams.
+    pub fn new(
+        spec: &WebSpec,
+        page: Arc<PageSpec>,
+        board: Board,
+        seed: u64,
+        name: &str,
+    ) -> Browser {
+        Browser {
+            spec: spec.clone(),
+            board,
+            memory: Memory::new(page.hosts.len()),
+            pauses: Random::named(seed, name, "pauses"),
+            phase: Phase::Off,
+            connections: Vec::new(),
+            hosts: Vec::new(),
+            needs: Vec::new(),
+            due: Vec::new(),
+            reports: Vec::new(),
+            loads: Vec::new(),
+            requests: Vec::new(),
+            page,
+        }
+    }
+
+    /// Begins the first load.
+    pub fn start(&mut self, now: Time) {
+        self.phase = Phase::Pause(now);
+    }
+
+    /// When it has something to do.
+    pub fn wake_at(&self) -> Time {
+        match self.phase {
+            Phase::Off | Phase::Done => Time::MAX,
+            Phase::Opening(until) | Phase::Pause(until) => until,
+            Phase::Loading(until) => {
+                let races = self.hosts.iter().filter_map(|host| host.race);
+                until.min(self.due.iter().copied().chain(races).min().unwrap_or(Time::MAX))
+            }
+        }
+    }
+
+    /// Does what is due; returns the connections to open.
+    pub fn step(&mut self, now: Time) -> Vec<Dial> {
+        let mut dials = Vec::new();
+        for (line, at, news) in self.board.take_news() {
+            self.hear(line, at, news);
+        }
+        match self.phase {
+            Phase::Pause(until) if until <= now => self.open(now, &mut dials),
+            Phase::Opening(until) => {
+                let up = |connection: &Connection| {
+                    connection.closed || (connection.ready.is_some() && connection.answered)
+                };
+                if until <= now || self.connections.iter().all(up) {
+                    self.begin(now);
+                }
+            }
+            _ => {}
+        }
+        if let Phase::Loading(until) = self.phase {
+            self.ask(now);
+            for host in 0..self.hosts.len() {
+                self.serve(now, host, &mut dials);
+            }
+            let whole = self.loads.last().is_some_and(|load| load.load_event_end.is_some());
+            if whole || until <= now {
+                self.end(now);
+            }
+        }
+        dials
+    }
+
+    fn dial(&mut self, now: Time, host: usize, protocol: Protocol, dials: &mut Vec<Dial>) {
+        let tls = self.spec.tls;
+        let resume = tls.resumption && self.memory.hosts[host].ticket;
+        let dial = Dial {
+            host: host as u32,
+            protocol,
+            resume,
+            early: resume && tls.early_data,
+            profile: self.memory.number,
+            at: now,
+        };
+        let (line, number) = self.board.add(dial);
+        let number = super::pair::number(self.spec.http, protocol == Protocol::Http3, number);
+        self.connections.push(Connection {
+            dial,
+            line,
+            number,
+            ready: None,
+            answered: false,
+            closed: false,
+            waiting: Vec::new(),
+        });
+        dials.push(dial);
+        if matches!(self.phase, Phase::Loading(_))
+            && let Some(load) = self.loads.last_mut()
+        {
+            load.connections += 1;
+        }
+    }
+
+    /// Opens what is to be open before a load.
+    fn open(&mut self, now: Time, dials: &mut Vec<Dial>) {
+        if self.spec.profile == Profile::Fresh && !self.loads.is_empty() {
+            self.memory.forget();
+        }
+        self.phase = Phase::Opening(now + Span(self.spec.timeout_ns));
+        for host in 0..self.page.hosts.len() {
+            let is_up = |connection: &&Connection| connection.dial.host as usize == host;
+            if self.page.hosts[host].open && self.live().find(is_up).is_none() {
+                let protocol = self.protocol(host);
+                self.dial(now, host, protocol, dials);
+            }
+        }
+        if dials.is_empty() {
+            self.begin(now);
+        }
+    }
+
+    fn begin(&mut self, now: Time) {
+        let objects = self.page.objects.len();
+        self.phase = Phase::Loading(now + Span(self.spec.timeout_ns));
+        self.hosts = vec![HostState::default(); self.page.hosts.len()];
+        self.needs = self.page.objects.iter().map(|object| object.after.len()).collect();
+        self.due = self.needs.iter().map(|n| if *n == 0 { now } else { Time::MAX }).collect();
+        self.reports = vec![None; objects];
+        self.loads.push(LoadReport {
+            load: self.loads.len() as u32 + 1,
+            protocol: self.protocol(self.page.objects[0].host as usize).alpn(),
+            start: now,
+            connect_start: None,
+            connect_end: None,
+            request_start: None,
+            response_start: None,
+            response_end: None,
+            content_loaded: None,
+            load_event_end: None,
+            objects: 0,
+            bytes: 0,
+            connections: 0,
+        });
+    }
+
+    fn end(&mut self, now: Time) {
+        for connection in &mut self.connections {
+            let host = connection.dial.host as usize;
+            let quic = connection.dial.protocol == Protocol::Http3;
+            if quic && self.spec.http == Http::AltSvc && !connection.answered {
+                self.memory.hosts[host].broken = true;
+            }
+        }
+        let last = self.loads.len() as u32 >= self.spec.loads;
+        // A fresh profile is a browser begun anew.
+        let keep = !last && self.spec.keep_connections && self.spec.profile == Profile::Kept;
+        for connection in &mut self.connections {
+            let useful = connection.answered && connection.waiting.is_empty();
+            let stays = keep && useful;
+            if !(stays || connection.closed) {
+                connection.closed = true;
+                self.board.close(connection.line);
+            }
+        }
+        self.connections.retain(|connection| !connection.closed);
+        let (least, most) = self.spec.pause_ns;
+        let pause = Span(least) + self.pauses.span_below(Span(most.saturating_sub(least) + 1));
+        self.phase = if last { Phase::Done } else { Phase::Pause(now + pause) };
+    }
+
+    fn live(&self) -> impl Iterator<Item = &Connection> {
+        self.connections.iter().filter(|connection| !connection.closed)
+    }
+
+    /// What new connections to `host` speak.
+    fn protocol(&self, host: usize) -> Protocol {
+        let known = self.memory.hosts[host];
+        match self.spec.http {
+            Http::Http1 => Protocol::Http1,
+            Http::Http2 => Protocol::Http2,
+            Http::Http3 => Protocol::Http3,
+            Http::AltSvc if known.http3 && !known.broken => Protocol::Http3,
+            Http::AltSvc => Protocol::Http2,
+        }
+    }
+
+    /// Queues the objects whose time has come.
+    fn ask(&mut self, now: Time) {
+        for object in 0..self.due.len() {
+            if self.due[object] > now {
+                continue;
+            }
+            let queued = std::mem::replace(&mut self.due[object], Time::MAX);
+            let host = self.page.objects[object].host as usize;
+            self.reports[object] = Some(self.requests.len());
+            self.requests.push(RequestReport {
+                load: self.loads.len() as u32,
+                object: object as u32,
+                protocol: self.protocol(host).alpn(),
+                connection: 0,
+                queued,
+                sent: None,
+                response_start: None,
+                end: None,
+                bytes: 0,
+            });
+            self.hosts[host].queue.push(object as u32);
+        }
+    }
+
+    /// Gives the queue of `host` to connections, and opens those that are missing.
+    fn serve(&mut self, now: Time, host: usize, dials: &mut Vec<Dial>) {
+        if let Some(at) = self.hosts[host].race {
+            self.race(now, host, at, dials);
+        }
+        if self.hosts[host].queue.is_empty() {
+            return;
+        }
+        let to = |connection: &Connection| connection.dial.host as usize == host;
+        let protocol = self.protocol(host);
+        if protocol == Protocol::Http1 {
+            for place in 0..self.connections.len() {
+                let connection = &self.connections[place];
+                let idle = connection.ready.is_some() && connection.waiting.is_empty();
+                if to(connection) && !connection.closed && idle {
+                    if self.hosts[host].queue.is_empty() {
+                        return;
+                    }
+                    let object = self.hosts[host].queue.remove(0);
+                    self.give(place, object);
+                }
+            }
+            let open = self.live().filter(|connection| to(connection)).count();
+            let coming = self.live().filter(|c| to(c) && c.ready.is_none()).count();
+            let wanted = self.hosts[host].queue.len().saturating_sub(coming);
+            let most = self.spec.connections_per_host as usize;
+            for _ in 0..wanted.min(most.saturating_sub(open)) {
+                self.dial(now, host, protocol, dials);
+            }
+            return;
+        }
+        // What has won a race, or is open already, is used.
+        let raced = self.hosts[host].race.is_some();
+        let usable = |connection: &Connection| {
+            to(connection)
+                && !connection.closed
+                && (connection.dial.protocol == protocol || (raced && connection.answered))
+        };
+        let best = (0..self.connections.len())
+            .filter(|place| usable(&self.connections[*place]))
+            .max_by_key(|place| {
+                let connection = &self.connections[*place];
+                (connection.answered, connection.dial.protocol == protocol, usize::MAX - place)
+            });
+        let place = match best {
+            Some(place) => place,
+            None => {
+                self.dial(now, host, protocol, dials);
+                if self.spec.http == Http::AltSvc && protocol == Protocol::Http3 {
+                    let head_start = Span(self.spec.quic_head_start_ns);
+                    self.hosts[host].race = Some(now + head_start);
+                }
+                self.connections.len() - 1
+            }
+        };
+        for object in std::mem::take(&mut self.hosts[host].queue) {
+            self.give(place, object);
+        }
+    }
+
+    /// TCP joins a race when QUIC has not answered in time, and wins it if it answers first.
+    fn race(&mut self, now: Time, host: usize, at: Time, dials: &mut Vec<Dial>) {
+        let find = |browser: &Browser, quic: bool| {
+            browser.connections.iter().position(|connection| {
+                connection.dial.host as usize == host
+                    && !connection.closed
+                    && (connection.dial.protocol == Protocol::Http3) == quic
+            })
+        };
+        let quic = find(self, true);
+        if quic.is_some_and(|place| self.connections[place].answered) {
+            self.hosts[host].race = Some(Time::MAX);
+            return;
+        }
+        let tcp = find(self, false);
+        if at <= now {
+            self.hosts[host].race = Some(Time::MAX);
+            if tcp.is_none() {
+                self.dial(now, host, Protocol::Http2, dials);
+            }
+        }
+        let won = tcp.filter(|place| {
+            self.connections[*place].answered && self.connections[*place].ready.is_some()
+        });
+        if let (Some(winner), Some(loser)) = (won, quic) {
+            let loser = &mut self.connections[loser];
+            self.board.forget(loser.line);
+            for object in std::mem::take(&mut loser.waiting) {
+                self.give(winner, object);
+            }
+        }
+    }
+
+    fn give(&mut self, place: usize, object: u32) {
+        let connection = &mut self.connections[place];
+        connection.waiting.push(object);
+        self.board.request(connection.line, object);
+        if let Some(report) = self.reports[object as usize] {
+            let report = &mut self.requests[report];
+            report.connection = connection.number;
+            report.protocol = connection.dial.protocol.alpn();
+        }
+    }
+
+    fn hear(&mut self, line: usize, at: Time, news: News) {
+        let Some(place) = self.connections.iter().position(|own| own.line == line) else { return };
+        let host = self.connections[place].dial.host as usize;
+        let connection = &mut self.connections[place];
+        match news {
+            News::Ready => {
+                connection.ready.get_or_insert(at);
+            }
+            News::Answered => connection.answered = true,
+            News::Ticket => self.memory.hosts[host].ticket = true,
+            News::Closed => {
+                connection.closed = true;
+                let lost = std::mem::take(&mut connection.waiting);
+                if let Phase::Loading(_) = self.phase {
+                    self.hosts[host].retries += u32::from(!lost.is_empty());
+                    if self.hosts[host].retries <= RETRIES {
+                        self.hosts[host].queue.extend(lost);
+                    }
+                }
+            }
+            News::Sent(object)
+            | News::Response(object)
+            | News::Body(object, _)
+            | News::End(object) => {
+                if connection.waiting.contains(&object) {
+                    self.progress(place, object, at, news);
+                }
+            }
+        }
+    }
+
+    /// What happened to an object of the current load.
+    fn progress(&mut self, place: usize, object: u32, at: Time, news: News) {
+        let (Some(load), Some(report)) = (self.loads.last_mut(), self.reports[object as usize])
+        else {
+            return;
+        };
+        let report = &mut self.requests[report];
+        let connection = &mut self.connections[place];
+        let main = object == 0;
+        match news {
+            News::Sent(_) => {
+                report.sent = Some(at);
+                if main {
+                    // A connection that was open before is used from the request on.
+                    let new = connection.dial.at >= load.start;
+                    load.protocol = connection.dial.protocol.alpn();
+                    load.connect_start = Some(if new { connection.dial.at } else { report.queued });
+                    let end = connection.ready.filter(|_| new);
+                    load.connect_end = Some(end.unwrap_or(report.queued));
+                    load.request_start = Some(at);
+                }
+            }
+            News::Response(_) => {
+                report.response_start.get_or_insert(at);
+                if main {
+                    load.response_start.get_or_insert(at);
+                }
+                let tcp = connection.dial.protocol != Protocol::Http3;
+                let known = &mut self.memory.hosts[connection.dial.host as usize];
+                known.http3 |= self.spec.http == Http::AltSvc && tcp;
+            }
+            News::Body(_, bytes) => {
+                report.bytes += bytes;
+                load.bytes += bytes;
+            }
+            _ => {
+                report.end = Some(at);
+                load.objects += 1;
+                connection.waiting.retain(|other| *other != object);
+                if main {
+                    load.response_end = Some(at);
+                }
+                self.whole(object, at);
+            }
+        }
+    }
+
+    /// `object` has come whole.
+    fn whole(&mut self, object: u32, at: Time) {
+        for (index, spec) in self.page.objects.iter().enumerate() {
+            let count = spec.after.iter().filter(|after| **after == object).count();
+            if count > 0 {
+                self.needs[index] -= count;
+                if self.needs[index] == 0 {
+                    self.due[index] = at + Span(self.spec.parse_ns);
+                }
+            }
+        }
+        let come = |index: usize| {
+            self.reports[index].is_some_and(|report| self.requests[report].end.is_some())
+        };
+        let content = |index: usize| self.page.objects[index].after.iter().all(|after| *after == 0);
+        let count = self.page.objects.len();
+        let loaded = (0..count).all(|index| come(index) || !content(index));
+        let over = (0..count).all(come);
+        if let Some(load) = self.loads.last_mut() {
+            if loaded {
+                load.content_loaded.get_or_insert(at);
+            }
+            if over {
+                load.load_event_end = Some(at);
+            }
+        }
+    }
+}

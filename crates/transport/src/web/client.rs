@@ -1,0 +1,166 @@
+//! The client's side of a flow that loads pages: a browser over QUIC, TCP, or both.
+
+use std::sync::Arc;
+
+use cc::CongestionControl;
+use units::Time;
+
+use super::board::{Board, Dial, Protocol};
+use super::browser::Browser;
+use super::pair::Pair;
+use super::tls::TlsApp;
+use super::{LoadReport, MakeQuic, MakeTcp, RequestReport, WebSpec, check, http1, http2, http3};
+use crate::load::StreamReport;
+use crate::{App, Counters, Endpoint, Event, Gauges, Payload, quic};
+
+/// A browser and its connections.
+pub struct Client {
+    pair: Pair,
+    browser: Browser,
+    board: Board,
+}
+
+impl Client {
+    /// A client called `name`, which keys its random streams. The transports are built by `quic` and
+    /// `tcp`, as far as the page's versions of HTTP need them.
+    ///
+    /// # Errors
+    /// What is wrong with `spec` or a transport, in words.
+    pub fn new(
+        spec: &WebSpec,
+        seed: u64,
+        name: &str,
+        quic: MakeQuic<'_>,
+        tcp: MakeTcp<'_>,
+    ) -> Result<Client, String> {
+        check(spec)?;
+        let page = Arc::new(spec.page.clone());
+        let board = Board::default();
+        let browser = Browser::new(spec, page.clone(), board.clone(), seed, name);
+        let over_quic = {
+            let (page, board) = (page.clone(), board.clone());
+            move |number| -> Box<dyn App> {
+                Box::new(http3::Client::new(page.clone(), board.end(true, number)))
+            }
+        };
+        let over_tcp = {
+            let (board, tls) = (board.clone(), spec.tls);
+            move |number| -> Box<dyn App> {
+                let line = board.end(false, number);
+                let page = page.clone();
+                match line.dial().protocol {
+                    Protocol::Http1 => {
+                        let speaker = http1::Client::new(page, line.clone());
+                        Box::new(TlsApp::client(tls, line, Box::new(speaker)))
+                    }
+                    _ => {
+                        let speaker = http2::Client::new(page, line.clone());
+                        Box::new(TlsApp::client(tls, line, Box::new(speaker)))
+                    }
+                }
+            }
+        };
+        let quic = spec.http.uses_quic().then(|| quic(Box::new(over_quic))).transpose()?;
+        let tcp = spec.http.uses_tcp().then(|| tcp(Box::new(over_tcp))).transpose()?;
+        Ok(Client { pair: Pair::new(spec.http, quic, tcp), browser, board })
+    }
+
+    fn dial(&mut self, now: Time, dial: Dial, out: &mut Vec<Payload>) -> Result<(), String> {
+        self.pair.quic_is_newest = dial.protocol == Protocol::Http3;
+        match (&mut self.pair.quic, &mut self.pair.tcp) {
+            (Some(quic), _) if dial.protocol == Protocol::Http3 => {
+                // Sessions belong to a host and a profile. Names of one length, so that sizes repeat.
+                let name = format!("h{:03}-{:04}.example", dial.host % 1000, dial.profile % 10_000);
+                quic.connect_to(now, &name, out)
+            }
+            (_, Some(tcp)) => tcp.connect(now, out),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets browser and connections work until neither has anything for the other.
+    fn work(&mut self, now: Time, out: &mut Vec<Payload>) {
+        loop {
+            for dial in self.browser.step(now) {
+                let dialled = self.dial(now, dial, out);
+                debug_assert!(dialled.is_ok(), "{dialled:?}");
+            }
+            if self.board.take_asked() {
+                self.pair.poke(now, out);
+            }
+            if !self.board.has_news() && self.browser.wake_at() > now {
+                return;
+            }
+        }
+    }
+}
+
+impl Endpoint for Client {
+    fn connect(&mut self, now: Time, out: &mut Vec<Payload>) -> Result<(), String> {
+        self.browser.start(now);
+        self.work(now, out);
+        Ok(())
+    }
+
+    fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>) {
+        self.pair.receive(now, payload, out);
+        self.work(now, out);
+    }
+
+    fn wake(&mut self, now: Time, out: &mut Vec<Payload>) {
+        self.pair.wake(now, out);
+        self.work(now, out);
+    }
+
+    fn wake_at(&mut self) -> Time {
+        self.pair.wake_at().min(self.browser.wake_at())
+    }
+
+    fn counters(&self) -> Counters {
+        self.pair.counters()
+    }
+
+    fn gauges(&self) -> Gauges {
+        self.pair.gauges()
+    }
+
+    fn controller(&self) -> Option<&dyn CongestionControl> {
+        self.pair.controller()
+    }
+
+    fn take_events(&mut self) -> Vec<Event> {
+        self.pair.take_events()
+    }
+
+    fn opened(&self) -> u32 {
+        self.pair.opened()
+    }
+
+    fn completed(&self) -> u32 {
+        self.pair.completed()
+    }
+
+    fn connected_at(&self) -> Option<Time> {
+        self.pair.connected_at()
+    }
+
+    fn ended_at(&self) -> Option<Time> {
+        self.pair.ended_at()
+    }
+
+    fn streams(&self) -> Vec<(u32, StreamReport)> {
+        self.pair.streams()
+    }
+
+    fn page_loads(&self) -> Vec<LoadReport> {
+        self.browser.loads.clone()
+    }
+
+    fn page_requests(&self) -> Vec<RequestReport> {
+        self.browser.requests.clone()
+    }
+
+    fn quic(&self) -> Option<&quic::Endpoint> {
+        self.pair.quic.as_ref()
+    }
+}

@@ -1,0 +1,18 @@
+//! HTTP over an ordered byte stream: what TLS carries.
+
+use units::Time;
+
+/// One side of HTTP on one connection.
+pub(super) trait Speaker: Send {
+    /// Data may be sent from now on.
+    fn start(&mut self, now: Time);
+    /// Bytes of the peer, in order.
+    fn receive(&mut self, now: Time, bytes: &[u8]);
+    /// Appends what is to be sent: control data and heads always, bodies until `out` holds `most`
+    /// bytes.
+    fn send(&mut self, now: Time, most: usize, out: &mut Vec<u8>);
+    /// Whether there is something to send.
+    fn has_data(&self) -> bool;
+    /// When there will be something to send without the peer's doing.
+    fn wake_at(&self) -> Time;
+}

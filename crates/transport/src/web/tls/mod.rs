@@ -1,0 +1,279 @@
+//! TLS over a byte stream: an application of the transport below, and what carries HTTP above.
+//! Messages and records have their true types and lengths; a side goes on when the bytes of its
+//! peer's flight have come, and a record is passed on when it is whole, as its tag demands.
+
+mod handshake;
+mod record;
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use units::Time;
+
+use self::handshake::{Act, Handshake};
+use self::record::{Protection, content};
+use super::Tls;
+use super::board::{LineEnd, News};
+use super::speaker::Speaker;
+use crate::load::StreamReport;
+use crate::{App, AppEvent, ReadEnd, Received, Streams};
+
+/// The one stream of a TCP connection.
+const STREAM: u64 = 0;
+
+/// TLS on one side of one connection, with HTTP over it.
+pub(super) struct TlsApp {
+    handshake: Handshake,
+    speaker: Box<dyn Speaker>,
+    /// The client's line to the browser.
+    line: Option<LineEnd>,
+    /// Bytes that are no whole record yet.
+    incoming: Vec<u8>,
+    /// Bytes that are no whole handshake message yet.
+    messages: Vec<u8>,
+    /// The peer has sent ChangeCipherSpec.
+    peer_protects: bool,
+    /// This side has sent ChangeCipherSpec.
+    protects: bool,
+    outgoing: VecDeque<Bytes>,
+    /// Application data may be sent.
+    open: bool,
+    started: bool,
+    closed: bool,
+    received: Received,
+    report: Vec<StreamReport>,
+}
+
+impl TlsApp {
+    /// The client of `line`.
+    pub fn client(options: Tls, line: LineEnd, speaker: Box<dyn Speaker>) -> TlsApp {
+        let dial = line.dial();
+        let handshake = Handshake::new(options, dial.resume, dial.early);
+        TlsApp::new(handshake, speaker, Some(line))
+    }
+
+    /// A server.
+    pub fn server(options: Tls, speaker: Box<dyn Speaker>) -> TlsApp {
+        TlsApp::new(Handshake::new(options, false, false), speaker, None)
+    }
+
+    fn new(handshake: Handshake, speaker: Box<dyn Speaker>, line: Option<LineEnd>) -> TlsApp {
+        TlsApp {
+            handshake,
+            speaker,
+            line,
+            incoming: Vec::new(),
+            messages: Vec::new(),
+            peer_protects: false,
+            protects: false,
+            outgoing: VecDeque::new(),
+            open: false,
+            started: false,
+            closed: false,
+            received: Received::default(),
+            report: Vec::new(),
+        }
+    }
+
+    fn tell(&self, now: Time, news: News) {
+        if let Some(line) = &self.line {
+            line.tell(now, news);
+        }
+    }
+
+    fn protection(&self) -> Protection {
+        if self.handshake.is_13() {
+            Protection::Tls13
+        } else if self.protects {
+            Protection::Tls12
+        } else {
+            Protection::None
+        }
+    }
+
+    fn seal(&mut self, protection: Protection, content: u8, plain: &[u8]) {
+        let mut out = Vec::with_capacity(plain.len() + 64);
+        record::seal(&mut out, protection, content, plain);
+        self.outgoing.push_back(out.into());
+    }
+
+    fn perform(&mut self, now: Time, acts: &[Act]) {
+        for act in acts {
+            match *act {
+                Act::Say(kind, length, flags, protected) => {
+                    let mut message = vec![0; length];
+                    message[0] = kind;
+                    let body = (message.len() - 4) as u32;
+                    message[1..4].copy_from_slice(&body.to_be_bytes()[1..]);
+                    if let Some(place) = message.get_mut(handshake::FLAGS_AT) {
+                        *place = flags;
+                    }
+                    let protection = if protected { self.protection() } else { Protection::None };
+                    self.seal(protection, content::HANDSHAKE, &message);
+                }
+                Act::ChangeCipherSpec => {
+                    self.seal(Protection::None, content::CHANGE_CIPHER_SPEC, &[1]);
+                    self.protects = true;
+                }
+                Act::Open => {
+                    self.open = true;
+                    self.speaker.start(now);
+                    self.tell(now, News::Ready);
+                }
+                Act::Ticket => self.tell(now, News::Ticket),
+            }
+        }
+    }
+
+    fn on_message(&mut self, now: Time, message: u8, flags: u8) {
+        let acts = match self.line {
+            Some(_) => self.handshake.client(message),
+            None => self.handshake.server(message, flags),
+        };
+        self.perform(now, &acts);
+    }
+
+    /// Takes every whole message off the handshake's bytes.
+    fn read_messages(&mut self, now: Time) {
+        while let Some(head) = self.messages.get(..4) {
+            let length = 4 + u32::from_be_bytes([0, head[1], head[2], head[3]]) as usize;
+            if self.messages.len() < length {
+                return;
+            }
+            let flags = self.messages[..length].get(handshake::FLAGS_AT).copied().unwrap_or(0);
+            let message = self.messages[0];
+            self.messages.drain(..length);
+            self.on_message(now, message, flags);
+        }
+    }
+
+    /// Takes every whole record off the stream's bytes.
+    fn read_records(&mut self, now: Time) {
+        let incoming = std::mem::take(&mut self.incoming);
+        let mut rest = incoming.as_slice();
+        while let Some(length) = record::length(rest)
+            && length <= rest.len()
+        {
+            let (record, after) = rest.split_at(length);
+            rest = after;
+            let protection = match (self.handshake.is_13(), record[0]) {
+                (true, content::DATA) => Protection::Tls13,
+                (false, _) if self.peer_protects => Protection::Tls12,
+                _ => Protection::None,
+            };
+            match record::open(record, protection) {
+                Some((content::HANDSHAKE, plain)) => {
+                    self.messages.extend_from_slice(plain);
+                    self.read_messages(now);
+                }
+                Some((content::CHANGE_CIPHER_SPEC, _)) => self.peer_protects = true,
+                Some((content::DATA, plain)) => self.speaker.receive(now, plain),
+                _ => {}
+            }
+        }
+        self.incoming = rest.to_vec();
+    }
+
+    fn read(&mut self, now: Time, streams: &mut dyn Streams) {
+        let (incoming, received) = (&mut self.incoming, &mut self.received);
+        let before = received.total();
+        let end = streams.read(STREAM, &mut |offset, data| {
+            debug_assert_eq!(offset, received.in_order(), "TCP delivers in order");
+            received.insert(offset, offset + data.len() as u64);
+            incoming.extend_from_slice(data);
+        });
+        let Some(report) = self.report.first_mut() else { return };
+        report.update(now, &self.received);
+        if before == 0 && self.received.total() > 0 {
+            self.tell(now, News::Answered);
+        }
+        self.read_records(now);
+        if end != ReadEnd::Open && !self.closed {
+            self.report[0].fin = Some(now);
+            // The peer ends; so does this side.
+            self.close(now, streams);
+        }
+    }
+
+    fn close(&mut self, now: Time, streams: &mut dyn Streams) {
+        if !std::mem::replace(&mut self.closed, true) {
+            if self.open {
+                // close_notify: level and description (RFC 8446 section 6.1).
+                self.seal(self.protection(), content::ALERT, &[1, 0]);
+            }
+            self.write(now, 0, streams);
+            streams.close();
+        }
+    }
+
+    /// Gives the transport what waits, with bodies up to `most` bytes.
+    fn write(&mut self, now: Time, most: usize, streams: &mut dyn Streams) {
+        if self.open
+            && !self.closed
+            && self.outgoing.iter().map(Bytes::len).sum::<usize>() < most.max(1)
+        {
+            let mut plain = Vec::new();
+            self.speaker.send(now, most, &mut plain);
+            self.seal(self.protection(), content::DATA, &plain);
+        }
+        let report = &mut self.report[0];
+        while let Some(bytes) = self.outgoing.pop_front() {
+            let length = bytes.len();
+            let taken = streams.write(STREAM, bytes.clone());
+            report.written += taken as u64;
+            if taken < length {
+                self.outgoing.push_front(bytes.slice(taken..));
+                return;
+            }
+        }
+    }
+}
+
+impl App for TlsApp {
+    fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
+        if self.report.is_empty() {
+            self.report.push(StreamReport::new(STREAM, now));
+        }
+        if let Some(line) = &self.line {
+            line.attend();
+        }
+        let mut most = 0;
+        match event {
+            AppEvent::Ready
+                if self.line.is_some() && !std::mem::replace(&mut self.started, true) =>
+            {
+                let acts = self.handshake.start();
+                self.perform(now, &acts);
+            }
+            AppEvent::Opened(_) | AppEvent::Readable(_) => self.read(now, streams),
+            AppEvent::WantData => most = streams.appetite(),
+            AppEvent::Closed => {
+                self.closed = true;
+                self.outgoing.clear();
+                self.tell(now, News::Closed);
+                return;
+            }
+            _ => {}
+        }
+        self.write(now, most, streams);
+        if self.line.as_ref().is_some_and(LineEnd::wants_close) {
+            self.close(now, streams);
+        }
+    }
+
+    fn wake_at(&self) -> Time {
+        if self.closed {
+            return Time::MAX;
+        }
+        let asked = self.line.as_ref().map_or(Time::MAX, LineEnd::wake_at);
+        if self.open { asked.min(self.speaker.wake_at()) } else { asked }
+    }
+
+    fn has_data(&self) -> bool {
+        !self.outgoing.is_empty() || (self.open && !self.closed && self.speaker.has_data())
+    }
+
+    fn streams(&self) -> &[StreamReport] {
+        &self.report
+    }
+}
