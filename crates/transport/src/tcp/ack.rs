@@ -103,7 +103,9 @@ impl Sender {
         let mut reduces = self.on_probe_acked(segment, duplicate);
         let (lost, reorder_at) = self.detect(now, advanced, una);
         reduces |= lost;
-        if self.rules.ecn && segment.flags.has(Flags::ECE) {
+        // The ECE of a SYN-ACK says that the peer knows ECN (RFC 3168 section 6.1.1).
+        let echo = segment.flags.has(Flags::ECE) && !segment.flags.has(Flags::SYN);
+        if self.rules.ecn && echo {
             let newest = arrived.once.map_or(now, |(_, newest)| newest);
             self.estimator.on_ce(now, newest);
             if self.enter_reduced() {
