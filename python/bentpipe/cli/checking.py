@@ -113,3 +113,5 @@ def _segment_rows(found: list[Bound]) -> list[dict[str, Any]]:
 
 def schema() -> None:
     """Print the JSON schema of scenarios, for editors."""
+
+    emit({"$schema": "https://json-schema.org/draft/2020-12/schema", **Scenario.model_json_schema()})
