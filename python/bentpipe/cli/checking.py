@@ -113,5 +113,7 @@ def _segment_rows(found: list[Bound]) -> list[dict[str, Any]]:
 
 def schema() -> None:
     """Print the JSON schema of scenarios, for editors."""
+    from bentpipe.scenario import Scenario
+    from bentpipe.terminal import emit
 
     emit({"$schema": "https://json-schema.org/draft/2020-12/schema", **Scenario.model_json_schema()})
