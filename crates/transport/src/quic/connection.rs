@@ -4,7 +4,9 @@
 //! [`Connection::tick`]), then [`Connection::settle`] (controller, application), then
 //! [`Connection::transmit`]; then ask [`Connection::wake_at`].
 
-use bytes::{Bytes, BytesMut};
+use std::net::SocketAddr;
+
+use bytes::Bytes;
 use cc::{CongestionControl, Control, Pacer};
 use quinn_proto::{ConnectionEvent, StreamEvent, VarInt};
 use units::{Ecn, Span, Time};
@@ -12,8 +14,8 @@ use units::{Ecn, Span, Time};
 use super::clock::{Clock, span};
 use super::gate::Gate;
 use super::streams::StackStreams;
-use super::{Datagram, QuicSpec};
-use crate::{App, AppEvent, Counters, Event, EventKind, Gauges, Payload};
+use super::{Batch, End, Ended, Outlet, QuicSpec};
+use crate::{App, AppEvent, Counters, Event, EventKind, Gauges};
 
 /// Largest batch taken from the stack at once, packets (Linux's UDP_MAX_SEGMENTS).
 const BATCH: u64 = 64;
@@ -57,10 +59,14 @@ pub struct Connection {
     /// When stream data last arrived.
     last_read: Option<Time>,
     ready: bool,
+    connected_at: Option<Time>,
+    end: Option<End>,
     closing: bool,
     /// Closing does not wait for what is unacknowledged.
     at_once: bool,
     over: bool,
+    marked: bool,
+    live: bool,
     latest_rtt: Option<Span>,
     timed_out: bool,
     buffer: Vec<u8>,
@@ -74,11 +80,13 @@ pub(super) struct Parts {
     pub(super) gate: Gate,
     pub(super) controller: Box<dyn CongestionControl>,
     pub(super) app: Box<dyn App>,
+    /// On a real network.
+    pub(super) live: bool,
 }
 
 impl Connection {
     pub(super) fn new(now: Time, parts: Parts, spec: &QuicSpec) -> Connection {
-        let Parts { inner, index, clock, gate, mut controller, app } = parts;
+        let Parts { inner, index, clock, gate, mut controller, app, live } = parts;
         let control = controller.initial(now);
         let mtu = u64::from(spec.mtu_bytes);
         Connection {
@@ -100,9 +108,13 @@ impl Connection {
             may_send_one: false,
             last_read: None,
             ready: false,
+            connected_at: None,
+            end: None,
             closing: false,
             at_once: false,
             over: false,
+            marked: false,
+            live,
             latest_rtt: None,
             timed_out: false,
             buffer: Vec::with_capacity(BATCH as usize * spec.mtu_bytes as usize),
@@ -112,6 +124,55 @@ impl Connection {
     /// Which connection of the flow this is, from 0.
     pub fn index(&self) -> u32 {
         self.index
+    }
+
+    /// The peer.
+    pub fn remote(&self) -> SocketAddr {
+        self.inner.remote_address()
+    }
+
+    /// When the handshake was done on this side.
+    pub fn connected_at(&self) -> Option<Time> {
+        self.connected_at
+    }
+
+    /// Why it is over; none while it lives.
+    pub fn end(&self) -> Option<&End> {
+        self.end.as_ref()
+    }
+
+    /// The ALPN that was agreed on, with TLS by rustls.
+    pub fn alpn(&self) -> Option<Vec<u8>> {
+        let data = self.inner.crypto_session().handshake_data()?;
+        data.downcast::<quinn_proto::crypto::rustls::HandshakeData>().ok()?.protocol
+    }
+
+    /// The largest UDP payload now in force, bytes.
+    pub fn mtu(&self) -> u64 {
+        self.mtu
+    }
+
+    /// What there is to say of it at its end.
+    pub fn ended(&self) -> Ended {
+        Ended {
+            index: self.index,
+            remote: self.remote(),
+            end: self.end.clone().unwrap_or(End::Here),
+            mtu: self.mtu,
+            connected_at: self.connected_at,
+            counters: self.counters(),
+            gauges: self.gauges(),
+            streams: self.app.streams().to_vec(),
+        }
+    }
+
+    /// Closes it at once.
+    pub(super) fn abort(&mut self, now: Time) {
+        if !self.over {
+            self.over = true;
+            self.end = Some(End::Here);
+            self.inner.close(self.clock.instant(now), VarInt::from_u32(0), Bytes::new());
+        }
     }
 
     /// Its application.
@@ -171,6 +232,15 @@ impl Connection {
         at
     }
 
+    /// It has been given something and is to be run.
+    pub(super) fn mark(&mut self) {
+        self.marked = true;
+    }
+
+    pub(super) fn unmark(&mut self) -> bool {
+        std::mem::take(&mut self.marked)
+    }
+
     pub(super) fn handle(&mut self, event: ConnectionEvent) {
         self.inner.handle_event(event);
     }
@@ -198,6 +268,7 @@ impl Connection {
 
     /// Tells the controller and the application what the stack has learnt.
     pub(super) fn settle(&mut self, now: Time, events: &mut Vec<Event>) {
+        self.adapt_size(now);
         self.feed_controller(now, events);
         if !self.ready && self.inner.has_0rtt() && self.inner.is_handshaking() {
             self.become_ready(now);
@@ -205,11 +276,13 @@ impl Connection {
         while let Some(event) = self.inner.poll() {
             match event {
                 quinn_proto::Event::Connected => {
+                    self.connected_at = Some(now);
                     self.note(events, now, EventKind::Connected, 0.0);
                     self.become_ready(now);
                 }
                 quinn_proto::Event::ConnectionLost { reason } => {
                     self.over = true;
+                    self.end.get_or_insert_with(|| end(&reason));
                     let (kind, code) = match reason {
                         quinn_proto::ConnectionError::ApplicationClosed(close) => {
                             (EventKind::Closed, close.error_code.into_inner() as f64)
@@ -232,6 +305,7 @@ impl Connection {
         let done = self.at_once || self.inner.streams().send_streams() == 0;
         if self.closing && !self.over && done {
             self.over = true;
+            self.end = Some(End::Here);
             self.note(events, now, EventKind::Closed, 0.0);
             self.inner.close(self.clock.instant(now), VarInt::from_u32(0), Bytes::new());
         }
@@ -262,6 +336,16 @@ impl Connection {
         }
     }
 
+    /// Takes over the size that the peer or the path allows, if it is another than the one asked for.
+    fn adapt_size(&mut self, now: Time) {
+        let mtu = u64::from(self.inner.current_mtu());
+        if mtu != self.mtu {
+            self.mtu = mtu;
+            self.control = self.controller.on_event(now, &cc::Event::Mss(mtu));
+            self.adopt();
+        }
+    }
+
     /// A sixteenth of the window: small against a round trip, large against a packet.
     fn chunk(&self) -> u64 {
         (self.control.cwnd / 16).clamp(32 << 10, 1 << 20)
@@ -289,7 +373,12 @@ impl Connection {
     fn feed_controller(&mut self, now: Time, events: &mut Vec<Event>) {
         let (smoothed, least) = (span(self.inner.rtt()), span(self.inner.min_rtt()));
         let ack = self.gate.with(|shared| shared.estimator.flush(now, smoothed, least));
-        let Some(ack) = ack else { return };
+        let Some(mut ack) = ack else { return };
+        // A sender whose processor is its limit is held back by neither window nor pacer: Linux too lets
+        // a window grow to twice what is in flight at the most (tcp_is_cwnd_limited).
+        if self.live && ack.prior_in_flight * 2 < self.control.cwnd {
+            ack.cwnd_limited = false;
+        }
         if ack.latest_rtt.is_some() {
             self.latest_rtt = ack.latest_rtt;
         }
@@ -324,7 +413,7 @@ impl Connection {
     }
 
     /// Takes from the stack everything that may leave now.
-    pub(super) fn transmit(&mut self, now: Time, out: &mut Vec<Payload>, events: &mut Vec<Event>) {
+    pub(super) fn transmit(&mut self, now: Time, outlet: &mut dyn Outlet, events: &mut Vec<Event>) {
         self.waits_for_pacer = false;
         let instant = self.clock.instant(now);
         let mut just_sent_data = false;
@@ -360,16 +449,13 @@ impl Connection {
             just_sent_data = asked;
             self.account(now, &transmit, asked, events);
             let segment = transmit.segment_size.unwrap_or(transmit.size);
-            let port = transmit.destination.port();
             let ecn = match transmit.ecn {
                 Some(quinn_proto::EcnCodepoint::Ect0) if self.ecn => Ecn::Ect0,
                 _ => Ecn::NotEct,
             };
-            for data in self.buffer[..transmit.size].chunks(segment) {
-                let data = BytesMut::from(data);
-                let header_bytes = self.header as u16;
-                out.push(Payload::Datagram(Datagram { data, ecn, port, header_bytes }));
-            }
+            let data = &self.buffer[..transmit.size];
+            let (to, from) = (transmit.destination, transmit.src_ip);
+            outlet.put(Batch { to, from, ecn, segment, data });
         }
     }
 
@@ -469,5 +555,18 @@ impl Connection {
         let overhead =
             if self.sends_and_receives(now) { MOST_OVERHEAD + ACK_ROOM } else { LEAST_OVERHEAD };
         self.sent_stream_bytes += size.saturating_sub(packets * overhead);
+    }
+}
+
+/// Why the stack gave a connection up.
+fn end(reason: &quinn_proto::ConnectionError) -> End {
+    match reason {
+        quinn_proto::ConnectionError::LocallyClosed => End::Here,
+        quinn_proto::ConnectionError::ApplicationClosed(close)
+            if close.error_code.into_inner() == 0 =>
+        {
+            End::There
+        }
+        other => End::Lost(other.to_string()),
     }
 }

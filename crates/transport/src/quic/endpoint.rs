@@ -5,16 +5,18 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 use cc::CongestionControl;
-use quinn_proto::{ClientConfig, ConnectionHandle, DatagramEvent, ServerConfig};
+use quinn_proto::{ClientConfig, ConnectionHandle, ServerConfig};
 use units::{Ecn, Time};
 
 use super::clock::Clock;
 use super::connection::{Connection, Parts};
+use super::dial::{Arrival, Limits};
 use super::gate::Gate;
-use super::{QuicSpec, config};
+use super::outlet::Packets;
+use super::{Batch, Ended, Outlet, QuicSpec, config};
 use crate::ledger::Ledger;
 use crate::load::StreamReport;
-use crate::{Counters, Event, EventKind, Gauges, MakeApp, MakeController, Payload, Side};
+use crate::{Counters, Event, Gauges, MakeApp, MakeController, Payload, Side};
 
 /// Port of a client's first connection; each further one has the next, so that the server can say
 /// which connection of the flow it sees.
@@ -48,10 +50,13 @@ pub struct Endpoint {
     pub(super) spec: QuicSpec,
     pub(super) client: Option<ClientConfig>,
     pub(super) server: Option<ServerConfig>,
-    make_app: MakeApp,
-    make_controller: MakeController,
-    connections: Vec<(ConnectionHandle, Connection)>,
-    ledger: Ledger,
+    pub(super) make_app: MakeApp,
+    pub(super) make_controller: MakeController,
+    pub(super) connections: Vec<(ConnectionHandle, Connection)>,
+    pub(super) ledger: Ledger,
+    /// Limits of a server on a real network.
+    pub(super) limits: Option<Limits>,
+    pub(super) ended: Vec<Ended>,
 }
 
 impl Endpoint {
@@ -83,14 +88,16 @@ impl Endpoint {
             make_controller,
             connections: Vec::new(),
             ledger: Ledger::default(),
+            limits: None,
+            ended: Vec::new(),
         })
     }
 
-    fn gate(&self) -> Gate {
+    pub(super) fn gate(&self) -> Gate {
         Gate::new(self.clock, self.spec.initial_window_bytes)
     }
 
-    fn adopt(
+    pub(super) fn adopt(
         &mut self,
         now: Time,
         handle: ConnectionHandle,
@@ -105,39 +112,41 @@ impl Endpoint {
             gate,
             controller: (self.make_controller)(),
             app: (self.make_app)(index),
+            live: self.limits.is_some(),
         };
         self.connections.push((handle, Connection::new(now, parts, &self.spec)));
     }
 
     /// Sends what belongs to no connection: a stateless reset to a packet that came after the end, a
     /// refusal. It counts as the flow's all the same.
-    fn respond(&mut self, transmit: quinn_proto::Transmit, data: &[u8], out: &mut Vec<Payload>) {
-        let data = BytesMut::from(&data[..transmit.size]);
+    pub(super) fn respond(
+        &mut self,
+        transmit: quinn_proto::Transmit,
+        data: &[u8],
+        outlet: &mut dyn Outlet,
+    ) {
+        let data = &data[..transmit.size];
         let wire = data.len() as u64 + u64::from(self.spec.header_bytes);
         let counters = &mut self.ledger.counters;
         counters.sent_packets += 1;
         counters.sent_bytes += wire;
         counters.ack_packets += 1;
         counters.ack_bytes += wire;
-        out.push(Payload::Datagram(Datagram {
-            data,
-            ecn: Ecn::NotEct,
-            port: transmit.destination.port(),
-            header_bytes: self.spec.header_bytes,
-        }));
+        let (to, from, segment) = (transmit.destination, transmit.src_ip, transmit.size);
+        outlet.put(Batch { to, from, ecn: Ecn::NotEct, segment, data });
     }
 
     /// Lets a connection work; whether it has ended and is gone.
-    fn run(&mut self, now: Time, place: usize, out: &mut Vec<Payload>) -> bool {
+    pub(super) fn run(&mut self, now: Time, place: usize, outlet: &mut dyn Outlet) -> bool {
         let (handle, connection) = &mut self.connections[place];
         let handle = *handle;
         connection.settle(now, &mut self.ledger.events);
-        connection.transmit(now, out, &mut self.ledger.events);
+        connection.transmit(now, outlet, &mut self.ledger.events);
         while let Some(event) = connection.endpoint_event() {
             if let Some(event) = self.inner.handle_event(handle, event) {
                 connection.handle(event);
                 connection.settle(now, &mut self.ledger.events);
-                connection.transmit(now, out, &mut self.ledger.events);
+                connection.transmit(now, outlet, &mut self.ledger.events);
             }
         }
         if !connection.is_drained() {
@@ -145,6 +154,12 @@ impl Endpoint {
         }
         let (_, connection) = self.connections.remove(place);
         let (counters, gauges) = (connection.counters(), connection.gauges());
+        if self.limits.is_some() {
+            // What a server remembers does not grow with the connections it has had.
+            self.ledger.end(connection.index(), &counters, gauges, &[]);
+            self.ended.push(connection.ended());
+            return true;
+        }
         self.ledger.end(connection.index(), &counters, gauges, connection.app().streams());
         true
     }
@@ -164,22 +179,9 @@ impl Endpoint {
         name: &str,
         out: &mut Vec<Payload>,
     ) -> Result<(), String> {
-        let mut config = self.client.clone().ok_or("a server does not connect")?;
-        let gate = self.gate();
-        config.transport_config(Arc::new(config::transport(&self.spec, gate.clone())?));
-        let index = self.ledger.opened;
-        self.ledger.opened += 1;
-        let remote = address(client_port(index));
-        let (handle, inner) = self
-            .inner
-            .connect(self.clock.instant(now), config, remote, name)
-            .map_err(|error| error.to_string())?;
-        let kind = EventKind::Start;
-        self.ledger.events.push(Event { time: now, connection: index, kind, value: 0.0 });
-        self.adopt(now, handle, inner, index, gate);
-        let place = self.connections.len() - 1;
-        self.run(now, place, out);
-        Ok(())
+        let remote = address(client_port(self.ledger.opened));
+        let mut packets = Packets { out, header_bytes: self.spec.header_bytes };
+        self.dial(now, remote, name, &mut packets)
     }
 
     /// Connections that have not ended.
@@ -194,51 +196,22 @@ impl crate::Endpoint for Endpoint {
     }
 
     fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>) {
-        let Payload::Datagram(datagram) = payload else { return };
-        let instant = self.clock.instant(now);
-        let ecn = quinn_proto::EcnCodepoint::from_bits(datagram.ecn as u8);
-        let remote = address(datagram.port);
-        let mut response = Vec::new();
-        match self.inner.handle(instant, remote, None, ecn, datagram.data, &mut response) {
-            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                let Some(place) = self.connections.iter().position(|(own, _)| *own == handle)
-                else {
-                    return;
-                };
-                self.connections[place].1.handle(event);
-                self.run(now, place, out);
-            }
-            Some(DatagramEvent::NewConnection(incoming)) => {
-                let index = u32::from(datagram.port.wrapping_sub(FIRST_PORT));
-                let gate = self.gate();
-                let Some(mut server) = self.server.clone() else { return };
-                let Ok(transport) = config::transport(&self.spec, gate.clone()) else { return };
-                server.transport_config(Arc::new(transport));
-                match self.inner.accept(incoming, instant, &mut response, Some(Arc::new(server))) {
-                    Ok((handle, inner)) => {
-                        self.ledger.opened += 1;
-                        self.adopt(now, handle, inner, index, gate);
-                        let place = self.connections.len() - 1;
-                        self.run(now, place, out);
-                    }
-                    Err(error) => {
-                        if let Some(transmit) = error.response {
-                            self.respond(transmit, &response, out);
-                        }
-                    }
-                }
-            }
-            Some(DatagramEvent::Response(transmit)) => self.respond(transmit, &response, out),
-            None => {}
+        let Payload::Datagram(Datagram { data, ecn, port, .. }) = payload else { return };
+        let index = u32::from(port.wrapping_sub(FIRST_PORT));
+        let arrival = Arrival { remote: address(port), local: None, ecn, data };
+        let mut packets = Packets { out, header_bytes: self.spec.header_bytes };
+        if let Some(place) = self.take(now, arrival, Some(index), &mut packets) {
+            self.run(now, place, &mut packets);
         }
     }
 
     fn wake(&mut self, now: Time, out: &mut Vec<Payload>) {
+        let mut packets = Packets { out, header_bytes: self.spec.header_bytes };
         let mut place = 0;
         while place < self.connections.len() {
             if self.connections[place].1.wake_at() <= now {
                 self.connections[place].1.tick(now);
-                if self.run(now, place, out) {
+                if self.run(now, place, &mut packets) {
                     continue;
                 }
             }
