@@ -14,7 +14,18 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli import catalogue, checking, machine, mapping, pages, published, running, stores, writing
+from bentpipe.cli import (
+    catalogue,
+    checking,
+    live,
+    machine,
+    mapping,
+    pages,
+    published,
+    running,
+    stores,
+    writing,
+)
 from bentpipe.cli.common import BAD_INPUT, FAILED, INTERRUPTED
 
 __all__ = ["app", "main"]
@@ -102,6 +113,8 @@ for _command in (
     machine.doctor,
     catalogue.check_cc,
     published.study,
+    live.shell,
 ):
     app.command()(_command)
+app.add_typer(live.perf, name="perf")
 app.command(name="map")(mapping.crossover)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn_proto::crypto::{AeadKey, CryptoError, HandshakeTokenKey, HmacKey};
 use quinn_proto::{
     AckFrequencyConfig, ClientConfig, ConnectionId, ConnectionIdGenerator, EndpointConfig,
@@ -12,7 +13,7 @@ use units::Random;
 
 use super::gate::Gate;
 use super::modelled::{ModelledClient, ModelledServer};
-use super::{Crypto, Handshake, QuicSpec, tls};
+use super::{Crypto, Handshake, Live, LiveTls, QuicSpec, tls};
 
 /// Length of our connection ids, bytes: what most servers use (quinn's default too).
 const CID_LENGTH: usize = 8;
@@ -101,6 +102,40 @@ pub(super) fn endpoint(spec: &QuicSpec, seed: u64, name: &str) -> Result<Endpoin
             format!("mtu of {} bytes: at least 1200 (RFC 9000 section 14)", spec.mtu_bytes)
         })?;
     Ok(config)
+}
+
+/// Largest UDP payload taken on a real network, where the peer chooses its size: all that UDP carries
+/// (RFC 9000 section 18.2).
+const LARGEST_PAYLOAD: u16 = 65_527;
+
+/// Least UDP payload that every path carries (RFC 9000 section 14).
+pub(super) const LEAST_MTU: u16 = 1200;
+
+/// An endpoint on a real network: keys and connection ids are the stack's own, random.
+pub(super) fn live_endpoint() -> Result<EndpointConfig, String> {
+    let mut config = EndpointConfig::default();
+    config.max_udp_payload_size(LARGEST_PAYLOAD).map_err(|error| error.to_string())?;
+    Ok(config)
+}
+
+/// Client and server configuration on a real network; one of the two.
+pub(super) fn live_sides(
+    live: &Live,
+) -> Result<(Option<ClientConfig>, Option<ServerConfig>), String> {
+    let plain = |error: quinn_proto::crypto::rustls::NoInitialCipherSuite| error.to_string();
+    Ok(match &live.tls {
+        LiveTls::Client(tls) => {
+            let tls = QuicClientConfig::try_from(tls.clone()).map_err(plain)?;
+            (Some(ClientConfig::new(Arc::new(tls))), None)
+        }
+        LiveTls::Server(tls) => {
+            let tls = QuicServerConfig::try_from(tls.clone()).map_err(plain)?;
+            let mut config = ServerConfig::with_crypto(Arc::new(tls));
+            // A path that changes under a measurement is another measurement.
+            config.migration(false);
+            (None, Some(config))
+        }
+    })
 }
 
 /// The stack's transport parameters and limits; `gate` takes the place of its controller.

@@ -8,15 +8,21 @@
 mod clock;
 mod config;
 mod connection;
+mod dial;
 mod endpoint;
 mod gate;
+mod live;
 mod modelled;
+mod outlet;
 mod spec;
 mod streams;
 mod tls;
 mod warm_up;
 
 pub use connection::Connection;
+pub use dial::Arrival;
 pub use endpoint::{Datagram, Endpoint, client_port};
+pub use live::{End, Ended, Live, LiveTls};
+pub use outlet::{Batch, Outlet};
 pub use spec::{Crypto, Handshake, QuicSpec};
 pub use warm_up::warm_up;

@@ -1,0 +1,16 @@
+//! Real sockets: QUIC over UDP with the controllers, the pacer and the applications of the simulation.
+//!
+//! Reading order: `socket` (batches in and out), `driver` (the poll loop), `tls` (certificates and who
+//! trusts them), `perf` (the measuring server and client).
+
+mod bounded;
+mod clock;
+mod driver;
+pub mod perf;
+mod socket;
+pub mod tls;
+
+pub use bounded::Bounded;
+pub use clock::Clock;
+pub use driver::Driver;
+pub use socket::Socket;

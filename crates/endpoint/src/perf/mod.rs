@@ -1,0 +1,56 @@
+//! `bentpipe perf`: the perf protocol between two machines, measured while it runs.
+
+mod client;
+mod plan;
+mod report;
+mod server;
+mod summary;
+
+pub use client::Client;
+pub use plan::{
+    CertificateFiles, ClientPlan, CongestionPlan, Csv, Limits, Plan, ReportPlan, ServerPlan,
+    TrustPlan,
+};
+pub use report::Reporter;
+pub use server::Server;
+pub use summary::Summary;
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::atomic::AtomicBool;
+
+/// Why a measurement did not come to its end.
+#[derive(Debug)]
+pub enum Failure {
+    /// What was asked for cannot be done.
+    Input(String),
+    /// It began, or the network would not let it.
+    Run(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Failure::Input(text) | Failure::Run(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        Failure::Run(error.to_string())
+    }
+}
+
+/// Runs a plan until it is done or `stop` is set; results go to `screen`. Whether it was stopped.
+///
+/// # Errors
+/// In words, for the user.
+pub fn run(plan: Plan, stop: &AtomicBool, screen: Box<dyn Write>) -> Result<bool, Failure> {
+    match plan {
+        Plan::Server(plan) => Server::bind(plan)?.run(stop, screen),
+        Plan::Client(plan) => Client::start(plan)?.run(stop, screen),
+    }
+}

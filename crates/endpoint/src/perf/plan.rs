@@ -1,0 +1,154 @@
+//! What the Python side asks for.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::Value;
+use transport::quic::QuicSpec;
+use transport::{MakeController, StreamSpec};
+use units::Span;
+
+use super::Failure;
+
+/// One side of a measurement.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "role", rename_all = "snake_case")]
+pub enum Plan {
+    /// The side that answers.
+    Server(ServerPlan),
+    /// The side that asks.
+    Client(ClientPlan),
+}
+
+/// A server.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerPlan {
+    /// Address and port to listen at.
+    pub listen: String,
+    /// End after the first connection.
+    pub once: bool,
+    /// Certificate and key; none: self-signed, for this run.
+    pub certificate: Option<CertificateFiles>,
+    /// How much it takes on.
+    pub limits: Limits,
+    /// Options of its connections.
+    pub quic: QuicSpec,
+    /// The controller of what it sends.
+    pub congestion: CongestionPlan,
+    /// What is shown.
+    pub report: ReportPlan,
+}
+
+/// Bounds of a server.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections: usize,
+    /// Handshakes under way before clients are asked to prove their address.
+    pub handshakes: usize,
+    /// Streams of one connection over its life.
+    pub streams: u64,
+}
+
+/// PEM files.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CertificateFiles {
+    /// The chain, the server's own first.
+    pub certificate: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+}
+
+/// A client.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientPlan {
+    /// Name or address of the server.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// What is sent.
+    pub load: Vec<StreamSpec>,
+    /// Application protocol.
+    pub alpn: String,
+    /// Which server is taken.
+    pub trust: TrustPlan,
+    /// How long the handshake may take.
+    pub timeout_ns: u64,
+    /// Options of the connection.
+    pub quic: QuicSpec,
+    /// The controller of what it sends.
+    pub congestion: CongestionPlan,
+    /// What is shown.
+    pub report: ReportPlan,
+}
+
+/// Which server a client takes.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum TrustPlan {
+    /// Any at a loopback or private address, none elsewhere.
+    Private,
+    /// Any.
+    Insecure,
+    /// The one with this certificate.
+    Fingerprint(String),
+}
+
+/// A controller by name.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CongestionPlan {
+    /// Its name in the catalogue.
+    pub name: String,
+    /// Its options.
+    #[serde(default)]
+    pub options: Value,
+}
+
+impl CongestionPlan {
+    /// Makes a controller for every connection, each with a seed of its own.
+    ///
+    /// # Errors
+    /// Which name or option is wrong, and the nearest right one.
+    pub fn maker(&self, quic: &QuicSpec) -> Result<MakeController, Failure> {
+        let plan = self.clone();
+        let mut config = cc::Config {
+            mss: u64::from(quic.mtu_bytes),
+            initial_window: quic.initial_window_bytes,
+            initial_rtt: Span(quic.initial_rtt_ns),
+            seed: 1,
+        };
+        cc::build(&plan.name, &plan.options, &config)
+            .map_err(|error| Failure::Input(error.to_string()))?;
+        Ok(Box::new(move || {
+            config.seed += 1;
+            cc::build(&plan.name, &plan.options, &config).expect("it was built before")
+        }))
+    }
+}
+
+/// What is shown, and where.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReportPlan {
+    /// Between two lines on the screen; none: no such lines.
+    pub interval_ns: Option<u64>,
+    /// Lines for a file.
+    pub csv: Option<Csv>,
+    /// The result as JSON, and nothing else on the screen.
+    pub json: bool,
+}
+
+/// A CSV file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Csv {
+    /// Where.
+    pub file: PathBuf,
+    /// Between two lines.
+    pub interval_ns: u64,
+}

@@ -1,0 +1,192 @@
+//! The result of one connection.
+
+use std::fmt;
+
+use nix::sys::resource::{UsageWho, getrusage};
+use serde::Serialize;
+use transport::load::StreamReport;
+use transport::quic::End;
+use transport::{Counters, Gauges};
+use units::{Span, Time};
+
+use super::report::{Moved, done};
+
+/// CPU seconds this process has used, user and system.
+pub fn cpu_seconds() -> f64 {
+    let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return 0.0 };
+    [usage.user_time(), usage.system_time()]
+        .iter()
+        .map(|time| time.tv_sec() as f64 + time.tv_usec() as f64 * 1e-6)
+        .sum()
+}
+
+/// What one side measured of one connection. UP is what this side sent.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// `client` or `server`.
+    pub role: &'static str,
+    /// The other side's address and port.
+    pub peer: String,
+    /// How the connection ended: `closed`, `interrupted`, or why it was lost.
+    pub end: String,
+    /// Application protocol.
+    pub alpn: String,
+    /// Controller of what this side sent.
+    pub congestion: String,
+    /// Largest UDP payload, bytes.
+    pub mtu_bytes: u64,
+    /// From the first packet to the end of the handshake, ms.
+    pub handshake_ms: Option<f64>,
+    /// From the first stream's opening to the last one's end, seconds.
+    pub seconds: f64,
+    /// Stream bytes sent.
+    pub up_bytes: u64,
+    /// Stream bytes received.
+    pub down_bytes: u64,
+    /// `up_bytes` over `seconds`, Mbit/s.
+    pub up_mbit_s: f64,
+    /// `down_bytes` over `seconds`, Mbit/s.
+    pub down_mbit_s: f64,
+    /// Least round-trip time, ms.
+    pub rtt_min_ms: Option<f64>,
+    /// Smoothed round-trip time at the end, ms.
+    pub rtt_smoothed_ms: Option<f64>,
+    /// Congestion window at the end, bytes.
+    pub cwnd_bytes: u64,
+    /// The largest, bytes.
+    pub largest_cwnd_bytes: u64,
+    /// Datagrams sent.
+    pub sent_packets: u64,
+    /// Of those, declared lost.
+    pub lost_packets: u64,
+    /// Congestion signals given to the controller.
+    pub congestion_events: u64,
+    /// Probe timeouts.
+    pub ptos: u64,
+    /// CPU seconds of this process meanwhile, user and system.
+    pub cpu_s: f64,
+    /// The same per 10^9 stream bytes of both directions.
+    pub cpu_s_per_gb: Option<f64>,
+    /// The streams.
+    pub streams: Vec<Stream>,
+}
+
+/// One stream of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Stream {
+    /// Its id: of the load at the client, on the wire at the server.
+    pub stream: u64,
+    /// Bytes sent.
+    pub up_bytes: u64,
+    /// Bytes received.
+    pub down_bytes: u64,
+    /// From its opening to its end, seconds.
+    pub seconds: f64,
+    /// Whether both directions ended.
+    pub done: bool,
+}
+
+/// A connection at its end.
+pub struct Closing<'a> {
+    /// `client` or `server`.
+    pub role: &'static str,
+    /// The other side.
+    pub peer: String,
+    /// How it ended; none: it was interrupted.
+    pub end: Option<&'a End>,
+    /// Application protocol.
+    pub alpn: &'a str,
+    /// Controller.
+    pub congestion: &'a str,
+    /// Largest UDP payload, bytes.
+    pub mtu: u64,
+    /// Length of the handshake.
+    pub handshake: Option<Span>,
+    /// Streams.
+    pub streams: &'a [StreamReport],
+    /// Sender.
+    pub gauges: Gauges,
+    /// Counts.
+    pub counters: Counters,
+    /// CPU seconds.
+    pub cpu: f64,
+}
+
+impl Summary {
+    /// The summary at `now`.
+    pub fn new(now: Time, closing: &Closing<'_>) -> Summary {
+        let Closing { gauges, counters, streams, .. } = closing;
+        let moved = Moved::all(streams, now);
+        let bytes = moved.up + moved.down;
+        let streams = streams
+            .iter()
+            .map(|stream| {
+                let Moved { up, down, over } = Moved::of(stream, now);
+                let done = done(stream).is_some();
+                let (stream, seconds) = (stream.label, over.seconds());
+                Stream { stream, up_bytes: up, down_bytes: down, seconds, done }
+            })
+            .collect();
+        Summary {
+            role: closing.role,
+            peer: closing.peer.clone(),
+            end: match closing.end {
+                None => "interrupted".to_owned(),
+                Some(End::Here | End::There) => "closed".to_owned(),
+                Some(End::Lost(why)) => why.clone(),
+            },
+            alpn: closing.alpn.to_owned(),
+            congestion: closing.congestion.to_owned(),
+            mtu_bytes: closing.mtu,
+            handshake_ms: closing.handshake.map(Span::millis),
+            seconds: moved.over.seconds(),
+            up_bytes: moved.up,
+            down_bytes: moved.down,
+            up_mbit_s: moved.up_rate(),
+            down_mbit_s: moved.down_rate(),
+            rtt_min_ms: gauges.min_rtt.map(Span::millis),
+            rtt_smoothed_ms: gauges.smoothed_rtt.map(Span::millis),
+            cwnd_bytes: gauges.cwnd,
+            largest_cwnd_bytes: counters.largest_cwnd_bytes,
+            sent_packets: counters.sent_packets,
+            lost_packets: counters.lost_packets,
+            congestion_events: counters.congestion_events,
+            ptos: counters.ptos,
+            cpu_s: closing.cpu,
+            cpu_s_per_gb: (bytes > 0).then(|| closing.cpu / (bytes as f64 * 1e-9)),
+            streams,
+        }
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |value: Option<f64>| value.map_or("-".to_owned(), |ms| format!("{ms:.2} ms"));
+        let share = self.lost_packets as f64 * 100.0 / self.sent_packets.max(1) as f64;
+        writeln!(
+            f,
+            "goodput: UP {:.2} Mbit/s ({} bytes), DOWN {:.2} Mbit/s ({} bytes) in {:.3} s",
+            self.up_mbit_s, self.up_bytes, self.down_mbit_s, self.down_bytes, self.seconds
+        )?;
+        writeln!(
+            f,
+            "RTT: least {}, smoothed {}; cwnd: {} bytes at the end, {} at most; {}, mtu {}",
+            ms(self.rtt_min_ms),
+            ms(self.rtt_smoothed_ms),
+            self.cwnd_bytes,
+            self.largest_cwnd_bytes,
+            self.congestion,
+            self.mtu_bytes
+        )?;
+        writeln!(
+            f,
+            "packets: {} sent, {} declared lost ({share:.3} %), {} congestion events, {} PTOs",
+            self.sent_packets, self.lost_packets, self.congestion_events, self.ptos
+        )?;
+        write!(f, "CPU: {:.3} s", self.cpu_s)?;
+        if let Some(each) = self.cpu_s_per_gb {
+            write!(f, ", {each:.2} s per GB")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,239 @@
+//! TLS 1.3 of real endpoints: a server's certificate, and what a client takes it for.
+
+use std::net::IpAddr;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error, KeyLogFile, ServerConfig, SignatureScheme,
+};
+
+/// ALPN of draft-banks-quic-performance.
+pub const PERF: &str = "perf";
+
+/// ALPN of pico-perf, whose streams have the same form.
+pub const PICO_PERF: &str = "pico-perf";
+
+/// SHA-256 of a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    /// Of a certificate in DER.
+    pub fn of(certificate: &CertificateDer<'_>) -> Fingerprint {
+        let digest = ::ring::digest::digest(&::ring::digest::SHA256, certificate);
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(digest.as_ref());
+        Fingerprint(bytes)
+    }
+
+    /// From 64 hexadecimal digits, with or without colons.
+    ///
+    /// # Errors
+    /// What was expected.
+    pub fn parse(text: &str) -> Result<Fingerprint, String> {
+        let digits: String = text.chars().filter(|digit| *digit != ':').collect();
+        let wrong = || {
+            format!(
+                "fingerprint: found \"{text}\", expected the 64 hexadecimal digits that the server prints"
+            )
+        };
+        if digits.len() != 64 || !digits.is_ascii() {
+            return Err(wrong());
+        }
+        let mut bytes = [0; 32];
+        for (place, byte) in bytes.iter_mut().enumerate() {
+            *byte =
+                u8::from_str_radix(&digits[2 * place..2 * place + 2], 16).map_err(|_| wrong())?;
+        }
+        Ok(Fingerprint(bytes))
+    }
+}
+
+impl std::fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// TLS of a server, and the fingerprint of its certificate.
+///
+/// # Arguments
+/// `files`: certificate chain and key in PEM; none: a self-signed certificate for this run.
+///
+/// # Errors
+/// Which file cannot be read, or what is wrong with the certificate.
+pub fn server(files: Option<(&Path, &Path)>) -> Result<(ServerConfig, Fingerprint), String> {
+    let (chain, key) = match files {
+        Some((certificate, key)) => read(certificate, key)?,
+        None => made()?,
+    };
+    let first = chain.first().ok_or("certificate: the file holds none")?;
+    let fingerprint = Fingerprint::of(first);
+    let mut config = ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| error.to_string())?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(|error| format!("certificate: {error}"))?;
+    config.alpn_protocols = vec![PERF.into(), PICO_PERF.into()];
+    config.key_log = Arc::new(KeyLogFile::new());
+    Ok((config, fingerprint))
+}
+
+type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+fn read(certificate: &Path, key: &Path) -> Result<Identity, String> {
+    let chain = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect)
+        .map_err(|error| format!("certificate: {}: {error}", certificate.display()))?;
+    let key = PrivateKeyDer::from_pem_file(key)
+        .map_err(|error| format!("key: {}: {error}", key.display()))?;
+    Ok((chain, key))
+}
+
+fn made() -> Result<Identity, String> {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])
+        .map_err(|error| format!("no certificate can be made: {error}"))?;
+    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    Ok((vec![made.cert.der().clone()], key.into()))
+}
+
+/// What a client takes a server's certificate for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Anything: who answers is not known.
+    Anyone,
+    /// This certificate.
+    Pinned(Fingerprint),
+}
+
+/// Whether an address is this machine's or a private network's, where a certificate that nobody vouches
+/// for is taken by default (RFC 1918, RFC 3927, RFC 4193, RFC 4291).
+pub fn is_private(address: IpAddr) -> bool {
+    match address.to_canonical() {
+        IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),
+    }
+}
+
+/// The certificate a client was shown.
+#[derive(Clone, Debug, Default)]
+pub struct Shown(Arc<Mutex<Option<Fingerprint>>>);
+
+impl Shown {
+    /// Its fingerprint; none before it came.
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// TLS of a client that speaks `alpn`.
+///
+/// # Errors
+/// The library's, in words.
+pub fn client(alpn: &str, trust: Trust) -> Result<(ClientConfig, Shown), String> {
+    let provider = provider();
+    let shown = Shown::default();
+    let verifier = Verifier { provider: provider.clone(), trust, shown: shown.clone() };
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| error.to_string())?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(verifier))
+        .with_no_client_auth();
+    config.alpn_protocols = vec![alpn.into()];
+    config.key_log = Arc::new(KeyLogFile::new());
+    Ok((config, shown))
+}
+
+/// The library's algorithms, AES-128 first: the suite every TLS 1.3 has (RFC 8446 section 9.1), and the
+/// quickest one here.
+fn provider() -> Arc<CryptoProvider> {
+    let mut provider = ring::default_provider();
+    let wanted = rustls::CipherSuite::TLS13_AES_128_GCM_SHA256;
+    provider.cipher_suites.sort_by_key(|suite| suite.suite() != wanted);
+    Arc::new(provider)
+}
+
+#[derive(Debug)]
+struct Verifier {
+    provider: Arc<CryptoProvider>,
+    trust: Trust,
+    shown: Shown,
+}
+
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        let found = Fingerprint::of(certificate);
+        *self.shown.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
+        match self.trust {
+            Trust::Pinned(wanted) if wanted != found => Err(Error::InvalidCertificate(
+                rustls::CertificateError::ApplicationVerificationFailure,
+            )),
+            _ => Ok(ServerCertVerified::assertion()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(Error::General("QUIC needs TLS 1.3".into()))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_reads_back() {
+        let (_, fingerprint) = server(None).unwrap();
+        let text = fingerprint.to_string();
+        assert_eq!(Fingerprint::parse(&text), Ok(fingerprint));
+        let pairs: Vec<&str> = (0..32).map(|place| &text[2 * place..2 * place + 2]).collect();
+        assert_eq!(Fingerprint::parse(&pairs.join(":").to_uppercase()), Ok(fingerprint));
+        assert!(Fingerprint::parse(&text[1..]).unwrap_err().contains("64 hexadecimal digits"));
+        assert!(Fingerprint::parse(&text.replace(&text[..1], "x")).is_err());
+    }
+
+    #[test]
+    fn private_addresses_are_told_from_public_ones() {
+        for private in
+            ["127.0.0.1", "10.1.2.3", "192.168.0.1", "::1", "fd00::1", "::ffff:127.0.0.1"]
+        {
+            assert!(is_private(private.parse().unwrap()), "{private}");
+        }
+        for public in ["192.0.2.1", "8.8.8.8", "2001:db8::1", "172.32.0.1"] {
+            assert!(!is_private(public.parse().unwrap()), "{public}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! An endpoint among strangers: real keys, a real clock, certificates from outside, and limits.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use units::Time;
+
+use crate::load::StreamReport;
+use crate::{Counters, Gauges};
+
+/// What an endpoint on a real network needs beyond [`super::QuicSpec`]. Keys of resets and tokens and
+/// connection ids are then random and secret, and dates come from the system's clock.
+#[derive(Clone)]
+pub struct Live {
+    /// TLS of its side, with certificates and ALPN.
+    pub tls: LiveTls,
+    /// Connections a server has at once; more are refused.
+    pub connections: usize,
+    /// Handshakes a server has under way before it asks further clients to prove their address
+    /// (Retry, RFC 9000 section 8.1.2).
+    pub handshakes: usize,
+}
+
+/// TLS of one side.
+#[derive(Clone)]
+pub enum LiveTls {
+    /// A client's.
+    Client(Arc<rustls::ClientConfig>),
+    /// A server's.
+    Server(Arc<rustls::ServerConfig>),
+}
+
+/// A connection that is gone.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Its number, from 0.
+    pub index: u32,
+    /// The peer.
+    pub remote: SocketAddr,
+    /// Why it ended.
+    pub end: End,
+    /// Largest UDP payload at the end, bytes.
+    pub mtu: u64,
+    /// When its handshake was done; none: never.
+    pub connected_at: Option<Time>,
+    /// What it counted.
+    pub counters: Counters,
+    /// State of its sender at the end.
+    pub gauges: Gauges,
+    /// Its streams.
+    pub streams: Vec<StreamReport>,
+}
+
+/// Why a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// This side closed it.
+    Here,
+    /// The peer closed it with error code 0.
+    There,
+    /// Something else, in words.
+    Lost(String),
+}

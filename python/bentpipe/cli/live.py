@@ -1,0 +1,144 @@
+"""``perf`` and ``shell``: real sockets and real programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from bentpipe.cli.common import AsJson, Settings
+
+if TYPE_CHECKING:
+    from bentpipe.perf import Options
+
+__all__ = ["perf", "shell"]
+
+Send = Literal["up", "down", "both"]
+
+Congestion = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="controller of what this side sends; a name, or NAME:{JSON options}"),
+]
+Window = Annotated[
+    str | None,
+    typer.Option(metavar="N", help="initial window, in packets or as a size [default: RFC 9002's]"),
+]
+Mtu = Annotated[
+    str | None, typer.Option(metavar="BYTES", help="UDP payload of a full packet [default: 1452]")
+]
+Ecn = Annotated[bool, typer.Option("--ecn", help="send ECT(0)")]
+Interval = Annotated[str, typer.Option(metavar="TIME", help="between lines on the screen; 0: none")]
+CsvFile = Annotated[Path | None, typer.Option(metavar="FILE", help="write lines to a CSV file too")]
+CsvInterval = Annotated[str, typer.Option(metavar="TIME", help="between lines of the CSV file")]
+
+perf = typer.Typer(
+    help="Measure QUIC between two machines, over real sockets.", no_args_is_help=True, add_completion=False
+)
+
+
+@perf.command()
+def server(
+    listen: Annotated[str, typer.Option(metavar="ADDR:PORT", help="where to listen")] = "[::]:4433",
+    once: Annotated[bool, typer.Option("-1", "--once", help="end after one connection")] = False,
+    congestion: Congestion = "cubic",
+    initial_window: Window = None,
+    mtu: Mtu = None,
+    ecn: Ecn = False,
+    certificate: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="PEM chain [default: a self-signed one for this run]")
+    ] = None,
+    key: Annotated[Path | None, typer.Option(metavar="FILE", help="PEM key of the certificate")] = None,
+    connections: Annotated[int, typer.Option(min=1, max=100_000, help="at once; more are refused")] = 256,
+    handshakes: Annotated[
+        int, typer.Option(min=0, help="under way, before clients have to prove their address (Retry)")
+    ] = 32,
+    streams: Annotated[int, typer.Option(min=1, help="of one connection over its life")] = 10_000,
+    interval: Interval = "5s",
+    csv: CsvFile = None,
+    csv_interval: CsvInterval = "0.5s",
+    as_json: AsJson = False,
+) -> None:
+    """Answer the clients of `bentpipe perf client`, and of others that speak ALPN perf or pico-perf."""
+    from bentpipe.perf import Report, Server, run, server_plan
+
+    side = Server(listen, once, certificate, key, connections, handshakes, streams)
+    report = Report(interval, csv, csv_interval, as_json)
+    raise typer.Exit(run(server_plan(side, _options(congestion, initial_window, mtu, ecn), report)))
+
+
+@perf.command()
+def client(
+    host: Annotated[
+        str, typer.Argument(metavar="HOST[:PORT]", help="the server; port 4433 if none is given")
+    ],
+    load: Annotated[
+        str | None, typer.Argument(metavar="LOAD", help="pico-perf's words, as D:*1:0:-:100:5300000")
+    ] = None,
+    time: Annotated[str | None, typer.Option(metavar="TIME", help="send for so long [default: 10s]")] = None,
+    size: Annotated[str | None, typer.Option("--bytes", metavar="SIZE", help="send so much")] = None,
+    send: Annotated[Send, typer.Option(help="which way; up: from here to the server")] = "up",
+    streams: Annotated[int, typer.Option(metavar="N", help="streams each way; --bytes is each one's")] = 1,
+    congestion: Congestion = "cubic",
+    initial_window: Window = None,
+    mtu: Mtu = None,
+    ecn: Ecn = False,
+    alpn: Annotated[str, typer.Option(help="application protocol: perf or pico-perf")] = "perf",
+    insecure: Annotated[bool, typer.Option("--insecure", help="take any certificate")] = False,
+    fingerprint: Annotated[
+        str | None,
+        typer.Option(metavar="SHA256", help="take this certificate alone, as the server prints it"),
+    ] = None,
+    timeout: Annotated[str | None, typer.Option(metavar="TIME", help="for an answer [default: 10s]")] = None,
+    interval: Interval = "5s",
+    csv: CsvFile = None,
+    csv_interval: CsvInterval = "0.5s",
+    as_json: AsJson = False,
+) -> None:
+    """Send to a server, or have it send. Without --insecure or --fingerprint a certificate that nobody
+    vouches for is taken at loopback and private addresses alone. SSLKEYLOGFILE gets the keys."""
+    from bentpipe.perf import Client, Report, client_plan, run
+    from bentpipe.perf import load as words
+
+    chosen = words(load, time=time, size=size, send=send, streams=streams)
+    side = Client(host, chosen, alpn, insecure, fingerprint, timeout)
+    report = Report(interval, csv, csv_interval, as_json)
+    raise typer.Exit(run(client_plan(side, _options(congestion, initial_window, mtu, ecn), report)))
+
+
+def _options(congestion: str, initial_window: str | None, mtu: str | None, ecn: bool) -> Options:
+    import json
+
+    from bentpipe.perf import Options
+    from bentpipe.problems import ScenarioError
+
+    name, colon, text = congestion.partition(":")
+    options = {}
+    if colon:
+        try:
+            options = json.loads(text)
+        except ValueError as error:
+            message = f'found "{text}", expected options as JSON, such as {{"growth_cap": 4}}: {error}'
+            raise ScenarioError([("--congestion", message)], "perf") from None
+    return Options(name, options, initial_window, mtu, ecn)
+
+
+def shell(
+    access: Annotated[str, typer.Argument(metavar="ACCESS", help="a preset, or a scenario (TOML)")],
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[-- CMD...]", help="the command [default: $SHELL]")
+    ] = None,
+    settings: Settings = None,
+    no_check: Annotated[bool, typer.Option("--no-check", help="do not measure the path first")] = False,
+    no_outside: Annotated[
+        bool, typer.Option("--no-outside", help="as root: let the command reach the path's far end alone")
+    ] = False,
+) -> None:
+    """Run a command behind an emulated access; its exit status is the command's."""
+    from bentpipe.shell import run
+    from bentpipe.sweep import parse_override
+
+    overrides = [parse_override(text) for text in settings or []]
+    raise typer.Exit(
+        run(access, command or [], overrides=overrides, check=not no_check, outside=not no_outside)
+    )

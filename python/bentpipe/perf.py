@@ -1,0 +1,338 @@
+"""``bentpipe perf``: throughput between two machines over real sockets, with the controllers of the simulation.
+
+A side is planned here and run by the executable ``bentpipe-rt`` (crates/rt, crates/endpoint).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from bentpipe import load as loads
+from bentpipe.problems import ScenarioError, unknown_word
+from bentpipe.shell import executable
+from bentpipe.units import Duration, Size, UnitError, WindowSize
+
+__all__ = ["ALPN", "Client", "Options", "Report", "Server", "client_plan", "load", "run", "server_plan"]
+
+PORT = 4433
+"""Where the server listens, and the client looks, if nothing else is said."""
+
+ALPN = ("perf", "pico-perf")
+"""Application protocols: of draft-banks-quic-performance, and of pico-perf, whose streams have the same form."""
+
+MTU_BYTES = 1452
+"""UDP payload of a full packet: 1500 B of Ethernet minus the larger (IPv6) headers, as in a scenario."""
+
+LARGEST_MTU_BYTES = 16_000
+"""Lengths of handshake packets are written in 14 bits (RFC 9000 sections 16 and 17.2)."""
+
+INITIAL_WINDOW_BYTES = 14_720  # RFC 9002 section 7.2
+INITIAL_RTT_NS = 333_000_000  # RFC 9002 section 6.2.2
+PACKET_THRESHOLD = 3  # RFC 9002 section 6.1.1
+IDLE_TIMEOUT_NS = (
+    30_000_000_000  # RFC 9000 section 10.1 leaves it open; longer than any outage a load survives
+)
+
+WINDOW_BYTES = 64 << 20
+"""Flow control and send buffer: 600 ms of a geostationary path at 890 Mbit/s."""
+
+TIMEOUT = Duration.parse("10 s")
+"""For the handshake: its packets are sent again after 1, 3 and 7 s (RFC 9002 section 6.2.4)."""
+
+Send = Literal["up", "down", "both"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Of the connections of one side: what it sends, and how.
+
+    Attributes:
+        congestion: the controller of what this side sends; a name of ``bentpipe presets``' catalogue.
+        options: the controller's own options.
+        initial_window: in packets or bytes; none: 10 packets, at most 14720 B (RFC 9002 section 7.2).
+        mtu: UDP payload of a full packet.
+        ecn: send ECT(0).
+    """
+
+    congestion: str = "cubic"
+    options: dict[str, Any] = field(default_factory=dict)
+    initial_window: str | None = None
+    mtu: str | None = None
+    ecn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is shown while it runs.
+
+    Attributes:
+        interval: between two lines on the screen; 0: none.
+        csv: a file for lines.
+        csv_interval: between two of them.
+        json: the result as JSON, and nothing else.
+    """
+
+    interval: str = "5 s"
+    csv: Path | None = None
+    csv_interval: str = "0.5 s"
+    json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The side that answers.
+
+    Attributes:
+        listen: address and port.
+        once: end after one connection.
+        certificate: PEM file of the chain, with ``key``; none: a self-signed one for this run.
+        key: PEM file of its key.
+        connections: at once; more are refused.
+        handshakes: under way, before clients have to prove their address (Retry).
+        streams: of one connection over its life.
+    """
+
+    listen: str = f"[::]:{PORT}"
+    once: bool = False
+    certificate: Path | None = None
+    key: Path | None = None
+    connections: int = 256
+    handshakes: int = 32
+    streams: int = loads.MOST_STREAMS
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """The side that asks.
+
+    Attributes:
+        host: name or address of the server, maybe with a port.
+        streams: what is sent.
+        alpn: application protocol.
+        insecure: take any certificate.
+        fingerprint: SHA-256 of the certificate to take.
+        timeout: for the handshake.
+    """
+
+    host: str
+    streams: tuple[loads.Stream, ...]
+    alpn: str = "perf"
+    insecure: bool = False
+    fingerprint: str | None = None
+    timeout: str | None = None
+
+
+def load(
+    text: str | None = None,
+    *,
+    time: str | None = None,
+    size: str | None = None,
+    send: Send = "up",
+    streams: int = 1,
+) -> tuple[loads.Stream, ...]:
+    """The streams of a load: of pico-perf's words, or of a time or a number of bytes for each stream.
+
+    Args:
+        text: pico-perf's scenario string.
+        time: how long.
+        size: how much.
+        send: which way; both: as many streams each way, at the same time.
+        streams: how many, each way.
+
+    Raises:
+        ScenarioError: what was expected.
+    """
+    given = [
+        name for name, value in (("LOAD", text), ("--time", time), ("--bytes", size)) if value is not None
+    ]
+    if len(given) > 1:
+        raise ScenarioError([("", f"found {' and '.join(given)}, expected one of them")], "perf")
+    if text is not None:
+        try:
+            return loads.parse(text)
+        except loads.LoadError as error:
+            raise ScenarioError([("LOAD", str(error))], "perf") from None
+    if not 1 <= streams <= loads.MOST_STREAMS // 2:
+        raise ScenarioError(
+            [("--streams", f"found {streams}, expected 1 to {loads.MOST_STREAMS // 2}")], "perf"
+        )
+    ways: tuple[Literal["up", "down"], ...] = ("up", "down") if send == "both" else (send,)
+    amounts: list[loads.DataAmount | loads.TimeAmount] = []
+    for way in ways:
+        if size is not None:
+            count = _parsed("--bytes", Size, size, "100 MB").bytes
+            if count < 1:
+                raise ScenarioError([("--bytes", f'found "{size}", expected bytes to send')], "perf")
+            up = loads.DataAmount(count, 0)
+            amounts.append(up if way == "up" else loads.DataAmount(loads.HEADER_BYTES, count))
+        else:
+            amounts.append(loads.TimeAmount(_time("--time", time or "10 s"), way))
+    rows = [amount for _ in range(streams) for amount in amounts]
+    return tuple(loads.Stream(4 * place, None, amount) for place, amount in enumerate(rows))
+
+
+def server_plan(server: Server, options: Options, report: Report) -> dict[str, Any]:
+    """The plan of a server as ``bentpipe-rt`` reads it (``ServerPlan`` of crates/endpoint).
+
+    Raises:
+        ScenarioError: which option is wrong.
+    """
+    if (server.certificate is None) != (server.key is None):
+        raise ScenarioError([("", "--certificate and --key go together")], "perf")
+    files = None
+    if server.certificate is not None:
+        files = {"certificate": str(server.certificate), "key": str(server.key)}
+    return {
+        "role": "server",
+        "listen": _listen(server.listen),
+        "once": server.once,
+        "certificate": files,
+        "limits": {
+            "connections": server.connections,
+            "handshakes": server.handshakes,
+            "streams": server.streams,
+        },
+        **_side(options, report),
+    }
+
+
+def client_plan(client: Client, options: Options, report: Report) -> dict[str, Any]:
+    """The plan of a client as ``bentpipe-rt`` reads it (``ClientPlan`` of crates/endpoint).
+
+    Raises:
+        ScenarioError: which option is wrong.
+    """
+    host, port = _host(client.host)
+    if client.alpn not in ALPN:
+        raise ScenarioError([("--alpn", unknown_word(client.alpn, ALPN, "protocol"))], "perf")
+    if client.insecure and client.fingerprint is not None:
+        raise ScenarioError([("", "--insecure and --fingerprint exclude each other")], "perf")
+    trust: str | dict[str, str] = "insecure" if client.insecure else "private"
+    if client.fingerprint is not None:
+        trust = {"fingerprint": client.fingerprint}
+    timeout = TIMEOUT if client.timeout is None else _time("--timeout", client.timeout)
+    return {
+        "role": "client",
+        "host": host,
+        "port": port,
+        "load": loads.spec(client.streams),
+        "alpn": client.alpn,
+        "trust": trust,
+        "timeout_ns": timeout.ns,
+        **_side(options, report),
+    }
+
+
+def run(plan: dict[str, Any]) -> int:
+    """Runs one side to its end; returns its exit status: 0 done, 1 failed, 2 bad input, 130 interrupted.
+
+    Raises:
+        ScenarioError: ``bentpipe-rt`` is not built.
+    """
+    program = executable()
+    with tempfile.TemporaryDirectory(prefix="bentpipe-perf-") as folder:
+        file = Path(folder) / "plan.json"
+        file.write_text(json.dumps(plan), encoding="utf-8")
+        with subprocess.Popen([str(program), "perf", str(file)]) as process:
+            while True:
+                try:
+                    return process.wait()
+                except KeyboardInterrupt:
+                    continue  # Ctrl-C ends the measurement, which prints what it has
+
+
+def _side(options: Options, report: Report) -> dict[str, Any]:
+    mtu = MTU_BYTES
+    if options.mtu is not None:
+        text = options.mtu if not options.mtu.isdecimal() else f"{options.mtu} B"
+        mtu = _parsed("--mtu", Size, text, "1452").bytes
+        if not 1200 <= mtu <= LARGEST_MTU_BYTES:
+            raise ScenarioError(
+                [("--mtu", f"found {mtu}, expected 1200 (RFC 9000 section 14) to {LARGEST_MTU_BYTES} bytes")],
+                "perf",
+            )
+    window = min(10 * mtu, max(INITIAL_WINDOW_BYTES, 2 * mtu))
+    if options.initial_window is not None:
+        asked: str | int = options.initial_window
+        if options.initial_window.isdecimal():
+            asked = f"{options.initial_window} packets"
+        window = _parsed("--initial-window", WindowSize, asked, "10").in_bytes(mtu)
+    interval = _time("--interval", report.interval, zero=True)
+    csv = None
+    if report.csv is not None:
+        every = _time("--csv-interval", report.csv_interval)
+        csv = {"file": str(report.csv), "interval_ns": every.ns}
+    return {
+        "quic": {
+            "crypto": "rustls",
+            "handshake": "1-rtt",
+            "mtu_bytes": mtu,
+            "header_bytes": 48,
+            "initial_window_bytes": window,
+            "initial_rtt_ns": INITIAL_RTT_NS,
+            "ack_eliciting_threshold": None,
+            "max_ack_delay_ns": None,
+            "ecn": options.ecn,
+            "receive_window_bytes": WINDOW_BYTES,
+            "stream_receive_window_bytes": WINDOW_BYTES,
+            "send_window_bytes": WINDOW_BYTES,
+            "idle_timeout_ns": IDLE_TIMEOUT_NS,
+            "packet_threshold": PACKET_THRESHOLD,
+        },
+        "congestion": {"name": options.congestion, "options": options.options},
+        "report": {"interval_ns": interval.ns or None, "csv": csv, "json": report.json},
+    }
+
+
+def _parsed(key: str, unit: Any, text: object, example: str) -> Any:
+    try:
+        return unit.parse(text)
+    except UnitError as error:
+        raise ScenarioError([(key, f"{error}; for example {example}")], "perf") from None
+
+
+def _time(key: str, text: str, *, zero: bool = False) -> Duration:
+    if zero and text == "0":
+        return Duration(0)
+    found: Duration = _parsed(key, Duration, text, "10s")
+    if found.ns <= 0 and not zero:
+        raise ScenarioError([(key, f'found "{text}", expected a time above 0')], "perf")
+    return found
+
+
+def _port(text: str, key: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text[:6]) <= 65_535:
+        raise ScenarioError([(key, f'found port "{text}", expected 1 to 65535')], "perf")
+    return int(text)
+
+
+def _host(text: str) -> tuple[str, int]:
+    """Host and port of ``HOST``, ``HOST:PORT``, ``[ADDRESS]:PORT`` or an IPv6 address alone."""
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        if not bracket or (rest and not rest.startswith(":")):
+            raise ScenarioError([("HOST", f'found "{text}", expected [ADDRESS]:PORT')], "perf")
+        return host, _port(rest[1:], "HOST") if rest else PORT
+    if text.count(":") == 1:
+        host, _, port = text.partition(":")
+        return host, _port(port, "HOST")
+    return text, PORT
+
+
+def _listen(text: str) -> str:
+    """``ADDRESS:PORT``, with what is missing filled in: ``:PORT``, ``PORT``, ``ADDRESS``."""
+    if text.isdecimal():
+        return f"[::]:{_listen_port(text)}"
+    if text.startswith(":") and text[1:].isdecimal():
+        return f"[::]:{_listen_port(text[1:])}"
+    host, port = _host(text) if not text.endswith(":0") else (text[:-2].strip("[]"), 0)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _listen_port(text: str) -> int:
+    return 0 if text == "0" else _port(text, "--listen")
