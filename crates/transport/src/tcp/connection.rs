@@ -295,6 +295,11 @@ impl Connection {
         }
     }
 
+    /// What a closed end answers.
+    pub(super) fn last_ack(&mut self, now: Time) -> Segment {
+        self.segment(now, Flags::ACK)
+    }
+
     fn push(&mut self, segment: Segment, out: &mut Vec<Payload>) {
         let bytes = u64::from(segment.wire_bytes());
         self.sent.sent_packets += 1;

@@ -1,6 +1,8 @@
 //! One side of a TCP flow: its connections and their applications. An application has one stream,
 //! number 0, a connection.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use cc::CongestionControl;
 use units::{Ecn, Time};
@@ -33,9 +35,8 @@ struct Live {
     read_end: bool,
     closing: bool,
     stopped: bool,
-    /// Its end is in the ledger; it only answers.
+    /// It has ended.
     over: bool,
-    until: Time,
 }
 
 /// One side of a TCP flow.
@@ -45,6 +46,8 @@ pub struct Endpoint {
     make_app: MakeApp,
     make_controller: MakeController,
     live: Vec<Live>,
+    /// What connections in TIME-WAIT answer, and until when: in the order of time.
+    waiting: VecDeque<(Time, Segment)>,
     wake_at: Time,
     ledger: Ledger,
 }
@@ -193,18 +196,13 @@ impl Live {
         }
         if self.connection.is_closed() && !self.over {
             self.over = true;
-            self.until = now + TIME_WAIT;
             if !self.connection.is_aborted() {
                 let kind = EventKind::Closed;
                 ledger.events.push(Event { time: now, connection: self.index, kind, value: 0.0 });
             }
             self.tell(now, AppEvent::Closed);
         }
-        self.wake_at = if self.over {
-            self.until
-        } else {
-            self.connection.wake_at().min(self.app.wake_at())
-        };
+        self.wake_at = self.connection.wake_at().min(self.app.wake_at());
     }
 
     /// A closing end, and one whose peer has finished and whose application has nothing to say,
@@ -231,6 +229,7 @@ impl Endpoint {
             make_app,
             make_controller,
             live: Vec::new(),
+            waiting: VecDeque::new(),
             wake_at: Time::MAX,
             ledger: Ledger::default(),
         }
@@ -248,24 +247,62 @@ impl Endpoint {
             closing: false,
             stopped: false,
             over: false,
-            until: Time::MAX,
         });
         self.live.len() - 1
     }
 
-    fn run(&mut self, now: Time, place: usize, out: &mut Vec<Payload>) {
+    /// Lets a connection work; whether it has ended and is gone.
+    fn run(&mut self, now: Time, place: usize, out: &mut Vec<Payload>) -> bool {
         let before = self.live[place].wake_at;
-        self.live[place].run(now, &mut self.ledger, out);
-        let after = self.live[place].wake_at;
-        if after <= self.wake_at {
+        let live = &mut self.live[place];
+        live.run(now, &mut self.ledger, out);
+        let (after, over) = (live.wake_at, live.over);
+        if over {
+            let mut live = self.live.remove(place);
+            let (counters, gauges) = (live.connection.counters(), live.connection.gauges());
+            self.ledger.end(live.index, &counters, gauges, live.app.streams());
+            if !live.connection.is_aborted() {
+                self.waiting.push_back((now + TIME_WAIT, live.connection.last_ack(now)));
+            }
+            self.find_wake();
+        } else if after <= self.wake_at {
             self.wake_at = after;
         } else if before <= self.wake_at {
             self.find_wake();
         }
+        over
     }
 
     fn find_wake(&mut self) {
         self.wake_at = self.live.iter().map(|live| live.wake_at).min().unwrap_or(Time::MAX);
+    }
+
+    /// Answers a segment of a connection in TIME-WAIT; whether there is one.
+    fn answer(&mut self, now: Time, segment: &Segment, out: &mut Vec<Payload>) -> bool {
+        while self.waiting.front().is_some_and(|(until, _)| *until <= now) {
+            self.waiting.pop_front();
+        }
+        let Some((_, ack)) = self.waiting.iter().rev().find(|(_, ack)| ack.port == segment.port)
+        else {
+            return false;
+        };
+        // A bare ACK needs no answer (RFC 9293 section 3.10.7.4).
+        if segment.flags != Flags::ACK || !segment.data.is_empty() {
+            let ack = ack.clone();
+            self.push(ack, out);
+        }
+        true
+    }
+
+    /// Sends what belongs to no connection. It counts as the flow's all the same.
+    fn push(&mut self, segment: Segment, out: &mut Vec<Payload>) {
+        let bytes = u64::from(segment.wire_bytes());
+        let counters = &mut self.ledger.counters;
+        counters.sent_packets += 1;
+        counters.sent_bytes += bytes;
+        counters.ack_packets += 1;
+        counters.ack_bytes += bytes;
+        out.push(Payload::Segment(segment));
     }
 
     /// A segment for no connection is answered by RST (RFC 9293 section 3.10.7.1).
@@ -280,15 +317,10 @@ impl Endpoint {
         reset.port = segment.port;
         reset.header_bytes = self.spec.header_bytes;
         reset.ecn = Ecn::NotEct;
-        let counters = &mut self.ledger.counters;
-        counters.sent_packets += 1;
-        counters.sent_bytes += u64::from(reset.wire_bytes());
-        counters.ack_packets += 1;
-        counters.ack_bytes += u64::from(reset.wire_bytes());
-        out.push(Payload::Segment(reset));
+        self.push(reset, out);
     }
 
-    /// Connections, those in TIME-WAIT among them.
+    /// Connections that have not ended.
     pub fn connections(&self) -> impl Iterator<Item = &Connection> {
         self.live.iter().map(|live| &live.connection)
     }
@@ -322,6 +354,9 @@ impl crate::Endpoint for Endpoint {
             self.run(now, place, out);
             return;
         }
+        if self.answer(now, &segment, out) {
+            return;
+        }
         let opens = segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK);
         if self.side == Side::Client || !opens {
             self.refuse(&segment, out);
@@ -347,14 +382,9 @@ impl crate::Endpoint for Endpoint {
             let live = &mut self.live[place];
             if live.wake_at > now {
                 place += 1;
-            } else if live.over && live.until <= now {
-                let live = self.live.remove(place);
-                let (counters, gauges) = (live.connection.counters(), live.connection.gauges());
-                self.ledger.end(live.index, &counters, gauges, live.app.streams());
             } else {
                 live.connection.tick(now);
-                self.run(now, place, out);
-                place += 1;
+                place += usize::from(!self.run(now, place, out));
             }
         }
         self.find_wake();

@@ -183,6 +183,9 @@ impl Receiver {
                 // It filled a gap, or a part of one (RFC 5681 section 4.2).
                 self.ack_now = true;
                 self.join();
+                if self.beyond.is_empty() {
+                    self.quick = self.delayed.map_or(0, |delayed| delayed.quick);
+                }
             }
         }
         if self.fin == Some(self.next) && !self.fin_taken {
