@@ -92,7 +92,7 @@ impl Route {
 
     /// Where `payload`, sent by an end of the flow, goes.
     #[inline]
-    pub fn from_end(&self, side: Side, payload: &Payload) -> Way {
+    pub fn way_from_end(&self, side: Side, payload: &Payload) -> Way {
         match (payload, side) {
             (Payload::Datagram(_), Side::Client) => self.ends[0],
             (Payload::Datagram(_), Side::Server) => self.ends[1],
@@ -103,7 +103,7 @@ impl Route {
 
     /// Where a segment, sent at stop `stop` in `direction`, goes.
     #[inline]
-    pub fn from_stop(&self, stop: usize, direction: Direction) -> Way {
+    pub fn way_from_stop(&self, stop: usize, direction: Direction) -> Way {
         match direction {
             Direction::Up => self.up[stop],
             Direction::Down => self.down[stop - 1],

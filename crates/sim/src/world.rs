@@ -195,7 +195,7 @@ impl World {
         self.tracer.ran(now, host, &self.hosts[host], &self.sending);
         let (route, side) = (&self.routes[host / 2], self.hosts[host].side);
         for payload in self.sending.drain(..) {
-            let way = route.from_end(side, &payload);
+            let way = route.way_from_end(side, &payload);
             let packet = header(now, host / 2, route.end(side), way, &payload);
             let packet = Packet { handle: self.payloads.next(), ..packet };
             self.tracer.departed(&packet, &payload);
@@ -211,7 +211,7 @@ impl World {
         let Relay { flow, stop, ref proxy, .. } = self.relays[relay];
         let route = &self.routes[flow];
         for (payloads, direction) in self.passing.iter_mut().zip([Direction::Down, Direction::Up]) {
-            let way = route.from_stop(stop, direction);
+            let way = route.way_from_stop(stop, direction);
             for payload in payloads.drain(..) {
                 let packet = header(now, flow, route.stops()[stop], way, &payload);
                 let packet = Packet { handle: self.payloads.next(), ..packet };

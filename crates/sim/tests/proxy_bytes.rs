@@ -5,6 +5,7 @@ mod common;
 mod split;
 
 use common::{data, number, streams, time_up};
+use proptest::prelude::*;
 use serde_json::json;
 use sim::Measurements;
 use split::{CORE, Link, OUTER, SATELLITE, Split, proxy, proxy_with, socket, tcp};
@@ -117,4 +118,67 @@ fn the_same_seed_gives_the_same_bytes() {
     case.packets = true;
     case.tcp = tcp(&json!({"fast_open": true}));
     assert_eq!(case.run().encode("test"), case.run().encode("test"));
+}
+
+/// A chain of lossy links with a proxy or a router at each joint.
+fn chains() -> impl Strategy<Value = Split> {
+    let link = |name: &'static str| {
+        (1.0f64..300.0, 500_000u64..50_000_000, prop_oneof![Just(0.0), 0.0f64..0.05])
+            .prop_map(move |(delay_ms, rate, loss)| Link(name, delay_ms, rate, loss))
+    };
+    let joint = prop::sample::select(vec!["none", "relayed", "early", "pooled"]);
+    let loads = prop_oneof![
+        Just(time_up(8.0)),
+        (8u64..1_000_000, 0u64..1_000_000).prop_map(|(up, down)| data(up, down)),
+    ];
+    let links = (link("outer"), link("satellite"), link("core"));
+    (links, [joint.clone(), joint], loads, 3_000u64..300_000, 0u64..1000).prop_map(
+        |((outer, satellite, core), [first, second], load, queue_bytes, seed)| {
+            let last = if second == "pooled" { "early" } else { second };
+            let first = if first == "pooled" && last == "none" { "early" } else { first };
+            let joint = |setup: &str| (setup != "none").then(|| proxy(setup));
+            let mut case = Split::over_satellite(joint(first), joint(last), load);
+            case.links = vec![outer, satellite, core];
+            (case.queue_bytes, case.seed, case.duration_s, case.packets) =
+                (queue_bytes, seed, 12.0, true);
+            case
+        },
+    )
+}
+
+/// PROPTEST_CASES, or what takes a few seconds unoptimised.
+fn cases_to_try() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(32)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases_to_try(), ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_chain_breaks_a_bound(case in chains()) {
+        let run = case.run();
+        let links = run.table("link_summary");
+        for (row, sent) in links.numbers("sent_bytes").iter().enumerate() {
+            let rate = case.links[row / 2].2 as f64;
+            prop_assert!(sent * 8.0 <= rate * case.duration_s * (1.0 + 1e-9));
+        }
+        let most = run.table("proxies").numbers("buffered_bytes").into_iter().fold(0.0, f64::max);
+        prop_assert!(most <= (1 << 22) as f64);
+        for way in ["up", "down"] {
+            let came = stream(&run, &format!("{way}_bytes"));
+            let written = stream(&run, &format!("{way}_written_bytes"));
+            for (came, written) in came.iter().zip(&written) {
+                prop_assert!(came <= written, "{came} bytes of {written} came {way}");
+            }
+        }
+        // Every packet of every leg is counted once, and none is faster than light.
+        let packets = run.table("packets");
+        prop_assert_eq!(packets.rows() as u64, run.packets);
+        let (sent, received) = (packets.numbers("sent_s"), packets.numbers("received_s"));
+        let shortest = case.links.iter().map(|link| link.1).fold(f64::MAX, f64::min) / 1e3;
+        for (sent, received) in sent.iter().zip(&received) {
+            prop_assert!(received.is_nan() || received - sent >= shortest - 1e-9);
+        }
+        prop_assert_eq!(run.encode("test"), case.run().encode("test"));
+    }
 }

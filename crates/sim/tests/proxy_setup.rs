@@ -154,7 +154,7 @@ fn the_packets_of_every_leg() {
     assert!(syn.is_sorted() && syn[2] > 0.265, "{syn:?}");
     let answer = arrival(&run, "client", "SYN-ACK").unwrap();
     assert!(answer < syn[1], "{answer}");
-    assert_eq!(arrival(&run, "p1", "FIN").is_some(), true);
+    assert!(arrival(&run, "p1", "FIN").is_some());
     let packets = run.table("packets");
     assert_eq!(packets.rows() as u64, run.packets);
     let legs = packets.names("from_node");

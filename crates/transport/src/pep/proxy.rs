@@ -14,7 +14,7 @@ use crate::{Counters, Gauges, MakeController, Payload, Side};
 /// length.
 const TIME_WAIT: Span = Span::from_secs(60);
 
-const SIDES: [Side; 2] = [Side::Client, Side::Server];
+pub(super) const SIDES: [Side; 2] = [Side::Client, Side::Server];
 
 /// What a proxy is made of.
 pub struct Parts {
@@ -179,7 +179,8 @@ impl Proxy {
     }
 
     pub(super) fn forget_before(&mut self, now: Time) {
-        while let Some((_, port)) = self.forget.pop_front_if(|(at, _)| *at <= now) {
+        while let Some((_, port)) = self.forget.front().copied().filter(|(at, _)| *at <= now) {
+            self.forget.pop_front();
             let Some(splice) = self.lingering.remove(&port) else { continue };
             for (side, totals) in SIDES.into_iter().zip(&mut self.totals) {
                 if let Some(socket) = splice.socket(side) {

@@ -195,8 +195,7 @@ fn each_direction_ends_alone() {
     assert!(three.client.is_closed() && three.server().is_closed());
     assert_eq!(three.proxy.wake_at(), Time::MAX);
     // Counters stay when connections are gone and forgotten.
-    let sent = |proxy: &Proxy| SIDES.map(|side| proxy.counters(side).written_bytes);
-    const SIDES: [Side; 2] = [Side::Client, Side::Server];
+    let sent = |proxy: &Proxy| super::proxy::SIDES.map(|side| proxy.counters(side).written_bytes);
     assert_eq!(sent(&three.proxy), [9000, 3000]);
     three.now = three.now + Span::from_secs(100);
     three.proxy.forget_before(three.now);
