@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["NAMES", "find", "run"]
 
-NAMES = {"andreotti-2025": "bentpipe.studies.andreotti_2025"}
+NAMES = {
+    "andreotti-2025": "bentpipe.studies.andreotti_2025",
+    "thomas-2019": "bentpipe.studies.thomas_2019",
+    "etosat": "bentpipe.studies.etosat",
+}
 """Studies, and the module of each."""
 
 

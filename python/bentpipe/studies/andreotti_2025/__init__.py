@@ -1,4 +1,4 @@
-"""QUIC over LEO and GEO with four controllers, alone and against each other (Andreotti 2025, sections 4.2 and 4.3).
+"""QUIC over LEO and GEO: alone, against QUIC, against TCP (Andreotti 2025, sections 4.2 to 4.4).
 
 Numbers and statements of the thesis are in ``studies/andreotti-2025/published.toml``, sentences on differences in
 ``notes.toml`` beside it. Statements become criteria that can fail in ``criteria.py``.
@@ -14,14 +14,27 @@ from pathlib import Path
 from typing import Any
 
 from bentpipe.stats import jain_index
-from bentpipe.studies.andreotti_2025.cells import ALONE, DELAY, GEO, LEO, LOSS, RATE, READINGS, pair
+from bentpipe.studies.andreotti_2025.cells import (
+    ALONE,
+    DELAY,
+    GEO,
+    LEO,
+    LOSS,
+    RATE,
+    READINGS,
+    TCP,
+    pair,
+    queue,
+)
 from bentpipe.studies.andreotti_2025.criteria import CRITERIA
 from bentpipe.studies.andreotti_2025.standing import (
     alone_table,
     grid_table,
     late_table,
+    tcp_table,
     why_alone_table,
     why_table,
+    why_tcp_tables,
 )
 from bentpipe.studies.evidence import FilteredCubic, UnfrozenHybla
 from bentpipe.studies.stores import Measured, Part, Wanted
@@ -32,6 +45,9 @@ __all__ = ["STUDY", "Andreotti2025"]
 
 JAIN_TOLERANCE = 1e-4
 """Of the printed indices: two are truncated, not rounded."""
+
+WHY = ("why", "why-alone", "why-tcp", "why-tcp-split")
+"""Parts that are evidence."""
 
 TOLERANCE = (
     "A published number agrees when it lies where one more run would with 95 %: the mean ± t s √(1 + 1/n) over seeds, "
@@ -46,7 +62,7 @@ class Andreotti2025:
     """The study."""
 
     name: str = "andreotti-2025"
-    title: str = "Andreotti 2025: QUIC over LEO and GEO, sections 4.2 and 4.3"
+    title: str = "Andreotti 2025: QUIC over LEO and GEO, sections 4.2 to 4.4"
 
     @cached_property
     def place(self) -> Path:
@@ -68,9 +84,9 @@ class Andreotti2025:
         nearer = {"filtered-cubic": FilteredCubic, "unfrozen-hybla": UnfrozenHybla}
         plain = [
             Part(name, self.place / f"{name}.toml")
-            for name in (*READINGS.values(), "friendliness", "late-start")
+            for name in (*READINGS.values(), "friendliness", "late-start", *TCP)
         ]
-        return [*plain, *(Part(name, self.place / f"{name}.toml", nearer) for name in ("why", "why-alone"))]
+        return [*plain, *(Part(name, self.place / f"{name}.toml", nearer) for name in WHY)]
 
     def words(self) -> Mapping[str, Mapping[str, Wanted]]:
         """Parts, printed rows, claims, and single claims."""
@@ -92,17 +108,18 @@ class Andreotti2025:
         return {
             "single": single,
             "friendliness": {"friendliness": matching()},
-            "rows": {"friendliness": matching({LOSS: ["0.01 %"]})},
+            "tcp": dict.fromkeys(TCP, matching()),
+            "rows": {"friendliness": matching({LOSS: ["0.01 %"]}), **dict.fromkeys(TCP[:2], matching())},
             "late-start": {"late-start": matching()},
-            "why": {"why": matching(), "why-alone": matching()},
+            "why": dict.fromkeys(WHY, matching()),
             "claims": {part: either(tests) for part, tests in needed.items()},
             **claims,
         }
 
     def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
         """Rows, claims, and what stands alone."""
-        asked = set(only) or {"rows", "claims", "single", "friendliness", "late-start", "why"}
-        rows = self.rows(measured) if asked & {"rows", "friendliness"} else ()
+        asked = set(only) or {"rows", "claims", "single", "friendliness", "late-start", "tcp", "why"}
+        rows = self.rows(measured) if asked & {"rows", "friendliness", "tcp"} else ()
         every = "claims" in asked
         claims = [claim for claim in self.claims(measured) if every or claim.id in asked]
         tables: list[Table] = []
@@ -112,8 +129,10 @@ class Andreotti2025:
             tables += [grid_table(measured, reading) for reading in READINGS]
         if "late-start" in asked:
             tables.append(late_table(measured))
+        if "tcp" in asked:
+            tables.append(tcp_table(measured))
         if "why" in asked:
-            tables += [why_table(measured), why_alone_table(measured)]
+            tables += [why_table(measured), why_alone_table(measured), *why_tcp_tables(measured)]
         return Findings(
             rows,
             tuple(claims),
@@ -135,23 +154,18 @@ class Andreotti2025:
             f"Jain's index recomputed from the printed goodputs: {len(rows) - len(wrong)} of {len(rows)} rows "
             f"within {JAIN_TOLERANCE:g}{text}."
         )
-        found += [
-            f"{row['where']}: {row['first']} against {row['second']}, {row['goodput'][0]} and {row['goodput'][1]} "
-            f"Mb/s, is not run ({row['not_run']})."
-            for row in rows
-            if "not_run" in row
-        ]
         return found
 
     def rows(self, measured: Measured) -> tuple[Row, ...]:
         """The printed pairs, each in both readings."""
         found = []
         for row in self.published["friendliness"]:
-            if "not_run" in row:
-                continue
+            part = row.get("part", "friendliness")
             for reading in READINGS:
                 cell = pair(reading, LEO if row["rtt_ms"] == 30 else GEO, "0.01 %", row["second"])
-                metrics = measured.rows("friendliness", cell, "rival")
+                if part in TCP:
+                    cell = queue(reading)
+                metrics = measured.rows(part, cell, "rival")
                 jain = tuple(metrics["jain"].to_list()) if metrics.height else ()
                 found.append(
                     Row(
@@ -160,12 +174,8 @@ class Andreotti2025:
                         row["where"],
                         reading,
                         (
-                            Quantity(
-                                "first", row["goodput"][0], measured.goodput("friendliness", cell, "hybla")
-                            ),
-                            Quantity(
-                                "second", row["goodput"][1], measured.goodput("friendliness", cell, "rival")
-                            ),
+                            Quantity("first", row["goodput"][0], measured.goodput(part, cell, "hybla")),
+                            Quantity("second", row["goodput"][1], measured.goodput(part, cell, "rival")),
                             Quantity("jain", row["jain"], jain, most=1.0),
                         ),
                         self.notes["rows"].get(row["id"], ""),

@@ -10,11 +10,18 @@ LEO, GEO = "15 ms", "250 ms"
 LOSSES = {LEO: ("0.01 %", "0.1 %", "1 %", "10 %"), GEO: ("0.01 %", "0.1 %", "1 %")}
 READINGS = {"netem": "single-flow", "waiting room": "single-flow-waiting-room"}
 """The two readings of the queue, and the part that has single flows in each."""
+TCP = ("tcp", "tcp-split", "tcp-split-alone")
+"""Parts of section 4.4: against TCP (LEO), against split TCP (GEO), and split TCP alone."""
 
 
 def queue_key(reading: str) -> str:
     """What a reading of the queue is in a sweep over it."""
     return "true" if reading == "netem" else "false"
+
+
+def queue(reading: str) -> dict[str, str]:
+    """The cell of a sweep over the reading alone."""
+    return {NETEM: queue_key(reading)}
 
 
 def alone(delay: str, loss: str, controller: str, rate: int = 10) -> dict[str, str]:

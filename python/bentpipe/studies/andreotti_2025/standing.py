@@ -14,9 +14,11 @@ from bentpipe.studies.andreotti_2025.cells import (
     LOSSES,
     READINGS,
     RIVAL,
+    TCP,
     alone,
     late,
     pair,
+    queue,
 )
 from bentpipe.studies.andreotti_2025.criteria import SETTLED_S
 from bentpipe.studies.stores import Measured
@@ -78,6 +80,22 @@ def late_table(measured: Measured) -> Table:
     return Table("LEO, the second flow 5 s later (section 4.3.1)", tuple(rows))
 
 
+def tcp_table(measured: Measured) -> Table:
+    """Hybla and TCP, and split TCP alone."""
+    paths = ("LEO, TCP CUBIC", "GEO, split TCP", "GEO, split TCP alone")
+    rows = []
+    for part, path in zip(TCP, paths, strict=True):
+        for reading in READINGS:
+            cell = queue(reading)
+            hybla, other = (measured.goodput(part, cell, flow) for flow in ("hybla", "rival"))
+            if not other:
+                continue
+            jain = tuple(measured.rows(part, cell, "rival")["jain"].drop_nulls().to_list())
+            head = {"path": path, "queue": reading, "QUIC Hybla": shown(hybla) or "–"}
+            rows.append({**head, "TCP": shown(other), "Jain": shown(jain) or "–"})
+    return Table("QUIC Hybla and one TCP connection: goodput, Mb/s (section 4.4)", tuple(rows))
+
+
 def why_table(measured: Measured) -> Table:
     reading = measured.reading("why")
     if reading is None:
@@ -114,3 +132,28 @@ def why_alone_table(measured: Measured) -> Table:
     return Table(
         "Evidence: one flow at 10 Mb/s with controllers nearer to picoquic's, netem reading", tuple(rows)
     )
+
+
+def why_tcp_tables(measured: Measured) -> list[Table]:
+    """Hybla beside TCP with a controller nearer to picoquic's or Linux's: over LEO, and over GEO with split TCP."""
+    titles = {
+        "why-tcp": "Evidence: Hybla and TCP over LEO, netem reading: goodput, Mb/s",
+        "why-tcp-split": "Evidence: Hybla and split TCP over GEO, netem reading: goodput, Mb/s",
+    }
+    tables = []
+    for part, title in titles.items():
+        reading = measured.reading(part)
+        if reading is None:
+            continue
+        rows = []
+        for cell in reading.runs.select(reading.keys).unique(maintain_order=True).iter_rows(named=True):
+            hybla, other = (measured.goodput(part, cell, flow) for flow in ("hybla", "rival"))
+            jain = tuple(measured.rows(part, cell, "rival")["jain"].to_list())
+            head = {AS[key]: value for key, value in cell.items()}
+            rows.append({**head, "hybla": shown(hybla), "TCP": shown(other), "Jain": shown(jain)})
+        tables.append(Table(title, tuple(rows)))
+    return tables
+
+
+AS = {HYBLA: "hybla as", RIVAL: "TCP as", "path.pepsal.server_side.congestion": "between the proxies"}
+"""Keys of the evidence's sweeps as columns."""

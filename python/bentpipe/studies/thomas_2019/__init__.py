@@ -133,7 +133,7 @@ class Thomas2019:
             tuple(self.reminders(measured)),
             tuple((part, key) for part in ("satcom", "4g") for key in BOXES),
             drawn=figures(measured),
-            reading_title="TCP",
+            reading_title="with",
         )
 
     def claims(self, measured: Measured) -> list[Claim]:

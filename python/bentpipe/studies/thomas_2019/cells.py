@@ -41,7 +41,7 @@ def end_to_end(http: str, controller: str, window: str) -> dict[str, str]:
 
 
 MODELS: tuple[tuple[str, dict[str, str] | None], ...] = (
-    ("no proxy", None),
+    ("no proxy, first window 10", None),
     ("early, first window 10", {SETUP: "early", WINDOW: "10 packets", KNOWING: "false"}),
     ("pooled, first window 10", {SETUP: "pooled", WINDOW: "10 packets", KNOWING: "false"}),
     ("pooled, first window 32", {SETUP: "pooled", WINDOW: "32 packets", KNOWING: "false"}),

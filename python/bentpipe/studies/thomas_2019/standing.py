@@ -50,7 +50,7 @@ __all__ = [
 ]  # fmt: skip
 
 PROTOTYPE: dict[str, tuple[float, float]] = {
-    "no proxy": (9.61, 2259),
+    "no proxy, first window 10": (9.61, 2259),
     "early, first window 10": (9.58, 2258),
     "pooled, first window 10": (8.84, 1510),
     "pooled, first window 100": (6.38, 1513),
@@ -103,7 +103,7 @@ def four_g_table(measured: Measured) -> Table:
 
 def _model_times(measured: Measured, cell: dict[str, str] | None, column: str = "plt_s") -> tuple[float, ...]:
     if cell is None:
-        return times(measured, "end-to-end", end_to_end("2", "cubic", "32 packets"), 1, column)
+        return times(measured, "end-to-end", end_to_end("2", "cubic", "10 packets"), 1, column)
     return times(measured, "proxies", cell, 1, column)
 
 
