@@ -163,9 +163,15 @@ fn round_trips_to_the_first_byte() {
 
 #[test]
 fn alt_svc_is_used_from_the_second_load_on() {
-    let web = Web { changes: json!({"http": "alt-svc", "loads": 3}), ..Web::default() };
+    let web = Web {
+        objects: json!([object("main", 1000, &[]), object("next", 1000, &[0])]),
+        changes: json!({"http": "alt-svc", "loads": 3}),
+        ..Web::default()
+    };
     let run = web.run();
     let pages = run.table("pages");
+    // What is open when HTTP/3 becomes known stays in use.
+    assert_eq!(run.table("requests").names("protocol"), ["h2", "h2", "h3", "h3", "h3", "h3"]);
     assert_eq!(pages.names("protocol"), ["h2", "h3", "h3"]);
     let ttr: Vec<f64> = pages.numbers("ttr_s").to_vec();
     assert!((ttr[0] - 1.5).abs() < 0.01 && (ttr[1] - 1.0).abs() < 0.01, "{ttr:?}");
@@ -248,7 +254,7 @@ fn the_same_seed_gives_the_same_tables() {
         let changes = json!({"http": "alt-svc", "loads": 3});
         let web = Web {
             changes,
-            loss_down: 0.02,
+            loss_down: 0.003,
             rate: 5_000_000,
             seed,
             objects: json!([object("main", 300_000, &[]), object("b", 50_000, &[0])]),

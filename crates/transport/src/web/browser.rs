@@ -311,12 +311,11 @@ impl Browser {
             }
             return;
         }
-        // What has won a race, or is open already, is used.
-        let raced = self.hosts[host].race.is_some();
+        // What is open stays in use (RFC 7838 section 2.2), what has won a race too.
         let usable = |connection: &Connection| {
             to(connection)
                 && !connection.closed
-                && (connection.dial.protocol == protocol || (raced && connection.answered))
+                && (connection.dial.protocol == protocol || connection.answered)
         };
         let best = (0..self.connections.len())
             .filter(|place| usable(&self.connections[*place]))

@@ -4,6 +4,8 @@
 
 mod handshake;
 mod record;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 

@@ -1,0 +1,120 @@
+//! Lengths of the flights, against sums written apart from the code: docs/models/web.md.
+
+use bytes::Bytes;
+use units::Time;
+
+use super::TlsApp;
+use crate::web::board::{Board, Dial, News, Protocol};
+use crate::web::speaker::Speaker;
+use crate::web::{Tls, TlsVersion};
+use crate::{App, AppEvent, ReadEnd, Streams};
+
+/// Says nothing.
+struct Mute;
+
+impl Speaker for Mute {
+    fn start(&mut self, _: Time) {}
+    fn receive(&mut self, _: Time, _: &[u8]) {}
+    fn send(&mut self, _: Time, _: usize, _: &mut Vec<u8>) {}
+    fn has_data(&self) -> bool {
+        false
+    }
+    fn wake_at(&self) -> Time {
+        Time::MAX
+    }
+}
+
+/// A stream that takes what it is given and has what it was lent.
+#[derive(Default)]
+struct Pipe {
+    incoming: Vec<u8>,
+    read: u64,
+    outgoing: Vec<u8>,
+}
+
+impl Streams for Pipe {
+    fn open(&mut self) -> Option<u64> {
+        None
+    }
+    fn write(&mut self, _: u64, data: Bytes) -> usize {
+        self.outgoing.extend_from_slice(&data);
+        data.len()
+    }
+    fn read(&mut self, _: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd {
+        take(self.read, &self.incoming);
+        self.read += self.incoming.len() as u64;
+        self.incoming.clear();
+        ReadEnd::Open
+    }
+    fn finish(&mut self, _: u64) {}
+    fn reset(&mut self, _: u64) {}
+    fn stop(&mut self, _: u64) {}
+    fn appetite(&self) -> usize {
+        0
+    }
+    fn close(&mut self) {}
+}
+
+const HELLO: usize = 512;
+const CHAIN: usize = 3000;
+
+/// Lengths of the flights, the client's first, and how many of them the client had sent or seen when
+/// requests could go.
+fn flights(version: TlsVersion, resume: bool, early: bool) -> (Vec<usize>, usize) {
+    let options = Tls {
+        version,
+        resumption: resume,
+        early_data: early,
+        certificate_bytes: CHAIN as u32,
+        client_hello_bytes: HELLO as u32,
+    };
+    let board = Board::default();
+    let at = Time::ZERO;
+    let dial = Dial { host: 0, protocol: Protocol::Http2, resume, early, profile: 0, at };
+    board.add(dial);
+    let mut sides = [
+        TlsApp::client(options, board.end(false, 0), Box::new(Mute)),
+        TlsApp::server(options, Box::new(Mute)),
+    ];
+    let mut pipes = [Pipe::default(), Pipe::default()];
+    let (mut lengths, mut ready) = (Vec::new(), None);
+    sides[0].on(at, AppEvent::Ready, &mut pipes[0]);
+    sides[1].on(at, AppEvent::Ready, &mut pipes[1]);
+    for turn in 0..8 {
+        let (from, to) = (turn % 2, 1 - turn % 2);
+        if board.take_news().iter().any(|(_, _, news)| *news == News::Ready) {
+            ready.get_or_insert(turn);
+        }
+        let flight = std::mem::take(&mut pipes[from].outgoing);
+        if !flight.is_empty() {
+            lengths.push(flight.len());
+        }
+        // In pieces: nothing may depend on how the bytes arrive.
+        for piece in flight.chunks(100) {
+            pipes[to].incoming.extend_from_slice(piece);
+            sides[to].on(at, AppEvent::Readable(0), &mut pipes[to]);
+        }
+    }
+    (lengths, ready.unwrap_or(usize::MAX))
+}
+
+#[test]
+fn flights_have_the_lengths_of_the_model() {
+    let client = HELLO + 5;
+    let server12 = 79 + (7 + CHAIN + 5) + 305 + 9;
+    let server13 = 127 + 6 + 37 + (8 + CHAIN + 22) + 286 + 58;
+    let full12 = vec![client, server12, 42 + 6 + 45, 191 + 6 + 45];
+    let psk = 47 + 208;
+    // Requests go before flight 0 is on its way, with flight 2, or after flight 3.
+    assert_eq!(flights(TlsVersion::Tls12, false, false), (full12.clone(), 4));
+    assert_eq!(flights(TlsVersion::Tls12FalseStart, false, false), (full12, 2));
+    let resumed12 = vec![client, 99 + 6 + 45, 6 + 45];
+    assert_eq!(flights(TlsVersion::Tls12, true, false), (resumed12.clone(), 2));
+    assert_eq!(flights(TlsVersion::Tls12FalseStart, true, false), (resumed12, 2));
+    let full13 = vec![client, server13, 6 + 58, 2 * 255];
+    assert_eq!(flights(TlsVersion::Tls13, false, false), (full13, 2));
+    let resumed13 = vec![client + psk, 133 + 6 + 37 + 58, 6 + 58, 255];
+    assert_eq!(flights(TlsVersion::Tls13, true, false), (resumed13, 2));
+    let early = vec![client + psk + 4 + 6, 133 + 6 + 37 + 4 + 58, 26 + 58, 255];
+    assert_eq!(flights(TlsVersion::Tls13, true, true), (early, 0));
+}

@@ -1,0 +1,165 @@
+//! Head-of-line blocking: one lost packet holds back every object of HTTP/2 that comes after it, and
+//! over HTTP/3 those alone whose bytes it carried.
+
+use transport::quic::{self, Crypto, Handshake, QuicSpec};
+use transport::tcp::{self, AckCounting, LossDetection, TcpSpec};
+use transport::web::{
+    Client, HostSpec, Http, ObjectSpec, PageSpec, Profile, RequestReport, Server, Tls, TlsVersion,
+    WebSpec,
+};
+use transport::{Endpoint, MakeApp, MakeController, Payload, Side};
+use units::{Span, Time};
+
+const ONE_WAY: Span = Span::from_millis(100);
+const OBJECTS: u32 = 40;
+
+fn page(http: Http) -> WebSpec {
+    let object = |n: u32| ObjectSpec {
+        name: format!("o{n}"),
+        host: 0,
+        request_bytes: 100,
+        response_header_bytes: 100,
+        body_bytes: if n == 0 { 500 } else { 4000 },
+        after: if n == 0 { vec![] } else { vec![0] },
+        think_ns: 0,
+    };
+    WebSpec {
+        page: PageSpec {
+            name: "page".into(),
+            hosts: vec![HostSpec { name: "a.example".into(), open: false }],
+            objects: (0..=OBJECTS).map(object).collect(),
+        },
+        http,
+        tls: Tls {
+            version: TlsVersion::Tls13,
+            resumption: false,
+            early_data: false,
+            certificate_bytes: 3000,
+            client_hello_bytes: 512,
+        },
+        loads: 1,
+        pause_ns: (0, 0),
+        timeout_ns: 20_000_000_000,
+        profile: Profile::Fresh,
+        keep_connections: false,
+        udp_blocked: false,
+        quic_head_start_ns: 300_000_000,
+        connections_per_host: 6,
+        parse_ns: 0,
+    }
+}
+
+fn controller(mss: u64) -> MakeController {
+    let config =
+        cc::Config { mss, initial_window: 300_000, initial_rtt: Span::from_millis(200), seed: 1 };
+    Box::new(move || cc::build("newreno", &serde_json::json!({}), &config).unwrap())
+}
+
+fn quic_endpoint(side: Side, app: MakeApp) -> Result<quic::Endpoint, String> {
+    let spec = QuicSpec {
+        crypto: Crypto::Modelled,
+        handshake: Handshake::OneRtt,
+        mtu_bytes: 1252,
+        header_bytes: 28,
+        initial_window_bytes: 300_000,
+        initial_rtt_ns: 200_000_000,
+        ack_eliciting_threshold: None,
+        max_ack_delay_ns: None,
+        ecn: false,
+        receive_window_bytes: 1 << 30,
+        stream_receive_window_bytes: 1 << 30,
+        send_window_bytes: 1 << 30,
+        idle_timeout_ns: None,
+        packet_threshold: 3,
+    };
+    quic::Endpoint::new(side, &spec, 1, side.name(), app, controller(1252))
+}
+
+fn tcp_endpoint(side: Side, app: MakeApp) -> Result<Box<dyn Endpoint>, String> {
+    let spec = TcpSpec {
+        mss_bytes: 1460,
+        header_bytes: 40,
+        initial_window_bytes: 300_000,
+        initial_rto_ns: 1_000_000_000,
+        min_rto_ns: 200_000_000,
+        max_rto_ns: 120_000_000_000,
+        loss_detection: LossDetection::RackTlp,
+        sack: true,
+        dsack: true,
+        adapt_reordering: true,
+        limited_transmit: false,
+        prr: true,
+        frto: true,
+        timestamps: true,
+        window_scaling: true,
+        delayed_ack: None,
+        ack_counting: AckCounting::Unlimited,
+        ecn: false,
+        fast_open: false,
+        pacing: false,
+        restart_after_idle: true,
+        receive_buffer_bytes: 1 << 30,
+        send_buffer_bytes: 1 << 30,
+    };
+    Ok(Box::new(tcp::Endpoint::new(side, &spec, app, controller(1448))))
+}
+
+/// Loads the page; the full packet number `lost` of the objects downwards (from 0) does not arrive.
+fn load(http: Http, lost: Option<u32>) -> Vec<RequestReport> {
+    let spec = page(http);
+    let client =
+        Client::new(&spec, 1, "client", &mut |app| quic_endpoint(Side::Client, app), &mut |app| {
+            tcp_endpoint(Side::Client, app)
+        });
+    let server = Server::new(&spec, &mut |app| quic_endpoint(Side::Server, app), &mut |app| {
+        tcp_endpoint(Side::Server, app)
+    });
+    let mut ends: [Box<dyn Endpoint>; 2] = [Box::new(client.unwrap()), Box::new(server.unwrap())];
+    let mut wire: Vec<(Time, usize, Payload)> = Vec::new();
+    let (mut now, mut out, mut full) = (Time::ZERO, Vec::new(), 0);
+    let asked = |client: &dyn Endpoint| client.page_requests().len() > 1;
+    ends[0].connect(now, &mut out).unwrap();
+    let mut turn = 0;
+    loop {
+        for payload in out.drain(..) {
+            if turn == 1 && payload.wire_bytes() > 1200 && asked(ends[0].as_ref()) {
+                full += 1;
+                if lost == Some(full - 1) {
+                    continue;
+                }
+            }
+            wire.push((now + ONE_WAY, 1 - turn, payload));
+        }
+        let arrival = wire.first().map_or(Time::MAX, |(at, ..)| *at);
+        let wakes = [ends[0].wake_at(), ends[1].wake_at()];
+        now = arrival.min(wakes[0]).min(wakes[1]).max(now);
+        if now > Time::ZERO + Span::from_secs(20) {
+            return ends[0].page_requests();
+        }
+        if arrival <= now {
+            let (_, to, payload) = wire.remove(0);
+            turn = to;
+            ends[turn].receive(now, payload, &mut out);
+        } else {
+            turn = usize::from(wakes[1] <= now);
+            ends[turn].wake(now, &mut out);
+        }
+    }
+}
+
+/// Objects that came later by half a round trip or more because of the loss.
+fn late(http: Http, lost: u32) -> usize {
+    let (whole, lossy) = (load(http, None), load(http, Some(lost)));
+    assert_eq!(whole.len(), OBJECTS as usize + 1);
+    let end = |report: &RequestReport| report.end.expect("it came");
+    let late = whole.iter().zip(&lossy).filter(|(a, b)| end(b) > end(a) + ONE_WAY);
+    late.count()
+}
+
+#[test]
+fn a_lost_packet_holds_back_what_follows_over_tcp_and_its_own_streams_over_quic() {
+    let (http2, http3) = (late(Http::Http2, 20), late(Http::Http3, 20));
+    println!("late objects: {http2} over HTTP/2, {http3} over HTTP/3, of {OBJECTS}");
+    assert!(http2 > 3 * OBJECTS as usize / 4, "{http2}");
+    assert!((1..=3).contains(&http3), "{http3}");
+}
