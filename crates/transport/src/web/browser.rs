@@ -104,12 +104,17 @@ impl Browser {
     pub fn wake_at(&self) -> Time {
         match self.phase {
             Phase::Off | Phase::Done => Time::MAX,
-            Phase::Opening(until) | Phase::Pause(until) => until,
+            Phase::Pause(until) => until,
+            Phase::Opening(until) => until.min(self.next_race()),
             Phase::Loading(until) => {
-                let races = self.hosts.iter().filter_map(|host| host.race);
-                until.min(self.due.iter().copied().chain(races).min().unwrap_or(Time::MAX))
+                let due = self.due.iter().copied().min().unwrap_or(Time::MAX);
+                until.min(due).min(self.next_race())
             }
         }
+    }
+
+    fn next_race(&self) -> Time {
+        self.hosts.iter().filter_map(|host| host.race).min().unwrap_or(Time::MAX)
     }
 
     /// Does what is due; returns the connections to open.
@@ -121,10 +126,12 @@ impl Browser {
         match self.phase {
             Phase::Pause(until) if until <= now => self.open(now, &mut dials),
             Phase::Opening(until) => {
-                let up = |connection: &Connection| {
-                    connection.closed || (connection.ready.is_some() && connection.answered)
-                };
-                if until <= now || self.connections.iter().all(up) {
+                for host in 0..self.hosts.len() {
+                    if let Some(at) = self.hosts[host].race {
+                        self.race(now, host, at, &mut dials);
+                    }
+                }
+                if until <= now || (0..self.hosts.len()).all(|host| self.is_up(host)) {
                     self.begin(now);
                 }
             }
@@ -166,6 +173,9 @@ impl Browser {
             waiting: Vec::new(),
         });
         dials.push(dial);
+        if self.spec.http == Http::AltSvc && protocol == Protocol::Http3 {
+            self.hosts[host].race = Some(now + Span(self.spec.quic_head_start_ns));
+        }
         if matches!(self.phase, Phase::Loading(_))
             && let Some(load) = self.loads.last_mut()
         {
@@ -179,6 +189,7 @@ impl Browser {
             self.memory.forget();
         }
         self.phase = Phase::Opening(now + Span(self.spec.timeout_ns));
+        self.hosts = vec![HostState::default(); self.page.hosts.len()];
         for host in 0..self.page.hosts.len() {
             let is_up = |connection: &&Connection| connection.dial.host as usize == host;
             if self.page.hosts[host].open && self.live().find(is_up).is_none() {
@@ -191,10 +202,15 @@ impl Browser {
         }
     }
 
+    /// Whether a connection to `host` may be used, or none is on its way.
+    fn is_up(&self, host: usize) -> bool {
+        let mut own = self.live().filter(|own| own.dial.host as usize == host).peekable();
+        own.peek().is_none() || own.any(|own| own.ready.is_some() && own.answered)
+    }
+
     fn begin(&mut self, now: Time) {
         let objects = self.page.objects.len();
         self.phase = Phase::Loading(now + Span(self.spec.timeout_ns));
-        self.hosts = vec![HostState::default(); self.page.hosts.len()];
         self.needs = self.page.objects.iter().map(|object| object.after.len()).collect();
         self.due = self.needs.iter().map(|n| if *n == 0 { now } else { Time::MAX }).collect();
         self.reports = vec![None; objects];
@@ -327,10 +343,6 @@ impl Browser {
             Some(place) => place,
             None => {
                 self.dial(now, host, protocol, dials);
-                if self.spec.http == Http::AltSvc && protocol == Protocol::Http3 {
-                    let head_start = Span(self.spec.quic_head_start_ns);
-                    self.hosts[host].race = Some(now + head_start);
-                }
                 self.connections.len() - 1
             }
         };
