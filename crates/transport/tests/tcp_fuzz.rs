@@ -47,7 +47,11 @@ fn every_byte_arrives_once() {
         let path = move |left: &tcp_paths::Left| {
             let mut copy = |chance: f64| {
                 let delay = Span::from_millis(one_way)
-                    + Span::from_millis(if random.chance(0.2) { random.below(jitter + 1) } else { 0 });
+                    + Span::from_millis(if random.chance(0.2) {
+                        random.below(jitter + 1)
+                    } else {
+                        0
+                    });
                 (!random.chance(chance)).then_some(delay)
             };
             let lost = if left.up { loss } else { ack_loss };

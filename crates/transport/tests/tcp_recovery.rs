@@ -75,11 +75,8 @@ fn proportional_rate_reduction_ends_at_the_threshold() {
             // One flight of 100 segments with random losses, then none.
             let lost: Vec<bool> = (0..100).map(|_| random.chance(chance)).collect();
             let any = lost[20..].iter().any(|lost| *lost);
-            let spec = TcpSpec {
-                initial_window_bytes: 100 * MSS,
-                loss_detection: detection,
-                ..linux()
-            };
+            let spec =
+                TcpSpec { initial_window_bytes: 100 * MSS, loss_detection: detection, ..linux() };
             let path = losing(50, move |n| (20..100).contains(&n) && lost[n as usize]);
             let mut pair = Pair::new(&spec, "newreno", path);
             pair.client.write(pattern(2000 * MSS));
@@ -104,7 +101,11 @@ fn proportional_rate_reduction_ends_at_the_threshold() {
             let gauges = pair.client.gauges();
             let near = gauges.cwnd.abs_diff(window);
             assert!(near <= 6 * MSS, "seed {seed} {detection:?}: {} not {window}", gauges.cwnd);
-            assert!(gauges.in_flight + MSS >= window, "seed {seed}: {} in flight", gauges.in_flight);
+            assert!(
+                gauges.in_flight + MSS >= window,
+                "seed {seed}: {} in flight",
+                gauges.in_flight
+            );
         }
     }
 }
@@ -187,7 +188,8 @@ fn a_delay_spike_is_forgiven() {
         let path: tcp_paths::Path = Box::new(|left: &tcp_paths::Left| {
             let stop = Time::ZERO + ms(250);
             let go = Time::ZERO + ms(750);
-            let held = if left.up && (stop..go).contains(&left.at) { go.since(left.at) } else { ms(0) };
+            let held =
+                if left.up && (stop..go).contains(&left.at) { go.since(left.at) } else { ms(0) };
             vec![ms(50) + held]
         });
         let mut pair = Pair::new(&spec, "newreno", path);
@@ -210,9 +212,11 @@ fn a_delay_spike_is_forgiven() {
 #[test]
 fn the_timer_backs_off() {
     let spec = TcpSpec { loss_detection: COUNT, max_rto_ns: 3_000_000_000, ..linux() };
-    let dead = Box::new(|left: &tcp_paths::Left| {
-        if left.at >= Time::ZERO + ms(150) { vec![] } else { vec![ms(50)] }
-    });
+    let dead = Box::new(
+        |left: &tcp_paths::Left| {
+            if left.at >= Time::ZERO + ms(150) { vec![] } else { vec![ms(50)] }
+        },
+    );
     let mut pair = Pair::new(&spec, "newreno", dead);
     pair.run_until(Time::ZERO + ms(150));
     pair.client.write(pattern(MSS));

@@ -288,8 +288,7 @@ impl Connection {
             syn: None,
             data: Bytes::new(),
             port: self.port,
-            header_bytes: self.spec.header_bytes
-                + handshake::option_bytes(timestamps.is_some(), 0),
+            header_bytes: self.spec.header_bytes + handshake::option_bytes(timestamps.is_some(), 0),
             ecn: Ecn::NotEct,
             retransmission: false,
         }
@@ -315,7 +314,8 @@ impl Connection {
         let first = self.syn_sent_at.is_none();
         let opens = self.client && self.spec.fast_open && first && self.sender.unsent() > 0;
         let options = handshake::offer(&self.spec, opens);
-        let timestamps = if self.client { self.spec.timestamps } else { self.sender.rules.timestamps };
+        let timestamps =
+            if self.client { self.spec.timestamps } else { self.sender.rules.timestamps };
         let ecn = if self.client { self.spec.ecn } else { self.sender.rules.ecn };
         let option_bytes = handshake::syn_bytes(&options, timestamps);
         let mut flags = Flags::SYN;
@@ -561,7 +561,8 @@ pub fn established_pair(
 ) -> (Connection, Connection) {
     let [near, far] = specs;
     let [ours, theirs] = controllers;
-    let mut client = Connection::connect(now, &TcpSpec { fast_open: false, ..near.clone() }, ours, port);
+    let mut client =
+        Connection::connect(now, &TcpSpec { fast_open: false, ..near.clone() }, ours, port);
     let mut sent = Vec::new();
     client.transmit(now, &mut sent);
     let syn = take(&mut sent);

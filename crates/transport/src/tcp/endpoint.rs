@@ -133,7 +133,8 @@ impl Live {
         while self.ready
             && !self.connection.is_finishing()
             && self.app.has_data()
-            && self.connection.unsent() < self.connection.room() + 2 * self.connection.segment_bytes()
+            && self.connection.unsent()
+                < self.connection.room() + 2 * self.connection.segment_bytes()
             && self.connection.writable() > 0
         {
             let before = self.connection.written();

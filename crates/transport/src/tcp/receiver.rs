@@ -143,14 +143,17 @@ impl Receiver {
             self.echo = true;
         }
         let syn = u64::from(segment.flags.has(Flags::SYN));
-        let (start, end) = (segment.sequence + syn, segment.sequence + syn + segment.data.len() as u64);
+        let (start, end) =
+            (segment.sequence + syn, segment.sequence + syn + segment.data.len() as u64);
         if segment.flags.has(Flags::FIN) && end <= self.edge {
             self.fin = Some(end);
             self.ack_now = true;
         }
         if segment.data.is_empty() && !segment.flags.has(Flags::FIN) {
             // A probe of the window, or a keep-alive, below what has arrived.
-            if segment.sequence + 1 == self.next.max(1) && syn == 0 && !segment.flags.has(Flags::RST)
+            if segment.sequence + 1 == self.next.max(1)
+                && syn == 0
+                && !segment.flags.has(Flags::RST)
                 && segment.sequence < self.last_ack_sent
             {
                 self.ack_now = true;

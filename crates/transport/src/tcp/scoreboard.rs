@@ -477,3 +477,7 @@ impl Scoreboard {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "scoreboard_tests.rs"]
+mod tests;

@@ -106,6 +106,9 @@ pub struct SynOptions {
     pub fast_open: bool,
 }
 
+// Segments are moved from hand to hand by the million.
+const _: () = assert!(size_of::<Segment>() <= 96);
+
 impl Segment {
     /// A segment of data alone, for tests and tools.
     pub fn of_data(sequence: u64, data: Bytes) -> Segment {

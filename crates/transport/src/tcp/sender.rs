@@ -377,7 +377,8 @@ impl Sender {
 
     /// What the flight and the pacer know of a segment that leaves.
     fn on_sent(&mut self, now: Time, length: u64) {
-        if self.estimator.in_flight() == 0 && self.estimator.delivered() > 0 {
+        let idle = self.estimator.in_flight() == 0 && self.phase == Phase::Open;
+        if idle && self.estimator.delivered() > 0 {
             self.restart(now);
         }
         self.estimator.on_sent(now, length);
@@ -489,7 +490,12 @@ impl Sender {
 
 impl Rules {
     /// The rules of one end after both have said what they can.
-    pub(super) fn agreed(spec: &TcpSpec, peer: &super::SynOptions, timestamps: bool, ecn: bool) -> Rules {
+    pub(super) fn agreed(
+        spec: &TcpSpec,
+        peer: &super::SynOptions,
+        timestamps: bool,
+        ecn: bool,
+    ) -> Rules {
         let sack = spec.sack && peer.sack;
         let mss = spec.mss_bytes.min(peer.mss);
         let options = if timestamps { super::TIMESTAMP_BYTES } else { 0 };

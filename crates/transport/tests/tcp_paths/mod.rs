@@ -177,7 +177,8 @@ impl Pair {
                     (true, None) => {
                         let spec = self.spec.clone();
                         let congestion = controller(&self.congestion, &spec);
-                        self.server = Some(Connection::accept(at, &spec, congestion, &segment, false));
+                        self.server =
+                            Some(Connection::accept(at, &spec, congestion, &segment, false));
                     }
                 }
             } else if self.client.wake_at() <= at {
