@@ -50,6 +50,8 @@ MTU_BYTES = 1452
 INITIAL_WINDOW_BYTES = 14_720
 INITIAL_RTT_NS = 333_000_000
 PACKET_THRESHOLD = 3
+PAGE_BURST = 10
+"""Packets that browsers and their servers send unpaced when nothing is in flight (Chromium's kInitialUnpacedBurst)."""
 HEADER_BYTES = {4: 28, 6: 48}
 MIB = 1 << 20
 NARROW_UNKNOWN = 64 * MIB  # send and receive windows on a path without a rate
@@ -317,14 +319,18 @@ def _flow(
             raise ScenarioError([(f"{key}.handshake", problem)])
         transport = {
             "kind": "web",
-            "quic": _quic(quic, hops),
+            "quic": _quic(quic, hops) | _burst(quic, PAGE_BURST),
             "tcp": _tcp(tcp, hops, flow.name),
             "tcp_congestion": list(for_tcp) if for_tcp is not None else None,
         }
     elif flow.transport == "tcp":
         transport = {"kind": "tcp", **_tcp(tcp, hops, flow.name)}
     else:
-        transport = {"kind": "quic", **_quic(flow.quic.over(scenario.quic), hops)}
+        transport = {
+            "kind": "quic",
+            **_quic(flow.quic.over(scenario.quic), hops),
+            **_burst(flow.quic.over(scenario.quic), 0),
+        }
     return {
         "name": flow.name,
         "client": ends[0],
@@ -403,6 +409,12 @@ def _quic(quic: Quic, hops: tuple[Hop, ...]) -> dict[str, Any]:
         "idle_timeout_ns": idle.ns if isinstance(idle, Duration) else None,
         "packet_threshold": quic.packet_threshold or PACKET_THRESHOLD,
     }
+
+
+def _burst(quic: Quic, usual: int) -> dict[str, int]:
+    """The packets that leave unpaced; silent where there are none, as every sender of bulk is paced."""
+    packets = quic.unpaced_burst if quic.unpaced_burst is not None else usual
+    return {"unpaced_burst_packets": packets} if packets else {}
 
 
 def _windows(hops: tuple[Hop, ...]) -> tuple[int, int]:

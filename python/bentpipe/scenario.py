@@ -55,6 +55,7 @@ class Quic(Table):
     mtu: SizeText | None = None
     ip: Literal[4, 6] | None = None
     initial_window: WindowText | None = None
+    unpaced_burst: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
     initial_rtt: PositiveText | None = None
     ack_every: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
     max_ack_delay: DurationText | None = None

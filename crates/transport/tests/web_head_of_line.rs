@@ -62,6 +62,7 @@ fn quic_endpoint(side: Side, app: MakeApp) -> Result<quic::Endpoint, String> {
         mtu_bytes: 1252,
         header_bytes: 28,
         initial_window_bytes: 300_000,
+        unpaced_burst_packets: 10,
         initial_rtt_ns: 200_000_000,
         ack_eliciting_threshold: None,
         max_ack_delay_ns: None,

@@ -95,7 +95,7 @@ def access(name: str) -> Access:
 
 def page_name(size: str) -> str:
     """The page of one object of this size."""
-    return size.replace(" ", "-").replace(".", "-")
+    return "size-" + size.replace(" ", "-").replace(".", "-")
 
 
 def split_rtt(rtt: str) -> tuple[int, int, int]:

@@ -54,6 +54,9 @@ pub struct Connection {
     recount_at: u64,
     /// Data waits for the pacer.
     waits_for_pacer: bool,
+    /// Bytes that may leave unpaced when nothing is in flight, and those left of them.
+    burst: u64,
+    burst_left: u64,
     /// RFC 9002 section 7.3.2: one packet may leave on entering recovery whatever the window.
     may_send_one: bool,
     /// When stream data last arrived.
@@ -105,6 +108,8 @@ impl Connection {
             sent_stream_bytes: 0,
             recount_at: RECOUNT,
             waits_for_pacer: false,
+            burst: u64::from(spec.unpaced_burst_packets) * mtu,
+            burst_left: u64::from(spec.unpaced_burst_packets) * mtu,
             may_send_one: false,
             last_read: None,
             ready: false,
@@ -139,6 +144,11 @@ impl Connection {
     /// Why it is over; none while it lives.
     pub fn end(&self) -> Option<&End> {
         self.end.as_ref()
+    }
+
+    /// Whether it does no more than wait for late packets.
+    pub(super) fn is_closed(&self) -> bool {
+        self.inner.is_closed()
     }
 
     /// The ALPN that was agreed on, with TLS by rustls.
@@ -409,6 +419,7 @@ impl Connection {
         let room = room.max(u64::from(self.may_send_one));
         let budget = self.pacer.budget(now);
         let paced = if budget == 0 { 0 } else { (budget / self.mtu).max(1) };
+        let paced = paced.max(self.burst_left.div_ceil(self.mtu));
         (room.min(paced).min(BATCH), room == 0)
     }
 
@@ -549,7 +560,14 @@ impl Connection {
             self.adopt();
         }
         self.gate.with(|shared| shared.estimator.on_sent(now, size));
-        self.pacer.on_sent(now, size);
+        if idle {
+            self.burst_left = self.burst;
+        }
+        if self.burst_left > 0 {
+            self.burst_left = self.burst_left.saturating_sub(size);
+        } else {
+            self.pacer.on_sent(now, size);
+        }
         // Counting too little as sent runs the stack dry, which sets the count right; too much would
         // let a backlog grow that holds ACKs back.
         let overhead =

@@ -144,7 +144,8 @@ impl Endpoint {
     /// Refuses a client that is too many, and has a client prove its address when many are knocking.
     fn admit(&mut self, incoming: Incoming, outlet: &mut dyn Outlet) -> Option<Incoming> {
         let Some(limits) = self.limits else { return Some(incoming) };
-        let handshakes = self.live().filter(|live| live.connected_at().is_none()).count();
+        let handshakes =
+            self.live().filter(|live| live.connected_at().is_none() && !live.is_closed()).count();
         let proven = incoming.remote_address_validated() || handshakes < limits.handshakes;
         let mut response = Vec::new();
         let transmit = if !proven {
@@ -155,7 +156,7 @@ impl Endpoint {
                     return None;
                 }
             }
-        } else if self.live().filter(|live| live.end().is_none()).count() >= limits.connections {
+        } else if self.live().filter(|live| !live.is_closed()).count() >= limits.connections {
             self.inner.refuse(incoming, &mut response)
         } else {
             return Some(incoming);

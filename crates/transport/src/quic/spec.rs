@@ -16,6 +16,10 @@ pub struct QuicSpec {
     pub header_bytes: u16,
     /// Initial congestion window, bytes.
     pub initial_window_bytes: u64,
+    /// Packets that may leave without pacing at the start, and when nothing is in flight (RFC 9002
+    /// section 7.7 allows an initial window; Chromium's kInitialUnpacedBurst is 10); 0: paced too.
+    #[serde(default)]
+    pub unpaced_burst_packets: u32,
     /// RTT assumed before the first sample.
     pub initial_rtt_ns: u64,
     /// Packets received before an ACK is sent is one more than this (ACK_FREQUENCY's
