@@ -218,6 +218,19 @@ impl Receiver {
     /// Keeps data that came out of order, as far as it lies in the window and is new.
     fn keep(&mut self, start: u64, end: u64, data: &Bytes) {
         let end = end.min(self.edge);
+        // The usual case: the next one after the last that came.
+        if start < end
+            && let Some(mut last) = self.ranges.last_entry()
+            && *last.get() == start
+        {
+            *last.get_mut() = end;
+            self.beyond_bytes += end - start;
+            self.received += end - start;
+            self.beyond.insert(start, data.slice(..(end - start) as usize));
+            self.recent.truncate(RECENT - 1);
+            self.recent.push_front(start);
+            return;
+        }
         let mut from = start;
         while from < end {
             // What covers `from`, else what comes next.
