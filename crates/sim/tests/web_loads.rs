@@ -12,6 +12,10 @@ const RTT_S: f64 = 0.6;
 /// A page of `objects` on `hosts` over an ideal link, with `changes` to what a browser does.
 struct Page {
     rate: u64,
+    rtt_s: f64,
+    /// Of each packet, both ways.
+    loss: f64,
+    seed: u64,
     window: u64,
     hosts: Value,
     objects: Value,
@@ -35,6 +39,9 @@ impl Default for Page {
     fn default() -> Page {
         Page {
             rate: 1_000_000_000,
+            rtt_s: RTT_S,
+            loss: 0.0,
+            seed: 1,
             window: 10 * 1448,
             hosts: json!([{"name": "a.example", "open": false}]),
             objects: json!([object("main", 0, 1000, &[])]),
@@ -47,10 +54,11 @@ impl Default for Page {
 impl Page {
     fn run(&self) -> Measurements {
         let way = json!([
+            {"kind": "loss", "model": {"kind": "bernoulli", "probability": self.loss}},
             {"kind": "transmit",
              "queue": {"kind": "drop_tail", "limit": {"bytes": 100_000_000}},
              "service": {"kind": "rate", "rate_bit_s": self.rate}},
-            {"kind": "delay", "delay_ns": (RTT_S * 5e8) as u64}
+            {"kind": "delay", "delay_ns": (self.rtt_s * 5e8) as u64}
         ]);
         let tls = merge(
             json!({"version": "1.3", "resumption": false, "early_data": false,
@@ -72,7 +80,7 @@ impl Page {
         }
         let congestion = json!({"name": "newreno"});
         let spec = json!({
-            "seed": 1, "duration_ns": 100_000_000_000u64, "sample_ns": 1_000_000_000u64,
+            "seed": self.seed, "duration_ns": 100_000_000_000u64, "sample_ns": 1_000_000_000u64,
             "graph": {
                 "nodes": [{"name": "client", "kind": "host"}, {"name": "server", "kind": "host"}],
                 "links": [{"name": "link", "client_side": "client", "server_side": "server",
@@ -236,5 +244,56 @@ fn an_open_host_behind_a_udp_block_is_loaded_over_tcp() {
     assert_eq!(pages.numbers("finished").to_vec(), [1.0, 1.0, 1.0]);
     for ttr in pages.numbers("ttr_s") {
         assert!(near(ttr / RTT_S, 1.0, 0.01), "{ttr}");
+    }
+}
+
+/// Whatever is lost, every object of every load comes whole, once, and after what it depends on.
+#[test]
+fn lossy_paths_lose_no_object() {
+    let mut objects = vec![object("main", 0, 30_000, &[])];
+    for n in 1..25u32 {
+        let body = [0, 1, 1447, 5000, 16_384, 70_000][n as usize % 6];
+        let mut next = object(&format!("o{n}"), n % 3, body, &[n / 2]);
+        next["think_ns"] = (1_000_000 * u64::from(n % 4)).into();
+        objects.push(next);
+    }
+    let total: u64 = objects.iter().map(|object| object["body_bytes"].as_u64().unwrap()).sum();
+    let hosts: Vec<Value> =
+        (0..3).map(|n| json!({"name": format!("h{n}.example"), "open": n == 2})).collect();
+    for (http, seed, keep) in ["1.1", "2", "3", "alt-svc"]
+        .into_iter()
+        .flat_map(|http| [(http, 1, true), (http, 2, false), (http, 3, true)])
+    {
+        let page = Page {
+            rate: 20_000_000,
+            rtt_s: 0.05,
+            loss: 0.03,
+            seed,
+            hosts: hosts.clone().into(),
+            objects: objects.clone().into(),
+            tls: json!({"resumption": true, "early_data": true}),
+            changes: json!({"http": http, "loads": 4, "keep_connections": keep,
+                "timeout_ns": 20_000_000_000u64, "quic_head_start_ns": 20_000_000}),
+            ..Page::default()
+        };
+        let run = page.run();
+        let (pages, requests) = (run.table("pages"), run.table("requests"));
+        assert_eq!(pages.numbers("finished").to_vec(), [1.0; 4], "{http} {seed}");
+        assert_eq!(pages.numbers("bytes").to_vec(), [total as f64; 4], "{http} {seed}");
+        assert_eq!(requests.rows(), 4 * objects.len());
+        let (queued, end) = (requests.numbers("queued_s"), requests.numbers("end_s"));
+        let (load, name) = (requests.numbers("load"), requests.names("object"));
+        let place = |of: f64, name_of: &str| {
+            (0..requests.rows()).find(|row| load[*row] == of && name[*row] == name_of).unwrap()
+        };
+        for of in 1..=4 {
+            for object in &objects[1..] {
+                let first = &objects[object["after"][0].as_u64().unwrap() as usize];
+                let own = place(f64::from(of), object["name"].as_str().unwrap());
+                let before = place(f64::from(of), first["name"].as_str().unwrap());
+                assert!(queued[own] >= end[before], "{http} {seed} {of} {object}");
+            }
+        }
+        println!("http {http} seed {seed}: {:?}", pages.numbers("plt_s"));
     }
 }
