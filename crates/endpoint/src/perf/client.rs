@@ -139,7 +139,15 @@ impl Client {
 
     fn turn(&mut self, until: Time, connected: bool) -> Result<(), Failure> {
         let remote = self.remote;
-        self.driver.turn(until).map_err(|error| match error.kind() {
+        let mut done = self.driver.turn(until);
+        if connected && done.as_ref().is_err_and(is_refused) {
+            // What the server said before it went may still be unread: errors come first.
+            done = self.driver.turn(until).or(done);
+            if self.driver.endpoint.live().next().is_none_or(|live| live.end().is_some()) {
+                done = Ok(());
+            }
+        }
+        done.map_err(|error| match error.kind() {
             std::io::ErrorKind::ConnectionRefused if connected => {
                 Failure::Run(format!("{remote}: the server is gone (its UDP port is closed)"))
             }
@@ -226,12 +234,17 @@ impl Client {
             _ if why.contains("refused") => {
                 format!("{}: the server takes no more connections ({why})", self.remote)
             }
-            _ if why.contains("application protocol") => {
+            // no_application_protocol (RFC 7301 section 3.2).
+            _ if why.contains("error 120") => {
                 format!("{}: the server does not speak ALPN {}", self.remote, self.plan.alpn)
             }
             _ => format!("{}: {why}", self.remote),
         }
     }
+}
+
+fn is_refused(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::ConnectionRefused
 }
 
 fn told(connection: &Connection) -> String {

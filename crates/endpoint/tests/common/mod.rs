@@ -1,0 +1,146 @@
+//! A server in a thread, a client in another, and what each of them printed.
+
+#![allow(dead_code, reason = "no test uses all of it")]
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use endpoint::perf::{Client, Failure, Plan, Server};
+use serde_json::{Value, json};
+
+/// A screen that can be read.
+#[derive(Clone, Default)]
+pub struct Screen(Arc<Mutex<Vec<u8>>>);
+
+impl Screen {
+    pub fn text(&self) -> String {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// The JSON values printed so far.
+    pub fn values(&self) -> Vec<Value> {
+        let text = self.text();
+        serde_json::Deserializer::from_str(&text).into_iter().filter_map(Result::ok).collect()
+    }
+}
+
+impl Write for Screen {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(data);
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+pub fn quic() -> Value {
+    json!({
+        "crypto": "rustls", "handshake": "1-rtt", "mtu_bytes": 1452, "header_bytes": 48,
+        "initial_window_bytes": 14_520, "initial_rtt_ns": 333_000_000, "ack_eliciting_threshold": null,
+        "max_ack_delay_ns": null, "ecn": false, "receive_window_bytes": 16 << 20,
+        "stream_receive_window_bytes": 16 << 20, "send_window_bytes": 16 << 20,
+        "idle_timeout_ns": 30_000_000_000_u64, "packet_threshold": 3,
+    })
+}
+
+pub fn server_plan() -> Value {
+    json!({
+        "role": "server", "listen": "127.0.0.1:0", "once": true, "certificate": null,
+        "limits": {"connections": 8, "handshakes": 4, "streams": 100},
+        "quic": quic(), "congestion": {"name": "cubic"},
+        "report": {"interval_ns": null, "csv": null, "json": true},
+    })
+}
+
+pub fn client_plan(port: u16, load: Value) -> Value {
+    json!({
+        "role": "client", "host": "127.0.0.1", "port": port, "load": load, "alpn": "perf",
+        "trust": "private", "timeout_ns": 5_000_000_000_u64,
+        "quic": quic(), "congestion": {"name": "cubic"},
+        "report": {"interval_ns": null, "csv": null, "json": true},
+    })
+}
+
+pub fn data(stream: u64, after: Option<u64>, up: u64, down: u64) -> Value {
+    let amount = json!({"mode": "data", "up_bytes": up, "down_bytes": down});
+    json!({"stream_id": stream, "after": after, "amount": amount})
+}
+
+pub fn time(stream: u64, millis: u64, send: &str) -> Value {
+    let amount = json!({"mode": "time", "duration_ns": millis * 1_000_000, "send": send});
+    json!({"stream_id": stream, "after": null, "amount": amount})
+}
+
+/// A server that runs until it is told to end, or ends by itself.
+pub struct Running {
+    pub address: SocketAddr,
+    pub fingerprint: String,
+    pub screen: Screen,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<bool, Failure>>,
+}
+
+impl Running {
+    pub fn start(plan: Value) -> Running {
+        let Plan::Server(plan) = serde_json::from_value(plan).expect("a plan") else {
+            panic!("a server's plan")
+        };
+        let server = Server::bind(plan).expect("bound");
+        let (address, fingerprint) = (server.local().unwrap(), server.fingerprint().to_string());
+        let (screen, stop) = (Screen::default(), Arc::new(AtomicBool::new(false)));
+        let (out, ended) = (screen.clone(), stop.clone());
+        let thread = std::thread::spawn(move || server.run(&ended, Box::new(out)));
+        Running { address, fingerprint, screen, stop, thread }
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits for its own end.
+    pub fn wait(self) -> Vec<Value> {
+        for _ in 0..1000 {
+            if self.thread.is_finished() {
+                assert!(!self.thread.join().unwrap().unwrap(), "it was stopped");
+                return self.screen.values();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("the server did not end by itself");
+    }
+
+    /// Ends it.
+    pub fn end(self) -> Vec<Value> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap().unwrap();
+        self.screen.values()
+    }
+}
+
+/// Runs a client to its end: what it printed, or why it failed.
+pub fn run_client(plan: Value) -> (Screen, Result<bool, Failure>) {
+    run_client_until(plan, &AtomicBool::new(false))
+}
+
+pub fn run_client_until(plan: Value, stop: &AtomicBool) -> (Screen, Result<bool, Failure>) {
+    let Plan::Client(plan) = serde_json::from_value(plan).expect("a plan") else {
+        panic!("a client's plan")
+    };
+    let screen = Screen::default();
+    let result = Client::start(plan).and_then(|client| client.run(stop, Box::new(screen.clone())));
+    (screen, result)
+}
+
+/// The client's summary.
+pub fn measured(plan: Value) -> Value {
+    let (screen, result) = run_client(plan);
+    assert!(!result.expect("it ends well"));
+    screen.values().pop().expect("a summary")
+}

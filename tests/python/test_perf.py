@@ -1,0 +1,281 @@
+"""``bentpipe perf`` as people use it: plans, messages, foreign peers, a path between the two sides."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bentpipe.load import DataAmount, TimeAmount
+from bentpipe.perf import Client, Options, Report, Server, client_plan, load, server_plan
+from bentpipe.problems import ScenarioError
+from bentpipe.units import Duration
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    given = os.environ.get("BENTPIPE_RT")
+    if given:
+        return Path(given)
+    subprocess.run(
+        ["cargo", "build", "--release", "--locked", "-q", "-p", "bentpipe-rt"], cwd=ROOT, check=True
+    )
+    return ROOT / "target" / "release" / "bentpipe-rt"
+
+
+def _command(program: Path, *words: str) -> tuple[list[str], dict[str, str]]:
+    environment = os.environ | {"BENTPIPE_RT": str(program), "PYTHONPATH": str(ROOT / "python")}
+    return [sys.executable, "-m", "bentpipe.cli", "perf", *words], environment
+
+
+def _perf(program: Path, *words: str, timeout: float = 30) -> subprocess.CompletedProcess[str]:
+    command, environment = _command(program, *words)
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+    )
+
+
+def _free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def _server(program: Path, *words: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
+    """A server that listens, and its port."""
+    port = _free_port()
+    command, environment = _command(program, "server", "--listen", f"127.0.0.1:{port}", *words)
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            for _ in range(500):
+                if f"{port:04X}" in Path("/proc/net/udp").read_text():
+                    break
+                time.sleep(0.02)
+            yield port, process
+        finally:
+            if process.poll() is None:
+                process.terminate()
+
+
+def test_the_plain_words_of_a_load() -> None:
+    both = load(time="3 s", send="both", streams=2)
+    assert [stream.stream_id for stream in both] == [0, 4, 8, 12]
+    assert [stream.amount.send for stream in both if isinstance(stream.amount, TimeAmount)] == [
+        "up", "down", "up", "down"
+    ]  # fmt: skip
+    assert load(size="1 MB")[0].amount == DataAmount(1_000_000, 0)
+    assert load(size="1MB", send="down")[0].amount == DataAmount(8, 1_000_000)
+    assert load()[0].amount == TimeAmount(Duration.parse("10 s"), "up")
+    assert load("D:*1:0:-:100:200")[0].amount == DataAmount(100, 200)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"text": "X:1"}, "LOAD: .*expected T"),
+        ({"text": "T:*1:0:-:1s", "time": "1 s"}, "LOAD and --time, expected one of them"),
+        ({"time": "1 parsec"}, "--time: .*expected a duration"),
+        ({"size": "0 B"}, "--bytes"),
+        ({"streams": 0}, "--streams: found 0"),
+    ],
+)
+def test_a_load_that_cannot_be(words: dict[str, Any], message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        load(**words)
+
+
+@pytest.mark.parametrize(
+    ("host", "found"),
+    [
+        ("example.org", ("example.org", 4433)),
+        ("example.org:99", ("example.org", 99)),
+        ("[::1]:99", ("::1", 99)),
+        ("::1", ("::1", 4433)),
+    ],
+)
+def test_hosts(host: str, found: tuple[str, int]) -> None:
+    plan = client_plan(Client(host, load()), Options(), Report())
+    assert (plan["host"], plan["port"]) == found
+
+
+def test_options_that_cannot_be() -> None:
+    streams = load()
+    for client, options, message in [
+        (Client("h:0", streams), Options(), "port"),
+        (Client("h", streams, alpn="perv"), Options(), 'did you mean "perf"'),
+        (Client("h", streams), Options(mtu="1199"), "1200"),
+        (Client("h", streams), Options(initial_window="0"), "--initial-window"),
+        (Client("h", streams, insecure=True, fingerprint="00"), Options(), "exclude each other"),
+    ]:
+        with pytest.raises(ScenarioError, match=message):
+            client_plan(client, options, Report())
+    with pytest.raises(ScenarioError, match="go together"):
+        server_plan(Server(certificate=Path("x")), Options(), Report())
+    assert client_plan(Client("h", streams), Options(initial_window="20", mtu="1200"), Report())["quic"][
+        "initial_window_bytes"
+    ] == 24_000  # fmt: skip
+
+
+@pytest.mark.system
+def test_both_sides_from_the_command_line(program: Path, tmp_path: Path) -> None:
+    """One connection each way, JSON, the lines of a file; the server ends with its one connection."""
+    file = tmp_path / "lines.csv"
+    keys = tmp_path / "keys"
+    with _server(program, "-1", "--json") as (port, process):
+        words = ["--bytes", "2MB", "--send", "both", "--json", "--csv", str(file), "--congestion", "bbr3"]
+        os.environ["SSLKEYLOGFILE"] = str(keys)
+        try:
+            done = _perf(program, "client", f"127.0.0.1:{port}", *words)
+        finally:
+            del os.environ["SSLKEYLOGFILE"]
+        assert done.returncode == 0, done.stderr
+        told, _ = process.communicate(timeout=10)
+        assert process.returncode == 0
+    client, server = json.loads(done.stdout), json.loads(told)
+    assert (client["up_bytes"], client["down_bytes"]) == (2_000_008, 2_000_000)
+    assert (server["down_bytes"], server["up_bytes"]) == (client["up_bytes"], client["down_bytes"])
+    assert client["congestion"] == "bbr3"
+    assert client["cpu_s"] > 0
+    rows = file.read_text().splitlines()
+    assert sum(",fin," in row for row in rows) == 2
+    assert rows[-1].split(",")[2:5] == ["all", "total", "2000008"]
+    assert keys.read_text().count("CLIENT_TRAFFIC_SECRET_0") == 1
+
+
+@pytest.mark.system
+def test_interrupted_it_says_what_it_has(program: Path) -> None:
+    with _server(program) as (port, process):
+        command, environment = _command(program, "client", f"127.0.0.1:{port}", "--time", "60s")
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as client:
+            time.sleep(1.5)
+            # As a terminal does: to every process of the group; here to the executable alone.
+            children = Path(f"/proc/{client.pid}/task/{client.pid}/children").read_text().split()
+            os.kill(int(children[0]), signal.SIGINT)
+            out, _ = client.communicate(timeout=10)
+        assert client.returncode == 130
+        assert re.search(r"goodput: UP [1-9]", out), out
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        os.kill(int(children[0]), signal.SIGINT)
+        out, _ = process.communicate(timeout=10)
+        assert process.returncode == 0
+        assert "from 127.0.0.1" in out
+
+
+@pytest.mark.system
+def test_errors_are_one_line(program: Path) -> None:
+    with _server(program) as (port, _):
+        taken = _perf(program, "server", "--listen", f"127.0.0.1:{port}")
+        assert (taken.returncode, taken.stderr.count("\n")) == (2, 1)
+        assert f"UDP port {port} is in use" in taken.stderr
+    nobody = _perf(program, "client", f"127.0.0.1:{_free_port()}", "--time", "1s")
+    assert nobody.returncode == 1
+    assert "nothing listens there" in nobody.stderr
+    wrong = _perf(program, "client", "127.0.0.1", "T:*1:0:-:60")
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
+    assert 'did you mean "60s"?' in wrong.stderr
+
+
+@pytest.mark.system
+def test_nothing_is_left_when_the_starter_dies(program: Path) -> None:
+    port = _free_port()
+    command, environment = _command(program, "server", "--listen", f"127.0.0.1:{port}")
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
+        for _ in range(500):
+            if f"{port:04X}" in Path("/proc/net/udp").read_text():
+                break
+            time.sleep(0.02)
+        else:
+            pytest.fail("the server did not start")
+        process.kill()
+    for _ in range(250):
+        if f"{port:04X}" not in Path("/proc/net/udp").read_text():
+            return
+        time.sleep(0.02)
+    pytest.fail("the server is still there")
+
+
+PEER = Path(__file__).with_name("perf_peer.py")
+
+
+@pytest.mark.system
+def test_a_foreign_client_is_answered(program: Path) -> None:
+    """aioquic asks for three responses at once."""
+    pytest.importorskip("aioquic")
+    with _server(program, "-1", "--json") as (port, process):
+        words = [sys.executable, str(PEER), "client", str(port), "50000", "300000", "8", "100000"]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == [300_000, 8, 100_000]
+        told, _ = process.communicate(timeout=20)
+    summary = json.loads(told)
+    assert (summary["up_bytes"], summary["down_bytes"]) == (400_008, 150_000)
+
+
+@pytest.mark.system
+def test_a_foreign_server_is_asked(program: Path, tmp_path: Path) -> None:
+    """aioquic answers; its certificate is made here, and pinned."""
+    pytest.importorskip("aioquic")
+    certificate, key, fingerprint = _certificate(tmp_path)
+    port = _free_port()
+    words = [sys.executable, str(PEER), "server", str(port), str(certificate), str(key)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as peer:
+        try:
+            assert peer.stdout is not None
+            assert peer.stdout.readline() == "ready\n"
+            client = ["client", f"127.0.0.1:{port}", "D:*2:0:-:20000:200000", "--json"]
+            done = _perf(program, *client, "--fingerprint", fingerprint)
+            assert done.returncode == 0, done.stderr
+            other = _perf(program, *client, "--fingerprint", "0" * 64)
+        finally:
+            peer.kill()
+    summary = json.loads(done.stdout)
+    assert (summary["up_bytes"], summary["down_bytes"]) == (40_000, 400_000)
+    assert (summary["lost_packets"], summary["alpn"]) == (0, "perf")
+    assert other.returncode == 1
+    assert f"fingerprint {fingerprint}, expected 0000" in other.stderr
+
+
+def _certificate(folder: Path) -> tuple[Path, Path, str]:
+    """A self-signed certificate, its key, and its fingerprint."""
+    from datetime import UTC, datetime, timedelta
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    private = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(private.public_key())
+        .serial_number(1)
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(hours=1))
+        .sign(private, hashes.SHA256())
+    )
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    key.write_bytes(
+        private.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+    )
+    return certificate, key, made.fingerprint(hashes.SHA256()).hex()
