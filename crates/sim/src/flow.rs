@@ -2,11 +2,11 @@
 
 use transport::load::{OnOff, PerfClient, PerfServer};
 use transport::quic::{self, Handshake, QuicSpec, warm_up};
-use transport::{tcp, web};
 use transport::{
     AmountSpec, App, Direction, Endpoint, LoadSpec, MakeApp, MakeController, Payload, Side,
     SizeSpec, StreamSpec,
 };
+use transport::{tcp, web};
 use units::{Random, Span, Time};
 
 use crate::spec::{CongestionSpec, FlowSpec, TcpSides, TransportSpec};
@@ -230,12 +230,7 @@ fn web_sides(
 }
 
 /// What both ends will agree on is known beforehand: the payload of a full segment among it.
-fn tcp_controller_config(
-    tcp: &TcpSides,
-    spec: &tcp::TcpSpec,
-    seed: u64,
-    name: &str,
-) -> cc::Config {
+fn tcp_controller_config(tcp: &TcpSides, spec: &tcp::TcpSpec, seed: u64, name: &str) -> cc::Config {
     cc::Config {
         mss: tcp::payload_bytes(&tcp.client, &tcp.server),
         initial_window: spec.initial_window_bytes,
