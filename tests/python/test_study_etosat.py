@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
-from bentpipe.studies.etosat import fact
+from bentpipe import studies
+from bentpipe.studies.etosat import STUDY, fact
 from bentpipe.studies.etosat.transfers import crossing_s
 from bentpipe.studies.verdicts import Verdict
 
@@ -29,3 +33,35 @@ def test_when_a_counter_reaches_a_value() -> None:
 )
 def test_an_objective_is_met_or_missed(values: tuple[float | None, ...], verdict: Verdict) -> None:
     assert fact("2 MB", values, 3.0).verdict is verdict
+
+
+def test_every_access_has_cells_in_both_parts_and_sentences_where_it_has_objectives() -> None:
+    from bentpipe.plan import make, open_document
+    from bentpipe.studies.study import as_text
+
+    for part in STUDY.parts():
+        plan = make(open_document(part.scenario), "test")
+        cells = [{key: as_text(value) for key, value in cell.values.items()} for cell in plan.cells]
+        for one in STUDY.accesses():
+            found = {c["flow.data.send"] for c in cells if one.cell.items() <= c.items()}
+            assert found == {send for send, sizes in one.objectives.items() if sizes}, (part.name, one.id)
+    judged = {
+        f"{one.id} {send}"
+        for one in STUDY.accesses()
+        for send, sizes in one.objectives.items()
+        if any(sizes.values())
+    }
+    assert set(STUDY.notes["objectives"]) == judged
+
+
+def test_the_short_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One access, one seed: split TCP that knows the rate meets what QUIC misses."""
+    assert studies.run(STUDY.name, only="small", seeds=1, jobs=1, out=tmp_path, as_json=True) == 0
+    data = json.loads(capsys.readouterr().out)
+    verdicts = {(claim["id"], claim["by"]): claim["verdict"] for claim in data["claims"]}
+    assert verdicts["small down", "TCP split, rate known"] == "agrees"
+    assert verdicts["small down", "QUIC newreno"] == "differs"
+    for claim in data["claims"]:
+        for check in claim["checks"]:  # nothing is faster than the link
+            size, rate = float(check["check"].split(" ")[0]), 10 if claim["id"].endswith("down") else 2
+            assert check["measured"] > size * 8 / rate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -10,6 +11,7 @@ from types import ModuleType
 import polars as pl
 import pytest
 
+from bentpipe import studies
 from bentpipe.studies.page import write_page
 from bentpipe.studies.stores import Measured
 from bentpipe.studies.study import chosen
@@ -99,3 +101,21 @@ def test_results_can_fail(tmp_path: Path, pages: ModuleType, synthetic: ModuleTy
     assert found["r4"] is Verdict.DIFFERS  # a whole round trip
     assert found["r8"] is Verdict.DIFFERS  # QUIC ahead of every load
     assert found["r7"] is Verdict.DIFFERS  # one value, spread a little
+
+
+def test_the_short_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two units of r1 and the page with one lost packet: everything runs, is judged, and is kept."""
+    for again in (False, True):
+        status = studies.run(STUDY.name, only="r1,head-of-line", seeds=2, jobs=1, out=tmp_path, as_json=True)
+        assert status == 0
+        data = json.loads(capsys.readouterr().out)
+        assert [store["kept"] for store in data["stores"]] == ([4, 4] if again else [0, 0])
+    (claim,) = data["claims"]
+    assert claim["id"] == "r1"
+    assert claim["verdict"] == "undecided"  # two units have no interval of a median
+    assert all(1.8 < check["measured"] < 2.4 for check in claim["checks"] if check["measured"] is not None)
+    blocked = next(table for table in data["tables"] if table["title"].startswith("One lost packet"))
+    late = {http: [float(row[f"HTTP/{http}: later by, ms"]) for row in blocked["rows"][1:]] for http in "23"}
+    assert min(late["2"]) > 300  # everything waits for the repair
+    assert sorted(value > 300 for value in late["3"]) == [False] * 7 + [True]
+    assert "Packets lost in the runs with one loss: 1, 1." in data["notes"]

@@ -79,11 +79,12 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"<table><tr>{head}</tr>{''.join(lines)}</table>"
 
 
-def _drawn(figure: Figure, out: Path) -> str:
-    """One figure as vectors, in a file of its own too."""
+def _drawn(figure: Figure, out: Path, part: str = "") -> str:
+    """One figure as vectors, in a file of its own too; ``part`` is the store that it draws."""
     out.mkdir(parents=True, exist_ok=True)
     svg = figure.write(out / f"{figure.key}.svg").read_text(encoding="utf-8")
-    return f"<h2>{escape(figure.title)}</h2><p>{escape(figure.caption)}</p>{svg}"
+    title = f"{figure.title}: {part}" if part else figure.title
+    return f"<h2>{escape(title)}</h2><p>{escape(figure.caption)}</p>{svg}"
 
 
 def _figures(out: Path, wanted: Sequence[tuple[str, str]]) -> list[str]:
@@ -98,5 +99,5 @@ def _figures(out: Path, wanted: Sequence[tuple[str, str]]) -> list[str]:
             store = read_store(out / part)
         except StoreError:
             continue
-        body += [_drawn(figure, out / part) for figure in figures(Material(store), [key])]
+        body += [_drawn(figure, out / part, part) for figure in figures(Material(store), [key])]
     return body

@@ -41,12 +41,12 @@ def end_to_end(http: str, controller: str, window: str) -> dict[str, str]:
 
 
 MODELS: tuple[tuple[str, dict[str, str] | None], ...] = (
-    ("no proxy, first window 10", None),
-    ("early, first window 10", {SETUP: "early", WINDOW: "10 packets", KNOWING: "false"}),
-    ("pooled, first window 10", {SETUP: "pooled", WINDOW: "10 packets", KNOWING: "false"}),
-    ("pooled, first window 32", {SETUP: "pooled", WINDOW: "32 packets", KNOWING: "false"}),
-    ("pooled, first window 100", {SETUP: "pooled", WINDOW: "100 packets", KNOWING: "false"}),
-    ("pooled, first window 1600", {SETUP: "pooled", WINDOW: "1600 packets", KNOWING: "false"}),
+    ("no proxy, IW 10", None),
+    ("early, IW 10", {SETUP: "early", WINDOW: "10 packets", KNOWING: "false"}),
+    ("pooled, IW 10", {SETUP: "pooled", WINDOW: "10 packets", KNOWING: "false"}),
+    ("pooled, IW 32", {SETUP: "pooled", WINDOW: "32 packets", KNOWING: "false"}),
+    ("pooled, IW 100", {SETUP: "pooled", WINDOW: "100 packets", KNOWING: "false"}),
+    ("pooled, IW 1600", {SETUP: "pooled", WINDOW: "1600 packets", KNOWING: "false"}),
     ("pooled, knows the rate", {SETUP: "pooled", KNOWING: "true"}),
 )
 """Models of the proxy, from none to one that needs no probing; the last is satcom.toml's."""

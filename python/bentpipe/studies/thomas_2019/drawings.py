@@ -70,7 +70,10 @@ def ratios(measured: Measured) -> Figure | None:
     frame = pl.DataFrame(rows)
     series = frame["quic"].unique(maintain_order=True).to_list()
     y = alt.Y(
-        "model:N", sort=[name for name, _ in MODELS], title=None, axis=alt.Axis(grid=True, labelLimit=300)
+        "model:N",
+        sort=[name for name, _ in MODELS],
+        title=None,
+        axis=alt.Axis(grid=True, labelLimit=300, minExtent=150),
     )
     x = alt.X("ratio:Q", title="median PLT of QUIC over that of TCP", scale=alt.Scale(zero=True))
     data = inline(frame)
@@ -92,7 +95,9 @@ def ratios(measured: Measured) -> Figure | None:
     chart = alt.layer(marks, points, text).properties(
         width=WIDTH - 260, height=44 * frame["model"].n_unique()
     )
-    caption = "Target A over SATCOM. Dashed: equal times, and the factor of 2 that was published."
+    caption = (
+        "Target A over SATCOM; IW: first window, packets. Dashed: equal times, and the published factor of 2."
+    )
     return Figure("proxy-ratio", "What the proxy is decides the ratio", caption, chart, frame.height)
 
 
