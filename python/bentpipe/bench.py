@@ -28,6 +28,7 @@ class Case:
     duration: str
     least: int
     """Packets of both directions per CPU second that a release must reach."""
+    transport: str = "quic"
 
     def scenario(self) -> dict[str, Any]:
         """As the table a scenario file would parse to."""
@@ -45,7 +46,14 @@ class Case:
                     }
                 ]
             },
-            "flow": [{"name": "bulk", "congestion": dict(self.congestion), "send": "up"}],
+            "flow": [
+                {
+                    "name": "bulk",
+                    "transport": self.transport,
+                    "congestion": dict(self.congestion),
+                    "send": "up",
+                }
+            ],
         }
 
 
@@ -67,6 +75,51 @@ CASES = (
     Case("400 packets in flight (10 Mbit/s)", "10 Mbit/s", _window(400), "0 %", "300 s", 650_000),
     Case("8,000 packets in flight (100 Mbit/s)", "100 Mbit/s", _window(8000), "0 %", "60 s", 450_000),
     Case("AIMD in Python, 10 Mbit/s, loss 0.01 %", "10 Mbit/s", {"name": "mine"}, "0.01 %", "300 s", 300_000),
+    Case(
+        "TCP, 10 Mbit/s, 500 ms, CUBIC, loss 0.01 %",
+        "10 Mbit/s",
+        {"name": "cubic"},
+        "0.01 %",
+        "300 s",
+        2_000_000,
+        "tcp",
+    ),
+    Case(
+        "TCP, 100 Mbit/s, 500 ms, BBR, loss 0 %",
+        "100 Mbit/s",
+        {"name": "bbr"},
+        "0 %",
+        "200 s",
+        1_500_000,
+        "tcp",
+    ),
+    Case(
+        "TCP, 100 Mbit/s, 500 ms, Hybla, loss 1 %",
+        "100 Mbit/s",
+        {"name": "hybla"},
+        "1 %",
+        "400 s",
+        1_500_000,
+        "tcp",
+    ),
+    Case(
+        "TCP, 100 Mbit/s, 500 ms, BBR, loss 1 %",
+        "100 Mbit/s",
+        {"name": "bbr"},
+        "1 %",
+        "200 s",
+        1_500_000,
+        "tcp",
+    ),
+    Case(
+        "TCP, 100 Mbit/s, 500 ms, BBRv1, loss 5 %",
+        "100 Mbit/s",
+        {"name": "bbr1"},
+        "5 %",
+        "200 s",
+        1_500_000,
+        "tcp",
+    ),
 )
 
 
