@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ import pytest
 from bentpipe.load import DataAmount, TimeAmount
 from bentpipe.perf import Client, Options, Report, Server, client_plan, load, server_plan
 from bentpipe.problems import ScenarioError
+from bentpipe.shell import lab
 from bentpipe.units import Duration
 
 ROOT = Path(__file__).parents[2]
@@ -49,20 +51,28 @@ def _perf(program: Path, *words: str, timeout: float = 30) -> subprocess.Complet
 
 
 def _free_port() -> int:
+    """A port that none had a moment ago."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
+def _listens(port: int) -> bool:
+    tables = [Path("/proc/net/udp"), Path("/proc/net/udp6")]
+    return any(f":{port:04X} " in table.read_text() for table in tables if table.exists())
+
+
 @contextmanager
-def _server(program: Path, *words: str) -> Iterator[tuple[int, subprocess.Popen[str]]]:
+def _server(
+    program: Path, *words: str, listen: str = "127.0.0.1"
+) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """A server that listens, and its port."""
     port = _free_port()
-    command, environment = _command(program, "server", "--listen", f"127.0.0.1:{port}", *words)
+    command, environment = _command(program, "server", "--listen", f"{listen}:{port}", *words)
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         try:
             for _ in range(500):
-                if f"{port:04X}" in Path("/proc/net/udp").read_text():
+                if _listens(port):
                     break
                 time.sleep(0.02)
             yield port, process
@@ -195,14 +205,14 @@ def test_nothing_is_left_when_the_starter_dies(program: Path) -> None:
     command, environment = _command(program, "server", "--listen", f"127.0.0.1:{port}")
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
         for _ in range(500):
-            if f"{port:04X}" in Path("/proc/net/udp").read_text():
+            if _listens(port):
                 break
             time.sleep(0.02)
         else:
             pytest.fail("the server did not start")
         process.kill()
     for _ in range(250):
-        if f"{port:04X}" not in Path("/proc/net/udp").read_text():
+        if not _listens(port):
             return
         time.sleep(0.02)
     pytest.fail("the server is still there")
@@ -279,3 +289,72 @@ def _certificate(folder: Path) -> tuple[Path, Path, str]:
         )
     )
     return certificate, key, made.fingerprint(hashes.SHA256()).hex()
+
+
+SCENARIO = """
+duration = "1 s"
+[[path.segment]]
+name = "satellite"
+delay = "50 ms"
+down = { rate = "10 Mbit/s" }
+up = { rate = "10 Mbit/s" }
+[[flow]]
+name = "any"
+congestion = "cubic"
+"""
+
+INSIDE = """
+import re, subprocess, sys
+shown = subprocess.run(["ip", "-o", "-4", "addr", "show", "dev", "bentpipe"], capture_output=True, text=True).stdout
+peer = re.search(r"peer (10[.][0-9.]+)", shown)[1]
+words = [sys.executable, "-m", "bentpipe.cli", "perf", "client", f"{peer}:{sys.argv[1]}", *sys.argv[2:]]
+sys.exit(subprocess.run(words).returncode)
+"""
+
+
+def _namespaces() -> str | None:
+    """Why the far end of an emulated path cannot be this machine; None when it can."""
+    if os.geteuid() != 0:
+        return "not root: the far end of the path is in a namespace too"
+    for word in ("ip", "unshare"):
+        if shutil.which(word) is None:
+            return f"{word} is not installed"
+    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+        return "/dev/net/tun cannot be opened"
+    tried = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)
+    return None if tried.returncode == 0 else "namespaces are not allowed"
+
+
+@pytest.mark.system
+def test_behind_an_emulated_path(program: Path, tmp_path: Path) -> None:
+    """10 Mbit/s and 100 ms: what the client behind it receives, once it has started, is the rate."""
+    why = _namespaces()
+    if why is not None:
+        pytest.skip(why)
+    scenario, file, result = tmp_path / "path.toml", tmp_path / "lines.csv", tmp_path / "result.json"
+    scenario.write_text(SCENARIO)
+    for _ in range(2):
+        with _server(program, listen="[::]") as (port, _):
+            words = [str(port), "--time", "5s", "--send", "down", "--json", "--csv", str(file)]
+            plan = {"lab": lab(str(scenario)), "command": [sys.executable, "-c", INSIDE, *words],
+                    "check": False, "outside": True, "result": str(result)}  # fmt: skip
+            (tmp_path / "plan.json").write_text(json.dumps(plan))
+            _, environment = _command(program)
+            done = subprocess.run(
+                [program, "shell", tmp_path / "plan.json"],
+                env=environment, capture_output=True, text=True, timeout=40, check=False,
+            )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        found = json.loads(result.read_text())
+        if max(found["up"]["late_p99_ms"], found["down"]["late_p99_ms"]) < 5:
+            break
+    else:
+        pytest.skip("machine too busy")
+    rows = [row.split(",") for row in file.read_text().splitlines()]
+    at = [(float(row[0]), int(row[6])) for row in rows if row[2:4] == ["all", "interval"]]
+    (begin, first), (end, last) = next(point for point in at if point[0] >= 2), at[-1]
+    rate = (last - first) * 8e-6 / (end - begin)
+    assert 9.0 <= rate <= 10.0, at
+    summary = json.loads(done.stdout)
+    assert 100 <= summary["rtt_min_ms"] < 106
+    assert summary["down_mbit_s"] <= 10
