@@ -1,0 +1,49 @@
+"""The figure of the study: times of downloads beside the draft's objectives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from bentpipe.figures.figure import Figure
+from bentpipe.figures.style import WIDTH, colour, inline, shape
+
+__all__ = ["downloads"]
+
+
+def downloads(rows: Sequence[Mapping[str, Any]]) -> Figure | None:
+    """``rows``: ``access``, ``by``, ``size`` in MB, ``seconds`` (mean over seeds) and ``objective`` or ``None``."""
+    if not rows:
+        return None
+    frame = pl.DataFrame(
+        [
+            {
+                "access": row["access"], "by": row["by"], "size": f"{row['size']:g} MB", "x": row["seconds"],
+                "objective": row["objective"],
+            }
+            for row in rows
+        ],
+        schema={"access": pl.String, "by": pl.String, "size": pl.String, "x": pl.Float64, "objective": pl.Float64},
+    )  # fmt: skip
+    arms = frame["by"].unique(maintain_order=True).to_list()
+    sizes = frame["size"].unique(maintain_order=True).to_list()
+    accesses = frame["access"].unique(maintain_order=True).to_list()
+    y = alt.Y("access:N", sort=accesses, title=None, axis=alt.Axis(grid=True, minExtent=70))
+    title = "seconds, logarithmic"
+    x = alt.X("x:Q", title=title, scale=alt.Scale(type="log"))
+    base = alt.Chart()
+    layers = alt.layer(
+        base.mark_tick(thickness=3, size=26, color="#8A8A8A")
+        .encode(x=alt.X("objective:Q", title=title, scale=alt.Scale(type="log")), y=y)
+        .transform_filter("isValid(datum.objective)"),
+        base.mark_point(filled=True, size=60, opacity=0.85).encode(
+            x=x, y=y, color=colour(arms, "by"), shape=shape(arms, "by")
+        ),
+    ).properties(width=(WIDTH - 160) // 3, height=34 * len(accesses))
+    panel = alt.Facet("size:N", sort=sizes, title=None, header=alt.Header(labelAnchor="start"))
+    chart = layers.facet(data=inline(frame), facet=panel, columns=3).resolve_scale(x="independent")
+    caption = "Mean over seeds; grey: the draft's objective. A transfer that does not end within its run has no point."
+    return Figure("downloads", "Downloads: until 2, 10 and 100 MB had come", caption, chart, frame.height)
