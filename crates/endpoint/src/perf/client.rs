@@ -16,8 +16,11 @@ use super::{ClientPlan, Failure, Reporter, Summary, TrustPlan};
 use crate::tls::{Fingerprint, Shown, Trust};
 use crate::{Driver, Socket, tls};
 
-/// How often ends of streams are looked for.
+/// How often patience is looked at before there is a connection.
 const LOOK: Span = Span(10_000_000);
+
+/// Calls after a closed port before it is believed.
+const REFUSALS: usize = 8;
 
 /// What the alert of a failed verification is called (RFC 8446 section 6.2); QUIC adds 0x100.
 const UNTRUSTED: &str = "certificate";
@@ -82,7 +85,9 @@ impl Client {
                     reporter.begin(now);
                 }
                 over = connection.end().is_some();
-                reporter.tick(now, &[view(connection, began)])?;
+                if reporter.is_due(now) {
+                    reporter.tick(now, &[view(connection, began)])?;
+                }
             }
             if over {
                 break (self.left(now), false);
@@ -91,8 +96,7 @@ impl Client {
                 break (self.left(now), true);
             }
             self.patience(now, began, alpn.is_some())?;
-            let until =
-                if alpn.is_some() { reporter.wake_at().min(now + LOOK) } else { now + LOOK };
+            let until = if alpn.is_some() { reporter.wake_at() } else { now + LOOK };
             self.turn(until, alpn.is_some())?;
         };
         let now = self.driver.clock.now();
@@ -140,11 +144,17 @@ impl Client {
     fn turn(&mut self, until: Time, connected: bool) -> Result<(), Failure> {
         let remote = self.remote;
         let mut done = self.driver.turn(until);
-        if connected && done.as_ref().is_err_and(is_refused) {
-            // What the server said before it went may still be unread: errors come first.
-            done = self.driver.turn(until).or(done);
+        // What the server said before it went may still be unread: errors come first, one for each datagram
+        // sent since.
+        for _ in 0..REFUSALS {
+            if !connected || !done.as_ref().is_err_and(is_refused) {
+                break;
+            }
+            let again = self.driver.turn(until);
             if self.driver.endpoint.live().next().is_none_or(|live| live.end().is_some()) {
                 done = Ok(());
+            } else if again.is_err() {
+                done = again;
             }
         }
         done.map_err(|error| match error.kind() {

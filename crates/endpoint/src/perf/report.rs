@@ -11,6 +11,9 @@ use units::{Span, Time};
 
 use super::{Failure, ReportPlan};
 
+/// How often ends of streams are looked for: a look costs a step for every stream.
+const LOOK: Span = Span(10_000_000);
+
 /// Streams that get a line of their own on the screen at every interval; the file has all.
 const SHOWN: usize = 8;
 
@@ -111,6 +114,7 @@ pub struct Reporter {
     file: Option<BufWriter<File>>,
     file_interval: Span,
     file_next: Time,
+    look: Time,
     headed: bool,
     done: BTreeSet<(u32, u64)>,
 }
@@ -145,6 +149,7 @@ impl Reporter {
             file,
             file_interval,
             file_next: Time::MAX,
+            look: Time::ZERO,
             headed: false,
             done: BTreeSet::new(),
         })
@@ -160,7 +165,12 @@ impl Reporter {
 
     /// When the next line is due.
     pub fn wake_at(&self) -> Time {
-        self.next.min(self.file_next)
+        self.next.min(self.file_next).min(self.look)
+    }
+
+    /// Whether [`Reporter::tick`] has something to do.
+    pub fn is_due(&self, now: Time) -> bool {
+        self.wake_at() <= now
     }
 
     /// Something for people to read.
@@ -197,6 +207,7 @@ impl Reporter {
     /// # Errors
     /// The screen's or the file's.
     pub fn tick(&mut self, now: Time, views: &[View<'_>]) -> io::Result<()> {
+        self.look = now + LOOK;
         for view in views {
             self.ends(now, view)?;
         }

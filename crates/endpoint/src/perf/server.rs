@@ -17,7 +17,7 @@ use super::{Failure, Reporter, ServerPlan, Summary};
 use crate::tls::Fingerprint;
 use crate::{Bounded, Driver, Socket, tls};
 
-/// How often new connections and ends are looked for.
+/// Longest wait while there are connections.
 const LOOK: Span = Span(10_000_000);
 
 /// What the server keeps of a connection beside the stack.
@@ -97,7 +97,8 @@ impl Server {
                 self.interrupt(now, &mut reporter)?;
                 return Ok(true);
             }
-            let until = reporter.wake_at().min(now + LOOK);
+            let idle = self.driver.endpoint.live().next().is_none();
+            let until = if idle { Time::MAX } else { reporter.wake_at().min(now + LOOK) };
             self.driver.turn(until)?;
         }
     }
@@ -105,6 +106,7 @@ impl Server {
     /// Tells what has changed; whether a connection that had done its handshake has ended.
     fn look(&mut self, now: Time, reporter: &mut Reporter) -> Result<bool, Failure> {
         let gone = self.driver.endpoint.take_ended();
+        let due = reporter.is_due(now);
         let mut views = Vec::new();
         let mut closed = Vec::new();
         for connection in self.driver.endpoint.live() {
@@ -129,7 +131,7 @@ impl Server {
             if connection.end().is_some() {
                 known.over = true;
                 closed.push(connection.ended());
-            } else {
+            } else if due {
                 views.push(View {
                     connection: connection.index(),
                     streams: connection.app().streams(),
@@ -139,7 +141,9 @@ impl Server {
                 });
             }
         }
-        reporter.tick(now, &views)?;
+        if due {
+            reporter.tick(now, &views)?;
+        }
         drop(views);
         let mut over = false;
         for ended in closed {
