@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["write_page"]
 
 _CSS = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #1b1f24; }
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 90rem; padding: 0 1rem; color: #1b1f24; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .5rem 0 1.5rem; }
 table { display: block; overflow-x: auto; }
 th, td { text-align: left; padding: .2rem .7rem; border-bottom: 1px solid #e2e5e9; white-space: nowrap; }

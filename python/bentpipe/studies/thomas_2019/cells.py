@@ -19,6 +19,9 @@ SEGMENT = 1460
 """Bytes of a segment in equation 2.1."""
 
 CONTROLLERS = ("newreno", "cubic", "bbr1", "bbr", "hybla")
+MORE = ("westwood", "fast")
+"""Run from end to end only."""
+
 TCP_4G = ("cubic", "newreno", "bbr1", "cubic, Fast Open")
 """What TCP may have been over 4G; Fast Open was on and did not act (published.toml)."""
 WINDOWS = ("10 packets", "32 packets", "60 packets", "100 packets")

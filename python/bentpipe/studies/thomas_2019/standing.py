@@ -16,6 +16,7 @@ from bentpipe.studies.thomas_2019.cells import (
     EVERY,
     HTTP,
     MODELS,
+    MORE,
     PAGE,
     SATCOM_RATE,
     SATCOM_RTT,
@@ -147,7 +148,7 @@ def controllers_table(measured: Measured) -> Table:
     """Target A from end to end, by controller and first window."""
     rows = []
     for http, what in (("3", "QUIC"), ("2", "TCP")):
-        for name in CONTROLLERS:
+        for name in (*CONTROLLERS, *MORE):
             row: dict[str, Any] = {"transport": what, "controller": name}
             for window in WINDOWS:
                 row[f"PLT, s: {window}"] = shown(
