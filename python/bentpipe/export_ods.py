@@ -21,6 +21,7 @@ from bentpipe.figures import Material
 from bentpipe.figures.style import palette
 from bentpipe.ods_template import cell_text, fill
 from bentpipe.reading import Reading, read_store
+from bentpipe.results import TABLES
 from bentpipe.store import Store, StoreError, write_whole
 
 MOST_CELLS = 40_000
@@ -32,7 +33,6 @@ MOST_SERIES = 16
 CHARTS = {"cwnd": "window, kB", "goodput": "goodput, Mbit/s", "goodput since start": "goodput, Mbit/s"}
 """Sheets that get a chart, and what its vertical axis says."""
 
-RAW = ("flows", "internals", "links", "streams", "events", "summary", "link_summary")
 
 
 def write_ods(store_path: Reading | Store | Path | str, out: Path, template: Path | None = None) -> Path:
@@ -62,14 +62,14 @@ class Tables:
 
     def names(self) -> list[str]:
         """Every name, without the runs' own."""
-        return ["runs", "cells", *CHARTS, *RAW, "RUN.TABLE"]
+        return ["runs", "cells", *CHARTS, *TABLES, "RUN.TABLE"]
 
     def get(self, name: str) -> pl.DataFrame | None:
         """The table ``name``: one of :func:`sheets`, a raw table of all runs, or ``RUN.TABLE``; else ``None``."""
         run, dot, table = name.rpartition(".")
-        if dot and table in RAW and run in self.store.runs["run"].to_list():
+        if dot and table in TABLES and run in self.store.runs["run"].to_list():
             return self.store.table(table, runs=[run])
-        if name in RAW:
+        if name in TABLES:
             return self.store.runs.join(
                 self.store.table(name), on="run", how="inner", maintain_order="left_right"
             )

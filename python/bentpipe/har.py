@@ -65,8 +65,10 @@ def _entries(file: Path, key: str) -> list[dict[str, Any]]:
         text = file.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         raise ScenarioError([(key, f'no file "{file.name}" beside the scenario')]) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ScenarioError([(key, f"{file.name} cannot be read: {error}")]) from None
+    except UnicodeDecodeError:
+        raise ScenarioError([(key, f"{file.name} is not a HAR file: not UTF-8")]) from None
+    except OSError as error:
+        raise ScenarioError([(key, f'"{file}" cannot be read: {error.strerror}')]) from None
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -135,7 +135,8 @@ def _message(kind: str, text: str, context: Mapping[str, Any], found: object) ->
     if kind == "missing":
         return _EXPECTED[kind]
     if kind == "literal_error":
-        words = re.findall(r"'([^']*)'", str(context.get("expected", "")))
+        expected = re.findall(r"'([^']*)'|(\d+)", str(context.get("expected", "")))
+        words = [text or number for text, number in expected]
         if isinstance(found, str):
             return f"found {_show(found)}: {unknown_word(found, words, 'word')}"
         return f"found {_show(found)}, expected one of: {', '.join(words)}"

@@ -13,8 +13,10 @@ from odf.opendocument import OpenDocumentSpreadsheet, load
 from odf.table import Table, TableCell, TableRow
 from odf.text import P
 
-from bentpipe.export_ods import column_name, write_ods
+from bentpipe.export_ods import Tables, column_name, write_ods
 from bentpipe.ods_template import TemplateError
+from bentpipe.reading import read_store
+from bentpipe.results import TABLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,6 +105,12 @@ def test_raw_tables_by_run(store: Path, tmp_path: Path) -> None:
     out = write_ods(store, tmp_path / "filled.ods", mine)
     assert len(grid(out, f"{run}.links")) == 1 + 2 * 301
     assert len(grid(out, "summary")) == 1 + 2 * 2 * 2
+
+
+def test_every_table_of_a_store_may_be_a_sheet(store: Path) -> None:
+    assert set(TABLES) < set(Tables(read_store(store)).names())
+    for name in TABLES:
+        assert Tables(read_store(store)).get(name) is not None, name
 
 
 def test_a_template_without_a_known_sheet_is_refused(store: Path, tmp_path: Path) -> None:

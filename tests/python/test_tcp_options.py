@@ -96,6 +96,8 @@ def test_a_controller_for_tcp_is_over_the_flows() -> None:
         ({"tcp": {"sack": False, "dsack": True}}, "flow.bulk.tcp.dsack"),
         ({"tcp": {"loss_detection": {"name": "rack-tlp", "threshold": 3}}}, 'it goes with "dupacks"'),
         ({"tcp": {"loss_detection": "rack"}}, 'did you mean "rack-tlp"'),
+        ({"tcp": {"ip": 5}}, "expected one of: 4, 6"),
+        ({"tcp": {"abc": 3}}, "expected one of: unlimited, off, 1, 2"),
         ({"tcp": {"min_rto": "300 s"}}, "at most max_rto"),
         ({"tcp": {"receive_buffer": "2 GiB"}}, "RFC 7323"),
         ({"send": None, "load": "D:*1:0:-:100:100;D:*1:4:0:100:100"}, "stream 4 waits for stream 0"),
