@@ -127,10 +127,14 @@ def write_tables(folder: Path, size: int, http: str, seed: int, packets: bool, l
     for load in range(1, loads + 1):
         start = begin + 0.002
         quic = http == "3" or (http == "alt-svc" and load > 1)
+        # As the engine numbers them: packets by transport; requests of Alt-Svc have QUIC even and TCP odd.
+        mixed = http == "alt-svc"
+        connection = max(load - 2, 0) if mixed else load - 1
+        number = 2 * connection + (not quic) if mixed else connection
         if quic:
-            times = _quic(out, load - 1, start, size, 1 + 0.05 * chance.random())
+            times = _quic(out, connection, start, size, 1 + 0.05 * chance.random())
         else:
-            times = _tcp(out, load - 1, start, size, 0.3 * chance.random() ** 2)
+            times = _tcp(out, connection, start, size, 0.3 * chance.random() ** 2)
         connected, first, last = times
         unfinished = seed == 7 and load == 3
         stamps = (begin, start, connected, connected, first, last, last, None if unfinished else last + 0.01)
@@ -145,7 +149,7 @@ def write_tables(folder: Path, size: int, http: str, seed: int, packets: bool, l
         requests.append(
             {
                 "flow": "chrome", "load": load, "object": "picture", "host": "pictures.example",
-                "protocol": "h3" if quic else "h2", "connection": load - 1, "queued_s": begin, "sent_s": connected,
+                "protocol": "h3" if quic else "h2", "connection": number, "queued_s": begin, "sent_s": connected,
                 "response_start_s": first, "end_s": last, "bytes": size,
             }
         )  # fmt: skip
