@@ -340,6 +340,15 @@ impl Speaker for Server {
     fn send(&mut self, now: Time, most: usize, out: &mut Vec<u8>) {
         self.now = now;
         out.append(&mut self.control);
+        for answer in &mut self.answers {
+            if answer.due <= now && !answer.head_sent {
+                answer.head_sent = true;
+                let block = self.page.objects[answer.object as usize].response_header_bytes;
+                let last = if answer.left == 0 { END_STREAM } else { 0 };
+                frame(out, HEADERS, END_HEADERS | last, answer.stream, block as usize);
+            }
+        }
+        self.answers.retain(|answer| !answer.head_sent || answer.left > 0);
         let mut idle = 0;
         while out.len() < most && idle < self.answers.len() {
             self.turn = (self.turn + 1) % self.answers.len();
@@ -350,21 +359,14 @@ impl Speaker for Server {
             }
             idle = 0;
             let next = &mut self.answers[self.turn];
-            if !answer.head_sent {
-                next.head_sent = true;
-                let block = self.page.objects[answer.object as usize].response_header_bytes;
-                let last = if answer.left == 0 { END_STREAM } else { 0 };
-                frame(out, HEADERS, END_HEADERS | last, answer.stream, block as usize);
-            } else {
-                let most = (FRAME as i64).min(answer.window).min(self.window);
-                let part = (most as u64).min(answer.left);
-                next.left -= part;
-                next.window -= part as i64;
-                self.window -= part as i64;
-                let last = if next.left == 0 { END_STREAM } else { 0 };
-                frame(out, DATA, last, answer.stream, part as usize);
-            }
-            if next.head_sent && next.left == 0 {
+            let most = (FRAME as i64).min(answer.window).min(self.window);
+            let part = (most as u64).min(answer.left);
+            next.left -= part;
+            next.window -= part as i64;
+            self.window -= part as i64;
+            let last = if next.left == 0 { END_STREAM } else { 0 };
+            frame(out, DATA, last, answer.stream, part as usize);
+            if next.left == 0 {
                 self.answers.remove(self.turn);
                 // The next in line is now at this place, and its turn has come.
                 self.turn = self.turn.wrapping_sub(1).min(self.answers.len().saturating_sub(1));

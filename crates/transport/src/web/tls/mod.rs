@@ -214,9 +214,13 @@ impl TlsApp {
             && !self.closed
             && self.outgoing.iter().map(Bytes::len).sum::<usize>() < most.max(1)
         {
-            let mut plain = Vec::new();
-            self.speaker.send(now, most, &mut plain);
-            self.seal(self.protection(), content::DATA, &plain);
+            // Heads leave in records of their own, as servers flush them before they have a body:
+            // a browser need not wait for a whole record of body to see its response begin.
+            for most in [0, most] {
+                let mut plain = Vec::new();
+                self.speaker.send(now, most, &mut plain);
+                self.seal(self.protection(), content::DATA, &plain);
+            }
         }
         let report = &mut self.report[0];
         while let Some(bytes) = self.outgoing.pop_front() {
