@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["summary_rows"]
+__all__ = ["page_rows", "summary_rows"]
 
 _SHOWN = (
     ("goodput_bit_s", "goodput Mbit/s", 1e-6),
@@ -50,6 +50,40 @@ def summary_rows(directory: Path, *, numbers: bool = False) -> tuple[str, list[d
     finished = f"{store.runs.height} of {store.planned} runs"
     title = f"{store.title} ({finished}; ± is half of the 95 % interval of the mean)"
     return title, _without_repetition(list(rows.values()))
+
+
+def page_rows(directory: Path) -> list[dict[str, Any]]:
+    """Loads of pages: one row a cell, flow, load and protocol, with medians over the seeds' finished loads.
+
+    Empty for a store without loads.
+
+    Raises:
+        bentpipe.store.StoreError: not a store, or no finished run.
+    """
+    import polars as pl
+
+    from bentpipe.reading import read_store
+
+    store = read_store(directory)
+    pages = store.table("pages")
+    if not pages.height:
+        return []
+    by = [*store.keys, "flow", "load", "protocol"]
+    loads = store.runs.join(pages, on="run", how="inner", maintain_order="left_right")
+    done = pl.col("finished") == 1
+    found = loads.group_by(by, maintain_order=True).agg(
+        pl.format("{} of {}", done.sum(), pl.len()).alias("finished"),
+        pl.col("ttr_s").filter(done).median(),
+        pl.col("plt_s").filter(done).median(),
+    )
+    rows = []
+    for entry in found.iter_rows(named=True):
+        row = {_heading(name, store.keys): entry[name] for name in by}
+        row["finished"] = entry["finished"]
+        for name, heading in (("ttr_s", "TTR median s"), ("plt_s", "PLT median s")):
+            row[heading] = None if entry[name] is None else f"{entry[name]:.4g}"
+        rows.append(row)
+    return rows
 
 
 def _heading(key: str, keys: tuple[str, ...]) -> str:

@@ -24,6 +24,7 @@ from bentpipe.figures.page_loads import PageLoads, Sample, paired_values, pairs
 from bentpipe.intervals import median_interval
 from bentpipe.reading import read_store
 from bentpipe.report import page_loads
+from bentpipe.summary import page_rows
 from bentpipe.thinning import MOST_ROWS
 
 if TYPE_CHECKING:
@@ -326,3 +327,16 @@ def test_other_reports_have_no_such_section(synthetic: ModuleType, tmp_path: Pat
     text = report.build(synthetic.pair_store(tmp_path / "pair", [(5.0, 4.0)])).read_text(encoding="utf-8")
     assert "Page loads" not in text
     assert "Welch" not in text
+
+
+def test_show_has_the_loads(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
+    """A row for each load and protocol; a load that was not finished counts in no median."""
+    place = maker.page_store(tmp_path / "shown", synthetic, seeds=7, arms=("alt-svc",), packets=False)
+    rows = page_rows(place)
+    assert [(row["load"], row["protocol"], row["finished"]) for row in rows] == [
+        (1, "h2", "7 of 7"), (2, "h3", "7 of 7"), (3, "h3", "6 of 7"),
+    ]  # fmt: skip
+    third = pl.concat([pl.read_parquet(run / "pages.parquet") for run in (place / "runs").iterdir()])
+    done = third.filter((pl.col("load") == 3) & (pl.col("finished") == 1))["plt_s"].median()
+    assert float(rows[2]["PLT median s"]) == pytest.approx(done, rel=1e-3)
+    assert page_rows(synthetic.pair_store(tmp_path / "none", [(5.0, 4.0)])) == []

@@ -18,7 +18,7 @@ __all__ = ["diff", "query", "show"]
 
 def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
     """Print the summary of a store. Means over seeds, with their 95 % intervals."""
-    from bentpipe.summary import summary_rows
+    from bentpipe.summary import page_rows, summary_rows
     from bentpipe.terminal import emit, print_table
 
     title, rows = summary_rows(directory, numbers=as_json)
@@ -26,6 +26,8 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
         emit(rows)
     else:
         print_table(rows, title)
+        if loads := page_rows(directory):
+            print_table(loads, "Loads of pages")
 
 
 def query(
