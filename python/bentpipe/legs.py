@@ -62,8 +62,6 @@ def proxy_words(
         "setup": keys.setup,
         "buffer_bytes": keys.buffer.bytes if keys.buffer is not None else buffers[1],
     }
-    if found["buffer_bytes"] == 0:
-        raise ScenarioError([(f"{key}.buffer", "found 0 B, expected room for data")])
     for word, side in sides:
         whole = side.over(defaults)
         if word == "server_side" and side.fast_open is None:
@@ -76,6 +74,9 @@ def proxy_words(
             "congestion": congestion.name,
             "options": congestion.options,
         }
+        if found["buffer_bytes"] < (least := mss_bytes(whole)):
+            said = f"found {found['buffer_bytes']} B, expected at least a segment of {word}, {least} B"
+            raise ScenarioError([(f"{key}.buffer", said)])
     return found
 
 

@@ -89,6 +89,7 @@ def test_a_side_that_knows_its_rate_sends_at_it() -> None:
         ({"path.gateway.server_side.rate_knowing": True}, "path.gateway.server_side.rate_knowing"),
         ({"path.gateway.client_side.sak": True}, 'did you mean "sack"'),
         ({"path.gateway.buffer": "0 B"}, "path.gateway.buffer"),
+        ({"path.gateway.buffer": "1 kB"}, "expected at least a segment of client_side, 1460 B"),
         ({"path.gatway.setup": "early"}, 'did you mean "gateway"'),
     ],
 )
