@@ -111,7 +111,8 @@ class Comparison:
                 {
                     "metric": unit, "flow": c.flow, "direction": c.direction, "pairs": c.pairs,
                     "before": significant(c.before * factor), "after": significant(c.after * factor),
-                    "difference": _spread(c.difference, factor), "ratio": significant(c.ratio.estimate) if c.before or c.after else "",
+                    "difference": _spread(c.difference, factor),
+        "ratio": significant(c.ratio.estimate) if c.before or c.after else "",
                     "verdict": "" if c.verdict == "none" else c.verdict,
                 }
             )  # fmt: skip

@@ -34,7 +34,6 @@ CHARTS = {"cwnd": "window, kB", "goodput": "goodput, Mbit/s", "goodput since sta
 """Sheets that get a chart, and what its vertical axis says."""
 
 
-
 def write_ods(store_path: Reading | Store | Path | str, out: Path, template: Path | None = None) -> Path:
     """Write a store as ODS to ``out``; with ``template``, a copy of it whose sheets are filled.
 

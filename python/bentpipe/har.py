@@ -72,10 +72,8 @@ def _entries(file: Path, key: str) -> list[dict[str, Any]]:
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
-        if (
-            (isinstance(error, json.JSONDecodeError)
-            and error.pos >= len(text.rstrip()) - 1)
-            or _open_ended(error)
+        if (isinstance(error, json.JSONDecodeError) and error.pos >= len(text.rstrip()) - 1) or _open_ended(
+            error
         ):
             raise ScenarioError([(key, f"{file.name} is cut off: it ends inside the JSON")]) from None
         raise ScenarioError([(key, f"{file.name} is not a HAR file: not JSON: {error}")]) from None

@@ -45,6 +45,9 @@ fn newreno(spec: &TcpSpec) -> Box<dyn cc::CongestionControl> {
     cc::build("newreno", &serde_json::Value::Null, &config).unwrap()
 }
 
+/// Whether a segment upwards is lost, by its number from 0.
+type Lose = Box<dyn FnMut(u64, &Segment) -> bool>;
+
 /// A client that sends to a server.
 struct Pair {
     now: Time,
@@ -54,8 +57,7 @@ struct Pair {
     server_spec: TcpSpec,
     /// Segments under way: when they arrive, and whether at the server.
     flying: Vec<(Time, bool, Segment)>,
-    /// Whether segment number `n` upwards, from 0, is lost.
-    lose: Box<dyn FnMut(u64, &Segment) -> bool>,
+    lose: Lose,
     up: u64,
     received: u64,
     received_at: Time,

@@ -197,7 +197,7 @@ fn each_direction_ends_alone() {
     // Counters stay when connections are gone and forgotten.
     let sent = |proxy: &Proxy| super::proxy::SIDES.map(|side| proxy.counters(side).written_bytes);
     assert_eq!(sent(&three.proxy), [9000, 3000]);
-    three.now = three.now + Span::from_secs(100);
+    three.now += Span::from_secs(100);
     three.proxy.forget_before(three.now);
     assert_eq!(sent(&three.proxy), [9000, 3000]);
 }
