@@ -35,7 +35,7 @@ def crossover(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Page load time of QUIC over that of split TCP, as a map with the break-even line."""
+    """Map where QUIC loads a page faster than split TCP, and where not."""
     from bentpipe.crossover import run
     from bentpipe.crossover.plan import RTTS, SIZES, ask
 
