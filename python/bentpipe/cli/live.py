@@ -134,7 +134,7 @@ def shell(
         bool, typer.Option("--no-outside", help="as root: let the command reach the path's far end alone")
     ] = False,
 ) -> None:
-    """Run a command behind an emulated access; its exit status is the command's."""
+    """Run a command behind an emulated access."""
     from bentpipe.shell import run
     from bentpipe.sweep import parse_override
 

@@ -35,7 +35,7 @@ def crossover(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Map where QUIC loads a page faster than split TCP, and where not."""
+    """Map where QUIC or split TCP loads a page faster."""
     from bentpipe.crossover import run
     from bentpipe.crossover.plan import RTTS, SIZES, ask
 
