@@ -84,7 +84,7 @@ def _panel(
     frame = pl.DataFrame(rows, schema_overrides={"height": pl.Float64})
     data = inline(frame, digits=9)
     x = alt.X("left:Q", title=titles[0], scale=_log(x_edges),
-              axis=alt.Axis(values=xs, labelExpr=BYTES, grid=False, labelOverlap=True))  # fmt: skip
+              axis=alt.Axis(values=xs, labelExpr=BYTES, grid=False, labelAngle=-40, labelAlign="right"))  # fmt: skip
     y = alt.Y("low:Q", title=titles[1], scale=_log(y_edges),
               axis=alt.Axis(values=ys, labelExpr=_SECONDS, grid=False))  # fmt: skip
     hue = alt.Color(
