@@ -15,11 +15,12 @@ from typing import Annotated
 import typer
 
 from bentpipe.cli import (
+    behind,
     catalogue,
     checking,
-    live,
     machine,
     mapping,
+    measuring,
     pages,
     published,
     running,
@@ -113,8 +114,8 @@ for _command in (
     machine.doctor,
     catalogue.check_cc,
     published.study,
-    live.shell,
+    behind.shell,
 ):
     app.command()(_command)
-app.add_typer(live.perf, name="perf")
+app.add_typer(measuring.perf, name="perf")
 app.command(name="map")(mapping.crossover)

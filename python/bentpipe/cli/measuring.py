@@ -1,4 +1,4 @@
-"""``perf`` and ``shell``: real sockets and real programs."""
+"""``perf``: real sockets."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from bentpipe.cli.common import AsJson, Settings
+from bentpipe.cli.common import AsJson
 
 if TYPE_CHECKING:
     from bentpipe.perf import Options
 
-__all__ = ["perf", "shell"]
+__all__ = ["perf"]
 
 Send = Literal["up", "down", "both"]
 
@@ -121,24 +121,3 @@ def _options(congestion: str, initial_window: str | None, mtu: str | None, ecn: 
             message = f'found "{text}", expected options as JSON, such as {{"growth_cap": 4}}: {error}'
             raise ScenarioError([("--congestion", message)], "perf") from None
     return Options(name, options, initial_window, mtu, ecn)
-
-
-def shell(
-    access: Annotated[str, typer.Argument(metavar="ACCESS", help="a preset, or a scenario (TOML)")],
-    command: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- CMD...]", help="the command [default: $SHELL]")
-    ] = None,
-    settings: Settings = None,
-    no_check: Annotated[bool, typer.Option("--no-check", help="do not measure the path first")] = False,
-    no_outside: Annotated[
-        bool, typer.Option("--no-outside", help="as root: let the command reach the path's far end alone")
-    ] = False,
-) -> None:
-    """Run a command behind an emulated access."""
-    from bentpipe.shell import run
-    from bentpipe.sweep import parse_override
-
-    overrides = [parse_override(text) for text in settings or []]
-    raise typer.Exit(
-        run(access, command or [], overrides=overrides, check=not no_check, outside=not no_outside)
-    )
