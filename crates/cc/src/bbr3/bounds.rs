@@ -41,10 +41,7 @@ impl Bbr {
             return;
         }
         self.adapt_lower_bounds_from_congestion();
-        // Startup still needs the count of this round.
-        self.check_startup_high_loss(sample);
         self.is_loss_in_round = false;
-        self.loss_events_in_round = 0;
     }
 
     /// AdaptLowerBoundsFromCongestion: not while probing, which asks for loss.
@@ -176,6 +173,7 @@ impl Bbr {
     /// HandleSpuriousLossDetection, section 5.5.11.2.
     pub(super) fn handle_spurious_loss(&mut self) {
         let Some(undo) = self.undo.take() else { return };
+        self.recovery_began = None;
         self.restore_cwnd();
         self.is_loss_in_round = false;
         self.reset_full_bw();

@@ -6,8 +6,10 @@
 //! - lost packets come as bytes per event, not one by one: `HandleLostPacket` runs once per event,
 //!   on the newest lost packet, with all that the event declared lost as its size;
 //! - discontiguous loss ranges (`StartupFullLossCnt`) are counted as events with loss, as Linux
-//!   does;
-//! - fast recovery lasts until a packet that was sent after its last loss is acknowledged;
+//!   does, the one that begins the round among them;
+//! - fast recovery lasts until a packet that was sent after its last loss is acknowledged; the
+//!   acknowledgement that ends it still counts as its full round (section 5.3.1.3);
+//! - an ACK whose rate sample section 4.1.2.3 discards updates the least RTT and the controls only;
 //! - the flight "reaches" a bound when no full packet more would fit, and is taken before the ACK:
 //!   after it a sender that its window limits would never reach it (section 5.3.3.7);
 //! - the table of section 5.6.1 bounds Drain by inflight_longterm, the pseudocode of section
@@ -209,9 +211,12 @@ pub struct Bbr {
     is_loss_in_round: bool,
     loss_events_in_round: u32,
     undo: Option<Undo>,
-    in_recovery: bool,
+    /// InLossRecovery: delivered when this recovery began.
+    recovery_began: Option<u64>,
     /// Delivered when the last loss of this recovery was found.
     recovery_delivered: u64,
+    /// This ACK found a recovery that has lasted for a packet-timed round trip.
+    recovered_for_a_round: bool,
     /// The last round in which the flight met the window.
     window_met_in: Option<u64>,
     // ProbeBW.
@@ -280,8 +285,9 @@ impl Bbr {
             is_loss_in_round: false,
             loss_events_in_round: 0,
             undo: None,
-            in_recovery: false,
+            recovery_began: None,
             recovery_delivered: 0,
+            recovered_for_a_round: false,
             window_met_in: None,
             ack_phase: AckPhase::Init,
             cycle_stamp: Time::ZERO,
@@ -389,31 +395,38 @@ impl Bbr {
 
     /// Fast recovery, section 5.6.4.4: the window of before comes back at its end.
     fn track_recovery(&mut self, ack: &Ack) {
-        if ack.congestion {
-            self.save_cwnd();
-            self.in_recovery = true;
+        let sent_after =
+            |delivered: u64| ack.sample.is_some_and(|s| s.prior_delivered >= delivered);
+        self.recovered_for_a_round = self.recovery_began.is_some_and(sent_after);
+        if ack.lost > 0 || ack.congestion {
+            if self.recovery_began.is_none() {
+                self.enter_recovery();
+            }
             self.recovery_delivered = ack.delivered;
-        } else if self.in_recovery
-            && ack.sample.is_some_and(|sample| sample.prior_delivered >= self.recovery_delivered)
-        {
-            self.in_recovery = false;
+        } else if self.recovery_began.is_some() && sent_after(self.recovery_delivered) {
+            self.recovery_began = None;
             self.restore_cwnd();
         }
+    }
+
+    /// OnEnterFastRecovery.
+    fn enter_recovery(&mut self) {
+        self.save_cwnd();
+        self.save_state_upon_loss();
+        self.recovery_began = Some(self.delivered);
     }
 
     /// OnEnterRTO, section 5.6.4.4: the window falls to the flight and one packet, grows by what is
     /// acknowledged, and is restored when the recovery ends.
     fn on_enter_rto(&mut self, in_flight: u64) {
-        self.save_cwnd();
-        self.save_state_upon_loss();
-        self.in_recovery = true;
+        self.enter_recovery();
         self.recovery_delivered = self.delivered;
         self.cwnd = in_flight + self.mss;
     }
 
     /// SaveCwnd.
     fn save_cwnd(&mut self) {
-        self.prior_cwnd = if self.state == ProbeRtt || self.in_recovery {
+        self.prior_cwnd = if self.state == ProbeRtt || self.recovery_began.is_some() {
             self.prior_cwnd.max(self.cwnd)
         } else {
             self.cwnd

@@ -12,9 +12,9 @@ impl Bbr {
     /// CheckProbeRTT.
     pub(super) fn check_probe_rtt(&mut self, now: Time, ack: &Ack) {
         if self.state != State::ProbeRtt && self.probe_rtt_expired && !self.idle_restart {
-            // EnterProbeRTT.
-            self.save_cwnd();
+            // EnterProbeRTT, and only then SaveCwnd: the larger of this window and the one saved.
             self.state = State::ProbeRtt;
+            self.save_cwnd();
             self.probe_rtt_done_stamp = None;
             self.ack_phase = AckPhase::ProbeStopping;
             self.start_round();

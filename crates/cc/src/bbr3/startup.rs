@@ -38,23 +38,29 @@ impl Bbr {
         self.full_bw_reached |= self.full_bw_now;
     }
 
-    /// CheckStartupHighLoss, section 5.3.1.3: a round in recovery, with more than LossThresh
-    /// lost in at least StartupFullLossCnt places.
-    pub(super) fn check_startup_high_loss(&mut self, sample: &RateSample) {
-        if self.full_bw_reached
-            || self.state != State::Startup
-            || self.loss_events_in_round < STARTUP_FULL_LOSS_CNT
-            || !self.is_inflight_too_high(sample.lost, sample.tx_in_flight)
-        {
+    /// CheckStartupHighLoss, section 5.3.1.3: a full round in fast recovery, in which more than
+    /// LossThresh was lost, in at least StartupFullLossCnt places. A loss round ends here; the first
+    /// of its losses began it.
+    fn check_startup_high_loss(&mut self, sample: &RateSample) {
+        if !self.loss_round_start {
             return;
         }
-        self.leaves_upon_loss(State::Startup);
-        self.full_bw_reached = true;
-        self.inflight_longterm = Some(self.bdp_multiple(1.0).max(self.inflight_latest));
+        let events = std::mem::take(&mut self.loss_events_in_round);
+        if self.state == State::Startup
+            && self.recovered_for_a_round
+            && events >= STARTUP_FULL_LOSS_CNT
+            && self.is_inflight_too_high(sample.lost, sample.tx_in_flight)
+        {
+            self.leaves_upon_loss(State::Startup);
+            self.full_bw_now = true; // appendix A.2
+            self.full_bw_reached = true;
+            self.inflight_longterm = Some(self.bdp_multiple(1.0).max(self.inflight_latest));
+        }
     }
 
     /// CheckStartupDone.
-    pub(super) fn check_startup_done(&mut self, _sample: &RateSample) {
+    pub(super) fn check_startup_done(&mut self, sample: &RateSample) {
+        self.check_startup_high_loss(sample);
         if self.state == State::Startup && self.full_bw_reached {
             self.enter_drain();
         }

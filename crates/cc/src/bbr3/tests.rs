@@ -231,6 +231,90 @@ fn a_spurious_loss_is_undone() {
     assert!(!bbr.full_bw_reached && bbr.state == Startup);
 }
 
+/// Startup after `events` events with loss in one round, `lost` bytes of 1,000 packets in all.
+fn startup_after(events: u32, lost: u64, timeout: bool, app_limited: bool) -> Bbr {
+    let mut bbr = bbr_in(Startup);
+    for _ in 0..events {
+        let event = loss(&bbr, MSS);
+        take(&mut bbr, event);
+    }
+    if timeout {
+        bbr.on_event(Time::ZERO, &Event::Timeout { in_flight: 0 });
+        bbr.is_loss_in_round = true;
+    }
+    let mut event = ack(&bbr, true);
+    let sample = event.sample.as_mut().unwrap();
+    sample.lost = lost;
+    sample.app_limited = app_limited;
+    if timeout {
+        // Sent after the losses and before the timeout.
+        sample.prior_delivered = bbr.loss_round_delivered;
+    }
+    take(&mut bbr, event);
+    bbr
+}
+
+/// Section 5.3.1.3 and A.2: six places, more than 2 % of a round, and a full round of recovery.
+#[test]
+fn startup_ends_upon_loss_when_all_three_criteria_hold() {
+    let state = |bbr: Bbr| (bbr.state, bbr.full_bw_now, bbr.full_bw_reached, bbr.inflight_longterm);
+    let stays = (Startup, false, false, None);
+    assert_eq!(state(startup_after(5, 60 * MSS, false, false)), stays);
+    assert_eq!(state(startup_after(6, 20 * MSS, false, false)), stays);
+    assert_eq!(state(startup_after(6, 21 * MSS, true, false)), stays);
+    let leaves = (Drain, true, true, Some(BDP));
+    assert_eq!(state(startup_after(6, 21 * MSS, false, false)), leaves);
+    assert_eq!(state(startup_after(6, 21 * MSS, false, true)), leaves);
+}
+
+/// The count of events with loss begins anew with each loss round.
+#[test]
+fn startup_counts_the_losses_of_one_round() {
+    let mut bbr = startup_after(5, 60 * MSS, false, false);
+    let event = loss(&bbr, MSS);
+    take(&mut bbr, event);
+    let mut event = ack(&bbr, true);
+    event.sample.as_mut().unwrap().lost = 60 * MSS;
+    take(&mut bbr, event);
+    assert_eq!((bbr.state, bbr.loss_events_in_round), (Startup, 0));
+}
+
+/// Section 5.6.4.4: the state of before is saved as recovery begins, and the recovery lasts until a
+/// packet sent after its last loss is acknowledged.
+#[test]
+fn recovery_lasts_until_a_packet_sent_after_its_last_loss_arrives() {
+    let mut bbr = bbr_in(ProbeBwCruise);
+    bbr.inflight_shortterm = Some(3 * BDP);
+    let event = loss(&bbr, MSS);
+    take(&mut bbr, event);
+    assert_eq!(bbr.undo.unwrap().inflight_shortterm, Some(3 * BDP));
+    let (first, began) = (bbr.delivered, bbr.recovery_began);
+    assert!(began.is_some());
+    // A later loss of the same flight, for which the transport signals nothing.
+    let event = Ack { congestion: false, ..loss(&bbr, MSS) };
+    take(&mut bbr, event);
+    let mut event = ack(&bbr, true);
+    event.sample.as_mut().unwrap().prior_delivered = first;
+    take(&mut bbr, event);
+    assert_eq!(bbr.recovery_began, began);
+    let event = ack(&bbr, true);
+    take(&mut bbr, event);
+    assert_eq!(bbr.recovery_began, None);
+}
+
+/// Section 5.3.4.3: the state is ProbeRTT already when it saves the window, so that the larger of
+/// this one and the one saved before comes back.
+#[test]
+fn probe_rtt_saves_the_larger_window() {
+    for (prior, saved) in [(BDP, 2 * BDP), (3 * BDP, 3 * BDP)] {
+        let mut bbr = bbr_in(ProbeBwCruise);
+        bbr.prior_cwnd = prior;
+        let event = ack(&bbr, false);
+        bbr.on_event(Time::ZERO + Span::from_secs(6), &Event::Ack(event));
+        assert_eq!((bbr.state, bbr.prior_cwnd), (ProbeRtt, saved));
+    }
+}
+
 /// Section 5.6.4.4: a timeout leaves one packet, and the window returns when the recovery ends.
 #[test]
 fn the_window_returns_after_a_timeout() {

@@ -1,0 +1,140 @@
+//! BBRv3 under independent losses, packet by packet, written apart from the controller: when chance
+//! ends Startup, and what the short-term bounds leave of the rate between two probes.
+
+use std::collections::VecDeque;
+
+/// Packets by which RFC 9002 section 6.1.1 finds a loss late.
+const THRESHOLD: u64 = 3;
+
+/// Packets in flight when losses end a Startup on a path of `bdp` packets without congestion; none
+/// if the pipe is full first.
+///
+/// The flight doubles each round trip: when packet `a` is acknowledged, `2 a` have left. A loss
+/// found then begins a round that ends with packet `2 a`; it ends Startup if more than 2 % of its
+/// flight of `a` were lost and, the first among them, six (section 5.3.1.3).
+pub fn startup_ends_at(bdp: u64, lost: &mut dyn FnMut(u64) -> bool) -> Option<u64> {
+    // Packets acknowledged when the round began, losses found since.
+    let mut round: Option<(u64, u64)> = None;
+    for acked in THRESHOLD..2 * bdp {
+        if let Some((flight, losses)) = round
+            && acked >= 2 * flight
+        {
+            if losses as f64 > 0.02 * flight as f64 && losses + 1 >= 6 {
+                return Some(flight);
+            }
+            round = None;
+        }
+        if lost(acked - THRESHOLD) {
+            round = match round {
+                None => Some((acked, 0)),
+                Some((flight, losses)) => Some((flight, losses + 1)),
+            };
+        }
+    }
+    None
+}
+
+/// How long a flow refilled the path, probed above its rate and rested, in seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cycle {
+    pub refill: f64,
+    pub up: f64,
+    pub rest: f64,
+}
+
+/// A packet in flight, with the sender's state when it left (section 4.1.2.2).
+struct Sent {
+    is_lost: bool,
+    at: f64,
+    acked_at: f64,
+    delivered: u64,
+    delivered_at: f64,
+    first_sent: f64,
+}
+
+/// Mean rate of delivery over `cycles` on a path of `rate` packets a second and `rtt` seconds with
+/// room for the flights, as a share of that rate, of a sender that knows it.
+///
+/// It is paced 1 % below its phase's gain: 1, 1.25, and resting 0.9 until the queue has gone, then 1
+/// (section 5.6.1). Resting, each round with a loss takes rate and flight down to the most that was
+/// delivered in a round trip of it, a rate being no higher than the rate of sending, and not below
+/// `beta` times themselves (section 5.5.10.3). Losses lie ahead of the queue.
+pub fn share_of_rate(
+    (rate, rtt): (f64, f64),
+    cycles: &[Cycle],
+    beta: f64,
+    lost: &mut dyn FnMut(u64) -> bool,
+) -> f64 {
+    let mut flight: VecDeque<Sent> = VecDeque::new();
+    let (mut now, mut next_send, mut link_free, mut number) = (0.0f64, 0.0f64, 0.0f64, 0u64);
+    let (mut bandwidth, mut volume) = (rate, f64::MAX);
+    let (mut delivered, mut delivered_at, mut first_sent) = (0u64, 0.0f64, 0.0f64);
+    let (mut round_end, mut has_loss, mut drained) = (0u64, false, false);
+    let (mut most_rate, mut most_volume) = (0.0f64, 0.0f64);
+    let (mut began, mut index, mut was_resting) = (0.0, 0, false);
+    while let Some(cycle) = cycles.get(index) {
+        let phase = now - began;
+        if phase >= cycle.refill + cycle.up + cycle.rest {
+            (began, index) = (began + cycle.refill + cycle.up + cycle.rest, index + 1);
+            continue;
+        }
+        let resting = phase >= cycle.refill + cycle.up;
+        if resting && !was_resting {
+            (has_loss, drained, most_rate, most_volume) = (false, false, 0.0, 0.0);
+        } else if !resting {
+            (bandwidth, volume) = (rate, f64::MAX);
+        }
+        was_resting = resting;
+        drained |= flight.len() as f64 <= rate * rtt;
+        let gain = match () {
+            () if phase < cycle.refill || resting && drained => 1.0,
+            () if resting => 0.9,
+            () => 1.25,
+        };
+        let ack = flight.front().map_or(f64::MAX, |packet| packet.acked_at);
+        if next_send <= ack && ((flight.len() + 1) as f64) <= volume {
+            now = now.max(next_send);
+            if flight.is_empty() {
+                (delivered_at, first_sent) = (now, now);
+            }
+            let is_lost = lost(number);
+            number += 1;
+            if !is_lost {
+                link_free = link_free.max(now) + 1.0 / rate;
+            }
+            let acked_at = link_free.max(now) + rtt;
+            flight.push_back(Sent {
+                is_lost,
+                at: now,
+                acked_at,
+                delivered,
+                delivered_at,
+                first_sent,
+            });
+            next_send = now + 1.0 / (0.99 * gain * bandwidth);
+            continue;
+        }
+        let Some(packet) = flight.pop_front() else { break };
+        now = packet.acked_at;
+        if packet.is_lost {
+            if resting && !std::mem::replace(&mut has_loss, true) {
+                round_end = delivered;
+            }
+            continue;
+        }
+        (delivered, delivered_at, first_sent) = (delivered + 1, now, packet.at);
+        let sample = (delivered - packet.delivered) as f64;
+        let interval = (now - packet.delivered_at).max(packet.at - packet.first_sent);
+        most_rate = most_rate.max(sample / interval);
+        most_volume = most_volume.max(sample);
+        if packet.delivered >= round_end {
+            if std::mem::take(&mut has_loss) && resting {
+                bandwidth = most_rate.max(beta * bandwidth).min(rate);
+                volume = most_volume.max(beta * volume.min(2.0 * rate * rtt));
+            }
+            round_end = delivered;
+            (most_rate, most_volume) = (sample / interval, sample);
+        }
+    }
+    delivered as f64 / now / rate
+}
