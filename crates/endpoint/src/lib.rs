@@ -1,11 +1,12 @@
 //! Real sockets: QUIC over UDP with the controllers, the pacer and the applications of the simulation.
 //!
 //! Reading order: `socket` (batches in and out), `driver` (the poll loop), `tls` (certificates and who
-//! trusts them), `perf` (the measuring server and client).
+//! trusts them), `perf` (the measuring server and client), `http` (the page server).
 
 mod bounded;
 mod clock;
 mod driver;
+pub mod http;
 pub mod perf;
 mod socket;
 pub mod tls;

@@ -85,9 +85,9 @@ pub fn server(files: Option<(&Path, &Path)>) -> Result<(ServerConfig, Fingerprin
     Ok((config, fingerprint))
 }
 
-type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+pub(crate) type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-fn read(certificate: &Path, key: &Path) -> Result<Identity, String> {
+pub(crate) fn read(certificate: &Path, key: &Path) -> Result<Identity, String> {
     let chain = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect)
         .map_err(|error| format!("certificate: {}: {error}", certificate.display()))?;
@@ -153,7 +153,7 @@ pub fn client(alpn: &str, trust: Trust) -> Result<(ClientConfig, Shown), String>
 
 /// The library's algorithms, AES-128 first: the suite every TLS 1.3 has (RFC 8446 section 9.1), and the
 /// quickest one here.
-fn provider() -> Arc<CryptoProvider> {
+pub(crate) fn provider() -> Arc<CryptoProvider> {
     let mut provider = ring::default_provider();
     let wanted = rustls::CipherSuite::TLS13_AES_128_GCM_SHA256;
     provider.cipher_suites.sort_by_key(|suite| suite.suite() != wanted);

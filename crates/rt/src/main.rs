@@ -1,9 +1,11 @@
 //! Everything of bentpipe that runs in real time. Started by the Python side: `shell PLAN` puts a
-//! command behind a path, `perf PLAN` measures between two machines; `keep`, `init` and `guard` are the executable's own helpers.
+//! command behind a path, `perf PLAN` measures between two machines, `serve PLAN`
+//! serves pages; `keep`, `init` and `guard` are the executable's own helpers.
 
 mod keeper;
 mod nat;
 mod perf;
+mod serve;
 mod shell;
 
 use std::io;
@@ -15,12 +17,15 @@ fn main() -> ExitCode {
     let done = match words.as_slice() {
         ["shell", plan] => shell::run(plan),
         ["perf", plan] => perf::run(plan),
+        ["serve", plan] => serve::run(plan),
         ["keep", parent, "--", command @ ..] if !command.is_empty() => {
             keeper::keep(parent, command)
         }
         ["init", "--", command @ ..] if !command.is_empty() => keeper::init(command),
         ["guard", settings @ ..] => nat::guard(settings),
-        _ => Err(io::Error::other("usage: bentpipe-rt shell|perf PLAN (bentpipe writes the plan)")),
+        _ => Err(io::Error::other(
+            "usage: bentpipe-rt shell|perf|serve PLAN (bentpipe writes the plan)",
+        )),
     };
     match done {
         Ok(code) => ExitCode::from(code),

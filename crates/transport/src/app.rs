@@ -56,6 +56,15 @@ pub trait Streams {
     fn reset(&mut self, stream: u64);
     /// Asks the peer to stop sending on a stream.
     fn stop(&mut self, stream: u64);
+    /// [`Streams::reset`] with an application error code (RFC 9000 section 20.2), where the transport has
+    /// codes.
+    fn reset_with(&mut self, stream: u64, _code: u64) {
+        self.reset(stream);
+    }
+    /// [`Streams::stop`] with an application error code, where the transport has codes.
+    fn stop_with(&mut self, stream: u64, _code: u64) {
+        self.stop(stream);
+    }
     /// Bytes a writer should add at [`AppEvent::WantData`].
     fn appetite(&self) -> usize;
     /// Closes the connection when everything sent has been acknowledged.
@@ -64,6 +73,10 @@ pub trait Streams {
     /// unacknowledged.
     fn close_now(&mut self) {
         self.close();
+    }
+    /// [`Streams::close_now`] with an application error code, where the transport has codes.
+    fn close_with(&mut self, _code: u64) {
+        self.close_now();
     }
 }
 

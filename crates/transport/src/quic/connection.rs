@@ -67,6 +67,8 @@ pub struct Connection {
     closing: bool,
     /// Closing does not wait for what is unacknowledged.
     at_once: bool,
+    /// Error code of closing.
+    code: VarInt,
     over: bool,
     marked: bool,
     live: bool,
@@ -117,6 +119,7 @@ impl Connection {
             end: None,
             closing: false,
             at_once: false,
+            code: VarInt::from_u32(0),
             over: false,
             marked: false,
             live,
@@ -316,8 +319,8 @@ impl Connection {
         if self.closing && !self.over && done {
             self.over = true;
             self.end = Some(End::Here);
-            self.note(events, now, EventKind::Closed, 0.0);
-            self.inner.close(self.clock.instant(now), VarInt::from_u32(0), Bytes::new());
+            self.note(events, now, EventKind::Closed, self.code.into_inner() as f64);
+            self.inner.close(self.clock.instant(now), self.code, Bytes::new());
         }
     }
 
@@ -371,6 +374,7 @@ impl Connection {
             counters: &mut self.counters,
             closing: &mut self.closing,
             at_once: &mut self.at_once,
+            code: &mut self.code,
             appetite: appetite as usize,
         };
         self.app.on(now, event, &mut streams);

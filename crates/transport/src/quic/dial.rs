@@ -19,6 +19,8 @@ use crate::{Event, EventKind, MakeApp, MakeController};
 pub(super) struct Limits {
     connections: usize,
     handshakes: usize,
+    /// Bidirectional streams that a peer may have open at once; none: the usual number.
+    streams: Option<u32>,
 }
 
 /// A datagram from outside.
@@ -57,7 +59,11 @@ impl Endpoint {
             make_controller,
             connections: Vec::new(),
             ledger: Ledger::default(),
-            limits: Some(Limits { connections: live.connections, handshakes: live.handshakes }),
+            limits: Some(Limits {
+                connections: live.connections,
+                handshakes: live.handshakes,
+                streams: None,
+            }),
             ended: Vec::new(),
         })
     }
@@ -91,9 +97,12 @@ impl Endpoint {
 
     fn transport(&self, gate: Gate) -> Result<quinn_proto::TransportConfig, String> {
         let mut transport = config::transport(&self.spec, gate)?;
-        if self.limits.is_some() {
+        if let Some(limits) = self.limits {
             // Where large packets vanish the stack falls back to this.
             transport.min_mtu(config::LEAST_MTU);
+            if let Some(streams) = limits.streams {
+                transport.max_concurrent_bidi_streams(streams.into());
+            }
         }
         Ok(transport)
     }
@@ -200,6 +209,13 @@ impl Endpoint {
     pub fn set_connections(&mut self, most: usize) {
         if let Some(limits) = &mut self.limits {
             limits.connections = most;
+        }
+    }
+
+    /// Bidirectional streams that a peer may have open at once on connections from now on.
+    pub fn set_streams(&mut self, most: u32) {
+        if let Some(limits) = &mut self.limits {
+            limits.streams = Some(most);
         }
     }
 

@@ -11,6 +11,8 @@ pub(super) struct StackStreams<'a> {
     pub(super) counters: &'a mut Counters,
     pub(super) closing: &'a mut bool,
     pub(super) at_once: &'a mut bool,
+    /// Error code to close with.
+    pub(super) code: &'a mut VarInt,
     pub(super) appetite: usize,
 }
 
@@ -18,6 +20,10 @@ fn id(stream: u64) -> StreamId {
     let side = if stream & 1 == 0 { Side::Client } else { Side::Server };
     let dir = if stream & 2 == 0 { Dir::Bi } else { Dir::Uni };
     StreamId::new(side, dir, stream >> 2)
+}
+
+fn error_code(code: u64) -> VarInt {
+    VarInt::from_u64(code).unwrap_or(VarInt::MAX)
 }
 
 impl Streams for StackStreams<'_> {
@@ -59,11 +65,19 @@ impl Streams for StackStreams<'_> {
     }
 
     fn reset(&mut self, stream: u64) {
-        let _ = self.inner.send_stream(id(stream)).reset(VarInt::from_u32(0));
+        self.reset_with(stream, 0);
     }
 
     fn stop(&mut self, stream: u64) {
-        let _ = self.inner.recv_stream(id(stream)).stop(VarInt::from_u32(0));
+        self.stop_with(stream, 0);
+    }
+
+    fn reset_with(&mut self, stream: u64, code: u64) {
+        let _ = self.inner.send_stream(id(stream)).reset(error_code(code));
+    }
+
+    fn stop_with(&mut self, stream: u64, code: u64) {
+        let _ = self.inner.recv_stream(id(stream)).stop(error_code(code));
     }
 
     fn appetite(&self) -> usize {
@@ -77,5 +91,10 @@ impl Streams for StackStreams<'_> {
     fn close_now(&mut self) {
         *self.closing = true;
         *self.at_once = true;
+    }
+
+    fn close_with(&mut self, code: u64) {
+        *self.code = error_code(code);
+        self.close_now();
     }
 }

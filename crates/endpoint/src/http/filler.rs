@@ -1,0 +1,107 @@
+//! Bodies of exact size that a browser takes for what they are, and that no compression makes shorter.
+
+use bytes::Bytes;
+use units::Random;
+
+/// Length of the text that fillers are cut from, bytes; it repeats, farther apart than gzip and brotli look
+/// back by default.
+const PERIOD: usize = 1 << 20;
+
+/// Most bytes of one piece of a body.
+const PIECE: usize = 1 << 16;
+
+/// An image of one pixel (PNG, third edition): signature and IHDR, IDAT, IEND. The space is
+/// filled by a private ancillary chunk between them.
+const PNG_HEAD: &[u8] =
+    b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89";
+const PNG_TAIL: &[u8] =
+    b"\0\0\0\rIDATx\xdac0N\x9b\xf9\x1f\0\x044\x022\x84s\x18\xf0\0\0\0\0IEND\xaeB`\x82";
+
+/// Length, type and CRC of a chunk.
+const CHUNK: usize = 12;
+
+/// Private, ancillary, safe to copy (PNG section 5.4).
+const CHUNK_TYPE: &[u8; 4] = b"biLl";
+
+/// Most bytes of a chunk (PNG section 5.3).
+const LARGEST_CHUNK: u64 = (1 << 31) - 1;
+
+/// A GIF of one pixel; what follows its trailer is ignored.
+const GIF: &[u8] =
+    b"GIF89a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
+
+/// Bytes of the shortest picture.
+pub(super) const LEAST_PICTURE: u64 = GIF.len() as u64;
+
+/// Letters and digits without order, for comments and for chunks that nobody reads.
+#[derive(Clone, Debug)]
+pub(super) struct Filler(Bytes);
+
+impl Filler {
+    pub(super) fn new() -> Filler {
+        const LETTERS: &[u8; 64] =
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.";
+        let mut text = vec![0; PERIOD];
+        Random::named(0, "page server", "filler").fill(&mut text);
+        for byte in &mut text {
+            *byte = LETTERS[usize::from(*byte & 63)];
+        }
+        Filler(text.into())
+    }
+
+    /// `length` bytes of it, in pieces.
+    pub(super) fn pieces(&self, length: u64) -> impl Iterator<Item = Bytes> {
+        let text = self.0.clone();
+        let mut done = 0;
+        std::iter::from_fn(move || {
+            let start = (done % PERIOD as u64) as usize;
+            let size = (length - done).min(PIECE as u64) as usize;
+            done += size as u64;
+            (size > 0).then(|| text.slice(start..start + size))
+        })
+    }
+
+    /// `head`, filler, `tail`: `length` bytes in all; none if the two alone are longer.
+    pub(super) fn between(&self, head: &[u8], tail: &[u8], length: u64) -> Option<Vec<Bytes>> {
+        let rest = length.checked_sub((head.len() + tail.len()) as u64)?;
+        let mut body = vec![Bytes::copy_from_slice(head)];
+        body.extend(self.pieces(rest));
+        body.push(Bytes::copy_from_slice(tail));
+        body.retain(|piece| !piece.is_empty());
+        Some(body)
+    }
+
+    /// A picture of `length` bytes and its type; none if no picture is so short.
+    pub(super) fn picture(&self, length: u64) -> Option<(&'static str, Vec<Bytes>)> {
+        let least = (PNG_HEAD.len() + PNG_TAIL.len()) as u64;
+        if length == least {
+            return Some(("image/png", self.between(PNG_HEAD, PNG_TAIL, length)?));
+        }
+        if length < least + CHUNK as u64 {
+            return Some(("image/gif", self.between(GIF, b"", length)?));
+        }
+        let mut body = vec![Bytes::from_static(PNG_HEAD)];
+        let mut rest = length - least;
+        while rest > 0 {
+            // No room for a chunk may be left over that is smaller than one.
+            let mut size = rest.min(LARGEST_CHUNK);
+            if rest - size > 0 && rest - size < CHUNK as u64 {
+                size -= CHUNK as u64;
+            }
+            rest -= size;
+            let data = size - CHUNK as u64;
+            let mut head = (data as u32).to_be_bytes().to_vec();
+            head.extend_from_slice(CHUNK_TYPE);
+            let mut crc = crc32fast::Hasher::new();
+            crc.update(CHUNK_TYPE);
+            body.push(head.into());
+            for piece in self.pieces(data) {
+                crc.update(&piece);
+                body.push(piece);
+            }
+            body.push(Bytes::copy_from_slice(&crc.finalize().to_be_bytes()));
+        }
+        body.push(Bytes::from_static(PNG_TAIL));
+        Some(("image/png", body))
+    }
+}

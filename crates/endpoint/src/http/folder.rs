@@ -1,0 +1,108 @@
+//! Files of a folder.
+
+use std::fs::File;
+use std::path::{Component, Path, PathBuf};
+
+/// Types by the end of a file's name.
+const TYPES: [(&str, &str); 18] = [
+    ("html", "text/html; charset=utf-8"),
+    ("htm", "text/html; charset=utf-8"),
+    ("css", "text/css"),
+    ("js", "application/javascript"),
+    ("mjs", "application/javascript"),
+    ("json", "application/json"),
+    ("txt", "text/plain;charset=utf-8"),
+    ("svg", "image/svg+xml"),
+    ("png", "image/png"),
+    ("jpg", "image/jpeg"),
+    ("jpeg", "image/jpeg"),
+    ("gif", "image/gif"),
+    ("webp", "image/webp"),
+    ("avif", "image/avif"),
+    ("ico", "image/vnd.microsoft.icon"),
+    ("woff2", "font/woff2"),
+    ("mp4", "video/mp4"),
+    ("wasm", "application/wasm"),
+];
+
+/// A folder that is served.
+pub(super) struct Folder(PathBuf);
+
+impl Folder {
+    /// The folder at `root`.
+    ///
+    /// # Errors
+    /// That it is none.
+    pub(super) fn new(root: &Path) -> Result<Folder, String> {
+        let real = root
+            .canonicalize()
+            .map_err(|error| format!("content: root: {}: {error}", root.display()))?;
+        if !real.is_dir() {
+            return Err(format!("content: root: {} is no folder", root.display()));
+        }
+        Ok(Folder(real))
+    }
+
+    /// The file at a path of a URL, its length and type; none where there is none, or not inside.
+    pub(super) fn open(&self, path: &str) -> Option<(File, u64, &'static str)> {
+        let decoded = decode(path.strip_prefix('/')?)?;
+        let relative = Path::new(&decoded);
+        if !relative.components().all(|part| matches!(part, Component::Normal(_))) {
+            return None;
+        }
+        let mut real = self.0.join(relative).canonicalize().ok()?;
+        if real.is_dir() {
+            real = real.join("index.html").canonicalize().ok()?;
+        }
+        // Links that lead out of the folder end here.
+        if !real.starts_with(&self.0) || !real.is_file() {
+            return None;
+        }
+        let end = real.extension().and_then(|end| end.to_str()).unwrap_or("").to_ascii_lowercase();
+        let kind = TYPES.iter().find(|(known, _)| *known == end);
+        let file = File::open(&real).ok()?;
+        let length = file.metadata().ok()?.len();
+        Some((file, length, kind.map_or("application/octet-stream", |(_, kind)| kind)))
+    }
+}
+
+/// Undoes percent encoding (RFC 3986 section 2.1); none if it is broken, no UTF-8, or hides a NUL.
+fn decode(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || char::from(rest.next()?).to_digit(16);
+        bytes.push((digit()? * 16 + digit()?) as u8);
+    }
+    String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_outside_the_folder_is_served() {
+        let place = std::env::temp_dir().join(format!("bentpipe-folder-{}", std::process::id()));
+        let root = place.join("root");
+        std::fs::create_dir_all(root.join("sub")).unwrap();
+        std::fs::write(place.join("secret"), "secret").unwrap();
+        std::fs::write(root.join("a b.txt"), "text").unwrap();
+        std::fs::write(root.join("sub/index.html"), "page").unwrap();
+        let _ = std::os::unix::fs::symlink(place.join("secret"), root.join("link"));
+        let folder = Folder::new(&root).unwrap();
+        let found = |path: &str| folder.open(path).map(|(_, length, kind)| (length, kind));
+        assert_eq!(found("/a%20b.txt"), Some((4, "text/plain;charset=utf-8")));
+        assert_eq!(found("/sub/"), Some((4, "text/html; charset=utf-8")));
+        for path in
+            ["/../secret", "/%2e%2e/secret", "/link", "//etc/passwd", "/a%2", "/%00", "/none", ""]
+        {
+            assert_eq!(found(path), None, "{path}");
+        }
+        std::fs::remove_dir_all(place).unwrap();
+    }
+}

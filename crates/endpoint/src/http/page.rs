@@ -1,0 +1,271 @@
+//! A page of a scenario as documents and objects that a real browser loads as the simulated one does.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde::Serialize;
+use transport::web::{ObjectSpec, PageSpec};
+
+use super::filler::{Filler, LEAST_PICTURE};
+use super::plan::PageContent;
+use super::site::Resource;
+
+/// A page to open a connection by, before anything is measured.
+const OPENER: &str = "/.ok";
+
+/// Its body. Without an icon of its own a document makes browsers ask for /favicon.ico.
+const OPENER_BODY: &str = "<!doctype html><link rel=icon href=data:,><title>ok</title>";
+
+/// Adds the objects that wait for others, when all of these have loaded (load events do not bubble, but
+/// can be caught on their way down). An entry: number, host, kind, then what it waits for.
+const LOADER: &str = r#"<script>!function(H,T){document.addEventListener("load",function(v){var m=/(\d+)\.\w+$/.exec(v.target.src||v.target.href||"");m&&T.forEach(function(t){var p=t.indexOf(+m[1],3),k=t[2],u,e;if(p>2&&(t.splice(p,1),t.length==3)){u=H[t[1]]+"/"+t[0]+[".png",".js",".css"][k];e=document.createElement(["img","script","link"][k]);k==2?(e.rel="stylesheet",e.href=u):e.src=u;document.body.appendChild(e)}})},!0)}("#;
+const LOADER_END: &str = ")</script>";
+
+/// What an object is to a browser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Picture,
+    Script,
+    Style,
+}
+
+impl Kind {
+    /// By the name of an object. Everything unknown is a picture: what a script fetches would not hold the
+    /// `load` event back. What is too short for a picture is a script, which may even be empty.
+    fn of(object: &ObjectSpec) -> Kind {
+        let name = object.name.split(['?', '#']).next().unwrap_or("").to_ascii_lowercase();
+        if object.body_bytes < LEAST_PICTURE
+            || name.starts_with("script")
+            || name.ends_with(".js")
+            || name.ends_with(".mjs")
+        {
+            Kind::Script
+        } else if name.starts_with("style") || name.ends_with(".css") {
+            Kind::Style
+        } else {
+            Kind::Picture
+        }
+    }
+
+    fn extension(self) -> &'static str {
+        match self {
+            Kind::Picture => "png",
+            Kind::Script => "js",
+            Kind::Style => "css",
+        }
+    }
+
+    fn number(self) -> u8 {
+        match self {
+            Kind::Picture => 0,
+            Kind::Script => 1,
+            Kind::Style => 2,
+        }
+    }
+
+    fn tag(self, url: &str) -> String {
+        match self {
+            Kind::Picture => format!("<img src={url}>"),
+            Kind::Script => format!("<script async src={url}></script>"),
+            Kind::Style => format!("<link rel=stylesheet href={url}>"),
+        }
+    }
+}
+
+/// An object as the ready line tells of it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Served {
+    pub(super) name: String,
+    pub(super) url: String,
+    #[serde(rename = "type")]
+    pub(super) content_type: &'static str,
+    pub(super) bytes: u64,
+    pub(super) after: Vec<u32>,
+}
+
+/// A page that is ready to be served.
+pub(super) struct Page {
+    pub(super) resources: BTreeMap<String, Resource>,
+    pub(super) objects: Vec<Served>,
+}
+
+/// Makes a page ready, for a server at `port`.
+///
+/// # Errors
+/// Which object cannot be served, and why.
+pub(super) fn build(content: &PageContent, port: u16) -> Result<Page, String> {
+    let page = &content.page;
+    check(page)?;
+    let known = page.hosts.iter().map(|host| &host.name);
+    if let Some(stray) =
+        content.authorities.keys().find(|label| !known.clone().any(|name| name == *label))
+    {
+        let names: Vec<&str> = known.map(String::as_str).collect();
+        return Err(format!(
+            "content: authorities: found \"{stray}\", expected a host of the page: {}",
+            names.join(", ")
+        ));
+    }
+    let origins: Vec<String> = page
+        .hosts
+        .iter()
+        .map(|host| match content.authorities.get(&host.name) {
+            Some(authority) => format!("https://{authority}"),
+            None => format!("https://{}.example:{port}", label(&host.name)),
+        })
+        .collect();
+    let filler = Filler::new();
+    let mut resources = BTreeMap::new();
+    let mut objects = Vec::new();
+    for (index, object) in page.objects.iter().enumerate() {
+        let (path, content_type, body) = if index == 0 {
+            let (content_type, body) = document(page, &origins, &filler)?;
+            ("/".to_owned(), content_type, body)
+        } else {
+            let kind = Kind::of(object);
+            let (content_type, body) = body(kind, object.body_bytes, &filler);
+            (path(index, kind), content_type, body)
+        };
+        objects.push(Served {
+            name: object.name.clone(),
+            url: format!("{}{path}", origins[object.host as usize]),
+            content_type,
+            bytes: object.body_bytes,
+            after: object.after.clone(),
+        });
+        let think = Duration::from_nanos(object.think_ns);
+        let header_bytes = Some(object.response_header_bytes);
+        resources.insert(path, Resource { content_type, body, think, header_bytes });
+    }
+    let body = vec![OPENER_BODY.into()];
+    let content_type = "text/html; charset=utf-8";
+    let opener = Resource { content_type, body, think: Duration::ZERO, header_bytes: None };
+    resources.insert(OPENER.to_owned(), opener);
+    Ok(Page { resources, objects })
+}
+
+fn check(page: &PageSpec) -> Result<(), String> {
+    if page.objects.is_empty() {
+        return Err("content: page: found no object, expected at least the document".to_owned());
+    }
+    let count = page.objects.len();
+    for object in &page.objects {
+        if object.host as usize >= page.hosts.len() {
+            return Err(format!(
+                "content: page: {}: there is no host {}",
+                object.name, object.host
+            ));
+        }
+        if let Some(stray) = object.after.iter().find(|after| **after as usize >= count) {
+            return Err(format!("content: page: {}: there is no object {stray}", object.name));
+        }
+    }
+    Ok(())
+}
+
+/// A host's name as a label of a domain name (RFC 1123 section 2.1).
+fn label(name: &str) -> String {
+    let label: String = name
+        .chars()
+        .map(
+            |letter| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' },
+        )
+        .take(63)
+        .collect();
+    let label = label.trim_matches('-');
+    if label.is_empty() { "host".to_owned() } else { label.to_owned() }
+}
+
+fn path(index: usize, kind: Kind) -> String {
+    format!("/{index}.{}", kind.extension())
+}
+
+/// Type and body of an object; spaces where there is no room for a comment.
+fn body(kind: Kind, length: u64, filler: &Filler) -> (&'static str, Vec<bytes::Bytes>) {
+    let comment = || {
+        filler.between(b"/*", b"*/", length).unwrap_or_else(|| {
+            if length == 0 { Vec::new() } else { vec![vec![b' '; length as usize].into()] }
+        })
+    };
+    match kind {
+        Kind::Picture => filler.picture(length).unwrap_or_else(|| ("image/gif", comment())),
+        Kind::Script => ("application/javascript", comment()),
+        Kind::Style => ("text/css", comment()),
+    }
+}
+
+/// Whether a page is one picture, which a browser shows without a document around it.
+fn is_picture(page: &PageSpec) -> bool {
+    const WORDS: [&str; 5] = ["picture", "image", "photo", "img", "logo"];
+    let ends = [".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif"];
+    let name = page.objects[0].name.to_ascii_lowercase();
+    page.objects.len() == 1
+        && (WORDS.iter().any(|word| name.starts_with(word))
+            || ends.iter().any(|end| name.ends_with(end)))
+}
+
+/// Type and body of the document. What it refers to stands at its end, because the simulated browser asks
+/// for nothing before the document is there whole.
+fn document(
+    page: &PageSpec,
+    origins: &[String],
+    filler: &Filler,
+) -> Result<(&'static str, Vec<bytes::Bytes>), String> {
+    let main = &page.objects[0];
+    if is_picture(page)
+        && let Some(picture) = filler.picture(main.body_bytes)
+    {
+        return Ok(picture);
+    }
+    let head = "<!doctype html><link rel=icon href=data:,><body><!--";
+    let tail = format!("-->{}", references(page, origins));
+    let body = filler.between(head.as_bytes(), tail.as_bytes(), main.body_bytes);
+    let body = body.ok_or_else(|| {
+        format!(
+            "content: page: the document \"{}\" has {} bytes; to refer to its {} objects it needs at least {}",
+            main.name,
+            main.body_bytes,
+            page.objects.len() - 1,
+            head.len() + tail.len()
+        )
+    })?;
+    Ok(("text/html; charset=utf-8", body))
+}
+
+/// The tags of what the document itself refers to, after the loader of the rest.
+fn references(page: &PageSpec, origins: &[String]) -> String {
+    let main = page.objects[0].host;
+    let (mut tags, mut table) = (String::new(), String::new());
+    for (index, object) in page.objects.iter().enumerate().skip(1) {
+        let kind = Kind::of(object);
+        let others: Vec<u32> = object.after.iter().copied().filter(|after| *after != 0).collect();
+        if others.is_empty() {
+            tags += &kind.tag(&url(main, index, object, kind, origins));
+            continue;
+        }
+        if !table.is_empty() {
+            table.push(',');
+        }
+        let _ = write!(table, "[{index},{},{}", object.host, kind.number());
+        for other in others {
+            let _ = write!(table, ",{other}");
+        }
+        table.push(']');
+    }
+    if table.is_empty() {
+        return tags;
+    }
+    let hosts: Vec<&str> = origins
+        .iter()
+        .enumerate()
+        .map(|(index, origin)| if index == main as usize { "" } else { origin })
+        .collect();
+    let hosts = serde_json::to_string(&hosts).unwrap_or_default();
+    format!("{LOADER}{hosts},[{table}]{LOADER_END}{tags}")
+}
+
+fn url(main: u32, index: usize, object: &ObjectSpec, kind: Kind, origins: &[String]) -> String {
+    let path = path(index, kind);
+    if object.host == main { path } else { format!("{}{path}", origins[object.host as usize]) }
+}

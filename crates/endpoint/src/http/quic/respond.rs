@@ -1,0 +1,144 @@
+//! What happens on a connection, as futures: requests are accepted and answered, each by a future of its
+//! own.
+
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use h3::server::RequestResolver;
+use http::Response;
+use units::{Span, Time};
+
+use super::state::{H3_NO_ERROR, Shared};
+use super::streams::Quic;
+use crate::Clock;
+use crate::http::Protocol;
+use crate::http::log::{AccessLog, Record};
+use crate::http::site::Site;
+
+/// What all connections of a socket share.
+pub(in crate::http) struct Context {
+    pub(in crate::http) site: Arc<Site>,
+    pub(in crate::http) log: Arc<AccessLog>,
+    pub(in crate::http) clock: Clock,
+    pub(in crate::http) header_bytes: u32,
+    /// Distinguishes connections of several sockets in the log.
+    pub(in crate::http) prefix: String,
+    pub(in crate::http) peers: Mutex<BTreeMap<u32, SocketAddr>>,
+}
+
+impl Context {
+    /// The client of connection number `index`.
+    pub(super) fn peer(&self, index: u32) -> String {
+        let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        peers.get(&index).map(ToString::to_string).unwrap_or_default()
+    }
+}
+
+/// Serves one connection until it is over.
+pub(super) async fn serve(shared: Shared, context: Arc<Context>, index: u32) {
+    let mut builder = h3::server::builder();
+    builder.max_field_section_size(context.header_bytes.into()).send_grease(false);
+    let Ok(mut connection) = builder.build(Quic(shared.clone())).await else { return };
+    let mut answers = FuturesUnordered::new();
+    let mut first = true;
+    loop {
+        let accepted = {
+            let mut accept = pin!(connection.accept());
+            poll_fn(|cx| {
+                while let Poll::Ready(Some(())) = answers.poll_next_unpin(cx) {}
+                accept.as_mut().poll(cx)
+            })
+            .await
+        };
+        // The end, or an error for which the library has closed the connection.
+        let Ok(Some(resolver)) = accepted else { return };
+        let first = std::mem::take(&mut first);
+        answers.push(answer(resolver, shared.clone(), context.clone(), index, first));
+    }
+}
+
+/// Answers one request. Whatever goes wrong ends the stream, by dropping it.
+async fn answer(
+    resolver: RequestResolver<Quic, Bytes>,
+    shared: Shared,
+    context: Arc<Context>,
+    index: u32,
+    first: bool,
+) {
+    let Ok((request, mut stream)) = resolver.resolve_request().await else { return };
+    let uri = request.uri();
+    let path = uri.path_and_query().map_or("/", |path| path.as_str());
+    let answer = context.site.answer(request.method(), path, Protocol::Http3, first);
+    let now = shared.lock().now;
+    // A client's stream that goes both ways (RFC 9000 section 2.1).
+    let id = stream.id().index() << 2;
+    let record = Record {
+        time_ns: context.clock.monotonic_ns(now),
+        protocol: Protocol::Http3.name(),
+        connection: format!("{}{index}", context.prefix),
+        peer: String::new(),
+        method: request.method().to_string(),
+        authority: uri.authority().map(ToString::to_string).unwrap_or_default(),
+        path: path.to_owned(),
+        status: answer.status.as_u16(),
+        bytes: 0,
+        first_byte_ns: None,
+        last_byte_ns: None,
+        acked_ns: None,
+        complete: false,
+    };
+    match shared.lock().streams.get_mut(&id) {
+        Some(state) if !state.stopped => state.record = Some(record),
+        _ => return,
+    }
+    // No body is wanted (RFC 9114 section 4.1).
+    stream.stop_sending(h3::error::Code::from(H3_NO_ERROR));
+    if !answer.think.is_zero() {
+        sleep(&shared, now + Span(answer.think.as_nanos() as u64)).await;
+    }
+    let mut response = Response::new(());
+    *response.status_mut() = answer.status;
+    *response.headers_mut() = answer.header;
+    if stream.send_response(response).await.is_err() {
+        return;
+    }
+    let mut body = answer.body;
+    loop {
+        match body.next() {
+            Ok(Some(piece)) => {
+                if let Some(state) = shared.lock().streams.get_mut(&id)
+                    && let Some(record) = &mut state.record
+                {
+                    record.bytes += piece.len() as u64;
+                }
+                if stream.send_data(piece).await.is_err() {
+                    return;
+                }
+            }
+            Ok(None) => break,
+            Err(_) => return,
+        }
+    }
+    let _ = stream.finish().await;
+}
+
+/// Waits until `at`.
+async fn sleep(shared: &Shared, at: Time) {
+    poll_fn(|cx| {
+        let state = &mut *shared.lock();
+        if state.closed || state.now >= at {
+            return Poll::Ready(());
+        }
+        state.next_sleeper += 1;
+        state.sleepers.insert((at, state.next_sleeper), cx.waker().clone());
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,0 +1,355 @@
+//! The server as a whole: its sockets, its threads, what it says when it is ready and at its end.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::time::TimeVal;
+use serde_json::json;
+use transport::quic::{Endpoint, Live, LiveTls};
+use units::Time;
+
+use super::certificate::Certificate;
+use super::folder::Folder;
+use super::log::AccessLog;
+use super::page::{self, Served};
+use super::quic::{Context, WebApp};
+use super::site::Site;
+use super::{Content, Protocol, ServePlan, tcp};
+use crate::perf::Failure;
+use crate::{Clock, Driver, Socket};
+
+/// Tries to find a port that is free for TCP and UDP at every address.
+const TRIES: usize = 20;
+
+/// Windows of what a client sends, bytes: requests are small.
+const STREAM_WINDOW: u64 = 1 << 16;
+const WINDOW: u64 = 1 << 20;
+
+/// A server whose sockets are bound.
+pub struct Server {
+    plan: ServePlan,
+    certificate: Certificate,
+    port: u16,
+    quic: Vec<(Driver, Arc<Context>)>,
+    tcp: Option<(Arc<tcp::Shared>, Vec<TcpListener>)>,
+    log: Arc<AccessLog>,
+    objects: Vec<Served>,
+    clock: Clock,
+}
+
+impl Server {
+    /// Binds every socket and makes what is served ready.
+    ///
+    /// # Errors
+    /// What is wrong with the plan, or which port is in use, in words.
+    pub fn bind(mut plan: ServePlan) -> Result<Server, Failure> {
+        plan.protocols.sort_unstable();
+        plan.protocols.dedup();
+        check(&plan)?;
+        let certificate = Certificate::new(&plan).map_err(Failure::Input)?;
+        let over_udp = plan.protocols.contains(&Protocol::Http3);
+        // The newest is preferred (RFC 7301 section 3.2).
+        let over_tcp: Vec<Protocol> = plan
+            .protocols
+            .iter()
+            .rev()
+            .copied()
+            .filter(|protocol| *protocol != Protocol::Http3)
+            .collect();
+        let addresses = addresses(&plan.listen)?;
+        let (port, sockets, listeners) = bind(&addresses, over_udp, !over_tcp.is_empty())?;
+        for listener in &listeners {
+            if let Some(name) = &plan.tcp.congestion {
+                congestion(listener, name)?;
+            }
+        }
+        let alt_svc = (plan.alt_svc && over_udp).then_some(port);
+        let (resources, folder, objects) = match &plan.content {
+            Content::Page(content) => {
+                let page = page::build(content, port).map_err(Failure::Input)?;
+                (page.resources, None, page.objects)
+            }
+            Content::Folder(content) => {
+                let folder = Folder::new(&content.root).map_err(Failure::Input)?;
+                (BTreeMap::new(), Some(folder), Vec::new())
+            }
+        };
+        let site = Arc::new(Site::new(resources, folder, alt_svc));
+        let log = AccessLog::new(plan.access_log.as_deref(), &plan.protocols);
+        let log = Arc::new(log.map_err(Failure::Input)?);
+        let mut quic = Vec::new();
+        for (index, socket) in sockets.into_iter().enumerate() {
+            let prefix = if index == 0 { "q".to_owned() } else { format!("q{index}.") };
+            quic.push(driver(&plan, &certificate, &site, &log, socket, prefix)?);
+        }
+        let tcp = if over_tcp.is_empty() {
+            None
+        } else {
+            let tls = certificate.tls(&over_tcp, plan.tls.resumption, false);
+            let tls = tls.map_err(Failure::Input)?;
+            let shared = tcp::Shared::new(&plan, site, log.clone(), tls, over_tcp);
+            Some((Arc::new(shared), listeners))
+        };
+        Ok(Server { plan, certificate, port, quic, tcp, log, objects, clock: Clock::start() })
+    }
+
+    /// The port it listens at.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Serves until `stop` is set. Says as one line of JSON each when it is ready, and what there was.
+    ///
+    /// # Errors
+    /// A socket's or the screen's.
+    pub fn run(mut self, stop: &AtomicBool, screen: &mut dyn Write) -> Result<(), Failure> {
+        let protocols: Vec<&str> =
+            self.plan.protocols.iter().rev().map(|protocol| protocol.name()).collect();
+        let mut ready = json!({
+            "ready": true,
+            "port": self.port,
+            "listen": self.plan.listen,
+            "protocols": protocols,
+            "spki": self.certificate.spki,
+            "fingerprint": self.certificate.fingerprint.to_string(),
+        });
+        if let Some(document) = self.objects.first() {
+            ready["document"] = document.url.clone().into();
+            ready["objects"] = json!(self.objects);
+        }
+        writeln!(screen, "{ready}")?;
+        screen.flush()?;
+        let failed = Mutex::new(None);
+        let fail = |error: io::Error| {
+            failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            stop.store(true, Ordering::Relaxed);
+        };
+        thread::scope(|scope| {
+            for (driver, context) in &mut self.quic {
+                scope.spawn(|| serve(driver, context, stop).unwrap_or_else(fail));
+            }
+            if let Some((shared, listeners)) = self.tcp.take() {
+                scope.spawn(|| tcp::run(shared, listeners, stop).unwrap_or_else(fail));
+            }
+        });
+        if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error.into());
+        }
+        let totals = self.log.totals();
+        let usage = getrusage(UsageWho::RUSAGE_SELF).map_err(io::Error::from)?;
+        let end = json!({
+            "end": true,
+            "wall_s": self.clock.now().0 as f64 / 1e9,
+            "cpu_user_s": seconds(usage.user_time()),
+            "cpu_system_s": seconds(usage.system_time()),
+            "requests": totals.requests,
+            "connections": {"quic": totals.quic_connections, "tcp": totals.tcp_connections},
+            "body_bytes": totals.body_bytes,
+        });
+        writeln!(screen, "{end}")?;
+        screen.flush()?;
+        match self.log.failure() {
+            Some(why) => Err(Failure::Run(format!("access_log: {why}; the log is not whole"))),
+            None => Ok(()),
+        }
+    }
+}
+
+fn seconds(time: TimeVal) -> f64 {
+    time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6
+}
+
+fn check(plan: &ServePlan) -> Result<(), Failure> {
+    let wrong = |text: &str| Err(Failure::Input(text.to_owned()));
+    if plan.listen.is_empty() {
+        return wrong("listen: found no address, expected at least one");
+    }
+    if plan.protocols.is_empty() {
+        return wrong("protocols: found none, expected some of h3, h2, http/1.1");
+    }
+    if plan.tls.early_data && !plan.tls.resumption {
+        return wrong("tls: found early_data without resumption, which gives out the tickets");
+    }
+    if plan.certificate.is_some() && plan.certificate_bytes.is_some() {
+        return wrong("certificate_bytes: only a self-signed certificate can be made longer");
+    }
+    let limits = &plan.limits;
+    if limits.connections == 0 || limits.streams == 0 || limits.header_bytes < 1024 {
+        return wrong(
+            "limits: expected connections and streams of at least 1, header_bytes of at least 1024",
+        );
+    }
+    Ok(())
+}
+
+fn addresses(listen: &[String]) -> Result<Vec<SocketAddr>, Failure> {
+    let mut addresses = Vec::new();
+    for text in listen {
+        let mut found = text.to_socket_addrs().map_err(|error| {
+            Failure::Input(format!("listen: found \"{text}\", expected ADDRESS:PORT: {error}"))
+        })?;
+        let address = found.next();
+        addresses.push(address.ok_or_else(|| {
+            Failure::Input(format!("listen: no address is known for \"{text}\""))
+        })?);
+    }
+    Ok(addresses)
+}
+
+type Bound = (u16, Vec<Socket>, Vec<TcpListener>);
+
+/// Binds all addresses for UDP, TCP or both. Where port 0 is asked for, all get the same.
+fn bind(addresses: &[SocketAddr], udp: bool, tcp: bool) -> Result<Bound, Failure> {
+    let given = addresses.iter().map(SocketAddr::port).find(|port| *port != 0);
+    let mut tries = 0;
+    loop {
+        match bind_once(addresses, given.unwrap_or(0), udp, tcp) {
+            Err((_, error)) if given.is_none() && in_use(&error) && tries < TRIES => tries += 1,
+            Err((what, error)) => return Err(Failure::Input(refused(&what, &error))),
+            Ok(bound) => return Ok(bound),
+        }
+    }
+}
+
+fn bind_once(
+    addresses: &[SocketAddr],
+    mut port: u16,
+    udp: bool,
+    tcp: bool,
+) -> Result<Bound, (String, io::Error)> {
+    let (mut sockets, mut listeners) = (Vec::new(), Vec::new());
+    let first = addresses[0];
+    for address in addresses {
+        let own = if address.port() == 0 { port } else { address.port() };
+        let mut place = SocketAddr::new(address.ip(), own);
+        if tcp {
+            let name = format!("TCP {place}");
+            let listener = TcpListener::bind(place).map_err(|error| (name.clone(), error))?;
+            let local = listener.local_addr().and_then(|local| {
+                listener.set_nonblocking(true)?;
+                Ok(local)
+            });
+            place.set_port(local.map_err(|error| (name, error))?.port());
+            listeners.push(listener);
+        }
+        if udp {
+            let name = format!("UDP {place}");
+            let socket = Socket::bind(place, None).map_err(|error| (name.clone(), error))?;
+            place.set_port(socket.local().map_err(|error| (name, error))?.port());
+            sockets.push(socket);
+        }
+        if port == 0 || *address == first {
+            port = place.port();
+        }
+    }
+    Ok((port, sockets, listeners))
+}
+
+fn in_use(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrInUse
+}
+
+fn refused(what: &str, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => format!("listen: {what} is in use; give another port"),
+        io::ErrorKind::PermissionDenied => {
+            format!("listen: {what} is not allowed to this user; ports from 1024 are")
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            format!("listen: {what}: that is no address of this machine")
+        }
+        _ => format!("listen: {what}: {error}"),
+    }
+}
+
+/// Gives a listener, and so its connections, one of the kernel's controllers.
+fn congestion(listener: &TcpListener, name: &str) -> Result<(), Failure> {
+    setsockopt(listener, sockopt::TcpCongestion, &name.into()).map_err(|error| {
+        let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+        Failure::Input(format!(
+            "tcp: congestion: found \"{name}\", which the kernel does not give ({}); it has {}",
+            error.desc(),
+            known.unwrap_or_default().trim().replace(' ', ", ")
+        ))
+    })
+}
+
+fn driver(
+    plan: &ServePlan,
+    certificate: &Certificate,
+    site: &Arc<Site>,
+    log: &Arc<AccessLog>,
+    socket: Socket,
+    prefix: String,
+) -> Result<(Driver, Arc<Context>), Failure> {
+    let tls = certificate.tls(&[Protocol::Http3], plan.tls.resumption, plan.tls.early_data);
+    let tls = LiveTls::Server(Arc::new(tls.map_err(Failure::Input)?));
+    let limits = plan.limits;
+    let live = Live { tls, connections: limits.connections, handshakes: limits.handshakes };
+    let mut quic = plan.quic.clone();
+    quic.stream_receive_window_bytes = quic.stream_receive_window_bytes.min(STREAM_WINDOW);
+    quic.receive_window_bytes = quic.receive_window_bytes.min(WINDOW);
+    let idle = limits.idle_timeout_ns;
+    quic.idle_timeout_ns = Some(quic.idle_timeout_ns.map_or(idle, |asked| asked.min(idle)));
+    let context = Arc::new(Context {
+        site: site.clone(),
+        log: log.clone(),
+        clock: Clock::start(),
+        header_bytes: limits.header_bytes,
+        prefix,
+        peers: Mutex::default(),
+    });
+    let shared = context.clone();
+    let endpoint = Endpoint::with_live(
+        &live,
+        &quic,
+        Box::new(move |index| Box::new(WebApp::new(index, shared.clone()))),
+        plan.congestion.maker(&quic)?,
+    );
+    let mut endpoint = endpoint.map_err(Failure::Input)?;
+    endpoint.set_streams(limits.streams);
+    let mut driver = Driver::new(endpoint, socket)?;
+    // One clock for the transport and the log.
+    driver.clock = context.clock;
+    Ok((driver, context))
+}
+
+/// Serves QUIC on one socket until `stop` is set.
+fn serve(driver: &mut Driver, context: &Context, stop: &AtomicBool) -> io::Result<()> {
+    let mut opened = 0;
+    while !stop.load(Ordering::Relaxed) {
+        driver.turn(Time::MAX)?;
+        let now_opened = transport::Endpoint::opened(&driver.endpoint);
+        let ended = driver.endpoint.take_ended();
+        if now_opened > opened || !ended.is_empty() {
+            let mut peers = context.peers.lock().unwrap_or_else(PoisonError::into_inner);
+            for connection in driver.endpoint.live() {
+                if connection.index() >= opened {
+                    let remote = connection.remote();
+                    let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());
+                    peers.insert(connection.index(), remote);
+                }
+            }
+            for gone in &ended {
+                peers.remove(&gone.index);
+                if gone.connected_at.is_some() {
+                    context.log.count(|totals| totals.quic_connections += 1);
+                }
+            }
+            opened = now_opened;
+        }
+    }
+    let connected =
+        driver.endpoint.live().filter(|live| live.connected_at().is_some()).count() as u64;
+    context.log.count(|totals| totals.quic_connections += connected);
+    let now = driver.clock.now();
+    driver.endpoint.close(now, &mut driver.socket);
+    driver.socket.flush();
+    Ok(())
+}
