@@ -28,10 +28,11 @@ impl Law for Reno {
     }
 }
 
-/// RFC 9438 with C = 0.4, beta = 0.7 and fast convergence.
+/// RFC 9438 with C = 0.4, beta = 0.7 and, if asked for, fast convergence.
 #[derive(Default)]
 pub struct Cubic {
     rtt: f64,
+    fast_convergence: bool,
     epoch: Option<f64>,
     w_max: f64,
     k: f64,
@@ -41,8 +42,8 @@ pub struct Cubic {
 
 impl Cubic {
     /// CUBIC at an RTT of `rtt` seconds.
-    pub fn new(rtt: f64) -> Cubic {
-        Cubic { rtt, ..Cubic::default() }
+    pub fn new(rtt: f64, fast_convergence: bool) -> Cubic {
+        Cubic { rtt, fast_convergence, ..Cubic::default() }
     }
 }
 
@@ -64,7 +65,8 @@ impl Law for Cubic {
     }
 
     fn cut(&mut self, _now: f64, window: f64) -> f64 {
-        self.w_max = if window < self.w_max { window * 0.85 } else { window };
+        let shrinks = self.fast_convergence && window < self.w_max;
+        self.w_max = if shrinks { window * 0.85 } else { window };
         self.prior = window;
         self.epoch = None;
         window * 0.7

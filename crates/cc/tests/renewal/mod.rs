@@ -1,0 +1,44 @@
+//! Mean windows by the renewal argument of Padhye, Firoiu, Towsley and Kurose 1998 (section II-A):
+//! the packets of a cycle from one cut to the next over its round trips. It holds what the square
+//! root law and RFC 9438's tables leave out: the round of recovery, which a cycle has once and in
+//! which the cut window neither grows nor is cut (RFC 9002 section 7.3.2), and half a packet on
+//! average that does not fit a window of whole packets. No timeouts: none occur here.
+
+/// NewReno under independent losses of probability `p`. The growing part of a cycle is that of Ott,
+/// Kemperman and Mathis 1996: 1 / p packets in V rounds, from a window of V, 1.31 = 1 / (V sqrt(p)).
+pub fn newreno_independent(p: f64) -> f64 {
+    let v = 1.0 / (1.31 * p.sqrt());
+    (1.0 / p + v) / (v + 1.0) - 0.5
+}
+
+/// NewReno with every `n`-th packet lost: from W / 2 to W by a packet a round.
+pub fn newreno_periodic(n: f64) -> f64 {
+    // n = W / 2 + 3/8 W^2.
+    let w = quadratic(0.375, 0.5, n);
+    n / (w / 2.0 + 1.0) - 0.5
+}
+
+const BETA: f64 = 0.7;
+const C: f64 = 0.4;
+
+/// CUBIC with every `n`-th packet lost, at an RTT of `rtt` seconds: the larger of its two laws.
+pub fn cubic_periodic(n: f64, rtt: f64) -> f64 {
+    // Reno-friendly: from beta W to W by alpha packets a round (RFC 9438 section 4.3).
+    let alpha = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+    let w = quadratic((1.0 - BETA * BETA) / (2.0 * alpha), BETA, n);
+    let friendly = n / ((1.0 - BETA) * w / alpha + 1.0);
+    // Cubic: the plateau of W after K seconds, W - C K^3 / 4 = W (3 + beta) / 4 on average (section 5.1).
+    let k = |w: f64| libm::cbrt((1.0 - BETA) * w / C);
+    let packets = |w: f64| BETA * w + k(w) / rtt * w * (3.0 + BETA) / 4.0;
+    let (mut low, mut high) = (0.0, n);
+    for _ in 0..60 {
+        let middle = (low + high) / 2.0;
+        if packets(middle) > n { high = middle } else { low = middle }
+    }
+    friendly.max(n / (k(low) / rtt + 1.0)) - 0.5
+}
+
+/// The positive root of a x^2 + b x = c.
+fn quadratic(a: f64, b: f64, c: f64) -> f64 {
+    (-b + (b * b + 4.0 * a * c).sqrt()) / (2.0 * a)
+}
