@@ -1,0 +1,177 @@
+//! A load on an HTTP/3 server, to measure it by: `http3_load ADDRESS:PORT PATH REQUESTS [AT_ONCE]`.
+//! Prints one line of JSON: requests and bytes, wall and CPU time of this side.
+
+use std::net::ToSocketAddrs;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bytes::{BufMut, Bytes, BytesMut};
+use endpoint::{Driver, Socket, tls};
+use nix::sys::resource::{UsageWho, getrusage};
+use transport::load::StreamReport;
+use transport::quic::{Crypto, Endpoint, Handshake, Live, LiveTls, QuicSpec};
+use transport::{App, AppEvent, ReadEnd, Streams};
+use units::Time;
+
+/// What the two sides of the program share.
+#[derive(Default)]
+struct Count {
+    bytes: AtomicU64,
+    answers: AtomicU64,
+    over: AtomicBool,
+    began: OnceLock<Time>,
+}
+
+/// Asks for one path again and again.
+struct Asking {
+    request: Bytes,
+    left: u64,
+    at_once: u64,
+    under_way: u64,
+    count: Arc<Count>,
+}
+
+impl Asking {
+    fn ask(&mut self, streams: &mut dyn Streams) {
+        while self.left > 0 && self.under_way < self.at_once {
+            let Some(id) = streams.open() else { return };
+            streams.write(id, self.request.clone());
+            streams.finish(id);
+            self.left -= 1;
+            self.under_way += 1;
+        }
+    }
+}
+
+impl App for Asking {
+    fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
+        match event {
+            AppEvent::Ready => {
+                if self.count.began.set(now).is_ok()
+                    && let Some(id) = streams.open_uni()
+                {
+                    // Control stream, empty SETTINGS.
+                    streams.write(id, Bytes::from_static(&[0, 4, 0]));
+                }
+                self.ask(streams);
+            }
+            AppEvent::Opened(id) | AppEvent::Readable(id) => {
+                let end = streams.read(id, &mut |_, data| {
+                    self.count.bytes.fetch_add(data.len() as u64, Ordering::Relaxed);
+                });
+                if end == ReadEnd::Finished && id & 3 == 0 {
+                    self.count.answers.fetch_add(1, Ordering::Relaxed);
+                    self.under_way -= 1;
+                    self.ask(streams);
+                    if self.left == 0 && self.under_way == 0 {
+                        streams.close();
+                    }
+                }
+            }
+            AppEvent::Closed => self.count.over.store(true, Ordering::Relaxed),
+            _ => {}
+        }
+        if self.left == 0 && self.under_way == 0 {
+            self.count.over.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn wake_at(&self) -> Time {
+        Time::MAX
+    }
+
+    fn has_data(&self) -> bool {
+        false
+    }
+
+    fn streams(&self) -> &[StreamReport] {
+        &[]
+    }
+}
+
+/// A HEADERS frame of a GET: static table entries 17 and 23, literals by name of 1 and 0 (RFC 9204
+/// appendix A), nothing Huffman-coded.
+fn request(path: &str) -> Bytes {
+    let mut block = BytesMut::from(&[0, 0, 0xd1, 0xd7, 0x51][..]);
+    block.put_u8(path.len() as u8);
+    block.put(path.as_bytes());
+    block.put(&b"\x50\x0eorigin.example"[..]);
+    let mut frame = BytesMut::from(&[1, block.len() as u8][..]);
+    frame.put(block);
+    frame.freeze()
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [address, path, requests, rest @ ..] = words.as_slice() else {
+        return Err("usage: http3_load ADDRESS:PORT PATH REQUESTS [AT_ONCE]".into());
+    };
+    if path.len() > 32 {
+        return Err("a path of at most 32 letters".into());
+    }
+    let remote = address.to_socket_addrs()?.next().ok_or("no such address")?;
+    let at_once = rest.first().map_or(Ok(1), |word| word.parse())?;
+    let (tls, _) = tls::client("h3", tls::Trust::Anyone)?;
+    let spec = QuicSpec {
+        crypto: Crypto::Rustls,
+        handshake: Handshake::OneRtt,
+        mtu_bytes: 1452,
+        header_bytes: 28,
+        initial_window_bytes: 14_720,
+        unpaced_burst_packets: 10,
+        initial_rtt_ns: 333_000_000,
+        ack_eliciting_threshold: None,
+        max_ack_delay_ns: None,
+        ecn: false,
+        receive_window_bytes: 64 << 20,
+        stream_receive_window_bytes: 64 << 20,
+        send_window_bytes: 1 << 20,
+        idle_timeout_ns: Some(10_000_000_000),
+        packet_threshold: 3,
+    };
+    let count = Arc::new(Count::default());
+    let (shared, left, asked) = (count.clone(), requests.parse()?, request(path));
+    let config = cc::Config {
+        mss: u64::from(spec.mtu_bytes),
+        initial_window: spec.initial_window_bytes,
+        initial_rtt: units::Span(spec.initial_rtt_ns),
+        seed: 1,
+    };
+    let endpoint = Endpoint::with_live(
+        &Live { tls: LiveTls::Client(Arc::new(tls)), connections: 1, handshakes: 1 },
+        &spec,
+        Box::new(move |_| {
+            let (request, count) = (asked.clone(), shared.clone());
+            Box::new(Asking { request, left, at_once, under_way: 0, count })
+        }),
+        Box::new(move || cc::build("cubic", &serde_json::json!({}), &config).expect("it is known")),
+    )?;
+    let local = if remote.is_ipv6() { "[::]:0" } else { "0.0.0.0:0" };
+    let mut driver = Driver::new(endpoint, Socket::bind(local.parse()?, Some(remote))?)?;
+    driver.endpoint.dial(driver.clock.now(), remote, "localhost", &mut driver.socket)?;
+    while !count.over.load(Ordering::Relaxed) {
+        driver.turn(Time::MAX)?;
+    }
+    let now = driver.clock.now();
+    driver.endpoint.close(now, &mut driver.socket);
+    let wall = now.since(count.began.get().copied().unwrap_or(now)).0 as f64 / 1e9;
+    let (answers, bytes) =
+        (count.answers.load(Ordering::Relaxed), count.bytes.load(Ordering::Relaxed));
+    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    let cpu = [usage.user_time(), usage.system_time()]
+        .iter()
+        .map(|time| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6)
+        .sum::<f64>();
+    println!(
+        "{}",
+        serde_json::json!({
+            "answers": answers,
+            "bytes": bytes,
+            "wall_s": wall,
+            "requests_per_s": answers as f64 / wall,
+            "mbit_s": bytes as f64 * 8e-6 / wall,
+            "cpu_s": cpu,
+        })
+    );
+    Ok(())
+}
