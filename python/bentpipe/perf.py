@@ -1,4 +1,5 @@
-"""``bentpipe perf``: throughput between two machines over real sockets, with the controllers of the simulation.
+"""``bentpipe perf``: throughput between two machines over real sockets: QUIC with the controllers of the
+simulation, and the kernel's TCP with its own, with TLS and without.
 
 A side is planned here and run by the executable ``bentpipe-rt`` (crates/rt, crates/endpoint).
 """
@@ -17,13 +18,18 @@ from bentpipe.problems import ScenarioError, unknown_word
 from bentpipe.shell import executable
 from bentpipe.units import Duration, Size, UnitError, WindowSize
 
-__all__ = ["ALPN", "Client", "Options", "Report", "Server", "client_plan", "load", "run", "server_plan"]
+__all__ = [
+    "ALPN", "TRANSPORTS", "Client", "Options", "Report", "Server", "client_plan", "load", "run", "server_plan"
+]  # fmt: skip
 
 PORT = 4433
 """Where the server listens, and the client looks, if nothing else is said."""
 
 ALPN = ("perf", "pico-perf")
 """Application protocols: of draft-banks-quic-performance, and of pico-perf, whose streams have the same form."""
+
+TRANSPORTS = ("quic", "tcp", "tls")
+"""What carries the streams; a server also has all of them on one port number."""
 
 MTU_BYTES = 1452
 """UDP payload of a full packet: 1500 B of Ethernet minus the larger (IPv6) headers, as in a scenario."""
@@ -37,6 +43,9 @@ PACKET_THRESHOLD = 3  # RFC 9002 section 6.1.1
 IDLE_TIMEOUT_NS = (
     30_000_000_000  # RFC 9000 section 10.1 leaves it open; longer than any outage a load survives
 )
+
+MSS_BYTES = (88, 32_767)
+"""What Linux takes for TCP_MAXSEG (TCP_MIN_MSS and MAX_TCP_WINDOW of net/tcp.h)."""
 
 WINDOW_BYTES = 64 << 20
 """Flow control and send buffer: 600 ms of a geostationary path at 890 Mbit/s."""
@@ -57,6 +66,8 @@ class Options:
         initial_window: in packets or bytes; none: 10 packets, at most 14720 B (RFC 9002 section 7.2).
         mtu: UDP payload of a full packet.
         ecn: send ECT(0).
+        mss: bytes of data in a full segment of TCP; none: what the way allows.
+        buffer: socket buffers of TCP; none: the kernel fits them to what is in flight.
     """
 
     congestion: str = "cubic"
@@ -64,6 +75,8 @@ class Options:
     initial_window: str | None = None
     mtu: str | None = None
     ecn: bool = False
+    mss: str | None = None
+    buffer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +88,18 @@ class Report:
         csv: a file for lines.
         csv_interval: between two of them.
         json: the result as JSON, and nothing else.
+        frames: a file for measurements that programs read (docs/manual/perf.md).
+        frames_interval: between two samples of a connection in it.
+        colour: colours on the screen.
     """
 
     interval: str = "5 s"
     csv: Path | None = None
     csv_interval: str = "0.5 s"
     json: bool = False
+    frames: Path | None = None
+    frames_interval: str = "0.1 s"
+    colour: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +108,13 @@ class Server:
 
     Attributes:
         listen: address and port.
-        once: end after one connection.
+        once: end after one connection; of TCP, after all of one client.
         certificate: PEM file of the chain, with ``key``; none: a self-signed one for this run.
         key: PEM file of its key.
         connections: at once; more are refused.
         handshakes: under way, before clients have to prove their address (Retry).
         streams: of one connection over its life.
+        transport: what it speaks: one of `TRANSPORTS`, or ``all``.
     """
 
     listen: str = f"[::]:{PORT}"
@@ -104,6 +124,7 @@ class Server:
     connections: int = 256
     handshakes: int = 32
     streams: int = loads.MOST_STREAMS
+    transport: str = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +138,7 @@ class Client:
         insecure: take any certificate.
         fingerprint: SHA-256 of the certificate to take.
         timeout: for the handshake.
+        transport: one of `TRANSPORTS`.
     """
 
     host: str
@@ -125,6 +147,7 @@ class Client:
     insecure: bool = False
     fingerprint: str | None = None
     timeout: str | None = None
+    transport: str = "quic"
 
 
 def load(
@@ -197,6 +220,7 @@ def server_plan(server: Server, options: Options, report: Report) -> dict[str, A
             "handshakes": server.handshakes,
             "streams": server.streams,
         },
+        "transport": _transport(server.transport, (*TRANSPORTS, "all"), options),
         **_side(options, report),
     }
 
@@ -224,6 +248,7 @@ def client_plan(client: Client, options: Options, report: Report) -> dict[str, A
         "alpn": client.alpn,
         "trust": trust,
         "timeout_ns": timeout.ns,
+        "transport": _transport(client.transport, TRANSPORTS, options),
         **_side(options, report),
     }
 
@@ -244,6 +269,42 @@ def run(plan: dict[str, Any]) -> int:
                     return process.wait()
                 except KeyboardInterrupt:
                     continue  # Ctrl-C ends the measurement, which prints what it has
+
+
+def _transport(word: str, known: tuple[str, ...], options: Options) -> str:
+    """``word``, if it is one of ``known`` and ``options`` can be of it."""
+    if word not in known:
+        raise ScenarioError([("--transport", unknown_word(word, known, "transport"))], "perf")
+    if word in ("tcp", "tls"):
+        route = "that of TCP belongs to the route (ip route change ... initcwnd N), which a lab sets"
+        for key, given, instead in (
+            ("--initial-window", options.initial_window is not None, route),
+            ("--mtu", options.mtu is not None, "TCP's is --mss"),
+            ("--ecn", options.ecn, "the kernel's TCP asks for ECN by sysctl net.ipv4.tcp_ecn=1"),
+        ):
+            if given:
+                raise ScenarioError([(key, f"is of QUIC alone; {instead}")], "perf")
+    if word == "quic":
+        for key, value in (("--mss", options.mss), ("--buffer", options.buffer)):
+            if value is not None:
+                raise ScenarioError([(key, f"is of TCP alone, found --transport {word}")], "perf")
+    return word
+
+
+def _tcp(options: Options) -> dict[str, Any]:
+    mss = None
+    if options.mss is not None:
+        text = options.mss if not options.mss.isdecimal() else f"{options.mss} B"
+        mss = _parsed("--mss", Size, text, "1400").bytes
+        least, most = MSS_BYTES
+        if not least <= mss <= most:
+            raise ScenarioError([("--mss", f"found {mss}, expected {least} to {most} bytes")], "perf")
+    size = None
+    if options.buffer is not None:
+        size = _parsed("--buffer", Size, options.buffer, "4 MB").bytes
+        if not 4096 <= size <= 1 << 30:
+            raise ScenarioError([("--buffer", f"found {size} bytes, expected 4096 B to 1 GiB")], "perf")
+    return {"mss_bytes": mss, "buffer_bytes": size, "idle_timeout_ns": IDLE_TIMEOUT_NS}
 
 
 def _side(options: Options, report: Report) -> dict[str, Any]:
@@ -267,6 +328,10 @@ def _side(options: Options, report: Report) -> dict[str, Any]:
     if report.csv is not None:
         every = _time("--csv-interval", report.csv_interval)
         csv = {"file": str(report.csv), "interval_ns": every.ns}
+    frames = None
+    if report.frames is not None:
+        often = _time("--frames-interval", report.frames_interval)
+        frames = {"file": str(report.frames), "interval_ns": often.ns}
     return {
         "quic": {
             "crypto": "rustls",
@@ -285,7 +350,14 @@ def _side(options: Options, report: Report) -> dict[str, Any]:
             "packet_threshold": PACKET_THRESHOLD,
         },
         "congestion": {"name": options.congestion, "options": options.options},
-        "report": {"interval_ns": interval.ns or None, "csv": csv, "json": report.json},
+        "tcp": _tcp(options),
+        "report": {
+            "interval_ns": interval.ns or None,
+            "csv": csv,
+            "json": report.json,
+            "frames": frames,
+            "colour": report.colour,
+        },
     }
 
 

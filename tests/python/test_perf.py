@@ -130,6 +130,14 @@ def test_options_that_cannot_be() -> None:
         (Client("h", streams), Options(mtu="1199"), "1200"),
         (Client("h", streams), Options(initial_window="0"), "--initial-window"),
         (Client("h", streams, insecure=True, fingerprint="00"), Options(), "exclude each other"),
+        (Client("h", streams, transport="tpc"), Options(), 'did you mean "tcp"'),
+        (Client("h", streams, transport="all"), Options(), "--transport"),
+        (Client("h", streams, transport="tcp"), Options(initial_window="20"), "belongs to the route"),
+        (Client("h", streams, transport="tls"), Options(mtu="1300"), "--mss"),
+        (Client("h", streams, transport="tcp"), Options(ecn=True), "tcp_ecn"),
+        (Client("h", streams, transport="tcp"), Options(mss="80"), "88 to 32767"),
+        (Client("h", streams, transport="tcp"), Options(buffer="1 B"), "--buffer"),
+        (Client("h", streams), Options(mss="1000"), "of TCP alone"),
     ]:
         with pytest.raises(ScenarioError, match=message):
             client_plan(client, options, Report())
@@ -216,6 +224,72 @@ def test_nothing_is_left_when_the_starter_dies(program: Path) -> None:
             return
         time.sleep(0.02)
     pytest.fail("the server is still there")
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("transport", ["tcp", "tls"])
+def test_tcp_from_the_command_line(program: Path, tmp_path: Path, transport: str) -> None:
+    """Frames and lines of kernel TCP; the server ends with its one client."""
+    files = {side: tmp_path / f"{side}.jsonl" for side in ("server", "client")}
+    csv, keys = tmp_path / "lines.csv", tmp_path / "keys"
+    with _server(program, "-1", "--json", "--frames", str(files["server"])) as (port, process):
+        words = [
+            "D:*2:0:-:1000000:500000;D:*1:8:0:8:70000",
+            "--transport",
+            transport,
+            "--json",
+            "--congestion",
+            "newreno",
+            "--mss",
+            "1200",
+            "--csv",
+            str(csv),
+            "--frames",
+            str(files["client"]),
+        ]
+        command, environment = _command(program, "client", f"127.0.0.1:{port}", *words)
+        done = subprocess.run(
+            command, env=environment | {"SSLKEYLOGFILE": str(keys)}, capture_output=True, text=True,
+            timeout=30, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        told, _ = process.communicate(timeout=20)
+    summary = json.loads(done.stdout)
+    assert (summary["up_bytes"], summary["down_bytes"]) == (2_000_008, 1_070_000)
+    assert (summary["congestion"], summary["connections"]) == ("reno", 3)
+    assert summary["mss_bytes"] <= 1200
+    assert [json.loads(line)["down_bytes"] for line in told.splitlines()] == [1_000_000, 1_000_000, 8]
+    if transport == "tls":
+        assert "CLIENT_TRAFFIC_SECRET_0" in keys.read_text()
+    rows = [row.split(",") for row in csv.read_text().splitlines()]
+    assert [row[2] for row in rows if row[3] == "total"] == ["all"]
+    frames = {
+        side: [json.loads(row) for row in file.read_text().splitlines()] for side, file in files.items()
+    }
+    for side, sent in (("client", 2_000_008), ("server", 1_070_000)):
+        ends = [row for row in frames[side] if row["frame"] == "end_connection"]
+        assert sum(row["written_bytes"] for row in ends) == sent
+        # The SYN and the FIN have a number each, and TLS its records.
+        assert sum(row["acked_bytes"] for row in ends) >= sent
+    ports = {row["local"].rsplit(":", 1)[1] for row in frames["client"] if row["frame"] == "connection"}
+    assert ports == {
+        row["remote"].rsplit(":", 1)[1] for row in frames["server"] if row["frame"] == "connection"
+    }
+
+
+@pytest.mark.system
+def test_tcp_messages(program: Path) -> None:
+    port = _free_port()
+    done = _perf(program, "client", f"127.0.0.1:{port}", "--transport", "tcp", "--bytes", "1kB")
+    assert (done.returncode, "nothing listens there (TCP port closed)" in done.stderr) == (1, True)
+    done = _perf(program, "client", "127.0.0.1", "--transport", "tcp", "--congestion", "fast")
+    assert done.returncode == 2
+    assert 'the kernel has no controller "fast" for TCP; it has' in done.stderr
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = _perf(
+            program, "server", "--listen", f"127.0.0.1:{taken.getsockname()[1]}", "--transport", "tcp"
+        )
+    assert (done.returncode, "TCP port" in done.stderr, "is in use" in done.stderr) == (2, True, True)
 
 
 PEER = Path(__file__).with_name("perf_peer.py")

@@ -47,6 +47,14 @@ impl Driver {
     /// # Errors
     /// The kernel's.
     pub fn turn(&mut self, until: Time) -> io::Result<()> {
+        self.turn_beside(until, None)
+    }
+
+    /// The same, and sleeps no longer when `beside` can be read.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn turn_beside(&mut self, until: Time, beside: Option<&dyn AsFd>) -> io::Result<()> {
         let mut any = false;
         for _ in 0..ROUNDS {
             if !self.receive()? {
@@ -59,7 +67,7 @@ impl Driver {
             let own = if self.socket.is_blocked() { Time::MAX } else { self.endpoint.wake_at() };
             let due = own.min(until);
             if due > now {
-                self.sleep(due.since(now).min(NAP))?;
+                self.sleep(due.since(now), beside)?;
                 self.receive()?;
                 now = self.clock.now();
             }
@@ -90,19 +98,30 @@ impl Driver {
         Ok(count > 0)
     }
 
-    fn sleep(&self, span: Span) -> io::Result<()> {
+    fn sleep(&self, span: Span, beside: Option<&dyn AsFd>) -> io::Result<()> {
+        let mut watched: Vec<(&dyn AsFd, bool)> = vec![(&self.socket, self.socket.is_blocked())];
+        watched.extend(beside.map(|other| (other, false)));
+        sleep(&watched, span)
+    }
+}
+
+/// Sleeps until one of `watched` can be read, or written to where that is waited for too, at the longest
+/// for `span`; less, if that is long, so that a signal that came just before is noticed.
+///
+/// # Errors
+/// The kernel's.
+pub fn sleep(watched: &[(&dyn AsFd, bool)], span: Span) -> io::Result<()> {
+    let polled = watched.iter().map(|(what, writes)| {
         let mut events = PollFlags::POLLIN;
-        if self.socket.is_blocked() {
+        if *writes {
             events |= PollFlags::POLLOUT;
         }
-        let mut polled = [PollFd::new(self.socket.as_fd(), events)];
-        match ppoll(
-            &mut polled,
-            Some(TimeSpec::from_duration(Duration::from_nanos(span.nanos()))),
-            None,
-        ) {
-            Ok(_) | Err(Errno::EINTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        PollFd::new(what.as_fd(), events)
+    });
+    let mut polled: Vec<PollFd<'_>> = polled.collect();
+    let nap = Duration::from_nanos(span.min(NAP).nanos());
+    match ppoll(&mut polled, Some(TimeSpec::from_duration(nap)), None) {
+        Ok(_) | Err(Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -30,21 +32,39 @@ Mtu = Annotated[
 Ecn = Annotated[bool, typer.Option("--ecn", help="send ECT(0)")]
 Interval = Annotated[str, typer.Option(metavar="TIME", help="between lines on the screen; 0: none")]
 CsvFile = Annotated[Path | None, typer.Option(metavar="FILE", help="write lines to a CSV file too")]
+Mss = Annotated[
+    str | None,
+    typer.Option(metavar="BYTES", help="data in a full segment of TCP [default: what the way allows]"),
+]
+Buffer = Annotated[
+    str | None, typer.Option(metavar="SIZE", help="socket buffers of TCP [default: the kernel fits them]")
+]
+FramesFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="measurements for programs, as JSON lines")
+]
+FramesInterval = Annotated[str, typer.Option(metavar="TIME", help="between samples of --frames")]
 CsvInterval = Annotated[str, typer.Option(metavar="TIME", help="between lines of the CSV file")]
 
 perf = typer.Typer(
-    help="Measure QUIC between two machines, over real sockets.", no_args_is_help=True, add_completion=False
+    help="Measure QUIC and the kernel's TCP between two machines, over real sockets.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 
 
 @perf.command()
 def server(
     listen: Annotated[str, typer.Option(metavar="ADDR:PORT", help="where to listen")] = "[::]:4433",
-    once: Annotated[bool, typer.Option("-1", "--once", help="end after one connection")] = False,
+    transport: Annotated[str, typer.Option(help="quic (UDP), tcp, tls (TCP), or all on one port")] = "all",
+    once: Annotated[
+        bool, typer.Option("-1", "--once", help="end after one connection; of TCP, after those of one client")
+    ] = False,
     congestion: Congestion = "cubic",
     initial_window: Window = None,
     mtu: Mtu = None,
     ecn: Ecn = False,
+    mss: Mss = None,
+    buffer: Buffer = None,
     certificate: Annotated[
         Path | None, typer.Option(metavar="FILE", help="PEM chain [default: a self-signed one for this run]")
     ] = None,
@@ -57,14 +77,19 @@ def server(
     interval: Interval = "5s",
     csv: CsvFile = None,
     csv_interval: CsvInterval = "0.5s",
+    frames: FramesFile = None,
+    frames_interval: FramesInterval = "0.1s",
     as_json: AsJson = False,
 ) -> None:
-    """Answer the clients of `bentpipe perf client`, and of others that speak ALPN perf or pico-perf."""
+    """Answer the clients of `bentpipe perf client`, and of others that speak ALPN perf or pico-perf.
+    SSLKEYLOGFILE gets the keys."""
     from bentpipe.perf import Report, Server, run, server_plan
 
-    side = Server(listen, once, certificate, key, connections, handshakes, streams)
-    report = Report(interval, csv, csv_interval, as_json)
-    raise typer.Exit(run(server_plan(side, _options(congestion, initial_window, mtu, ecn), report)))
+    side = Server(listen, once, certificate, key, connections, handshakes, streams, transport)
+    report = Report(interval, csv, csv_interval, as_json, frames, frames_interval, _colour())
+    raise typer.Exit(
+        run(server_plan(side, _options(congestion, initial_window, mtu, ecn, mss, buffer), report))
+    )
 
 
 @perf.command()
@@ -75,6 +100,7 @@ def client(
     load: Annotated[
         str | None, typer.Argument(metavar="LOAD", help="pico-perf's words, as D:*1:0:-:100:5300000")
     ] = None,
+    transport: Annotated[str, typer.Option(help="quic, tcp, or tls over TCP")] = "quic",
     time: Annotated[str | None, typer.Option(metavar="TIME", help="send for so long [default: 10s]")] = None,
     size: Annotated[str | None, typer.Option("--bytes", metavar="SIZE", help="send so much")] = None,
     send: Annotated[Send, typer.Option(help="which way; up: from here to the server")] = "up",
@@ -83,6 +109,8 @@ def client(
     initial_window: Window = None,
     mtu: Mtu = None,
     ecn: Ecn = False,
+    mss: Mss = None,
+    buffer: Buffer = None,
     alpn: Annotated[str, typer.Option(help="application protocol: perf or pico-perf")] = "perf",
     insecure: Annotated[bool, typer.Option("--insecure", help="take any certificate")] = False,
     fingerprint: Annotated[
@@ -93,6 +121,8 @@ def client(
     interval: Interval = "5s",
     csv: CsvFile = None,
     csv_interval: CsvInterval = "0.5s",
+    frames: FramesFile = None,
+    frames_interval: FramesInterval = "0.1s",
     as_json: AsJson = False,
 ) -> None:
     """Send to a server, or have it send. Without --insecure or --fingerprint a certificate that nobody
@@ -101,12 +131,26 @@ def client(
     from bentpipe.perf import load as words
 
     chosen = words(load, time=time, size=size, send=send, streams=streams)
-    side = Client(host, chosen, alpn, insecure, fingerprint, timeout)
-    report = Report(interval, csv, csv_interval, as_json)
-    raise typer.Exit(run(client_plan(side, _options(congestion, initial_window, mtu, ecn), report)))
+    side = Client(host, chosen, alpn, insecure, fingerprint, timeout, transport)
+    report = Report(interval, csv, csv_interval, as_json, frames, frames_interval, _colour())
+    raise typer.Exit(
+        run(client_plan(side, _options(congestion, initial_window, mtu, ecn, mss, buffer), report))
+    )
 
 
-def _options(congestion: str, initial_window: str | None, mtu: str | None, ecn: bool) -> Options:
+def _colour() -> bool:
+    """Whether the terminal has colours and they are wanted (https://no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _options(
+    congestion: str,
+    initial_window: str | None,
+    mtu: str | None,
+    ecn: bool,
+    mss: str | None,
+    buffer: str | None,
+) -> Options:
     import json
 
     from bentpipe.perf import Options
@@ -120,4 +164,4 @@ def _options(congestion: str, initial_window: str | None, mtu: str | None, ecn: 
         except ValueError as error:
             message = f'found "{text}", expected options as JSON, such as {{"growth_cap": 4}}: {error}'
             raise ScenarioError([("--congestion", message)], "perf") from None
-    return Options(name, options, initial_window, mtu, ecn)
+    return Options(name, options, initial_window, mtu, ecn, mss, buffer)

@@ -32,8 +32,12 @@ pub struct ServerPlan {
     pub certificate: Option<CertificateFiles>,
     /// How much it takes on.
     pub limits: Limits,
-    /// Options of its connections.
+    /// What it speaks.
+    pub transport: Transport,
+    /// Options of its QUIC connections.
     pub quic: QuicSpec,
+    /// Options of its TCP connections.
+    pub tcp: TcpPlan,
     /// The controller of what it sends.
     pub congestion: CongestionPlan,
     /// What is shown.
@@ -78,12 +82,64 @@ pub struct ClientPlan {
     pub trust: TrustPlan,
     /// How long the handshake may take.
     pub timeout_ns: u64,
-    /// Options of the connection.
+    /// What it speaks.
+    pub transport: Transport,
+    /// Options of the connection, if it is QUIC.
     pub quic: QuicSpec,
+    /// Options of its connections, if they are TCP.
+    pub tcp: TcpPlan,
     /// The controller of what it sends.
     pub congestion: CongestionPlan,
     /// What is shown.
     pub report: ReportPlan,
+}
+
+/// What carries the streams.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Transport {
+    /// QUIC over UDP.
+    Quic,
+    /// The kernel's TCP.
+    Tcp,
+    /// TLS 1.3 over the kernel's TCP.
+    Tls,
+    /// All of them on one port number: a server's only.
+    All,
+}
+
+impl Transport {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Transport::Quic => "quic",
+            Transport::Tcp => "tcp",
+            Transport::Tls => "tls",
+            Transport::All => "all",
+        }
+    }
+
+    /// Whether QUIC is among it.
+    pub fn has_quic(self) -> bool {
+        matches!(self, Transport::Quic | Transport::All)
+    }
+
+    /// Whether the kernel's TCP is among it.
+    pub fn has_tcp(self) -> bool {
+        self != Transport::Quic
+    }
+}
+
+/// Options of sockets of the kernel's TCP.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TcpPlan {
+    /// Largest segment (TCP_MAXSEG); none: what the way allows.
+    pub mss_bytes: Option<u32>,
+    /// Send and receive buffer; none: the kernel fits them to what is in flight.
+    pub buffer_bytes: Option<usize>,
+    /// A connection on which nothing moves for so long is lost.
+    pub idle_timeout_ns: u64,
 }
 
 /// Which server a client takes.
@@ -141,6 +197,22 @@ pub struct ReportPlan {
     pub csv: Option<Csv>,
     /// The result as JSON, and nothing else on the screen.
     pub json: bool,
+    /// Colours on the screen.
+    #[serde(default)]
+    pub colour: bool,
+    /// Frames for programs.
+    #[serde(default)]
+    pub frames: Option<FramesPlan>,
+}
+
+/// A file of frames.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FramesPlan {
+    /// Where.
+    pub file: PathBuf,
+    /// Between two samples of a connection.
+    pub interval_ns: u64,
 }
 
 /// A CSV file.

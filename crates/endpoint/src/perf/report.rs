@@ -6,10 +6,9 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
 use transport::load::StreamReport;
-use transport::{Counters, Gauges};
 use units::{Span, Time};
 
-use super::{Failure, ReportPlan};
+use super::{Failure, ReportPlan, Sender};
 
 /// How often ends of streams are looked for: a look costs a step for every stream.
 const LOOK: Span = Span(10_000_000);
@@ -19,20 +18,65 @@ const SHOWN: usize = 8;
 
 /// Header of the file; docs/manual/perf.md explains the columns.
 const COLUMNS: &str = "time_s,connection,stream,event,up_bytes,up_mbit_s,down_bytes,down_mbit_s,\
-                       rtt_ms,cwnd_bytes,lost_packets";
+                       rtt_ms,cwnd_bytes,lost_packets,min_rtt_ms,in_flight_bytes,pacing_rate_bit_s,\
+                       sent_packets,sent_bytes,retransmitted_bytes,acked_bytes,delivery_rate_bit_s";
 
-/// A connection as it stands.
+/// What is looked at as one: a connection, or all TCP connections of a client.
 pub struct View<'a> {
     /// Its number.
     pub connection: u32,
+    /// Its connections, by age.
+    pub parts: Vec<Part<'a>>,
+    /// When times begin to count: the client began to connect, or the server accepted.
+    pub began: Time,
+}
+
+/// A connection as it stands.
+pub struct Part<'a> {
     /// Its streams.
     pub streams: &'a [StreamReport],
     /// Its sender.
-    pub gauges: Gauges,
-    /// Its counts.
-    pub counters: Counters,
-    /// When times begin to count: the client began to connect, or the server accepted.
-    pub began: Time,
+    pub sender: Sender,
+}
+
+impl<'a> View<'a> {
+    /// One connection.
+    pub fn one(
+        connection: u32,
+        began: Time,
+        streams: &'a [StreamReport],
+        sender: Sender,
+    ) -> View<'a> {
+        View { connection, parts: vec![Part { streams, sender }], began }
+    }
+
+    /// Every stream, with the sender of its connection.
+    fn streams(&self) -> impl Iterator<Item = (&'a StreamReport, &Sender)> {
+        self.parts.iter().flat_map(|part| part.streams.iter().map(move |one| (one, &part.sender)))
+    }
+
+    fn moved(&self, now: Time) -> Moved {
+        Moved::all(self.streams().map(|(stream, _)| stream), now)
+    }
+
+    fn sender(&self) -> Sender {
+        Sender::all(self.parts.iter().map(|part| &part.sender))
+    }
+}
+
+/// Colours of a terminal (ECMA-48 section 8.3.117).
+const DIM: &str = "\x1b[2m";
+const BOLD: &str = "\x1b[1m";
+const GREEN: &str = "\x1b[32m";
+const CYAN: &str = "\x1b[1;36m";
+
+/// A line.
+struct Line<'a> {
+    at: Time,
+    stream: Option<u64>,
+    kind: Kind,
+    moved: Moved,
+    sender: &'a Sender,
 }
 
 /// What a line says.
@@ -87,14 +131,17 @@ impl Moved {
     }
 
     /// All streams, from the first opening to the last end or `now`.
-    pub fn all(streams: &[StreamReport], now: Time) -> Moved {
-        let begin = streams.iter().map(|stream| stream.opened).min().unwrap_or(now);
-        let end = streams.iter().map(|stream| done(stream).unwrap_or(now)).max().unwrap_or(now);
-        Moved {
-            up: streams.iter().map(|stream| stream.written).sum(),
-            down: streams.iter().map(|stream| stream.received).sum(),
-            over: end.since(begin),
+    pub fn all<'a>(streams: impl Iterator<Item = &'a StreamReport>, now: Time) -> Moved {
+        let (mut begin, mut end) = (Time::MAX, Time::ZERO);
+        let mut moved = Moved::default();
+        for stream in streams {
+            moved.up += stream.written;
+            moved.down += stream.received;
+            begin = begin.min(stream.opened);
+            end = end.max(done(stream).unwrap_or(now));
         }
+        moved.over = if begin == Time::MAX { Span::ZERO } else { end.since(begin) };
+        moved
     }
 }
 
@@ -107,6 +154,7 @@ pub fn done(stream: &StreamReport) -> Option<Time> {
 pub struct Reporter {
     screen: Box<dyn Write>,
     quiet: bool,
+    colour: bool,
     /// Lines carry the number of their connection.
     numbered: bool,
     interval: Option<Span>,
@@ -143,6 +191,7 @@ impl Reporter {
         Ok(Reporter {
             screen,
             quiet: plan.json,
+            colour: plan.colour && !plan.json,
             numbered,
             interval,
             next: Time::MAX,
@@ -216,21 +265,20 @@ impl Reporter {
             return Ok(());
         }
         for view in views {
-            let kind = Kind::Interval;
-            let live = view.streams.iter().filter(|stream| done(stream).is_none());
-            for (place, stream) in live.enumerate() {
-                let id = Some(stream.label);
-                self.line(
-                    now,
-                    view,
-                    id,
-                    kind,
-                    Moved::of(stream, now),
-                    screen && place < SHOWN,
-                    file,
-                )?;
+            let live = view.streams().filter(|(stream, _)| done(stream).is_none());
+            for (place, (stream, sender)) in live.enumerate() {
+                let line = Line {
+                    at: now,
+                    stream: Some(stream.label),
+                    kind: Kind::Interval,
+                    moved: Moved::of(stream, now),
+                    sender,
+                };
+                self.line(view, &line, screen && place < SHOWN, file)?;
             }
-            self.line(now, view, None, kind, Moved::all(view.streams, now), screen, file)?;
+            let (sender, moved) = (view.sender(), view.moved(now));
+            let line = Line { at: now, stream: None, kind: Kind::Interval, moved, sender: &sender };
+            self.line(view, &line, screen, file)?;
         }
         if let (true, Some(interval)) = (screen, self.interval) {
             self.next = next(self.next, interval, now);
@@ -244,16 +292,17 @@ impl Reporter {
 
     /// Streams that have ended since the last look, in the order of their ends.
     fn ends(&mut self, now: Time, view: &View<'_>) -> io::Result<()> {
-        let mut ended: Vec<(Time, &StreamReport)> = view
-            .streams
-            .iter()
-            .filter_map(|stream| Some((done(stream)?, stream)))
-            .filter(|(_, stream)| !self.done.contains(&(view.connection, stream.id)))
+        let mut ended: Vec<(Time, &StreamReport, &Sender)> = view
+            .streams()
+            .filter_map(|(stream, sender)| Some((done(stream)?, stream, sender)))
+            .filter(|(_, stream, _)| !self.done.contains(&(view.connection, stream.label)))
             .collect();
-        ended.sort_by_key(|(at, stream)| (*at, stream.id));
-        for (at, stream) in ended {
-            self.done.insert((view.connection, stream.id));
-            self.line(at, view, Some(stream.label), Kind::Fin, Moved::of(stream, now), true, true)?;
+        ended.sort_by_key(|(at, stream, _)| (*at, stream.label));
+        for (at, stream, sender) in ended {
+            self.done.insert((view.connection, stream.label));
+            let (label, moved) = (Some(stream.label), Moved::of(stream, now));
+            let line = Line { at, stream: label, kind: Kind::Fin, moved, sender };
+            self.line(view, &line, true, true)?;
         }
         Ok(())
     }
@@ -264,43 +313,55 @@ impl Reporter {
     /// The screen's or the file's.
     pub fn end(&mut self, now: Time, view: &View<'_>) -> io::Result<Moved> {
         self.ends(now, view)?;
-        let moved = Moved::all(view.streams, now);
-        self.line(now, view, None, Kind::Total, moved, true, true)?;
+        let (sender, moved) = (view.sender(), view.moved(now));
+        let line = Line { at: now, stream: None, kind: Kind::Total, moved, sender: &sender };
+        self.line(view, &line, true, true)?;
         self.done.retain(|(connection, _)| *connection != view.connection);
         self.flush()?;
         Ok(moved)
+    }
+
+    /// Sequences before and after a text in a colour; empty where there is none.
+    fn paint(&self, colour: &'static str) -> (&'static str, &'static str) {
+        if self.colour && !colour.is_empty() { (colour, "\x1b[0m") } else { ("", "") }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         self.file.as_mut().map_or(Ok(()), Write::flush)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a line of a table")]
     fn line(
         &mut self,
-        at: Time,
         view: &View<'_>,
-        stream: Option<u64>,
-        kind: Kind,
-        moved: Moved,
+        line: &Line<'_>,
         screen: bool,
         file: bool,
     ) -> io::Result<()> {
+        let Line { at, stream, kind, moved, sender } = line;
         let time = at.since(view.began).seconds();
-        let rtt = view.gauges.smoothed_rtt.map(|rtt| rtt.millis());
         let name = stream.map_or("all".to_owned(), |id| id.to_string());
-        let (lost, cwnd) = (view.counters.lost_packets, view.gauges.cwnd);
+        let (lost, cwnd) = (sender.lost_packets, sender.cwnd_bytes);
         if let (true, Some(out)) = (file, self.file.as_mut()) {
+            let ms = |value: Option<f64>| value.map_or(String::new(), |ms| format!("{ms:.3}"));
+            let known = |value: Option<u64>| value.map_or(String::new(), |n| n.to_string());
             writeln!(
                 out,
-                "{time:.6},{},{name},{},{},{:.6},{},{:.6},{},{cwnd},{lost}",
+                "{time:.6},{},{name},{},{},{:.6},{},{:.6},{},{cwnd},{lost},{},{},{},{},{},{},{},{}",
                 view.connection,
                 kind.name(),
                 moved.up,
                 moved.up_rate(),
                 moved.down,
                 moved.down_rate(),
-                rtt.map_or(String::new(), |rtt| format!("{rtt:.3}")),
+                ms(sender.smoothed_rtt_ms),
+                ms(sender.min_rtt_ms),
+                sender.in_flight_bytes,
+                sender.pacing_rate_bit_s,
+                sender.sent_packets,
+                sender.sent_bytes,
+                sender.retransmitted_bytes,
+                known(sender.acked_bytes),
+                known(sender.delivery_rate_bit_s),
             )?;
         }
         if !screen || self.quiet {
@@ -308,9 +369,10 @@ impl Reporter {
         }
         if !std::mem::replace(&mut self.headed, true) {
             let number = if self.numbered { " conn" } else { "" };
+            let (dim, plain) = self.paint(DIM);
             writeln!(
                 self.screen,
-                "{:>9}{number} {:>7} {:>14} {:>11} {:>14} {:>11} {:>9} {:>11} {:>7}",
+                "{dim}{:>9}{number} {:>7} {:>14} {:>11} {:>14} {:>11} {:>9} {:>11} {:>7}{plain}",
                 "time s",
                 "stream",
                 "UP bytes",
@@ -323,19 +385,21 @@ impl Reporter {
             )?;
         }
         let number = if self.numbered { format!(" {:>4}", view.connection) } else { String::new() };
-        let mark = match kind {
-            Kind::Interval => "",
-            Kind::Fin => "  FIN",
-            Kind::Total => "  total",
+        let (colour, mark) = match kind {
+            Kind::Interval if stream.is_some() => ("", ""),
+            Kind::Interval => (BOLD, ""),
+            Kind::Fin => (GREEN, "  FIN"),
+            Kind::Total => (CYAN, "  total"),
         };
+        let (begin, end) = self.paint(colour);
         writeln!(
             self.screen,
-            "{time:>9.3}{number} {name:>7} {:>14} {:>11.2} {:>14} {:>11.2} {:>9} {cwnd:>11} {lost:>7}{mark}",
+            "{begin}{time:>9.3}{number} {name:>7} {:>14} {:>11.2} {:>14} {:>11.2} {:>9} {cwnd:>11} {lost:>7}{mark}{end}",
             moved.up,
             moved.up_rate(),
             moved.down,
             moved.down_rate(),
-            rtt.map_or("-".to_owned(), |rtt| format!("{rtt:.2}")),
+            sender.smoothed_rtt_ms.map_or("-".to_owned(), |rtt| format!("{rtt:.2}")),
         )?;
         self.screen.flush()
     }

@@ -1,46 +1,56 @@
-//! The measuring server: answers every connection, and says what came of it.
+//! The measuring server: answers whoever comes, over QUIC, TCP and TLS, and says what came of it.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use transport::load::PerfServer;
-use transport::quic::{Connection, End, Ended, Endpoint, Live, LiveTls};
 use units::{Span, Time};
 
-use super::report::View;
-use super::summary::{Closing, cpu_seconds};
-use super::{Failure, Reporter, ServerPlan, Summary};
-use crate::tls::Fingerprint;
-use crate::{Bounded, Driver, Socket, tls};
+use super::frames::Frames;
+use super::quic_server::QuicSide;
+use super::summary::cpu_seconds;
+use super::{Failure, Reporter, ServerPlan, Transport, tcp};
+use crate::tls::{self, Fingerprint};
+use crate::{Clock, Socket};
 
 /// Longest wait while there are connections.
 const LOOK: Span = Span(10_000_000);
 
-/// What the server keeps of a connection beside the stack.
-struct Known {
-    began: Time,
-    cpu: f64,
-    alpn: String,
-    mtu: u64,
-    told: bool,
-    /// Its result has been told.
-    over: bool,
+/// Attempts to find a port that is free for UDP and TCP alike, where none is asked for.
+const ATTEMPTS: usize = 16;
+
+/// Where results go, and what both transports share.
+pub(super) struct Out {
+    pub(super) reporter: Reporter,
+    pub(super) frames: Frames,
+    /// Number of the next connection.
+    next: u32,
+}
+
+impl Out {
+    /// A number for a connection.
+    pub(super) fn number(&mut self) -> u32 {
+        self.next += 1;
+        self.next - 1
+    }
 }
 
 /// A server that listens.
 pub struct Server {
     plan: ServerPlan,
-    driver: Driver,
+    clock: Clock,
+    quic: Option<QuicSide>,
+    tcp: Option<tcp::Side>,
+    /// Why TCP is not served although it would be.
+    without_tcp: Option<String>,
     fingerprint: Fingerprint,
-    known: BTreeMap<u32, Known>,
 }
 
 impl Server {
-    /// Binds the socket and makes the certificate ready.
+    /// Binds the sockets and makes the certificate ready.
     ///
     /// # Errors
     /// What is wrong with the plan, in words.
@@ -48,19 +58,40 @@ impl Server {
         let files = plan.certificate.as_ref();
         let files: Option<(&Path, &Path)> = files.map(|files| (&*files.certificate, &*files.key));
         let (config, fingerprint) = tls::server(files).map_err(Failure::Input)?;
-        let connections = if plan.once { 1 } else { plan.limits.connections };
-        let handshakes = plan.limits.handshakes;
-        let live = Live { tls: LiveTls::Server(Arc::new(config)), connections, handshakes };
-        let streams = plan.limits.streams;
-        let endpoint = Endpoint::with_live(
-            &live,
-            &plan.quic,
-            Box::new(move |_| Box::new(Bounded::new(PerfServer::default(), streams))),
-            plan.congestion.maker(&plan.quic)?,
-        )
-        .map_err(Failure::Input)?;
-        let driver = Driver::new(endpoint, listen(&plan.listen)?)?;
-        Ok(Server { plan, driver, fingerprint, known: BTreeMap::new() })
+        let config = Arc::new(config);
+        let address = address(&plan.listen)?;
+        let (mut options, mut without_tcp) = (None, None);
+        if plan.transport.has_tcp() {
+            match tcp::Options::new(&plan.tcp, &plan.congestion) {
+                Ok(found) => options = Some(found),
+                // A controller of QUIC's alone: QUIC is served, and this is said.
+                Err(Failure::Input(why)) if plan.transport == Transport::All => {
+                    without_tcp = Some(why);
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        for attempt in 1.. {
+            let mut quic = None;
+            let mut at = address;
+            if plan.transport.has_quic() {
+                let socket = bound(at, "UDP", |at| Socket::bind(at, None))?;
+                at = socket.local()?;
+                quic = Some(QuicSide::new(&plan, config.clone(), socket)?);
+            }
+            let Some(options) = &options else {
+                let clock = quic.as_ref().map_or_else(Clock::start, QuicSide::clock);
+                return Ok(Server { plan, clock, quic, tcp: None, without_tcp, fingerprint });
+            };
+            let listener = match bound(at, "TCP", |at| options.listen(at)) {
+                Err(_) if address.port() == 0 && attempt < ATTEMPTS => continue,
+                other => other?,
+            };
+            let clock = quic.as_ref().map_or_else(Clock::start, QuicSide::clock);
+            let tcp = Some(tcp::Side::new(&plan, config.clone(), options.clone(), listener)?);
+            return Ok(Server { plan, clock, quic, tcp, without_tcp, fingerprint });
+        }
+        unreachable!("the last attempt returns")
     }
 
     /// Where it listens.
@@ -68,7 +99,11 @@ impl Server {
     /// # Errors
     /// The kernel's.
     pub fn local(&self) -> io::Result<SocketAddr> {
-        self.driver.socket.local()
+        match (&self.quic, &self.tcp) {
+            (Some(quic), _) => quic.local(),
+            (None, Some(tcp)) => tcp.local(),
+            (None, None) => Err(io::ErrorKind::NotConnected.into()),
+        }
     }
 
     /// Fingerprint of its certificate.
@@ -76,172 +111,156 @@ impl Server {
         self.fingerprint
     }
 
-    /// Answers until `stop` is set, or the first connection has ended where one is wanted; whether it
-    /// was stopped.
+    /// Answers until `stop` is set, or the first client has ended where one is wanted; whether it was
+    /// stopped.
     ///
     /// # Errors
-    /// The socket's, the screen's or the file's.
+    /// The sockets', the screen's or the file's.
     pub fn run(mut self, stop: &AtomicBool, screen: Box<dyn Write>) -> Result<bool, Failure> {
-        let mut reporter = Reporter::new(&self.plan.report, screen, true)?;
-        let (local, congestion) = (self.local()?, &self.plan.congestion.name);
-        reporter.say(&format!("listening at {local} (UDP), {congestion}"))?;
-        reporter.say(&format!("certificate fingerprint {}", self.fingerprint))?;
+        let cpu = cpu_seconds();
+        let reporter = Reporter::new(&self.plan.report, screen, true)?;
+        let frames = Frames::new(self.plan.report.frames.as_ref(), self.clock)?;
+        let mut out = Out { reporter, frames, next: 0 };
+        let kernel = self.tcp.as_ref().map(tcp::Side::congestion);
+        let (name, transport) = (&self.plan.congestion.name, self.plan.transport.name());
+        out.frames.begin(self.clock.now(), "server", transport, name, kernel)?;
+        self.greet(&mut out)?;
+        let done = self.answer(stop, &mut out);
+        let end = match &done {
+            Ok(false) => "done".to_owned(),
+            Ok(true) => "interrupted".to_owned(),
+            Err(failure) => format!("failed: {failure}"),
+        };
+        out.frames.end(&end, cpu_seconds() - cpu)?;
+        done
+    }
+
+    fn greet(&self, out: &mut Out) -> Result<(), Failure> {
+        let mut speaks = Vec::new();
+        if self.quic.is_some() {
+            speaks.push(format!("QUIC (UDP) with {}", self.plan.congestion.name));
+        }
+        if let Some(tcp) = &self.tcp {
+            let word = match self.plan.transport {
+                Transport::Tcp => "TCP",
+                Transport::Tls => "TLS (TCP)",
+                _ => "TCP and TLS",
+            };
+            speaks.push(format!("{word} with the kernel's {}", tcp.congestion()));
+        }
+        out.reporter.say(&format!("listening at {}: {}", self.local()?, speaks.join(", ")))?;
+        if let Some(why) = &self.without_tcp {
+            out.reporter.say(&format!("TCP is not served: {why}"))?;
+        }
+        if self.plan.transport != Transport::Tcp {
+            out.reporter.say(&format!("certificate fingerprint {}", self.fingerprint))?;
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, stop: &AtomicBool, out: &mut Out) -> Result<bool, Failure> {
         loop {
-            let now = self.driver.clock.now();
-            let over = self.look(now, &mut reporter)?;
+            let now = self.clock.now();
+            let over = self.look(now, out)?;
             if over && self.plan.once {
-                self.driver.socket.flush();
+                if let Some(quic) = &mut self.quic {
+                    quic.flush();
+                }
                 return Ok(false);
             }
             if stop.load(Ordering::Relaxed) {
-                self.interrupt(now, &mut reporter)?;
+                if let Some(quic) = &mut self.quic {
+                    quic.interrupt(now, out)?;
+                }
+                if let Some(tcp) = &mut self.tcp {
+                    tcp.interrupt(now, out)?;
+                }
                 return Ok(true);
             }
-            let idle = self.driver.endpoint.live().next().is_none();
-            let until = if idle { Time::MAX } else { reporter.wake_at().min(now + LOOK) };
-            self.driver.turn(until)?;
+            let idle = self.quic.as_ref().is_none_or(QuicSide::is_idle)
+                && self.tcp.as_ref().is_none_or(tcp::Side::is_idle);
+            let mut until = Time::MAX;
+            if !idle {
+                until = out.reporter.wake_at().min(out.frames.wake_at()).min(now + LOOK);
+            }
+            if let Some(tcp) = &self.tcp {
+                until = until.min(tcp.wake_at());
+            }
+            match (&mut self.quic, &mut self.tcp) {
+                (Some(quic), tcp) => {
+                    quic.turn(until, tcp.as_ref().map(|tcp| tcp as &dyn AsFd))?;
+                }
+                (None, Some(tcp)) => tcp.sleep(until.since(now))?,
+                (None, None) => {}
+            }
+            if let Some(tcp) = &mut self.tcp {
+                tcp.turn(self.clock.now())?;
+            }
         }
     }
 
-    /// Tells what has changed; whether a connection that had done its handshake has ended.
-    fn look(&mut self, now: Time, reporter: &mut Reporter) -> Result<bool, Failure> {
-        let gone = self.driver.endpoint.take_ended();
-        let due = reporter.is_due(now);
-        let mut views = Vec::new();
-        let mut closed = Vec::new();
-        for connection in self.driver.endpoint.live() {
-            let known = self.known.entry(connection.index()).or_insert_with(|| Known {
-                began: now,
-                cpu: cpu_seconds(),
-                alpn: String::new(),
-                mtu: connection.mtu(),
-                told: false,
-                over: false,
-            });
-            if connection.connected_at().is_none() || known.over {
-                continue;
-            }
-            if !std::mem::replace(&mut known.told, true) {
-                known.alpn = told(connection);
-                known.mtu = connection.mtu();
-                reporter.begin(now);
-                let (index, from) = (connection.index(), canonical(connection.remote()));
-                reporter.say(&format!("[{index}] from {from}, ALPN {}", known.alpn))?;
-            }
-            if connection.end().is_some() {
-                known.over = true;
-                closed.push(connection.ended());
-            } else if due {
-                views.push(View {
-                    connection: connection.index(),
-                    streams: connection.app().streams(),
-                    gauges: connection.gauges(),
-                    counters: connection.counters(),
-                    began: known.began,
-                });
-            }
-        }
-        if due {
-            reporter.tick(now, &views)?;
-        }
-        drop(views);
+    /// Tells what has changed; whether a client that had done its handshake has ended.
+    fn look(&mut self, now: Time, out: &mut Out) -> Result<bool, Failure> {
         let mut over = false;
-        for ended in closed {
-            self.tell(now, &ended, Some(&ended.end), reporter)?;
-            over = true;
+        if let Some(quic) = &mut self.quic {
+            over |= quic.settle(now, out)?;
         }
-        for ended in gone {
-            // A handshake that came to nothing is no measurement.
-            let fresh = self.known.get(&ended.index).is_none_or(|known| !known.over);
-            if ended.connected_at.is_some() && fresh {
-                self.tell(now, &ended, Some(&ended.end), reporter)?;
-                over = true;
+        if let Some(tcp) = &mut self.tcp {
+            over |= tcp.settle(now, out)?;
+        }
+        if out.reporter.is_due(now) {
+            let mut views = Vec::new();
+            if let Some(quic) = &self.quic {
+                views.extend(quic.views());
             }
-            self.known.remove(&ended.index);
+            if let Some(tcp) = &mut self.tcp {
+                tcp.sample();
+                views.extend(tcp.views());
+            }
+            out.reporter.tick(now, &views)?;
+        }
+        if out.frames.is_due(now) {
+            if let Some(quic) = &self.quic {
+                quic.frames(now, &mut out.frames)?;
+            }
+            if let Some(tcp) = &mut self.tcp {
+                tcp.sample();
+                tcp.frames(now, &mut out.frames)?;
+            }
+            out.frames.flush()?;
         }
         Ok(over)
     }
-
-    fn tell(
-        &mut self,
-        now: Time,
-        ended: &Ended,
-        end: Option<&End>,
-        reporter: &mut Reporter,
-    ) -> Result<(), Failure> {
-        let known = self.known.get(&ended.index);
-        let began = known.map_or(ended.connected_at.unwrap_or(now), |known| known.began);
-        let view = View {
-            connection: ended.index,
-            streams: &ended.streams,
-            gauges: ended.gauges,
-            counters: ended.counters,
-            began,
-        };
-        reporter.end(now, &view)?;
-        let closing = Closing {
-            role: "server",
-            peer: canonical(ended.remote).to_string(),
-            end,
-            alpn: known.map_or("", |known| &known.alpn),
-            congestion: &self.plan.congestion.name,
-            mtu: known.map_or(ended.mtu, |known| known.mtu),
-            handshake: ended.connected_at.map(|at| at.since(began)),
-            streams: &ended.streams,
-            gauges: ended.gauges,
-            counters: ended.counters,
-            cpu: known.map_or(0.0, |known| cpu_seconds() - known.cpu),
-        };
-        let summary = Summary::new(now, &closing);
-        reporter.say(&format!("[{}] {}\n{summary}", ended.index, summary.end))?;
-        if reporter.is_json() {
-            reporter.json(&serde_json::to_string(&summary).map_err(io::Error::from)?)?;
-        }
-        Ok(())
-    }
-
-    /// Closes everything, and tells what there was.
-    fn interrupt(&mut self, now: Time, reporter: &mut Reporter) -> Result<(), Failure> {
-        let live: Vec<Ended> = self
-            .driver
-            .endpoint
-            .live()
-            .filter(|live| live.connected_at().is_some() && live.end().is_none())
-            .map(Connection::ended)
-            .collect();
-        let Driver { endpoint, socket, .. } = &mut self.driver;
-        endpoint.close(now, socket);
-        socket.flush();
-        for ended in live {
-            self.tell(now, &ended, None, reporter)?;
-        }
-        Ok(())
-    }
-}
-
-fn told(connection: &Connection) -> String {
-    connection.alpn().map_or(String::new(), |alpn| String::from_utf8_lossy(&alpn).into_owned())
 }
 
 /// An IPv4 peer of a socket for both families, as people write it.
-fn canonical(address: SocketAddr) -> SocketAddr {
+pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-fn listen(text: &str) -> Result<Socket, Failure> {
+fn address(text: &str) -> Result<SocketAddr, Failure> {
     let addresses = text.to_socket_addrs().map_err(|error| {
         Failure::Input(format!("--listen: found \"{text}\", expected ADDRESS:PORT: {error}"))
     })?;
-    let Some(address) = addresses.into_iter().next() else {
-        return Err(Failure::Input(format!("--listen: no address is known for \"{text}\"")));
-    };
-    let bound = match Socket::bind(address, None) {
+    addresses
+        .into_iter()
+        .next()
+        .ok_or_else(|| Failure::Input(format!("--listen: no address is known for \"{text}\"")))
+}
+
+/// A socket at `address`, made by `bind`.
+fn bound<T>(
+    address: SocketAddr,
+    what: &str,
+    bind: impl Fn(SocketAddr) -> io::Result<T>,
+) -> Result<T, Failure> {
+    let bound = match bind(address) {
         // A machine without IPv6.
         Err(error)
             if error.raw_os_error() == Some(nix::errno::Errno::EAFNOSUPPORT as i32)
                 && address.ip().is_unspecified() =>
         {
-            Socket::bind(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port()), None)
+            bind(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), address.port()))
         }
         other => other,
     };
@@ -250,7 +269,7 @@ fn listen(text: &str) -> Result<Socket, Failure> {
         Failure::Input(match why {
             io::ErrorKind::AddrInUse => {
                 format!(
-                    "--listen: UDP port {port} is in use; give another with --listen ADDRESS:PORT"
+                    "--listen: {what} port {port} is in use; give another with --listen ADDRESS:PORT"
                 )
             }
             io::ErrorKind::PermissionDenied => {

@@ -6,9 +6,9 @@ use nix::sys::resource::{UsageWho, getrusage};
 use serde::Serialize;
 use transport::load::StreamReport;
 use transport::quic::End;
-use transport::{Counters, Gauges};
 use units::{Span, Time};
 
+use super::Sender;
 use super::report::{Moved, done};
 
 /// CPU seconds this process has used, user and system.
@@ -29,12 +29,18 @@ pub struct Summary {
     pub peer: String,
     /// How the connection ended: `closed`, `interrupted`, or why it was lost.
     pub end: String,
-    /// Application protocol.
+    /// `quic`, `tcp`, or `tls` over TCP.
+    pub transport: &'static str,
+    /// Connections: of TCP one for each stream.
+    pub connections: usize,
+    /// Application protocol; empty for TCP without TLS.
     pub alpn: String,
-    /// Controller of what this side sent.
+    /// Controller of what this side sent; of TCP the kernel's.
     pub congestion: String,
-    /// Largest UDP payload, bytes.
-    pub mtu_bytes: u64,
+    /// Largest UDP payload, bytes; null for TCP.
+    pub mtu_bytes: Option<u64>,
+    /// Largest segment of TCP, bytes; null for QUIC.
+    pub mss_bytes: Option<u64>,
     /// From the first packet to the end of the handshake, ms.
     pub handshake_ms: Option<f64>,
     /// From the first stream's opening to the last one's end, seconds.
@@ -55,14 +61,18 @@ pub struct Summary {
     pub cwnd_bytes: u64,
     /// The largest, bytes.
     pub largest_cwnd_bytes: u64,
-    /// Datagrams sent.
+    /// Datagrams or segments sent.
     pub sent_packets: u64,
-    /// Of those, declared lost.
+    /// Of those, declared lost; of TCP, sent again.
     pub lost_packets: u64,
-    /// Congestion signals given to the controller.
-    pub congestion_events: u64,
+    /// Congestion signals given to the controller; null where the kernel does not tell.
+    pub congestion_events: Option<u64>,
     /// Probe timeouts.
-    pub ptos: u64,
+    pub ptos: Option<u64>,
+    /// Retransmission timeouts of TCP.
+    pub timeouts: Option<u64>,
+    /// Stream bytes sent again.
+    pub retransmitted_bytes: u64,
     /// CPU seconds of this process meanwhile, user and system.
     pub cpu_s: f64,
     /// The same per 10^9 stream bytes of both directions.
@@ -94,20 +104,22 @@ pub struct Closing<'a> {
     pub peer: String,
     /// How it ended; none: it was interrupted.
     pub end: Option<&'a End>,
+    /// `quic`, `tcp` or `tls`.
+    pub transport: &'static str,
+    /// Connections.
+    pub connections: usize,
     /// Application protocol.
     pub alpn: &'a str,
     /// Controller.
     pub congestion: &'a str,
-    /// Largest UDP payload, bytes.
+    /// Largest UDP payload or segment, bytes.
     pub mtu: u64,
     /// Length of the handshake.
     pub handshake: Option<Span>,
     /// Streams.
-    pub streams: &'a [StreamReport],
+    pub streams: Vec<&'a StreamReport>,
     /// Sender.
-    pub gauges: Gauges,
-    /// Counts.
-    pub counters: Counters,
+    pub sender: Sender,
     /// CPU seconds.
     pub cpu: f64,
 }
@@ -115,8 +127,9 @@ pub struct Closing<'a> {
 impl Summary {
     /// The summary at `now`.
     pub fn new(now: Time, closing: &Closing<'_>) -> Summary {
-        let Closing { gauges, counters, streams, .. } = closing;
-        let moved = Moved::all(streams, now);
+        let Closing { sender, streams, .. } = closing;
+        let moved = Moved::all(streams.iter().copied(), now);
+        let tcp = closing.transport != "quic";
         let bytes = moved.up + moved.down;
         let streams = streams
             .iter()
@@ -135,23 +148,28 @@ impl Summary {
                 Some(End::Here | End::There) => "closed".to_owned(),
                 Some(End::Lost(why)) => why.clone(),
             },
+            transport: closing.transport,
+            connections: closing.connections,
             alpn: closing.alpn.to_owned(),
             congestion: closing.congestion.to_owned(),
-            mtu_bytes: closing.mtu,
+            mtu_bytes: (!tcp).then_some(closing.mtu),
+            mss_bytes: tcp.then_some(closing.mtu),
             handshake_ms: closing.handshake.map(Span::millis),
             seconds: moved.over.seconds(),
             up_bytes: moved.up,
             down_bytes: moved.down,
             up_mbit_s: moved.up_rate(),
             down_mbit_s: moved.down_rate(),
-            rtt_min_ms: gauges.min_rtt.map(Span::millis),
-            rtt_smoothed_ms: gauges.smoothed_rtt.map(Span::millis),
-            cwnd_bytes: gauges.cwnd,
-            largest_cwnd_bytes: counters.largest_cwnd_bytes,
-            sent_packets: counters.sent_packets,
-            lost_packets: counters.lost_packets,
-            congestion_events: counters.congestion_events,
-            ptos: counters.ptos,
+            rtt_min_ms: sender.min_rtt_ms,
+            rtt_smoothed_ms: sender.smoothed_rtt_ms,
+            cwnd_bytes: sender.cwnd_bytes,
+            largest_cwnd_bytes: sender.largest_cwnd_bytes,
+            sent_packets: sender.sent_packets,
+            lost_packets: sender.lost_packets,
+            congestion_events: sender.congestion_events,
+            ptos: sender.ptos,
+            timeouts: sender.timeouts,
+            retransmitted_bytes: sender.retransmitted_bytes,
             cpu_s: closing.cpu,
             cpu_s_per_gb: (bytes > 0).then(|| closing.cpu / (bytes as f64 * 1e-9)),
             streams,
@@ -168,21 +186,35 @@ impl fmt::Display for Summary {
             "goodput: UP {:.2} Mbit/s ({} bytes), DOWN {:.2} Mbit/s ({} bytes) in {:.3} s",
             self.up_mbit_s, self.up_bytes, self.down_mbit_s, self.down_bytes, self.seconds
         )?;
+        let (word, size) = match (self.mtu_bytes, self.mss_bytes) {
+            (Some(mtu), _) => ("mtu", mtu),
+            (None, mss) => ("mss", mss.unwrap_or(0)),
+        };
         writeln!(
             f,
-            "RTT: least {}, smoothed {}; cwnd: {} bytes at the end, {} at most; {}, mtu {}",
+            "RTT: least {}, smoothed {}; cwnd: {} bytes at the end, {} at most; {}, {word} {size}",
             ms(self.rtt_min_ms),
             ms(self.rtt_smoothed_ms),
             self.cwnd_bytes,
             self.largest_cwnd_bytes,
             self.congestion,
-            self.mtu_bytes
         )?;
-        writeln!(
+        let lost = if self.mss_bytes.is_some() { "sent again" } else { "declared lost" };
+        write!(
             f,
-            "packets: {} sent, {} declared lost ({share:.3} %), {} congestion events, {} PTOs",
-            self.sent_packets, self.lost_packets, self.congestion_events, self.ptos
+            "packets: {} sent, {} {lost} ({share:.3} %)",
+            self.sent_packets, self.lost_packets
         )?;
+        for (count, what) in [
+            (self.congestion_events, "congestion events"),
+            (self.ptos, "PTOs"),
+            (self.timeouts, "timeouts"),
+        ] {
+            if let Some(count) = count {
+                write!(f, ", {count} {what}")?;
+            }
+        }
+        writeln!(f)?;
         write!(f, "CPU: {:.3} s", self.cpu_s)?;
         if let Some(each) = self.cpu_s_per_gb {
             write!(f, ", {each:.2} s per GB")?;

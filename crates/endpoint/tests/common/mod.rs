@@ -50,11 +50,15 @@ pub fn quic() -> Value {
     })
 }
 
+pub fn tcp() -> Value {
+    json!({"mss_bytes": null, "buffer_bytes": null, "idle_timeout_ns": 30_000_000_000_u64})
+}
+
 pub fn server_plan() -> Value {
     json!({
         "role": "server", "listen": "127.0.0.1:0", "once": true, "certificate": null,
         "limits": {"connections": 8, "handshakes": 4, "streams": 100},
-        "quic": quic(), "congestion": {"name": "cubic"},
+        "transport": "all", "quic": quic(), "tcp": tcp(), "congestion": {"name": "cubic"},
         "report": {"interval_ns": null, "csv": null, "json": true},
     })
 }
@@ -63,9 +67,16 @@ pub fn client_plan(port: u16, load: Value) -> Value {
     json!({
         "role": "client", "host": "127.0.0.1", "port": port, "load": load, "alpn": "perf",
         "trust": "private", "timeout_ns": 5_000_000_000_u64,
-        "quic": quic(), "congestion": {"name": "cubic"},
+        "transport": "quic", "quic": quic(), "tcp": tcp(), "congestion": {"name": "cubic"},
         "report": {"interval_ns": null, "csv": null, "json": true},
     })
+}
+
+/// The same over TCP, or TLS.
+pub fn over(transport: &str, port: u16, load: Value) -> Value {
+    let mut plan = client_plan(port, load);
+    plan["transport"] = transport.into();
+    plan
 }
 
 pub fn data(stream: u64, after: Option<u64>, up: u64, down: u64) -> Value {

@@ -1,0 +1,246 @@
+//! What was measured, for programs: one JSON value a line (docs/manual/perf.md). Instants are those of
+//! CLOCK_MONOTONIC, so that both sides on one machine, in whatever namespaces, have one time.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use transport::load::StreamReport;
+use transport::quic::End;
+use units::{Span, Time};
+
+use super::report::done;
+use super::{Failure, FramesPlan, Sender};
+use crate::Clock;
+
+/// Version of the form.
+const VERSION: u32 = 1;
+
+/// A connection whose handshake is done.
+#[derive(Clone, Debug)]
+pub struct Opening<'a> {
+    /// Its number.
+    pub connection: u32,
+    /// `quic`, `tcp` or `tls`.
+    pub transport: &'static str,
+    /// This side's address.
+    pub local: String,
+    /// The other one's.
+    pub remote: String,
+    /// Controller of what this side sends.
+    pub congestion: &'a str,
+    /// Its first packet.
+    pub start: Time,
+    /// Its handshake was done.
+    pub connected: Time,
+    /// Bytes of data in a full packet: QUIC's UDP payload, TCP's segment.
+    pub mss_bytes: u64,
+}
+
+/// Writes frames to a file; without one it does nothing.
+pub struct Frames {
+    out: Option<BufWriter<File>>,
+    clock: Clock,
+    interval: Span,
+    next: Time,
+    told: BTreeSet<(u32, u64)>,
+}
+
+impl Frames {
+    /// Frames as the plan wants them.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub fn new(plan: Option<&FramesPlan>, clock: Clock) -> Result<Frames, Failure> {
+        let mut frames = Frames {
+            out: None,
+            clock,
+            interval: Span(u64::MAX / 2),
+            next: Time::MAX,
+            told: BTreeSet::new(),
+        };
+        if let Some(plan) = plan {
+            let file = File::create(&plan.file).map_err(|error| {
+                Failure::Input(format!("frames: {}: {error}", plan.file.display()))
+            })?;
+            frames.out = Some(BufWriter::new(file));
+            frames.interval = Span(plan.interval_ns.max(1));
+            frames.next = frames.after(clock.now());
+        }
+        Ok(frames)
+    }
+
+    /// The next whole multiple of the interval after `now`.
+    fn after(&self, now: Time) -> Time {
+        let interval = self.interval.nanos();
+        now + Span(interval - self.clock.monotonic_ns(now) % interval)
+    }
+
+    fn instant(&self, time: Time) -> u64 {
+        self.clock.monotonic_ns(time)
+    }
+
+    /// When a sample is due.
+    pub fn wake_at(&self) -> Time {
+        self.next
+    }
+
+    /// Whether samples are due at `now`; the next ones are then an interval later.
+    pub fn is_due(&mut self, now: Time) -> bool {
+        let due = now >= self.next;
+        if due {
+            self.next = self.after(now);
+        }
+        due
+    }
+
+    fn put(&mut self, value: &impl Serialize) -> io::Result<()> {
+        let Some(out) = &mut self.out else { return Ok(()) };
+        serde_json::to_writer(&mut *out, value)?;
+        out.write_all(b"\n")
+    }
+
+    /// Writes what has been gathered to the file.
+    ///
+    /// # Errors
+    /// The file's.
+    pub fn flush(&mut self) -> io::Result<()> {
+        self.out.as_mut().map_or(Ok(()), Write::flush)
+    }
+
+    /// The first frame: who measures.
+    ///
+    /// # Errors
+    /// The file's.
+    pub fn begin(
+        &mut self,
+        now: Time,
+        role: &str,
+        transport: &str,
+        congestion: &str,
+        kernel: Option<&str>,
+    ) -> io::Result<()> {
+        let value = json!({
+            "frame": "begin", "version": VERSION, "time_ns": self.instant(now), "role": role,
+            "transport": transport, "congestion": congestion, "kernel_congestion": kernel,
+            "interval_ns": self.interval.nanos(), "program": env!("CARGO_PKG_VERSION"),
+        });
+        self.put(&value)?;
+        self.flush()
+    }
+
+    /// A connection's handshake is done.
+    ///
+    /// # Errors
+    /// The file's.
+    pub fn connection(&mut self, now: Time, opening: &Opening<'_>) -> io::Result<()> {
+        let value = json!({
+            "frame": "connection", "time_ns": self.instant(now), "connection": opening.connection,
+            "transport": opening.transport, "local": opening.local, "remote": opening.remote,
+            "congestion": opening.congestion, "start_ns": self.instant(opening.start),
+            "connected_ns": self.instant(opening.connected), "mss_bytes": opening.mss_bytes,
+        });
+        self.put(&value)
+    }
+
+    /// A connection at a tick, and its streams that have ended.
+    ///
+    /// # Errors
+    /// The file's.
+    pub fn sample(
+        &mut self,
+        now: Time,
+        connection: u32,
+        sender: &Sender,
+        streams: &[StreamReport],
+    ) -> io::Result<()> {
+        if self.out.is_none() {
+            return Ok(());
+        }
+        self.streams(now, connection, streams, false)?;
+        let time_ns = self.instant(now);
+        self.put(&Sample { frame: "sample", time_ns, connection, sender })
+    }
+
+    fn streams(
+        &mut self,
+        now: Time,
+        connection: u32,
+        streams: &[StreamReport],
+        all: bool,
+    ) -> io::Result<()> {
+        for stream in streams {
+            let over = done(stream).is_some();
+            if !(over || all) || !self.told.insert((connection, stream.id)) {
+                continue;
+            }
+            let instant = |time: Option<Time>| time.map(|time| self.instant(time));
+            let value = json!({
+                "frame": "stream", "time_ns": self.instant(now), "connection": connection,
+                "stream_id": stream.id, "label": stream.label, "mode": stream.mode,
+                "opened_ns": self.instant(stream.opened), "first_byte_ns": instant(stream.first_byte),
+                "last_byte_ns": instant(stream.last_byte), "fin_ns": instant(stream.fin),
+                "finished_ns": instant(stream.finished), "written_bytes": stream.written,
+                "received_bytes": stream.received,
+                "received_in_order_bytes": stream.received_in_order, "done": over,
+            });
+            self.put(&value)?;
+        }
+        Ok(())
+    }
+
+    /// A connection has ended, at `ended`; `end` is none if it was interrupted.
+    ///
+    /// # Errors
+    /// The file's.
+    pub fn end_connection(
+        &mut self,
+        ended: Time,
+        connection: u32,
+        end: Option<&End>,
+        sender: &Sender,
+        streams: &[StreamReport],
+    ) -> io::Result<()> {
+        if self.out.is_none() {
+            return Ok(());
+        }
+        let now = self.clock.now();
+        self.streams(now, connection, streams, true)?;
+        let end = match end {
+            None => "interrupted".to_owned(),
+            Some(End::Here | End::There) => "closed".to_owned(),
+            Some(End::Lost(why)) => format!("lost: {why}"),
+        };
+        let (time_ns, ended_ns) = (self.instant(now), self.instant(ended));
+        let largest_cwnd_bytes = sender.largest_cwnd_bytes;
+        let sample = Sample { frame: "end_connection", time_ns, connection, sender };
+        let mut value: Value = serde_json::to_value(sample)?;
+        value["end"] = end.into();
+        value["ended_ns"] = ended_ns.into();
+        value["largest_cwnd_bytes"] = largest_cwnd_bytes.into();
+        self.put(&value)?;
+        self.told.retain(|(other, _)| *other != connection);
+        self.flush()
+    }
+
+    /// The last frame: `done`, `interrupted`, or `failed: why`.
+    ///
+    /// # Errors
+    /// The file's.
+    pub fn end(&mut self, end: &str, cpu_s: f64) -> io::Result<()> {
+        let time_ns = self.instant(self.clock.now());
+        self.put(&json!({"frame": "end", "time_ns": time_ns, "end": end, "cpu_s": cpu_s}))?;
+        self.flush()
+    }
+}
+
+#[derive(Serialize)]
+struct Sample<'a> {
+    frame: &'static str,
+    time_ns: u64,
+    connection: u32,
+    #[serde(flatten)]
+    sender: &'a Sender,
+}

@@ -1,0 +1,238 @@
+//! The QUIC side of the measuring server.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use transport::load::PerfServer;
+use transport::quic::{Connection, End, Ended, Endpoint, Live, LiveTls};
+use units::Time;
+
+use super::frames::{Frames, Opening};
+use super::report::View;
+use super::server::{Out, canonical};
+use super::summary::{Closing, cpu_seconds};
+use super::{Failure, Sender, ServerPlan, Summary};
+use crate::{Bounded, Clock, Driver, Socket};
+
+/// What the server keeps of a connection beside the stack.
+struct Known {
+    number: u32,
+    began: Time,
+    cpu: f64,
+    alpn: String,
+    mtu: u64,
+    told: bool,
+    /// Its result has been told.
+    over: bool,
+}
+
+/// QUIC's part of a server.
+pub(super) struct QuicSide {
+    driver: Driver,
+    congestion: String,
+    /// By the endpoint's number.
+    known: BTreeMap<u32, Known>,
+}
+
+impl QuicSide {
+    /// Answers on `socket`.
+    ///
+    /// # Errors
+    /// What is wrong with the plan, in words.
+    pub(super) fn new(
+        plan: &ServerPlan,
+        tls: Arc<ServerConfig>,
+        socket: Socket,
+    ) -> Result<QuicSide, Failure> {
+        let connections = if plan.once { 1 } else { plan.limits.connections };
+        let handshakes = plan.limits.handshakes;
+        let live = Live { tls: LiveTls::Server(tls), connections, handshakes };
+        let streams = plan.limits.streams;
+        let endpoint = Endpoint::with_live(
+            &live,
+            &plan.quic,
+            Box::new(move |_| Box::new(Bounded::new(PerfServer::default(), streams))),
+            plan.congestion.maker(&plan.quic)?,
+        )
+        .map_err(Failure::Input)?;
+        let driver = Driver::new(endpoint, socket)?;
+        let congestion = plan.congestion.name.clone();
+        Ok(QuicSide { driver, congestion, known: BTreeMap::new() })
+    }
+
+    /// Its clock.
+    pub(super) fn clock(&self) -> Clock {
+        self.driver.clock
+    }
+
+    /// Where it listens.
+    pub(super) fn local(&self) -> io::Result<SocketAddr> {
+        self.driver.socket.local()
+    }
+
+    /// Whether there is no connection.
+    pub(super) fn is_idle(&self) -> bool {
+        self.driver.endpoint.live().next().is_none()
+    }
+
+    /// Sends what waits for the socket.
+    pub(super) fn flush(&mut self) {
+        self.driver.socket.flush();
+    }
+
+    /// One turn of the driver.
+    pub(super) fn turn(&mut self, until: Time, beside: Option<&dyn AsFd>) -> io::Result<()> {
+        self.driver.turn_beside(until, beside)
+    }
+
+    /// Connections that are measured now.
+    fn measured(&self) -> impl Iterator<Item = (&Known, &Connection)> {
+        let known = self
+            .driver
+            .endpoint
+            .live()
+            .filter_map(|connection| Some((self.known.get(&connection.index())?, connection)));
+        known.filter(|(known, _)| known.told && !known.over)
+    }
+
+    /// They as they stand.
+    pub(super) fn views(&self) -> impl Iterator<Item = View<'_>> {
+        self.measured().map(|(known, connection)| {
+            let sender = Sender::quic(&connection.gauges(), &connection.counters());
+            View::one(known.number, known.began, connection.app().streams(), sender)
+        })
+    }
+
+    /// Samples of them.
+    pub(super) fn frames(&self, now: Time, frames: &mut Frames) -> io::Result<()> {
+        self.measured().try_for_each(|(known, connection)| {
+            let sender = Sender::quic(&connection.gauges(), &connection.counters());
+            frames.sample(now, known.number, &sender, connection.app().streams())
+        })
+    }
+
+    /// Tells what has changed; whether a connection that had done its handshake has ended.
+    pub(super) fn settle(&mut self, now: Time, out: &mut Out) -> Result<bool, Failure> {
+        let gone = self.driver.endpoint.take_ended();
+        let mut closed = Vec::new();
+        let local = self.local()?.port();
+        for connection in self.driver.endpoint.live() {
+            let known = self.known.entry(connection.index()).or_insert_with(|| Known {
+                number: out.number(),
+                began: now,
+                cpu: cpu_seconds(),
+                alpn: String::new(),
+                mtu: connection.mtu(),
+                told: false,
+                over: false,
+            });
+            let Some(connected) = connection.connected_at() else { continue };
+            if known.over {
+                continue;
+            }
+            if !std::mem::replace(&mut known.told, true) {
+                known.alpn = told(connection);
+                known.mtu = connection.mtu();
+                out.reporter.begin(now);
+                let from = canonical(connection.remote());
+                let line = format!("[{}] from {from}, QUIC, ALPN {}", known.number, known.alpn);
+                out.reporter.say(&line)?;
+                let opening = Opening {
+                    connection: known.number,
+                    transport: "quic",
+                    local: format!(":{local}"),
+                    remote: from.to_string(),
+                    congestion: &self.congestion,
+                    start: known.began,
+                    connected,
+                    mss_bytes: known.mtu,
+                };
+                out.frames.connection(now, &opening)?;
+            }
+            if connection.end().is_some() {
+                known.over = true;
+                closed.push(connection.ended());
+            }
+        }
+        let mut over = false;
+        for ended in closed {
+            self.tell(now, &ended, Some(&ended.end), out)?;
+            over = true;
+        }
+        for ended in gone {
+            // A handshake that came to nothing is no measurement.
+            let fresh = self.known.get(&ended.index).is_none_or(|known| !known.over);
+            if ended.connected_at.is_some() && fresh {
+                self.tell(now, &ended, Some(&ended.end), out)?;
+                over = true;
+            }
+            self.known.remove(&ended.index);
+        }
+        Ok(over)
+    }
+
+    fn tell(
+        &mut self,
+        now: Time,
+        ended: &Ended,
+        end: Option<&End>,
+        out: &mut Out,
+    ) -> Result<(), Failure> {
+        let known = self.known.get(&ended.index);
+        let began = known.map_or(ended.connected_at.unwrap_or(now), |known| known.began);
+        let number = known.map_or_else(|| out.number(), |known| known.number);
+        let sender = Sender::quic(&ended.gauges, &ended.counters);
+        out.reporter.end(now, &View::one(number, began, &ended.streams, sender))?;
+        out.frames.end_connection(now, number, end, &sender, &ended.streams)?;
+        let closing = Closing {
+            role: "server",
+            peer: canonical(ended.remote).to_string(),
+            end,
+            transport: "quic",
+            connections: 1,
+            alpn: known.map_or("", |known| &known.alpn),
+            congestion: &self.congestion,
+            mtu: known.map_or(ended.mtu, |known| known.mtu),
+            handshake: ended.connected_at.map(|at| at.since(began)),
+            streams: ended.streams.iter().collect(),
+            sender,
+            cpu: known.map_or(0.0, |known| cpu_seconds() - known.cpu),
+        };
+        tell_summary(number, &Summary::new(now, &closing), out)
+    }
+
+    /// Closes everything, and tells what there was.
+    pub(super) fn interrupt(&mut self, now: Time, out: &mut Out) -> Result<(), Failure> {
+        let live: Vec<Ended> = self
+            .driver
+            .endpoint
+            .live()
+            .filter(|live| live.connected_at().is_some() && live.end().is_none())
+            .map(Connection::ended)
+            .collect();
+        let Driver { endpoint, socket, .. } = &mut self.driver;
+        endpoint.close(now, socket);
+        socket.flush();
+        for ended in live {
+            self.tell(now, &ended, None, out)?;
+        }
+        Ok(())
+    }
+}
+
+/// The result of a connection, for people or for programs.
+pub(super) fn tell_summary(number: u32, summary: &Summary, out: &mut Out) -> Result<(), Failure> {
+    out.reporter.say(&format!("[{number}] {}\n{summary}", summary.end))?;
+    if out.reporter.is_json() {
+        out.reporter.json(&serde_json::to_string(summary).map_err(io::Error::from)?)?;
+    }
+    Ok(())
+}
+
+fn told(connection: &Connection) -> String {
+    connection.alpn().map_or(String::new(), |alpn| String::from_utf8_lossy(&alpn).into_owned())
+}

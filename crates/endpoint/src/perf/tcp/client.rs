@@ -1,0 +1,442 @@
+//! The measuring client over TCP: a connection for each stream of the load.
+
+use std::io;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nix::sys::epoll::EpollFlags;
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection};
+use transport::StreamSpec;
+use transport::load::{AmountSpec, PerfClient, StreamReport};
+use transport::quic::End;
+use units::{Span, Time};
+
+use super::Options;
+use super::connection::{Connection, TLS_RECORD};
+use super::info::Kernel;
+use super::watch::Watch;
+use super::wire::Wire;
+use crate::Clock;
+use crate::driver::sleep;
+use crate::perf::client::{refused, resolve, trust, trusted};
+use crate::perf::frames::{Frames, Opening};
+use crate::perf::report::{Part, View};
+use crate::perf::summary::{Closing, cpu_seconds};
+use crate::perf::{ClientPlan, Failure, Reporter, Sender, Summary, Transport};
+use crate::tls::{self, Fingerprint, Shown};
+
+/// How often patience is looked at.
+const LOOK: Span = Span(10_000_000);
+
+/// Reads of a connection go into a buffer of this length, bytes.
+const BUFFER: usize = 256 << 10;
+
+/// A connection, and what it is watched for.
+struct Slot {
+    connection: Connection,
+    watched: Option<EpollFlags>,
+    /// Its beginning has been told.
+    told: bool,
+    /// Its end has.
+    over: bool,
+}
+
+/// A client, ready to connect.
+pub struct Client {
+    plan: ClientPlan,
+    remote: SocketAddr,
+    options: Options,
+    kernel: Kernel,
+    tls: Option<Arc<ClientConfig>>,
+    shown: Shown,
+    pinned: Option<Fingerprint>,
+    clock: Clock,
+    watch: Watch,
+    /// By place in the load; none: its turn has not come.
+    slots: Vec<Option<Slot>>,
+    scratch: Vec<u8>,
+}
+
+impl Client {
+    /// Finds the server's address and tries the options.
+    ///
+    /// # Errors
+    /// What is wrong with the plan, in words.
+    pub fn start(plan: ClientPlan) -> Result<Client, Failure> {
+        let options = Options::new(&plan.tcp, &plan.congestion)?;
+        let kernel = Kernel::running().map_err(Failure::Input)?;
+        for stream in &plan.load {
+            check_size(stream)?;
+        }
+        let remote = resolve(&plan.host, plan.port)?;
+        let (mut config, mut shown, mut pinned) = (None, Shown::default(), None);
+        if plan.transport == Transport::Tls {
+            let (trust, wanted) = trust(&plan, remote)?;
+            let (made, certificate) = tls::client(&plan.alpn, trust).map_err(Failure::Input)?;
+            (config, shown, pinned) = (Some(Arc::new(made)), certificate, wanted);
+        }
+        let slots = plan.load.iter().map(|_| None).collect();
+        Ok(Client {
+            plan,
+            remote,
+            options,
+            kernel,
+            tls: config,
+            shown,
+            pinned,
+            clock: Clock::start(),
+            watch: Watch::new()?,
+            slots,
+            scratch: vec![0; BUFFER],
+        })
+    }
+
+    /// Runs the load; whether it was stopped before its end.
+    ///
+    /// # Errors
+    /// Why there is no result, or only part of one.
+    pub fn run(mut self, stop: &AtomicBool, screen: Box<dyn Write>) -> Result<bool, Failure> {
+        let mut reporter = Reporter::new(&self.plan.report, screen, false)?;
+        let mut frames = Frames::new(self.plan.report.frames.as_ref(), self.clock)?;
+        let cpu = cpu_seconds();
+        let began = self.clock.now();
+        let (name, kernel) = (&self.plan.congestion.name, Some(&*self.options.congestion));
+        frames.begin(began, "client", self.plan.transport.name(), name, kernel)?;
+        let done = self.measure(began, stop, &mut reporter, &mut frames, cpu);
+        let end = match &done {
+            Ok(false) => "done".to_owned(),
+            Ok(true) => "interrupted".to_owned(),
+            Err(failure) => format!("failed: {failure}"),
+        };
+        frames.end(&end, cpu_seconds() - cpu)?;
+        done
+    }
+
+    fn measure(
+        &mut self,
+        began: Time,
+        stop: &AtomicBool,
+        reporter: &mut Reporter,
+        frames: &mut Frames,
+        cpu: f64,
+    ) -> Result<bool, Failure> {
+        self.open_due(began)?;
+        let mut greeted = false;
+        let (lost, stopped) = loop {
+            let now = self.clock.now();
+            self.begun(now, began, &mut greeted, reporter, frames)?;
+            if greeted && reporter.is_due(now) {
+                self.sample();
+                reporter.tick(now, &[self.view(began)])?;
+            }
+            if frames.is_due(now) {
+                self.sample();
+                for (number, slot) in self.live() {
+                    let connection = &slot.connection;
+                    if connection.connected_at().is_some() {
+                        frames.sample(now, number, &connection.last(), connection.streams())?;
+                    }
+                }
+                frames.flush()?;
+            }
+            if let Some(lost) = self.ended(now, frames)? {
+                break (Some(lost), false);
+            }
+            if self.slots.iter().all(|slot| slot.as_ref().is_some_and(|slot| slot.over)) {
+                break (None, false);
+            }
+            if stop.load(Ordering::Relaxed) {
+                break (None, true);
+            }
+            self.patience(now)?;
+            let mut until = frames.wake_at().min(now + LOOK);
+            if greeted {
+                until = until.min(reporter.wake_at());
+            }
+            for (_, slot) in self.live() {
+                until = until.min(slot.connection.wake_at());
+            }
+            self.turn(until)?;
+        };
+        let now = self.clock.now();
+        if !greeted && !stopped {
+            let why = lost.unwrap_or_else(|| "closed at once".to_owned());
+            return Err(self.refused(&why));
+        }
+        for place in 0..self.slots.len() {
+            if let Some(slot) = &mut self.slots[place]
+                && !slot.over
+            {
+                slot.connection.abort(now);
+                let connection = &slot.connection;
+                let (sender, streams) = (connection.last(), connection.streams());
+                frames.end_connection(now, place as u32, None, &sender, streams)?;
+            }
+        }
+        self.result(now, began, lost.as_deref(), stopped, reporter, cpu)?;
+        match lost {
+            Some(why) => Err(Failure::Run(self.words(&why))),
+            None => Ok(stopped),
+        }
+    }
+
+    fn result(
+        &self,
+        now: Time,
+        began: Time,
+        lost: Option<&str>,
+        stopped: bool,
+        reporter: &mut Reporter,
+        cpu: f64,
+    ) -> Result<(), Failure> {
+        let view = self.view(began);
+        reporter.end(now, &view)?;
+        let first = self.slots.iter().flatten().find_map(|slot| slot.connection.connected_at());
+        let end = lost.map_or(End::Here, |why| End::Lost(why.to_owned()));
+        let streams: Vec<&StreamReport> = view.parts.iter().flat_map(|part| part.streams).collect();
+        let alpn = self.slots.iter().flatten().find_map(|slot| slot.connection.alpn());
+        let closing = Closing {
+            role: "client",
+            peer: self.remote.to_string(),
+            end: (!stopped).then_some(&end),
+            transport: self.plan.transport.name(),
+            connections: self.slots.iter().flatten().count(),
+            alpn: alpn.as_deref().unwrap_or_default(),
+            congestion: &self.options.congestion,
+            mtu: self.slots.iter().flatten().map(|slot| slot.connection.mss()).max().unwrap_or(0),
+            handshake: first.map(|at| at.since(began)),
+            sender: Sender::all(view.parts.iter().map(|part| &part.sender)),
+            streams,
+            cpu: cpu_seconds() - cpu,
+        };
+        let summary = Summary::new(now, &closing);
+        reporter.say(&summary.to_string())?;
+        if reporter.is_json() {
+            reporter.json(&serde_json::to_string_pretty(&summary).map_err(io::Error::from)?)?;
+        }
+        Ok(())
+    }
+
+    fn live(&self) -> impl Iterator<Item = (u32, &Slot)> {
+        let numbered = self.slots.iter().enumerate();
+        let opened = numbered.filter_map(|(place, slot)| Some((place as u32, slot.as_ref()?)));
+        opened.filter(|(_, slot)| !slot.over)
+    }
+
+    fn sample(&mut self) {
+        for slot in self.slots.iter_mut().flatten().filter(|slot| !slot.over) {
+            slot.connection.sample();
+        }
+    }
+
+    fn view(&self, began: Time) -> View<'_> {
+        let slots = self.slots.iter().flatten();
+        let part = |slot: &'_ Slot| slot.connection.last();
+        let parts =
+            slots.map(|slot| Part { streams: slot.connection.streams(), sender: part(slot) });
+        View { connection: 0, parts: parts.collect(), began }
+    }
+
+    /// Opens the connections of streams whose turn has come.
+    fn open_due(&mut self, now: Time) -> Result<(), Failure> {
+        for place in 0..self.slots.len() {
+            let stream = &self.plan.load[place];
+            let waits = stream.after.is_some_and(|id| !self.is_done(id));
+            if self.slots[place].is_some() || waits {
+                continue;
+            }
+            let app = Box::new(PerfClient::new(&[StreamSpec { after: None, ..stream.clone() }]));
+            let wire = match &self.tls {
+                None => Wire::Plain,
+                Some(config) => {
+                    let name = ServerName::try_from(self.plan.host.clone())
+                        .unwrap_or_else(|_| ServerName::IpAddress(self.remote.ip().into()));
+                    let made = ClientConnection::new(config.clone(), name)
+                        .map_err(|error| Failure::Input(error.to_string()))?;
+                    Wire::Client(Box::new(made))
+                }
+            };
+            let idle = Span(self.plan.tcp.idle_timeout_ns);
+            let socket = self.options.connect(self.remote)?;
+            let connection =
+                Connection::dial(now, socket, self.remote, wire, app, self.kernel, idle)?;
+            let flags = connection.interest();
+            if let Some(socket) = connection.socket() {
+                self.watch.add(socket, place as u64, flags)?;
+            }
+            self.slots[place] =
+                Some(Slot { connection, watched: Some(flags), told: false, over: false });
+        }
+        Ok(())
+    }
+
+    fn is_done(&self, id: u64) -> bool {
+        let place = self.plan.load.iter().position(|stream| stream.stream_id == id);
+        place.and_then(|place| self.slots[place].as_ref()).is_some_and(|slot| slot.over)
+    }
+
+    /// Tells of connections that are new.
+    fn begun(
+        &mut self,
+        now: Time,
+        began: Time,
+        greeted: &mut bool,
+        reporter: &mut Reporter,
+        frames: &mut Frames,
+    ) -> Result<(), Failure> {
+        for place in 0..self.slots.len() {
+            let Some(slot) = &mut self.slots[place] else { continue };
+            let Some(connected) = slot.connection.connected_at() else { continue };
+            if std::mem::replace(&mut slot.told, true) {
+                continue;
+            }
+            slot.connection.sample();
+            let connection = &slot.connection;
+            let opening = Opening {
+                connection: place as u32,
+                transport: connection.transport(),
+                local: connection.local().to_string(),
+                remote: connection.remote().to_string(),
+                congestion: &self.options.congestion,
+                start: connection.began(),
+                connected,
+                mss_bytes: connection.mss(),
+            };
+            frames.connection(now, &opening)?;
+            if std::mem::replace(greeted, true) {
+                continue;
+            }
+            reporter.begin(now);
+            let took = connected.since(began).millis();
+            let over = match connection.alpn() {
+                Some(alpn) => format!("TLS, ALPN {alpn}"),
+                None => connection.transport().to_uppercase(),
+            };
+            let mut text = format!(
+                "connected to {} in {took:.2} ms, {over}, {}, mss {}",
+                self.remote,
+                self.options.congestion,
+                connection.mss()
+            );
+            if self.tls.is_some() {
+                text += &format!("; {}", trusted(&self.plan.trust, &self.shown));
+            }
+            reporter.say(&text)?;
+        }
+        Ok(())
+    }
+
+    /// Takes connections that have ended off the watch; why one was lost.
+    fn ended(&mut self, now: Time, frames: &mut Frames) -> Result<Option<String>, Failure> {
+        let mut any = false;
+        for place in 0..self.slots.len() {
+            let Some(slot) = &mut self.slots[place] else { continue };
+            slot.connection.check(now);
+            let Some((end, at)) = slot.connection.ended() else { continue };
+            if std::mem::replace(&mut slot.over, true) {
+                continue;
+            }
+            any = true;
+            if slot.told {
+                let (sender, streams) = (slot.connection.last(), slot.connection.streams());
+                frames.end_connection(at, place as u32, Some(end), &sender, streams)?;
+            }
+            if let End::Lost(why) = end {
+                return Ok(Some(why.clone()));
+            }
+            // A closed socket is watched no more.
+            slot.watched = None;
+            slot.connection.close();
+        }
+        if any {
+            self.open_due(now)?;
+        }
+        Ok(None)
+    }
+
+    fn turn(&mut self, until: Time) -> Result<(), Failure> {
+        let now = self.clock.now();
+        if until > now {
+            sleep(&[(&self.watch, false)], until.since(now))?;
+        }
+        let now = self.clock.now();
+        let ready = self.watch.ready()?;
+        let due: Vec<u64> = self
+            .live()
+            .filter(|(_, slot)| slot.connection.wake_at() <= now)
+            .map(|(number, _)| u64::from(number))
+            .filter(|number| ready.iter().all(|ready| ready.number != *number))
+            .collect();
+        let ready = ready.into_iter().map(|ready| (ready.number, ready.readable));
+        for (number, readable) in ready.chain(due.into_iter().map(|number| (number, false))) {
+            let Some(Some(slot)) = self.slots.get_mut(number as usize) else { continue };
+            slot.connection.run(now, readable, &mut self.scratch);
+            let flags = slot.connection.interest();
+            if let (None, Some(socket)) = (slot.connection.ended(), slot.connection.socket())
+                && slot.watched != Some(flags)
+            {
+                self.watch.change(socket, number, flags)?;
+                slot.watched = Some(flags);
+            }
+        }
+        Ok(())
+    }
+
+    /// No answer for too long.
+    fn patience(&self, now: Time) -> Result<(), Failure> {
+        let timeout = Span(self.plan.timeout_ns);
+        for (_, slot) in self.live() {
+            let connection = &slot.connection;
+            if connection.connected_at().is_some() || now.since(connection.began()) < timeout {
+                continue;
+            }
+            let asked = if connection.is_reached() {
+                "the port is open, but no answer to TLS came; does the server speak it there?"
+            } else {
+                "is the server running, and does TCP pass?"
+            };
+            let (remote, seconds) = (self.remote, timeout.seconds());
+            return Err(Failure::Run(format!("{remote}: no answer within {seconds} s; {asked}")));
+        }
+        Ok(())
+    }
+
+    /// Why there was no handshake.
+    fn refused(&self, why: &str) -> Failure {
+        refused(self.remote, self.pinned, &self.shown)
+            .unwrap_or_else(|| Failure::Run(self.words(why)))
+    }
+
+    fn words(&self, why: &str) -> String {
+        let (remote, idle) = (self.remote, Span(self.plan.tcp.idle_timeout_ns).seconds());
+        match why {
+            "timed out" => format!("{remote}: the connection is lost: nothing moved for {idle} s"),
+            "refused" => format!(
+                "{remote}: nothing listens there (TCP port closed); is `bentpipe perf server` running?"
+            ),
+            // RFC 7301 section 3.2.
+            _ if why.contains("NoApplicationProtocol") => {
+                format!("{remote}: the server does not speak ALPN {}", self.plan.alpn)
+            }
+            _ if why.contains("reset") => {
+                format!("{remote}: {why}; it may take no more connections, or be gone")
+            }
+            _ => format!("{remote}: {why}"),
+        }
+    }
+}
+
+/// A size whose first byte would be taken for TLS.
+fn check_size(stream: &StreamSpec) -> Result<(), Failure> {
+    match stream.amount {
+        AmountSpec::Data { down_bytes, .. } if down_bytes.to_be_bytes()[0] == TLS_RECORD => {
+            Err(Failure::Input(format!(
+                "LOAD: found a response of {down_bytes} bytes, expected less than 1.5e18 over TCP"
+            )))
+        }
+        _ => Ok(()),
+    }
+}

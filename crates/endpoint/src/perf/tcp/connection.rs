@@ -1,0 +1,595 @@
+//! One TCP connection: a socket, its bytes, and the application of its one stream.
+
+use std::io::{self, ErrorKind};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use nix::libc;
+use nix::sys::epoll::EpollFlags;
+use nix::sys::socket::{setsockopt, sockopt};
+use rustls::{ServerConfig, ServerConnection};
+use transport::load::StreamReport;
+use transport::quic::End;
+use transport::{App, AppEvent, ReadEnd, Streams};
+use units::{Span, Time};
+
+use super::info::{Info, Kernel};
+use super::wire::{Read, Wire};
+use crate::perf::{Sender, Transport};
+
+/// Bytes an application is asked for at once; the socket takes what fits.
+const APPETITE: usize = 256 << 10;
+
+/// Bytes moved each way before other connections have their turn: a millisecond at 30 Gbit/s.
+const SHARE: u64 = 4 << 20;
+
+/// A size that a client asks for when it means to stop the server itself (2^62 - 1, see `PerfClient`).
+const ENDLESS: u64 = (1 << 62) - 1;
+
+/// First byte of a TLS handshake record (RFC 8446 section 5.1). A size that begins with it would be
+/// 1.6 * 10^18 bytes, which clients are kept from asking for.
+pub const TLS_RECORD: u8 = 22;
+
+/// The bytes of a connection as its application sees them: stream 0.
+struct Stream {
+    /// None once it has been given back.
+    socket: Option<TcpStream>,
+    /// None: a server that has not heard anything yet.
+    wire: Option<Wire>,
+    opens: bool,
+    buffer: Vec<u8>,
+    written: u64,
+    received: u64,
+    /// First bytes received.
+    head: [u8; 8],
+    /// The socket takes no more now.
+    full: bool,
+    /// More may have come than was read.
+    more: bool,
+    read_end: bool,
+    /// The application has no more to say; then, whether the socket knows.
+    finishing: bool,
+    finished: bool,
+    closing: bool,
+    stopped: bool,
+    failure: Option<io::Error>,
+}
+
+impl Stream {
+    fn finish_now(&mut self) {
+        let first = !std::mem::replace(&mut self.finishing, true);
+        let (Some(wire), Some(socket)) = (&mut self.wire, &mut self.socket) else { return };
+        if self.finished || self.failure.is_some() {
+            return;
+        }
+        match wire.finish(socket, first) {
+            Ok(done) => self.finished = done,
+            Err(error) => self.failure = Some(error),
+        }
+    }
+}
+
+impl Streams for Stream {
+    fn open(&mut self) -> Option<u64> {
+        std::mem::take(&mut self.opens).then_some(0)
+    }
+
+    fn write(&mut self, _stream: u64, data: Bytes) -> usize {
+        let (Some(wire), Some(socket)) = (&mut self.wire, &mut self.socket) else { return 0 };
+        if self.failure.is_some() || self.finishing {
+            return 0;
+        }
+        match wire.write(socket, &data) {
+            Ok(taken) => {
+                self.written += taken as u64;
+                self.full = taken < data.len();
+                taken
+            }
+            Err(error) => {
+                self.failure = Some(error);
+                0
+            }
+        }
+    }
+
+    fn read(&mut self, _stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd {
+        if self.read_end {
+            return ReadEnd::Finished;
+        }
+        let (Some(wire), Some(socket)) = (&mut self.wire, &mut self.socket) else {
+            return ReadEnd::Open;
+        };
+        if self.failure.is_some() {
+            return ReadEnd::Reset;
+        }
+        let until = self.received + SHARE;
+        while self.received < until {
+            match wire.read(socket, &mut self.buffer) {
+                Ok(Read::Data(count)) => {
+                    let data = &self.buffer[..count];
+                    for (place, byte) in (self.received..8).zip(data) {
+                        self.head[place as usize] = *byte;
+                    }
+                    take(self.received, data);
+                    self.received += count as u64;
+                }
+                Ok(Read::Blocked) => {
+                    self.more = false;
+                    return ReadEnd::Open;
+                }
+                Ok(Read::End) => {
+                    self.read_end = true;
+                    self.more = false;
+                    return ReadEnd::Finished;
+                }
+                Err(error) => {
+                    self.failure = Some(error);
+                    return ReadEnd::Reset;
+                }
+            }
+        }
+        self.more = true;
+        ReadEnd::Open
+    }
+
+    fn finish(&mut self, _stream: u64) {
+        self.finish_now();
+    }
+
+    fn reset(&mut self, _stream: u64) {
+        self.stopped = true;
+    }
+
+    fn stop(&mut self, _stream: u64) {
+        self.stopped = true;
+    }
+
+    fn appetite(&self) -> usize {
+        APPETITE
+    }
+
+    fn close(&mut self) {
+        self.closing = true;
+    }
+}
+
+/// What a server makes of a new connection.
+#[derive(Clone)]
+pub struct Accepting {
+    /// What it speaks.
+    pub transport: Transport,
+    /// Its TLS.
+    pub tls: Arc<ServerConfig>,
+}
+
+/// One connection.
+pub struct Connection {
+    stream: Stream,
+    app: Box<dyn App>,
+    accepting: Option<Accepting>,
+    kernel: Kernel,
+    /// Bytes of an IP header.
+    ip: u64,
+    local: SocketAddr,
+    remote: SocketAddr,
+    began: Time,
+    /// TCP's handshake is done.
+    reached: bool,
+    connected_at: Option<Time>,
+    end: Option<End>,
+    ended_at: Option<Time>,
+    idle: Span,
+    /// When something last moved, and what was acknowledged then.
+    progress: Time,
+    acked: u64,
+    sender: Sender,
+    mss: u64,
+}
+
+impl Connection {
+    /// A client's connection, which has begun to connect.
+    pub fn dial(
+        now: Time,
+        socket: TcpStream,
+        remote: SocketAddr,
+        wire: Wire,
+        app: Box<dyn App>,
+        kernel: Kernel,
+        idle: Span,
+    ) -> io::Result<Connection> {
+        let local = socket.local_addr()?;
+        let mut made = Connection::new(now, socket, remote, local, app, kernel, idle);
+        made.stream.wire = Some(wire);
+        made.stream.opens = true;
+        Ok(made)
+    }
+
+    /// A connection that a server has accepted.
+    pub fn accept(
+        now: Time,
+        socket: TcpStream,
+        remote: SocketAddr,
+        accepting: Accepting,
+        app: Box<dyn App>,
+        kernel: Kernel,
+        idle: Span,
+    ) -> io::Result<Connection> {
+        let local = socket.local_addr()?;
+        let mut made = Connection::new(now, socket, remote, local, app, kernel, idle);
+        made.accepting = Some(accepting);
+        made.reached = true;
+        Ok(made)
+    }
+
+    fn new(
+        now: Time,
+        socket: TcpStream,
+        remote: SocketAddr,
+        local: SocketAddr,
+        app: Box<dyn App>,
+        kernel: Kernel,
+        idle: Span,
+    ) -> Connection {
+        let stream = Stream {
+            socket: Some(socket),
+            wire: None,
+            opens: false,
+            buffer: Vec::new(),
+            written: 0,
+            received: 0,
+            head: [0; 8],
+            full: false,
+            more: false,
+            read_end: false,
+            finishing: false,
+            finished: false,
+            closing: false,
+            stopped: false,
+            failure: None,
+        };
+        let canonical =
+            |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
+        let remote = canonical(remote);
+        Connection {
+            stream,
+            app,
+            accepting: None,
+            kernel,
+            ip: if remote.is_ipv4() { 20 } else { 40 },
+            local: canonical(local),
+            remote,
+            began: now,
+            reached: false,
+            connected_at: None,
+            end: None,
+            ended_at: None,
+            idle,
+            progress: now,
+            acked: 0,
+            sender: Sender::default(),
+            mss: 0,
+        }
+    }
+
+    /// Its socket; none once it has been given back.
+    pub fn socket(&self) -> Option<&TcpStream> {
+        self.stream.socket.as_ref()
+    }
+
+    /// This side's address.
+    pub fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The other side's.
+    pub fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    /// When it began.
+    pub fn began(&self) -> Time {
+        self.began
+    }
+
+    /// Whether TCP's handshake is done.
+    pub fn is_reached(&self) -> bool {
+        self.reached
+    }
+
+    /// When its handshakes were done.
+    pub fn connected_at(&self) -> Option<Time> {
+        self.connected_at
+    }
+
+    /// How it ended, and when.
+    pub fn ended(&self) -> Option<(&End, Time)> {
+        self.end.as_ref().zip(self.ended_at)
+    }
+
+    /// Its streams: one, once there is one.
+    pub fn streams(&self) -> &[StreamReport] {
+        self.app.streams()
+    }
+
+    /// `tcp` or `tls`.
+    pub fn transport(&self) -> &'static str {
+        self.stream.wire.as_ref().map_or("tcp", Wire::name)
+    }
+
+    /// The ALPN agreed on.
+    pub fn alpn(&self) -> Option<String> {
+        self.stream.wire.as_ref().and_then(Wire::alpn)
+    }
+
+    /// Largest segment, as last asked for.
+    pub fn mss(&self) -> u64 {
+        self.mss
+    }
+
+    /// What the kernel last said of it.
+    pub fn last(&self) -> Sender {
+        self.sender
+    }
+
+    /// What the kernel says of it now.
+    pub fn sample(&mut self) -> Sender {
+        if self.end.is_none()
+            && let Some(socket) = &self.stream.socket
+            && let Ok(info) = Info::of(socket, self.kernel)
+        {
+            self.keep(&info);
+        }
+        self.sender
+    }
+
+    fn keep(&mut self, info: &Info) {
+        let largest = self.sender.largest_cwnd_bytes;
+        self.sender = info.sender(self.ip, self.stream.written, self.stream.received);
+        self.sender.largest_cwnd_bytes = self.sender.largest_cwnd_bytes.max(largest);
+        self.mss = info.mss();
+    }
+
+    /// When it wants to run whatever comes.
+    pub fn wake_at(&self) -> Time {
+        match (&self.end, self.connected_at) {
+            (None, Some(_)) if self.stream.more => Time::ZERO,
+            (None, Some(_)) => self.app.wake_at(),
+            _ => Time::MAX,
+        }
+    }
+
+    /// Whether both ends have finished and only acknowledgements are awaited.
+    pub fn is_draining(&self) -> bool {
+        self.end.is_none() && self.stream.finished && self.stream.read_end
+    }
+
+    /// What the socket is to be watched for.
+    pub fn interest(&self) -> EpollFlags {
+        let mut flags = EpollFlags::empty();
+        if self.reached && !self.stream.read_end {
+            flags |= EpollFlags::EPOLLIN;
+        }
+        let blocked = self.stream.wire.as_ref().is_some_and(Wire::is_blocked);
+        let writes = self.connected_at.is_some() && !self.stream.finishing && self.app.has_data();
+        let ends = self.stream.finishing && !self.stream.finished;
+        if !self.reached || blocked || writes || ends {
+            flags |= EpollFlags::EPOLLOUT;
+        }
+        flags
+    }
+
+    /// Works. `scratch` is what it reads into.
+    pub fn run(&mut self, now: Time, readable: bool, scratch: &mut Vec<u8>) {
+        if self.end.is_some() {
+            return;
+        }
+        std::mem::swap(&mut self.stream.buffer, scratch);
+        let moved = (self.stream.received, self.stream.written);
+        let done = self.work(now, readable);
+        std::mem::swap(&mut self.stream.buffer, scratch);
+        if moved != (self.stream.received, self.stream.written) {
+            self.progress = now;
+        }
+        if let Err(error) = done {
+            self.stream.failure.get_or_insert(error);
+        }
+        if let Some(error) = self.stream.failure.take() {
+            self.fail(now, &error);
+        }
+    }
+
+    fn tell(&mut self, now: Time, event: AppEvent) {
+        self.app.on(now, event, &mut self.stream);
+    }
+
+    fn work(&mut self, now: Time, readable: bool) -> io::Result<()> {
+        let mut readable = readable || self.stream.more;
+        if self.connected_at.is_none() {
+            if !self.establish(now)? {
+                return Ok(());
+            }
+            self.connected_at = Some(now);
+            self.progress = now;
+            let event =
+                if self.accepting.is_some() { AppEvent::Opened(0) } else { AppEvent::Ready };
+            self.tell(now, event);
+            // What came with the end of a handshake is in TLS's hands already.
+            readable = true;
+        }
+        if readable && !self.stream.read_end {
+            self.tell(now, AppEvent::Readable(0));
+        }
+        if self.app.wake_at() <= now {
+            self.tell(now, AppEvent::Timer);
+        }
+        if self.stream.stopped {
+            self.abort(now);
+            return Ok(());
+        }
+        self.refill(now);
+        let answered = self.stream.read_end && !self.app.has_data();
+        let unfinished = self.stream.finishing && !self.stream.finished;
+        if self.stream.closing || answered || unfinished {
+            self.stream.finish_now();
+        }
+        if let (Some(wire), Some(socket)) = (&mut self.stream.wire, &mut self.stream.socket) {
+            wire.flush(socket)?;
+        }
+        // A client is done when the server has finished: it read all before.
+        if self.accepting.is_none() && self.stream.closing && self.stream.finished {
+            self.over(now, End::Here);
+        }
+        Ok(())
+    }
+
+    fn refill(&mut self, now: Time) {
+        self.stream.full = false;
+        let until = self.stream.written + SHARE;
+        while !self.stream.full
+            && !self.stream.finishing
+            && self.stream.written < until
+            && self.app.has_data()
+        {
+            let before = self.stream.written;
+            self.tell(now, AppEvent::WantData);
+            if self.stream.written == before {
+                break;
+            }
+        }
+    }
+
+    /// Goes on with the handshakes; whether they are done.
+    fn establish(&mut self, now: Time) -> io::Result<bool> {
+        if self.stream.wire.is_none() {
+            self.stream.wire = self.heard()?;
+        }
+        let (Some(wire), Some(socket)) = (&mut self.stream.wire, &mut self.stream.socket) else {
+            return Ok(false);
+        };
+        if !self.reached {
+            if let Some(error) = socket.take_error()? {
+                return Err(error);
+            }
+            match socket.peer_addr() {
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::NotConnected => return Ok(false),
+                Err(error) => return Err(error),
+            }
+            self.reached = true;
+            self.local = socket.local_addr()?;
+            self.progress = now;
+        }
+        while wire.is_handshaking() {
+            if !wire.handshake(socket)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// What a client speaks, by its first byte; none: nothing has come.
+    fn heard(&self) -> io::Result<Option<Wire>> {
+        let (Some(accepting), Some(socket)) = (&self.accepting, &self.stream.socket) else {
+            return Ok(None);
+        };
+        let mut first = [0];
+        let count = match socket.peek(&mut first) {
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let tls = match accepting.transport {
+            Transport::Tls => true,
+            Transport::All => count > 0 && first[0] == TLS_RECORD,
+            Transport::Tcp | Transport::Quic => false,
+        };
+        if !tls {
+            return Ok(Some(Wire::Plain));
+        }
+        let made = ServerConnection::new(accepting.tls.clone())
+            .map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        Ok(Some(Wire::Server(Box::new(made))))
+    }
+
+    /// Looks whether it has come to its end, or nothing has moved for too long.
+    pub fn check(&mut self, now: Time) {
+        if self.end.is_some() {
+            return;
+        }
+        let silent = now.since(self.progress);
+        if !self.is_draining() && silent < Span::from_secs(1).min(self.idle) {
+            return;
+        }
+        if let Some(socket) = &self.stream.socket
+            && let Ok(info) = Info::of(socket, self.kernel)
+        {
+            self.keep(&info);
+            if info.acked() != self.acked {
+                self.acked = info.acked();
+                self.progress = now;
+                return;
+            }
+            if self.is_draining() && info.is_closed() {
+                let failed = self.stream.socket.as_ref().and_then(|it| it.take_error().ok()?);
+                match failed {
+                    Some(error) => self.fail(now, &error),
+                    None => self.over(now, End::There),
+                }
+                return;
+            }
+        }
+        if silent >= self.idle {
+            self.over(now, End::Lost("timed out".to_owned()));
+        }
+    }
+
+    fn over(&mut self, now: Time, end: End) {
+        self.sample();
+        self.end = Some(end);
+        self.ended_at = Some(now);
+    }
+
+    /// Gives the socket back, after the end: what it still has to send leaves, unless it was aborted.
+    pub fn close(&mut self) {
+        debug_assert!(self.end.is_some(), "it has ended");
+        self.stream.socket = None;
+    }
+
+    /// Ends it without ceremony (RST), as a client that has had enough of an endless response does.
+    pub fn abort(&mut self, now: Time) {
+        if self.end.is_none() {
+            self.over(now, End::Here);
+        }
+        let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+        if let Some(socket) = &self.stream.socket {
+            // Where it cannot be set, closing is as good.
+            let _ = setsockopt(socket, sockopt::Linger, &linger);
+        }
+    }
+
+    fn fail(&mut self, now: Time, error: &io::Error) {
+        let server = self.accepting.is_some();
+        self.sample();
+        let endless = server && u64::from_be_bytes(self.stream.head) >= ENDLESS;
+        let reset = matches!(
+            error.kind(),
+            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted
+        );
+        if server && self.connected_at.is_some() {
+            self.tell(now, AppEvent::Stopped(0));
+        }
+        let peer = if server { "client" } else { "server" };
+        let end = match error.kind() {
+            _ if reset && endless => End::There,
+            _ if reset => End::Lost(format!("the {peer} has reset the connection")),
+            ErrorKind::UnexpectedEof => {
+                End::Lost(format!("the {peer} has closed the connection before its end"))
+            }
+            ErrorKind::TimedOut => End::Lost("timed out".to_owned()),
+            ErrorKind::ConnectionRefused => End::Lost("refused".to_owned()),
+            _ => End::Lost(error.to_string()),
+        };
+        self.over(now, end);
+    }
+}

@@ -1,0 +1,17 @@
+//! The perf protocol over the kernel's TCP, with and without TLS: a connection for each stream, as in the
+//! simulation, whose applications these are.
+//!
+//! Reading order: `options` (sockets and controllers of the kernel), `info` (TCP_INFO), `wire` (bytes, plain or
+//! in TLS), `connection` (a socket and its application), `client`, `server`.
+
+mod client;
+mod connection;
+mod info;
+mod options;
+mod server;
+mod watch;
+mod wire;
+
+pub use client::Client;
+pub use options::Options;
+pub use server::Side;

@@ -1,0 +1,407 @@
+//! The TCP side of the measuring server.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::epoll::EpollFlags;
+use nix::sys::socket::{setsockopt, sockopt};
+use rustls::ServerConfig;
+use transport::load::PerfServer;
+use transport::quic::End;
+use units::{Span, Time};
+
+use super::Options;
+use super::connection::{Accepting, Connection};
+use super::info::Kernel;
+use super::watch::Watch;
+use crate::driver::sleep;
+use crate::perf::frames::{Frames, Opening};
+use crate::perf::quic_server::tell_summary;
+use crate::perf::report::View;
+use crate::perf::server::{Out, canonical};
+use crate::perf::summary::{Closing, cpu_seconds};
+use crate::perf::{Failure, ServerPlan, Summary};
+
+/// A client has so long to say its first byte, or to do TLS's handshake: what `bentpipe perf client` waits
+/// by default.
+const HELLO: Span = Span::from_secs(10);
+
+/// How often ends are looked for that no event tells of.
+const LOOK: Span = Span(10_000_000);
+
+/// Reads of all connections go into one buffer of this length, bytes.
+const BUFFER: usize = 256 << 10;
+
+/// Connections accepted before others have their turn.
+const ACCEPTS: usize = 64;
+
+/// No accepting for so long when the process has no file left for a connection.
+const PAUSE: Span = Span::from_millis(100);
+
+/// Number of the listening socket on the watch.
+const LISTENER: u64 = u64::MAX;
+
+/// With `--once`: the client's next connection comes a round trip after the end of the one it waits for;
+/// so long is waited for it beyond three of them.
+const MARGIN: Span = Span::from_millis(200);
+
+/// A connection and what is kept of it.
+struct Entry {
+    connection: Connection,
+    /// Its number for people; none before its client has said anything.
+    number: Option<u32>,
+    watched: EpollFlags,
+    cpu: f64,
+}
+
+/// TCP's part of a server.
+pub struct Side {
+    listener: TcpListener,
+    watch: Watch,
+    options: Options,
+    accepting: Accepting,
+    kernel: Kernel,
+    limit: usize,
+    idle: Span,
+    once: bool,
+    /// By number of acceptance.
+    live: BTreeMap<u64, Entry>,
+    accepted: u64,
+    /// Accepting goes on then.
+    paused: Option<Time>,
+    next_look: Time,
+    /// With `--once`: the first client, and when it is taken to be gone.
+    client: Option<IpAddr>,
+    gone_at: Option<Time>,
+    scratch: Vec<u8>,
+}
+
+impl Side {
+    /// Answers what `listener` hears.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn new(
+        plan: &ServerPlan,
+        tls: Arc<ServerConfig>,
+        options: Options,
+        listener: TcpListener,
+    ) -> Result<Side, Failure> {
+        let kernel = Kernel::running().map_err(Failure::Input)?;
+        let watch = Watch::new()?;
+        watch.add(&listener, LISTENER, EpollFlags::EPOLLIN)?;
+        Ok(Side {
+            listener,
+            watch,
+            options,
+            accepting: Accepting { transport: plan.transport, tls },
+            kernel,
+            limit: plan.limits.connections,
+            idle: Span(plan.tcp.idle_timeout_ns),
+            once: plan.once,
+            live: BTreeMap::new(),
+            accepted: 0,
+            paused: None,
+            next_look: Time::ZERO,
+            client: None,
+            gone_at: None,
+            scratch: vec![0; BUFFER],
+        })
+    }
+
+    /// The kernel's name of its controller.
+    pub fn congestion(&self) -> &str {
+        &self.options.congestion
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn local(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Whether there is no connection.
+    pub fn is_idle(&self) -> bool {
+        self.live.is_empty() && self.gone_at.is_none() && self.paused.is_none()
+    }
+
+    /// When it wants its turn whatever comes.
+    pub fn wake_at(&self) -> Time {
+        let wakes = self.live.values().map(|entry| entry.connection.wake_at());
+        let look = if self.live.is_empty() { Time::MAX } else { self.next_look };
+        let other = self.gone_at.into_iter().chain(self.paused).chain([look]);
+        wakes.chain(other).min().unwrap_or(Time::MAX)
+    }
+
+    /// Sleeps until there is something, at the longest for `span`.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn sleep(&self, span: Span) -> io::Result<()> {
+        sleep(&[(self, false)], span)
+    }
+
+    /// Does what there is to do.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn turn(&mut self, now: Time) -> io::Result<()> {
+        if self.paused.is_some_and(|until| until <= now) {
+            self.paused = None;
+            self.watch.add(&self.listener, LISTENER, EpollFlags::EPOLLIN)?;
+        }
+        let ready = self.watch.ready()?;
+        let due: Vec<u64> = self
+            .live
+            .iter()
+            .filter(|(_, entry)| entry.connection.wake_at() <= now)
+            .map(|(number, _)| *number)
+            .filter(|number| ready.iter().all(|ready| ready.number != *number))
+            .collect();
+        for ready in ready {
+            if ready.number == LISTENER {
+                self.accept(now)?;
+            } else {
+                self.run(now, ready.number, ready.readable)?;
+            }
+        }
+        for number in due {
+            self.run(now, number, false)?;
+        }
+        if now >= self.next_look {
+            self.next_look = now + LOOK;
+            for entry in self.live.values_mut() {
+                let connection = &mut entry.connection;
+                connection.check(now);
+                let fresh = connection.ended().is_none() && connection.connected_at().is_none();
+                if fresh && now.since(connection.began()) >= HELLO {
+                    connection.abort(now);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&mut self, now: Time, number: u64, readable: bool) -> io::Result<()> {
+        let Some(entry) = self.live.get_mut(&number) else { return Ok(()) };
+        entry.connection.run(now, readable, &mut self.scratch);
+        let flags = entry.connection.interest();
+        let Some(socket) = entry.connection.socket() else { return Ok(()) };
+        if entry.connection.ended().is_some() || entry.watched == flags {
+            return Ok(());
+        }
+        // A socket that both ends have finished would call for ever (EPOLLHUP).
+        if entry.connection.is_draining() {
+            self.watch.remove(socket)?;
+        } else {
+            self.watch.change(socket, number, flags)?;
+        }
+        entry.watched = flags;
+        Ok(())
+    }
+
+    fn accept(&mut self, now: Time) -> io::Result<()> {
+        for _ in 0..ACCEPTS {
+            let (socket, remote) = match self.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => match error.raw_os_error().map(Errno::from_raw) {
+                    Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM) => {
+                        self.watch.remove(&self.listener)?;
+                        self.paused = Some(now + PAUSE);
+                        return Ok(());
+                    }
+                    // The connection has failed already (accept(2)).
+                    _ => continue,
+                },
+            };
+            if !self.takes(canonical(remote).ip()) {
+                refuse(&socket);
+                continue;
+            }
+            socket.set_nonblocking(true)?;
+            let app = Box::new(PerfServer::default());
+            let (accepting, kernel, idle) = (self.accepting.clone(), self.kernel, self.idle);
+            // An error here is the connection's own.
+            let Ok(connection) =
+                Connection::accept(now, socket, remote, accepting, app, kernel, idle)
+            else {
+                continue;
+            };
+            let number = self.accepted;
+            self.accepted += 1;
+            let watched = connection.interest();
+            if let Some(socket) = connection.socket() {
+                self.watch.add(socket, number, watched)?;
+            }
+            let cpu = cpu_seconds();
+            self.live.insert(number, Entry { connection, number: None, watched, cpu });
+        }
+        Ok(())
+    }
+
+    /// Whether a client is given a connection. Those that have said nothing give way to new ones.
+    fn takes(&mut self, address: IpAddr) -> bool {
+        if self.client.is_some_and(|client| client != address) {
+            return false;
+        }
+        let speaks = |entry: &Entry| entry.connection.connected_at().is_some();
+        let speaking = self.live.values().filter(|entry| speaks(entry)).count();
+        if speaking >= self.limit {
+            return false;
+        }
+        if self.live.len() - speaking >= self.limit {
+            let silent = self.live.iter().find(|(_, entry)| !speaks(entry));
+            if let Some(number) = silent.map(|(number, _)| *number)
+                && let Some(entry) = self.live.remove(&number)
+                && let Some(socket) = entry.connection.socket()
+            {
+                refuse(socket);
+            }
+        }
+        true
+    }
+
+    /// Asks the kernel about every connection.
+    pub fn sample(&mut self) {
+        for entry in self.live.values_mut() {
+            entry.connection.sample();
+        }
+    }
+
+    fn measured(&self) -> impl Iterator<Item = (u32, &Connection)> {
+        self.live.values().filter_map(|entry| Some((entry.number?, &entry.connection)))
+    }
+
+    /// Connections as they stand.
+    pub fn views(&self) -> impl Iterator<Item = View<'_>> {
+        self.measured().map(|(number, connection)| {
+            View::one(number, connection.began(), connection.streams(), connection.last())
+        })
+    }
+
+    /// Samples of them.
+    ///
+    /// # Errors
+    /// The file's.
+    pub fn frames(&self, now: Time, frames: &mut Frames) -> io::Result<()> {
+        self.measured().try_for_each(|(number, connection)| {
+            frames.sample(now, number, &connection.last(), connection.streams())
+        })
+    }
+
+    /// Tells what has changed; whether the one client that is wanted has ended.
+    ///
+    /// # Errors
+    /// The screen's or the file's.
+    pub fn settle(&mut self, now: Time, out: &mut Out) -> Result<bool, Failure> {
+        for entry in self.live.values_mut() {
+            let Some(connected) = entry.connection.connected_at() else { continue };
+            if entry.number.is_some() {
+                continue;
+            }
+            entry.connection.sample();
+            let (number, connection) = (out.number(), &entry.connection);
+            entry.number = Some(number);
+            if self.once {
+                self.client = Some(connection.remote().ip());
+            }
+            out.reporter.begin(now);
+            let over = match connection.alpn() {
+                Some(alpn) => format!("TLS, ALPN {alpn}"),
+                None => connection.transport().to_uppercase(),
+            };
+            out.reporter.say(&format!("[{number}] from {}, {over}", connection.remote()))?;
+            let opening = Opening {
+                connection: number,
+                transport: connection.transport(),
+                local: connection.local().to_string(),
+                remote: connection.remote().to_string(),
+                congestion: &self.options.congestion,
+                start: connection.began(),
+                connected,
+                mss_bytes: connection.mss(),
+            };
+            out.frames.connection(now, &opening)?;
+        }
+        let ended = self.live.iter().filter(|(_, entry)| entry.connection.ended().is_some());
+        for key in ended.map(|(key, _)| *key).collect::<Vec<u64>>() {
+            let Some(entry) = self.live.remove(&key) else { continue };
+            // What came to nothing is no measurement.
+            let Some(number) = entry.number else { continue };
+            let end = entry.connection.ended().map(|(end, _)| end.clone());
+            self.tell(number, &entry, end.as_ref(), out)?;
+            let rtt = entry.connection.last().smoothed_rtt_ms.unwrap_or(0.0);
+            self.gone_at = Some(now + Span::from_seconds(rtt * 3e-3) + MARGIN);
+        }
+        if !self.once || !self.live.is_empty() {
+            self.gone_at = None;
+        }
+        Ok(self.gone_at.is_some_and(|at| at <= now))
+    }
+
+    fn tell(
+        &self,
+        number: u32,
+        entry: &Entry,
+        end: Option<&End>,
+        out: &mut Out,
+    ) -> Result<(), Failure> {
+        let connection = &entry.connection;
+        let Some((_, at)) = connection.ended() else { return Ok(()) };
+        let (began, sender) = (connection.began(), connection.last());
+        out.reporter.end(at, &View::one(number, began, connection.streams(), sender))?;
+        out.frames.end_connection(at, number, end, &sender, connection.streams())?;
+        let alpn = connection.alpn();
+        let closing = Closing {
+            role: "server",
+            peer: connection.remote().to_string(),
+            end,
+            transport: connection.transport(),
+            connections: 1,
+            alpn: alpn.as_deref().unwrap_or_default(),
+            congestion: &self.options.congestion,
+            mtu: connection.mss(),
+            handshake: connection.connected_at().map(|at| at.since(began)),
+            streams: connection.streams().iter().collect(),
+            sender,
+            cpu: cpu_seconds() - entry.cpu,
+        };
+        tell_summary(number, &Summary::new(at, &closing), out)
+    }
+
+    /// Closes everything, and tells what there was.
+    ///
+    /// # Errors
+    /// The screen's or the file's.
+    pub fn interrupt(&mut self, now: Time, out: &mut Out) -> Result<(), Failure> {
+        for entry in std::mem::take(&mut self.live).into_values() {
+            let mut entry = entry;
+            entry.connection.abort(now);
+            if let Some(number) = entry.number {
+                self.tell(number, &entry, None, out)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Closes a connection at once (RST), so that its client knows.
+fn refuse(socket: &TcpStream) {
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    // Where it cannot be set, closing says it too.
+    let _ = setsockopt(socket, sockopt::Linger, &linger);
+}
+
+impl AsFd for Side {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.watch.as_fd()
+    }
+}
