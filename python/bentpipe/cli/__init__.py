@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from bentpipe.cli import (
+    agreeing,
     behind,
     catalogue,
     checking,
@@ -114,6 +115,7 @@ for _command in (
     machine.doctor,
     catalogue.check_cc,
     published.study,
+    agreeing.agree,
     behind.shell,
 ):
     app.command()(_command)
