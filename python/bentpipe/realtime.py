@@ -40,8 +40,10 @@ def machine(store: Path) -> str:
     said = f"In real time: {len(good)} valid runs"
     said += f", {again} of them tried again" if again else ""
     said += f", {len(latest) - len(good)} failed" if len(latest) > len(good) else ""
+    slow = [float(entry["real_time"].get("processes_late_p95_ms", 0.0)) for entry in good]
     if late:
         said += f"; the emulator's lateness (99th percentile of packets) was at worst {max(late):.2f} ms"
+        said += f", that of the processes of a flow (95th) {max(slow):.2f} ms"
     return said + "."
 
 

@@ -210,6 +210,7 @@ def _metrics(store: Reading) -> pl.DataFrame:
     by = ["run", "flow", "direction"]
     frame = run_metrics(store).with_columns(load=pl.lit(None, pl.Int64))
     frame = frame.with_columns(sent_again_percent=pl.col("retransmission_ratio") * 100)
+    frame = _since_open(store, frame)
     frame = frame.join(_round_trips(store, frame), on=by, how="left", maintain_order="left")
     pages = store.table("pages")
     if not pages.height:
@@ -220,6 +221,29 @@ def _metrics(store: Reading) -> pl.DataFrame:
         direction=pl.lit("down"), congestion=pl.lit("")
     )
     return pl.concat([heads, paged], how="diagonal")
+
+
+def _since_open(store: Reading, frame: pl.DataFrame) -> pl.DataFrame:
+    """Goodput from the client's opening of its first stream on.
+
+    The tables count from the first that either side knows of it: for TCP the SYN at a simulated server, but at a real
+    one what the kernel hands over after the handshake.
+    """
+    streams = store.table("streams")
+    if streams.width <= 1:
+        return frame
+    opened = streams.group_by("run", "flow", maintain_order=True).agg(
+        pl.col("start_s").min().alias("__opened")
+    )
+    end = pl.col("data_start_s") + pl.col("duration_s")
+    goodput = pl.col("received_bytes") * 8 / (end - pl.col("__opened"))
+    return (
+        frame.join(opened, on=["run", "flow"], how="left", maintain_order="left")
+        .with_columns(
+            goodput_bit_s=pl.when(end > pl.col("__opened")).then(goodput).otherwise("goodput_bit_s")
+        )
+        .drop("__opened")
+    )
 
 
 def _round_trips(store: Reading, frame: pl.DataFrame) -> pl.DataFrame:

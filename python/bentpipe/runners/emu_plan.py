@@ -18,7 +18,7 @@ from bentpipe.runners.emu_limits import KERNEL, refusals
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["FlowFiles", "LabPlan", "Session", "lab_plan", "refusals"]
+__all__ = ["FlowFiles", "LabPlan", "Session", "lab_plan", "refusals", "round_trip_ns"]
 
 FIRST_PORT = 4433
 HANDSHAKE_NS = 60 * 10**9
@@ -89,7 +89,7 @@ def lab_plan(spec: Mapping[str, Any], folder: Path, program: str) -> LabPlan:
     far: list[dict[str, Any]] = []
     near: list[dict[str, Any]] = []
     flows = []
-    trip_ns = _round_trip_ns(spec)
+    trip_ns = round_trip_ns(spec)
     interval = min(int(spec["sample_ns"]), FRAME_NS)
     for number, flow in enumerate(spec["flows"]):
         port = FIRST_PORT + number
@@ -323,7 +323,7 @@ def _sysctls(end: Mapping[str, Any]) -> dict[str, str]:
     return {f"net.ipv4.{name}": value for name, value in values.items()}
 
 
-def _round_trip_ns(spec: Mapping[str, Any]) -> int:
+def round_trip_ns(spec: Mapping[str, Any]) -> int:
     """Propagation of all links, both ways."""
     return sum(
         max([int(stage["delay_ns"]), *(int(change["delay_ns"]) for change in stage.get("changes", ()))])
