@@ -71,7 +71,9 @@ def connection(client: dict[str, Any], start: int, rtt: int, port: int, heard: d
     opened = start + rtt
     first = opened + rtt // 2 if up > 8 else opened + rtt
     last = first + int((up if up > 8 else down) * 8e9 / RATE)
-    ours: list[dict[str, Any]] = [{"frame": "begin", "version": 1, "time_ns": start, "role": "client", "interval_ns": STEP}]
+    ours: list[dict[str, Any]] = [
+        {"frame": "begin", "version": 1, "time_ns": start, "role": "client", "interval_ns": STEP}
+    ]
     theirs: list[dict[str, Any]] = []
     head = {"frame": "connection", "connection": 0, "transport": client["transport"], "mss_bytes": 1448}
     ours.append(head | {"local": f"10.0.0.2:{port}", "remote": f"10.0.0.1:{client['port']}", "start_ns": start,
