@@ -67,6 +67,7 @@ def conduct(
     only: Sequence[str] = (),
     each: Callable[[Run, bool], None] | None = None,
     where: str = "local",
+    command: str = "run",
 ) -> Report:
     """Runs what ``writer``'s store does not have yet.
 
@@ -77,6 +78,7 @@ def conduct(
         only: ids of the runs to make; all without.
         each: told after every run whether it went well, for a progress bar.
         where: for the journal.
+        command: the one that makes a run again, in what is said of those that failed.
 
     Raises:
         StoreError: the disk is full; what is finished is kept.
@@ -107,12 +109,10 @@ def conduct(
                         report.packets += counts["packets"]
                         entry |= counts
                 if error:
-                    report.failed.append(Failure(outcome.run.id, error, replay(plan, outcome.run)))
+                    report.failed.append(Failure(outcome.run.id, error, replay(plan, outcome.run, command)))
                     entry |= {"event": "failed", "error": error}
                 if outcome.retried:
                     entry["retried"] = True
-                if outcome.facts:
-                    entry["real_time"] = dict(outcome.facts)
                 writer.note(entry)
                 if each is not None:
                     each(outcome.run, not error)
@@ -125,8 +125,10 @@ def conduct(
     return report
 
 
-def replay(plan: Plan, run: Run) -> str:
+def replay(plan: Plan, run: Run, command: str = "run") -> str:
     """One command that makes this run again, alone."""
+    if command != "run":
+        return f"{command} --only {run.id}"
     words = ["bentpipe", "run", plan.document.name]
     for override in plan.document.overrides:
         words += ["--set", override]

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from bentpipe.plan import SCHEMA, Plan, Run
-from bentpipe.results import TABLES, decode, parquet
+from bentpipe.results import TABLES, Measurements, decode, parquet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -266,7 +266,7 @@ class Writer:
         """Finished runs of the plan."""
         return sum((self.path / "runs" / row["id"]).is_dir() for row in self.store_rows)
 
-    def add(self, run: Run, data: bytes) -> dict[str, int]:
+    def add(self, run: Run, data: bytes | Measurements) -> dict[str, int]:
         """Writes one run's measurements, whole or not at all.
 
         Returns:
@@ -276,7 +276,7 @@ class Writer:
             DiskError: the disk is full or refuses.
             bentpipe.results.DecodeError: the bytes are not an engine's.
         """
-        found = decode(data)
+        found = data if isinstance(data, Measurements) else decode(data)
         files = {f"{name}.parquet": parquet(frame) for name, frame in found.tables.items()}
         files |= found.files
         files["spec.json"] = run.spec_json().encode() + b"\n"

@@ -6,8 +6,8 @@ mod frame;
 mod lab;
 pub mod namespace;
 
-pub use check::{Check, check};
+pub use check::Check;
 pub use clock::Clock;
 pub use direction::{Direction, Progress};
-pub use lab::{Lab, LabSpec, Running};
+pub use lab::{Lab, LabSpec};
 pub use namespace::Address;

@@ -15,8 +15,8 @@ from typing import Annotated
 import typer
 
 from bentpipe.cli import (
-    agreeing,
     behind,
+    browsing,
     catalogue,
     checking,
     machine,
@@ -115,8 +115,9 @@ for _command in (
     machine.doctor,
     catalogue.check_cc,
     published.study,
-    agreeing.agree,
     behind.shell,
+    browsing.browse,
+    browsing.serve,
 ):
     app.command()(_command)
 app.add_typer(measuring.perf, name="perf")

@@ -51,7 +51,11 @@ def ladder(material: Material) -> Figure | None:
         "label",
     ]
     packets = of_loads(material.store, loads["run"].unique(maintain_order=True).to_list(), columns)
-    if not packets.height:
+    # A capture at one end does not know when packets left or reached the other.
+    if (
+        not packets.height
+        or not packets.filter(pl.col("sent_s").is_not_null(), pl.col("received_s").is_not_null()).height
+    ):
         return None
     at_home = clients(packets)
     panels, count = [], 0

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from bentpipe.plan import Run
+    from bentpipe.results import Measurements
 
 __all__ = ["Outcome", "Runner", "RunnerError"]
 
@@ -22,15 +23,13 @@ class Outcome:
     """One run, done or failed."""
 
     run: Run
-    data: bytes | None
-    """The engine's bytes; None when the run failed."""
+    data: bytes | Measurements | None
+    """The engine's bytes, or what they would decode to; None when the run failed."""
     error: str = ""
     seconds: float = 0.0
     """Wall time."""
     retried: bool = False
-    """The first worker that had it died, or the machine was too late for it."""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    """For the journal: what is outside the promise of equal bytes (lateness, processor time)."""
+    """The first worker that had it died."""
 
 
 class Runner(Protocol):

@@ -1,0 +1,161 @@
+"""What a unit's lab is: the path, its proxies, the page server at the far end, the browser at the near one."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.browse.planned import KERNEL_TCP, pauses
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bentpipe.plan import Run
+
+__all__ = ["MTU", "PORT", "authorities", "lab_plan", "object_of", "server_plan", "unit_plan"]
+
+PORT = 4433
+MTU = 1500
+"""Of the emulated links: Ethernet's."""
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?")
+
+
+def authorities(page: Mapping[str, Any], name: str | None = None) -> dict[str, str]:
+    """Names of the page's hosts, by label: LABEL.example; with a name of one's own that for the first, LABEL.NAME for
+    the others. Labels that are no names are numbered."""
+    found: dict[str, str] = {}
+    for number, host in enumerate(page["hosts"]):
+        label = host["name"]
+        word = label if _NAME.fullmatch(label) and label not in found.values() else f"host{number}"
+        found[label] = f"{word}.example" if name is None else name if number == 0 else f"{word}.{name}"
+    return found
+
+
+def server_plan(
+    spec: Mapping[str, Any], *, listen: str, port: int, name: str | None = None
+) -> dict[str, Any]:
+    """The plan of ``bentpipe-rt serve`` for the page of a resolved run."""
+    flow = spec["flows"][0]
+    load, transport = flow["load"], flow["transport"]
+    names = authorities(load["page"], name)
+    controller = transport.get("tcp_congestion") or flow["server_congestion"]["name"]
+    return {
+        "listen": [listen],
+        "certificate": None,
+        "certificate_bytes": load["tls"]["certificate_bytes"],
+        "content": {
+            "page": load["page"],
+            "authorities": {label: f"{host}:{port}" for label, host in names.items()},
+        },
+        "alt_svc": True,
+        "quic": transport["quic"],
+        "congestion": flow["server_congestion"],
+        "tcp": {"congestion": KERNEL_TCP.get(controller)},
+        "tls": {"resumption": load["tls"]["resumption"], "early_data": load["tls"]["early_data"]},
+    }
+
+
+def unit_plan(
+    run: Run, folder: Path, address: str, *, port: int, spki: str | None, ready: Path | None, name: str | None,
+    program: Path, sandbox: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """The plan of the unit's process (:class:`bentpipe.browse.unit.Plan`)."""
+    page, browser = run.spec["flows"][0]["load"]["page"], run.spec["browser"]
+    load = run.spec["flows"][0]["load"]
+    names = authorities(page, name)
+    first = names[page["hosts"][0]["name"]]
+    return {
+        "directory": str(folder),
+        "mode": load["http"],
+        "tls12": load["tls"]["version"] != "1.3",
+        "hosts": dict.fromkeys(names.values(), address),
+        "port": port,
+        "url": f"https://{first}:{port}/",
+        "spki": spki,
+        "ready": str(ready) if ready is not None else None,
+        "opened": [names[host["name"]] for host in page["hosts"] if host["open"]],
+        "loads": browser["loads"],
+        "pauses_s": pauses(run),
+        "profile": load["profile"],
+        "timeout_s": browser["timeout_s"],
+        "netlog": browser["netlog"],
+        "sandbox": sandbox,
+        "chromium": str(program),
+    }
+
+
+def object_of(page: Mapping[str, Any], url: str) -> tuple[str, str] | None:
+    """Name and host's label of the object that ``url`` is: the document is /, object I is /I.EXT; None for others."""
+    found = re.fullmatch(r"https://[^/]+/(?:(\d{1,5})\.[a-z0-9]+)?", url)
+    if found is None:
+        return None
+    number = int(found.group(1) or 0)
+    if number >= len(page["objects"]):
+        return None
+    one = page["objects"][number]
+    return one["name"], page["hosts"][one["host"]]["name"]
+
+
+def lab_plan(run: Run, folder: Path, program: Path, executable: Path, *, check: bool) -> Path:
+    """Writes the plans of a lab with its server and its unit into ``folder``; returns the lab's."""
+    spec = run.spec
+    flow = spec["flows"][0]
+    tcp = flow["transport"].get("tcp") or {}
+    server, unit = folder / "server.json", folder / "plan.json"
+    ready = folder / "server.out"
+    _write(server, server_plan(spec, listen=f"[::]:{PORT}", port=PORT))
+    _write(
+        unit,
+        unit_plan(
+            run, folder, "{far}", port=PORT, spki=None, ready=ready, name=None, program=program, sandbox=False
+        ),
+    )
+    lab = {
+        "lab": {
+            "graph": spec["graph"], "client": flow["client"], "server": flow["server"],
+            "seed": spec["seed"], "mtu": MTU,
+        },
+        "proxies": spec.get("proxies") or [],
+        "private": True,
+        "outside": False,
+        "check": check,
+        "far": [{
+            "name": "server", "command": [str(executable), "serve", str(server)], "listens": PORT, "output": str(ready),
+        }],
+        "near": [{
+            "name": "browser", "command": [sys.executable, "-m", "bentpipe.browse.unit", str(unit), "{far}"],
+            "start_ns": 0, "output": str(folder / "unit.log"),
+        }],
+        "settings": {"near": _sysctls(tcp.get("client")), "far": _sysctls(tcp.get("server"))},
+        "initial_windows": {"near": _window(tcp.get("client")), "far": _window(tcp.get("server"))},
+        "record": {"directory": str(folder / "links"), "interval_ns": spec["sample_ns"]},
+        "watch": False,
+        "result": str(folder / "lab.json"),
+    }  # fmt: skip
+    (folder / "links").mkdir()
+    file = folder / "lab-plan.json"
+    _write(file, lab)
+    return file
+
+
+def _sysctls(end: Mapping[str, Any] | None) -> dict[str, str]:
+    """The kernel remembers nothing of a path from load to load, and has room for the windows of the scenario: it
+    counts its own overhead in its buffers, up to as much again (tcp(7), tcp_adv_win_scale)."""
+    found = {"net.ipv4.tcp_no_metrics_save": "1", "net.ipv4.tcp_slow_start_after_idle": "1"}
+    if end is not None:
+        found["net.ipv4.tcp_rmem"] = f"4096 131072 {max(131072, 2 * int(end['receive_buffer_bytes']))}"
+        found["net.ipv4.tcp_wmem"] = f"4096 16384 {max(16384, 2 * int(end['send_buffer_bytes']))}"
+    return found
+
+
+def _window(end: Mapping[str, Any] | None) -> int | None:
+    """Segments of the initial window."""
+    return None if end is None else max(1, round(int(end["initial_window_bytes"]) / int(end["mss_bytes"])))
+
+
+def _write(file: Path, value: object) -> None:
+    file.write_text(json.dumps(value), encoding="utf-8")

@@ -1,0 +1,216 @@
+"""From a scenario to units: each a run of the store, with its cell of the sweep and its number as the seed."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import hashlib
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.browse.chromium import MODES
+from bentpipe.plan import SCHEMA, Document, Plan, Run, canonical, make, open_document
+from bentpipe.problems import ScenarioError, unknown_word
+from bentpipe.sweep import covers, parse_override, swept
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["BOTH", "PAUSE_S", "Options", "engine_name", "in_order", "page_flow", "plan_units"]
+
+BOTH = ("3", "2")
+"""What is compared where the scenario says nothing."""
+
+PAUSE_S = (5.0, 15.0)
+"""Between loads, uniform (Thomas 2018, section 4.2.4)."""
+
+UNITS = 10
+
+KERNEL_TCP = {"newreno": "reno", "reno": "reno", "cubic": "cubic", "bbr": "bbr", "bbr1": "bbr"}
+"""Controllers of this project by the names that Linux has for them; its ``bbr`` is version 1."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says of units."""
+
+    units: int = UNITS
+    http: tuple[str, ...] = ()
+    """Modes to compare; empty: the scenario's, or :data:`BOTH`."""
+    loads: int | None = None
+    pause_s: tuple[float, float] | None = None
+    timeout_s: float | None = None
+    netlog: bool = False
+    field_host: str | None = None
+    """On a real access: the server; None: in a lab."""
+    settings: tuple[str, ...] = ()
+    """``KEY=VALUE`` of ``--set``."""
+    extra: Mapping[str, str] = field(default_factory=dict)
+    """What else makes a unit another one: the port, the key, the names of a real server."""
+
+
+def engine_name(version: str, browser: str) -> str:
+    """What made a store of page loads: other versions of either give a store of their own."""
+    name = browser.split(" built on ", maxsplit=1)[0].strip()
+    return f"{version}-browser, {name}"
+
+
+def plan_units(
+    source: str, options: Options, engine: str, catalogue: Sequence[Mapping[str, Any]] | None
+) -> Plan:
+    """The units of a scenario, or of a page by its name (on a real access only).
+
+    Raises:
+        ScenarioError: what is wrong with the scenario, or what a browser cannot be made to do.
+    """
+    document = _document(source, options)
+    document = _with_modes(document, options)
+    plan = make(document, engine, seeds=(1,), catalogue=catalogue)
+    runs: list[Run] = []
+    for cell in plan.cells:
+        spec = cell.resolved.spec
+        problems = list(_refusals(spec, options))
+        if problems:
+            raise ScenarioError(problems, document.name)
+        runs += [_unit(cell.values, seed, spec, engine, options) for seed in range(1, options.units + 1)]
+    cells = tuple(dataclasses.replace(cell, seeds=tuple(range(1, options.units + 1))) for cell in plan.cells)
+    return dataclasses.replace(plan, cells=cells, runs=tuple(runs))
+
+
+def _document(source: str, options: Options) -> Document:
+    given = [parse_override(text) for text in options.settings]
+    shown = list(options.settings)
+    if source.endswith(".toml") or Path(source).is_file():
+        document = open_document(source, given, shown)
+        if options.field_host is None:
+            return document
+        # The path is the real one: that of the scenario has no part in it.
+        data = copy.deepcopy(dict(document.data))
+        data["path"] = _real_path()
+        for flow in data.get("flow", []):
+            for key in ("client", "server"):
+                flow.pop(key, None)
+        data.pop("graph", None)
+        return dataclasses.replace(document, data=data)
+    from bentpipe import presets
+
+    names = [page.name for page in presets.pages()]
+    if source not in names:
+        raise ScenarioError([("FILE", f"{unknown_word(source, names, 'page')}; or a scenario (TOML)")])
+    if options.field_host is None:
+        raise ScenarioError(
+            [("FILE", f'found the page "{source}", expected a scenario with a path, or --field HOST')]
+        )
+    data = {
+        "title": f"{source} from {options.field_host}",
+        "duration": "1 h",
+        "path": _real_path(),
+        "flow": [{"name": "browser", "congestion": "cubic", "load": {"page": source}}],
+    }
+    return open_document(data, given, shown)
+
+
+def _real_path() -> dict[str, Any]:
+    return {"segment": [{"name": "access", "delay": "0 s"}]}
+
+
+def page_flow(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The one flow of a scenario, which loads a page. Raises ScenarioError."""
+    flows = data.get("flow")
+    found = [one for one in flows if isinstance(one, dict)] if isinstance(flows, list) else []
+    pages = [one for one in found if isinstance(one.get("load"), dict) and "page" in one["load"]]
+    if len(pages) != 1 or len(found) != 1:
+        said = f"{len(found)} flows, {len(pages)} of them with a page"
+        raise ScenarioError(
+            [("flow", f'found {said}, expected one flow with load = {{ page = "NAME" }}')], name
+        )
+    flow: Mapping[str, Any] = pages[0]
+    return flow
+
+
+def _with_modes(document: Document, options: Options) -> Document:
+    """``document`` with the modes that are compared: a sweep over the flow's ``load.http``."""
+    for mode in options.http:
+        if mode not in MODES:
+            raise ScenarioError([("--http", unknown_word(mode, MODES, "version of HTTP"))])
+    if len(set(options.http)) < len(options.http):
+        raise ScenarioError([("--http", f"found {','.join(options.http)}, expected each version once")])
+    flow = page_flow(document.data, document.name)
+    key = f"flow.{flow.get('name')}.load.http"
+    over = [place for place in swept(document.data.get("sweep")) if place == key or covers(place, key)]
+    if over and not options.http:
+        return document
+    if over and over != [key]:
+        raise ScenarioError([("--http", f'found it beside a sweep over "{over[0]}", which sets it already')])
+    if "http" in flow["load"] and not options.http:
+        return document
+    data = copy.deepcopy(dict(document.data))
+    data.setdefault("sweep", {})[key] = list(options.http or BOTH)
+    shown = [*document.overrides, f"--http {','.join(options.http)}"] if options.http else document.overrides
+    return dataclasses.replace(document, data=data, overrides=tuple(shown))
+
+
+def _refusals(spec: Mapping[str, Any], options: Options) -> list[tuple[str, str]]:
+    """What Chromium, or the kernel's TCP, cannot be made to do."""
+    flow = spec["flows"][0]
+    load, where = flow["load"], f"flow.{flow['name']}"
+    found = []
+    tls = load["tls"]
+    for wrong, key, text in (
+        (tls["version"] == "1.2", "load.tls", 'found "1.2", expected "1.3" or "1.2-false-start"'),
+        (tls["resumption"], "load.resumption", "found true, expected false: a restart loses tickets"),
+        (load["keep_connections"], "load.keep_connections", "found true, expected false: browsers are closed between"),
+        (load["udp_blocked"], "load.udp_blocked", "found true, expected false: block UDP on the path itself"),
+    ):  # fmt: skip
+        if wrong:
+            found.append((f"{where}.{key}", text))
+    if options.field_host is None and flow["transport"].get("tcp_congestion") not in KERNEL_TCP:
+        name = flow["transport"].get("tcp_congestion") or flow["server_congestion"]["name"]
+        if load["http"] != "3" and name not in KERNEL_TCP:
+            words = ", ".join(sorted(KERNEL_TCP))
+            found.append(
+                (f"{where}.congestion", f'found "{name}" for TCP, which is the kernel\'s: expected {words}')
+            )
+    return found
+
+
+def _unit(cell: Mapping[str, Any], seed: int, spec: Mapping[str, Any], engine: str, options: Options) -> Run:
+    load = spec["flows"][0]["load"]
+    pause = options.pause_s
+    if pause is None:
+        low, high = (float(ns) / 1e9 for ns in load["pause_ns"])
+        pause = (low, high) if high > 0 else PAUSE_S
+    browser = {
+        "loads": options.loads or load["loads"],
+        "pause_s": list(pause),
+        "timeout_s": options.timeout_s or load["timeout_ns"] / 1e9,
+        "netlog": options.netlog,
+        "field": options.field_host,
+        **options.extra,
+    }
+    whole = {**spec, "seed": seed, "browser": browser}
+    rests_on = {"schema": SCHEMA, "engine": engine, "cell": cell, "spec": whole}
+    return Run(hashlib.sha256(canonical(rests_on).encode()).hexdigest()[:16], cell, seed, whole)
+
+
+def in_order(runs: Sequence[Run]) -> list[Run]:
+    """The order in which units are made: by their number, and of one number the cells as drawn with it."""
+    by_seed: dict[int, list[Run]] = {}
+    for run in runs:
+        by_seed.setdefault(run.seed, []).append(run)
+    ordered = []
+    for seed, group in sorted(by_seed.items()):
+        # The draw is of all cells that the number has, in the plan's order.
+        chance = random.Random(f"order/{seed}")  # noqa: S311 - a draw that can be made again
+        ordered += chance.sample(group, len(group))
+    return ordered
+
+
+def pauses(run: Run) -> list[float]:
+    """The pauses of a unit, s."""
+    browser = run.spec["browser"]
+    low, high = browser["pause_s"]
+    chance = random.Random(f"pauses/{run.seed}/{canonical(run.cell)}")  # noqa: S311
+    return [chance.uniform(low, high) for _ in range(browser["loads"] - 1)]

@@ -1,0 +1,306 @@
+"""Units on this machine, when they are due: each in a lab of its own, or on a real access."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.browse.far import lab_plan, unit_plan
+from bentpipe.browse.planned import in_order
+from bentpipe.results import Measurements
+from bentpipe.runners.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from bentpipe.plan import Run
+
+__all__ = ["PART", "BrowserRunner", "Due", "Far", "Stop", "spent_bytes"]
+
+PART = ".part-unit-"
+"""Folders of units that are under way, in the store's: what a killed process leaves is removed with the next start."""
+
+MOST_LABS = 3
+"""At a time: on two processors, as many do not disturb each other."""
+
+PATIENCE_S = 90.0
+"""Beyond the loads' own times: the lab, the check of its path, starts and ends of browsers."""
+
+A_LOAD_S = 60.0
+"""Longest that a browser takes to start and to end, by its driver's own limits."""
+
+
+class Stop(Exception):
+    """No more units are to be started; the message says why."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """When units may start."""
+
+    every_s: float = 0.0
+    """From one start to the next, at least."""
+    hours: tuple[float, float] | None = None
+    """Of the local day, from and to; over midnight where from is after to."""
+    quota_bytes: int | None = None
+    """Of IP packets both ways, over all units of the store."""
+
+    def wait(self, now: datetime.datetime, last_s: float | None, monotonic_s: float) -> float:
+        """Seconds until the next unit may start."""
+        wait = 0.0 if last_s is None else max(0.0, last_s + self.every_s - monotonic_s)
+        if self.hours is None:
+            return wait
+        then = now + datetime.timedelta(seconds=wait)
+        low, high = self.hours
+        hour = then.hour + then.minute / 60 + then.second / 3600
+        inside = low <= hour < high if low <= high else hour >= low or hour < high
+        return wait if inside else wait + ((low - hour) % 24) * 3600
+
+
+@dataclass(frozen=True)
+class Far:
+    """A real server: where, and how the browser is to know it."""
+
+    host: str
+    address: str
+    port: int
+    spki: str | None
+    name: str | None
+
+
+def spent_bytes(store: Path) -> int:
+    """Bytes that crossed the client's interface in the finished units of a store."""
+    total = 0
+    for file in store.glob("runs/*/unit.json"):
+        with contextlib.suppress(OSError, ValueError):
+            total += int(json.loads(file.read_text(encoding="utf-8")).get("capture", {}).get("bytes", 0))
+    return total
+
+
+@dataclass
+class BrowserRunner:
+    """Makes units. ``store`` is the directory that its working folders are in."""
+
+    store: Path
+    engine: str
+    chromium: Path
+    executable: Path | None
+    """``bentpipe-rt``; None on a real access."""
+    far: Far | None = None
+    """On a real access: the server."""
+    labs: int = 1
+    check: bool = True
+    due: Due = field(default_factory=Due)
+    notes: dict[str, Any] = field(default_factory=dict)
+    """Kept with every unit: weather, and what else the user says."""
+    say: Callable[[str], None] = lambda _: None
+    """Told what is waited for."""
+    stopped: str = ""
+    """Why units were not started any more."""
+
+    def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
+        """Outcomes as they come. Closing the iterator ends the units under way."""
+        waiting = iter(in_order(runs))
+        done: queue.SimpleQueue[Outcome | BaseException] = queue.SimpleQueue()
+        self._gate = threading.Lock()
+        self._last: float | None = None
+        self._spent = spent_bytes(self.store)
+        hands = [_Hand(self, waiting, done) for _ in range(min(self.labs, len(runs)))]
+        try:
+            for hand in hands:
+                hand.start()
+            alive = len(hands)
+            while alive:
+                outcome = done.get()
+                if isinstance(outcome, _Finished):
+                    alive -= 1
+                elif isinstance(outcome, BaseException):
+                    raise outcome
+                else:
+                    yield outcome
+        finally:
+            for hand in hands:
+                hand.stop()
+            for hand in hands:
+                hand.join()
+
+    def next(self, waiting: Iterator[Run], stopping: threading.Event) -> Run | None:
+        """The next unit, once it is due; None when there is none, or no more may start."""
+        with self._gate:
+            if self.due.quota_bytes is not None and self._spent >= self.due.quota_bytes:
+                spent, quota = self._spent / 1e6, self.due.quota_bytes / 1e6
+                self.stopped = f"the quota is used up: {spent:,.1f} MB of {quota:,.1f} MB"
+                return None
+            run = next(waiting, None)
+            if run is None:
+                return None
+            while not stopping.is_set():
+                now = datetime.datetime.now().astimezone()
+                seconds = self.due.wait(now, self._last, time.monotonic())
+                if seconds <= 0:
+                    self._last = time.monotonic()
+                    return run
+                if seconds > 2:
+                    self.say(f"next unit at {(now + datetime.timedelta(seconds=seconds)):%H:%M:%S}")
+                stopping.wait(min(seconds, 60.0))
+            return None
+
+    def count(self, size: int) -> None:
+        """Adds what a unit has used of the quota."""
+        with self._gate:
+            self._spent += size
+
+
+class _Finished(BaseException):
+    """A hand has nothing more to do."""
+
+
+class _Hand(threading.Thread):
+    """One thread that makes one unit at a time."""
+
+    def __init__(
+        self, runner: BrowserRunner, waiting: Iterator[Run], done: queue.SimpleQueue[Outcome | BaseException]
+    ) -> None:
+        super().__init__(daemon=True)
+        self.runner, self.waiting, self.done = runner, waiting, done
+        self.stopping = threading.Event()
+        self.process: subprocess.Popen[bytes] | None = None
+        self.lock = threading.Lock()
+
+    def run(self) -> None:
+        try:
+            while (
+                not self.stopping.is_set()
+                and (run := self.runner.next(self.waiting, self.stopping)) is not None
+            ):
+                self.done.put(self._unit(run))
+        except BaseException as error:  # noqa: BLE001 - what breaks here is the caller's to see
+            self.done.put(error)
+        self.done.put(_Finished())
+
+    def _unit(self, run: Run) -> Outcome:
+        began = time.perf_counter()
+        folder = (self.runner.store / f"{PART}{run.id}").absolute()
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            said = self._process(self._command(run, folder), folder, _patience(run))
+            found, error = self._found(run, folder, said)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return Outcome(run, found, error, time.perf_counter() - began)
+
+    def _command(self, run: Run, folder: Path) -> list[str]:
+        runner = self.runner
+        if runner.executable is not None:
+            file = lab_plan(run, folder, runner.chromium, runner.executable, check=runner.check)
+            return [str(runner.executable), "lab", str(file)]
+        far = runner.far
+        if far is None:
+            raise ValueError("neither a lab nor a server")
+        plan = unit_plan(
+            run, folder, far.address, port=far.port, spki=far.spki, ready=None, name=far.name,
+            program=runner.chromium, sandbox=os.geteuid() != 0,
+        )  # fmt: skip
+        file = folder / "plan.json"
+        file.write_text(json.dumps(plan), encoding="utf-8")
+        return [sys.executable, "-m", "bentpipe.browse.unit", str(file)]
+
+    def _process(self, command: list[str], folder: Path, seconds: float) -> str:
+        """Runs a unit to its end; what went wrong with the process itself."""
+        paths = os.pathsep.join(path for path in sys.path if path)
+        with (folder / "log").open("wb") as log:
+            with self.lock:
+                if self.stopping.is_set():
+                    return "stopped"
+                # A session of its own: Ctrl-C at the terminal is the coordinator's to handle.
+                self.process = subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                    start_new_session=True, env={**os.environ, "PYTHONPATH": paths},
+                )  # fmt: skip
+            try:
+                status = self.process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                self._end()
+                return f"the unit did not end within {seconds:.0f} s and was killed"
+            finally:
+                with self.lock:
+                    self.process = None
+        lines = (folder / "log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        return (
+            "" if status == 0 else (lines[-1].removeprefix("error: ") if lines else f"exit status {status}")
+        )
+
+    def _found(self, run: Run, folder: Path, said: str) -> tuple[Measurements | None, str]:
+        from bentpipe.browse.tables import measurements
+
+        unit = _json(folder / "unit.json")
+        if not unit:
+            return None, _last_line(folder / "unit.log") or said or "the unit left no record"
+        self.runner.count(int(unit.get("capture", {}).get("bytes", 0)))
+        if unit["error"] or said:
+            return None, unit["error"] or said
+        unit["lab"] = _json(folder / "lab.json")
+        unit["notes"] = self.runner.notes
+        capture = folder / "client.pcapng"
+        data = capture.read_bytes() if capture.exists() else b""
+        found = measurements(run, unit, data, self.runner.engine)
+        kept = {file.name: file.read_bytes() for file in sorted(folder.glob("load-*"))}
+        if data:
+            kept[capture.name] = data
+        kept["unit.json"] = json.dumps(unit, ensure_ascii=False).encode()
+        return Measurements(found.engine, found.tables, kept, found.packets, 0), ""
+
+    def _end(self) -> None:
+        process = self.process
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Ends the unit under way; its browser, and its lab's namespaces and processes go with it."""
+        self.stopping.set()
+        with self.lock:
+            process = self.process
+        if process is not None:
+            self._end()
+
+
+def _patience(run: Run) -> float:
+    browser = run.spec["browser"]
+    loads = browser["loads"]
+    return float(PATIENCE_S + loads * (browser["timeout_s"] + A_LOAD_S + browser["pause_s"][1]))
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def _last_line(file: Path) -> str:
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1] if lines else ""

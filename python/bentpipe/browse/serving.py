@@ -1,0 +1,128 @@
+"""``bentpipe serve``: the page server of a unit, for browsers on other machines."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.browse.far import PORT, server_plan
+from bentpipe.browse.planned import page_flow
+from bentpipe.plan import make, open_document
+from bentpipe.problems import ScenarioError, unknown_word
+from bentpipe.runners import engine
+from bentpipe.shell import executable
+from bentpipe.sweep import parse_override
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Serving", "plan", "run"]
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What the command line says."""
+
+    page: str
+    listen: str = f"[::]:{PORT}"
+    name: str | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    congestion: str = "cubic"
+    access_log: Path | None = None
+    settings: tuple[str, ...] = ()
+
+
+def plan(serving: Serving) -> dict[str, Any]:
+    """The plan of ``bentpipe-rt serve``.
+
+    Raises:
+        ScenarioError: no such page, wrong settings, half of a certificate.
+    """
+    if (serving.certificate is None) != (serving.key is None):
+        raise ScenarioError(
+            [("--certificate", "found one of --certificate and --key, expected both or none")]
+        )
+    port = re.fullmatch(r".*:(\d{1,5})", serving.listen)
+    if port is None:
+        raise ScenarioError([("--listen", f'found "{serving.listen}", expected ADDR:PORT')])
+    spec = _spec(serving)
+    found = server_plan(spec, listen=serving.listen, port=int(port.group(1)), name=serving.name)
+    if Path(serving.page).is_dir():
+        found["content"] = {"root": str(Path(serving.page).absolute())}
+    if serving.certificate is not None and serving.key is not None:
+        found["certificate"] = {
+            "certificate": str(serving.certificate.absolute()), "key": str(serving.key.absolute())
+        }  # fmt: skip
+        found["certificate_bytes"] = None
+    found["access_log"] = str(serving.access_log.absolute()) if serving.access_log is not None else None
+    return found
+
+
+def _spec(serving: Serving) -> Mapping[str, Any]:
+    """A resolved run with the page; all cells of a scenario have the same page, so the first will do."""
+    given = [parse_override(text) for text in serving.settings]
+    source = Path(serving.page)
+    if source.suffix == ".toml":
+        document = open_document(source, given, serving.settings)
+        page_flow(document.data, document.name)
+    else:
+        page: object = serving.page
+        if source.suffix == ".har":
+            page = {"har": str(source.absolute())}
+        elif source.is_dir():
+            page = "target-a"  # options of the transports alone are taken from it
+        else:
+            from bentpipe import presets
+
+            names = [one.name for one in presets.pages()]
+            if serving.page not in names:
+                raise ScenarioError(
+                    [("PAGE", f"{unknown_word(serving.page, names, 'page')}; or a file or folder")]
+                )
+        data = {
+            "title": "served",
+            "duration": "1 h",
+            "path": {"segment": [{"name": "access", "delay": "0 s"}]},
+            "flow": [{"name": "browser", "congestion": serving.congestion, "load": {"page": page}}],
+        }
+        document = open_document(data, given, serving.settings)
+    return make(document, "", catalogue=engine.catalogue()).runs[0].spec
+
+
+def run(serving: Serving) -> int:
+    """Serves until it is interrupted; the exit status."""
+    words = plan(serving)
+    program = executable()
+    with tempfile.TemporaryDirectory(prefix="bentpipe-serve-") as folder:
+        file = Path(folder) / "plan.json"
+        file.write_text(json.dumps(words), encoding="utf-8")
+        command = [str(program), "serve", str(file)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                for line in process.stdout or ():
+                    _tell(json.loads(line), serving)
+                return process.wait()
+            except KeyboardInterrupt:
+                # It has the same signal from the terminal, and says what it has done.
+                for line in process.stdout or ():
+                    _tell(json.loads(line), serving)
+                return process.wait()
+
+
+def _tell(said: Mapping[str, Any], serving: Serving) -> None:
+    if said.get("ready"):
+        print(
+            f"listening at {', '.join(said['listen'])} by {', '.join(said['protocols'])}: {said['document']}"
+        )
+        if serving.certificate is None:
+            words = f"bentpipe browse {serving.page} --field HOST:{said['port']} --spki {said['spki']}"
+            print(f"there: {words}")
+    elif said.get("end"):
+        count = sum(said["requests"].values())
+        print(f"{count} requests, {said['body_bytes'] / 1e6:,.1f} MB, {said['wall_s']:.1f} s", flush=True)

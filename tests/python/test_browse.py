@@ -1,0 +1,529 @@
+"""``bentpipe browse``: units in a real Chromium, and what is read out of them."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import random
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bentpipe.browse import split
+from bentpipe.browse.chromium import Site, flags
+from bentpipe.browse.far import authorities, lab_plan, object_of
+from bentpipe.browse.packets import connections
+from bentpipe.browse.pcapng import Packet, Writer, read
+from bentpipe.browse.planned import Options, in_order, pauses, plan_units
+from bentpipe.browse.runner import BrowserRunner, Due
+from bentpipe.browse.serving import Serving, plan
+from bentpipe.har import read_har
+from bentpipe.problems import ScenarioError
+from bentpipe.report import build
+from bentpipe.store import Store
+
+ROOT = Path(__file__).parents[2]
+
+SCENARIO = """
+title = "A small page"
+duration = "30 s"
+[[path.segment]]
+name = "satellite"
+delay = "60 ms"
+down = { rate = "25 Mbit/s" }
+up = { rate = "5 Mbit/s" }
+[[flow]]
+name = "browser"
+congestion = "cubic"
+load = { page = "target-b" }
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    file = tmp_path / "small.toml"
+    file.write_text(SCENARIO)
+    return file
+
+
+# --- units ---------------------------------------------------------------------------------------------------------
+
+
+def test_both_versions_are_compared_unless_the_scenario_says_otherwise(scenario: Path) -> None:
+    found = plan_units(str(scenario), Options(units=3), "e", None)
+    assert [(run.cell["flow.browser.load.http"], run.seed) for run in found.runs] == [
+        (mode, seed) for mode in ("3", "2") for seed in (1, 2, 3)
+    ]
+    scenario.write_text(SCENARIO.replace('"target-b"', '"target-b", http = "alt-svc"'))
+    assert [run.cell for run in plan_units(str(scenario), Options(units=2), "e", None).runs] == [{}, {}]
+    chosen = plan_units(str(scenario), Options(units=1, http=("2", "1.1")), "e", None)
+    assert [run.spec["flows"][0]["load"]["http"] for run in chosen.runs] == ["2", "1.1"]
+
+
+def test_units_have_names_of_their_own_and_keep_them(scenario: Path) -> None:
+    def ids(**options: Any) -> set[str]:
+        return {run.id for run in plan_units(str(scenario), Options(units=2, **options), "e", None).runs}
+
+    assert ids() == ids()
+    for other in ({"pause_s": (1.0, 2.0)}, {"loads": 2}, {"timeout_s": 9.0}, {"netlog": True}):
+        assert not ids() & ids(**other), other
+
+
+def test_order_is_drawn_within_a_number_and_pauses_within_their_range(scenario: Path) -> None:
+    runs = plan_units(str(scenario), Options(units=40), "e", None).runs
+    ordered = in_order(runs)
+    assert [run.seed for run in ordered] == [seed for seed in range(1, 41) for _ in range(2)]
+    first = [run.spec["flows"][0]["load"]["http"] for run in ordered[::2]]
+    assert 10 <= first.count("3") <= 30  # 20 expected; outside has a chance of 1 in 500
+    times = [pause for run in runs for pause in pauses(run)]
+    assert len(times) == 160
+    assert 5.0 <= min(times) < 5.5
+    assert 14.5 < max(times) <= 15.0
+    assert len(set(times)) == 160
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('target-b"', 'target-b", resumption = true', "loses tickets"),
+        ('target-b"', 'target-b", keep_connections = true', "closed between"),
+        ('target-b"', 'target-b", tls = "1.2"', "1.2-false-start"),
+        ('congestion = "cubic"', 'congestion = "hybla"', "the kernel's"),
+        ('page = "target-b"', 'bytes = "1 MB"', "one flow with load"),
+    ],
+)
+def test_what_a_browser_cannot_do_is_refused_by_its_key(
+    scenario: Path, old: str, new: str, message: str
+) -> None:
+    scenario.write_text(SCENARIO.replace(old, new))
+    with pytest.raises(ScenarioError, match=message):
+        plan_units(str(scenario), Options(), "e", None)
+
+
+def test_words_that_are_not_there(scenario: Path) -> None:
+    with pytest.raises(ScenarioError, match="alt-svc"):
+        plan_units(str(scenario), Options(http=("altsvc",)), "e", None)
+    with pytest.raises(ScenarioError, match="target-a"):
+        plan_units("target-aa", Options(field_host="there"), "e", None)
+    with pytest.raises(ScenarioError, match="--field"):
+        plan_units("target-a", Options(), "e", None)
+    with pytest.raises(ScenarioError, match="both or none"):
+        plan(Serving("target-a", key=Path("k.pem")))
+
+
+def test_the_lab_has_the_path_the_server_and_the_browser(scenario: Path, tmp_path: Path) -> None:
+    run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", None).runs[0]
+    file = lab_plan(run, tmp_path, Path("/usr/bin/chromium"), Path("/rt"), check=True)
+    lab = json.loads(file.read_text())
+    assert lab["lab"]["graph"] == run.spec["graph"]
+    assert lab["far"][0]["command"][:2] == ["/rt", "serve"]
+    assert lab["near"][0]["command"][-1] == "{far}"
+    assert lab["initial_windows"] == {"near": 10, "far": 10}  # RFC 6928, the scenario's default
+    assert lab["settings"]["far"]["net.ipv4.tcp_no_metrics_save"] == "1"
+    server = json.loads((tmp_path / "server.json").read_text())
+    assert server["congestion"]["name"] == "cubic"
+    assert server["content"]["authorities"] == {
+        "origin": "origin.example:4433",
+        "google": "google.example:4433",
+    }
+    unit = json.loads((tmp_path / "plan.json").read_text())
+    assert (unit["mode"], unit["opened"], unit["url"]) == (
+        "2",
+        ["google.example"],
+        "https://origin.example:4433/",
+    )
+
+
+def test_urls_are_objects_of_the_page(scenario: Path) -> None:
+    page = plan_units(str(scenario), Options(units=1), "e", None).runs[0].spec["flows"][0]["load"]["page"]
+    assert object_of(page, "https://origin.example:4433/") == ("index", "origin")
+    assert object_of(page, "https://google.example:4433/2.png") == ("logo", "google")
+    assert object_of(page, "https://google.example:4433/9.png") is None
+    assert authorities(page, "www.test") == {"origin": "www.test", "google": "google.www.test"}
+
+
+def test_flags_force_one_protocol_and_let_nothing_else_resolve(tmp_path: Path) -> None:
+    site = Site({"a.example": "192.0.2.1", "b.example": "2001:db8::1"}, 4433, "KEY")
+    by_mode = {mode: " ".join(flags(mode, site, tmp_path, sandbox=False)) for mode in ("3", "2", "alt-svc")}
+    assert "--origin-to-force-quic-on=a.example:4433,b.example:4433" in by_mode["3"]
+    assert "--disable-quic" in by_mode["2"]
+    assert "--origin-to-force-quic-on=a.example:1,b.example:1" in by_mode["alt-svc"]
+    for words in by_mode.values():
+        assert "MAP a.example 192.0.2.1, MAP b.example [2001:db8::1], MAP * ~NOTFOUND" in words
+        assert "--no-sandbox" in words
+    assert "--no-sandbox" not in flags("3", site, tmp_path, sandbox=True)
+
+
+# --- when ----------------------------------------------------------------------------------------------------------
+
+
+def _at(hour: int, minute: int = 0) -> datetime.datetime:
+    return datetime.datetime(2026, 3, 1, hour, minute, tzinfo=datetime.UTC)
+
+
+def test_units_start_at_a_rate_and_within_hours() -> None:
+    due = Due(every_s=600.0)
+    assert due.wait(_at(3), None, 50.0) == 0
+    assert due.wait(_at(3), 50.0, 80.0) == pytest.approx(570)
+    assert due.wait(_at(3), 50.0, 900.0) == 0
+    day = Due(hours=(8.0, 18.0))
+    assert day.wait(_at(8), None, 0) == 0
+    assert day.wait(_at(7, 30), None, 0) == pytest.approx(1800)
+    assert day.wait(_at(18), None, 0) == pytest.approx(14 * 3600)
+    night = Due(hours=(22.5, 6.0))
+    assert night.wait(_at(23), None, 0) == night.wait(_at(5, 59), None, 0) == 0
+    assert night.wait(_at(12), None, 0) == pytest.approx(10.5 * 3600)
+    # The rate ends outside the hours: the next day's first.
+    late = Due(every_s=3600.0, hours=(8.0, 18.0))
+    assert late.wait(_at(17, 30), 0.0, 0.0) == pytest.approx(14.5 * 3600)
+
+
+# --- captures --------------------------------------------------------------------------------------------------------
+
+
+def _ipv4(source: int, target: int, protocol: int, body: bytes, length: int | None = None) -> bytes:
+    total = 20 + (len(body) if length is None else length)
+    return struct.pack("!BBHHHBBH4s4s", 0x45, 0, total, 0, 0, 64, protocol, 0, bytes([10, 0, 0, source]),
+                       bytes([10, 0, 0, target])) + body  # fmt: skip
+
+
+def _tcp(ports: tuple[int, int], number: int, acked: int, flags_: int, payload: bytes = b"") -> bytes:
+    return (
+        struct.pack("!HHIIBBHHH", *ports, number & 0xFFFFFFFF, acked & 0xFFFFFFFF, 0x50, flags_, 9, 0, 0)
+        + payload
+    )
+
+
+def _handshake() -> list[Packet]:
+    """SYN, SYN-ACK, ACK, ClientHello, ServerHello, data over the end of the numbers, the same data again."""
+    isn, other = 1000, 0xFFFFFF00
+    up, down = (50000, 4433), (4433, 50000)
+    client_hello, server_hello = (
+        b"\x16\x03\x01\x00\x80\x01" + bytes(20),
+        b"\x16\x03\x03\x00\x80\x02" + bytes(94),
+    )
+    sent = [
+        (0, True, _ipv4(2, 1, 6, _tcp(up, isn, 0, 0x02))),
+        (100, False, _ipv4(1, 2, 6, _tcp(down, other, isn + 1, 0x12))),
+        (100, True, _ipv4(2, 1, 6, _tcp(up, isn + 1, other + 1, 0x10))),
+        (101, True, _ipv4(2, 1, 6, _tcp(up, isn + 1, other + 1, 0x18, client_hello))),
+        (203, False, _ipv4(1, 2, 6, _tcp(down, other + 1, isn + 27, 0x18, server_hello))),
+        (204, False, _ipv4(1, 2, 6, _tcp(down, other + 101, isn + 27, 0x18, bytes(1000)))),
+        (205, False, _ipv4(1, 2, 6, _tcp(down, other + 101, isn + 27, 0x18, bytes(1000)))),
+        (300, True, _ipv4(2, 1, 17, struct.pack("!HHHH", 50001, 4433, 1208, 0) + b"\xc3" + bytes(1199))),
+        (350, True, _ipv4(2, 9, 17, struct.pack("!HHHH", 50001, 4433, 1208, 0) + b"\xc3" + bytes(1199))),
+    ]
+    return [Packet(ms * 10**6, data[:128], len(data), outgoing) for ms, outgoing, data in sent]
+
+
+def test_captures_are_written_and_read(tmp_path: Path) -> None:
+    file = tmp_path / "a.pcapng"
+    with Writer(file, 128) as writer:
+        for packet in _handshake():
+            writer.packet(packet.time_ns, packet.data, packet.length, packet.outgoing)
+        writer.statistics(9, 0)
+    data = file.read_bytes()
+    assert list(read(data)) == _handshake()
+    assert list(read(data[:-100]))  # cut short: what is whole
+    assert list(read(b"\0" * 64)) == []
+    if shutil.which("tshark"):
+        words = [
+            "tshark",
+            "-r",
+            str(file),
+            "-T",
+            "fields",
+            "-e",
+            "frame.time_epoch",
+            "-e",
+            "frame.len",
+            "-e",
+            "tcp.flags",
+        ]
+        said = subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()
+        assert len(said) == 9
+        assert said[1].split()[2] == "0x0012"
+
+
+def test_packets_are_connections_with_sequence_numbers() -> None:
+    tcp, quic = connections(_handshake(), 4433, ["10.0.0.1"])
+    assert [one.label for one in tcp.segments] == [
+        "SYN", "SYN-ACK", "ACK", "ClientHello", "ServerHello", "data", "data",
+    ]  # fmt: skip
+    assert [one.sequence for one in tcp.segments if not one.outgoing] == [0, 100, 1100, 1100]
+    assert [one.again for one in tcp.segments][-2:] == [False, True]
+    assert tcp.segments[3].acknowledged == 0
+    assert (quic.transport, [one.label for one in quic.segments]) == ("quic", ["Initial"])
+    assert connections(_handshake(), 4434, ["10.0.0.1"]) == []
+
+
+def test_bytes_that_are_no_packets_do_no_harm() -> None:
+    chance = random.Random(3)  # noqa: S311
+    for _ in range(2000):
+        data = bytearray(chance.randbytes(chance.randrange(0, 129)))
+        if len(data) > 20:
+            data[0] = chance.choice((0x45, 0x4F, 0x60))
+            data[9 if data[0] != 0x60 else 6] = chance.choice((6, 17))
+            data[12:20] = bytes([10, 0, 0, 1, 10, 0, 0, 1])
+        for one in connections([Packet(1, bytes(data), 60, True)], 4433, ["10.0.0.1"]):
+            assert one.segments[0].payload >= 0 or one.transport == "quic"
+
+
+# --- is TCP split? --------------------------------------------------------------------------------------------------
+
+
+def _connection(
+    syn: float, tls: float, received: list[tuple[float, int]], transport: str = "tcp"
+) -> dict[str, Any]:
+    return {"transport": transport, "handshake_ms": syn, "tls_ms": tls if transport == "tcp" else None,
+            "again": False, "received": received}  # fmt: skip
+
+
+def _doubling(rtt: float, window: int, most: int, trips: int) -> list[tuple[float, int]]:
+    return [
+        (trip * rtt + step * rtt / 20, min(window * 2**trip, most) // 10)
+        for trip in range(trips)
+        for step in range(10)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("syn", "tls", "received", "answer", "words"),
+    [
+        (2.0, 753.0, [], "split", "close to the client"),
+        (720.0, 753.0, [], "split", "close to the server"),
+        (751.0, 753.0, _doubling(750, 14600, 2_300_000, 12), "not split", "slow start"),
+        (751.0, 753.0, _doubling(750, 2_300_000, 2_300_000, 5), "split", "relays"),
+        (751.0, 753.0, [(0.0, 11_000)], "uncertain", "too little"),
+        (730.0, 753.0, _doubling(750, 14600, 2_300_000, 12), "uncertain", "within"),
+    ],
+)
+def test_split_or_not(
+    syn: float, tls: float, received: list[tuple[float, int]], answer: str, words: str
+) -> None:
+    found = split.judge([{"connections": [_connection(syn, tls, received), _connection(753, 0, [], "quic")]}])
+    assert found.answer == answer
+    assert words in found.text
+
+
+def test_without_a_capture_nothing_is_claimed() -> None:
+    assert split.judge([{"loads": []}]).answer == "uncertain"
+
+
+# --- in a real browser ----------------------------------------------------------------------------------------------
+
+
+def _cli(*words: str, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "bentpipe.cli", *words],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def rt() -> Path:
+    if shutil.which("chromium") is None:
+        pytest.skip("chromium is not installed")
+    if "BENTPIPE_RT" not in os.environ:
+        words = ["cargo", "build", "--release", "--locked", "-q", "-p", "bentpipe-rt"]
+        subprocess.run(words, cwd=ROOT, check=True)
+        os.environ["BENTPIPE_RT"] = str(ROOT / "target" / "release" / "bentpipe-rt")
+    return Path(os.environ["BENTPIPE_RT"])
+
+
+@pytest.fixture(scope="module")
+def server(rt: Path) -> Iterator[list[str]]:
+    """``bentpipe serve`` on loopback: the words with which browse finds it."""
+    command = [sys.executable, "-u", "-m", "bentpipe.cli", "serve", "target-b", "--listen", "127.0.0.1:44330"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        words = process.stdout.readline().split()
+        yield ["--field", "127.0.0.1:44330", "--spki", words[-1]]
+        process.send_signal(signal.SIGTERM)
+
+
+def _browsers() -> list[int]:
+    """Processes with a profile of ours."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if "bentpipe-browse-" in entry.read_text():
+                found.append(int(entry.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.system
+def test_pages_by_every_version_over_loopback(server: list[str], tmp_path: Path) -> None:
+    """Was it really h3? Alt-Svc is learnt by the first load and used by the second; all of it ends up in a store."""
+    out = tmp_path / "store"
+    command = [
+        "browse",
+        "target-b",
+        *server,
+        "--units",
+        "1",
+        "--pause",
+        "0",
+        "--http",
+        "3,alt-svc",
+        "--out",
+        str(out),
+    ]
+    done = _cli(*command, "--loads", "2", "--note", "rain=none", "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert {(row["asked for"], row["load"]): row["came by"] for row in said["loads"]} == {
+        ("HTTP/3", 1): "h3", ("HTTP/3", 2): "h3", ("Alt-Svc", 1): "h2", ("Alt-Svc", 2): "h3",
+    }  # fmt: skip
+    rows = Store(out).pages.to_dicts()
+    assert len(rows) == 4
+    for row in rows:
+        assert (row["objects"], row["bytes"], row["finished"]) == (3, 11_000, 1)
+        assert (
+            row["connect_start_s"] < row["connect_end_s"] <= row["request_start_s"] < row["response_start_s"]
+        )
+        assert row["ttr_s"] < row["plt_s"] < 30
+    units = [json.loads(file.read_text()) for file in out.glob("runs/*/unit.json")]
+    assert all(unit["notes"] == {"rain": "none"} for unit in units)
+    assert not any(
+        one["transport"] == "tcp" for unit in units if unit["mode"] == "3" for one in unit["connections"]
+    )
+    assert {file.suffix for file in next(out.glob("runs/*/")).iterdir()} == {
+        ".parquet",
+        ".har",
+        ".pcapng",
+        ".json",
+    }
+    page = read_har(next(out.glob("runs/*/load-1.har")))
+    assert sorted(one.size.bytes for one in page.object) == [1600, 3100, 6300]
+    assert "Page load time" in build(out).read_text()
+    again = _cli(*command, "--loads", "2", "--json")
+    assert json.loads(again.stdout)["kept"] == 2
+    assert _browsers() == []
+
+
+@pytest.mark.system
+def test_a_server_that_is_not_there_and_a_key_that_is_not_its_own(server: list[str], tmp_path: Path) -> None:
+    common = ["--units", "1", "--pause", "0", "--http", "2", "--timeout", "10s", "--out"]
+    nobody = ["--field", "127.0.0.1:44331", *server[2:]]
+    done = _cli("browse", "target-b", *nobody, *common, str(tmp_path / "a"))
+    assert (done.returncode, "nothing listens there" in done.stderr) == (1, True), done.stderr
+    wrong = [*server[:3], "A" * 43 + "="]
+    done = _cli("browse", "target-b", *wrong, *common, str(tmp_path / "b"))
+    assert (done.returncode, "nobody vouches for the certificate" in done.stderr) == (1, True), done.stderr
+    assert _browsers() == []
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_nothing_is_left_whatever_ends_it(server: list[str], tmp_path: Path, how: signal.Signals) -> None:
+    words = [
+        "browse",
+        "target-b",
+        *server,
+        "--units",
+        "9",
+        "--pause",
+        "0",
+        "--http",
+        "3",
+        "--out",
+        str(tmp_path / "s"),
+    ]
+    with subprocess.Popen(
+        [sys.executable, "-m", "bentpipe.cli", *words], stderr=subprocess.PIPE, text=True
+    ) as process:
+        for _ in range(600):
+            if _browsers():
+                break
+            time.sleep(0.05)
+        else:
+            pytest.fail("no browser was started")
+        process.send_signal(how)
+        process.wait(30)
+        said = process.stderr.read() if process.stderr is not None else ""
+    if how == signal.SIGINT:
+        assert "the same command goes on from there" in said
+    for _ in range(200):
+        if not _browsers():
+            break
+        time.sleep(0.05)
+    assert _browsers() == []
+    assert not list(tmp_path.glob("s/runs/*")) or process.returncode
+
+
+@pytest.mark.system
+def test_a_browser_that_hangs_is_killed_and_the_campaign_goes_on(
+    server: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first browser of the campaign never answers; its unit fails, the next one is made."""
+    hanging = tmp_path / "chromium"
+    hanging.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && exec chromium --version\n'
+        f'mkdir {tmp_path}/once 2>/dev/null && exec sleep 1000\nexec chromium "$@"\n'
+    )
+    hanging.chmod(0o755)
+    monkeypatch.setenv("BENTPIPE_CHROMIUM", str(hanging))
+    monkeypatch.setenv("BENTPIPE_BROWSER_START_S", "4")
+    words = [
+        "browse",
+        "target-b",
+        *server,
+        "--units",
+        "2",
+        "--loads",
+        "1",
+        "--http",
+        "2",
+        "--out",
+        str(tmp_path / "s"),
+    ]
+    done = _cli(*words, "--json")
+    assert done.returncode == 1
+    said = json.loads(done.stdout)
+    assert said["done"] == 1
+    assert "did not answer" in said["failed"][0]["error"]
+    assert not any("sleep 1000" in _line(entry) for entry in Path("/proc").glob("[0-9]*/cmdline"))
+
+
+def _line(file: Path) -> str:
+    try:
+        return file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def test_without_chromium_there_is_one_message(
+    scenario: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("BENTPIPE_CHROMIUM", raising=False)
+    done = _cli("browse", str(scenario))
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "apt-get install chromium" in done.stderr
+
+
+def test_the_quota_stops_the_campaign(scenario: Path, tmp_path: Path) -> None:
+    """Bytes of finished units count; no unit is started beyond them."""
+    runs = plan_units(str(scenario), Options(units=3), "e", None).runs
+    folder = tmp_path / "runs" / "x"
+    folder.mkdir(parents=True)
+    (folder / "unit.json").write_text(json.dumps({"capture": {"bytes": 5_000_000}}))
+    runner = BrowserRunner(tmp_path, "e", Path("none"), Path("none"), due=Due(quota_bytes=5_000_000))
+    assert list(runner.run(runs)) == []
+    assert "5.0 MB of 5.0 MB" in runner.stopped
