@@ -212,6 +212,7 @@ def make(
     seeds: Sequence[int] | None = None,
     catalogue: Sequence[Mapping[str, Any]] | None = None,
     own: Mapping[str, str] | None = None,
+    repeats: bool = False,
 ) -> Plan:
     """Every run of ``document``.
 
@@ -221,6 +222,7 @@ def make(
         seeds: instead of the scenario's.
         catalogue: the engine's controllers, to check names and options against; None checks neither.
         own: controllers given from outside: a fingerprint of each by name, part of the ids of runs that use it.
+        repeats: every seed is run, also where chance has no part in the scenario: real time is its own chance.
 
     Raises:
         ScenarioError: what is wrong, by key.
@@ -245,7 +247,7 @@ def make(
             raise error.within(document.name, said) from None
         title = title or scenario.title
         chosen = tuple(seeds) if seeds is not None else scenario.seeds
-        chosen = chosen if resolved.chance else chosen[:1]
+        chosen = chosen if resolved.chance or repeats else chosen[:1]
         planned.append(Cell(values, scenario, resolved, chosen))
         if len(runs) + len(chosen) > MOST_RUNS:
             raise ScenarioError([("sweep", f"gives more than {MOST_RUNS} runs")], document.name)

@@ -113,6 +113,8 @@ def conduct(
                     entry |= {"event": "failed", "error": error}
                 if outcome.retried:
                     entry["retried"] = True
+                if outcome.facts:
+                    entry["real_time"] = dict(outcome.facts)
                 writer.note(entry)
                 if each is not None:
                     each(outcome.run, not error)

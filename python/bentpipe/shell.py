@@ -19,9 +19,14 @@ from bentpipe.presets import presets
 from bentpipe.problems import ScenarioError, unknown_word
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["MTU", "executable", "lab", "run"]
+__all__ = ["MTU", "SessionError", "carry", "executable", "lab", "run", "session"]
+
+
+class SessionError(RuntimeError):
+    """A session in real time could not be."""
+
 
 MTU = 1500
 """Of the emulated link: Ethernet's."""
@@ -98,20 +103,48 @@ def run(
     Raises:
         ScenarioError: as :func:`lab`, and when ``bentpipe-rt`` is not built.
     """
-    program = executable()
+    words = list(command) or [os.environ.get("SHELL", "/bin/sh")]
     plan = {
         "lab": lab(access, overrides),
-        "command": list(command) or [os.environ.get("SHELL", "/bin/sh")],
+        "near": [{"name": "command", "command": words}],
         "check": check,
         "outside": outside,
-        "result": None,
     }
+    return carry(plan)
+
+
+def carry(plan: Mapping[str, Any]) -> int:
+    """Carries out the plan of a session (``lab::Plan`` of crates/rt); returns the exit status of its first near
+    command, or 2 when the session could not be.
+
+    Whatever ends this process ends the session, and nothing of it is left.
+
+    Raises:
+        ScenarioError: ``bentpipe-rt`` is not built.
+    """
+    program = executable()
     with tempfile.TemporaryDirectory(prefix="bentpipe-shell-") as folder:
         file = Path(folder) / "plan.json"
         file.write_text(json.dumps(plan), encoding="utf-8")
-        with subprocess.Popen([str(program), "shell", str(file)]) as process:
+        with subprocess.Popen([str(program), "lab", str(file)]) as process:
             while True:
                 try:
                     return process.wait()
                 except KeyboardInterrupt:
                     continue  # Ctrl-C is the command's
+
+
+def session(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Carries out the plan of a session and returns its result (``lab::Outcome`` of crates/rt).
+
+    Raises:
+        ScenarioError: ``bentpipe-rt`` is not built.
+        SessionError: the session could not be; ``bentpipe-rt`` has said why.
+    """
+    with tempfile.TemporaryDirectory(prefix="bentpipe-session-") as folder:
+        result = Path(folder) / "result.json"
+        status = carry({**plan, "result": str(result)})
+        if not result.exists():
+            raise SessionError(f"the emulator ended with status {status} before there was a result")
+        found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+        return found

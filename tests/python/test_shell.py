@@ -66,8 +66,8 @@ def plan(tmp_path: Path) -> Maker:
     def make(command: list[str], *, check: bool = False) -> tuple[Path, Path]:
         result = tmp_path / f"result-{len(list(tmp_path.iterdir()))}.json"
         file = result.with_suffix(".plan")
-        words = {"lab": lab(str(scenario)), "command": command, "check": check, "outside": True,
-                 "result": str(result)}  # fmt: skip
+        words = {"lab": lab(str(scenario)), "near": [{"name": "command", "command": command}], "check": check,
+                 "outside": True, "result": str(result)}  # fmt: skip
         file.write_text(json.dumps(words))
         return file, result
 
@@ -104,31 +104,29 @@ def test_the_path_keeps_its_promise(program: Path, plan: Maker) -> None:
     """Round-trip time and both rates as measured before the command starts; three tries on a busy machine."""
     for _ in range(3):
         file, result = plan([sys.executable, "-c", "raise SystemExit(7)"], check=True)
-        done = subprocess.run(
-            [program, "shell", file], capture_output=True, text=True, timeout=60, check=False
-        )
+        done = subprocess.run([program, "lab", file], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 7, done.stderr
         assert "measured RTT" in done.stderr
         found = json.loads(result.read_text())
-        if max(found["up"]["late_p99_ms"], found["down"]["late_p99_ms"]) < 5:
+        if found["valid"]:
             break
     else:
         pytest.skip("machine too busy")
     assert 240.0 <= found["check"]["rtt_ns"] / 1e6 < 245
     assert found["check"]["up_bit_s"] == pytest.approx(5e6, rel=0.03)
     assert found["check"]["down_bit_s"] == pytest.approx(20e6, rel=0.03)
-    assert found["up"]["refused"] == found["down"]["refused"] == 0
+    assert found["statuses"] == {"command": 7}
 
 
 @pytest.mark.system
 def test_a_shell_in_a_shell(program: Path, plan: Maker) -> None:
     """The inner command sees one device and is behind two paths, whose networks differ."""
     inner, _ = plan(["ip", "-o", "-4", "route"])
-    outer, _ = plan([str(program), "shell", str(inner)])
-    done = subprocess.run([program, "shell", outer], capture_output=True, text=True, timeout=60, check=False)
+    outer, _ = plan([str(program), "lab", str(inner)])
+    done = subprocess.run([program, "lab", outer], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert "default dev bentpipe" in done.stdout
-    assert "10.78.1.1" in done.stdout or "10.78.2.1" in done.stdout
+    assert "10.78.8.1" in done.stdout or "10.78.16.1" in done.stdout
 
 
 @pytest.mark.system
@@ -137,7 +135,7 @@ def test_nothing_is_left_whatever_ends_it(program: Path, plan: Maker, how: signa
     before = _devices()
     word = f"bentpipe-test-{how.name}"
     file, _ = plan([sys.executable, "-c", f"import time; time.sleep(100)  # {word}"])
-    with subprocess.Popen([program, "shell", file]) as process:
+    with subprocess.Popen([program, "lab", file]) as process:
         for _ in range(500):
             if _running(word) and "bentpipe" in _devices():
                 break

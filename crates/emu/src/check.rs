@@ -34,18 +34,17 @@ const TRAIN: Span = Span(200_000_000);
 /// Packets of a train, at the least and at the most.
 const PACKETS: (u64, u64) = (16, 4096);
 
-/// Measures the path between the namespace `near` (address `own`) and the caller's (`peer`).
+/// Measures the path between two namespaces and the addresses of its ends there.
 ///
 /// # Errors
 /// No answer came, or the kernel refuses.
 pub fn check(
-    near: &File,
-    own: Ipv4Addr,
-    peer: Ipv4Addr,
+    near: (&File, Ipv4Addr),
+    far: (&File, Ipv4Addr),
     promised: [Option<u64>; 2],
 ) -> io::Result<Check> {
-    let far_socket = UdpSocket::bind((peer, 0))?;
-    let near_socket = namespace::within(near, || UdpSocket::bind((own, 0)))?;
+    let open = |(space, address)| namespace::within(space, || UdpSocket::bind((address, 0)));
+    let (near_socket, far_socket) = (open(near)?, open(far)?);
     let (far_at, near_at) = (far_socket.local_addr()?, near_socket.local_addr()?);
     for socket in [&far_socket, &near_socket] {
         socket.set_read_timeout(Some(PATIENCE))?;

@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex};
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use path::{Histogram, Line, Output};
+use nix::time::ClockId;
+use path::{Cause, Histogram, Line, Output};
 use tun_rs::SyncDevice;
 use units::{NodeId, Packet, Span, Time};
 
-use crate::clock::{Clock, wait};
+use crate::clock::{self, Clock, wait};
 use crate::frame;
 
 /// Largest frame read: the kernel hands over no more than this without offload.
@@ -36,8 +37,8 @@ pub struct Progress {
     pub packets_out: u64,
     /// Bytes written.
     pub bytes_out: u64,
-    /// Packets dropped by the path.
-    pub dropped: u64,
+    /// Packets dropped by the path, in the order of [`Cause::ALL`].
+    pub dropped: [u64; Cause::ALL.len()],
     /// Frames that are no IP packet, which are not passed on.
     pub foreign: u64,
     /// Frames the far device did not take.
@@ -46,8 +47,18 @@ pub struct Progress {
     pub queued: (u64, u64),
     /// How late packets left, against the instant that the path gave them.
     pub lateness: Histogram,
+    /// Processor time of the direction, ns.
+    pub cpu_ns: u64,
     /// When this was written.
     pub at: Time,
+}
+
+impl Progress {
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        let gone = self.packets_out + self.refused + self.dropped.iter().sum::<u64>();
+        self.packets_in == gone
+    }
 }
 
 /// Frames in transit, by handle.
@@ -174,8 +185,8 @@ impl Direction {
     fn pass_on(&mut self, index: usize, output: &mut Output) {
         let mut place = index;
         loop {
-            for (_, packet, _) in output.dropped.drain(..) {
-                self.progress.dropped += 1;
+            for (_, packet, cause) in output.dropped.drain(..) {
+                self.progress.dropped[cause as usize] += 1;
                 self.store.free.push(packet.handle);
             }
             if output.delivered.is_empty() {
@@ -214,6 +225,7 @@ impl Direction {
         });
         self.progress.queued = queued;
         self.progress.at = now;
+        self.progress.cpu_ns = clock::read(ClockId::CLOCK_THREAD_CPUTIME_ID);
         if let Ok(mut shared) = self.shared.lock() {
             shared.clone_from(&self.progress);
         }

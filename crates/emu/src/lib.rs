@@ -6,8 +6,8 @@ mod frame;
 mod lab;
 pub mod namespace;
 
-pub use check::Check;
+pub use check::{Check, check};
 pub use clock::Clock;
 pub use direction::{Direction, Progress};
-pub use lab::{Lab, LabSpec};
+pub use lab::{Lab, LabSpec, Running};
 pub use namespace::Address;

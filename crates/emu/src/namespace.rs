@@ -67,6 +67,10 @@ pub fn within<T: Send>(
     })
 }
 
+/// Packets that may wait for the emulator's next look: the largest burst that a socket can send at once,
+/// an initial window of a geostationary path's bandwidth-delay product.
+const WAITING: &str = "5000";
+
 /// Where a TUN device lives and what it is called.
 #[derive(Clone, Debug)]
 pub struct Address {
@@ -97,15 +101,25 @@ impl Address {
     }
 }
 
-/// A network for [`Address::pair`] that no device of the calling thread's namespace has.
+/// Networks that a lab takes at once: a path has at most so many segments.
+pub const BLOCK: u8 = 8;
+
+/// The first of [`BLOCK`] networks for [`Address::pair`] of which no device of the calling thread's namespace
+/// has one, and no route leads to one.
 ///
 /// # Errors
 /// `ip` is not there, or all are taken.
-pub fn free_network() -> io::Result<u8> {
-    let listed = Command::new("ip").args(["-o", "-4", "addr"]).output()?;
-    let listed = String::from_utf8_lossy(&listed.stdout);
-    (0..=255)
-        .find(|network| !listed.contains(&format!(" 10.78.{network}.")))
+pub fn free_networks() -> io::Result<u8> {
+    let mut listed = String::new();
+    for what in ["addr", "route"] {
+        let output = Command::new("ip").args(["-o", "-4", what]).output()?;
+        listed.push_str(&String::from_utf8_lossy(&output.stdout));
+    }
+    (0..=255 / BLOCK)
+        .map(|block| block * BLOCK)
+        .find(|first| {
+            (*first..first + BLOCK).all(|network| !listed.contains(&format!("10.78.{network}.")))
+        })
         .ok_or_else(|| io::Error::other("all networks 10.78.0.0 to 10.78.255.0 are taken"))
 }
 
@@ -116,6 +130,7 @@ pub fn free_network() -> io::Result<u8> {
 pub fn tun(address: &Address, mtu: u16) -> io::Result<Arc<SyncDevice>> {
     let device = DeviceBuilder::new().name(&address.device).mtu(mtu).offload(false).build_sync()?;
     let name = &address.device;
+    ip(&["link", "set", name, "txqueuelen", WAITING])?;
     ip(&[
         "addr",
         "add",

@@ -1,22 +1,30 @@
-//! The processes that hold a namespace: the keeper makes it, process 1 inside runs the command.
+//! The processes that hold a namespace and run commands in it. The *keeper* makes it, *init* is process 1
+//! inside, *enter* brings a command in. Each asks the kernel to be killed when its parent dies, and with
+//! process 1 the kernel ends everything inside.
 
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
-use std::time::Duration;
 
 use emu::namespace;
 use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
-use nix::sys::signal::Signal;
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-
-/// Pause between two looks at something that another process is about to do.
-pub const LOOK: Duration = Duration::from_millis(1);
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
 /// Where systemd-resolved keeps the servers behind its own stub, which a namespace cannot reach.
 const RESOLVED: &str = "/run/systemd/resolve/resolv.conf";
+
+/// Exit statuses of shells for a command that is not there, and for one that cannot be run.
+const NOT_FOUND: u8 = 127;
+const NOT_RUN: u8 = 126;
+
+/// What init says once the namespace is ready.
+pub const READY: &str = "ready";
 
 /// Exit status as a shell gives it: 128 and the signal's number for a command that a signal ended.
 pub fn code(status: ExitStatus) -> u8 {
@@ -24,36 +32,26 @@ pub fn code(status: ExitStatus) -> u8 {
     code.map_or(1, |code| code as u8)
 }
 
-/// Makes the namespaces, waits for the way out and runs `command` inside.
+/// Makes the namespaces and holds them.
 ///
 /// # Errors
 /// The kernel's.
-pub fn keep(parent: &str, command: &[&str]) -> io::Result<u8> {
+pub fn keep(parent: &str) -> io::Result<u8> {
     namespace::die_with(parent.parse().map_err(io::Error::other)?)?;
+    // Ctrl-C is the command's.
+    signal_hook::flag::register(SIGINT, Default::default())?;
     unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID)?;
-    // The default route is the last thing that the parent sets up.
-    while !has_default_route(&std::fs::read_to_string("/proc/self/net/route")?) {
-        std::thread::sleep(LOOK);
-    }
-    let status = Command::new("/proc/self/exe").args(["init", "--"]).args(command).status()?;
+    let status = Command::new("/proc/self/exe").arg("init").status()?;
     Ok(code(status))
 }
 
-/// Whether a routing table as in `/proc/net/route` has a default route: destination and mask are 0.
-fn has_default_route(table: &str) -> bool {
-    table.lines().skip(1).any(|line| {
-        let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        fields.get(1) == Some(&"00000000") && fields.get(7) == Some(&"00000000")
-    })
-}
-
-/// Process 1 of the namespace: runs `command`, takes in orphans, and ends with the command. The
-/// kernel then ends whatever the command has left behind.
+/// Process 1 of the namespace: takes in orphans until it is killed.
 ///
 /// # Errors
-/// The kernel's; the command is not there.
-pub fn init(command: &[&str]) -> io::Result<u8> {
+/// The kernel's.
+pub fn init() -> io::Result<u8> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+    let mut children = Signals::new([SIGCHLD])?;
     let none: Option<&str> = None;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
     mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), none)?;
@@ -62,35 +60,49 @@ pub fn init(command: &[&str]) -> io::Result<u8> {
     if stub && std::fs::exists(RESOLVED)? {
         mount(Some(RESOLVED), "/etc/resolv.conf", none, MsFlags::MS_BIND, none)?;
     }
-    let child = Command::new(command[0])
-        .args(&command[1..])
-        .spawn()
-        .map_err(|error| io::Error::other(format!("{}: {error}", command[0])))?;
-    let own = Pid::from_raw(child.id() as i32);
-    loop {
-        match waitpid(None::<Pid>, Some(WaitPidFlag::empty())) {
-            Ok(WaitStatus::Exited(process, code)) if process == own => return Ok(code as u8),
-            Ok(WaitStatus::Signaled(process, signal, _)) if process == own => {
-                return Ok(128 + signal as i32 as u8);
+    namespace::ip(&["link", "set", "lo", "up"])?;
+    println!("{READY}");
+    for _ in children.forever() {
+        while let Ok(status) = waitpid(None::<Pid>, Some(WaitPidFlag::WNOHANG)) {
+            if status == WaitStatus::StillAlive {
+                break;
             }
-            Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
         }
     }
+    Ok(0)
 }
 
-#[cfg(test)]
-mod tests {
-    use super::has_default_route;
-
-    #[test]
-    fn a_route_to_the_peer_is_no_default_route() {
-        let head =
-            "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask\tMTU\tWindow\tIRTT\n";
-        let peer = "bp0\t0100004E0A\t00000000\t0001\t0\t0\t0\tFFFFFFFF\t0\t0\t0\n";
-        let default = "bp0\t00000000\t00000000\t0001\t0\t0\t0\t00000000\t0\t0\t0\n";
-        assert!(!has_default_route(head));
-        assert!(!has_default_route(&format!("{head}{peer}")));
-        assert!(has_default_route(&format!("{head}{peer}{default}")));
+/// Runs `command` in the namespaces that `keeper` holds; returns its exit status.
+///
+/// # Errors
+/// The kernel's; the command is not there.
+pub fn enter(parent: &str, keeper: &str, directory: &str, words: &[&str]) -> io::Result<u8> {
+    namespace::die_with(parent.parse().map_err(io::Error::other)?)?;
+    signal_hook::flag::register(SIGINT, Default::default())?;
+    let mut signals = Signals::new([SIGTERM, SIGHUP, SIGCHLD])?;
+    let open = |kind: &str| std::fs::File::open(format!("/proc/{keeper}/ns/{kind}"));
+    let (net, pid, mnt) = (open("net")?, open("pid_for_children")?, open("mnt")?);
+    setns(net.as_fd(), CloneFlags::CLONE_NEWNET)?;
+    setns(pid.as_fd(), CloneFlags::CLONE_NEWPID)?;
+    setns(mnt.as_fd(), CloneFlags::CLONE_NEWNS)?;
+    // The other mount namespace begins at its root.
+    std::env::set_current_dir(directory)?;
+    let mut child = match Command::new(words[0]).args(&words[1..]).spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            eprintln!("bentpipe: {}: {error}", words[0]);
+            let missing = error.kind() == io::ErrorKind::NotFound;
+            return Ok(if missing { NOT_FOUND } else { NOT_RUN });
+        }
+    };
+    for signal in signals.forever() {
+        if let Some(status) = child.try_wait()? {
+            return Ok(code(status));
+        }
+        if signal != SIGCHLD {
+            let signal = Signal::try_from(signal)?;
+            kill(Pid::from_raw(child.id() as i32), signal)?;
+        }
     }
+    Ok(code(child.wait()?))
 }

@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from bentpipe.cli import (
+    agreeing,
     behind,
     browsing,
     catalogue,
@@ -115,6 +116,7 @@ for _command in (
     machine.doctor,
     catalogue.check_cc,
     published.study,
+    agreeing.agree,
     behind.shell,
     browsing.browse,
     browsing.serve,

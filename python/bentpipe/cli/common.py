@@ -43,7 +43,10 @@ Seeds = Annotated[
     int | None, typer.Option("--seeds", min=1, metavar="N", help="this many seeds, not the scenario's")
 ]
 Jobs = Annotated[
-    int | None, typer.Option("--jobs", min=1, metavar="N", help="worker processes; default: one a processor")
+    int | None,
+    typer.Option(
+        "--jobs", min=1, metavar="N", help="worker processes; default: one a processor (in real time: 1)"
+    ),
 ]
 
 
@@ -53,8 +56,12 @@ def refuse(message: str) -> NoReturn:
     raise typer.Exit(BAD_INPUT)
 
 
-def read_plan(file: Path, settings: list[str] | None, seeds: int | None) -> Plan:
-    """The plan of a scenario with ``--set`` and ``--seeds``. Raises ScenarioError."""
+def read_plan(file: Path, settings: list[str] | None, seeds: int | None, clock: str = "sim") -> Plan:
+    """The plan of a scenario with ``--set`` and ``--seeds``, for virtual or real time (``emu``).
+
+    Raises:
+        ScenarioError: what is wrong, or what real time cannot have.
+    """
     from bentpipe.plan import make, open_document
     from bentpipe.runners import engine
     from bentpipe.sweep import parse_override
@@ -62,7 +69,14 @@ def read_plan(file: Path, settings: list[str] | None, seeds: int | None) -> Plan
     given = settings or []
     document = open_document(file, [parse_override(text) for text in given], given)
     chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
-    return make(document, engine.version(), seeds=chosen, catalogue=engine.catalogue())
+    if clock == "sim":
+        return make(document, engine.version(), seeds=chosen, catalogue=engine.catalogue())
+    from bentpipe.runners import emu
+
+    version = emu.engine_version(engine.version())
+    plan = make(document, version, seeds=chosen, catalogue=engine.catalogue(), repeats=True)
+    emu.check(plan, engine.catalogue())
+    return plan
 
 
 def count(things: Sequence[object], what: str) -> str:

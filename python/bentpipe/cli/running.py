@@ -20,12 +20,19 @@ from bentpipe.cli.common import (
     read_plan,
     refuse,
 )
+from bentpipe.problems import unknown_word
 
 if TYPE_CHECKING:
     from bentpipe.runners.outcome import Runner
     from bentpipe.session import Report
 
-__all__ = ["run"]
+__all__ = ["ENGINES", "Engine", "run"]
+
+ENGINES = ("sim", "emu")
+
+Engine = Annotated[
+    str, typer.Option("--engine", metavar="sim|emu", help="virtual time, or real time on this machine")
+]
 
 
 def run(
@@ -38,6 +45,7 @@ def run(
     on: Annotated[
         str | None, typer.Option("--on", metavar="dask://HOST:PORT", help="run on a Dask cluster")
     ] = None,
+    engine: Engine = "sim",
     seeds: Seeds = None,
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="ID", help="only this run; repeatable")
@@ -49,17 +57,22 @@ def run(
     from bentpipe.store import Writer
     from bentpipe.terminal import emit, progress
 
-    plan = read_plan(file, settings, seeds)
+    if engine not in ENGINES:
+        refuse(f"--engine: {unknown_word(engine, ENGINES, 'engine')}")
+    if engine == "emu" and on is not None:
+        refuse("--on: found a cluster beside --engine emu, which runs on this machine")
+    plan = read_plan(file, settings, seeds, engine)
     ids = [one.id for one in plan.runs]
     for wrong in [one for one in only or [] if one not in ids]:
         refuse(f"--only: no run {wrong} in this plan of {len(ids)} runs")
-    target = out or Path("out") / file.stem
-    runner = _runner(on, jobs)
+    target = out or Path("out") / (file.stem if engine == "sim" else f"{file.stem}-{engine}")
+    runner = _runner(on, jobs, engine)
     with Writer(target, plan) as writer:
         wanted = writer.missing([one for one in plan.runs if not only or one.id in only])
         try:
             with progress(plan, wanted, quiet=as_json) as each:
-                report = conduct(plan, runner, writer, only=only or (), each=each, where=on or "local")
+                where = on or ("local" if engine == "sim" else "real time")
+                report = conduct(plan, runner, writer, only=only or (), each=each, where=where)
         except KeyboardInterrupt:
             print(
                 f"\ninterrupted: {writer.count()} of {len(ids)} runs are in {target}; "
@@ -75,7 +88,13 @@ def run(
         raise typer.Exit(FAILED)
 
 
-def _runner(on: str | None, jobs: int | None) -> Runner:
+def _runner(on: str | None, jobs: int | None, name: str) -> Runner:
+    if name == "emu":
+        from bentpipe.runners import engine
+        from bentpipe.runners.emu import EmuRunner
+        from bentpipe.shell import executable
+
+        return EmuRunner(executable(), engine.version(), jobs)
     if on is None:
         from bentpipe.runners.local import LocalRunner
 

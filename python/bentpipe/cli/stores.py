@@ -18,6 +18,7 @@ __all__ = ["diff", "query", "show"]
 
 def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
     """Print the summary of a store. Means over seeds, with their 95 % intervals."""
+    from bentpipe.realtime import machine
     from bentpipe.summary import page_rows, summary_rows
     from bentpipe.terminal import emit, print_table
 
@@ -28,6 +29,8 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
         print_table(rows, title)
         if loads := page_rows(directory):
             print_table(loads, "Loads of pages")
+        if said := machine(directory):
+            print(said)
 
 
 def query(

@@ -22,6 +22,7 @@ from bentpipe.figures import FIGURES, Figure, Material, TimeRange, write_figures
 from bentpipe.figures.style import config
 from bentpipe.intervals import significant
 from bentpipe.reading import Reading, read_store
+from bentpipe.realtime import machine
 from bentpipe.report import page_loads, tables
 from bentpipe.store import Store, write_whole
 
@@ -82,6 +83,8 @@ def render(store: Reading, time_range: TimeRange = (0.0, None)) -> str:
     if store.planned > store.runs.height:
         missing = store.planned - store.runs.height
         body.append(f'<p class="warning">{missing} of {store.planned} planned runs have not finished.</p>')
+    if said := machine(store.path):
+        body.append(f"<p>{escape(said)}</p>")
     body += _page_loads(material, specs)
     for key in KEY:
         body += _figure(FIGURES[key](material), specs)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bentpipe.plan import Run
     from bentpipe.results import Measurements
@@ -29,7 +29,9 @@ class Outcome:
     seconds: float = 0.0
     """Wall time."""
     retried: bool = False
-    """The first worker that had it died."""
+    """The first worker that had it died, or the machine was too late for it."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """For the journal: what is outside the promise of equal bytes (lateness, processor time)."""
 
 
 class Runner(Protocol):

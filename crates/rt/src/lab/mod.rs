@@ -1,0 +1,10 @@
+//! `lab`: a path between namespaces, and processes at its ends.
+
+mod outcome;
+mod plan;
+mod proxies;
+mod record;
+mod session;
+mod space;
+
+pub use session::run;

@@ -1,0 +1,86 @@
+//! What the Python side asks for.
+
+use std::collections::BTreeMap;
+
+use emu::LabSpec;
+use serde::Deserialize;
+use transport::pep::ProxySpec;
+
+/// A session: a path, what splits TCP on it, and the processes at its ends.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// The path.
+    pub lab: LabSpec,
+    /// Splitting proxies at nodes of the path; a node of kind `proxy` without one forwards.
+    #[serde(default)]
+    pub proxies: Vec<ProxySpec>,
+    /// The far side is a namespace of its own; otherwise the caller's.
+    #[serde(default)]
+    pub private: bool,
+    /// Let the near side reach what the caller reaches; needs root and a far side that is the caller's.
+    #[serde(default)]
+    pub outside: bool,
+    /// Measure the path before anything uses it.
+    #[serde(default)]
+    pub check: bool,
+    /// Services of the far side, which must be private; they are ended with the session.
+    #[serde(default)]
+    pub far: Vec<Process>,
+    /// Commands of the near side; the session lasts until all have ended.
+    pub near: Vec<Process>,
+    /// Kernel settings of the ends, as sysctl(8) names them.
+    #[serde(default)]
+    pub settings: Sides<BTreeMap<String, String>>,
+    /// Initial windows of the ends' kernel TCP, in segments.
+    #[serde(default)]
+    pub initial_windows: Sides<Option<u32>>,
+    /// Series to keep.
+    #[serde(default)]
+    pub record: Option<Record>,
+    /// Where the result is written; none: nowhere.
+    #[serde(default)]
+    pub result: Option<String>,
+}
+
+/// Of the two ends of the path.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sides<T: Default> {
+    /// The client's.
+    pub near: T,
+    /// The server's.
+    pub far: T,
+}
+
+/// A command at one end. In its words `{near}`, `{near6}`, `{far}`, `{far6}` are the ends' addresses.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Process {
+    /// Names it in the result.
+    pub name: String,
+    /// The command and its arguments.
+    pub command: Vec<String>,
+    /// Near commands: when it starts, from the start of the path's schedule.
+    #[serde(default)]
+    pub start_ns: u64,
+    /// Far services: the port, of UDP or TCP, that it listens on once it is ready.
+    #[serde(default)]
+    pub listens: Option<u16>,
+    /// File for its standard output; none: the terminal, which a near command then may read from.
+    #[serde(default)]
+    pub output: Option<String>,
+    /// File for its standard error; none: the terminal.
+    #[serde(default)]
+    pub errors: Option<String>,
+}
+
+/// Series of each segment and direction.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// Directory that gets `links.csv`.
+    pub directory: String,
+    /// Between two rows.
+    pub interval_ns: u64,
+}

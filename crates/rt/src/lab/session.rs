@@ -1,0 +1,405 @@
+//! A session from its plan to its result.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use emu::{Address, Check, Lab, Progress, Running, namespace};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::outcome::{self, Outcome};
+use super::plan::{Plan, Process};
+use super::proxies;
+use super::record::Series;
+use super::space::Space;
+use crate::keeper::code;
+use crate::nat;
+
+/// Between two looks at what other processes do.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Looks at a service that is to listen, before it counts as broken: 20 s.
+const PATIENCE: u32 = 10_000;
+
+/// Looks at a process that is to end, before it is killed: 3 s.
+const FAREWELL: u32 = 1_500;
+
+/// Runs the plan in file `plan`; returns the exit status of the first near command.
+///
+/// # Errors
+/// What is wrong with the plan, or what the kernel refuses.
+pub fn run(plan: &str) -> io::Result<u8> {
+    let plan: Plan = serde_json::from_str(&std::fs::read_to_string(plan)?)?;
+    let ended = signals()?;
+    let ordinary = !nix::unistd::geteuid().is_root();
+    if ordinary {
+        namespace::become_root()?;
+    }
+    let mut session = Session::open(&plan)?;
+    let check = if plan.check { Some(session.check()?) } else { None };
+    if let Some(check) = &check {
+        eprintln!("bentpipe: {}", said(check, &session.lab));
+    }
+    session.prepare(&plan)?;
+    let _way = if plan.outside && !ordinary && !plan.private {
+        let [near, far] = [&session.ends[0][0], &session.ends[session.ends.len() - 1][1]];
+        Some(nat::open(&far.device, near.v4, near.v6)?)
+    } else {
+        None
+    };
+    session.carry(&plan, check, &ended)
+}
+
+/// What ends a session from outside. Ctrl-C is the commands'.
+fn signals() -> io::Result<Arc<AtomicBool>> {
+    let ended = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::default())?;
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
+        signal_hook::flag::register(signal, ended.clone())?;
+    }
+    Ok(ended)
+}
+
+/// What was measured beside what the path promises.
+fn said(check: &Check, lab: &Lab) -> String {
+    let mega = |rate: Option<u64>| {
+        rate.map_or("unlimited".to_owned(), |rate| format!("{:.4} Mbit/s", rate as f64 / 1e6))
+    };
+    format!(
+        "measured RTT {:.1} ms, up {}, down {}; the path promises at least {:.1} ms, {} and {}",
+        check.rtt_ns as f64 / 1e6,
+        mega(check.up_bit_s),
+        mega(check.down_bit_s),
+        lab.propagation.millis(),
+        mega(lab.rates[0]),
+        mega(lab.rates[1]),
+    )
+}
+
+/// A path in place.
+struct Session {
+    /// Of the client, the proxies in order, the server.
+    spaces: Vec<Space>,
+    /// The two ends of each segment.
+    ends: Vec<[Address; 2]>,
+    /// Nodes of the proxies.
+    nodes: Vec<String>,
+    lab: Lab,
+    /// The path before its schedule begins: what makes the session ready uses this one.
+    early: Option<Running>,
+    /// Proxies and services, to be ended in this order.
+    helpers: Vec<(String, Child)>,
+    folder: Folder,
+}
+
+/// A directory that ends with the session.
+struct Folder(std::path::PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Session {
+    /// Namespaces, devices and routes.
+    fn open(plan: &Plan) -> io::Result<Session> {
+        if !plan.far.is_empty() && !plan.private {
+            return Err(io::Error::other("services need a private far side"));
+        }
+        let nodes = plan.lab.proxies()?;
+        let segments = nodes.len() + 1;
+        if segments > usize::from(namespace::BLOCK) {
+            let most = namespace::BLOCK - 1;
+            return Err(io::Error::other(format!("the path has more than {most} proxies")));
+        }
+        let mut spaces = Vec::new();
+        for _ in 0..segments {
+            spaces.push(Space::make()?);
+        }
+        spaces.push(if plan.private { Space::make()? } else { Space::own()? });
+        let first = namespace::within(&spaces[segments].network, namespace::free_networks)?;
+        let ends: Vec<[Address; 2]> =
+            (0..segments).map(|place| Address::pair(first + place as u8)).collect();
+        let files: Vec<&File> = spaces.iter().map(|space| &space.network).collect();
+        let lab = Lab::open(&plan.lab, &files, &ends)?;
+        route(&spaces, &ends, &plan.initial_windows.near, &plan.initial_windows.far)?;
+        for (side, settings) in [(0, &plan.settings.near), (segments, &plan.settings.far)] {
+            if side == segments && !plan.private && !settings.is_empty() {
+                return Err(io::Error::other("settings of the far side need a private one"));
+            }
+            for (name, value) in settings {
+                spaces[side].set(name, value)?;
+            }
+        }
+        let folder = std::env::temp_dir().join(format!("bentpipe-lab-{}", std::process::id()));
+        std::fs::create_dir(&folder)?;
+        let early = Some(lab.start()?);
+        let (helpers, folder) = (Vec::new(), Folder(folder));
+        Ok(Session { spaces, ends, nodes, lab, early, helpers, folder })
+    }
+
+    fn far(&self) -> &Space {
+        &self.spaces[self.spaces.len() - 1]
+    }
+
+    fn addresses(&self) -> [&Address; 2] {
+        [&self.ends[0][0], &self.ends[self.ends.len() - 1][1]]
+    }
+
+    fn check(&self) -> io::Result<Check> {
+        let [near, far] = self.addresses();
+        emu::check(
+            (&self.spaces[0].network, near.v4),
+            (&self.far().network, far.v4),
+            self.lab.rates,
+        )
+    }
+
+    /// Proxies and services, until they are ready.
+    fn prepare(&mut self, plan: &Plan) -> io::Result<()> {
+        let proxies =
+            proxies::start(&plan.proxies, &self.nodes, &self.spaces, &self.ends, &self.folder.0)?;
+        self.helpers.extend(proxies);
+        for service in &plan.far {
+            let words = self.words(service);
+            let child = self.far().start(service, &words)?;
+            self.helpers.push((service.name.clone(), child));
+            let Some(port) = service.listens else { continue };
+            let mut looks = 0;
+            while !self.far().listens(port) {
+                looks += 1;
+                let (name, child) = self.helpers.last_mut().expect("just pushed");
+                if let Some(status) = child.try_wait()? {
+                    let message = format!("{name} ended before it listened ({status})");
+                    return Err(io::Error::other(message));
+                }
+                if looks > PATIENCE {
+                    let message = format!("{name} does not listen on port {port}");
+                    return Err(io::Error::other(message));
+                }
+                std::thread::sleep(LOOK);
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the path's schedule and the near commands, waits for them, and ends everything.
+    fn carry(mut self, plan: &Plan, check: Option<Check>, ended: &AtomicBool) -> io::Result<u8> {
+        if let Some(early) = self.early.take() {
+            settle(&early);
+            early.stop()?;
+        }
+        let running = self.lab.start()?;
+        let started_ns = running.clock.monotonic_ns;
+        let mut series = match &plan.record {
+            Some(record) => Some(Series::begin(record, &self.lab.segments)?),
+            None => None,
+        };
+        let mut waiting: Vec<&Process> = plan.near.iter().collect();
+        waiting.sort_by_key(|process| process.start_ns);
+        waiting.reverse();
+        let mut commands: Vec<(String, Child)> = Vec::new();
+        let mut statuses: BTreeMap<String, u8> = BTreeMap::new();
+        let mut stopped = false;
+        while !waiting.is_empty() || !commands.is_empty() {
+            let now = running.clock.now().0;
+            while let Some(process) = waiting.pop_if(|process| process.start_ns <= now) {
+                let child = self.spaces[0].start(process, &self.words(process))?;
+                commands.push((process.name.clone(), child));
+            }
+            let mut place = 0;
+            while place < commands.len() {
+                match commands[place].1.try_wait()? {
+                    Some(status) => {
+                        let (name, _) = commands.swap_remove(place);
+                        statuses.insert(name, code(status));
+                    }
+                    None => place += 1,
+                }
+            }
+            if ended.load(Ordering::Relaxed) && !stopped {
+                stopped = true;
+                waiting.clear();
+                for (_, child) in &commands {
+                    end(child);
+                }
+            }
+            if let Some(series) = &mut series {
+                series.look(&running);
+            }
+            let next = waiting.last().map_or(u64::MAX, |process| process.start_ns);
+            let left = Duration::from_nanos(next.saturating_sub(running.clock.now().0));
+            std::thread::sleep(LOOK.min(left));
+        }
+        let wall_s = running.clock.now().0 as f64 / 1e9;
+        self.farewell(&mut statuses);
+        let progress = running.stop()?;
+        if let Some(series) = &mut series {
+            series.end(&progress);
+        }
+        let status = plan.near.first().and_then(|process| statuses.get(&process.name).copied());
+        if let Some(file) = &plan.result {
+            let outcome = self.outcome(check, &progress, started_ns, wall_s, statuses);
+            std::fs::write(file, serde_json::to_vec(&outcome)?)
+                .map_err(|error| io::Error::other(format!("{file}: {error}")))?;
+        }
+        Ok(status.unwrap_or(0))
+    }
+
+    fn outcome(
+        &self,
+        check: Option<Check>,
+        progress: &[[Progress; 2]],
+        started_ns: u64,
+        wall_s: f64,
+        statuses: BTreeMap<String, u8>,
+    ) -> Outcome {
+        let overruns: Vec<[u64; 2]> = self
+            .ends
+            .iter()
+            .enumerate()
+            .map(|(place, [near, far])| {
+                [
+                    self.spaces[place].overrun(&near.device),
+                    self.spaces[place + 1].overrun(&far.device),
+                ]
+            })
+            .collect();
+        let segments = outcome::segments(&self.lab, progress, &overruns);
+        let reasons = outcome::reasons(&self.lab, &segments);
+        let cpu_s = progress.iter().flatten().map(|way| way.cpu_ns as f64 / 1e9).sum();
+        Outcome {
+            valid: reasons.is_empty(),
+            reasons,
+            statuses,
+            started_ns,
+            wall_s,
+            cpu_s,
+            check,
+            promise: outcome::promise(&self.lab),
+            segments,
+        }
+    }
+
+    /// Ends services and proxies, in the reverse of their order.
+    fn farewell(&mut self, statuses: &mut BTreeMap<String, u8>) {
+        for (_, child) in &self.helpers {
+            end(child);
+        }
+        for (name, mut child) in self.helpers.drain(..).rev() {
+            let mut looks = 0;
+            let status = loop {
+                match child.try_wait() {
+                    Ok(None) if looks < FAREWELL => looks += 1,
+                    Ok(Some(status)) => break Some(status),
+                    _ => {
+                        let _ = child.kill();
+                        break child.wait().ok();
+                    }
+                }
+                std::thread::sleep(LOOK);
+            };
+            statuses.insert(name, status.map_or(1, code));
+        }
+    }
+
+    /// The words of a command, with the ends' addresses in the place of their names.
+    fn words(&self, process: &Process) -> Vec<String> {
+        let [near, far] = self.addresses();
+        let put = |word: &String| {
+            word.replace("{near}", &near.v4.to_string())
+                .replace("{near6}", &near.v6.to_string())
+                .replace("{far}", &far.v4.to_string())
+                .replace("{far6}", &far.v6.to_string())
+        };
+        process.command.iter().map(put).collect()
+    }
+}
+
+/// Asks a process to end.
+fn end(child: &Child) {
+    // It may have ended by itself.
+    let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
+}
+
+/// Waits until nothing is under way, for a round trip of what the check and the proxies have left.
+fn settle(running: &Running) {
+    let moved = || -> u64 {
+        running.read().iter().flatten().map(|way| way.packets_in + way.packets_out).sum()
+    };
+    let mut before = moved();
+    for _ in 0..20 {
+        std::thread::sleep(Duration::from_millis(150));
+        let (now, quiet) = (moved(), running.read().iter().flatten().all(Progress::is_idle));
+        if now == before && quiet {
+            return;
+        }
+        before = now;
+    }
+}
+
+/// Routes: towards the server by default, towards the client segment by segment; proxies forward.
+fn route(
+    spaces: &[Space],
+    ends: &[[Address; 2]],
+    near_window: &Option<u32>,
+    far_window: &Option<u32>,
+) -> io::Result<()> {
+    let windows = |segments: &Option<u32>| -> Vec<String> {
+        segments.map_or(Vec::new(), |segments| {
+            let text = segments.to_string();
+            ["initcwnd", &text, "initrwnd", &text].map(str::to_owned).to_vec()
+        })
+    };
+    let add = |space: &Space, six: bool, to: &str, device: &str, window: &[String]| {
+        let mut words = if six { vec!["-6"] } else { Vec::new() };
+        words.extend(["route", "replace", to, "dev", device]);
+        words.extend(window.iter().map(String::as_str));
+        space.ip(&words)
+    };
+    let last = ends.len();
+    for (place, space) in spaces.iter().enumerate() {
+        if place > 0 && place < last {
+            for name in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
+                space.set(name, "1")?;
+            }
+            for name in ["net.ipv4.conf.all.rp_filter", "net.ipv4.conf.default.rp_filter"] {
+                space.set(name, "0")?;
+            }
+        }
+        // Back towards the client, all the way.
+        if place > 0 {
+            let own = &ends[place - 1][1];
+            let window = if place == last { windows(far_window) } else { Vec::new() };
+            for pair in &ends[..place] {
+                let peer = &pair[0];
+                add(space, false, &peer.v4.to_string(), &own.device, &window)?;
+                add(space, true, &peer.v6.to_string(), &own.device, &window)?;
+                if place > 1 {
+                    let other = &pair[1];
+                    if other.v4 != own.v4 {
+                        add(space, false, &other.v4.to_string(), &own.device, &[])?;
+                        add(space, true, &other.v6.to_string(), &own.device, &[])?;
+                    }
+                }
+            }
+        }
+        // Onwards: everything else.
+        if place < last {
+            let window = if place == 0 { windows(near_window) } else { Vec::new() };
+            let device = &ends[place][0].device;
+            add(space, true, "default", device, &window)?;
+            add(space, false, "default", device, &window)?;
+            let peer = &ends[place][0];
+            add(space, false, &peer.peer_v4.to_string(), device, &window)?;
+            add(space, true, &peer.peer_v6.to_string(), device, &window)?;
+        }
+    }
+    Ok(())
+}

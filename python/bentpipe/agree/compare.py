@@ -1,0 +1,285 @@
+"""Two stores of one scenario, simulated and real, side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from bentpipe.agree.bounds import BOUNDS, Kind, Verdict, kind, verdict
+from bentpipe.intervals import Interval, mean_interval, round_significant, significant
+from bentpipe.reading import Reading, read_store
+from bentpipe.stats import directions, run_metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["METRICS", "Comparison", "Metric", "Row", "Verdict", "compare"]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of both clocks."""
+
+    name: str
+    title: str
+    factor: float = 1.0
+    relative: bool = True
+    """Its difference is said in per cent; otherwise in its unit."""
+
+
+METRICS = (
+    Metric("goodput_bit_s", "goodput Mbit/s", 1e-6),
+    Metric("completion_p50_s", "completion s"),
+    Metric("ttr_s", "TTR ms", 1e3, relative=False),
+    Metric("plt_s", "PLT ms", 1e3, relative=False),
+    Metric("smoothed_rtt_ms", "mean RTT ms"),
+    Metric("least_rtt_ms", "least RTT ms", relative=False),
+    Metric("sent_again_percent", "sent again %", relative=False),
+    Metric("largest_cwnd_bytes", "largest cwnd kB", 1e-3),
+    Metric("queueing_p95_ms", "queueing p95 ms", relative=False),
+)
+"""What is compared, in the order in which it is printed."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of a flow in a cell of the sweep, on both clocks."""
+
+    cell: Mapping[str, str | None]
+    flow: str
+    direction: str
+    congestion: str
+    metric: Metric
+    simulated: Interval
+    real: Interval
+    difference: Interval
+    """Real minus simulated, paired by seed; relative to the simulated mean where the metric says so."""
+    kind: Kind
+    verdict: Verdict
+
+    @property
+    def bound(self) -> str:
+        """Of the difference, in words."""
+        bound = BOUNDS.get(self.metric.name)
+        if bound is None:
+            return ""
+        return bound.text if self.kind is Kind.SINGLE else f"{bound.text}, or its interval"
+
+    def data(self) -> dict[str, Any]:
+        """As JSON would have it, in base units."""
+
+        def told(found: Interval) -> dict[str, Any]:
+            ends = {"mean": found.estimate, "low": found.low, "high": found.high}
+            return {key: round_significant(value) for key, value in ends.items()} | {"seeds": found.n}
+
+        return {
+            "cell": dict(self.cell), "flow": self.flow, "direction": self.direction, "congestion": self.congestion,
+            "metric": self.metric.name, "simulated": told(self.simulated), "real": told(self.real),
+            "difference": told(self.difference) | {"relative": self.metric.relative}, "bound": self.bound,
+            "verdict": self.verdict.value or None,
+        }  # fmt: skip
+
+    def line(self) -> dict[str, Any]:
+        """As the terminal prints it."""
+        factor = self.metric.factor
+        return {
+            **{key.rsplit(".", 1)[-1] if key.count(".") else key: value for key, value in self.cell.items()},
+            "flow": self.flow,
+            "way": self.direction,
+            "metric": self.metric.title,
+            "simulated": spread(self.simulated, factor),
+            "real": spread(self.real, factor),
+            "difference": self.apart,
+            "bound": self.bound,
+            "": self.verdict.value,
+        }
+
+    @property
+    def apart(self) -> str:
+        """The difference with its interval, as text."""
+        relative = self.metric.relative
+        factor = 100.0 if relative else self.metric.factor
+        found = self.difference
+        text = f"{'+' if found.estimate > 0 else ''}{significant(found.estimate * factor, 2)}"
+        if found.high is not None and found.high > found.estimate:
+            text += f" ± {significant((found.high - found.estimate) * factor, 2)}"
+        return text + (" %" if relative else "")
+
+
+def spread(found: Interval, factor: float) -> str:
+    """``5.72 ± 0.11``."""
+    text = significant(found.estimate * factor)
+    if found.high is None or found.high - found.estimate <= 1e-9 * abs(found.estimate):
+        return text
+    return f"{text} ± {significant((found.high - found.estimate) * factor, 2)}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All numbers of two stores."""
+
+    title: str
+    simulated: Reading
+    real: Reading
+    rows: tuple[Row, ...]
+
+    @property
+    def exceeded(self) -> bool:
+        """Whether a bound is."""
+        return any(row.verdict is Verdict.EXCEEDED for row in self.rows)
+
+    def data(self) -> dict[str, Any]:
+        """As JSON would have it."""
+        return {
+            "title": self.title,
+            "simulated": str(self.simulated.path),
+            "real": str(self.real.path),
+            "engine": self.simulated.engine,
+            "rows": [row.data() for row in self.rows],
+            "exceeded": self.exceeded,
+        }
+
+
+def compare(simulated: Path | Reading, real: Path | Reading) -> Comparison:
+    """Both stores, as far as both have run.
+
+    Raises:
+        bentpipe.store.StoreError: one is not a store, or has no finished run.
+    """
+    sim = simulated if isinstance(simulated, Reading) else read_store(simulated)
+    emu = real if isinstance(real, Reading) else read_store(real)
+    keys = list(sim.keys)
+    frames = [_metrics(store) for store in (sim, emu)]
+    kinds = _kinds(sim)
+    rows = []
+    for group in frames[1].partition_by([*keys, "flow", "direction"], maintain_order=True):
+        first = group.row(0, named=True)
+        cell = {key: first[key] for key in keys}
+        ours = frames[0].filter(
+            pl.col("flow") == first["flow"],
+            pl.col("direction") == first["direction"],
+            *(pl.col(key).eq_missing(value) for key, value in cell.items()),
+        )
+        which = kinds.get(tuple(cell.values()), Kind.CHANCE)
+        rows += list(_rows(cell, which, ours, group))
+    return Comparison(sim.title, sim, emu, tuple(rows))
+
+
+def _rows(cell: Mapping[str, Any], which: Kind, ours: pl.DataFrame, theirs: pl.DataFrame) -> Iterator[Row]:
+    first = theirs.row(0, named=True)
+    for metric in METRICS:
+        simulated, real = _values(ours, metric.name), _values(theirs, metric.name)
+        if not simulated or not real:
+            continue
+        mean = sum(simulated.values()) / len(simulated)
+        pairs = [
+            (simulated.get(key, mean), value)
+            for key, value in real.items()
+            if key in simulated or len(set(simulated.values())) == 1
+        ]
+        if not pairs:
+            continue
+        differences = [after - before for before, after in pairs]
+        answer = verdict(metric.name, which, mean, differences)
+        if metric.relative:
+            if mean == 0:
+                continue
+            differences = [difference / mean for difference in differences]
+        yield Row(
+            cell, str(first["flow"]), str(first["direction"]), str(first["congestion"]), metric,
+            mean_interval(list(simulated.values())), mean_interval(list(real.values())), mean_interval(differences),
+            which, answer,
+        )  # fmt: skip
+
+
+def _values(frame: pl.DataFrame, name: str) -> dict[tuple[int, int], float]:
+    """By seed and load."""
+    if name not in frame.columns:
+        return {}
+    rows = frame.filter(pl.col(name).is_not_null())
+    return {(row["seed"], row["load"] or 0): float(row[name]) for row in rows.iter_rows(named=True)}
+
+
+def _metrics(store: Reading) -> pl.DataFrame:
+    """One row a run, flow and direction, and load of a page, with everything that is compared."""
+    by = ["run", "flow", "direction"]
+    frame = run_metrics(store).with_columns(load=pl.lit(None, pl.Int64))
+    frame = frame.with_columns(sent_again_percent=pl.col("retransmission_ratio") * 100)
+    frame = _since_open(store, frame)
+    frame = frame.join(_round_trips(store, frame), on=by, how="left", maintain_order="left")
+    pages = store.table("pages")
+    if not pages.height:
+        return frame
+    loads = pages.filter(pl.col("finished") == 1).select("run", "flow", "load", "ttr_s", "plt_s")
+    heads = frame.filter(~pl.col("flow").is_in(loads["flow"].implode()))
+    paged = store.runs.join(loads, on="run", how="inner", maintain_order="left_right").with_columns(
+        direction=pl.lit("down"), congestion=pl.lit("")
+    )
+    return pl.concat([heads, paged], how="diagonal")
+
+
+def _since_open(store: Reading, frame: pl.DataFrame) -> pl.DataFrame:
+    """Goodput from the client's opening of its first stream on.
+
+    The tables count from the first that either side knows of it: for TCP the SYN at a simulated server, but at a real
+    one what the kernel hands over after the handshake.
+    """
+    streams = store.table("streams")
+    if streams.width <= 1:
+        return frame
+    opened = streams.group_by("run", "flow", maintain_order=True).agg(
+        pl.col("start_s").min().alias("__opened")
+    )
+    end = pl.col("data_start_s") + pl.col("duration_s")
+    goodput = pl.col("received_bytes") * 8 / (end - pl.col("__opened"))
+    return (
+        frame.join(opened, on=["run", "flow"], how="left", maintain_order="left")
+        .with_columns(
+            goodput_bit_s=pl.when(end > pl.col("__opened")).then(goodput).otherwise("goodput_bit_s")
+        )
+        .drop("__opened")
+    )
+
+
+def _round_trips(store: Reading, frame: pl.DataFrame) -> pl.DataFrame:
+    """Mean of the senders' smoothed RTT while they send, and the least RTT."""
+    ways = directions(store.table("summary")).select("flow", "direction", pl.col("sender").alias("side"))
+    columns = ["time_s", "flow", "side", "smoothed_rtt_ms", "min_rtt_ms"]
+    samples = store.table("flows", columns).join(
+        ways, on=["flow", "side"], how="inner", maintain_order="left"
+    )
+    spans = frame.select("run", "flow", "direction", "data_start_s", "duration_s")
+    during = (pl.col("time_s") > pl.col("data_start_s")) & (
+        pl.col("time_s") <= pl.col("data_start_s") + pl.col("duration_s")
+    )
+    return (
+        samples.join(spans, on=["run", "flow", "direction"], how="left", maintain_order="left")
+        .filter(during)
+        .group_by("run", "flow", "direction", maintain_order=True)
+        .agg(pl.col("smoothed_rtt_ms").mean(), pl.col("min_rtt_ms").min().alias("least_rtt_ms"))
+    )
+
+
+def _kinds(store: Reading) -> dict[tuple[Any, ...], Kind]:
+    """Of each cell, from its first run's resolved run."""
+    found: dict[tuple[Any, ...], Kind] = {}
+    for row in store.runs.iter_rows(named=True):
+        cell = tuple(row[key] for key in store.keys)
+        if cell not in found:
+            spec = json.loads((store.path / "runs" / row["run"] / "spec.json").read_text(encoding="utf-8"))
+            found[cell] = kind(spec)
+    return found
+
+
+def lines(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """Rows as the terminal prints them, without columns that say nothing."""
+    found = [row.line() for row in rows]
+    if not found:
+        return found
+    dull = [name for name in ("way", "bound", "") if all(not line[name] for line in found)]
+    return [{key: value for key, value in line.items() if key not in dull} for line in found]

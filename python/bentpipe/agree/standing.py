@@ -1,0 +1,152 @@
+"""The standing table: every scenario of a folder on both clocks, and what came out as one document."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.agree.bounds import Verdict
+from bentpipe.agree.compare import Comparison, Row, spread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from bentpipe.session import Report
+
+__all__ = ["markdown", "standing"]
+
+NOTES = "notes.toml"
+"""What a folder says beside its scenarios: ``[why]``, sentences by scenario or ``scenario/controller``."""
+
+SHOWN = ("goodput_bit_s", "ttr_s", "plt_s")
+"""Metrics that have a line of their own."""
+
+
+@dataclass
+class Part:
+    """A scenario of the folder."""
+
+    name: str
+    comparison: Comparison | None = None
+    failed: list[str] = field(default_factory=list)
+
+
+def standing(
+    folder: Path,
+    settings: Sequence[str],
+    seeds: int | None,
+    jobs: int | None,
+    out: Path | None,
+    table: Path | None,
+    *,
+    as_json: bool = False,
+) -> int:
+    """Runs (or resumes) both stores of every scenario in ``folder`` and prints, or writes, the table.
+
+    Returns:
+        0, or 1 when a run failed or a bound is exceeded.
+
+    Raises:
+        ScenarioError: a scenario is wrong, or real time cannot have it; nothing has run then.
+    """
+    from bentpipe.agree.both import planned, run_both
+    from bentpipe.agree.compare import compare
+    from bentpipe.problems import ScenarioError
+    from bentpipe.sweep import parse_override
+    from bentpipe.terminal import emit, print_table
+
+    files = [file for file in sorted(folder.glob("*.toml")) if file.name != NOTES]
+    if not files:
+        raise ScenarioError([("", "holds no scenario (*.toml)")], str(folder))
+    place = out or Path("out") / folder.resolve().name
+    overrides = [parse_override(text) for text in settings]
+    plans = {file.stem: planned(file, place / file.stem, overrides, settings, seeds) for file in files}
+    parts = []
+    try:
+        for name, both in plans.items():
+            reports = run_both(both, jobs, quiet=as_json)
+            parts.append(Part(name, compare(*both.stores), _failures(reports)))
+    except KeyboardInterrupt:
+        print(f"\ninterrupted: what is finished is in {place}; the same command goes on", file=sys.stderr)
+        raise
+    notes = _notes(folder)
+    if table is not None:
+        table.write_text(markdown(parts, notes), encoding="utf-8")
+    if as_json:
+        emit({part.name: part.comparison.data() for part in parts if part.comparison is not None})
+    else:
+        for part in parts:
+            if part.comparison is not None:
+                print_table([_line(row) for row in _judged(part.comparison)], part.comparison.title)
+    failed = [error for part in parts for error in part.failed]
+    for error in failed[:10]:
+        print(f"failed: {error}", file=sys.stderr)
+    beyond = any(part.comparison is not None and part.comparison.exceeded for part in parts)
+    return 1 if failed or beyond else 0
+
+
+def _failures(reports: Iterable[Report]) -> list[str]:
+    return [f"{failure.run}: {failure.error}" for report in reports for failure in report.failed]
+
+
+def _notes(folder: Path) -> dict[str, Any]:
+    file = folder / NOTES
+    return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def _judged(comparison: Comparison) -> list[Row]:
+    return [row for row in comparison.rows if row.metric.name in SHOWN]
+
+
+def _line(row: Row) -> dict[str, Any]:
+    return {
+        "cell": cell_name(row),
+        "controller": row.congestion,
+        "metric": row.metric.title,
+        "seeds": f"{row.simulated.n} / {row.real.n}",
+        "simulated": spread(row.simulated, row.metric.factor),
+        "real": spread(row.real, row.metric.factor),
+        "difference": row.apart,
+        "bound": row.bound,
+        "verdict": row.verdict.value,
+    }
+
+
+def cell_name(row: Row) -> str:
+    """Values of the sweep, without the controller, which has a column of its own."""
+    values = [
+        value for key, value in row.cell.items() if value is not None and not key.endswith("congestion")
+    ]
+    return ", ".join(values) or row.flow
+
+
+def markdown(parts: Sequence[Part], notes: Mapping[str, Any]) -> str:
+    """The document."""
+    lines = [f"# {notes.get('title', 'Simulated and real')}", "", *_paragraphs(notes.get("intro", "")), ""]
+    judged = [row for part in parts if part.comparison is not None for row in _judged(part.comparison)]
+    held = sum(row.verdict is Verdict.WITHIN for row in judged)
+    lines += [f"{held} of {len(judged)} numbers are within their bounds.", ""]
+    for part in parts:
+        if part.comparison is None:
+            continue
+        lines += [f"## {part.comparison.title}", ""]
+        rows = [_line(row) for row in _judged(part.comparison)]
+        if rows:
+            lines.append("| " + " | ".join(rows[0]) + " |")
+            lines.append("|" + "---|" * len(rows[0]))
+            lines += ["| " + " | ".join(str(value) for value in row.values()) + " |" for row in rows]
+        if part.failed:
+            lines += ["", f"{len(part.failed)} runs in real time failed: {part.failed[0].split(': ', 1)[1]}."]
+        why = notes.get("why", {}).get(part.name)
+        if why:
+            lines += ["", *_paragraphs(why)]
+        lines.append("")
+    lines += _paragraphs(notes.get("end", ""))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _paragraphs(text: str) -> list[str]:
+    return text.strip().splitlines() if text.strip() else []

@@ -1,0 +1,82 @@
+"""``agree``: a scenario on both clocks."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bentpipe.cli.common import FAILED, INTERRUPTED, AsJson, Jobs, Seeds, Settings
+
+if TYPE_CHECKING:
+    from bentpipe.session import Report
+
+__all__ = ["agree"]
+
+
+def agree(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="a scenario (TOML), or a folder of them")],
+    settings: Settings = None,
+    seeds: Seeds = None,
+    jobs: Jobs = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="the simulated store; the real one is DIR-emu; default: out/FILE's name",
+        ),
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option("--page", metavar="FILE", help="write a page with figures of both (HTML)")
+    ] = None,
+    table: Annotated[
+        Path | None,
+        typer.Option("--table", metavar="FILE", help="of a folder: write its standing table (Markdown)"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a scenario in virtual and in real time. Prints both with their difference; exit status 1 beyond a bound."""
+    if file.is_dir():
+        from bentpipe.agree.standing import standing
+
+        raise typer.Exit(standing(file, settings or [], seeds, jobs, out, table, as_json=as_json))
+    from bentpipe.agree.both import planned, run_both
+    from bentpipe.agree.compare import compare, lines
+    from bentpipe.realtime import machine
+    from bentpipe.sweep import parse_override
+    from bentpipe.terminal import emit, print_table
+
+    given = settings or []
+    target = out or Path("out") / file.stem
+    both = planned(file, target, [parse_override(text) for text in given], given, seeds)
+    try:
+        reports = run_both(both, jobs, quiet=as_json)
+    except KeyboardInterrupt:
+        print("\ninterrupted: the same command goes on from there", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
+    failed = say_failures(reports)
+    found = compare(*both.stores)
+    if as_json:
+        emit(found.data())
+    else:
+        print_table(lines(found.rows), f"{found.title} (means; differences with their 95 % intervals)")
+        print(machine(both.stores[1]))
+    if page is not None:
+        from bentpipe.agree.page import write_page
+
+        write_page(found, page)
+        if not as_json:
+            print(f"page: {page}")
+    if failed or found.exceeded:
+        raise typer.Exit(FAILED)
+
+
+def say_failures(reports: tuple[Report, ...]) -> bool:
+    """Names runs that failed, on standard error."""
+    failures = [failure for report in reports for failure in report.failed]
+    for failure in failures[:10]:
+        print(f"failed: {failure.run}: {failure.error}\n  again: {failure.replay}", file=sys.stderr)
+    return bool(failures)

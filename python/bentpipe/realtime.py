@@ -1,0 +1,56 @@
+"""What the machine did while it measured: from a store's journal, for people."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["machine", "real_time"]
+
+
+def real_time(store: Path) -> list[dict[str, Any]]:
+    """Entries of the journal of runs in real time, with ``run`` and, where it failed, ``error``."""
+    try:
+        lines = (store / "journal.jsonl").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(entry, dict) and "real_time" in entry:
+            found.append(entry)
+    return found
+
+
+def machine(store: Path) -> str:
+    """One sentence on the runs of a store that were made in real time; empty without one."""
+    entries = real_time(store)
+    if not entries:
+        return ""
+    latest = {entry["run"]: entry for entry in entries}
+    good = [entry for entry in latest.values() if entry["event"] == "run"]
+    again = sum(int(entry["real_time"].get("attempts", 1)) > 1 for entry in good)
+    late = [value for entry in good for value in _lateness(entry["real_time"])]
+    said = f"In real time: {len(good)} valid runs"
+    said += f", {again} of them tried again" if again else ""
+    said += f", {len(latest) - len(good)} failed" if len(latest) > len(good) else ""
+    slow = [float(entry["real_time"].get("processes_late_p95_ms", 0.0)) for entry in good]
+    if late:
+        said += f"; the emulator's lateness (99th percentile of packets) was at worst {max(late):.2f} ms"
+        said += f", that of the processes of a flow (95th) {max(slow):.2f} ms"
+    return said + "."
+
+
+def _lateness(facts: dict[str, Any]) -> list[float]:
+    return [
+        float(way["late_p99_ms"])
+        for segment in facts.get("segments", ())
+        for way in (segment.get("up", {}), segment.get("down", {}))
+        if way.get("late_p99_ms") is not None
+    ]

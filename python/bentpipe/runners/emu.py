@@ -1,0 +1,266 @@
+"""Runs in real time: each a lab of ``bentpipe-rt``, its measurements in the simulator's tables.
+
+A lab is namespaces behind the emulated path with real programs in them (docs/manual/agree.md). One that the machine was
+too late for is run again, at most twice, and then fails: what a slow machine measures is no result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.problems import ScenarioError
+from bentpipe.runners.emu_frames import read_frames
+from bentpipe.runners.emu_limits import refusals
+from bentpipe.runners.emu_links import read_links
+from bentpipe.runners.emu_plan import LabPlan, lab_plan, round_trip_ns
+from bentpipe.runners.emu_tables import Flow, NothingSent, measurements
+from bentpipe.runners.outcome import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bentpipe.plan import Plan, Run
+
+__all__ = ["ENGINE", "EmuRunner", "check", "engine_version"]
+
+ENGINE = "emu"
+TRIES = 3
+"""A run whose machine was too late is tried again twice."""
+
+PRIORITY = -15
+"""Niceness of a lab and its processes, where the user may give it: other work on the machine waits."""
+
+LATE_PART, LATE_LEAST_NS = 0.02, 1_000_000
+"""A process that measures wakes at set instants. It was on time if 95 % of its wake-ups were no later than this part of
+the path's round trip, or than this."""
+
+PATIENCE_S = 60.0
+"""Longest time that a lab may take beside its run's own: namespaces, the check of the path, handshakes of servers."""
+
+
+def engine_version(version: str) -> str:
+    """The engine's version in real time: part of every run's id, so that stores of the two do not mix."""
+    return f"{version}-{ENGINE}"
+
+
+def check(plan: Plan, catalogue: Sequence[Mapping[str, Any]]) -> None:
+    """Raises ScenarioError with every key of ``plan`` that real time cannot have."""
+    problems: dict[tuple[str, str], None] = {}
+    for cell in plan.cells:
+        problems |= dict.fromkeys(refusals(cell.resolved.spec, catalogue))
+    if problems:
+        said = [(key, f"in real time: {text}") for key, text in problems]
+        raise ScenarioError(said, plan.document.name)
+
+
+class EmuRunner:
+    """Labs on this machine."""
+
+    def __init__(self, program: Path, version: str, jobs: int | None = None) -> None:
+        """``program`` is ``bentpipe-rt``, ``version`` the engine's, ``jobs`` labs at a time (default: 1)."""
+        self.program = program
+        self.version = engine_version(version)
+        self.jobs = jobs or 1
+
+    def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
+        """Outcomes as they come. Closing the iterator ends the labs."""
+        waiting: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
+        done: queue.SimpleQueue[Outcome | BaseException] = queue.SimpleQueue()
+        for run in runs:
+            waiting.put(run)
+        hands = [_Hand(self, waiting, done) for _ in range(min(self.jobs, len(runs)))]
+        for _ in hands:
+            waiting.put(None)
+        try:
+            for hand in hands:
+                hand.start()
+            for _ in runs:
+                outcome = done.get()
+                if isinstance(outcome, BaseException):
+                    raise outcome
+                yield outcome
+        finally:
+            for hand in hands:
+                hand.stop()
+            for hand in hands:
+                hand.join()
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """One lab: measurements, or why there are none."""
+
+    data: bytes | None
+    error: str
+    late: bool
+    """The machine was too late; another attempt may do better."""
+    facts: dict[str, Any]
+
+
+class _Hand(threading.Thread):
+    """One thread that has one lab at a time."""
+
+    def __init__(
+        self,
+        runner: EmuRunner,
+        waiting: queue.SimpleQueue[Run | None],
+        done: queue.SimpleQueue[Outcome | BaseException],
+    ) -> None:
+        super().__init__(daemon=True)
+        self.runner = runner
+        self.waiting = waiting
+        self.done = done
+        self.stopping = False
+        self.lab: subprocess.Popen[bytes] | None = None
+        self.lock = threading.Lock()
+
+    def run(self) -> None:
+        while not self.stopping and (run := self.waiting.get()) is not None:
+            try:
+                self.done.put(self._run(run))
+            except BaseException as error:  # noqa: BLE001 - what breaks here is the caller's to see
+                self.done.put(error)
+
+    def _run(self, run: Run) -> Outcome:
+        began = time.perf_counter()
+        found = _Attempt(None, "stopped", False, {})
+        attempts = 0
+        while attempts < TRIES and not self.stopping:
+            attempts += 1
+            found = self._attempt(run)
+            if not found.late:
+                break
+        error = found.error
+        if found.late:
+            error = f"the machine was too late in each of {attempts} attempts: {found.error}"
+        facts = {**found.facts, "attempts": attempts}
+        seconds = time.perf_counter() - began
+        return Outcome(run, found.data, error, seconds, retried=attempts > 1, facts=facts)
+
+    def _attempt(self, run: Run) -> _Attempt:
+        with tempfile.TemporaryDirectory(prefix="bentpipe-lab-") as name:
+            folder = Path(name)
+            plan = lab_plan(run.spec, folder, str(self.runner.program))
+            status, said = self._lab(plan.write(folder), run)
+            return self._measured(run, plan, status, said)
+
+    def _lab(self, plan: Path, run: Run) -> tuple[int, str]:
+        """Runs a lab to its end; its exit status, and what it said."""
+        log = plan.with_name("lab.log")
+        with log.open("wb") as out:
+            with self.lock:
+                if self.stopping:
+                    return -signal.SIGKILL, "stopped"
+                # a session of its own: Ctrl-C at the terminal is the coordinator's to handle
+                self.lab = lab = subprocess.Popen(
+                    [str(self.runner.program), "lab", str(plan)],
+                    stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+                )  # fmt: skip
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, lab.pid, PRIORITY)
+            try:
+                status = lab.wait(timeout=float(run.spec["duration_ns"]) / 1e9 + PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self._end(lab)
+                return -signal.SIGKILL, f"the lab did not end within {PATIENCE_S:.0f} s after the run"
+            finally:
+                with self.lock:
+                    self.lab = None
+        return status, log.read_text(encoding="utf-8", errors="replace").strip()
+
+    def _measured(self, run: Run, plan: LabPlan, status: int, said: str) -> _Attempt:
+        try:
+            result = json.loads(plan.result.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            lines = said.splitlines() or [f"exit status {status}"]
+            return _Attempt(None, f"the lab failed: {lines[-1]}", False, {})
+        facts = {key: value for key, value in result.items() if key != "statuses"}
+        flows = _flows(run, plan)
+        late_ns = _lateness(flows)
+        facts["processes_late_p95_ms"] = late_ns / 1e6
+        reasons = list(result.get("reasons", []))
+        bound = max(LATE_LEAST_NS, round(LATE_PART * round_trip_ns(run.spec)))
+        if late_ns > bound:
+            reasons.append(f"a process of the flows was late by {late_ns / 1e6:.1f} ms (95 % of its wake-ups are "
+                           f"to be within {bound / 1e6:.1f} ms)")  # fmt: skip
+        if reasons or not result.get("valid", False):
+            return _Attempt(None, "; ".join(reasons) or "not valid", True, facts)
+        failed = [
+            name for name, status in result.get("statuses", {}).items() if status and ".server" not in name
+        ]
+        try:
+            links = read_links(run.spec, result, plan.record)
+            return _Attempt(measurements(self.runner.version, run.spec, flows, links), "", False, facts)
+        except NothingSent as error:
+            why = _last_words(plan, failed)
+            return _Attempt(None, f"{error}{why}", False, facts)
+
+    def _end(self, lab: subprocess.Popen[bytes]) -> None:
+        lab.terminate()
+        try:
+            lab.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            lab.kill()
+            lab.wait()
+
+    def stop(self) -> None:
+        """Ends the lab, whatever it is doing; its namespaces and processes go with it."""
+        with self.lock:
+            self.stopping = True
+            lab = self.lab
+        if lab is not None:
+            self._end(lab)
+
+
+def _flows(run: Run, plan: LabPlan) -> list[Flow]:
+    found = []
+    for flow, files in zip(run.spec["flows"], plan.flows, strict=True):
+        names = (flow["client_congestion"]["name"], flow["server_congestion"]["name"])
+        clients = tuple(read_frames(session.frames) for session in files.sessions)
+        starts = tuple(session.start_ns for session in files.sessions)
+        found.append(Flow(flow["name"], names, starts, clients, read_frames(files.server)))
+    return found
+
+
+def _lateness(flows: Sequence[Flow]) -> int:
+    """Of the process that was latest: the 95th percentile of its wake-ups after their instants, ns."""
+    worst = 0
+    for flow in flows:
+        for frames in (*flow.clients, flow.server):
+            interval = int((frames.begin or {}).get("interval_ns") or 0)
+            if not interval:
+                continue
+            late = sorted(
+                int(sample["time_ns"]) % interval
+                for connection in frames.connections.values()
+                for sample in connection.samples
+                if sample["frame"] == "sample"
+            )
+            if late:
+                worst = max(worst, late[int(0.95 * (len(late) - 1))])
+    return worst
+
+
+def _last_words(plan: LabPlan, names: Sequence[str]) -> str:
+    """What the processes that failed said last."""
+    outputs = {one["name"]: one["output"] for one in (*plan.plan["near"], *plan.plan["far"])}
+    for name in (*names, *outputs):
+        try:
+            lines = Path(outputs[name]).read_text(encoding="utf-8", errors="replace").split("\n")
+        except (OSError, KeyError):
+            continue
+        words = [line for line in lines if line.strip()]
+        if words:
+            return f": {name}: {words[-1]}"
+    return ""

@@ -1,0 +1,219 @@
+"""``bentpipe agree``: verdicts on differences, both stores side by side, and the short form over real sockets."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bentpipe.agree import Verdict, compare
+from bentpipe.agree.both import planned, run_both
+from bentpipe.agree.bounds import Kind, kind, verdict
+from bentpipe.agree.standing import Part, markdown
+from bentpipe.realtime import machine
+
+ROOT = Path(__file__).parents[2]
+STAND_IN = Path(__file__).with_name("standin_lab.py")
+SCENARIO = """
+duration = "6 s"
+seeds = 2
+[[path.segment]]
+name = "satellite"
+delay = "20 ms"
+both = { rate = "10 Mbit/s", queue = "1 BDP" }
+[[flow]]
+name = "q"
+congestion = "cubic"
+send = "down"
+load = { bytes = "2 MB" }
+[sweep]
+"flow.q.congestion" = ["cubic", "newreno"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("metric", "which", "differences", "answer"),
+    [
+        ("goodput_bit_s", Kind.SINGLE, [0.4e6, 0.5e6], Verdict.WITHIN),
+        ("goodput_bit_s", Kind.SINGLE, [-0.51e6], Verdict.EXCEEDED),
+        ("goodput_bit_s", Kind.SINGLE, [2e6, -2e6], Verdict.WITHIN),
+        ("goodput_bit_s", Kind.CHANCE, [0.9e6, 1.1e6, 1.0e6], Verdict.EXCEEDED),
+        ("goodput_bit_s", Kind.CHANCE, [3e6, -1e6, 1e6], Verdict.WITHIN),
+        ("goodput_bit_s", Kind.CHANCE, [0.9e6], Verdict.UNDECIDED),
+        ("goodput_bit_s", Kind.CHANCE, [0.4e6], Verdict.WITHIN),
+        ("ttr_s", Kind.SINGLE, [0.024], Verdict.WITHIN),
+        ("ttr_s", Kind.SINGLE, [0.026], Verdict.EXCEEDED),
+        ("largest_cwnd_bytes", Kind.SINGLE, [1e9], Verdict.SHOWN),
+    ],
+)
+def test_a_difference_is_judged(metric: str, which: Kind, differences: list[float], answer: Verdict) -> None:
+    assert verdict(metric, which, 10e6, differences) is answer
+
+
+def test_a_page_may_be_late_by_50_ms_or_3_percent() -> None:
+    assert verdict("plt_s", Kind.SINGLE, 1.0, [0.049]) is Verdict.WITHIN
+    assert verdict("plt_s", Kind.SINGLE, 1.0, [0.051]) is Verdict.EXCEEDED
+    assert verdict("plt_s", Kind.SINGLE, 4.0, [0.119]) is Verdict.WITHIN
+
+
+def test_only_a_lone_flow_without_loss_has_nothing_of_chance() -> None:
+    quiet = {"name": "s", "up": [{"kind": "delay"}], "down": [{"kind": "transmit"}]}
+    lossy = quiet | {"up": [{"kind": "loss"}]}
+    assert kind({"flows": [1], "graph": {"links": [quiet]}}) is Kind.SINGLE
+    assert kind({"flows": [1], "graph": {"links": [lossy]}}) is Kind.CHANCE
+    assert kind({"flows": [1, 2], "graph": {"links": [quiet]}}) is Kind.CHANCE
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    file = tmp_path / "bentpipe-rt"
+    file.write_text(f'#!/bin/sh\nexec {sys.executable} {STAND_IN} "$@"\n')
+    file.chmod(0o755)
+    monkeypatch.setenv("BENTPIPE_RT", str(file))
+    return file
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    file = tmp_path / "scenario.toml"
+    file.write_text(SCENARIO)
+    return file
+
+
+def test_both_stores_side_by_side(
+    program: Path, scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATE", "8e6")
+    both = planned(scenario, tmp_path / "store")
+    run_both(both, quiet=True)
+    found = compare(*both.stores)
+    rows = {(row.congestion, row.metric.name): row for row in found.rows}
+    goodput = rows["cubic", "goodput_bit_s"]
+    # the stand-in moves 2 MB at 8 Mbit/s after a round trip of 40 ms
+    assert goodput.real.estimate == pytest.approx(16e6 / (2.0 + 0.04), rel=1e-3)
+    assert goodput.real.n == 2
+    assert goodput.simulated.estimate > goodput.real.estimate
+    assert goodput.difference.estimate == pytest.approx(
+        goodput.real.estimate / goodput.simulated.estimate - 1, rel=1e-9
+    )
+    assert goodput.verdict is Verdict.EXCEEDED
+    assert found.exceeded
+    assert rows["newreno", "least_rtt_ms"].verdict is Verdict.SHOWN
+    text = markdown([Part("one", found)], {"title": "T", "why": {"one": "A stand-in."}})
+    assert text.startswith("# T\n")
+    assert "0 of 2 numbers are within their bounds." in text
+    assert "| cubic | goodput Mbit/s | 1 / 2 |" in text
+    assert "A stand-in." in text
+    # the same command resumes: nothing is run again
+    assert [report.done for report in run_both(both, quiet=True)] == [0, 0]
+
+
+def agree(*words: str, where: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bentpipe.cli", "agree", *words]
+    environment = {**os.environ, **variables}
+    return subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_the_exit_status_says_whether_a_bound_is_exceeded(
+    program: Path, scenario: Path, tmp_path: Path
+) -> None:
+    simulated = 9.05e6  # what the simulation has of it, about
+    near = agree(str(scenario), "--seeds", "1", "--json", "--page", "both.html", "--out", "a", where=tmp_path,
+                 RATE=f"{simulated:g}")  # fmt: skip
+    rows: list[dict[str, Any]] = json.loads(near.stdout)["rows"]
+    apart = [row["difference"]["mean"] for row in rows if row["metric"] == "goodput_bit_s"]
+    assert all(abs(value) < 0.05 for value in apart), near.stdout
+    assert near.returncode == 0
+    page = (tmp_path / "both.html").read_text()
+    assert page.count("<svg") == 2
+    assert "In real time: 2 valid runs" in page
+    far = agree(str(scenario), "--seeds", "1", "--out", "b", where=tmp_path, RATE="4e6")
+    assert far.returncode == 1
+    assert "exceeded" in far.stdout
+    late = agree(str(scenario), "--seeds", "1", "--out", "c", where=tmp_path, BEHAVIOUR="late")
+    assert late.returncode in (1, 2)
+    assert "the machine was too late in each of 3 attempts" in late.stderr
+
+
+def test_a_folder_is_a_standing_table(program: Path, scenario: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "many"
+    folder.mkdir()
+    scenario.rename(folder / "first.toml")
+    (folder / "notes.toml").write_text('title = "Both clocks"\nintro = "As measured."\n')
+    done = agree(str(folder), "--seeds", "1", "--table", "table.md", where=tmp_path, RATE="9.05e6")
+    assert done.returncode == 0, done.stdout + done.stderr
+    table = (tmp_path / "table.md").read_text()
+    assert table.startswith("# Both clocks\n\nAs measured.\n\n2 of 2 numbers are within their bounds.")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    none = agree(str(empty), where=tmp_path)
+    assert none.returncode == 2
+    assert "holds no scenario" in none.stderr
+
+
+# --- over real sockets ----------------------------------------------------------------------------------------
+
+SHORT = """
+duration = "8 s"
+[[path.segment]]
+name = "satellite"
+delay = "30 ms"
+down = { rate = "8 Mbit/s", queue = "1 BDP" }
+up = { rate = "4 Mbit/s", queue = "1 BDP" }
+[[flow]]
+name = "f"
+congestion = "newreno"
+send = "down"
+load = { bytes = "3 MB" }
+[sweep]
+stack = [
+  { "flow.f.transport" = "quic", "flow.f.congestion" = "newreno" },
+  { "flow.f.transport" = "quic", "flow.f.congestion" = "bbr3" },
+  { "flow.f.transport" = "tcp", "flow.f.congestion" = { name = "cubic", slow_start_exit = "classic" } },
+]
+"""
+
+
+def _lab() -> Path:
+    """``bentpipe-rt`` with labs. Skips by name where there is none, or no namespaces."""
+    for word in ("ip", "unshare", "cargo"):
+        if shutil.which(word) is None:
+            pytest.skip(f"{word} is not installed")
+    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+        pytest.skip("/dev/net/tun cannot be opened")
+    flags = ["--net"] if os.geteuid() == 0 else ["--net", "--user", "--map-root-user"]
+    if subprocess.run(["unshare", *flags, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("namespaces are not allowed")
+    named = os.environ.get("BENTPIPE_RT")
+    if named:
+        return Path(named)
+    subprocess.run(
+        ["cargo", "build", "--release", "--locked", "-q", "-p", "bentpipe-rt"], cwd=ROOT, check=True
+    )
+    return ROOT / "target" / "release" / "bentpipe-rt"
+
+
+def test_three_cells_agree_over_real_sockets(tmp_path: Path) -> None:
+    lab = _lab()
+    file = tmp_path / "short.toml"
+    file.write_text(SHORT)
+    began = time.monotonic()
+    done = agree(str(file), "--jobs", "1", "--json", "--out", "store", where=tmp_path, BENTPIPE_RT=str(lab))
+    if "too late" in done.stderr:
+        pytest.skip("machine too busy")
+    assert done.stdout, done.stderr
+    found = json.loads(done.stdout)
+    goodput = [row for row in found["rows"] if row["metric"] == "goodput_bit_s"]
+    assert len(goodput) == 3
+    assert done.returncode == 0, json.dumps(goodput, indent=1)
+    least = [row for row in found["rows"] if row["metric"] == "least_rtt_ms"]
+    assert all(abs(row["difference"]["mean"]) < 2 for row in least)
+    assert "valid runs" in machine(tmp_path / "store-emu")
+    assert time.monotonic() - began < 240

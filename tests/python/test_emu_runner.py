@@ -1,0 +1,315 @@
+"""Runs in real time: the mapping to a lab, what is refused, tables, and how a runner takes labs that go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bentpipe.plan import Plan, make, open_document
+from bentpipe.problems import ScenarioError
+from bentpipe.results import decode
+from bentpipe.runners import emu, engine
+from bentpipe.runners.chance import Random
+from bentpipe.runners.emu_frames import read_frames
+from bentpipe.runners.emu_limits import Machine, refusals
+from bentpipe.runners.emu_plan import drawn, lab_plan
+from bentpipe.runners.emu_tables import COLUMNS
+
+STAND_IN = Path(__file__).with_name("standin_lab.py")
+CLASSIC = {"name": "cubic", "slow_start_exit": "classic"}
+
+
+def scenario(*flows: dict[str, Any], **more: Any) -> dict[str, Any]:
+    segment = {"name": "satellite", "delay": "50 ms", "both": {"rate": "10 Mbit/s"}}
+    usual = {"congestion": CLASSIC, "load": {"bytes": "500 kB"}, "send": "down"}
+    merged = [usual | flow for flow in flows]
+    named = [{key: value for key, value in flow.items() if value is not None} for flow in merged]
+    return {"duration": "3 s", "path": {"segment": [segment]}, "flow": named} | more
+
+
+def plan_of(data: dict[str, Any], seeds: int = 1) -> Plan:
+    version = emu.engine_version(engine.version())
+    chosen = range(1, seeds + 1)
+    return make(open_document(data), version, seeds=chosen, catalogue=engine.catalogue(), repeats=True)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    file = tmp_path / "bentpipe-rt"
+    file.write_text(f'#!/bin/sh\nexec {sys.executable} {STAND_IN} "$@"\n')
+    file.chmod(0o755)
+    return file
+
+
+def test_the_streams_of_chance_are_the_engines() -> None:
+    poisson = {"every": "100 ms", "size": {"exponential": "20 kB"}}
+    data = scenario({"name": "a"}, {"name": "b", "load": {"poisson": poisson}})
+    for run in plan_of(data, seeds=3).runs:
+        tables = decode(engine.run(run.spec_json())).tables
+        starts = dict(tables["summary"].select("flow", "start_s").unique().iter_rows())
+        for flow in run.spec["flows"]:
+            jitter = Random(run.seed, flow["name"], "start").below(flow["start_jitter_ns"] + 1)
+            assert starts[flow["name"]] == pytest.approx(jitter / 1e9, abs=1e-9)
+        # the server of the last arrivals has not been asked yet
+        sizes = [size for size in tables["streams"].filter(flow="b")["down_written_bytes"] if size]
+        random = Random(run.seed, "b", "sizes")
+        assert len(sizes) > 10
+        assert sizes == [drawn({"kind": "exponential", "mean_bytes": 20_000}, random) for _ in sizes]
+
+
+def test_quic_and_tcp_become_processes_and_settings(tmp_path: Path) -> None:
+    data = scenario(
+        {
+            "name": "q",
+            "congestion": "bbr3",
+            "quic": {"initial_window": "32 packets", "mtu": "1300 B", "ecn": True},
+        },
+        {
+            "name": "t",
+            "transport": "tcp",
+            "start": "1 s",
+            "tcp": {"initial_window": "20 packets", "sack": False},
+        },
+    )
+    spec = plan_of(data).runs[0].spec
+    lab = lab_plan(spec, tmp_path, "/bin/rt").plan
+    assert [one["name"] for one in lab["far"]] == ["q.server", "t.server"]
+    assert [one["listens"] for one in lab["far"]] == [4433, 4434]
+    assert lab["near"][1]["start_ns"] >= 1_000_000_000
+    quic = json.loads((tmp_path / "0.0.client.json").read_text())
+    assert (quic["transport"], quic["quic"]["crypto"]) == ("quic", "rustls")
+    assert (quic["quic"]["initial_window_bytes"], quic["quic"]["mtu_bytes"]) == (32 * 1300, 1300)
+    assert quic["quic"]["ecn"] is True
+    assert quic["congestion"] == {"name": "bbr3", "options": {}}
+    tcp = json.loads((tmp_path / "1.server.json").read_text())
+    assert (tcp["transport"], tcp["congestion"]) == ("tcp", {"name": "cubic", "options": {}})
+    assert lab["initial_windows"] == {"near": 20, "far": 20}
+    for side in ("near", "far"):
+        assert lab["settings"][side]["net.ipv4.tcp_sack"] == "0"
+        assert lab["settings"][side]["net.ipv4.tcp_recovery"] == "0"
+        assert lab["settings"][side]["net.ipv4.tcp_no_metrics_save"] == "1"
+        receive = spec["flows"][1]["transport"]["client"]["receive_buffer_bytes"]
+        assert int(lab["settings"][side]["net.ipv4.tcp_rmem"].split()[2]) >= receive
+    assert lab["private"] is True
+    assert lab["outside"] is False
+
+
+def test_every_arrival_is_a_client(tmp_path: Path) -> None:
+    poisson = {"every": "200 ms", "size": {"fixed": "20 kB"}}
+    spec = plan_of(scenario({"name": "p", "load": {"poisson": poisson}})).runs[0].spec
+    near = lab_plan(spec, tmp_path, "/bin/rt").plan["near"]
+    tables = decode(engine.run(json.dumps(spec))).tables
+    assert len(near) == tables["summary"].filter(side="client")["connections"][0]
+    first = tables["events"].filter(kind="start", side="client")["time_s"][0]
+    assert near[0]["start_ns"] / 1e9 == pytest.approx(first, abs=1e-6)
+
+
+def refused(*flows: dict[str, Any], machine: Machine | None = None, **more: Any) -> list[tuple[str, str]]:
+    spec = plan_of(scenario(*flows, **more)).runs[0].spec
+    return refusals(spec, engine.catalogue(), machine)
+
+
+class Linux(Machine):
+    def __init__(self, *controllers: str) -> None:
+        self.controllers = list(controllers)
+        self.hystart = ["1"]
+
+
+@pytest.mark.parametrize(
+    ("flow", "key", "said"),
+    [
+        ({"congestion": "cubic"}, "flow.t.congestion", 'slow_start_exit = "hystart++"'),
+        ({"congestion": "hybla"}, "flow.t.congestion", "this kernel's TCP has cubic, newreno, reno"),
+        (
+            {"congestion": {"name": "bbr1", "policer_detection": True}},
+            "flow.t.congestion",
+            "modprobe tcp_bbr",
+        ),
+        ({"tcp": {"min_rto": "1 s"}}, "flow.t.tcp.min_rto", "Linux's is 200 ms"),
+        ({"tcp": {"pacing": True}}, "flow.t.tcp.pacing", "paces with BBR alone"),
+        ({"tcp": {"fast_open": True}}, "flow.t.tcp.fast_open", "do not use it"),
+    ],
+)
+def test_what_kernel_tcp_cannot_do_is_refused(flow: dict[str, Any], key: str, said: str) -> None:
+    found = refused({"name": "t", "transport": "tcp"} | flow, machine=Linux("reno", "cubic"))
+    assert [place for place, _ in found] == [key]
+    assert said in found[0][1]
+
+
+def test_what_real_time_cannot_do_is_refused() -> None:
+    page = {"page": {"object": [{"name": "a", "size": "10 kB"}]}}
+    assert (
+        "bentpipe browse" in refused({"name": "w", "load": page, "send": None, "congestion": "cubic"})[0][1]
+    )
+    on_off = {"on": "1 s", "off": "1 s"}
+    assert refused({"name": "o", "load": {"on_off": on_off}})[0][0] == "flow.o.load"
+    assert refused({"name": "z", "quic": {"handshake": "0-rtt"}})[0][0] == "flow.z.quic.handshake"
+    own = {"delay": "5 ms", "both": {"rate": "5 Mbit/s"}}
+    assert "a client of its own" in refused({"name": "a", "access": own}, {"name": "b"})[0][1]
+    assert refused({"name": "q"}, trace={"packets": True}) == [
+        ("trace.packets", "found true; only simulated packets are traced")
+    ]
+    many = {"every": "1 ms", "size": {"fixed": "20 kB"}}
+    assert "each a process" in refused({"name": "p", "load": {"poisson": many}})[0][1]
+
+
+def test_tcp_of_one_side_has_one_set_of_options() -> None:
+    flows = [{"name": name, "transport": "tcp", "tcp": {"initial_window": f"{size} packets"}}
+             for name, size in (("a", 10), ("b", 20))]  # fmt: skip
+    assert refused(*flows, machine=Linux("cubic")) == [
+        ("flow.b.tcp.initial_window", 'differs from that of flow "a"; in real time all TCP of a side has one')
+    ]
+
+
+def test_quic_has_every_controller_of_the_simulation() -> None:
+    for name in ("newreno", "cubic", "bbr3", "bbr1", "hybla"):
+        assert not refused({"name": "q", "congestion": name})
+
+
+def test_the_tables_are_the_engines(program: Path) -> None:
+    plan = plan_of(scenario({"name": "q"}, {"name": "t", "transport": "tcp", "send": "up"}))
+    (outcome,) = emu.EmuRunner(program, engine.version()).run(plan.runs)
+    assert outcome.data is not None, outcome.error
+    simulated, real = (decode(data).tables for data in (engine.run(plan.runs[0].spec_json()), outcome.data))
+    assert set(real) == set(simulated)
+    for name, frame in simulated.items():
+        assert real[name].columns == frame.columns == list(COLUMNS[name]), name
+        assert list(COLUMNS[name].values()) == [
+            {"Float64": "f64", "Int64": "i64", "String": "cat"}[str(kind)] for kind in frame.dtypes
+        ], name
+    streams = real["streams"].sort("flow")
+    assert streams["down_bytes"].to_list() == [500_000, 0]
+    assert streams["up_bytes"].to_list() == [8, 500_000]
+    summary = real["summary"].filter(side="server", flow="q").row(0, named=True)
+    assert (summary["delivered_in_order_bytes"], summary["timeouts"]) == (500_000, None)
+    start = simulated["summary"].filter(flow="t")["start_s"][0]
+    assert real["summary"].filter(flow="t")["start_s"][0] == pytest.approx(start, abs=1e-6)
+    # 500 kB at 8 Mbit/s after a round trip of 100 ms
+    assert streams["down_fin_s"][0] - streams["start_s"][0] == pytest.approx(0.6, abs=1e-3)
+    assert real["links"]["time_s"].max() == pytest.approx(3.0)
+
+
+def test_a_run_that_is_not_over_ends_with_the_scenario(
+    program: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RATE", "1e6")  # 4 s, of which the run has 3
+    plan = plan_of(scenario({"name": "q"}))
+    (outcome,) = emu.EmuRunner(program, engine.version()).run(plan.runs)
+    assert outcome.data is not None
+    tables = decode(outcome.data).tables
+    assert tables["streams"]["down_fin_s"].to_list() == [None]
+    last = tables["flows"].filter(side="client").row(-1, named=True)
+    assert 2.9 < last["time_s"] <= 3.0
+    assert last["received_in_order_bytes"] == pytest.approx((last["time_s"] - 0.2) * 1e6 / 8, rel=0.02)
+
+
+def test_frames_that_are_cut_off_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "frames"
+    opening = {
+        "frame": "connection",
+        "connection": 0,
+        "local": "1.2.3.4:5",
+        "remote": "[::1]:6",
+        "start_ns": 1,
+    }
+    file.write_text(json.dumps(opening) + '\n{"frame": "sample", "conn')
+    found = read_frames(file)
+    assert found.connections[0].port == (5, 6)
+    assert not found.connections[0].samples
+    assert not read_frames(tmp_path / "none").connections
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "good", "attempts", "error"),
+    [
+        ("late-once", True, 2, ""),
+        ("late", False, 3, "the machine was too late in each of 3 attempts: packets were late by 90 ms"),
+        ("broken", False, 1, "the lab failed: error: no namespace could be made"),
+        ("silent", False, 1, "no connection came about"),
+    ],
+)
+def test_labs_that_go_wrong(
+    program: Path, monkeypatch: pytest.MonkeyPatch, behaviour: str, good: bool, attempts: int, error: str
+) -> None:
+    monkeypatch.setenv("BEHAVIOUR", behaviour)
+    monkeypatch.setenv("MARK", str(program.with_name("mark")))
+    plan = plan_of(scenario({"name": "q"}))
+    (outcome,) = emu.EmuRunner(program, engine.version()).run(plan.runs)
+    assert (outcome.data is not None) is good
+    assert outcome.facts["attempts"] == attempts
+    assert error in outcome.error
+
+
+def test_closing_the_runner_ends_the_labs(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = program.with_name("mark")
+    monkeypatch.setenv("BEHAVIOUR", "hang")
+    monkeypatch.setenv("MARK", str(mark))
+    runs = plan_of(scenario({"name": "q"})).runs
+    outcomes: Iterator[Any] = emu.EmuRunner(program, engine.version()).run(runs)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 1.5)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            next(outcomes)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    outcomes.close()  # type: ignore[attr-defined]
+    lab = int(mark.read_text())
+    for _ in range(50):
+        if not Path(f"/proc/{lab}").exists():
+            return
+        time.sleep(0.1)
+    pytest.fail("the lab is still there")
+
+
+def test_the_command_line_keeps_the_clocks_apart(program: Path, tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(
+        'duration = "2 s"\nseeds = 2\n[[path.segment]]\nname = "s"\ndelay = "20 ms"\nboth = { rate = "10 Mbit/s" }\n'
+        '[[flow]]\nname = "q"\ncongestion = "cubic"\nsend = "down"\nload = { bytes = "200 kB" }\n'
+    )
+    environment = {**os.environ, "BENTPIPE_RT": str(program)}
+
+    def bentpipe(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "bentpipe.cli", *words]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+
+    real = bentpipe("run", str(file), "--engine", "emu")
+    assert real.returncode == 0, real.stderr
+    assert "2 of 2 runs in out/s-emu" in real.stdout
+    again = bentpipe("run", str(file), "--engine", "emu")
+    assert "2 were there already" in again.stdout
+    shown = bentpipe("show", "out/s-emu")
+    assert "In real time: 2 valid runs" in shown.stdout, shown.stdout + shown.stderr
+    mixed = bentpipe("run", str(file), "--out", "out/s-emu")
+    assert mixed.returncode == 2
+    assert "was made by engine" in mixed.stderr
+    for words in (("query", "out/s-emu", "select count(*) from flows"), ("report", "out/s-emu"),
+                  ("export", "out/s-emu", "--format", "csv")):  # fmt: skip
+        done = bentpipe(*words)
+        assert done.returncode == 0, done.stderr
+    assert "In real time: 2 valid runs" in (tmp_path / "out/s-emu/report.html").read_text()
+    wrong = bentpipe("run", str(file), "--engine", "ns3")
+    assert wrong.returncode == 2
+    assert 'no engine "ns3", expected one of: sim, emu' in wrong.stderr
+
+
+def test_a_scenario_that_real_time_cannot_have_is_said_at_once(tmp_path: Path) -> None:
+    data = scenario({"name": "t", "transport": "tcp", "congestion": "hybla"})
+    with pytest.raises(ScenarioError, match=r"flow\.t\.congestion: in real time: found \"hybla\""):
+        emu.check(plan_of(data), engine.catalogue())
