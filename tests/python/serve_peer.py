@@ -2,7 +2,7 @@
 
 python serve_peer.py PORT get PATH...     status, length and SHA-256 of each, at once on one connection
 python serve_peer.py PORT resume PATH     twice, the second time on a resumed session with early data
-python serve_peer.py PORT hostile KIND... how each connection ended: its error code, or null if it did not
+python serve_peer.py PORT hostile KIND... how each connection ended: its error code, null if it did not
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ class Client(QuicConnectionProtocol):
             "length": len(found["body"]),
             "sha256": hashlib.sha256(found["body"]).hexdigest(),
             "headers": found["headers"],
+            "retries": self._quic._retry_count,
         }
 
     def raw(self, data: bytes, *, end: bool = False) -> int:
@@ -192,7 +193,8 @@ async def hostile(port: int, kind: str) -> Any:
             await ATTACKS[kind](connection)
         with contextlib.suppress(asyncio.TimeoutError):
             await asyncio.wait_for(connection.over.wait(), 0.5 if kind == "many fields" else PATIENCE_S)
-        return connection.error
+        statuses = [answer["headers"].get(":status") for answer in connection.answers.values()]
+        return statuses if kind == "many fields" else connection.error
 
 
 async def attacks(port: int, kinds: list[str]) -> Any:

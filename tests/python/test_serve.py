@@ -397,7 +397,7 @@ HOSTILE = {
     "second control stream": 0x103,  # H3_STREAM_CREATION_ERROR
     "encoder flood": 0x107,
     "rapid reset": 0x107,
-    "many fields": None,  # 431 to this one request
+    "many fields": ["431"],  # to this one request
 }
 
 
@@ -406,6 +406,14 @@ def test_hostile_http3_ends_its_own_connection(program: Path, tmp_path: Path) ->
     with _served(program, tmp_path) as served:
         assert _peer(served.port, "hostile", *HOSTILE) == HOSTILE
         assert _peer(served.port, "get", "/3.png")[0]["length"] == 50_000
+
+
+def test_clients_prove_their_address_when_many_knock(program: Path, tmp_path: Path) -> None:
+    pytest.importorskip("aioquic")
+    with _served(program, tmp_path, limits={"handshakes": 0}) as served:
+        # Every client gets a Retry then, and comes back.
+        (answer,) = _peer(served.port, "get", "/3.png")
+        assert (answer["length"], answer["retries"]) == (50_000, 1)
 
 
 def test_hostile_tcp_is_survived(program: Path, tmp_path: Path) -> None:

@@ -105,3 +105,42 @@ impl Filler {
         Some(("image/png", body))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_of_any_length_is_whole() {
+        let filler = Filler::new();
+        assert!(filler.picture(LEAST_PICTURE - 1).is_none());
+        for length in (LEAST_PICTURE..400).chain([5_300_000, 1 << 20]) {
+            let (kind, body) = filler.picture(length).unwrap();
+            let body: Vec<u8> = body.concat();
+            assert_eq!(body.len() as u64, length);
+            if kind == "image/gif" {
+                assert!(body.starts_with(GIF));
+                continue;
+            }
+            let mut rest = &body[8..];
+            let mut kinds = Vec::new();
+            while !rest.is_empty() {
+                let data = u32::from_be_bytes(rest[..4].try_into().unwrap()) as usize;
+                let (chunk, crc) = rest[4..data + CHUNK].split_at(data + 4);
+                assert_eq!(crc32fast::hash(chunk).to_be_bytes(), crc);
+                kinds.push(chunk[..4].to_vec());
+                rest = &rest[data + CHUNK..];
+            }
+            assert_eq!(kinds.first().unwrap(), b"IHDR");
+            assert_eq!(kinds.last().unwrap(), b"IEND");
+        }
+    }
+
+    #[test]
+    fn filler_repeats_after_its_period_alone() {
+        let body: Vec<u8> = Filler::new().pieces(3 << 20).collect::<Vec<_>>().concat();
+        assert_eq!(body.len(), 3 << 20);
+        assert_eq!(body[..PERIOD], body[PERIOD..2 * PERIOD]);
+        assert!(body.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'*' && *byte != b'-'));
+    }
+}

@@ -17,4 +17,6 @@ mod tcp;
 pub use plan::{
     Content, FolderContent, PageContent, Protocol, ServeLimits, ServePlan, TcpPlan, TlsPlan,
 };
+#[doc(hidden)]
+pub use quic::exercise;
 pub use server::Server;

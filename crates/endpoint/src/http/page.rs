@@ -269,3 +269,74 @@ fn url(main: u32, index: usize, object: &ObjectSpec, kind: Kind, origins: &[Stri
     let path = path(index, kind);
     if object.host == main { path } else { format!("{}{path}", origins[object.host as usize]) }
 }
+
+#[cfg(test)]
+mod tests {
+    use transport::web::HostSpec;
+
+    use super::*;
+
+    fn object(name: &str, body_bytes: u64, after: &[u32], host: u32) -> ObjectSpec {
+        ObjectSpec {
+            name: name.to_owned(),
+            host,
+            request_bytes: 50,
+            response_header_bytes: 100,
+            body_bytes,
+            after: after.to_vec(),
+            think_ns: 0,
+        }
+    }
+
+    fn page(objects: Vec<ObjectSpec>) -> PageContent {
+        let hosts = ["origin", "cdn 1"].map(|name| HostSpec { name: name.to_owned(), open: false });
+        let page = PageSpec { name: "page".to_owned(), hosts: hosts.to_vec(), objects };
+        PageContent { page, authorities: BTreeMap::new() }
+    }
+
+    fn text(page: &Page, path: &str) -> String {
+        String::from_utf8(page.resources[path].body.concat()).unwrap()
+    }
+
+    #[test]
+    fn every_object_has_its_size_and_the_document_refers_to_it() {
+        let mut objects = vec![object("index", 3000, &[], 0)];
+        for (index, size) in [0, 1, 3, 4, 34, 35, 90, 91, 94, 95, 5000].into_iter().enumerate() {
+            for kind in ["image", "script", "style"] {
+                objects.push(object(&format!("{kind}-{index}"), size, &[0], 0));
+            }
+        }
+        let built = build(&page(objects), 443).unwrap();
+        for served in &built.objects {
+            let path = served.url.strip_prefix("https://origin.example:443").unwrap();
+            let found: u64 =
+                built.resources[path].body.iter().map(|piece| piece.len() as u64).sum();
+            assert_eq!(found, served.bytes, "{path}");
+            assert!(path == "/" || text(&built, "/").contains(&format!("={path}>")), "{path}");
+        }
+        assert!(!text(&built, "/").contains("addEventListener"));
+    }
+
+    #[test]
+    fn who_waits_is_in_the_loader_alone() {
+        let objects = vec![
+            object("index", 1200, &[], 0),
+            object("script-1", 100, &[0], 1),
+            object("late", 100, &[0, 1], 1),
+        ];
+        let built = build(&page(objects), 4433).unwrap();
+        let text = text(&built, "/");
+        assert!(text.ends_with("<script async src=https://cdn-1.example:4433/1.js></script>"));
+        assert!(text.contains(r#"(["","https://cdn-1.example:4433"],[[2,1,0,1]])</script>"#));
+        assert!(!text.contains("/2.png"));
+    }
+
+    #[test]
+    fn a_document_that_is_too_small_says_what_it_needs() {
+        let objects = |size| vec![object("index", size, &[], 0), object("a", 100, &[0], 0)];
+        let error = build(&page(objects(20)), 443).err().unwrap();
+        let needed: u64 = error.rsplit(' ').next().unwrap().parse().unwrap();
+        assert!(build(&page(objects(needed - 1)), 443).is_err());
+        assert_eq!(text(&build(&page(objects(needed)), 443).unwrap(), "/").len() as u64, needed);
+    }
+}

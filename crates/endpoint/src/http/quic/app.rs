@@ -24,7 +24,7 @@ impl Wake for Flag {
 
 /// HTTP/3 on one connection.
 pub(in crate::http) struct WebApp {
-    shared: Shared,
+    pub(super) shared: Shared,
     context: Arc<Context>,
     index: u32,
     task: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,

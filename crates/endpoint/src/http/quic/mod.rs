@@ -5,9 +5,11 @@
 //! futures do).
 
 mod app;
+mod exercise;
 mod respond;
 mod state;
 mod streams;
 
 pub(super) use app::WebApp;
+pub use exercise::exercise;
 pub(super) use respond::Context;

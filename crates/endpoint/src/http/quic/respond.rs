@@ -11,6 +11,7 @@ use std::task::Poll;
 use bytes::Bytes;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use h3::error::StreamError;
 use h3::server::RequestResolver;
 use http::Response;
 use units::{Span, Time};
@@ -72,13 +73,24 @@ async fn answer(
     index: u32,
     first: bool,
 ) {
-    let Ok((request, mut stream)) = resolver.resolve_request().await else { return };
+    // A client's stream that goes both ways (RFC 9000 section 2.1).
+    let id = resolver.frame_stream.id().index() << 2;
+    let (request, mut stream) = match resolver.resolve_request().await {
+        Ok(resolved) => resolved,
+        Err(StreamError::HeaderTooBig { .. }) => {
+            // The library has said 431, and leaves the stream open.
+            if let Some(state) = shared.lock().streams.get_mut(&id) {
+                state.reset = None;
+                state.finish = true;
+            }
+            return;
+        }
+        Err(_) => return,
+    };
     let uri = request.uri();
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let answer = context.site.answer(request.method(), path, Protocol::Http3, first);
     let now = shared.lock().now;
-    // A client's stream that goes both ways (RFC 9000 section 2.1).
-    let id = stream.id().index() << 2;
     let record = Record {
         time_ns: context.clock.monotonic_ns(now),
         protocol: Protocol::Http3.name(),

@@ -250,6 +250,14 @@ impl State {
         }
     }
 
+    /// Most bytes that are kept of a stream, in order or not.
+    pub(super) fn largest_unread(&self) -> u64 {
+        let kept = |stream: &Stream| {
+            stream.ready.iter().chain(stream.beyond.values()).map(|data| data.len() as u64).sum()
+        };
+        self.streams.values().map(kept).max().unwrap_or(0)
+    }
+
     pub(super) fn has_data(&self) -> bool {
         !self.closed && self.streams.values().any(Stream::has_work)
     }
