@@ -91,6 +91,7 @@ class Report:
         frames: a file for measurements that programs read (docs/manual/perf.md).
         frames_interval: between two samples of a connection in it.
         colour: colours on the screen.
+        qlog: a directory for qlog files, one a connection of QUIC.
     """
 
     interval: str = "5 s"
@@ -100,6 +101,7 @@ class Report:
     frames: Path | None = None
     frames_interval: str = "0.1 s"
     colour: bool = False
+    qlog: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +222,7 @@ def server_plan(server: Server, options: Options, report: Report) -> dict[str, A
             "handshakes": server.handshakes,
             "streams": server.streams,
         },
-        "transport": _transport(server.transport, (*TRANSPORTS, "all"), options),
+        "transport": _transport(server.transport, (*TRANSPORTS, "all"), options, report),
         **_side(options, report),
     }
 
@@ -248,7 +250,7 @@ def client_plan(client: Client, options: Options, report: Report) -> dict[str, A
         "alpn": client.alpn,
         "trust": trust,
         "timeout_ns": timeout.ns,
-        "transport": _transport(client.transport, TRANSPORTS, options),
+        "transport": _transport(client.transport, TRANSPORTS, options, report),
         **_side(options, report),
     }
 
@@ -271,7 +273,7 @@ def run(plan: dict[str, Any]) -> int:
                     continue  # Ctrl-C ends the measurement, which prints what it has
 
 
-def _transport(word: str, known: tuple[str, ...], options: Options) -> str:
+def _transport(word: str, known: tuple[str, ...], options: Options, report: Report) -> str:
     """``word``, if it is one of ``known`` and ``options`` can be of it."""
     if word not in known:
         raise ScenarioError([("--transport", unknown_word(word, known, "transport"))], "perf")
@@ -280,6 +282,7 @@ def _transport(word: str, known: tuple[str, ...], options: Options) -> str:
         for key, given, instead in (
             ("--initial-window", options.initial_window is not None, route),
             ("--mtu", options.mtu is not None, "TCP's is --mss"),
+            ("--qlog", report.qlog is not None, "of TCP there are --csv and --frames"),
             ("--ecn", options.ecn, "the kernel's TCP asks for ECN by sysctl net.ipv4.tcp_ecn=1"),
         ):
             if given:
@@ -357,6 +360,7 @@ def _side(options: Options, report: Report) -> dict[str, Any]:
             "json": report.json,
             "frames": frames,
             "colour": report.colour,
+            "qlog": None if report.qlog is None else str(report.qlog),
         },
     }
 

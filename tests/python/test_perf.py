@@ -179,9 +179,14 @@ def test_interrupted_it_says_what_it_has(program: Path) -> None:
     with _server(program) as (port, process):
         command, environment = _command(program, "client", f"127.0.0.1:{port}", "--time", "60s")
         with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as client:
-            time.sleep(1.5)
+            listed = Path(f"/proc/{client.pid}/task/{client.pid}/children")
+            for _ in range(500):
+                if listed.read_text().split():
+                    break
+                time.sleep(0.02)
+            time.sleep(1)
             # As a terminal does: to every process of the group; here to the executable alone.
-            children = Path(f"/proc/{client.pid}/task/{client.pid}/children").read_text().split()
+            children = listed.read_text().split()
             os.kill(int(children[0]), signal.SIGINT)
             out, _ = client.communicate(timeout=10)
         assert client.returncode == 130
@@ -275,6 +280,37 @@ def test_tcp_from_the_command_line(program: Path, tmp_path: Path, transport: str
     assert ports == {
         row["remote"].rsplit(":", 1)[1] for row in frames["server"] if row["frame"] == "connection"
     }
+
+
+@pytest.mark.system
+def test_qlog_of_both_sides(program: Path, tmp_path: Path) -> None:
+    """A file for the connection on either side, with its packets and the sender's state."""
+    with _server(program, "-1", "--json", "--qlog", str(tmp_path / "there")) as (port, process):
+        words = ["--bytes", "300kB", "--json", "--ecn", "--qlog", str(tmp_path / "here")]
+        done = _perf(program, "client", f"127.0.0.1:{port}", *words)
+        assert done.returncode == 0, done.stderr
+        process.communicate(timeout=20)
+    sent = json.loads(done.stdout)["sent_packets"]
+    names = {}
+    for side, file in (
+        ("client", tmp_path / "here/client-0.sqlog"),
+        ("server", tmp_path / "there/server-0.sqlog"),
+    ):
+        head, *events = [json.loads(text) for text in file.read_text().split("\x1e")[1:]]
+        assert (head["qlog_version"], head["qlog_format"]) == ("0.3", "JSON-SEQ")
+        assert head["trace"]["vantage_point"]["type"] == side
+        assert len(head["trace"]["common_fields"]["ODCID"]) >= 16
+        names[side] = [event["name"] for event in events]
+        assert names[side][0] == "connectivity:connection_started"
+        assert names[side][-1] == "connectivity:connection_closed"
+        state = [event["data"] for event in events if event["name"] == "recovery:metrics_updated"]
+        assert state[0]["congestion_window"] >= 14_520
+        way = "sent" if side == "client" else "received"
+        seen = [event["data"] for event in events if event["name"] == f"transport:packet_{way}"]
+        assert seen[0]["header"]["packet_type"] == "initial"
+        assert sum(event["raw"]["length"] for event in seen) > 300_000
+        assert any(event.get("ecn") == "ECT(0)" for event in seen)
+    assert abs(names["client"].count("transport:packet_sent") - sent) <= 3
 
 
 @pytest.mark.system
@@ -432,3 +468,17 @@ def test_behind_an_emulated_path(program: Path, tmp_path: Path) -> None:
     summary = json.loads(done.stdout)
     assert 100 <= summary["rtt_min_ms"] < 106
     assert summary["down_mbit_s"] <= 10
+
+
+@pytest.mark.system
+def test_the_benchmark_of_sockets(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every case gives figures; which ones is the machine's business."""
+    from bentpipe.bench_sockets import CASES, bench
+
+    monkeypatch.setenv("BENTPIPE_RT", str(program))
+    figures = bench(1, "0.2 s")
+    assert [figure.case for figure in figures] == [case.name for case in CASES]
+    for figure in figures:
+        assert figure.median_mbit_s > 10
+        assert 0 < figure.sender_cpu < 1000
+        assert 0 < figure.receiver_cpu < 1000

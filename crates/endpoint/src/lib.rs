@@ -14,4 +14,4 @@ pub mod tls;
 pub use bounded::Bounded;
 pub use clock::Clock;
 pub use driver::Driver;
-pub use socket::Socket;
+pub use socket::{Observer, Socket};

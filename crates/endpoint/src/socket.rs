@@ -51,6 +51,12 @@ struct Waiting {
     data: Vec<u8>,
 }
 
+/// Sees every datagram that is received or sent.
+pub trait Observer: Send {
+    /// A datagram from `peer`, or to it if it is sent.
+    fn datagram(&mut self, peer: SocketAddr, sent: bool, ecn: Ecn, data: &[u8]);
+}
+
 /// A bound socket.
 pub struct Socket {
     inner: UdpSocket,
@@ -62,6 +68,7 @@ pub struct Socket {
     backlog_bytes: usize,
     /// Length of a datagram that the way out does not take (EMSGSIZE).
     too_large: Option<usize>,
+    observer: Option<Box<dyn Observer>>,
     failed: Option<io::Error>,
 }
 
@@ -92,8 +99,14 @@ impl Socket {
             backlog: VecDeque::new(),
             backlog_bytes: 0,
             too_large: None,
+            observer: None,
             failed: None,
         })
+    }
+
+    /// Has every datagram from now on seen by `observer`.
+    pub fn observe(&mut self, observer: Box<dyn Observer>) {
+        self.observer = Some(observer);
     }
 
     /// Its address.
@@ -111,7 +124,10 @@ impl Socket {
     pub fn receive(&mut self) -> io::Result<usize> {
         let mut slices = self.buffers.each_mut().map(|buffer| IoSliceMut::new(buffer));
         match self.state.recv((&self.inner).into(), &mut slices, &mut self.metas) {
-            Ok(count) => Ok(count),
+            Ok(count) => {
+                self.show(count);
+                Ok(count)
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
             // A peer's closed port says nothing to a socket that has many peers.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused && !self.connected => {
@@ -119,6 +135,18 @@ impl Socket {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Shows the observer what was received.
+    fn show(&mut self, count: usize) {
+        let Some(mut observer) = self.observer.take() else { return };
+        for index in 0..count {
+            let Train { from, ecn, segment, data, .. } = self.train(index);
+            for datagram in data.chunks(segment.max(1)) {
+                observer.datagram(from, false, ecn, datagram);
+            }
+        }
+        self.observer = Some(observer);
     }
 
     /// Number `index` of what was received last: datagrams of one size, the last maybe shorter.
@@ -197,6 +225,11 @@ impl Socket {
 
 impl Outlet for Socket {
     fn put(&mut self, batch: Batch<'_>) {
+        if let Some(observer) = &mut self.observer {
+            for datagram in batch.data.chunks(batch.segment) {
+                observer.datagram(batch.to, true, batch.ecn, datagram);
+            }
+        }
         let segments = self.state.max_gso_segments().min(LARGEST_TRAIN / batch.segment).max(1);
         for data in batch.data.chunks(segments * batch.segment) {
             let train = Batch { data, ..batch };

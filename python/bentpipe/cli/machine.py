@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,10 +14,18 @@ __all__ = ["bench", "doctor"]
 
 def bench(
     times: Annotated[int, typer.Option(min=1, metavar="N", help="runs of each case")] = 7,
+    engine: Annotated[
+        Literal["sim", "endpoint"],
+        typer.Option(help="sim: packets per CPU second; endpoint: perf over loopback, beside kernel TCP"),
+    ] = "sim",
     as_json: AsJson = False,
 ) -> None:
-    """Measure the engine. Packets per CPU second, runs interleaved, median and spread."""
+    """Measure the engine on this machine. Runs interleaved, median and spread."""
     from dataclasses import asdict
+
+    if engine == "endpoint":
+        _endpoint(times, as_json)
+        return
 
     from bentpipe.bench import bench as measure
     from bentpipe.terminal import emit, print_table
@@ -42,6 +50,39 @@ def bench(
             for f in figures
         ],
         f"Packets of both directions per CPU second, median of {times}",
+    )
+
+
+def _endpoint(times: int, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from bentpipe.bench_sockets import SocketsError
+    from bentpipe.bench_sockets import bench as measure
+    from bentpipe.terminal import emit, print_table
+
+    try:
+        figures = measure(times, each=None if as_json else lambda text: print(text, file=sys.stderr))
+    except SocketsError as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(1) from None
+    if as_json:
+        emit([asdict(figure) for figure in figures])
+        return
+    print_table(
+        [
+            {
+                "case": f.case,
+                "Mbit/s": round(f.median_mbit_s),
+                "lowest": round(f.lowest_mbit_s),
+                "highest": round(f.highest_mbit_s),
+                "at least": f.least_mbit_s,
+                "sender CPU s/GB": round(f.sender_cpu, 2),
+                "receiver": round(f.receiver_cpu, 2),
+                "at most": f.most_cpu,
+            }
+            for f in figures
+        ],
+        f"Loopback, both ends on this machine, median of {times}",
     )
 
 

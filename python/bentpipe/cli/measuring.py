@@ -42,6 +42,9 @@ Buffer = Annotated[
 FramesFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="measurements for programs, as JSON lines")
 ]
+QlogFolder = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="qlog of QUIC, a file for each connection")
+]
 FramesInterval = Annotated[str, typer.Option(metavar="TIME", help="between samples of --frames")]
 CsvInterval = Annotated[str, typer.Option(metavar="TIME", help="between lines of the CSV file")]
 
@@ -79,6 +82,7 @@ def server(
     csv_interval: CsvInterval = "0.5s",
     frames: FramesFile = None,
     frames_interval: FramesInterval = "0.1s",
+    qlog: QlogFolder = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer the clients of `bentpipe perf client`, and of others that speak ALPN perf or pico-perf.
@@ -86,7 +90,7 @@ def server(
     from bentpipe.perf import Report, Server, run, server_plan
 
     side = Server(listen, once, certificate, key, connections, handshakes, streams, transport)
-    report = Report(interval, csv, csv_interval, as_json, frames, frames_interval, _colour())
+    report = Report(interval, csv, csv_interval, as_json, frames, frames_interval, _colour(), qlog)
     raise typer.Exit(
         run(server_plan(side, _options(congestion, initial_window, mtu, ecn, mss, buffer), report))
     )
@@ -123,6 +127,7 @@ def client(
     csv_interval: CsvInterval = "0.5s",
     frames: FramesFile = None,
     frames_interval: FramesInterval = "0.1s",
+    qlog: QlogFolder = None,
     as_json: AsJson = False,
 ) -> None:
     """Send to a server, or have it send. Without --insecure or --fingerprint a certificate that nobody
@@ -132,7 +137,7 @@ def client(
 
     chosen = words(load, time=time, size=size, send=send, streams=streams)
     side = Client(host, chosen, alpn, insecure, fingerprint, timeout, transport)
-    report = Report(interval, csv, csv_interval, as_json, frames, frames_interval, _colour())
+    report = Report(interval, csv, csv_interval, as_json, frames, frames_interval, _colour(), qlog)
     raise typer.Exit(
         run(client_plan(side, _options(congestion, initial_window, mtu, ecn, mss, buffer), report))
     )

@@ -6,6 +6,7 @@
 mod client;
 mod frames;
 mod plan;
+mod qlog;
 mod quic_client;
 mod quic_server;
 mod report;
@@ -27,6 +28,8 @@ pub use summary::Summary;
 use std::fmt;
 use std::io::{self, Write};
 use std::sync::atomic::AtomicBool;
+
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// Why a measurement did not come to its end.
 #[derive(Debug)]
@@ -58,6 +61,10 @@ impl From<io::Error> for Failure {
 /// # Errors
 /// In words, for the user.
 pub fn run(plan: Plan, stop: &AtomicBool, screen: Box<dyn Write>) -> Result<bool, Failure> {
+    // TCP has a file for each stream. Where it cannot be raised, the limit is what it is.
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
     match plan {
         Plan::Server(plan) => Server::bind(plan)?.run(stop, screen),
         Plan::Client(plan) => Client::start(plan)?.run(stop, screen),

@@ -203,6 +203,9 @@ pub struct ReportPlan {
     /// Frames for programs.
     #[serde(default)]
     pub frames: Option<FramesPlan>,
+    /// A directory for qlog, of QUIC.
+    #[serde(default)]
+    pub qlog: Option<PathBuf>,
 }
 
 /// A file of frames.

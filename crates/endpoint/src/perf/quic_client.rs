@@ -12,6 +12,7 @@ use units::{Span, Time};
 
 use super::client::{refused, resolve, trust, trusted};
 use super::frames::{Frames, Opening};
+use super::qlog::Qlog;
 use super::report::View;
 use super::summary::{Closing, cpu_seconds};
 use super::{ClientPlan, Failure, Reporter, Sender, Summary};
@@ -31,6 +32,7 @@ pub struct Client {
     remote: SocketAddr,
     shown: Shown,
     pinned: Option<Fingerprint>,
+    qlog: Option<Qlog>,
 }
 
 impl Client {
@@ -54,8 +56,14 @@ impl Client {
         };
         let socket = Socket::bind(SocketAddr::new(any, 0), Some(remote))
             .map_err(|error| Failure::Run(format!("{remote} cannot be reached: {error}")))?;
-        let driver = Driver::new(endpoint, socket)?;
-        Ok(Client { plan, driver, remote, shown, pinned })
+        let mut driver = Driver::new(endpoint, socket)?;
+        let mut qlog = None;
+        if let Some(folder) = &plan.report.qlog {
+            let made = Qlog::new(folder.clone(), "client", &plan.quic, driver.clock)?;
+            driver.socket.observe(Box::new(made.clone()));
+            qlog = Some(made);
+        }
+        Ok(Client { plan, driver, remote, shown, pinned, qlog })
     }
 
     /// Runs the load; whether it was stopped before its end.
@@ -103,8 +111,14 @@ impl Client {
                     self.greet(reporter, connection, began)?;
                     reporter.begin(now);
                     frames.connection(now, &self.opening(connection, began)?)?;
+                    if let Some(qlog) = &self.qlog {
+                        qlog.connected(0, self.remote, self.driver.socket.local()?)?;
+                    }
                 }
                 over = connection.end().is_some();
+                if let (Some(qlog), true) = (&self.qlog, alpn.is_some()) {
+                    qlog.state(now, self.remote, &sender(connection))?;
+                }
                 if reporter.is_due(now) {
                     reporter.tick(now, &[view(connection, began)])?;
                 }
@@ -130,6 +144,11 @@ impl Client {
         }
         let sender = Sender::quic(&ended.gauges, &ended.counters);
         let end = (!stopped).then_some(&ended.end);
+        if let Some(qlog) = &self.qlog {
+            let why = if stopped { "interrupted" } else { words(&ended.end) };
+            qlog.state(now, self.remote, &sender)?;
+            qlog.ended(now, self.remote, why)?;
+        }
         if alpn.is_some() {
             frames.end_connection(now, 0, end, &sender, &ended.streams)?;
         }
@@ -287,6 +306,14 @@ fn is_refused(error: &std::io::Error) -> bool {
 
 fn told(connection: &Connection) -> String {
     connection.alpn().map_or(String::new(), |alpn| String::from_utf8_lossy(&alpn).into_owned())
+}
+
+/// How a connection ended, in words.
+fn words(end: &End) -> &str {
+    match end {
+        End::Here | End::There => "closed",
+        End::Lost(why) => why,
+    }
 }
 
 fn sender(connection: &Connection) -> Sender {

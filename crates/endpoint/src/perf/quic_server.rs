@@ -12,6 +12,7 @@ use transport::quic::{Connection, End, Ended, Endpoint, Live, LiveTls};
 use units::Time;
 
 use super::frames::{Frames, Opening};
+use super::qlog::Qlog;
 use super::report::View;
 use super::server::{Out, canonical};
 use super::summary::{Closing, cpu_seconds};
@@ -36,6 +37,7 @@ pub(super) struct QuicSide {
     congestion: String,
     /// By the endpoint's number.
     known: BTreeMap<u32, Known>,
+    qlog: Option<Qlog>,
 }
 
 impl QuicSide {
@@ -59,9 +61,15 @@ impl QuicSide {
             plan.congestion.maker(&plan.quic)?,
         )
         .map_err(Failure::Input)?;
-        let driver = Driver::new(endpoint, socket)?;
+        let mut driver = Driver::new(endpoint, socket)?;
+        let mut qlog = None;
+        if let Some(folder) = &plan.report.qlog {
+            let made = Qlog::new(folder.clone(), "server", &plan.quic, driver.clock)?;
+            driver.socket.observe(Box::new(made.clone()));
+            qlog = Some(made);
+        }
         let congestion = plan.congestion.name.clone();
-        Ok(QuicSide { driver, congestion, known: BTreeMap::new() })
+        Ok(QuicSide { driver, congestion, known: BTreeMap::new(), qlog })
     }
 
     /// Its clock.
@@ -119,7 +127,7 @@ impl QuicSide {
     pub(super) fn settle(&mut self, now: Time, out: &mut Out) -> Result<bool, Failure> {
         let gone = self.driver.endpoint.take_ended();
         let mut closed = Vec::new();
-        let local = self.local()?.port();
+        let local = self.local()?;
         for connection in self.driver.endpoint.live() {
             let known = self.known.entry(connection.index()).or_insert_with(|| Known {
                 number: out.number(),
@@ -144,7 +152,7 @@ impl QuicSide {
                 let opening = Opening {
                     connection: known.number,
                     transport: "quic",
-                    local: format!(":{local}"),
+                    local: format!(":{}", local.port()),
                     remote: from.to_string(),
                     congestion: &self.congestion,
                     start: known.began,
@@ -152,6 +160,13 @@ impl QuicSide {
                     mss_bytes: known.mtu,
                 };
                 out.frames.connection(now, &opening)?;
+                if let Some(qlog) = &self.qlog {
+                    qlog.connected(known.number, connection.remote(), local)?;
+                }
+            }
+            if let Some(qlog) = &self.qlog {
+                let sender = Sender::quic(&connection.gauges(), &connection.counters());
+                qlog.state(now, connection.remote(), &sender)?;
             }
             if connection.end().is_some() {
                 known.over = true;
@@ -188,6 +203,14 @@ impl QuicSide {
         let sender = Sender::quic(&ended.gauges, &ended.counters);
         out.reporter.end(now, &View::one(number, began, &ended.streams, sender))?;
         out.frames.end_connection(now, number, end, &sender, &ended.streams)?;
+        if let Some(qlog) = &self.qlog {
+            let why = match end {
+                None => "interrupted",
+                Some(End::Here | End::There) => "closed",
+                Some(End::Lost(why)) => why,
+            };
+            qlog.ended(now, ended.remote, why)?;
+        }
         let closing = Closing {
             role: "server",
             peer: canonical(ended.remote).to_string(),

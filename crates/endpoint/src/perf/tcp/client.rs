@@ -171,6 +171,9 @@ impl Client {
                 && !slot.over
             {
                 slot.connection.abort(now);
+                if !slot.told {
+                    continue;
+                }
                 let connection = &slot.connection;
                 let (sender, streams) = (connection.last(), connection.streams());
                 frames.end_connection(now, place as u32, None, &sender, streams)?;
@@ -340,12 +343,16 @@ impl Client {
                 continue;
             }
             any = true;
+            let (sender, streams) = (slot.connection.last(), slot.connection.streams());
+            let end = match end {
+                End::Lost(_) => end.clone(),
+                _ => short(&self.plan.load[place], streams).map_or(End::Here, End::Lost),
+            };
             if slot.told {
-                let (sender, streams) = (slot.connection.last(), slot.connection.streams());
-                frames.end_connection(at, place as u32, Some(end), &sender, streams)?;
+                frames.end_connection(at, place as u32, Some(&end), &sender, streams)?;
             }
             if let End::Lost(why) = end {
-                return Ok(Some(why.clone()));
+                return Ok(Some(why));
             }
             // A closed socket is watched no more.
             slot.watched = None;
@@ -426,6 +433,21 @@ impl Client {
             }
             _ => format!("{remote}: {why}"),
         }
+    }
+}
+
+/// In what a server's answer falls short of what it was asked for: TCP ends alike, whole or not.
+fn short(asked: &StreamSpec, streams: &[StreamReport]) -> Option<String> {
+    let stream = streams.first()?;
+    let came = stream.received_in_order;
+    match asked.amount {
+        AmountSpec::Data { down_bytes, .. } if came != down_bytes => {
+            Some(format!("the server answered {came} bytes, expected {down_bytes}"))
+        }
+        _ if stream.finished.is_none() => {
+            Some("the server has ended the stream before all was sent".to_owned())
+        }
+        _ => None,
     }
 }
 

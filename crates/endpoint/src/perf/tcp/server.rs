@@ -253,11 +253,19 @@ impl Side {
             return false;
         }
         let speaks = |entry: &Entry| entry.connection.connected_at().is_some();
-        let speaking = self.live.values().filter(|entry| speaks(entry)).count();
-        if speaking >= self.limit {
+        let (mut speaking, mut silent, mut leaving) = (0, 0, 0);
+        for entry in self.live.values() {
+            match (speaks(entry), entry.connection.is_draining()) {
+                (_, true) => leaving += 1,
+                (true, _) => speaking += 1,
+                (false, _) => silent += 1,
+            }
+        }
+        // Those that only wait for the last acknowledgement take no place, unless they are many.
+        if speaking >= self.limit || leaving > 2 * self.limit {
             return false;
         }
-        if self.live.len() - speaking >= self.limit {
+        if silent >= self.limit {
             let silent = self.live.iter().find(|(_, entry)| !speaks(entry));
             if let Some(number) = silent.map(|(number, _)| *number)
                 && let Some(entry) = self.live.remove(&number)

@@ -1,0 +1,328 @@
+//! qlog of real QUIC connections: a file each, as JSON text sequences of qlog 0.3
+//! (draft-ietf-quic-qlog-main-schema-04, draft-ietf-quic-qlog-quic-events-03).
+//!
+//! Packets are encrypted: they are shown with the type of a datagram's first packet and the datagram's
+//! length. The sender's state is the controller's own.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::{Map, Value, json};
+use transport::quic::QuicSpec;
+use units::{Ecn, Time};
+
+use super::{Failure, Sender};
+use crate::Clock;
+use crate::socket::Observer;
+
+/// Peers whose handshake is not done and whose datagrams are remembered; beyond them the first are forgotten.
+const WAITING: usize = 64;
+/// Of each so many bytes of events: several handshakes.
+const REMEMBERED: usize = 64 << 10;
+/// Files of one server, at most.
+const FILES: u32 = 1000;
+/// Record separator (RFC 7464 section 2.2).
+const SEPARATOR: u8 = 0x1e;
+
+/// Where the events of a connection go.
+enum Out {
+    /// Its handshake is not done.
+    Waiting(Vec<u8>),
+    File(BufWriter<File>),
+}
+
+struct Trace {
+    out: Out,
+    began: Time,
+    original_id: String,
+    metrics: Map<String, Value>,
+    lost: (u64, u64),
+}
+
+struct Traces {
+    folder: PathBuf,
+    role: &'static str,
+    spec: QuicSpec,
+    clock: Clock,
+    by_peer: BTreeMap<SocketAddr, Trace>,
+    files: u32,
+    failed: Option<io::Error>,
+}
+
+/// The traces of a process; its copies are one.
+#[derive(Clone)]
+pub struct Qlog(Arc<Mutex<Traces>>);
+
+impl Qlog {
+    /// Traces in directory `folder`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn new(
+        folder: PathBuf,
+        role: &'static str,
+        spec: &QuicSpec,
+        clock: Clock,
+    ) -> Result<Qlog, Failure> {
+        std::fs::create_dir_all(&folder)
+            .map_err(|error| Failure::Input(format!("qlog: {}: {error}", folder.display())))?;
+        let by_peer = BTreeMap::new();
+        let spec = spec.clone();
+        let traces = Traces { folder, role, spec, clock, by_peer, files: 0, failed: None };
+        Ok(Qlog(Arc::new(Mutex::new(traces))))
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Traces) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Connection `number` with `peer` has done its handshake: it gets its file.
+    ///
+    /// # Errors
+    /// The file's.
+    pub fn connected(&self, number: u32, peer: SocketAddr, local: SocketAddr) -> io::Result<()> {
+        self.with(|traces| traces.connected(number, peer, local))
+    }
+
+    /// A connection's sender as it stands; what changed is written.
+    ///
+    /// # Errors
+    /// The file's.
+    pub fn state(&self, now: Time, peer: SocketAddr, sender: &Sender) -> io::Result<()> {
+        self.with(|traces| traces.state(now, peer, sender))
+    }
+
+    /// A connection has ended.
+    ///
+    /// # Errors
+    /// The file's.
+    pub fn ended(&self, now: Time, peer: SocketAddr, why: &str) -> io::Result<()> {
+        self.with(|traces| {
+            let Some(mut trace) = traces.by_peer.remove(&peer) else { return Ok(()) };
+            trace.put(now, "connectivity:connection_closed", &json!({"reason": why}))?;
+            match trace.out {
+                Out::File(mut file) => file.flush(),
+                Out::Waiting(_) => Ok(()),
+            }
+        })
+    }
+}
+
+impl Observer for Qlog {
+    fn datagram(&mut self, peer: SocketAddr, sent: bool, ecn: Ecn, data: &[u8]) {
+        self.with(|traces| {
+            let done = traces.datagram(peer, sent, ecn, data);
+            if let Err(error) = done {
+                traces.failed.get_or_insert(error);
+            }
+        });
+    }
+}
+
+impl Traces {
+    fn datagram(&mut self, peer: SocketAddr, sent: bool, ecn: Ecn, data: &[u8]) -> io::Result<()> {
+        let now = self.clock.now();
+        if !self.by_peer.contains_key(&peer) {
+            let waiting = |trace: &Trace| matches!(trace.out, Out::Waiting(_));
+            if self.by_peer.values().filter(|trace| waiting(trace)).count() >= WAITING {
+                let first = self.by_peer.iter().find(|(_, trace)| waiting(trace));
+                if let Some(first) = first.map(|(peer, _)| *peer) {
+                    self.by_peer.remove(&first);
+                }
+            }
+            let original_id = original_id(data);
+            let (out, metrics) = (Out::Waiting(Vec::new()), Map::new());
+            let trace = Trace { out, began: now, original_id, metrics, lost: (0, 0) };
+            self.by_peer.insert(peer, trace);
+        }
+        let Some(trace) = self.by_peer.get_mut(&peer) else { return Ok(()) };
+        let name = if sent { "transport:packet_sent" } else { "transport:packet_received" };
+        let mut event = json!({
+            "header": {"packet_type": packet_type(data)}, "raw": {"length": data.len()},
+        });
+        let mark = match ecn {
+            Ecn::NotEct => None,
+            Ecn::Ect0 => Some("ECT(0)"),
+            Ecn::Ect1 => Some("ECT(1)"),
+            Ecn::Ce => Some("CE"),
+        };
+        if let Some(mark) = mark {
+            event["ecn"] = mark.into();
+        }
+        trace.put(now, name, &event)
+    }
+
+    fn connected(&mut self, number: u32, peer: SocketAddr, local: SocketAddr) -> io::Result<()> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let Some(trace) = self.by_peer.get_mut(&peer) else { return Ok(()) };
+        let Out::Waiting(before) = &mut trace.out else { return Ok(()) };
+        if self.files >= FILES {
+            return Ok(());
+        }
+        self.files += 1;
+        let before = std::mem::take(before);
+        let (role, title) = (self.role, format!("{}-{number}", self.role));
+        let path = self.folder.join(format!("{title}.sqlog"));
+        let file = File::create(&path).map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        })?;
+        trace.out = Out::File(BufWriter::new(file));
+        let reference = self.clock.monotonic_ns(Time::ZERO) as f64 / 1e6;
+        let header = json!({
+            "qlog_version": "0.3", "qlog_format": "JSON-SEQ", "title": title,
+            "description": "Measured by bentpipe perf. reference_time is the machine's CLOCK_MONOTONIC. Packets \
+                            are encrypted: a datagram is shown with the type of its first packet.",
+            "trace": {
+                "vantage_point": {"name": title, "type": role},
+                "common_fields": {
+                    "ODCID": trace.original_id, "protocol_type": ["QUIC"],
+                    "time_format": "relative", "reference_time": reference,
+                },
+            },
+        });
+        trace.record(&header)?;
+        let (from, to) = (local.ip().to_canonical(), peer.ip().to_canonical());
+        let version = if to.is_ipv4() { "v4" } else { "v6" };
+        let started = json!({
+            "ip_version": version, "src_ip": from.to_string(), "dst_ip": to.to_string(),
+            "protocol": "QUIC", "src_port": local.port(), "dst_port": peer.port(),
+        });
+        trace.put(trace.began, "connectivity:connection_started", &started)?;
+        let spec = &self.spec;
+        let parameters = json!({
+            "reordering_threshold": spec.packet_threshold, "max_datagram_size": spec.mtu_bytes,
+            "initial_congestion_window": spec.initial_window_bytes,
+            "initial_rtt": spec.initial_rtt_ns as f64 / 1e6,
+        });
+        trace.put(trace.began, "recovery:parameters_set", &parameters)?;
+        match &mut trace.out {
+            Out::File(file) => file.write_all(&before),
+            Out::Waiting(_) => Ok(()),
+        }
+    }
+
+    fn state(&mut self, now: Time, peer: SocketAddr, sender: &Sender) -> io::Result<()> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        let Some(trace) = self.by_peer.get_mut(&peer) else { return Ok(()) };
+        let lost = (sender.lost_packets, sender.lost_bytes.unwrap_or(0));
+        if lost.0 > trace.lost.0 {
+            let (packets, bytes) = (lost.0 - trace.lost.0, lost.1 - trace.lost.1);
+            let words =
+                format!("declared lost, numbers not known: {packets} packets, {bytes} bytes");
+            trace.put(now, "generic:info", &json!({"message": words}))?;
+            trace.lost = lost;
+        }
+        let mut changed = Map::new();
+        for (name, value) in [
+            ("min_rtt", sender.min_rtt_ms.map(Value::from)),
+            ("smoothed_rtt", sender.smoothed_rtt_ms.map(Value::from)),
+            ("latest_rtt", sender.latest_rtt_ms.map(Value::from)),
+            ("congestion_window", Some(sender.cwnd_bytes.into())),
+            ("bytes_in_flight", Some(sender.in_flight_bytes.into())),
+            ("ssthresh", sender.ssthresh_bytes.map(Value::from)),
+            ("pacing_rate", Some(sender.pacing_rate_bit_s.into())),
+        ] {
+            let Some(value) = value else { continue };
+            if trace.metrics.get(name) != Some(&value) {
+                trace.metrics.insert(name.to_owned(), value.clone());
+                changed.insert(name.to_owned(), value);
+            }
+        }
+        if changed.is_empty() {
+            return Ok(());
+        }
+        trace.put(now, "recovery:metrics_updated", &Value::Object(changed))
+    }
+}
+
+impl Trace {
+    fn put(&mut self, at: Time, name: &str, data: &Value) -> io::Result<()> {
+        let time = at.nanos() as f64 / 1e6;
+        self.record(&json!({"time": time, "name": name, "data": data}))
+    }
+
+    fn record(&mut self, value: &Value) -> io::Result<()> {
+        let out: &mut dyn Write = match &mut self.out {
+            Out::Waiting(events) if events.len() >= REMEMBERED => return Ok(()),
+            Out::Waiting(events) => events,
+            Out::File(file) => file,
+        };
+        out.write_all(&[SEPARATOR])?;
+        serde_json::to_writer(&mut *out, value)?;
+        out.write_all(b"\n")
+    }
+}
+
+/// Destination id of a client's first packet (RFC 9000 section 17.2), hexadecimal; empty of anything else.
+fn original_id(data: &[u8]) -> String {
+    let long = data.first().is_some_and(|first| first & 0x80 != 0);
+    let length = data.get(5).copied().unwrap_or(0) as usize;
+    let id = data.get(6..6 + length).filter(|_| long && length <= 20).unwrap_or_default();
+    id.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Type of a datagram's first packet, from what encryption leaves (RFC 9000 section 17).
+fn packet_type(data: &[u8]) -> &'static str {
+    match data {
+        [first, ..] if first & 0x80 == 0 => "1RTT",
+        [_, 0, 0, 0, 0, ..] => "version_negotiation",
+        [first, ..] => ["initial", "0RTT", "handshake", "retry"][usize::from(first >> 4 & 3)],
+        [] => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use units::Random;
+
+    #[test]
+    fn packets_are_named() {
+        let initial = [0xc3, 0, 0, 0, 1, 2, 0xab, 0xcd, 0];
+        assert_eq!((packet_type(&initial), original_id(&initial)), ("initial", "abcd".to_owned()));
+        assert_eq!(packet_type(&[0xe0, 0, 0, 0, 1]), "handshake");
+        assert_eq!(packet_type(&[0x80, 0, 0, 0, 0]), "version_negotiation");
+        assert_eq!((packet_type(&[0x41]), original_id(&[0x41])), ("1RTT", String::new()));
+        assert_eq!(original_id(&[0xc0, 0, 0, 0, 1, 255, 1]), "");
+    }
+
+    /// Whatever comes from however many peers: a bounded memory, and no file without a handshake.
+    #[test]
+    fn noise_leaves_nothing() {
+        let folder = std::env::temp_dir().join(format!("bentpipe-qlog-{}", std::process::id()));
+        let spec: QuicSpec = serde_json::from_value(json!({
+            "crypto": "rustls", "handshake": "1-rtt", "mtu_bytes": 1452, "header_bytes": 48,
+            "initial_window_bytes": 14_520, "initial_rtt_ns": 333_000_000, "ack_eliciting_threshold": null,
+            "max_ack_delay_ns": null, "ecn": false, "receive_window_bytes": 1, "send_window_bytes": 1,
+            "stream_receive_window_bytes": 1, "idle_timeout_ns": 1, "packet_threshold": 3,
+        }))
+        .unwrap();
+        let mut qlog = Qlog::new(folder.clone(), "server", &spec, Clock::start()).unwrap();
+        let mut random = Random::named(1, "qlog", "noise");
+        for port in 1..3000_u16 {
+            for length in [0, 1, 5, 7, 30, 1200] {
+                let mut data = vec![0; length];
+                random.fill(&mut data);
+                let peer = SocketAddr::from(([127, 0, 0, 1], port % 500 + 1));
+                qlog.datagram(peer, port % 2 == 0, Ecn::Ect0, &data);
+            }
+        }
+        qlog.with(|traces| {
+            assert!(traces.by_peer.len() <= WAITING && traces.failed.is_none());
+            for trace in traces.by_peer.values() {
+                let Out::Waiting(events) = &trace.out else { panic!("a file") };
+                assert!(events.len() < REMEMBERED + 1000);
+            }
+        });
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
