@@ -37,11 +37,15 @@ def machine(store: Path) -> str:
     good = [entry for entry in latest.values() if entry["event"] == "run"]
     again = sum(int(entry["real_time"].get("attempts", 1)) > 1 for entry in good)
     late = [value for entry in good for value in _lateness(entry["real_time"])]
-    said = f"In real time: {len(good)} valid runs"
+    kept = sum(not entry["real_time"].get("valid", True) for entry in good)
+    said = f"In real time: {len(good) - kept} valid runs"
+    said += f", {kept} kept although the emulator was too late for them" if kept else ""
     said += f", {again} of them tried again" if again else ""
     said += f", {len(latest) - len(good)} failed" if len(latest) > len(good) else ""
     slow = [float(entry["real_time"].get("processes_late_p95_ms", 0.0)) for entry in good]
-    if late:
+    if late and not any(slow):
+        said += f"; the emulator's lateness (99th percentile of packets) was at worst {max(late):.2f} ms"
+    elif late:
         said += f"; the emulator's lateness (99th percentile of packets) was at worst {max(late):.2f} ms"
         said += f", that of the processes of a flow (95th) {max(slow):.2f} ms"
     return said + "."

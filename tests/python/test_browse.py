@@ -527,3 +527,60 @@ def test_the_quota_stops_the_campaign(scenario: Path, tmp_path: Path) -> None:
     runner = BrowserRunner(tmp_path, "e", Path("none"), Path("none"), due=Due(quota_bytes=5_000_000))
     assert list(runner.run(runs)) == []
     assert "5.0 MB of 5.0 MB" in runner.stopped
+
+
+# --- in a lab -------------------------------------------------------------------------------------------------------
+
+
+def _no_namespaces() -> str | None:
+    """Why there can be no namespace here; None when there can."""
+    for word in ("ip", "unshare"):
+        if shutil.which(word) is None:
+            return f"{word} is not installed"
+    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
+        return "/dev/net/tun cannot be opened"
+    words = ["--net"] if os.geteuid() == 0 else ["--net", "--user", "--map-root-user"]
+    tried = subprocess.run(["unshare", *words, "true"], capture_output=True, check=False)
+    return None if tried.returncode == 0 else "namespaces are not allowed"
+
+
+@pytest.mark.system
+def test_behind_a_path_the_response_takes_its_round_trips(rt: Path, scenario: Path, tmp_path: Path) -> None:
+    """HTTP/3: 2 round trips of 120 ms to the response (RFC 9001: 1 for the handshake); HTTP/2: 3 (RFC 8446: TCP's and
+    TLS's). The path's counters and its check are kept."""
+    why = _no_namespaces()
+    if why is not None:
+        pytest.skip(why)
+    out = tmp_path / "store"
+    words = [
+        "browse",
+        str(scenario),
+        "--units",
+        "1",
+        "--loads",
+        "1",
+        "--keep-late",
+        "--out",
+        str(out),
+        "--json",
+    ]
+    done = _cli(*words)
+    assert done.returncode == 0, done.stderr
+    units = {
+        one["mode"]: one for one in (json.loads(file.read_text()) for file in out.glob("runs/*/unit.json"))
+    }
+    for unit in units.values():
+        assert unit["lab"]["check"]["rtt_ns"] >= 120e6
+        assert unit["lab"]["statuses"] == {"browser": 0, "server": 0}
+    store = Store(out)
+    assert set(store.links["link"]) == {"satellite.up", "satellite.down"}
+    assert set(store.link_summary["rate_bit_s"]) == {5e6, 25e6}
+    assert min(store.link_summary["delivered_bytes"]) > 2000  # a ClientHello of 2014 B alone
+    pages = {row["http"]: row for row in store.pages.to_dicts()}
+    assert {mode: page["protocol"] for mode, page in pages.items()} == {"3": "h3", "2": "h2"}
+    assert pages["3"]["ttr_s"] >= 0.240
+    assert pages["2"]["ttr_s"] >= 0.360
+    if not all(unit["lab"]["valid"] and unit["cpu"]["busy_mean"] < 0.9 for unit in units.values()):
+        pytest.skip("machine too busy")
+    assert pages["3"]["ttr_s"] < 0.300
+    assert pages["2"]["ttr_s"] < 0.420

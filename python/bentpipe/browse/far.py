@@ -133,7 +133,6 @@ def lab_plan(run: Run, folder: Path, program: Path, executable: Path, *, check: 
         "settings": {"near": _sysctls(tcp.get("client")), "far": _sysctls(tcp.get("server"))},
         "initial_windows": {"near": _window(tcp.get("client")), "far": _window(tcp.get("server"))},
         "record": {"directory": str(folder / "links"), "interval_ns": spec["sample_ns"]},
-        "watch": False,
         "result": str(folder / "lab.json"),
     }  # fmt: skip
     (folder / "links").mkdir()

@@ -35,6 +35,9 @@ PART = ".part-unit-"
 MOST_LABS = 3
 """At a time: on two processors, as many do not disturb each other."""
 
+TRIES = 3
+"""A unit that the emulator was too late for is made again twice."""
+
 PATIENCE_S = 90.0
 """Beyond the loads' own times: the lab, the check of its path, starts and ends of browsers."""
 
@@ -102,6 +105,8 @@ class BrowserRunner:
     """On a real access: the server."""
     labs: int = 1
     check: bool = True
+    keep_late: bool = False
+    """Units that the emulator was too late for count too."""
     due: Due = field(default_factory=Due)
     notes: dict[str, Any] = field(default_factory=dict)
     """Kept with every unit: weather, and what else the user says."""
@@ -192,15 +197,37 @@ class _Hand(threading.Thread):
 
     def _unit(self, run: Run) -> Outcome:
         began = time.perf_counter()
+        found: Measurements | None = None
+        error, attempts = "", 0
+        facts: dict[str, Any] = {}
+        while attempts < TRIES:
+            attempts += 1
+            found, error, facts = self._attempt(run)
+            if found is None or facts["valid"] or self.runner.keep_late or self.stopping.is_set():
+                break
+            found, error = (
+                None,
+                f"the machine is too busy: {facts['reasons'][0]}; --keep-late keeps such units",
+            )
+        facts["attempts"] = attempts
+        seconds = time.perf_counter() - began
+        return Outcome(run, found, error, seconds, retried=attempts > 1, facts=facts)
+
+    def _attempt(self, run: Run) -> tuple[Measurements | None, str, dict[str, Any]]:
+        """A unit: its measurements, or what went wrong; and for the journal what it rests on."""
         folder = (self.runner.store / f"{PART}{run.id}").absolute()
         try:
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             said = self._process(self._command(run, folder), folder, _patience(run))
             found, error = self._found(run, folder, said)
+            unit = _json(folder / "unit.json")
+            lab = _json(folder / "lab.json")
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        return Outcome(run, found, error, time.perf_counter() - began)
+        facts = {"chromium": unit.get("chromium"), "cpu": unit.get("cpu"), "valid": lab.get("valid", True)}
+        facts |= {key: lab[key] for key in ("reasons", "check", "segments") if key in lab}
+        return found, error, facts
 
     def _command(self, run: Run, folder: Path) -> list[str]:
         runner = self.runner
@@ -256,10 +283,14 @@ class _Hand(threading.Thread):
         unit["notes"] = self.runner.notes
         capture = folder / "client.pcapng"
         data = capture.read_bytes() if capture.exists() else b""
-        found = measurements(run, unit, data, self.runner.engine)
+        links = folder / "links" / "links.csv"
+        series = links.read_text(encoding="utf-8") if links.exists() else ""
+        found = measurements(run, unit, data, series, self.runner.engine)
         kept = {file.name: file.read_bytes() for file in sorted(folder.glob("load-*"))}
         if data:
             kept[capture.name] = data
+        if series:
+            kept[links.name] = series.encode()
         kept["unit.json"] = json.dumps(unit, ensure_ascii=False).encode()
         return Measurements(found.engine, found.tables, kept, found.packets, 0), ""
 

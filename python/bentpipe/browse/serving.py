@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -103,13 +104,15 @@ def run(serving: Serving) -> int:
         file = Path(folder) / "plan.json"
         file.write_text(json.dumps(words), encoding="utf-8")
         command = [str(program), "serve", str(file)]
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             try:
                 for line in process.stdout or ():
                     _tell(json.loads(line), serving)
                 return process.wait()
             except KeyboardInterrupt:
-                # It has the same signal from the terminal, and says what it has done.
+                # From the terminal it has the same signal already. It says what it has done.
+                process.terminate()
                 for line in process.stdout or ():
                     _tell(json.loads(line), serving)
                 return process.wait()

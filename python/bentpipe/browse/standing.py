@@ -59,8 +59,8 @@ def doubts(store: Path) -> list[str]:
     said = []
     late = [lab for unit in found if (lab := unit.get("lab")) and not lab.get("valid", True)]
     if late:
-        why = sorted({reason for lab in late for reason in lab.get("reasons", [])})
-        said.append(f"{len(late)} of {total} units: the emulator was late ({'; '.join(why)})")
+        why = next((reason for lab in late for reason in lab.get("reasons", [])), "")
+        said.append(f"{len(late)} of {total} units: the emulator was too late ({why})")
     blind = {unit["capture"]["error"] for unit in found if unit.get("capture", {}).get("error")}
     said += [f"no capture: {reason}" for reason in sorted(blind)]
     spare = [one for unit in found for one in unit.get("connections", []) if not one["used"]]

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bentpipe.browse.far import object_of
+from bentpipe.browse.links import COUNTERS as LINK_COUNTERS
+from bentpipe.browse.links import lab_links
 from bentpipe.browse.packets import Connection, connections
 from bentpipe.browse.pcapng import read
 from bentpipe.results import Measurements
@@ -27,11 +29,6 @@ COUNTERS = (
     "sent_packets", "sent_bytes", "ack_packets", "ack_bytes", "lost_packets", "lost_bytes", "congestion_events",
     "persistent_congestion", "ptos", "timeouts", "undone", "retransmitted_bytes", "written_bytes", "received_bytes",
     "received_in_order_bytes",
-)  # fmt: skip
-LINK_COUNTERS = (
-    "queued_packets", "queued_bytes", "sent_bytes", "arrived_packets", "arrived_bytes", "delivered_packets",
-    "delivered_bytes", "dropped_loss_packets", "dropped_overflow_packets", "dropped_aqm_packets",
-    "dropped_outage_packets", "dropped_link_packets", "marked_packets",
 )  # fmt: skip
 INTERFACE = "client-interface"
 """The link that a capture at the client sees."""
@@ -59,19 +56,20 @@ _PACKETS = _schema(
 )  # fmt: skip
 
 
-def measurements(run: Run, unit: dict[str, Any], capture: bytes, engine: str) -> Measurements:
-    """The tables of a unit: its ``unit.json`` and its capture (empty without one).
+def measurements(run: Run, unit: dict[str, Any], capture: bytes, series: str, engine: str) -> Measurements:
+    """The tables of a unit: its ``unit.json``, its capture and its lab's ``links.csv`` (empty without one).
 
     ``unit`` gets a record of its connections, those that no request used among them.
     """
-    made = _Tables(run, unit, capture)
+    made = _Tables(run, unit, capture, series)
     unit["connections"] = made.connections()
     packets = sum(len(one.segments) for one in made.found)
     return Measurements(engine, made.tables(), {}, packets, 0)
 
 
 class _Tables:
-    def __init__(self, run: Run, unit: Mapping[str, Any], capture: bytes) -> None:
+    def __init__(self, run: Run, unit: Mapping[str, Any], capture: bytes, series: str) -> None:
+        self.graph, self.series = run.spec["graph"], series
         self.flow = run.spec["flows"][0]
         self.load = self.flow["load"]
         self.sample_s = run.spec["sample_ns"] / 1e9
@@ -334,6 +332,9 @@ class _Tables:
         return rows
 
     def _links(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        if self.series:
+            zero = float(self.unit["began_monotonic_s"]) - self.unit["lab"]["started_ns"] / 1e9
+            return lab_links(self.graph, self.series, zero, self._ticks())
         counted = self._counted()
         rows, totals = [], []
         for way, outgoing in (("down", False), ("up", True)):

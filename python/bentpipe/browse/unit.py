@@ -127,7 +127,12 @@ def _make(plan: Plan, record: dict[str, Any]) -> None:
     site = Site(plan.hosts, port, spki)
     wanted = Wanted(plan.url, plan.mode, site, tuple(plan.opened), plan.timeout_s, plan.tls12)
     address = next(iter(plan.hosts.values()))
-    record |= {"port": port, "addresses": sorted(set(plan.hosts.values())), "began_s": time.time()}
+    record |= {
+        "port": port,
+        "addresses": sorted(set(plan.hosts.values())),
+        "began_s": time.time(),
+        "began_monotonic_s": time.monotonic(),
+    }
     with contextlib.ExitStack() as stack:
         home = Path(tempfile.mkdtemp(prefix="bentpipe-browse-"))
         stack.callback(shutil.rmtree, home, ignore_errors=True)

@@ -54,6 +54,9 @@ def browse(
     no_check: Annotated[
         bool, typer.Option("--no-check", help="do not measure the path before each unit")
     ] = False,
+    keep_late: Annotated[
+        bool, typer.Option("--keep-late", help="keep units that the machine was too late for, marked")
+    ] = False,
     note: Annotated[
         list[str] | None, typer.Option("--note", metavar="KEY=VALUE", help="kept with every unit; repeatable")
     ] = None,
@@ -107,7 +110,8 @@ def browse(
     target = out or Path("out") / f"{Path(file).stem}-browser"
     with Writer(target, plan) as writer:
         runner = BrowserRunner(
-            target, name, program, executable() if far is None else None, far, labs, not no_check, due, notes,
+            target, name, program, executable() if far is None else None, far, labs, not no_check, keep_late, due,
+            notes,
             lambda text: print(text, file=sys.stderr),
         )  # fmt: skip
         report = _conduct(plan, runner, writer, only or [], as_json)
