@@ -18,7 +18,8 @@ pub struct StreamReport {
     pub id: u64,
     /// Stream id in the load, which later streams refer to.
     pub label: u64,
-    /// What it carries: `data`, `time` or `on_off`; `data` where this side does not know.
+    /// What it carries: `data`, `time`, `on_off`, or `pages` for all that TLS carries; `data` where
+    /// this side does not know.
     pub mode: &'static str,
     /// When this side opened it or first heard of it.
     pub opened: Time,

@@ -22,6 +22,12 @@ struct Arrived {
     overtaken: u64,
 }
 
+impl Arrived {
+    fn is_empty(&self) -> bool {
+        self.once.is_none() && !self.resent
+    }
+}
+
 impl Sender {
     /// The acknowledgement of a segment.
     pub(super) fn on_ack(&mut self, now: Time, segment: &Segment) {
@@ -44,6 +50,7 @@ impl Sender {
         let outstanding = !self.board.is_empty();
         let was = self.phase;
         let mut arrived = Arrived::default();
+        self.rack.begin();
         let mut undoes = false;
         let mut duplicate = false;
         if self.rules.sack
@@ -79,9 +86,6 @@ impl Sender {
             });
         }
         let latest = self.sample(now, segment, &arrived, advanced);
-        if advanced && !arrived.resent {
-            self.rtt.clear_backoff();
-        }
         self.adapt_threshold(&arrived);
 
         let stamp = segment.timestamps.filter(|_| self.rules.timestamps);
@@ -100,7 +104,8 @@ impl Sender {
             return;
         }
 
-        let mut reduces = self.on_probe_acked(segment, duplicate);
+        let plain = !advanced && sacked.is_empty() && !duplicate && is_plain(segment);
+        let mut reduces = self.on_probe_acked(ack, duplicate, plain && !opens);
         let (lost, reorder_at) = self.detect(now, advanced, una);
         reduces |= lost;
         // The ECE of a SYN-ACK says that the peer knows ECN (RFC 3168 section 6.1.1).
@@ -108,14 +113,14 @@ impl Sender {
         if self.rules.ecn && echo {
             let newest = arrived.once.map_or(now, |(_, newest)| newest);
             self.estimator.on_ce(now, newest);
-            if self.enter_reduced() {
-                self.cwr = true;
-                reduces = true;
-            }
+            reduces |= self.enter_reduced();
         }
         let may_grow = |phase| matches!(phase, Phase::Open | Phase::Loss);
         let growth = may_grow(was) && may_grow(self.phase) && !reduces;
-        let over = advanced && self.phase != Phase::Open && ack >= self.recover;
+        let mut over = advanced && self.phase != Phase::Open && ack >= self.recover;
+        if over && self.recovers_on() {
+            (over, reduces) = (false, true);
+        }
         self.conclude(now, reduces, growth, advanced, latest);
         if over {
             if !self.rules.sack {
@@ -172,16 +177,19 @@ impl Sender {
         advanced: bool,
     ) -> Option<Span> {
         let (una, next) = (self.board.una(), self.board.next());
-        if let Some((oldest, newest)) = arrived.once {
+        // A duplicate ACK without SACK does not say what has arrived.
+        if let Some((oldest, newest)) = arrived.once.filter(|_| advanced || self.rules.sack) {
             let latest = now.since(newest);
             self.rtt.newest(latest);
             self.rtt.sample(now.since(oldest), una, next);
+            self.rtt.clear_backoff();
             return Some(latest);
         }
         // RFC 7323 section 4: the echo tells which transmission was acknowledged.
         let (_, echo) = segment.timestamps.filter(|_| advanced && self.rules.timestamps)?;
         let rtt = Span::from_millis(u64::from(milliseconds(now).wrapping_sub(echo)));
         self.rtt.sample(rtt, una, next);
+        self.rtt.clear_backoff();
         None
     }
 
@@ -309,9 +317,8 @@ impl Sender {
 
     /// TLP_process_ack (RFC 8985 section 7.4.2): whether the probe repaired a loss that nothing else
     /// told of.
-    fn on_probe_acked(&mut self, segment: &Segment, duplicate: bool) -> bool {
+    fn on_probe_acked(&mut self, ack: u64, duplicate: bool, plain: bool) -> bool {
         let Some((end, resent)) = self.probe else { return false };
-        let ack = segment.acknowledgement;
         if ack < end {
             return false;
         }
@@ -320,7 +327,8 @@ impl Sender {
         } else if ack > end {
             self.probe = None;
             return self.enter_reduced();
-        } else if segment.sack.is_none() && is_plain(segment) && self.dup_acks > 0 {
+        } else if plain {
+            // Case 3: the original and the probe have both arrived.
             self.probe = None;
         }
         false

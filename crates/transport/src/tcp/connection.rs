@@ -151,7 +151,7 @@ impl Connection {
                 if self.held || !segment.flags.has(Flags::ACK) || segment.acknowledgement < 1 {
                     return;
                 }
-                self.establish(now);
+                self.establish(now, &segment);
             }
             State::Established => {}
         }
@@ -165,7 +165,7 @@ impl Connection {
         match self.state {
             State::SynSent if segment.flags.has(Flags::ACK) => {
                 self.agree(segment);
-                self.establish(now);
+                self.establish(now, segment);
                 let all = self.sender.board.next();
                 if self.fast_opened && segment.acknowledgement < all {
                     // RFC 7413 section 4.2.2: what the server did not take goes again at once.
@@ -182,15 +182,26 @@ impl Connection {
         }
     }
 
-    fn establish(&mut self, now: Time) {
+    fn establish(&mut self, now: Time, answer: &Segment) {
         self.state = State::Established;
         self.syn_at = Time::MAX;
         self.syn_due = false;
-        // Karn's algorithm (RFC 6298 section 3).
-        if let Some(sent) = self.syn_sent_at.filter(|_| self.syn_retries == 0) {
-            let (una, next) = (self.sender.board.una(), self.sender.board.next());
-            self.sender.rtt.newest(now.since(sent));
-            self.sender.rtt.sample(now.since(sent), una, next);
+        // Karn's algorithm (RFC 6298 section 3); an echo tells which SYN was answered (RFC 7323).
+        let echo = answer.timestamps.filter(|_| self.sender.rules.timestamps);
+        let measured = match (self.syn_sent_at, self.syn_retries, echo) {
+            (Some(sent), 0, _) => Some(now.since(sent)),
+            (Some(_), _, Some((_, echo))) if echo > 0 => {
+                Some(Span::from_millis(u64::from(milliseconds(now).saturating_sub(echo))))
+            }
+            _ => None,
+        };
+        match measured {
+            Some(rtt) => {
+                let (una, next) = (self.sender.board.una(), self.sender.board.next());
+                self.sender.rtt.newest(rtt);
+                self.sender.rtt.sample(rtt, una, next);
+            }
+            None => self.sender.rtt.was_not_measured(),
         }
         self.sender.established(now);
         self.events.push((EventKind::Connected, 0.0));
@@ -303,7 +314,8 @@ impl Connection {
         let bytes = u64::from(segment.wire_bytes());
         self.sent.sent_packets += 1;
         self.sent.sent_bytes += bytes;
-        if segment.data.is_empty() && segment.flags == Flags::ACK {
+        let echoes = Flags::ACK.with(Flags::ECE);
+        if segment.data.is_empty() && (segment.flags == Flags::ACK || segment.flags == echoes) {
             self.sent.ack_packets += 1;
             self.sent.ack_bytes += bytes;
         }

@@ -13,6 +13,8 @@ pub(super) struct Rack {
     xmit_ts: Time,
     end_seq: u64,
     rtt: Span,
+    /// What was sent last of the segments that this ACK says have arrived.
+    newest: (Time, u64),
     reordering_seen: bool,
     reo_wnd_mult: u64,
     reo_wnd_persist: u32,
@@ -27,12 +29,18 @@ impl Rack {
             xmit_ts: Time::ZERO,
             end_seq: 0,
             rtt: Span::ZERO,
+            newest: (Time::ZERO, 0),
             reordering_seen: false,
             reo_wnd_mult: 1,
             reo_wnd_persist: 0,
             dsack_round: None,
             adapt,
         }
+    }
+
+    /// An ACK came: what it says has arrived is told by [`Rack::arrived`].
+    pub(super) fn begin(&mut self) {
+        self.newest = (Time::ZERO, 0);
     }
 
     /// Steps 1 to 3: a segment has arrived; `highest` is the highest sequence number that had
@@ -49,10 +57,15 @@ impl Rack {
         if record.is_resent() && least.is_some_and(|least| rtt < least) {
             return;
         }
-        if (record.sent, record.end()) > (self.xmit_ts, self.end_seq) {
-            self.xmit_ts = record.sent;
-            self.end_seq = record.end();
+        // RACK.rtt is that of the ACK's newest segment, also where it was overtaken: what is late
+        // then waits longer (Linux's tcp_rack_advance).
+        let this = (record.sent, record.end());
+        if this >= self.newest {
+            self.newest = this;
             self.rtt = rtt;
+        }
+        if this > (self.xmit_ts, self.end_seq) {
+            (self.xmit_ts, self.end_seq) = this;
         }
         // Step 3: an original below what has arrived before has been overtaken.
         if !record.is_resent() && record.end() <= highest {

@@ -133,6 +133,7 @@ impl Receiver {
     pub(super) fn take(&mut self, now: Time, segment: &Segment) -> bool {
         if let Some((value, _)) = segment.timestamps
             && segment.sequence <= self.last_ack_sent
+            && value >= self.ts_recent
         {
             self.ts_recent = value;
         }

@@ -3,6 +3,7 @@
 use units::Time;
 
 use super::prr::Prr;
+use super::scoreboard::{Record, Scoreboard};
 use super::sender::Sender;
 use crate::EventKind;
 
@@ -33,8 +34,11 @@ pub(super) struct Undo {
 }
 
 impl Undo {
-    fn new(marker: u64) -> Undo {
-        Undo { marker, unproved: 0, any: false, first_resent: Time::MAX }
+    /// What was sent again before and is still on its way counts too: its ACK is no proof that an
+    /// original has arrived (Linux: undo_retrans begins with retrans_out).
+    fn new(board: &Scoreboard) -> Undo {
+        let (unproved, first_resent) = board.resent();
+        Undo { marker: board.una(), unproved, any: unproved > 0, first_resent }
     }
 
     pub(super) fn on_resent(&mut self, now: Time) {
@@ -60,14 +64,20 @@ impl Sender {
             Phase::Recovery | Phase::Loss => return false,
         };
         self.phase = Phase::Recovery;
+        self.answers_mark();
         self.recover = self.board.next();
         self.rescued = false;
         self.forward_from = self.board.first();
         if reduces {
-            self.undo = Some(Undo::new(self.board.una()));
+            self.undo = Some(Undo::new(&self.board));
             self.forced = !self.rules.prr || self.control.pacing_rate.is_some();
         }
         reduces
+    }
+
+    /// RFC 3168 section 6.1.2: after a reduction for whatever reason, the next new data says so.
+    fn answers_mark(&mut self) {
+        self.cwr |= self.rules.ecn;
     }
 
     /// A reason to reduce the window that needs no repair; whether it is the first of this window.
@@ -76,6 +86,7 @@ impl Sender {
             return false;
         }
         self.phase = Phase::Reduced;
+        self.answers_mark();
         self.recover = self.board.next();
         self.undo = None;
         true
@@ -117,7 +128,8 @@ impl Sender {
 
     /// SND.UNA has reached the recovery point.
     pub(super) fn leave_recovery(&mut self) {
-        if self.phase == Phase::Recovery {
+        // RFC 8985 section 6.2 step 4 counts recoveries of both kinds.
+        if matches!(self.phase, Phase::Recovery | Phase::Loss) {
             self.rack.on_recovered();
         }
         self.phase = Phase::Open;
@@ -126,28 +138,47 @@ impl Sender {
         self.rtt.clear_backoff();
     }
 
+    /// SND.UNA has reached the recovery point: whether what is known of the data beyond it is a
+    /// recovery of its own, with its own reduction (RFC 6675 section 5; Linux: lost_out).
+    pub(super) fn recovers_on(&mut self) -> bool {
+        if !self.rules.sack || !self.board.misses() {
+            return false;
+        }
+        self.leave_recovery();
+        let reduces = self.enter_recovery();
+        // The repair may have left already.
+        self.forced &= self.board.next_to_resend().is_some();
+        reduces
+    }
+
     /// A retransmission timeout begins the phase Loss (RFC 5681 section 3.1, RFC 6675 section 5.1).
     pub(super) fn enter_loss(&mut self, now: Time) {
         let again = self.phase == Phase::Loss;
-        // RFC 5682 section 2.1: not while an earlier timeout is being repaired.
-        self.frto = self.rules.frto && !again;
-        let in_flight = self.estimator.in_flight();
+        // RFC 5682 section 3.1, step 1: not while losses are being repaired.
+        self.frto = self.rules.frto && matches!(self.phase, Phase::Open | Phase::Reduced);
+        // RFC 5681's FlightSize: what is outstanding, whether or not it is still in the network.
+        let outstanding = (self.board.next() - self.board.una()).min(self.control.cwnd);
+        let in_flight = self.estimator.in_flight().max(outstanding);
         if !again || self.undo.is_none_or(|undo| undo.marker < self.board.una()) {
-            self.undo = Some(Undo::new(self.board.una()));
+            self.undo = Some(Undo::new(&self.board));
         }
         self.phase = Phase::Loss;
+        self.answers_mark();
         self.recover = self.board.next();
         self.dup_acks = 0;
         self.threshold = self.rules.threshold;
         self.probe = None;
         self.probe_due = false;
-        let Sender { board, estimator, counters, .. } = self;
-        if !self.rules.sack {
+        let Sender { board, estimator, counters, rack, rules, .. } = self;
+        if !rules.sack {
             board.forget_sacked(|record| {
                 estimator.on_taken_back(record.sent, u64::from(record.length));
             });
         }
-        board.mark_all(|record| {
+        // RFC 8985 section 6.3: with RACK, what left a moment ago is not lost yet.
+        let overdue =
+            |record: &Record| !rules.rack || rack.lost_at(record, units::Span::ZERO) <= now;
+        board.mark_overdue(overdue, |record| {
             let length = u64::from(record.length);
             estimator.on_lost(now, record.sent, length, false);
             counters.lost_packets += 1;

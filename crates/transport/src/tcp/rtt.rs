@@ -103,6 +103,11 @@ impl Rtt {
         (base * (1 << self.backoff.min(20))).min(self.most_rto)
     }
 
+    /// Section 5.7: a SYN was sent again and nothing was measured.
+    pub(super) fn was_not_measured(&mut self) {
+        self.initial_rto = self.initial_rto.max(Span::from_secs(3));
+    }
+
     /// Section 5.5: the timer expired.
     pub(super) fn back_off(&mut self) {
         self.backoff += 1;

@@ -12,6 +12,8 @@ const SACKED: u8 = 1;
 const LOST: u8 = 2;
 const RESENT: u8 = 4;
 const FIN: u8 = 8;
+/// It was declared lost, and may have been sent again since.
+const MISSED: u8 = 16;
 
 /// One segment.
 #[derive(Clone, Copy, Debug)]
@@ -367,7 +369,7 @@ impl Scoreboard {
             return;
         }
         lost(record);
-        record.flags |= LOST;
+        record.flags |= LOST | MISSED;
         let length = u64::from(record.length);
         self.lost_bytes += length;
         self.to_resend.push(Reverse(id));
@@ -412,15 +414,40 @@ impl Scoreboard {
         }
     }
 
-    /// A timeout: everything that has not arrived is lost.
-    pub fn mark_all(&mut self, mut lost: impl FnMut(&Record)) {
+    /// A timeout: what has not arrived and is `overdue` is lost, the first segment in any case.
+    pub fn mark_overdue(
+        &mut self,
+        overdue: impl Fn(&Record) -> bool,
+        mut lost: impl FnMut(&Record),
+    ) {
         for id in self.base..self.base + self.records.len() as u64 {
-            self.mark_lost(id, &mut lost);
+            if id == self.base || self.get(id).is_some_and(&overdue) {
+                self.mark_lost(id, &mut lost);
+            }
         }
+    }
+
+    /// Retransmissions that may still be on their way: how many, and when the first of them left.
+    pub fn resent(&self) -> (u32, Time) {
+        let mut resent = (0, Time::MAX);
+        for record in &self.records {
+            if record.has(RESENT) && record.flags & (SACKED | LOST) == 0 {
+                resent = (resent.0 + 1, resent.1.min(record.sent));
+            }
+        }
+        resent
+    }
+
+    /// Whether something was declared lost and is not known to have arrived, be it sent again or not.
+    pub fn misses(&self) -> bool {
+        self.records.iter().any(|record| record.has(MISSED) && !record.has(SACKED))
     }
 
     /// What is lost and was not sent again is in flight after all.
     pub fn unmark_all(&mut self, mut found: impl FnMut(&Record)) {
+        for record in &mut self.records {
+            record.flags &= !MISSED;
+        }
         while let Some(id) = self.next_to_resend() {
             self.to_resend.pop();
             let Some(record) = self.get_mut(id) else { continue };

@@ -164,9 +164,12 @@ impl Sender {
     /// The data of the SYN was not taken (Fast Open).
     pub(super) fn lose_syn_data(&mut self, now: Time) {
         let Sender { board, estimator, .. } = self;
-        board.mark_all(|record| {
-            estimator.on_superseded(record.sent, u64::from(record.length));
-        });
+        board.mark_overdue(
+            |_| true,
+            |record| {
+                estimator.on_superseded(record.sent, u64::from(record.length));
+            },
+        );
         let _ = now;
     }
 
@@ -318,6 +321,11 @@ impl Sender {
         }
         if let Some((length, fin)) = self.next_new() {
             return self.may_leave(now, length).then(|| self.send_new(now, length, fin));
+        }
+        if self.board.is_empty() && self.timer == Timer::Idle {
+            // More was written after the window had closed: it has to be probed.
+            self.arm(now);
+            return None;
         }
         let id = self.unproved()?;
         let length = u64::from(self.board.get(id)?.length);

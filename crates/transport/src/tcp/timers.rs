@@ -58,7 +58,7 @@ impl Sender {
     /// another is out.
     fn may_probe(&self) -> bool {
         self.rules.rack
-            && self.phase == Phase::Open
+            && matches!(self.phase, Phase::Open | Phase::Reduced)
             && self.probe.is_none()
             && !self.probe_due
             && self.board.sacked_records() == 0

@@ -78,6 +78,8 @@ pub struct Pair {
     pub congestion: String,
     /// Whether the server reads what arrives.
     pub reads: bool,
+    /// A segment that a router marks on its way up: its sequence number.
+    pub mark: Option<u64>,
     pub received: Vec<u8>,
     flying: BTreeMap<(Time, u64), (bool, Segment)>,
     count: u64,
@@ -121,6 +123,7 @@ impl Pair {
             path,
             congestion: congestion.to_owned(),
             reads: true,
+            mark: None,
             received: Vec::new(),
             flying: BTreeMap::new(),
             count: 0,
@@ -138,7 +141,11 @@ impl Pair {
             }
             for payload in out {
                 let Payload::Segment(segment) = payload else { unreachable!() };
-                let left = Left { at: self.now, up, segment };
+                let mut left = Left { at: self.now, up, segment };
+                if up && !left.segment.data.is_empty() && self.mark == Some(left.segment.sequence) {
+                    left.segment.ecn = units::Ecn::Ce;
+                    self.mark = None;
+                }
                 for delay in (self.path)(&left) {
                     self.count += 1;
                     let key = (self.now + delay, self.count);

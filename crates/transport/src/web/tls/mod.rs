@@ -190,8 +190,11 @@ impl TlsApp {
             self.tell(now, News::Answered);
         }
         self.read_records(now);
+        if end == ReadEnd::Finished {
+            // Also of a side that has closed before.
+            self.report[0].fin.get_or_insert(now);
+        }
         if end != ReadEnd::Open && !self.closed {
-            self.report[0].fin = Some(now);
             // The peer ends; so does this side.
             self.close(now, streams);
         }
@@ -238,7 +241,8 @@ impl TlsApp {
 impl App for TlsApp {
     fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
         if self.report.is_empty() {
-            self.report.push(StreamReport::new(STREAM, now));
+            // All objects of a connection: its end is no object's.
+            self.report.push(StreamReport { mode: "pages", ..StreamReport::new(STREAM, now) });
         }
         if let Some(line) = &self.line {
             line.attend();
