@@ -322,3 +322,15 @@ fn the_stream_window_of_http2_limits_a_long_fast_path() {
     let expected = handshake + 8.0 * RTT_S + 2.0 * wire(window / 2.0);
     assert!(near(http2, expected, 0.02), "{http2} {expected}");
 }
+
+/// A TCP connection that the browser closes has its FIN both ways, so that its flow ends with its
+/// last byte and not with the run.
+#[test]
+fn a_closed_connection_has_its_fin() {
+    let run = Page::default().run();
+    let streams = run.table("streams");
+    for way in ["up_fin_s", "down_fin_s"] {
+        let end = streams.numbers(way);
+        assert!(end.len() == 1 && end[0] < 10.0, "{way} {end:?}");
+    }
+}
