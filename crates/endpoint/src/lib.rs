@@ -1,4 +1,5 @@
-//! Real sockets: QUIC over UDP with the controllers, the pacer and the applications of the simulation.
+//! Real sockets: QUIC over UDP with the controllers, the pacer and the applications of the simulation, and the
+//! same applications over the kernel's TCP.
 //!
 //! Reading order: `socket` (batches in and out), `driver` (the poll loop), `tls` (certificates and who
 //! trusts them), `perf` (the measuring server and client), `http` (the page server).
