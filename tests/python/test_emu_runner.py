@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from bentpipe.plan import Plan, make, open_document
@@ -196,6 +197,11 @@ def test_the_tables_are_the_engines(program: Path) -> None:
     # 500 kB at 8 Mbit/s after a round trip of 100 ms
     assert streams["down_fin_s"][0] - streams["start_s"][0] == pytest.approx(0.6, abs=1e-3)
     assert real["links"]["time_s"].max() == pytest.approx(3.0)
+    down = real["links"].filter(link="satellite.down").filter(pl.col("time_s") > 0.55).row(0, named=True)
+    assert (down["arrived_packets"], down["dropped_overflow_packets"], down["queued_bytes"]) == (5, 1, 1500)
+    assert down["sent_bytes"] is None
+    total = real["link_summary"].filter(link="satellite.up").row(0, named=True)
+    assert (total["delivered_packets"], total["rate_bit_s"], total["propagation_ms"]) == (10, 10e6, 50.0)
 
 
 def test_a_run_that_is_not_over_ends_with_the_scenario(

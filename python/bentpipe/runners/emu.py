@@ -254,7 +254,7 @@ def _lateness(flows: Sequence[Flow]) -> int:
 
 def _last_words(plan: LabPlan, names: Sequence[str]) -> str:
     """What the processes that failed said last."""
-    outputs = {one["name"]: one["output"] for one in (*plan.plan["near"], *plan.plan["far"])}
+    outputs = {one["name"]: one["errors"] for one in (*plan.plan["near"], *plan.plan["far"])}
     for name in (*names, *outputs):
         try:
             lines = Path(outputs[name]).read_text(encoding="utf-8", errors="replace").split("\n")

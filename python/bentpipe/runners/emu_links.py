@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Links", "read_links"]
 
 WAYS = ("up", "down")
+CAUSES = ("loss", "overflow", "aqm", "outage", "link")
 
 
 @dataclass
@@ -74,22 +75,41 @@ def _promise(stages: list[Mapping[str, Any]]) -> tuple[float | None, int]:
 
 
 def read_links(spec: Mapping[str, Any], result: Mapping[str, Any], record: Path) -> Links:
-    """Counters of a lab: its recorded series, and its result's totals."""
+    """Counters of a lab: its recorded series, and its result's totals.
+
+    The emulator counts at the two ends of a segment, the part of the path between two namespaces. Where that is one
+    link they are its; of several links in a row nothing can be said of each, and their columns are null.
+    """
     links = Links(spec, int(spec["sample_ns"]))
     for segment in result.get("segments", ()):
         for way in WAYS:
-            links.totals[f"{segment['name']}.{way}"] = _counters(segment[way])
-    for file in sorted(record.glob("*.csv")):
-        links.series[file.stem] = _series(file)
+            links.totals[f"{segment['name']}.{way}"] = _totals(segment[way])
+    file = record / "links.csv"
+    if file.is_file():
+        started = int(result.get("started_ns", 0))
+        with file.open(encoding="utf-8", newline="") as lines:
+            for row in csv.DictReader(lines):
+                at = started + round(float(row["time_s"]) * 1e9)
+                links.series.setdefault(f"{row['segment']}.{row['direction']}", []).append((at, _row(row)))
     return links
 
 
-def _counters(found: Mapping[str, Any]) -> dict[str, Any]:
-    counters = {"arrived_packets": found["packets_in"], "delivered_packets": found["packets_out"]}
-    counters |= {"delivered_bytes": found["bytes_out"]}
-    return counters
+def _totals(found: Mapping[str, Any]) -> dict[str, Any]:
+    dropped = found.get("dropped") or {}
+    return {
+        "arrived_packets": found["packets_in"],
+        "delivered_packets": found["packets_out"],
+        "delivered_bytes": found["bytes_out"],
+        **{f"dropped_{cause}_packets": int(dropped.get(cause, 0)) for cause in CAUSES},
+    }
 
 
-def _series(file: Path) -> list[tuple[int, dict[str, Any]]]:
-    with file.open(encoding="utf-8", newline="") as lines:
-        return [(int(float(row["time_s"]) * 1e9), dict(row)) for row in csv.DictReader(lines)]
+def _row(row: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "queued_packets": int(row["queued_packets"]),
+        "queued_bytes": int(row["queued_bytes"]),
+        "arrived_packets": int(row["packets_in"]),
+        "delivered_packets": int(row["packets_out"]),
+        "delivered_bytes": int(row["bytes_out"]),
+        **{f"dropped_{cause}_packets": int(row[f"dropped_{cause}"]) for cause in CAUSES},
+    }

@@ -101,6 +101,7 @@ def lab_plan(spec: Mapping[str, Any], folder: Path, program: str) -> LabPlan:
                 "command": [program, "perf", str(serves)],
                 "listens": port,
                 "output": str(folder / f"{number}.server.log"),
+                "errors": str(folder / f"{number}.server.errors"),
             }
         )
         sessions = []
@@ -120,6 +121,7 @@ def lab_plan(spec: Mapping[str, Any], folder: Path, program: str) -> LabPlan:
                     "command": ["/bin/sh", "-c", WRAP, "bentpipe", *words],
                     "start_ns": start_ns,
                     "output": str(folder / f"{number}.{index}.client.log"),
+                    "errors": str(folder / f"{number}.{index}.client.errors"),
                 }
             )
             sessions.append(Session(start_ns, frames))
@@ -142,7 +144,6 @@ def lab_plan(spec: Mapping[str, Any], folder: Path, program: str) -> LabPlan:
         "settings": settings,
         "initial_windows": windows,
         "record": {"directory": str(record), "interval_ns": int(spec["sample_ns"])},
-        "watch": False,
         "result": str(result),
     }
     return LabPlan(plan, tuple(flows), result, record)
