@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from bentpipe.plan import Plan
+    from bentpipe.runners.outcome import Runner
     from bentpipe.session import Report
 
 __all__ = ["Both", "planned", "run_both"]
@@ -22,6 +23,8 @@ class Both:
     simulated: Plan
     real: Plan
     stores: tuple[Path, Path]
+    chromium: Path | None = None
+    """The browser, where the scenario loads a page."""
 
 
 def planned(
@@ -31,7 +34,7 @@ def planned(
     shown: Sequence[str] = (),
     seeds: int | None = None,
 ) -> Both:
-    """Plans ``file`` for both clocks; its stores are ``out`` and ``out`` with ``-emu`` behind it.
+    """Plans ``file`` for both clocks; its stores are ``out`` and ``out`` with ``-emu`` (pages: ``-browser``) behind it.
 
     Raises:
         ScenarioError: what is wrong, or what real time cannot have.
@@ -43,11 +46,37 @@ def planned(
     chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
     catalogue = engine.catalogue()
     simulated = make(document, engine.version(), seeds=chosen, catalogue=catalogue)
-    real = make(
-        document, emu.engine_version(engine.version()), seeds=chosen, catalogue=catalogue, repeats=True
-    )
+    if any(
+        flow["load"]["kind"] == "page" for cell in simulated.cells for flow in cell.resolved.spec["flows"]
+    ):
+        return _pages(file, out, shown, simulated, chosen)
+    version = emu.engine_version(engine.version())
+    real = make(document, version, seeds=chosen, catalogue=catalogue, repeats=True)
     emu.check(real, catalogue)
     return Both(simulated, real, (out, out.with_name(f"{out.name}-{emu.ENGINE}")))
+
+
+def _pages(
+    file: Path, out: Path, shown: Sequence[str], simulated: Plan, chosen: tuple[int, ...] | None
+) -> Both:
+    """A page: in real time a browser loads it, a unit a seed."""
+    from bentpipe.browse import chromium
+    from bentpipe.browse.planned import Options, engine_name, plan_units
+    from bentpipe.plan import make
+    from bentpipe.problems import ScenarioError
+    from bentpipe.runners import engine
+
+    catalogue = engine.catalogue()
+    try:
+        program = chromium.find()
+        name = engine_name(engine.version(), chromium.version(program))
+    except chromium.ChromiumError as error:
+        raise ScenarioError([("", str(error))], str(file)) from None
+    units = len(chosen if chosen is not None else simulated.cells[0].scenario.seeds)
+    real = plan_units(str(file), Options(units=units, settings=tuple(shown)), name, catalogue)
+    # versions of HTTP that the scenario does not name are those that browse compares
+    simulated = make(real.document, engine.version(), seeds=chosen, catalogue=catalogue)
+    return Both(simulated, real, (out, out.with_name(f"{out.name}-browser")), program)
 
 
 def run_both(both: Both, jobs: int | None = None, *, quiet: bool = False) -> tuple[Report, Report]:
@@ -56,23 +85,37 @@ def run_both(both: Both, jobs: int | None = None, *, quiet: bool = False) -> tup
     Raises:
         bentpipe.store.StoreError: a store there is not this scenario's.
     """
-    from bentpipe.runners import engine
-    from bentpipe.runners.emu import EmuRunner
     from bentpipe.runners.local import LocalRunner
-    from bentpipe.session import conduct
+
+    simulated = _run(both.simulated, LocalRunner(), both.stores[0], "local", quiet)
+    return simulated, _run(both.real, _real(both, jobs), both.stores[1], "real time", quiet)
+
+
+def _real(both: Both, jobs: int | None) -> Runner:
+    from bentpipe.runners import engine
     from bentpipe.shell import executable
+
+    if both.chromium is not None:
+        from bentpipe.browse.runner import BrowserRunner
+
+        return BrowserRunner(
+            both.stores[1], both.real.engine, both.chromium, executable(), labs=min(jobs or 1, MOST_LABS)
+        )
+    from bentpipe.runners.emu import EmuRunner
+
+    return EmuRunner(executable(), engine.version(), jobs)
+
+
+MOST_LABS = 3
+"""Browsers at a time."""
+
+
+def _run(plan: Plan, runner: Runner, path: Path, where: str, quiet: bool) -> Report:
+    from bentpipe.session import conduct
     from bentpipe.store import Writer
     from bentpipe.terminal import progress
 
-    real = EmuRunner(executable(), engine.version(), jobs)
-    reports = []
-    for plan, runner, path in (
-        (both.simulated, LocalRunner(), both.stores[0]),
-        (both.real, real, both.stores[1]),
-    ):
-        where = "real time" if runner is real else "local"
-        with Writer(path, plan) as writer:
-            missing = writer.missing(plan.runs)
-            with progress(plan, missing, quiet=quiet) as each:
-                reports.append(conduct(plan, runner, writer, each=each, where=where))
-    return reports[0], reports[1]
+    with Writer(path, plan) as writer:
+        missing = writer.missing(plan.runs)
+        with progress(plan, missing, quiet=quiet) as each:
+            return conduct(plan, runner, writer, each=each, where=where)

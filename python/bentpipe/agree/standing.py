@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["markdown", "standing"]
 
 NOTES = "notes.toml"
-"""What a folder says beside its scenarios: ``[why]``, sentences by scenario or ``scenario/controller``."""
+"""What a folder says beside its scenarios: ``title``, ``intro``, ``end``; ``[cells]``, names of values of the sweep; ``[why]``,
+sentences by scenario."""
 
 SHOWN = ("goodput_bit_s", "ttr_s", "plt_s")
 """Metrics that have a line of their own."""
@@ -73,6 +74,7 @@ def standing(
         print(f"\ninterrupted: what is finished is in {place}; the same command goes on", file=sys.stderr)
         raise
     notes = _notes(folder)
+    names = notes.get("cells", {})
     if table is not None:
         table.write_text(markdown(parts, notes), encoding="utf-8")
     if as_json:
@@ -80,7 +82,7 @@ def standing(
     else:
         for part in parts:
             if part.comparison is not None:
-                print_table([_line(row) for row in _judged(part.comparison)], part.comparison.title)
+                print_table([_line(row, names) for row in _judged(part.comparison)], part.comparison.title)
     failed = [error for part in parts for error in part.failed]
     for error in failed[:10]:
         print(f"failed: {error}", file=sys.stderr)
@@ -101,9 +103,9 @@ def _judged(comparison: Comparison) -> list[Row]:
     return [row for row in comparison.rows if row.metric.name in SHOWN]
 
 
-def _line(row: Row) -> dict[str, Any]:
+def _line(row: Row, names: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "cell": cell_name(row),
+        "cell": cell_name(row, names),
         "controller": row.congestion,
         "metric": row.metric.title,
         "seeds": f"{row.simulated.n} / {row.real.n}",
@@ -133,7 +135,7 @@ def markdown(parts: Sequence[Part], notes: Mapping[str, Any]) -> str:
         if part.comparison is None:
             continue
         lines += [f"## {part.comparison.title}", ""]
-        rows = [_line(row) for row in _judged(part.comparison)]
+        rows = [_line(row, notes.get("cells", {})) for row in _judged(part.comparison)]
         if rows:
             lines.append("| " + " | ".join(rows[0]) + " |")
             lines.append("|" + "---|" * len(rows[0]))
