@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["markdown", "standing"]
 
 NOTES = "notes.toml"
-"""What a folder says beside its scenarios: ``title``, ``intro``, ``end``; ``[cells]``, names of values of the sweep; ``[why]``,
-sentences by scenario."""
+"""What a folder says beside its scenarios: ``title``, ``intro``, ``end``; ``[cells]``, names of values of the sweep;
+``[why]``, sentences by scenario."""
 
 SHOWN = ("goodput_bit_s", "ttr_s", "plt_s")
 """Metrics that have a line of their own."""
@@ -117,12 +117,13 @@ def _line(row: Row, names: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def cell_name(row: Row) -> str:
-    """Values of the sweep, without the controller, which has a column of its own."""
+def cell_name(row: Row, names: Mapping[str, str]) -> str:
+    """The cell by those of its values that have a name; otherwise its values, without the controller's."""
     values = [
         value for key, value in row.cell.items() if value is not None and not key.endswith("congestion")
     ]
-    return ", ".join(values) or row.flow
+    named = [names[value] for value in values if value in names]
+    return ", ".join(named or values) or row.flow
 
 
 def markdown(parts: Sequence[Part], notes: Mapping[str, Any]) -> str:

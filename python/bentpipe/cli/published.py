@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli.common import AsJson, Jobs, Seeds
+from bentpipe.cli.common import AsJson, Jobs, Seeds, refuse
+from bentpipe.cli.running import ENGINES, Engine
+from bentpipe.problems import unknown_word
 
 __all__ = ["study"]
 
@@ -20,11 +22,14 @@ def study(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="the stores; default: out/NAME")
     ] = None,
+    engine: Engine = "sim",
     as_json: AsJson = False,
 ) -> None:
     """Run a published study. Prints published against measured, with a verdict a row."""
     from bentpipe import studies
 
-    status = studies.run(name, only=only, seeds=seeds, jobs=jobs, out=out, as_json=as_json)
+    if engine not in ENGINES:
+        refuse(f"--engine: {unknown_word(engine, ENGINES, 'engine')}")
+    status = studies.run(name, only=only, seeds=seeds, jobs=jobs, out=out, as_json=as_json, engine=engine)
     if status:
         raise typer.Exit(status)

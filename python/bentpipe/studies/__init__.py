@@ -47,6 +47,7 @@ def run(
     out: str | Path | None = None,
     as_json: bool = False,
     settings: Mapping[str, object] | None = None,
+    engine: str = "sim",
 ) -> int:
     """Runs a study as far as it is not in its stores yet, and prints published against measured.
 
@@ -58,6 +59,7 @@ def run(
         out: where its stores are; ``out/NAME`` without.
         as_json: print JSON instead of tables.
         settings: dotted keys to set in each of its scenarios, for a shorter form of it.
+        engine: ``emu`` for the study's short form in real time, where it has one.
 
     Returns:
         0 when everything ran, whatever came out; 1 when a run failed.
@@ -73,6 +75,8 @@ def run(
     from bentpipe.terminal import emit
 
     study = find(name)
+    if engine == "emu":
+        return _real(name, only, seeds, jobs, out, as_json=as_json)
     words, wanted = chosen(study, only)
     place = Path(out) if out is not None else Path("out") / name
     # All parts are planned before the first is run: what is wrong is said at once.
@@ -96,6 +100,24 @@ def run(
         print_findings(study.title, findings)
         _say_where(list(reports.values()), page)
     return _failures(reports)
+
+
+REAL = {"andreotti-2025": "bentpipe.studies.andreotti_2025.real"}
+"""Studies with a form in real time, and the module of each: its ``run`` prints published, simulated and real."""
+
+
+def _real(
+    name: str, only: str | None, seeds: int | None, jobs: int | None, out: str | Path | None, *, as_json: bool
+) -> int:
+    if name not in REAL:
+        there = ", ".join(REAL)
+        raise ScenarioError([("--engine", f'found "emu", but only {there} can be had in real time')])
+    import importlib
+
+    place = Path(out) if out is not None else Path("out") / f"{name}-emu"
+    run_real = importlib.import_module(REAL[name]).run
+    status: int = run_real(place, only=only, seeds=seeds, jobs=jobs, as_json=as_json)
+    return status
 
 
 def _stores(reports: Mapping[str, Report]) -> list[dict[str, Any]]:

@@ -1,0 +1,114 @@
+"""The short form in real time: QUIC over UDP sockets alone, in pairs, and against the kernel's TCP.
+
+Published, simulated and real side by side. The thesis's runs last 300 s, these 100 s on both clocks, so that the
+simulated number says what the shorter run alone changes. Sentences on differences are in ``notes.toml``, ``[real]``.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.agree.both import planned, run_both
+from bentpipe.agree.compare import Row, compare, spread
+from bentpipe.problems import ScenarioError
+from bentpipe.realtime import machine
+from bentpipe.studies.andreotti_2025.cells import LEO
+from bentpipe.studies.study import folder, toml
+from bentpipe.terminal import emit, print_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from bentpipe.agree.compare import Comparison
+
+__all__ = ["run", "side_by_side"]
+
+PARTS = ("real-alone", "real-pairs")
+DELAY = "path.satellite.delay"
+
+
+def run(
+    place: Path,
+    *,
+    only: str | None = None,
+    seeds: int | None = None,
+    jobs: int | None = None,
+    as_json: bool = False,
+) -> int:
+    """Runs (or resumes) both stores of each part below ``place`` and prints the rows.
+
+    Returns:
+        0 when everything ran, whatever came out; 1 when a run failed.
+
+    Raises:
+        ScenarioError: no such part, or what this machine cannot have in real time.
+    """
+    words = [word.strip() for word in only.split(",")] if only else list(PARTS)
+    for word in words:
+        if word not in PARTS:
+            raise ScenarioError([("--only", f'no part "{word}" in real time, expected {" or ".join(PARTS)}')])
+    here = folder("andreotti-2025")
+    plans = {word: planned(here / f"{word}.toml", place / word, seeds=seeds) for word in words}
+    failures = []
+    found: dict[str, Comparison] = {}
+    for word, both in plans.items():
+        for report in run_both(both, jobs, quiet=as_json):
+            failures += [f"{failure.run}: {failure.error}" for failure in report.failed]
+        found[word] = compare(*both.stores)
+    published, notes = toml(here / "published.toml"), toml(here / "notes.toml").get("real", {})
+    tables = {word: side_by_side(comparison, published) for word, comparison in found.items()}
+    if as_json:
+        emit({"study": "andreotti-2025", "engine": "emu", "rows": tables, "notes": notes})
+    else:
+        for word, comparison in found.items():
+            print_table(tables[word], f"{comparison.title}: goodput, Mb/s")
+            print(machine(comparison.real.path))
+        for name, sentence in notes.items():
+            print(f"  {name}: {sentence}")
+    for error in failures[:10]:
+        print(f"failed: {error}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+def side_by_side(comparison: Comparison, published: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """One row a flow and cell: published (where it is printed), simulated, real, and how far those two are apart."""
+    rows = [row for row in comparison.rows if row.metric.name == "goodput_bit_s"]
+    return [
+        {
+            "path": "LEO" if row.cell[DELAY] == LEO else "GEO",
+            "pair": _pair(row),
+            "flow": "hybla" if row.flow == "hybla" else _rival(row),
+            "published": _printed(row, published["friendliness"]),
+            "simulated": spread(row.simulated, 1e-6),
+            "real": spread(row.real, 1e-6),
+            "real to simulated": row.apart,
+            "": row.verdict.value,
+        }
+        for row in rows
+    ]
+
+
+def _rival(row: Row) -> str:
+    return f"TCP {row.congestion}" if row.cell.get("flow.rival.transport") == "tcp" else row.congestion
+
+
+def _pair(row: Row) -> str:
+    if row.flow == "bulk":
+        return "alone"
+    named = str(row.cell.get("flow.rival.congestion", ""))
+    tcp = row.cell.get("flow.rival.transport") == "tcp"
+    return f"hybla, {'TCP cubic' if tcp else named}"
+
+
+def _printed(row: Row, rows: Sequence[Mapping[str, Any]]) -> str | None:
+    """What the thesis prints of this flow; its TCP over GEO was split, which this one is not."""
+    if row.flow == "bulk":
+        return None
+    rtt = 30 if row.cell[DELAY] == LEO else 500
+    second = _pair(row).removeprefix("hybla, ")
+    for entry in rows:
+        if entry["rtt_ms"] == rtt and entry["second"] == second:
+            return f"{entry['goodput'][0 if row.flow == 'hybla' else 1]:g}"
+    return None
