@@ -518,6 +518,8 @@ def test_ready_line_and_certificate(program: Path, tmp_path: Path) -> None:
             'document "index" has 60 bytes',
         ),
         ({"content": {"page": _page(OBJECTS), "authorities": {"orgin": "x"}}}, 'found "orgin"'),
+        ({"content": {}}, "expected a page or a root"),
+        ({"content": {"rot": "x"}}, "`rot`, expected one of `page`, `authorities`, `root`"),
         ({"tcp": {"congestion": "vegass"}}, 'found "vegass"'),
         ({"congestion": {"name": "cubbic", "options": {}}}, "cubic"),
         ({"certificate_bytes": 100}, "expected at least"),

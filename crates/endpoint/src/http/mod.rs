@@ -14,9 +14,7 @@ mod server;
 mod site;
 mod tcp;
 
-pub use plan::{
-    Content, FolderContent, PageContent, Protocol, ServeLimits, ServePlan, TcpPlan, TlsPlan,
-};
+pub use plan::{Content, Protocol, ServeLimits, ServePlan, TcpPlan, TlsPlan};
 #[doc(hidden)]
 pub use quic::exercise;
 pub use server::Server;

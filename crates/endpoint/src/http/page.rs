@@ -8,7 +8,6 @@ use serde::Serialize;
 use transport::web::{ObjectSpec, PageSpec};
 
 use super::filler::{Filler, LEAST_PICTURE};
-use super::plan::PageContent;
 use super::site::Resource;
 
 /// A page to open a connection by, before anything is measured.
@@ -90,16 +89,18 @@ pub(super) struct Page {
     pub(super) objects: Vec<Served>,
 }
 
-/// Makes a page ready, for a server at `port`.
+/// Makes a page ready, for a server at `port`; `authorities`: names and ports of hosts in URLs, by label.
 ///
 /// # Errors
 /// Which object cannot be served, and why.
-pub(super) fn build(content: &PageContent, port: u16) -> Result<Page, String> {
-    let page = &content.page;
+pub(super) fn build(
+    page: &PageSpec,
+    authorities: &BTreeMap<String, String>,
+    port: u16,
+) -> Result<Page, String> {
     check(page)?;
     let known = page.hosts.iter().map(|host| &host.name);
-    if let Some(stray) =
-        content.authorities.keys().find(|label| !known.clone().any(|name| name == *label))
+    if let Some(stray) = authorities.keys().find(|label| !known.clone().any(|name| name == *label))
     {
         let names: Vec<&str> = known.map(String::as_str).collect();
         return Err(format!(
@@ -110,7 +111,7 @@ pub(super) fn build(content: &PageContent, port: u16) -> Result<Page, String> {
     let origins: Vec<String> = page
         .hosts
         .iter()
-        .map(|host| match content.authorities.get(&host.name) {
+        .map(|host| match authorities.get(&host.name) {
             Some(authority) => format!("https://{authority}"),
             None => format!("https://{}.example:{port}", label(&host.name)),
         })
@@ -288,10 +289,9 @@ mod tests {
         }
     }
 
-    fn page(objects: Vec<ObjectSpec>) -> PageContent {
+    fn page(objects: Vec<ObjectSpec>) -> PageSpec {
         let hosts = ["origin", "cdn 1"].map(|name| HostSpec { name: name.to_owned(), open: false });
-        let page = PageSpec { name: "page".to_owned(), hosts: hosts.to_vec(), objects };
-        PageContent { page, authorities: BTreeMap::new() }
+        PageSpec { name: "page".to_owned(), hosts: hosts.to_vec(), objects }
     }
 
     fn text(page: &Page, path: &str) -> String {
@@ -306,7 +306,7 @@ mod tests {
                 objects.push(object(&format!("{kind}-{index}"), size, &[0], 0));
             }
         }
-        let built = build(&page(objects), 443).unwrap();
+        let built = build(&page(objects), &BTreeMap::new(), 443).unwrap();
         for served in &built.objects {
             let path = served.url.strip_prefix("https://origin.example:443").unwrap();
             let found: u64 =
@@ -324,7 +324,7 @@ mod tests {
             object("script-1", 100, &[0], 1),
             object("late", 100, &[0, 1], 1),
         ];
-        let built = build(&page(objects), 4433).unwrap();
+        let built = build(&page(objects), &BTreeMap::new(), 4433).unwrap();
         let text = text(&built, "/");
         assert!(text.ends_with("<script async src=https://cdn-1.example:4433/1.js></script>"));
         assert!(text.contains(r#"(["","https://cdn-1.example:4433"],[[2,1,0,1]])</script>"#));
@@ -334,9 +334,12 @@ mod tests {
     #[test]
     fn a_document_that_is_too_small_says_what_it_needs() {
         let objects = |size| vec![object("index", size, &[], 0), object("a", 100, &[0], 0)];
-        let error = build(&page(objects(20)), 443).err().unwrap();
+        let error = build(&page(objects(20)), &BTreeMap::new(), 443).err().unwrap();
         let needed: u64 = error.rsplit(' ').next().unwrap().parse().unwrap();
-        assert!(build(&page(objects(needed - 1)), 443).is_err());
-        assert_eq!(text(&build(&page(objects(needed)), 443).unwrap(), "/").len() as u64, needed);
+        assert!(build(&page(objects(needed - 1)), &BTreeMap::new(), 443).is_err());
+        assert_eq!(
+            text(&build(&page(objects(needed)), &BTreeMap::new(), 443).unwrap(), "/").len() as u64,
+            needed
+        );
     }
 }

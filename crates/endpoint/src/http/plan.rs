@@ -51,33 +51,20 @@ pub struct ServePlan {
     pub access_log: Option<PathBuf>,
 }
 
-/// What is served.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-pub enum Content {
-    /// A page of a scenario: made up here, with exact sizes.
-    Page(PageContent),
-    /// The files of a folder.
-    Folder(FolderContent),
-}
-
-/// A page.
+/// What is served: a page or a folder.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PageContent {
-    /// The page.
-    pub page: PageSpec,
-    /// Name and port of each host in URLs, by its label; without an entry LABEL.example and the port.
+pub struct Content {
+    /// A page of a scenario: made up here, with exact sizes.
+    #[serde(default)]
+    pub page: Option<PageSpec>,
+    /// Name and port of each of the page's hosts in URLs, by its label; without an entry LABEL.example and
+    /// the port.
     #[serde(default)]
     pub authorities: BTreeMap<String, String>,
-}
-
-/// A folder.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FolderContent {
-    /// The folder; nothing outside of it is served, by whatever link.
-    pub root: PathBuf,
+    /// A folder of files; nothing outside of it is served, by whatever link.
+    #[serde(default)]
+    pub root: Option<PathBuf>,
 }
 
 /// A version of HTTP, by its ALPN.

@@ -20,7 +20,7 @@ use super::log::AccessLog;
 use super::page::{self, Served};
 use super::quic::{Context, WebApp};
 use super::site::Site;
-use super::{Content, Protocol, ServePlan, tcp};
+use super::{Protocol, ServePlan, tcp};
 use crate::perf::Failure;
 use crate::{Clock, Driver, Socket};
 
@@ -70,15 +70,18 @@ impl Server {
             }
         }
         let alt_svc = (plan.alt_svc && over_udp).then_some(port);
-        let (resources, folder, objects) = match &plan.content {
-            Content::Page(content) => {
-                let page = page::build(content, port).map_err(Failure::Input)?;
+        let content = &plan.content;
+        let (resources, folder, objects) = match (&content.page, &content.root) {
+            (Some(page), None) => {
+                let page = page::build(page, &content.authorities, port);
+                let page = page.map_err(Failure::Input)?;
                 (page.resources, None, page.objects)
             }
-            Content::Folder(content) => {
-                let folder = Folder::new(&content.root).map_err(Failure::Input)?;
+            (None, Some(root)) => {
+                let folder = Folder::new(root).map_err(Failure::Input)?;
                 (BTreeMap::new(), Some(folder), Vec::new())
             }
+            _ => return Err(Failure::Input("content: expected a page or a root".to_owned())),
         };
         let site = Arc::new(Site::new(resources, folder, alt_svc));
         let log = AccessLog::new(plan.access_log.as_deref(), &plan.protocols);

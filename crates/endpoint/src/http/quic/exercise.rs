@@ -39,6 +39,8 @@ struct Pipe {
     stopped: bool,
     written: u64,
     ended: bool,
+    /// The client wants no more.
+    unwanted: bool,
 }
 
 /// The pretended transport.
@@ -95,7 +97,8 @@ impl Streams for Pretended {
 
     fn reset(&mut self, stream: u64) {
         let pipe = self.pipes.get_mut(&stream).expect("a stream that was opened");
-        assert!(!std::mem::replace(&mut pipe.ended, true), "reset after the end");
+        let again = std::mem::replace(&mut pipe.ended, true);
+        assert!(!again || pipe.unwanted, "reset after the end");
     }
 
     fn stop(&mut self, stream: u64) {
@@ -216,8 +219,13 @@ pub fn exercise(script: &[u8]) -> (u64, Option<u64>) {
                 }
             }
             9 => {
-                if pretended.pipes.get(&place).is_some_and(|pipe| place & 3 == 0 && !pipe.ended) {
+                if let Some(pipe) = pretended.pipes.get_mut(&place)
+                    && place & 3 == 0
+                    && !std::mem::replace(&mut pipe.unwanted, true)
+                {
+                    let known = app.shared.lock().streams.contains_key(&place);
                     app.on(now, AppEvent::Stopped(place), &mut pretended);
+                    assert!(!known || pretended.pipes[&place].ended, "a stopped stream stays open");
                 }
             }
             10 => {

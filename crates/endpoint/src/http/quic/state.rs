@@ -203,7 +203,9 @@ impl State {
     /// The peer wants no more of a stream.
     pub(super) fn stopped(&mut self, id: u64, streams: &mut dyn Streams) {
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        if !stream.sent {
+        // Also where all was written: finishing came to nothing if the stop was there before it, and the
+        // stream would stay open for ever (RFC 9000 section 3.5).
+        if !is_uni(id) {
             streams.reset_with(id, H3_REQUEST_CANCELLED);
         }
         if let Some(record) = &mut stream.record {
