@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.browse.planned import KERNEL_TCP, pauses
+from bentpipe.browse.planned import KERNEL_TCP, pauses, tcp_controller
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +42,6 @@ def server_plan(
     flow = spec["flows"][0]
     load, transport = flow["load"], flow["transport"]
     names = authorities(load["page"], name)
-    controller = transport.get("tcp_congestion") or flow["server_congestion"]["name"]
     return {
         "listen": [listen],
         "certificate": None,
@@ -54,7 +53,7 @@ def server_plan(
         "alt_svc": True,
         "quic": transport["quic"],
         "congestion": flow["server_congestion"],
-        "tcp": {"congestion": KERNEL_TCP.get(controller)},
+        "tcp": {"congestion": KERNEL_TCP.get(tcp_controller(flow))},
         "tls": {"resumption": load["tls"]["resumption"], "early_data": load["tls"]["early_data"]},
     }
 

@@ -18,7 +18,17 @@ from bentpipe.sweep import covers, parse_override, swept
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["BOTH", "PAUSE_S", "Options", "engine_name", "in_order", "page_flow", "plan_units"]
+__all__ = [
+    "BOTH",
+    "PAUSE_S",
+    "Options",
+    "engine_name",
+    "in_order",
+    "page_flow",
+    "pauses",
+    "plan_units",
+    "tcp_controller",
+]
 
 BOTH = ("3", "2")
 """What is compared where the scenario says nothing."""
@@ -166,14 +176,20 @@ def _refusals(spec: Mapping[str, Any], options: Options) -> list[tuple[str, str]
     ):  # fmt: skip
         if wrong:
             found.append((f"{where}.{key}", text))
-    if options.field_host is None and flow["transport"].get("tcp_congestion") not in KERNEL_TCP:
-        name = flow["transport"].get("tcp_congestion") or flow["server_congestion"]["name"]
-        if load["http"] != "3" and name not in KERNEL_TCP:
-            words = ", ".join(sorted(KERNEL_TCP))
-            found.append(
-                (f"{where}.congestion", f'found "{name}" for TCP, which is the kernel\'s: expected {words}')
-            )
+    name = tcp_controller(flow)
+    if options.field_host is None and load["http"] != "3" and name not in KERNEL_TCP:
+        words = ", ".join(sorted(KERNEL_TCP))
+        found.append(
+            (f"{where}.congestion", f'found "{name}" for TCP, which is the kernel\'s: expected {words}')
+        )
     return found
+
+
+def tcp_controller(flow: Mapping[str, Any]) -> str:
+    """Name of the server's controller over TCP."""
+    own = flow["transport"].get("tcp_congestion")
+    name: str = (own[1] if own else flow["server_congestion"])["name"]
+    return name
 
 
 def _unit(cell: Mapping[str, Any], seed: int, spec: Mapping[str, Any], engine: str, options: Options) -> Run:

@@ -104,6 +104,8 @@ def judge(units: Sequence[Mapping[str, Any]]) -> Verdict:
             f"TCP is split: its other end answers after {near:.1f} ms, the server after {far:.1f} ms; the proxy is "
             f"{where}."
         )
+        if not quic:
+            text += " A proxy that first connects to the server itself has that in its time, too: HTTP/3 would tell."
         return Verdict("split", text, tuple(facts))
     if verdict == "fast":
         text = (

@@ -102,7 +102,10 @@ def run(
     return _failures(reports)
 
 
-REAL = {"andreotti-2025": "bentpipe.studies.andreotti_2025.real"}
+REAL = {
+    "andreotti-2025": "bentpipe.studies.andreotti_2025.real",
+    "thomas-2019": "bentpipe.studies.thomas_2019.real",
+}
 """Studies with a form in real time, and the module of each: its ``run`` prints published, simulated and real."""
 
 
