@@ -80,8 +80,8 @@ def run(
 ) -> int:
     """Runs the study on both clocks into ``place`` and prints published, simulated and measured; 1 when a run failed.
 
-    ``jobs`` labs at a time, 3 at most; ``settings`` are dotted keys of the scenarios; ``keep_late`` keeps units that the
-    machine was too late for.
+    ``jobs`` labs at a time, 3 at most; ``settings`` are dotted keys of the scenarios; ``keep_late`` keeps units that
+    the machine was too late for.
 
     Raises:
         ScenarioError: no such part; no Chromium.
