@@ -2,12 +2,14 @@
 //! same applications over the kernel's TCP.
 //!
 //! Reading order: `socket` (batches in and out), `driver` (the poll loop), `tls` (certificates and who
-//! trusts them), `perf` (the measuring server and client), `http` (the page server).
+//! trusts them), `perf` (the measuring server and client), `http` (the page server), `pep` (the splitting
+//! proxy).
 
 mod bounded;
 mod clock;
 mod driver;
 pub mod http;
+pub mod pep;
 pub mod perf;
 mod socket;
 pub mod tls;

@@ -1,10 +1,11 @@
 //! Everything of bentpipe that runs in real time. Started by the Python side: `lab PLAN` puts commands
-//! behind a path, `perf PLAN` measures between two machines, `serve PLAN` serves pages; `keep`, `init`, `enter` and `guard` are
-//! the executable's own helpers.
+//! behind a path, `perf PLAN` measures between two machines, `serve PLAN` serves pages, `pep PLAN` splits TCP; `keep`, `init`,
+//! `enter` and `guard` are the executable's own helpers.
 
 mod keeper;
 mod lab;
 mod nat;
+mod pep;
 mod perf;
 mod serve;
 
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
         ["lab", plan] => lab::run(plan),
         ["perf", plan] => perf::run(plan),
         ["serve", plan] => serve::run(plan),
+        ["pep", plan] => pep::run(plan),
         ["keep", parent] => keeper::keep(parent),
         ["init"] => keeper::init(),
         ["enter", parent, keeper, directory, "--", command @ ..] if !command.is_empty() => {
@@ -25,7 +27,7 @@ fn main() -> ExitCode {
         }
         ["guard", settings @ ..] => nat::guard(settings),
         _ => Err(io::Error::other(
-            "usage: bentpipe-rt lab|perf|serve PLAN (bentpipe writes the plan)",
+            "usage: bentpipe-rt lab|perf|serve|pep PLAN (bentpipe writes the plan)",
         )),
     };
     match done {

@@ -1,0 +1,201 @@
+//! What the kernel makes of the options of one of a proxy's sockets: options of the socket, words of its
+//! routes, settings of the namespace. What it cannot do is refused by name.
+
+use serde_json::Value;
+use transport::pep::{ProxySpec, SocketSpec};
+use transport::tcp::{AckCounting, DelayedAck, LossDetection};
+
+/// Options of the kernel for the sockets of one side.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Leg {
+    /// The kernel's name of the controller.
+    pub congestion: String,
+    /// Initial window in segments (`initcwnd`).
+    pub initial_window: u64,
+    /// Initial receive window in segments (`initrwnd`).
+    pub initial_receive: u64,
+    /// Least retransmission timeout, ms (`rto_min`).
+    pub rto_min_ms: u64,
+    /// Every segment is acknowledged at once (`quickack`).
+    pub quickack: bool,
+    /// Largest segment (TCP_MAXSEG).
+    pub mss: u32,
+    /// Send buffer, bytes of data.
+    pub send_bytes: u64,
+    /// Receive buffer, bytes of data.
+    pub receive_bytes: u64,
+    /// SO_MAX_PACING_RATE, bytes a second; [`PACED`]: paced at the controller's own rate.
+    pub pacing: Option<u64>,
+}
+
+/// Above every rate: pacing is on and nothing is limited (all ones would switch it off).
+pub const PACED: u64 = 1 << 60;
+
+/// Timestamps' bytes of each segment (RFC 7323 appendix A).
+const TIMESTAMPS_BYTES: u64 = 12;
+
+/// Linux: TCP_TIMEOUT_INIT, TCP_RTO_MAX, and what its delayed acknowledgements are modelled as.
+const INITIAL_RTO_NS: u64 = 1_000_000_000;
+const MAX_RTO_NS: u64 = 120_000_000_000;
+const DELAYED_ACK: DelayedAck = DelayedAck { timeout_ns: 40_000_000, every: 2, quick: 16 };
+
+impl Leg {
+    /// The kernel's options for `spec`, which stands at `key`.
+    ///
+    /// # Errors
+    /// What the kernel cannot do.
+    pub fn new(key: &str, spec: &SocketSpec) -> Result<Leg, String> {
+        let tcp = &spec.tcp;
+        let no = |name: &str, found: &dyn std::fmt::Display, expected: &str| {
+            Err(format!("proxy.{key}.{name}: found {found}, expected {expected}"))
+        };
+        let kernel = "which is what Linux does";
+        if tcp.initial_rto_ns != INITIAL_RTO_NS {
+            let found = format!("{} ns", tcp.initial_rto_ns);
+            return no("tcp.initial_rto_ns", &found, &format!("1 s, {kernel}"));
+        }
+        if tcp.max_rto_ns != MAX_RTO_NS {
+            let found = format!("{} ns", tcp.max_rto_ns);
+            return no("tcp.max_rto_ns", &found, &format!("120 s, {kernel}"));
+        }
+        if tcp.min_rto_ns % 1_000_000 != 0 || tcp.min_rto_ns == 0 {
+            let found = format!("{} ns", tcp.min_rto_ns);
+            return no("tcp.min_rto_ns", &found, "whole milliseconds, as routes have them");
+        }
+        if !tcp.limited_transmit {
+            return no("tcp.limited_transmit", &false, &format!("true, {kernel}"));
+        }
+        if !tcp.prr {
+            return no("tcp.prr", &false, &format!("true, {kernel}"));
+        }
+        if tcp.ack_counting != AckCounting::Unlimited {
+            return no("tcp.ack_counting", &"a limit", &format!("\"unlimited\", {kernel}"));
+        }
+        if tcp.fast_open {
+            return no("tcp.fast_open", &true, "false: the proxy splits after the SYN");
+        }
+        let quickack = match tcp.delayed_ack {
+            None => true,
+            Some(found) if found == DELAYED_ACK => false,
+            Some(_) => {
+                let expected = "40 ms, every 2, 16 quick ones, as Linux has it, or none";
+                return no("tcp.delayed_ack", &"other numbers", expected);
+            }
+        };
+        let options = if tcp.timestamps { TIMESTAMPS_BYTES } else { 0 };
+        let payload = u64::from(tcp.mss_bytes).saturating_sub(options).max(1);
+        let mut leg = Leg {
+            congestion: String::new(),
+            // The kernel counts segments, whatever options they carry.
+            initial_window: (tcp.initial_window_bytes / u64::from(tcp.mss_bytes)).max(1),
+            initial_receive: (tcp.receive_buffer_bytes / payload).clamp(1, u32::MAX.into()),
+            rto_min_ms: tcp.min_rto_ns / 1_000_000,
+            quickack,
+            mss: tcp.mss_bytes.into(),
+            send_bytes: tcp.send_buffer_bytes,
+            receive_bytes: tcp.receive_buffer_bytes,
+            pacing: tcp.pacing.then_some(PACED),
+        };
+        let none = spec.options.as_object().is_none_or(serde_json::Map::is_empty);
+        let name = match spec.congestion.as_str() {
+            "fixed" => {
+                let number = |name: &str| spec.options.get(name).and_then(Value::as_u64);
+                let (Some(rate), Some(window)) = (number("rate_bit_s"), number("window_bytes"))
+                else {
+                    let expected = "rate_bit_s and window_bytes, both in the plan's bytes and bits";
+                    return no("options", &spec.options, expected);
+                };
+                leg.initial_window = (window / payload).max(1);
+                leg.pacing = Some((rate / 8).max(1));
+                "cubic"
+            }
+            _ if !none => return no("options", &spec.options, "none: the kernel's take none here"),
+            "newreno" | "reno" => "reno",
+            "bbr1" => "bbr",
+            "bbr" | "bbr3" => {
+                let expected = "\"bbr1\": the kernel's BBR is version 1";
+                return no("congestion", &format!("\"{}\"", spec.congestion), expected);
+            }
+            other => other,
+        };
+        let listed = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+        let listed = listed.unwrap_or_default();
+        if !listed.split_whitespace().any(|known| known == name) {
+            let has = listed.split_whitespace().collect::<Vec<_>>().join(", ");
+            let expected = format!("one of the kernel's: {has}");
+            return no("congestion", &format!("\"{}\"", spec.congestion), &expected);
+        }
+        leg.congestion = name.to_owned();
+        Ok(leg)
+    }
+
+    /// Words at the end of a route.
+    pub fn route_words(&self) -> Vec<String> {
+        let mut words: Vec<String> =
+            ["initcwnd", "", "initrwnd", "", "rto_min", "", "quickack", ""]
+                .map(str::to_owned)
+                .into();
+        words[1] = self.initial_window.to_string();
+        words[3] = self.initial_receive.to_string();
+        words[5] = format!("{}ms", self.rto_min_ms);
+        words[7] = u8::from(self.quickack).to_string();
+        words
+    }
+}
+
+/// Settings of the namespace (names below `net/ipv4`), which both sides share.
+///
+/// # Errors
+/// The sides differ in one of them.
+pub fn settings(spec: &ProxySpec) -> Result<Vec<(&'static str, String)>, String> {
+    let sides = [&spec.client_side.tcp, &spec.server_side.tcp];
+    let both = |key: &str, same: bool| {
+        if same {
+            return Ok(());
+        }
+        Err(format!(
+            "proxy: client_side.tcp.{key} and server_side.tcp.{key} differ, expected one value: Linux \
+             has one for all sockets of a namespace"
+        ))
+    };
+    let [ours, theirs] = sides;
+    both("sack", ours.sack == theirs.sack)?;
+    both("dsack", ours.dsack == theirs.dsack)?;
+    both("timestamps", ours.timestamps == theirs.timestamps)?;
+    both("window_scaling", ours.window_scaling == theirs.window_scaling)?;
+    both("ecn", ours.ecn == theirs.ecn)?;
+    both("frto", ours.frto == theirs.frto)?;
+    both("restart_after_idle", ours.restart_after_idle == theirs.restart_after_idle)?;
+    both("loss_detection", ours.loss_detection == theirs.loss_detection)?;
+    both("adapt_reordering", ours.adapt_reordering == theirs.adapt_reordering)?;
+    let flag = |on: bool| u8::from(on).to_string();
+    let threshold = match ours.loss_detection {
+        LossDetection::RackTlp => 3,
+        LossDetection::DuplicateAcks { threshold } => threshold,
+    };
+    let rack = ours.loss_detection == LossDetection::RackTlp;
+    // Linux keeps data and its own overhead in one number, and takes half of it for a window until it
+    // knows better (TCP_DEFAULT_SCALING_RATIO).
+    let room = |bytes: u64| bytes.saturating_mul(2).clamp(8192, i32::MAX as u64);
+    let receive = room(ours.receive_buffer_bytes.max(theirs.receive_buffer_bytes));
+    let send = room(ours.send_buffer_bytes.max(theirs.send_buffer_bytes));
+    Ok(vec![
+        ("tcp_sack", flag(ours.sack)),
+        ("tcp_dsack", flag(ours.dsack)),
+        ("tcp_timestamps", flag(ours.timestamps)),
+        ("tcp_window_scaling", flag(ours.window_scaling)),
+        ("tcp_ecn", flag(ours.ecn)),
+        ("tcp_frto", if ours.frto { "2" } else { "0" }.to_owned()),
+        ("tcp_slow_start_after_idle", flag(ours.restart_after_idle)),
+        ("tcp_recovery", flag(rack)),
+        // Tail loss probes, which RFC 8985 has beside RACK.
+        ("tcp_early_retrans", if rack { "3" } else { "0" }.to_owned()),
+        ("tcp_reordering", threshold.to_string()),
+        ("tcp_max_reordering", if ours.adapt_reordering { 300 } else { threshold }.to_string()),
+        ("tcp_fastopen", "0".to_owned()),
+        // A connection begins as its options say, not with what an earlier one has found.
+        ("tcp_no_metrics_save", "1".to_owned()),
+        ("tcp_rmem", format!("4096 {receive} {receive}")),
+        ("tcp_wmem", format!("4096 {send} {send}")),
+    ])
+}

@@ -1,0 +1,227 @@
+//! How packets come to a proxy: rules of nftables, and policy routing.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::net::IpAddr;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use super::syn::Fate;
+use super::{Leg, Plan};
+
+/// Mark of packets for the proxy's sockets, and the table that routes them to this machine.
+const MARK: &str = "0x70";
+const TABLE: &str = "112";
+
+/// Ports of the listeners that packets are given to.
+#[derive(Clone, Copy, Debug)]
+pub struct Ports {
+    /// Towards the client and towards the server, IPv4.
+    pub v4: [u16; 2],
+    /// IPv6, where there is some.
+    pub v6: Option<[u16; 2]>,
+}
+
+/// Rules in force; with it they end, however this process ends.
+#[derive(Debug)]
+pub struct Rules {
+    child: Child,
+    v6: bool,
+}
+
+impl Drop for Rules {
+    fn drop(&mut self) {
+        // Its standard input ends, with it the program, with that the table, which it owns.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+        for family in families(self.v6) {
+            let _ = ip(&[family, "rule", "del", "fwmark", MARK, "lookup", TABLE]);
+        }
+    }
+}
+
+fn families(v6: bool) -> &'static [&'static str] {
+    if v6 { &["-4", "-6"] } else { &["-4"] }
+}
+
+/// The table of rules; `own` are the namespace's addresses, connections to which are not split.
+fn table(plan: &Plan, ports: Ports, own: &[IpAddr]) -> String {
+    let mut text = String::new();
+    let mut rule = |words: &str| {
+        let _ = writeln!(text, "add rule inet bentpipe_pep pre {words}");
+    };
+    let put_back = |fate: Fate| format!("iifname \"lo\" @ll,48,48 0x02000000000{}", fate as u8);
+    rule(&format!("{} meta l4proto tcp reject with tcp reset", put_back(Fate::Refused)));
+    for (side, fate) in [Fate::Near, Fate::Far].into_iter().enumerate() {
+        let from = put_back(fate);
+        let mark = format!("meta mark set {MARK} accept");
+        let v4 = ports.v4[side];
+        rule(&format!(
+            "{from} meta nfproto ipv4 meta l4proto tcp tproxy ip to 127.0.0.1:{v4} {mark}"
+        ));
+        if let Some(v6) = ports.v6 {
+            let v6 = v6[side];
+            rule(&format!(
+                "{from} meta nfproto ipv6 meta l4proto tcp tproxy ip6 to [::1]:{v6} {mark}"
+            ));
+        }
+    }
+    let word = |address: &IpAddr| if address.is_ipv4() { "ip" } else { "ip6" };
+    if let Some(pool) = plan.from_pool {
+        let (ip, port) = (pool.listen.ip(), pool.listen.port());
+        let to = format!("{} daddr {ip} tcp dport {port}", word(&ip));
+        let from =
+            format!("iifname \"{}\" {} saddr {}", plan.near_device, word(&pool.peer), pool.peer);
+        rule(&format!("{from} {to} accept"));
+        rule(&format!("{to} drop"));
+    }
+    for address in own {
+        rule(&format!("{} daddr {address} accept", word(address)));
+    }
+    let devices = format!("iifname {{ \"{}\", \"{}\" }}", plan.near_device, plan.far_device);
+    rule(&format!("{devices} tcp flags & (fin|syn|rst|ack) == syn drop"));
+    rule(&format!("{devices} meta l4proto tcp socket transparent 1 meta mark set {MARK} accept"));
+    format!(
+        "add table inet bentpipe_pep {{ flags owner; }}\n\
+         add chain inet bentpipe_pep pre {{ type filter hook prerouting priority mangle; policy accept; }}\n\
+         {text}"
+    )
+}
+
+impl Rules {
+    /// Sends the connections of both devices to the listeners at `ports`.
+    ///
+    /// # Errors
+    /// `nft` or `ip` is not there, or the kernel refuses.
+    pub fn new(plan: &Plan, ports: Ports, own: &[IpAddr]) -> io::Result<Rules> {
+        let table = table(plan, ports, own);
+        try_rules(&table)?;
+        for family in families(ports.v6.is_some()) {
+            ip(&[family, "rule", "add", "fwmark", MARK, "lookup", TABLE])?;
+            ip(&[family, "route", "replace", "local", "default", "dev", "lo", "table", TABLE])?;
+        }
+        let mut child = nft(&["-i"])?
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(absent)?;
+        if let Some(input) = &mut child.stdin {
+            input.write_all(table.as_bytes())?;
+            input.flush()?;
+        }
+        let rules = Rules { child, v6: ports.v6.is_some() };
+        // The last rule is there when all are.
+        for _ in 0..1000 {
+            let listed =
+                nft(&["list", "table", "inet", "bentpipe_pep"])?.output().map_err(absent)?;
+            if String::from_utf8_lossy(&listed.stdout).contains("socket transparent") {
+                return Ok(rules);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Err(io::Error::other("nft: the rules did not come into force in 5 s"))
+    }
+}
+
+fn absent(error: io::Error) -> io::Error {
+    io::Error::other(format!("nft: {error} (Debian: nftables)"))
+}
+
+fn nft(words: &[&str]) -> io::Result<Command> {
+    let mut command = Command::new("nft");
+    command.args(words);
+    Ok(command)
+}
+
+/// Lets the kernel look at the rules without taking them, for its words.
+fn try_rules(table: &str) -> io::Result<()> {
+    let mut child = nft(&["-c", "-f", "-"])?
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(absent)?;
+    if let Some(mut input) = child.stdin.take() {
+        input.write_all(table.as_bytes())?;
+    }
+    let done = child.wait_with_output()?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    let first = said.lines().next().unwrap_or("no reason").trim();
+    Err(io::Error::other(format!("nft: {first} (a proxy needs nftables with tproxy and socket)")))
+}
+
+/// Runs `ip`; its output.
+///
+/// # Errors
+/// It is not there, or says no: then its words.
+pub fn ip(words: &[&str]) -> io::Result<String> {
+    let done = Command::new("ip")
+        .args(words)
+        .output()
+        .map_err(|error| io::Error::other(format!("ip: {error} (Debian: iproute2)")))?;
+    if done.status.success() {
+        return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    Err(io::Error::other(format!("ip {}: {}", words.join(" "), said.trim())))
+}
+
+/// Gives every route over `device` the initial windows and timers of `leg`; how many there are.
+///
+/// # Errors
+/// `ip`'s.
+pub fn set_routes(device: &str, leg: &Leg, v6: bool) -> io::Result<usize> {
+    let mut routes = 0;
+    for family in families(v6) {
+        for line in ip(&[family, "route", "show", "dev", device])?.lines() {
+            let words = route(line);
+            let Some(to) = words.first() else { continue };
+            if to.starts_with("fe80:") || to.starts_with("ff00:") || to == "multicast" {
+                continue;
+            }
+            let ours = leg.route_words();
+            let mut all = vec![*family, "route", "replace"];
+            all.extend(words.iter().map(String::as_str));
+            all.extend(["dev", device]);
+            all.extend(ours.iter().map(String::as_str));
+            ip(&all)?;
+            routes += 1;
+        }
+    }
+    Ok(routes)
+}
+
+/// Words of a route as `ip route show` prints it, without the state of its device and without what is
+/// set anew.
+fn route(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut rest = line.split_ascii_whitespace();
+    while let Some(word) = rest.next() {
+        match word {
+            "linkdown" | "dead" | "offload" | "trap" | "rt_trap" | "rt_offload" => {}
+            "initcwnd" | "initrwnd" | "rto_min" | "quickack" | "error" => {
+                if rest.next() == Some("lock") {
+                    rest.next();
+                }
+            }
+            word => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_is_said_again_without_its_state() {
+        let line = "10.0.0.0/30 proto kernel scope link src 10.0.0.1 linkdown initcwnd 10 rto_min lock \
+                    200ms quickack 1";
+        assert_eq!(route(line).join(" "), "10.0.0.0/30 proto kernel scope link src 10.0.0.1");
+    }
+}

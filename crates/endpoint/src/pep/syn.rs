@@ -1,0 +1,288 @@
+//! How a connection begins. The first SYN of every connection from one of the two devices is taken out
+//! of the kernel's way (a rule drops it, a packet socket shows it) and put back through the loopback
+//! device when it is to be answered: at once, or, relayed, when the onward handshake is done.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::if_nametoindex;
+use nix::sys::socket::{
+    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, recvfrom, sendto, socket,
+};
+use socket2::{SockFilter, SockRef};
+
+use super::header::{Ends, goes_on};
+
+/// What happens to a SYN that is put back: the last byte of its source address on the loopback device,
+/// which the rules know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is answered by the sockets towards the client.
+    Near = 1,
+    /// It is answered by the sockets towards the server.
+    Far = 2,
+    /// It is answered by a reset.
+    Refused = 3,
+}
+
+/// Longest SYN taken: a frame of Ethernet.
+const LONGEST: usize = 1514;
+/// Packets that wait for this process: 4 MiB, some thousands.
+const WAITING_BYTES: usize = 4 << 20;
+
+/// A first SYN.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Syn {
+    /// Of the connection.
+    pub ends: Ends,
+    /// The IP packet, whose checksum is right.
+    pub packet: Vec<u8>,
+}
+
+/// Where SYNs are seen and put back.
+#[derive(Debug)]
+pub struct Watch {
+    seen: OwnedFd,
+    back: OwnedFd,
+    loopback: LinkAddr,
+    devices: [usize; 2],
+}
+
+impl AsFd for Watch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.seen.as_fd()
+    }
+}
+
+impl Watch {
+    /// Watches devices `near` and `far` of the calling process's namespace.
+    ///
+    /// # Errors
+    /// No such device; the kernel's.
+    pub fn new(near: &str, far: &str) -> io::Result<Watch> {
+        let number = |name: &str| {
+            let found = if_nametoindex(name).map(|number| number as usize);
+            found.map_err(|_| io::Error::other(format!("there is no device {name} here")))
+        };
+        let devices = [number(near)?, number(far)?];
+        // Its address of the kind that packets are sent to.
+        let loopback = getifaddrs()?
+            .filter(|one| one.interface_name == "lo")
+            .find_map(|one| one.address?.as_link_addr().copied());
+        let loopback = loopback.ok_or_else(|| io::Error::other("there is no device lo here"))?;
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let seen = socket(AddressFamily::Packet, SockType::Datagram, flags, SockProtocol::EthAll)?;
+        SockRef::from(&seen).attach_filter(&filter(devices.map(|device| device as u32)))?;
+        SockRef::from(&seen).set_recv_buffer_size(WAITING_BYTES)?;
+        // Without a protocol it receives nothing.
+        let back = socket(AddressFamily::Packet, SockType::Raw, flags, None)?;
+        Ok(Watch { seen, back, loopback, devices })
+    }
+
+    /// The next first SYN, and whether it came from the device towards the server; none: no more now.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn next(&self) -> io::Result<Option<(Syn, bool)>> {
+        let mut buffer = [0; LONGEST];
+        loop {
+            let (length, from) = match recvfrom::<LinkAddr>(self.seen.as_raw_fd(), &mut buffer) {
+                Ok(got) => got,
+                Err(nix::errno::Errno::EAGAIN) => return Ok(None),
+                Err(nix::errno::Errno::EINTR) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            let device = from.map_or(0, |link| link.ifindex());
+            if self.devices.contains(&device)
+                && let Some(syn) = parse(&buffer[..length])
+            {
+                return Ok(Some((syn, device == self.devices[1])));
+            }
+        }
+    }
+
+    /// Puts a SYN back.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn put_back(&self, packet: &[u8], fate: Fate) -> io::Result<()> {
+        let kind: [u8; 2] = if packet[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
+        let mut frame = vec![0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, fate as u8];
+        frame.extend(kind);
+        frame.extend(packet);
+        sendto(self.back.as_raw_fd(), &frame, &self.loopback, MsgFlags::empty())?;
+        Ok(())
+    }
+}
+
+/// The kernel's filter (classic BPF): first SYNs from `devices`, by IPv4 or IPv6, whole packets alone.
+fn filter(devices: [u32; 2]) -> Vec<SockFilter> {
+    // Instructions of linux/bpf_common.h; negative offsets of linux/filter.h (SKF_AD_OFF).
+    const LOAD_WORD: u16 = 0x20;
+    const LOAD_HALF: u16 = 0x28;
+    const LOAD_BYTE: u16 = 0x30;
+    const LOAD_BYTE_X: u16 = 0x50;
+    const HEADER_LENGTH: u16 = 0xb1;
+    const AND: u16 = 0x54;
+    const EQUAL: u16 = 0x15;
+    const ANY_BIT: u16 = 0x45;
+    const JUMP: u16 = 0x05;
+    const RETURN: u16 = 0x06;
+    const OWN: u32 = -0x1000_i32 as u32;
+    const FLAGS: u32 = 0x17; // FIN, SYN, RST, ACK
+    const SYN: u32 = 0x02;
+    const OUTGOING: u32 = 4;
+    let op = SockFilter::new;
+    vec![
+        op(LOAD_WORD, 0, 0, OWN + 8), // interface
+        op(EQUAL, 1, 0, devices[0]),
+        op(EQUAL, 0, 19, devices[1]),
+        op(LOAD_WORD, 0, 0, OWN + 4), // packet type
+        op(EQUAL, 17, 0, OUTGOING),
+        op(LOAD_BYTE, 0, 0, 0),
+        op(AND, 0, 0, 0xf0),
+        op(EQUAL, 0, 7, 0x40),
+        op(LOAD_BYTE, 0, 0, 9),
+        op(EQUAL, 0, 12, 6),
+        op(LOAD_HALF, 0, 0, 6),
+        op(ANY_BIT, 10, 0, 0x3fff), // a fragment
+        op(HEADER_LENGTH, 0, 0, 0),
+        op(LOAD_BYTE_X, 0, 0, 13),
+        op(JUMP, 0, 0, 4),
+        op(EQUAL, 0, 6, 0x60),
+        op(LOAD_BYTE, 0, 0, 6),
+        op(EQUAL, 0, 4, 6),
+        op(LOAD_BYTE, 0, 0, 40 + 13),
+        op(AND, 0, 0, FLAGS),
+        op(EQUAL, 0, 1, SYN),
+        op(RETURN, 0, 0, 0xffff),
+        op(RETURN, 0, 0, 0),
+    ]
+}
+
+/// A first SYN out of an IP packet, with its checksum computed again: a sender may have left that to a
+/// device (checksum offload). None: it is none that a proxy goes on with.
+pub fn parse(packet: &[u8]) -> Option<Syn> {
+    let (at, length, from, to): (usize, usize, IpAddr, IpAddr) = match packet.first()? >> 4 {
+        4 => {
+            let at = usize::from(packet[0] & 0xf) * 4;
+            let head = packet.get(..20)?;
+            let fragment = u16::from_be_bytes([head[6], head[7]]) & 0x3fff;
+            if at < 20 || head[9] != 6 || fragment != 0 {
+                return None;
+            }
+            let address =
+                |at: usize| Ipv4Addr::new(head[at], head[at + 1], head[at + 2], head[at + 3]);
+            let length = usize::from(u16::from_be_bytes([head[2], head[3]]));
+            (at, length, address(12).into(), address(16).into())
+        }
+        6 => {
+            let head = packet.get(..40)?;
+            if head[6] != 6 {
+                return None;
+            }
+            let address = |at: usize| {
+                let mut octets = [0; 16];
+                octets.copy_from_slice(&head[at..at + 16]);
+                Ipv6Addr::from(octets)
+            };
+            let length = 40 + usize::from(u16::from_be_bytes([head[4], head[5]]));
+            (40, length, address(8).into(), address(24).into())
+        }
+        _ => return None,
+    };
+    let mut packet = packet.get(..length)?.to_vec();
+    let segment = packet.get(at..).filter(|segment| segment.len() >= 20)?;
+    if segment[13] & 0x17 != 0x02 {
+        return None;
+    }
+    let port = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);
+    let ends =
+        Ends { client: SocketAddr::new(from, port(0)), server: SocketAddr::new(to, port(2)) };
+    if !goes_on(ends.client) || !goes_on(ends.server) {
+        return None;
+    }
+    packet[at + 16..at + 18].fill(0);
+    let sum = checksum(ends, &packet[at..]);
+    packet[at + 16..at + 18].copy_from_slice(&sum.to_be_bytes());
+    Some(Syn { ends, packet })
+}
+
+/// Checksum of a TCP segment whose own is 0 (RFC 9293 section 3.1, RFC 8200 section 8.1).
+fn checksum(ends: Ends, segment: &[u8]) -> u16 {
+    let mut sum = 6 + segment.len() as u64;
+    let mut add = |bytes: &[u8]| {
+        for pair in bytes.chunks(2) {
+            sum += u64::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
+        }
+    };
+    for end in [ends.client.ip(), ends.server.ip()] {
+        match end {
+            IpAddr::V4(v4) => add(&v4.octets()),
+            IpAddr::V6(v6) => add(&v6.octets()),
+        }
+    }
+    add(segment);
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// 10.0.0.1:4000 -> 10.0.0.2:80, SYN, no options.
+    fn v4() -> Vec<u8> {
+        let mut packet = vec![0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
+        packet.extend([0x0f, 0xa0, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 1, 2, 0, 0]);
+        packet
+    }
+
+    #[test]
+    fn a_syn_names_its_ends_and_sums_to_all_ones() {
+        let syn = parse(&v4()).unwrap();
+        assert_eq!(syn.ends.client, "10.0.0.1:4000".parse().unwrap());
+        assert_eq!(syn.ends.server, "10.0.0.2:80".parse().unwrap());
+        // Summed over everything, its own checksum included, a right segment gives 0 (RFC 1071 section 1).
+        assert_eq!(checksum(syn.ends, &syn.packet[20..]), 0);
+        let mut padded = v4();
+        padded.extend([9; 6]);
+        assert_eq!(parse(&padded), Some(syn), "padding of a short frame is no part of it");
+    }
+
+    #[test]
+    fn other_packets_are_none() {
+        let with = |at: usize, byte: u8| {
+            let mut packet = v4();
+            packet[at] = byte;
+            parse(&packet)
+        };
+        assert_eq!(with(33, 0x12), None, "a SYN that acknowledges");
+        assert_eq!(with(33, 0x10), None);
+        assert_eq!(with(9, 17), None, "UDP");
+        assert_eq!(with(7, 1), None, "a fragment");
+        assert_eq!(with(16, 127), None, "to the machine itself");
+        assert_eq!(with(3, 39), None, "shorter than TCP");
+        assert_eq!(with(3, 41), None, "cut off");
+    }
+
+    proptest! {
+        #[test]
+        fn any_packet_is_taken_or_left(
+            first in prop_oneof![Just(0x45u8), Just(0x60), Just(0x4f), any::<u8>()],
+            rest in proptest::collection::vec(any::<u8>(), 0..200)
+        ) {
+            let mut packet = vec![first];
+            packet.extend(rest);
+            if let Some(syn) = parse(&packet) {
+                prop_assert!(syn.packet.len() <= packet.len());
+            }
+        }
+    }
+}
