@@ -199,3 +199,63 @@ pub fn settings(spec: &ProxySpec) -> Result<Vec<(&'static str, String)>, String>
         ("tcp_wmem", format!("4096 {send} {send}")),
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn side() -> SocketSpec {
+        serde_json::from_value(json!({
+            "tcp": {
+                "mss_bytes": 1460, "header_bytes": 40, "initial_window_bytes": 14_600,
+                "initial_rto_ns": 1_000_000_000, "min_rto_ns": 200_000_000,
+                "max_rto_ns": 120_000_000_000u64, "loss_detection": {"kind": "rack_tlp"},
+                "sack": true, "dsack": true, "adapt_reordering": true, "limited_transmit": true,
+                "prr": true, "frto": true, "timestamps": true, "window_scaling": true,
+                "delayed_ack": {"timeout_ns": 40_000_000, "every": 2, "quick": 16},
+                "ack_counting": {"kind": "unlimited"}, "ecn": false, "fast_open": false,
+                "pacing": false, "restart_after_idle": true, "receive_buffer_bytes": 1_448_000,
+                "send_buffer_bytes": 1_000_000
+            },
+            "congestion": "newreno",
+            "options": {}
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn options_are_the_kernels() {
+        let leg = Leg::new("client_side", &side()).unwrap();
+        assert_eq!((leg.congestion.as_str(), leg.initial_window), ("reno", 10));
+        assert_eq!((leg.initial_receive, leg.rto_min_ms, leg.pacing), (1000, 200, None));
+        let words = "initcwnd 10 initrwnd 1000 rto_min 200ms quickack 0";
+        assert_eq!(leg.route_words().join(" "), words);
+    }
+
+    #[test]
+    fn a_known_rate_is_a_window_and_a_pace() {
+        let mut known = side();
+        known.congestion = "fixed".to_owned();
+        known.options = json!({"rate_bit_s": 8_000_000, "window_bytes": 1_448_000});
+        let leg = Leg::new("client_side", &known).unwrap();
+        assert_eq!((leg.congestion.as_str(), leg.initial_window), ("cubic", 1000));
+        assert_eq!(leg.pacing, Some(1_000_000));
+        known.options = json!({"window_bytes": 1_448_000});
+        assert!(Leg::new("client_side", &known).unwrap_err().contains("client_side.options"));
+    }
+
+    #[test]
+    fn what_the_kernel_cannot_do_is_refused_by_name() {
+        let refused = |change: &dyn Fn(&mut SocketSpec)| {
+            let mut changed = side();
+            change(&mut changed);
+            Leg::new("server_side", &changed).unwrap_err()
+        };
+        assert!(refused(&|side| side.tcp.fast_open = true).contains("server_side.tcp.fast_open"));
+        assert!(refused(&|side| side.tcp.max_rto_ns = 1).contains("max_rto_ns"));
+        assert!(refused(&|side| side.options = json!({"beta": 0.5})).contains("options"));
+        assert!(refused(&|side| side.congestion = "bbr".to_owned()).contains("version 1"));
+    }
+}
