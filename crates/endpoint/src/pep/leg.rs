@@ -58,7 +58,7 @@ impl Leg {
             let found = format!("{} ns", tcp.max_rto_ns);
             return no("tcp.max_rto_ns", &found, &format!("120 s, {kernel}"));
         }
-        if tcp.min_rto_ns % 1_000_000 != 0 || tcp.min_rto_ns == 0 {
+        if !tcp.min_rto_ns.is_multiple_of(1_000_000) || tcp.min_rto_ns == 0 {
             let found = format!("{} ns", tcp.min_rto_ns);
             return no("tcp.min_rto_ns", &found, "whole milliseconds, as routes have them");
         }

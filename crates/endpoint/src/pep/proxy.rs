@@ -1,23 +1,26 @@
-//! The loop: SYNs, listeners, the pool and all connections of one proxy, by one epoll.
+//! The loop: SYNs, listeners, the pool and all connections of one proxy, by one epoll. `start` makes it,
+//! `pooled` has the pool.
+
+mod pooled;
+mod start;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
-use std::io::{self, Read};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nix::ifaddrs::getifaddrs;
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags, EpollTimeout};
 use serde_json::json;
 use transport::pep::Setup;
 use units::{Span, Time};
 
+use self::pooled::RETRY;
+use self::start::files;
 use super::counters::{Line, Lines};
-use super::header::{self, Ends};
-use super::rules::{Ports, Rules, ip, set_routes};
-use super::socket::{Info, begin, bounds_send_buffers, info, listener, reset};
+use super::header::Ends;
+use super::socket::{begin, info, reset};
 use super::splice::{End, Pipe};
 use super::syn::{Fate, Syn, Watch};
 use super::{Leg, Plan, settings};
@@ -26,18 +29,10 @@ use crate::perf::Failure;
 
 /// How long a SYN-ACK is sent again (tcp_synack_retries = 5: 1 + 2 + 4 + 8 + 16 + 32 s).
 const ANSWER: Span = Span::from_secs(63);
-/// From the first to the last byte of a pooled connection's header.
-const HEADER: Span = Span::from_secs(10);
-/// Between attempts to fill a pool that cannot be reached.
-const RETRY: Span = Span::from_millis(200);
-/// Longest wait for a pool to be filled at the start.
-const FILL: Span = Span::from_secs(30);
 /// Between two looks at all deadlines.
 const LOOK: Span = Span::from_secs(1);
 /// Longest sleep: how late a request to end is noticed at worst.
 const SLEEP_MS: u16 = 100;
-/// File descriptors beside those of connections.
-const SPARE_FILES: u64 = 64;
 /// What one read brings.
 const SCRATCH: usize = 256 << 10;
 /// Events taken at once.
@@ -160,7 +155,7 @@ pub fn run(
         proxy.step(line_at)?;
         if proxy.clock.now() >= line_at {
             lines.write(&proxy.count(false))?;
-            line_at = line_at + interval;
+            line_at += interval;
         }
     }
     lines.write(&proxy.count(true))?;
@@ -168,143 +163,7 @@ pub fn run(
     Ok(())
 }
 
-/// Raises the limit of open files as far as it goes; how many connections it allows of those wanted.
-fn files(plan: &Plan, notes: &mut Vec<String>) -> Result<usize, Failure> {
-    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).map_err(io::Error::from)?;
-    setrlimit(Resource::RLIMIT_NOFILE, hard, hard).map_err(io::Error::from)?;
-    let stock = plan.to_pool.map_or(0, |pool| pool.ready as u64);
-    let allowed = hard.saturating_sub(SPARE_FILES + stock) / 2;
-    if allowed == 0 {
-        return Err(Failure::Input(format!("{hard} open files are too few (ulimit -Hn)")));
-    }
-    if allowed < plan.connections as u64 {
-        notes.push(format!(
-            "{allowed} connections at a time, not {}: {hard} open files are allowed (ulimit -Hn)",
-            plan.connections
-        ));
-    }
-    Ok(plan.connections.min(allowed as usize))
-}
-
-/// Writes `net/...` settings of the namespace.
-fn set(name: &str, value: &str) -> io::Result<()> {
-    let place = format!("/proc/sys/net/{name}");
-    std::fs::write(&place, value)
-        .map_err(|error| io::Error::other(format!("{place} = {value}: {error}")))
-}
-
 impl<'a> Proxy<'a> {
-    fn start(
-        plan: &'a Plan,
-        legs: [Leg; 2],
-        settings: &[(&str, String)],
-        most: usize,
-        notes: &mut Vec<String>,
-    ) -> io::Result<(Proxy<'a>, Rules)> {
-        let devices = [plan.near_device.as_str(), plan.far_device.as_str()];
-        let watch = Watch::new(devices[0], devices[1])?;
-        ip(&["link", "set", "lo", "up"])?;
-        for (name, value) in settings {
-            set(&format!("ipv4/{name}"), value)?;
-        }
-        for device in ["all", "lo", devices[0], devices[1]] {
-            set(&format!("ipv4/conf/{device}/rp_filter"), "0")?;
-        }
-        if legs[0].send_bytes != legs[1].send_bytes && !bounds_send_buffers()? {
-            notes.push(format!(
-                "the send buffers of both sides hold {} bytes: only root bounds each",
-                legs[0].send_bytes.max(legs[1].send_bytes)
-            ));
-        }
-        let v6 = std::fs::exists("/proc/net/if_inet6")?;
-        if !v6 {
-            notes.push("this kernel has no IPv6".to_owned());
-        }
-        for (device, leg) in devices.iter().zip(&legs) {
-            if set_routes(device, leg, v6)? == 0 {
-                return Err(io::Error::other(format!("no route leads over {device}")));
-            }
-        }
-        let own = getifaddrs()?.filter_map(|one| {
-            let address = one.address?;
-            let v4 = address.as_sockaddr_in().map(|v4| IpAddr::from(v4.ip()));
-            v4.or_else(|| address.as_sockaddr_in6().map(|v6| IpAddr::from(v6.ip())))
-        });
-        let own: Vec<IpAddr> = own.collect();
-        let mut listeners = Vec::new();
-        let homes = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
-        for home in &homes[..1 + usize::from(v6)] {
-            for leg in &legs {
-                listeners.push(listener(SocketAddr::new(*home, 0), leg, true)?);
-            }
-        }
-        let port = |place: usize| Ok::<u16, io::Error>(listeners[place].local_addr()?.port());
-        let v6 = if v6 { Some([port(2)?, port(3)?]) } else { None };
-        let ports = Ports { v4: [port(0)?, port(1)?], v6 };
-        let pool_listener = match plan.from_pool {
-            None => None,
-            Some(pool) => Some(listener(pool.listen, &legs[0], false).map_err(|error| {
-                io::Error::other(format!("from_pool.listen {}: {error}", pool.listen))
-            })?),
-        };
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        let level = |token: u64| EpollEvent::new(EpollFlags::EPOLLIN, token);
-        for (place, one) in listeners.iter().enumerate() {
-            epoll.add(one, level(place as u64))?;
-        }
-        if let Some(one) = &pool_listener {
-            epoll.add(one, level(POOL_LISTENER))?;
-        }
-        epoll.add(&watch, level(SYNS))?;
-        let rules = Rules::new(plan, ports, &own)?;
-        let proxy = Proxy {
-            plan,
-            legs,
-            devices,
-            epoll,
-            clock: Clock::start(),
-            watch,
-            own,
-            listeners,
-            pool_listener,
-            slots: Vec::new(),
-            free: Vec::new(),
-            freed: Vec::new(),
-            known: BTreeMap::new(),
-            flows: 0,
-            most,
-            stock: VecDeque::new(),
-            opening: 0,
-            retry_at: Time::ZERO,
-            look_at: Time::ZERO,
-            in_want: VecDeque::new(),
-            turn: VecDeque::new(),
-            line: Line::default(),
-            scratch: vec![0; SCRATCH],
-        };
-        Ok((proxy, rules))
-    }
-
-    /// Waits until the stock is complete.
-    fn fill(&mut self, stop: &AtomicBool) -> Result<(), Failure> {
-        let Some(pool) = self.plan.to_pool else { return Ok(()) };
-        let until = self.clock.now() + FILL;
-        self.restock();
-        while self.stock.len() < pool.ready && !stop.load(Ordering::Relaxed) {
-            self.step(until)?;
-            if self.clock.now() >= until {
-                return Err(Failure::Run(format!(
-                    "to_pool: {} connections to {} stand after {} s, expected {}",
-                    self.stock.len(),
-                    pool.address,
-                    FILL.millis() / 1000.0,
-                    pool.ready
-                )));
-            }
-        }
-        Ok(())
-    }
-
     /// Waits for something to do, at most until `until`, and does it.
     fn step(&mut self, until: Time) -> io::Result<()> {
         let now = self.clock.now();
@@ -500,117 +359,6 @@ impl<'a> Proxy<'a> {
         }
     }
 
-    /// The proxy before this one puts a connection into its stock.
-    fn accept_pooled(&mut self) {
-        let Some(pool) = self.plan.from_pool else { return };
-        while let Some(Ok((stream, from))) = self.pool_listener.as_ref().map(TcpListener::accept) {
-            if plain(from).ip() != pool.peer || self.flows >= self.most {
-                self.line.refused += 1;
-                reset(stream);
-                continue;
-            }
-            let mut flow = Flow::new(Ends { client: from, server: pool.listen }, false);
-            flow.header = Some(Vec::new());
-            let place = self.add(flow);
-            if stream.set_nonblocking(true).is_err()
-                || self.register(&stream, place, 0, false).is_err()
-            {
-                self.close(place, true);
-                continue;
-            }
-            if let Slot::Flow(flow) = &mut self.slots[place] {
-                flow.sides[0] = End::connected(stream);
-            }
-        }
-    }
-
-    /// Reads the header of a pooled connection; opens the way on when it is whole.
-    fn read_header(&mut self, place: usize) {
-        let now = self.clock.now();
-        let Slot::Flow(flow) = &mut self.slots[place] else { return };
-        let (Some(bytes), Some(mut stream)) = (&mut flow.header, flow.sides[0].stream.as_ref())
-        else {
-            return;
-        };
-        let mut buffer = [0; header::LONGEST];
-        let room = header::LONGEST - bytes.len();
-        match stream.read(&mut buffer[..room]) {
-            Ok(0) if bytes.is_empty() => return self.close(place, false),
-            Ok(got) if got > 0 => bytes.extend(&buffer[..got]),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return,
-            _ => return self.hostile(place, "it ends within its header"),
-        }
-        flow.deadline.get_or_insert(now + HEADER);
-        match header::parse(bytes) {
-            Ok(None) => {}
-            Ok(Some((ends, length))) => {
-                let rest = bytes.split_off(length);
-                flow.header = None;
-                flow.deadline = None;
-                flow.pipes[0].push(&rest);
-                flow.ends = ends;
-                let key = (ends.client, ends.server);
-                if self.known.contains_key(&key) || self.own.contains(&ends.server.ip()) {
-                    return self.hostile(place, "its ends are taken");
-                }
-                self.known.insert(key, place);
-                self.opened(0);
-                self.go_on(place);
-                self.work(place);
-            }
-            Err(why) => self.hostile(place, why),
-        }
-    }
-
-    fn hostile(&mut self, place: usize, why: &str) {
-        if self.line.hostile == 0 {
-            eprintln!("bentpipe: a connection to the pool's port is reset: {why}");
-        }
-        self.line.hostile += 1;
-        self.close(place, true);
-    }
-
-    /// Keeps the stock complete.
-    fn restock(&mut self) {
-        let Some(pool) = self.plan.to_pool else { return };
-        let now = self.clock.now();
-        while self.stock.len() + self.opening < pool.ready + self.in_want.len()
-            && now >= self.retry_at
-        {
-            let Ok(begun) = begin(pool.address, None, self.devices[1], &self.legs[1]) else {
-                self.retry_at = now + RETRY;
-                return;
-            };
-            let place = self.insert(Slot::Stock(begun.stream, false));
-            let Slot::Stock(stream, _) = &self.slots[place] else { return };
-            if self.register(stream, place, 1, false).is_err() {
-                self.vacate(place);
-                return;
-            }
-            self.opening += 1;
-        }
-    }
-
-    /// Gives a connection one out of the stock, or lets it wait for one.
-    fn take_stock(&mut self, place: usize, ends: Ends) {
-        let Some(taken) = self.stock.pop_front() else {
-            self.line.pool_empty += 1;
-            self.in_want.push_back((place, ends));
-            return;
-        };
-        let Slot::Stock(stream, _) = self.vacate(taken) else { return };
-        let header = header::write(ends).unwrap_or_default();
-        if self.register(&stream, place, 1, true).is_err() {
-            return self.no_way(place, false);
-        }
-        let Slot::Flow(flow) = &mut self.slots[place] else { return };
-        flow.sides[1] = End::connected(stream);
-        flow.pipes[0].push(&header);
-        self.opened(1);
-        self.work(place);
-    }
-
     fn vacate(&mut self, place: usize) -> Slot {
         self.freed.push(place);
         std::mem::replace(&mut self.slots[place], Slot::Free)
@@ -660,19 +408,6 @@ impl<'a> Proxy<'a> {
                 self.work(place);
             }
             _ => {}
-        }
-    }
-
-    /// Those that wait for stock get what has come.
-    fn serve_want(&mut self) {
-        while !self.stock.is_empty()
-            && let Some((place, ends)) = self.in_want.pop_front()
-        {
-            let wants = matches!(&self.slots[place],
-                Slot::Flow(flow) if flow.ends == ends && flow.sides[1].stream.is_none());
-            if wants {
-                self.take_stock(place, ends);
-            }
         }
     }
 
@@ -778,7 +513,7 @@ impl<'a> Proxy<'a> {
                 if let Some(stream) = &one.stream
                     && flow.header.is_none()
                 {
-                    into.add(&info(stream).unwrap_or(Info::default()), true);
+                    into.add(&info(stream).unwrap_or_default(), true);
                 }
             }
         }
