@@ -30,7 +30,7 @@ from bentpipe.browse.serving import Serving, plan
 from bentpipe.har import read_har
 from bentpipe.problems import ScenarioError
 from bentpipe.report import build
-from bentpipe.store import Store
+from bentpipe.store import DiskError, Store
 from bentpipe.studies.thomas_2019 import real
 
 ROOT = Path(__file__).parents[2]
@@ -332,6 +332,45 @@ def _cli(*words: str, timeout: float = 120.0) -> subprocess.CompletedProcess[str
         timeout=timeout,
         check=False,
     )
+
+
+UNIT = {"mode": "2", "error": "", "loads": [], "began_s": 1e9, "ended_s": 1e9 + 1, "port": 4433, "addresses": ["10.0.0.1"],
+        "chromium": "C", "cpu": {"busy_mean": 0.1}}  # fmt: skip
+
+
+def _machine(tmp_path: Path, unit: dict[str, Any], lab: dict[str, Any], status: int = 0) -> Path:
+    """A bentpipe-rt whose labs end at once, with this record and result; it counts them."""
+    program = tmp_path / "rt"
+    folder = '"$(dirname "$2")"'
+    program.write_text(
+        f"#!/bin/sh\necho >> {tmp_path}/labs\ncat > {folder}/unit.json <<'E'\n{json.dumps(unit)}\nE\n"
+        f"cat > {folder}/lab.json <<'E'\n{json.dumps(lab)}\nE\nexit {status}\n"
+    )
+    program.chmod(0o755)
+    return program
+
+
+def test_a_unit_that_the_machine_was_too_late_for_is_made_again_and_fails(
+    scenario: Path, tmp_path: Path
+) -> None:
+    run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", None).runs
+    program = _machine(tmp_path, UNIT, {"valid": False, "reasons": ["9 ms late"]})
+    runner = BrowserRunner(tmp_path, "e", Path("none"), program)
+    (outcome,) = runner.run(run)
+    assert (outcome.data, len((tmp_path / "labs").read_text())) == (None, 3)
+    assert "too busy: 9 ms late" in outcome.error
+    runner = BrowserRunner(tmp_path, "e", Path("none"), program, keep_late=True)
+    (outcome,) = runner.run(run)
+    assert (outcome.data is not None, len((tmp_path / "labs").read_text())) == (True, 4)
+    assert list(tmp_path.glob(".part-*")) == []
+
+
+def test_a_full_disk_ends_the_campaign_with_one_message(scenario: Path, tmp_path: Path) -> None:
+    run = plan_units(str(scenario), Options(units=3, http=("2",)), "e", None).runs
+    full = _machine(tmp_path, {**UNIT, "error": f"load-1.har: {os.strerror(28)}"}, {}, 1)
+    with pytest.raises(DiskError, match="the disk is full; 0 finished units are kept"):
+        list(BrowserRunner(tmp_path, "e", Path("none"), full).run(run))
+    assert len((tmp_path / "labs").read_text()) == 1
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
 import json
 import os
 import queue
@@ -21,6 +22,7 @@ from bentpipe.browse.far import lab_plan, unit_plan
 from bentpipe.browse.planned import in_order
 from bentpipe.results import Measurements
 from bentpipe.runners.outcome import Outcome
+from bentpipe.store import DiskError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -277,6 +279,12 @@ class _Hand(threading.Thread):
         if not unit:
             return None, _last_line(folder / "unit.log") or said or "the unit left no record"
         self.runner.count(int(unit.get("capture", {}).get("bytes", 0)))
+        if os.strerror(errno.ENOSPC) in unit["error"]:
+            count = sum(1 for _ in self.runner.store.glob("runs/*"))
+            units = "1 finished unit is" if count == 1 else f"{count} finished units are"
+            raise DiskError(
+                f"{self.runner.store}: the disk is full; {units} kept, and the same command goes on from there"
+            )
         if unit["error"] or said:
             return None, unit["error"] or said
         unit["lab"] = _json(folder / "lab.json")
