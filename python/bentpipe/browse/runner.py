@@ -130,7 +130,11 @@ class BrowserRunner:
                 hand.start()
             alive = len(hands)
             while alive:
-                outcome = done.get()
+                try:
+                    # Polars' handler of SIGINT restarts what waits: Ctrl-C is seen only between waits.
+                    outcome = done.get(timeout=0.2)
+                except queue.Empty:
+                    continue
                 if isinstance(outcome, _Finished):
                     alive -= 1
                 elif isinstance(outcome, BaseException):

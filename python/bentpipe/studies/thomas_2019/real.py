@@ -19,7 +19,7 @@ from bentpipe.studies.stores import Measured, Part
 from bentpipe.studies.study import Findings, Table
 from bentpipe.studies.thomas_2019 import compare
 from bentpipe.studies.thomas_2019.cells import PAGE
-from bentpipe.studies.verdicts import Claim
+from bentpipe.studies.verdicts import Claim, Verdict
 
 if TYPE_CHECKING:
     from bentpipe.plan import Plan
@@ -180,7 +180,11 @@ def findings(study: Thomas2019, measured: Measured) -> Findings:
     tables = (_loads_table(measured), _ratio_table(measured))
     return Findings(
         (),
-        tuple(_claims(study, measured)),
+        tuple(
+            claim
+            for claim in _claims(study, measured)
+            if any(check.verdict is not Verdict.NOT_RUN for check in claim.checks)
+        ),
         tuple(table for table in tables if table.rows),
         TOLERANCE,
         figures=tuple((f"{name}-browser", key) for name in PARTS for key in FIGURES),
