@@ -54,10 +54,10 @@ impl Series {
     /// The last rows.
     pub fn end(&mut self, progress: &[[Progress; 2]]) {
         self.write(progress);
-        if let Some(mut file) = self.file.take() {
-            if let Err(error) = file.flush() {
-                eprintln!("bentpipe: {FILE}: {error}");
-            }
+        if let Some(mut file) = self.file.take()
+            && let Err(error) = file.flush()
+        {
+            eprintln!("bentpipe: {FILE}: {error}");
         }
     }
 
