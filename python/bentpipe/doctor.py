@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +39,101 @@ def examine() -> list[Check]:
     checks.append(
         Check("Chromium (screenshots of reports, page loads)", browser is not None, False, browser or "none")
     )
-    return checks
+    return checks + _real_time()
+
+
+def _real_time() -> list[Check]:
+    """What shell, browse and the real-time engine need: Linux, programs, namespaces, TUN."""
+    return [_executable(), *(_program(*words) for words in PROGRAMS), _tun(), _namespaces(), _fifo(), _tcp()]
+
+
+PROGRAMS = (
+    ("ip", "iproute2", "the path of a session"),
+    ("nft", "nftables", "the way outside of `shell`, splitting proxies"),
+)
+
+
+def _executable() -> Check:
+    from bentpipe.problems import ScenarioError
+    from bentpipe.shell import executable
+
+    try:
+        return Check("bentpipe-rt (shell, perf, browse)", True, False, str(executable()))
+    except ScenarioError:
+        return Check("bentpipe-rt (shell, perf, browse)", False, False, "not built; in a checkout: make rt")
+
+
+def _program(name: str, package: str, use: str) -> Check:
+    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
+    return Check(f"{name} ({use})", found is not None, False, found or f"none; Debian: apt install {package}")
+
+
+def _tun() -> Check:
+    what = "TUN devices"
+    try:
+        with Path("/dev/net/tun").open("r+b", buffering=0):
+            return Check(what, True, False, "/dev/net/tun opens")
+    except FileNotFoundError:
+        help_ = "modprobe tun; in a container: --device /dev/net/tun"
+        return Check(what, False, False, f"no /dev/net/tun; {help_}")
+    except OSError as error:
+        help_ = "as root: chmod 0666 /dev/net/tun"
+        return Check(what, False, False, f"/dev/net/tun: {error.strerror}; {help_}")
+
+
+USER_NAMESPACES = (
+    ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
+    ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
+     "sysctl kernel.apparmor_restrict_unprivileged_userns=0"),
+    ("/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"),
+)  # fmt: skip
+"""Settings that forbid an ordinary user's namespaces, the value that does, and what allows them."""
+
+
+def _namespaces() -> Check:
+    """Tried, not guessed: what forbids it has many names."""
+    root = os.geteuid() == 0
+    what = "network namespaces, as root" if root else "network namespaces, rootless"
+    tool = shutil.which("unshare")
+    if tool is None:
+        return Check(what, False, False, "no unshare to try it with; Debian: apt install util-linux")
+    flags = ["--net", "--mount", "--pid", "--fork"]
+    words = [tool, *([] if root else ["--user", "--map-root-user"]), *flags, "true"]
+    tried = subprocess.run(words, capture_output=True, text=True, check=False)
+    if tried.returncode == 0:
+        outside = "" if root else "; the command has no way outside"
+        return Check(what, True, False, f"allowed{outside}")
+    if root:
+        return Check(
+            what, False, False, "not allowed; in a container: --cap-add SYS_ADMIN --cap-add NET_ADMIN"
+        )
+    for place, forbids, help_ in USER_NAMESPACES:
+        file = Path(place)
+        if file.is_file() and file.read_text(encoding="ascii").strip() == forbids:
+            return Check(what, False, False, f"not allowed; as root: {help_}")
+    return Check(what, False, False, f"not allowed: {tried.stderr.strip()}")
+
+
+def _fifo() -> Check:
+    """Whether a thread gets the real-time scheduler."""
+    what = "real-time scheduling (steadier on a busy machine)"
+    tool = shutil.which("chrt")
+    if tool is None:
+        return Check(what, False, False, "no chrt; Debian: apt install util-linux")
+    tried = subprocess.run([tool, "--fifo", "10", "true"], capture_output=True, check=False)
+    help_ = "not allowed; as root: rtprio in /etc/security/limits.conf"
+    return Check(what, tried.returncode == 0, False, "allowed" if tried.returncode == 0 else help_)
+
+
+def _tcp() -> Check:
+    what = "kernel TCP controllers"
+    try:
+        place = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+        names = place.read_text(encoding="ascii").split()
+    except OSError:
+        return Check(what, False, False, "unknown")
+    more = "" if "bbr" in names else "; as root: modprobe tcp_bbr"
+    return Check(what, True, False, ", ".join(names) + more)
 
 
 def _engine() -> Check:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 from pathlib import Path
@@ -17,11 +18,24 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.plan import make, open_document
 from bentpipe.presets import presets
 from bentpipe.problems import ScenarioError, unknown_word
+from bentpipe.units import Duration, Probability, Rate, UnitError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["MTU", "SessionError", "carry", "executable", "lab", "run", "session"]
+__all__ = [
+    "MTU",
+    "PEP_SETUPS",
+    "InterruptedSession",
+    "SessionError",
+    "carry",
+    "change",
+    "executable",
+    "lab",
+    "path_of",
+    "run",
+    "session",
+]
 
 
 class SessionError(RuntimeError):
@@ -59,6 +73,23 @@ def lab(access: str, overrides: Sequence[tuple[str, object]] = ()) -> dict[str, 
     Raises:
         ScenarioError: no such preset; what is wrong with the scenario.
     """
+    return path_of(access, overrides)[0]
+
+
+def path_of(
+    access: str, overrides: Sequence[tuple[str, object]] = (), *, pep: str | None = None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The path of a preset or of a scenario file, and the proxies on it (``ProxySpec`` of crates/transport).
+
+    Args:
+        access: a preset, or a scenario file.
+        overrides: dotted keys and values, as ``--set`` gives them.
+        pep: set-up of a proxy that is put between the first segment and the rest of a path without one; a
+            path of one segment gets a wire without delay behind it.
+
+    Raises:
+        ScenarioError: no such preset; what is wrong with the scenario.
+    """
     if access.endswith(".toml") or Path(access).is_file():
         document = open_document(access, overrides)
     else:
@@ -73,14 +104,109 @@ def lab(access: str, overrides: Sequence[tuple[str, object]] = ()) -> dict[str, 
         }
         document = open_document(data, overrides)
     spec = make(document, "").runs[0].spec
+    if pep is not None and not spec.get("proxies"):
+        spec = _split(spec, pep)
     flow = spec["flows"][0]
-    return {
+    path = {
         "graph": spec["graph"],
         "client": flow["client"],
         "server": flow["server"],
         "seed": spec["seed"],
         "mtu": MTU,
     }
+    return path, list(spec.get("proxies", ()))
+
+
+def _split(spec: Mapping[str, Any], setup: str) -> dict[str, Any]:
+    """The resolved run with a proxy at the far end of its first segment."""
+    if setup not in PEP_SETUPS:
+        raise ScenarioError([("--pep", unknown_word(setup, PEP_SETUPS, "set-up"))])
+    links = list(spec["graph"]["links"])
+    first = links[0]
+    example = {
+        "title": "a proxy",
+        "duration": "1 s",
+        "path": {
+            "segment": [{"name": "a", "delay": "1 ms"}, {"name": "b", "delay": "1 ms"}],
+            "proxy": [{"name": PEP, "between": ["a", "b"], "setup": setup}],
+        },
+        "flow": [{"name": "any", "congestion": "cubic", "transport": "tcp"}],
+    }
+    # A proxy as a scenario's is by default; its node takes the place of the end or router behind the segment.
+    proxy = make(open_document(example), "").runs[0].spec["proxies"][0]
+    behind = first["server_side"]
+    nodes = [dict(node) for node in spec["graph"]["nodes"]]
+    if behind == spec["flows"][0]["server"]:
+        nodes.append({"name": PEP, "kind": "proxy"})
+        wire = {"name": "ground", "client_side": PEP, "server_side": behind, "up": [], "down": []}
+        links = [{**first, "server_side": PEP}, *links[1:], wire]
+        proxy = {**proxy, "node": PEP}
+    else:
+        nodes = [{**node, "kind": "proxy"} if node["name"] == behind else node for node in nodes]
+        proxy = {**proxy, "node": behind}
+    return {**spec, "graph": {"nodes": nodes, "links": links}, "proxies": [proxy]}
+
+
+PEP = "gateway"
+PEP_SETUPS = ("early", "relayed")
+"""A pool needs a proxy at its far end: that is a scenario's to say."""
+
+
+CONTROL = "BENTPIPE_CONTROL"
+"""Environment variable that names the socket of the session that a command runs in."""
+
+
+def change(words: str, *, control: str | None = None) -> None:
+    """Changes the path of a running session: ``SEGMENT[.up|.down].rate|delay|loss=VALUE``.
+
+    Args:
+        words: as above, with units as in a scenario; without a direction both change.
+        control: the session's socket; that of the session this process runs in without.
+
+    Raises:
+        ScenarioError: words that say no change; no session; what the session says is wrong.
+    """
+    wish = _wish(words)
+    place = control or os.environ.get(CONTROL)
+    if place is None:
+        raise ScenarioError(
+            [("", "not behind an emulated access; --control SOCKET names the session from outside")]
+        )
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as session:
+            session.settimeout(5)
+            session.connect(place)
+            session.sendall(json.dumps(wish).encode() + b"\n")
+            answer = json.loads(session.makefile().readline() or "{}")
+    except OSError as error:
+        raise ScenarioError([("", f"no session answers at {place} ({error.strerror or error})")]) from None
+    if answer.get("done") is not True:
+        raise ScenarioError([("", str(answer.get("error", "the session did not answer")))])
+
+
+def _wish(words: str) -> dict[str, object]:
+    """A change as ``bentpipe-rt`` reads it."""
+    expected = f"found {words!r}, expected SEGMENT[.up|.down].rate|delay|loss=VALUE"
+    key, equals, value = words.partition("=")
+    parts = key.strip().removeprefix("path.").split(".")
+    if not equals or len(parts) not in (2, 3):
+        raise ScenarioError([("", expected)])
+    kinds = ("rate", "delay", "loss")
+    if parts[-1] not in kinds:
+        raise ScenarioError([("", unknown_word(parts[-1], kinds))])
+    if len(parts) == 3 and parts[1] not in ("up", "down"):
+        raise ScenarioError([("", expected)])
+    wish: dict[str, object] = {"segment": parts[0], "direction": parts[1] if len(parts) == 3 else None}
+    try:
+        if parts[-1] == "rate":
+            wish["rate_bit_s"] = Rate.parse(value.strip()).bit_s
+        elif parts[-1] == "delay":
+            wish["delay_ns"] = Duration.parse(value.strip()).ns
+        else:
+            wish["loss"] = float(Probability.parse(value.strip()).value)
+    except UnitError as error:
+        raise ScenarioError([(key.strip(), str(error))]) from None
+    return wish
 
 
 def run(
@@ -90,6 +216,9 @@ def run(
     overrides: Sequence[tuple[str, object]] = (),
     check: bool = True,
     outside: bool = True,
+    watch: bool = False,
+    record: Path | None = None,
+    pep: str | None = None,
 ) -> int:
     """Runs ``command`` behind ``access``; returns its exit status.
 
@@ -99,18 +228,38 @@ def run(
         overrides: dotted keys and values, as ``--set`` gives them.
         check: measure round-trip time and rates before the command starts.
         outside: as root, let the command reach what this machine reaches.
+        watch: show rate, queue and drops in the terminal's title.
+        record: new directory for the series, the result and the plan.
+        pep: set-up of a proxy behind the first segment, where the scenario has none.
 
     Raises:
         ScenarioError: as :func:`lab`, and when ``bentpipe-rt`` is not built.
     """
     words = list(command) or [os.environ.get("SHELL", "/bin/sh")]
-    plan = {
-        "lab": lab(access, overrides),
+    path, proxies = path_of(access, overrides, pep=pep)
+    plan: dict[str, Any] = {
+        "lab": path,
+        "proxies": proxies,
         "near": [{"name": "command", "command": words}],
         "check": check,
         "outside": outside,
+        "watch": watch,
     }
-    return carry(plan)
+    if record is not None:
+        if record.exists() and (not record.is_dir() or any(record.iterdir())):
+            raise ScenarioError([("--record", f"{record} is there already, expected a new directory")])
+        record.mkdir(parents=True, exist_ok=True)
+        (record / "plan.json").write_text(json.dumps(plan, indent=1) + "\n", encoding="utf-8")
+        plan["record"] = {"directory": str(record.absolute()), "interval_ns": RECORD_NS}
+        plan["result"] = str(record.absolute() / "result.json")
+    with tempfile.TemporaryDirectory(prefix="bentpipe-control-") as folder:
+        plan["control"] = str(Path(folder) / "socket")
+        os.environ[CONTROL] = plan["control"]
+        return carry(plan)
+
+
+RECORD_NS = 100_000_000
+"""Between two rows of a record: the emulator renews its counters as often."""
 
 
 def carry(plan: Mapping[str, Any]) -> int:
@@ -122,29 +271,48 @@ def carry(plan: Mapping[str, Any]) -> int:
     Raises:
         ScenarioError: ``bentpipe-rt`` is not built.
     """
+    return _carry(plan)[0]
+
+
+def _carry(plan: Mapping[str, Any]) -> tuple[int, bool]:
+    """Exit status, and whether Ctrl-C came meanwhile."""
     program = executable()
+    interrupted = False
     with tempfile.TemporaryDirectory(prefix="bentpipe-shell-") as folder:
         file = Path(folder) / "plan.json"
         file.write_text(json.dumps(plan), encoding="utf-8")
         with subprocess.Popen([str(program), "lab", str(file)]) as process:
             while True:
                 try:
-                    return process.wait()
+                    return process.wait(), interrupted
                 except KeyboardInterrupt:
-                    continue  # Ctrl-C is the command's
+                    interrupted = True  # Ctrl-C is the command's
+
+
+class InterruptedSession(KeyboardInterrupt):
+    """Ctrl-C during a session, whose commands have got it too. ``result`` is what was measured by then."""
+
+    def __init__(self, result: dict[str, Any]) -> None:
+        super().__init__("the session was interrupted")
+        self.result = result
 
 
 def session(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Carries out the plan of a session and returns its result (``lab::Outcome`` of crates/rt).
+    """Carries out the plan of a session and returns its result (docs/manual/shell.md has both, key by key).
 
     Raises:
         ScenarioError: ``bentpipe-rt`` is not built.
         SessionError: the session could not be; ``bentpipe-rt`` has said why.
+        InterruptedSession: Ctrl-C; the session has ended cleanly.
     """
     with tempfile.TemporaryDirectory(prefix="bentpipe-session-") as folder:
         result = Path(folder) / "result.json"
-        status = carry({**plan, "result": str(result)})
+        status, interrupted = _carry({**plan, "result": str(result)})
         if not result.exists():
+            if interrupted:
+                raise InterruptedSession({})
             raise SessionError(f"the emulator ended with status {status} before there was a result")
         found: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
+        if interrupted:
+            raise InterruptedSession(found)
         return found

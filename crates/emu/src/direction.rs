@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use nix::time::ClockId;
-use path::{Cause, Histogram, Line, Output};
+use path::{Cause, Change, Histogram, Line, Output};
 use tun_rs::SyncDevice;
 use units::{NodeId, Packet, Span, Time};
 
@@ -61,6 +61,9 @@ impl Progress {
     }
 }
 
+/// Changes to make while a direction runs: line, stage of the line, what.
+pub(crate) type Changes = Arc<Mutex<Vec<(usize, usize, Change)>>>;
+
 /// Frames in transit, by handle.
 #[derive(Default)]
 struct Store {
@@ -90,19 +93,21 @@ pub struct Direction {
     store: Store,
     progress: Progress,
     shared: Arc<Mutex<Progress>>,
+    changes: Changes,
 }
 
 impl Direction {
     /// Packets that `from` reads pass `lines` in order and leave by `to`.
-    pub fn new(
+    pub(crate) fn new(
         from: Arc<SyncDevice>,
         to: Arc<SyncDevice>,
         lines: Vec<Line>,
         clock: Clock,
         shared: Arc<Mutex<Progress>>,
+        changes: Changes,
     ) -> Direction {
         let (store, progress) = (Store::default(), Progress::default());
-        Direction { from, to, lines, clock, store, progress, shared }
+        Direction { from, to, lines, clock, store, progress, shared, changes }
     }
 
     /// Runs until `stop`.
@@ -158,7 +163,7 @@ impl Direction {
         self.progress.packets_in += 1;
         let packet = Packet {
             handle: self.store.put(frame),
-            flow: 0,
+            flow: frame::flow(frame),
             source: NodeId(0),
             destination: NodeId(1),
             bytes: frame.len() as u32,
@@ -228,6 +233,11 @@ impl Direction {
         self.progress.cpu_ns = clock::read(ClockId::CLOCK_THREAD_CPUTIME_ID);
         if let Ok(mut shared) = self.shared.lock() {
             shared.clone_from(&self.progress);
+        }
+        if let Ok(mut changes) = self.changes.lock() {
+            for (line, stage, change) in changes.drain(..) {
+                self.lines[line].change(now, stage, &change);
+            }
         }
     }
 }

@@ -17,6 +17,22 @@ pub fn ecn(frame: &[u8]) -> Option<Ecn> {
     })
 }
 
+/// A number for the packet's flow: a hash of addresses, protocol and ports (FNV-1a), so that a queue
+/// per flow (FQ-CoDel) tells flows apart.
+pub fn flow(frame: &[u8]) -> u32 {
+    let (protocol, addresses, ports) = match frame.first().map(|first| first >> 4) {
+        Some(4) if frame.len() >= 20 => (frame[9], 12..20, usize::from(frame[0] & 15) * 4),
+        Some(6) if frame.len() >= 40 => (frame[6], 8..40, 40),
+        _ => return 0,
+    };
+    let ports = if matches!(protocol, 6 | 17) { frame.get(ports..ports + 4) } else { None };
+    let bytes = frame[addresses]
+        .iter()
+        .chain(std::iter::once(&protocol))
+        .chain(ports.into_iter().flatten());
+    bytes.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+}
+
 /// Writes the ECN field, and for IPv4 the checksum (RFC 1624 equation 3).
 pub fn set_ecn(frame: &mut [u8], ecn: Ecn) {
     match frame.first().map(|first| first >> 4) {
@@ -48,6 +64,20 @@ mod tests {
             sum = (sum & 0xffff) + (sum >> 16);
         }
         !(sum as u16)
+    }
+
+    #[test]
+    fn flows_differ_by_port_and_direction() {
+        let mut header = [0u8; 28];
+        header[0] = 0x45;
+        header[9] = 17;
+        header[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
+        header[20..24].copy_from_slice(&[0, 1, 0, 2]);
+        let one = flow(&header);
+        assert_eq!(flow(&header), one);
+        header[23] = 3;
+        assert_ne!(flow(&header), one);
+        assert_eq!(flow(&header[..10]), 0);
     }
 
     #[test]

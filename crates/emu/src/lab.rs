@@ -3,14 +3,16 @@
 
 use std::fs::File;
 use std::io;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
-use path::{GraphSpec, Line, NodeKind, Topology};
+use path::{Change, GraphSpec, Line, LossSpec, NodeKind, ServiceSpec, StageSpec, Topology};
 use tun_rs::SyncDevice;
 use units::Span;
 
+use crate::direction::Changes;
 use crate::namespace::{self, Address};
 use crate::{Clock, Direction, Progress};
 
@@ -33,11 +35,32 @@ pub struct LabSpec {
 /// The part of a path between two namespaces.
 struct Segment {
     name: String,
+    /// Names of the lines of both directions, each in the order a packet meets them.
+    lines: [Vec<String>; 2],
     up: Vec<Line>,
     down: Vec<Line>,
 }
 
 impl LabSpec {
+    /// Gives every link a delay and a loss to change while it runs, of 0 where it has none.
+    pub fn make_changeable(&mut self) {
+        for link in &mut self.graph.links {
+            for stages in [&mut link.up, &mut link.down] {
+                let takes = |change| stages.iter().any(|stage| concerns(change, stage));
+                let delay = takes(Change::Delay(Span::ZERO))
+                    || stages.iter().any(|stage| matches!(stage, StageSpec::DelayTrace { .. }));
+                let loss = takes(Change::Loss(0.0));
+                if !delay {
+                    stages.push(StageSpec::Delay { delay_ns: 0, changes: Vec::new() });
+                }
+                if !loss {
+                    let model = LossSpec::Bernoulli { probability: 0.0 };
+                    stages.push(StageSpec::Loss { model, changes: Vec::new() });
+                }
+            }
+        }
+    }
+
     /// Nodes on the way that split TCP, from the client on. Each needs a namespace of its own.
     ///
     /// # Errors
@@ -88,14 +111,25 @@ impl LabSpec {
                 links.map(|name| name.trim_end_matches(".up")).collect::<Vec<_>>().join("+")
             })
             .collect();
+        let named = |part: &[usize]| -> Vec<String> {
+            part.iter().map(|line| topology.line_name(*line).to_owned()).collect()
+        };
+        let named: Vec<[Vec<String>; 2]> =
+            ups.iter().zip(&downs).map(|(up, down)| [named(up), named(down)]).collect();
         let mut lines: Vec<Option<Line>> = topology.lines.into_iter().map(Some).collect();
         let mut take = |part: Vec<usize>| -> Vec<Line> {
             part.into_iter().filter_map(|line| lines[line].take()).collect()
         };
         Ok(names
             .into_iter()
+            .zip(named)
             .zip(ups.into_iter().zip(downs))
-            .map(|(name, (up, down))| Segment { name, up: take(up), down: take(down) })
+            .map(|((name, lines), (up, down))| Segment {
+                name,
+                lines,
+                up: take(up),
+                down: take(down),
+            })
             .collect())
     }
 }
@@ -110,6 +144,8 @@ pub struct Lab {
     pub propagation: Span,
     /// Names of the segments: of their links.
     pub segments: Vec<String>,
+    /// Names of the lines of each segment, up and down.
+    lines: Vec<[Vec<String>; 2]>,
 }
 
 impl Lab {
@@ -133,8 +169,9 @@ impl Lab {
             };
             devices.push([make(0)?, make(1)?]);
         }
-        let segments = segments.into_iter().map(|segment| segment.name).collect();
-        Ok(Lab { spec: spec.clone(), devices, rates, propagation, segments })
+        let (segments, lines) =
+            segments.into_iter().map(|segment| (segment.name, segment.lines)).unzip();
+        Ok(Lab { spec: spec.clone(), devices, rates, propagation, segments, lines })
     }
 
     /// Carries packets from now on: the path's schedule begins, its chance is the seed's.
@@ -142,23 +179,115 @@ impl Lab {
     /// # Errors
     /// No thread can be made.
     pub fn start(&self) -> io::Result<Running> {
-        let (stop, clock) = (Arc::new(AtomicBool::new(false)), Clock::start());
-        let (mut threads, mut progress) = (Vec::new(), Vec::new());
+        let stop = Arc::new(AtomicBool::new(false));
+        let (mut threads, mut progress, mut changes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut begins, (ready, seen)) = (Vec::new(), mpsc::channel());
         for (segment, [near, far]) in self.spec.segments()?.into_iter().zip(&self.devices) {
             let shared: [Arc<Mutex<Progress>>; 2] = Default::default();
+            let wanted: [Changes; 2] = Default::default();
             let ways = [("up", near, far, segment.up), ("down", far, near, segment.down)];
-            for ((name, from, to, lines), shared) in ways.into_iter().zip(&shared) {
-                let direction =
-                    Direction::new(from.clone(), to.clone(), lines, clock, shared.clone());
-                let stop = stop.clone();
+            for (way, (name, from, to, lines)) in ways.into_iter().enumerate() {
+                let (from, to) = (from.clone(), to.clone());
+                let (shared, wanted) = (shared[way].clone(), wanted[way].clone());
+                let (stop, ready) = (stop.clone(), ready.clone());
+                let (begin, told) = mpsc::channel();
                 let thread = std::thread::Builder::new().name(name.to_owned());
-                threads.push(thread.spawn(move || direction.run(&stop))?);
+                threads.push(thread.spawn(move || {
+                    let _ = ready.send(realtime());
+                    let Ok(clock) = told.recv() else { return Ok(()) };
+                    Direction::new(from, to, lines, clock, shared, wanted).run(&stop)
+                })?);
+                begins.push(begin);
             }
             progress.push(shared);
+            changes.push(wanted);
         }
-        Ok(Running { stop, threads, progress, clock })
+        // Time begins when every thread is there.
+        let realtime = begins.iter().all(|_| seen.recv().is_ok_and(|yes| yes));
+        let clock = Clock::start();
+        for begin in begins {
+            let _ = begin.send(clock);
+        }
+        Ok(Running { stop, threads, progress, changes, clock, realtime })
+    }
+
+    /// Changes the first stage of `line` (`"satellite.up"`) that `change` concerns, from now on.
+    ///
+    /// # Errors
+    /// As [`Lab::can_change`].
+    pub fn change(&self, running: &Running, line: &str, change: Change) -> io::Result<()> {
+        let (segment, way, place, stage) = self.place(line, change)?;
+        if let Ok(mut wanted) = running.changes[segment][way].lock() {
+            wanted.push((place, stage, change));
+        }
+        Ok(())
+    }
+
+    /// Whether [`Lab::change`] would.
+    ///
+    /// # Errors
+    /// There is no such line on the path, or no such stage in it.
+    pub fn can_change(&self, line: &str, change: Change) -> io::Result<()> {
+        self.place(line, change).map(|_| ())
+    }
+
+    /// Segment, direction, line and stage that `change` concerns.
+    fn place(&self, line: &str, change: Change) -> io::Result<(usize, usize, usize, usize)> {
+        let (name, direction) = line.rsplit_once('.').unwrap_or((line, ""));
+        let found = self.lines.iter().enumerate().find_map(|(segment, ways)| {
+            ways.iter().enumerate().find_map(|(way, lines)| {
+                let place = lines.iter().position(|other| other == line)?;
+                Some((segment, way, place))
+            })
+        });
+        let link = self.spec.graph.links.iter().find(|link| link.name == name);
+        let (Some((segment, way, place)), Some(link)) = (found, link) else {
+            let names = self.segments.join(", ");
+            return Err(io::Error::other(format!("no segment {name:?} on the path: {names}")));
+        };
+        let stages = if direction == "up" { &link.up } else { &link.down };
+        let Some(stage) = stages.iter().position(|stage| concerns(change, stage)) else {
+            let what = match change {
+                Change::Rate(_) => "rate",
+                Change::Delay(_) => "delay",
+                Change::Loss(_) => "loss",
+            };
+            return Err(io::Error::other(format!(
+                "{line} has no {what} that can change; give it one in the scenario"
+            )));
+        };
+        Ok((segment, way, place, stage))
     }
 }
+
+/// Whether a stage of this specification takes `change`.
+fn concerns(change: Change, stage: &StageSpec) -> bool {
+    match (change, stage) {
+        (Change::Rate(_), StageSpec::Transmit { service, .. }) => {
+            matches!(service, ServiceSpec::Rate { .. })
+        }
+        (Change::Rate(_) | Change::Delay(_), StageSpec::Netem { .. })
+        | (Change::Delay(_), StageSpec::Delay { .. })
+        | (Change::Loss(_), StageSpec::Loss { .. }) => true,
+        _ => false,
+    }
+}
+
+/// Asks for the real-time scheduler for the calling thread: a packet that is due then waits for no other
+/// process. Root has it; an ordinary user where RLIMIT_RTPRIO allows it. Whether it was granted.
+fn realtime() -> bool {
+    let thread = nix::unistd::gettid().to_string();
+    let asked = Command::new("chrt")
+        .args(["--fifo", "--pid", REALTIME_PRIORITY, &thread])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    asked.is_ok_and(|status| status.success())
+}
+
+/// Above every ordinary process, below the kernel's own threads (50, sched(7)).
+const REALTIME_PRIORITY: &str = "10";
 
 /// A path at work.
 pub struct Running {
@@ -166,8 +295,11 @@ pub struct Running {
     threads: Vec<JoinHandle<io::Result<()>>>,
     /// Of each segment, upwards and downwards.
     pub progress: Vec<[Arc<Mutex<Progress>>; 2]>,
+    changes: Vec<[Changes; 2]>,
     /// Its time.
     pub clock: Clock,
+    /// Whether its threads have the real-time scheduler.
+    pub realtime: bool,
 }
 
 impl Running {

@@ -31,6 +31,11 @@ impl Histogram {
         self.total
     }
 
+    /// Spans of at most `span`, to within a bucket.
+    pub fn at_most(&self, span: Span) -> u64 {
+        self.counts[..=Self::bucket(span.nanos())].iter().sum()
+    }
+
     /// The `q`-quantile (0 to 1), at the middle of its bucket; none if nothing was counted.
     pub fn quantile(&self, q: f64) -> Option<Span> {
         let rank = ((q * self.total as f64).ceil() as u64).clamp(1, self.total.max(1));
@@ -79,6 +84,8 @@ mod tests {
             assert!((got / exact - 1.0).abs() < 0.01, "q {q}: {got} against {exact}");
         }
         assert_eq!(Histogram::default().quantile(0.5), None);
+        let half = histogram.at_most(Span(50_000_000)) as f64;
+        assert!((half / 50_000.0 - 1.0).abs() < 0.02, "{half}");
     }
 
     #[test]

@@ -118,6 +118,7 @@ for _command in (
     published.study,
     agreeing.agree,
     behind.shell,
+    behind.change,
     browsing.browse,
     browsing.serve,
 ):

@@ -1,14 +1,15 @@
-"""``shell``: real programs behind an emulated access."""
+"""``shell``: real programs behind an emulated access; ``change``: the access while it runs."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bentpipe.cli.common import Settings
 
-__all__ = ["shell"]
+__all__ = ["change", "shell"]
 
 
 def shell(
@@ -21,12 +22,40 @@ def shell(
     no_outside: Annotated[
         bool, typer.Option("--no-outside", help="as root: let the command reach the path's far end alone")
     ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="rate, queue and drops in the terminal's title")
+    ] = False,
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="DIR", help="keep series and result in a new directory")
+    ] = None,
+    pep: Annotated[
+        str | None,
+        typer.Option("--pep", metavar="SETUP", help="split TCP behind the first segment: early, relayed"),
+    ] = None,
 ) -> None:
     """Run a command behind an emulated access."""
     from bentpipe.shell import run
     from bentpipe.sweep import parse_override
 
     overrides = [parse_override(text) for text in settings or []]
-    raise typer.Exit(
-        run(access, command or [], overrides=overrides, check=not no_check, outside=not no_outside)
-    )
+    status = run(
+        access, command or [], overrides=overrides, check=not no_check, outside=not no_outside,
+        watch=watch, record=record, pep=pep,
+    )  # fmt: skip
+    raise typer.Exit(status)
+
+
+def change(
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="SEGMENT[.up|.down].rate|delay|loss=VALUE...", help="as in a scenario"),
+    ],
+    control: Annotated[
+        str | None, typer.Option(metavar="SOCKET", help="the session's; default: $BENTPIPE_CONTROL")
+    ] = None,
+) -> None:
+    """Change the access of a running shell, from inside it."""
+    from bentpipe.shell import change as ask
+
+    for one in words:
+        ask(one, control=control)

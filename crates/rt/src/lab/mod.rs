@@ -6,5 +6,6 @@ mod proxies;
 mod record;
 mod session;
 mod space;
+mod watch;
 
 pub use session::run;

@@ -21,6 +21,12 @@ pub struct Outcome {
     pub valid: bool,
     /// Why not.
     pub reasons: Vec<String>,
+    /// Ended from outside before the commands had.
+    pub interrupted: bool,
+    /// The emulator's threads had the real-time scheduler.
+    pub realtime: bool,
+    /// Why the series end before the session.
+    pub record_error: Option<String>,
     /// Exit status of each process, as a shell gives it.
     pub statuses: BTreeMap<String, u8>,
     /// The machine's monotonic clock when the path's schedule began, ns.
@@ -67,6 +73,8 @@ struct Way {
     late_p50_ms: Option<f64>,
     late_p99_ms: Option<f64>,
     late_max_ms: Option<f64>,
+    /// Classes of lateness that double: upper end in ms, packets; empty ones are left out.
+    late_histogram: Vec<(f64, u64)>,
     cpu_s: f64,
 }
 
@@ -88,9 +96,21 @@ impl Way {
             late_p50_ms: late(0.5),
             late_p99_ms: late(0.99),
             late_max_ms: late(1.0),
+            late_histogram: classes(progress),
             cpu_s: progress.cpu_ns as f64 / 1e9,
         }
     }
+}
+
+/// The histogram in classes from 1 us to half an hour, of which few are not empty.
+fn classes(progress: &Progress) -> Vec<(f64, u64)> {
+    let mut before = 0;
+    let all = (0..=31).map(|power| {
+        let end = Span(1_000 << power);
+        let below = progress.lateness.at_most(end);
+        (end.millis(), below - std::mem::replace(&mut before, below))
+    });
+    all.filter(|(_, count)| *count > 0).collect()
 }
 
 /// The segments as they are reported; `overruns` are those of the two devices of each.

@@ -38,6 +38,12 @@ pub struct Plan {
     /// Series to keep.
     #[serde(default)]
     pub record: Option<Record>,
+    /// Show rate, queue and drops while it runs.
+    #[serde(default)]
+    pub watch: bool,
+    /// Socket that takes live changes.
+    #[serde(default)]
+    pub control: Option<String>,
     /// Where the result is written; none: nowhere.
     #[serde(default)]
     pub result: Option<String>,

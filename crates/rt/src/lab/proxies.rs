@@ -1,6 +1,7 @@
 //! The proxies of a path: each a process in the namespace of its node.
 
 use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 
 use emu::Address;
@@ -63,6 +64,7 @@ pub fn start(
             .command(&words)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
+            .process_group(0)
             .spawn()?;
         started.push((node.clone(), child));
     }

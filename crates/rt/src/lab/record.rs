@@ -18,6 +18,8 @@ pub struct Series {
     file: Option<BufWriter<File>>,
     interval_ns: u64,
     due_ns: u64,
+    /// Why the series end before the session.
+    pub error: Option<String>,
 }
 
 impl Series {
@@ -38,7 +40,7 @@ impl Series {
         );
         writeln!(file, "{head},{causes},late_p99_ms").map_err(told)?;
         let interval_ns = record.interval_ns.max(1_000_000);
-        Ok(Series { names: names.to_vec(), file: Some(file), interval_ns, due_ns: 0 })
+        Ok(Series { names: names.to_vec(), file: Some(file), interval_ns, due_ns: 0, error: None })
     }
 
     /// Writes a row of each direction if it is time for one. A disk that is full ends the series, not the session.
@@ -57,7 +59,7 @@ impl Series {
         if let Some(mut file) = self.file.take()
             && let Err(error) = file.flush()
         {
-            eprintln!("bentpipe: {FILE}: {error}");
+            self.fail(&error);
         }
     }
 
@@ -84,8 +86,14 @@ impl Series {
             Ok(())
         };
         if let Err(error) = rows() {
-            eprintln!("bentpipe: {FILE}: {error}; the series ends here");
-            self.file = None;
+            self.fail(&error);
         }
+    }
+
+    fn fail(&mut self, error: &io::Error) {
+        let told = format!("{FILE}: {error}; the series end here");
+        eprintln!("bentpipe: {told}");
+        self.error = Some(told);
+        self.file = None;
     }
 }

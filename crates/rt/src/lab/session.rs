@@ -17,6 +17,7 @@ use super::plan::{Plan, Process};
 use super::proxies;
 use super::record::Series;
 use super::space::Space;
+use super::watch::Watch;
 use crate::keeper::code;
 use crate::nat;
 
@@ -34,7 +35,10 @@ const FAREWELL: u32 = 1_500;
 /// # Errors
 /// What is wrong with the plan, or what the kernel refuses.
 pub fn run(plan: &str) -> io::Result<u8> {
-    let plan: Plan = serde_json::from_str(&std::fs::read_to_string(plan)?)?;
+    let mut plan: Plan = serde_json::from_str(&std::fs::read_to_string(plan)?)?;
+    if plan.control.is_some() {
+        plan.lab.make_changeable();
+    }
     let ended = signals()?;
     let ordinary = !nix::unistd::geteuid().is_root();
     if ordinary {
@@ -158,6 +162,7 @@ impl Session {
             (&self.spaces[0].network, near.v4),
             (&self.far().network, far.v4),
             self.lab.rates,
+            self.lab.propagation,
         )
     }
 
@@ -168,7 +173,7 @@ impl Session {
         self.helpers.extend(proxies);
         for service in &plan.far {
             let words = self.words(service);
-            let child = self.far().start(service, &words)?;
+            let child = self.far().start(service, &words, true)?;
             self.helpers.push((service.name.clone(), child));
             let Some(port) = service.listens else { continue };
             let mut looks = 0;
@@ -201,6 +206,7 @@ impl Session {
             Some(record) => Some(Series::begin(record, &self.lab.segments)?),
             None => None,
         };
+        let mut watch = Watch::start(plan)?;
         let mut waiting: Vec<&Process> = plan.near.iter().collect();
         waiting.sort_by_key(|process| process.start_ns);
         waiting.reverse();
@@ -210,7 +216,7 @@ impl Session {
         while !waiting.is_empty() || !commands.is_empty() {
             let now = running.clock.now().0;
             while let Some(process) = waiting.pop_if(|process| process.start_ns <= now) {
-                let child = self.spaces[0].start(process, &self.words(process))?;
+                let child = self.spaces[0].start(process, &self.words(process), false)?;
                 commands.push((process.name.clone(), child));
             }
             let mut place = 0;
@@ -233,19 +239,26 @@ impl Session {
             if let Some(series) = &mut series {
                 series.look(&running);
             }
+            watch.look(&self.lab, &running);
             let next = waiting.last().map_or(u64::MAX, |process| process.start_ns);
             let left = Duration::from_nanos(next.saturating_sub(running.clock.now().0));
             std::thread::sleep(LOOK.min(left));
         }
         let wall_s = running.clock.now().0 as f64 / 1e9;
         self.farewell(&mut statuses);
+        let realtime = running.realtime;
         let progress = running.stop()?;
         if let Some(series) = &mut series {
             series.end(&progress);
         }
         let status = plan.near.first().and_then(|process| statuses.get(&process.name).copied());
         if let Some(file) = &plan.result {
-            let outcome = self.outcome(check, &progress, started_ns, wall_s, statuses);
+            let outcome = Outcome {
+                interrupted: stopped,
+                realtime,
+                record_error: series.and_then(|series| series.error),
+                ..self.outcome(check, &progress, started_ns, wall_s, statuses)
+            };
             std::fs::write(file, serde_json::to_vec(&outcome)?)
                 .map_err(|error| io::Error::other(format!("{file}: {error}")))?;
         }
@@ -277,6 +290,9 @@ impl Session {
         Outcome {
             valid: reasons.is_empty(),
             reasons,
+            interrupted: false,
+            realtime: false,
+            record_error: None,
             statuses,
             started_ns,
             wall_s,

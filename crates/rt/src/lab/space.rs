@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
 use emu::namespace;
@@ -64,23 +65,25 @@ impl Space {
         command
     }
 
-    /// Starts a process inside, with its output where its plan wants it.
+    /// Starts a process inside, with its output where its plan wants it; a service gets a process group of its
+    /// own, so that Ctrl-C is the near commands'.
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn start(&self, process: &Process, words: &[String]) -> io::Result<Child> {
+    pub fn start(&self, process: &Process, words: &[String], service: bool) -> io::Result<Child> {
         let file = |name: &Option<String>| -> io::Result<Stdio> {
             let Some(name) = name else { return Ok(Stdio::inherit()) };
             let file =
                 File::create(name).map_err(|error| io::Error::other(format!("{name}: {error}")))?;
             Ok(file.into())
         };
-        let input = if process.output.is_none() { Stdio::inherit() } else { Stdio::null() };
-        self.command(words)
-            .stdin(input)
-            .stdout(file(&process.output)?)
-            .stderr(file(&process.errors)?)
-            .spawn()
+        let terminal = process.output.is_none() && !service;
+        let input = if terminal { Stdio::inherit() } else { Stdio::null() };
+        let mut command = self.command(words);
+        if service {
+            command.process_group(0);
+        }
+        command.stdin(input).stdout(file(&process.output)?).stderr(file(&process.errors)?).spawn()
     }
 
     /// Whether something inside listens on `port`, of TCP or UDP.
