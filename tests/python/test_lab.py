@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 import os
 import shutil
 import signal
 import stat
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -125,20 +127,20 @@ def _valid(plan: Mapping[str, Any]) -> dict[str, Any]:
     pytest.skip("machine too busy")
 
 
-def _course(directory: Path) -> tuple[Callable[[float, float], float], float]:
-    """Mbit/s upwards between two instants of a session, by its series, and its last instant."""
+def _course(directory: Path) -> list[tuple[float, float]]:
+    """Instants and Mbit/s upwards of a session, by its series, where the link was never idle between two rows:
+    on a busy machine the sender has gaps."""
     with (directory / "links.csv").open() as file:
         rows = [
-            (float(row["time_s"]), int(row["bytes_out"]))
+            (float(row["time_s"]), int(row["bytes_out"]), int(row["queued_packets"]))
             for row in csv.DictReader(file)
             if row["direction"] == "up"
         ]
-
-    def rate(first: float, last: float) -> float:
-        inside = [row for row in rows if first <= row[0] <= last]
-        return (inside[-1][1] - inside[0][1]) * 8e-6 / (inside[-1][0] - inside[0][0])
-
-    return rate, rows[-1][0]
+    return [
+        (b[0], (b[1] - a[1]) * 8e-6 / (b[0] - a[0]))
+        for a, b in itertools.pairwise(rows)
+        if b[0] > a[0] and a[2] > 5 and b[2] > 5
+    ]
 
 
 @pytest.mark.system
@@ -185,9 +187,9 @@ def test_a_scheduled_change_acts_at_its_time(plan: Plans, tmp_path: Path) -> Non
     record = {"directory": str(tmp_path / "kept"), "interval_ns": 100_000_000}
     command = [sys.executable, "-c", SEND, "{far}", "3.5"]
     _valid(plan(path, command, far=[sink], check=True, record=record))
-    rate, _ = _course(tmp_path / "kept")
-    assert rate(0.6, 1.8) == pytest.approx(4, rel=0.03)
-    assert rate(2.2, 3.2) == pytest.approx(8, rel=0.03)
+    course = _course(tmp_path / "kept")
+    assert statistics.median(rate for at, rate in course if 0.5 < at < 2) == pytest.approx(4, rel=0.03)
+    assert statistics.median(rate for at, rate in course if at > 2.3) == pytest.approx(8, rel=0.03)
 
 
 @pytest.mark.system
@@ -203,7 +205,7 @@ def test_a_live_change(plan: Plans, tmp_path: Path) -> None:
         "except Exception as error: print(error)"
     )
     record = {"directory": str(tmp_path / "kept"), "interval_ns": 100_000_000}
-    words = plan(_one(), [sys.executable, "-c", SEND, "{far}", "3.0"], [sys.executable, "-c", by_hand],
+    words = plan(_one(), [sys.executable, "-c", SEND, "{far}", "4.0"], [sys.executable, "-c", by_hand],
                  far=[sink], control=str(control), record=record)  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(ROOT / "python"))
@@ -216,10 +218,10 @@ def test_a_live_change(plan: Plans, tmp_path: Path) -> None:
             pytest.skip("machine too busy")
     assert found["statuses"]["n1"] == 0, (tmp_path / "n1").read_text()
     assert "link" in (tmp_path / "n1").read_text()
-    rate, end = _course(tmp_path / "kept")
-    assert rate(0.6, 1.4) == pytest.approx(4, rel=0.05)
-    # the interpreter of the change takes its time to start
-    assert rate(end - 0.6, end) == pytest.approx(2, rel=0.05)
+    rates = [rate for at, rate in _course(tmp_path / "kept") if at > 0.5]
+    assert statistics.median(rates[:8]) == pytest.approx(4, rel=0.05)
+    # the interpreter of the change takes its time to start; a row of 0.1 s holds 25 packets, more or less one
+    assert statistics.median(rates[-6:]) == pytest.approx(2, rel=0.05)
 
 
 @pytest.mark.system
