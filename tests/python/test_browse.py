@@ -11,6 +11,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -396,12 +397,20 @@ def server(rt: Path) -> Iterator[list[str]]:
         process.send_signal(signal.SIGTERM)
 
 
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Temporary files of commands: a name of its own, and short, as Chromium puts a socket there."""
+    with tempfile.TemporaryDirectory(prefix="bp-") as name:
+        monkeypatch.setenv("TMPDIR", name)
+        yield Path(name)
+
+
 def _browsers() -> list[int]:
-    """Processes with a profile of ours."""
+    """Processes with a profile of this test's."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if "bentpipe-browse-" in entry.read_text():
+            if f"{os.environ['TMPDIR']}/bentpipe-browse-" in entry.read_text():
                 found.append(int(entry.parent.name))
         except OSError:
             continue
@@ -480,7 +489,7 @@ def test_nothing_is_left_whatever_ends_it(server: list[str], tmp_path: Path, how
         "--units",
         "9",
         "--pause",
-        "0",
+        "90 s",
         "--http",
         "3",
         "--out",
@@ -516,7 +525,7 @@ def test_a_browser_that_hangs_is_killed_and_the_campaign_goes_on(
     hanging = tmp_path / "chromium"
     hanging.write_text(
         '#!/bin/sh\n[ "$1" = --version ] && exec chromium --version\n'
-        f'mkdir {tmp_path}/once 2>/dev/null && exec sleep 1000\nexec chromium "$@"\n'
+        f'mkdir {tmp_path}/once 2>/dev/null && exec sleep 987\nexec chromium "$@"\n'
     )
     hanging.chmod(0o755)
     monkeypatch.setenv("BENTPIPE_CHROMIUM", str(hanging))
@@ -539,7 +548,7 @@ def test_a_browser_that_hangs_is_killed_and_the_campaign_goes_on(
     said = json.loads(done.stdout)
     assert said["done"] == 1
     assert "did not answer" in said["failed"][0]["error"]
-    assert not any("sleep 1000" in _line(entry) for entry in Path("/proc").glob("[0-9]*/cmdline"))
+    assert not any("sleep 987" in _line(entry) for entry in Path("/proc").glob("[0-9]*/cmdline"))
 
 
 def _line(file: Path) -> str:
