@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bentpipe.plan import Plan, Run
+    from bentpipe.results import Measurements
 
 __all__ = ["ENGINE", "EmuRunner", "check", "engine_version"]
 
@@ -101,7 +102,7 @@ class EmuRunner:
 class _Attempt:
     """One lab: measurements, or why there are none."""
 
-    data: bytes | None
+    data: Measurements | None
     error: str
     late: bool
     """The machine was too late; another attempt may do better."""

@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from bentpipe.runners.encoding import Columns
+__all__ = ["Columns", "Links", "read_links"]
 
-__all__ = ["Links", "read_links"]
+Columns = dict[str, list[Any]]
+"""A table: a list a column. None is null."""
 
 WAYS = ("up", "down")
 CAUSES = ("loss", "overflow", "aqm", "outage", "link")

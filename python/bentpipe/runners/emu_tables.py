@@ -9,13 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
+from bentpipe.results import Measurements
 from bentpipe.runners.emu_frames import Connection, Frames, Pair, pairs
-from bentpipe.runners.encoding import Columns, encode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bentpipe.runners.emu_links import Links
+    from bentpipe.runners.emu_links import Columns, Links
 
 __all__ = ["COLUMNS", "Flow", "NothingSent", "measurements"]
 
@@ -96,8 +98,8 @@ class Flow:
     server: Frames
 
 
-def measurements(engine: str, spec: Mapping[str, Any], flows: Sequence[Flow], links: Links) -> bytes:
-    """The tables of a run, as bytes.
+def measurements(engine: str, spec: Mapping[str, Any], flows: Sequence[Flow], links: Links) -> Measurements:
+    """The tables of a run.
 
     Raises:
         NothingSent: no client of any flow has a connection.
@@ -110,7 +112,22 @@ def measurements(engine: str, spec: Mapping[str, Any], flows: Sequence[Flow], li
         _flow(flow, clock, int(spec["sample_ns"]), tables)
     links.fill(tables["links"], tables["link_summary"], origin, clock.end_ns)
     packets = sum(int(value or 0) for value in tables["link_summary"]["arrived_packets"])
-    return encode(engine, {name: (COLUMNS[name], rows) for name, rows in tables.items()}, packets)
+    return Measurements(engine, {name: _table(name, rows) for name, rows in tables.items()}, {}, packets, 0)
+
+
+_TYPES = {"f64": pl.Float64, "i64": pl.Int64, "cat": pl.String}
+_SORTED = {
+    "flows": ["time_s", "flow", "side"], "links": ["time_s", "link"], "summary": ["flow", "side"],
+    "link_summary": ["link"], "streams": ["flow", "connection", "stream_id"],
+    "events": ["time_s", "flow", "connection", "side", "kind"],
+}  # fmt: skip
+"""Order of rows, as the engine's tables have it."""
+
+
+def _table(name: str, rows: Columns) -> pl.DataFrame:
+    frame = pl.DataFrame(rows, schema={column: _TYPES[kind] for column, kind in COLUMNS[name].items()})
+    keys = _SORTED.get(name)
+    return frame.sort(keys, nulls_last=True, maintain_order=True) if keys else frame
 
 
 @dataclass(frozen=True)
