@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tomllib
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,8 +45,11 @@ def standing(
     table: Path | None,
     *,
     as_json: bool = False,
+    as_is: bool = False,
 ) -> int:
     """Runs (or resumes) both stores of every scenario in ``folder`` and prints, or writes, the table.
+
+    ``as_is`` runs nothing: the table is of what has run.
 
     Returns:
         0, or 1 when a run failed or a bound is exceeded.
@@ -56,6 +60,7 @@ def standing(
     from bentpipe.agree.both import planned, run_both
     from bentpipe.agree.compare import compare
     from bentpipe.problems import ScenarioError
+    from bentpipe.store import StoreError
     from bentpipe.sweep import parse_override
     from bentpipe.terminal import emit, print_table
 
@@ -68,8 +73,9 @@ def standing(
     parts = []
     try:
         for name, both in plans.items():
-            reports = run_both(both, jobs, quiet=as_json)
-            parts.append(Part(name, compare(*both.stores), _failures(reports)))
+            reports = () if as_is else run_both(both, jobs, quiet=as_json)
+            with suppress(StoreError):  # nothing of it has run yet
+                parts.append(Part(name, compare(*both.stores), _failures(reports)))
     except KeyboardInterrupt:
         print(f"\ninterrupted: what is finished is in {place}; the same command goes on", file=sys.stderr)
         raise

@@ -36,13 +36,16 @@ def agree(
         Path | None,
         typer.Option("--table", metavar="FILE", help="of a folder: write its standing table (Markdown)"),
     ] = None,
+    as_is: Annotated[bool, typer.Option("--as-is", help="run nothing: of what has run")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario in virtual and in real time. Prints both with their difference; exit status 1 beyond a bound."""
     if file.is_dir():
         from bentpipe.agree.standing import standing
 
-        raise typer.Exit(standing(file, settings or [], seeds, jobs, out, table, as_json=as_json))
+        raise typer.Exit(
+            standing(file, settings or [], seeds, jobs, out, table, as_json=as_json, as_is=as_is)
+        )
     from bentpipe.agree.both import planned, run_both
     from bentpipe.agree.compare import compare, lines
     from bentpipe.realtime import machine
@@ -53,7 +56,7 @@ def agree(
     target = out or Path("out") / file.stem
     both = planned(file, target, [parse_override(text) for text in given], given, seeds)
     try:
-        reports = run_both(both, jobs, quiet=as_json)
+        reports = () if as_is else run_both(both, jobs, quiet=as_json)
     except KeyboardInterrupt:
         print("\ninterrupted: the same command goes on from there", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
