@@ -35,7 +35,13 @@ pub fn die_with(parent: u32) -> io::Result<()> {
 /// The kernel's: user namespaces may be forbidden (`kernel.unprivileged_userns_clone`, AppArmor).
 pub fn become_root() -> io::Result<()> {
     let (user, group) = (nix::unistd::geteuid(), nix::unistd::getegid());
-    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS)?;
+    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS).map_err(
+        |error| {
+            io::Error::other(format!(
+                "no user namespace ({error}): an ordinary user needs one; `bentpipe doctor` says how"
+            ))
+        },
+    )?;
     std::fs::write("/proc/self/setgroups", "deny")?;
     std::fs::write("/proc/self/uid_map", format!("0 {user} 1\n"))?;
     std::fs::write("/proc/self/gid_map", format!("0 {group} 1\n"))?;
@@ -112,7 +118,7 @@ pub const BLOCK: u8 = 8;
 pub fn free_networks() -> io::Result<u8> {
     let mut listed = String::new();
     for what in ["addr", "route"] {
-        let output = Command::new("ip").args(["-o", "-4", what]).output()?;
+        let output = Command::new("ip").args(["-o", "-4", what]).output().map_err(no_ip)?;
         listed.push_str(&String::from_utf8_lossy(&output.stdout));
     }
     (0..=255 / BLOCK)
@@ -123,12 +129,33 @@ pub fn free_networks() -> io::Result<u8> {
         .ok_or_else(|| io::Error::other("all networks 10.78.0.0 to 10.78.255.0 are taken"))
 }
 
+fn no_ip(error: io::Error) -> io::Error {
+    io::Error::other(format!("ip: {error} (Debian: iproute2)"))
+}
+
+/// What kept a TUN device from being made, and what helps.
+fn no_tun(error: io::Error) -> io::Error {
+    let help = match error.kind() {
+        io::ErrorKind::NotFound => {
+            "the kernel has no TUN devices here (modprobe tun; in a container --device /dev/net/tun)"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "`chmod 0666 /dev/net/tun` as root lets ordinary users open it"
+        }
+        _ => "`bentpipe doctor` says what is missing",
+    };
+    io::Error::other(format!("/dev/net/tun: {error}; {help}"))
+}
+
 /// Makes a TUN device in the calling thread's namespace, with both addresses, up.
 ///
 /// # Errors
 /// `/dev/net/tun` cannot be opened, or the kernel refuses.
 pub fn tun(address: &Address, mtu: u16) -> io::Result<Arc<SyncDevice>> {
-    let device = DeviceBuilder::new().name(&address.device).mtu(mtu).offload(false).build_sync()?;
+    // Opened first: the builder's message does not say what was missing.
+    std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun").map_err(no_tun)?;
+    let builder = DeviceBuilder::new().name(&address.device).mtu(mtu).offload(false);
+    let device = builder.build_sync().map_err(no_tun)?;
     let name = &address.device;
     ip(&["link", "set", name, "txqueuelen", WAITING])?;
     ip(&[
@@ -160,7 +187,7 @@ pub fn tun(address: &Address, mtu: u16) -> io::Result<Arc<SyncDevice>> {
 /// # Errors
 /// It is not there, or says no: then its words.
 pub fn ip(arguments: &[&str]) -> io::Result<()> {
-    let done = Command::new("ip").args(arguments).output()?;
+    let done = Command::new("ip").args(arguments).output().map_err(no_ip)?;
     if done.status.success() {
         return Ok(());
     }

@@ -285,7 +285,7 @@ def serve(
     ] = None,
     settings: Settings = None,
 ) -> None:
-    """Serve a page over HTTP/3, HTTP/2 and HTTP/1.1, for browse --field on another machine."""
+    """Serve a page over HTTP/3 and HTTP/2, for browse --field."""
     from bentpipe.browse.serving import Serving, run
 
     serving = Serving(page, listen, name, certificate, key, congestion, access_log, tuple(settings or ()))

@@ -15,8 +15,11 @@ __all__ = ["bench", "doctor"]
 def bench(
     times: Annotated[int, typer.Option(min=1, metavar="N", help="runs of each case")] = 7,
     engine: Annotated[
-        Literal["sim", "endpoint"],
-        typer.Option(help="sim: packets per CPU second; endpoint: perf over loopback, beside kernel TCP"),
+        Literal["sim", "endpoint", "emu"],
+        typer.Option(
+            help="sim: packets per CPU second; endpoint: perf over loopback, beside kernel TCP; "
+            "emu: the emulator against its promise"
+        ),
     ] = "sim",
     as_json: AsJson = False,
 ) -> None:
@@ -25,6 +28,9 @@ def bench(
 
     if engine == "endpoint":
         _endpoint(times, as_json)
+        return
+    if engine == "emu":
+        _emulator(times, as_json)
         return
 
     from bentpipe.bench import bench as measure
@@ -50,6 +56,32 @@ def bench(
             for f in figures
         ],
         f"Packets of both directions per CPU second, median of {times}",
+    )
+
+
+def _emulator(times: int, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from bentpipe.bench_emulator import bench as measure
+    from bentpipe.terminal import emit, print_table
+
+    figures = measure(times, None if as_json else lambda text: print(text, file=sys.stderr))
+    if as_json:
+        emit([asdict(figure) for figure in figures])
+        return
+    print_table(
+        [
+            {
+                "case": f.case,
+                "what": f.what,
+                "median": round(f.median, 3),
+                "lowest": round(f.lowest, 3),
+                "highest": round(f.highest, 3),
+                "asked": f.bound,
+            }
+            for f in figures
+        ],
+        f"The emulator on this machine, median of {times}",
     )
 
 

@@ -49,7 +49,7 @@ FramesInterval = Annotated[str, typer.Option(metavar="TIME", help="between sampl
 CsvInterval = Annotated[str, typer.Option(metavar="TIME", help="between lines of the CSV file")]
 
 perf = typer.Typer(
-    help="Measure QUIC and the kernel's TCP between two machines, over real sockets.",
+    help="Measure QUIC and the kernel's TCP over real sockets.",
     no_args_is_help=True,
     add_completion=False,
 )
