@@ -6,16 +6,14 @@ A side is planned here and run by the executable ``bentpipe-rt`` (crates/rt, cra
 
 from __future__ import annotations
 
-import json
 import subprocess
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from bentpipe import load as loads
 from bentpipe.problems import ScenarioError, unknown_word
-from bentpipe.shell import executable
+from bentpipe.shell import executable, handed
 from bentpipe.units import Duration, Size, UnitError, WindowSize
 
 __all__ = [
@@ -262,10 +260,9 @@ def run(plan: dict[str, Any]) -> int:
         ScenarioError: ``bentpipe-rt`` is not built.
     """
     program = executable()
-    with tempfile.TemporaryDirectory(prefix="bentpipe-perf-") as folder:
-        file = Path(folder) / "plan.json"
-        file.write_text(json.dumps(plan), encoding="utf-8")
-        with subprocess.Popen([str(program), "perf", str(file)]) as process:
+    with handed(plan) as descriptor:
+        words = [str(program), "perf", f"/proc/self/fd/{descriptor}"]
+        with subprocess.Popen(words, pass_fds=[descriptor]) as process:
             while True:
                 try:
                     return process.wait()

@@ -12,6 +12,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from bentpipe.problems import ScenarioError, unknown_word
 from bentpipe.units import Duration, Probability, Rate, UnitError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = [
     "MTU",
@@ -84,7 +85,7 @@ def path_of(
     Args:
         access: a preset, or a scenario file.
         overrides: dotted keys and values, as ``--set`` gives them.
-        pep: set-up of a proxy that is put between the first segment and the rest of a path without one; a
+        pep: set-up of a proxy that is put behind the longest segment of a path without one; a
             path of one segment gets a wire without delay behind it.
 
     Raises:
@@ -118,11 +119,12 @@ def path_of(
 
 
 def _split(spec: Mapping[str, Any], setup: str) -> dict[str, Any]:
-    """The resolved run with a proxy at the far end of its first segment."""
+    """The resolved run with a proxy where the ground begins: at the far end of its longest segment."""
     if setup not in PEP_SETUPS:
         raise ScenarioError([("--pep", unknown_word(setup, PEP_SETUPS, "set-up"))])
     links = list(spec["graph"]["links"])
-    first = links[0]
+    place = max(range(len(links)), key=lambda at: _delay_ns(links[at]))
+    longest = links[place]
     example = {
         "title": "a proxy",
         "duration": "1 s",
@@ -134,17 +136,24 @@ def _split(spec: Mapping[str, Any], setup: str) -> dict[str, Any]:
     }
     # A proxy as a scenario's is by default; its node takes the place of the end or router behind the segment.
     proxy = make(open_document(example), "").runs[0].spec["proxies"][0]
-    behind = first["server_side"]
+    behind = longest["server_side"]
     nodes = [dict(node) for node in spec["graph"]["nodes"]]
     if behind == spec["flows"][0]["server"]:
         nodes.append({"name": PEP, "kind": "proxy"})
         wire = {"name": "ground", "client_side": PEP, "server_side": behind, "up": [], "down": []}
-        links = [{**first, "server_side": PEP}, *links[1:], wire]
+        links = [*links[:place], {**longest, "server_side": PEP}, *links[place + 1 :], wire]
         proxy = {**proxy, "node": PEP}
     else:
         nodes = [{**node, "kind": "proxy"} if node["name"] == behind else node for node in nodes]
         proxy = {**proxy, "node": behind}
     return {**spec, "graph": {"nodes": nodes, "links": links}, "proxies": [proxy]}
+
+
+def _delay_ns(link: Mapping[str, Any]) -> int:
+    """Propagation upwards: constant delays, and the least of traced ones."""
+    constant = sum(stage.get("delay_ns", 0) for stage in link["up"])
+    traced = sum(min(delay for _, delay in stage["points"]) for stage in link["up"] if "points" in stage)
+    return int(constant + traced)
 
 
 PEP = "gateway"
@@ -230,7 +239,7 @@ def run(
         outside: as root, let the command reach what this machine reaches.
         watch: show rate, queue and drops in the terminal's title.
         record: new directory for the series, the result and the plan.
-        pep: set-up of a proxy behind the first segment, where the scenario has none.
+        pep: set-up of a proxy behind the longest segment, where the scenario has none.
 
     Raises:
         ScenarioError: as :func:`lab`, and when ``bentpipe-rt`` is not built.
@@ -278,15 +287,23 @@ def _carry(plan: Mapping[str, Any]) -> tuple[int, bool]:
     """Exit status, and whether Ctrl-C came meanwhile."""
     program = executable()
     interrupted = False
-    with tempfile.TemporaryDirectory(prefix="bentpipe-shell-") as folder:
-        file = Path(folder) / "plan.json"
-        file.write_text(json.dumps(plan), encoding="utf-8")
-        with subprocess.Popen([str(program), "lab", str(file)]) as process:
+    with handed(plan) as descriptor:
+        words = [str(program), "lab", f"/proc/self/fd/{descriptor}"]
+        with subprocess.Popen(words, pass_fds=[descriptor]) as process:
             while True:
                 try:
                     return process.wait(), interrupted
                 except KeyboardInterrupt:
                     interrupted = True  # Ctrl-C is the command's
+
+
+@contextmanager
+def handed(plan: Mapping[str, Any]) -> Iterator[int]:
+    """The descriptor of a file in memory with ``plan``, which is gone with the processes that have it open."""
+    with os.fdopen(os.memfd_create("bentpipe-plan"), "wb") as file:
+        file.write(json.dumps(plan).encode())
+        file.flush()
+        yield file.fileno()
 
 
 class InterruptedSession(KeyboardInterrupt):

@@ -30,7 +30,7 @@ def shell(
     ] = None,
     pep: Annotated[
         str | None,
-        typer.Option("--pep", metavar="SETUP", help="split TCP behind the first segment: early, relayed"),
+        typer.Option("--pep", metavar="SETUP", help="split TCP behind the longest segment: early, relayed"),
     ] = None,
 ) -> None:
     """Run a command behind an emulated access."""

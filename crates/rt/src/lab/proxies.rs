@@ -1,6 +1,6 @@
 //! The proxies of a path: each a process in the namespace of its node.
 
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Stdio};
 
@@ -8,6 +8,7 @@ use emu::Address;
 use serde_json::json;
 use transport::pep::{ProxySpec, Setup};
 
+use super::plan::Record;
 use super::space::Space;
 
 /// Port between two proxies that hold a pool of connections.
@@ -26,7 +27,7 @@ pub fn start(
     nodes: &[String],
     spaces: &[Space],
     ends: &[[Address; 2]],
-    folder: &std::path::Path,
+    record: Option<&Record>,
 ) -> io::Result<Vec<(String, Child)>> {
     if let Some(spec) = specs.iter().find(|spec| !nodes.contains(&spec.node)) {
         let message = format!("proxy {:?}: no node of kind proxy on the path", spec.node);
@@ -54,18 +55,18 @@ pub fn start(
             "far_device": ends[place + 1][0].device,
             "to_pool": to_pool,
             "from_pool": from_pool,
-            "counters": {"file": folder.join(format!("{node}.jsonl")), "interval_ns": 1_000_000_000},
+            "counters": counters(record, node)?,
         });
-        let file = folder.join(format!("{node}.pep.json"));
-        std::fs::write(&file, serde_json::to_vec(&plan)?)?;
-        let words =
-            ["/proc/self/exe".to_owned(), "pep".to_owned(), file.to_string_lossy().into_owned()];
-        let child = spaces[place + 1]
+        let words = ["/proc/self/exe", "pep", "/dev/stdin"].map(str::to_owned);
+        let mut child = spaces[place + 1]
             .command(&words)
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .process_group(0)
             .spawn()?;
+        if let Some(mut input) = child.stdin.take() {
+            input.write_all(&serde_json::to_vec(&plan)?)?;
+        }
         started.push((node.clone(), child));
     }
     // All have to run before a pool can stand.
@@ -82,4 +83,13 @@ pub fn start(
         }
     }
     Ok(started)
+}
+
+/// Where a proxy's counters go: beside the series of the path, if it is recorded.
+fn counters(record: Option<&Record>, node: &str) -> io::Result<Option<serde_json::Value>> {
+    let Some(record) = record else { return Ok(None) };
+    let directory = std::path::absolute(&record.directory)?;
+    std::fs::create_dir_all(&directory)?;
+    let file = directory.join(format!("proxy-{node}.jsonl"));
+    Ok(Some(json!({"file": file, "interval_ns": record.interval_ns})))
 }

@@ -98,16 +98,6 @@ struct Session {
     early: Option<Running>,
     /// Proxies and services, to be ended in this order.
     helpers: Vec<(String, Child)>,
-    folder: Folder,
-}
-
-/// A directory that ends with the session.
-struct Folder(std::path::PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 impl Session {
@@ -141,11 +131,8 @@ impl Session {
                 spaces[side].set(name, value)?;
             }
         }
-        let folder = std::env::temp_dir().join(format!("bentpipe-lab-{}", std::process::id()));
-        std::fs::create_dir(&folder)?;
         let early = Some(lab.start()?);
-        let (helpers, folder) = (Vec::new(), Folder(folder));
-        Ok(Session { spaces, ends, nodes, lab, early, helpers, folder })
+        Ok(Session { spaces, ends, nodes, lab, early, helpers: Vec::new() })
     }
 
     fn far(&self) -> &Space {
@@ -168,8 +155,13 @@ impl Session {
 
     /// Proxies and services, until they are ready.
     fn prepare(&mut self, plan: &Plan) -> io::Result<()> {
-        let proxies =
-            proxies::start(&plan.proxies, &self.nodes, &self.spaces, &self.ends, &self.folder.0)?;
+        let proxies = proxies::start(
+            &plan.proxies,
+            &self.nodes,
+            &self.spaces,
+            &self.ends,
+            plan.record.as_ref(),
+        )?;
         self.helpers.extend(proxies);
         for service in &plan.far {
             let words = self.words(service);
