@@ -73,34 +73,36 @@ impl Proxy<'_> {
             return;
         };
         let mut buffer = [0; header::LONGEST];
-        let room = header::LONGEST - bytes.len();
-        match stream.read(&mut buffer[..room]) {
-            Ok(0) if bytes.is_empty() => return self.close(place, false),
-            Ok(got) if got > 0 => bytes.extend(&buffer[..got]),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return,
-            _ => return self.hostile(place, "it ends within its header"),
-        }
-        flow.deadline.get_or_insert(now + HEADER);
-        match header::parse(bytes) {
-            Ok(None) => {}
-            Ok(Some((ends, length))) => {
-                let rest = bytes.split_off(length);
-                flow.header = None;
-                flow.deadline = None;
-                flow.pipes[0].push(&rest);
-                flow.ends = ends;
-                let key = (ends.client, ends.server);
-                if self.known.contains_key(&key) || self.own.contains(&ends.server.ip()) {
-                    return self.hostile(place, "its ends are taken");
-                }
-                self.known.insert(key, place);
-                self.opened(0);
-                self.go_on(place);
-                self.work(place);
+        // Until nothing is there: what has come before the look brings no second event.
+        let (ends, length) = loop {
+            let room = header::LONGEST - bytes.len();
+            match stream.read(&mut buffer[..room]) {
+                Ok(0) if bytes.is_empty() => return self.close(place, false),
+                Ok(got) if got > 0 => bytes.extend(&buffer[..got]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                _ => return self.hostile(place, "it ends within its header"),
             }
-            Err(why) => self.hostile(place, why),
+            flow.deadline.get_or_insert(now + HEADER);
+            match header::parse(bytes) {
+                Ok(None) => {}
+                Ok(Some(found)) => break found,
+                Err(why) => return self.hostile(place, why),
+            }
+        };
+        let rest = bytes.split_off(length);
+        flow.header = None;
+        flow.deadline = None;
+        flow.pipes[0].push(&rest);
+        flow.ends = ends;
+        let key = (ends.client, ends.server);
+        if self.known.contains_key(&key) || self.own.contains(&ends.server.ip()) {
+            return self.hostile(place, "its ends are taken");
         }
+        self.known.insert(key, place);
+        self.opened(0);
+        self.go_on(place);
+        self.work(place);
     }
 
     pub(super) fn hostile(&mut self, place: usize, why: &str) {
