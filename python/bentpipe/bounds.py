@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bentpipe import startup
-from bentpipe.resolve import Hop, bdp_bytes
+from bentpipe.layout import Hop
+from bentpipe.resolve import bdp_bytes
 from bentpipe.tcpwords import TIMESTAMPS_BYTES
 
 if TYPE_CHECKING:

@@ -300,6 +300,11 @@ class Node(ProxyKeys):
     name: Name
     kind: Literal["host", "router", "proxy"] = "host"
 
+    @property
+    def role(self) -> str:
+        """Its kind in the engine's words: a proxy with ``setup = "none"`` is a router."""
+        return "router" if self.kind == "proxy" and not self.splits else self.kind
+
     @model_validator(mode="after")
     def _keys_of_a_proxy(self) -> Node:
         others = [key for key in ProxyKeys.model_fields if key in self.model_fields_set]
@@ -336,7 +341,7 @@ class Graph(Table):
     def _check_proxies(self) -> None:
         """Two nodes of one name, a proxy called like a link, a pool without a far end."""
         names = [node.name for node in self.node]
-        proxies = [node.name for node in self.node if node.kind == "proxy"]
+        proxies = [node.name for node in self.node if node.role == "proxy"]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise ValueError(f'two nodes are called "{twice}", expected a name for each')

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.layout import proxies_of
 from bentpipe.problems import ScenarioError, unknown_word
-from bentpipe.resolve import Resolved, controllers, proxies_of, resolve
+from bentpipe.resolve import Resolved, controllers, resolve
 from bentpipe.scenario import Scenario, validate
 from bentpipe.stages import Files
 from bentpipe.sweep import cells, covers, describe, put, settings, swept

@@ -25,10 +25,15 @@ class Side(TcpEnd):
 class ProxyKeys(Table):
     """What a proxy does, wherever it stands."""
 
-    setup: Literal["relayed", "early", "pooled"] = "early"
+    setup: Literal["relayed", "early", "pooled", "none"] = "early"
     buffer: SizeText | None = None
     client_side: Side = Side()
     server_side: Side = Side()
+
+    @property
+    def splits(self) -> bool:
+        """Whether it is there: with ``none`` its node only forwards, for a sweep that takes it away."""
+        return self.setup != "none"
 
 
 class Proxy(ProxyKeys):
@@ -70,12 +75,13 @@ def check_proxies(proxies: Sequence[Proxy], segments: Sequence[str]) -> None:
                 f"server: {pairs or 'there is only one segment'}",
                 f"{at}.between",
             )
-        here = [other.name for other in proxies if other.between == proxy.between]
+        here = [other.name for other in proxies if other.between == proxy.between and other.splits]
         if len(here) > 1:
             _refuse(
                 f"{' and '.join(here)} stand at the same place, expected one proxy there", f"{at}.between"
             )
-        onward = [other for other in proxies if segments.index(other.between[0]) > segments.index(first)
+        onward = [other for other in proxies
+                  if other.splits and segments.index(other.between[0]) > segments.index(first)
                   ] if all(other.between[0] in segments for other in proxies) else [proxy]  # fmt: skip
         if proxy.setup == "pooled" and not onward:
             _refuse(pool_without_end(proxy.name), f"{at}.setup")

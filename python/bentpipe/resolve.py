@@ -24,12 +24,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from bentpipe import load as loads
 from bentpipe import web
-from bentpipe.legs import Toward, proxy_words
+from bentpipe.layout import Edge, Hop, base_rtt, key_of, layout, proxies_of, shortest, stops, toward
+from bentpipe.legs import proxy_words
 from bentpipe.problems import ScenarioError
 from bentpipe.stages import Files, base_delay_ns, most_rate, queue_bytes, stages
 from bentpipe.tcpwords import header_bytes, mss_bytes, tcp_words
@@ -38,12 +38,12 @@ from bentpipe.units import Duration, Rate
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from bentpipe.pathspec import Access, Direction, Graph, Node
+    from bentpipe.pathspec import Direction, Node
     from bentpipe.proxies import Proxy
     from bentpipe.scenario import Congestion, Flow, Load, Quic, Scenario
     from bentpipe.tcp import Tcp
 
-__all__ = ["Hop", "Resolved", "controllers", "proxies_of", "resolve"]
+__all__ = ["Resolved", "controllers", "resolve"]
 
 START_JITTER_NS = 10_000_000
 MTU_BYTES = 1452
@@ -58,18 +58,6 @@ NARROW_UNKNOWN = 64 * MIB  # send and receive windows on a path without a rate
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
-    """One direction of a link as the planner sees it: for bounds."""
-
-    name: str
-    rate: Rate | None
-    """The largest rate it ever has; None without a transmitter."""
-    queue_bytes: int | None
-    """The queue's bound; None for none."""
-    delay_ns: int
-
-
-@dataclass(frozen=True, slots=True)
 class Resolved:
     """A run without its seed, what it rests on, and whether chance has a part in it."""
 
@@ -80,16 +68,6 @@ class Resolved:
     down: dict[str, tuple[Hop, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Edge:
-    """A link with its two ends."""
-
-    name: str
-    client_side: str
-    server_side: str
-    access: Access | None
-
-
 def resolve(scenario: Scenario, files: Files) -> Resolved:
     """The run that ``scenario`` describes, with seed 0.
 
@@ -97,10 +75,10 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
         ScenarioError: what only shows when the parts are put together (a trace that is not there, a queue
         smaller than a packet...).
     """
-    nodes, edges, ends = _layout(scenario)
+    nodes, edges, ends = layout(scenario)
     wire = max(size for flow in scenario.flow for size in _wires(flow, scenario))
-    routes = {flow.name: _route(edges, *ends[flow.name], files, flow.name) for flow in scenario.flow}
-    shared = {edge.name: _base_rtt(edge, edges, routes, scenario, files) for edge in edges}
+    routes = {flow.name: shortest(edges, *ends[flow.name], flow.name) for flow in scenario.flow}
+    shared = {edge.name: base_rtt(edge, edges, routes, scenario, files) for edge in edges}
 
     links: list[dict[str, Any]] = []
     hops: dict[tuple[str, str], Hop] = {}
@@ -119,7 +97,7 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
                 hops[edge.name, side] = Hop(f"{edge.name}.{side}", None, None, 0)
                 continue
             direction = edge.access.toward("up" if side == "up" else "down")
-            key = f"{_key(edge.name, scenario)}.{side}"
+            key = f"{key_of(edge.name, scenario)}.{side}"
             link[side] = stages(direction, rtt, wire, files, key)
             chance = chance or _has_chance(direction)
             hops[edge.name, side] = Hop(
@@ -167,102 +145,6 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
         spec["trace"]["packets"] = True
     chance = chance or not controllers(spec) <= WITHOUT_CHANCE
     return Resolved(spec, chance, up, down)
-
-
-# --- the graph ------------------------------------------------------------------------------------------------
-
-
-def _layout(scenario: Scenario) -> tuple[list[dict[str, str]], list[_Edge], dict[str, tuple[str, str]]]:
-    """Nodes, links and each flow's two ends. A path is a line of nodes from "client" to "server"."""
-    if scenario.graph is not None:
-        return _graph(scenario.graph, scenario)
-    if scenario.path is None:
-        raise ScenarioError([("path", "missing, expected [[path.segment]]")])
-    segments = scenario.path.segment
-    own = any(flow.access is not None for flow in scenario.flow)
-    split = {tuple(proxy.between): proxy.name for proxy in scenario.path.proxy}
-    inner = [split.get((a.name, b.name), f"{a.name}-{b.name}") for a, b in pairwise(segments)]
-    line = ["client", *inner, "server"]
-    between = ["proxy" if name in split.values() else "router" for name in inner]
-    kinds = ["router" if own else "host", *between, "host"]
-    nodes = [{"name": name, "kind": kind} for name, kind in zip(line, kinds, strict=True)]
-    edges = [_Edge(s.name, a, b, s) for s, a, b in zip(segments, line, line[1:], strict=False)]
-    ends: dict[str, tuple[str, str]] = {}
-    for flow in scenario.flow:
-        ends[flow.name] = ("client", "server")
-        if own:
-            host = f"{flow.name}.client"
-            nodes.append({"name": host, "kind": "host"})
-            edges.append(_Edge(f"{flow.name}.access", host, "client", flow.access))
-            ends[flow.name] = (host, "server")
-    return nodes, edges, ends
-
-
-def _graph(
-    graph: Graph, scenario: Scenario
-) -> tuple[list[dict[str, str]], list[_Edge], dict[str, tuple[str, str]]]:
-    nodes = [{"name": node.name, "kind": node.kind} for node in graph.node]
-    edges = [_Edge(link.name, link.client_side, link.server_side, link) for link in graph.link]
-    return nodes, edges, {flow.name: (flow.client or "", flow.server or "") for flow in scenario.flow}
-
-
-def _key(link: str, scenario: Scenario) -> str:
-    if link.endswith(".access"):
-        return f"flow.{link}"
-    return f"graph.{link}" if scenario.graph is not None else f"path.{link}"
-
-
-def _route(edges: list[_Edge], client: str, server: str, files: Files, flow: str) -> list[tuple[str, bool]]:
-    """Links from client to server with the fewest hops (then in the order of the scenario)."""
-    del files
-    reached: dict[str, list[tuple[str, bool]]] = {client: []}
-    frontier = [client]
-    while frontier and server not in reached:
-        ahead: list[str] = []
-        for node in frontier:
-            for edge in edges:
-                for here, there, forward in (
-                    (edge.client_side, edge.server_side, True),
-                    (edge.server_side, edge.client_side, False),
-                ):
-                    if here == node and there not in reached:
-                        reached[there] = [*reached[node], (edge.name, forward)]
-                        ahead.append(there)
-        frontier = ahead
-    if server not in reached:
-        raise ScenarioError(
-            [(f"flow.{flow}", f'no way from "{client}" to "{server}", expected links between them')]
-        )
-    return reached[server]
-
-
-def _round_trip(edge: _Edge, files: Files, scenario: Scenario) -> int:
-    if edge.access is None:
-        return 0
-    key = _key(edge.name, scenario)
-    return base_delay_ns(edge.access.toward("up"), files, f"{key}.up") + base_delay_ns(
-        edge.access.toward("down"), files, f"{key}.down"
-    )
-
-
-def _base_rtt(
-    edge: _Edge,
-    edges: list[_Edge],
-    routes: dict[str, list[tuple[str, bool]]],
-    scenario: Scenario,
-    files: Files,
-) -> int:
-    """The round trip that "1 BDP" at this link means: propagation over the whole path, accesses left out.
-
-    In a graph it is the longest round trip of the flows that cross the link.
-    """
-    trips = {one.name: _round_trip(one, files, scenario) for one in edges}
-    if scenario.path is not None:
-        if edge.name.endswith(".access"):
-            return sum(trips[s.name] for s in scenario.path.segment) + trips[edge.name]
-        return sum(trips[s.name] for s in scenario.path.segment)
-    crossing = [route for route in routes.values() if any(name == edge.name for name, _ in route)]
-    return max((sum(trips[name] for name, _ in route) for route in crossing), default=trips[edge.name])
 
 
 # --- flows ----------------------------------------------------------------------------------------------------
@@ -508,14 +390,6 @@ def _sized(size: int, send: str, count: int) -> tuple[loads.Stream, ...]:
 # --- proxies --------------------------------------------------------------------------------------------------
 
 
-def proxies_of(scenario: Scenario) -> dict[str, Proxy | Node]:
-    """Proxies of a path or a graph, by key."""
-    if scenario.path is not None:
-        return {f"path.{proxy.name}": proxy for proxy in scenario.path.proxy}
-    nodes = scenario.graph.node if scenario.graph is not None else []
-    return {f"graph.{node.name}": node for node in nodes if node.kind == "proxy"}
-
-
 def controllers(spec: Mapping[str, Any]) -> set[str]:
     """Names of all controllers that a resolved run uses."""
     found: set[str] = set()
@@ -531,40 +405,16 @@ def _proxy(
     key: str,
     proxy: Proxy | Node,
     scenario: Scenario,
-    edges: list[_Edge],
+    edges: list[Edge],
     hops: dict[tuple[str, str], Hop],
     buffers: tuple[int, int],
 ) -> dict[str, Any]:
-    stops = _hosts_and_proxies(scenario)
-    toward = {
-        "client_side": _toward(proxy.name, "down", edges, hops, stops),
-        "server_side": _toward(proxy.name, "up", edges, hops, stops),
+    ahead = stops(scenario)
+    sides = {
+        side: toward(proxy.name, way, edges, hops, ahead)
+        for side, way in (("client_side", "down"), ("server_side", "up"))
     }
-    return proxy_words(proxy.name, proxy, scenario.tcp, toward, buffers, key)
-
-
-def _hosts_and_proxies(scenario: Scenario) -> set[str]:
-    if scenario.graph is not None:
-        return {node.name for node in scenario.graph.node if node.kind != "router"}
-    proxies = scenario.path.proxy if scenario.path is not None else []
-    return {"client", "server", *(proxy.name for proxy in proxies)}
-
-
-def _toward(
-    node: str, side: str, edges: list[_Edge], hops: dict[tuple[str, str], Hop], stops: set[str]
-) -> Toward | None:
-    """What lies between a proxy and the next proxy or host; None where the way forks."""
-    crossed: list[str] = []
-    at = node
-    while at == node or at not in stops:
-        ahead = [edge for edge in edges if (edge.server_side if side == "down" else edge.client_side) == at]
-        if len(ahead) != 1 or ahead[0].name in crossed:
-            return None
-        crossed.append(ahead[0].name)
-        at = ahead[0].client_side if side == "down" else ahead[0].server_side
-    rates = [rate.bit_s for name in crossed if (rate := hops[name, side].rate) is not None]
-    rtt = sum(hops[name, way].delay_ns for name in crossed for way in ("up", "down"))
-    return Toward(min(rates, default=None), rtt)
+    return proxy_words(proxy.name, proxy, scenario.tcp, sides, buffers, key)
 
 
 # --- chance ---------------------------------------------------------------------------------------------------

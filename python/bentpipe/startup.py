@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bentpipe.resolve import Hop
+    from bentpipe.layout import Hop
 
 __all__ = ["Leg", "first_byte_ns", "legs", "slow_start_s"]
 

@@ -49,6 +49,36 @@ def test_a_proxy_stands_between_its_segments() -> None:
     assert terminal["client_side"]["congestion"] == "cubic"
 
 
+@pytest.mark.parametrize("base", ["path", "graph"])
+def test_a_proxy_with_setup_none_only_forwards(base: str) -> None:
+    change = {"path.terminal.setup": "none", "path.gateway.client_side.rate_knowing": True}
+    document = copy.deepcopy(THREE)
+    if base == "graph":
+        segments = document["path"].pop("segment")
+        line = ["client", "terminal", "gateway", "server"]
+        links = [
+            {**segment, "client_side": a, "server_side": b}
+            for segment, a, b in zip(segments, line[:-1], line[1:], strict=True)
+        ]
+        document["graph"] = {
+            "node": ["client", {"name": "terminal", "kind": "proxy", "setup": "none"},
+                     {"name": "gateway", "kind": "proxy"}, "server"],
+            "link": links,
+        }  # fmt: skip
+        del document["path"]
+        document["flow"][0] |= {"client": "client", "server": "server"}
+        change = {}
+    spec = planned(change, document).runs[0].spec
+    kinds = [node["kind"] for node in spec["graph"]["nodes"]]
+    assert sorted(kinds) == ["host", "host", "proxy", "router"]
+    assert [proxy["node"] for proxy in spec["proxies"]] == ["gateway"]
+    both = {"path.terminal.setup": "none", "path.gateway.setup": "none"}
+    if base == "path":
+        assert "proxies" not in planned(both, document).runs[0].spec
+        with pytest.raises(ScenarioError, match="without a proxy further on"):
+            planned({"path.terminal.setup": "pooled", "path.gateway.setup": "none"}, document)
+
+
 def test_sides_take_the_options_of_all_but_no_fast_open_onward() -> None:
     change = {
         "tcp.initial_window": "32 packets",

@@ -1,0 +1,172 @@
+"""The graph that a scenario describes: its nodes, links and ends, the way of each flow, and its proxies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from bentpipe.legs import Toward
+from bentpipe.problems import ScenarioError
+from bentpipe.stages import Files, base_delay_ns
+from bentpipe.units import Rate
+
+if TYPE_CHECKING:
+    from bentpipe.pathspec import Access, Graph, Node
+    from bentpipe.proxies import Proxy
+    from bentpipe.scenario import Scenario
+
+__all__ = ["Edge", "Hop", "base_rtt", "key_of", "layout", "proxies_of", "shortest", "stops", "toward"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One direction of a link as the planner sees it: for bounds."""
+
+    name: str
+    rate: Rate | None
+    """The largest rate it ever has; None without a transmitter."""
+    queue_bytes: int | None
+    """The queue's bound; None for none."""
+    delay_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A link with its two ends."""
+
+    name: str
+    client_side: str
+    server_side: str
+    access: Access | None
+
+
+def layout(scenario: Scenario) -> tuple[list[dict[str, str]], list[Edge], dict[str, tuple[str, str]]]:
+    """Nodes, links and each flow's two ends. A path is a line of nodes from "client" to "server"."""
+    if scenario.graph is not None:
+        return _graph(scenario.graph, scenario)
+    if scenario.path is None:
+        raise ScenarioError([("path", "missing, expected [[path.segment]]")])
+    segments = scenario.path.segment
+    own = any(flow.access is not None for flow in scenario.flow)
+    split = {tuple(proxy.between): proxy.name for proxy in _splitting(scenario.path.proxy)}
+    inner = [split.get((a.name, b.name), f"{a.name}-{b.name}") for a, b in pairwise(segments)]
+    line = ["client", *inner, "server"]
+    between = ["proxy" if name in split.values() else "router" for name in inner]
+    kinds = ["router" if own else "host", *between, "host"]
+    nodes = [{"name": name, "kind": kind} for name, kind in zip(line, kinds, strict=True)]
+    edges = [Edge(s.name, a, b, s) for s, a, b in zip(segments, line, line[1:], strict=False)]
+    ends: dict[str, tuple[str, str]] = {}
+    for flow in scenario.flow:
+        ends[flow.name] = ("client", "server")
+        if own:
+            host = f"{flow.name}.client"
+            nodes.append({"name": host, "kind": "host"})
+            edges.append(Edge(f"{flow.name}.access", host, "client", flow.access))
+            ends[flow.name] = (host, "server")
+    return nodes, edges, ends
+
+
+def _graph(
+    graph: Graph, scenario: Scenario
+) -> tuple[list[dict[str, str]], list[Edge], dict[str, tuple[str, str]]]:
+    nodes = [{"name": node.name, "kind": node.role} for node in graph.node]
+    edges = [Edge(link.name, link.client_side, link.server_side, link) for link in graph.link]
+    return nodes, edges, {flow.name: (flow.client or "", flow.server or "") for flow in scenario.flow}
+
+
+def key_of(link: str, scenario: Scenario) -> str:
+    """Dotted key of a link in its scenario, for errors."""
+    if link.endswith(".access"):
+        return f"flow.{link}"
+    return f"graph.{link}" if scenario.graph is not None else f"path.{link}"
+
+
+def shortest(edges: list[Edge], client: str, server: str, flow: str) -> list[tuple[str, bool]]:
+    """Links from client to server with the fewest hops (then in the order of the scenario)."""
+    reached: dict[str, list[tuple[str, bool]]] = {client: []}
+    frontier = [client]
+    while frontier and server not in reached:
+        ahead: list[str] = []
+        for node in frontier:
+            for edge in edges:
+                for here, there, forward in (
+                    (edge.client_side, edge.server_side, True),
+                    (edge.server_side, edge.client_side, False),
+                ):
+                    if here == node and there not in reached:
+                        reached[there] = [*reached[node], (edge.name, forward)]
+                        ahead.append(there)
+        frontier = ahead
+    if server not in reached:
+        raise ScenarioError(
+            [(f"flow.{flow}", f'no way from "{client}" to "{server}", expected links between them')]
+        )
+    return reached[server]
+
+
+def _round_trip(edge: Edge, files: Files, scenario: Scenario) -> int:
+    if edge.access is None:
+        return 0
+    key = key_of(edge.name, scenario)
+    return base_delay_ns(edge.access.toward("up"), files, f"{key}.up") + base_delay_ns(
+        edge.access.toward("down"), files, f"{key}.down"
+    )
+
+
+def base_rtt(
+    edge: Edge,
+    edges: list[Edge],
+    routes: dict[str, list[tuple[str, bool]]],
+    scenario: Scenario,
+    files: Files,
+) -> int:
+    """The round trip that "1 BDP" at this link means: propagation over the whole path, accesses left out.
+
+    In a graph it is the longest round trip of the flows that cross the link.
+    """
+    trips = {one.name: _round_trip(one, files, scenario) for one in edges}
+    if scenario.path is not None:
+        if edge.name.endswith(".access"):
+            return sum(trips[s.name] for s in scenario.path.segment) + trips[edge.name]
+        return sum(trips[s.name] for s in scenario.path.segment)
+    crossing = [route for route in routes.values() if any(name == edge.name for name, _ in route)]
+    return max((sum(trips[name] for name, _ in route) for route in crossing), default=trips[edge.name])
+
+
+def proxies_of(scenario: Scenario) -> dict[str, Proxy | Node]:
+    """Proxies of a path or a graph, by key."""
+    if scenario.path is not None:
+        return {f"path.{proxy.name}": proxy for proxy in _splitting(scenario.path.proxy)}
+    nodes = scenario.graph.node if scenario.graph is not None else []
+    return {f"graph.{node.name}": node for node in nodes if node.role == "proxy"}
+
+
+def _splitting(proxies: Sequence[Proxy]) -> list[Proxy]:
+    return [proxy for proxy in proxies if proxy.splits]
+
+
+def stops(scenario: Scenario) -> set[str]:
+    """Nodes at which a TCP connection ends: hosts, and proxies that split."""
+    if scenario.graph is not None:
+        return {node.name for node in scenario.graph.node if node.role != "router"}
+    proxies = scenario.path.proxy if scenario.path is not None else []
+    return {"client", "server", *(proxy.name for proxy in _splitting(proxies))}
+
+
+def toward(
+    node: str, side: str, edges: list[Edge], hops: dict[tuple[str, str], Hop], stops: set[str]
+) -> Toward | None:
+    """What lies between a proxy and the next proxy or host; None where the way forks."""
+    crossed: list[str] = []
+    at = node
+    while at == node or at not in stops:
+        ahead = [edge for edge in edges if (edge.server_side if side == "down" else edge.client_side) == at]
+        if len(ahead) != 1 or ahead[0].name in crossed:
+            return None
+        crossed.append(ahead[0].name)
+        at = ahead[0].client_side if side == "down" else ahead[0].server_side
+    rates = [rate.bit_s for name in crossed if (rate := hops[name, side].rate) is not None]
+    rtt = sum(hops[name, way].delay_ns for name in crossed for way in ("up", "down"))
+    return Toward(min(rates, default=None), rtt)
