@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,18 @@ def test_a_folder_is_a_standing_table(program: Path, scenario: Path, tmp_path: P
     assert done.returncode == 0, done.stdout + done.stderr
     table = (tmp_path / "table.md").read_text()
     assert table.startswith("# Both clocks\n\nAs measured.\n\n2 of 2 numbers are within their bounds.")
+    words = ("--as-is", "--publish", "stores.tar.xz")
+    archives = []
+    for _ in range(2):
+        agree(str(folder), *words, where=tmp_path)
+        archives.append((tmp_path / "stores.tar.xz").read_bytes())
+    assert archives[0] == archives[1]
+    elsewhere = tmp_path / "elsewhere"
+    with tarfile.open(tmp_path / "stores.tar.xz") as archive:
+        assert {name.split("/")[0] for name in archive.getnames()} == {"first", "first-emu"}
+        archive.extractall(elsewhere, filter="data")
+    agree(str(folder), "--as-is", "--out", str(elsewhere), "--table", "again.md", where=tmp_path)
+    assert (tmp_path / "again.md").read_text() == table
     empty = tmp_path / "empty"
     empty.mkdir()
     none = agree(str(empty), where=tmp_path)

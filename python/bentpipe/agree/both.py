@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bentpipe.runners.outcome import Runner
     from bentpipe.session import Report
 
-__all__ = ["Both", "planned", "run_both"]
+__all__ = ["Both", "planned", "run_both", "stores_of"]
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,14 @@ class Both:
     stores: tuple[Path, Path]
     chromium: Path | None = None
     """The browser, where the scenario loads a page."""
+
+
+def stores_of(out: Path) -> tuple[Path, Path]:
+    """The simulated store and the real one, as far as they are there."""
+    from bentpipe.runners import emu
+
+    browser = out.with_name(f"{out.name}-browser")
+    return out, browser if browser.is_dir() else out.with_name(f"{out.name}-{emu.ENGINE}")
 
 
 def planned(

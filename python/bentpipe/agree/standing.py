@@ -46,10 +46,11 @@ def standing(
     *,
     as_json: bool = False,
     as_is: bool = False,
+    archive: Path | None = None,
 ) -> int:
     """Runs (or resumes) both stores of every scenario in ``folder`` and prints, or writes, the table.
 
-    ``as_is`` runs nothing: the table is of what has run.
+    ``as_is`` runs nothing: the table is of what has run, wherever it ran. ``archive``: the stores as one file.
 
     Returns:
         0, or 1 when a run failed or a bound is exceeded.
@@ -57,8 +58,9 @@ def standing(
     Raises:
         ScenarioError: a scenario is wrong, or real time cannot have it; nothing has run then.
     """
-    from bentpipe.agree.both import planned, run_both
+    from bentpipe.agree.both import planned, run_both, stores_of
     from bentpipe.agree.compare import compare
+    from bentpipe.agree.publish import publish
     from bentpipe.problems import ScenarioError
     from bentpipe.store import StoreError
     from bentpipe.sweep import parse_override
@@ -69,13 +71,16 @@ def standing(
         raise ScenarioError([("", "holds no scenario (*.toml)")], str(folder))
     place = out or Path("out") / folder.resolve().name
     overrides = [parse_override(text) for text in settings]
-    plans = {file.stem: planned(file, place / file.stem, overrides, settings, seeds) for file in files}
+    # All are planned before the first is run: what is wrong is said at once.
+    plans = {} if as_is else {
+        file.stem: planned(file, place / file.stem, overrides, settings, seeds) for file in files
+    }  # fmt: skip
     parts = []
     try:
-        for name, both in plans.items():
-            reports = () if as_is else run_both(both, jobs, quiet=as_json)
+        for name in (file.stem for file in files):
+            reports = run_both(plans[name], jobs, quiet=as_json) if name in plans else ()
             with suppress(StoreError):  # nothing of it has run yet
-                parts.append(Part(name, compare(*both.stores), _failures(reports)))
+                parts.append(Part(name, compare(*stores_of(place / name)), _failures(reports)))
     except KeyboardInterrupt:
         print(f"\ninterrupted: what is finished is in {place}; the same command goes on", file=sys.stderr)
         raise
@@ -83,6 +88,8 @@ def standing(
     names = notes.get("cells", {})
     if table is not None:
         table.write_text(markdown(parts, notes), encoding="utf-8")
+    if archive is not None:
+        publish((store for part in parts for store in stores_of(place / part.name)), archive)
     if as_json:
         emit({part.name: part.comparison.data() for part in parts if part.comparison is not None})
     else:

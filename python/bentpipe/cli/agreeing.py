@@ -36,6 +36,10 @@ def agree(
         Path | None,
         typer.Option("--table", metavar="FILE", help="of a folder: write its standing table (Markdown)"),
     ] = None,
+    publish: Annotated[
+        Path | None,
+        typer.Option("--publish", metavar="FILE", help="of a folder: its stores as an archive (tar.xz)"),
+    ] = None,
     as_is: Annotated[bool, typer.Option("--as-is", help="run nothing: of what has run")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -44,7 +48,9 @@ def agree(
         from bentpipe.agree.standing import standing
 
         raise typer.Exit(
-            standing(file, settings or [], seeds, jobs, out, table, as_json=as_json, as_is=as_is)
+            standing(
+                file, settings or [], seeds, jobs, out, table, as_json=as_json, as_is=as_is, archive=publish
+            )
         )
     from bentpipe.agree.both import planned, run_both
     from bentpipe.agree.compare import compare, lines
