@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import realtime
 from bentpipe.agree import Verdict, compare
 from bentpipe.agree.both import planned, run_both
 from bentpipe.agree.bounds import Kind, kind, verdict
@@ -194,33 +194,15 @@ stack = [
 """
 
 
-def _lab() -> Path:
-    """``bentpipe-rt`` with labs. Skips by name where there is none, or no namespaces."""
-    for word in ("ip", "unshare", "cargo"):
-        if shutil.which(word) is None:
-            pytest.skip(f"{word} is not installed")
-    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
-        pytest.skip("/dev/net/tun cannot be opened")
-    flags = ["--net"] if os.geteuid() == 0 else ["--net", "--user", "--map-root-user"]
-    if subprocess.run(["unshare", *flags, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("namespaces are not allowed")
-    named = os.environ.get("BENTPIPE_RT")
-    if named:
-        return Path(named)
-    subprocess.run(
-        ["cargo", "build", "--release", "--locked", "-q", "-p", "bentpipe-rt"], cwd=ROOT, check=True
-    )
-    return ROOT / "target" / "release" / "bentpipe-rt"
-
-
 def test_three_cells_agree_over_real_sockets(tmp_path: Path) -> None:
-    lab = _lab()
+    realtime.need_namespaces()
+    lab = realtime.program()
     file = tmp_path / "short.toml"
     file.write_text(SHORT)
     began = time.monotonic()
     done = agree(str(file), "--jobs", "1", "--json", "--out", "store", where=tmp_path, BENTPIPE_RT=str(lab))
     if "too late" in done.stderr:
-        pytest.skip("machine too busy")
+        pytest.skip(realtime.BUSY)
     assert done.stdout, done.stderr
     found = json.loads(done.stdout)
     goodput = [row for row in found["rows"] if row["metric"] == "goodput_bit_s"]

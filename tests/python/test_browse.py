@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+import realtime
 from bentpipe import studies
 from bentpipe.browse import split
 from bentpipe.browse.chromium import Site, flags
@@ -376,13 +377,9 @@ def test_a_full_disk_ends_the_campaign_with_one_message(scenario: Path, tmp_path
 
 @pytest.fixture(scope="module")
 def rt() -> Path:
-    if shutil.which("chromium") is None:
-        pytest.skip("chromium is not installed")
-    if "BENTPIPE_RT" not in os.environ:
-        words = ["cargo", "build", "--release", "--locked", "-q", "-p", "bentpipe-rt"]
-        subprocess.run(words, cwd=ROOT, check=True)
-        os.environ["BENTPIPE_RT"] = str(ROOT / "target" / "release" / "bentpipe-rt")
-    return Path(os.environ["BENTPIPE_RT"])
+    realtime.need("chromium")
+    os.environ.setdefault("BENTPIPE_RT", str(realtime.program()))
+    return realtime.program()
 
 
 @pytest.fixture(scope="module")
@@ -582,25 +579,11 @@ def test_the_quota_stops_the_campaign(scenario: Path, tmp_path: Path) -> None:
 # --- in a lab -------------------------------------------------------------------------------------------------------
 
 
-def _no_namespaces() -> str | None:
-    """Why there can be no namespace here; None when there can."""
-    for word in ("ip", "unshare"):
-        if shutil.which(word) is None:
-            return f"{word} is not installed"
-    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
-        return "/dev/net/tun cannot be opened"
-    words = ["--net"] if os.geteuid() == 0 else ["--net", "--user", "--map-root-user"]
-    tried = subprocess.run(["unshare", *words, "true"], capture_output=True, check=False)
-    return None if tried.returncode == 0 else "namespaces are not allowed"
-
-
 @pytest.mark.system
 def test_behind_a_path_the_response_takes_its_round_trips(rt: Path, scenario: Path, tmp_path: Path) -> None:
     """HTTP/3: 2 round trips of 120 ms to the response (RFC 9001: 1 for the handshake); HTTP/2: 3 (RFC 8446: TCP's and
     TLS's). The path's counters and its check are kept."""
-    why = _no_namespaces()
-    if why is not None:
-        pytest.skip(why)
+    realtime.need_namespaces()
     out = tmp_path / "store"
     words = [
         "browse",
@@ -632,7 +615,7 @@ def test_behind_a_path_the_response_takes_its_round_trips(rt: Path, scenario: Pa
     assert pages["2"]["ttr_s"] >= 0.360
     assert split.judge(list(units.values())).answer in ("uncertain", "not split") or _late(units.values())
     if _late(units.values()):
-        pytest.skip("machine too busy")
+        pytest.skip(realtime.BUSY)
     assert pages["3"]["ttr_s"] < 0.300
     assert pages["2"]["ttr_s"] < 0.420
 
@@ -663,11 +646,7 @@ delay = "5 ms"
 @pytest.mark.system
 def test_a_proxy_that_answers_for_the_server_is_found(rt: Path, tmp_path: Path) -> None:
     """TCP's other end is 2 ms away, the server 132 ms."""
-    why = _no_namespaces()
-    if why is not None:
-        pytest.skip(why)
-    if shutil.which("nft") is None:
-        pytest.skip("nft is not installed")
+    realtime.need_namespaces("nft")
     lan, satellite = PROXIES.index("[[path.proxy]]"), SCENARIO.index("[[flow]]")
     file = tmp_path / "split.toml"
     file.write_text(
@@ -683,7 +662,7 @@ def test_a_proxy_that_answers_for_the_server_is_found(rt: Path, tmp_path: Path) 
     units = [json.loads(one.read_text()) for one in out.glob("runs/*/unit.json")]
     found = split.judge(units)
     if found.answer != "split" and _late(units):
-        pytest.skip("machine too busy")
+        pytest.skip(realtime.BUSY)
     assert found.answer == "split"
     assert "close to the client" in found.text
 
@@ -691,9 +670,7 @@ def test_a_proxy_that_answers_for_the_server_is_found(rt: Path, tmp_path: Path) 
 @pytest.mark.system
 def test_the_study_has_a_form_in_real_time(rt: Path, tmp_path: Path) -> None:
     """One target over 4G, one load, on both clocks: a row each, TTR of at least 2 and 3 round trips of 80 ms."""
-    why = _no_namespaces()
-    if why is not None:
-        pytest.skip(why)
+    realtime.need_namespaces()
     short = {
         "flow.chrome.load.page": '"target-b"',
         "flow.chrome.load.loads": "1",
@@ -714,7 +691,7 @@ def test_the_study_has_a_form_in_real_time(rt: Path, tmp_path: Path) -> None:
     units = [json.loads(one.read_text()) for one in tmp_path.glob("4g-browser/runs/*/unit.json")]
     assert len(units) == 2
     if _late(units):
-        pytest.skip("machine too busy")
+        pytest.skip(realtime.BUSY)
     for row in rows:
         assert float(row["TTR s, browser"]) < float(row["TTR s, simulated"]) + 0.06
 

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+import realtime
 from bentpipe.shell import SessionError, change, executable, path_of, session
 
 ROOT = Path(__file__).parents[2]
@@ -70,31 +71,11 @@ while True:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def program(request: pytest.FixtureRequest) -> Iterator[None]:
-    why = _missing()
-    if why is not None:
-        pytest.skip(why)
-    if "BENTPIPE_RT" in os.environ:
-        yield
-        return
-    subprocess.run(
-        ["cargo", "build", "--release", "--locked", "-q", "-p", "bentpipe-rt"], cwd=ROOT, check=True
-    )
+def program() -> Iterator[None]:
+    realtime.need_namespaces()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("BENTPIPE_RT", str(ROOT / "target" / "release" / "bentpipe-rt"))
+        patch.setenv("BENTPIPE_RT", str(realtime.program()))
         yield
-
-
-def _missing() -> str | None:
-    """Why there can be no session here; None when there can."""
-    for word in ("ip", "unshare"):
-        if shutil.which(word) is None:
-            return f"{word} is not installed"
-    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
-        return "/dev/net/tun cannot be opened"
-    flags = ["--net"] if os.geteuid() == 0 else ["--net", "--user", "--map-root-user"]
-    tried = subprocess.run(["unshare", *flags, "true"], capture_output=True, check=False)
-    return None if tried.returncode == 0 else "namespaces are not allowed"
 
 
 @pytest.fixture
@@ -124,7 +105,7 @@ def _valid(plan: Mapping[str, Any]) -> dict[str, Any]:
         found = session(plan)
         if found["valid"]:
             return found
-    pytest.skip("machine too busy")
+    pytest.skip(realtime.BUSY)
 
 
 def _course(directory: Path) -> list[tuple[float, float]]:
@@ -215,7 +196,7 @@ def test_a_live_change(plan: Plans, tmp_path: Path) -> None:
             if found["valid"]:
                 break
         else:
-            pytest.skip("machine too busy")
+            pytest.skip(realtime.BUSY)
     assert found["statuses"]["n1"] == 0, (tmp_path / "n1").read_text()
     assert "link" in (tmp_path / "n1").read_text()
     rates = [rate for at, rate in _course(tmp_path / "kept") if at > 0.5]
@@ -282,8 +263,7 @@ def test_words_of_a_plan(plan: Plans, capfd: pytest.CaptureFixture[str]) -> None
 @pytest.mark.system
 def test_a_disk_that_fills(plan: Plans, tmp_path: Path) -> None:
     """The command goes on, the message names the reason, the result is there."""
-    if os.geteuid() != 0:
-        pytest.skip("a file system of its own needs root")
+    realtime.need_root("a file system of its own")
     kept = tmp_path / "kept"
     kept.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12k", "none", str(kept)], check=True)
@@ -324,27 +304,16 @@ def test_ctrl_c_keeps_what_was_measured(plan: Plans, tmp_path: Path) -> None:
     assert found["statuses"]["n0"] != 0
     assert found["wall_s"] < 90
     for _ in range(200):
-        if not _running(word):
+        if not realtime.running(word):
             return
         time.sleep(0.01)
     pytest.fail("the command is left behind")
 
 
-def _running(word: str) -> bool:
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if word in entry.read_text():
-                return True
-        except OSError:
-            continue
-    return False
-
-
 @pytest.mark.system
 def test_an_ordinary_user(plan: Plans, tmp_path: Path) -> None:
     """As ``nobody``, with a TUN node of its own that everyone may open."""
-    if os.geteuid() != 0:
-        pytest.skip("becoming nobody needs root")
+    realtime.need_root("becoming nobody")
     allowed = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "--user", "--net"]
     if subprocess.run([*allowed, "true"], capture_output=True, check=False).returncode != 0:
         pytest.skip("ordinary users have no namespaces here")

@@ -8,7 +8,6 @@ import ctypes
 import json
 import os
 import resource
-import shutil
 import signal
 import socket
 import struct
@@ -24,6 +23,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+import realtime
 from bentpipe.plan import make, open_document
 from bentpipe.shell import lab
 
@@ -56,29 +56,11 @@ def proxies(**changes: object) -> list[dict[str, Any]]:
     return found
 
 
-def _missing() -> str | None:
-    """Why there can be no proxy here; None when there can."""
-    for word in ("ip", "unshare", "nsenter", "nft"):
-        if shutil.which(word) is None:
-            return f"{word} is not installed"
-    if os.geteuid() != 0:
-        return "not root"
-    tried = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)
-    return None if tried.returncode == 0 else "namespaces are not allowed"
-
-
 @pytest.fixture(scope="module")
 def program() -> Path:
-    why = _missing()
-    if why is not None:
-        pytest.skip(why)
-    named = os.environ.get("BENTPIPE_RT")
-    if named:
-        return Path(named)
-    subprocess.run(
-        ["cargo", "build", "--release", "--locked", "-q", "-p", "bentpipe-rt"], cwd=ROOT, check=True
-    )
-    return ROOT / "target" / "release" / "bentpipe-rt"
+    realtime.need_root("a proxy in namespaces of its own")
+    realtime.need_namespaces("nsenter", "nft")
+    return realtime.program()
 
 
 @dataclass
@@ -587,7 +569,7 @@ def test_each_setup_takes_its_round_trips(program: Path, chain: Chain, tmp_path:
         assert best[setup][1] >= answered, best
     late = max(best[setup][place] - expected[setup][place] for setup in expected for place in (0, 1))
     if late > 60 and best["none"][1] > 415:
-        pytest.skip(f"machine too busy: {best}")
+        pytest.skip(f"{realtime.BUSY}: {best}")
     assert late < 60, best
 
 
@@ -703,4 +685,4 @@ def test_in_a_lab(program: Path, tmp_path: Path, setup: str, expected: tuple[flo
         if late < 60:
             return
     assert not json.loads(result.read_text())["valid"], times
-    pytest.skip("machine too busy")
+    pytest.skip(realtime.BUSY)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import socket
 import statistics
@@ -20,6 +19,7 @@ from typing import Any
 
 import pytest
 
+import realtime
 from bentpipe.load import DataAmount, TimeAmount
 from bentpipe.perf import Client, Options, Report, Server, client_plan, load, server_plan
 from bentpipe.problems import ScenarioError
@@ -31,13 +31,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    given = os.environ.get("BENTPIPE_RT")
-    if given:
-        return Path(given)
-    subprocess.run(
-        ["cargo", "build", "--release", "--locked", "-q", "-p", "bentpipe-rt"], cwd=ROOT, check=True
-    )
-    return ROOT / "target" / "release" / "bentpipe-rt"
+    return realtime.program()
 
 
 def _command(program: Path, *words: str) -> tuple[list[str], dict[str, str]]:
@@ -424,26 +418,12 @@ sys.exit(subprocess.run(words).returncode)
 """
 
 
-def _namespaces() -> str | None:
-    """Why the far end of an emulated path cannot be this machine; None when it can."""
-    if os.geteuid() != 0:
-        return "not root: the far end of the path is in a namespace too"
-    for word in ("ip", "unshare"):
-        if shutil.which(word) is None:
-            return f"{word} is not installed"
-    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
-        return "/dev/net/tun cannot be opened"
-    tried = subprocess.run(["unshare", "--net", "true"], capture_output=True, check=False)
-    return None if tried.returncode == 0 else "namespaces are not allowed"
-
-
 @pytest.mark.system
 @pytest.mark.parametrize("transport", ["quic", "tcp"])
 def test_behind_an_emulated_path(program: Path, tmp_path: Path, transport: str) -> None:
     """10 Mbit/s and 100 ms: what the client behind it receives, once it has started, is the rate."""
-    why = _namespaces()
-    if why is not None:
-        pytest.skip(why)
+    realtime.need_root("a far end in a namespace")
+    realtime.need_namespaces()
     scenario, file, result = tmp_path / "path.toml", tmp_path / "lines.csv", tmp_path / "result.json"
     scenario.write_text(SCENARIO)
     for _ in range(2):
@@ -463,7 +443,7 @@ def test_behind_an_emulated_path(program: Path, tmp_path: Path, transport: str) 
         if found["valid"]:
             break
     else:
-        pytest.skip("machine too busy")
+        pytest.skip(realtime.BUSY)
     rows = [row.split(",") for row in file.read_text().splitlines()]
     at = [(float(row[0]), int(row[6])) for row in rows if row[2:4] == ["all", "interval"]]
     # What TCP has received out of order shows when the gap is filled: one interval lacks it, the next has it.

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+import realtime
 from bentpipe.perf import Options, Report, Server, server_plan
 
 ROOT = Path(__file__).parents[2]
@@ -55,13 +56,7 @@ PATHS = [
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    given = os.environ.get("BENTPIPE_RT")
-    if given:
-        return Path(given)
-    subprocess.run(
-        ["cargo", "build", "--release", "--locked", "-q", "-p", "bentpipe-rt"], cwd=ROOT, check=True
-    )
-    return ROOT / "target" / "release" / "bentpipe-rt"
+    return realtime.program()
 
 
 def _page(objects: list[tuple[str, int, list[int], int]]) -> dict[str, Any]:

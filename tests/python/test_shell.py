@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import realtime
 from bentpipe.problems import ScenarioError
 from bentpipe.shell import executable, lab
 
@@ -35,30 +34,10 @@ congestion = "cubic"
 Maker = Callable[..., tuple[Path, Path]]
 
 
-def _namespaces() -> str | None:
-    """Why there can be no namespace here; None when there can."""
-    for word in ("ip", "unshare"):
-        if shutil.which(word) is None:
-            return f"{word} is not installed"
-    if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
-        return "/dev/net/tun cannot be opened"
-    flags = ["--net"] if os.geteuid() == 0 else ["--net", "--user", "--map-root-user"]
-    tried = subprocess.run(["unshare", *flags, "true"], capture_output=True, check=False)
-    return None if tried.returncode == 0 else "namespaces are not allowed"
-
-
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    why = _namespaces()
-    if why is not None:
-        pytest.skip(why)
-    named = os.environ.get("BENTPIPE_RT")
-    if named is not None:
-        return Path(named)
-    subprocess.run(
-        ["cargo", "build", "--release", "--locked", "-q", "-p", "bentpipe-rt"], cwd=ROOT, check=True
-    )
-    return ROOT / "target" / "release" / "bentpipe-rt"
+def program() -> Path:
+    realtime.need_namespaces()
+    return realtime.program()
 
 
 @pytest.fixture
@@ -79,16 +58,6 @@ def plan(tmp_path: Path) -> Maker:
 
 def _devices() -> str:
     return subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
-
-
-def _running(word: str) -> bool:
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if word in entry.read_text():
-                return True
-        except OSError:
-            continue
-    return False
 
 
 def test_a_preset_that_is_not_there_is_named() -> None:
@@ -114,7 +83,7 @@ def test_the_path_keeps_its_promise(program: Path, plan: Maker) -> None:
         if found["valid"]:
             break
     else:
-        pytest.skip("machine too busy")
+        pytest.skip(realtime.BUSY)
     assert 240.0 <= found["check"]["rtt_ns"] / 1e6 < 245
     assert found["check"]["up_bit_s"] == pytest.approx(5e6, rel=0.03)
     assert found["check"]["down_bit_s"] == pytest.approx(20e6, rel=0.03)
@@ -140,7 +109,7 @@ def test_nothing_is_left_whatever_ends_it(program: Path, plan: Maker, how: signa
     file, _ = plan([sys.executable, "-c", f"import time; time.sleep(100)  # {word}"])
     with subprocess.Popen([program, "lab", file]) as process:
         for _ in range(500):
-            if _running(word) and "bentpipe" in _devices():
+            if realtime.running(word) and "bentpipe" in _devices():
                 break
             time.sleep(0.01)
         else:
@@ -149,7 +118,7 @@ def test_nothing_is_left_whatever_ends_it(program: Path, plan: Maker, how: signa
         process.send_signal(how)
         process.wait(10)
     for _ in range(300):
-        if not _running(word) and _devices() == before:
+        if not realtime.running(word) and _devices() == before:
             return
         time.sleep(0.01)
     pytest.fail("something is left behind")
