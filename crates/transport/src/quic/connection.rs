@@ -9,31 +9,17 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use cc::{CongestionControl, Control, Pacer};
 use quinn_proto::{ConnectionEvent, StreamEvent, VarInt};
-use units::{Ecn, Span, Time};
+use units::{Span, Time};
 
 use super::clock::{Clock, span};
 use super::gate::Gate;
 use super::streams::StackStreams;
-use super::{Batch, End, Ended, Outlet, QuicSpec};
+use super::{End, Ended, QuicSpec};
 use crate::{App, AppEvent, Counters, Event, EventKind, Gauges};
 
-/// Largest batch taken from the stack at once, packets (Linux's UDP_MAX_SEGMENTS).
-const BATCH: u64 = 64;
+mod sending;
 
-/// Header bytes of a 1-RTT packet that carries one STREAM frame, at the least: first byte,
-/// connection id, packet number (1), tag (16), frame type, stream id and offset (1 each).
-const LEAST_OVERHEAD: u64 = 1 + 8 + 1 + 16 + 3;
-
-/// Bytes of a packet that may not be left for new stream data, at the most: the overhead at its
-/// longest (packet number 4, stream id 2, offset 8).
-const MOST_OVERHEAD: u64 = 1 + 8 + 4 + 16 + 1 + 2 + 8;
-
-/// Room for an ACK frame and a length field in the last packet of a burst.
-const ACK_ROOM: u64 = 64;
-
-/// After this much data the count of unsent bytes is brought to zero once, because the overhead of
-/// a packet is only known within 3 bytes.
-const RECOUNT: u64 = 16 << 20;
+use sending::{BATCH, RECOUNT};
 
 /// One connection.
 pub struct Connection {
@@ -414,169 +400,6 @@ impl Connection {
         self.pacer.update(&self.control, span(self.inner.rtt()), self.mtu);
         let largest = &mut self.counters.largest_cwnd_bytes;
         *largest = (*largest).max(self.control.cwnd);
-    }
-
-    /// Packets that window and pacer let pass now.
-    fn allowance(&self, now: Time) -> (u64, bool) {
-        let in_flight = self.gate.with(|shared| shared.estimator.in_flight());
-        let room = self.control.cwnd.saturating_sub(in_flight) / self.mtu;
-        let room = room.max(u64::from(self.may_send_one));
-        let budget = self.pacer.budget(now);
-        let paced = if budget == 0 { 0 } else { (budget / self.mtu).max(1) };
-        let paced = paced.max(self.burst_left.div_ceil(self.mtu));
-        (room.min(paced).min(BATCH), room == 0)
-    }
-
-    /// Takes from the stack everything that may leave now.
-    pub(super) fn transmit(&mut self, now: Time, outlet: &mut dyn Outlet, events: &mut Vec<Event>) {
-        self.waits_for_pacer = false;
-        let instant = self.clock.instant(now);
-        let mut just_sent_data = false;
-        loop {
-            let (packets, window_full) = self.allowance(now);
-            let open = packets > 0;
-            if open {
-                self.refill(now, packets);
-            } else if just_sent_data && self.has_data() && !self.sends_and_receives(now) {
-                // There is no ACK to send either.
-                self.blocked(window_full);
-                return;
-            }
-            self.gate.with(|shared| shared.open = open);
-            self.gate.take_asked();
-            self.buffer.clear();
-            let transmit =
-                self.inner.poll_transmit(instant, packets.max(1) as usize, &mut self.buffer);
-            let asked = self.gate.take_asked();
-            let Some(transmit) = transmit else {
-                if open && self.run_dry(now) {
-                    continue;
-                } else if !open && asked {
-                    self.blocked(window_full);
-                } else if !open && self.has_data() {
-                    // The stack has nothing left: what waits is with the application.
-                    self.sent_stream_bytes = self.counters.written_bytes;
-                    self.blocked(window_full);
-                }
-                self.timed_out = false;
-                return;
-            };
-            just_sent_data = asked;
-            self.account(now, &transmit, asked, events);
-            let segment = transmit.segment_size.unwrap_or(transmit.size);
-            let ecn = match transmit.ecn {
-                Some(quinn_proto::EcnCodepoint::Ect0) if self.ecn => Ecn::Ect0,
-                _ => Ecn::NotEct,
-            };
-            let data = &self.buffer[..transmit.size];
-            let (to, from) = (transmit.destination, transmit.src_ip);
-            outlet.put(Batch { to, from, ecn, segment, data });
-        }
-    }
-
-    fn has_data(&self) -> bool {
-        self.counters.written_bytes > self.sent_stream_bytes || self.app.has_data()
-    }
-
-    /// Data waits for the window or the pacer; neither counts as application-limited (RFC 9002
-    /// section 7.8).
-    fn blocked(&mut self, window_full: bool) {
-        self.gate.with(|shared| shared.estimator.mark_cwnd_limited());
-        self.waits_for_pacer = !window_full;
-    }
-
-    /// Whether data goes both ways. The stack sends no pure ACK while data waits for the window, so
-    /// a sender that also receives gives it no more data than window and pacer let pass: what waits
-    /// stays with the application, and ACKs are free.
-    fn sends_and_receives(&self, now: Time) -> bool {
-        let recently = span(self.inner.rtt()) * 2;
-        self.last_read.is_some_and(|last| now.since(last) <= recently) && self.app.has_data()
-    }
-
-    /// Asks the application for more before the stack runs out, so that packets are full.
-    fn refill(&mut self, now: Time, packets: u64) {
-        if !self.ready || !self.app.has_data() {
-            return;
-        }
-        let written = self.counters.written_bytes;
-        let unsent = written.saturating_sub(self.sent_stream_bytes);
-        if self.sends_and_receives(now) {
-            let fits = packets * (self.mtu - MOST_OVERHEAD) - ACK_ROOM;
-            if unsent < fits {
-                self.ask(now, AppEvent::WantData, fits - unsent);
-            }
-        } else if unsent < (packets + 2) * self.mtu && written < self.recount_at {
-            self.tell(now, AppEvent::WantData);
-        }
-    }
-
-    /// The stack has nothing to send: whether the application gave it more.
-    fn run_dry(&mut self, now: Time) -> bool {
-        let before = self.counters.written_bytes;
-        self.sent_stream_bytes = before;
-        self.recount_at = before + RECOUNT;
-        if self.ready && !self.over && self.app.has_data() {
-            let (packets, _) = self.allowance(now);
-            if self.sends_and_receives(now) {
-                self.refill(now, packets.max(1));
-            } else {
-                self.tell(now, AppEvent::WantData);
-            }
-        }
-        let more = self.counters.written_bytes > before;
-        if !more {
-            self.gate.with(|shared| shared.estimator.mark_app_limited());
-        }
-        more
-    }
-
-    fn account(
-        &mut self,
-        now: Time,
-        transmit: &quinn_proto::Transmit,
-        asked: bool,
-        events: &mut Vec<Event>,
-    ) {
-        let size = transmit.size as u64;
-        let packets = transmit.segment_size.map_or(1, |segment| size.div_ceil(segment as u64));
-        let wire = size + packets * self.header;
-        self.counters.sent_packets += packets;
-        self.counters.sent_bytes += wire;
-        // Without a question for the window it is a pure ACK or a probe. A probe follows a timer,
-        // and is no smaller than the least stream frame would make it.
-        let probe = !asked && self.timed_out && size > 64;
-        if probe {
-            self.timed_out = false;
-            self.counters.ptos += 1;
-            self.note(events, now, EventKind::Pto, 0.0);
-        }
-        if !asked && !probe {
-            self.counters.ack_packets += packets;
-            self.counters.ack_bytes += wire;
-            return;
-        }
-        self.may_send_one = false;
-        let idle = self
-            .gate
-            .with(|shared| shared.estimator.in_flight() == 0 && shared.estimator.delivered() > 0);
-        if idle {
-            self.control = self.controller.on_event(now, &cc::Event::Restart);
-            self.adopt();
-        }
-        self.gate.with(|shared| shared.estimator.on_sent(now, size));
-        if idle {
-            self.burst_left = self.burst;
-        }
-        if self.burst_left > 0 {
-            self.burst_left = self.burst_left.saturating_sub(size);
-        } else {
-            self.pacer.on_sent(now, size);
-        }
-        // Counting too little as sent runs the stack dry, which sets the count right; too much would
-        // let a backlog grow that holds ACKs back.
-        let overhead =
-            if self.sends_and_receives(now) { MOST_OVERHEAD + ACK_ROOM } else { LEAST_OVERHEAD };
-        self.sent_stream_bytes += size.saturating_sub(packets * overhead);
     }
 }
 
