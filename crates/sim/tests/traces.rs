@@ -89,6 +89,13 @@ fn check_schema(qlog: &Value) {
             (&json!("relative"), &json!(0))
         );
         assert_eq!(common["ODCID"].as_str().unwrap().len(), 16);
+        assert_eq!(trace["configuration"]["time_offset"].as_f64(), Some(1e-6));
+        let owners: Vec<&Value> = list(&trace["events"])
+            .iter()
+            .filter(|event| event["name"] == "transport:parameters_set")
+            .map(|event| &event["data"]["owner"])
+            .collect();
+        assert_eq!(owners, ["local", "remote"]);
         let mut last = 0.0;
         for event in list(&trace["events"]) {
             let time = event["time"].as_f64().expect("a time");
@@ -103,6 +110,7 @@ fn check_schema(qlog: &Value) {
                 ("connectivity", "connection_started") => &["src_ip", "dst_ip"],
                 ("connectivity", "connection_closed") => &["owner"],
                 ("recovery", "metrics_updated" | "parameters_set") => &[],
+                ("transport", "parameters_set") => &["owner", "initial_max_data"],
                 _ => panic!("event {event}"),
             };
             for member in required {

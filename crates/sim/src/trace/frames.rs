@@ -97,8 +97,6 @@ pub struct Opened<'a> {
     pub bits: u32,
     /// The frames.
     pub frames: Frames<'a>,
-    /// Bytes of the frames.
-    pub payload_bytes: usize,
 }
 
 impl<'a> Packet<'a> {
@@ -114,9 +112,9 @@ impl<'a> Packet<'a> {
         let length = u64::from(self.first & 3) + 1;
         let mut reader = Reader(self.protected);
         let truncated = reader.number(length)?;
-        let payload_bytes = reader.0.len().checked_sub(TAG).ok_or(Malformed)?;
-        let frames = Frames(Reader(&reader.0[..payload_bytes]));
-        Ok(Opened { truncated, bits: 8 * length as u32, frames, payload_bytes })
+        let bytes = reader.0.len().checked_sub(TAG).ok_or(Malformed)?;
+        let frames = Frames(Reader(&reader.0[..bytes]));
+        Ok(Opened { truncated, bits: 8 * length as u32, frames })
     }
 }
 

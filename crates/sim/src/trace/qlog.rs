@@ -35,8 +35,14 @@ struct Trace {
     /// When the recovery that lasts began (RFC 9002 section 7.3.2).
     recovery: Option<Time>,
     datagrams: u32,
+    /// The peer's transport parameters have arrived.
+    peer_known: bool,
     closed: bool,
 }
+
+/// Both sides have one clock. qvis shifts them against each other by a guess at the one-way delay unless an
+/// offset is given and is not 0; this one is 1 ns.
+const QVIS_OFFSET_MS: &str = "0.000001";
 
 /// The qlog file of one host.
 #[derive(Debug)]
@@ -62,6 +68,16 @@ impl Trace {
         self.events.extend_from_slice(b"}},\n");
     }
 
+    /// The limits of flow control that `owner` begins with; both sides of a flow have the same.
+    fn transport_parameters(&mut self, now: Time, owner: &str, (connection, stream): (u64, u64)) {
+        let out = self.event(now, "transport:parameters_set");
+        put!(out, "\"owner\":\"{owner}\",\"initial_max_data\":{connection}");
+        for kind in ["bidi_local", "bidi_remote", "uni"] {
+            put!(out, ",\"initial_max_stream_data_{kind}\":{stream}");
+        }
+        self.end();
+    }
+
     fn packets(&mut self, now: Time, way: Way, datagram: &Datagram, plain: bool) {
         self.datagrams += 1;
         let coalesced = packets(&datagram.data).count() > 1;
@@ -81,11 +97,8 @@ impl Trace {
             } else {
                 header(out, &packet, number);
             }
-            put!(out, ",\"raw\":{{\"length\":{}", packet.bytes);
-            if let Some(opened) = &opened {
-                put!(out, ",\"payload_length\":{}", opened.payload_bytes);
-            }
-            out.push(b'}');
+            // No payload_length: the draft's is without the tag, and qvis takes the tag off once more.
+            put!(out, ",\"raw\":{{\"length\":{}}}", packet.bytes);
             if coalesced {
                 put!(out, ",\"is_coalesced\":true,\"datagram_id\":{datagram_id}");
             }
@@ -242,8 +255,13 @@ impl Qlog {
     /// A datagram left or arrived.
     pub fn datagram(&mut self, now: Time, way: Way, datagram: &Datagram) {
         let plain = self.spec.crypto == Crypto::Modelled;
+        let windows = (self.spec.receive_window_bytes, self.spec.stream_receive_window_bytes);
         let first = packets(&datagram.data).next().and_then(Result::ok);
-        self.trace(now, datagram.port, first).packets(now, way, datagram, plain);
+        let trace = self.trace(now, datagram.port, first);
+        trace.packets(now, way, datagram, plain);
+        if way == Way::In && !std::mem::replace(&mut trace.peer_known, true) {
+            trace.transport_parameters(now, "remote", windows);
+        }
     }
 
     /// The host has worked: what it sent, and how it stands now.
@@ -299,7 +317,7 @@ impl Qlog {
             hex(&mut out, &trace.original_id);
             put!(
                 out,
-                ",\"protocol_type\":[\"QUIC\"],\"time_format\":\"relative\",\"reference_time\":0}},\"events\":[\n"
+                ",\"protocol_type\":[\"QUIC\"],\"time_format\":\"relative\",\"reference_time\":0}},\"configuration\":{{\"time_offset\":{QVIS_OFFSET_MS}}},\"events\":[\n"
             );
             // Without the comma behind the last event.
             trace.events.truncate(trace.events.len() - 2);
@@ -330,6 +348,7 @@ fn begin(
         state: None,
         recovery: None,
         datagrams: 0,
+        peer_known: false,
         closed: false,
     };
     let header_bytes = u32::from(spec.header_bytes);
@@ -355,5 +374,10 @@ fn begin(
     );
     millis(out, spec.initial_rtt_ns);
     trace.end();
+    trace.transport_parameters(
+        now,
+        "local",
+        (spec.receive_window_bytes, spec.stream_receive_window_bytes),
+    );
     trace
 }
