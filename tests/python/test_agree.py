@@ -189,7 +189,7 @@ load = { bytes = "3 MB" }
 stack = [
   { "flow.f.transport" = "quic", "flow.f.congestion" = "newreno" },
   { "flow.f.transport" = "quic", "flow.f.congestion" = "bbr3" },
-  { "flow.f.transport" = "tcp", "flow.f.congestion" = { name = "cubic", slow_start_exit = "classic" } },
+  { "flow.f.transport" = "tcp", "flow.f.congestion" = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" } },
 ]
 """
 

@@ -27,7 +27,7 @@ from bentpipe.runners.emu_tables import COLUMNS
 from bentpipe.runners.outcome import Outcome
 
 STAND_IN = Path(__file__).with_name("standin_lab.py")
-CLASSIC = {"name": "cubic", "slow_start_exit": "classic"}
+CLASSIC = {"name": "cubic", "slow_start_exit": "classic", "avoidance": "linux"}
 
 
 def scenario(*flows: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -135,6 +135,11 @@ class Linux(Machine):
     ("flow", "key", "said"),
     [
         ({"congestion": "cubic"}, "flow.t.congestion", 'slow_start_exit = "hystart++"'),
+        (
+            {"congestion": {"name": "cubic", "slow_start_exit": "classic"}},
+            "flow.t.congestion",
+            'avoidance = "rfc9438"',
+        ),
         ({"congestion": "hybla"}, "flow.t.congestion", "this kernel's TCP has cubic, newreno, reno"),
         (
             {"congestion": {"name": "bbr1", "policer_detection": True}},

@@ -52,7 +52,13 @@ mod tests {
     use units::{Span, Time};
 
     fn config() -> Config {
-        Config { mss: 1200, initial_window: 12_000, initial_rtt: Span::from_millis(333), seed: 1 }
+        Config {
+            mss: 1200,
+            initial_window: 12_000,
+            initial_rtt: Span::from_millis(333),
+            seed: 1,
+            paced: true,
+        }
     }
 
     fn error(name: &str, options: Value) -> String {

@@ -14,6 +14,9 @@ pub struct Config {
     pub initial_rtt: Span,
     /// Seed of the controller's own random stream (BBR's probe times).
     pub seed: u64,
+    /// What leaves is spread over the round trip also where the controller names no rate: QUIC always
+    /// (RFC 9002 section 7.7), TCP if asked. HyStart and HyStart++ have other bounds without.
+    pub paced: bool,
 }
 
 impl Config {

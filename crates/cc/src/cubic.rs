@@ -20,6 +20,11 @@ pub const ENTRY: Entry = Entry {
             meaning: slow_start::MEANING,
         },
         Opt {
+            name: "avoidance",
+            kind: Kind::Choice(AVOIDANCE),
+            meaning: "congestion avoidance by the RFC, or as Linux's tcp_cubic departs from it",
+        },
+        Opt {
             name: "fast_convergence",
             kind: Kind::Flag,
             meaning: "release capacity faster when the window at loss is falling (section 4.7)",
@@ -39,6 +44,25 @@ pub const ENTRY: Entry = Entry {
     make: |options, config| Ok(Box::new(Cubic::new(parse(options)?, config))),
 };
 
+const AVOIDANCE: &[&str] = &["rfc9438", "linux"];
+
+/// The option `avoidance`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Avoidance {
+    /// RFC 9438.
+    #[serde(rename = "rfc9438")]
+    Rfc9438,
+    /// Linux's tcp_cubic (bictcp_update): alpha_cubic stays what it is when the Reno-friendly window
+    /// has reached cwnd_prior; the larger growth of both curves holds; the cubic one looks ahead by
+    /// the least RTT; and before the first loss, and after a timeout, the window grows by 5 % a round
+    /// trip at least.
+    #[serde(rename = "linux")]
+    Linux,
+}
+
+/// Linux: one segment for every 20 acknowledged, while no W_max is known.
+const LEAST_GROWTH: f64 = 1.0 / 20.0;
+
 /// The scenario's options.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -46,6 +70,8 @@ pub struct Options {
     /// How slow start may end before a loss. RFC 9438 section 4.10: HyStart++ SHOULD be used in
     /// the initial slow start.
     pub slow_start_exit: SlowStartExit,
+    /// How the window grows in congestion avoidance.
+    pub avoidance: Avoidance,
     /// Section 4.7; SHOULD be on.
     pub fast_convergence: bool,
     /// beta_cubic, section 4.6.
@@ -58,6 +84,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             slow_start_exit: SlowStartExit::HystartPlusPlus,
+            avoidance: Avoidance::Rfc9438,
             fast_convergence: true,
             beta: 0.7,
             c: 0.4,
@@ -140,8 +167,7 @@ impl Cubic {
         } else if self.ssthresh.is_none_or(|ssthresh| self.cwnd < ssthresh) {
             // Section 4.10.
             let verdict = self.slow_start.on_ack(now, ack, self.bytes());
-            let acked = ack.credited_in_slow_start() as f64 / self.mss as f64;
-            self.cwnd += acked / verdict.divisor as f64;
+            self.cwnd += verdict.growth(ack) as f64 / self.mss as f64;
             if verdict.over {
                 self.ssthresh = Some(self.cwnd);
                 self.cwnd_prior = self.cwnd;
@@ -167,6 +193,7 @@ impl Cubic {
         let cwnd = self.cwnd;
         let c = self.options.c;
         let w_max = self.w_max;
+        let linux = self.options.avoidance == Avoidance::Linux;
         let epoch = self.epoch.get_or_insert_with(|| {
             // Section 4.2, figure 2: K = cbrt((W_max - cwnd_epoch) / C). Without a W_max (after a
             // timeout, section 4.8; or when slow start ended without loss) the curve starts at its
@@ -178,10 +205,15 @@ impl Cubic {
         // Section 4.3: W_est grows by alpha_cubic * segments_acked / cwnd; alpha_cubic becomes 1
         // once W_est has reached cwnd_prior.
         let beta = self.options.beta;
-        let alpha =
-            if epoch.w_est >= self.cwnd_prior { 1.0 } else { 3.0 * (1.0 - beta) / (1.0 + beta) };
+        let reached = epoch.w_est >= self.cwnd_prior && !linux;
+        let alpha = if reached { 1.0 } else { 3.0 * (1.0 - beta) / (1.0 + beta) };
         epoch.w_est += alpha * acked / cwnd;
-        if w_cubic(c, epoch, t) < epoch.w_est {
+        if linux {
+            let ahead = t + ack.min_rtt.seconds();
+            let least = if w_max.is_none() { LEAST_GROWTH } else { 0.0 };
+            let growth = (w_cubic(c, epoch, ahead).max(epoch.w_est) - cwnd) / cwnd;
+            self.cwnd += growth.clamp(least, 0.5) * acked.min(cwnd);
+        } else if w_cubic(c, epoch, t) < epoch.w_est {
             // Section 4.3: the Reno-friendly region.
             self.cwnd = cwnd.max(epoch.w_est);
         } else {
@@ -320,6 +352,7 @@ mod tests {
             initial_window: 100 * MSS,
             initial_rtt: Span::from_millis(333),
             seed: 1,
+            paced: true,
         };
         Cubic::new(Options::default(), &config)
     }
@@ -345,6 +378,49 @@ mod tests {
         cubic.on_event(Time(1), &loss(false));
         assert_eq!(cubic.on_event(Time(2), &Event::Spurious).cwnd, 100 * MSS);
         assert_eq!((cubic.ssthresh(), cubic.w_max), (None, None));
+    }
+
+    /// Acknowledges `windows` times the window, a hundredth at a time, at one instant.
+    fn acknowledge(cubic: &mut Cubic, now: Time, windows: u32) {
+        for _ in 0..windows {
+            let acked = cubic.bytes() / 100;
+            for _ in 0..100 {
+                let ack = Ack { acked, cwnd_limited: true, ..sample_ack() };
+                cubic.on_event(now, &Event::Ack(ack));
+            }
+        }
+    }
+
+    /// After HyStart, without a loss so far: 1.05 a window acknowledged, where the RFC's curve is flat.
+    #[test]
+    fn linux_grows_by_five_per_cent_before_the_first_loss() {
+        for (avoidance, factor) in [(Avoidance::Linux, 1.05), (Avoidance::Rfc9438, 1.0)] {
+            let mut cubic = cubic();
+            cubic.options.avoidance = avoidance;
+            cubic.ssthresh = Some(100.0);
+            acknowledge(&mut cubic, Time(1), 1);
+            assert!((cubic.cwnd / 100.0 - factor).abs() < 0.011, "{}", cubic.cwnd);
+        }
+    }
+
+    /// Section 4.3: alpha is 0.53 until the former window of 100 is reached, then 1; in Linux 0.53.
+    #[test]
+    fn linux_stays_at_its_friendly_factor() {
+        let mut found = Vec::new();
+        for avoidance in [Avoidance::Rfc9438, Avoidance::Linux] {
+            let mut cubic =
+                Cubic { options: Options { avoidance, c: 0.001, ..Options::default() }, ..cubic() };
+            cubic.on_event(Time(1), &loss(false));
+            acknowledge(&mut cubic, Time(2), 57);
+            let reached = cubic.cwnd;
+            acknowledge(&mut cubic, Time(2), 20);
+            found.push((reached, cubic.cwnd - reached));
+        }
+        for (reached, _) in &found {
+            assert!((reached - 100.0).abs() < 2.0, "{found:?}");
+        }
+        assert!((found[0].1 - 20.0).abs() < 1.5, "{found:?}");
+        assert!((found[1].1 - 20.0 * 9.0 / 17.0).abs() < 1.0, "{found:?}");
     }
 
     /// Section 4.8: one or two segments, the threshold by beta_cubic, no W_max; a timer that

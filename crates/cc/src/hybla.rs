@@ -199,9 +199,9 @@ impl Hybla {
             }
             ssthresh => {
                 let verdict = self.slow_start.on_ack(now, ack, self.bytes());
-                let acked = ack.credited_in_slow_start() as f64 / self.mss as f64;
+                let acked = verdict.growth(ack) as f64 / self.mss as f64;
                 let factor = (libm::exp2(self.rho.min(EXPONENT_CAP)) - 1.0).min(most);
-                let grown = self.cwnd + factor * acked / verdict.divisor as f64;
+                let grown = self.cwnd + factor * acked;
                 // Linux: the result of slow start does not overshoot the threshold.
                 self.cwnd = grown.min(ssthresh.unwrap_or(f64::INFINITY));
                 if verdict.over {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use units::Time;
 
 use crate::options::{Entry, Kind, Opt, defaults, parse};
-use crate::slow_start::{self, SlowStart, SlowStartExit};
+use crate::slow_start::{self, SlowStart, SlowStartExit, Verdict};
 use crate::{Ack, Config, CongestionControl, Control, Event};
 
 /// Its place in the catalogue.
@@ -119,7 +119,7 @@ impl NewReno {
             // RFC 9002 section 7.3.1: the window grows by the bytes acknowledged.
             let verdict = self.slow_start.on_ack(now, ack, self.cwnd);
             let limit = self.options.abc_limit.map_or(u64::MAX, |limit| limit * self.mss);
-            self.cwnd += ack.credited_in_slow_start().min(limit) / verdict.divisor;
+            self.cwnd += Verdict { limit: verdict.limit.min(limit), ..verdict }.growth(ack);
             if verdict.over {
                 self.ssthresh = Some(self.cwnd);
             }

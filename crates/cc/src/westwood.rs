@@ -132,7 +132,7 @@ impl Westwood {
         let acked = ack.credited();
         if self.ssthresh.is_none_or(|ssthresh| self.cwnd < ssthresh) {
             let verdict = self.slow_start.on_ack(now, ack, self.cwnd);
-            self.cwnd += ack.credited_in_slow_start() / verdict.divisor;
+            self.cwnd += verdict.growth(ack);
             if verdict.over {
                 self.ssthresh = Some(self.cwnd);
             }

@@ -16,7 +16,7 @@ const RATE: u64 = 100_000_000;
 /// A flow alone on a bottleneck with one BDP of queue and independent losses ahead of it.
 fn model(rate: u64, rtt_ms: u64, p: f64, options: &Value, seed: u64) -> Model {
     let initial_rtt = Span::from_millis(333);
-    let config = Config { mss: MSS, initial_window: 10 * MSS, initial_rtt, seed };
+    let config = Config { mss: MSS, initial_window: 10 * MSS, initial_rtt, seed, paced: true };
     let bdp = rate / 8 * rtt_ms / 1000;
     let path = Path { loss: Loss::Bernoulli(p), seed, ..Path::bottleneck(Rate(rate), bdp) };
     let controller = build("bbr3", options, &config).unwrap();

@@ -13,7 +13,13 @@ use units::{Rate, Span, Time};
 const MSS: u64 = 1200;
 
 fn config() -> Config {
-    Config { mss: MSS, initial_window: 10 * MSS, initial_rtt: Span::from_millis(333), seed: 1 }
+    Config {
+        mss: MSS,
+        initial_window: 10 * MSS,
+        initial_rtt: Span::from_millis(333),
+        seed: 1,
+        paced: true,
+    }
 }
 
 fn flow(name: &str, options: Value, rtt_ms: u64) -> Flow {

@@ -136,6 +136,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         initial_window: spec.initial_window_bytes,
         initial_rtt: units::Span(spec.initial_rtt_ns),
         seed: 1,
+        paced: true,
     };
     let endpoint = Endpoint::with_live(
         &Live { tls: LiveTls::Client(Arc::new(tls)), connections: 1, handshakes: 1 },

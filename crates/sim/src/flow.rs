@@ -236,6 +236,7 @@ fn tcp_controller_config(tcp: &TcpSides, spec: &tcp::TcpSpec, seed: u64, name: &
         initial_window: spec.initial_window_bytes,
         initial_rtt: Span(spec.initial_rto_ns),
         seed: Random::named(seed, name, "congestion control").bits(),
+        paced: spec.pacing,
     }
 }
 
@@ -252,6 +253,7 @@ fn controller_config(quic: &QuicSpec, seed: u64, name: &str) -> cc::Config {
         initial_window: quic.initial_window_bytes,
         initial_rtt: Span(quic.initial_rtt_ns),
         seed: Random::named(seed, name, "congestion control").bits(),
+        paced: true,
     }
 }
 

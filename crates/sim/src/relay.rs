@@ -97,6 +97,7 @@ pub fn build(
                 initial_window: socket.tcp.initial_window_bytes,
                 initial_rtt: Span(socket.tcp.initial_rto_ns),
                 seed: Random::named(spec.seed, &entity, "congestion control").bits(),
+                paced: socket.tcp.pacing,
             };
             make_controller(&congestion, config, controllers)
                 .map_err(|error| format!("proxy {}: {name}: {error}", proxy.node))

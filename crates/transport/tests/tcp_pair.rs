@@ -41,6 +41,7 @@ fn newreno(spec: &TcpSpec) -> Box<dyn cc::CongestionControl> {
         initial_window: spec.initial_window_bytes,
         initial_rtt: Span::from_secs(1),
         seed: 1,
+        paced: spec.pacing,
     };
     cc::build("newreno", &serde_json::Value::Null, &config).unwrap()
 }

@@ -50,8 +50,13 @@ fn page(http: Http) -> WebSpec {
 }
 
 fn controller(mss: u64) -> MakeController {
-    let config =
-        cc::Config { mss, initial_window: 300_000, initial_rtt: Span::from_millis(200), seed: 1 };
+    let config = cc::Config {
+        mss,
+        initial_window: 300_000,
+        initial_rtt: Span::from_millis(200),
+        seed: 1,
+        paced: true,
+    };
     Box::new(move || cc::build("newreno", &serde_json::json!({}), &config).unwrap())
 }
 

@@ -17,7 +17,13 @@ KERNEL = {"newreno": "reno", "reno": "reno", "cubic": "cubic", "bbr1": "bbr"}
 AS_LINUX: dict[str, dict[str, Any]] = {
     "reno": {"slow_start_exit": "none", "abc_limit": None, "beta": 0.5},
     # tcp_cubic.c: beta 717/1024, C 0.4 (bic_scale 41), fast convergence, HyStart with both detectors
-    "cubic": {"slow_start_exit": "classic", "fast_convergence": True, "beta": 0.7, "c": 0.4},
+    "cubic": {
+        "slow_start_exit": "classic",
+        "avoidance": "linux",
+        "fast_convergence": True,
+        "beta": 0.7,
+        "c": 0.4,
+    },
     # tcp_bbr.c: long-term rates of policers, PROBE_RTT
     "bbr": {"policer_detection": True, "probe_rtt": True},
 }

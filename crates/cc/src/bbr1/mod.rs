@@ -364,8 +364,13 @@ mod tests {
     #[test]
     fn the_window_returns_after_a_timeout() {
         let mss = 1200;
-        let config =
-            Config { mss, initial_window: 100 * mss, initial_rtt: Span::from_millis(333), seed: 1 };
+        let config = Config {
+            mss,
+            initial_window: 100 * mss,
+            initial_rtt: Span::from_millis(333),
+            seed: 1,
+            paced: true,
+        };
         let mut bbr = Bbr1::new(Options::default(), &config);
         let mut take = |event| bbr.on_event(Time::ZERO + Span::from_secs(1), &event).cwnd;
         let ack = |delivered, prior_delivered| {

@@ -9,7 +9,13 @@ use crate::conformance::sample_ack;
 const MSS: u64 = 1200;
 
 fn config() -> Config {
-    Config { mss: MSS, initial_window: 10 * MSS, initial_rtt: Span::from_millis(333), seed: 3 }
+    Config {
+        mss: MSS,
+        initial_window: 10 * MSS,
+        initial_rtt: Span::from_millis(333),
+        seed: 3,
+        paced: true,
+    }
 }
 
 /// Goodput over the bottleneck of 100 Mb/s, RTT 100 ms, queue 1 BDP, from 10 s to 60 s.

@@ -122,7 +122,13 @@ const RTT: Span = Span::from_millis(100);
 const BDP: u64 = 250_000;
 
 fn config(seed: u64) -> Config {
-    Config { mss: MSS, initial_window: 10 * MSS, initial_rtt: Span::from_millis(333), seed }
+    Config {
+        mss: MSS,
+        initial_window: 10 * MSS,
+        initial_rtt: Span::from_millis(333),
+        seed,
+        paced: true,
+    }
 }
 
 fn at(seconds: u64) -> Time {

@@ -1,13 +1,12 @@
 //! HyStart (Ha and Rhee 2011, doi:10.1016/j.comnet.2011.01.014) with the constants and rules of
-//! Linux's `tcp_cubic`: slow start ends when a train of closely spaced ACKs has lasted a whole
-//! least RTT, or when the delay of a round has risen by an eighth of it.
+//! Linux's `tcp_cubic` (6.14 and later): slow start ends when a train of closely spaced ACKs has
+//! lasted half the least RTT, or when the delay of a round has risen by an eighth of it.
 //!
-//! The paper ends the train after half the least RTT; Linux, since 2020, after the whole if the
-//! sender is paced, because pacing spreads the train over the round. Every sender here is paced.
+//! A paced sender's train must last the whole least RTT, because pacing spreads it over the round.
+//! The least RTT is that of the data of this connection: handshakes give Linux's controllers none,
+//! and on a path whose delay varies a sample more would lower it.
 //!
-//! Two differences: a round begins with the ACK that the shared estimator counts, also while the
-//! window is below 16 packets (Linux begins one with the first ACK above them), and the samples of
-//! the first second after a recovery count.
+//! One difference: the samples of the first second after a recovery count.
 
 use units::{Span, Time};
 
@@ -28,6 +27,9 @@ const ACK_DELAY: Span = Span::from_millis(1);
 #[derive(Clone, Debug)]
 pub struct Classic {
     low_window: u64,
+    paced: bool,
+    /// Linux's delay_min.
+    least_rtt: Span,
     round_start: Time,
     last_ack: Time,
     current_rtt: Span,
@@ -39,6 +41,8 @@ impl Classic {
     pub fn new(config: &Config) -> Classic {
         Classic {
             low_window: LOW_WINDOW * config.mss,
+            paced: config.paced,
+            least_rtt: Span::MAX,
             round_start: Time::ZERO,
             last_ack: Time::ZERO,
             current_rtt: Span::MAX,
@@ -46,8 +50,14 @@ impl Classic {
         }
     }
 
+    /// After a timeout nothing is known.
+    pub fn restart(&mut self, now: Time) {
+        self.least_rtt = Span::MAX;
+        self.begin(now);
+    }
+
     /// A new round begins.
-    pub fn reset(&mut self, now: Time) {
+    fn begin(&mut self, now: Time) {
         self.round_start = now;
         self.last_ack = now;
         self.current_rtt = Span::MAX;
@@ -57,31 +67,81 @@ impl Classic {
     /// One ACK of slow start.
     pub fn on_ack(&mut self, now: Time, ack: &Ack, cwnd: u64) -> Verdict {
         if ack.round_start {
-            self.reset(now);
+            self.begin(now);
         }
-        let exit = Verdict { divisor: 1, over: true };
+        // Without a sample Linux does not ask HyStart at all.
+        let Some(rtt) = ack.latest_rtt else { return Verdict::GO_ON };
+        self.least_rtt = self.least_rtt.min(rtt);
+        let exit = Verdict { over: true, ..Verdict::GO_ON };
         if cwnd < self.low_window {
             return Verdict::GO_ON;
         }
         // ACK train.
         if now.since(self.last_ack) <= ACK_DELTA {
             self.last_ack = now;
-            if now.since(self.round_start) > ack.min_rtt + ACK_DELAY {
+            let whole = self.least_rtt + ACK_DELAY;
+            let threshold = if self.paced { whole } else { Span(whole.0 / 2) };
+            if now.since(self.round_start) > threshold {
                 return exit;
             }
         }
         // Delay increase.
-        if let Some(rtt) = ack.latest_rtt {
-            self.current_rtt = self.current_rtt.min(rtt);
-            if self.samples < MIN_SAMPLES {
-                self.samples += 1;
-            } else {
-                let threshold = Span(ack.min_rtt.0 / 8).clamp(DELAY_MIN, DELAY_MAX);
-                if self.current_rtt > ack.min_rtt + threshold {
-                    return exit;
-                }
+        self.current_rtt = self.current_rtt.min(rtt);
+        if self.samples < MIN_SAMPLES {
+            self.samples += 1;
+        } else {
+            let threshold = Span(self.least_rtt.0 / 8).clamp(DELAY_MIN, DELAY_MAX);
+            if self.current_rtt > self.least_rtt + threshold {
+                return exit;
             }
         }
         Verdict::GO_ON
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::sample_ack;
+
+    const MSS: u64 = 1200;
+
+    fn classic(paced: bool) -> Classic {
+        let initial_rtt = Span::from_millis(333);
+        Classic::new(&Config { mss: MSS, initial_window: 10 * MSS, initial_rtt, seed: 1, paced })
+    }
+
+    /// When slow start ends in a round of ACKs of `rtt` that come every `gap_us`.
+    fn ends(hystart: &mut Classic, rtt: Span, gap_us: u64) -> Option<Span> {
+        let begin = Time::ZERO + Span::from_secs(5);
+        for step in 0..2_000 {
+            let now = begin + Span::from_micros(gap_us) * step;
+            let ack = Ack { round_start: step == 0, latest_rtt: Some(rtt), ..sample_ack() };
+            if hystart.on_ack(now, &ack, 32 * MSS).over {
+                return Some(now.since(begin));
+            }
+        }
+        None
+    }
+
+    /// With a least RTT of 100 ms: the first ACK beyond 50.5 ms, or beyond 101 ms if paced; none of
+    /// a train whose ACKs are more than 2 ms apart.
+    #[test]
+    fn a_train_ends_slow_start_after_half_the_least_rtt_or_the_whole_if_paced() {
+        let rtt = Span::from_millis(100);
+        assert_eq!(ends(&mut classic(false), rtt, 1_000), Some(Span::from_millis(51)));
+        assert_eq!(ends(&mut classic(true), rtt, 1_000), Some(Span::from_millis(102)));
+        assert_eq!(ends(&mut classic(false), rtt, 2_100), None);
+    }
+
+    /// 700 / 8 is beyond the clamp: a ninth sample 17 ms above the least ends slow start, 16 do not.
+    /// The transport's own least RTT, of the handshake, does not count.
+    #[test]
+    fn a_round_that_is_later_by_more_than_16_ms_ends_slow_start() {
+        let ms = Span::from_millis;
+        let mut hystart = classic(false);
+        assert_eq!(ends(&mut hystart, ms(700), 2_100), None);
+        assert_eq!(ends(&mut hystart, ms(716), 2_100), None);
+        assert_eq!(ends(&mut hystart, ms(717), 2_100), Some(Span::from_micros(8 * 2_100)));
     }
 }

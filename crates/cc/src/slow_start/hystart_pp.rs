@@ -1,13 +1,12 @@
 //! HyStart++ (RFC 9406): leave slow start for a slower Conservative Slow Start (CSS) when a round's
 //! least RTT has risen, and go back if the rise was only jitter.
 //!
-//! Every sender here is paced, so L, the limit on the growth of one ACK, is infinite (section 4.3).
 //! On a GEO path the threshold is at its upper clamp: 16 ms are 2.7 % of 600 ms.
 
 use units::Span;
 
 use super::Verdict;
-use crate::Ack;
+use crate::{Ack, Config};
 
 // RFC 9406 section 4.3.
 const MIN_RTT_THRESH: Span = Span::from_millis(4);
@@ -16,6 +15,8 @@ const MIN_RTT_DIVISOR: u64 = 8;
 const N_RTT_SAMPLE: u32 = 8;
 const CSS_GROWTH_DIVISOR: u64 = 4;
 const CSS_ROUNDS: u32 = 5;
+/// L of a sender that is not paced: packets for which one ACK counts at the most.
+const L: u64 = 8;
 
 /// HyStart++ of one connection.
 #[derive(Clone, Debug)]
@@ -25,12 +26,15 @@ pub struct HystartPlusPlus {
     rtt_sample_count: u32,
     /// In CSS: its baseline RTT and the rounds it has lasted.
     css: Option<(Span, u32)>,
+    /// L * SMSS; for a paced sender L is infinite.
+    limit: u64,
 }
 
 impl HystartPlusPlus {
     /// In slow start, before the first round.
-    pub fn new() -> HystartPlusPlus {
+    pub fn new(config: &Config) -> HystartPlusPlus {
         HystartPlusPlus {
+            limit: if config.paced { u64::MAX } else { L * config.mss },
             last_round_min_rtt: Span::MAX,
             current_round_min_rtt: Span::MAX,
             rtt_sample_count: 0,
@@ -70,12 +74,13 @@ impl HystartPlusPlus {
             }
             // "CSS lasts at most CSS_ROUNDS rounds": congestion avoidance.
             Some((_, rounds)) if rounds >= CSS_ROUNDS => {
-                return Verdict { divisor: CSS_GROWTH_DIVISOR, over: true };
+                let divisor = CSS_GROWTH_DIVISOR;
+                return Verdict { divisor, limit: self.limit, over: true };
             }
             Some(_) => {}
         }
         let divisor = if self.css.is_some() { CSS_GROWTH_DIVISOR } else { 1 };
-        Verdict { divisor, over: false }
+        Verdict { divisor, limit: self.limit, over: false }
     }
 }
 
@@ -83,6 +88,11 @@ impl HystartPlusPlus {
 mod tests {
     use super::*;
     use crate::conformance::sample_ack;
+
+    fn config(paced: bool) -> Config {
+        let initial_rtt = Span::from_millis(333);
+        Config { mss: 1200, initial_window: 12_000, initial_rtt, seed: 1, paced }
+    }
 
     fn round(hystart: &mut HystartPlusPlus, rtt_ms: u64) -> Verdict {
         let mut verdict = Verdict::GO_ON;
@@ -102,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_lasting_rise_ends_slow_start_after_five_rounds() {
-        let mut hystart = HystartPlusPlus::new();
+        let mut hystart = HystartPlusPlus::new(&config(true));
         assert_eq!(round(&mut hystart, 100).divisor, 1);
         // 100/8 = 12.5 ms: a rise of 12 is none.
         assert_eq!(round(&mut hystart, 112).divisor, 1);
@@ -116,9 +126,19 @@ mod tests {
 
     #[test]
     fn jitter_alone_returns_to_slow_start() {
-        let mut hystart = HystartPlusPlus::new();
+        let mut hystart = HystartPlusPlus::new(&config(true));
         round(&mut hystart, 600);
         assert_eq!(round(&mut hystart, 620).divisor, 4);
         assert_eq!(round(&mut hystart, 610).divisor, 1);
+    }
+
+    /// Section 4.3: L is 8 without pacing.
+    #[test]
+    fn an_ack_of_many_packets_counts_for_eight_unless_the_sender_is_paced() {
+        let ack = Ack { acked: 20 * 1200, cwnd_limited: true, ..sample_ack() };
+        for (paced, packets) in [(false, 8), (true, 20)] {
+            let verdict = HystartPlusPlus::new(&config(paced)).on_ack(&ack);
+            assert_eq!(verdict.growth(&ack), packets * 1200);
+        }
     }
 }

@@ -38,13 +38,20 @@ pub const MEANING: &str = "how slow start may end before a loss: not at all, HyS
 pub struct Verdict {
     /// The window grows by the acknowledged bytes over this.
     pub divisor: u64,
+    /// Most of the acknowledged bytes that count.
+    pub limit: u64,
     /// Slow start is over: the threshold is the present window.
     pub over: bool,
 }
 
 impl Verdict {
+    /// Bytes by which the window grows with `ack`.
+    pub fn growth(&self, ack: &Ack) -> u64 {
+        ack.credited_in_slow_start().min(self.limit) / self.divisor
+    }
+
     /// Nothing to say against slow start.
-    const GO_ON: Verdict = Verdict { divisor: 1, over: false };
+    const GO_ON: Verdict = Verdict { divisor: 1, limit: u64::MAX, over: false };
 }
 
 /// The slow-start exit of one connection.
@@ -64,7 +71,9 @@ impl SlowStart {
         match option {
             SlowStartExit::None => SlowStart::None,
             SlowStartExit::Classic => SlowStart::Classic(Classic::new(config)),
-            SlowStartExit::HystartPlusPlus => SlowStart::HystartPlusPlus(HystartPlusPlus::new()),
+            SlowStartExit::HystartPlusPlus => {
+                SlowStart::HystartPlusPlus(HystartPlusPlus::new(config))
+            }
         }
     }
 
@@ -82,7 +91,7 @@ impl SlowStart {
         match self {
             SlowStart::None => {}
             // Linux starts it anew after a timeout.
-            SlowStart::Classic(classic) if collapse => classic.reset(now),
+            SlowStart::Classic(classic) if collapse => classic.restart(now),
             SlowStart::Classic(_) => {}
             // RFC 9406 section 4.3: only the initial slow start uses it.
             SlowStart::HystartPlusPlus(_) => *self = SlowStart::None,

@@ -39,6 +39,26 @@ const INITIAL_RTO_NS: u64 = 1_000_000_000;
 const MAX_RTO_NS: u64 = 120_000_000_000;
 const DELAYED_ACK: DelayedAck = DelayedAck { timeout_ns: 40_000_000, every: 2, quick: 16 };
 
+/// Whether every option given is as Linux's controller `name` has it: what the simulated proxy is told
+/// so that its TCP is Linux's changes nothing here.
+fn is_linux(name: &str, options: &Value) -> bool {
+    let linux = match name {
+        // tcp_cubic.c
+        "cubic" => serde_json::json!({
+            "slow_start_exit": "classic", "avoidance": "linux", "fast_convergence": true, "beta": 0.7, "c": 0.4
+        }),
+        "newreno" | "reno" => {
+            serde_json::json!({"slow_start_exit": "none", "abc_limit": null, "beta": 0.5})
+        }
+        // tcp_bbr.c
+        "bbr1" => serde_json::json!({"policer_detection": true, "probe_rtt": true}),
+        _ => return false,
+    };
+    options.as_object().is_some_and(|options| {
+        options.iter().all(|(key, value)| linux.get(key).is_some_and(|has| has == value))
+    })
+}
+
 impl Leg {
     /// The kernel's options for `spec`, which stands at `key`.
     ///
@@ -109,7 +129,10 @@ impl Leg {
                 leg.pacing = Some((rate / 8).max(1));
                 "cubic"
             }
-            _ if !none => return no("options", &spec.options, "none: the kernel's take none here"),
+            name if !none && !is_linux(name, &spec.options) => {
+                let expected = "none, or Linux's own: the kernel's controllers take none here";
+                return no("options", &spec.options, expected);
+            }
             "newreno" | "reno" => "reno",
             "bbr1" => "bbr",
             "bbr" | "bbr3" => {
@@ -255,7 +278,18 @@ mod tests {
         };
         assert!(refused(&|side| side.tcp.fast_open = true).contains("server_side.tcp.fast_open"));
         assert!(refused(&|side| side.tcp.max_rto_ns = 1).contains("max_rto_ns"));
-        assert!(refused(&|side| side.options = json!({"beta": 0.5})).contains("options"));
+        assert!(refused(&|side| side.options = json!({"beta": 0.4})).contains("options"));
+        let hystart = json!({"slow_start_exit": "hystart++"});
+        let cubic = |side: &mut SocketSpec| side.congestion = "cubic".to_owned();
+        let other = refused(&|side| {
+            cubic(side);
+            side.options = hystart.clone();
+        });
+        assert!(other.contains("Linux's own"), "{other}");
+        let mut own = side();
+        cubic(&mut own);
+        own.options = json!({"slow_start_exit": "classic", "avoidance": "linux"});
+        assert_eq!(Leg::new("server_side", &own).unwrap().congestion, "cubic");
         assert!(refused(&|side| side.congestion = "bbr".to_owned()).contains("version 1"));
     }
 }

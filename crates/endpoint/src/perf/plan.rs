@@ -177,6 +177,7 @@ impl CongestionPlan {
             initial_window: quic.initial_window_bytes,
             initial_rtt: Span(quic.initial_rtt_ns),
             seed: 1,
+            paced: true,
         };
         cc::build(&plan.name, &plan.options, &config)
             .map_err(|error| Failure::Input(error.to_string()))?;

@@ -31,6 +31,7 @@ fn controller() -> Box<dyn CongestionControl> {
         initial_window: 14_600,
         initial_rtt: Span::from_millis(333),
         seed: 1,
+        paced: false,
     };
     cc::build("newreno", &json!(null), &config).unwrap()
 }

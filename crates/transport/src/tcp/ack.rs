@@ -116,7 +116,10 @@ impl Sender {
             reduces |= self.enter_reduced();
         }
         let may_grow = |phase| matches!(phase, Phase::Open | Phase::Loss);
-        let growth = may_grow(was) && may_grow(self.phase) && !reduces;
+        // RFC 5681 section 3.1: an ACK that acknowledges new data cumulatively. Where reordering was
+        // seen, anything that arrives (Linux's tcp_may_raise_cwnd).
+        let forward = advanced || self.threshold > self.rules.threshold;
+        let growth = may_grow(was) && may_grow(self.phase) && !reduces && forward;
         let mut over = advanced && self.phase != Phase::Open && ack >= self.recover;
         if over && self.recovers_on() {
             (over, reduces) = (false, true);
@@ -208,9 +211,9 @@ impl Sender {
         }
     }
 
-    /// Linux's `tcp_reordering`: by how much an original was overtaken.
+    /// Linux's `tcp_reordering`: by how much an original was overtaken. RACK does not count by it.
     fn adapt_threshold(&mut self, arrived: &Arrived) {
-        if self.rules.adapt && !self.rules.rack && arrived.overtaken > 0 {
+        if self.rules.adapt && arrived.overtaken > 0 {
             let segments = arrived.overtaken.div_ceil(self.rules.mss).min(MOST_THRESHOLD) as u32;
             self.threshold = self.threshold.max(segments);
         }

@@ -53,6 +53,7 @@ pub fn controller(name: &str, spec: &TcpSpec) -> Box<dyn CongestionControl> {
         initial_window: spec.initial_window_bytes,
         initial_rtt: Span::from_secs(1),
         seed: 1,
+        paced: spec.pacing,
     };
     cc::build(name, &serde_json::json!({}), &config).expect("a known controller")
 }

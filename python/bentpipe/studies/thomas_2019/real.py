@@ -188,6 +188,7 @@ def findings(study: Thomas2019, measured: Measured) -> Findings:
         tuple(table for table in tables if table.rows),
         TOLERANCE,
         figures=tuple((f"{name}-browser", key) for name in PARTS for key in FIGURES),
+        notes=tuple(note for part, note in study.notes["real"].items() if _stacks(measured, part)),
         reading_title="clock and proxy",
     )
 
