@@ -2,7 +2,7 @@
 
 Every stream moves its bytes at RATE (environment, bit/s) after one round trip; BEHAVIOUR says how the lab goes: ``good``,
 ``late`` (not valid), ``late-once`` (once, by a file beside the program), ``broken`` (no result), ``silent`` (no connection)
-or ``hang``.
+``hang``, or ``hang-later`` (all but the first, by the same file).
 """
 
 from __future__ import annotations
@@ -28,6 +28,10 @@ def main() -> None:
     assert sys.argv[1] == "lab"
     plan = json.loads(Path(sys.argv[2]).read_text())
     behaviour = os.environ.get("BEHAVIOUR", "good")
+    if behaviour == "hang-later":
+        mark = Path(os.environ["MARK"])
+        behaviour = "hang" if mark.exists() else "good"
+        mark.touch()
     if behaviour == "hang":
         Path(os.environ["MARK"]).write_text(str(os.getpid()))
         time.sleep(600)

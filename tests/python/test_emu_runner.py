@@ -289,6 +289,52 @@ def test_closing_the_runner_ends_the_labs(program: Path, monkeypatch: pytest.Mon
     pytest.fail("the lab is still there")
 
 
+@pytest.mark.parametrize("clock", ["sim", "emu"])
+def test_ctrl_c_ends_a_command_at_once(program: Path, tmp_path: Path, clock: str) -> None:
+    """While a run is under way that would go on for minutes: what is finished is kept, and nothing is left running."""
+    file, mark = tmp_path / "s.toml", tmp_path / "mark"
+    load = (
+        'time = "10000 s"' if clock == "sim" else 'bytes = "200 kB"'
+    )  # the stand-in hangs whatever the load is
+    file.write_text(
+        '[[path.segment]]\nname = "s"\ndelay = "20 ms"\nboth = { rate = "10 Mbit/s" }\n'
+        '[[flow]]\nname = "q"\ncongestion = "cubic"\nsend = "down"\n'
+        f"load = {{ {load} }}\n"
+        '[sweep]\nduration = ["1 s", "10000 s"]\n'
+    )
+    environment = {**os.environ, "BENTPIPE_RT": str(program), "BEHAVIOUR": "hang-later", "MARK": str(mark)}
+    command = [
+        sys.executable,
+        "-m",
+        "bentpipe.cli",
+        "run",
+        str(file),
+        "--engine",
+        clock,
+        "--jobs",
+        "1",
+        "--out",
+        "o",
+    ]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        for _ in range(3000):
+            if any((tmp_path / "o/runs").glob("*")) and (clock == "sim" or mark.read_text()):
+                break
+            time.sleep(0.01)
+        time.sleep(0.3)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+        took = time.monotonic() - began
+    assert process.returncode == 130, error
+    assert "interrupted: 1 of 2 runs are in o" in error
+    assert took < 2, "a second, and another for a busy machine"
+    if clock == "emu":
+        assert not Path(f"/proc/{mark.read_text()}").exists()
+
+
 def test_the_command_line_keeps_the_clocks_apart(program: Path, tmp_path: Path) -> None:
     file = tmp_path / "s.toml"
     file.write_text(

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.browse.far import lab_plan, unit_plan
 from bentpipe.browse.planned import in_order
 from bentpipe.results import Measurements
-from bentpipe.runners.outcome import Outcome
+from bentpipe.runners.outcome import Outcome, taken
 from bentpipe.store import DiskError
 
 if TYPE_CHECKING:
@@ -131,16 +131,9 @@ class BrowserRunner:
             alive = len(hands)
             while alive:
                 try:
-                    # Polars' handler of SIGINT restarts what waits: Ctrl-C is seen only between waits.
-                    outcome = done.get(timeout=0.2)
-                except queue.Empty:
-                    continue
-                if isinstance(outcome, _Finished):
+                    yield taken(done)
+                except _Finished:
                     alive -= 1
-                elif isinstance(outcome, BaseException):
-                    raise outcome
-                else:
-                    yield outcome
         finally:
             for hand in hands:
                 hand.stop()

@@ -25,7 +25,7 @@ from bentpipe.runners.emu_limits import refusals
 from bentpipe.runners.emu_links import read_links
 from bentpipe.runners.emu_plan import LabPlan, lab_plan, round_trip_ns
 from bentpipe.runners.emu_tables import Flow, NothingSent, measurements
-from bentpipe.runners.outcome import Outcome
+from bentpipe.runners.outcome import Outcome, taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -87,10 +87,7 @@ class EmuRunner:
             for hand in hands:
                 hand.start()
             for _ in runs:
-                outcome = done.get()
-                if isinstance(outcome, BaseException):
-                    raise outcome
-                yield outcome
+                yield taken(done)
         finally:
             for hand in hands:
                 hand.stop()

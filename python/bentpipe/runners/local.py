@@ -16,7 +16,7 @@ import threading
 import time
 from typing import IO, TYPE_CHECKING, Any
 
-from bentpipe.runners.outcome import Outcome
+from bentpipe.runners.outcome import Outcome, taken
 from bentpipe.runners.worker import exactly, receive, send, serve
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class LocalRunner:
     def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
         """Outcomes as they come. Closing the iterator kills the workers."""
         waiting: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
-        done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+        done: queue.SimpleQueue[Outcome | BaseException] = queue.SimpleQueue()
         for run in runs:
             waiting.put(run)
         hands = [_Hand(waiting, done, self.setup) for _ in range(min(self.jobs, len(runs)))]
@@ -72,7 +72,7 @@ class LocalRunner:
             for hand in hands:
                 hand.start()
             for _ in runs:
-                yield done.get()
+                yield taken(done)
         finally:
             for hand in hands:
                 hand.stop()
@@ -86,7 +86,7 @@ class _Hand(threading.Thread):
     def __init__(
         self,
         waiting: queue.SimpleQueue[Run | None],
-        done: queue.SimpleQueue[Outcome],
+        done: queue.SimpleQueue[Outcome | BaseException],
         setup: Mapping[str, Any],
     ) -> None:
         super().__init__(daemon=True)
