@@ -1,14 +1,11 @@
 //! The stages of a path under the real clock, between TUN devices in network namespaces.
-mod calibration;
 mod check;
 mod clock;
 mod direction;
 mod frame;
 mod lab;
 pub mod namespace;
-mod rehearsal;
 
-pub use calibration::Calibration;
 pub use check::{Check, check};
 pub use clock::Clock;
 pub use direction::{Direction, Progress};
