@@ -13,7 +13,7 @@ ENGINE := python/bentpipe/_engine.abi3.so
 OUT    ?= out/demo
 CARGO_PROFILE ?= release
 
-.PHONY: help demo test venv venv-dev engine rt system fmt pins golden instructions clean \
+.PHONY: help demo test venv venv-dev engine rt system fmt pins golden instructions fuzz clean \
         check-rustfmt check-clippy check-rust check-ruff check-mypy check-imports check-licences check-stub check-python
 
 help: ## this list
@@ -94,6 +94,10 @@ golden: venv-dev engine ## write the outputs that examples, tutorial and README 
 
 instructions: ## instructions per packet, by callgrind
 	@scripts/instructions
+
+FUZZ_S ?= 60
+fuzz: ## every fuzz target for FUZZ_S seconds (60); needs a nightly toolchain and cargo-fuzz
+	@scripts/fuzz $(FUZZ_S)
 
 clean: ## remove what was built; the caches of pip and cargo stay
 	rm -rf target .venv $(ENGINE) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

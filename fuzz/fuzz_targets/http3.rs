@@ -1,6 +1,3 @@
-//! A connection's events of any kind and order, on the HTTP/3 server.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|script: &[u8]| {
-    endpoint::http::exercise(script);
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| targets::http3(bytes));

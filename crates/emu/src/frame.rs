@@ -25,7 +25,9 @@ pub fn flow(frame: &[u8]) -> u32 {
         Some(6) if frame.len() >= 40 => (frame[6], 8..40, 40),
         _ => return 0,
     };
-    let ports = if matches!(protocol, 6 | 17) { frame.get(ports..ports + 4) } else { None };
+    // An IPv4 header that claims to be shorter than it is has no ports behind it (RFC 791 section 3.1: at least 5 words).
+    let has_ports = matches!(protocol, 6 | 17) && ports >= 20;
+    let ports = if has_ports { frame.get(ports..ports + 4) } else { None };
     let bytes = frame[addresses]
         .iter()
         .chain(std::iter::once(&protocol))
@@ -78,6 +80,16 @@ mod tests {
         header[23] = 3;
         assert_ne!(flow(&header), one);
         assert_eq!(flow(&header[..10]), 0);
+    }
+
+    #[test]
+    fn a_mark_leaves_the_flow_of_a_broken_header_alone() {
+        let mut header = [0u8; 40];
+        header[0] = 0x40; // no length
+        header[9] = 6;
+        let before = flow(&header);
+        set_ecn(&mut header, Ecn::Ce);
+        assert_eq!(flow(&header), before);
     }
 
     #[test]

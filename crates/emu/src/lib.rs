@@ -2,7 +2,8 @@
 mod check;
 mod clock;
 mod direction;
-mod frame;
+#[doc(hidden)]
+pub mod frame;
 mod lab;
 pub mod namespace;
 

@@ -66,6 +66,12 @@ impl Folder {
     }
 }
 
+/// The file at a path of a URL below `root`, for the fuzzer.
+#[doc(hidden)]
+pub fn open(root: &Path, path: &str) -> Option<File> {
+    Folder::new(root).ok()?.open(path).map(|(file, ..)| file)
+}
+
 /// Undoes percent encoding (RFC 3986 section 2.1); none if it is broken, no UTF-8, or hides a NUL.
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());

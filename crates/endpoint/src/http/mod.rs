@@ -14,6 +14,8 @@ mod server;
 mod site;
 mod tcp;
 
+#[doc(hidden)]
+pub use folder::open;
 pub use plan::{Content, Protocol, ServeLimits, ServePlan, TcpPlan, TlsPlan};
 #[doc(hidden)]
 pub use quic::exercise;

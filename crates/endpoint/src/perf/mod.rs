@@ -24,6 +24,8 @@ pub use report::Reporter;
 pub use sender::Sender;
 pub use server::Server;
 pub use summary::Summary;
+#[doc(hidden)]
+pub use tcp::exercise_tcp;
 
 use std::fmt;
 use std::io::{self, Write};

@@ -39,6 +39,8 @@ struct Pipe {
     stopped: bool,
     written: u64,
     ended: bool,
+    /// All that was sent on it has been acknowledged: only then may the client open another (RFC 9000 section 4.6).
+    acknowledged: bool,
     /// The client wants no more.
     unwanted: bool,
 }
@@ -99,6 +101,7 @@ impl Streams for Pretended {
         let pipe = self.pipes.get_mut(&stream).expect("a stream that was opened");
         let again = std::mem::replace(&mut pipe.ended, true);
         assert!(!again || pipe.unwanted, "reset after the end");
+        pipe.acknowledged = true;
     }
 
     fn stop(&mut self, stream: u64) {
@@ -175,7 +178,7 @@ pub fn exercise(script: &[u8]) -> (u64, Option<u64>) {
             // A request whole, or its beginning.
             0 | 1 => {
                 let open = pretended.pipes.iter();
-                let open = open.filter(|(id, pipe)| **id & 3 == 0 && !pipe.ended).count();
+                let open = open.filter(|(id, pipe)| **id & 3 == 0 && !pipe.acknowledged).count();
                 if open >= STREAMS {
                     continue;
                 }
@@ -229,7 +232,10 @@ pub fn exercise(script: &[u8]) -> (u64, Option<u64>) {
                 }
             }
             10 => {
-                if pretended.pipes.get(&place).is_some_and(|pipe| pipe.ended) {
+                if let Some(pipe) = pretended.pipes.get_mut(&place)
+                    && pipe.ended
+                {
+                    pipe.acknowledged = true;
                     app.on(now, AppEvent::Finished(place), &mut pretended);
                 }
             }

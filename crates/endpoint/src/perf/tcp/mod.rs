@@ -6,6 +6,7 @@
 
 mod client;
 mod connection;
+mod exercise;
 mod info;
 mod options;
 mod server;
@@ -13,5 +14,7 @@ mod watch;
 mod wire;
 
 pub use client::Client;
+#[doc(hidden)]
+pub use exercise::exercise_tcp;
 pub use options::Options;
 pub use server::Side;

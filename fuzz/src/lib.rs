@@ -1,0 +1,261 @@
+//! What a fuzzer does with each parser of a stranger's bytes, and what must hold whatever they are. The fuzzer's
+//! targets are one line each; `crates/rt/tests/seeds.rs` runs the same functions on the seeds in every test.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use endpoint::pep::{header, syn};
+use path::{GraphSpec, Output, Topology};
+use transport::load::PerfServer;
+use transport::{App, AppEvent, ReadEnd, Streams};
+use units::{Ecn, Packet, Time};
+
+/// A function to try on bytes.
+pub type Target = fn(&[u8]);
+
+/// Every target by its name.
+pub const TARGETS: [(&str, Target); 8] = [
+    ("http3", http3),
+    ("proxy_header", proxy_header),
+    ("syn", syn_packet),
+    ("frame", frame),
+    ("perf_server", perf_server),
+    ("perf_tcp", perf_tcp),
+    ("folder", folder),
+    ("graph", graph),
+];
+
+/// A connection's events of any kind and order, on the HTTP/3 server.
+pub fn http3(script: &[u8]) {
+    endpoint::http::exercise(script);
+}
+
+/// The header of a proxy's pooled connection: whatever comes, in whatever pieces, the answer is the same, is there
+/// by the longest header, and names ends that a proxy may connect to; and what was read can be written again.
+pub fn proxy_header(bytes: &[u8]) {
+    let whole = header::parse(bytes);
+    match whole {
+        Ok(Some((ends, length))) => {
+            assert!(length <= bytes.len() && length <= header::LONGEST);
+            assert!(header::goes_on(ends.client) && header::goes_on(ends.server));
+            let again = header::write(ends).expect("ends of one family");
+            assert_eq!(header::parse(&again), Ok(Some((ends, again.len()))));
+        }
+        Ok(None) => assert!(bytes.len() < header::LONGEST),
+        Err(_) => {}
+    }
+    for cut in 0..bytes.len().min(64) {
+        match header::parse(&bytes[..cut]) {
+            Ok(None) => {}
+            early => {
+                assert_eq!(early, whole, "cut at {cut}");
+                break;
+            }
+        }
+    }
+}
+
+/// A packet that may be the SYN of a connection: what is taken is a part of it, names ends that a proxy may connect
+/// to, and is taken again as it is.
+pub fn syn_packet(bytes: &[u8]) {
+    let Some(found) = syn::parse(bytes) else { return };
+    assert!(found.packet.len() <= bytes.len());
+    assert!(header::goes_on(found.ends.client) && header::goes_on(found.ends.server));
+    assert_eq!(found.ends.client.is_ipv4(), found.ends.server.is_ipv4());
+    assert_eq!(syn::parse(&found.packet), Some(found), "a right checksum stays as it is");
+}
+
+/// A packet out of a TUN device: a mark is what was set, and changes nothing but its field and IPv4's checksum.
+pub fn frame(bytes: &[u8]) {
+    let flow = emu::frame::flow(bytes);
+    let before = emu::frame::ecn(bytes);
+    for mark in [Ecn::Ce, Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
+        let mut marked = bytes.to_vec();
+        emu::frame::set_ecn(&mut marked, mark);
+        assert_eq!(emu::frame::ecn(&marked), before.map(|_| mark));
+        assert_eq!(emu::frame::flow(&marked), flow);
+        let four = bytes.first().is_some_and(|first| first >> 4 == 4);
+        for (at, (old, new)) in bytes.iter().zip(&marked).enumerate() {
+            let may = at == 1 || (four && (10..12).contains(&at));
+            assert!(may || old == new, "byte {at}");
+        }
+    }
+}
+
+/// Bytes of a stream, each piece with its offset.
+type Pieces = Vec<(u64, Vec<u8>)>;
+
+/// Streams as a client of the measuring server uses them.
+#[derive(Default)]
+struct Client {
+    arrived: BTreeMap<u64, (Pieces, ReadState)>,
+    ended: BTreeMap<u64, bool>,
+    written: BTreeMap<u64, u64>,
+    room: usize,
+}
+
+#[derive(Clone, Copy, Default, PartialEq)]
+enum ReadState {
+    #[default]
+    Open,
+    Finished,
+    Reset,
+}
+
+impl Streams for Client {
+    fn open(&mut self) -> Option<u64> {
+        panic!("the server opens nothing");
+    }
+
+    fn write(&mut self, stream: u64, data: Bytes) -> usize {
+        assert!(!self.ended.contains_key(&stream), "written after the end");
+        let taken = data.len().min(self.room);
+        self.room -= taken;
+        *self.written.entry(stream).or_default() += taken as u64;
+        taken
+    }
+
+    fn read(&mut self, stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd {
+        let Some((arrived, state)) = self.arrived.get_mut(&stream) else { return ReadEnd::Reset };
+        for (offset, data) in arrived.drain(..) {
+            take(offset, &data);
+        }
+        match state {
+            ReadState::Open => ReadEnd::Open,
+            ReadState::Finished => ReadEnd::Finished,
+            ReadState::Reset => ReadEnd::Reset,
+        }
+    }
+
+    fn finish(&mut self, stream: u64) {
+        assert_eq!(self.ended.insert(stream, true), None, "finished twice");
+    }
+
+    fn reset(&mut self, stream: u64) {
+        assert_eq!(self.ended.insert(stream, false), None, "reset after the end");
+    }
+
+    fn stop(&mut self, _stream: u64) {}
+
+    fn appetite(&self) -> usize {
+        1 << 16
+    }
+
+    fn close(&mut self) {
+        panic!("the server does not close");
+    }
+}
+
+/// A client of `bentpipe perf server` that lies about sizes and does things in any order: a response is never longer
+/// than was asked for, nor begun before the end of the request.
+pub fn perf_server(script: &[u8]) {
+    let (mut server, mut client) = (PerfServer::default(), Client::default());
+    let mut next: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut asked: BTreeMap<u64, [u8; 8]> = BTreeMap::new();
+    for (step, words) in script.chunks(12).enumerate() {
+        let now = Time(step as u64 * 1_000_000);
+        let id = u64::from(words[0] & 7) * 4;
+        let data = words.get(2..).unwrap_or(&[]);
+        let known = client.arrived.contains_key(&id);
+        let (arrived, state) = client.arrived.entry(id).or_default();
+        let offset = next.entry(id).or_default();
+        let told = match words[0] >> 5 {
+            // Bytes, of which the first few may come late; with or without the end behind them.
+            0..=2 if *state == ReadState::Open => {
+                let head = asked.entry(id).or_default();
+                for (place, byte) in (*offset..8).zip(data) {
+                    head[place as usize] = *byte;
+                }
+                let cut = usize::from(words.get(1).copied().unwrap_or(0)) % (data.len() + 1);
+                arrived.push((*offset + cut as u64, data[cut..].to_vec()));
+                arrived.push((*offset, data[..cut].to_vec()));
+                *offset += data.len() as u64;
+                if words[0] >> 5 == 2 {
+                    *state = ReadState::Finished;
+                }
+                Some(if known { AppEvent::Readable(id) } else { AppEvent::Opened(id) })
+            }
+            3 if *state == ReadState::Open && known => {
+                *state = ReadState::Reset;
+                Some(AppEvent::Readable(id))
+            }
+            4 => Some(AppEvent::Stopped(id)),
+            5 if known => Some(AppEvent::Finished(id)),
+            6 => Some(AppEvent::Readable(id)),
+            _ => {
+                client.room = 1 << (words[0] & 31).min(20);
+                server.has_data().then_some(AppEvent::WantData)
+            }
+        };
+        if let Some(event) = told {
+            server.on(now, event, &mut client);
+        }
+        assert!(server.streams().len() <= 8, "a report for each stream alone");
+    }
+    for (id, written) in &client.written {
+        let finished =
+            client.arrived.get(id).is_some_and(|(_, state)| *state == ReadState::Finished);
+        assert!(finished, "answered before the end of stream {id}");
+        let most = asked.get(id).map_or(0, |head| u64::from_be_bytes(*head));
+        assert!(*written <= most, "stream {id}: {written} bytes for {most}");
+    }
+}
+
+/// The bytes of a client of `bentpipe perf server` over TCP, plain or in TLS, over a real socket.
+pub fn perf_tcp(bytes: &[u8]) {
+    endpoint::perf::exercise_tcp(bytes);
+}
+
+/// The path of a request for a file: nothing outside the folder is ever opened.
+pub fn folder(bytes: &[u8]) {
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    let root = ROOT.get_or_init(|| {
+        let place = std::env::temp_dir().join(format!("bentpipe-fuzz-{}", std::process::id()));
+        let root = place.join("root");
+        std::fs::create_dir_all(root.join("sub")).expect("a temporary folder");
+        std::fs::write(root.join("a"), "inside").expect("a file");
+        std::fs::write(root.join("sub/index.html"), "inside").expect("a file");
+        std::fs::write(place.join("s"), "outside").expect("a file");
+        // A fuzzer that ran before under this number has left it.
+        let _ = std::os::unix::fs::symlink("../s", root.join("l"));
+        root
+    });
+    let Ok(path) = std::str::from_utf8(bytes) else { return };
+    if let Some(mut file) = endpoint::http::open(root, path) {
+        let mut text = String::new();
+        file.read_to_string(&mut text).expect("one of the files");
+        assert_eq!(text, "inside", "{path:?}");
+    }
+}
+
+/// Packets that each direction of a graph gets.
+const PACKETS: u64 = 20;
+
+/// Longest list of a graph that is tried: a name or a trace of a megabyte says no more than one of a few bytes.
+const LONGEST_GRAPH: usize = 4096;
+
+/// A graph as a plan names it: it is refused with words, or built, and then no packet is lost from the count or
+/// leaves before it came.
+pub fn graph(bytes: &[u8]) {
+    if bytes.len() > LONGEST_GRAPH {
+        return;
+    }
+    let Ok(graph) = serde_json::from_slice::<GraphSpec>(bytes) else { return };
+    let mut topology = match Topology::build(&graph, 1) {
+        Ok(topology) => topology,
+        Err(error) => return assert!(!error.to_string().is_empty()),
+    };
+    for line in &mut topology.lines {
+        let mut out = Output::default();
+        for number in 0..PACKETS {
+            line.push(Time(number * 1_000_000), Packet::of_bytes(1500), &mut out);
+        }
+        line.poll(Time(60_000_000_000), &mut out);
+        let gone = (out.delivered.len() + out.dropped.len()) as u64;
+        assert_eq!(gone + line.in_transit().0, PACKETS);
+        assert!(out.delivered.is_sorted_by_key(|(due, _)| *due));
+    }
+}
