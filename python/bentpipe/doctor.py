@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Check", "examine"]
+__all__ = ["Check", "examine", "lacking"]
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,17 @@ def examine() -> list[Check]:
 def _real_time() -> list[Check]:
     """What shell, browse and the real-time engine need: Linux, programs, namespaces, TUN."""
     return [_executable(), *(_program(*words) for words in PROGRAMS), _tun(), _namespaces(), _fifo(), _tcp()]
+
+
+def lacking(*, proxies: bool) -> list[str]:
+    """What keeps every lab of this machine from being, with the step that helps; nothing where there can be one.
+
+    Args:
+        proxies: whether TCP is split on the way.
+    """
+    names = ("ip", "nft") if proxies else ("ip",)
+    checks = [*(_program(*words) for words in PROGRAMS if words[0] in names), _tun(), _namespaces()]
+    return [f"{check.what}: {check.found}" for check in checks if not check.good]
 
 
 PROGRAMS = (

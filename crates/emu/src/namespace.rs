@@ -118,7 +118,7 @@ pub const BLOCK: u8 = 8;
 pub fn free_networks() -> io::Result<u8> {
     let mut listed = String::new();
     for what in ["addr", "route"] {
-        let output = Command::new("ip").args(["-o", "-4", what]).output().map_err(no_ip)?;
+        let output = tool("ip").args(["-o", "-4", what]).output().map_err(no_ip)?;
         listed.push_str(&String::from_utf8_lossy(&output.stdout));
     }
     (0..=255 / BLOCK)
@@ -127,6 +127,15 @@ pub fn free_networks() -> io::Result<u8> {
             (*first..first + BLOCK).all(|network| !listed.contains(&format!("10.78.{network}.")))
         })
         .ok_or_else(|| io::Error::other("all networks 10.78.0.0 to 10.78.255.0 are taken"))
+}
+
+/// A command of the system's, which may lie where an ordinary user's search path does not lead: on Debian `nft` is in
+/// /usr/sbin.
+pub fn tool(name: &str) -> Command {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new(name);
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    command
 }
 
 fn no_ip(error: io::Error) -> io::Error {
@@ -187,7 +196,7 @@ pub fn tun(address: &Address, mtu: u16) -> io::Result<Arc<SyncDevice>> {
 /// # Errors
 /// It is not there, or says no: then its words.
 pub fn ip(arguments: &[&str]) -> io::Result<()> {
-    let done = Command::new("ip").args(arguments).output().map_err(no_ip)?;
+    let done = tool("ip").args(arguments).output().map_err(no_ip)?;
     if done.status.success() {
         return Ok(());
     }

@@ -32,6 +32,26 @@ pub fn code(status: ExitStatus) -> u8 {
     code.map_or(1, |code| code as u8)
 }
 
+/// A process of ours has said why it could not begin: there is nothing to add.
+#[derive(Debug)]
+pub struct Said;
+
+impl std::fmt::Display for Said {
+    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        to.write_str("as said above")
+    }
+}
+
+impl std::error::Error for Said {}
+
+/// Why a process of ours is not there: with status 2 it has said so itself.
+pub fn ended(status: ExitStatus, what: &str) -> io::Error {
+    if status.code() == Some(2) {
+        return io::Error::other(Said);
+    }
+    io::Error::other(format!("{what} ({status})"))
+}
+
 /// Makes the namespaces and holds them.
 ///
 /// # Errors

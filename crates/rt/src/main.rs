@@ -33,7 +33,9 @@ fn main() -> ExitCode {
     match done {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("bentpipe: {error}");
+            if !error.get_ref().is_some_and(|error| error.is::<keeper::Said>()) {
+                eprintln!("bentpipe: {error}");
+            }
             ExitCode::from(2)
         }
     }

@@ -47,7 +47,7 @@ pub fn open(device: &str, near: Ipv4Addr, near_v6: std::net::Ipv6Addr) -> io::Re
          add rule inet {table} post ip saddr {near} oifname != \"{device}\" masquerade\n\
          add rule inet {table} post ip6 saddr {near_v6} oifname != \"{device}\" masquerade\n"
     );
-    let mut child = Command::new("nft")
+    let mut child = emu::namespace::tool("nft")
         .arg("-i")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.browse.far import lab_plan, unit_plan
 from bentpipe.browse.planned import in_order
 from bentpipe.results import Measurements
+from bentpipe.runners.emu import refuse_without
 from bentpipe.runners.outcome import Outcome, taken
 from bentpipe.store import DiskError
 
@@ -274,6 +275,8 @@ class _Hand(threading.Thread):
 
         unit = _json(folder / "unit.json")
         if not unit:
+            if said and self.runner.executable is not None and not _json(folder / "lab.json"):
+                refuse_without(run)
             return None, _last_line(folder / "unit.log") or said or "the unit left no record"
         self.runner.count(int(unit.get("capture", {}).get("bytes", 0)))
         if os.strerror(errno.ENOSPC) in unit["error"]:

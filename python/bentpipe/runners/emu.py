@@ -19,13 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.doctor import lacking
 from bentpipe.problems import ScenarioError
 from bentpipe.runners.emu_frames import read_frames
 from bentpipe.runners.emu_limits import refusals
 from bentpipe.runners.emu_links import read_links
 from bentpipe.runners.emu_plan import LabPlan, lab_plan, round_trip_ns
 from bentpipe.runners.emu_tables import Flow, NothingSent, measurements
-from bentpipe.runners.outcome import Outcome, taken
+from bentpipe.runners.outcome import Outcome, RunnerError, taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from bentpipe.plan import Plan, Run
     from bentpipe.results import Measurements
 
-__all__ = ["ENGINE", "EmuRunner", "check", "engine_version"]
+__all__ = ["ENGINE", "EmuRunner", "check", "engine_version", "refuse_without"]
 
 ENGINE = "emu"
 TRIES = 3
@@ -180,6 +181,8 @@ class _Hand(threading.Thread):
         try:
             result = json.loads(plan.result.read_text(encoding="utf-8"))
         except (OSError, ValueError):
+            if status == NOT_BEGUN:
+                refuse_without(run)
             lines = said.splitlines() or [f"exit status {status}"]
             return _Attempt(None, f"the lab failed: {lines[-1]}", False, {})
         facts = {key: value for key, value in result.items() if key != "statuses"}
@@ -218,6 +221,16 @@ class _Hand(threading.Thread):
             lab = self.lab
         if lab is not None:
             self._end(lab)
+
+
+NOT_BEGUN = 2
+"""Exit status of a lab that could not be begun."""
+
+
+def refuse_without(run: Run) -> None:
+    """Raises RunnerError if this machine can have no lab for ``run``: the other runs would fail alike."""
+    if missing := lacking(proxies=bool(run.spec.get("proxies"))):
+        raise RunnerError("; ".join(missing))
 
 
 def _prefer(process: int) -> None:

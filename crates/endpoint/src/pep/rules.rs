@@ -128,8 +128,17 @@ fn absent(error: io::Error) -> io::Error {
     io::Error::other(format!("nft: {error} (Debian: nftables)"))
 }
 
+/// A command of the system's, which may lie where an ordinary user's search path does not lead: on Debian `nft` is in
+/// /usr/sbin.
+fn tool(name: &str) -> Command {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new(name);
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    command
+}
+
 fn nft(words: &[&str]) -> io::Result<Command> {
-    let mut command = Command::new("nft");
+    let mut command = tool("nft");
     command.args(words);
     Ok(command)
 }
@@ -159,7 +168,7 @@ fn try_rules(table: &str) -> io::Result<()> {
 /// # Errors
 /// It is not there, or says no: then its words.
 pub fn ip(words: &[&str]) -> io::Result<String> {
-    let done = Command::new("ip")
+    let done = tool("ip")
         .args(words)
         .output()
         .map_err(|error| io::Error::other(format!("ip: {error} (Debian: iproute2)")))?;

@@ -10,6 +10,7 @@ use transport::pep::{ProxySpec, Setup};
 
 use super::plan::Record;
 use super::space::Space;
+use crate::keeper::ended;
 
 /// Port between two proxies that hold a pool of connections.
 const POOL_PORT: u16 = 7010;
@@ -77,9 +78,7 @@ pub fn start(
         }
         if !line.contains("\"ready\"") {
             let status = child.wait()?;
-            return Err(io::Error::other(format!(
-                "the proxy at {node:?} did not start ({status})"
-            )));
+            return Err(ended(status, &format!("the proxy at {node:?} did not start")));
         }
     }
     Ok(started)

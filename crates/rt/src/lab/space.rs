@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use emu::namespace;
 
 use super::plan::Process;
-use crate::keeper::READY;
+use crate::keeper::{READY, ended};
 
 /// A network namespace: one of our own, held by a keeper, or the caller's.
 pub struct Space {
@@ -34,7 +34,7 @@ impl Space {
         }
         if line.trim_end() != READY {
             let status = keeper.wait()?;
-            return Err(io::Error::other(format!("no namespace could be made ({status})")));
+            return Err(ended(status, "no namespace could be made"));
         }
         let network = namespace::of_process(keeper.id())?;
         Ok(Space { keeper: Some(keeper), network })

@@ -1,0 +1,116 @@
+"""A machine on which there can be no lab: one line with the step that helps, and nothing left running."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import realtime
+
+SCENARIO = """
+duration = "1 s"
+seeds = 3
+[[path.segment]]
+name = "satellite"
+delay = "20 ms"
+both = { rate = "10 Mbit/s" }
+[[flow]]
+name = "q"
+congestion = "cubic"
+send = "down"
+load = { bytes = "200 kB" }
+"""
+PROXY = """
+[[path.segment]]
+name = "ground"
+delay = "5 ms"
+[[path.proxy]]
+name = "gateway"
+between = ["satellite", "ground"]
+setup = "early"
+"""
+WITHOUT = {
+    "ip": ("iproute2", "{hidden}"),
+    "nft": ("nftables", "{hidden}"),
+    "no TUN": ("modprobe tun; in a container: --device /dev/net/tun", "mount --bind {empty} /dev/net"),
+    "TUN not allowed": (
+        "chmod 0666 /dev/net/tun",
+        "mount -t tmpfs none /dev/net && mknod /dev/net/tun c 10 200 && mount -o remount,nodev /dev/net",
+    ),
+}
+"""By what is taken away: words of the help, and what takes it away in a mount namespace of its own."""
+
+Bare = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(params=list(WITHOUT))
+def without(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def bare(without: str, tmp_path: Path) -> Bare:
+    """Runs bentpipe on a machine without it."""
+    realtime.need_namespaces("nft", "mount")
+    realtime.need_root("hiding a part of the machine")
+    empty, folder, kept = tmp_path / "empty", tmp_path / "bin", tmp_path / "kept"
+    for place in (empty, folder, kept):
+        place.mkdir()
+    for path in os.environ["PATH"].split(":"):
+        for file in Path(path).glob("*") if path else ():
+            if file.name != without and not (folder / file.name).is_symlink():
+                target = Path(os.path.realpath(file))
+                hidden = target.parent == Path("/usr/sbin")
+                (folder / file.name).symlink_to(kept / target.name if hidden else target)
+    hidden_by = (
+        f"mount --bind /usr/sbin {kept} && mount --bind {empty} /usr/sbin && "
+        f"{{ [ -L /sbin ] || mount --bind {empty} /sbin; }}"
+    )
+    hides = WITHOUT[without][1].format(hidden=hidden_by, empty=empty)
+    for name, text in (("plain", SCENARIO), ("split", SCENARIO.replace("[[flow]]", PROXY + "[[flow]]"))):
+        (tmp_path / f"{name}.toml").write_text(text)
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        script = f'{hides} && exec "$@"'
+        command = [
+            "unshare", "--mount", "sh", "-c", script, "sh",
+            "env", f"PATH={folder}" if "hidden" in WITHOUT[without][1] else "A=B",
+            sys.executable, "-m", "bentpipe.cli", *words,
+        ]  # fmt: skip
+        environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert not realtime.running(str(tmp_path)), "something is left behind"
+        return done
+
+    return run
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("command", ["shell", "run", "doctor"])
+def test_what_is_missing_is_said_once_with_the_step_that_helps(
+    bare: Bare, without: str, command: str, tmp_path: Path
+) -> None:
+    help_ = WITHOUT[without][0]
+    scenario = "split" if without == "nft" else "plain"
+    if command == "doctor":
+        rows = json.loads(bare("doctor", "--json").stdout)
+        row = next(one for one in rows if help_ in one["found"])
+        assert not row["good"], row
+        return
+    if command == "shell":
+        done = bare("shell", f"{scenario}.toml", "--no-check", "--no-outside", "--", "sleep", "99")
+    else:
+        done = bare("run", f"{scenario}.toml", "--engine", "emu", "--out", "store")
+        assert not list((tmp_path / "store").glob("runs/*"))
+    assert done.returncode == 2, done
+    assert done.stderr.count("\n") == 1, done.stderr
+    for word in help_.split("; in a container"):
+        assert word.split(":")[0] in done.stderr
