@@ -1,7 +1,8 @@
 """The cells of a sweep as something to draw: which keys vary, how they are called, in what order their values come.
 
 A key of a sweep is a path into the scenario (``flow.rival.congestion``), its values are what the scenario would
-hold (``"250 ms"``). Keys that always change together (the rates of both directions) are one :class:`Dimension`.
+hold (``"250 ms"``). Keys that always change together (the rates of both directions) are one :class:`Dimension`, and
+so is a list of tables with a ``label`` each: its name is a key without dots, on whose labels its other keys depend.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ _SCALE = {
     "B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1024.0, "MiB": 1048576.0, "GiB": 1073741824.0,
     "BDP": 1.0, "packets": 1.0,
 }  # fmt: skip
+
+_PLAIN = ("duration", "sample")
+"""Keys of a scenario without dots, which a sweep may hold too."""
 
 _KINDS = {"congestion": "congestion", "loss": "loss", "delay": "delay", "rtt": "delay", "rate": "rate"}
 _NAMES = {"congestion": "", "delay": "one-way delay", "rtt": "RTT"}
@@ -50,6 +54,8 @@ class Dimension:
     keys: tuple[str, ...]
     values: tuple[str, ...]
     kind: str
+    labelled: bool = False
+    """Its values are labels of the scenario's own, which need no name before them."""
 
     @property
     def key(self) -> str:
@@ -58,7 +64,7 @@ class Dimension:
 
     def label(self, value: str) -> str:
         """``value`` in words: ``loss 1 %``, or just ``cubic`` where the value says it all."""
-        return f"{self.name} {value}" if self.name else value
+        return f"{self.name} {value}" if self.name and not self.labelled else value
 
     @property
     def title(self) -> str:
@@ -80,6 +86,11 @@ def _short(key: str, keys: Sequence[str]) -> str:
     return f"{owner} {name}".strip()
 
 
+def _labels(key: str) -> bool:
+    """Whether ``key`` is the name of a list of labelled tables, not a path into the scenario."""
+    return "." not in key and key not in _PLAIN
+
+
 def dimensions(runs: pl.DataFrame, keys: Sequence[str]) -> tuple[Dimension, ...]:
     """The dimensions of a sweep, in the plan's order; keys with a single value are none."""
     varying = [key for key in keys if runs[key].n_unique() > 1]
@@ -87,7 +98,8 @@ def dimensions(runs: pl.DataFrame, keys: Sequence[str]) -> tuple[Dimension, ...]
     for key in varying:
         for group in groups:
             pairs = runs.select(pl.struct(group[0], key).n_unique()).item()
-            if pairs == runs[key].n_unique() == runs[group[0]].n_unique():
+            follows = pairs == runs[group[0]].n_unique()
+            if follows and (_labels(group[0]) or pairs == runs[key].n_unique()):
                 group.append(key)
                 break
         else:
@@ -99,6 +111,7 @@ def dimensions(runs: pl.DataFrame, keys: Sequence[str]) -> tuple[Dimension, ...]
             keys=tuple(group),
             values=natural_order(value for value in runs[group[0]].to_list() if value is not None),
             kind=_KINDS.get(group[0].split(".")[-1], "other"),
+            labelled=_labels(group[0]),
         )
         for group in groups
     )

@@ -171,6 +171,16 @@ def test_a_folder_is_a_standing_table(program: Path, scenario: Path, tmp_path: P
     assert "holds no scenario" in none.stderr
 
 
+def test_the_published_table_is_what_its_stores_say(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    with tarfile.open(root / "docs/agreement.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    table = tmp_path / "table.md"
+    done = agree("studies/agreement", "--as-is", "--out", str(tmp_path), "--table", str(table), where=root)
+    assert done.stderr == ""
+    assert table.read_text() == (root / "docs/agreement.md").read_text()
+
+
 # --- over real sockets ----------------------------------------------------------------------------------------
 
 SHORT = """

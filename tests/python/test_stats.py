@@ -188,6 +188,23 @@ def test_values_of_a_sweep_have_their_natural_order() -> None:
     assert magnitude("cubic") is None
 
 
+def test_labelled_tables_are_one_dimension_whatever_they_hold() -> None:
+    runs = pl.DataFrame(
+        {
+            "flow.f.load.page": ["a", "b"] * 3,
+            "stack": ["none", "none", "early", "early", "pooled", "pooled"],
+            "path.p.setup": ["none", "none", "early", "early", "pooled", "pooled"],
+            "path.p.buffer": [None, None, "1 MB", "1 MB", "1 MB", "1 MB"],
+        }
+    )
+    page, stack = dimensions(runs, runs.columns)
+    assert page.label("a") == "page a"
+    assert (stack.label("early"), stack.values) == ("early", ("none", "early", "pooled"))
+    assert stack.keys == ("stack", "path.p.setup", "path.p.buffer")
+    shown = grid([page, stack], page, None)
+    assert shown.select(runs).height == 2
+
+
 def test_keys_that_change_together_are_one_dimension(synthetic: ModuleType, tmp_path: Path) -> None:
     store = read_store(synthetic.matrix_store(tmp_path / "s", seeds=1, rates=(10, 25), duration_s=3.0))
     dims = dimensions(store.runs, store.keys)
