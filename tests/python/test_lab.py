@@ -156,6 +156,10 @@ def test_services_commands_and_statuses(plan: Plans, tmp_path: Path) -> None:
         assert way["packets_in"] >= way["packets_out"] + sum(way["dropped"].values())
         assert sum(count for _, count in way["late_histogram"]) == way["packets_out"] + way["refused"]
         assert way["cpu_s"] > 0
+        wakes = way["calibration_us"]
+        assert 0 < wakes["short_sleep"] <= 200
+        assert 0 < wakes["long_sleep"] <= 200
+        assert 0 <= wakes["arrival"] <= 200
 
 
 @pytest.mark.system

@@ -1,9 +1,13 @@
 //! The real clock, in the units of the stages.
 
+use std::io;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
-use units::{Span, Time};
+use units::Time;
 
 /// Time since the emulator began.
 #[derive(Clone, Copy, Debug)]
@@ -26,9 +30,19 @@ impl Clock {
     }
 }
 
-/// How long to wait from `now` until `at`; none for [`Time::MAX`].
-pub fn wait(now: Time, at: Time) -> Option<Duration> {
-    (at != Time::MAX).then(|| Duration::from_nanos(at.since(now).max(Span::ZERO).nanos()))
+/// Lets the calling thread wake when it asked to: otherwise it may be 50 microseconds later (prctl(2)).
+pub fn sharpen() -> io::Result<()> {
+    Ok(nix::sys::prctl::set_timerslack(1)?)
+}
+
+/// Sleeps for `pause`, or until `device` has something to read: then true.
+pub fn readable(device: &impl AsFd, pause: Duration) -> io::Result<bool> {
+    let mut ready = [PollFd::new(device.as_fd(), PollFlags::POLLIN)];
+    match ppoll(&mut ready, Some(TimeSpec::from_duration(pause)), None) {
+        Ok(count) => Ok(count > 0),
+        Err(nix::errno::Errno::EINTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// What a clock of the kernel shows, ns; 0 if it does not have it.

@@ -2,18 +2,17 @@
 //! by another.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
 use nix::time::ClockId;
 use path::{Cause, Change, Histogram, Line, Output};
 use tun_rs::SyncDevice;
 use units::{NodeId, Packet, Span, Time};
 
-use crate::clock::{self, Clock, wait};
+use crate::calibration::Calibration;
+use crate::clock::{self, Clock};
 use crate::frame;
 
 /// Largest frame read: the kernel hands over no more than this without offload.
@@ -90,6 +89,7 @@ pub struct Direction {
     to: Arc<SyncDevice>,
     lines: Vec<Line>,
     clock: Clock,
+    calibration: Calibration,
     store: Store,
     progress: Progress,
     shared: Arc<Mutex<Progress>>,
@@ -103,11 +103,12 @@ impl Direction {
         to: Arc<SyncDevice>,
         lines: Vec<Line>,
         clock: Clock,
+        calibration: Calibration,
         shared: Arc<Mutex<Progress>>,
         changes: Changes,
     ) -> Direction {
         let (store, progress) = (Store::default(), Progress::default());
-        Direction { from, to, lines, clock, store, progress, shared, changes }
+        Direction { from, to, lines, clock, calibration, store, progress, shared, changes }
     }
 
     /// Runs until `stop`.
@@ -115,18 +116,24 @@ impl Direction {
     /// # Errors
     /// A device that is gone.
     pub fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
-        // A wake-up may otherwise be 50 microseconds late (prctl(2)).
-        nix::sys::prctl::set_timerslack(1)?;
+        clock::sharpen()?;
         self.from.set_nonblocking(true)?;
         let mut buffer = vec![0; LARGEST];
         let mut output = Output::default();
         let mut renewed = Time::ZERO;
+        // Since when the thread slept, if a packet woke it.
+        let mut asleep = None;
+        // What the last long sleep was for.
+        let mut aimed = Time::MAX;
         while !stop.load(Ordering::Relaxed) {
             let mut now = self.clock.now();
             for _ in 0..BATCH {
                 match self.from.recv(&mut buffer) {
                     Ok(length) => {
                         now = self.clock.now();
+                        if let Some(asleep) = asleep {
+                            now = self.calibration.arrived(asleep, now);
+                        }
                         self.arrive(now, &buffer[..length], &mut output);
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -141,15 +148,13 @@ impl Direction {
                 self.publish(now);
             }
             let next = self.lines.iter().map(Line::poll_at).min().unwrap_or(Time::MAX);
-            let until = next.min(now + NAP);
             let now = self.clock.now();
-            if let Some(pause) = wait(now, until) {
-                let mut ready = [PollFd::new(self.from.as_fd(), PollFlags::POLLIN)];
-                match ppoll(&mut ready, Some(TimeSpec::from_duration(pause)), None) {
-                    Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
+            let pause = if next > now + NAP {
+                Duration::from_nanos(NAP.nanos())
+            } else {
+                self.calibration.pause(now, next, &mut aimed)
+            };
+            asleep = clock::readable(&self.from, pause)?.then_some(now);
         }
         self.publish(self.clock.now());
         Ok(())

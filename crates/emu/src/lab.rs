@@ -14,7 +14,7 @@ use units::Span;
 
 use crate::direction::Changes;
 use crate::namespace::{self, Address};
-use crate::{Clock, Direction, Progress};
+use crate::{Calibration, Clock, Direction, Progress, rehearsal};
 
 /// What the emulator is to carry.
 #[derive(Clone, Debug, serde::Deserialize)]
@@ -146,6 +146,8 @@ pub struct Lab {
     pub segments: Vec<String>,
     /// Names of the lines of each segment, up and down.
     lines: Vec<[Vec<String>; 2]>,
+    /// What each direction has measured of itself, upwards and downwards.
+    pub calibrations: Vec<[Calibration; 2]>,
 }
 
 impl Lab {
@@ -169,9 +171,16 @@ impl Lab {
             };
             devices.push([make(0)?, make(1)?]);
         }
+        let mut calibrations = Vec::new();
+        for (place, (pair, [near, far])) in ends.iter().zip(&devices).enumerate() {
+            let rehearse = |side: usize, device| {
+                rehearsal::rehearse(spaces[place + side], &pair[side], device, realtime)
+            };
+            calibrations.push([rehearse(0, near)?, rehearse(1, far)?]);
+        }
         let (segments, lines) =
             segments.into_iter().map(|segment| (segment.name, segment.lines)).unzip();
-        Ok(Lab { spec: spec.clone(), devices, rates, propagation, segments, lines })
+        Ok(Lab { spec: spec.clone(), devices, rates, propagation, segments, lines, calibrations })
     }
 
     /// Carries packets from now on: the path's schedule begins, its chance is the seed's.
@@ -182,12 +191,13 @@ impl Lab {
         let stop = Arc::new(AtomicBool::new(false));
         let (mut threads, mut progress, mut changes) = (Vec::new(), Vec::new(), Vec::new());
         let (mut begins, (ready, seen)) = (Vec::new(), mpsc::channel());
-        for (segment, [near, far]) in self.spec.segments()?.into_iter().zip(&self.devices) {
+        let parts = self.spec.segments()?.into_iter().zip(&self.devices).zip(&self.calibrations);
+        for ((segment, [near, far]), calibrations) in parts {
             let shared: [Arc<Mutex<Progress>>; 2] = Default::default();
             let wanted: [Changes; 2] = Default::default();
             let ways = [("up", near, far, segment.up), ("down", far, near, segment.down)];
             for (way, (name, from, to, lines)) in ways.into_iter().enumerate() {
-                let (from, to) = (from.clone(), to.clone());
+                let (from, to, calibration) = (from.clone(), to.clone(), calibrations[way]);
                 let (shared, wanted) = (shared[way].clone(), wanted[way].clone());
                 let (stop, ready) = (stop.clone(), ready.clone());
                 let (begin, told) = mpsc::channel();
@@ -195,7 +205,9 @@ impl Lab {
                 threads.push(thread.spawn(move || {
                     let _ = ready.send(realtime());
                     let Ok(clock) = told.recv() else { return Ok(()) };
-                    Direction::new(from, to, lines, clock, shared, wanted).run(&stop)
+                    let direction =
+                        Direction::new(from, to, lines, clock, calibration, shared, wanted);
+                    direction.run(&stop)
                 })?);
                 begins.push(begin);
             }

@@ -1,4 +1,5 @@
 //! The stages of a path under the real clock, between TUN devices in network namespaces.
+mod calibration;
 mod check;
 mod clock;
 mod direction;
@@ -6,7 +7,9 @@ mod direction;
 pub mod frame;
 mod lab;
 pub mod namespace;
+mod rehearsal;
 
+pub use calibration::Calibration;
 pub use check::{Check, check};
 pub use clock::Clock;
 pub use direction::{Direction, Progress};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use emu::{Check, Lab, Progress};
+use emu::{Calibration, Check, Lab, Progress};
 use path::Cause;
 use serde::Serialize;
 use units::Span;
@@ -76,10 +76,31 @@ struct Way {
     /// Classes of lateness that double: upper end in ms, packets; empty ones are left out.
     late_histogram: Vec<(f64, u64)>,
     cpu_s: f64,
+    /// Wake-up times of the thread that were measured and taken off.
+    calibration_us: Wakes,
+}
+
+/// What waking the thread cost before the session: arrivals are stamped so much earlier, sleeps end so much earlier.
+#[derive(Debug, Serialize)]
+struct Wakes {
+    arrival: f64,
+    long_sleep: f64,
+    short_sleep: f64,
+}
+
+impl Wakes {
+    fn new(calibration: &Calibration) -> Wakes {
+        let us = |span: Span| span.nanos() as f64 / 1e3;
+        Wakes {
+            arrival: us(calibration.arrival),
+            long_sleep: us(calibration.long),
+            short_sleep: us(calibration.short),
+        }
+    }
 }
 
 impl Way {
-    fn new(progress: &Progress, overrun: u64) -> Way {
+    fn new(progress: &Progress, overrun: u64, calibration: &Calibration) -> Way {
         let late = |q| progress.lateness.quantile(q).map(|span| span.millis());
         Way {
             packets_in: progress.packets_in,
@@ -98,6 +119,7 @@ impl Way {
             late_max_ms: late(1.0),
             late_histogram: classes(progress),
             cpu_s: progress.cpu_ns as f64 / 1e9,
+            calibration_us: Wakes::new(calibration),
         }
     }
 }
@@ -119,10 +141,11 @@ pub fn segments(lab: &Lab, progress: &[[Progress; 2]], overruns: &[[u64; 2]]) ->
         .iter()
         .zip(progress)
         .zip(overruns)
-        .map(|((name, [up, down]), overrun)| Segment {
+        .zip(&lab.calibrations)
+        .map(|(((name, [up, down]), overrun), calibration)| Segment {
             name: name.clone(),
-            up: Way::new(up, overrun[0]),
-            down: Way::new(down, overrun[1]),
+            up: Way::new(up, overrun[0], &calibration[0]),
+            down: Way::new(down, overrun[1], &calibration[1]),
         })
         .collect()
 }
