@@ -7,6 +7,7 @@ too late for is run again, at most twice, and then fails: what a slow machine me
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import queue
@@ -148,11 +149,16 @@ class _Hand(threading.Thread):
         return Outcome(run, found.data, error, seconds, retried=attempts > 1, facts=facts)
 
     def _attempt(self, run: Run) -> _Attempt:
-        with tempfile.TemporaryDirectory(prefix="bentpipe-lab-") as name:
-            folder = Path(name)
-            plan = lab_plan(run.spec, folder, str(self.runner.program))
-            status, said = self._lab(plan.write(folder), run)
-            return self._measured(run, plan, status, said)
+        try:
+            with tempfile.TemporaryDirectory(prefix="bentpipe-lab-") as name:
+                folder = Path(name)
+                plan = lab_plan(run.spec, folder, str(self.runner.program))
+                status, said = self._lab(plan.write(folder), run)
+                return self._measured(run, plan, status, said)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise _full() from error
+            raise
 
     def _lab(self, plan: Path, run: Run) -> tuple[int, str]:
         """Runs a lab to its end; its exit status, and what it said."""
@@ -181,10 +187,12 @@ class _Hand(threading.Thread):
         try:
             result = json.loads(plan.result.read_text(encoding="utf-8"))
         except (OSError, ValueError):
+            _refuse_full(said)
             if status == NOT_BEGUN:
                 refuse_without(run)
             lines = said.splitlines() or [f"exit status {status}"]
             return _Attempt(None, f"the lab failed: {lines[-1]}", False, {})
+        _refuse_full(str(result.get("record_error", "")))
         facts = {key: value for key, value in result.items() if key != "statuses"}
         flows = _flows(run, plan)
         late_ns = _lateness(flows)
@@ -231,6 +239,17 @@ def refuse_without(run: Run) -> None:
     """Raises RunnerError if this machine can have no lab for ``run``: the other runs would fail alike."""
     if missing := lacking(proxies=bool(run.spec.get("proxies"))):
         raise RunnerError("; ".join(missing))
+
+
+def _refuse_full(said: str) -> None:
+    """Raises OSError if a lab ``said`` that the disk is full: the other runs would fail alike."""
+    if os.strerror(errno.ENOSPC) in said:
+        raise _full()
+
+
+def _full() -> OSError:
+    kept = "the disk is full; finished runs are kept, and the same command goes on from there"
+    return OSError(errno.ENOSPC, kept, tempfile.gettempdir())
 
 
 def _prefer(process: int) -> None:
