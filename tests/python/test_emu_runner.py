@@ -369,6 +369,33 @@ def test_the_command_line_keeps_the_clocks_apart(program: Path, tmp_path: Path) 
     assert 'no engine "ns3", expected one of: sim, emu' in wrong.stderr
 
 
+def test_two_stores_of_real_time_are_compared(program: Path, tmp_path: Path) -> None:
+    """Half the rate on the same path: a regression; the same again: none."""
+    file = tmp_path / "s.toml"
+    file.write_text(
+        'duration = "3 s"\nseeds = 4\n[[path.segment]]\nname = "s"\ndelay = "20 ms"\nboth = { rate = "10 Mbit/s" }\n'
+        '[[flow]]\nname = "q"\ncongestion = "cubic"\nsend = "down"\nload = { bytes = "500 kB" }\n'
+    )
+
+    def bentpipe(*words: str, rate: str = "8e6") -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "bentpipe.cli", *words]
+        environment = {**os.environ, "BENTPIPE_RT": str(program), "RATE": rate}
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+
+    for store, rate in (("one", "8e6"), ("two", "8e6"), ("half", "4e6")):
+        done = bentpipe("run", "s.toml", "--engine", "emu", "--jobs", "4", "--out", store, rate=rate)
+        assert done.returncode == 0, done.stderr
+    same = bentpipe("diff", "one", "two", "--json")
+    assert same.returncode == 0, same.stderr
+    worse = bentpipe("diff", "one", "half", "--json")
+    assert worse.returncode == 1, worse.stderr
+    rows = {row["metric"]: row for row in json.loads(worse.stdout)}
+    assert rows["goodput_bit_s"]["verdict"] == "regression"
+    assert rows["goodput_bit_s"]["ratio"] == pytest.approx(0.5, rel=0.1)
+
+
 def test_a_scenario_that_real_time_cannot_have_is_said_at_once(tmp_path: Path) -> None:
     data = scenario({"name": "t", "transport": "tcp", "congestion": "hybla"})
     with pytest.raises(ScenarioError, match=r"flow\.t\.congestion: in real time: found \"hybla\""):

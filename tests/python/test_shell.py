@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import re
+import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -122,3 +127,47 @@ def test_nothing_is_left_whatever_ends_it(program: Path, plan: Maker, how: signa
             return
         time.sleep(0.01)
     pytest.fail("something is left behind")
+
+
+@pytest.mark.system
+def test_watch_draws_in_the_title_and_gives_it_back(program: Path, tmp_path: Path) -> None:
+    """In a terminal: the title is kept (XTWINOPS 22) and given back (23), lines of rates between; its modes are what
+    they were, and the command's own lines are untouched."""
+    scenario = tmp_path / "geo.toml"
+    scenario.write_text(GEO)
+    command = [
+        sys.executable,
+        "-m",
+        "bentpipe.cli",
+        "shell",
+        str(scenario),
+        "--watch",
+        "--no-check",
+        "--no-outside",
+    ]
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    environment = {**os.environ, "BENTPIPE_RT": str(program)}
+    said = b""
+    with subprocess.Popen(
+        [*command, "--", "sh", "-c", "sleep 1.6; echo whole"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+    ) as process:
+        while process.poll() is None or select.select([ours], [], [], 0.1)[0]:
+            if select.select([ours], [], [], 0.1)[0]:
+                said += os.read(ours, 1 << 16)
+    after = termios.tcgetattr(theirs)
+    os.close(ours)
+    os.close(theirs)
+    assert process.returncode == 0, said
+    text = said.decode()
+    assert text.startswith("\x1b[22;0t"), said
+    assert text.endswith("\x1b[23;0t"), said
+    line = r"\x1b\]2;satellite: up \d+\.\d\d Mbit/s, queue \d+ kB, dropped 0; down [^\x07]+\x07"
+    assert len(re.findall(line, text)) >= 2, said
+    # without the title there is the command's line alone
+    assert re.sub(r"\x1b\[2[23];0t|" + line, "", text) == "whole\r\n"
+    assert after == before
