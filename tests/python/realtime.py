@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import shutil
+import stat
 import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -65,3 +70,44 @@ def running(word: str) -> bool:
         except OSError:
             continue
     return False
+
+
+@contextlib.contextmanager
+def nobody(program: Path) -> Iterator[tuple[Path, list[str]]]:
+    """A folder of ``nobody``'s with the executable, and the words that run a command as ``nobody`` with a TUN node that
+    everyone may open. Skips by name where ordinary users have no namespaces, or cannot read this checkout."""
+    need_root("becoming nobody")
+    become = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    if subprocess.run([*become, "unshare", "--user", "--net", "true"], capture_output=True).returncode != 0:
+        pytest.skip("ordinary users have no namespaces here")
+    place = Path(tempfile.mkdtemp(prefix="bp-nobody-"))  # pytest gives folders that only root enters
+    try:
+        os.chown(place, 65534, 65534)
+        shutil.copy(program, place / "rt")
+        (place / "rt").chmod(0o755)
+        tun = place / "tun"
+        os.mknod(tun, 0o666 | stat.S_IFCHR, os.makedev(10, 200))
+        tun.chmod(0o666)
+        script = f'mount --bind {tun} /dev/net/tun && {_opened(place)} cd {place} && exec "$@"'
+        words = ["unshare", "--mount", "sh", "-c", script, "sh", *become, "env", f"HOME={place}", f"TMPDIR={place}",
+                 f"BENTPIPE_RT={place}/rt", f"PYTHONPATH={ROOT / 'python'}",
+                 "PATH=/usr/local/bin:/usr/bin:/bin"]  # fmt: skip
+        reads = [*words, sys.executable, "-c", "import bentpipe, bentpipe.runners.engine"]
+        if subprocess.run(reads, capture_output=True).returncode != 0:
+            pytest.skip("nobody cannot read this checkout")
+        yield place, words
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _opened(place: Path) -> str:
+    """Words of a shell that let everyone reach an interpreter that lies in a closed folder, such as root's."""
+    base = Path(sys.base_prefix).resolve()
+    closed = [one for one in base.parents if not one.stat().st_mode & stat.S_IXOTH]
+    if not closed:
+        return ""
+    (place / "python").mkdir()
+    return (
+        f"mount --bind {base} {place}/python && mount -t tmpfs -o mode=755 none {closed[-1]} && "
+        f"mkdir -p {base} && mount --bind {place}/python {base} &&"
+    )

@@ -1,15 +1,18 @@
 //! TLS 1.3 of real endpoints: a server's certificate, and what a client takes it for.
 
+use std::fmt::Display;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::sign::CertifiedKey;
 use rustls::{
-    ClientConfig, DigitallySignedStruct, Error, KeyLogFile, ServerConfig, SignatureScheme,
+    ClientConfig, DigitallySignedStruct, Error, InconsistentKeys, KeyLogFile, ServerConfig,
+    SignatureScheme,
 };
 
 /// ALPN of draft-banks-quic-performance.
@@ -88,12 +91,25 @@ pub fn server(files: Option<(&Path, &Path)>) -> Result<(ServerConfig, Fingerprin
 pub(crate) type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 pub(crate) fn read(certificate: &Path, key: &Path) -> Result<Identity, String> {
-    let chain = CertificateDer::pem_file_iter(certificate)
+    let of_chain = |error: &dyn Display| format!("certificate: {}: {error}", certificate.display());
+    let of_key = |error: &dyn Display| format!("key: {}: {error}", key.display());
+    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect)
-        .map_err(|error| format!("certificate: {}: {error}", certificate.display()))?;
-    let key = PrivateKeyDer::from_pem_file(key)
-        .map_err(|error| format!("key: {}: {error}", key.display()))?;
-    Ok((chain, key))
+        .map_err(|error| of_chain(&error))?;
+    if chain.is_empty() {
+        return Err(of_chain(&"holds no certificate in PEM"));
+    }
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| match error {
+        pem::Error::NoItemsFound => of_key(&"holds no private key in PEM"),
+        error => of_key(&error),
+    })?;
+    match CertifiedKey::from_der(chain.clone(), secret.clone_key(), &provider()) {
+        Ok(_) => Ok((chain, secret)),
+        Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
+            Err(of_key(&format_args!("is not the key of {}", certificate.display())))
+        }
+        Err(error) => Err(of_chain(&error)),
+    }
 }
 
 fn made() -> Result<Identity, String> {

@@ -52,6 +52,9 @@ def plan(serving: Serving) -> dict[str, Any]:
     port = re.fullmatch(r".*:(\d{1,5})", serving.listen)
     if port is None:
         raise ScenarioError([("--listen", f'found "{serving.listen}", expected ADDR:PORT')])
+    if not 0 < int(port.group(1)) < 65536:
+        # the page's addresses have it in them before the kernel could choose one
+        raise ScenarioError([("--listen", f"found port {port.group(1)}, expected 1 to 65535")])
     spec = _spec(serving)
     found = server_plan(spec, listen=serving.listen, port=int(port.group(1)), name=serving.name)
     if Path(serving.page).is_dir():

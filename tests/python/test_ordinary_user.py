@@ -1,0 +1,72 @@
+"""What an ordinary user gets: splitting proxies behind a shell, and a page in a browser."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import realtime
+
+PATH = """
+duration = "30 s"
+[[path.segment]]
+name = "access"
+delay = "20 ms"
+both = { rate = "50 Mbit/s" }
+[[flow]]
+name = "browser"
+congestion = "cubic"
+load = { page = "target-b" }
+"""
+
+SPLIT = """
+import socket, time
+began = time.monotonic()
+socket.create_connection(("192.0.2.1", 9), timeout=5).close()
+print(time.monotonic() - began)
+"""
+"""Nobody is there: a proxy that answers early takes the connection all the same."""
+
+
+@pytest.mark.system
+def test_a_shell_with_a_proxy() -> None:
+    """`nft` lies in /usr/sbin, which is not in an ordinary user's search path."""
+    realtime.need_namespaces("nft", "setpriv")
+    with realtime.nobody(realtime.program()) as (place, words):
+        (place / "path.toml").write_text(PATH)
+        command = ["shell", "path.toml", "--pep", "early", "--no-check", "--", sys.executable, "-c", SPLIT]
+        done = subprocess.run(
+            [*words, sys.executable, "-m", "bentpipe.cli", *command],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert float(done.stdout) >= 0.040
+        assert not realtime.running(str(place))
+
+
+@pytest.mark.system
+def test_a_page_in_a_browser() -> None:
+    realtime.need_namespaces("chromium", "setpriv")
+    with realtime.nobody(realtime.program()) as (place, words):
+        look = ["chromium", "--headless", "--no-first-run", "--disable-gpu", "--dump-dom", "about:blank"]
+        tried = subprocess.run(
+            [*words, *look, f"--user-data-dir={place}/try"], capture_output=True, timeout=60, check=False
+        )
+        if tried.returncode != 0:
+            pytest.skip("Chromium does not run as nobody")
+        (place / "path.toml").write_text(PATH)
+        command = ["browse", "path.toml", "--units", "1", "--loads", "1", "--http", "3", "--no-check", "--keep-late",
+                   "--out", "store", "--json"]  # fmt: skip
+        done = subprocess.run(
+            [*words, sys.executable, "-m", "bentpipe.cli", *command],
+            capture_output=True, text=True, timeout=90, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert [row["came by"] for row in json.loads(done.stdout)["loads"]] == ["h3"]
+        unit = json.loads(next(Path(place).glob("store/runs/*/unit.json")).read_text())
+        assert unit["lab"]["statuses"]["browser"] == 0
+        assert not realtime.running(str(place))
