@@ -8,17 +8,14 @@ use std::time::Duration;
 
 use nix::time::ClockId;
 use path::{Cause, Change, Histogram, Line, Output};
-use tun_rs::SyncDevice;
 use units::{NodeId, Packet, Span, Time};
 
 use crate::calibration::Calibration;
 use crate::clock::{self, Clock};
 use crate::frame;
+use crate::port::{Port, Read};
 
-/// Largest frame read: the kernel hands over no more than this without offload.
-const LARGEST: usize = 65_535;
-
-/// Frames read before the lines get their turn.
+/// Packets read before the lines get their turn.
 const BATCH: usize = 64;
 
 /// Longest sleep, so that a stop is noticed.
@@ -40,7 +37,7 @@ pub struct Progress {
     pub dropped: [u64; Cause::ALL.len()],
     /// Frames that are no IP packet, which are not passed on.
     pub foreign: u64,
-    /// Frames the far device did not take.
+    /// Packets the far device did not take, and super-frames of the first that could not be cut.
     pub refused: u64,
     /// Packets in queues and waiting there, bytes.
     pub queued: (u64, u64),
@@ -63,9 +60,9 @@ impl Progress {
 /// Changes to make while a direction runs: line, stage of the line, what.
 pub(crate) type Changes = Arc<Mutex<Vec<(usize, usize, Change)>>>;
 
-/// Frames in transit, by handle.
-#[derive(Default)]
+/// Frames in transit, by handle; before each the headroom that the far device wants.
 struct Store {
+    headroom: usize,
     frames: Vec<Vec<u8>>,
     free: Vec<u32>,
 }
@@ -78,6 +75,7 @@ impl Store {
         });
         let slot = &mut self.frames[handle as usize];
         slot.clear();
+        slot.resize(self.headroom, 0);
         slot.extend_from_slice(frame);
         handle
     }
@@ -85,8 +83,8 @@ impl Store {
 
 /// One direction, ready to run.
 pub struct Direction {
-    from: Arc<SyncDevice>,
-    to: Arc<SyncDevice>,
+    from: Port,
+    to: Port,
     lines: Vec<Line>,
     clock: Clock,
     calibration: Calibration,
@@ -99,15 +97,16 @@ pub struct Direction {
 impl Direction {
     /// Packets that `from` reads pass `lines` in order and leave by `to`.
     pub(crate) fn new(
-        from: Arc<SyncDevice>,
-        to: Arc<SyncDevice>,
+        from: Port,
+        to: Port,
         lines: Vec<Line>,
         clock: Clock,
         calibration: Calibration,
         shared: Arc<Mutex<Progress>>,
         changes: Changes,
     ) -> Direction {
-        let (store, progress) = (Store::default(), Progress::default());
+        let store = Store { headroom: to.headroom(), frames: Vec::new(), free: Vec::new() };
+        let progress = Progress::default();
         Direction { from, to, lines, clock, calibration, store, progress, shared, changes }
     }
 
@@ -117,8 +116,8 @@ impl Direction {
     /// A device that is gone.
     pub fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
         clock::sharpen()?;
-        self.from.set_nonblocking(true)?;
-        let mut buffer = vec![0; LARGEST];
+        self.from.device.set_nonblocking(true)?;
+        let mut reader = self.from.reader();
         let mut output = Output::default();
         let mut renewed = Time::ZERO;
         // Since when the thread slept, if a packet woke it.
@@ -127,19 +126,26 @@ impl Direction {
         let mut aimed = Time::MAX;
         while !stop.load(Ordering::Relaxed) {
             let mut now = self.clock.now();
-            for _ in 0..BATCH {
-                match self.from.recv(&mut buffer) {
-                    Ok(length) => {
-                        now = self.clock.now();
-                        if let Some(asleep) = asleep {
-                            now = self.calibration.arrived(asleep, now);
-                        }
-                        self.arrive(now, &buffer[..length], &mut output);
+            let mut count = 0;
+            while count < BATCH {
+                let packets = match reader.read()? {
+                    Read::Packets(packets) => packets,
+                    Read::Refused => {
+                        self.progress.packets_in += 1;
+                        self.progress.refused += 1;
+                        count += 1;
+                        continue;
                     }
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) => return Err(error),
+                    Read::Nothing => break,
+                };
+                now = self.clock.now();
+                if let Some(asleep) = asleep {
+                    now = self.calibration.arrived(asleep, now);
                 }
+                for index in 0..packets.len() {
+                    self.arrive(now, packets.get(index), &mut output);
+                }
+                count += packets.len();
             }
             now = self.clock.now().max(now);
             self.advance(now, &mut output);
@@ -154,7 +160,7 @@ impl Direction {
             } else {
                 self.calibration.pause(now, next, &mut aimed)
             };
-            asleep = clock::readable(&self.from, pause)?.then_some(now);
+            asleep = clock::readable(&*self.from.device, pause)?.then_some(now);
         }
         self.publish(self.clock.now());
         Ok(())
@@ -214,14 +220,16 @@ impl Direction {
     }
 
     fn leave(&mut self, due: Time, packet: &Packet) {
-        let frame = &mut self.store.frames[packet.handle as usize];
+        let stored = &mut self.store.frames[packet.handle as usize];
+        let frame = &mut stored[self.store.headroom..];
         if frame::ecn(frame) != Some(packet.ecn) {
             frame::set_ecn(frame, packet.ecn);
         }
-        match self.to.send(frame) {
+        let length = frame.len() as u64;
+        match self.to.device.send(stored) {
             Ok(_) => {
                 self.progress.packets_out += 1;
-                self.progress.bytes_out += frame.len() as u64;
+                self.progress.bytes_out += length;
             }
             Err(_) => self.progress.refused += 1,
         }

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
 use path::{Change, GraphSpec, Line, LossSpec, NodeKind, ServiceSpec, StageSpec, Topology};
-use tun_rs::SyncDevice;
 use units::Span;
 
 use crate::direction::Changes;
 use crate::namespace::{self, Address};
+use crate::port::{self, Port};
 use crate::{Calibration, Clock, Direction, Progress, rehearsal};
 
 /// What the emulator is to carry.
@@ -137,13 +137,15 @@ impl LabSpec {
 /// The devices of a path, in place.
 pub struct Lab {
     spec: LabSpec,
-    devices: Vec<[Arc<SyncDevice>; 2]>,
+    devices: Vec<[Port; 2]>,
     /// Rate of each direction that the path cannot exceed, bit/s.
     pub rates: [Option<u64>; 2],
     /// Round-trip propagation that no packet is faster than.
     pub propagation: Span,
     /// Names of the segments: of their links.
     pub segments: Vec<String>,
+    /// Whether the kernel hands over super-frames, for each segment.
+    pub offload: Vec<bool>,
     /// Names of the lines of each segment, up and down.
     lines: Vec<[Vec<String>; 2]>,
     /// What each direction has measured of itself, upwards and downwards.
@@ -165,22 +167,37 @@ impl Lab {
         let lines = segments.iter().flat_map(|segment| segment.up.iter().chain(&segment.down));
         let propagation = Span(lines.map(Line::propagation_ns).sum());
         let mut devices = Vec::new();
-        for (place, pair) in ends.iter().enumerate() {
+        let slowest = |lines: &[Line]| lines.iter().filter_map(Line::rate_bit_s).min();
+        for ((place, pair), segment) in ends.iter().enumerate().zip(&segments) {
+            let offload = port::is_worthwhile([slowest(&segment.up), slowest(&segment.down)]);
             let make = |side: usize| {
-                namespace::within(spaces[place + side], || namespace::tun(&pair[side], spec.mtu))
+                let device = namespace::within(spaces[place + side], || {
+                    namespace::tun(&pair[side], spec.mtu, offload)
+                })?;
+                Ok::<_, io::Error>(Port { device, mtu: spec.mtu })
             };
             devices.push([make(0)?, make(1)?]);
         }
+        let offload = devices.iter().map(|[near, _]| near.has_offload()).collect();
         let mut calibrations = Vec::new();
         for (place, (pair, [near, far])) in ends.iter().zip(&devices).enumerate() {
-            let rehearse = |side: usize, device| {
-                rehearsal::rehearse(spaces[place + side], &pair[side], device, realtime)
+            let rehearse = |side: usize, device: &Port| {
+                rehearsal::rehearse(spaces[place + side], &pair[side], &device.device, realtime)
             };
             calibrations.push([rehearse(0, near)?, rehearse(1, far)?]);
         }
         let (segments, lines) =
             segments.into_iter().map(|segment| (segment.name, segment.lines)).unzip();
-        Ok(Lab { spec: spec.clone(), devices, rates, propagation, segments, lines, calibrations })
+        Ok(Lab {
+            spec: spec.clone(),
+            devices,
+            rates,
+            propagation,
+            segments,
+            offload,
+            lines,
+            calibrations,
+        })
     }
 
     /// Carries packets from now on: the path's schedule begins, its chance is the seed's.

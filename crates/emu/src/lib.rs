@@ -7,6 +7,7 @@ mod direction;
 pub mod frame;
 mod lab;
 pub mod namespace;
+mod port;
 mod rehearsal;
 
 pub use calibration::Calibration;

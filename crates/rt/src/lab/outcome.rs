@@ -55,6 +55,8 @@ pub struct Promise {
 #[derive(Debug, Serialize)]
 pub struct Segment {
     name: String,
+    /// The kernel hands over super-frames, which the emulator cuts.
+    offload: bool,
     up: Way,
     down: Way,
 }
@@ -66,9 +68,9 @@ struct Way {
     packets_out: u64,
     bytes_out: u64,
     dropped: BTreeMap<&'static str, u64>,
-    /// Packets that the far device did not take.
+    /// Packets that the far device did not take, and super-frames that could not be cut.
     refused: u64,
-    /// Packets that the near device did not take, because the emulator did not look in time.
+    /// Packets (with offload: super-frames) that the near device did not take, because the emulator did not look in time.
     overrun: u64,
     late_p50_ms: Option<f64>,
     late_p99_ms: Option<f64>,
@@ -141,9 +143,10 @@ pub fn segments(lab: &Lab, progress: &[[Progress; 2]], overruns: &[[u64; 2]]) ->
         .iter()
         .zip(progress)
         .zip(overruns)
-        .zip(&lab.calibrations)
-        .map(|(((name, [up, down]), overrun), calibration)| Segment {
+        .zip(lab.calibrations.iter().zip(&lab.offload))
+        .map(|(((name, [up, down]), overrun), (calibration, offload))| Segment {
             name: name.clone(),
+            offload: *offload,
             up: Way::new(up, overrun[0], &calibration[0]),
             down: Way::new(down, overrun[1], &calibration[1]),
         })
