@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -372,6 +373,17 @@ def test_a_full_disk_ends_the_campaign_with_one_message(scenario: Path, tmp_path
     full = _machine(tmp_path, {**UNIT, "error": f"load-1.har: {os.strerror(28)}"}, {}, 1)
     with pytest.raises(DiskError, match="the disk is full; 0 finished units are kept"):
         list(BrowserRunner(tmp_path, "e", Path("none"), full).run(run))
+    assert len((tmp_path / "labs").read_text()) == 1
+
+
+def test_a_disk_too_full_for_a_record_is_said_too(
+    scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = plan_units(str(scenario), Options(units=3, http=("2",)), "e", None).runs
+    mute = _machine(tmp_path, {}, {}, 101)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+    with pytest.raises(DiskError, match="the disk is full"):
+        list(BrowserRunner(tmp_path, "e", Path("none"), mute).run(run))
     assert len((tmp_path / "labs").read_text()) == 1
 
 

@@ -44,6 +44,9 @@ TRIES = 3
 PATIENCE_S = 90.0
 """Beyond the loads' own times: the lab, the check of its path, starts and ends of browsers."""
 
+LEAST_FREE = 1 << 16
+"""Bytes: with less, a disk has no room for the record of a unit, about 20 kB, beside its log."""
+
 A_LOAD_S = 60.0
 """Longest that a browser takes to start and to end, by its driver's own limits."""
 
@@ -274,17 +277,19 @@ class _Hand(threading.Thread):
         from bentpipe.browse.tables import measurements
 
         unit = _json(folder / "unit.json")
-        if not unit:
-            if said and self.runner.executable is not None and not _json(folder / "lab.json"):
-                refuse_without(run)
-            return None, _last_line(folder / "unit.log") or said or "the unit left no record"
-        self.runner.count(int(unit.get("capture", {}).get("bytes", 0)))
-        if os.strerror(errno.ENOSPC) in unit["error"]:
+        # with no room for its record or its log, a unit cannot say why it ended
+        full = not unit and shutil.disk_usage(self.runner.store).free < LEAST_FREE
+        if full or os.strerror(errno.ENOSPC) in unit.get("error", ""):
             count = sum(1 for _ in self.runner.store.glob("runs/*"))
             units = "1 finished unit is" if count == 1 else f"{count} finished units are"
             raise DiskError(
                 f"{self.runner.store}: the disk is full; {units} kept, and the same command goes on from there"
             )
+        if not unit:
+            if said and self.runner.executable is not None and not _json(folder / "lab.json"):
+                refuse_without(run)
+            return None, _last_line(folder / "unit.log") or said or "the unit left no record"
+        self.runner.count(int(unit.get("capture", {}).get("bytes", 0)))
         if unit["error"] or said:
             return None, unit["error"] or said
         unit["lab"] = _json(folder / "lab.json")
