@@ -46,6 +46,8 @@ pub struct Frames {
     interval: Span,
     next: Time,
     told: BTreeSet<(u32, u64)>,
+    /// Of the last frame.
+    stamped: u64,
 }
 
 impl Frames {
@@ -60,6 +62,7 @@ impl Frames {
             interval: Span(u64::MAX / 2),
             next: Time::MAX,
             told: BTreeSet::new(),
+            stamped: 0,
         };
         if let Some(plan) = plan {
             let file = File::create(&plan.file).map_err(|error| {
@@ -80,6 +83,12 @@ impl Frames {
 
     fn instant(&self, time: Time) -> u64 {
         self.clock.monotonic_ns(time)
+    }
+
+    /// The time of a frame: `now`, or that of the frame above it, since what has happened before may be told later.
+    fn stamp(&mut self, now: Time) -> u64 {
+        self.stamped = self.stamped.max(self.instant(now));
+        self.stamped
     }
 
     /// When a sample is due.
@@ -123,7 +132,7 @@ impl Frames {
         kernel: Option<&str>,
     ) -> io::Result<()> {
         let value = json!({
-            "frame": "begin", "version": VERSION, "time_ns": self.instant(now), "role": role,
+            "frame": "begin", "version": VERSION, "time_ns": self.stamp(now), "role": role,
             "transport": transport, "congestion": congestion, "kernel_congestion": kernel,
             "interval_ns": self.interval.nanos(), "program": env!("CARGO_PKG_VERSION"),
         });
@@ -137,7 +146,7 @@ impl Frames {
     /// The file's.
     pub fn connection(&mut self, now: Time, opening: &Opening<'_>) -> io::Result<()> {
         let value = json!({
-            "frame": "connection", "time_ns": self.instant(now), "connection": opening.connection,
+            "frame": "connection", "time_ns": self.stamp(now), "connection": opening.connection,
             "transport": opening.transport, "local": opening.local, "remote": opening.remote,
             "congestion": opening.congestion, "start_ns": self.instant(opening.start),
             "connected_ns": self.instant(opening.connected), "mss_bytes": opening.mss_bytes,
@@ -160,7 +169,7 @@ impl Frames {
             return Ok(());
         }
         self.streams(now, connection, streams, false)?;
-        let time_ns = self.instant(now);
+        let time_ns = self.stamp(now);
         self.put(&Sample { frame: "sample", time_ns, connection, sender })
     }
 
@@ -176,9 +185,10 @@ impl Frames {
             if !(over || all) || !self.told.insert((connection, stream.id)) {
                 continue;
             }
+            let time_ns = self.stamp(now);
             let instant = |time: Option<Time>| time.map(|time| self.instant(time));
             let value = json!({
-                "frame": "stream", "time_ns": self.instant(now), "connection": connection,
+                "frame": "stream", "time_ns": time_ns, "connection": connection,
                 "stream_id": stream.id, "label": stream.label, "mode": stream.mode,
                 "opened_ns": self.instant(stream.opened), "first_byte_ns": instant(stream.first_byte),
                 "last_byte_ns": instant(stream.last_byte), "fin_ns": instant(stream.fin),
@@ -213,7 +223,7 @@ impl Frames {
             Some(End::Here | End::There) => "closed".to_owned(),
             Some(End::Lost(why)) => format!("lost: {why}"),
         };
-        let (time_ns, ended_ns) = (self.instant(now), self.instant(ended));
+        let (time_ns, ended_ns) = (self.stamp(now), self.instant(ended));
         let largest_cwnd_bytes = sender.largest_cwnd_bytes;
         let sample = Sample { frame: "end_connection", time_ns, connection, sender };
         let mut value: Value = serde_json::to_value(sample)?;
@@ -230,7 +240,7 @@ impl Frames {
     /// # Errors
     /// The file's.
     pub fn end(&mut self, end: &str, cpu_s: f64) -> io::Result<()> {
-        let time_ns = self.instant(self.clock.now());
+        let time_ns = self.stamp(self.clock.now());
         self.put(&json!({"frame": "end", "time_ns": time_ns, "end": end, "cpu_s": cpu_s}))?;
         self.flush()
     }
