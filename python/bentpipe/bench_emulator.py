@@ -28,15 +28,19 @@ while True:
 """What answers, at the far end."""
 
 ASK = """
-import json, os, signal, socket, statistics, sys, time
-count, pause = int(sys.argv[1]), float(sys.argv[2])
+import json, os, signal, socket, statistics, struct, sys, time
+count, pause, promised = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
 here = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 here.bind(("127.0.0.1", 7))
 child = os.fork()
 if child == 0:
     while True:
         data, peer = here.recvfrom(64)
-        here.sendto(data, peer)
+        came = time.perf_counter_ns()
+        if promised:
+            time.sleep(promised)
+        left = time.perf_counter_ns()
+        here.sendto(struct.pack("=q", left - came), peer)
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 s.settimeout(5)
 found = {"{far}": [], "127.0.0.1": []}
@@ -44,13 +48,15 @@ for _ in range(count):
     for address, times in found.items():
         start = time.perf_counter_ns()
         s.sendto(b"?", (address, 7))
-        s.recv(64)
-        times.append((time.perf_counter_ns() - start) / 1e6)
+        answer = s.recv(64)
+        held = struct.unpack("=q", answer)[0] if len(answer) == 8 else 0
+        times.append((time.perf_counter_ns() - start - held) / 1e6)
         time.sleep(pause)
 os.kill(child, signal.SIGKILL)
 print(json.dumps([statistics.mean(times) for times in found.values()]))
 """
-"""What asks, at the near end: mean round-trip times over the path and over loopback, ms."""
+"""What asks, at the near end: mean round-trip times over the path, and over loopback without the time for which
+the answer is held there, ms."""
 
 BURN = "while True: pass"
 
@@ -75,9 +81,9 @@ def bench(times: int, each: Callable[[str], None] | None = None) -> list[Figure]
         SessionError: a session could not be.
     """
     cases: tuple[tuple[str, Callable[[], list[tuple[str, float, str]]]], ...] = (
-        ("no delay", lambda: _echo(_path(0, None), 200, 0.005, busy=False)),
-        ("750 ms, idle", lambda: _echo(_path(375, "25 Mbit/s"), 8, 0.4, busy=False)),
-        ("750 ms, both cores busy", lambda: _echo(_path(375, "25 Mbit/s"), 8, 0.4, busy=True)),
+        ("no delay", lambda: _echo(0, None, 200, 0.005, busy=False)),
+        ("750 ms, idle", lambda: _echo(375, "25 Mbit/s", 8, 0.4, busy=False)),
+        ("750 ms, both cores busy", lambda: _echo(375, "25 Mbit/s", 8, 0.4, busy=True)),
         ("TCP at 100 Mbit/s, 50 ms", lambda: _tcp(_path(25, "100 Mbit/s"), 100)),
         ("TCP at 2 Gbit/s, 10 ms", lambda: _tcp(_path(5, "2 Gbit/s"), None)),
     )
@@ -118,9 +124,12 @@ def _toml(value: object) -> str:
     return json.dumps(value)
 
 
-def _echo(path: Mapping[str, Any], count: int, pause: float, *, busy: bool) -> list[tuple[str, float, str]]:
-    """How much longer than promised a small packet's round trip is; what two processes on one machine take to
-    answer each other, measured beside it over loopback, is no part of the path."""
+def _echo(
+    delay_ms: float, rate: str | None, count: int, pause: float, *, busy: bool
+) -> list[tuple[str, float, str]]:
+    """How much longer than promised a small packet's round trip is. What two processes on one machine take to wake
+    each other is no part of the path: it is measured beside it over loopback, where the answer is held for as long
+    as the path promises, so that the one that asks has slept as long."""
     from bentpipe.shell import session
 
     with tempfile.TemporaryDirectory(prefix="bentpipe-bench-") as folder:
@@ -129,10 +138,10 @@ def _echo(path: Mapping[str, Any], count: int, pause: float, *, busy: bool) -> l
             {"name": f"burn{n}", "command": [sys.executable, "-c", BURN]} for n in range(2 if busy else 0)
         ]
         far = {"name": "echo", "command": [sys.executable, "-c", ECHO], "listens": PORT}
-        ask = [sys.executable, "-c", ASK, str(count), str(pause)]
+        ask = [sys.executable, "-c", ASK, str(count), str(pause), str(2 * delay_ms / 1e3)]
         found = session(
             {
-                "lab": path,
+                "lab": _path(delay_ms, rate),
                 "private": True,
                 "far": [*burn, far],
                 "near": [{"name": "ask", "command": ask, "output": str(answers)}],

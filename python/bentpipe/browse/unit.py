@@ -24,7 +24,7 @@ from typing import Any, Self
 from bentpipe.browse import chromium, har
 from bentpipe.browse.capture import Capture, CaptureError, interface_to
 from bentpipe.browse.chromium import ChromiumError, Site
-from bentpipe.browse.loading import Load, Wanted, load
+from bentpipe.browse.loading import SETTLE_S, Load, Wanted, load
 
 __all__ = ["PROTOCOLS", "Plan", "main"]
 
@@ -187,7 +187,8 @@ def _loads(plan: Plan, program: Path, wanted: Wanted, home: Path, record: dict[s
     profile = chromium.new_profile(home)
     for number in range(1, plan.loads + 1):
         if number > 1:
-            time.sleep(plan.pauses_s[number - 2])
+            # The next browser comes to rest within the pause.
+            time.sleep(max(0.0, plan.pauses_s[number - 2] - SETTLE_S))
             if plan.profile == "fresh":
                 shutil.rmtree(profile)
                 profile = chromium.new_profile(home)
