@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
 import os
 import random
@@ -625,6 +626,7 @@ def test_behind_a_path_the_response_takes_its_round_trips(rt: Path, scenario: Pa
     assert {mode: page["protocol"] for mode, page in pages.items()} == {"3": "h3", "2": "h2"}
     assert pages["3"]["ttr_s"] >= 0.240
     assert pages["2"]["ttr_s"] >= 0.360
+    assert not store.proxies.height
     assert split.judge(list(units.values())).answer in ("uncertain", "not split") or _late(units.values())
     if _late(units.values()):
         pytest.skip(realtime.BUSY)
@@ -672,6 +674,18 @@ def test_a_proxy_that_answers_for_the_server_is_found(rt: Path, tmp_path: Path) 
     done = _cli("browse", str(file), *words)
     assert done.returncode == 0, done.stderr
     units = [json.loads(one.read_text()) for one in out.glob("runs/*/unit.json")]
+    # What each proxy counted is in the store: the terminal's sockets are 2 ms from the client, 120 ms from the gateway.
+    proxies = Store(out).proxies
+    ends = {(row["proxy"], row["socket"]): row for row in proxies.to_dicts()}
+    assert set(ends) == set(itertools.product(("terminal", "gateway"), ("client_side", "server_side")))
+    assert all(row["flow"] == "browser" and row["connections"] >= 1 for row in ends.values())
+    assert ends["terminal", "client_side"]["sent_packets"] > 0
+    assert (
+        2
+        <= ends["terminal", "client_side"]["smoothed_rtt_ms"]
+        < ends["terminal", "server_side"]["smoothed_rtt_ms"]
+    )
+    assert ends["terminal", "server_side"]["smoothed_rtt_ms"] >= 120
     found = split.judge(units)
     if found.answer != "split" and _late(units):
         pytest.skip(realtime.BUSY)

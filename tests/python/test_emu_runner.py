@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from bentpipe.columns import COLUMNS
 from bentpipe.plan import Plan, make, open_document
 from bentpipe.problems import ScenarioError
 from bentpipe.results import Measurements, decode
@@ -23,7 +24,6 @@ from bentpipe.runners.chance import Random
 from bentpipe.runners.emu_frames import read_frames
 from bentpipe.runners.emu_limits import Machine, refusals
 from bentpipe.runners.emu_plan import drawn, lab_plan
-from bentpipe.runners.emu_tables import COLUMNS
 from bentpipe.runners.outcome import Outcome
 
 STAND_IN = Path(__file__).with_name("standin_lab.py")

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.browse.far import lab_plan, unit_plan
 from bentpipe.browse.planned import in_order
+from bentpipe.lab_series import LINKS, read_series
 from bentpipe.results import Measurements
 from bentpipe.runners.emu import refuse_without
 from bentpipe.runners.outcome import Outcome, taken
@@ -296,14 +297,13 @@ class _Hand(threading.Thread):
         unit["notes"] = self.runner.notes
         capture = folder / "client.pcapng"
         data = capture.read_bytes() if capture.exists() else b""
-        links = folder / "links" / "links.csv"
-        series = links.read_text(encoding="utf-8") if links.exists() else ""
+        record = folder / "links"
+        series = read_series(record, unit["lab"]) if (record / LINKS).is_file() else None
         found = measurements(run, unit, data, series, self.runner.engine)
         kept = {file.name: file.read_bytes() for file in sorted(folder.glob("load-*"))}
         if data:
             kept[capture.name] = data
-        if series:
-            kept[links.name] = series.encode()
+        kept |= {file.name: file.read_bytes() for file in sorted(record.glob("*"))}
         kept["unit.json"] = json.dumps(unit, ensure_ascii=False).encode()
         return Measurements(found.engine, found.tables, kept, found.packets, 0), ""
 

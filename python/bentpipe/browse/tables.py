@@ -8,56 +8,31 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
 from bentpipe.browse.far import object_of
-from bentpipe.browse.links import COUNTERS as LINK_COUNTERS
-from bentpipe.browse.links import lab_links
 from bentpipe.browse.packets import Connection, connections
 from bentpipe.browse.pcapng import read
+from bentpipe.columns import Row, table
 from bentpipe.results import Measurements
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import polars as pl
+
+    from bentpipe.lab_series import Series
     from bentpipe.plan import Run
 
 __all__ = ["measurements"]
 
 CLIENT, SERVER = "client", "server"
-COUNTERS = (
-    "sent_packets", "sent_bytes", "ack_packets", "ack_bytes", "lost_packets", "lost_bytes", "congestion_events",
-    "persistent_congestion", "ptos", "timeouts", "undone", "retransmitted_bytes", "written_bytes", "received_bytes",
-    "received_in_order_bytes",
-)  # fmt: skip
 INTERFACE = "client-interface"
 """The link that a capture at the client sees."""
 
 
-def _schema(columns: str, whole: str, text: str) -> dict[str, pl.DataType]:
-    """Columns in order: those in ``whole`` are whole numbers, those in ``text`` words, the others seconds."""
-    kinds: dict[str, pl.DataType] = dict.fromkeys(columns.split(), pl.Float64())
-    return kinds | dict.fromkeys(whole.split(), pl.Int64()) | dict.fromkeys(text.split(), pl.String())
-
-
-_PAGES = _schema(
-    "flow load http protocol start_s connect_start_s connect_end_s request_start_s response_start_s response_end_s "
-    "content_loaded_s load_event_end_s ttr_s plt_s objects bytes connections finished",
-    "load objects bytes connections finished", "flow http protocol",
-)  # fmt: skip
-_REQUESTS = _schema(
-    "flow load object host protocol connection queued_s sent_s response_start_s end_s bytes",
-    "load connection bytes", "flow object host protocol",
-)  # fmt: skip
-_PACKETS = _schema(
-    "packet flow connection transport from_node to_node sent_s received_s dropped bytes payload_bytes label sequence "
-    "retransmission",
-    "packet connection bytes payload_bytes retransmission", "flow transport from_node to_node dropped label",
-)  # fmt: skip
-
-
-def measurements(run: Run, unit: dict[str, Any], capture: bytes, series: str, engine: str) -> Measurements:
-    """The tables of a unit: its ``unit.json``, its capture and its lab's ``links.csv`` (empty without one).
+def measurements(
+    run: Run, unit: dict[str, Any], capture: bytes, series: Series | None, engine: str
+) -> Measurements:
+    """The tables of a unit: its ``unit.json``, its capture and what its lab recorded (None without one).
 
     ``unit`` gets a record of its connections, those that no request used among them.
     """
@@ -68,7 +43,7 @@ def measurements(run: Run, unit: dict[str, Any], capture: bytes, series: str, en
 
 
 class _Tables:
-    def __init__(self, run: Run, unit: Mapping[str, Any], capture: bytes, series: str) -> None:
+    def __init__(self, run: Run, unit: Mapping[str, Any], capture: bytes, series: Series | None) -> None:
         self.graph, self.series = run.spec["graph"], series
         self.flow = run.spec["flows"][0]
         self.load = self.flow["load"]
@@ -80,7 +55,7 @@ class _Tables:
         self.number = self._numbers()
         self.of_load = {one["load"]: self._connections(one) for one in unit["loads"]}
 
-    def connections(self) -> list[dict[str, Any]]:
+    def connections(self) -> list[Row]:
         """Each connection: its round trips, what it received when, and whether a request went over it."""
         rows = []
         for load in self.unit["loads"]:
@@ -132,27 +107,19 @@ class _Tables:
         return None if epoch_s is None else round(epoch_s - self.zero, 7)
 
     def tables(self) -> dict[str, pl.DataFrame]:
-        pages, requests = [], []
+        pages: list[Row] = []
+        requests: list[Row] = []
         for one in self.unit["loads"]:
             rows = self._requests(one)
             requests += rows
             pages.append(self._page(one, rows))
-        frames = {
-            "pages": pl.DataFrame(pages, schema=_PAGES, orient="row"),
-            "requests": pl.DataFrame(requests, schema=_REQUESTS, orient="row").sort("load", "queued_s"),
-            "packets": pl.DataFrame(self._packets(), schema=_PACKETS, orient="row"),
-            "flows": pl.DataFrame(self._flows(), infer_schema_length=None),
-            "summary": pl.DataFrame(self._summary(pages), infer_schema_length=None),
-        }
-        links, totals = self._links()
-        frames["links"] = pl.DataFrame(links, infer_schema_length=None)
-        frames["link_summary"] = pl.DataFrame(totals, infer_schema_length=None)
-        for name, columns in (("flows", COUNTERS), ("summary", COUNTERS), ("links", LINK_COUNTERS),
-                              ("link_summary", LINK_COUNTERS)):  # fmt: skip
-            frames[name] = frames[name].with_columns(pl.col(list(columns)).cast(pl.Int64))
-        return frames
+        frames: dict[str, list[Row]] = {
+            "pages": pages, "requests": requests, "packets": self._packets(), "flows": self._flows(),
+            "summary": self._summary(pages), **self._recorded(),
+        }  # fmt: skip
+        return {name: table(name, rows) for name, rows in frames.items()}
 
-    def _page(self, one: Mapping[str, Any], rows: Sequence[Sequence[Any]]) -> list[Any]:
+    def _page(self, one: Mapping[str, Any], rows: Sequence[Row]) -> Row:
         timings = one["timings"]
         navigation = timings.get("navigation") or {}
         origin = timings.get("time_origin_ms", 0.0) / 1e3
@@ -168,26 +135,32 @@ class _Tables:
         opened = len(self.of_load[one["load"]])
         if not self.found:
             opened = len({request["connection"] for request in one["requests"]})
-        whole = [row for row in rows if row[9] is not None]
-        return [
-            self.flow["name"], one["load"], self.load["http"], navigation.get("nextHopProtocol") or None,
-            self.at(one["start_s"]), at("connectStart"), at("connectEnd"), at("requestStart"), at("responseStart"),
-            at("responseEnd"), at("domContentLoadedEventEnd"), at("loadEventEnd"), span("responseStart"),
-            span("loadEventEnd"), len(whole), sum(row[10] for row in rows), opened, int(one["finished"]),
-        ]  # fmt: skip
+        whole = [row for row in rows if row["end_s"] is not None]
+        return {
+            "flow": self.flow["name"], "load": one["load"], "http": self.load["http"],
+            "protocol": navigation.get("nextHopProtocol") or None, "start_s": self.at(one["start_s"]),
+            "connect_start_s": at("connectStart"), "connect_end_s": at("connectEnd"),
+            "request_start_s": at("requestStart"), "response_start_s": at("responseStart"),
+            "response_end_s": at("responseEnd"), "content_loaded_s": at("domContentLoadedEventEnd"),
+            "load_event_end_s": at("loadEventEnd"), "ttr_s": span("responseStart"), "plt_s": span("loadEventEnd"),
+            "objects": len(whole), "bytes": sum(row["bytes"] for row in rows), "connections": opened,
+            "finished": int(one["finished"]),
+        }  # fmt: skip
 
-    def _requests(self, one: Mapping[str, Any]) -> list[list[Any]]:
+    def _requests(self, one: Mapping[str, Any]) -> list[Row]:
         used = self._used(one)
         found = []
         for request in one["requests"]:
             known = object_of(self.load["page"], request["url"])
             name, host = known or (request["url"], request["url"].split("/")[2])
-            found.append([
-                self.flow["name"], one["load"], name, host, request["protocol"],
-                used.get(request["connection"], request["connection"]), self.at(request["queued_s"]),
-                self.at(request["sent_s"]), self.at(request["response_start_s"]),
-                self.at(request["end_s"]) if not request["error"] else None, request["bytes"],
-            ])  # fmt: skip
+            found.append({
+                "flow": self.flow["name"], "load": one["load"], "object": name, "host": host,
+                "protocol": request["protocol"],
+                "connection": used.get(request["connection"], request["connection"]),
+                "queued_s": self.at(request["queued_s"]), "sent_s": self.at(request["sent_s"]),
+                "response_start_s": self.at(request["response_start_s"]),
+                "end_s": self.at(request["end_s"]) if not request["error"] else None, "bytes": request["bytes"],
+            })  # fmt: skip
         return found
 
     def _used(self, one: Mapping[str, Any]) -> dict[int, int]:
@@ -219,7 +192,7 @@ class _Tables:
             found |= dict(zip(asked, sorted(largest, key=lambda one: one.began_ns), strict=False))
         return found
 
-    def _packets(self) -> list[list[Any]]:
+    def _packets(self) -> list[Row]:
         ordered = sorted(
             ((segment, one) for one in self.found for segment in one.segments),
             key=lambda pair: pair[0].time_ns,
@@ -229,11 +202,13 @@ class _Tables:
             time = self.seconds(segment.time_ns)
             ends = (CLIENT, SERVER) if segment.outgoing else (SERVER, CLIENT)
             sequence = None if segment.sequence is None else float(segment.sequence)
-            rows.append([
-                number, self.flow["name"], self.number[id(one)], one.transport, *ends,
-                time if segment.outgoing else None, None if segment.outgoing else time, "",
-                segment.bytes, segment.payload, segment.label, sequence, int(segment.again),
-            ])  # fmt: skip
+            rows.append({
+                "packet": number, "flow": self.flow["name"], "connection": self.number[id(one)],
+                "transport": one.transport, "from_node": ends[0], "to_node": ends[1],
+                "sent_s": time if segment.outgoing else None, "received_s": None if segment.outgoing else time,
+                "dropped": "", "bytes": segment.bytes, "payload_bytes": segment.payload, "label": segment.label,
+                "sequence": sequence, "retransmission": int(segment.again),
+            })  # fmt: skip
         return rows
 
     def _ticks(self) -> list[float]:
@@ -272,7 +247,7 @@ class _Tables:
             sums.append(total)
         return times, sums
 
-    def _flows(self) -> list[dict[str, Any]]:
+    def _flows(self) -> list[Row]:
         counted, (times, sums) = self._counted(), self._bodies()
         rows = []
         for tick in self._ticks():
@@ -287,16 +262,12 @@ class _Tables:
     def _flow_row(
         self, tick: float, side: str, sent: tuple[int, int, int, int, int], received: int, written: int
     ) -> dict[str, Any]:
-        row: dict[str, Any] = {"time_s": tick, "flow": self.flow["name"], "side": side}
-        row |= dict.fromkeys(("cwnd_bytes", "ssthresh_bytes"), None)
-        row |= dict.fromkeys(
-            ("in_flight_bytes", "smoothed_rtt_ms", "latest_rtt_ms", "min_rtt_ms", "pacing_rate_bit_s")
-        )
+        row: Row = {"time_s": tick, "flow": self.flow["name"], "side": side}
         return row | self._counters(sent, received, written)
 
     def _counters(self, sent: tuple[int, int, int, int, int], received: int, written: int) -> dict[str, Any]:
         """Of the server what arrived at the client: of what was lost on the way a capture there knows nothing."""
-        row: dict[str, Any] = dict.fromkeys(COUNTERS)
+        row: Row = {}
         if self.found:
             row |= dict(
                 zip(("sent_packets", "sent_bytes", "ack_packets", "ack_bytes"), sent[:4], strict=True)
@@ -307,16 +278,18 @@ class _Tables:
             "received_in_order_bytes": received,
         }
 
-    def _summary(self, pages: Sequence[Sequence[Any]]) -> list[dict[str, Any]]:
+    def _summary(self, pages: Sequence[Row]) -> list[Row]:
         counted, (times, sums) = self._counted(), self._bodies()
         received = sums[-1] if sums else 0
-        first = next((row[5] for row in pages if row[5] is not None), None)
-        connected = next((row[6] for row in pages if row[6] is not None), None)
-        last = max((row[11] for row in pages if row[11] is not None), default=None)
+        first = next((row["connect_start_s"] for row in pages if row["connect_start_s"] is not None), None)
+        connected = next((row["connect_end_s"] for row in pages if row["connect_end_s"] is not None), None)
+        last = max(
+            (row["load_event_end_s"] for row in pages if row["load_event_end_s"] is not None), default=None
+        )
         rows = []
         for side in (CLIENT, SERVER):
             client = side == CLIENT
-            row: dict[str, Any] = {
+            row: Row = {
                 "flow": self.flow["name"], "side": side,
                 "congestion": self.flow[f"{side}_congestion"]["name"], "start_s": 0.0, "connected_s": connected,
                 "first_byte_s": times[0] if client and times else None,
@@ -331,25 +304,33 @@ class _Tables:
             rows.append(row)
         return rows
 
-    def _links(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        if self.series:
-            zero = float(self.unit["began_monotonic_s"]) - self.unit["lab"]["started_ns"] / 1e9
-            return lab_links(self.graph, self.series, zero, self._ticks())
+    def _recorded(self) -> dict[str, list[Row]]:
+        """``links``, ``link_summary`` and ``proxies``: the lab's record, or what crossed the client's interface."""
+        if self.series is None:
+            links, totals = self._interface()
+            proxies: list[Row] = []
+        else:
+            origin = round(self.unit["began_monotonic_s"] * 1e9)
+            ticks = [origin + round(tick * 1e9) for tick in self._ticks()]
+            links, totals = self.series.link_rows(self.graph, origin, ticks)
+            split = [self.flow["name"]] if self.load["http"] not in ("3", "alt-svc") else []
+            proxies = self.series.proxy_rows(split, origin, ticks)
+        return {"links": links, "link_summary": totals, "proxies": proxies}
+
+    def _interface(self) -> tuple[list[Row], list[Row]]:
         counted = self._counted()
         rows, totals = [], []
         for way, outgoing in (("down", False), ("up", True)):
             for tick in [*self._ticks(), None]:
                 packets, size, *_ = _until(counted[outgoing], self.end if tick is None else tick)
-                row: dict[str, Any] = {"link": f"{INTERFACE}.{way}", **dict.fromkeys(LINK_COUNTERS)}
-                row |= {"sent_bytes": size, "arrived_packets": packets, "arrived_bytes": size,
-                        "delivered_packets": packets, "delivered_bytes": size}  # fmt: skip
-                if tick is not None:
+                row: Row = {
+                    "link": f"{INTERFACE}.{way}", "sent_bytes": size, "arrived_packets": packets,
+                    "arrived_bytes": size, "delivered_packets": packets, "delivered_bytes": size,
+                }  # fmt: skip
+                if tick is None:
+                    totals.append(row)
+                else:
                     rows.append({"time_s": tick, **row})
-                    continue
-                quantiles = {f"queueing_{q}_ms": None for q in ("p50", "p95", "p99", "max")}
-                totals.append(
-                    {"link": row["link"], "rate_bit_s": None, "propagation_ms": None, **row, **quantiles}
-                )
         return rows, totals
 
 

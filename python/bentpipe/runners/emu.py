@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.doctor import lacking
+from bentpipe.lab_series import read_series
 from bentpipe.problems import ScenarioError
 from bentpipe.runners.emu_frames import read_frames
 from bentpipe.runners.emu_limits import refusals
-from bentpipe.runners.emu_links import read_links
 from bentpipe.runners.emu_plan import LabPlan, lab_plan, round_trip_ns
 from bentpipe.runners.emu_tables import Flow, NothingSent, measurements
 from bentpipe.runners.outcome import Outcome, RunnerError, taken
@@ -208,8 +208,8 @@ class _Hand(threading.Thread):
             name for name, status in result.get("statuses", {}).items() if status and ".server" not in name
         ]
         try:
-            links = read_links(run.spec, result, plan.record)
-            return _Attempt(measurements(self.runner.version, run.spec, flows, links), "", False, facts)
+            series = read_series(plan.record, result)
+            return _Attempt(measurements(self.runner.version, run.spec, flows, series), "", False, facts)
         except NothingSent as error:
             why = _last_words(plan, failed)
             return _Attempt(None, f"{error}{why}", False, facts)

@@ -9,76 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
+from bentpipe.columns import COLUMNS, COUNTERS, GAUGES, Row, table
 from bentpipe.results import Measurements
 from bentpipe.runners.emu_frames import Connection, Frames, Pair, pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bentpipe.runners.emu_links import Columns, Links
+    from bentpipe.lab_series import Series
 
-__all__ = ["COLUMNS", "Flow", "NothingSent", "measurements"]
-
-COUNTERS = (
-    "sent_packets", "sent_bytes", "ack_packets", "ack_bytes", "lost_packets", "lost_bytes", "congestion_events",
-    "persistent_congestion", "ptos", "timeouts", "undone", "retransmitted_bytes", "written_bytes", "received_bytes",
-    "received_in_order_bytes",
-)  # fmt: skip
-LINK_COUNTERS = (
-    "queued_packets", "queued_bytes", "sent_bytes", "arrived_packets", "arrived_bytes", "delivered_packets",
-    "delivered_bytes", "dropped_loss_packets", "dropped_overflow_packets", "dropped_aqm_packets",
-    "dropped_outage_packets", "dropped_link_packets", "marked_packets",
-)  # fmt: skip
-GAUGES = {
-    "cwnd_bytes": "f64", "ssthresh_bytes": "f64", "in_flight_bytes": "i64", "smoothed_rtt_ms": "f64",
-    "latest_rtt_ms": "f64", "min_rtt_ms": "f64", "pacing_rate_bit_s": "f64",
-}  # fmt: skip
-
-
-def _kinds(words: str) -> dict[str, str]:
-    """``name`` is f64, ``name#`` i64, ``name=`` cat."""
-    marks = {"#": "i64", "=": "cat"}
-    return {word.rstrip("#="): marks.get(word[-1], "f64") for word in words.split()}
-
-
-COLUMNS: dict[str, dict[str, str]] = {
-    "summary": _kinds(
-        "flow= side= congestion= start_s connected_s first_byte_s data_start_s data_end_s fin_s end_s connections# "
-        "completed_connections#"
-    )
-    | dict.fromkeys(COUNTERS, "i64")
-    | _kinds("largest_cwnd_bytes# delivered_bytes# delivered_in_order_bytes#"),
-    "streams": _kinds(
-        "flow= connection# stream_id# mode= start_s up_written_bytes# up_bytes# up_first_byte_s up_last_byte_s "
-        "up_fin_s down_written_bytes# down_bytes# down_first_byte_s down_last_byte_s down_fin_s"
-    ),
-    "link_summary": _kinds("link= rate_bit_s propagation_ms")
-    | dict.fromkeys(LINK_COUNTERS, "i64")
-    | _kinds("queueing_p50_ms queueing_p95_ms queueing_p99_ms queueing_max_ms"),
-    "flows": _kinds("time_s flow= side=") | GAUGES | dict.fromkeys(COUNTERS, "i64"),
-    "links": _kinds("time_s link=") | dict.fromkeys(LINK_COUNTERS, "i64"),
-    "events": _kinds("time_s flow= side= connection# kind= value"),
-    "internals": _kinds("time_s flow= side= name= value"),
-    "proxies": _kinds(
-        "time_s flow= proxy= socket= connections# cwnd_bytes ssthresh_bytes in_flight_bytes# smoothed_rtt_ms "
-        "min_rtt_ms pacing_rate_bit_s buffered_bytes# sent_packets# sent_bytes# lost_packets# retransmitted_bytes# "
-        "congestion_events# timeouts# ptos#"
-    ),
-    "pages": _kinds(
-        "flow= load# http= protocol= start_s connect_start_s connect_end_s request_start_s response_start_s "
-        "response_end_s content_loaded_s load_event_end_s ttr_s plt_s objects# bytes# connections# finished#"
-    ),
-    "requests": _kinds(
-        "flow= load# object= host= protocol= connection# queued_s sent_s response_start_s end_s bytes#"
-    ),
-    "packets": _kinds(
-        "packet# flow= connection# transport= from_node= to_node= sent_s received_s dropped= bytes# payload_bytes# "
-        "label= sequence retransmission#"
-    ),
-}
-"""Columns of every table, as the engine has them."""
+__all__ = ["Flow", "NothingSent", "measurements"]
 
 
 class NothingSent(ValueError):
@@ -98,7 +38,7 @@ class Flow:
     server: Frames
 
 
-def measurements(engine: str, spec: Mapping[str, Any], flows: Sequence[Flow], links: Links) -> Measurements:
+def measurements(engine: str, spec: Mapping[str, Any], flows: Sequence[Flow], series: Series) -> Measurements:
     """The tables of a run.
 
     Raises:
@@ -107,27 +47,15 @@ def measurements(engine: str, spec: Mapping[str, Any], flows: Sequence[Flow], li
     origin = _origin(flows)
     duration = int(spec["duration_ns"])
     clock = _Clock(origin, _last_tick(flows, origin, duration))
-    tables: dict[str, Columns] = {name: {column: [] for column in kinds} for name, kinds in COLUMNS.items()}
+    tables: dict[str, list[Row]] = {name: [] for name in COLUMNS}
     for flow in flows:
         _flow(flow, clock, int(spec["sample_ns"]), tables)
-    links.fill(tables["links"], tables["link_summary"], origin, clock.end_ns)
-    packets = sum(int(value or 0) for value in tables["link_summary"]["arrived_packets"])
-    return Measurements(engine, {name: _table(name, rows) for name, rows in tables.items()}, {}, packets, 0)
-
-
-_TYPES = {"f64": pl.Float64, "i64": pl.Int64, "cat": pl.String}
-_SORTED = {
-    "flows": ["time_s", "flow", "side"], "links": ["time_s", "link"], "summary": ["flow", "side"],
-    "link_summary": ["link"], "streams": ["flow", "connection", "stream_id"],
-    "events": ["time_s", "flow", "connection", "side", "kind"],
-}  # fmt: skip
-"""Order of rows, as the engine's tables have it."""
-
-
-def _table(name: str, rows: Columns) -> pl.DataFrame:
-    frame = pl.DataFrame(rows, schema={column: _TYPES[kind] for column, kind in COLUMNS[name].items()})
-    keys = _SORTED.get(name)
-    return frame.sort(keys, nulls_last=True, maintain_order=True) if keys else frame
+    ticks = list(_ticks(clock, int(spec["sample_ns"])))
+    split = [flow["name"] for flow in spec["flows"] if flow["transport"]["kind"] == "tcp"]
+    tables["links"], tables["link_summary"] = series.link_rows(spec["graph"], origin, ticks)
+    tables["proxies"] = series.proxy_rows(split, origin, ticks)
+    packets = sum(int(row.get("arrived_packets") or 0) for row in tables["link_summary"])
+    return Measurements(engine, {name: table(name, rows) for name, rows in tables.items()}, {}, packets, 0)
 
 
 @dataclass(frozen=True)
@@ -178,7 +106,7 @@ def _last_tick(flows: Sequence[Flow], origin: int, duration: int) -> int:
 # --- one flow -------------------------------------------------------------------------------------------------
 
 
-def _flow(flow: Flow, clock: _Clock, sample_ns: int, tables: Mapping[str, Columns]) -> None:
+def _flow(flow: Flow, clock: _Clock, sample_ns: int, tables: Mapping[str, list[Row]]) -> None:
     both = pairs(flow.clients, flow.server)
     sides: dict[str, list[Connection]] = {
         "client": [pair.client for pair in both],
@@ -187,18 +115,13 @@ def _flow(flow: Flow, clock: _Clock, sample_ns: int, tables: Mapping[str, Column
     rows = [_stream_row(flow.name, number, pair, clock) for number, pair in enumerate(both)]
     streams = [row for group in rows for row in group]
     for row in streams:
-        _append(tables["streams"], row)
+        tables["streams"].append(row)
     for side, connections in sides.items():
         for row in _samples(flow.name, side, connections, clock, sample_ns):
-            _append(tables["flows"], row)
+            tables["flows"].append(row)
         for row in _events(flow.name, side, both, clock):
-            _append(tables["events"], row)
-        _append(tables["summary"], _summary(flow, side, sides, streams, clock))
-
-
-def _append(columns: Columns, row: Mapping[str, Any]) -> None:
-    for name, values in columns.items():
-        values.append(row.get(name))
+            tables["events"].append(row)
+        tables["summary"].append(_summary(flow, side, sides, streams, clock))
 
 
 def _added(connections: Sequence[Connection], time_ns: int) -> dict[str, Any]:

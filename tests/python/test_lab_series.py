@@ -1,0 +1,99 @@
+"""What a lab recorded, as tables: the last known counters at each tick, nothing that was not counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from bentpipe.columns import table
+from bentpipe.lab_series import read_series
+
+START = 5_000_000_000
+MS = 1_000_000
+HEAD = (
+    "time_s,segment,direction,packets_in,packets_out,bytes_out,queued_packets,queued_bytes,"
+    "dropped_loss,dropped_overflow,dropped_aqm,dropped_outage,dropped_link,late_p99_ms"
+)
+
+
+def totals(packets: int) -> dict[str, Any]:
+    return {"packets_in": packets, "packets_out": packets, "bytes_out": 100 * packets, "dropped": {"loss": 1}}
+
+
+RESULT = {
+    "started_ns": START,
+    "segments": [{"name": "lan", "up": totals(3), "down": totals(4)}, {"name": "a+b", "up": totals(5), "down": totals(6)}],
+}  # fmt: skip
+
+
+def stage(rate: float, delay_ms: int) -> list[dict[str, Any]]:
+    return [
+        {"kind": "transmit", "service": {"kind": "rate", "rate_bit_s": rate}},
+        {"kind": "delay", "delay_ns": delay_ms * MS},
+    ]
+
+
+GRAPH = {
+    "links": [
+        {"name": "lan", "up": [], "down": []},
+        {"name": "a", "up": stage(2e6, 100), "down": stage(10e6, 100)},
+        {"name": "b", "up": stage(5e6, 30), "down": stage(5e6, 30)},
+    ]
+}
+
+
+def line(at_ns: int, **numbers: int) -> str:
+    side = dict.fromkeys(
+        ("connections", "cwnd_bytes", "sent_bytes", "sent_packets", "received_bytes", "retransmitted_packets",
+         "retransmitted_bytes", "buffered_bytes", "largest_buffered_bytes"), 0,
+    ) | {"smoothed_rtt_ms": None}  # fmt: skip
+    return json.dumps({"time_ns": at_ns, "client_side": side | numbers, "server_side": side})
+
+
+def test_ticks_have_the_last_known_counters(tmp_path: Path) -> None:
+    rows = ["0.010000,a+b,down,1,0,0,1,1500,0,0,0,0,0,0.1", "0.200000,a+b,down,9,8,800,0,0,1,0,0,0,0,0.1",
+            "0.300000,a+b,down,10"]  # fmt: skip
+    (tmp_path / "links.csv").write_text("\n".join([HEAD, *rows]), encoding="utf-8")
+    series = read_series(tmp_path, RESULT)
+    origin = START + 5 * MS
+    links, summary = series.link_rows(GRAPH, origin, [origin + 10 * MS, origin + 195 * MS, origin + 400 * MS])
+    frame = table("links", links)
+    down = frame.filter(link="a+b.down")
+    assert down["time_s"].to_list() == [0.01, 0.195, 0.4]
+    assert down["arrived_packets"].to_list() == [1, 9, 9]  # the line that was cut short does not count
+    assert down["queued_bytes"].to_list() == [1500, 0, 0]
+    assert down["dropped_loss_packets"].to_list() == [0, 1, 1]
+    assert down["sent_bytes"].null_count() == 3
+    # Nothing was recorded of the others.
+    assert frame.filter(link="lan.up")["arrived_packets"].null_count() == 3
+    ends = {row["link"]: row for row in table("link_summary", summary).iter_rows(named=True)}
+    assert list(ends) == ["a+b.down", "a+b.up", "lan.down", "lan.up"]
+    # Two links in a row: the least rate, all of the delay.
+    assert (ends["a+b.down"]["rate_bit_s"], ends["a+b.down"]["propagation_ms"]) == (5e6, 130.0)
+    assert (ends["a+b.up"]["rate_bit_s"], ends["a+b.up"]["propagation_ms"]) == (2e6, 130.0)
+    assert ends["lan.up"]["rate_bit_s"] is None
+    assert ends["a+b.down"]["arrived_packets"] == 9
+    # Without a series, what the lab's result says.
+    assert (ends["lan.down"]["arrived_packets"], ends["a+b.up"]["delivered_bytes"]) == (4, 500)
+
+
+def test_proxies_have_a_row_for_each_socket(tmp_path: Path) -> None:
+    lines = [
+        line(START, connections=1),
+        line(START + 50 * MS, connections=2, buffered_bytes=7),
+        '{"time_ns": 9, "cli',
+    ]
+    (tmp_path / "proxy-gateway.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    series = read_series(tmp_path, {"started_ns": START})
+    ticks = [START - MS, START + 20 * MS, START + 60 * MS]
+    frame = table("proxies", series.proxy_rows(["page"], START, ticks))
+    assert frame["time_s"].to_list() == [0.02, 0.02, 0.06, 0.06]
+    assert frame["socket"].to_list() == ["client_side", "server_side"] * 2
+    assert set(frame["proxy"]) == {"gateway"}
+    assert set(frame["flow"]) == {"page"}
+    assert frame.filter(socket="client_side")["connections"].to_list() == [1, 2]
+    assert frame.filter(socket="client_side")["buffered_bytes"].to_list() == [0, 7]
+    assert frame["pacing_rate_bit_s"].null_count() == 4
+    # Which of several flows a connection was of is not known.
+    assert table("proxies", series.proxy_rows(["a", "b"], START, ticks))["flow"].null_count() == 4
