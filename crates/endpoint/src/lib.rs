@@ -2,8 +2,8 @@
 //! same applications over the kernel's TCP.
 //!
 //! Reading order: `socket` (batches in and out), `driver` (the poll loop), `tls` (certificates and who
-//! trusts them), `perf` (the measuring server and client), `http` (the page server), `pep` (the splitting
-//! proxy).
+//! trusts them), `tcp_info` (what the kernel says of its TCP), `perf` (the measuring server and client),
+//! `http` (the page server), `pep` (the splitting proxy).
 
 mod bounded;
 mod clock;
@@ -12,6 +12,7 @@ pub mod http;
 pub mod pep;
 pub mod perf;
 mod socket;
+mod tcp_info;
 pub mod tls;
 
 pub use bounded::Bounded;

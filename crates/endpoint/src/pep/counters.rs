@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-use super::socket::Info;
+use crate::tcp_info::TcpInfo;
 
 /// One side's sockets over all connections so far.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -35,17 +35,17 @@ pub struct Side {
 
 impl Side {
     /// Adds what the kernel has counted for a connection; `open`: it still is.
-    pub fn add(&mut self, info: &Info, open: bool) {
-        self.sent_bytes += info.sent_bytes;
-        self.sent_packets += info.sent_packets;
-        self.received_bytes += info.received_bytes;
-        self.retransmitted_packets += info.retransmitted_packets;
-        self.retransmitted_bytes += info.retransmitted_bytes;
+    pub fn add(&mut self, info: &TcpInfo, open: bool) {
+        self.sent_bytes += info.bytes_sent;
+        self.sent_packets += u64::from(info.segs_out);
+        self.received_bytes += info.bytes_received;
+        self.retransmitted_packets += u64::from(info.total_retrans);
+        self.retransmitted_bytes += info.bytes_retrans;
         if open {
-            self.cwnd_bytes += info.cwnd_bytes;
+            self.cwnd_bytes += info.cwnd_bytes();
         }
-        if info.smoothed_rtt_us > 0 {
-            self.smoothed_rtt_ms = Some(f64::from(info.smoothed_rtt_us) / 1000.0);
+        if info.rtt > 0 {
+            self.smoothed_rtt_ms = Some(f64::from(info.rtt) / 1000.0);
         }
     }
 }

@@ -20,12 +20,13 @@ use self::pooled::RETRY;
 use self::start::files;
 use super::counters::{Line, Lines};
 use super::header::Ends;
-use super::socket::{begin, info, reset};
+use super::socket::{begin, reset};
 use super::splice::{End, Pipe};
 use super::syn::{Fate, Syn, Watch};
 use super::{Leg, Plan, settings};
 use crate::Clock;
 use crate::perf::Failure;
+use crate::tcp_info::{Kernel, TcpInfo};
 
 /// How long a SYN-ACK is sent again (tcp_synack_retries = 5: 1 + 2 + 4 + 8 + 16 + 32 s).
 const ANSWER: Span = Span::from_secs(63);
@@ -466,7 +467,7 @@ impl<'a> Proxy<'a> {
         for (end, leg) in flow.sides.into_iter().zip(legs) {
             let Some(stream) = end.stream else { continue };
             if flow.header.is_none()
-                && let Ok(info) = info(&stream)
+                && let Ok(info) = counted(&stream)
             {
                 self.side(leg).add(&info, false);
             }
@@ -512,13 +513,19 @@ impl<'a> Proxy<'a> {
                 into.buffered_bytes += flow.pipes[1 - side].waiting() as u64;
                 if let Some(stream) = &one.stream
                     && flow.header.is_none()
+                    && let Ok(info) = counted(stream)
                 {
-                    into.add(&info(stream).unwrap_or_default(), true);
+                    into.add(&info, true);
                 }
             }
         }
         line
     }
+}
+
+/// What the kernel has counted for a connection; the shorter structure has all that is asked for.
+fn counted(stream: &TcpStream) -> nix::Result<TcpInfo> {
+    TcpInfo::of(stream, Kernel::Short)
 }
 
 /// An IPv4 address as itself, whatever socket shows it.

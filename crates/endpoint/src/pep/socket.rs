@@ -1,5 +1,4 @@
-//! Sockets of a proxy: transparent listeners, connections from somebody else's address, what the kernel
-//! says of them.
+//! Sockets of a proxy: transparent listeners, connections from somebody else's address.
 
 use std::ffi::OsString;
 use std::io;
@@ -9,10 +8,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::socket::{
-    AddressFamily, Backlog, GetSockOpt, SockFlag, SockType, SockaddrStorage, bind, connect, listen,
-    setsockopt, socket, sockopt,
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, connect, listen, setsockopt,
+    socket, sockopt,
 };
-use nix::{getsockopt_impl, setsockopt_impl, sockopt_impl};
+use nix::{setsockopt_impl, sockopt_impl};
 
 use super::Leg;
 
@@ -28,11 +27,6 @@ sockopt_impl!(
     /// Highest pacing rate, bytes a second (socket(7)); setting it switches pacing on.
     MaxPacing, SetOnly, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u64
 );
-sockopt_impl!(
-    /// `struct tcp_info` of Linux 5.4 and later, up to `tcpi_snd_wnd`.
-    RawInfo, GetOnly, libc::IPPROTO_TCP, libc::TCP_INFO, [u8; 232]
-);
-
 /// Connections that wait to be accepted.
 const WAITING: i32 = 4096;
 
@@ -128,48 +122,4 @@ pub fn reset(stream: TcpStream) {
     // Closed without waiting, what is unsent is thrown away and a reset leaves (socket(7), SO_LINGER).
     let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
     let _ = setsockopt(&stream, sockopt::Linger, &at_once);
-}
-
-/// What the kernel counts for a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Info {
-    /// Congestion window, bytes.
-    pub cwnd_bytes: u64,
-    /// Smoothed round-trip time, microseconds; 0: none yet.
-    pub smoothed_rtt_us: u32,
-    /// Payload sent, repeats included, bytes.
-    pub sent_bytes: u64,
-    /// Segments sent.
-    pub sent_packets: u64,
-    /// Payload received, bytes.
-    pub received_bytes: u64,
-    /// Segments sent again.
-    pub retransmitted_packets: u64,
-    /// Payload sent again, bytes.
-    pub retransmitted_bytes: u64,
-}
-
-/// Asks the kernel about `stream`.
-///
-/// # Errors
-/// The kernel's.
-pub fn info(stream: &TcpStream) -> io::Result<Info> {
-    let bytes = RawInfo.get(stream)?;
-    // Offsets in `struct tcp_info` (linux/tcp.h).
-    let word =
-        |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-    let long = |at: usize| {
-        let mut eight = [0; 8];
-        eight.copy_from_slice(&bytes[at..at + 8]);
-        u64::from_ne_bytes(eight)
-    };
-    Ok(Info {
-        cwnd_bytes: u64::from(word(80)) * u64::from(word(16)),
-        smoothed_rtt_us: word(68),
-        sent_bytes: long(200),
-        sent_packets: word(136).into(),
-        received_bytes: long(128),
-        retransmitted_packets: word(100).into(),
-        retransmitted_bytes: long(208),
-    })
 }

@@ -5,6 +5,13 @@ use serde::Serialize;
 use transport::{Counters, Gauges};
 use units::Span;
 
+use crate::tcp_info::TcpInfo;
+
+/// Bytes of a TCP header without options (RFC 9293 section 3.1).
+const TCP_HEADER: u64 = 20;
+/// Bytes of the timestamps in each segment (RFC 7323 appendix A).
+const TIMESTAMPS: u64 = 12;
+
 /// State and counts of one connection, or of several added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sender {
@@ -90,6 +97,46 @@ impl Sender {
         }
     }
 
+    /// Of a connection of the kernel's TCP; `ip` is the length of an IP header, the others bytes of the stream.
+    pub fn tcp(info: &TcpInfo, ip: u64, written: u64, received: u64) -> Sender {
+        let mss = u64::from(info.snd_mss);
+        let sampled =
+            |micros: u32| (micros > 0 && micros < u32::MAX).then(|| f64::from(micros) / 1000.0);
+        let [unacked, sacked, lost, retransmitted] =
+            [info.unacked, info.sacked, info.lost, info.retrans].map(u64::from);
+        let header = ip + TCP_HEADER + if info.has_timestamps() { TIMESTAMPS } else { 0 };
+        let segments = u64::from(info.segs_out);
+        let acks = segments.saturating_sub(info.data_segs_out.into());
+        // From bytes a second; all ones: no limit.
+        let rate = |bytes: u64| if bytes == u64::MAX { 0 } else { bytes.saturating_mul(8) };
+        Sender {
+            cwnd_bytes: info.cwnd_bytes(),
+            ssthresh_bytes: info.ssthresh().map(|segments| u64::from(segments) * mss),
+            in_flight_bytes: (unacked + retransmitted).saturating_sub(sacked + lost) * mss,
+            smoothed_rtt_ms: sampled(info.rtt),
+            latest_rtt_ms: None,
+            min_rtt_ms: sampled(info.min_rtt),
+            pacing_rate_bit_s: rate(info.pacing_rate),
+            sent_packets: segments,
+            sent_bytes: info.bytes_sent + segments * header,
+            ack_packets: Some(acks),
+            ack_bytes: Some(acks * header),
+            lost_packets: info.total_retrans.into(),
+            lost_bytes: None,
+            congestion_events: None,
+            ptos: None,
+            timeouts: info.total_rto.map(u64::from),
+            undone: None,
+            retransmitted_bytes: info.bytes_retrans,
+            written_bytes: written,
+            received_bytes: received,
+            received_in_order_bytes: received,
+            acked_bytes: Some(info.bytes_acked),
+            delivery_rate_bit_s: Some(rate(info.delivery_rate)),
+            largest_cwnd_bytes: info.cwnd_bytes(),
+        }
+    }
+
     /// With a newer connection: counts are added, the state is the newer one's (as in `flows`).
     pub fn with(&self, newer: &Sender) -> Sender {
         let sum = |ours: Option<u64>, theirs: Option<u64>| Some(ours? + theirs?);
@@ -117,5 +164,66 @@ impl Sender {
     /// Several connections, in the order of their age; none: all zero.
     pub fn all<'a>(senders: impl Iterator<Item = &'a Sender>) -> Sender {
         senders.copied().reduce(|sum, newer| sum.with(&newer)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_columns_of_a_connection_of_the_kernel() {
+        let info = TcpInfo {
+            options: 7,
+            snd_mss: 1000,
+            snd_cwnd: 40,
+            snd_ssthresh: 30,
+            unacked: 20,
+            sacked: 5,
+            lost: 4,
+            retrans: 3,
+            rtt: 20_500,
+            min_rtt: 20_000,
+            pacing_rate: 1_000_000,
+            delivery_rate: 900_000,
+            segs_out: 100,
+            data_segs_out: 90,
+            bytes_sent: 90_000,
+            total_retrans: 6,
+            bytes_retrans: 6000,
+            bytes_acked: 70_001,
+            total_rto: Some(2),
+            ..TcpInfo::default()
+        };
+        let sender = Sender::tcp(&info, 20, 84_000, 10);
+        assert_eq!((sender.cwnd_bytes, sender.ssthresh_bytes), (40_000, Some(30_000)));
+        assert_eq!(sender.in_flight_bytes, (20 + 3 - 5 - 4) * 1000);
+        assert_eq!((sender.smoothed_rtt_ms, sender.min_rtt_ms), (Some(20.5), Some(20.0)));
+        assert_eq!(
+            (sender.pacing_rate_bit_s, sender.delivery_rate_bit_s),
+            (8_000_000, Some(7_200_000))
+        );
+        // IP, TCP and timestamps.
+        assert_eq!((sender.sent_packets, sender.sent_bytes), (100, 90_000 + 100 * 52));
+        assert_eq!((sender.ack_packets, sender.ack_bytes), (Some(10), Some(520)));
+        assert_eq!((sender.lost_packets, sender.retransmitted_bytes), (6, 6000));
+        assert_eq!((sender.acked_bytes, sender.timeouts), (Some(70_001), Some(2)));
+        assert_eq!((sender.written_bytes, sender.received_bytes), (84_000, 10));
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_know_yet_is_none() {
+        let info = TcpInfo {
+            snd_mss: 1000,
+            snd_ssthresh: 0x7fff_ffff,
+            min_rtt: u32::MAX,
+            pacing_rate: u64::MAX,
+            segs_out: 1,
+            ..TcpInfo::default()
+        };
+        let sender = Sender::tcp(&info, 40, 0, 0);
+        assert_eq!((sender.smoothed_rtt_ms, sender.min_rtt_ms), (None, None));
+        assert_eq!((sender.ssthresh_bytes, sender.timeouts), (None, None));
+        assert_eq!((sender.pacing_rate_bit_s, sender.sent_bytes), (0, 60));
     }
 }

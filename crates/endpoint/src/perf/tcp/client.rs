@@ -16,7 +16,6 @@ use units::{Span, Time};
 
 use super::Options;
 use super::connection::{Connection, TLS_RECORD};
-use super::info::Kernel;
 use super::watch::Watch;
 use super::wire::Wire;
 use crate::Clock;
@@ -26,6 +25,7 @@ use crate::perf::frames::{Frames, Opening};
 use crate::perf::report::{Part, View};
 use crate::perf::summary::{Closing, cpu_seconds};
 use crate::perf::{ClientPlan, Failure, Reporter, Sender, Summary, Transport};
+use crate::tcp_info::Kernel;
 use crate::tls::{self, Fingerprint, Shown};
 
 /// How often patience is looked at.

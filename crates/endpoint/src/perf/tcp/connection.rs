@@ -14,9 +14,9 @@ use transport::quic::End;
 use transport::{App, AppEvent, ReadEnd, Streams};
 use units::{Span, Time};
 
-use super::info::{Info, Kernel};
 use super::wire::{Read, Wire};
 use crate::perf::{Sender, Transport};
+use crate::tcp_info::{Kernel, TcpInfo};
 
 /// Bytes an application is asked for at once; the socket takes what fits.
 const APPETITE: usize = 256 << 10;
@@ -336,18 +336,18 @@ impl Connection {
     pub fn sample(&mut self) -> Sender {
         if self.end.is_none()
             && let Some(socket) = &self.stream.socket
-            && let Ok(info) = Info::of(socket, self.kernel)
+            && let Ok(info) = TcpInfo::of(socket, self.kernel)
         {
             self.keep(&info);
         }
         self.sender
     }
 
-    fn keep(&mut self, info: &Info) {
+    fn keep(&mut self, info: &TcpInfo) {
         let largest = self.sender.largest_cwnd_bytes;
-        self.sender = info.sender(self.ip, self.stream.written, self.stream.received);
+        self.sender = Sender::tcp(info, self.ip, self.stream.written, self.stream.received);
         self.sender.largest_cwnd_bytes = self.sender.largest_cwnd_bytes.max(largest);
-        self.mss = info.mss();
+        self.mss = info.snd_mss.into();
     }
 
     /// When it wants to run whatever comes.
@@ -522,11 +522,11 @@ impl Connection {
             return;
         }
         if let Some(socket) = &self.stream.socket
-            && let Ok(info) = Info::of(socket, self.kernel)
+            && let Ok(info) = TcpInfo::of(socket, self.kernel)
         {
             self.keep(&info);
-            if info.acked() != self.acked {
-                self.acked = info.acked();
+            if info.bytes_acked != self.acked {
+                self.acked = info.bytes_acked;
                 self.progress = now;
                 return;
             }

@@ -12,8 +12,8 @@ use transport::load::PerfServer;
 use units::{Span, Time};
 
 use super::connection::{Accepting, Connection};
-use super::info::Kernel;
 use crate::perf::Transport;
+use crate::tcp_info::Kernel;
 
 /// Most turns that a connection gets, and bytes of its answer that are read.
 const TURNS: usize = 64;

@@ -1,13 +1,11 @@
 //! The perf protocol over the kernel's TCP, with and without TLS: a connection for each stream, as in the
 //! simulation, whose applications these are.
 //!
-//! Reading order: `options` (sockets and controllers of the kernel), `info` (TCP_INFO), `wire` (bytes, plain or
-//! in TLS), `connection` (a socket and its application), `client`, `server`.
+//! Reading order: `options` (sockets and controllers of the kernel), `wire` (bytes, plain or in TLS), `connection` (a socket and its application), `client`, `server`.
 
 mod client;
 mod connection;
 mod exercise;
-mod info;
 mod options;
 mod server;
 mod watch;

@@ -17,7 +17,6 @@ use units::{Span, Time};
 
 use super::Options;
 use super::connection::{Accepting, Connection};
-use super::info::Kernel;
 use super::watch::Watch;
 use crate::driver::sleep;
 use crate::perf::frames::{Frames, Opening};
@@ -26,6 +25,7 @@ use crate::perf::report::View;
 use crate::perf::server::{Out, canonical};
 use crate::perf::summary::{Closing, cpu_seconds};
 use crate::perf::{Failure, ServerPlan, Summary};
+use crate::tcp_info::Kernel;
 
 /// A client has so long to say its first byte, or to do TLS's handshake: what `bentpipe perf client` waits
 /// by default.
