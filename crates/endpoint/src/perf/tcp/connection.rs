@@ -1,28 +1,22 @@
-//! One TCP connection: a socket, its bytes, and the application of its one stream.
+//! One TCP connection, from its handshakes to its end: a socket, and the application of its one stream.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use nix::libc;
 use nix::sys::epoll::EpollFlags;
 use nix::sys::socket::{setsockopt, sockopt};
 use rustls::{ServerConfig, ServerConnection};
 use transport::load::StreamReport;
 use transport::quic::End;
-use transport::{App, AppEvent, ReadEnd, Streams};
+use transport::{App, AppEvent};
 use units::{Span, Time};
 
-use super::wire::{Read, Wire};
+use super::stream::{SHARE, Stream};
+use super::wire::Wire;
 use crate::perf::{Sender, Transport};
 use crate::tcp_info::{Kernel, TcpInfo};
-
-/// Bytes an application is asked for at once; the socket takes what fits.
-const APPETITE: usize = 256 << 10;
-
-/// Bytes moved each way before other connections have their turn: a millisecond at 30 Gbit/s.
-const SHARE: u64 = 4 << 20;
 
 /// A size that a client asks for when it means to stop the server itself (2^62 - 1, see `PerfClient`).
 const ENDLESS: u64 = (1 << 62) - 1;
@@ -30,129 +24,6 @@ const ENDLESS: u64 = (1 << 62) - 1;
 /// First byte of a TLS handshake record (RFC 8446 section 5.1). A size that begins with it would be
 /// 1.6 * 10^18 bytes, which clients are kept from asking for.
 pub const TLS_RECORD: u8 = 22;
-
-/// The bytes of a connection as its application sees them: stream 0.
-struct Stream {
-    /// None once it has been given back.
-    socket: Option<TcpStream>,
-    /// None: a server that has not heard anything yet.
-    wire: Option<Wire>,
-    opens: bool,
-    buffer: Vec<u8>,
-    written: u64,
-    received: u64,
-    /// First bytes received.
-    head: [u8; 8],
-    /// The socket takes no more now.
-    full: bool,
-    /// More may have come than was read.
-    more: bool,
-    read_end: bool,
-    /// The application has no more to say; then, whether the socket knows.
-    finishing: bool,
-    finished: bool,
-    closing: bool,
-    stopped: bool,
-    failure: Option<io::Error>,
-}
-
-impl Stream {
-    fn finish_now(&mut self) {
-        let first = !std::mem::replace(&mut self.finishing, true);
-        let (Some(wire), Some(socket)) = (&mut self.wire, &mut self.socket) else { return };
-        if self.finished || self.failure.is_some() {
-            return;
-        }
-        match wire.finish(socket, first) {
-            Ok(done) => self.finished = done,
-            Err(error) => self.failure = Some(error),
-        }
-    }
-}
-
-impl Streams for Stream {
-    fn open(&mut self) -> Option<u64> {
-        std::mem::take(&mut self.opens).then_some(0)
-    }
-
-    fn write(&mut self, _stream: u64, data: Bytes) -> usize {
-        let (Some(wire), Some(socket)) = (&mut self.wire, &mut self.socket) else { return 0 };
-        if self.failure.is_some() || self.finishing {
-            return 0;
-        }
-        match wire.write(socket, &data) {
-            Ok(taken) => {
-                self.written += taken as u64;
-                self.full = taken < data.len();
-                taken
-            }
-            Err(error) => {
-                self.failure = Some(error);
-                0
-            }
-        }
-    }
-
-    fn read(&mut self, _stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd {
-        if self.read_end {
-            return ReadEnd::Finished;
-        }
-        let (Some(wire), Some(socket)) = (&mut self.wire, &mut self.socket) else {
-            return ReadEnd::Open;
-        };
-        if self.failure.is_some() {
-            return ReadEnd::Reset;
-        }
-        let until = self.received + SHARE;
-        while self.received < until {
-            match wire.read(socket, &mut self.buffer) {
-                Ok(Read::Data(count)) => {
-                    let data = &self.buffer[..count];
-                    for (place, byte) in (self.received..8).zip(data) {
-                        self.head[place as usize] = *byte;
-                    }
-                    take(self.received, data);
-                    self.received += count as u64;
-                }
-                Ok(Read::Blocked) => {
-                    self.more = false;
-                    return ReadEnd::Open;
-                }
-                Ok(Read::End) => {
-                    self.read_end = true;
-                    self.more = false;
-                    return ReadEnd::Finished;
-                }
-                Err(error) => {
-                    self.failure = Some(error);
-                    return ReadEnd::Reset;
-                }
-            }
-        }
-        self.more = true;
-        ReadEnd::Open
-    }
-
-    fn finish(&mut self, _stream: u64) {
-        self.finish_now();
-    }
-
-    fn reset(&mut self, _stream: u64) {
-        self.stopped = true;
-    }
-
-    fn stop(&mut self, _stream: u64) {
-        self.stopped = true;
-    }
-
-    fn appetite(&self) -> usize {
-        APPETITE
-    }
-
-    fn close(&mut self) {
-        self.closing = true;
-    }
-}
 
 /// What a server makes of a new connection.
 #[derive(Clone)]
@@ -231,28 +102,11 @@ impl Connection {
         kernel: Kernel,
         idle: Span,
     ) -> Connection {
-        let stream = Stream {
-            socket: Some(socket),
-            wire: None,
-            opens: false,
-            buffer: Vec::new(),
-            written: 0,
-            received: 0,
-            head: [0; 8],
-            full: false,
-            more: false,
-            read_end: false,
-            finishing: false,
-            finished: false,
-            closing: false,
-            stopped: false,
-            failure: None,
-        };
         let canonical =
             |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
         let remote = canonical(remote);
         Connection {
-            stream,
+            stream: Stream::new(socket),
             app,
             accepting: None,
             kernel,

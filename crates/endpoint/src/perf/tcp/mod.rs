@@ -1,13 +1,15 @@
 //! The perf protocol over the kernel's TCP, with and without TLS: a connection for each stream, as in the
 //! simulation, whose applications these are.
 //!
-//! Reading order: `options` (sockets and controllers of the kernel), `wire` (bytes, plain or in TLS), `connection` (a socket and its application), `client`, `server`.
+//! Reading order: `options` (sockets and controllers of the kernel), `wire` (bytes, plain or in TLS), `stream` (the
+//! same as an application sees them), `connection` (a socket and its application), `client`, `server`.
 
 mod client;
 mod connection;
 mod exercise;
 mod options;
 mod server;
+mod stream;
 mod watch;
 mod wire;
 
