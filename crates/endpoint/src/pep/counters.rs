@@ -77,6 +77,13 @@ pub struct Line {
     pub hostile: u64,
 }
 
+impl Line {
+    /// The sockets of leg `leg`: 0 towards the client, 1 towards the server.
+    pub fn side(&mut self, leg: usize) -> &mut Side {
+        if leg == 0 { &mut self.client_side } else { &mut self.server_side }
+    }
+}
+
 /// Where lines go.
 #[derive(Debug)]
 pub struct Lines(Option<File>);

@@ -4,9 +4,11 @@ use std::io::{self, Read};
 use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nix::sys::epoll::EpollFlags;
 use units::Span;
 
-use super::{Flow, Proxy, Slot, plain};
+use super::flow::{Flow, plain};
+use super::{BROKEN, Proxy, READABLE, Slot};
 use crate::pep::header::{self, Ends};
 use crate::pep::socket::{begin, reset};
 use crate::pep::splice::End;
@@ -15,7 +17,7 @@ use crate::perf::Failure;
 /// From the first to the last byte of a pooled connection's header.
 const HEADER: Span = Span::from_secs(10);
 /// Between attempts to fill a pool that cannot be reached.
-pub(super) const RETRY: Span = Span::from_millis(200);
+const RETRY: Span = Span::from_millis(200);
 /// Longest wait for a pool to be filled at the start.
 const FILL: Span = Span::from_secs(30);
 
@@ -100,7 +102,7 @@ impl Proxy<'_> {
             return self.hostile(place, "its ends are taken");
         }
         self.known.insert(key, place);
-        self.opened(0);
+        self.line.side(0).connections += 1;
         self.go_on(place);
         self.work(place);
     }
@@ -134,6 +136,26 @@ impl Proxy<'_> {
         }
     }
 
+    /// News of a connection of the stock: it stands, or is lost.
+    pub(super) fn stock_event(&mut self, place: usize, events: EpollFlags) {
+        let Slot::Stock(stream, stands) = &mut self.slots[place] else { return };
+        let dead = events.intersects(BROKEN | READABLE) || stream.peer_addr().is_err();
+        if dead {
+            if *stands {
+                self.stock.retain(|one| *one != place);
+            } else {
+                self.opening -= 1;
+            }
+            self.retry_at = self.clock.now() + RETRY;
+            self.vacate(place);
+        } else if !*stands {
+            *stands = true;
+            self.opening -= 1;
+            self.stock.push_back(place);
+            self.serve_want();
+        }
+    }
+
     /// Gives a connection one out of the stock, or lets it wait for one.
     pub(super) fn take_stock(&mut self, place: usize, ends: Ends) {
         let Some(taken) = self.stock.pop_front() else {
@@ -149,7 +171,7 @@ impl Proxy<'_> {
         let Slot::Flow(flow) = &mut self.slots[place] else { return };
         flow.sides[1] = End::connected(stream);
         flow.pipes[0].push(&header);
-        self.opened(1);
+        self.line.side(1).connections += 1;
         self.work(place);
     }
 
