@@ -1,6 +1,6 @@
 //! BBRv3 as draft-ietf-ccwg-bbr-06 specifies it; names are the draft's. This file holds the state
 //! and the order of updates; `model` the bandwidth, RTT and aggregation estimates, `bounds` what
-//! loss teaches, and one file per phase the state machine.
+//! loss teaches, `control` what the sender is told, and one file per phase the state machine.
 //!
 //! What differs from the draft, because the boundary does not tell it or the draft leaves it open:
 //! - lost packets come as bytes per event, not one by one: `HandleLostPacket` runs once per event,
@@ -20,6 +20,7 @@
 //!   for the short-term bounds, and ends a probe as more than LossThresh would.
 
 mod bounds;
+mod control;
 mod drain;
 mod model;
 mod probe_bw;
@@ -29,6 +30,7 @@ mod startup;
 use serde::{Deserialize, Serialize};
 use units::{Random, Rate, Span, Time};
 
+use self::control::initial_pacing_rate;
 use crate::filter::WindowedMax;
 use crate::options::{Entry, Kind, Opt, defaults, parse};
 use crate::self_limited::SelfLimited;
@@ -85,11 +87,6 @@ impl Default for Options {
         Options { loss_thresh: 0.02, beta: 0.7, headroom: 0.15, probe_rtt_interval_s: 5.0 }
     }
 }
-
-/// BBR.MinPipeCwnd, packets.
-const MIN_PIPE_CWND: u64 = 4;
-/// BBR.PacingMarginPercent, as a factor.
-const PACING_MARGIN: f64 = 0.99;
 
 /// BBR.state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -354,94 +351,6 @@ impl Bbr {
         self.bound_bw_for_model();
     }
 
-    /// UpdateControlParameters.
-    fn update_control_parameters(&mut self, ack: &Ack) {
-        self.set_pacing_rate(self.state.pacing_gain());
-        // SetSendQuantum, section 5.6.3: one millisecond, at most 64 KB, at least two packets.
-        self.send_quantum = (self.pacing_rate / 8_000).min(65_536).max(2 * self.mss);
-        self.set_cwnd(ack);
-    }
-
-    /// Linux and section 5.6.2: the first RTT sample replaces the assumed millisecond.
-    fn init_pacing_rate_once(&mut self, ack: &Ack) {
-        if !self.has_seen_rtt && ack.latest_rtt.is_some() {
-            self.has_seen_rtt = true;
-            self.pacing_rate = initial_pacing_rate(self.initial_cwnd, ack.smoothed_rtt);
-        }
-    }
-
-    /// SetPacingRateWithGain.
-    fn set_pacing_rate(&mut self, gain: f64) {
-        let rate = (gain * self.bw as f64 * PACING_MARGIN) as u64;
-        if rate > 0 && (self.full_bw_reached || rate > self.pacing_rate) {
-            self.pacing_rate = rate;
-        }
-    }
-
-    /// SetCwnd, section 5.6.4.6.
-    fn set_cwnd(&mut self, ack: &Ack) {
-        let max_inflight = self.max_inflight();
-        if self.full_bw_reached {
-            self.cwnd = (self.cwnd + ack.acked).min(max_inflight);
-        } else if self.cwnd < max_inflight || ack.delivered < self.initial_cwnd {
-            self.cwnd += ack.acked;
-        }
-        self.cwnd = self.cwnd.max(self.min_pipe_cwnd());
-        if self.state == ProbeRtt {
-            self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
-        }
-        self.bound_cwnd_for_model();
-    }
-
-    /// Fast recovery, section 5.6.4.4: the window of before comes back at its end.
-    fn track_recovery(&mut self, ack: &Ack) {
-        let sent_after =
-            |delivered: u64| ack.sample.is_some_and(|s| s.prior_delivered >= delivered);
-        self.recovered_for_a_round = self.recovery_began.is_some_and(sent_after);
-        if ack.lost > 0 || ack.congestion {
-            if self.recovery_began.is_none() {
-                self.enter_recovery();
-            }
-            self.recovery_delivered = ack.delivered;
-        } else if self.recovery_began.is_some() && sent_after(self.recovery_delivered) {
-            self.recovery_began = None;
-            self.restore_cwnd();
-        }
-    }
-
-    /// OnEnterFastRecovery.
-    fn enter_recovery(&mut self) {
-        self.save_cwnd();
-        self.save_state_upon_loss();
-        self.recovery_began = Some(self.delivered);
-    }
-
-    /// OnEnterRTO, section 5.6.4.4: the window falls to the flight and one packet, grows by what is
-    /// acknowledged, and is restored when the recovery ends.
-    fn on_enter_rto(&mut self, in_flight: u64) {
-        self.enter_recovery();
-        self.recovery_delivered = self.delivered;
-        self.cwnd = in_flight + self.mss;
-    }
-
-    /// SaveCwnd.
-    fn save_cwnd(&mut self) {
-        self.prior_cwnd = if self.state == ProbeRtt || self.recovery_began.is_some() {
-            self.prior_cwnd.max(self.cwnd)
-        } else {
-            self.cwnd
-        };
-    }
-
-    /// RestoreCwnd.
-    fn restore_cwnd(&mut self) {
-        self.cwnd = self.cwnd.max(self.prior_cwnd);
-    }
-
-    fn min_pipe_cwnd(&self) -> u64 {
-        MIN_PIPE_CWND * self.mss
-    }
-
     /// HandleRestartFromIdle, section 5.4.1.
     fn handle_restart_from_idle(&mut self, now: Time) {
         self.idle_restart = true;
@@ -461,12 +370,6 @@ impl Bbr {
             wake_at: Time::MAX,
         }
     }
-}
-
-/// InitPacingRate: the initial window in one RTT, at the gain of Startup.
-fn initial_pacing_rate(window: u64, rtt: Span) -> u64 {
-    let nominal = window as f64 * 8e9 / rtt.nanos().max(1) as f64;
-    (Startup.pacing_gain() * nominal) as u64
 }
 
 impl CongestionControl for Bbr {
