@@ -1,16 +1,21 @@
-//! One connection: its handshake, its two halves, and the segments they make.
+//! One connection: its handshake, its two halves, and the segments they make (`segments`). Those of a pool
+//! stand before the run (`established`).
 //!
 //! Calling order, always the same: give it a segment or the time ([`Connection::receive`],
 //! [`Connection::tick`]), read and write, then [`Connection::transmit`]; then ask
 //! [`Connection::wake_at`].
 
+mod established;
+mod segments;
+
 use bytes::Bytes;
 use cc::CongestionControl;
-use units::{Ecn, Span, Time};
+use units::{Span, Time};
 
+pub use self::established::established_pair;
 use super::handshake::{self, SYN_RETRIES};
 use super::receiver::Receiver;
-use super::sender::{Outgoing, Sender};
+use super::sender::Sender;
 use super::{Flags, Segment, TcpSpec, milliseconds};
 use crate::{Counters, EventKind, Gauges, Payload};
 
@@ -284,123 +289,6 @@ impl Connection {
         }
     }
 
-    fn segment(&mut self, now: Time, flags: Flags) -> Segment {
-        let (acknowledgement, window) = self.receiver.acknowledged();
-        let timestamps =
-            self.sender.rules.timestamps.then(|| (milliseconds(now), self.receiver.ts_recent));
-        let echo = self.sender.rules.ecn && self.receiver.echo;
-        Segment {
-            sequence: self.sender.board.next(),
-            acknowledgement,
-            window,
-            flags: if echo { flags.with(Flags::ECE) } else { flags },
-            timestamps,
-            sack: None,
-            syn: None,
-            data: Bytes::new(),
-            port: self.port,
-            header_bytes: self.spec.header_bytes + handshake::option_bytes(timestamps.is_some(), 0),
-            ecn: Ecn::NotEct,
-            retransmission: false,
-        }
-    }
-
-    /// What a closed end answers.
-    pub(super) fn last_ack(&mut self, now: Time) -> Segment {
-        self.segment(now, Flags::ACK)
-    }
-
-    fn push(&mut self, segment: Segment, out: &mut Vec<Payload>) {
-        let bytes = u64::from(segment.wire_bytes());
-        self.sent.sent_packets += 1;
-        self.sent.sent_bytes += bytes;
-        let echoes = Flags::ACK.with(Flags::ECE);
-        if segment.data.is_empty() && (segment.flags == Flags::ACK || segment.flags == echoes) {
-            self.sent.ack_packets += 1;
-            self.sent.ack_bytes += bytes;
-        }
-        out.push(Payload::Segment(segment));
-    }
-
-    fn send_syn(&mut self, now: Time, out: &mut Vec<Payload>) {
-        let first = self.syn_sent_at.is_none();
-        let opens = self.client && self.spec.fast_open && first && self.sender.unsent() > 0;
-        let options = handshake::offer(&self.spec, opens);
-        let timestamps =
-            if self.client { self.spec.timestamps } else { self.sender.rules.timestamps };
-        let ecn = if self.client { self.spec.ecn } else { self.sender.rules.ecn };
-        let option_bytes = handshake::syn_bytes(&options, timestamps);
-        let mut flags = Flags::SYN;
-        if !self.client {
-            flags = flags.with(Flags::ACK);
-        }
-        if ecn {
-            // RFC 3168 section 6.1.1.
-            flags = flags.with(Flags::ECE);
-            if self.client {
-                flags = flags.with(Flags::CWR);
-            }
-        }
-        let mut data = Bytes::new();
-        if opens {
-            let room = u64::from(self.spec.mss_bytes.saturating_sub(option_bytes));
-            let length = self.sender.unsent().min(room);
-            data = self.sender.send_new(now, length, false).data;
-            self.fast_opened = true;
-        }
-        let (acknowledgement, window) = self.receiver.acknowledged();
-        let segment = Segment {
-            sequence: 0,
-            acknowledgement: if self.client { 0 } else { acknowledgement },
-            window: window.min(u64::from(u16::MAX)),
-            flags,
-            timestamps: timestamps.then(|| (milliseconds(now), self.receiver.ts_recent)),
-            sack: None,
-            syn: Some(Box::new(options)),
-            data,
-            port: self.port,
-            header_bytes: self.spec.header_bytes + option_bytes,
-            ecn: Ecn::NotEct,
-            retransmission: !first,
-        };
-        self.syn_sent_at.get_or_insert(now);
-        let wait = Span(self.spec.initial_rto_ns) * (1 << self.syn_retries.min(6));
-        self.syn_at = now + wait.min(Span(self.spec.max_rto_ns));
-        self.push(segment, out);
-    }
-
-    fn send_ack(&mut self, now: Time, out: &mut Vec<Payload>) {
-        let mut segment = self.segment(now, Flags::ACK);
-        let timestamps = segment.timestamps.is_some();
-        if self.sender.rules.sack {
-            segment.sack =
-                self.receiver.blocks(handshake::most_blocks(timestamps), self.spec.dsack);
-            let blocks = segment.sack.as_ref().map_or(0, |blocks| blocks.as_slice().len());
-            segment.header_bytes =
-                self.spec.header_bytes + handshake::option_bytes(timestamps, blocks);
-        }
-        self.push(segment, out);
-    }
-
-    fn send_data(&mut self, now: Time, outgoing: Outgoing, out: &mut Vec<Payload>) {
-        let mut flags = Flags::ACK;
-        if outgoing.fin {
-            flags = flags.with(Flags::FIN);
-        }
-        if outgoing.cwr {
-            flags = flags.with(Flags::CWR);
-        }
-        let mut segment = self.segment(now, flags);
-        segment.sequence = outgoing.sequence;
-        // RFC 3168 section 6.1.5: retransmissions are not ECN-capable.
-        if self.sender.rules.ecn && !outgoing.retransmission && !outgoing.data.is_empty() {
-            segment.ecn = Ecn::Ect0;
-        }
-        segment.data = outgoing.data;
-        segment.retransmission = outgoing.retransmission;
-        self.push(segment, out);
-    }
-
     /// Gives data to the connection; returns how many bytes were taken.
     pub fn write(&mut self, data: Bytes) -> usize {
         if self.state == State::Aborted { 0 } else { self.sender.write(data) }
@@ -559,46 +447,5 @@ impl Connection {
     /// Whether [`Connection::take_events`] has any.
     pub fn has_events(&self) -> bool {
         !self.events.is_empty() || !self.sender.signals.is_empty()
-    }
-}
-
-/// Two ends of a connection from `port` that shook hands before the run over a path of round-trip
-/// time `rtt`, and were idle since: a proxy's pool.
-pub fn established_pair(
-    now: Time,
-    specs: [&TcpSpec; 2],
-    controllers: [Box<dyn CongestionControl>; 2],
-    rtt: Span,
-    port: u16,
-) -> (Connection, Connection) {
-    let [near, far] = specs;
-    let [ours, theirs] = controllers;
-    let mut client =
-        Connection::connect(now, &TcpSpec { fast_open: false, ..near.clone() }, ours, port);
-    let mut sent = Vec::new();
-    client.transmit(now, &mut sent);
-    let syn = take(&mut sent);
-    let mut server =
-        Connection::accept(now, &TcpSpec { fast_open: false, ..far.clone() }, theirs, &syn, false);
-    server.transmit(now, &mut sent);
-    client.receive(now, take(&mut sent));
-    client.transmit(now, &mut sent);
-    server.receive(now, take(&mut sent));
-    for connection in [&mut client, &mut server] {
-        // Nothing of the handshake's own times, which were none, nor of its packets.
-        connection.sender.rtt = super::rtt::Rtt::new(&connection.spec);
-        connection.sender.rtt.newest(rtt);
-        connection.sender.rtt.sample(rtt, 1, 1);
-        connection.sender.established(now);
-        connection.sent = Counters::default();
-        connection.events.clear();
-    }
-    (client, server)
-}
-
-fn take(sent: &mut Vec<Payload>) -> Segment {
-    match sent.pop() {
-        Some(Payload::Segment(segment)) => segment,
-        other => unreachable!("a handshake answers every segment: {other:?}"),
     }
 }

@@ -1,7 +1,6 @@
 //! What a SYN offers, what both ends make of it, and how long headers are.
 
-use super::sender::Rules;
-use super::{Flags, Segment, SynOptions, TIMESTAMP_BYTES, TcpSpec};
+use super::{AckCounting, Flags, LossDetection, Segment, SynOptions, TIMESTAMP_BYTES, TcpSpec};
 
 /// A Fast Open cookie of 8 bytes with kind, length and padding (RFC 7413 section 4.1.1).
 const COOKIE_BYTES: u16 = 12;
@@ -9,6 +8,56 @@ const COOKIE_BYTES: u16 = 12;
 /// Times a SYN or SYN-ACK is sent again before the connection is given up (Linux:
 /// tcp_syn_retries = 6).
 pub(super) const SYN_RETRIES: u32 = 6;
+
+/// Options that both ends have agreed on, and the sender's own.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rules {
+    pub sack: bool,
+    pub dsack: bool,
+    pub timestamps: bool,
+    pub ecn: bool,
+    pub rack: bool,
+    pub adapt: bool,
+    pub limited_transmit: bool,
+    pub prr: bool,
+    pub frto: bool,
+    pub restart_after_idle: bool,
+    pub counting: AckCounting,
+    /// Payload of a full segment.
+    pub mss: u64,
+    /// The threshold of duplicate ACKs at the start.
+    pub threshold: u32,
+    pub initial_window: u64,
+}
+
+impl Rules {
+    /// The rules of one end after both have said what they can.
+    fn agreed(spec: &TcpSpec, peer: &SynOptions, timestamps: bool, ecn: bool) -> Rules {
+        let sack = spec.sack && peer.sack;
+        let mss = spec.mss_bytes.min(peer.mss);
+        let options = if timestamps { TIMESTAMP_BYTES } else { 0 };
+        let (rack, threshold) = match spec.loss_detection {
+            LossDetection::RackTlp => (sack, 3),
+            LossDetection::DuplicateAcks { threshold } => (false, threshold),
+        };
+        Rules {
+            sack,
+            dsack: spec.dsack,
+            timestamps,
+            ecn,
+            rack,
+            adapt: spec.adapt_reordering,
+            limited_transmit: spec.limited_transmit,
+            prr: spec.prr,
+            frto: spec.frto,
+            restart_after_idle: spec.restart_after_idle,
+            counting: spec.ack_counting,
+            mss: u64::from(mss.saturating_sub(options).max(1)),
+            threshold,
+            initial_window: spec.initial_window_bytes,
+        }
+    }
+}
 
 /// The options of a SYN of `spec`; `fast_open`: with a cookie.
 pub(super) fn offer(spec: &TcpSpec, fast_open: bool) -> SynOptions {

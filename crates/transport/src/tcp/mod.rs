@@ -1,8 +1,8 @@
 //! TCP, sans-IO (RFC 9293), with the controllers, the estimator and the pacer that QUIC has.
 //!
-//! Reading order: `spec` (the options), `segment`; `sender` with `scoreboard`, `ack`, `recovery`,
-//! `timers`, `rack`, `prr`, `rtt`; `receiver`; `connection` (the handshake and the calling order),
-//! `endpoint`.
+//! Reading order: `spec` (the options), `segment`, `handshake` (what both ends agree on); `sender` with
+//! `buffer`, `scoreboard`, `ack`, `recovery`, `timers`, `rack`, `prr`, `rtt`; `receiver`; `connection` (the
+//! calling order), `endpoint`.
 
 mod ack;
 mod buffer;

@@ -5,36 +5,16 @@ use bytes::Bytes;
 use cc::{CongestionControl, Control, Estimator, Pacer};
 use units::{Span, Time};
 
+use super::TcpSpec;
 use super::buffer::SendBuffer;
+use super::handshake::Rules;
 use super::prr::Prr;
 use super::rack::Rack;
 use super::recovery::{Phase, Undo};
 use super::rtt::Rtt;
 use super::scoreboard::Scoreboard;
 use super::timers::Timer;
-use super::{AckCounting, LossDetection, TcpSpec};
 use crate::{Counters, Gauges};
-
-/// Options that both ends have agreed on, and the sender's own.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Rules {
-    pub sack: bool,
-    pub dsack: bool,
-    pub timestamps: bool,
-    pub ecn: bool,
-    pub rack: bool,
-    pub adapt: bool,
-    pub limited_transmit: bool,
-    pub prr: bool,
-    pub frto: bool,
-    pub restart_after_idle: bool,
-    pub counting: AckCounting,
-    /// Payload of a full segment.
-    pub mss: u64,
-    /// The threshold of duplicate ACKs at the start.
-    pub threshold: u32,
-    pub initial_window: u64,
-}
 
 /// A segment to send.
 #[derive(Debug)]
@@ -493,39 +473,5 @@ impl Sender {
         self.rto_from = now;
         self.arm(now);
         Some(outgoing)
-    }
-}
-
-impl Rules {
-    /// The rules of one end after both have said what they can.
-    pub(super) fn agreed(
-        spec: &TcpSpec,
-        peer: &super::SynOptions,
-        timestamps: bool,
-        ecn: bool,
-    ) -> Rules {
-        let sack = spec.sack && peer.sack;
-        let mss = spec.mss_bytes.min(peer.mss);
-        let options = if timestamps { super::TIMESTAMP_BYTES } else { 0 };
-        let (rack, threshold) = match spec.loss_detection {
-            LossDetection::RackTlp => (sack, 3),
-            LossDetection::DuplicateAcks { threshold } => (false, threshold),
-        };
-        Rules {
-            sack,
-            dsack: spec.dsack,
-            timestamps,
-            ecn,
-            rack,
-            adapt: spec.adapt_reordering,
-            limited_transmit: spec.limited_transmit,
-            prr: spec.prr,
-            frto: spec.frto,
-            restart_after_idle: spec.restart_after_idle,
-            counting: spec.ack_counting,
-            mss: u64::from(mss.saturating_sub(options).max(1)),
-            threshold,
-            initial_window: spec.initial_window_bytes,
-        }
     }
 }

@@ -1,0 +1,50 @@
+//! Connections that stood before the run: a proxy's pool.
+
+use cc::CongestionControl;
+use units::{Span, Time};
+
+use super::Connection;
+use crate::tcp::rtt::Rtt;
+use crate::tcp::{Segment, TcpSpec};
+use crate::{Counters, Payload};
+
+/// Two ends of a connection from `port` that shook hands before the run over a path of round-trip
+/// time `rtt`, and were idle since: a proxy's pool.
+pub fn established_pair(
+    now: Time,
+    specs: [&TcpSpec; 2],
+    controllers: [Box<dyn CongestionControl>; 2],
+    rtt: Span,
+    port: u16,
+) -> (Connection, Connection) {
+    let [near, far] = specs;
+    let [ours, theirs] = controllers;
+    let mut client =
+        Connection::connect(now, &TcpSpec { fast_open: false, ..near.clone() }, ours, port);
+    let mut sent = Vec::new();
+    client.transmit(now, &mut sent);
+    let syn = take(&mut sent);
+    let mut server =
+        Connection::accept(now, &TcpSpec { fast_open: false, ..far.clone() }, theirs, &syn, false);
+    server.transmit(now, &mut sent);
+    client.receive(now, take(&mut sent));
+    client.transmit(now, &mut sent);
+    server.receive(now, take(&mut sent));
+    for connection in [&mut client, &mut server] {
+        // Nothing of the handshake's own times, which were none, nor of its packets.
+        connection.sender.rtt = Rtt::new(&connection.spec);
+        connection.sender.rtt.newest(rtt);
+        connection.sender.rtt.sample(rtt, 1, 1);
+        connection.sender.established(now);
+        connection.sent = Counters::default();
+        connection.events.clear();
+    }
+    (client, server)
+}
+
+fn take(sent: &mut Vec<Payload>) -> Segment {
+    match sent.pop() {
+        Some(Payload::Segment(segment)) => segment,
+        other => unreachable!("a handshake answers every segment: {other:?}"),
+    }
+}
