@@ -1,31 +1,19 @@
-//! The browser: loads a page again and again, opens connections as it needs them, asks for objects
-//! when what they depend on has come.
+//! The browser: loads a page again and again, asks for objects when what they depend on has come, over
+//! connections that it opens as it needs them (`connections`).
+
+mod connections;
 
 use std::sync::Arc;
 
 use units::{Random, Span, Time};
 
+use self::connections::Connection;
 use super::board::{Board, Dial, News, Protocol};
 use super::profile::Memory;
 use super::{Http, LoadReport, PageSpec, Profile, RequestReport, WebSpec};
 
 /// How often requests of a lost connection are given to a new one, a host and a load.
 const RETRIES: u32 = 3;
-
-/// A connection as the browser knows it.
-#[derive(Debug)]
-struct Connection {
-    dial: Dial,
-    line: usize,
-    /// Its number in reports.
-    number: u32,
-    ready: Option<Time>,
-    answered: bool,
-    /// It is over, or was asked to close.
-    closed: bool,
-    /// Objects it was asked for that have not come.
-    waiting: Vec<u32>,
-}
 
 /// A host in the current load.
 #[derive(Clone, Debug, Default)]
@@ -150,39 +138,6 @@ impl Browser {
         dials
     }
 
-    fn dial(&mut self, now: Time, host: usize, protocol: Protocol, dials: &mut Vec<Dial>) {
-        let tls = self.spec.tls;
-        let resume = tls.resumption && self.memory.hosts[host].ticket;
-        let dial = Dial {
-            host: host as u32,
-            protocol,
-            resume,
-            early: resume && tls.early_data,
-            profile: self.memory.number,
-            at: now,
-        };
-        let (line, number) = self.board.add(dial);
-        let number = super::pair::number(self.spec.http, protocol == Protocol::Http3, number);
-        self.connections.push(Connection {
-            dial,
-            line,
-            number,
-            ready: None,
-            answered: false,
-            closed: false,
-            waiting: Vec::new(),
-        });
-        dials.push(dial);
-        if self.spec.http == Http::AltSvc && protocol == Protocol::Http3 {
-            self.hosts[host].race = Some(now + Span(self.spec.quic_head_start_ns));
-        }
-        if matches!(self.phase, Phase::Loading(_))
-            && let Some(load) = self.loads.last_mut()
-        {
-            load.connections += 1;
-        }
-    }
-
     /// Opens what is to be open before a load.
     fn open(&mut self, now: Time, dials: &mut Vec<Dial>) {
         if self.spec.profile == Profile::Fresh && !self.loads.is_empty() {
@@ -202,12 +157,7 @@ impl Browser {
         }
     }
 
-    /// Whether a connection to `host` may be used, or none is on its way.
-    fn is_up(&self, host: usize) -> bool {
-        let mut own = self.live().filter(|own| own.dial.host as usize == host).peekable();
-        own.peek().is_none() || own.any(|own| own.ready.is_some() && own.answered)
-    }
-
+    /// Begins a load.
     fn begin(&mut self, now: Time) {
         let objects = self.page.objects.len();
         self.phase = Phase::Loading(now + Span(self.spec.timeout_ns));
@@ -231,6 +181,7 @@ impl Browser {
         });
     }
 
+    /// Ends a load; then comes a pause, or nothing more.
     fn end(&mut self, now: Time) {
         for connection in &mut self.connections {
             let host = connection.dial.host as usize;
@@ -254,22 +205,6 @@ impl Browser {
         let (least, most) = self.spec.pause_ns;
         let pause = Span(least) + self.pauses.span_below(Span(most.saturating_sub(least) + 1));
         self.phase = if last { Phase::Done } else { Phase::Pause(now + pause) };
-    }
-
-    fn live(&self) -> impl Iterator<Item = &Connection> {
-        self.connections.iter().filter(|connection| !connection.closed)
-    }
-
-    /// What new connections to `host` speak.
-    fn protocol(&self, host: usize) -> Protocol {
-        let known = self.memory.hosts[host];
-        match self.spec.http {
-            Http::Http1 => Protocol::Http1,
-            Http::Http2 => Protocol::Http2,
-            Http::Http3 => Protocol::Http3,
-            Http::AltSvc if known.http3 && !known.broken => Protocol::Http3,
-            Http::AltSvc => Protocol::Http2,
-        }
     }
 
     /// Queues the objects whose time has come.
@@ -296,105 +231,7 @@ impl Browser {
         }
     }
 
-    /// Gives the queue of `host` to connections, and opens those that are missing.
-    fn serve(&mut self, now: Time, host: usize, dials: &mut Vec<Dial>) {
-        if let Some(at) = self.hosts[host].race {
-            self.race(now, host, at, dials);
-        }
-        if self.hosts[host].queue.is_empty() {
-            return;
-        }
-        let to = |connection: &Connection| connection.dial.host as usize == host;
-        let protocol = self.protocol(host);
-        if protocol == Protocol::Http1 {
-            for place in 0..self.connections.len() {
-                let connection = &self.connections[place];
-                let idle = connection.ready.is_some() && connection.waiting.is_empty();
-                if to(connection) && !connection.closed && idle {
-                    if self.hosts[host].queue.is_empty() {
-                        return;
-                    }
-                    let object = self.hosts[host].queue.remove(0);
-                    self.give(place, object);
-                }
-            }
-            let open = self.live().filter(|connection| to(connection)).count();
-            let coming = self.live().filter(|c| to(c) && c.ready.is_none()).count();
-            let wanted = self.hosts[host].queue.len().saturating_sub(coming);
-            let most = self.spec.connections_per_host as usize;
-            for _ in 0..wanted.min(most.saturating_sub(open)) {
-                self.dial(now, host, protocol, dials);
-            }
-            return;
-        }
-        // What is open stays in use (RFC 7838 section 2.2), what has won a race too.
-        let usable = |connection: &Connection| {
-            to(connection)
-                && !connection.closed
-                && (connection.dial.protocol == protocol || connection.answered)
-        };
-        let best = (0..self.connections.len())
-            .filter(|place| usable(&self.connections[*place]))
-            .max_by_key(|place| {
-                let connection = &self.connections[*place];
-                (connection.answered, connection.dial.protocol == protocol, usize::MAX - place)
-            });
-        let place = match best {
-            Some(place) => place,
-            None => {
-                self.dial(now, host, protocol, dials);
-                self.connections.len() - 1
-            }
-        };
-        for object in std::mem::take(&mut self.hosts[host].queue) {
-            self.give(place, object);
-        }
-    }
-
-    /// TCP joins a race when QUIC has not answered in time, and wins it if it answers first.
-    fn race(&mut self, now: Time, host: usize, at: Time, dials: &mut Vec<Dial>) {
-        let find = |browser: &Browser, quic: bool| {
-            browser.connections.iter().position(|connection| {
-                connection.dial.host as usize == host
-                    && !connection.closed
-                    && (connection.dial.protocol == Protocol::Http3) == quic
-            })
-        };
-        let quic = find(self, true);
-        if quic.is_some_and(|place| self.connections[place].answered) {
-            self.hosts[host].race = Some(Time::MAX);
-            return;
-        }
-        let tcp = find(self, false);
-        if at <= now {
-            self.hosts[host].race = Some(Time::MAX);
-            if tcp.is_none() {
-                self.dial(now, host, Protocol::Http2, dials);
-            }
-        }
-        let won = tcp.filter(|place| {
-            self.connections[*place].answered && self.connections[*place].ready.is_some()
-        });
-        if let (Some(winner), Some(loser)) = (won, quic) {
-            let loser = &mut self.connections[loser];
-            self.board.forget(loser.line);
-            for object in std::mem::take(&mut loser.waiting) {
-                self.give(winner, object);
-            }
-        }
-    }
-
-    fn give(&mut self, place: usize, object: u32) {
-        let connection = &mut self.connections[place];
-        connection.waiting.push(object);
-        self.board.request(connection.line, object);
-        if let Some(report) = self.reports[object as usize] {
-            let report = &mut self.requests[report];
-            report.connection = connection.number;
-            report.protocol = connection.dial.protocol.alpn();
-        }
-    }
-
+    /// What a connection tells.
     fn hear(&mut self, line: usize, at: Time, news: News) {
         let Some(place) = self.connections.iter().position(|own| own.line == line) else { return };
         let host = self.connections[place].dial.host as usize;
