@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from bentpipe.cli.common import BAD_INPUT, AsJson
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 __all__ = ["bench", "doctor"]
 
@@ -26,96 +29,86 @@ def bench(
     """Measure the engine on this machine. Runs interleaved, median and spread."""
     from dataclasses import asdict
 
-    if engine == "endpoint":
-        _endpoint(times, as_json)
-        return
-    if engine == "emu":
-        _emulator(times, as_json)
-        return
+    from bentpipe.terminal import emit, print_table
 
+    measure = {"sim": _simulator, "endpoint": _endpoint, "emu": _emulator}[engine]
+    measured = measure(times, None if as_json else lambda text: print(text, file=sys.stderr))
+    if as_json:
+        emit([asdict(figure) for figure in measured.figures])
+    else:
+        print_table(measured.rows, f"{measured.title}, median of {times}")
+
+
+class _Measured(NamedTuple):
+    """What was measured, and the table that shows it."""
+
+    figures: Sequence[Any]
+    rows: Sequence[Mapping[str, object]]
+    title: str
+
+
+def _simulator(times: int, each: Callable[[str], None] | None) -> _Measured:
     from bentpipe.bench import bench as measure
-    from bentpipe.terminal import emit, print_table
 
-    figures = measure(times, None if as_json else lambda text: print(text, file=sys.stderr))
-    if as_json:
-        emit([asdict(figure) for figure in figures])
-        return
-    print_table(
-        [
-            {
-                "case": f.case,
-                "packets": f.packets,
-                "per CPU second": round(f.median),
-                "lowest": round(f.lowest),
-                "highest": round(f.highest),
-                "at least": f.least,
-                "times real time": f.times_real,
-                "memory MB": f.memory_mb,
-                "of it the run's": f.growth_mb,
-            }
-            for f in figures
-        ],
-        f"Packets of both directions per CPU second, median of {times}",
-    )
+    figures = measure(times, each)
+    rows = [
+        {
+            "case": f.case,
+            "packets": f.packets,
+            "per CPU second": round(f.median),
+            "lowest": round(f.lowest),
+            "highest": round(f.highest),
+            "at least": f.least,
+            "times real time": f.times_real,
+            "memory MB": f.memory_mb,
+            "of it the run's": f.growth_mb,
+        }
+        for f in figures
+    ]
+    return _Measured(figures, rows, "Packets of both directions per CPU second")
 
 
-def _emulator(times: int, as_json: bool) -> None:
-    from dataclasses import asdict
-
-    from bentpipe.bench_emulator import bench as measure
-    from bentpipe.terminal import emit, print_table
-
-    figures = measure(times, None if as_json else lambda text: print(text, file=sys.stderr))
-    if as_json:
-        emit([asdict(figure) for figure in figures])
-        return
-    print_table(
-        [
-            {
-                "case": f.case,
-                "what": f.what,
-                "median": round(f.median, 3),
-                "lowest": round(f.lowest, 3),
-                "highest": round(f.highest, 3),
-                "asked": f.bound,
-            }
-            for f in figures
-        ],
-        f"The emulator on this machine, median of {times}",
-    )
-
-
-def _endpoint(times: int, as_json: bool) -> None:
-    from dataclasses import asdict
-
+def _endpoint(times: int, each: Callable[[str], None] | None) -> _Measured:
     from bentpipe.bench_sockets import SocketsError
     from bentpipe.bench_sockets import bench as measure
-    from bentpipe.terminal import emit, print_table
 
     try:
-        figures = measure(times, each=None if as_json else lambda text: print(text, file=sys.stderr))
+        figures = measure(times, each=each)
     except SocketsError as error:
         print(error, file=sys.stderr)
         raise typer.Exit(1) from None
-    if as_json:
-        emit([asdict(figure) for figure in figures])
-        return
-    print_table(
-        [
-            {
-                "case": f.case,
-                "Mbit/s": round(f.median_mbit_s),
-                "lowest": round(f.lowest_mbit_s),
-                "highest": round(f.highest_mbit_s),
-                "at least": f.least_mbit_s,
-                "sender CPU s/GB": round(f.sender_cpu, 2),
-                "receiver": round(f.receiver_cpu, 2),
-                "at most": f.most_cpu,
-            }
-            for f in figures
-        ],
-        f"Loopback, both ends on this machine, median of {times}",
-    )
+    rows = [
+        {
+            "case": f.case,
+            "Mbit/s": round(f.median_mbit_s),
+            "lowest": round(f.lowest_mbit_s),
+            "highest": round(f.highest_mbit_s),
+            "at least": f.least_mbit_s,
+            "sender CPU s/GB": round(f.sender_cpu, 2),
+            "receiver": round(f.receiver_cpu, 2),
+            "at most": f.most_cpu,
+        }
+        for f in figures
+    ]
+    return _Measured(figures, rows, "Loopback, both ends on this machine")
+
+
+def _emulator(times: int, each: Callable[[str], None] | None) -> _Measured:
+    from bentpipe.bench_emulator import bench as measure
+
+    figures = measure(times, each)
+    rows = [
+        {
+            "case": f.case,
+            "what": f.what,
+            "median": round(f.median, 3),
+            "lowest": round(f.lowest, 3),
+            "highest": round(f.highest, 3),
+            "asked": f.bound,
+        }
+        for f in figures
+    ]
+    return _Measured(figures, rows, "The emulator on this machine")
 
 
 def doctor(as_json: AsJson = False) -> None:
