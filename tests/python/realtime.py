@@ -21,6 +21,28 @@ BUSY = "machine too busy"
 """Why a test skips whose lab was kept waiting: its figures say nothing."""
 
 
+def split(satellite: str) -> str:
+    """A path in TOML with a proxy at both ends of ``satellite``, a segment of that name: beyond them, 2 ms to the client
+    and 10 ms to the server, there and back."""
+    return f"""
+[[path.segment]]
+name = "lan"
+delay = "1 ms"
+{satellite}
+[[path.segment]]
+name = "internet"
+delay = "5 ms"
+[[path.proxy]]
+name = "terminal"
+between = ["lan", "satellite"]
+setup = "early"
+[[path.proxy]]
+name = "gateway"
+between = ["satellite", "internet"]
+setup = "early"
+"""
+
+
 @functools.cache
 def program() -> Path:
     """``bentpipe-rt``: ``$BENTPIPE_RT``, or a release build of this checkout."""

@@ -39,19 +39,24 @@ from bentpipe.studies.thomas_2019 import real
 
 ROOT = Path(__file__).parents[2]
 
-SCENARIO = """
+HEAD = """
 title = "A small page"
 duration = "30 s"
+"""
+SATELLITE = """
 [[path.segment]]
 name = "satellite"
 delay = "60 ms"
 down = { rate = "25 Mbit/s" }
 up = { rate = "5 Mbit/s" }
+"""
+FLOW = """
 [[flow]]
 name = "browser"
 congestion = "cubic"
 load = { page = "target-b" }
 """
+SCENARIO = HEAD + SATELLITE + FLOW
 
 
 @pytest.fixture
@@ -639,36 +644,12 @@ def _late(units: Iterable[dict[str, Any]]) -> bool:
     return not all(unit["lab"]["valid"] and unit["cpu"]["busy_mean"] < 0.9 for unit in units)
 
 
-PROXIES = """
-[[path.segment]]
-name = "lan"
-delay = "1 ms"
-[[path.proxy]]
-name = "terminal"
-between = ["lan", "satellite"]
-setup = "early"
-[[path.proxy]]
-name = "gateway"
-between = ["satellite", "internet"]
-setup = "early"
-[[path.segment]]
-name = "internet"
-delay = "5 ms"
-"""
-
-
 @pytest.mark.system
 def test_a_proxy_that_answers_for_the_server_is_found(rt: Path, tmp_path: Path) -> None:
     """TCP's other end is 2 ms away, the server 132 ms."""
     realtime.need_namespaces("nft")
-    lan, satellite = PROXIES.index("[[path.proxy]]"), SCENARIO.index("[[flow]]")
     file = tmp_path / "split.toml"
-    file.write_text(
-        SCENARIO[: SCENARIO.index("[[path.segment]]")] + PROXIES[:lan]
-        + SCENARIO[SCENARIO.index("[[path.segment]]") : satellite]
-        + PROXIES[PROXIES.index("[[path.segment]]", lan) :] + PROXIES[lan : PROXIES.index("[[path.segment]]", lan)]
-        + SCENARIO[satellite:]
-    )  # fmt: skip
+    file.write_text(HEAD + realtime.split(SATELLITE) + FLOW)
     out = tmp_path / "store"
     words = ["--units", "1", "--loads", "1", "--http", "2", "--no-check", "--keep-late", "--out", str(out)]
     done = _cli("browse", str(file), *words)

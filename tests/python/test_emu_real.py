@@ -24,26 +24,7 @@ name = "satellite"
 delay = "60 ms"
 both = { rate = "10 Mbit/s" }
 """
-SPLIT = """
-duration = "1 s"
-[[path.segment]]
-name = "lan"
-delay = "1 ms"
-[[path.segment]]
-name = "satellite"
-delay = "60 ms"
-both = { rate = "10 Mbit/s" }
-[[path.segment]]
-name = "internet"
-delay = "5 ms"
-[[path.proxy]]
-name = "terminal"
-between = ["lan", "satellite"]
-setup = "early"
-[[path.proxy]]
-name = "gateway"
-between = ["satellite", "internet"]
-setup = "early"
+FLOW = """
 [[flow]]
 name = "t"
 transport = "tcp"
@@ -51,9 +32,9 @@ congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" 
 send = "down"
 load = { bytes = "100 kB" }
 """
+ONE = 'duration = "1 s"' + SATELLITE + FLOW
+SPLIT = 'duration = "1 s"' + realtime.split(SATELLITE) + FLOW
 """Round trips of 2, 120 and 10 ms."""
-
-ONE = SPLIT[: SPLIT.index("[[path")] + SATELLITE + SPLIT[SPLIT.index("[[flow]]") :]
 
 SETUPS = '[sweep]\n"path.terminal.setup" = ["early", "pooled", "none"]\n'
 
