@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from bentpipe.pages import Page
-from bentpipe.problems import ScenarioError
+from bentpipe.problems import ScenarioError, not_utf8
+from bentpipe.units import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,11 +65,17 @@ def _entries(file: Path, key: str) -> list[dict[str, Any]]:
             raise ScenarioError([(key, f"{file.name} has {size:,} bytes, expected at most {MOST_BYTES:,}")])
         text = file.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise ScenarioError([(key, f'no file "{file.name}" beside the scenario')]) from None
-    except UnicodeDecodeError:
-        raise ScenarioError([(key, f"{file.name} is not a HAR file: not UTF-8")]) from None
+        beside = " beside the scenario" if key else ""
+        there = [one.name for one in file.parent.glob("*.har")]
+        near = nearest(file.name, there)
+        hint = f'; did you mean "{near}"?' if near else ""
+        raise ScenarioError([(key, f'no file "{file.name}"{beside}{hint}')]) from None
+    except UnicodeDecodeError as error:
+        raise ScenarioError([(key, f"{file.name} {not_utf8(error)}")]) from None
     except OSError as error:
         raise ScenarioError([(key, f'"{file}" cannot be read: {error.strerror}')]) from None
+    if not text.strip():
+        raise ScenarioError([(key, f"{file.name} is empty, expected a HAR file")])
     try:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.layout import proxies_of
-from bentpipe.problems import ScenarioError, unknown_word
+from bentpipe.problems import ScenarioError, not_utf8, unknown_word
 from bentpipe.resolve import Resolved, controllers, resolve
 from bentpipe.scenario import Scenario, validate
 from bentpipe.stages import Files
@@ -119,9 +119,10 @@ def open_document(
             text = path.read_text(encoding="utf-8-sig")
         except FileNotFoundError:
             raise ScenarioError([("", f"no such file{_near_file(path)}")], name) from None
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else error
-            raise ScenarioError([("", f"cannot be read: {why}")], name) from None
+        except UnicodeDecodeError as error:
+            raise ScenarioError([("", not_utf8(error))], name) from None
+        except OSError as error:
+            raise ScenarioError([("", f"cannot be read: {error.strerror}")], name) from None
         try:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:

@@ -11,23 +11,36 @@ from bentpipe.units import nearest
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-__all__ = ["BrokenControllerError", "ScenarioError", "from_validation", "key_path", "unknown_word"]
+__all__ = [
+    "BrokenControllerError",
+    "ScenarioError",
+    "from_validation",
+    "key_path",
+    "not_utf8",
+    "unknown_word",
+]
+
+
+NO_FILE = "scenario"
+"""Source of what is said of no file."""
 
 
 class ScenarioError(ValueError):
     """A scenario that cannot be run: one or more problems, each with its key.
 
-    ``str()`` is the message for people, one line a problem, each starting with the file's name.
+    ``str()`` is the message for people, one line a problem, each starting with the file's name; what is
+    said of a word of the command line, or of no key at all, and of no file, starts with that word.
     """
 
-    def __init__(self, problems: Sequence[tuple[str, str]], source: str = "scenario") -> None:
+    def __init__(self, problems: Sequence[tuple[str, str]], source: str = NO_FILE) -> None:
         """``problems`` are (key, message); the key may be empty."""
         self.problems = tuple((_printable(key), _printable(text)) for key, text in problems)
         self.source = source
-        problems = self.problems
-        super().__init__(
-            "\n".join(f"{source}: {key}: {text}" if key else f"{source}: {text}" for key, text in problems)
-        )
+        super().__init__("\n".join(self._line(key, text) for key, text in self.problems))
+
+    def _line(self, key: str, text: str) -> str:
+        bare = self.source == NO_FILE and (not key or key.startswith("--") or key.isupper())
+        return ": ".join(word for word in ("" if bare else self.source, key, text) if word)
 
     def within(self, source: str, context: str = "") -> ScenarioError:
         """The same problems, said of ``source``; ``context`` (a cell of the sweep) is appended."""
@@ -47,6 +60,17 @@ def _printable(text: str) -> str:
     """The text in one line that a terminal can show, with endless words cut."""
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return re.sub(rf"\S{{{_LONGEST},}}", lambda word: f"{word[0][: _LONGEST // 2]}...", shown)
+
+
+def not_utf8(error: UnicodeDecodeError) -> str:
+    """Message for a text in another encoding: which one, where that can be seen, or the line."""
+    found = error.object
+    if found.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "is UTF-16 text, expected UTF-8; save it as UTF-8"
+    if b"\0" in found:
+        return "is not text, expected UTF-8"
+    line = found.count(b"\n", 0, error.start) + 1
+    return f"is not UTF-8: byte 0x{found[error.start]:02x} in line {line}; save it as UTF-8"
 
 
 def unknown_word(found: str, words: Iterable[str], what: str = "key") -> str:

@@ -240,7 +240,13 @@ class Writer:
         """Takes hold of the directory."""
         with _disk(self.path, self):
             runs = self.path / "runs"
-            runs.mkdir(parents=True, exist_ok=True)
+            try:
+                runs.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                if error.errno in _FULL:
+                    raise
+                what = f"{self.path} cannot be made: {error.strerror}; choose another directory with --out"
+                raise StoreError(what) from None
             self._journal = (self.path / "journal.jsonl").open("a", encoding="utf-8")
             try:
                 fcntl.flock(self._journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -370,12 +376,15 @@ def _toml(value: object) -> str:
     return str(value)
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
 @contextmanager
 def _disk(path: Path, writer: Writer) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        full = error.errno in _FULL
         what = "the disk is full" if full else str(error.strerror or error)
         kept = writer.count() if (path / "runs").is_dir() else 0
         if not kept:

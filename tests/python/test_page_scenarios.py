@@ -222,5 +222,5 @@ def test_a_folder_or_bytes_that_are_no_text_are_one_message(tmp_path: Path) -> N
     with pytest.raises(ScenarioError, match="cannot be read: Is a directory"):
         read_har(tmp_path, "page")
     (tmp_path / "a.har").write_bytes(b"\xff\xfe{")
-    with pytest.raises(ScenarioError, match="not UTF-8"):
+    with pytest.raises(ScenarioError, match="is UTF-16 text, expected UTF-8"):
         read_har(tmp_path / "a.har", "page")

@@ -34,7 +34,7 @@ class Serving:
     name: str | None = None
     certificate: Path | None = None
     key: Path | None = None
-    congestion: str = "cubic"
+    congestion: str | None = None
     access_log: Path | None = None
     settings: tuple[str, ...] = ()
 
@@ -74,7 +74,11 @@ def _spec(serving: Serving) -> Mapping[str, Any]:
     source = Path(serving.page)
     if source.suffix == ".toml":
         document = open_document(source, given, serving.settings)
-        page_flow(document.data, document.name)
+        flow = page_flow(document.data, document.name)
+        if serving.congestion is not None:
+            instead = f"--set flow.{flow.get('name')}.congestion={serving.congestion}"
+            problem = f"found it with {source}, which names its own; {instead} changes it"
+            raise ScenarioError([("--congestion", problem)])
     else:
         page: object = serving.page
         if source.suffix == ".har":
@@ -93,7 +97,9 @@ def _spec(serving: Serving) -> Mapping[str, Any]:
             "title": "served",
             "duration": "1 h",
             "path": {"segment": [{"name": "access", "delay": "0 s"}]},
-            "flow": [{"name": "browser", "congestion": serving.congestion, "load": {"page": page}}],
+            "flow": [
+                {"name": "browser", "congestion": serving.congestion or "cubic", "load": {"page": page}}
+            ],
         }
         document = open_document(data, given, serving.settings)
     return make(document, "", catalogue=engine.catalogue()).runs[0].spec
@@ -110,25 +116,32 @@ def run(serving: Serving) -> int:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             try:
-                for line in process.stdout or ():
-                    _tell(json.loads(line), serving)
-                return process.wait()
+                _follow(process, serving)
             except KeyboardInterrupt:
                 # From the terminal it has the same signal already. It says what it has done.
                 process.terminate()
-                for line in process.stdout or ():
-                    _tell(json.loads(line), serving)
-                return process.wait()
+                _follow(process, serving)
+            except BaseException:
+                process.terminate()  # or the wait that ends `with` would be for ever
+                raise
+            return process.wait()
+
+
+def _follow(process: subprocess.Popen[str], serving: Serving) -> None:
+    for line in process.stdout or ():
+        _tell(json.loads(line), serving)
 
 
 def _tell(said: Mapping[str, Any], serving: Serving) -> None:
     if said.get("ready"):
-        print(
-            f"listening at {', '.join(said['listen'])} by {', '.join(said['protocols'])}: {said['document']}"
-        )
+        ways = f"listening at {', '.join(said['listen'])} by {', '.join(said['protocols'])}"
+        if "document" not in said:
+            print(f"{ways}: the folder {serving.page}", flush=True)
+            return
+        print(f"{ways}: {said['document']}", flush=True)
         if serving.certificate is None:
             words = f"bentpipe browse {serving.page} --field HOST:{said['port']} --spki {said['spki']}"
-            print(f"there: {words}")
+            print(f"there: {words}", flush=True)
     elif said.get("end"):
         count = sum(said["requests"].values())
         print(f"{count} requests, {said['body_bytes'] / 1e6:,.1f} MB, {said['wall_s']:.1f} s", flush=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bentpipe.cli.common import FAILED, INTERRUPTED, AsJson, Jobs, Seeds, Settings
+from bentpipe.cli.common import FAILED, INTERRUPTED, AsJson, Jobs, Seeds, Settings, refuse
 
 if TYPE_CHECKING:
     from bentpipe.session import Report
@@ -45,6 +45,8 @@ def agree(
 ) -> None:
     """Run a scenario in virtual and in real time. Prints both with their difference; exit status 1 beyond a bound."""
     if file.is_dir():
+        if page is not None:
+            refuse(f"--page: found it with the folder {file}, expected one scenario")
         from bentpipe.agree.standing import standing
 
         raise typer.Exit(
@@ -52,6 +54,9 @@ def agree(
                 file, settings or [], seeds, jobs, out, table, as_json=as_json, as_is=as_is, archive=publish
             )
         )
+    for option, given_file in (("--table", table), ("--publish", publish)):
+        if given_file is not None:
+            refuse(f"{option}: found it with {file}, expected a folder of scenarios")
     from bentpipe.agree.both import planned, run_both
     from bentpipe.agree.compare import compare, lines
     from bentpipe.realtime import machine

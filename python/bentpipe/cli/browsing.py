@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bentpipe.cli.common import FAILED, INTERRUPTED, AsJson, Settings, refuse
+from bentpipe.cli.common import FAILED, INTERRUPTED, AsJson, Settings, count, refuse
+from bentpipe.problems import not_utf8
 
 if TYPE_CHECKING:
     from bentpipe.browse.runner import BrowserRunner, Due, Far
@@ -106,7 +107,7 @@ def browse(
     plan = plan_units(file, options, name, engine.catalogue())
     ids = [one.id for one in plan.runs]
     for wrong in [one for one in only or [] if one not in ids]:
-        refuse(f"--only: no unit {wrong} in this plan of {len(ids)} units")
+        refuse(f"--only: no unit {wrong} in this plan of {count(ids, 'unit')}")
     target = out or Path("out") / f"{Path(file).stem}-browser"
     with Writer(target, plan) as writer:
         runner = BrowserRunner(
@@ -217,8 +218,10 @@ def _notes(notes: list[str] | None, metar: Path | None) -> dict[str, Any]:
     if metar is not None:
         try:
             found["metar"] = metar.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            refuse(f"--metar: {metar}: {getattr(error, 'strerror', None) or error}")
+        except UnicodeDecodeError as error:
+            refuse(f"--metar: {metar} {not_utf8(error)}")
+        except OSError as error:
+            refuse(f"--metar: {metar}: {error.strerror}")
     return found
 
 
@@ -279,7 +282,10 @@ def serve(
         Path | None, typer.Option(metavar="FILE", help="PEM chain [default: a self-signed one for this run]")
     ] = None,
     key: Annotated[Path | None, typer.Option(metavar="FILE", help="PEM key of the certificate")] = None,
-    congestion: Annotated[str, typer.Option(metavar="NAME", help="controller of QUIC")] = "cubic",
+    congestion: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="controller of QUIC [default: the scenario's, or cubic]"),
+    ] = None,
     access_log: Annotated[
         Path | None, typer.Option(metavar="FILE", help="a JSON line for each request")
     ] = None,

@@ -18,12 +18,8 @@ def page(
 ) -> None:
     """Turn a HAR file into a page. Objects, hosts, sizes and what waits for what, as TOML."""
     from bentpipe.har import as_toml, read_har
-    from bentpipe.problems import ScenarioError
 
-    try:
-        text = as_toml(read_har(file))
-    except ScenarioError as error:
-        raise error.within("page") from None
+    text = as_toml(read_har(file))
     if out is None:
         print(text)
     else:

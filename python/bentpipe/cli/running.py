@@ -17,6 +17,7 @@ from bentpipe.cli.common import (
     ScenarioFile,
     Seeds,
     Settings,
+    count,
     read_plan,
     refuse,
 )
@@ -64,7 +65,7 @@ def run(
     plan = read_plan(file, settings, seeds, engine)
     ids = [one.id for one in plan.runs]
     for wrong in [one for one in only or [] if one not in ids]:
-        refuse(f"--only: no run {wrong} in this plan of {len(ids)} runs")
+        refuse(f"--only: no run {wrong} in this plan of {count(ids, 'run')}")
     target = out or Path("out") / (file.stem if engine == "sim" else f"{file.stem}-{engine}")
     runner = _runner(on, jobs, engine)
     with Writer(target, plan) as writer:

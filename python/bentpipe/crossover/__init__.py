@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bentpipe.crossover.plan import Question
+from bentpipe.problems import ScenarioError
 
 if TYPE_CHECKING:
     from bentpipe.session import Report
 
 __all__ = ["Question", "run"]
+
+_ASKED_BY = {"flow.web.congestion": "--controllers", "tcp.congestion": "--tcp"}
+"""The options behind keys of the scenario that a map is."""
 
 
 def run(
@@ -54,7 +58,10 @@ def run(
 
     overrides = [parse_override(text) for text in settings]
     document = open_document(scenario(question), overrides, list(settings))
-    plan = make(document, engine.version(), catalogue=engine.catalogue())
+    try:
+        plan = make(document, engine.version(), catalogue=engine.catalogue())
+    except ScenarioError as error:
+        raise ScenarioError([(_ASKED_BY.get(key, key), text) for key, text in error.problems]) from None
     with (
         Writer(out / "store", plan) as writer,
         progress(plan, writer.missing(plan.runs), quiet=as_json) as each,

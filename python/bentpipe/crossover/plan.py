@@ -78,7 +78,7 @@ def access(name: str) -> Access:
     """The access of preset ``name``: the segment with the lowest rate towards the client. Raises ScenarioError."""
     known = {preset.name: preset for preset in presets()}
     if name not in known:
-        raise ScenarioError([("access", unknown_word(name, known, "preset"))])
+        raise ScenarioError([("ACCESS", unknown_word(name, known, "preset"))])
     found: list[tuple[int, Mapping[str, Any], Mapping[str, Any]]] = []
     for segment in known[name].segments:
         both = segment.get("both", {})
@@ -87,7 +87,7 @@ def access(name: str) -> Access:
             found.append((Rate.parse(down["rate"]).bit_s, down, up))
     if not found:
         raise ScenarioError(
-            [("access", f"{name} has no segment with a constant rate both ways, which a map needs")]
+            [("ACCESS", f"{name} has no segment with a constant rate both ways, which a map needs")]
         )
     _, towards_client, towards_server = min(found, key=lambda one: one[0])
     return Access(name, known[name].title, towards_client, towards_server)
@@ -117,7 +117,7 @@ def duration_ns(size: str, question: Question) -> int:
 def scenario(question: Question) -> dict[str, Any]:
     """The scenario as parsed TOML. Raises ScenarioError for an unknown proxy."""
     if question.proxy not in PROXIES:
-        raise ScenarioError([("proxy", unknown_word(question.proxy, PROXIES, "proxy"))])
+        raise ScenarioError([("--proxy", unknown_word(question.proxy, PROXIES, "kind of proxy"))])
     terminal, gateway = PROXIES[question.proxy]
     lan, middle, internet = split_rtt(question.rtts[0])
     return {

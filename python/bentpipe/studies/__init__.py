@@ -31,7 +31,7 @@ NAMES = {
 def find(name: str) -> Study:
     """The study called ``name``. Raises ScenarioError when there is none."""
     if name not in NAMES:
-        raise ScenarioError([("", unknown_word(name, list(NAMES), "study"))])
+        raise ScenarioError([("NAME", unknown_word(name, list(NAMES), "study"))])
     import importlib
 
     study: Study = importlib.import_module(NAMES[name]).STUDY

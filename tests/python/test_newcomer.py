@@ -1,0 +1,121 @@
+"""First mistakes with a command: one message, exit status 2, nothing left; and what the manual says of options."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+import realtime
+
+ROOT = Path(__file__).resolve().parents[2]
+SCENARIO = """duration = "1 s"
+[[path.segment]]
+name = "satellite"
+delay = "250 ms"
+both = { rate = "10 Mbit/s" }
+[[flow]]
+name = "download"
+congestion = "cubic"
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "good.toml").write_text(SCENARIO)
+    (tmp_path / "utf16.toml").write_text(SCENARIO, encoding="utf-16")
+    (tmp_path / "latin.toml").write_bytes(b"# a\n# caf\xe9\n" + SCENARIO.encode())
+    (tmp_path / "binary.toml").write_bytes(b"\x7fELF\0\xff\0")
+    (tmp_path / "empty.har").write_text("")
+    (tmp_path / "page.har").write_text("{}")
+    (tmp_path / "folder").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("check utf16.toml", "utf16.toml: is UTF-16 text, expected UTF-8; save it as UTF-8"),
+        ("check latin.toml", "latin.toml: is not UTF-8: byte 0xe9 in line 2; save it as UTF-8"),
+        ("check binary.toml", "binary.toml: is not text, expected UTF-8"),
+        ("run good.toml --out good.toml/x", "good.toml/x cannot be made: Not a directory; choose another"),
+        ("page pages.har", 'no file "pages.har"; did you mean "page.har"?'),
+        ("page empty.har", "empty.har is empty, expected a HAR file"),
+        ("map geo-konect", 'ACCESS: no preset "geo-konect", expected one of: adsl, '),
+        ("map geo-viasat --controllers cubci", '--controllers: no controller "cubci", expected one of: '),
+        ("map geo-viasat --tcp bbrr", '--tcp: no controller "bbrr", expected one of: '),
+        ("shell geo-konect", 'ACCESS: no preset "geo-konect", expected one of: adsl, '),
+        ("study thomas-2018", 'NAME: no study "thomas-2018", expected one of: '),
+        ("agree good.toml --table t.md", "--table: found it with good.toml, expected a folder of scenarios"),
+        ("agree good.toml --publish t.xz", "--publish: found it with good.toml, expected a folder of"),
+        ("agree folder --page p.html", "--page: found it with the folder folder, expected one scenario"),
+    ],
+)
+def test_a_mistake_is_one_message(place: Path, words: str, message: str) -> None:
+    pytest.importorskip("bentpipe._engine")
+    before = sorted(place.rglob("*"))
+    command = [sys.executable, "-m", "bentpipe.cli", *words.split()]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"error: {message}")
+    assert done.stderr.count("\n") == 1
+    assert sorted(place.rglob("*")) == before
+
+
+def _options() -> dict[str, set[str]]:
+    """Every command with its long options."""
+    from bentpipe.cli import app
+
+    found: dict[str, set[str]] = {}
+
+    def walk(command: typer.core.TyperCommand, name: str) -> None:
+        for word, inner in getattr(command, "commands", {}).items():
+            walk(inner, f"{name} {word}".strip())
+        options = (word for one in command.params for word in (*one.opts, *one.secondary_opts))
+        found[name] = {word for word in options if word.startswith("--")}
+
+    walk(typer.main.get_command(app), "")
+    return found
+
+
+def test_the_manual_has_every_option_and_no_other() -> None:
+    pages = [ROOT / "README.md", ROOT / "docs/tutorial.md", *sorted((ROOT / "docs/manual").glob("*.md"))]
+    text = "\n".join(page.read_text() for page in pages)
+    options = _options()
+    written = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", text))
+    assert set().union(*options.values()) - written == {"--version"}
+    examples = re.findall(r"^(?:\$ )?bentpipe (perf \w+|[\w-]+)(.*)$", text, re.MULTILINE)
+    assert len(examples) > 30
+    for command, rest in examples:
+        own = re.split(r" -- |#", rest)[0]
+        assert set(re.findall(r"(?<![\w-])--[a-z][\w-]+", own)) <= options[command], f"{command}{rest}"
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
+def test_a_folder_is_served_until_a_signal(place: Path, how: signal.Signals) -> None:
+    program = realtime.program()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        listen = f"127.0.0.1:{free.getsockname()[1]}"
+    command = [sys.executable, "-m", "bentpipe.cli", "serve", "folder", "--listen", listen]
+    environment = {**realtime.os.environ, "BENTPIPE_RT": str(program)}
+    with subprocess.Popen(
+        command, cwd=place, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert (
+                process.stdout.readline() == f"listening at {listen} by h3, h2, http/1.1: the folder folder\n"
+            )
+            process.send_signal(how)
+            rest, errors = process.communicate(timeout=20)
+        finally:
+            process.kill()
+    assert rest.startswith("0 requests")
+    assert errors == ""
+    assert process.returncode == 0
