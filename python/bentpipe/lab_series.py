@@ -29,15 +29,6 @@ LINKS = "links.csv"
 WAYS = ("up", "down")
 SOCKETS = ("client_side", "server_side")
 CAUSES = ("loss", "overflow", "aqm", "outage", "link")
-PROXY_COLUMNS = {
-    "connections": "connections",
-    "smoothed_rtt_ms": "smoothed_rtt_ms",
-    "buffered_bytes": "buffered_bytes",
-    "retransmitted_bytes": "retransmitted_bytes",
-    "retransmitted_packets": "lost_packets",
-    "sent_packets": "sent_packets",
-}
-"""Counters of a proxy's line, and their columns; what the kernel sends again it has taken for lost."""
 
 
 @dataclass
@@ -106,8 +97,8 @@ def read_series(record: Path, result: Mapping[str, Any]) -> Series:
             except ValueError:
                 continue
             for socket in SOCKETS:
-                row = {column: found[socket][name] for name, column in PROXY_COLUMNS.items()}
-                series.proxies.setdefault((node, socket), []).append((int(found["time_ns"]), row))
+                points = series.proxies.setdefault((node, socket), [])
+                points.append((int(found["time_ns"]), found[socket]))
     return series
 
 

@@ -667,6 +667,8 @@ def test_a_proxy_that_answers_for_the_server_is_found(rt: Path, tmp_path: Path) 
         < ends["terminal", "server_side"]["smoothed_rtt_ms"]
     )
     assert ends["terminal", "server_side"]["smoothed_rtt_ms"] >= 120
+    assert ends["gateway", "client_side"]["cwnd_bytes"] >= 10 * 1400
+    assert ends["gateway", "client_side"]["sent_bytes"] > 10_000  # the page, with headers
     found = split.judge(units)
     if found.answer != "split" and _late(units):
         pytest.skip(realtime.BUSY)

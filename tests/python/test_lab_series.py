@@ -44,10 +44,7 @@ GRAPH = {
 
 
 def line(at_ns: int, **numbers: int) -> str:
-    side = dict.fromkeys(
-        ("connections", "cwnd_bytes", "sent_bytes", "sent_packets", "received_bytes", "retransmitted_packets",
-         "retransmitted_bytes", "buffered_bytes", "largest_buffered_bytes"), 0,
-    ) | {"smoothed_rtt_ms": None}  # fmt: skip
+    side = {"connections": 0, "buffered_bytes": 0, "largest_buffered_bytes": 0}
     return json.dumps({"time_ns": at_ns, "client_side": side | numbers, "server_side": side})
 
 

@@ -2,31 +2,23 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
+use crate::sender::Sender;
 use crate::tcp_info::TcpInfo;
 
-/// One side's sockets over all connections so far.
+/// One side's sockets over all connections so far: their counts together, the state of the newest that is open, or
+/// else of the last that was closed.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Side {
     /// Connections so far.
     pub connections: u64,
-    /// Congestion windows of the connections that are open, bytes, summed.
-    pub cwnd_bytes: u64,
-    /// Smoothed round-trip time of the newest connection, ms; none: no sample yet.
-    pub smoothed_rtt_ms: Option<f64>,
-    /// Payload sent, repeats included, bytes.
-    pub sent_bytes: u64,
-    /// Segments sent.
-    pub sent_packets: u64,
-    /// Payload received, bytes.
-    pub received_bytes: u64,
-    /// Segments sent again.
-    pub retransmitted_packets: u64,
-    /// Payload sent again, bytes.
-    pub retransmitted_bytes: u64,
+    /// What the kernel says of them; none yet: nothing.
+    #[serde(flatten)]
+    pub sender: Option<Sender>,
     /// Bytes that wait for these sockets: received on the other side, not yet taken by the kernel here.
     pub buffered_bytes: u64,
     /// The most that has waited for one connection, bytes, as far as it was looked at.
@@ -34,19 +26,12 @@ pub struct Side {
 }
 
 impl Side {
-    /// Adds what the kernel has counted for a connection; `open`: it still is.
-    pub fn add(&mut self, info: &TcpInfo, open: bool) {
-        self.sent_bytes += info.bytes_sent;
-        self.sent_packets += u64::from(info.segs_out);
-        self.received_bytes += info.bytes_received;
-        self.retransmitted_packets += u64::from(info.total_retrans);
-        self.retransmitted_bytes += info.bytes_retrans;
-        if open {
-            self.cwnd_bytes += info.cwnd_bytes();
-        }
-        if info.rtt > 0 {
-            self.smoothed_rtt_ms = Some(f64::from(info.rtt) / 1000.0);
-        }
+    /// Adds what the kernel has counted for a connection, which is newer than those before; `ip` is the length of an
+    /// IP header.
+    pub fn add(&mut self, info: &TcpInfo, ip: u64) {
+        let written = info.bytes_sent - info.bytes_retrans;
+        let newer = Sender::tcp(info, ip, written, info.bytes_received);
+        self.sender = Some(self.sender.map_or(newer, |sum| sum.with(&newer)));
     }
 }
 
@@ -57,6 +42,8 @@ pub struct Line {
     pub time_ns: u64,
     /// The last line.
     pub end: bool,
+    /// Processor time of the proxy so far; the kernel's work on packets that no process waits for is not in it.
+    pub cpu_s: f64,
     /// Sockets towards the client.
     pub client_side: Side,
     /// Sockets towards the server.
@@ -100,9 +87,10 @@ impl Lines {
     /// The file's.
     pub fn write(&mut self, line: &Line) -> io::Result<()> {
         let Some(file) = &mut self.0 else { return Ok(()) };
-        let now = clock_gettime(ClockId::CLOCK_MONOTONIC)?;
-        let time_ns = now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64;
-        let mut text = serde_json::to_vec(&Line { time_ns, ..*line })?;
+        let read = |clock| -> io::Result<Duration> { Ok(clock_gettime(clock)?.into()) };
+        let time_ns = read(ClockId::CLOCK_MONOTONIC)?.as_nanos() as u64;
+        let cpu_s = read(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.as_secs_f64();
+        let mut text = serde_json::to_vec(&Line { time_ns, cpu_s, ..*line })?;
         text.push(b'\n');
         file.write_all(&text)
     }

@@ -59,6 +59,7 @@ struct Proxy<'a> {
     devices: [&'a str; 2],
     epoll: Epoll,
     clock: Clock,
+    kernel: Kernel,
     watch: Watch,
     /// Addresses of the namespace: connections to them are not split.
     own: Vec<IpAddr>,
@@ -70,7 +71,8 @@ struct Proxy<'a> {
     freed: Vec<usize>,
     /// Place of each connection, by its ends.
     known: BTreeMap<(SocketAddr, SocketAddr), usize>,
-    /// Connections there are, and may be.
+    /// Connections there have been, there are, and may be.
+    begun: u64,
     flows: usize,
     most: usize,
     /// Stock that stands, and that is being opened.
@@ -235,24 +237,24 @@ impl Proxy<'_> {
     /// The counters now.
     fn count(&self, end: bool) -> Line {
         let mut line = Line { end, open: self.flows as u64, ..self.line };
-        for slot in &self.slots {
-            let Slot::Flow(flow) = slot else { continue };
+        let mut flows: Vec<&Flow> = self
+            .slots
+            .iter()
+            .filter_map(|slot| if let Slot::Flow(flow) = slot { Some(&**flow) } else { None })
+            .collect();
+        flows.sort_unstable_by_key(|flow| flow.number);
+        for flow in flows {
             for (side, one) in flow.sides.iter().enumerate() {
                 let into = line.side(flow.leg(side));
                 into.buffered_bytes += flow.pipes[1 - side].waiting() as u64;
                 if let Some(stream) = &one.stream
                     && flow.header.is_none()
-                    && let Ok(info) = counted(stream)
+                    && let Ok(info) = TcpInfo::of(stream, self.kernel)
                 {
-                    into.add(&info, true);
+                    into.add(&info, flow.ip_header());
                 }
             }
         }
         line
     }
-}
-
-/// What the kernel has counted for a connection; the shorter structure has all that is asked for.
-fn counted(stream: &TcpStream) -> nix::Result<TcpInfo> {
-    TcpInfo::of(stream, Kernel::Short)
 }

@@ -1,7 +1,7 @@
 //! `bentpipe perf`: the perf protocol between two machines, measured while it runs.
 //!
-//! Reading order: `plan`; `client` and `server`, which choose; `quic_client`, `quic_server`, `tcp`; `sender` (what is
-//! measured), `report` (lines), `frames` (for programs), `summary`.
+//! Reading order: `plan`; `client` and `server`, which choose; `quic_client`, `quic_server`, `tcp`;
+//! `report` (lines), `frames` (for programs), `summary`.
 
 mod client;
 mod frames;
@@ -10,18 +10,17 @@ mod qlog;
 mod quic_client;
 mod quic_server;
 mod report;
-mod sender;
 mod server;
 mod summary;
 mod tcp;
 
+pub use crate::sender::Sender;
 pub use client::Client;
 pub use plan::{
     CertificateFiles, ClientPlan, CongestionPlan, Csv, FramesPlan, Limits, Plan, ReportPlan,
     ServerPlan, TcpPlan, Transport, TrustPlan,
 };
 pub use report::Reporter;
-pub use sender::Sender;
 pub use server::Server;
 pub use summary::Summary;
 #[doc(hidden)]

@@ -8,17 +8,20 @@ use nix::sys::epoll::EpollFlags;
 use transport::pep::Setup;
 use units::{Span, Time};
 
-use super::{BROKEN, Proxy, READABLE, Slot, counted};
+use super::{BROKEN, Proxy, READABLE, Slot};
 use crate::pep::header::Ends;
 use crate::pep::socket::{begin, reset};
 use crate::pep::splice::{End, Pipe};
 use crate::pep::syn::{Fate, Syn};
+use crate::tcp_info::TcpInfo;
 
 /// How long a SYN-ACK is sent again (tcp_synack_retries = 5: 1 + 2 + 4 + 8 + 16 + 32 s).
 const ANSWER: Span = Span::from_secs(63);
 
 /// A connection.
 pub(super) struct Flow {
+    /// In order of beginning.
+    pub(super) number: u64,
     pub(super) ends: Ends,
     /// It begins on the side towards the server.
     pub(super) from_far: bool,
@@ -42,6 +45,7 @@ impl Flow {
     /// A connection between `ends` that has no socket yet.
     pub(super) fn new(ends: Ends, from_far: bool) -> Flow {
         Flow {
+            number: 0,
             ends,
             from_far,
             held: None,
@@ -52,6 +56,11 @@ impl Flow {
             pipes: Default::default(),
             queued: false,
         }
+    }
+
+    /// Bytes of an IP header without options.
+    pub(super) fn ip_header(&self) -> u64 {
+        if self.ends.client.is_ipv4() { 20 } else { 40 }
     }
 
     /// Which leg a side is: 0 towards the client.
@@ -108,8 +117,10 @@ impl Proxy<'_> {
     }
 
     /// Gives a connection its place.
-    pub(super) fn add(&mut self, flow: Flow) -> usize {
+    pub(super) fn add(&mut self, mut flow: Flow) -> usize {
         self.flows += 1;
+        self.begun += 1;
+        flow.number = self.begun;
         self.insert(Slot::Flow(Box::new(flow)))
     }
 
@@ -258,13 +269,13 @@ impl Proxy<'_> {
         if self.known.get(&key) == Some(&place) {
             self.known.remove(&key);
         }
-        let legs = [flow.leg(0), flow.leg(1)];
+        let (legs, ip) = ([flow.leg(0), flow.leg(1)], flow.ip_header());
         for (end, leg) in flow.sides.into_iter().zip(legs) {
             let Some(stream) = end.stream else { continue };
             if flow.header.is_none()
-                && let Ok(info) = counted(&stream)
+                && let Ok(info) = TcpInfo::of(&stream, self.kernel)
             {
-                self.line.side(leg).add(&info, false);
+                self.line.side(leg).add(&info, ip);
             }
             if by_reset {
                 reset(stream);

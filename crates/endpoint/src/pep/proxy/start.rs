@@ -17,6 +17,7 @@ use crate::pep::socket::{bounds_send_buffers, listener};
 use crate::pep::syn::Watch;
 use crate::pep::{Leg, Plan};
 use crate::perf::Failure;
+use crate::tcp_info::Kernel;
 
 /// File descriptors beside those of connections.
 const SPARE_FILES: u64 = 64;
@@ -117,6 +118,7 @@ impl<'a> Proxy<'a> {
             devices,
             epoll,
             clock: Clock::start(),
+            kernel: Kernel::running().map_err(io::Error::other)?,
             watch,
             own,
             listeners,
@@ -125,6 +127,7 @@ impl<'a> Proxy<'a> {
             free: Vec::new(),
             freed: Vec::new(),
             known: BTreeMap::new(),
+            begun: 0,
             flows: 0,
             most,
             stock: VecDeque::new(),
