@@ -432,6 +432,38 @@ def test_what_cannot_be_done_is_refused(
     assert "bentpipe" not in line.middle.run("nft", "list", "ruleset")
 
 
+@pytest.mark.system
+def test_full_disks_under_a_proxy(program: Path, line: Line, tmp_path: Path) -> None:
+    """Nobody could be told that it splits: it does not. Counters that cannot be kept end nothing but their file."""
+    line.plan["counters"]["file"] = "/dev/full"
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(line.plan))
+    words = ["nsenter", "-t", str(line.middle.pid), "-n", str(program), "pep", str(file)]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, timeout=10, check=False)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "error: standard output: No space left on device" in done.stderr
+    assert "bentpipe" not in line.middle.run("nft", "list", "ruleset")
+    with (
+        listen(line.server) as server,
+        subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process,
+    ):
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["ready"]
+        one = connect(line.client)
+        other, _ = server.accept()
+        one.sendall(b"split")
+        assert other.recv(5) == b"split"
+        # A few more lines would be due.
+        time.sleep(0.2)
+        process.terminate()
+        _, said = process.communicate(timeout=10)
+        one.close()
+        other.close()
+    assert (process.returncode, said.count("\n")) == (2, 1), said
+    assert "error: counters: /dev/full: No space left on device" in said
+
+
 SATELLITE = """
 duration = "1 s"
 [[path.segment]]

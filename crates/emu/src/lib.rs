@@ -1,4 +1,7 @@
 //! The stages of a path under the real clock, between TUN devices in network namespaces.
+// What goes wrong with a message must end nothing: `endpoint::say` writes them all.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod calibration;
 mod check;
 mod clock;

@@ -1,17 +1,22 @@
 //! Real sockets: QUIC over UDP with the controllers, the pacer and the applications of the simulation, and the
 //! same applications over the kernel's TCP.
 //!
-//! Reading order: `socket` (batches in and out), `driver` (the poll loop), `tls` (certificates and who
-//! trusts them), `tcp_info` (what the kernel says of its TCP), `sender` (what is measured of a
-//! connection), `perf` (the measuring server and client),
-//! `http` (the page server), `pep` (the splitting proxy).
+//! Reading order: `say` and `kept` (where messages and results go), `socket` (batches in and out), `driver`
+//! (the poll loop), `tls` (certificates and who trusts them), `tcp_info` (what the kernel says of its TCP),
+//! `sender` (what is measured of a connection), `perf` (the measuring server and client), `http` (the page
+//! server), `pep` (the splitting proxy).
+
+// What goes wrong with a message must end nothing: `endpoint::say` writes them all.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod bounded;
 mod clock;
 mod driver;
 pub mod http;
+mod kept;
 pub mod pep;
 pub mod perf;
+mod say;
 mod sender;
 mod socket;
 mod tcp_info;
@@ -20,4 +25,6 @@ pub mod tls;
 pub use bounded::Bounded;
 pub use clock::Clock;
 pub use driver::Driver;
+pub use kept::Kept;
+pub use say::{Screen, Unwritten, put, say};
 pub use socket::{Observer, Socket};

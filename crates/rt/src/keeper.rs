@@ -2,12 +2,13 @@
 //! inside, *enter* brings a command in. Each asks the kernel to be killed when its parent dies, and with
 //! process 1 the kernel ends everything inside.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 
 use emu::namespace;
+use endpoint::{Screen, say};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::signal::{Signal, kill};
@@ -81,7 +82,8 @@ pub fn init() -> io::Result<u8> {
         mount(Some(RESOLVED), "/etc/resolv.conf", none, MsFlags::MS_BIND, none)?;
     }
     namespace::ip(&["link", "set", "lo", "up"])?;
-    println!("{READY}");
+    let mut screen = Screen::open()?;
+    writeln!(screen, "{READY}")?;
     for _ in children.forever() {
         while let Ok(status) = waitpid(None::<Pid>, Some(WaitPidFlag::WNOHANG)) {
             if status == WaitStatus::StillAlive {
@@ -110,7 +112,7 @@ pub fn enter(parent: &str, keeper: &str, directory: &str, words: &[&str]) -> io:
     let mut child = match Command::new(words[0]).args(&words[1..]).spawn() {
         Ok(child) => child,
         Err(error) => {
-            eprintln!("bentpipe: {}: {error}", words[0]);
+            say(format_args!("bentpipe: {}: {error}", words[0]));
             let missing = error.kind() == io::ErrorKind::NotFound;
             return Ok(if missing { NOT_FOUND } else { NOT_RUN });
         }

@@ -2,6 +2,9 @@
 //! behind a path, `perf PLAN` measures between two machines, `serve PLAN` serves pages, `pep PLAN` splits TCP; `keep`, `init`,
 //! `enter` and `guard` are the executable's own helpers.
 
+// What goes wrong with a message must end nothing: `endpoint::say` writes them all.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod keeper;
 mod lab;
 mod nat;
@@ -34,7 +37,7 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             if !error.get_ref().is_some_and(|error| error.is::<keeper::Said>()) {
-                eprintln!("bentpipe: {error}");
+                endpoint::say(format_args!("bentpipe: {error}"));
             }
             ExitCode::from(2)
         }

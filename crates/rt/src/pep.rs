@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use endpoint::Screen;
 use endpoint::pep::{Plan, run as split};
-use endpoint::perf::Failure;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
@@ -28,16 +28,13 @@ pub fn run(plan: &str) -> io::Result<u8> {
         signal_hook::flag::register_conditional_default(signal, stop.clone())?;
         signal_hook::flag::register(signal, stop.clone())?;
     }
+    let mut screen = Screen::open()?;
     let mut ready = |line: &str| {
-        let mut screen = io::stdout().lock();
         writeln!(screen, "{line}")?;
         screen.flush()
     };
     match split(&plan, &stop, &mut ready) {
         Ok(()) => Ok(0),
-        Err(failure) => {
-            eprintln!("error: {failure}");
-            Ok(if matches!(failure, Failure::Input(_)) { 2 } else { 1 })
-        }
+        Err(failure) => Ok(failure.tell()),
     }
 }

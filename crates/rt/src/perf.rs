@@ -4,7 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use endpoint::perf::{Failure, Plan, run as measure};
+use endpoint::Screen;
+use endpoint::perf::{Plan, run as measure};
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
@@ -29,12 +30,9 @@ pub fn run(plan: &str) -> io::Result<u8> {
         signal_hook::flag::register_conditional_default(signal, stop.clone())?;
         signal_hook::flag::register(signal, stop.clone())?;
     }
-    match measure(plan, &stop, Box::new(io::stdout())) {
+    match measure(plan, &stop, Box::new(Screen::open()?)) {
         Ok(true) if !server => Ok(INTERRUPTED),
         Ok(_) => Ok(0),
-        Err(failure) => {
-            eprintln!("error: {failure}");
-            Ok(if matches!(failure, Failure::Input(_)) { 2 } else { 1 })
-        }
+        Err(failure) => Ok(failure.tell()),
     }
 }

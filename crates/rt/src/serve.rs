@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use endpoint::Screen;
 use endpoint::http::{ServePlan, Server};
-use endpoint::perf::Failure;
 use nix::sys::prctl;
 use nix::sys::signal::Signal;
 
@@ -26,11 +26,9 @@ pub fn run(plan: &str) -> io::Result<u8> {
         signal_hook::flag::register_conditional_default(signal, stop.clone())?;
         signal_hook::flag::register(signal, stop.clone())?;
     }
-    match Server::bind(plan).and_then(|server| server.run(&stop, &mut io::stdout())) {
+    let mut screen = Screen::open()?;
+    match Server::bind(plan).and_then(|server| server.run(&stop, &mut screen)) {
         Ok(()) => Ok(0),
-        Err(failure) => {
-            eprintln!("error: {failure}");
-            Ok(if matches!(failure, Failure::Input(_)) { 2 } else { 1 })
-        }
+        Err(failure) => Ok(failure.tell()),
     }
 }

@@ -123,6 +123,7 @@ def run(serving: Serving) -> int:
                 _follow(process, serving)
             except BaseException:
                 process.terminate()  # or the wait that ends `with` would be for ever
+                process.communicate()  # its last words have no reader
                 raise
             return process.wait()
 

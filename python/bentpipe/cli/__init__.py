@@ -7,7 +7,6 @@ are imported by the command that needs them, so that ``bentpipe --help`` is quic
 from __future__ import annotations
 
 import errno
-import io
 import os
 import sys
 from typing import Annotated
@@ -27,6 +26,7 @@ from bentpipe.cli import (
     published,
     running,
     stores,
+    streams,
     writing,
 )
 from bentpipe.cli.common import BAD_INPUT, FAILED, INTERRUPTED
@@ -45,14 +45,17 @@ app = typer.Typer(
 
 def main() -> None:
     """The console script: errors of the user's become one message and exit status 2."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="replace"
-            )  # a terminal without the letters of a title shows question marks
+    streams.open_all()
     try:
-        app()
-    except (KeyboardInterrupt, BrokenPipeError):
+        try:
+            app()
+        except SystemExit as end:
+            if not end.code:
+                streams.close()
+            raise
+    except (KeyboardInterrupt, BrokenPipeError) as end:
+        if isinstance(end, BrokenPipeError):
+            streams.drop()
         raise SystemExit(INTERRUPTED) from None
     except Exception as error:
         # The kinds of error are imported only once there is one.
@@ -75,6 +78,9 @@ def _told(error: Exception) -> tuple[int, str]:
         return BAD_INPUT, str(error)
     if isinstance(error, ImportError):
         return BAD_INPUT, f"{error}; `bentpipe doctor` says what is missing"
+    if isinstance(error, streams.OutputError):
+        streams.drop()
+        return BAD_INPUT, f"{error.filename}: {error.strerror}"
     if isinstance(error, OSError):
         full = error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
         where = f"{error.filename}: " if error.filename else ""

@@ -192,7 +192,8 @@ class _Hand(threading.Thread):
                 refuse_without(run)
             lines = said.splitlines() or [f"exit status {status}"]
             return _Attempt(None, f"the lab failed: {lines[-1]}", False, {})
-        _refuse_full(str(result.get("record_error", "")))
+        # What a process could not keep is missing in its frames: there is no result.
+        _refuse_full("\n".join([said, str(result.get("record_error", "")), *_errors(plan).values()]))
         facts = {key: value for key, value in result.items() if key != "statuses"}
         flows = _flows(run, plan)
         late_ns = _lateness(flows)
@@ -295,13 +296,18 @@ def _lateness(flows: Sequence[Flow]) -> int:
 
 def _last_words(plan: LabPlan, names: Sequence[str]) -> str:
     """What the processes that failed said last."""
-    outputs = {one["name"]: one["errors"] for one in (*plan.plan["near"], *plan.plan["far"])}
-    for name in (*names, *outputs):
-        try:
-            lines = Path(outputs[name]).read_text(encoding="utf-8", errors="replace").split("\n")
-        except (OSError, KeyError):
-            continue
-        words = [line for line in lines if line.strip()]
+    errors = _errors(plan)
+    for name in (*names, *errors):
+        words = [line for line in errors.get(name, "").split("\n") if line.strip()]
         if words:
             return f": {name}: {words[-1]}"
     return ""
+
+
+def _errors(plan: LabPlan) -> dict[str, str]:
+    """What the processes of a lab said on standard error, by name."""
+    found = {}
+    for one in (*plan.plan["near"], *plan.plan["far"]):
+        with contextlib.suppress(OSError, KeyError):
+            found[one["name"]] = Path(one["errors"]).read_text(encoding="utf-8", errors="replace")
+    return found

@@ -1,12 +1,12 @@
 //! What a proxy counts, as JSON lines.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
+use crate::Kept;
 use crate::sender::Sender;
 use crate::tcp_info::TcpInfo;
 
@@ -73,18 +73,18 @@ impl Line {
 
 /// Where lines go.
 #[derive(Debug)]
-pub struct Lines(Option<File>);
+pub struct Lines(Option<Kept>);
 
 impl Lines {
     /// Writes to `file`; none: nowhere.
-    pub fn new(file: Option<File>) -> Lines {
+    pub fn new(file: Option<Kept>) -> Lines {
         Lines(file)
     }
 
     /// Writes a line.
     ///
     /// # Errors
-    /// The file's.
+    /// The clock's.
     pub fn write(&mut self, line: &Line) -> io::Result<()> {
         let Some(file) = &mut self.0 else { return Ok(()) };
         let read = |clock| -> io::Result<Duration> { Ok(clock_gettime(clock)?.into()) };
@@ -92,6 +92,13 @@ impl Lines {
         let cpu_s = read(ClockId::CLOCK_PROCESS_CPUTIME_ID)?.as_secs_f64();
         let mut text = serde_json::to_vec(&Line { time_ns, cpu_s, ..*line })?;
         text.push(b'\n');
-        file.write_all(&text)
+        file.put(&text);
+        file.flush();
+        Ok(())
+    }
+
+    /// Whether lines are missing, because the disk was full.
+    pub fn is_cut(&self) -> bool {
+        self.0.as_ref().is_some_and(Kept::is_cut)
     }
 }

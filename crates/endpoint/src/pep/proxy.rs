@@ -6,7 +6,6 @@ mod pooled;
 mod start;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::File;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -23,6 +22,7 @@ use super::header::Ends;
 use super::syn::Watch;
 use super::{Leg, Plan, settings};
 use crate::Clock;
+use crate::kept::Kept;
 use crate::perf::Failure;
 use crate::tcp_info::{Kernel, TcpInfo};
 
@@ -106,10 +106,8 @@ pub fn run(
     let wanted = settings(&plan.proxy).map_err(Failure::Input)?;
     let input = |error: io::Error| Failure::Input(error.to_string());
     let counters = plan.counters.as_ref();
-    let file = counters.map(|counters| {
-        File::create(&counters.file)
-            .map_err(|error| Failure::Input(format!("{}: {error}", counters.file.display())))
-    });
+    let file =
+        counters.map(|counters| Kept::create("counters", &counters.file).map_err(Failure::Input));
     let mut lines = Lines::new(file.transpose()?);
     let interval = counters.map_or(Span(u64::MAX), |counters| Span(counters.interval_ns));
     let mut notes = Vec::new();
@@ -128,7 +126,7 @@ pub fn run(
     }
     lines.write(&proxy.count(true))?;
     drop(rules);
-    Ok(())
+    if lines.is_cut() { Err(Failure::Cut) } else { Ok(()) }
 }
 
 impl Proxy<'_> {

@@ -2,8 +2,6 @@
 //! CLOCK_MONOTONIC, so that both sides on one machine, in whatever namespaces, have one time.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -13,7 +11,7 @@ use units::{Span, Time};
 
 use super::report::done;
 use super::{Failure, FramesPlan, Sender};
-use crate::Clock;
+use crate::{Clock, Kept};
 
 /// Version of the form.
 const VERSION: u32 = 1;
@@ -41,7 +39,7 @@ pub struct Opening<'a> {
 
 /// Writes frames to a file; without one it does nothing.
 pub struct Frames {
-    out: Option<BufWriter<File>>,
+    out: Option<Kept>,
     clock: Clock,
     interval: Span,
     next: Time,
@@ -65,10 +63,8 @@ impl Frames {
             stamped: 0,
         };
         if let Some(plan) = plan {
-            let file = File::create(&plan.file).map_err(|error| {
-                Failure::Input(format!("frames: {}: {error}", plan.file.display()))
-            })?;
-            frames.out = Some(BufWriter::new(file));
+            let made = Kept::create("frames", &plan.file).map_err(Failure::Input)?;
+            frames.out = Some(made);
             frames.interval = Span(plan.interval_ns.max(1));
             frames.next = frames.after(clock.now());
         }
@@ -105,24 +101,28 @@ impl Frames {
         due
     }
 
-    fn put(&mut self, value: &impl Serialize) -> io::Result<()> {
-        let Some(out) = &mut self.out else { return Ok(()) };
-        serde_json::to_writer(&mut *out, value)?;
-        out.write_all(b"\n")
+    fn put(&mut self, value: &impl Serialize) {
+        if let Some(out) = &mut self.out {
+            out.put(&line(value));
+        }
     }
 
     /// Writes what has been gathered to the file.
-    ///
-    /// # Errors
-    /// The file's.
-    pub fn flush(&mut self) -> io::Result<()> {
-        self.out.as_mut().map_or(Ok(()), Write::flush)
+    pub fn flush(&mut self) {
+        if let Some(out) = &mut self.out {
+            out.flush();
+        }
+    }
+
+    /// Whether frames are missing, because the disk was full.
+    pub fn is_cut(&self) -> bool {
+        self.out.as_ref().is_some_and(Kept::is_cut)
     }
 
     /// The first frame: who measures.
     ///
     /// # Errors
-    /// The file's.
+    /// A file that takes nothing.
     pub fn begin(
         &mut self,
         now: Time,
@@ -130,56 +130,46 @@ impl Frames {
         transport: &str,
         congestion: &str,
         kernel: Option<&str>,
-    ) -> io::Result<()> {
+    ) -> Result<(), Failure> {
         let value = json!({
             "frame": "begin", "version": VERSION, "time_ns": self.stamp(now), "role": role,
             "transport": transport, "congestion": congestion, "kernel_congestion": kernel,
             "interval_ns": self.interval.nanos(), "program": env!("CARGO_PKG_VERSION"),
         });
-        self.put(&value)?;
-        self.flush()
+        match &mut self.out {
+            Some(out) => out.begin(&line(&value)).map_err(Failure::Input),
+            None => Ok(()),
+        }
     }
 
     /// A connection's handshake is done.
-    ///
-    /// # Errors
-    /// The file's.
-    pub fn connection(&mut self, now: Time, opening: &Opening<'_>) -> io::Result<()> {
+    pub fn connection(&mut self, now: Time, opening: &Opening<'_>) {
         let value = json!({
             "frame": "connection", "time_ns": self.stamp(now), "connection": opening.connection,
             "transport": opening.transport, "local": opening.local, "remote": opening.remote,
             "congestion": opening.congestion, "start_ns": self.instant(opening.start),
             "connected_ns": self.instant(opening.connected), "mss_bytes": opening.mss_bytes,
         });
-        self.put(&value)
+        self.put(&value);
     }
 
     /// A connection at a tick, and its streams that have ended.
-    ///
-    /// # Errors
-    /// The file's.
     pub fn sample(
         &mut self,
         now: Time,
         connection: u32,
         sender: &Sender,
         streams: &[StreamReport],
-    ) -> io::Result<()> {
+    ) {
         if self.out.is_none() {
-            return Ok(());
+            return;
         }
-        self.streams(now, connection, streams, false)?;
+        self.streams(now, connection, streams, false);
         let time_ns = self.stamp(now);
-        self.put(&Sample { frame: "sample", time_ns, connection, sender })
+        self.put(&Sample { frame: "sample", time_ns, connection, sender });
     }
 
-    fn streams(
-        &mut self,
-        now: Time,
-        connection: u32,
-        streams: &[StreamReport],
-        all: bool,
-    ) -> io::Result<()> {
+    fn streams(&mut self, now: Time, connection: u32, streams: &[StreamReport], all: bool) {
         for stream in streams {
             let over = done(stream).is_some();
             if !(over || all) || !self.told.insert((connection, stream.id)) {
@@ -196,15 +186,11 @@ impl Frames {
                 "received_bytes": stream.received,
                 "received_in_order_bytes": stream.received_in_order, "done": over,
             });
-            self.put(&value)?;
+            self.put(&value);
         }
-        Ok(())
     }
 
     /// A connection has ended, at `ended`; `end` is none if it was interrupted.
-    ///
-    /// # Errors
-    /// The file's.
     pub fn end_connection(
         &mut self,
         ended: Time,
@@ -212,12 +198,12 @@ impl Frames {
         end: Option<&End>,
         sender: &Sender,
         streams: &[StreamReport],
-    ) -> io::Result<()> {
+    ) {
         if self.out.is_none() {
-            return Ok(());
+            return;
         }
         let now = self.clock.now();
-        self.streams(now, connection, streams, true)?;
+        self.streams(now, connection, streams, true);
         let end = match end {
             None => "interrupted".to_owned(),
             Some(End::Here | End::There) => "closed".to_owned(),
@@ -226,24 +212,28 @@ impl Frames {
         let (time_ns, ended_ns) = (self.stamp(now), self.instant(ended));
         let largest_cwnd_bytes = sender.largest_cwnd_bytes;
         let sample = Sample { frame: "end_connection", time_ns, connection, sender };
-        let mut value: Value = serde_json::to_value(sample)?;
+        let mut value: Value = serde_json::to_value(sample).unwrap_or_default();
         value["end"] = end.into();
         value["ended_ns"] = ended_ns.into();
         value["largest_cwnd_bytes"] = largest_cwnd_bytes.into();
-        self.put(&value)?;
+        self.put(&value);
         self.told.retain(|(other, _)| *other != connection);
-        self.flush()
+        self.flush();
     }
 
     /// The last frame: `done`, `interrupted`, or `failed: why`.
-    ///
-    /// # Errors
-    /// The file's.
-    pub fn end(&mut self, end: &str, cpu_s: f64) -> io::Result<()> {
+    pub fn end(&mut self, end: &str, cpu_s: f64) {
         let time_ns = self.stamp(self.clock.now());
-        self.put(&json!({"frame": "end", "time_ns": time_ns, "end": end, "cpu_s": cpu_s}))?;
-        self.flush()
+        self.put(&json!({"frame": "end", "time_ns": time_ns, "end": end, "cpu_s": cpu_s}));
+        self.flush();
     }
+}
+
+/// A frame as it stands in the file.
+fn line(value: &impl Serialize) -> Vec<u8> {
+    let mut line = serde_json::to_vec(value).unwrap_or_default();
+    line.push(b'\n');
+    line
 }
 
 #[derive(Serialize)]

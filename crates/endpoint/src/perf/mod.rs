@@ -32,6 +32,8 @@ use std::sync::atomic::AtomicBool;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
+use crate::say::{Unwritten, say};
+
 /// Why a measurement did not come to its end.
 #[derive(Debug)]
 pub enum Failure {
@@ -39,12 +41,28 @@ pub enum Failure {
     Input(String),
     /// It began, or the network would not let it.
     Run(String),
+    /// Its result could not be written.
+    Output(String),
+    /// A file of results is not whole, which was said when its disk filled.
+    Cut,
+}
+
+impl Failure {
+    /// Says it on standard error, unless that is done; returns the exit status: 1 the measurement failed, 2 it could
+    /// not be begun as asked, or its results are not all written.
+    pub fn tell(&self) -> u8 {
+        if !matches!(self, Failure::Cut) {
+            say(format_args!("error: {self}"));
+        }
+        if matches!(self, Failure::Run(_)) { 1 } else { 2 }
+    }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Input(text) | Failure::Run(text) => f.write_str(text),
+            Failure::Input(text) | Failure::Run(text) | Failure::Output(text) => f.write_str(text),
+            Failure::Cut => f.write_str("a file of results is not whole"),
         }
     }
 }
@@ -53,7 +71,8 @@ impl std::error::Error for Failure {}
 
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
-        Failure::Run(error.to_string())
+        let text = error.to_string();
+        if Unwritten::is(&error) { Failure::Output(text) } else { Failure::Run(text) }
     }
 }
 

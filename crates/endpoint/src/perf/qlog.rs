@@ -5,8 +5,6 @@
 //! length. The sender's state is the controller's own.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,8 +14,9 @@ use transport::quic::QuicSpec;
 use units::{Ecn, Time};
 
 use super::{Failure, Sender};
-use crate::Clock;
+use crate::say::say;
 use crate::socket::Observer;
+use crate::{Clock, Kept};
 
 /// Peers whose handshake is not done and whose datagrams are remembered; beyond them the first are forgotten.
 const WAITING: usize = 64;
@@ -32,7 +31,7 @@ const SEPARATOR: u8 = 0x1e;
 enum Out {
     /// Its handshake is not done.
     Waiting(Vec<u8>),
-    File(BufWriter<File>),
+    File(Kept),
 }
 
 struct Trace {
@@ -50,7 +49,8 @@ struct Traces {
     clock: Clock,
     by_peer: BTreeMap<SocketAddr, Trace>,
     files: u32,
-    failed: Option<io::Error>,
+    /// A file could not be written; no more are begun.
+    cut: bool,
 }
 
 /// The traces of a process; its copies are one.
@@ -72,7 +72,7 @@ impl Qlog {
             .map_err(|error| Failure::Input(format!("qlog: {}: {error}", folder.display())))?;
         let by_peer = BTreeMap::new();
         let spec = spec.clone();
-        let traces = Traces { folder, role, spec, clock, by_peer, files: 0, failed: None };
+        let traces = Traces { folder, role, spec, clock, by_peer, files: 0, cut: false };
         Ok(Qlog(Arc::new(Mutex::new(traces))))
     }
 
@@ -81,50 +81,41 @@ impl Qlog {
     }
 
     /// Connection `number` with `peer` has done its handshake: it gets its file.
-    ///
-    /// # Errors
-    /// The file's.
-    pub fn connected(&self, number: u32, peer: SocketAddr, local: SocketAddr) -> io::Result<()> {
-        self.with(|traces| traces.connected(number, peer, local))
+    pub fn connected(&self, number: u32, peer: SocketAddr, local: SocketAddr) {
+        self.with(|traces| traces.connected(number, peer, local));
     }
 
     /// A connection's sender as it stands; what changed is written.
-    ///
-    /// # Errors
-    /// The file's.
-    pub fn state(&self, now: Time, peer: SocketAddr, sender: &Sender) -> io::Result<()> {
-        self.with(|traces| traces.state(now, peer, sender))
+    pub fn state(&self, now: Time, peer: SocketAddr, sender: &Sender) {
+        self.with(|traces| traces.state(now, peer, sender));
     }
 
     /// A connection has ended.
-    ///
-    /// # Errors
-    /// The file's.
-    pub fn ended(&self, now: Time, peer: SocketAddr, why: &str) -> io::Result<()> {
+    pub fn ended(&self, now: Time, peer: SocketAddr, why: &str) {
         self.with(|traces| {
-            let Some(mut trace) = traces.by_peer.remove(&peer) else { return Ok(()) };
-            trace.put(now, "connectivity:connection_closed", &json!({"reason": why}))?;
-            match trace.out {
-                Out::File(mut file) => file.flush(),
-                Out::Waiting(_) => Ok(()),
+            let Some(mut trace) = traces.by_peer.remove(&peer) else { return };
+            trace.put(now, "connectivity:connection_closed", &json!({"reason": why}));
+            if let Out::File(mut file) = trace.out {
+                file.flush();
+                traces.cut |= file.is_cut();
             }
-        })
+        });
+    }
+
+    /// Whether events are missing, because the disk was full.
+    pub fn is_cut(&self) -> bool {
+        self.with(|traces| traces.cut || traces.by_peer.values().any(Trace::is_cut))
     }
 }
 
 impl Observer for Qlog {
     fn datagram(&mut self, peer: SocketAddr, sent: bool, ecn: Ecn, data: &[u8]) {
-        self.with(|traces| {
-            let done = traces.datagram(peer, sent, ecn, data);
-            if let Err(error) = done {
-                traces.failed.get_or_insert(error);
-            }
-        });
+        self.with(|traces| traces.datagram(peer, sent, ecn, data));
     }
 }
 
 impl Traces {
-    fn datagram(&mut self, peer: SocketAddr, sent: bool, ecn: Ecn, data: &[u8]) -> io::Result<()> {
+    fn datagram(&mut self, peer: SocketAddr, sent: bool, ecn: Ecn, data: &[u8]) {
         let now = self.clock.now();
         if !self.by_peer.contains_key(&peer) {
             let waiting = |trace: &Trace| matches!(trace.out, Out::Waiting(_));
@@ -139,7 +130,7 @@ impl Traces {
             let trace = Trace { out, began: now, original_id, metrics, lost: (0, 0) };
             self.by_peer.insert(peer, trace);
         }
-        let Some(trace) = self.by_peer.get_mut(&peer) else { return Ok(()) };
+        let Some(trace) = self.by_peer.get_mut(&peer) else { return };
         let name = if sent { "transport:packet_sent" } else { "transport:packet_received" };
         let mut event = json!({
             "header": {"packet_type": packet_type(data)}, "raw": {"length": data.len()},
@@ -153,26 +144,28 @@ impl Traces {
         if let Some(mark) = mark {
             event["ecn"] = mark.into();
         }
-        trace.put(now, name, &event)
+        trace.put(now, name, &event);
     }
 
-    fn connected(&mut self, number: u32, peer: SocketAddr, local: SocketAddr) -> io::Result<()> {
-        if let Some(error) = self.failed.take() {
-            return Err(error);
-        }
-        let Some(trace) = self.by_peer.get_mut(&peer) else { return Ok(()) };
-        let Out::Waiting(before) = &mut trace.out else { return Ok(()) };
-        if self.files >= FILES {
-            return Ok(());
+    fn connected(&mut self, number: u32, peer: SocketAddr, local: SocketAddr) {
+        self.cut |= self.by_peer.values().any(Trace::is_cut);
+        let Some(trace) = self.by_peer.get_mut(&peer) else { return };
+        let Out::Waiting(before) = &mut trace.out else { return };
+        if self.files >= FILES || self.cut {
+            return;
         }
         self.files += 1;
         let before = std::mem::take(before);
         let (role, title) = (self.role, format!("{}-{number}", self.role));
         let path = self.folder.join(format!("{title}.sqlog"));
-        let file = File::create(&path).map_err(|error| {
-            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-        })?;
-        trace.out = Out::File(BufWriter::new(file));
+        match Kept::create("qlog", &path) {
+            Ok(file) => trace.out = Out::File(file),
+            Err(why) => {
+                say(format_args!("error: {why}; the measurement goes on without"));
+                self.cut = true;
+                return;
+            }
+        }
         let reference = self.clock.monotonic_ns(Time::ZERO) as f64 / 1e6;
         let header = json!({
             "qlog_version": "0.3", "qlog_format": "JSON-SEQ", "title": title,
@@ -186,38 +179,35 @@ impl Traces {
                 },
             },
         });
-        trace.record(&header)?;
+        trace.record(&header);
         let (from, to) = (local.ip().to_canonical(), peer.ip().to_canonical());
         let version = if to.is_ipv4() { "v4" } else { "v6" };
         let started = json!({
             "ip_version": version, "src_ip": from.to_string(), "dst_ip": to.to_string(),
             "protocol": "QUIC", "src_port": local.port(), "dst_port": peer.port(),
         });
-        trace.put(trace.began, "connectivity:connection_started", &started)?;
+        trace.put(trace.began, "connectivity:connection_started", &started);
         let spec = &self.spec;
         let parameters = json!({
             "reordering_threshold": spec.packet_threshold, "max_datagram_size": spec.mtu_bytes,
             "initial_congestion_window": spec.initial_window_bytes,
             "initial_rtt": spec.initial_rtt_ns as f64 / 1e6,
         });
-        trace.put(trace.began, "recovery:parameters_set", &parameters)?;
-        match &mut trace.out {
-            Out::File(file) => file.write_all(&before),
-            Out::Waiting(_) => Ok(()),
+        trace.put(trace.began, "recovery:parameters_set", &parameters);
+        if let Out::File(file) = &mut trace.out {
+            file.put(&before);
+            file.flush();
         }
     }
 
-    fn state(&mut self, now: Time, peer: SocketAddr, sender: &Sender) -> io::Result<()> {
-        if let Some(error) = self.failed.take() {
-            return Err(error);
-        }
-        let Some(trace) = self.by_peer.get_mut(&peer) else { return Ok(()) };
+    fn state(&mut self, now: Time, peer: SocketAddr, sender: &Sender) {
+        let Some(trace) = self.by_peer.get_mut(&peer) else { return };
         let lost = (sender.lost_packets, sender.lost_bytes.unwrap_or(0));
         if lost.0 > trace.lost.0 {
             let (packets, bytes) = (lost.0 - trace.lost.0, lost.1 - trace.lost.1);
             let words =
                 format!("declared lost, numbers not known: {packets} packets, {bytes} bytes");
-            trace.put(now, "generic:info", &json!({"message": words}))?;
+            trace.put(now, "generic:info", &json!({"message": words}));
             trace.lost = lost;
         }
         let mut changed = Map::new();
@@ -236,28 +226,31 @@ impl Traces {
                 changed.insert(name.to_owned(), value);
             }
         }
-        if changed.is_empty() {
-            return Ok(());
+        if !changed.is_empty() {
+            trace.put(now, "recovery:metrics_updated", &Value::Object(changed));
         }
-        trace.put(now, "recovery:metrics_updated", &Value::Object(changed))
     }
 }
 
 impl Trace {
-    fn put(&mut self, at: Time, name: &str, data: &Value) -> io::Result<()> {
-        let time = at.nanos() as f64 / 1e6;
-        self.record(&json!({"time": time, "name": name, "data": data}))
+    fn is_cut(&self) -> bool {
+        matches!(&self.out, Out::File(file) if file.is_cut())
     }
 
-    fn record(&mut self, value: &Value) -> io::Result<()> {
-        let out: &mut dyn Write = match &mut self.out {
-            Out::Waiting(events) if events.len() >= REMEMBERED => return Ok(()),
-            Out::Waiting(events) => events,
-            Out::File(file) => file,
-        };
-        out.write_all(&[SEPARATOR])?;
-        serde_json::to_writer(&mut *out, value)?;
-        out.write_all(b"\n")
+    fn put(&mut self, at: Time, name: &str, data: &Value) {
+        let time = at.nanos() as f64 / 1e6;
+        self.record(&json!({"time": time, "name": name, "data": data}));
+    }
+
+    fn record(&mut self, value: &Value) {
+        let mut record = vec![SEPARATOR];
+        record.extend(serde_json::to_vec(value).unwrap_or_default());
+        record.push(b'\n');
+        match &mut self.out {
+            Out::Waiting(events) if events.len() >= REMEMBERED => {}
+            Out::Waiting(events) => events.extend(record),
+            Out::File(file) => file.put(&record),
+        }
     }
 }
 
@@ -316,7 +309,7 @@ mod tests {
             }
         }
         qlog.with(|traces| {
-            assert!(traces.by_peer.len() <= WAITING && traces.failed.is_none());
+            assert!(traces.by_peer.len() <= WAITING && !traces.cut);
             for trace in traces.by_peer.values() {
                 let Out::Waiting(events) = &trace.out else { panic!("a file") };
                 assert!(events.len() < REMEMBERED + 1000);

@@ -82,8 +82,15 @@ impl Client {
             Ok(true) => "interrupted".to_owned(),
             Err(failure) => format!("failed: {failure}"),
         };
-        frames.end(&end, cpu_seconds() - cpu)?;
-        done
+        frames.end(&end, cpu_seconds() - cpu);
+        if done.is_err() {
+            // The server is not left to wait.
+            let Driver { endpoint, socket, clock } = &mut self.driver;
+            endpoint.close(clock.now(), socket);
+            socket.flush();
+        }
+        let cut = self.qlog.as_ref().is_some_and(Qlog::is_cut);
+        if cut || frames.is_cut() || reporter.is_cut() { done.and(Err(Failure::Cut)) } else { done }
     }
 
     fn measure(
@@ -110,21 +117,21 @@ impl Client {
                     alpn = Some(told(connection));
                     self.greet(reporter, connection, began)?;
                     reporter.begin(now);
-                    frames.connection(now, &self.opening(connection, began)?)?;
+                    frames.connection(now, &self.opening(connection, began)?);
                     if let Some(qlog) = &self.qlog {
-                        qlog.connected(0, self.remote, self.driver.socket.local()?)?;
+                        qlog.connected(0, self.remote, self.driver.socket.local()?);
                     }
                 }
                 over = connection.end().is_some();
                 if let (Some(qlog), true) = (&self.qlog, alpn.is_some()) {
-                    qlog.state(now, self.remote, &sender(connection))?;
+                    qlog.state(now, self.remote, &sender(connection));
                 }
                 if reporter.is_due(now) {
                     reporter.tick(now, &[view(connection, began)])?;
                 }
                 if frames.is_due(now) && alpn.is_some() {
-                    frames.sample(now, 0, &sender(connection), connection.app().streams())?;
-                    frames.flush()?;
+                    frames.sample(now, 0, &sender(connection), connection.app().streams());
+                    frames.flush();
                 }
             }
             if over {
@@ -146,11 +153,11 @@ impl Client {
         let end = (!stopped).then_some(&ended.end);
         if let Some(qlog) = &self.qlog {
             let why = if stopped { "interrupted" } else { words(&ended.end) };
-            qlog.state(now, self.remote, &sender)?;
-            qlog.ended(now, self.remote, why)?;
+            qlog.state(now, self.remote, &sender);
+            qlog.ended(now, self.remote, why);
         }
         if alpn.is_some() {
-            frames.end_connection(now, 0, end, &sender, &ended.streams)?;
+            frames.end_connection(now, 0, end, &sender, &ended.streams);
         }
         reporter.end(now, &View::one(0, began, &ended.streams, sender))?;
         let closing = Closing {

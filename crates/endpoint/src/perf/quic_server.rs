@@ -116,11 +116,23 @@ impl QuicSide {
     }
 
     /// Samples of them.
-    pub(super) fn frames(&self, now: Time, frames: &mut Frames) -> io::Result<()> {
-        self.measured().try_for_each(|(known, connection)| {
+    pub(super) fn frames(&self, now: Time, frames: &mut Frames) {
+        for (known, connection) in self.measured() {
             let sender = Sender::quic(&connection.gauges(), &connection.counters());
-            frames.sample(now, known.number, &sender, connection.app().streams())
-        })
+            frames.sample(now, known.number, &sender, connection.app().streams());
+        }
+    }
+
+    /// Whether a qlog is not whole.
+    pub(super) fn is_cut(&self) -> bool {
+        self.qlog.as_ref().is_some_and(Qlog::is_cut)
+    }
+
+    /// Closes everything, and tells nobody here.
+    pub(super) fn close(&mut self, now: Time) {
+        let Driver { endpoint, socket, .. } = &mut self.driver;
+        endpoint.close(now, socket);
+        socket.flush();
     }
 
     /// Tells what has changed; whether a connection that had done its handshake has ended.
@@ -159,14 +171,14 @@ impl QuicSide {
                     connected,
                     mss_bytes: known.mtu,
                 };
-                out.frames.connection(now, &opening)?;
+                out.frames.connection(now, &opening);
                 if let Some(qlog) = &self.qlog {
-                    qlog.connected(known.number, connection.remote(), local)?;
+                    qlog.connected(known.number, connection.remote(), local);
                 }
             }
             if let Some(qlog) = &self.qlog {
                 let sender = Sender::quic(&connection.gauges(), &connection.counters());
-                qlog.state(now, connection.remote(), &sender)?;
+                qlog.state(now, connection.remote(), &sender);
             }
             if connection.end().is_some() {
                 known.over = true;
@@ -202,14 +214,14 @@ impl QuicSide {
         let number = known.map_or_else(|| out.number(), |known| known.number);
         let sender = Sender::quic(&ended.gauges, &ended.counters);
         out.reporter.end(now, &View::one(number, began, &ended.streams, sender))?;
-        out.frames.end_connection(now, number, end, &sender, &ended.streams)?;
+        out.frames.end_connection(now, number, end, &sender, &ended.streams);
         if let Some(qlog) = &self.qlog {
             let why = match end {
                 None => "interrupted",
                 Some(End::Here | End::There) => "closed",
                 Some(End::Lost(why)) => why,
             };
-            qlog.ended(now, ended.remote, why)?;
+            qlog.ended(now, ended.remote, why);
         }
         let closing = Closing {
             role: "server",
@@ -237,9 +249,7 @@ impl QuicSide {
             .filter(|live| live.connected_at().is_some() && live.end().is_none())
             .map(Connection::ended)
             .collect();
-        let Driver { endpoint, socket, .. } = &mut self.driver;
-        endpoint.close(now, socket);
-        socket.flush();
+        self.close(now);
         for ended in live {
             self.tell(now, &ended, None, out)?;
         }

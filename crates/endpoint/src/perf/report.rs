@@ -2,13 +2,13 @@
 //! CSV file. UP is what this side sends; rates are averages since the start of what they speak of.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 
 use transport::load::StreamReport;
 use units::{Span, Time};
 
 use super::{Failure, ReportPlan, Sender};
+use crate::Kept;
 
 /// How often ends of streams are looked for: a look costs a step for every stream.
 const LOOK: Span = Span(10_000_000);
@@ -159,7 +159,7 @@ pub struct Reporter {
     numbered: bool,
     interval: Option<Span>,
     next: Time,
-    file: Option<BufWriter<File>>,
+    file: Option<Kept>,
     file_interval: Span,
     file_next: Time,
     look: Time,
@@ -179,10 +179,8 @@ impl Reporter {
     ) -> Result<Reporter, Failure> {
         let mut file = None;
         if let Some(csv) = &plan.csv {
-            let made = File::create(&csv.file)
-                .map_err(|error| Failure::Input(format!("csv: {}: {error}", csv.file.display())))?;
-            let mut made = BufWriter::new(made);
-            writeln!(made, "{COLUMNS}")?;
+            let mut made = Kept::create("csv", &csv.file).map_err(Failure::Input)?;
+            made.begin(format!("{COLUMNS}\n").as_bytes()).map_err(Failure::Input)?;
             file = Some(made);
         }
         let file_interval =
@@ -254,7 +252,7 @@ impl Reporter {
     /// Writes what is due at `now`.
     ///
     /// # Errors
-    /// The screen's or the file's.
+    /// The screen's.
     pub fn tick(&mut self, now: Time, views: &[View<'_>]) -> io::Result<()> {
         self.look = now + LOOK;
         for view in views {
@@ -285,7 +283,7 @@ impl Reporter {
         }
         if file {
             self.file_next = next(self.file_next, self.file_interval, now);
-            self.flush()?;
+            self.flush();
         }
         Ok(())
     }
@@ -310,14 +308,14 @@ impl Reporter {
     /// The last lines of a connection.
     ///
     /// # Errors
-    /// The screen's or the file's.
+    /// The screen's.
     pub fn end(&mut self, now: Time, view: &View<'_>) -> io::Result<Moved> {
         self.ends(now, view)?;
         let (sender, moved) = (view.sender(), view.moved(now));
         let line = Line { at: now, stream: None, kind: Kind::Total, moved, sender: &sender };
         self.line(view, &line, true, true)?;
         self.done.retain(|(connection, _)| *connection != view.connection);
-        self.flush()?;
+        self.flush();
         Ok(moved)
     }
 
@@ -326,8 +324,15 @@ impl Reporter {
         if self.colour && !colour.is_empty() { (colour, "\x1b[0m") } else { ("", "") }
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.as_mut().map_or(Ok(()), Write::flush)
+    fn flush(&mut self) {
+        if let Some(file) = &mut self.file {
+            file.flush();
+        }
+    }
+
+    /// Whether lines are missing in the file, because the disk was full.
+    pub fn is_cut(&self) -> bool {
+        self.file.as_ref().is_some_and(Kept::is_cut)
     }
 
     fn line(
@@ -344,9 +349,8 @@ impl Reporter {
         if let (true, Some(out)) = (file, self.file.as_mut()) {
             let ms = |value: Option<f64>| value.map_or(String::new(), |ms| format!("{ms:.3}"));
             let known = |value: Option<u64>| value.map_or(String::new(), |n| n.to_string());
-            writeln!(
-                out,
-                "{time:.6},{},{name},{},{},{:.6},{},{:.6},{},{cwnd},{lost},{},{},{},{},{},{},{},{}",
+            let row = format!(
+                "{time:.6},{},{name},{},{},{:.6},{},{:.6},{},{cwnd},{lost},{},{},{},{},{},{},{},{}\n",
                 view.connection,
                 kind.name(),
                 moved.up,
@@ -362,7 +366,8 @@ impl Reporter {
                 sender.retransmitted_bytes,
                 known(sender.acked_bytes),
                 known(sender.delivery_rate_bit_s),
-            )?;
+            );
+            out.put(row.as_bytes());
         }
         if !screen || self.quiet {
             return Ok(());

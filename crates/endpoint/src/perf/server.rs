@@ -115,7 +115,7 @@ impl Server {
     /// stopped.
     ///
     /// # Errors
-    /// The sockets', the screen's or the file's.
+    /// The sockets' or the screen's; a file that takes nothing.
     pub fn run(mut self, stop: &AtomicBool, screen: Box<dyn Write>) -> Result<bool, Failure> {
         let cpu = cpu_seconds();
         let reporter = Reporter::new(&self.plan.report, screen, true)?;
@@ -131,7 +131,15 @@ impl Server {
             Ok(true) => "interrupted".to_owned(),
             Err(failure) => format!("failed: {failure}"),
         };
-        out.frames.end(&end, cpu_seconds() - cpu)?;
+        out.frames.end(&end, cpu_seconds() - cpu);
+        if let (Err(_), Some(quic)) = (&done, &mut self.quic) {
+            // The clients are not left to wait.
+            quic.close(self.clock.now());
+        }
+        let cut = self.quic.as_ref().is_some_and(QuicSide::is_cut);
+        if cut || out.frames.is_cut() || out.reporter.is_cut() {
+            return done.and(Err(Failure::Cut));
+        }
         done
     }
 
@@ -221,13 +229,13 @@ impl Server {
         }
         if out.frames.is_due(now) {
             if let Some(quic) = &self.quic {
-                quic.frames(now, &mut out.frames)?;
+                quic.frames(now, &mut out.frames);
             }
             if let Some(tcp) = &mut self.tcp {
                 tcp.sample();
-                tcp.frames(now, &mut out.frames)?;
+                tcp.frames(now, &mut out.frames);
             }
-            out.frames.flush()?;
+            out.frames.flush();
         }
         Ok(over)
     }

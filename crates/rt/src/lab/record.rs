@@ -5,6 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use emu::{Progress, Running};
+use endpoint::say;
 use path::Cause;
 
 use super::plan::Record;
@@ -92,7 +93,7 @@ impl Series {
 
     fn fail(&mut self, error: &io::Error) {
         let told = format!("{FILE}: {error}; the series end here");
-        eprintln!("bentpipe: {told}");
+        say(format_args!("bentpipe: {told}"));
         self.error = Some(told);
         self.file = None;
     }

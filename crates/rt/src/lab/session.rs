@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use emu::{Address, Check, Lab, Progress, Running, namespace};
+use endpoint::say;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -47,7 +48,7 @@ pub fn run(plan: &str) -> io::Result<u8> {
     let mut session = Session::open(&plan)?;
     let check = if plan.check { Some(session.check()?) } else { None };
     if let Some(check) = &check {
-        eprintln!("bentpipe: {}", said(check, &session.lab));
+        say(format_args!("bentpipe: {}", said(check, &session.lab)));
     }
     session.prepare(&plan)?;
     let _way = if plan.outside && !ordinary && !plan.private {

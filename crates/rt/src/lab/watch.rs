@@ -5,6 +5,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
 use emu::{Lab, Progress, Running};
+use endpoint::{put, say};
 use path::Change;
 use serde::Deserialize;
 use units::{Rate, Span, Time};
@@ -69,7 +70,7 @@ impl Screen {
         let terminal = io::stderr().is_terminal();
         if terminal {
             // Keeps the title (XTWINOPS 22) for the end.
-            eprint!("\x1b[22;0t");
+            put("\x1b[22;0t");
         }
         Screen { terminal, next: Time::ZERO + TELL, before: Vec::new() }
     }
@@ -96,10 +97,9 @@ impl Screen {
         self.before = progress;
         let line = words.join(" | ");
         if self.terminal {
-            eprint!("\x1b]2;{line}\x07");
-            let _ = io::stderr().flush();
+            put(format_args!("\x1b]2;{line}\x07"));
         } else {
-            eprintln!("bentpipe: {line}");
+            say(format_args!("bentpipe: {line}"));
         }
     }
 }
@@ -107,7 +107,7 @@ impl Screen {
 impl Drop for Screen {
     fn drop(&mut self) {
         if self.terminal {
-            eprint!("\x1b[23;0t");
+            put("\x1b[23;0t");
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::pep::header::Ends;
 use crate::pep::socket::{begin, reset};
 use crate::pep::splice::{End, Pipe};
 use crate::pep::syn::{Fate, Syn};
+use crate::say::say;
 use crate::tcp_info::TcpInfo;
 
 /// How long a SYN-ACK is sent again (tcp_synack_retries = 5: 1 + 2 + 4 + 8 + 16 + 32 s).
@@ -80,7 +81,8 @@ impl Proxy<'_> {
             }
             if self.flows >= self.most {
                 if self.line.refused == 0 {
-                    eprintln!("bentpipe: more than {} connections: the rest is reset", self.most);
+                    let most = self.most;
+                    say(format_args!("bentpipe: more than {most} connections: the rest is reset"));
                 }
                 self.line.refused += 1;
                 self.put_back(&syn.packet, Fate::Refused);

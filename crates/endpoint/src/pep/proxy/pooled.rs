@@ -13,6 +13,7 @@ use crate::pep::header::{self, Ends};
 use crate::pep::socket::{begin, reset};
 use crate::pep::splice::End;
 use crate::perf::Failure;
+use crate::say::say;
 
 /// From the first to the last byte of a pooled connection's header.
 const HEADER: Span = Span::from_secs(10);
@@ -109,7 +110,7 @@ impl Proxy<'_> {
 
     pub(super) fn hostile(&mut self, place: usize, why: &str) {
         if self.line.hostile == 0 {
-            eprintln!("bentpipe: a connection to the pool's port is reset: {why}");
+            say(format_args!("bentpipe: a connection to the pool's port is reset: {why}"));
         }
         self.line.hostile += 1;
         self.close(place, true);

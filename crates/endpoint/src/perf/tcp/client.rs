@@ -111,8 +111,8 @@ impl Client {
             Ok(true) => "interrupted".to_owned(),
             Err(failure) => format!("failed: {failure}"),
         };
-        frames.end(&end, cpu_seconds() - cpu)?;
-        done
+        frames.end(&end, cpu_seconds() - cpu);
+        if frames.is_cut() || reporter.is_cut() { done.and(Err(Failure::Cut)) } else { done }
     }
 
     fn measure(
@@ -137,10 +137,10 @@ impl Client {
                 for (number, slot) in self.live() {
                     let connection = &slot.connection;
                     if connection.connected_at().is_some() {
-                        frames.sample(now, number, &connection.last(), connection.streams())?;
+                        frames.sample(now, number, &connection.last(), connection.streams());
                     }
                 }
-                frames.flush()?;
+                frames.flush();
             }
             if let Some(lost) = self.ended(now, frames)? {
                 break (Some(lost), false);
@@ -176,7 +176,7 @@ impl Client {
                 }
                 let connection = &slot.connection;
                 let (sender, streams) = (connection.last(), connection.streams());
-                frames.end_connection(now, place as u32, None, &sender, streams)?;
+                frames.end_connection(now, place as u32, None, &sender, streams);
             }
         }
         self.result(now, began, lost.as_deref(), stopped, reporter, cpu)?;
@@ -308,7 +308,7 @@ impl Client {
                 connected,
                 mss_bytes: connection.mss(),
             };
-            frames.connection(now, &opening)?;
+            frames.connection(now, &opening);
             if std::mem::replace(greeted, true) {
                 continue;
             }
@@ -349,7 +349,7 @@ impl Client {
                 _ => short(&self.plan.load[place], streams).map_or(End::Here, End::Lost),
             };
             if slot.told {
-                frames.end_connection(at, place as u32, Some(&end), &sender, streams)?;
+                frames.end_connection(at, place as u32, Some(&end), &sender, streams);
             }
             if let End::Lost(why) = end {
                 return Ok(Some(why));

@@ -296,19 +296,16 @@ impl Side {
     }
 
     /// Samples of them.
-    ///
-    /// # Errors
-    /// The file's.
-    pub fn frames(&self, now: Time, frames: &mut Frames) -> io::Result<()> {
-        self.measured().try_for_each(|(number, connection)| {
-            frames.sample(now, number, &connection.last(), connection.streams())
-        })
+    pub fn frames(&self, now: Time, frames: &mut Frames) {
+        for (number, connection) in self.measured() {
+            frames.sample(now, number, &connection.last(), connection.streams());
+        }
     }
 
     /// Tells what has changed; whether the one client that is wanted has ended.
     ///
     /// # Errors
-    /// The screen's or the file's.
+    /// The screen's.
     pub fn settle(&mut self, now: Time, out: &mut Out) -> Result<bool, Failure> {
         for entry in self.live.values_mut() {
             let Some(connected) = entry.connection.connected_at() else { continue };
@@ -337,7 +334,7 @@ impl Side {
                 connected,
                 mss_bytes: connection.mss(),
             };
-            out.frames.connection(now, &opening)?;
+            out.frames.connection(now, &opening);
         }
         let ended = self.live.iter().filter(|(_, entry)| entry.connection.ended().is_some());
         for key in ended.map(|(key, _)| *key).collect::<Vec<u64>>() {
@@ -366,7 +363,7 @@ impl Side {
         let Some((_, at)) = connection.ended() else { return Ok(()) };
         let (began, sender) = (connection.began(), connection.last());
         out.reporter.end(at, &View::one(number, began, connection.streams(), sender))?;
-        out.frames.end_connection(at, number, end, &sender, connection.streams())?;
+        out.frames.end_connection(at, number, end, &sender, connection.streams());
         let alpn = connection.alpn();
         let closing = Closing {
             role: "server",
@@ -388,7 +385,7 @@ impl Side {
     /// Closes everything, and tells what there was.
     ///
     /// # Errors
-    /// The screen's or the file's.
+    /// The screen's.
     pub fn interrupt(&mut self, now: Time, out: &mut Out) -> Result<(), Failure> {
         for entry in std::mem::take(&mut self.live).into_values() {
             let mut entry = entry;
