@@ -15,8 +15,8 @@ from bentpipe.problems import ScenarioError, unknown_word
 
 __all__ = ["Page", "Preset", "page", "pages", "presets", "proxies", "segments"]
 
-_PLACES = (Path(__file__).parent / "presets", Path(__file__).parents[2] / "presets")
-"""In an installed package, and in a checkout."""
+_FOLDER = Path(__file__).parent / "presets"
+"""Beside this module, so that an installed package has it too."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,7 @@ class Page:
 
 
 def _files(under: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    folder = next((place for place in _PLACES if place.is_dir()), None)
-    if folder is None:
-        return
-    for file in sorted((folder / under).glob("*.toml")):
+    for file in sorted((_FOLDER / under).glob("*.toml")):
         yield file.stem, tomllib.loads(file.read_text(encoding="utf-8"))
 
 

@@ -86,7 +86,7 @@ def slow_start_s(rate_bit_s: float, rtt_s: float, initial_window_bytes: float, o
 
 
 EXPECTED_S = {"fast": 6.0, "medium": 15.0, "slow": 60.0}
-"""Longest session that people expect, by what their network is like to them (ITU-T G.1030, annex A)."""
+"""Longest session that people expect, by what their network is like to them (ITU-T G.1030, annex A, second hand)."""
 
 
 def opinion(plt_s: float, longest_s: float) -> float:
