@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 __all__ = ["Figure", "bench"]
 
@@ -84,8 +84,9 @@ def bench(times: int, each: Callable[[str], None] | None = None) -> list[Figure]
         ("no delay", lambda: _echo(0, None, 200, 0.005, busy=False)),
         ("750 ms, idle", lambda: _echo(375, "25 Mbit/s", 8, 0.4, busy=False)),
         ("750 ms, both cores busy", lambda: _echo(375, "25 Mbit/s", 8, 0.4, busy=True)),
-        ("TCP at 100 Mbit/s, 50 ms", lambda: _tcp(_path(25, "100 Mbit/s"), 100)),
-        ("TCP at 2 Gbit/s, 10 ms", lambda: _tcp(_path(5, "2 Gbit/s"), None)),
+        ("TCP at 100 Mbit/s, 50 ms", lambda: _tcp(25, "100 Mbit/s", 100)),
+        ("TCP at 2 Gbit/s, 10 ms", lambda: _tcp(5, "2 Gbit/s", None)),
+        ("TCP split by a proxy, 10 ms", lambda: _tcp(5, None, None, pep="early")),
     )
     rows: dict[tuple[str, str], list[float]] = {}
     bounds: dict[tuple[str, str], str] = {}
@@ -102,8 +103,9 @@ def bench(times: int, each: Callable[[str], None] | None = None) -> list[Figure]
     ]
 
 
-def _path(delay_ms: float, rate: str | None) -> dict[str, Any]:
-    from bentpipe.shell import lab
+def _path(delay_ms: float, rate: str | None, pep: str | None = None) -> tuple[dict[str, Any], list[Any]]:
+    """A link, and behind it a proxy and a wire if there is to be one; the proxies."""
+    from bentpipe.shell import path_of
 
     way = {"queue": "1 BDP"} | ({} if rate is None else {"rate": rate})
     segment: dict[str, Any] = {"name": "link", "delay": f"{delay_ms} ms"}
@@ -115,7 +117,7 @@ def _path(delay_ms: float, rate: str | None) -> dict[str, Any]:
         lines += [f"{key} = {_toml(value)}" for key, value in segment.items()]
         lines += ["[[flow]]", 'name = "any"', 'congestion = "cubic"']
         file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return lab(str(file))
+        return path_of(str(file), pep=pep)
 
 
 def _toml(value: object) -> str:
@@ -141,7 +143,7 @@ def _echo(
         ask = [sys.executable, "-c", ASK, str(count), str(pause), str(2 * delay_ms / 1e3)]
         found = session(
             {
-                "lab": _path(delay_ms, rate),
+                "lab": _path(delay_ms, rate)[0],
                 "private": True,
                 "far": [*burn, far],
                 "near": [{"name": "ask", "command": ask, "output": str(answers)}],
@@ -154,24 +156,27 @@ def _echo(
     return [("round trip too long, mean, ms", excess, bound), ("of two processes, ms", over_loopback, "")]
 
 
-def _tcp(path: Mapping[str, Any], rate_mbit_s: float | None) -> list[tuple[str, float, str]]:
+def _tcp(
+    delay_ms: float, rate: str | None, rate_mbit_s: float | None, pep: str | None = None
+) -> list[tuple[str, float, str]]:
     """The rate of one download by kernel TCP, and the emulator's processor time."""
     from bentpipe.perf import Client, Options, Report, Server, client_plan, load, server_plan
     from bentpipe.shell import executable, session
 
     program = str(executable())
+    path, proxies = _path(delay_ms, rate, pep)
+    far = f"10.78.{len(path['graph']['links']) - 1}.1:4433"
     options, report = Options(), Report(interval="0", json=True)
     with tempfile.TemporaryDirectory(prefix="bentpipe-bench-") as folder:
         files = [Path(folder) / name for name in ("server.json", "client.json", "record")]
         server = server_plan(Server("0.0.0.0:4433", transport="tcp"), options, report)
-        client = client_plan(
-            Client("10.78.0.1:4433", load(time="5 s", send="down"), transport="tcp"), options, report
-        )
+        client = client_plan(Client(far, load(time="5 s", send="down"), transport="tcp"), options, report)
         for file, plan in zip(files, (server, client), strict=False):
             file.write_text(json.dumps(plan), encoding="utf-8")
         found = session(
             {
                 "lab": path,
+                "proxies": proxies,
                 "private": True,
                 "far": [
                     {
@@ -198,11 +203,20 @@ def _tcp(path: Mapping[str, Any], rate_mbit_s: float | None) -> list[tuple[str, 
                 "record": {"directory": str(files[2]), "interval_ns": 500_000_000},
             }
         )
-        rate = _carried(files[2] / "links.csv")
+        carried = _carried(files[2] / "links.csv")
+        counted = [json.loads(file.read_text().splitlines()[-1]) for file in files[2].glob("proxy-*.jsonl")]
     cores = found["cpu_s"] / found["wall_s"]
+    if counted:
+        (proxy,) = counted
+        cost = proxy["cpu_s"] / (proxy["server_side"]["received_bytes"] / 1e9)
+        return [
+            ("carried, Mbit/s", carried, ""),
+            ("proxy, CPU s per GB", cost, ""),
+            ("emulator, cores", cores, ""),
+        ]
     if rate_mbit_s is None:
-        return [("carried, Mbit/s", rate, ">= 1500"), ("emulator, cores", cores, "")]
-    wrong = 100 * (rate / rate_mbit_s - 1)
+        return [("carried, Mbit/s", carried, ">= 1500"), ("emulator, cores", cores, "")]
+    wrong = 100 * (carried / rate_mbit_s - 1)
     return [("rate of a busy link, error, %", wrong, "< 1"), ("emulator, cores", cores, "< 1.0")]
 
 
@@ -210,7 +224,10 @@ def _carried(file: Path) -> float:
     """Mbit/s of IP packets down between the second and the fourth second."""
     rows = [line.split(",") for line in file.read_text(encoding="utf-8").splitlines()]
     at, bytes_out, way = (rows[0].index(name) for name in ("time_s", "bytes_out", "direction"))
-    points = [(float(row[at]), int(row[bytes_out])) for row in rows[1:] if row[way] == "down"]
+    name = rows[0].index("segment")
+    points = [
+        (float(row[at]), int(row[bytes_out])) for row in rows[1:] if (row[name], row[way]) == ("link", "down")
+    ]
     inside = [point for point in points if 2 <= point[0] <= 4.6]
     (first, before), (last, after) = inside[0], inside[-1]
     return (after - before) * 8e-6 / (last - first)
