@@ -174,23 +174,21 @@ def load(
         name for name, value in (("LOAD", text), ("--time", time), ("--bytes", size)) if value is not None
     ]
     if len(given) > 1:
-        raise ScenarioError([("", f"found {' and '.join(given)}, expected one of them")], "perf")
+        raise ScenarioError([("", f"found {' and '.join(given)}, expected one of them")])
     if text is not None:
         try:
             return loads.parse(text)
         except loads.LoadError as error:
-            raise ScenarioError([("LOAD", str(error))], "perf") from None
+            raise ScenarioError([("LOAD", str(error))]) from None
     if not 1 <= streams <= loads.MOST_STREAMS // 2:
-        raise ScenarioError(
-            [("--streams", f"found {streams}, expected 1 to {loads.MOST_STREAMS // 2}")], "perf"
-        )
+        raise ScenarioError([("--streams", f"found {streams}, expected 1 to {loads.MOST_STREAMS // 2}")])
     ways: tuple[Literal["up", "down"], ...] = ("up", "down") if send == "both" else (send,)
     amounts: list[loads.DataAmount | loads.TimeAmount] = []
     for way in ways:
         if size is not None:
             count = _parsed("--bytes", Size, size, "100 MB").bytes
             if count < 1:
-                raise ScenarioError([("--bytes", f'found "{size}", expected bytes to send')], "perf")
+                raise ScenarioError([("--bytes", f'found "{size}", expected bytes to send')])
             up = loads.DataAmount(count, 0)
             amounts.append(up if way == "up" else loads.DataAmount(loads.HEADER_BYTES, count))
         else:
@@ -206,7 +204,7 @@ def server_plan(server: Server, options: Options, report: Report) -> dict[str, A
         ScenarioError: which option is wrong.
     """
     if (server.certificate is None) != (server.key is None):
-        raise ScenarioError([("", "--certificate and --key go together")], "perf")
+        raise ScenarioError([("", "--certificate and --key go together")])
     files = None
     if server.certificate is not None:
         files = {"certificate": str(server.certificate), "key": str(server.key)}
@@ -233,9 +231,9 @@ def client_plan(client: Client, options: Options, report: Report) -> dict[str, A
     """
     host, port = _host(client.host)
     if client.alpn not in ALPN:
-        raise ScenarioError([("--alpn", unknown_word(client.alpn, ALPN, "protocol"))], "perf")
+        raise ScenarioError([("--alpn", unknown_word(client.alpn, ALPN, "protocol"))])
     if client.insecure and client.fingerprint is not None:
-        raise ScenarioError([("", "--insecure and --fingerprint exclude each other")], "perf")
+        raise ScenarioError([("", "--insecure and --fingerprint exclude each other")])
     trust: str | dict[str, str] = "insecure" if client.insecure else "private"
     if client.fingerprint is not None:
         trust = {"fingerprint": client.fingerprint}
@@ -273,7 +271,7 @@ def run(plan: dict[str, Any]) -> int:
 def _transport(word: str, known: tuple[str, ...], options: Options, report: Report) -> str:
     """``word``, if it is one of ``known`` and ``options`` can be of it."""
     if word not in known:
-        raise ScenarioError([("--transport", unknown_word(word, known, "transport"))], "perf")
+        raise ScenarioError([("--transport", unknown_word(word, known, "transport"))])
     if word in ("tcp", "tls"):
         route = "that of TCP belongs to the route (ip route change ... initcwnd N), which a lab sets"
         for key, given, instead in (
@@ -283,11 +281,11 @@ def _transport(word: str, known: tuple[str, ...], options: Options, report: Repo
             ("--ecn", options.ecn, "the kernel's TCP asks for ECN by sysctl net.ipv4.tcp_ecn=1"),
         ):
             if given:
-                raise ScenarioError([(key, f"is of QUIC alone; {instead}")], "perf")
+                raise ScenarioError([(key, f"is of QUIC alone; {instead}")])
     if word == "quic":
         for key, value in (("--mss", options.mss), ("--buffer", options.buffer)):
             if value is not None:
-                raise ScenarioError([(key, f"is of TCP alone, found --transport {word}")], "perf")
+                raise ScenarioError([(key, f"is of TCP alone, found --transport {word}")])
     return word
 
 
@@ -298,12 +296,12 @@ def _tcp(options: Options) -> dict[str, Any]:
         mss = _parsed("--mss", Size, text, "1400").bytes
         least, most = MSS_BYTES
         if not least <= mss <= most:
-            raise ScenarioError([("--mss", f"found {mss}, expected {least} to {most} bytes")], "perf")
+            raise ScenarioError([("--mss", f"found {mss}, expected {least} to {most} bytes")])
     size = None
     if options.buffer is not None:
         size = _parsed("--buffer", Size, options.buffer, "4 MB").bytes
         if not 4096 <= size <= 1 << 30:
-            raise ScenarioError([("--buffer", f"found {size} bytes, expected 4096 B to 1 GiB")], "perf")
+            raise ScenarioError([("--buffer", f"found {size} bytes, expected 4096 B to 1 GiB")])
     return {"mss_bytes": mss, "buffer_bytes": size, "idle_timeout_ns": IDLE_TIMEOUT_NS}
 
 
@@ -366,7 +364,8 @@ def _parsed(key: str, unit: Any, text: object, example: str) -> Any:
     try:
         return unit.parse(text)
     except UnitError as error:
-        raise ScenarioError([(key, f"{error}; for example {example}")], "perf") from None
+        said = str(error).partition("; did you mean")[0]
+        raise ScenarioError([(key, f"{said}; for example {example}")]) from None
 
 
 def _time(key: str, text: str, *, zero: bool = False) -> Duration:
@@ -374,26 +373,26 @@ def _time(key: str, text: str, *, zero: bool = False) -> Duration:
         return Duration(0)
     found: Duration = _parsed(key, Duration, text, "10s")
     if found.ns <= 0 and not zero:
-        raise ScenarioError([(key, f'found "{text}", expected a time above 0')], "perf")
+        raise ScenarioError([(key, f'found "{text}", expected a time above 0')])
     return found
 
 
 def _port(text: str, key: str) -> int:
     if not text.isdecimal() or not 1 <= int(text[:6]) <= 65_535:
-        raise ScenarioError([(key, f'found port "{text}", expected 1 to 65535')], "perf")
+        raise ScenarioError([(key, f'found port "{text}", expected 1 to 65535')])
     return int(text)
 
 
-def _host(text: str) -> tuple[str, int]:
+def _host(text: str, key: str = "HOST") -> tuple[str, int]:
     """Host and port of ``HOST``, ``HOST:PORT``, ``[ADDRESS]:PORT`` or an IPv6 address alone."""
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
         if not bracket or (rest and not rest.startswith(":")):
-            raise ScenarioError([("HOST", f'found "{text}", expected [ADDRESS]:PORT')], "perf")
-        return host, _port(rest[1:], "HOST") if rest else PORT
+            raise ScenarioError([(key, f'found "{text}", expected [ADDRESS]:PORT')])
+        return host, _port(rest[1:], key) if rest else PORT
     if text.count(":") == 1:
         host, _, port = text.partition(":")
-        return host, _port(port, "HOST")
+        return host, _port(port, key)
     return text, PORT
 
 
@@ -403,7 +402,7 @@ def _listen(text: str) -> str:
         return f"[::]:{_listen_port(text)}"
     if text.startswith(":") and text[1:].isdecimal():
         return f"[::]:{_listen_port(text[1:])}"
-    host, port = _host(text) if not text.endswith(":0") else (text[:-2].strip("[]"), 0)
+    host, port = _host(text, "--listen") if not text.endswith(":0") else (text[:-2].strip("[]"), 0)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.browse.far import PORT, server_plan
 from bentpipe.browse.planned import page_flow
+from bentpipe.har import read_har
 from bentpipe.plan import make, open_document
 from bentpipe.problems import ScenarioError, unknown_word
 from bentpipe.runners import engine
@@ -55,6 +56,12 @@ def plan(serving: Serving) -> dict[str, Any]:
     if not 0 < int(port.group(1)) < 65536:
         # the page's addresses have it in them before the kernel could choose one
         raise ScenarioError([("--listen", f"found port {port.group(1)}, expected 1 to 65535")])
+    if serving.name is not None and not re.fullmatch(
+        r"[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*", serving.name
+    ):
+        raise ScenarioError(
+            [("--name", f'found "{serving.name}", expected a host such as "host.example.org"')]
+        )
     spec = _spec(serving)
     found = server_plan(spec, listen=serving.listen, port=int(port.group(1)), name=serving.name)
     if Path(serving.page).is_dir():
@@ -82,6 +89,7 @@ def _spec(serving: Serving) -> Mapping[str, Any]:
     else:
         page: object = serving.page
         if source.suffix == ".har":
+            read_har(source)  # what is wrong with the file is not wrong with a scenario
             page = {"har": str(source.absolute())}
         elif source.is_dir():
             page = "target-a"  # options of the transports alone are taken from it
@@ -102,7 +110,13 @@ def _spec(serving: Serving) -> Mapping[str, Any]:
             ],
         }
         document = open_document(data, given, serving.settings)
-    return make(document, "", catalogue=engine.catalogue()).runs[0].spec
+    try:
+        return make(document, "", catalogue=engine.catalogue()).runs[0].spec
+    except ScenarioError as error:
+        if source.suffix == ".toml":
+            raise
+        asked = {"flow.browser.congestion": "--congestion"}
+        raise ScenarioError([(asked.get(key, key), text) for key, text in error.problems]) from None
 
 
 def run(serving: Serving) -> int:

@@ -92,7 +92,7 @@ def browse(
         http=tuple(word.strip() for word in http.split(",")) if http is not None else (),
         loads=loads,
         pause_s=_pause(pause),
-        timeout_s=_seconds("--timeout", timeout) if timeout is not None else None,
+        timeout_s=_timeout(timeout),
         netlog=netlog,
         field_host=far.host if isinstance(far, Far) else None,
         settings=tuple(settings or ()),
@@ -232,6 +232,15 @@ def _seconds(option: str, text: str) -> float:
         return Duration.parse(text).ns / 1e9
     except ValueError as error:
         refuse(f"{option}: {error}")
+
+
+def _timeout(text: str | None) -> float | None:
+    if text is None:
+        return None
+    found = _seconds("--timeout", text)
+    if found <= 0:
+        refuse(f'--timeout: found "{text}", expected a time above 0')
+    return found
 
 
 def _pause(text: str | None) -> tuple[float, float] | None:

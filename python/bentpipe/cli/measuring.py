@@ -168,5 +168,5 @@ def _options(
             options = json.loads(text)
         except ValueError as error:
             message = f'found "{text}", expected options as JSON, such as {{"growth_cap": 4}}: {error}'
-            raise ScenarioError([("--congestion", message)], "perf") from None
+            raise ScenarioError([("--congestion", message)]) from None
     return Options(name, options, initial_window, mtu, ecn, mss, buffer)
