@@ -7,7 +7,6 @@ import datetime
 import errno
 import json
 import os
-import queue
 import shutil
 import signal
 import subprocess
@@ -23,7 +22,8 @@ from bentpipe.browse.planned import in_order
 from bentpipe.lab_series import LINKS, read_series
 from bentpipe.results import Measurements
 from bentpipe.runners.emu import refuse_without
-from bentpipe.runners.outcome import Outcome, taken
+from bentpipe.runners.hands import Hand, outcomes
+from bentpipe.runners.outcome import Outcome
 from bentpipe.store import DiskError
 
 if TYPE_CHECKING:
@@ -124,35 +124,20 @@ class BrowserRunner:
 
     def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
         """Outcomes as they come. Closing the iterator ends the units under way."""
-        waiting = iter(in_order(runs))
-        done: queue.SimpleQueue[Outcome | BaseException] = queue.SimpleQueue()
+        self._waiting = iter(in_order(runs))
         self._gate = threading.Lock()
         self._last: float | None = None
         self._spent = spent_bytes(self.store)
-        hands = [_Hand(self, waiting, done) for _ in range(min(self.labs, len(runs)))]
-        try:
-            for hand in hands:
-                hand.start()
-            alive = len(hands)
-            while alive:
-                try:
-                    yield taken(done)
-                except _Finished:
-                    alive -= 1
-        finally:
-            for hand in hands:
-                hand.stop()
-            for hand in hands:
-                hand.join()
+        return outcomes([_Unit(self) for _ in range(min(self.labs, len(runs)))], self.next)
 
-    def next(self, waiting: Iterator[Run], stopping: threading.Event) -> Run | None:
+    def next(self, stopping: threading.Event) -> Run | None:
         """The next unit, once it is due; None when there is none, or no more may start."""
         with self._gate:
             if self.due.quota_bytes is not None and self._spent >= self.due.quota_bytes:
                 spent, quota = self._spent / 1e6, self.due.quota_bytes / 1e6
                 self.stopped = f"the quota is used up: {spent:,.1f} MB of {quota:,.1f} MB"
                 return None
-            run = next(waiting, None)
+            run = next(self._waiting, None)
             if run is None:
                 return None
             while not stopping.is_set():
@@ -172,34 +157,17 @@ class BrowserRunner:
             self._spent += size
 
 
-class _Finished(BaseException):
-    """A hand has nothing more to do."""
+class _Unit(Hand):
+    """One unit at a time."""
 
-
-class _Hand(threading.Thread):
-    """One thread that makes one unit at a time."""
-
-    def __init__(
-        self, runner: BrowserRunner, waiting: Iterator[Run], done: queue.SimpleQueue[Outcome | BaseException]
-    ) -> None:
-        super().__init__(daemon=True)
-        self.runner, self.waiting, self.done = runner, waiting, done
-        self.stopping = threading.Event()
+    def __init__(self, runner: BrowserRunner) -> None:
+        self.runner = runner
+        self.stopping = False
         self.process: subprocess.Popen[bytes] | None = None
         self.lock = threading.Lock()
 
-    def run(self) -> None:
-        try:
-            while (
-                not self.stopping.is_set()
-                and (run := self.runner.next(self.waiting, self.stopping)) is not None
-            ):
-                self.done.put(self._unit(run))
-        except BaseException as error:  # noqa: BLE001 - what breaks here is the caller's to see
-            self.done.put(error)
-        self.done.put(_Finished())
-
-    def _unit(self, run: Run) -> Outcome:
+    def make(self, run: Run) -> Outcome:
+        """Tries as often as the emulator is too late."""
         began = time.perf_counter()
         found: Measurements | None = None
         error, attempts = "", 0
@@ -207,7 +175,7 @@ class _Hand(threading.Thread):
         while attempts < TRIES:
             attempts += 1
             found, error, facts = self._attempt(run)
-            if found is None or facts["valid"] or self.runner.keep_late or self.stopping.is_set():
+            if found is None or facts["valid"] or self.runner.keep_late or self.stopping:
                 break
             found, error = (
                 None,
@@ -254,7 +222,7 @@ class _Hand(threading.Thread):
         paths = os.pathsep.join(path for path in sys.path if path)
         with (folder / "log").open("wb") as log:
             with self.lock:
-                if self.stopping.is_set():
+                if self.stopping:
                     return "stopped"
                 # A session of its own: Ctrl-C at the terminal is the coordinator's to handle.
                 self.process = subprocess.Popen(
@@ -321,8 +289,8 @@ class _Hand(threading.Thread):
 
     def stop(self) -> None:
         """Ends the unit under way; its browser, and its lab's namespaces and processes go with it."""
-        self.stopping.set()
         with self.lock:
+            self.stopping = True
             process = self.process
         if process is not None:
             self._end()

@@ -10,7 +10,6 @@ import contextlib
 import errno
 import json
 import os
-import queue
 import signal
 import subprocess
 import tempfile
@@ -27,7 +26,8 @@ from bentpipe.runners.emu_frames import read_frames
 from bentpipe.runners.emu_limits import refusals
 from bentpipe.runners.emu_plan import LabPlan, lab_plan, round_trip_ns
 from bentpipe.runners.emu_tables import Flow, NothingSent, measurements
-from bentpipe.runners.outcome import Outcome, RunnerError, taken
+from bentpipe.runners.hands import Hand, in_turn, outcomes
+from bentpipe.runners.outcome import Outcome, RunnerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -78,23 +78,8 @@ class EmuRunner:
 
     def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
         """Outcomes as they come. Closing the iterator ends the labs."""
-        waiting: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
-        done: queue.SimpleQueue[Outcome | BaseException] = queue.SimpleQueue()
-        for run in runs:
-            waiting.put(run)
-        hands = [_Hand(self, waiting, done) for _ in range(min(self.jobs, len(runs)))]
-        for _ in hands:
-            waiting.put(None)
-        try:
-            for hand in hands:
-                hand.start()
-            for _ in runs:
-                yield taken(done)
-        finally:
-            for hand in hands:
-                hand.stop()
-            for hand in hands:
-                hand.join()
+        hands = [_Lab(self) for _ in range(min(self.jobs, len(runs)))]
+        return outcomes(hands, in_turn(runs))
 
 
 @dataclass(frozen=True)
@@ -108,31 +93,17 @@ class _Attempt:
     facts: dict[str, Any]
 
 
-class _Hand(threading.Thread):
-    """One thread that has one lab at a time."""
+class _Lab(Hand):
+    """One lab at a time."""
 
-    def __init__(
-        self,
-        runner: EmuRunner,
-        waiting: queue.SimpleQueue[Run | None],
-        done: queue.SimpleQueue[Outcome | BaseException],
-    ) -> None:
-        super().__init__(daemon=True)
+    def __init__(self, runner: EmuRunner) -> None:
         self.runner = runner
-        self.waiting = waiting
-        self.done = done
         self.stopping = False
         self.lab: subprocess.Popen[bytes] | None = None
         self.lock = threading.Lock()
 
-    def run(self) -> None:
-        while not self.stopping and (run := self.waiting.get()) is not None:
-            try:
-                self.done.put(self._run(run))
-            except BaseException as error:  # noqa: BLE001 - what breaks here is the caller's to see
-                self.done.put(error)
-
-    def _run(self, run: Run) -> Outcome:
+    def make(self, run: Run) -> Outcome:
+        """Tries as often as the machine is too late."""
         began = time.perf_counter()
         found = _Attempt(None, "stopped", False, {})
         attempts = 0

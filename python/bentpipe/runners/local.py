@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import os
-import queue
 import subprocess
 import sys
 import threading
 import time
 from typing import IO, TYPE_CHECKING, Any
 
-from bentpipe.runners.outcome import Outcome, taken
+from bentpipe.runners.hands import Hand, in_turn, outcomes
+from bentpipe.runners.outcome import Outcome
 from bentpipe.runners.worker import exactly, receive, send, serve
 
 if TYPE_CHECKING:
@@ -61,48 +61,21 @@ class LocalRunner:
 
     def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
         """Outcomes as they come. Closing the iterator kills the workers."""
-        waiting: queue.SimpleQueue[Run | None] = queue.SimpleQueue()
-        done: queue.SimpleQueue[Outcome | BaseException] = queue.SimpleQueue()
-        for run in runs:
-            waiting.put(run)
-        hands = [_Hand(waiting, done, self.setup) for _ in range(min(self.jobs, len(runs)))]
-        for _ in hands:
-            waiting.put(None)
-        try:
-            for hand in hands:
-                hand.start()
-            for _ in runs:
-                yield taken(done)
-        finally:
-            for hand in hands:
-                hand.stop()
-            for hand in hands:
-                hand.join()
+        hands = [_Worker(self.setup) for _ in range(min(self.jobs, len(runs)))]
+        return outcomes(hands, in_turn(runs))
 
 
-class _Hand(threading.Thread):
-    """One thread that keeps one worker busy."""
+class _Worker(Hand):
+    """One worker process, and another when it has died."""
 
-    def __init__(
-        self,
-        waiting: queue.SimpleQueue[Run | None],
-        done: queue.SimpleQueue[Outcome | BaseException],
-        setup: Mapping[str, Any],
-    ) -> None:
-        super().__init__(daemon=True)
-        self.waiting = waiting
-        self.done = done
+    def __init__(self, setup: Mapping[str, Any]) -> None:
         self.setup = setup
         self.stopping = False
         self.worker: subprocess.Popen[bytes] | None = None
         self.lock = threading.Lock()
 
-    def run(self) -> None:
-        while not self.stopping and (run := self.waiting.get()) is not None:
-            self.done.put(self._attempt(run))
-        self._end()
-
-    def _attempt(self, run: Run) -> Outcome:
+    def make(self, run: Run) -> Outcome:
+        """Has the worker make it, or a fresh one if that dies."""
         began = time.perf_counter()
         reason = ""
         for attempt in (1, 2):
@@ -162,6 +135,10 @@ class _Hand(threading.Thread):
             worker.kill()
             code = worker.wait()
         return f"killed by signal {-code}" if code < 0 else f"exit status {code}"
+
+    def leave(self) -> None:
+        """Ends the worker."""
+        self._end()
 
     def stop(self) -> None:
         """Kills the worker, whatever it is doing."""

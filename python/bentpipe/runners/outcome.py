@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import queue
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -12,13 +11,7 @@ if TYPE_CHECKING:
     from bentpipe.plan import Run
     from bentpipe.results import Measurements
 
-__all__ = ["Outcome", "Runner", "RunnerError", "taken"]
-
-T = TypeVar("T")
-
-LOOK_S = 0.2
-"""Ctrl-C is seen at least this often: the handler of SIGINT that Polars installs restarts a system call that waits, so
-that Python's own runs only between two waits."""
+__all__ = ["Outcome", "Runner", "RunnerError"]
 
 
 class RunnerError(RuntimeError):
@@ -47,16 +40,3 @@ class Runner(Protocol):
     def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
         """Outcomes as they come, in any order; closing the iterator stops what is under way."""
         ...
-
-
-def taken(done: queue.SimpleQueue[T | BaseException]) -> T:
-    """The next of what the threads of a runner have done, waiting for it so that Ctrl-C ends the wait. Raises what one
-    of them broke with."""
-    while True:
-        try:
-            found = done.get(timeout=LOOK_S)
-        except queue.Empty:
-            continue
-        if isinstance(found, BaseException):
-            raise found
-        return found
