@@ -86,7 +86,18 @@ def test_proxies_answer_early_from_a_pool_or_not_at_all(bentpipe: Command, tmp_p
         row = rows[setup]
         assert opened <= row["start_s"] < opened + late_s, setup
         assert asked - 0.002 <= row["up_fin_s"] < asked + late_s, setup
-    assert store.proxies.is_empty(), "in real time there are none (docs/manual/results.md)"
+    ends = {
+        (row["path.terminal.setup"], row["proxy"], row["socket"]): row for row in store.proxies.to_dicts()
+    }
+    proxies = [("early", "terminal"), ("pooled", "terminal"), *((setup, "gateway") for setup in rows)]
+    assert set(ends) == {(*proxy, socket) for proxy in proxies for socket in ("client_side", "server_side")}
+    trips_ms = {
+        "terminal": {"client_side": 2, "server_side": 120},
+        "gateway": {"client_side": 120, "server_side": 10},
+    }
+    for (_, proxy, socket), row in ends.items():
+        assert row["connections"] == 1
+        assert row["smoothed_rtt_ms"] >= trips_ms[proxy][socket], (proxy, socket)
 
 
 @pytest.mark.system
