@@ -1,6 +1,8 @@
 //! What a fuzzer does with each parser of a stranger's bytes, and what must hold whatever they are. The fuzzer's
 //! targets are one line each; `crates/rt/tests/seeds.rs` runs the same functions on the seeds in every test.
 
+mod cutting;
+
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::PathBuf;
@@ -17,11 +19,12 @@ use units::{Ecn, Packet, Time};
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 8] = [
+pub const TARGETS: [(&str, Target); 9] = [
     ("http3", http3),
     ("proxy_header", proxy_header),
     ("syn", syn_packet),
     ("frame", frame),
+    ("super_frame", super_frame),
     ("perf_server", perf_server),
     ("perf_tcp", perf_tcp),
     ("folder", folder),
@@ -83,6 +86,12 @@ pub fn frame(bytes: &[u8]) {
             assert!(may || old == new, "byte {at}");
         }
     }
+}
+
+/// What a device with offload hands over, behind a byte that chooses the MTU: it is cut into exactly the packets that
+/// a second, plain way to cut makes of it, or refused by both, whatever was cut before into the same buffers.
+pub fn super_frame(bytes: &[u8]) {
+    cutting::same(bytes);
 }
 
 /// Bytes of a stream, each piece with its offset.

@@ -19,3 +19,5 @@ pub use clock::Clock;
 pub use direction::{Direction, Progress};
 pub use lab::{Lab, LabSpec, Running};
 pub use namespace::Address;
+#[doc(hidden)]
+pub use port::{Cutter, Pieces};

@@ -32,6 +32,14 @@ const NEEDS_CHECKSUM: u8 = 1;
 const ONE: u8 = 0;
 const UDP_SEGMENTS: u8 = 5;
 
+/// Protocols that the kernel leaves to be cut (IANA protocol numbers).
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// IPv6 extension headers that may stand before them (RFC 8200 section 4): hop-by-hop and destination options. Behind
+/// a routing header the checksum would be over another destination (section 8.1).
+const EXTENSIONS: [u8; 2] = [0, 60];
+
 /// What was read.
 pub(crate) enum Read<'a> {
     /// Packets.
@@ -44,20 +52,25 @@ pub(crate) enum Read<'a> {
 
 /// Packets that came at once.
 #[derive(Debug)]
-pub(crate) enum Pieces<'a> {
+pub enum Pieces<'a> {
+    /// A frame that is one packet.
     One(&'a [u8]),
+    /// Buffers, and how much of each is its packet.
     Cut(&'a [Vec<u8>], &'a [usize]),
 }
 
 impl<'a> Pieces<'a> {
-    pub(crate) fn len(&self) -> usize {
+    /// How many there are.
+    #[expect(clippy::len_without_is_empty, reason = "there is always one")]
+    pub fn len(&self) -> usize {
         match self {
             Pieces::One(_) => 1,
             Pieces::Cut(_, sizes) => sizes.len(),
         }
     }
 
-    pub(crate) fn get(&self, index: usize) -> &'a [u8] {
+    /// One of them.
+    pub fn get(&self, index: usize) -> &'a [u8] {
         match self {
             Pieces::One(packet) => packet,
             Pieces::Cut(buffers, sizes) => &buffers[index][..sizes[index]],
@@ -132,19 +145,20 @@ impl Reader {
 }
 
 /// Cuts super-frames.
-struct Cutter {
+pub struct Cutter {
     pieces: Vec<Vec<u8>>,
     sizes: Vec<usize>,
 }
 
 impl Cutter {
-    fn new(mtu: u16) -> Cutter {
+    /// Into packets of at most `mtu` bytes.
+    pub fn new(mtu: u16) -> Cutter {
         Cutter { pieces: vec![vec![0; mtu.into()]; PIECES], sizes: vec![0; PIECES] }
     }
 
     /// The packets of a frame behind its virtio header; none if the two contradict each other, a packet would
     /// be empty or larger than the MTU, or there would be more than [`PIECES`].
-    fn cut<'a>(&'a mut self, frame: &'a mut [u8]) -> Option<Pieces<'a>> {
+    pub fn cut<'a>(&'a mut self, frame: &'a mut [u8]) -> Option<Pieces<'a>> {
         let (head, packet) = frame.split_at_mut_checked(VIRTIO_NET_HDR_LEN)?;
         let mut header = VirtioNetHdr::decode(head).ok()?;
         if header.gso_type == ONE {
@@ -154,23 +168,42 @@ impl Cutter {
             return Some(Pieces::One(packet));
         }
         let six = packet.first()? >> 4 == 6;
+        let protocol = if header.gso_type == UDP_SEGMENTS { UDP } else { TCP };
+        if transport_at(packet, protocol)? != usize::from(header.csum_start) {
+            return None;
+        }
         // `hdr_len` is a hint (virtio 1.2 section 5.1.6.2): the kernel says more when it forwards.
         let start = usize::from(header.csum_start);
-        let transport = if header.gso_type == UDP_SEGMENTS {
-            8
-        } else {
-            u16::from(*packet.get(start + 12)? >> 4) * 4
-        };
+        let transport =
+            if protocol == UDP { 8 } else { u16::from(*packet.get(start + 12)? >> 4) * 4 };
         header.hdr_len = header.csum_start.checked_add(transport)?;
         let count = gso_split(packet, header, &mut self.pieces, &mut self.sizes, 0, six).ok()?;
         (count > 0).then(|| Pieces::Cut(&self.pieces[..count], &self.sizes[..count]))
     }
 }
 
+/// Where the header of `protocol` begins in an IP packet, if that is what it carries.
+fn transport_at(packet: &[u8], protocol: u8) -> Option<usize> {
+    let (mut next, mut at) = match packet.first()? >> 4 {
+        4 => (*packet.get(9)?, usize::from(packet[0] & 15) * 4),
+        6 => (*packet.get(6)?, 40),
+        _ => return None,
+    };
+    let six = packet[0] >> 4 == 6;
+    while six && EXTENSIONS.contains(&next) {
+        next = *packet.get(at)?;
+        at += (usize::from(*packet.get(at + 1)?) + 1) * 8;
+    }
+    (next == protocol).then_some(at)
+}
+
 /// Finishes the checksum from `start` on, of which `offset` behind that holds the part over addresses and
 /// length. 0 would mean that there is none (RFC 768).
 fn finish(packet: &mut [u8], start: usize, offset: usize) -> Option<()> {
     let part: [u8; 2] = packet.get(start + offset..start + offset + 2)?.try_into().ok()?;
+    if !offset.is_multiple_of(2) {
+        return None; // no word of the sum
+    }
     packet[start + offset..start + offset + 2].fill(0);
     let sum = !checksum(&packet[start..], u16::from_be_bytes(part).into());
     let sum = if sum == 0 { u16::MAX } else { sum };
