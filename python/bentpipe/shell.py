@@ -214,7 +214,7 @@ def _wish(words: str) -> dict[str, object]:
         else:
             wish["loss"] = float(Probability.parse(value.strip()).value)
     except UnitError as error:
-        raise ScenarioError([(key.strip(), str(error))]) from None
+        raise ScenarioError([("", f"{key.strip()}: {error}")]) from None
     return wish
 
 

@@ -346,8 +346,23 @@ def _check_same(path: Path, plan: Plan, planned: list[dict[str, Any]]) -> list[d
     if store.overrides != tuple(plan.document.overrides):
         said = ", ".join(store.overrides) or "none"
         raise StoreError(f"{path} was made with other settings of --set ({said}); {other}")
-    known = {row["id"] for row in store.planned}
-    return [*store.planned, *(row for row in planned if row["id"] not in known)]
+    # What the scenario's text and --set do not say is in the id alone: options of browse, traces, controllers.
+    wanted = {_place(row): row["id"] for row in planned}
+    stale = [row for row in store.planned if wanted.get(_place(row), row["id"]) != row["id"]]
+    for row in stale:
+        if (path / "runs" / row["id"]).is_dir():
+            raise StoreError(
+                f"{path} holds run {row['id']}, of a cell and seed that are asked for again with other options, or "
+                f"with other contents of a trace, page or controller; {other}"
+            )
+    kept = [row for row in store.planned if row not in stale]
+    known = {row["id"] for row in kept}
+    return [*kept, *(row for row in planned if row["id"] not in known)]
+
+
+def _place(row: Mapping[str, Any]) -> str:
+    """Cell and seed of a planned run."""
+    return json.dumps([row["seed"], row["cell"]], sort_keys=True)
 
 
 def _verbatim(plan: Plan) -> str:

@@ -163,6 +163,30 @@ def test_more_seeds_extend_a_store(tmp_path: Path) -> None:
     assert sorted(Store(tmp_path / "store").runs["seed"].to_list()) == [1, 1, 2, 2, 3, 3]
 
 
+def test_runs_with_other_files_are_not_mixed_in(tmp_path: Path) -> None:
+    """The scenario's text is the same, what it names is not."""
+    text = GEO.replace(
+        "[[flow]]", '[[path.segment]]\nname = "dish"\ndelay = { trace = "d.csv" }\n\n[[flow]]', 1
+    )
+    text = text.replace('delay = { trace = "d.csv" }', 'both = { delay = { trace = "d.csv" } }')
+    trace = tmp_path / "d.csv"
+    trace.write_text("time_s,delay_ms\n0,5\n1,6\n")
+    plan = planned(tmp_path, text)
+    with Writer(tmp_path / "store", plan):
+        pass
+    trace.write_text("time_s,delay_ms\n0,5\n1,7\n")
+    changed = planned(tmp_path, text)
+    assert [run.id for run in changed.runs] != [run.id for run in plan.runs]
+    with Writer(tmp_path / "store", changed) as writer:  # nothing had been run: nothing is mixed
+        conduct(changed, Fake(), writer)
+    assert Store(tmp_path / "store").planned == tuple(writer.store_rows)
+    assert len(writer.store_rows) == len(changed.runs)
+    with pytest.raises(
+        StoreError, match="asked for again with other options, or with other contents of a trace"
+    ):
+        Writer(tmp_path / "store", plan)
+
+
 def test_two_processes_do_not_write_to_one_store(tmp_path: Path) -> None:
     plan = planned(tmp_path)
     with (
