@@ -125,7 +125,8 @@ def summary(material: Material) -> str:
     cells = store.runs.select(store.keys).n_unique() if store.keys else 1
     text += f". {count} runs" if count > 1 else ". One run"
     if count > 1:
-        often = f"{seeds} seeds" if count == cells * seeds else f"up to {seeds} seeds"
+        word = "seed" if seeds == 1 else "seeds"
+        often = f"{seeds} {word}" if count == cells * seeds else f"up to {seeds} {word}"
         text += f": {cells} cells, {often}" if cells > 1 else f" with {often}"
     total = float(ends.sum() or 0.0)
     spent = f"{significant(total / 3600, 2)} hours" if total >= 7200 else f"{significant(total, 3)} s"
