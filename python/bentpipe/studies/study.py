@@ -6,6 +6,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,7 +17,19 @@ from bentpipe.studies.verdicts import Claim, Quantity, Verdict, together
 if TYPE_CHECKING:
     from bentpipe.figures.figure import Figure
 
-__all__ = ["Findings", "Row", "Study", "Table", "as_text", "chosen", "either", "folder", "matching", "toml"]
+__all__ = [
+    "Findings",
+    "Published",
+    "Row",
+    "Study",
+    "Table",
+    "as_text",
+    "chosen",
+    "either",
+    "folder",
+    "matching",
+    "toml",
+]
 
 _PLACES = (Path(__file__).parents[1] / "published", Path(__file__).parents[3] / "studies")
 """Scenarios and published figures: in an installed package, and in a checkout."""
@@ -90,6 +103,29 @@ class Findings:
     """What stands above the rows in the terminal."""
     reading_title: str = "queue"
     """What the readings of a row or claim are readings of."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """What every study has: a folder with its scenarios, what was published, and why results differ."""
+
+    name: str
+    title: str
+
+    @cached_property
+    def place(self) -> Path:
+        """The folder."""
+        return folder(self.name)
+
+    @cached_property
+    def published(self) -> dict[str, Any]:
+        """What was published."""
+        return toml(self.place / "published.toml")
+
+    @cached_property
+    def notes(self) -> dict[str, Any]:
+        """Why results differ, by id."""
+        return toml(self.place / "notes.toml")
 
 
 class Study(Protocol):

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 from bentpipe.stats import jain_index
 from bentpipe.studies.andreotti_2025.cells import (
@@ -38,7 +35,7 @@ from bentpipe.studies.andreotti_2025.standing import (
 )
 from bentpipe.studies.evidence import FilteredCubic, UnfrozenHybla
 from bentpipe.studies.stores import Measured, Part, Wanted
-from bentpipe.studies.study import Findings, Row, Table, either, folder, matching, toml
+from bentpipe.studies.study import Findings, Published, Row, Table, either, matching
 from bentpipe.studies.verdicts import FLOOR, Claim, Quantity
 
 __all__ = ["STUDY", "Andreotti2025"]
@@ -58,26 +55,11 @@ TOLERANCE = (
 
 
 @dataclass(frozen=True)
-class Andreotti2025:
+class Andreotti2025(Published):
     """The study."""
 
     name: str = "andreotti-2025"
     title: str = "Andreotti 2025: QUIC over LEO and GEO, sections 4.2 to 4.4"
-
-    @cached_property
-    def place(self) -> Path:
-        """Its folder."""
-        return folder(self.name)
-
-    @cached_property
-    def published(self) -> dict[str, Any]:
-        """The published figures."""
-        return toml(self.place / "published.toml")
-
-    @cached_property
-    def notes(self) -> dict[str, Any]:
-        """Why rows and claims differ, by id."""
-        return toml(self.place / "notes.toml")
 
     def parts(self) -> Sequence[Part]:
         """One store each."""

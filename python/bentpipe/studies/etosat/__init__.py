@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from bentpipe.intervals import significant
 from bentpipe.studies.etosat.drawings import downloads
 from bentpipe.studies.etosat.transfers import transfer_times
 from bentpipe.studies.stores import Measured, Part, Wanted
-from bentpipe.studies.study import Findings, Table, as_text, folder, matching, toml
+from bentpipe.studies.study import Findings, Published, Table, as_text, matching
 from bentpipe.studies.verdicts import Check, Claim, Fact, Verdict
 
 __all__ = ["STUDY", "Etosat"]
@@ -85,26 +83,11 @@ def fact(text: str, values: Sequence[float | None], most_s: float) -> Check | Fa
 
 
 @dataclass(frozen=True)
-class Etosat:
+class Etosat(Published):
     """The study."""
 
     name: str = "etosat"
     title: str = "ETOSAT: the regression tests of draft-kuhn-quic-4-sat"
-
-    @cached_property
-    def place(self) -> Path:
-        """Its folder."""
-        return folder(self.name)
-
-    @cached_property
-    def published(self) -> dict[str, Any]:
-        """Accesses and objectives."""
-        return toml(self.place / "published.toml")
-
-    @cached_property
-    def notes(self) -> dict[str, Any]:
-        """Why objectives are missed, by access."""
-        return toml(self.place / "notes.toml")
 
     def accesses(self) -> list[Access]:
         """All of them, in the draft's order."""

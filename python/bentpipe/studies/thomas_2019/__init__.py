@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
-from typing import Any
 
 from bentpipe.studies.loads import REACHED, slow_start_s
 from bentpipe.studies.stores import Measured, Part, Wanted
-from bentpipe.studies.study import Findings, Table, folder, matching, toml
+from bentpipe.studies.study import Findings, Published, Table, matching
 from bentpipe.studies.thomas_2019 import standing
 from bentpipe.studies.thomas_2019.cells import (
     HTTP,
@@ -49,26 +46,11 @@ TOLERANCE = (
 
 
 @dataclass(frozen=True)
-class Thomas2019:
+class Thomas2019(Published):
     """The study."""
 
     name: str = "thomas-2019"
     title: str = "Thomas et al. 2019: Google QUIC over a public SATCOM access"
-
-    @cached_property
-    def place(self) -> Path:
-        """Its folder."""
-        return folder(self.name)
-
-    @cached_property
-    def published(self) -> dict[str, Any]:
-        """What was published."""
-        return toml(self.place / "published.toml")
-
-    @cached_property
-    def notes(self) -> dict[str, Any]:
-        """Why results differ, by id."""
-        return toml(self.place / "notes.toml")
 
     def parts(self) -> Sequence[Part]:
         """One store each."""
