@@ -8,8 +8,9 @@ use crate::tables::{Row, Table};
 
 /// `pages` and `requests`. `loads` are the pages that the flows load, by flow.
 pub fn tables(hosts: &[Host], loads: &[Option<WebSpec>]) -> [Table; 2] {
-    let mut pages = Table::declared("pages", &page_row("", "", &NO_LOAD));
-    let mut requests = Table::declared("requests", &request_row("", ["", ""], &NO_REQUEST));
+    let mut pages = Table::declared("pages", &page_row("", "", &LoadReport::default()));
+    let mut requests =
+        Table::declared("requests", &request_row("", ["", ""], &RequestReport::default()));
     for (host, load) in hosts.iter().step_by(2).zip(loads) {
         let Some(web) = load else { continue };
         for report in host.endpoint.page_loads() {
@@ -82,31 +83,3 @@ fn request_row<'a>(
         ("bytes", request.bytes.into()),
     ]
 }
-
-const NO_LOAD: LoadReport = LoadReport {
-    load: 0,
-    protocol: "",
-    start: Time::ZERO,
-    connect_start: None,
-    connect_end: None,
-    request_start: None,
-    response_start: None,
-    response_end: None,
-    content_loaded: None,
-    load_event_end: None,
-    objects: 0,
-    bytes: 0,
-    connections: 0,
-};
-
-const NO_REQUEST: RequestReport = RequestReport {
-    load: 0,
-    object: 0,
-    protocol: "",
-    connection: 0,
-    queued: Time::ZERO,
-    sent: None,
-    response_start: None,
-    end: None,
-    bytes: 0,
-};

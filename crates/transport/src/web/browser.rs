@@ -168,16 +168,7 @@ impl Browser {
             load: self.loads.len() as u32 + 1,
             protocol: self.protocol(self.page.objects[0].host as usize).alpn(),
             start: now,
-            connect_start: None,
-            connect_end: None,
-            request_start: None,
-            response_start: None,
-            response_end: None,
-            content_loaded: None,
-            load_event_end: None,
-            objects: 0,
-            bytes: 0,
-            connections: 0,
+            ..LoadReport::default()
         });
     }
 
@@ -220,12 +211,8 @@ impl Browser {
                 load: self.loads.len() as u32,
                 object: object as u32,
                 protocol: self.protocol(host).alpn(),
-                connection: 0,
                 queued,
-                sent: None,
-                response_start: None,
-                end: None,
-                bytes: 0,
+                ..RequestReport::default()
             });
             self.hosts[host].queue.push(object as u32);
         }

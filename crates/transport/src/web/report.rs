@@ -3,7 +3,7 @@
 use units::Time;
 
 /// One load of a page.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoadReport {
     /// Which load, from 1.
     pub load: u32,
@@ -35,7 +35,7 @@ pub struct LoadReport {
 }
 
 /// One request of a load.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestReport {
     /// Which load, from 1.
     pub load: u32,

@@ -21,7 +21,7 @@ use super::wire::Wire;
 use crate::Clock;
 use crate::driver::sleep;
 use crate::perf::client::{refused, resolve, trust, trusted};
-use crate::perf::frames::{Frames, Opening};
+use crate::perf::frames::Frames;
 use crate::perf::report::{Part, View};
 use crate::perf::summary::{Closing, cpu_seconds};
 use crate::perf::{ClientPlan, Failure, Reporter, Sender, Summary, Transport};
@@ -298,16 +298,7 @@ impl Client {
             }
             slot.connection.sample();
             let connection = &slot.connection;
-            let opening = Opening {
-                connection: place as u32,
-                transport: connection.transport(),
-                local: connection.local().to_string(),
-                remote: connection.remote().to_string(),
-                congestion: &self.options.congestion,
-                start: connection.began(),
-                connected,
-                mss_bytes: connection.mss(),
-            };
+            let opening = connection.opening(place as u32, connected, &self.options.congestion);
             frames.connection(now, &opening);
             if std::mem::replace(greeted, true) {
                 continue;

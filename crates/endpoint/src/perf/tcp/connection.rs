@@ -15,6 +15,7 @@ use units::{Span, Time};
 
 use super::stream::{SHARE, Stream};
 use super::wire::Wire;
+use crate::perf::frames::Opening;
 use crate::perf::{Sender, Transport};
 use crate::tcp_info::{Kernel, TcpInfo};
 
@@ -131,12 +132,7 @@ impl Connection {
         self.stream.socket.as_ref()
     }
 
-    /// This side's address.
-    pub fn local(&self) -> SocketAddr {
-        self.local
-    }
-
-    /// The other side's.
+    /// The other side's address.
     pub fn remote(&self) -> SocketAddr {
         self.remote
     }
@@ -174,6 +170,20 @@ impl Connection {
     /// The ALPN agreed on.
     pub fn alpn(&self) -> Option<String> {
         self.stream.wire.as_ref().and_then(Wire::alpn)
+    }
+
+    /// What frames tell of it once its handshakes are done: at `connected`, as number `number`.
+    pub fn opening<'a>(&self, number: u32, connected: Time, congestion: &'a str) -> Opening<'a> {
+        Opening {
+            connection: number,
+            transport: self.transport(),
+            local: self.local.to_string(),
+            remote: self.remote.to_string(),
+            congestion,
+            start: self.began,
+            connected,
+            mss_bytes: self.mss,
+        }
     }
 
     /// Largest segment, as last asked for.

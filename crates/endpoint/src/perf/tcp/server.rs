@@ -19,7 +19,7 @@ use super::Options;
 use super::connection::{Accepting, Connection};
 use super::watch::Watch;
 use crate::driver::sleep;
-use crate::perf::frames::{Frames, Opening};
+use crate::perf::frames::Frames;
 use crate::perf::quic_server::tell_summary;
 use crate::perf::report::View;
 use crate::perf::server::{Out, canonical};
@@ -324,16 +324,7 @@ impl Side {
                 None => connection.transport().to_uppercase(),
             };
             out.reporter.say(&format!("[{number}] from {}, {over}", connection.remote()))?;
-            let opening = Opening {
-                connection: number,
-                transport: connection.transport(),
-                local: connection.local().to_string(),
-                remote: connection.remote().to_string(),
-                congestion: &self.options.congestion,
-                start: connection.began(),
-                connected,
-                mss_bytes: connection.mss(),
-            };
+            let opening = connection.opening(number, connected, &self.options.congestion);
             out.frames.connection(now, &opening);
         }
         let ended = self.live.iter().filter(|(_, entry)| entry.connection.ended().is_some());
