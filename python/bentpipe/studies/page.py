@@ -22,16 +22,21 @@ body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 90rem
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .5rem 0 1.5rem; }
 table { display: block; overflow-x: auto; }
 th, td { text-align: left; padding: .2rem .7rem; border-bottom: 1px solid #e2e5e9; white-space: nowrap; }
-th { font-weight: 600; } svg { max-width: 100%; height: auto; } .differs { color: #a33; } .agrees { color: #176; }
+th { font-weight: 600; white-space: normal; vertical-align: bottom; } svg { max-width: 100%; height: auto; } .differs { color: #a33; } .agrees { color: #176; }
 dt { font-weight: 600; } dd { margin: 0 0 .6rem 0; }
 """
 
 
 def write_page(out: Path, title: str, findings: Findings, data: Mapping[str, Any]) -> Path:
-    """Writes ``study.html`` and ``study.json`` into ``out``; returns the page's path."""
+    """Writes ``study.html`` and ``study.json`` into ``out``; returns the page's path.
+
+    What was measured comes first, then what is claimed of it, then why.
+    """
     body = [f"<h1>{escape(title)}</h1>"]
     if findings.rows:
         body += ["<h2>Printed rows</h2>", _table(row_rows(findings))]
+    for table in findings.tables:
+        body += [f"<h2>{escape(table.title)}</h2>", _table(table.rows)]
     if findings.claims:
         claims = {claim.id: claim for claim in findings.claims}
         said = "".join(
@@ -45,8 +50,6 @@ def write_page(out: Path, title: str, findings: Findings, data: Mapping[str, Any
         body += ["<h2>Why it differs</h2>", f"<dl>{listed}</dl>"]
     body += _figures(out, findings.figures)
     body += [_drawn(figure, out / "figures") for figure in findings.drawn]
-    for table in findings.tables:
-        body += [f"<h2>{escape(table.title)}</h2>", _table(table.rows)]
     body += [
         "<h2>How it is judged</h2>",
         *(f"<p>{escape(note)}</p>" for note in (findings.tolerance, *findings.notes)),
