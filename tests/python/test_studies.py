@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from bentpipe.studies.andreotti_2025 import JAIN_TOLERANCE, STUDY
 from bentpipe.studies.andreotti_2025.cells import CONTROLLERS, GEO, LOSSES
 from bentpipe.studies.andreotti_2025.criteria import CRITERIA
 from bentpipe.studies.stores import Measured
-from bentpipe.studies.study import chosen, matching
+from bentpipe.studies.study import Part, chosen, matching
 from bentpipe.studies.verdicts import FLOOR, Check, Quantity, Verdict, expected_range, together
 
 ROOT = Path(__file__).parents[2]
@@ -172,6 +173,23 @@ def test_other_scenarios_differ_from_the_matrix_only_where_they_say() -> None:
             assert (other["quic"], other["duration"], other["seeds"]) == (whole["quic"], long, 3), file.name
             satellite = next(one for one in other["path"]["segment"] if one["name"] == "satellite")
             assert satellite["up"] == {"loss": "0.01 %", "loss_place": "before"}, file.name
+
+
+def test_the_manual_says_how_many_runs() -> None:
+    import importlib
+
+    from bentpipe.studies.stores import plan_part
+
+    table = (ROOT / "docs/manual/studies.md").read_text()
+    for name, module in studies.NAMES.items():
+        study = importlib.import_module(module).STUDY
+        wanted = chosen(study, None)[1]
+        runs = sum(len(plan_part(part, wanted[part.name]).ids) for part in study.parts())
+        said = re.search(rf"^\| \[`{name}`\].*\| (\d+)(.*) \|$", table, re.MULTILINE)
+        assert said is not None
+        assert runs == int(said[1]) * (3 if "three seeds" in said[2] else 1), name
+    real = plan_part(Part("real", ROOT / "studies/thomas-2019/real-satcom.toml"), matching())
+    assert f"SATCOM has {len(real.plan.cells)} cells" in table
 
 
 # --- only -----------------------------------------------------------------------------------------------------

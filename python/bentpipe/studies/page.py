@@ -22,7 +22,8 @@ body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 90rem
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; margin: .5rem 0 1.5rem; }
 table { display: block; overflow-x: auto; }
 th, td { text-align: left; padding: .2rem .7rem; border-bottom: 1px solid #e2e5e9; white-space: nowrap; }
-th { font-weight: 600; white-space: normal; vertical-align: bottom; } svg { max-width: 100%; height: auto; } .differs { color: #a33; } .agrees { color: #176; }
+th { font-weight: 600; white-space: normal; vertical-align: bottom; }
+svg { max-width: 100%; height: auto; } .differs { color: #a33; } .agrees { color: #176; }
 dt { font-weight: 600; } dd { margin: 0 0 .6rem 0; }
 """
 
