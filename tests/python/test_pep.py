@@ -252,6 +252,40 @@ def test_both_ends_see_each_other_and_halves_close_alone(
 
 
 @pytest.mark.system
+def test_what_the_kernel_sends_after_both_ends_is_counted(program: Path, line: Line, tmp_path: Path) -> None:
+    """Both ends have said all, the proxy is done; the client takes it later."""
+    sent = bytes(60_000)
+
+    def small_window() -> socket.socket:
+        one = socket.socket()
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        one.connect((SERVER[4], 4433))
+        return one
+
+    def counted(wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        deadline = time.monotonic() + 5
+        while not wanted(last := line.last()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return last
+
+    with proxy(program, line.middle, line.plan, tmp_path), listen(line.server) as server:
+        near = line.client.inside(small_window)
+        far, _ = server.accept()
+        near.shutdown(socket.SHUT_WR)
+        send_and_end(far, sent)
+        assert received(far) == b""
+        far.close()
+        before = counted(lambda last: last["server_side"]["connections"] == 1 and not last["open"])
+        assert before["open"] == 0
+        assert before["client_side"]["written_bytes"] < len(sent)
+        assert received(near) == sent
+        near.close()
+        after = counted(lambda last: last["client_side"]["written_bytes"] == len(sent))
+        assert after["client_side"]["written_bytes"] == len(sent) < after["client_side"]["sent_bytes"]
+    assert line.last()["client_side"]["written_bytes"] == len(sent)
+
+
+@pytest.mark.system
 def test_a_server_that_refuses_is_a_client_that_is_refused(program: Path, line: Line, tmp_path: Path) -> None:
     """Relayed: as from end to end. Early: the client is connected already, and reset."""
     line.plan["proxy"]["setup"] = "relayed"

@@ -1,7 +1,8 @@
 //! The loop: SYNs, listeners, the pool and all connections of one proxy, by one epoll. `start` makes it,
-//! `flow` is the life of a connection, `pooled` the pool.
+//! `flow` is the life of a connection, `leaving` what the kernel has to do after it, `pooled` the pool.
 
 mod flow;
+mod leaving;
 mod pooled;
 mod start;
 
@@ -16,6 +17,7 @@ use serde_json::json;
 use units::{Span, Time};
 
 use self::flow::Flow;
+use self::leaving::Leaving;
 use self::start::files;
 use super::counters::{Line, Lines};
 use super::header::Ends;
@@ -85,6 +87,9 @@ struct Proxy<'a> {
     in_want: VecDeque<(usize, Ends)>,
     /// Connections that have more to do than their turn had room for.
     turn: VecDeque<usize>,
+    /// Sockets of connections that have ended here and not yet in the kernel, in the order in which they did.
+    leaving: VecDeque<Leaving>,
+    /// The counters of all connections before these.
     line: Line,
     scratch: Vec<u8>,
 }
@@ -218,6 +223,7 @@ impl Proxy<'_> {
             return;
         }
         self.look_at = now + LOOK;
+        self.let_go(now);
         let late: Vec<usize> = self
             .slots
             .iter()
@@ -241,6 +247,9 @@ impl Proxy<'_> {
             .filter_map(|slot| if let Slot::Flow(flow) = slot { Some(&**flow) } else { None })
             .collect();
         flows.sort_unstable_by_key(|flow| flow.number);
+        for leaving in &self.leaving {
+            leaving.add_to(&mut line, self.kernel);
+        }
         for flow in flows {
             for (side, one) in flow.sides.iter().enumerate() {
                 let into = line.side(flow.leg(side));

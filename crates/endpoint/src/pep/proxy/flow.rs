@@ -121,6 +121,7 @@ impl Proxy<'_> {
     /// Gives a connection its place.
     pub(super) fn add(&mut self, mut flow: Flow) -> usize {
         self.flows += 1;
+        self.make_room();
         self.begun += 1;
         flow.number = self.begun;
         self.insert(Slot::Flow(Box::new(flow)))
@@ -274,15 +275,19 @@ impl Proxy<'_> {
         let (legs, ip) = ([flow.leg(0), flow.leg(1)], flow.ip_header());
         for (end, leg) in flow.sides.into_iter().zip(legs) {
             let Some(stream) = end.stream else { continue };
-            if flow.header.is_none()
-                && let Ok(info) = TcpInfo::of(&stream, self.kernel)
-            {
+            let counts = flow.header.is_none();
+            if counts && !by_reset {
+                self.leave(stream, leg, ip);
+                continue;
+            }
+            if counts && let Ok(info) = TcpInfo::of(&stream, self.kernel) {
                 self.line.side(leg).add(&info, ip);
             }
             if by_reset {
                 reset(stream);
             }
         }
+        self.make_room();
     }
 }
 

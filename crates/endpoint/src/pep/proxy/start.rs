@@ -136,6 +136,7 @@ impl<'a> Proxy<'a> {
             look_at: Time::ZERO,
             in_want: VecDeque::new(),
             turn: VecDeque::new(),
+            leaving: VecDeque::new(),
             line: Line::default(),
             scratch: vec![0; SCRATCH],
         };
