@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import functools
+import itertools
 import os
 import shutil
 import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,6 +44,44 @@ name = "gateway"
 between = ["satellite", "internet"]
 setup = "early"
 """
+
+
+def at_rest(check: Mapping[str, Any], most_ms: float = 1.0) -> bool:
+    """Whether the check before a session says something of the path: neither what measured it, as ready as it was, nor
+    the emulator had to wait longer for a processor. (``valid`` speaks of the emulator alone, once the session runs.)"""
+    return max(check["waited_ns"], check["late_ns"] or 0) / 1e6 <= most_ms
+
+
+def rate_of_busy_link(
+    found: Mapping[str, Any],
+    directory: Path,
+    between: tuple[float, float],
+    *,
+    way: str = "up",
+    error: float = 0.01,
+) -> float | None:
+    """Mbit/s of IP that left the one link of a path between two instants, s of the series. These have rows of 0.1 s: what
+    waits in the queue is to last longer.
+
+    None if that cannot be said within a share of ``error``: the link was not busy without a gap for long enough, since
+    its sender was kept waiting for a processor, or the emulator was too late. Between two rows a link was never idle if
+    less left than had been waiting at the first of them.
+    """
+    with (directory / "links.csv").open() as file:
+        rows = [
+            (float(row["time_s"]), int(row["bytes_out"]), int(row["queued_bytes"]))
+            for row in csv.DictReader(file)
+            if row["direction"] == way and between[0] <= float(row["time_s"]) <= between[1]
+        ]
+    longest, first = (0.0, 0.0), 0
+    for place, (a, b) in enumerate(itertools.pairwise(rows), 1):
+        if b[1] - a[1] >= a[2]:
+            first = place
+        elif b[0] - rows[first][0] > longest[0]:
+            longest = (b[0] - rows[first][0], (b[1] - rows[first][1]) * 8e-6)
+    seconds, megabits = longest
+    late_s = found["segments"][0][way]["late_max_ms"] / 1e3
+    return megabits / seconds if seconds >= 0.5 and late_s <= error * seconds else None
 
 
 @functools.cache

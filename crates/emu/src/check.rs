@@ -19,6 +19,10 @@ pub struct Check {
     pub up_bit_s: Option<u64>,
     /// Rate downwards.
     pub down_bit_s: Option<u64>,
+    /// The most that a figure above is off because what measured it was ready and had no processor.
+    pub waited_ns: u64,
+    /// The most by which the emulator was late meanwhile, if it is known.
+    pub late_ns: Option<u64>,
 }
 
 /// Small packets for the round-trip time, and how many a path that loses packets is given for each.
@@ -54,9 +58,10 @@ pub fn check(
     }
     let clock = Clock::start();
     let mut buffer = [0; FULL];
-    let mut least = Span(u64::MAX);
+    let (mut least, mut waited) = (Span(u64::MAX), 0);
     let mut answers = 0;
     for _ in 0..PINGS * TRIES {
+        let before = has_waited();
         let start = clock.now();
         near_socket.send_to(b"?", far_at)?;
         let asked = far_socket.recv_from(&mut buffer);
@@ -64,7 +69,10 @@ pub fn check(
             far_socket.send_to(b"!", near_at)?;
         }
         if asked.and_then(|_| near_socket.recv_from(&mut buffer)).is_ok() {
-            least = least.min(clock.now().since(start));
+            let took = clock.now().since(start);
+            if took < least {
+                (least, waited) = (took, has_waited() - before);
+            }
             answers += 1;
         }
         if answers == PINGS {
@@ -84,12 +92,23 @@ pub fn check(
             .enumerate()
     {
         let Some(rate) = promised[index] else { continue };
-        rates[index] = train(&clock, from, to, at, rate, patience)?;
+        let (measured, of_train) = train(&clock, from, to, at, rate, patience)?;
+        rates[index] = measured;
+        waited = waited.max(of_train);
     }
-    Ok(Check { rtt_ns: least.nanos(), up_bit_s: rates[0], down_bit_s: rates[1] })
+    let [up_bit_s, down_bit_s] = rates;
+    Ok(Check { rtt_ns: least.nanos(), up_bit_s, down_bit_s, waited_ns: waited, late_ns: None })
 }
 
-/// The rate at which a train of full packets, sent a little faster than the promised rate, arrives.
+/// How long this thread has been ready to run without a processor, ns (proc_pid_schedstat(5)); 0 where the kernel
+/// does not count it.
+fn has_waited() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split_ascii_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0)
+}
+
+/// The rate at which a train of full packets, sent a little faster than the promised rate, arrives; and how long the
+/// sender, and the reader at both ends of it, waited for a processor, ns.
 fn train(
     clock: &Clock,
     from: &UdpSocket,
@@ -97,21 +116,28 @@ fn train(
     at: SocketAddr,
     rate: u64,
     patience: Duration,
-) -> io::Result<Option<u64>> {
+) -> io::Result<(Option<u64>, u64)> {
     let bits = ((FULL + HEADERS) * 8) as u64;
     let packets = (rate * TRAIN.nanos() / 1_000_000_000 / bits).clamp(PACKETS.0, PACKETS.1);
     let receive = to.try_clone()?;
     let clock = *clock;
     std::thread::scope(|scope| {
-        let reader = scope.spawn(move || -> io::Result<(u64, Time, Time)> {
+        let reader = scope.spawn(move || -> io::Result<(u64, Time, Time, u64)> {
             let mut buffer = [0; FULL];
             let (mut count, mut first, mut last) = (0, Time::ZERO, Time::ZERO);
+            let (mut first_waited, mut mark) = (0, has_waited());
             while count < packets {
+                // Asking costs more than a packet, and a wait amid the train moves neither end.
+                if count == packets - 1 {
+                    mark = has_waited();
+                }
                 match receive.recv_from(&mut buffer) {
                     Ok(_) => {
                         last = clock.now();
                         if count == 0 {
                             first = last;
+                            first_waited = has_waited() - mark;
+                            mark += first_waited;
                             // What follows comes at once or not at all.
                             receive.set_read_timeout(Some(Duration::from_secs(1)))?;
                         }
@@ -121,17 +147,21 @@ fn train(
                     Err(error) => return Err(error),
                 }
             }
+            let ends_waited = first_waited + (has_waited() - mark);
             receive.set_read_timeout(Some(patience))?;
-            Ok((count, first, last))
+            Ok((count, first, last, ends_waited))
         });
+        let before = has_waited();
         for _ in 0..packets {
             from.send_to(&[0; FULL], at)?;
         }
-        let (count, first, last) =
+        let sender_waited = has_waited() - before;
+        let (count, first, last, ends_waited) =
             reader.join().unwrap_or_else(|_| Err(io::Error::other("the reader panicked")))?;
         let took = last.since(first).nanos();
-        Ok((count > 1 && took > 0).then(|| {
+        let rate = (count > 1 && took > 0).then(|| {
             (u128::from(count - 1) * u128::from(bits) * 1_000_000_000 / u128::from(took)) as u64
-        }))
+        });
+        Ok((rate, sender_waited + ends_waited))
     })
 }

@@ -12,6 +12,7 @@ use emu::{Address, Check, Lab, Progress, Running, namespace};
 use endpoint::say;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use units::Span;
 
 use super::outcome::{self, Outcome};
 use super::plan::{Plan, Process};
@@ -146,12 +147,15 @@ impl Session {
 
     fn check(&self) -> io::Result<Check> {
         let [near, far] = self.addresses();
-        emu::check(
+        let check = emu::check(
             (&self.spaces[0].network, near.v4),
             (&self.far().network, far.v4),
             self.lab.rates,
             self.lab.propagation,
-        )
+        )?;
+        let progress = self.early.as_ref().map(Running::read).unwrap_or_default();
+        let late = progress.iter().flatten().filter_map(|way| way.lateness.quantile(1.0)).max();
+        Ok(Check { late_ns: late.map(Span::nanos), ..check })
     }
 
     /// Proxies and services, until they are ready.
