@@ -12,7 +12,9 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,28 @@ def at_rest(check: Mapping[str, Any], most_ms: float = 1.0) -> bool:
     """Whether the check before a session says something of the path: neither what measured it, as ready as it was, nor
     the emulator had to wait longer for a processor. (``valid`` speaks of the emulator alone, once the session runs.)"""
     return max(check["waited_ns"], check["late_ns"] or 0) / 1e6 <= most_ms
+
+
+@contextlib.contextmanager
+def resting(most_ms: float = 1.0) -> Iterator[Callable[[], bool]]:
+    """Says whether ordinary processes get a processor when they want one, judged by a thread that wakes every 5 ms for as
+    long as this lasts: 95 % of its wake-ups so far were not later than ``most_ms``."""
+    late: list[float] = []
+    over = threading.Event()
+
+    def wake() -> None:
+        while not over.is_set():
+            due = time.monotonic() + 0.005
+            time.sleep(0.005)
+            late.append((time.monotonic() - due) * 1e3)
+
+    thread = threading.Thread(target=wake)
+    thread.start()
+    try:
+        yield lambda: bool(late) and sorted(late)[int(0.95 * (len(late) - 1))] <= most_ms
+    finally:
+        over.set()
+        thread.join()
 
 
 def rate_of_busy_link(

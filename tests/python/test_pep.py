@@ -621,11 +621,12 @@ def answered_ms(chain: Chain, server: socket.socket, version: int = 4) -> tuple[
 def test_each_setup_takes_its_round_trips(program: Path, chain: Chain, tmp_path: Path) -> None:
     """RTT 200 ms: without a proxy, relayed and early two until the answer, out of a pool one."""
     found: dict[str, list[tuple[float, float]]] = {}
-    with listen(chain.server) as v4, listen(chain.server, 6) as v6:
+    with realtime.resting() as at_rest, listen(chain.server) as v4, listen(chain.server, 6) as v6:
         found["none"] = [answered_ms(chain, v4) for _ in range(2)]
         for setup in ("relayed", "early", "pooled"):
             with both(program, chain, chain.plans(setup), tmp_path):
                 found[setup] = [answered_ms(chain, v4), answered_ms(chain, v6, 6), answered_ms(chain, v4)]
+        rested = at_rest()
     expected = {"none": (200, 400), "relayed": (200, 400), "early": (0, 400), "pooled": (0, 200)}
     best = {
         setup: tuple(min(column) for column in zip(*times, strict=True)) for setup, times in found.items()
@@ -634,7 +635,7 @@ def test_each_setup_takes_its_round_trips(program: Path, chain: Chain, tmp_path:
         assert best[setup][0] >= connected, best
         assert best[setup][1] >= answered, best
     late = max(best[setup][place] - expected[setup][place] for setup in expected for place in (0, 1))
-    if late > 60 and best["none"][1] > 415:
+    if late >= 60 and not rested:
         pytest.skip(f"{realtime.BUSY}: {best}")
     assert late < 60, best
 
@@ -654,9 +655,16 @@ def test_a_window_of_one_bdp_skips_slow_start(program: Path, chain: Chain, tmp_p
             thread.join()
             return time.monotonic() - start
 
-    slow = load_s({})
-    wide = load_s({"path.gateway.client_side.initial_window": "1 MB"})
-    paced = load_s({"path.gateway.client_side.rate_knowing": True})
+    for _ in range(3):
+        with realtime.resting() as at_rest:
+            slow = load_s({})
+            wide = load_s({"path.gateway.client_side.initial_window": "1 MB"})
+            paced = load_s({"path.gateway.client_side.rate_knowing": True})
+            rested = at_rest()
+        if max(wide, paced) < 0.65 or rested:
+            break
+    else:
+        pytest.skip(f"{realtime.BUSY}: {wide, paced}")
     assert slow > 0.8 > 0.65 > max(wide, paced), (slow, wide, paced)
     assert min(wide, paced) >= 0.26
 
@@ -740,7 +748,11 @@ def test_in_a_lab(program: Path, tmp_path: Path, setup: str, expected: tuple[flo
     file.write_text(json.dumps(plan))
     times: list[list[float]] = []
     for _ in range(3):
-        done = subprocess.run([program, "lab", file], capture_output=True, text=True, timeout=40, check=False)
+        with realtime.resting() as at_rest:
+            done = subprocess.run(
+                [program, "lab", file], capture_output=True, text=True, timeout=40, check=False
+            )
+            rested = at_rest()
         assert done.returncode == 0, done.stderr
         times = [[float(word) for word in row.split()] for row in output.read_text().splitlines()]
         assert len(times) == 3
@@ -750,5 +762,5 @@ def test_in_a_lab(program: Path, tmp_path: Path, setup: str, expected: tuple[flo
         late = max(found - least for row in times for found, least in zip(row, expected, strict=True))
         if late < 60:
             return
-    assert not json.loads(result.read_text())["valid"], times
+    assert not (rested and json.loads(result.read_text())["valid"]), times
     pytest.skip(realtime.BUSY)
