@@ -76,8 +76,13 @@ fn said(check: &Check, lab: &Lab) -> String {
     let mega = |rate: Option<u64>| {
         rate.map_or("unlimited".to_owned(), |rate| format!("{:.4} Mbit/s", rate as f64 / 1e6))
     };
+    // Less than that no program behind a network notices (`TOLERATED` of outcome.rs).
+    let busy = match check.waited_ns as f64 / 1e6 {
+        ms if ms > 1.0 => format!("; a busy machine kept what measured it waiting for {ms:.1} ms"),
+        _ => String::new(),
+    };
     format!(
-        "measured RTT {:.1} ms, up {}, down {}; the path promises at least {:.1} ms, {} and {}",
+        "measured RTT {:.1} ms, up {}, down {}; the path promises at least {:.1} ms, {} and {}{busy}",
         check.rtt_ns as f64 / 1e6,
         mega(check.up_bit_s),
         mega(check.down_bit_s),
