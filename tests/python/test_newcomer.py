@@ -1,6 +1,7 @@
 """First mistakes with a command: one message, exit status 2, nothing left; and what the manual says of options."""
 
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -55,6 +56,8 @@ def place(tmp_path: Path) -> Path:
             '--congestion: no controller "cubci", expected one of: newreno',
         ),
         ("serve target-a --name a_b", '--name: found "a_b", expected a host such as "host.example.org"'),
+        ("serve ''", "PAGE: found nothing, expected a page, a scenario, or a folder such as ."),
+        ("serve ./nothing", 'PAGE: no file or folder "./nothing"'),
         ("serve pages.har", 'no file "pages.har"; did you mean "page.har"?'),
         ("browse good.toml --timeout 0s", '--timeout: found "0s", expected a time above 0'),
         ("browse good.toml --pause nonsense", '--pause: found "nonsense", expected a duration such as'),
@@ -68,7 +71,7 @@ def place(tmp_path: Path) -> Path:
 def test_a_mistake_is_one_message(place: Path, words: str, message: str) -> None:
     pytest.importorskip("bentpipe._engine")
     before = sorted(place.rglob("*"))
-    command = [sys.executable, "-m", "bentpipe.cli", *words.split()]
+    command = [sys.executable, "-m", "bentpipe.cli", *shlex.split(words)]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert done.stdout == ""

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("studies/**/*.md")])
+DOCUMENTS = sorted(
+    [*ROOT.glob("*.md")]
+    + [
+        one
+        for part in ("docs", "studies", "crates", "examples", "changelog.d")
+        for one in ROOT.glob(f"{part}/**/*.md")
+    ]
+)
 
 
 def anchors(text: str) -> set[str]:

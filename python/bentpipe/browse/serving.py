@@ -78,6 +78,8 @@ def plan(serving: Serving) -> dict[str, Any]:
 def _spec(serving: Serving) -> Mapping[str, Any]:
     """A resolved run with the page; all cells of a scenario have the same page, so the first will do."""
     given = [parse_override(text) for text in serving.settings]
+    if not serving.page.strip():  # Path("") is the folder that one happens to be in
+        raise ScenarioError([("PAGE", "found nothing, expected a page, a scenario, or a folder such as .")])
     source = Path(serving.page)
     if source.suffix == ".toml":
         document = open_document(source, given, serving.settings)
@@ -97,6 +99,8 @@ def _spec(serving: Serving) -> Mapping[str, Any]:
             from bentpipe import presets
 
             names = [one.name for one in presets.pages()]
+            if "/" in serving.page:
+                raise ScenarioError([("PAGE", f'no file or folder "{serving.page}"')])
             if serving.page not in names:
                 raise ScenarioError(
                     [("PAGE", f"{unknown_word(serving.page, names, 'page')}; or a file or folder")]
