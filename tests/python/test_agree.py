@@ -210,8 +210,13 @@ def test_three_cells_agree_over_real_sockets(tmp_path: Path) -> None:
     file = tmp_path / "short.toml"
     file.write_text(SHORT)
     began = time.monotonic()
-    done = agree(str(file), "--jobs", "1", "--json", "--out", "store", where=tmp_path, BENTPIPE_RT=str(lab))
-    if "too late" in done.stderr:
+    with realtime.resting() as at_rest:
+        done = agree(
+            str(file), "--jobs", "1", "--json", "--out", "store", where=tmp_path, BENTPIPE_RT=str(lab)
+        )
+        rested = at_rest()
+    # The runner tries each run three times.
+    if "too late" in done.stderr or (done.returncode == 1 and not rested):
         pytest.skip(realtime.BUSY)
     assert done.stdout, done.stderr
     found = json.loads(done.stdout)

@@ -77,15 +77,26 @@ def test_proxies_answer_early_from_a_pool_or_not_at_all(bentpipe: Command, tmp_p
     """When the connection is up and when the request reaches the server, by the terminal's set-up: of 132 ms in all,
     2 are before it."""
     (tmp_path / "split.toml").write_text(SPLIT + SETUPS)
-    _done(bentpipe("run", "split.toml", "--engine", "emu", "--jobs", "3", "--out", "real"))
-    store = Store(tmp_path / "real")
-    rows = {row["path.terminal.setup"]: row for row in store.streams.to_dicts()}
-    assert [row["down_bytes"] for row in rows.values()] == [100_000] * 3
-    late_s = 0.02
-    for setup, opened, asked in (("early", 0.002, 0.186), ("pooled", 0.002, 0.076), ("none", 0.122, 0.188)):
-        row = rows[setup]
-        assert opened <= row["start_s"] < opened + late_s, setup
-        assert asked - 0.002 <= row["up_fin_s"] < asked + late_s, setup
+    expected = {"early": (0.002, 0.186), "pooled": (0.002, 0.076), "none": (0.122, 0.188)}
+    for again in range(3):
+        with realtime.resting() as at_rest:
+            _done(bentpipe("run", "split.toml", "--engine", "emu", "--jobs", "3", "--out", f"real{again}"))
+            rested = at_rest()
+        store = Store(tmp_path / f"real{again}")
+        rows = {row["path.terminal.setup"]: row for row in store.streams.to_dicts()}
+        assert [row["down_bytes"] for row in rows.values()] == [100_000] * 3
+        late_s = []
+        for setup, (opened, asked) in expected.items():
+            row = rows[setup]
+            assert opened <= row["start_s"], setup
+            assert asked - 0.002 <= row["up_fin_s"], setup
+            late_s += [row["start_s"] - opened, row["up_fin_s"] - asked]
+        # The runs' own verdict knows nothing of proxies that are kept waiting.
+        if rested or max(late_s) < 0.02:
+            break
+    else:
+        pytest.skip(realtime.BUSY)
+    assert max(late_s) < 0.02, late_s
     ends = {
         (row["path.terminal.setup"], row["proxy"], row["socket"]): row for row in store.proxies.to_dicts()
     }
