@@ -6,7 +6,6 @@ import json
 import re
 import signal
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from bentpipe.har import read_har
 from bentpipe.plan import make, open_document
 from bentpipe.problems import ScenarioError, unknown_word
 from bentpipe.runners import engine
-from bentpipe.shell import executable
+from bentpipe.shell import executable, handed
 from bentpipe.sweep import parse_override
 
 if TYPE_CHECKING:
@@ -127,12 +126,10 @@ def run(serving: Serving) -> int:
     """Serves until it is interrupted; the exit status."""
     words = plan(serving)
     program = executable()
-    with tempfile.TemporaryDirectory(prefix="bentpipe-serve-") as folder:
-        file = Path(folder) / "plan.json"
-        file.write_text(json.dumps(words), encoding="utf-8")
-        command = [str(program), "serve", str(file)]
+    with handed(words) as descriptor:
+        command = [str(program), "serve", f"/proc/self/fd/{descriptor}"]
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=[descriptor]) as process:
             try:
                 _follow(process, serving)
             except KeyboardInterrupt:
