@@ -272,7 +272,7 @@ def test_a_disk_that_fills(plan: Plans, tmp_path: Path) -> None:
     kept.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12k", "none", str(kept)], check=True)
     try:
-        record = {"directory": str(kept), "interval_ns": 50_000_000}
+        record = {"directory": str(kept), "interval_ns": 10_000_000}
         found = session(plan(_one(), ["sleep", "1.5"], record=record))
     finally:
         subprocess.run(["umount", str(kept)], check=True)
