@@ -130,10 +130,10 @@ def _times(what: str, values: Sequence[float], says: str) -> Fact:
     if not values:
         return Fact(what, "–", says)
     found = median_interval(values)
-    text = f"{min(values):.1f} ms at least, median {significant(found.estimate)}"
+    text = f"least {significant(min(values))} ms, median {significant(found.estimate)}"
     if found.low is not None and found.high is not None:
         text += f" [{significant(found.low)}, {significant(found.high)}]"
-    return Fact(what, f"{text}, n = {len(values)}", says)
+    return Fact(what, f"{text} ms, n = {len(values)}", says)
 
 
 def _growth(
