@@ -77,7 +77,7 @@ def conduct(
         writer: an entered store.
         only: ids of the runs to make; all without.
         each: told after every run whether it went well, for a progress bar.
-        where: for the journal.
+        where: for the journal; ``REAL_TIME`` and ``BROWSER`` have commands of their own that make a run again.
         command: the one that makes a run again, in what is said of those that failed.
 
     Raises:
@@ -109,7 +109,9 @@ def conduct(
                         report.packets += counts["packets"]
                         entry |= counts
                 if error:
-                    report.failed.append(Failure(outcome.run.id, error, replay(plan, outcome.run, command)))
+                    report.failed.append(
+                        Failure(outcome.run.id, error, replay(plan, outcome.run, command, where))
+                    )
                     entry |= {"event": "failed", "error": error}
                 if outcome.retried:
                     entry["retried"] = True
@@ -127,17 +129,26 @@ def conduct(
     return report
 
 
-def replay(plan: Plan, run: Run, command: str = "run") -> str:
+REAL_TIME = "real time"
+BROWSER = "browser"
+
+
+def replay(plan: Plan, run: Run, command: str = "run", where: str = "local") -> str:
     """One command that makes this run again, alone."""
     if command != "run":
         return f"{command} --only {run.id}"
-    words = ["bentpipe", "run", plan.document.name]
+    words = ["bentpipe", "browse" if where == BROWSER else "run", plan.document.name]
     for override in plan.document.overrides:
         words += ["--set", override]
-    if len({other.seed for other in plan.runs}) > 1 or run.seed != 1:
-        words += ["--set", f"seeds=[{run.seed}]"]
-    words += ["--only", run.id, "--jobs", "1", "--out", f"out/replay-{run.id}"]
-    return shlex.join(words)
+    if where == BROWSER:
+        words += ["--units", str(run.seed)]
+    elif len({other.seed for other in plan.runs}) > 1 or run.seed != 1:
+        seed = f"seeds=[{run.seed}]"
+        words += [] if seed in plan.document.overrides else ["--set", seed]
+    if where == REAL_TIME:
+        words += ["--engine", "emu"]
+    words += ["--only", run.id, *(() if where == BROWSER else ("--jobs", "1"))]
+    return shlex.join([*words, "--out", f"out/replay-{run.id}"])
 
 
 def _now() -> str:

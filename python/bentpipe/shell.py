@@ -55,6 +55,8 @@ def executable() -> Path:
     """
     package = Path(__file__).parent
     named = os.environ.get("BENTPIPE_RT")
+    if named and not Path(named).is_file():
+        raise ScenarioError([("BENTPIPE_RT", f'no file "{named}", expected the executable bentpipe-rt')])
     on_path = shutil.which("bentpipe-rt")
     places = [
         *([Path(named)] if named else []),

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -132,3 +133,20 @@ def test_a_folder_is_served_until_a_signal(place: Path, how: signal.Signals) -> 
     assert rest.startswith("0 requests")
     assert errors == ""
     assert process.returncode == 0
+
+
+def test_the_command_that_makes_a_run_again_is_one_that_does(place: Path) -> None:
+    """In real time runs have other ids and another engine than in virtual time."""
+    pytest.importorskip("bentpipe._engine")
+    true = shutil.which("true")
+    environment = {**realtime.os.environ, "BENTPIPE_RT": str(true)}
+    command = [sys.executable, "-m", "bentpipe.cli"]
+    words = ["run", "good.toml", "--engine", "emu", "--seeds", "2", "--set", "duration=2 s"]
+    options = {"cwd": place, "env": environment, "capture_output": True, "text": True, "timeout": 60}
+    done = subprocess.run([*command, *words], **options)
+    assert done.returncode == 1
+    again = re.findall(r"again: bentpipe (.+)", done.stderr)
+    assert len(again) == 2
+    done = subprocess.run([*command, *shlex.split(again[1])], **options)
+    assert done.returncode == 1, done.stderr
+    assert re.findall(r"again: bentpipe (.+)", done.stderr) == [again[1]]

@@ -94,9 +94,11 @@ def run_both(both: Both, jobs: int | None = None, *, quiet: bool = False) -> tup
         bentpipe.store.StoreError: a store there is not this scenario's.
     """
     from bentpipe.runners.local import LocalRunner
+    from bentpipe.session import BROWSER, REAL_TIME
 
+    where = BROWSER if both.chromium else REAL_TIME
     simulated = _run(both.simulated, LocalRunner(), both.stores[0], "local", quiet)
-    return simulated, _run(both.real, _real(both, jobs), both.stores[1], "real time", quiet)
+    return simulated, _run(both.real, _real(both, jobs), both.stores[1], where, quiet)
 
 
 def _real(both: Both, jobs: int | None) -> Runner:

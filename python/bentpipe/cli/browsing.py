@@ -122,14 +122,14 @@ def browse(
 
 
 def _conduct(plan: Plan, runner: BrowserRunner, writer: Any, only: list[str], quiet: bool) -> Report:
-    from bentpipe.session import conduct
+    from bentpipe.session import BROWSER, conduct
     from bentpipe.terminal import progress
 
     wanted = writer.missing([one for one in plan.runs if not only or one.id in only])
     words = "bentpipe " + " ".join(word for word in sys.argv[1:] if not word.startswith("--only"))
     try:
         with progress(plan, wanted, quiet=quiet) as each:
-            return conduct(plan, runner, writer, only=only, each=each, where="browser", command=words)
+            return conduct(plan, runner, writer, only=only, each=each, where=BROWSER, command=words)
     except KeyboardInterrupt:
         print(
             f"\ninterrupted: {writer.count()} of {len(plan.runs)} units are in {writer.path}; "

@@ -54,7 +54,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario into a store. The same command resumes what was interrupted."""
-    from bentpipe.session import conduct
+    from bentpipe.session import REAL_TIME, conduct
     from bentpipe.store import Writer
     from bentpipe.terminal import emit, progress
 
@@ -72,7 +72,7 @@ def run(
         wanted = writer.missing([one for one in plan.runs if not only or one.id in only])
         try:
             with progress(plan, wanted, quiet=as_json) as each:
-                where = on or ("local" if engine == "sim" else "real time")
+                where = on or ("local" if engine == "sim" else REAL_TIME)
                 report = conduct(plan, runner, writer, only=only or (), each=each, where=where)
         except KeyboardInterrupt:
             print(

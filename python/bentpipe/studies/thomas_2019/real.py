@@ -159,7 +159,7 @@ def _conduct(plan: Plan, store: Path, job: Job, *, real: bool) -> Report:
     from bentpipe.browse.runner import BrowserRunner
     from bentpipe.runners.local import LocalRunner
     from bentpipe.runners.outcome import Runner
-    from bentpipe.session import conduct
+    from bentpipe.session import BROWSER, conduct
     from bentpipe.shell import executable
     from bentpipe.store import Writer
     from bentpipe.terminal import progress
@@ -170,7 +170,7 @@ def _conduct(plan: Plan, store: Path, job: Job, *, real: bool) -> Report:
             store, plan.engine, chromium.find(), executable(), labs=job.labs, keep_late=job.keep_late,
             say=lambda text: print(text, file=sys.stderr),
         )  # fmt: skip
-    where = "real time" if real else "local"
+    where = BROWSER if real else "local"
     with Writer(store, plan) as writer, progress(plan, writer.missing(plan.runs), quiet=job.quiet) as each:
         return conduct(plan, runner, writer, each=each, where=where)
 
