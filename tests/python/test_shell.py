@@ -72,6 +72,10 @@ def test_a_preset_that_is_not_there_is_named() -> None:
 
 def test_an_executable_that_is_not_built_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bentpipe.shell.Path.is_file", lambda _self: False)
+    monkeypatch.setenv("BENTPIPE_RT", "/nowhere")
+    with pytest.raises(ScenarioError, match='BENTPIPE_RT: no file "/nowhere"'):
+        executable()
+    monkeypatch.delenv("BENTPIPE_RT")
     with pytest.raises(ScenarioError, match="make rt"):
         executable()
 
