@@ -116,7 +116,12 @@ def spread(found: Interval, factor: float) -> str:
     text = significant(found.estimate * factor)
     if found.high is None or found.high - found.estimate <= 1e-9 * abs(found.estimate):
         return text
-    return f"{text} ± {significant((found.high - found.estimate) * factor, 2)}"
+    half = (found.high - found.estimate) * factor
+    return f"{text} ± {significant(half, 2) if half >= LEAST else f'<{LEAST:g}'}"
+
+
+LEAST = 1e-4
+"""Half an interval that is printed as a number."""
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ fn said(check: &Check, lab: &Lab) -> String {
         _ => String::new(),
     };
     format!(
-        "measured RTT {:.1} ms, up {}, down {}; the path promises at least {:.1} ms, {} and {}{busy}",
+        "measured RTT {:.1} ms, up {}, down {}; the path promises {:.1} ms or more, up {}, down {}{busy}",
         check.rtt_ns as f64 / 1e6,
         mega(check.up_bit_s),
         mega(check.down_bit_s),
