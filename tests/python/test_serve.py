@@ -293,9 +293,10 @@ def test_a_browser_loads_the_page_as_the_simulated_one(program: Path, tmp_path: 
         # Nothing is asked for before the last byte of what it depends on, by the server's clock: a browser may have
         # parsed a document's tail before it books its end.
         asked = {one["path"]: one for one in log}
-        for path, (name, _, after, _) in zip(PATHS, OBJECTS, strict=True):
+        for path, one, (name, _, after, _) in zip(PATHS, found, OBJECTS, strict=True):
             for other in after:
                 assert asked[path]["time_ns"] > asked[PATHS[other]]["last_byte_ns"], name
+                assert one["startTime"] >= found[other]["responseStart"], name
         # A host of the page is never reached over another host's connection.
         by_host = {one["authority"].split(".")[0]: one["connection"] for one in log}
         assert by_host["origin"] != by_host["static"]
