@@ -114,22 +114,21 @@ def _at(points: Points, time_ns: int) -> Row:
 
 def _totals(found: Mapping[str, Any]) -> Row:
     dropped = found.get("dropped") or {}
-    return {
-        "arrived_packets": found["packets_in"],
-        "delivered_packets": found["packets_out"],
-        "delivered_bytes": found["bytes_out"],
-        **{f"dropped_{cause}_packets": int(dropped.get(cause, 0)) for cause in CAUSES},
-    }
+    return _counted(found, {cause: dropped.get(cause, 0) for cause in CAUSES})
 
 
 def _link(row: Mapping[str, str]) -> Row:
+    waiting = {name: int(row[name]) for name in ("queued_packets", "queued_bytes")}
+    return waiting | _counted(row, {cause: row[f"dropped_{cause}"] for cause in CAUSES})
+
+
+def _counted(found: Mapping[str, Any], dropped: Mapping[str, Any]) -> Row:
+    """The emulator's counters by the names of the tables."""
     return {
-        "queued_packets": int(row["queued_packets"]),
-        "queued_bytes": int(row["queued_bytes"]),
-        "arrived_packets": int(row["packets_in"]),
-        "delivered_packets": int(row["packets_out"]),
-        "delivered_bytes": int(row["bytes_out"]),
-        **{f"dropped_{cause}_packets": int(row[f"dropped_{cause}"]) for cause in CAUSES},
+        "arrived_packets": int(found["packets_in"]),
+        "delivered_packets": int(found["packets_out"]),
+        "delivered_bytes": int(found["bytes_out"]),
+        **{f"dropped_{cause}_packets": int(count) for cause, count in dropped.items()},
     }
 
 

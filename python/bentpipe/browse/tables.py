@@ -261,11 +261,11 @@ class _Tables:
 
     def _flow_row(
         self, tick: float, side: str, sent: tuple[int, int, int, int, int], received: int, written: int
-    ) -> dict[str, Any]:
+    ) -> Row:
         row: Row = {"time_s": tick, "flow": self.flow["name"], "side": side}
         return row | self._counters(sent, received, written)
 
-    def _counters(self, sent: tuple[int, int, int, int, int], received: int, written: int) -> dict[str, Any]:
+    def _counters(self, sent: tuple[int, int, int, int, int], received: int, written: int) -> Row:
         """Of the server what arrived at the client: of what was lost on the way a capture there knows nothing."""
         row: Row = {}
         if self.found:
@@ -313,8 +313,7 @@ class _Tables:
             origin = round(self.unit["began_monotonic_s"] * 1e9)
             ticks = [origin + round(tick * 1e9) for tick in self._ticks()]
             links, totals = self.series.link_rows(self.graph, origin, ticks)
-            split = [self.flow["name"]] if self.load["http"] not in ("3", "alt-svc") else []
-            proxies = self.series.proxy_rows(split, origin, ticks)
+            proxies = self.series.proxy_rows([self.flow["name"]], origin, ticks)
         return {"links": links, "link_summary": totals, "proxies": proxies}
 
     def _interface(self) -> tuple[list[Row], list[Row]]:

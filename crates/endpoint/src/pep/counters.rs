@@ -29,7 +29,8 @@ impl Side {
     /// Adds what the kernel has counted for a connection, which is newer than those before; `ip` is the length of an
     /// IP header.
     pub fn add(&mut self, info: &TcpInfo, ip: u64) {
-        let written = info.bytes_sent - info.bytes_retrans;
+        // A repeat that no device took is counted as sent again, not as sent.
+        let written = info.bytes_sent.saturating_sub(info.bytes_retrans);
         let newer = Sender::tcp(info, ip, written, info.bytes_received);
         self.sender = Some(self.sender.map_or(newer, |sum| sum.with(&newer)));
     }

@@ -14,10 +14,10 @@ const PATIENCE: Span = Span::from_secs(60);
 
 /// A socket that the kernel goes on with.
 pub(super) struct Leaving {
-    pub(super) stream: TcpStream,
-    pub(super) leg: usize,
+    stream: TcpStream,
+    leg: usize,
     /// Bytes of an IP header.
-    pub(super) ip: u64,
+    ip: u64,
     /// Bytes acknowledged, and until when there have to be more.
     acked: u64,
     until: Time,
