@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.plan import make, open_document
 from bentpipe.session import Report, conduct
 from bentpipe.store import Store, Writer
+from bentpipe.sweep import written_override
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +92,7 @@ def run(
 
     own = dict(controllers or {})
     given = dict(settings or {})
-    document = open_document(scenario, given.items(), [f"{key}={value}" for key, value in given.items()])
+    document = open_document(scenario, given.items(), [written_override(*one) for one in given.items()])
     plan = make(
         document,
         engine.version(),

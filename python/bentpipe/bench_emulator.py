@@ -111,19 +111,8 @@ def _path(delay_ms: float, rate: str | None, pep: str | None = None) -> tuple[di
     segment: dict[str, Any] = {"name": "link", "delay": f"{delay_ms} ms"}
     if rate is not None:
         segment |= {"down": way, "up": way}
-    with tempfile.TemporaryDirectory(prefix="bentpipe-bench-") as folder:
-        file = Path(folder) / "path.toml"
-        lines = ['title = "bench"', 'duration = "10 s"', "[[path.segment]]"]
-        lines += [f"{key} = {_toml(value)}" for key, value in segment.items()]
-        lines += ["[[flow]]", 'name = "any"', 'congestion = "cubic"']
-        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        return path_of(str(file), pep=pep)
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
-    return json.dumps(value)
+    flow = {"name": "any", "congestion": "cubic"}
+    return path_of({"duration": "10 s", "path": {"segment": [segment]}, "flow": [flow]}, pep=pep)
 
 
 def _echo(

@@ -176,9 +176,10 @@ def _free(name: str, taken: set[str]) -> str:
 
 def as_toml(page: Page) -> str:
     """The page as a file of ``presets/pages`` has it."""
-    lines: list[str] = []
+    from bentpipe.tomltext import dumps
+
+    objects: list[dict[str, object]] = []
     for one in page.object:
-        lines.append("[[object]]")
         fields: dict[str, object] = {"name": one.name, "size": f"{one.size.bytes} B", "host": one.host}
         if one.after:
             fields["after"] = one.after
@@ -186,7 +187,5 @@ def as_toml(page: Page) -> str:
             fields["request"] = f"{one.request.bytes} B"
         if one.response_header is not None:
             fields["response_header"] = f"{one.response_header.bytes} B"
-        # a JSON string of printable characters is a TOML string
-        lines += [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in fields.items()]
-        lines.append("")
-    return "\n".join(lines)
+        objects.append(fields)
+    return dumps({"object": objects})

@@ -153,9 +153,10 @@ def open_document(
 
 
 def _check_plain(value: object, key: str, name: str) -> None:
-    """Only what JSON has too. Raises ScenarioError for dates, infinities and not-a-numbers."""
+    """Only what JSON has too. Raises ScenarioError for dates, infinities, not-a-numbers and halves of letters."""
     if isinstance(value, dict):
         for word, inner in value.items():
+            _check_text(word, key, name)
             _check_plain(inner, f"{key}.{word}" if key else str(word), name)
     elif isinstance(value, list):
         for inner in value:
@@ -166,6 +167,19 @@ def _check_plain(value: object, key: str, name: str) -> None:
         raise ScenarioError(
             [(key, f"found {value}, expected text, a number, true, false, a list or a table")], name
         )
+    elif isinstance(value, str):
+        _check_text(value, key, name)
+
+
+def _check_text(text: object, key: str, name: str) -> None:
+    """Keys are text, and text can be written. Raises ScenarioError."""
+    try:
+        if isinstance(text, str):
+            text.encode()
+            return
+    except UnicodeEncodeError:
+        pass
+    raise ScenarioError([(key, f"found {text!r}, expected text that can be written as UTF-8")], name)
 
 
 def _expand_preset(data: dict[str, Any], name: str) -> None:

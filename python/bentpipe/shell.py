@@ -70,7 +70,7 @@ def executable() -> Path:
     return found
 
 
-def lab(access: str, overrides: Sequence[tuple[str, object]] = ()) -> dict[str, Any]:
+def lab(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, object]] = ()) -> dict[str, Any]:
     """The path of a preset, or of a scenario file, as the emulator reads it (``LabSpec`` of crates/emu).
 
     Raises:
@@ -80,12 +80,15 @@ def lab(access: str, overrides: Sequence[tuple[str, object]] = ()) -> dict[str, 
 
 
 def path_of(
-    access: str, overrides: Sequence[tuple[str, object]] = (), *, pep: str | None = None
+    access: str | Mapping[str, Any],
+    overrides: Sequence[tuple[str, object]] = (),
+    *,
+    pep: str | None = None,
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The path of a preset or of a scenario file, and the proxies on it (``ProxySpec`` of crates/transport).
 
     Args:
-        access: a preset, or a scenario file.
+        access: a preset, a scenario file, or the table it would parse to.
         overrides: dotted keys and values, as ``--set`` gives them.
         pep: set-up of a proxy that is put behind the longest segment of a path without one; a
             path of one segment gets a wire without delay behind it.
@@ -93,7 +96,7 @@ def path_of(
     Raises:
         ScenarioError: no such preset; what is wrong with the scenario.
     """
-    if access.endswith(".toml") or Path(access).is_file():
+    if not isinstance(access, str) or access.endswith(".toml") or Path(access).is_file():
         document = open_document(access, overrides)
     else:
         names = [preset.name for preset in presets()]

@@ -16,7 +16,6 @@ import errno
 import fcntl
 import json
 import os
-import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -370,25 +369,9 @@ def _verbatim(plan: Plan) -> str:
     document = plan.document
     if not document.text.startswith("{"):
         return document.text
-    return "".join(f"{_toml_key(key)} = {_toml(value)}\n" for key, value in document.data.items())
+    from bentpipe.tomltext import dumps
 
-
-def _toml_key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
-
-
-def _toml(value: object) -> str:
-    if isinstance(value, dict):
-        return (
-            "{ " + ", ".join(f"{_toml_key(str(key))} = {_toml(inner)}" for key, inner in value.items()) + " }"
-        )
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_toml(inner) for inner in value) + "]"
-    if isinstance(value, str):
-        return json.dumps(value)
-    if isinstance(value, (bool, int, float)):
-        return json.dumps(value)
-    return str(value)
+    return dumps(document.data)
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)

@@ -20,7 +20,7 @@ from bentpipe.problems import ScenarioError, unknown_word
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["cells", "covers", "describe", "parse_override", "put", "swept"]
+__all__ = ["cells", "covers", "describe", "parse_override", "put", "swept", "written_override"]
 
 MOST_CELLS = 100_000
 
@@ -134,6 +134,19 @@ def parse_override(
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except (ValueError, RecursionError):
         return key.strip(), value.strip()
+
+
+def written_override(key: str, value: object) -> str:
+    """``KEY=VALUE`` for which :func:`parse_override` gives ``key`` and ``value``; words stay bare where they can."""
+    from bentpipe.tomltext import inline
+
+    bare = f"{key}={value}"
+    if isinstance(value, str) and parse_override(bare) == (key, value):
+        return bare
+    try:
+        return f"{key}={inline(value)}"
+    except (ValueError, TypeError):  # nothing a scenario can hold, which is said when it is set
+        return bare
 
 
 def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:

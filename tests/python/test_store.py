@@ -7,20 +7,26 @@ import hashlib
 import json
 import os
 import struct
+import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 import bentpipe
 from bentpipe import store as stores
 from bentpipe.plan import Plan, Run, make, open_document
+from bentpipe.problems import ScenarioError
 from bentpipe.results import DecodeError, decode
 from bentpipe.runners.outcome import Outcome
 from bentpipe.session import conduct
 from bentpipe.store import DiskError, Store, StoreError, Writer
+from bentpipe.sweep import parse_override, written_override
+from bentpipe.tomltext import dumps, inline
 
 GEO: str = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())["scenario"]
 SWEPT = (
@@ -227,6 +233,84 @@ def test_a_scenario_given_as_a_table_is_kept_as_toml(tmp_path: Path) -> None:
     with Writer(tmp_path / "store", plan) as writer:
         conduct(plan, Fake(), writer)
     assert tomllib.loads(Store(tmp_path / "store").scenario) == tomllib.loads(SWEPT)
+
+
+@given(
+    st.recursive(
+        st.text()
+        | st.booleans()
+        | st.integers(-(2**63), 2**63 - 1)
+        | st.floats(allow_nan=False, allow_infinity=False),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+        max_leaves=20,
+    )
+)
+@example('\x00\x7f \u2028 \U0001f680 \\ "')
+@example([{"a": 1}, {"b": [{"c": {}}]}])
+@example({"tied": [{"label": "\U0001f680" * 60}, {"label": "b"}], "later": ["a"]})
+def test_any_table_is_written_as_toml(value: object) -> None:
+    found = tomllib.loads(dumps({"title": "", "x": value, "y": {"k": value}, "z": [value]}))
+    assert found == {"title": "", "x": value, "y": {"k": value}, "z": [value]}
+    if isinstance(value, dict):
+        assert list(found["x"]) == list(value)  # the order of a sweep's keys says which is the fastest
+    assert tomllib.loads(f"v = {inline(value)}")["v"] == value
+
+
+def test_work_for_a_long_table_grows_with_its_length() -> None:
+    def calls(count: int) -> int:
+        data = {"seeds": list(range(count)), "path": {"segment": [{"name": f"s{i}"} for i in range(count)]}}
+        made = 0
+
+        def one_more(*_: object) -> None:
+            nonlocal made
+            made += 1
+
+        sys.setprofile(one_more)
+        try:
+            text = dumps(data)
+        finally:
+            sys.setprofile(None)
+        assert tomllib.loads(text) == data
+        return made
+
+    assert calls(2_000) < 12 * calls(200)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("quic.ecn", True, "quic.ecn=true"),
+        ("seeds", [1, 2], "seeds=[1, 2]"),
+        ("path.satellite.delay", "15 ms", "path.satellite.delay=15 ms"),
+        ("title", "true", 'title="true"'),
+        ("title", "1979-05-27", 'title="1979-05-27"'),
+        ("title", " a ", 'title=" a "'),
+        ("flow.rival.load", {"time": "1 s"}, 'flow.rival.load={time = "1 s"}'),
+    ],
+)
+def test_settings_are_recorded_so_that_they_are_read_again(key: str, value: object, text: str) -> None:
+    assert written_override(key, value) == text
+    assert parse_override(text) == (key, value)
+
+
+def test_a_setting_of_true_is_replayed_as_true(tmp_path: Path) -> None:
+    results = bentpipe.run(tomllib.loads(GEO), jobs=1, settings={"quic.ecn": True}, out=tmp_path / "store")
+    (tmp_path / "again.toml").write_text(results.scenario)
+    document = open_document(
+        tmp_path / "again.toml", map(parse_override, results.overrides), results.overrides
+    )
+    assert [run.id for run in make(document, results.engine).runs] == [run["id"] for run in results.planned]
+
+
+def test_a_title_with_an_emoji_is_kept(tmp_path: Path) -> None:
+    plan = make(open_document({**tomllib.loads(SWEPT), "title": "\U0001f680 \x7f"}), "test")
+    with Writer(tmp_path / "store", plan) as writer:
+        conduct(plan, Fake(), writer)
+    assert tomllib.loads(Store(tmp_path / "store").scenario)["title"] == "\U0001f680 \x7f"
+    with pytest.raises(
+        ScenarioError, match=r"title: found .*ud83d.*, expected text that can be written as UTF-8"
+    ):
+        open_document({**tomllib.loads(SWEPT), "title": "\ud83d"})
 
 
 # --- with the engine ------------------------------------------------------------------------------------------

@@ -52,9 +52,10 @@ def plan_part(
     from bentpipe.api import fingerprint
     from bentpipe.plan import make, open_document
     from bentpipe.runners import engine
+    from bentpipe.sweep import written_override
 
     given = dict(settings or {})
-    document = open_document(part.scenario, given.items(), [f"{key}={value}" for key, value in given.items()])
+    document = open_document(part.scenario, given.items(), [written_override(*one) for one in given.items()])
     chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
     own = {name: fingerprint(kind) for name, kind in part.controllers.items()}
     plan = make(document, engine.version(), seeds=chosen, catalogue=engine.catalogue(), own=own)

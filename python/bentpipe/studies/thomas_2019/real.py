@@ -141,12 +141,13 @@ def _plans(file: Path, job: Job) -> tuple[Plan, Plan]:
     from bentpipe.browse.planned import Options, engine_name, plan_units
     from bentpipe.plan import make
     from bentpipe.runners import engine
+    from bentpipe.sweep import written_override
 
     try:
         name = engine_name(engine.version(), chromium.version(chromium.find()))
     except chromium.ChromiumError as error:
         raise ScenarioError([("", str(error))], str(file)) from None
-    settings = tuple(f"{key}={value}" for key, value in (job.settings or {}).items())
+    settings = tuple(written_override(*one) for one in (job.settings or {}).items())
     catalogue = engine.catalogue()
     options = Options(units=job.units or 10, settings=settings)
     real = plan_units(str(file), options, name, catalogue)
