@@ -202,7 +202,7 @@ impl Server {
                 (None, None) => {}
             }
             if let Some(tcp) = &mut self.tcp {
-                tcp.turn(self.clock.now())?;
+                tcp.turn(self.clock)?;
             }
         }
     }

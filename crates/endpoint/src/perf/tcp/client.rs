@@ -360,8 +360,9 @@ impl Client {
         if until > now {
             sleep(&[(&self.watch, false)], until.since(now))?;
         }
-        let now = self.clock.now();
         let ready = self.watch.ready()?;
+        // After what is ready came, and before anything of this turn leaves.
+        let now = self.clock.now();
         let due: Vec<u64> = self
             .live()
             .filter(|(_, slot)| slot.connection.wake_at() <= now)

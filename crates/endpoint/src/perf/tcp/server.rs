@@ -18,6 +18,7 @@ use units::{Span, Time};
 use super::Options;
 use super::connection::{Accepting, Connection};
 use super::watch::Watch;
+use crate::Clock;
 use crate::driver::sleep;
 use crate::perf::frames::Frames;
 use crate::perf::quic_server::tell_summary;
@@ -152,12 +153,14 @@ impl Side {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn turn(&mut self, now: Time) -> io::Result<()> {
-        if self.paused.is_some_and(|until| until <= now) {
+    pub fn turn(&mut self, clock: Clock) -> io::Result<()> {
+        if self.paused.is_some_and(|until| until <= clock.now()) {
             self.paused = None;
             self.watch.add(&self.listener, LISTENER, EpollFlags::EPOLLIN)?;
         }
         let ready = self.watch.ready()?;
+        // Not before: what is ready may have been sent since.
+        let now = clock.now();
         let due: Vec<u64> = self
             .live
             .iter()
