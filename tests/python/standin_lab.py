@@ -1,6 +1,7 @@
 """A stand-in for ``bentpipe-rt lab`` without a kernel: it writes the frames that clients and servers would.
 
-Every stream moves its bytes at RATE (environment, bit/s) after one round trip; BEHAVIOUR says how the lab goes: ``good``,
+Every stream moves its bytes at RATE (environment, bit/s) after one round trip; its processes wake WAKES_LATE milliseconds
+after their ticks; BEHAVIOUR says how the lab goes: ``good``,
 ``late`` (not valid), ``late-once`` (once, by a file beside the program), ``broken`` (no result), ``silent`` (no connection)
 ``hang``, or ``hang-later`` (all but the first, by the same file).
 """
@@ -18,6 +19,7 @@ from typing import Any
 RATE = float(os.environ.get("RATE", "8e6"))
 ZERO = 7_000_000_000_000
 STEP = 50_000_000
+WAKES_LATE = int(float(os.environ.get("WAKES_LATE", "0")) * 1e6)
 COUNTERS = (
     "sent_packets", "sent_bytes", "ack_packets", "ack_bytes", "lost_packets", "lost_bytes", "congestion_events", "ptos",
     "timeouts", "undone", "retransmitted_bytes", "written_bytes", "received_bytes", "received_in_order_bytes",
@@ -83,7 +85,7 @@ def connection(client: dict[str, Any], start: int, rtt: int, port: int, heard: d
     first = opened + rtt // 2 if up > 8 else opened + rtt
     last = first + int((up if up > 8 else down) * 8e9 / RATE)
     ours: list[dict[str, Any]] = [
-        {"frame": "begin", "version": 1, "time_ns": start, "role": "client", "interval_ns": STEP}
+        {"frame": "begin", "version": 2, "time_ns": start, "role": "client", "interval_ns": STEP}
     ]
     theirs: list[dict[str, Any]] = []
     head = {"frame": "connection", "connection": 0, "transport": client["transport"], "mss_bytes": 1448}
@@ -93,10 +95,12 @@ def connection(client: dict[str, Any], start: int, rtt: int, port: int, heard: d
     theirs.append(head | {"connection": number, "local": f"10.0.0.1:{client['port']}", "remote": f"10.0.0.2:{port}",
                           "start_ns": start + rtt // 2, "connected_ns": opened + rtt // 2, "time_ns": opened})  # fmt: skip
     sides = ((ours, 0, up, down), (theirs, number, down, up))
-    for at in range(-(-opened // STEP) * STEP, last, STEP):
+    # who wakes late has slept through ticks: the next one is the first after the wake-up
+    for due in range(-(-opened // STEP) * STEP, last - WAKES_LATE, (WAKES_LATE // STEP + 1) * STEP):
+        at = due + WAKES_LATE
         for frames, own, sent, got in sides:
             done = max(0.0, min(1.0, (at - first) / (last - first)))
-            frames.append(sample("sample", own, at, sent, int(got * done), rtt))
+            frames.append(sample("sample", own, at, sent, int(got * done), rtt) | {"due_ns": due})
     tcp = client["transport"] == "tcp"
     for frames, own, sent, got in sides:
         frames.append({"frame": "stream", "time_ns": last, "connection": own, "stream_id": 0 if tcp else stream["stream_id"],
@@ -104,7 +108,7 @@ def connection(client: dict[str, Any], start: int, rtt: int, port: int, heard: d
                        "last_byte_ns": last, "fin_ns": last, "finished_ns": last, "written_bytes": sent,
                        "received_bytes": got, "received_in_order_bytes": got, "done": True})  # fmt: skip
         frames.append(sample("end_connection", own, last, sent, got, rtt)
-                      | {"end": "closed", "ended_ns": last, "largest_cwnd_bytes": 50_000})  # fmt: skip
+                      | {"end": "closed", "ended_ns": last, "due_ns": None, "largest_cwnd_bytes": 50_000})  # fmt: skip
     ours.append({"frame": "end", "time_ns": last, "end": "done", "cpu_s": 0.1})
     Path(client["report"]["frames"]["file"]).write_text("".join(json.dumps(one) + "\n" for one in ours))
     heard[client["port"]] += [json.dumps(one) + "\n" for one in theirs]

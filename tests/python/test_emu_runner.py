@@ -21,10 +21,10 @@ from bentpipe.problems import ScenarioError
 from bentpipe.results import Measurements, decode
 from bentpipe.runners import emu, engine
 from bentpipe.runners.chance import Random
-from bentpipe.runners.emu_frames import read_frames
+from bentpipe.runners.emu_frames import Connection, Frames, read_frames
 from bentpipe.runners.emu_limits import Machine, refusals
 from bentpipe.runners.emu_plan import drawn, lab_plan
-from bentpipe.runners.outcome import Outcome
+from bentpipe.runners.outcome import Outcome, RunnerError
 
 STAND_IN = Path(__file__).with_name("standin_lab.py")
 CLASSIC = {"name": "cubic", "slow_start_exit": "classic", "avoidance": "linux"}
@@ -261,6 +261,35 @@ def test_labs_that_go_wrong(
     assert (outcome.data is not None) is good
     assert outcome.facts["attempts"] == attempts
     assert error in outcome.error
+
+
+@pytest.mark.parametrize("late_ms", [5, 55, 105])
+def test_ticks_that_were_slept_through_are_late(
+    program: Path, monkeypatch: pytest.MonkeyPatch, late_ms: int
+) -> None:
+    """Of two ticks, or three, of 50 ms the last is met 5 ms late; the run is as late as for the first."""
+    monkeypatch.setenv("WAKES_LATE", str(late_ms))
+    (outcome,) = emu.EmuRunner(program, engine.version()).run(plan_of(scenario({"name": "q"})).runs)
+    assert outcome.data is None
+    assert outcome.facts["processes_late_p95_ms"] == late_ms
+    assert outcome.facts["attempts"] == emu.TRIES
+    assert f"late by {late_ms}.0 ms (95 % of its ticks are to be within 2.0 ms)" in outcome.error
+
+
+def test_lateness_is_that_of_each_tick() -> None:
+    """One wake-up 105 ms late is three ticks late, whatever the connections that it is told of; an end tells of a tick too."""
+    second, step = 10**9, 50_000_000
+    times = [(0, 0), (step, step + 2 * 10**6), (2 * step, 2 * step + 105_000_000), (5 * step, 5 * step)]
+    samples = [
+        {"frame": "sample", "due_ns": second + due, "time_ns": second + time_ns} for due, time_ns in times
+    ]
+    over = {"frame": "end_connection", "due_ns": second + 6 * step, "time_ns": second + 8 * step - 1}
+    begin = {"frame": "begin", "version": 2, "interval_ns": step}
+    found = Frames(begin, None, {0: Connection({}, samples), 1: Connection({}, [*samples[1:], over])})
+    assert [late / 1e6 for late in found.late_ns()] == [0, 2, 105, 55, 5, 0, 99.999999, 49.999999]
+    assert Frames().late_ns() == []
+    with pytest.raises(RunnerError, match="frames are of version 1, expected 2: bentpipe-rt is older"):
+        Frames({"frame": "begin", "version": 1, "interval_ns": step}).late_ns()
 
 
 def test_closing_the_runner_ends_the_labs(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,8 +45,8 @@ NICENESS = -15
 """Of a lab and its processes, where the user may give it and not more: other work on the machine waits."""
 
 LATE_PART, LATE_LEAST_NS = 0.02, 1_000_000
-"""A process that measures wakes at set instants. It was on time if 95 % of its wake-ups were no later than this part of
-the path's round trip, or than this."""
+"""A process that measures wakes at set instants. It was on time if it was up for 95 % of them no later than this part
+of the path's round trip, or than this; one that it slept through is as late as its next wake-up."""
 
 PATIENCE_S = 60.0
 """Longest time that a lab may take beside its run's own: namespaces, the check of the path, handshakes of servers."""
@@ -172,7 +172,7 @@ class _Lab(Hand):
         reasons = list(result.get("reasons", []))
         bound = max(LATE_LEAST_NS, round(LATE_PART * round_trip_ns(run.spec)))
         if late_ns > bound:
-            reasons.append(f"a process of the flows was late by {late_ns / 1e6:.1f} ms (95 % of its wake-ups are "
+            reasons.append(f"a process of the flows was late by {late_ns / 1e6:.1f} ms (95 % of its ticks are "
                            f"to be within {bound / 1e6:.1f} ms)")  # fmt: skip
         if reasons or not result.get("valid", False):
             return _Attempt(None, "; ".join(reasons) or "not valid", True, facts)
@@ -247,19 +247,11 @@ def _flows(run: Run, plan: LabPlan) -> list[Flow]:
 
 
 def _lateness(flows: Sequence[Flow]) -> int:
-    """Of the process that was latest: the 95th percentile of its wake-ups after their instants, ns."""
+    """Of the process that was latest: the 95th percentile of the lateness of its ticks, those it missed too, ns."""
     worst = 0
     for flow in flows:
         for frames in (*flow.clients, flow.server):
-            interval = int((frames.begin or {}).get("interval_ns") or 0)
-            if not interval:
-                continue
-            late = sorted(
-                int(sample["time_ns"]) % interval
-                for connection in frames.connections.values()
-                for sample in connection.samples
-                if sample["frame"] == "sample"
-            )
+            late = sorted(frames.late_ns())
             if late:
                 worst = max(worst, late[int(0.95 * (len(late) - 1))])
     return worst

@@ -7,6 +7,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.runners.outcome import RunnerError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "Frames", "Pair", "pairs", "read_frames"]
 
 Frame = dict[str, Any]
+
+VERSION = 2
+"""Of the frames that ``bentpipe-rt`` writes: samples tell when they were due."""
 
 
 @dataclass
@@ -44,6 +49,29 @@ class Frames:
     begin: Frame | None = None
     end: Frame | None = None
     connections: dict[int, Connection] = field(default_factory=dict)
+
+    def late_ns(self) -> list[int]:
+        """How late the process was for each of its ticks while it had a connection.
+
+        A frame that was due at one tick and was written after others is late for all of them.
+
+        Raises:
+            RunnerError: frames that do not tell when they were due.
+        """
+        if self.begin is None:
+            return []
+        if (version := int(self.begin["version"])) < VERSION:
+            said = f"frames are of version {version}, expected {VERSION}: bentpipe-rt is older than this bentpipe"
+            raise RunnerError(said)
+        late: dict[int, int] = {}
+        for connection in self.connections.values():
+            for sample in connection.samples:
+                if sample["due_ns"] is None:
+                    continue
+                time_ns = int(sample["time_ns"])
+                for tick in range(int(sample["due_ns"]), time_ns + 1, int(self.begin["interval_ns"])):
+                    late[tick] = max(late.get(tick, 0), time_ns - tick)
+        return list(late.values())
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ use super::report::done;
 use super::{Failure, FramesPlan, Sender};
 use crate::{Clock, Kept};
 
-/// Version of the form.
-const VERSION: u32 = 1;
+/// Version of the form; from 2 on samples tell when they were due.
+const VERSION: u32 = 2;
 
 /// A connection whose handshake is done.
 #[derive(Clone, Debug)]
@@ -43,6 +43,10 @@ pub struct Frames {
     clock: Clock,
     interval: Span,
     next: Time,
+    /// Tick of the samples that are being written.
+    due: Option<Time>,
+    /// Whether the process waits without ticks.
+    resting: bool,
     told: BTreeSet<(u32, u64)>,
     /// Of the last frame.
     stamped: u64,
@@ -59,6 +63,8 @@ impl Frames {
             clock,
             interval: Span(u64::MAX / 2),
             next: Time::MAX,
+            due: None,
+            resting: false,
             told: BTreeSet::new(),
             stamped: 0,
         };
@@ -92,13 +98,24 @@ impl Frames {
         self.next
     }
 
-    /// Whether samples are due at `now`; the next ones are then an interval later.
+    /// Whether samples are due at `now`; the next ones are then at the next tick. The samples carry the first tick that
+    /// is due: those after it, up to `now`, were missed.
     pub fn is_due(&mut self, now: Time) -> bool {
+        if self.resting {
+            self.resting = false;
+            self.next = self.after(now);
+        }
         let due = now >= self.next;
         if due {
+            self.due = Some(self.next);
             self.next = self.after(now);
         }
         due
+    }
+
+    /// The process waits for whoever comes, however long: ticks begin again when it wakes.
+    pub fn rest(&mut self) {
+        self.resting = true;
     }
 
     fn put(&mut self, value: &impl Serialize) {
@@ -165,8 +182,8 @@ impl Frames {
             return;
         }
         self.streams(now, connection, streams, false);
-        let time_ns = self.stamp(now);
-        self.put(&Sample { frame: "sample", time_ns, connection, sender });
+        let (time_ns, due_ns) = (self.stamp(now), self.due.map(|due| self.instant(due)));
+        self.put(&Sample { frame: "sample", time_ns, due_ns, connection, sender });
     }
 
     fn streams(&mut self, now: Time, connection: u32, streams: &[StreamReport], all: bool) {
@@ -210,8 +227,10 @@ impl Frames {
             Some(End::Lost(why)) => format!("lost: {why}"),
         };
         let (time_ns, ended_ns) = (self.stamp(now), self.instant(ended));
+        // A tick that had come and has no sample yet.
+        let due_ns = (now >= self.next && !self.resting).then(|| self.instant(self.next));
         let largest_cwnd_bytes = sender.largest_cwnd_bytes;
-        let sample = Sample { frame: "end_connection", time_ns, connection, sender };
+        let sample = Sample { frame: "end_connection", time_ns, due_ns, connection, sender };
         let mut value: Value = serde_json::to_value(sample).unwrap_or_default();
         value["end"] = end.into();
         value["ended_ns"] = ended_ns.into();
@@ -240,7 +259,51 @@ fn line(value: &impl Serialize) -> Vec<u8> {
 struct Sample<'a> {
     frame: &'static str,
     time_ns: u64,
+    due_ns: Option<u64>,
     connection: u32,
     #[serde(flatten)]
     sender: &'a Sender,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A wake-up 105 ms late at ticks of 50 ms: its samples were due at the first of three, the next ones are not.
+    #[test]
+    fn samples_tell_the_first_tick_that_was_due() {
+        let file = std::env::temp_dir().join(format!("bentpipe-due-{}", std::process::id()));
+        let plan = FramesPlan { file: file.clone(), interval_ns: 50_000_000 };
+        let clock = Clock::start();
+        let mut frames = Frames::new(Some(&plan), clock).unwrap();
+        frames.begin(Time::ZERO, "client", "quic", "cubic", None).unwrap();
+        let sender = Sender::default();
+        let ms = |milliseconds: u64| Span(milliseconds * 1_000_000);
+        let first = frames.wake_at();
+        assert!(!frames.is_due(Time(first.0 - 1)));
+        let mut at = first + ms(105);
+        assert!(frames.is_due(at));
+        frames.sample(at, 0, &sender, &[]);
+        frames.sample(at, 1, &sender, &[]);
+        assert_eq!(frames.wake_at(), first + ms(150));
+        at = first + ms(151);
+        assert!(frames.is_due(at));
+        frames.sample(at, 0, &sender, &[]);
+        // A server without a client has no ticks.
+        frames.rest();
+        at = first + ms(420);
+        assert!(!frames.is_due(at));
+        assert_eq!(frames.wake_at(), first + ms(450));
+        frames.flush();
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        let found: Vec<(u64, u64)> = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .filter(|row| row["frame"] == "sample")
+            .map(|row| (row["due_ns"].as_u64().unwrap(), row["time_ns"].as_u64().unwrap()))
+            .map(|(due, time)| (due - clock.monotonic_ns(first), time - due))
+            .collect();
+        assert_eq!(found, [(0, 105_000_000), (0, 105_000_000), (150_000_000, 1_000_000)]);
+    }
 }

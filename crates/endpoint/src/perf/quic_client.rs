@@ -141,8 +141,8 @@ impl Client {
                 break (self.left(now), true);
             }
             self.patience(now, began, alpn.is_some())?;
-            let until =
-                if alpn.is_some() { reporter.wake_at().min(frames.wake_at()) } else { now + LOOK };
+            let other = if alpn.is_some() { reporter.wake_at() } else { now + LOOK };
+            let until = other.min(frames.wake_at());
             self.turn(until, alpn.is_some())?;
         };
         let now = self.driver.clock.now();

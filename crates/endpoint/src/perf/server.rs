@@ -190,6 +190,8 @@ impl Server {
             let mut until = Time::MAX;
             if !idle {
                 until = out.reporter.wake_at().min(out.frames.wake_at()).min(now + LOOK);
+            } else {
+                out.frames.rest();
             }
             if let Some(tcp) = &self.tcp {
                 until = until.min(tcp.wake_at());
