@@ -242,7 +242,7 @@ fn frames_of_both_sides_agree() {
             of(rows, "stream").iter().map(|row| row["opened_ns"].as_u64().unwrap()).min().unwrap()
         };
         let (opened, heard) = (first(&client), first(&server));
-        assert!(heard >= opened && heard - opened < 1_000_000_000, "{heard} {opened}");
+        assert!(heard >= opened && heard - opened < 1_000_000_000, "{transport}: {heard} {opened}");
         if transport != "quic" {
             let end = &of(&client, "end_connection")[0];
             assert!(end["acked_bytes"].as_u64().unwrap() > 0);

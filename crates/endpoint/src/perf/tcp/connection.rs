@@ -344,12 +344,11 @@ impl Connection {
             self.local = socket.local_addr()?;
             self.progress = now;
         }
-        while wire.is_handshaking() {
-            if !wire.handshake(socket)? {
-                return Ok(false);
-            }
+        // One flight a turn: what answers it was sent after `now`, and is the next turn's.
+        if wire.is_handshaking() {
+            wire.handshake(socket)?;
         }
-        Ok(true)
+        Ok(!wire.is_handshaking())
     }
 
     /// What a client speaks, by its first byte; none: nothing has come.

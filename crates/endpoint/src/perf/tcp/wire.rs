@@ -61,27 +61,25 @@ impl Wire {
         found.map(|alpn| String::from_utf8_lossy(alpn).into_owned())
     }
 
-    /// Takes what has come for TLS alone: a handshake's messages. Whether anything came; an error where
-    /// the peer ends before it is done.
+    /// Takes what has come for TLS alone: a handshake's messages. An error where the peer ends before it is done.
     ///
     /// # Errors
     /// The socket's, or TLS's in words (of kind `InvalidData`).
-    pub fn handshake(&mut self, socket: &mut TcpStream) -> io::Result<bool> {
-        let came = tls!(self, Ok(false), inner => {
+    pub fn handshake(&mut self, socket: &mut TcpStream) -> io::Result<()> {
+        let came = tls!(self, Ok(()), inner => {
             match inner.read_tls(socket) {
                 Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
                 Ok(_) => match inner.process_new_packets() {
-                    Ok(_) => Ok(true),
+                    Ok(_) => Ok(()),
                     Err(error) => Err(io::Error::new(ErrorKind::InvalidData, error)),
                 },
-                Err(error) => blocked(error, false),
+                Err(error) => blocked(error, ()),
             }
         });
         // Also after an error: the alert that tells the peer.
         let sent = self.flush(socket);
-        let came = came?;
-        sent?;
-        Ok(came)
+        came?;
+        sent.map(|_| ())
     }
 
     /// Reads into `buffer`.
