@@ -59,7 +59,10 @@ pub struct Connection {
     marked: bool,
     live: bool,
     latest_rtt: Option<Span>,
+    /// The stack was given the time last, not a datagram, and one of its timers was due.
     timed_out: bool,
+    /// Frames sent so far that elicit an ACK.
+    eliciting_frames: u64,
     buffer: Vec<u8>,
 }
 
@@ -111,6 +114,7 @@ impl Connection {
             live,
             latest_rtt: None,
             timed_out: false,
+            eliciting_frames: 0,
             buffer: Vec::with_capacity(BATCH as usize * spec.mtu_bytes as usize),
         }
     }
@@ -241,6 +245,7 @@ impl Connection {
     }
 
     pub(super) fn handle(&mut self, event: ConnectionEvent) {
+        self.timed_out = false;
         self.inner.handle_event(event);
     }
 
@@ -255,9 +260,9 @@ impl Connection {
     /// Runs the stack's and the controller's timers.
     pub(super) fn tick(&mut self, now: Time) {
         let instant = self.clock.instant(now);
-        if self.inner.poll_timeout().is_some_and(|timeout| timeout <= instant) {
+        self.timed_out = self.inner.poll_timeout().is_some_and(|timeout| timeout <= instant);
+        if self.timed_out {
             self.inner.handle_timeout(instant);
-            self.timed_out = true;
         }
         if self.control.wake_at <= now {
             self.control = self.controller.on_event(now, &cc::Event::Timer);

@@ -1,6 +1,7 @@
 //! What may leave when: window, pacer, and how much the application is asked for so that packets are full and
 //! ACKs stay free.
 
+use quinn_proto::FrameStats;
 use units::{Ecn, Time};
 
 use super::{Connection, span};
@@ -73,11 +74,18 @@ impl Connection {
                     self.sent_stream_bytes = self.counters.written_bytes;
                     self.blocked(window_full);
                 }
-                self.timed_out = false;
                 return;
             };
             just_sent_data = asked;
-            self.account(now, &transmit, asked, events);
+            // After `take_asked`, for which reading the counters counts as asking.
+            let frames = eliciting_frames(&self.inner.stats().frame_tx);
+            let eliciting = frames > std::mem::replace(&mut self.eliciting_frames, frames);
+            // A probe leaves whatever the window (RFC 9002 section 7.5), so the stack asks for none.
+            if eliciting && !asked && std::mem::take(&mut self.timed_out) {
+                self.counters.ptos += 1;
+                self.note(events, now, EventKind::Pto, 0.0);
+            }
+            self.account(now, &transmit, eliciting);
             let segment = transmit.segment_size.unwrap_or(transmit.size);
             let ecn = match transmit.ecn {
                 Some(quinn_proto::EcnCodepoint::Ect0) if self.ecn => Ecn::Ect0,
@@ -145,27 +153,13 @@ impl Connection {
         more
     }
 
-    fn account(
-        &mut self,
-        now: Time,
-        transmit: &quinn_proto::Transmit,
-        asked: bool,
-        events: &mut Vec<Event>,
-    ) {
+    fn account(&mut self, now: Time, transmit: &quinn_proto::Transmit, eliciting: bool) {
         let size = transmit.size as u64;
         let packets = transmit.segment_size.map_or(1, |segment| size.div_ceil(segment as u64));
         let wire = size + packets * self.header;
         self.counters.sent_packets += packets;
         self.counters.sent_bytes += wire;
-        // Without a question for the window it is a pure ACK or a probe. A probe follows a timer,
-        // and is no smaller than the least stream frame would make it.
-        let probe = !asked && self.timed_out && size > 64;
-        if probe {
-            self.timed_out = false;
-            self.counters.ptos += 1;
-            self.note(events, now, EventKind::Pto, 0.0);
-        }
-        if !asked && !probe {
+        if !eliciting {
             self.counters.ack_packets += packets;
             self.counters.ack_bytes += wire;
             return;
@@ -193,4 +187,31 @@ impl Connection {
             if self.sends_and_receives(now) { MOST_OVERHEAD + ACK_ROOM } else { LEAST_OVERHEAD };
         self.sent_stream_bytes += size.saturating_sub(packets * overhead);
     }
+}
+
+/// How many frames have been sent that elicit an ACK: all kinds but ACK, PADDING and
+/// CONNECTION_CLOSE (RFC 9002 section 2).
+fn eliciting_frames(sent: &FrameStats) -> u64 {
+    sent.ack_frequency
+        + sent.crypto
+        + sent.data_blocked
+        + sent.datagram
+        + u64::from(sent.handshake_done)
+        + sent.immediate_ack
+        + sent.max_data
+        + sent.max_stream_data
+        + sent.max_streams_bidi
+        + sent.max_streams_uni
+        + sent.new_connection_id
+        + sent.new_token
+        + sent.path_challenge
+        + sent.path_response
+        + sent.ping
+        + sent.reset_stream
+        + sent.retire_connection_id
+        + sent.stop_sending
+        + sent.stream
+        + sent.stream_data_blocked
+        + sent.streams_blocked_bidi
+        + sent.streams_blocked_uni
 }
