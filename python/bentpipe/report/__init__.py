@@ -1,30 +1,24 @@
 """The report: one page that opens anywhere, without a network, and says what it rests on.
 
-:func:`build` reads a store and writes HTML; it never runs anything. The page holds its figures as Vega-Lite
-specifications with their data, and one copy of the library that draws them when they come into view; a
-Content-Security-Policy in the page forbids every request.
+:func:`build` reads a store and writes HTML; it never runs anything.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from html import escape
-from importlib import resources
 from pathlib import Path
-from string import Template
-from typing import Any
 
 from bentpipe import stats
 from bentpipe.cells import Dimension
-from bentpipe.figures import FIGURES, Figure, Material, TimeRange, write_figures
-from bentpipe.figures.style import config
+from bentpipe.figures import FIGURES, Material, TimeRange, write_figures
 from bentpipe.intervals import significant
 from bentpipe.reading import Reading, read_store
 from bentpipe.realtime import machine
 from bentpipe.report import page_loads, tables
-from bentpipe.store import Store, write_whole
+from bentpipe.report.base import Page
+from bentpipe.store import Store
 
 __all__ = ["build", "figures_pdf"]
 
@@ -58,11 +52,7 @@ def build(
     ``time_range`` (seconds) restricts the figures over time; tables are of whole runs. Raises StoreError.
     """
     store = read_store(store_path)
-    page = render(store, time_range)
-    out = out if out is not None else store.path / "report.html"
-    out.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(out, page.encode())
-    return out
+    return render(store, time_range).write(out if out is not None else store.path / "report.html")
 
 
 def figures_pdf(
@@ -75,38 +65,32 @@ def figures_pdf(
     return write_figures(store_path, out_dir, time_range, formats)
 
 
-def render(store: Reading, time_range: TimeRange = (0.0, None)) -> str:
-    """The whole page, as text."""
+def render(store: Reading, time_range: TimeRange = (0.0, None)) -> Page:
+    """The whole page."""
     material = Material(store, time_range)
-    specs: list[str] = []
-    body = [f"<h1>{escape(store.title)}</h1>", f'<p class="lead">{escape(summary(material))}</p>']
+    page = Page(store.title)
+    page.add(f"<h1>{escape(store.title)}</h1>", f'<p class="lead">{escape(summary(material))}</p>')
     if store.planned > store.runs.height:
         missing = store.planned - store.runs.height
-        body.append(f'<p class="warning">{missing} of {store.planned} planned runs have not finished.</p>')
+        page.add(f'<p class="warning">{missing} of {store.planned} planned runs have not finished.</p>')
     if said := machine(store.path):
-        body.append(f"<p>{escape(said)}</p>")
-    body += _page_loads(material, specs)
+        page.add(f"<p>{escape(said)}</p>")
+    if material.pages.height:
+        page.add("<h2>Page loads</h2>", *page_loads.tables(material))
+        for key in page_loads.FIGURES:
+            page.figure(FIGURES[key](material))
     for key in KEY:
-        body += _figure(FIGURES[key](material), specs)
-    body += ["<h2>Results</h2>", tables.results(material)]
-    body += _over_time(material, specs)
-    body.append("<h2>Links</h2>")
+        page.figure(FIGURES[key](material))
+    page.add("<h2>Results</h2>", tables.results(material))
+    _over_time(material, page)
+    page.add("<h2>Links</h2>")
     for key in AFTER:
-        body += _figure(FIGURES[key](material), specs)
-    body += [
-        f"<details><summary>The busiest link of each direction</summary>{tables.links(material)}</details>"
-    ]
-    body += _rests_on(material)
-    specs.append(_json("configs", {"light": config(), "dark": config(dark=True)}))
-    parts = resources.files("bentpipe.report")
-    return Template(parts.joinpath("page.html").read_text(encoding="utf-8")).substitute(
-        title=escape(store.title),
-        css=parts.joinpath("page.css").read_text(encoding="utf-8"),
-        body="\n".join(body),
-        specs="\n".join(specs),
-        library=_library(),
-        script=parts.joinpath("page.js").read_text(encoding="utf-8"),
+        page.figure(FIGURES[key](material))
+    page.add(
+        f"<details><summary>The busiest link of each direction</summary>{tables.links(material)}</details>",
+        *_rests_on(material),
     )
+    return page
 
 
 def summary(material: Material) -> str:
@@ -138,65 +122,32 @@ def _unbroken(text: str) -> str:
     return re.sub(r"(?<=\d) (?=[%a-zA-Z])", "\u00a0", text)
 
 
-def _json(name: str, value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-    return f'<script type="application/json" id="{name}">{text}</script>'
-
-
-def _spec(figure: Figure, variant: int) -> str:
-    spec = figure.spec()
-    spec.pop("$schema", None)
-    return _json(f"spec-{figure.key}-{variant}", spec)
-
-
-def _figure(figure: Figure | None, specs: list[str]) -> list[str]:
-    if figure is None:
-        return []
-    specs.append(_spec(figure, 0))
-    return [
-        f"<h3>{escape(figure.title)}</h3>",
-        f'<p class="caption">{escape(figure.caption)}</p>',
-        f'<div class="figure" data-key="{figure.key}" role="img" aria-label="{escape(figure.title)}"></div>',
-    ]
-
-
-def _page_loads(material: Material, specs: list[str]) -> list[str]:
-    """What a store with page loads has to say of them; nothing for others."""
-    if not material.pages.height:
-        return []
-    body = ["<h2>Page loads</h2>", *page_loads.tables(material)]
-    for key in page_loads.FIGURES:
-        body += _figure(FIGURES[key](material), specs)
-    return body
-
-
-def _over_time(material: Material, specs: list[str]) -> list[str]:
+def _over_time(material: Material, page: Page) -> None:
     """Figures over time; what panels hold fixed, a reader chooses."""
     figures = [figure for key in OVER_TIME if (figure := FIGURES[key](material)) is not None]
     if not figures:
-        return []
+        return
     first, last = material.time_range
     span = f", {significant(first)} to {significant(last)} s" if last is not None else ""
-    body = [f"<h2>Over time{span}</h2>"]
+    page.add(f"<h2>Over time{span}</h2>")
     choices = variants(material)
     if len(choices) > 1:
-        body.append('<div class="choice">')
+        page.add('<div class="choice">')
         for index, (fixed, label) in enumerate(choices):
             pressed = "true" if index == 0 else "false"
-            body.append(f'<button data-variant="{index}" aria-pressed="{pressed}">{escape(label)}</button>')
+            page.add(f'<button data-variant="{index}" aria-pressed="{pressed}">{escape(label)}</button>')
             if index:
                 other = Material(material.store, material.time_range, fixed)
                 other.__dict__.update(metrics=material.metrics, links=material.links)
-                specs += [
-                    _spec(figure, index) for key in OVER_TIME if (figure := FIGURES[key](other)) is not None
-                ]
-        body.append("</div>")
+                for key in OVER_TIME:
+                    if (figure := FIGURES[key](other)) is not None:
+                        page.variant(figure, index)
+        page.add("</div>")
     note = material.time_note if len(choices) <= 1 else material.seed_note
     if note:
-        body.append(f'<p class="note">{escape(note)} Click a name in a legend to single it out.</p>')
+        page.add(f'<p class="note">{escape(note)} Click a name in a legend to single it out.</p>')
     for figure in figures:
-        body += _figure(figure, specs)
-    return body
+        page.figure(figure)
 
 
 def variants(material: Material) -> list[tuple[dict[str, str], str]]:
@@ -240,13 +191,3 @@ def _rests_on(material: Material) -> list[str]:
         f"<pre>{escape(store.scenario)}</pre></details>",
         f"<details><summary>What the words mean</summary><dl>{words}</dl></details></footer>",
     ]
-
-
-def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one script, for the version of Vega-Lite that Altair writes."""
-    import altair
-    import vl_convert
-
-    version = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
-    return str(script).replace("</script", "<\\/script")

@@ -10,12 +10,7 @@ import polars as pl
 
 from bentpipe.figures.material import Material
 from bentpipe.intervals import significant
-
-Heading = tuple[str, str, bool]
-"""A heading, its unit, and whether the column is text."""
-
-Row = tuple[Sequence[str], bool]
-"""Ready cells, and whether the row begins a group."""
+from bentpipe.report.base import table
 
 
 @dataclass(frozen=True)
@@ -65,22 +60,6 @@ def mean_and_spread(mean: float, low: float | None, high: float | None, factor: 
 
 def _exponent(value: float) -> int:
     return int(f"{abs(value):.0e}".partition("e")[2]) if value else 0
-
-
-def table(heads: Sequence[Heading], rows: Sequence[Row]) -> str:
-    """HTML of a table: (heading, unit, is text) and rows of ready cells; ``True`` begins a group of rows."""
-    head = "".join(
-        f'<th class="text">{escape(name)}</th>'
-        if text
-        else f"<th>{escape(name)}<small>{escape(unit)}</small></th>"
-        for name, unit, text in heads
-    )
-    body = []
-    for cells, first in rows:
-        marks = ['<td class="text">' if text else "<td>" for _, _, text in heads]
-        line = "".join(f"{mark}{cell}</td>" for mark, cell in zip(marks, cells, strict=True))
-        body.append(f'<tr class="first">{line}</tr>' if first else f"<tr>{line}</tr>")
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table></div>'
 
 
 def results(material: Material) -> str:

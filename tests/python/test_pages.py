@@ -1,0 +1,189 @@
+"""Every page of results in a browser: it fits its window and its paper, follows the reader's colours, and cuts nothing
+without a sign."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bentpipe import report
+from bentpipe.browse.chromium import Chromium, ChromiumError, find
+from bentpipe.browse.devtools import DevTools
+from bentpipe.crossover import page as map_page
+from bentpipe.report.base import Page, data_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from types import ModuleType
+
+pytestmark = pytest.mark.system
+
+CUT = """[...document.querySelectorAll('main *')].filter(one => {
+  if (one.getBoundingClientRect().right <= document.documentElement.clientWidth + 1) return false;
+  for (let up = one.parentElement; up; up = up.parentElement)
+    if (getComputedStyle(up).overflowX != 'visible') return false;
+  return true;
+}).map(one => one.tagName + '.' + one.className)"""
+"""What reaches beyond the window and lies in nothing that scrolls."""
+
+UNMARKED = """[...document.querySelectorAll('.scroll, .figure, pre')].filter(one =>
+  one.scrollWidth > one.clientWidth + 1 && !getComputedStyle(one).backgroundAttachment.includes('scroll')
+).map(one => one.className)"""
+"""What scrolls sideways without the shadow that says so."""
+
+
+class Reader:
+    """A window with a page in it."""
+
+    def __init__(self, tools: DevTools) -> None:
+        self.tools = tools
+        target = tools.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = tools.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+
+    def call(self, method: str, **words: Any) -> dict[str, Any]:
+        return self.tools.call(method, self.session, timeout=60.0, **words)
+
+    def value(self, expression: str) -> Any:
+        found = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in found, found
+        return found["result"].get("value")
+
+    def until(self, expression: str, seconds: float = 60.0) -> None:
+        end = time.monotonic() + seconds
+        while not self.value(expression):
+            assert time.monotonic() < end, f"not within {seconds} s: {expression}"
+            time.sleep(0.05)
+
+    def open(self, page: Path, width: int, *, dark: bool = False, media: str = "") -> None:
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width, height=900, deviceScaleFactor=1, mobile=width < 600,
+        )  # fmt: skip
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", media=media, features=[scheme])
+        self.call("Page.navigate", url=page.as_uri())
+        self.until(f"document.readyState == 'complete' && location.href == {json.dumps(page.as_uri())}")
+        self.until("[...document.querySelectorAll('.paper')].every(one => one.querySelector('svg'))")
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    folder = tmp_path_factory.mktemp("browser")
+    try:
+        program = find()
+    except ChromiumError as error:
+        pytest.skip(str(error))
+    words = [
+        "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
+        "--disable-background-networking", "--disable-component-update", "--remote-debugging-pipe",
+        f"--user-data-dir={folder / 'profile'}",
+    ]  # fmt: skip
+    browser = Chromium(program, words, folder, folder / "log")
+    try:
+        yield Reader(DevTools(browser))
+    finally:
+        browser.kill()
+
+
+@pytest.fixture(scope="module")
+def pages(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A report with many panels and wide tables, a map of four panels, and a study's claims."""
+    base = tmp_path_factory.mktemp("pages")
+    claims = [
+        {
+            "claim": "r7" if index == 0 else "", "reading": "as printed" if index == 0 else "",
+            "verdict": "differs (1 of 3 hold)" if index == 0 else "",
+            "check": "median page load time of QUIC over that of TCP behind a proxy that splits, load 2, target A",
+            "measured": "2.12 [2.08, 2.19] over 40 units, 1.46 [1.40, 1.52] with an initial window of 32 packets",
+            "needed": "between 1.9 and 2.4, in at least 95 % of 2,000 resamples", "": "differs", "PLT, s": 7.03 + index,
+        }
+        for index in range(3)
+    ]  # fmt: skip
+    study = Page("Claims of a study")
+    study.add("<h1>Claims of a study</h1>", data_table(claims))
+    return {
+        "report": report.build(synthetic.rivals_store(base / "rivals", duration_s=20.0)),
+        "map": _map(base / "map"),
+        "study": study.write(base / "study.html"),
+    }
+
+
+def _map(out: Path) -> Path:
+    from bentpipe.figures.ratio_map import RatioCell, ratio_map
+
+    cells = [
+        RatioCell(x, y, 1.0 + (x * y) % 0.7, f"{name}, initial window {window}")
+        for name in ("cubic", "bbr") for window in ("10 packets", "32 packets")
+        for x in (1e3, 3e3, 1e4, 3e4, 1e5, 3e5, 1e6, 3e6, 1e7) for y in (0.02, 0.15, 0.8)
+    ]  # fmt: skip
+    page = Page("QUIC or split TCP")
+    page.figure(ratio_map(cells, "map", "PLT", "A map.", above="split TCP is faster", below="QUIC is faster"))
+    assert map_page.Page is Page, "the map's page is made of the same parts"
+    return page.write(out / "map.html")
+
+
+@pytest.mark.parametrize("name", ["report", "map", "study"])
+@pytest.mark.parametrize("width", [1300, 400])
+def test_a_page_fits_its_window(reader: Reader, pages: dict[str, Path], name: str, width: int) -> None:
+    reader.open(pages[name], width)
+    assert reader.value("document.documentElement.scrollWidth") <= width
+    assert reader.value(CUT) == []
+    assert reader.value(UNMARKED) == []
+
+
+def test_claims_are_whole_at_1300(reader: Reader, pages: dict[str, Path]) -> None:
+    reader.open(pages["study"], 1300)
+    assert reader.value(
+        "[...document.querySelectorAll('.scroll')].every(one => one.scrollWidth <= one.clientWidth)"
+    )
+    assert reader.value("document.querySelectorAll('.differs').length") == 4
+    assert reader.value("document.querySelector('th:last-child small').textContent") == "s"
+
+
+def test_panels_can_be_read_in_a_narrow_window(reader: Reader, pages: dict[str, Path]) -> None:
+    """One under the other, and letters as large as ever: the drawing is not made smaller."""
+    reader.open(pages["map"], 400)
+    svg = "document.querySelector('.figure svg')"
+    reader.until(f"{svg} != null")
+    assert reader.value(f"{svg}.getBoundingClientRect().width") <= 400
+    assert reader.value(
+        f"{svg}.getBoundingClientRect().width / {svg}.viewBox.baseVal.width"
+    ) == pytest.approx(1)
+    titles = (
+        "[...document.querySelectorAll('.figure text')].filter(one => one.textContent.includes(', initial'))"
+    )
+    assert len(set(reader.value(f"{titles}.map(one => one.getBoundingClientRect().y)"))) == 4
+
+
+@pytest.mark.parametrize("name", ["report", "map"])
+def test_pages_follow_dark_windows(reader: Reader, pages: dict[str, Path], name: str) -> None:
+    """The ground is dark and what is written in figures is light, and light again on paper."""
+    letters = "getComputedStyle(document.querySelector('{} .role-axis-label text')).fill"
+    reader.open(pages[name], 1300, dark=True)
+    reader.until("document.querySelector('.figure .role-axis-label text') != null")
+    assert reader.value("getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 29)"
+    assert reader.value(letters.format(".figure")) == "rgb(154, 165, 184)"
+    assert reader.value(letters.format(".paper")) == "rgb(91, 101, 117)"
+
+
+@pytest.mark.parametrize("name", ["report", "map", "study"])
+def test_on_paper_every_heading_has_its_figure(reader: Reader, pages: dict[str, Path], name: str) -> None:
+    """A4 between its margins is 182 mm: 688 CSS pixels. Figures stand with their headings, also those that no window
+    showed, and no table is cut."""
+    reader.open(pages[name], 688, media="print")
+    shown = """[...document.querySelectorAll('.drawing')].map(one => {
+      const svg = one.querySelector('.paper svg').getBoundingClientRect();
+      return [getComputedStyle(one).breakInside, getComputedStyle(one.querySelector('.figure')).display,
+              svg.height > 50, svg.right <= document.documentElement.clientWidth + 1];
+    })"""
+    drawings = reader.value(shown)
+    assert all(one == ["avoid", "none", True, True] for one in drawings), drawings
+    assert len(drawings) == {"report": 8, "map": 1, "study": 0}[name]
+    assert reader.value(CUT) == []
+    assert reader.value(
+        "[...document.querySelectorAll('.scroll')].every(one => getComputedStyle(one).overflowX == 'visible')"
+    )
