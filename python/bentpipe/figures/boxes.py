@@ -10,7 +10,7 @@ import polars as pl
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.material import Material
 from bentpipe.figures.page_loads import METRICS, PageLoads, Sample, pairs
-from bentpipe.figures.style import multiples, palette
+from bentpipe.figures.style import axis, multiples, palette
 from bentpipe.intervals import significant
 from bentpipe.samples import notched_box, welch
 
@@ -115,7 +115,7 @@ def _with_p(frame: pl.DataFrame, tests: pl.DataFrame | None) -> pl.DataFrame:
     """``frame`` with the text of the test once a load, and the height at which it stands, below a row's boxes."""
     low, high = pl.col("low").min().over("row"), pl.col("high").max().over("row")
     span = pl.when(high > low).then(high - low).otherwise(high.abs() * 0.1 + 1e-9)
-    frame = frame.with_columns(floor=low - 0.12 * span)
+    frame = frame.with_columns(floor=pl.max_horizontal(low - 0.12 * span, pl.lit(0.0)))
     if tests is None or not tests.height:
         return frame.with_columns(p=pl.lit(""))
     first = pl.int_range(pl.len()).over("row", "column", "load") == 0
@@ -133,9 +133,8 @@ def _layers(frame: pl.DataFrame, found: PageLoads, half: float, name: str) -> li
     scale = alt.Scale(domain=domain, range=shades)
     legend = alt.Legend(title=found.arm_title, symbolType="square") if len(found.arms) > 1 else None
     x_scale = alt.Scale(domain=[found.loads[0] - 0.5, found.loads[-1] + 0.5], nice=False)
-    axis = alt.Axis(values=found.loads, format="d", grid=False, ticks=False)
-    y_title = f"{name}, s"
-    y_scale = alt.Scale(zero=False)
+    loads = alt.Axis(values=found.loads, format="d", grid=False, ticks=False)
+    upright = axis([*frame["low"].to_list(), *frame["high"].to_list()], f"{name}, s")
     tips = [
         alt.Tooltip("arm:N", title=found.arm_title), "load:Q", "n:Q",
         *[alt.Tooltip(f"{field}:Q", title=f"{title}, s", format=".4~g")
@@ -146,10 +145,10 @@ def _layers(frame: pl.DataFrame, found: PageLoads, half: float, name: str) -> li
     wide = 0.86 * half
 
     def x(field: str) -> alt.X:
-        return alt.X(f"{field}:Q", title="load", scale=x_scale, axis=axis)
+        return alt.X(f"{field}:Q", title="load", scale=x_scale, axis=loads)
 
     def y(field: str) -> alt.Y:
-        return alt.Y(f"{field}:Q", title=y_title, scale=y_scale, axis=alt.Axis(tickCount=6))
+        return alt.Y(f"{field}:Q", axis=alt.Axis(tickCount=6), **upright)
 
     stroke = alt.Stroke("arm:N", scale=scale, legend=legend, title=found.arm_title)
     fill = alt.Fill("arm:N", scale=scale, legend=legend, title=found.arm_title)

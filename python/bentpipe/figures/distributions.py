@@ -8,7 +8,7 @@ import polars as pl
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.material import Material
 from bentpipe.figures.page_loads import METRICS, PageLoads
-from bentpipe.figures.style import GREY, colour, multiples
+from bentpipe.figures.style import GREY, axis, colour, multiples
 from bentpipe.samples import autocorrelation, ecdf
 from bentpipe.thinning import MOST_ROWS
 
@@ -52,7 +52,7 @@ def _distribution(material: Material, key: str, metric: str, title: str) -> Figu
     place, count = pl.int_range(pl.len()).over(by), pl.len().over(by)
     rows = rows.filter((place % (count / most).ceil().cast(pl.Int64) == 0) | (place == count - 1))
     line = alt.Chart().mark_line(interpolate="step-after").encode(
-        x=alt.X("x:Q", title=f"{METRICS[metric]}, s", scale=alt.Scale(zero=False)),
+        x=alt.X("x:Q", **axis(rows["x"].to_list(), f"{METRICS[metric]}, s")),
         y=alt.Y("y:Q", title="loads, %", scale=alt.Scale(domain=[0, 100])),
         color=colour(found.arms, title=found.arm_title),
     )  # fmt: skip
@@ -94,7 +94,7 @@ def independence(material: Material) -> Figure | None:
     frame = frame.with_columns(left=pl.lit(0.4), right=pl.lit(last + 0.6))
     x_scale = alt.Scale(domain=[0.4, last + 0.6], nice=False)
     y_scale = alt.Scale(domain=[-1, 1])
-    axis = alt.Axis(
+    lags = alt.Axis(
         values=[lag for lag in range(1, last + 1) if last <= 12 or lag % 5 == 0], format="d", grid=False
     )
     hue = colour(found.arms, title=found.arm_title)
@@ -106,7 +106,7 @@ def independence(material: Material) -> Figure | None:
         return alt.Y(f"{field}:Q", title="autocorrelation", scale=y_scale, axis=alt.Axis(tickCount=5))
 
     def x(field: str) -> alt.X:
-        return alt.X(f"{field}:Q", title="lag, units", scale=x_scale, axis=axis)
+        return alt.X(f"{field}:Q", title="lag, units", scale=x_scale, axis=lags)
 
     layers = [
         base.mark_rect(color=GREY, opacity=0.14)

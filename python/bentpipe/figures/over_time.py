@@ -11,6 +11,7 @@ import altair as alt
 import polars as pl
 
 from bentpipe import stats
+from bentpipe.figures import legs, style
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.material import Material
 from bentpipe.figures.style import colour, multiples
@@ -25,13 +26,6 @@ def _range(material: Material, frame: pl.DataFrame) -> pl.DataFrame:
     return frame if last is None else frame.filter(pl.col("time_s") <= last)
 
 
-def _samples(material: Material, columns: Sequence[str]) -> pl.DataFrame:
-    """Samples of the senders: ``run, flow, direction, time_s`` and ``columns``."""
-    frame = material.store.table("flows", ["time_s", "flow", "side", *columns], material.time_runs["run"])
-    sending = material.ways.select("flow", "direction", pl.col("sender").alias("side"))
-    return frame.join(sending, on=["flow", "side"], how="inner", maintain_order="left")
-
-
 def _while_sending(material: Material, frame: pl.DataFrame) -> pl.DataFrame:
     """``frame`` from the start of each direction's data to the end of the second in which the last of it arrived."""
     spans = material.metrics.select(*_BY, "data_start_s", "duration_s")
@@ -44,7 +38,7 @@ def _while_sending(material: Material, frame: pl.DataFrame) -> pl.DataFrame:
 
 def _lines(
     material: Material, key: str, title: str, caption: str, axis: str, frame: pl.DataFrame,
-    series: Sequence[str] | None = None, series_title: str | None = None, zero: bool = True,
+    series: Sequence[str] | None = None, series_title: str | None = None,
     step: bool = False, domain: tuple[float, float] | None = None,
 ) -> Figure | None:  # fmt: skip
     """A figure of lines from ``frame``: ``run, time_s, y`` and either ``series`` or ``flow, direction``."""
@@ -65,13 +59,15 @@ def _lines(
         if last is None
         else alt.Scale(nice=False, domain=[first, last])
     )
-    scale = alt.Scale(domain=list(domain)) if domain else alt.Scale(zero=zero)
+    upright = style.axis(shown["y"].drop_nulls().to_list(), axis)
+    if domain:
+        upright = {"title": axis, "scale": alt.Scale(domain=list(domain))}
     line = (
         alt.Chart()
         .mark_line(interpolate="step-before" if step else "linear", clip=True)
         .encode(
             x=alt.X("time_s:Q", title="time, s", scale=span),
-            y=alt.Y("y:Q", title=axis, scale=scale, axis=alt.Axis(tickCount=5)),
+            y=alt.Y("y:Q", axis=alt.Axis(tickCount=5), **upright),
             color=colour(series, title=series_title),
             opacity=alt.condition(pick, alt.value(0.9), alt.value(0.12)) if len(series) > 1 else alt.value(0.9),
         )
@@ -85,9 +81,10 @@ def _lines(
 
 def window(material: Material) -> Figure | None:
     """The congestion window of the sender, kB."""
-    frame = _while_sending(material, _samples(material, ["cwnd_bytes"]))
+    frame = _while_sending(material, legs.samples(material, ["cwnd_bytes"]))
     return _lines(
-        material, "cwnd", "Congestion window", "What the sender's controller allows in flight.", "window, kB",
+        material, "cwnd", "Congestion window",
+        f"What the sender's controller allows in flight. {legs.caption(material)}".strip(), "window, kB",
         frame.with_columns(y=pl.col("cwnd_bytes") / 1000),
     )  # fmt: skip
 
@@ -121,10 +118,11 @@ def goodput_since_start(material: Material) -> Figure | None:
 
 def rtt(material: Material) -> Figure | None:
     """Smoothed RTT as the sender knows it, ms."""
-    frame = _while_sending(material, _samples(material, ["smoothed_rtt_ms"]))
+    frame = _while_sending(material, legs.samples(material, ["smoothed_rtt_ms"]))
     return _lines(
-        material, "rtt", "Round-trip time", "Smoothed, as the sender knows it.", "RTT, ms",
-        frame.with_columns(y=pl.col("smoothed_rtt_ms")), zero=False,
+        material, "rtt", "Round-trip time",
+        f"Smoothed, as the sender knows it. {legs.caption(material)}".strip(), "RTT, ms",
+        frame.with_columns(y=pl.col("smoothed_rtt_ms")),
     )  # fmt: skip
 
 

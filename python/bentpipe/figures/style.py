@@ -100,6 +100,14 @@ def inline(frame: pl.DataFrame, digits: int = 5) -> alt.InlineData:
     return alt.InlineData(values=rounded.write_csv(), format=alt.CsvDataFormat(type="csv", parse=parse))
 
 
+def axis(values: Sequence[float], title: str) -> dict[str, Any]:
+    """Title and scale of an axis of ``values``, none below 0: from 0, or, where that would leave more than half of it
+    empty, from near the values, which the title then says."""
+    near = min(values, default=0.0) > max(values, default=0.0) / 2
+    said = f"{title} (does not begin at 0)" if near else title
+    return {"title": said, "scale": alt.Scale(zero=not near)}
+
+
 def panel_width(columns: int, own_axis: bool) -> int:
     """Width of one of ``columns`` panels side by side, so that the whole is ``WIDTH``."""
     axes = 56 * columns if own_axis else 56 + 14 * (columns - 1)

@@ -1,4 +1,4 @@
-"""Page loads in a report: medians with their intervals, and which of two arms is the faster, by three measures."""
+"""Page loads in a report: medians with their intervals, and which of two arms is the faster."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ DEFINITIONS = {
     "Alt-Svc": "the browser that starts with HTTP/2 and takes HTTP/3 once a server has announced it (RFC 7838)",
     "interval of a median": "between two order statistics, at least 95 %, for any distribution of independent values "
     "(Le Boudec 2010, theorem 2.1); needs 6 values",
-    "faster: intervals (P1)": "an arm is faster when the interval of its median lies wholly below the other's "
-    "(Thomas 2018, section 5.1.1)",
-    "faster: dominance": "an arm is faster when at every instant at least as large a part of its loads is done "
-    "(first-order stochastic dominance of the empirical distributions)",
+    "faster": "the arm that one of two orders names, and “none” where neither does. Intervals (P1): the interval of "
+    "its median lies wholly below the other's (Thomas 2018, section 5.1.1). Dominance: at every instant at least as "
+    "large a part of its loads is done (first-order stochastic dominance of the empirical distributions). Dominance "
+    "alone is no test: of few loads it may be chance",
     "Welch p": "probability of a difference of means at least this large if the means were equal, with variances of "
     "their own (Welch 1947)",
     "independent": "the autocorrelation of page load times over units, at up to n/4 lags: “yes” unless more of it lies "
@@ -57,8 +57,8 @@ def tables(material: Material) -> list[str]:
             ("first", "", True), ("second", "", True), ("ratio", "first / second", False)
         ]  # fmt: skip
         heads += [
-            ("faster: intervals (P1)", "", True),
-            ("faster: dominance", "", True),
+            ("faster", "", True),
+            ("by", "", True),
             ("Welch p", "", False),
         ]
         parts += ["<h3>Which is faster</h3>", table(heads, rows)]
@@ -151,11 +151,18 @@ def _compared(one: Sample, two: Sample) -> list[str]:
     together = paired_values(one, two)
     first, second = together or (one.values, two.values)
     ratio = median_ratio(first, second, paired=together is not None) if min(*first, *second) > 0 else None
-    words = {"first": one.arm, "second": two.arm, "none": "none"}
-    orders = [disjoint_intervals(one.values, two.values), stochastic_dominance(one.values, two.values)]
+    orders = {
+        "intervals (P1)": disjoint_intervals(one.values, two.values),
+        "dominance": stochastic_dominance(one.values, two.values),
+    }
+    by = [name for name, order in orders.items() if order.smaller != "none"]
+    names = {"first": one.arm, "second": two.arm}
+    faster = dict.fromkeys(names[orders[name].smaller] for name in by)
+    reasons = "; ".join(f"{name}: {order.reason}" for name, order in orders.items())
     test = welch(one.values, two.values)
     return [
         "–" if ratio is None else _interval(ratio),
-        *(_said(words[order.smaller], order.reason) for order in orders),
+        _said(", ".join(faster) or "none", reasons),
+        " and ".join(by) or "–",
         "–" if test is None else "&lt; 0.001" if test.p < 0.001 else significant(test.p, 2),
     ]
