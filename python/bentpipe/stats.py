@@ -308,17 +308,20 @@ def link_metrics(store: Reading) -> pl.DataFrame:
 def bottlenecks(links: pl.DataFrame) -> pl.DataFrame:
     """The busiest link of every run and direction: ``run, direction, link, rate_bit_s, utilisation, queueing_...``.
 
-    The one with the highest utilisation; the first by name among equals. ``links`` is :func:`link_metrics`.
+    The one with the highest utilisation; the first by name among equals. ``links`` is :func:`link_metrics`, whose
+    order of runs is kept.
     """
     way = pl.col("link").str.split(".").list.last()
     return (
-        links.filter(pl.col("rate_bit_s").is_not_null())
-        .with_columns(direction=way)
+        links.with_row_index("place")
+        .with_columns(pl.col("place").min().over("run"), direction=way)
+        .filter(pl.col("rate_bit_s").is_not_null())
         .sort(
-            ["run", "direction", "utilisation", "link"],
+            ["place", "direction", "utilisation", "link"],
             descending=[False, False, True, False],
             nulls_last=True,
         )
+        .drop("place")
         .group_by("run", "direction", maintain_order=True)
         .first()
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.intervals import significant
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -81,7 +83,7 @@ def page_rows(directory: Path) -> list[dict[str, Any]]:
         row = {_heading(name, store.keys): entry[name] for name in by}
         row["finished"] = entry["finished"]
         for name, heading in (("ttr_s", "TTR median s"), ("plt_s", "PLT median s")):
-            row[heading] = None if entry[name] is None else f"{entry[name]:.4g}"
+            row[heading] = None if entry[name] is None else significant(entry[name])
         rows.append(row)
     return rows
 
@@ -112,7 +114,7 @@ def _with_spread(entry: dict[str, Any], factor: float) -> str:
     low, high = entry["mean_low"], entry["mean_high"]
     half = (high - low) / 2 * factor if low is not None and high is not None else 0.0
     if half <= 1e-9 * abs(mean):
-        return f"{mean:.4g}"
+        return significant(mean)
     decimals = max(0, 1 - _exponent(half))
     decimals = min(decimals, max(0, 4 - _exponent(mean)))
     return f"{mean:.{decimals}f} ± {half:.{decimals}f}"

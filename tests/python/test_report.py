@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from bentpipe import notebook, report
+from bentpipe.figures import Material
+from bentpipe.reading import read_store
+from bentpipe.stats import bottlenecks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,3 +107,11 @@ def test_a_browser_draws_it(page: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert "mark-symbol" in done.stdout
     assert "CONSOLE" not in done.stderr
+
+
+def test_links_stand_in_the_order_of_the_sweep(synthetic: ModuleType, tmp_path: Path) -> None:
+    """Runs are directories named by a hash: that order must not be seen."""
+    material = Material(read_store(synthetic.rivals_store(tmp_path / "rivals", duration_s=5.0)))
+    links = bottlenecks(material.links)["run"].unique(maintain_order=True).to_list()
+    assert links == material.store.runs["run"].to_list()
+    assert links != sorted(links), "a store in which the two orders differ"

@@ -75,9 +75,12 @@ class PageLoads:
 
     @cached_property
     def arms(self) -> list[str]:
-        """All arms, in the order of the sweep."""
+        """All arms, in the order of the sweep; versions of HTTP that are not swept by their age."""
         found = self.rows["arm"].unique(maintain_order=True).to_list()
-        if self.arm_dim is None or self.rows["flow"].n_unique() > 1:
+        if self.arm_dim is None:
+            ages = list(HTTP.values())
+            return sorted(found, key=lambda arm: ages.index(arm) if arm in ages else len(ages))
+        if self.rows["flow"].n_unique() > 1:
             return found
         order = {value: index for index, value in enumerate(self.arm_dim.values)}
         key = self.arm_dim.key
