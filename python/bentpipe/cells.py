@@ -2,7 +2,8 @@
 
 A key of a sweep is a path into the scenario (``flow.rival.congestion``), its values are what the scenario would
 hold (``"250 ms"``). Keys that always change together (the rates of both directions) are one :class:`Dimension`, and
-so is a list of tables with a ``label`` each: its name is a key without dots, on whose labels its other keys depend.
+so is a list of tables with a ``label`` each, on which its other keys depend. Keys are columns here, as
+:func:`bentpipe.sweep.column` calls them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import polars as pl
+
+from bentpipe.sweep import LABELS, plain
 
 _NUMBER = re.compile(r"^\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\s*(.*?)\s*$", re.IGNORECASE)
 _SCALE = {
@@ -88,7 +91,7 @@ def _short(key: str, keys: Sequence[str]) -> str:
 
 def _labels(key: str) -> bool:
     """Whether ``key`` is the name of a list of labelled tables, not a path into the scenario."""
-    return "." not in key and key not in _PLAIN
+    return key.startswith(LABELS) and plain(key) not in _PLAIN
 
 
 def dimensions(runs: pl.DataFrame, keys: Sequence[str]) -> tuple[Dimension, ...]:

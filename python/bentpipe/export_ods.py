@@ -69,8 +69,10 @@ class Tables:
         if dot and table in TABLES and run in self.store.runs["run"].to_list():
             return self.store.table(table, runs=[run])
         if name in TABLES:
-            return self.store.runs.join(
-                self.store.table(name), on="run", how="inner", maintain_order="left_right"
+            return self.store.shown(
+                self.store.runs.join(
+                    self.store.table(name), on="run", how="inner", maintain_order="left_right"
+                )
             )
         return _sheet(self._material, name)
 
@@ -84,9 +86,9 @@ def sheets(store: Reading) -> dict[str, pl.DataFrame]:
 
 def _sheet(material: Material, name: str) -> pl.DataFrame | None:
     if name == "runs":
-        return material.metrics
+        return material.store.shown(material.metrics)
     if name == "cells":
-        return material.cells
+        return material.store.shown(material.cells)
     if name not in CHARTS:
         return None
     runs = material.time_runs

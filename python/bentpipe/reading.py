@@ -16,6 +16,7 @@ from pathlib import Path
 import polars as pl
 
 from bentpipe.store import Store, StoreError, readable
+from bentpipe.sweep import column, headings, plain
 
 __all__ = ["Reading", "read_store"]
 
@@ -25,7 +26,8 @@ class Reading:
     """A store, opened for reading.
 
     ``runs`` has one row per finished run: ``run`` (its id), ``seed`` and one column of text per key of the sweep
-    (``keys``); ``planned`` counts the unfinished ones too. ``overrides`` are the scenario's changes by ``--set``.
+    (``keys``: as :func:`bentpipe.sweep.column` calls it, so that it is never another column's name); ``planned`` counts
+    the unfinished ones too. ``overrides`` are the scenario's changes by ``--set``.
     """
 
     path: Path
@@ -42,6 +44,11 @@ class Reading:
         """The instant of the last sample of every run: ``run, end_s``."""
         times = self.table("links", ["time_s"])
         return times.group_by("run", maintain_order=True).agg(end_s=pl.col("time_s").max())
+
+    def shown(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """``frame`` with the sweep's columns under the names that the scenario has for them, where these are free."""
+        others = [name for name in frame.columns if name not in self.keys]
+        return frame.rename(headings({key: plain(key) for key in self.keys}, others), strict=False)
 
     def table(
         self, name: str, columns: Sequence[str] | None = None, runs: Iterable[str] | None = None
@@ -78,7 +85,7 @@ def read_store(path: Path | str | Store) -> Reading:
         engine=store.engine,
         scenario=store.scenario,
         overrides=store.overrides,
-        keys=store.keys,
-        runs=runs,
+        keys=tuple(column(key) for key in store.keys),
+        runs=runs.rename({key: column(key) for key in store.keys}),
         planned=len(store.planned),
     )

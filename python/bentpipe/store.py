@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import itertools
 import json
 import os
 import shutil
@@ -24,6 +25,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 
 from bentpipe.plan import SCHEMA, Plan, Run
 from bentpipe.results import TABLES, Measurements, decode, parquet
+from bentpipe.sweep import column, headings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     import duckdb
     import polars as pl
 
-__all__ = ["DiskError", "NoTableError", "Store", "StoreError", "Writer", "readable", "write_whole"]
+__all__ = ["DiskError", "NoTableError", "Store", "StoreError", "Writer", "readable", "unlike", "write_whole"]
 
 
 class StoreError(ValueError):
@@ -127,11 +129,17 @@ class Store:
         for row in self.runs.iter_rows(named=True):
             file = self.path / "runs" / row["run"] / f"{name}.parquet"
             if file.is_file():
+                rows = pl.scan_parquet(file)
+                with readable(self.path, name):
+                    there = rows.collect_schema().names()
+                called = headings({column(key): key for key in self.keys}, there)
                 cell = [
-                    pl.lit(value, dtype=pl.Int64 if key == "seed" else pl.String).alias(key)
+                    pl.lit(value, dtype=pl.Int64 if key == "seed" else pl.String).alias(
+                        called.get(column(key), key)
+                    )
                     for key, value in row.items()
                 ]
-                frames.append(pl.scan_parquet(file).select(*cell, pl.all()))
+                frames.append(rows.select(*cell, pl.all()))
         if not frames:
             raise NoTableError(f"{self.path}: no finished run has a table {name!r}")
         with readable(self.path, name):
@@ -164,7 +172,9 @@ class Store:
         import duckdb
 
         connection = duckdb.connect(":memory:")
-        columns = ['"run" VARCHAR', '"seed" BIGINT', *(f"{_quoted(key)} VARCHAR" for key in self.keys)]
+        names = unlike(["run", "seed", *self.keys])
+        kinds = ["VARCHAR", "BIGINT", *("VARCHAR" for _ in self.keys)]
+        columns = [f"{_quoted(name)} {kind}" for name, kind in zip(names, kinds, strict=True)]
         connection.execute("CREATE TABLE runs (" + ", ".join(columns) + ")")
         rows = [list(row) for row in self.runs.iter_rows()]
         if not rows:
@@ -208,6 +218,18 @@ def _text(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False)
+
+
+def unlike(names: Sequence[str]) -> list[str]:
+    """Names of columns, with a number behind those that are there already, for SQL: in other letters too."""
+    found: dict[str, str] = {}
+    for name in names:
+        count = itertools.count(2)
+        fresh = name
+        while fresh.casefold() in found:
+            fresh = f"{name}_{next(count)}"
+        found[fresh.casefold()] = fresh
+    return list(found.values())
 
 
 def _quoted(name: str) -> str:

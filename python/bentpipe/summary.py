@@ -6,11 +6,15 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.intervals import significant
+from bentpipe.sweep import headings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 __all__ = ["page_rows", "summary_rows"]
+
+_OF_PAGES = {"ttr_s": "TTR median s", "plt_s": "PLT median s"}
 
 _SHOWN = (
     ("goodput_bit_s", "goodput Mbit/s", 1e-6),
@@ -35,14 +39,16 @@ def summary_rows(directory: Path, *, numbers: bool = False) -> tuple[str, list[d
     metrics = run_metrics(store)
     cells = cell_summary(metrics, store.keys)
     if numbers:
-        return store.title, cells.to_dicts()
+        return store.title, store.shown(cells).to_dicts()
     rows: dict[tuple[object, ...], dict[str, Any]] = {}
     by = [*store.keys, "flow", "direction"]
     present = [item for item in _SHOWN if item[0] in set(cells["metric"].to_list())]
+    others = ["flow", "direction", "controller", "seeds", *(heading for _, heading, _ in present)]
+    called = _called(store.keys, others) | {"flow": "flow", "direction": "direction"}
     for entry in cells.iter_rows(named=True):
         key = tuple(entry[name] for name in by)
         if key not in rows:
-            rows[key] = {_heading(name, store.keys): entry[name] for name in by}
+            rows[key] = {called[name]: entry[name] for name in by}
             rows[key] |= {"controller": entry["congestion"], "seeds": entry["n"]}
             rows[key] |= {heading: None for _, heading, _ in present}
         for name, heading, factor in present:
@@ -78,21 +84,21 @@ def page_rows(directory: Path) -> list[dict[str, Any]]:
         pl.col("ttr_s").filter(done).median(),
         pl.col("plt_s").filter(done).median(),
     )
+    own = ["flow", "load", "protocol"]
+    called = _called(store.keys, [*own, "finished", *_OF_PAGES.values()]) | {name: name for name in own}
     rows = []
     for entry in found.iter_rows(named=True):
-        row = {_heading(name, store.keys): entry[name] for name in by}
+        row = {called[name]: entry[name] for name in by}
         row["finished"] = entry["finished"]
-        for name, heading in (("ttr_s", "TTR median s"), ("plt_s", "PLT median s")):
+        for name, heading in _OF_PAGES.items():
             row[heading] = None if entry[name] is None else significant(entry[name])
         rows.append(row)
     return rows
 
 
-def _heading(key: str, keys: tuple[str, ...]) -> str:
-    """The last word of a key, where that says enough."""
-    last = key.rsplit(".", maxsplit=1)[-1]
-    shared = [other.split(".")[-1] for other in keys].count(last) > 1
-    return key if shared or last in ("flow", "direction", "controller", "seeds") else last
+def _called(keys: Sequence[str], others: Sequence[str]) -> dict[str, str]:
+    """Headings of the sweep's keys: the last word, where that says enough."""
+    return headings({key: key.rsplit(".", maxsplit=1)[-1] for key in keys}, others)
 
 
 def _without_repetition(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

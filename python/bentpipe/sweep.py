@@ -18,9 +18,20 @@ from bentpipe.pathspec import Direction
 from bentpipe.problems import ScenarioError, unknown_word
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["cells", "covers", "describe", "parse_override", "put", "swept", "written_override"]
+__all__ = [
+    "cells",
+    "column",
+    "covers",
+    "describe",
+    "headings",
+    "parse_override",
+    "plain",
+    "put",
+    "swept",
+    "written_override",
+]
 
 MOST_CELLS = 100_000
 
@@ -51,9 +62,28 @@ _BARE = {  # what a bare value of these keys stands for; see the tables of ``pat
     "loss_detection": "name",
     "delayed_ack": "timeout",
 }
-_COLUMNS = {"run", "seed", "time_s", "flow", "side", "link", "direction", "connection", "stream_id", "mode"}
-_COLUMNS |= {"name", "kind", "value", "congestion", "metric"}
 _OF_A_DIRECTION = frozenset(Direction.model_fields) - {"delay"}
+
+
+LABELS = "sweep."
+"""In front of the name of a tied axis, where its labels are a column among columns of ours: those have no dot."""
+
+
+def column(key: str) -> str:
+    """The column of a key of the sweep in frames that statistics and figures compute with."""
+    return key if "." in key else LABELS + key
+
+
+def plain(column: str) -> str:
+    """The key of the sweep that a column holds."""
+    return column.removeprefix(LABELS)
+
+
+def headings(short: Mapping[str, str], taken: Iterable[str]) -> dict[str, str]:
+    """What columns of a sweep are called beside columns that are called ``taken``: their ``short`` name, or all of
+    their own where that is another's too."""
+    names = [*taken, *short.values()]
+    return {key: name if names.count(name) == 1 else key for key, name in short.items()}
 
 
 def put(data: dict[str, Any], key: str, value: object) -> None:
@@ -185,13 +215,7 @@ def cells(sweep: object) -> list[dict[str, Any]]:
     count = math.prod(len(axis) for axis in axes)
     if count > MOST_CELLS:
         raise ScenarioError([("sweep", f"gives {count:,} cells, expected at most {MOST_CELLS:,}")])
-    places = swept(sweep)
-    for index, key in enumerate(places):
-        later = next((other for other in places[index + 1 :] if covers(other, key)), None)
-        if later is not None:
-            raise ScenarioError(
-                [(f"sweep.{key}", f'would be lost: "{later}" comes after it, expected before')]
-            )
+    _check_places(swept(sweep))
     combined = []
     for steps in itertools.product(*axes):
         cell: dict[str, Any] = {}
@@ -202,6 +226,19 @@ def cells(sweep: object) -> list[dict[str, Any]]:
             cell |= step
         combined.append(cell)
     return combined
+
+
+def _check_places(places: Sequence[str]) -> None:
+    """Each place has an effect. Raises ScenarioError."""
+    for index, key in enumerate(places):
+        if key.startswith(LABELS):
+            problem = "a sweep is not swept; expected a key of the path, of a flow..."
+            raise ScenarioError([(f"sweep.{key}", problem)])
+        later = next((other for other in places[index + 1 :] if covers(other, key)), None)
+        if later is not None:
+            raise ScenarioError(
+                [(f"sweep.{key}", f'would be lost: "{later}" comes after it, expected before')]
+            )
 
 
 def swept(sweep: object) -> list[str]:
@@ -239,8 +276,6 @@ def _is_place(key: str) -> bool:
 def _step(key: str, value: object, where: str) -> dict[str, Any]:
     if _is_place(key):
         return {key: value}
-    if key in _COLUMNS:
-        raise ScenarioError([(where, f'a tied axis cannot be called "{key}": results have such a column')])
     if not isinstance(value, dict):
         raise ScenarioError(
             [(where, unknown_word(key, ["path", "flow", "graph", "quic", "tcp", "duration", "sample"]))]
@@ -250,7 +285,21 @@ def _step(key: str, value: object, where: str) -> dict[str, Any]:
         raise ScenarioError(
             [(where, 'expected tables of dotted keys such as { "path.satellite.delay" = "15 ms" }')]
         )
+    _check_name(key, where)
     return ({key: value["label"]} if "label" in value else {}) | tied
+
+
+def _check_name(key: str, where: str) -> None:
+    """A tied axis is a column beside those of every table of a store, in SQL too, where case does not count."""
+    from bentpipe.columns import COLUMNS
+
+    tables = {name.casefold(): f"the table {table} has" for table, names in COLUMNS.items() for name in names}
+    tables |= dict.fromkeys(("run", "seed"), "all tables have")
+    if (whose := tables.get(key.casefold())) is not None:
+        problem = f'a tied axis cannot be called "{key}": {whose} such a column; expected another name'
+        raise ScenarioError([(where, problem)])
+    if not key or not key.isprintable():
+        raise ScenarioError([(where, "found a name that cannot be seen, expected one for the tied axis")])
 
 
 def settings(cell: Mapping[str, Any]) -> dict[str, Any]:

@@ -192,7 +192,7 @@ def test_labelled_tables_are_one_dimension_whatever_they_hold() -> None:
     runs = pl.DataFrame(
         {
             "flow.f.load.page": ["a", "b"] * 3,
-            "stack": ["none", "none", "early", "early", "pooled", "pooled"],
+            "sweep.stack": ["none", "none", "early", "early", "pooled", "pooled"],
             "path.p.setup": ["none", "none", "early", "early", "pooled", "pooled"],
             "path.p.buffer": [None, None, "1 MB", "1 MB", "1 MB", "1 MB"],
         }
@@ -200,7 +200,7 @@ def test_labelled_tables_are_one_dimension_whatever_they_hold() -> None:
     page, stack = dimensions(runs, runs.columns)
     assert page.label("a") == "page a"
     assert (stack.label("early"), stack.values) == ("early", ("none", "early", "pooled"))
-    assert stack.keys == ("stack", "path.p.setup", "path.p.buffer")
+    assert stack.keys == ("sweep.stack", "path.p.setup", "path.p.buffer")
     shown = grid([page, stack], page, None)
     assert shown.select(runs).height == 2
 

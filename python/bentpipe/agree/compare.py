@@ -14,6 +14,7 @@ from bentpipe.agree.bounds import BOUNDS, Kind, Verdict, kind, verdict
 from bentpipe.intervals import Interval, mean_interval, round_significant, significant
 from bentpipe.reading import Reading, read_store
 from bentpipe.stats import directions, run_metrics
+from bentpipe.sweep import column, headings, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,8 +88,7 @@ class Row:
     def line(self) -> dict[str, Any]:
         """As the terminal prints it."""
         factor = self.metric.factor
-        return {
-            **{key.rsplit(".", 1)[-1] if key.count(".") else key: value for key, value in self.cell.items()},
+        line = {
             "flow": self.flow,
             "way": self.direction,
             "metric": self.metric.title,
@@ -98,6 +98,8 @@ class Row:
             "bound": self.bound,
             "": self.verdict.value,
         }
+        called = headings({column(key): key.rsplit(".", 1)[-1] for key in self.cell}, line)
+        return {called[column(key)]: value for key, value in self.cell.items()} | line
 
     @property
     def apart(self) -> str:
@@ -164,11 +166,11 @@ def compare(simulated: Path | Reading, real: Path | Reading) -> Comparison:
     rows = []
     for group in frames[1].partition_by([*keys, "flow", "direction"], maintain_order=True):
         first = group.row(0, named=True)
-        cell = {key: first[key] for key in keys}
+        cell = {plain(key): first[key] for key in keys}
         ours = frames[0].filter(
             pl.col("flow") == first["flow"],
             pl.col("direction") == first["direction"],
-            *(pl.col(key).eq_missing(value) for key, value in cell.items()),
+            *(pl.col(key).eq_missing(first[key]) for key in keys),
         )
         which = kinds.get(tuple(cell.values()), Kind.CHANCE)
         rows += list(_rows(cell, which, ours, group))

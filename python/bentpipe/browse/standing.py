@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.intervals import median_interval, significant
+from bentpipe.sweep import headings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,9 +26,11 @@ def rows(store: Path) -> list[dict[str, Any]]:
     from bentpipe.reading import read_store
 
     found = PageLoads(Material(read_store(store)))
+    fixed = [found.arm_title, "load", "came by", "units", "TTR s", "PLT s"]
+    called = headings({dim.key: dim.title for dim in found.cell_dims}, fixed)
     table = []
     for plt, ttr in zip(found.samples("plt_s"), found.samples("ttr_s"), strict=True):
-        row: dict[str, Any] = {dim.title: plt.cell[dim.key] for dim in found.cell_dims}
+        row: dict[str, Any] = {called[dim.key]: plt.cell[dim.key] for dim in found.cell_dims}
         row |= {found.arm_title: plt.arm, "load": plt.load, "came by": ", ".join(plt.protocols) or None}
         row |= {"units": plt.loads, "TTR s": _shown(ttr.values), "PLT s": _shown(plt.values)}
         table.append(row)

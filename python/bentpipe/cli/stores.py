@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from bentpipe.cli.common import FAILED, AsJson, StoreDirectory, refuse
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["diff", "query", "show"]
 
@@ -39,13 +35,13 @@ def query(
     """Ask a store in SQL. One view a table (runs, summary, flows, links...) with run, seed and the sweep's keys."""
     import duckdb
 
-    from bentpipe.store import Store
+    from bentpipe.store import Store, unlike
     from bentpipe.terminal import emit, print_table
 
     connection = Store(directory).connect()
     try:
         connection.execute(sql)
-        names = _once([column[0] for column in connection.description or []])
+        names = unlike([column[0] for column in connection.description or []])
         rows = [dict(zip(names, row, strict=True)) for row in connection.fetchall()] if names else []
     except (duckdb.Error, RuntimeError) as error:
         refuse(str(error))
@@ -53,18 +49,6 @@ def query(
         emit(rows)
     else:
         print_table(rows)
-
-
-def _once(names: Sequence[str]) -> list[str]:
-    """Names of columns, with a number behind those that are there already."""
-    unlike: list[str] = []
-    for name in names:
-        count = itertools.count(2)
-        fresh = name
-        while fresh in unlike:
-            fresh = f"{name}_{next(count)}"
-        unlike.append(fresh)
-    return unlike
 
 
 def diff(

@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.sweep import column
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -106,7 +108,8 @@ class Measured:
         frame = self._stores[part].metrics
         if frame is None:
             return pl.DataFrame()
-        for key, value in {**cell, **({"flow": flow} if flow else {})}.items():
+        wanted = {column(key): value for key, value in cell.items()} | ({"flow": flow} if flow else {})
+        for key, value in wanted.items():
             if key in frame.columns:
                 frame = frame.filter(pl.col(key) == value)
         return frame.sort("seed", maintain_order=True)
@@ -136,7 +139,8 @@ class _Store:
             return pl.DataFrame()
         if name not in self.tables:
             rows = self.reading.table(name)
-            self.tables[name] = self.reading.runs.join(rows, on="run", how="inner", maintain_order="left")
+            joined = self.reading.runs.join(rows, on="run", how="inner", maintain_order="left")
+            self.tables[name] = self.reading.shown(joined)
         return self.tables[name]
 
     @cached_property
