@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from bentpipe.problems import ScenarioError
     from bentpipe.store import Store, StoreError
 
-__all__ = ["Results", "RunsFailed", "ScenarioError", "Store", "StoreError", "open", "run"]
+    __version__: str
+    """The engine's: the release, and a hash of the sources that decide on results."""
+
+__all__ = ["Results", "RunsFailed", "ScenarioError", "Store", "StoreError", "__version__", "open", "run"]
 
 _HOME = {
     "Results": ("bentpipe.api", "Results"),
@@ -30,9 +33,18 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """Loads a public name when it is asked for."""
+    if name == "__version__":
+        from bentpipe.runners import engine
+
+        return engine.version()
     if name not in _HOME:
         raise AttributeError(f"module 'bentpipe' has no attribute {name!r}")
     import importlib
 
     module, attribute = _HOME[name]
     return getattr(importlib.import_module(module), attribute)
+
+
+def __dir__() -> list[str]:
+    """What a user calls."""
+    return list(__all__)

@@ -19,6 +19,7 @@ from bentpipe.cli import (
     browsing,
     catalogue,
     checking,
+    helping,
     machine,
     mapping,
     measuring,
@@ -37,7 +38,7 @@ app = typer.Typer(
     name="bentpipe",
     help="A laboratory for transport protocols over satellite paths.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -48,7 +49,7 @@ def main() -> None:
     streams.open_all()
     try:
         try:
-            app()
+            app(prog_name="bentpipe")
         except SystemExit as end:
             if not end.code:
                 streams.close()
@@ -129,5 +130,6 @@ for _command in (
     browsing.serve,
 ):
     app.command()(_command)
+app.command(name="help")(helping.helps)
 app.add_typer(measuring.perf, name="perf")
 app.command(name="map")(mapping.crossover)

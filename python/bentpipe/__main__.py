@@ -1,0 +1,5 @@
+"""``python -m bentpipe``: the command line."""
+
+from bentpipe.cli import main
+
+main()
