@@ -3,7 +3,7 @@
 use transport::load::{OnOff, PerfClient, PerfServer};
 use transport::quic::{self, Handshake, QuicSpec, warm_up};
 use transport::{
-    AmountSpec, App, Direction, Endpoint, LoadSpec, MakeApp, MakeController, Payload, Side,
+    AmountSpec, App, Asker, Direction, Endpoint, LoadSpec, MakeApp, MakeController, Payload, Side,
     SizeSpec, StreamSpec,
 };
 use transport::{tcp, web};
@@ -59,6 +59,12 @@ impl Host {
     pub fn wake_at(&mut self) -> Time {
         let arrival = self.arrivals.as_ref().map_or(Time::MAX, |arrivals| arrivals.next);
         arrival.min(self.endpoint.wake_at())
+    }
+
+    /// Whose wish that is.
+    pub fn asker(&mut self) -> Asker {
+        let (at, asker) = self.endpoint.asker();
+        if at <= self.wake_at() { asker } else { Asker::Application }
     }
 
     /// Does what is due.

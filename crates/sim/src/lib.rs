@@ -1,6 +1,8 @@
 //! Virtual time: one deterministic event loop over the stages of a path and the transports at its
 //! ends. [`run`] takes a resolved run and returns its measurements.
 
+use std::sync::atomic::AtomicBool;
+
 mod flow;
 mod pages;
 mod recorder;
@@ -10,6 +12,7 @@ mod schedule;
 mod spec;
 mod tables;
 mod trace;
+mod watch;
 mod world;
 
 pub use flow::Controllers;
@@ -20,9 +23,21 @@ pub use world::World;
 /// Runs `spec` to its end. `controllers` makes controllers that the catalogue does not know.
 ///
 /// # Errors
-/// What is wrong with the specification, in words.
+/// What is wrong with the specification, or who does not let time pass, in words.
 pub fn run(spec: &RunSpec, controllers: &mut Controllers<'_>) -> Result<Measurements, String> {
+    run_unless(spec, controllers, &AtomicBool::new(false))
+}
+
+/// As [`run`], but ends early when `stop` is set: whoever set it throws the measurements away.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_unless(
+    spec: &RunSpec,
+    controllers: &mut Controllers<'_>,
+    stop: &AtomicBool,
+) -> Result<Measurements, String> {
     let mut world = World::build(spec, controllers)?;
-    world.run();
+    world.run(stop)?;
     Ok(world.finish())
 }

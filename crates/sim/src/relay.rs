@@ -19,6 +19,8 @@ pub struct Relay {
     pub node: String,
     /// Which stop of the flow's route.
     pub stop: usize,
+    /// Controllers of its sockets towards the client and towards the server.
+    pub congestion: [String; 2],
     /// The proxy.
     pub proxy: Proxy,
 }
@@ -119,6 +121,7 @@ pub fn build(
             flow_name: flow_name.clone(),
             node: proxy.node.clone(),
             stop,
+            congestion: [&proxy.client_side, &proxy.server_side].map(|side| side.congestion.clone()),
             proxy: Proxy::new(parts),
         });
     }

@@ -1,8 +1,10 @@
 //! The event loop.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use path::{Line, Output, Topology};
 use transport::web::WebSpec;
-use transport::{Direction, LoadSpec, Payload, Side};
+use transport::{Asker, Direction, LoadSpec, Payload, Side};
 use units::{NodeId, Packet, Time};
 
 use crate::flow::{self, Controllers, Host};
@@ -13,6 +15,7 @@ use crate::schedule::Schedule;
 use crate::spec::{FlowSpec, RunSpec};
 use crate::tables::Measurements;
 use crate::trace::{Scaling, Tracer};
+use crate::watch::{Fault, MOVED, Watch};
 
 /// Payloads in transit, by handle.
 #[derive(Debug, Default)]
@@ -87,6 +90,9 @@ pub struct World {
     passing: [Vec<Payload>; 2],
     /// Packets to give to a line next.
     moving: Vec<(usize, Time, Packet)>,
+    watch: Watch,
+    /// What does not progress, by component.
+    fault: Option<(usize, Fault)>,
 }
 
 impl World {
@@ -112,6 +118,10 @@ impl World {
             routes.push(route);
             hosts.extend(flow::build(spec.seed, flow, controllers)?);
         }
+        // An instant of the run and "never" must not meet.
+        if spec.duration_ns > Time::MAX.0 / 2 {
+            return Err(format!("duration_ns is {}, expected at most 2^63", spec.duration_ns));
+        }
         let count = topology.lines.len() + hosts.len() + relays.len() + 1;
         let mut world = World {
             schedule: Schedule::new(count),
@@ -129,6 +139,8 @@ impl World {
             sending: Vec::new(),
             passing: Default::default(),
             moving: Vec::new(),
+            watch: Watch::new(count, count - 1),
+            fault: None,
         };
         for line in 0..world.topology.lines.len() {
             world.schedule.set(line, world.topology.lines[line].poll_at());
@@ -140,14 +152,23 @@ impl World {
         Ok(world)
     }
 
-    /// Runs to the end.
-    pub fn run(&mut self) {
+    /// Runs to the end, or until `stop` is set: whoever set it knows why.
+    ///
+    /// # Errors
+    /// Time does not pass: who does not progress, and how.
+    pub fn run(&mut self, stop: &AtomicBool) -> Result<(), String> {
         let lines = self.topology.lines.len();
         let (hosts, relays) = (lines + self.hosts.len(), self.relays.len());
         loop {
             let (now, component) = self.schedule.first();
-            if now > self.end {
-                break;
+            if now > self.end || stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            if let Err(fault) = self.watch.woken(now, component) {
+                self.fault = Some((component, fault));
+            }
+            if let Some((component, fault)) = self.fault {
+                return Err(self.accuse(component, fault));
             }
             self.events += 1;
             if component < lines {
@@ -157,17 +178,59 @@ impl World {
             } else if component < hosts {
                 let host = component - lines;
                 self.hosts[host].wake(now, &mut self.sending);
+                if self.sending.is_empty() {
+                    let opened = || self.hosts[host].endpoint.opened();
+                    let idled = self.watch.idled(component, opened);
+                    self.judge(component, idled);
+                }
                 self.send(now, host);
                 self.settle_moves();
             } else if component < hosts + relays {
                 let relay = component - hosts;
                 self.relays[relay].proxy.wake(now, &mut self.passing);
+                if self.passing.iter().all(Vec::is_empty) {
+                    let opened = || self.relays[relay].proxy.connections(Side::Client);
+                    let idled = self.watch.idled(component, opened);
+                    self.judge(component, idled);
+                }
                 self.pass(now, relay);
                 self.settle_moves();
             } else {
                 self.recorder.sample(now, &mut self.hosts, &self.relays, &self.topology);
                 self.schedule.set(component, self.recorder.next());
             }
+        }
+    }
+
+    #[inline]
+    fn judge(&mut self, component: usize, done: Result<(), Fault>) {
+        if let Err(fault) = done {
+            self.fault = Some((component, fault));
+        }
+    }
+
+    /// Who does not progress, and how.
+    #[cold]
+    fn accuse(&mut self, component: usize, fault: Fault) -> String {
+        let lines = self.topology.lines.len();
+        let (at, now) = (self.schedule.first().0, self.watch.now());
+        let said = fault.text(at, now);
+        let part = |asker, congestion: &str| match asker {
+            Asker::Controller => format!("its controller {congestion} "),
+            Asker::Application => "its application ".to_owned(),
+            Asker::Transport => String::new(),
+        };
+        if component < lines {
+            format!("link {}: {said}", self.topology.line_name(component))
+        } else if let Some(host) = self.hosts.get_mut(component - lines) {
+            let part = part(host.asker(), &host.congestion);
+            format!("flow {}, its {}: {part}{said}", host.flow, host.side.name())
+        } else if let Some(relay) = self.relays.get(component - lines - self.hosts.len()) {
+            let (asker, side) = relay.proxy.asker();
+            let part = part(asker, &relay.congestion[side as usize]);
+            format!("proxy {} of flow {}: {part}{said}", relay.node, relay.flow_name)
+        } else {
+            format!("the sampling: {said}")
         }
     }
 
@@ -193,6 +256,9 @@ impl World {
     /// Gives what a host has sent to its first line.
     fn send(&mut self, now: Time, host: usize) {
         self.tracer.ran(now, host, &self.hosts[host], &self.sending);
+        let component = self.topology.lines.len() + host;
+        let sent = self.watch.sent(component, self.sending.len());
+        self.judge(component, sent);
         let (route, side) = (&self.routes[host / 2], self.hosts[host].side);
         for payload in self.sending.drain(..) {
             let way = route.way_from_end(side, &payload);
@@ -208,6 +274,9 @@ impl World {
 
     /// Gives what a proxy has sent to the lines on its two sides.
     fn pass(&mut self, now: Time, relay: usize) {
+        let component = self.topology.lines.len() + self.hosts.len() + relay;
+        let sent = self.watch.sent(component, self.passing.iter().map(Vec::len).sum());
+        self.judge(component, sent);
         let Relay { flow, stop, ref proxy, .. } = self.relays[relay];
         let route = &self.routes[flow];
         for (payloads, direction) in self.passing.iter_mut().zip([Direction::Down, Direction::Up]) {
@@ -221,7 +290,6 @@ impl World {
                 self.packets += 1;
             }
         }
-        let component = self.topology.lines.len() + self.hosts.len() + relay;
         self.schedule.set(component, proxy.wake_at());
     }
 
@@ -230,6 +298,10 @@ impl World {
         while next < self.moving.len() {
             let (line, due, packet) = self.moving[next];
             next += 1;
+            if next > MOVED {
+                self.fault = Some((line, Fault::Instant));
+                break;
+            }
             self.topology.lines[line].push(due, packet, &mut self.output);
             self.settle_line(line);
         }

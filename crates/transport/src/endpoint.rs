@@ -28,6 +28,17 @@ impl Side {
     }
 }
 
+/// Who on one side wants to be woken: for a message about time that does not pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Asker {
+    /// A congestion controller.
+    Controller,
+    /// An application.
+    Application,
+    /// The transport itself.
+    Transport,
+}
+
 /// Makes the application of connection number `n` of a flow.
 pub type MakeApp = Box<dyn FnMut(u32) -> Box<dyn App> + Send>;
 /// Makes the controller of a connection.
@@ -108,6 +119,8 @@ pub trait Endpoint: Send {
     }
     /// When [`Endpoint::wake`] is due; [`Time::MAX`]: never.
     fn wake_at(&mut self) -> Time;
+    /// The same, with whose wish it is.
+    fn asker(&mut self) -> (Time, Asker);
     /// Counters over all connections so far.
     fn counters(&self) -> Counters;
     /// State of the newest connection's sender.

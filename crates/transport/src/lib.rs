@@ -15,7 +15,7 @@ pub mod web;
 
 pub use app::{App, AppEvent, ReadEnd, Streams};
 pub use counters::Counters;
-pub use endpoint::{Endpoint, Gauges, MakeApp, MakeController, Payload, Side};
+pub use endpoint::{Asker, Endpoint, Gauges, MakeApp, MakeController, Payload, Side};
 pub use event::{Event, EventKind};
 pub use load::{AmountSpec, Direction, LoadSpec, SizeSpec, StreamSpec};
 pub use received::Received;

@@ -8,7 +8,7 @@ use super::pool::{Pool, header};
 use super::splice::{Room, Splice};
 use super::{ProxySpec, Setup};
 use crate::tcp::{self, Connection, Flags, Segment};
-use crate::{Counters, Gauges, MakeController, Payload, Side};
+use crate::{Asker, Counters, Gauges, MakeController, Payload, Side};
 
 /// How long an ended connection answers late segments: TIME-WAIT (RFC 9293 section 3.3.2) of Linux's
 /// length.
@@ -108,6 +108,15 @@ impl Proxy {
     /// When [`Proxy::wake`] is due; [`Time::MAX`]: never.
     pub fn wake_at(&self) -> Time {
         self.splices.iter().map(Splice::wake_at).min().unwrap_or(Time::MAX)
+    }
+
+    /// Whose wish that is, and at which socket.
+    pub fn asker(&self) -> (Asker, Side) {
+        let sockets = self.splices.iter().flat_map(|splice| {
+            SIDES.into_iter().filter_map(|side| Some((splice.socket(side)?.asker(), side)))
+        });
+        let first = sockets.min_by_key(|(asker, _)| *asker);
+        first.map_or((Asker::Transport, Side::Client), |((_, asker), side)| (asker, side))
     }
 
     /// A first segment from `side`: the connection, if one begins with it.

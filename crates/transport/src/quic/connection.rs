@@ -15,7 +15,7 @@ use super::clock::{Clock, span};
 use super::gate::Gate;
 use super::streams::StackStreams;
 use super::{End, Ended, QuicSpec};
-use crate::{App, AppEvent, Counters, Event, EventKind, Gauges};
+use crate::{App, AppEvent, Asker, Counters, Event, EventKind, Gauges};
 
 mod sending;
 
@@ -233,6 +233,13 @@ impl Connection {
             at = at.min(self.pacer.ready_at());
         }
         at
+    }
+
+    /// The same, with whose wish it is.
+    pub(super) fn asker(&mut self) -> (Time, Asker) {
+        let controller = (self.control.wake_at, Asker::Controller);
+        let app = (self.app.wake_at(), Asker::Application);
+        controller.min(app).min((self.wake_at(), Asker::Transport))
     }
 
     /// It has been given something and is to be run.

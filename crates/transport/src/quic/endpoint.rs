@@ -16,7 +16,7 @@ use super::outlet::Packets;
 use super::{Batch, Ended, Outlet, QuicSpec, config};
 use crate::ledger::Ledger;
 use crate::load::StreamReport;
-use crate::{Counters, Event, Gauges, MakeApp, MakeController, Payload, Side};
+use crate::{Asker, Counters, Event, Gauges, MakeApp, MakeController, Payload, Side};
 
 /// Port of a client's first connection; each further one has the next, so that the server can say
 /// which connection of the flow it sees.
@@ -222,6 +222,11 @@ impl crate::Endpoint for Endpoint {
     fn wake_at(&mut self) -> Time {
         let wakes = self.connections.iter_mut().map(|(_, connection)| connection.wake_at());
         wakes.min().unwrap_or(Time::MAX)
+    }
+
+    fn asker(&mut self) -> (Time, Asker) {
+        let askers = self.connections.iter_mut().map(|(_, connection)| connection.asker());
+        askers.min().unwrap_or((Time::MAX, Asker::Transport))
     }
 
     fn counters(&self) -> Counters {

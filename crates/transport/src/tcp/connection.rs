@@ -17,7 +17,7 @@ use super::handshake::{self, SYN_RETRIES};
 use super::receiver::Receiver;
 use super::sender::Sender;
 use super::{Flags, Segment, TcpSpec, milliseconds};
-use crate::{Counters, EventKind, Gauges, Payload};
+use crate::{Asker, Counters, EventKind, Gauges, Payload};
 
 /// How far the handshake is (RFC 9293 section 3.3.2; what FIN does is in the two halves).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,6 +250,13 @@ impl Connection {
                 self.syn_at.min(self.sender.wake_at()).min(self.receiver.wake_at())
             }
         }
+    }
+
+    /// The same, with whose wish it is.
+    pub fn asker(&self) -> (Time, Asker) {
+        let at = self.wake_at();
+        let controller = self.sender.controller_at() <= at && at != Time::MAX;
+        (at, if controller { Asker::Controller } else { Asker::Transport })
     }
 
     /// Pushes everything that may leave now.

@@ -12,7 +12,7 @@ use crate::ledger::Ledger;
 use crate::load::StreamReport;
 use crate::quic::client_port;
 use crate::{
-    App, AppEvent, Counters, Event, EventKind, Gauges, MakeApp, MakeController, Payload, ReadEnd,
+    App, AppEvent, Asker, Counters, Event, EventKind, Gauges, MakeApp, MakeController, Payload, ReadEnd,
     Side, Streams,
 };
 
@@ -401,6 +401,13 @@ impl crate::Endpoint for Endpoint {
 
     fn wake_at(&mut self) -> Time {
         self.wake_at
+    }
+
+    fn asker(&mut self) -> (Time, Asker) {
+        let first = self.live.iter().min_by_key(|live| live.wake_at);
+        let Some(live) = first else { return (Time::MAX, Asker::Transport) };
+        let app = (live.app.wake_at(), Asker::Application);
+        live.connection.asker().min(app)
     }
 
     fn counters(&self) -> Counters {

@@ -232,6 +232,11 @@ impl Sender {
         if self.waits_for_pacer { at.min(self.pacer.ready_at()) } else { at }
     }
 
+    /// When the controller wants its timer.
+    pub(super) fn controller_at(&self) -> Time {
+        self.control.wake_at
+    }
+
     /// Bytes of new data that a segment could carry now, and whether FIN goes with them.
     fn next_new(&self) -> Option<(u64, bool)> {
         if self.fin_sent {

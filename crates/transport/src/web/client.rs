@@ -11,7 +11,7 @@ use super::pair::Pair;
 use super::tls::TlsApp;
 use super::{LoadReport, MakeQuic, MakeTcp, RequestReport, WebSpec, check, http1, http2, http3};
 use crate::load::StreamReport;
-use crate::{App, Counters, Endpoint, Event, Gauges, Payload, quic};
+use crate::{App, Asker, Counters, Endpoint, Event, Gauges, Payload, quic};
 
 /// A browser and its connections.
 pub struct Client {
@@ -114,6 +114,10 @@ impl Endpoint for Client {
 
     fn wake_at(&mut self) -> Time {
         self.pair.wake_at().min(self.browser.wake_at())
+    }
+
+    fn asker(&mut self) -> (Time, Asker) {
+        self.pair.asker().min((self.browser.wake_at(), Asker::Application))
     }
 
     fn counters(&self) -> Counters {

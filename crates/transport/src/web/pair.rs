@@ -5,7 +5,7 @@ use units::Time;
 
 use super::Http;
 use crate::load::StreamReport;
-use crate::{Counters, Endpoint, Event, Gauges, Payload, quic};
+use crate::{Asker, Counters, Endpoint, Event, Gauges, Payload, quic};
 
 /// Number, in reports, of connection `number` of its transport: the same where there is but one
 /// transport; where there are two QUIC has the even numbers and TCP the odd ones.
@@ -77,6 +77,12 @@ impl Pair {
         let quic = self.quic.as_mut().map_or(Time::MAX, Endpoint::wake_at);
         let tcp = self.tcp.as_mut().map_or(Time::MAX, |tcp| tcp.wake_at());
         quic.min(tcp)
+    }
+
+    pub fn asker(&mut self) -> (Time, Asker) {
+        let quic = self.quic.as_mut().map(Endpoint::asker);
+        let tcp = self.tcp.as_mut().map(|tcp| tcp.asker());
+        quic.into_iter().chain(tcp).min().unwrap_or((Time::MAX, Asker::Transport))
     }
 
     pub fn counters(&self) -> Counters {

@@ -9,7 +9,7 @@ use super::pair::Pair;
 use super::tls::TlsApp;
 use super::{Http, MakeQuic, MakeTcp, WebSpec, check, http1, http2, http3};
 use crate::load::StreamReport;
-use crate::{App, Counters, Endpoint, Event, Gauges, Payload, quic};
+use crate::{App, Asker, Counters, Endpoint, Event, Gauges, Payload, quic};
 
 /// The servers of a page.
 pub struct Server {
@@ -62,6 +62,10 @@ impl Endpoint for Server {
 
     fn wake_at(&mut self) -> Time {
         self.pair.wake_at()
+    }
+
+    fn asker(&mut self) -> (Time, Asker) {
+        self.pair.asker()
     }
 
     fn counters(&self) -> Counters {
