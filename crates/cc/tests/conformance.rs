@@ -68,7 +68,10 @@ impl CongestionControl for Broken {
         Control::window(self.cwnd)
     }
 
-    fn on_event(&mut self, _now: Time, event: &Event) -> Control {
+    fn on_event(&mut self, now: Time, event: &Event) -> Control {
+        if self.has("time-passes") {
+            return Control { wake_at: now, ..Control::window(self.cwnd) };
+        }
         let Event::Ack(ack) = event else { return Control::window(self.cwnd) };
         let minimum = if self.has("minimum-window") { 1 } else { 2 * self.mss };
         let cut = ack.congestion || (self.has("one-cut-per-round") && ack.lost > 0);

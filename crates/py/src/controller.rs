@@ -4,9 +4,11 @@
 //! congestion window in bytes, or a `Control`. It may have `cwnd` set by `__init__` (else the
 //! initial window holds), `ssthresh` (bytes or None) and `trace()` (a dict of names and numbers).
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cc::{CongestionControl, Control, Event};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 use sim::CongestionSpec;
@@ -135,27 +137,41 @@ ack_fields! {
     cwnd_limited: bool = |ack| ack.cwnd_limited, "The window held the sender back.";
 }
 
-type Failure = Arc<Mutex<Option<PyErr>>>;
+/// The first exception of a run's controllers. It ends the run.
+#[derive(Default)]
+pub struct Failure {
+    error: Mutex<Option<PyErr>>,
+    /// Set with it.
+    pub stop: AtomicBool,
+}
+
+impl Failure {
+    /// The exception, with a note that names its controller.
+    pub fn take(&self) -> Option<PyErr> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
 
 /// A Python object in the place of a controller.
 pub struct Outside {
+    name: Arc<str>,
     object: Option<Py<PyAny>>,
     on_event: Py<PyString>,
     control: Control,
-    failure: Failure,
+    failure: Arc<Failure>,
 }
 
 impl Outside {
-    /// A factory of controllers of one class. An exception is kept for the caller; the run then goes
-    /// on with the last window, and its result is thrown away.
+    /// A factory of controllers of one class. An exception is kept for the caller and stops the run.
     pub fn factory(
         class: Py<PyAny>,
         spec: &CongestionSpec,
         config: &cc::Config,
-        failure: &Failure,
+        failure: &Arc<Failure>,
     ) -> Box<dyn FnMut() -> Box<dyn CongestionControl> + Send> {
         let (options, config, failure) =
             (spec.options.to_string(), config.clone(), failure.clone());
+        let name: Arc<str> = spec.name.as_str().into();
         Box::new(move || {
             Python::attach(|py| {
                 let given = PyConfig {
@@ -166,30 +182,101 @@ impl Outside {
                     seed: config.seed,
                     options_json: options.clone(),
                 };
-                let object = class.call1(py, (given,));
-                let cwnd = object
-                    .as_ref()
-                    .ok()
-                    .and_then(|object| object.getattr(py, "cwnd").ok()?.extract::<u64>(py).ok());
                 let mut outside = Outside {
+                    name: name.clone(),
                     object: None,
                     on_event: PyString::intern(py, "on_event").unbind(),
-                    control: Control::window(cwnd.unwrap_or(config.initial_window)),
+                    control: Control::window(config.initial_window),
                     failure: failure.clone(),
                 };
-                match object {
-                    Ok(object) => outside.object = Some(object),
-                    Err(error) => outside.fail(error),
+                let made = class
+                    .call1(py, (given,))
+                    .and_then(|object| Ok((window(object.bind(py))?, object)));
+                match made {
+                    Ok((cwnd, object)) => {
+                        outside.control = Control::window(cwnd.unwrap_or(config.initial_window));
+                        outside.object = Some(object);
+                    }
+                    Err(error) => outside.fail(py, error),
                 }
                 Box::new(outside) as Box<dyn CongestionControl>
             })
         })
     }
 
-    fn fail(&mut self, error: PyErr) {
-        self.object = None;
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    /// The run is over; nothing is asked of this controller any more.
+    fn fail(&self, py: Python<'_>, error: PyErr) {
+        let mut first = self.failure.error.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.is_none() {
+            let note = format!("controller {}", self.name);
+            // An exception that takes no note is told without.
+            let _ = error.value(py).call_method1("add_note", (note,));
+            *first = Some(error);
+        }
+        self.failure.stop.store(true, Ordering::Relaxed);
     }
+
+    /// What `ask` has of the object; none where the run is over.
+    fn ask<T>(&self, ask: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Option<T> {
+        let object = self.object.as_ref()?;
+        if self.failure.stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        Python::attach(|py| match ask(object.bind(py)) {
+            Ok(answer) => Some(answer),
+            Err(error) => {
+                self.fail(py, error);
+                None
+            }
+        })
+    }
+}
+
+/// An attribute that is there and is not None.
+fn attribute<'py>(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    Ok(object.getattr_opt(name)?.filter(|value| !value.is_none()))
+}
+
+fn wrong(name: &str, value: &Bound<'_, PyAny>, expected: &str) -> PyErr {
+    let found = value.repr().map_or_else(|_| "something".to_owned(), |text| text.to_string());
+    PyTypeError::new_err(format!("{name} is {found}, expected {expected}"))
+}
+
+/// The window that a new controller has set.
+fn window(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    let Some(cwnd) = attribute(object, "cwnd")? else { return Ok(None) };
+    let bytes = cwnd.extract::<u64>();
+    bytes.map(Some).map_err(|_| wrong("cwnd", &cwnd, "bytes, a whole number below 2^64"))
+}
+
+/// Infinity is a threshold that is not set, as None is; parts of bytes are cut off.
+fn ssthresh(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+    let Some(value) = attribute(object, "ssthresh")? else { return Ok(None) };
+    if let Ok(bytes) = value.extract::<u64>() {
+        return Ok(Some(bytes));
+    }
+    match value.extract::<f64>() {
+        Ok(bytes) if bytes == f64::INFINITY => Ok(None),
+        Ok(bytes) if bytes >= 0.0 => Ok(Some(bytes as u64)),
+        _ => Err(wrong("ssthresh", &value, "bytes, a number of 0 or more, or None")),
+    }
+}
+
+/// What `trace()` names, if there is one.
+fn internals(object: &Bound<'_, PyAny>) -> PyResult<Vec<(&'static str, f64)>> {
+    let Some(trace) = attribute(object, "trace")? else { return Ok(Vec::new()) };
+    let values = trace.call0()?;
+    let expected = "a dict of names and numbers";
+    let dict = values.cast::<PyDict>().map_err(|_| wrong("trace()", &values, expected))?;
+    let named = dict.iter().map(|(name, value)| {
+        let name =
+            name.extract::<String>().map_err(|_| wrong("a name of trace()", &name, "text"))?;
+        let number = value.extract::<f64>();
+        let number =
+            number.map_err(|_| wrong(&format!("{name} of trace()"), &value, "a number"))?;
+        Ok((leak(name), number))
+    });
+    named.collect()
 }
 
 fn control(answer: &Bound<'_, PyAny>) -> PyResult<Control> {
@@ -211,35 +298,24 @@ impl CongestionControl for Outside {
     }
 
     fn on_event(&mut self, now: Time, event: &Event) -> Control {
-        let Some(object) = &self.object else { return self.control };
-        let answer = Python::attach(|py| {
-            let event = Py::new(py, PyEvent(*event))?;
-            let answer = object.bind(py).call_method1(&self.on_event, (now.nanos(), event))?;
-            control(&answer)
+        let answer = self.ask(|object| {
+            let event = Py::new(object.py(), PyEvent(*event))?;
+            control(&object.call_method1(&self.on_event, (now.nanos(), event))?)
         });
-        match answer {
-            Ok(control) => self.control = control,
-            Err(error) => self.fail(error),
+        if let Some(control) = answer {
+            self.control = control;
         }
         self.control
     }
 
     fn ssthresh(&self) -> Option<u64> {
-        let object = self.object.as_ref()?;
-        Python::attach(|py| object.getattr(py, "ssthresh").ok()?.extract(py).ok())
+        self.ask(ssthresh).flatten()
     }
 
     fn trace(&self, record: &mut dyn FnMut(&'static str, f64)) {
-        let Some(object) = &self.object else { return };
-        Python::attach(|py| {
-            let Ok(values) = object.call_method0(py, "trace") else { return };
-            let Ok(values) = values.cast_bound::<PyDict>(py) else { return };
-            for (name, value) in values.iter() {
-                if let (Ok(name), Ok(value)) = (name.extract::<String>(), value.extract::<f64>()) {
-                    record(leak(name), value);
-                }
-            }
-        });
+        for (name, value) in self.ask(internals).unwrap_or_default() {
+            record(name, value);
+        }
     }
 }
 

@@ -3,14 +3,14 @@
 
 mod controller;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use sim::{CongestionSpec, RunSpec};
 
-use controller::{Outside, PyConfig, PyControl, PyEvent};
+use controller::{Failure, Outside, PyConfig, PyControl, PyEvent};
 
 /// A stack allocates for every packet; see docs/manual/performance.md.
 #[global_allocator]
@@ -36,13 +36,13 @@ fn run<'py>(
     let measurements = match controllers {
         None => py.detach(|| sim::run(&spec, &mut |_, _| None)).map_err(invalid)?,
         Some(classes) => {
-            let failure = Arc::new(Mutex::new(None));
-            let measurements = sim::run(&spec, &mut |congestion, config| {
+            let failure = Arc::new(Failure::default());
+            let make = &mut |congestion: &CongestionSpec, config: &cc::Config| {
                 let class = classes.get_item(&congestion.name).ok().flatten()?;
                 Some(Outside::factory(class.unbind(), congestion, config, &failure))
-            });
-            let failed = failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-            if let Some(error) = failed {
+            };
+            let measurements = sim::run_unless(&spec, make, &failure.stop);
+            if let Some(error) = failure.take() {
                 return Err(error);
             }
             measurements.map_err(invalid)?
@@ -70,14 +70,14 @@ fn check_controller(
     let verdicts = if let Ok(name) = controller.extract::<String>() {
         py.detach(|| cc::conformance::check_named(&name, &options)).map_err(invalid)?
     } else {
-        let failure = Arc::new(Mutex::new(None));
+        let failure = Arc::new(Failure::default());
         let class = controller.clone().unbind();
-        let congestion = CongestionSpec { name: "outside".to_owned(), options };
+        let name = controller.getattr("__name__")?.extract()?;
+        let congestion = CongestionSpec { name, options };
         let verdicts = cc::conformance::check(&mut |config| {
             Outside::factory(class.clone_ref(py), &congestion, config, &failure)()
         });
-        let failed = failure.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(error) = failed {
+        if let Some(error) = failure.take() {
             return Err(error);
         }
         verdicts

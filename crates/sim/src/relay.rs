@@ -121,7 +121,8 @@ pub fn build(
             flow_name: flow_name.clone(),
             node: proxy.node.clone(),
             stop,
-            congestion: [&proxy.client_side, &proxy.server_side].map(|side| side.congestion.clone()),
+            congestion: [&proxy.client_side, &proxy.server_side]
+                .map(|side| side.congestion.clone()),
             proxy: Proxy::new(parts),
         });
     }

@@ -42,7 +42,10 @@ fn short(tcp: bool) -> Case {
 fn a_controller_that_asks_for_now_again_and_again_is_named() {
     for tcp in [false, true] {
         let said = run(&short(tcp), 0).unwrap_err();
-        assert!(said.starts_with("flow main, its client: its controller mine asks to be"), "{said}");
+        assert!(
+            said.starts_with("flow main, its client: its controller mine asks to be"),
+            "{said}"
+        );
         assert!(said.ends_with("10000 times at that instant: time does not pass"), "{said}");
     }
 }
@@ -51,7 +54,10 @@ fn a_controller_that_asks_for_now_again_and_again_is_named() {
 fn a_controller_that_asks_for_the_past_is_named_with_both_instants() {
     for tcp in [false, true] {
         let said = run(&short(tcp), -1).unwrap_err();
-        assert!(said.starts_with("flow main, its client: its controller mine asks at 0.0"), "{said}");
+        assert!(
+            said.starts_with("flow main, its client: its controller mine asks at 0.0"),
+            "{said}"
+        );
         assert!(said.ends_with("which has passed"), "{said}");
         // So far back that the subtraction ends at zero.
         let said = run(&short(tcp), i64::MIN).unwrap_err();

@@ -57,7 +57,11 @@ class LocalRunner:
     def __init__(self, jobs: int | None = None, controllers: Mapping[str, str] | None = None) -> None:
         """``jobs`` workers (default: one a processor); ``controllers`` as ``module:Class`` by name."""
         self.jobs = jobs or cores()
-        self.setup = {"controllers": dict(controllers or {}), "search": [p for p in sys.path if p]}
+        self.setup = {
+            "controllers": dict(controllers or {}),
+            "search": [p for p in sys.path if p],
+            "coordinator": os.getpid(),
+        }
 
     def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
         """Outcomes as they come. Closing the iterator kills the workers."""

@@ -1,12 +1,14 @@
 """A worker process: reads runs from its standard input, writes measurements to its standard output.
 
-A message is 8 bytes little-endian length and that many bytes. In: JSON, first ``{"controllers", "search"}``, then
+A message is 8 bytes little-endian length and that many bytes. In: JSON, first ``{"controllers", "search",
+"coordinator"}``, then
 one ``{"spec"}`` a run. Out, for each: one byte (``+`` measurements, ``-`` an error's text), then a message. It
 imports the engine and nothing heavy, and it ends when its input does.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -47,6 +49,7 @@ def main() -> None:
     os.dup2(2, 1)  # what a controller prints goes to the terminal, not between the messages
     try:
         setup = json.loads(receive(source))
+        _end_with(setup["coordinator"])
         classes = engine.load_controllers(setup["controllers"], setup["search"])
         while True:
             spec = receive(source).decode()
@@ -57,17 +60,39 @@ def main() -> None:
         return
 
 
+def _end_with(coordinator: int) -> None:
+    """A worker whose controller never answers does not outlive who started it, however that ends.
+
+    Elsewhere than on Linux it ends between two runs, when it sees the end of its input.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != coordinator:
+            raise EOFError
+
+
+_PR_SET_PDEATHSIG = 1
+"""linux/prctl.h"""
+
+
 def serve(spec: str, classes: dict[str, type]) -> tuple[bytes, bytes]:
-    """One run: its measurements, or what went wrong (a panic of the engine is an exception too)."""
+    """One run: its measurements, or what went wrong (a panic of the engine is an exception too).
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C reached a controller, where that runs in the user's own process.
+    """
     try:
         return b"+", engine.run(spec, classes or None)
+    except KeyboardInterrupt:
+        raise
     except BaseException as error:  # noqa: BLE001 - a panic derives from BaseException and must fail one run only
         return b"-", told(error).encode(errors="replace")
 
 
 def told(error: BaseException) -> str:
-    """An error in one line, with its place where that is a controller's source."""
-    text = f"{type(error).__name__}: {error}"
+    """An error in one line, with its notes (whose controller it is) and its place where that is a controller's source."""
+    notes = "".join(f"{note}: " for note in getattr(error, "__notes__", ()))
+    text = f"{notes}{type(error).__name__}: {error}"
     if text.endswith("is not an instance of 'Control'"):
         text += "; on_event answers with bytes, a whole number below 2^64, or Control(cwnd, pacing_rate_bit_s=...)"
     place = error.__traceback__

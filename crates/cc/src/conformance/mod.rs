@@ -53,6 +53,7 @@ const CHECKS: &[Check] = &[
     ("finite-numbers", "RFC 9743 5.1.1", finite_numbers),
     ("bounded-under-overload", "RFC 9743 5.1.2, 6.1", bounded_under_overload),
     ("loss-response", "RFC 9743 5.1.3", loss_response),
+    ("time-passes", "a run ends", time_passes),
 ];
 
 /// Runs every check on the controllers that `make` builds.
@@ -281,6 +282,8 @@ fn finite_numbers(make: Make) -> Outcome {
     let mut wrong: Option<String> = None;
     for step in 0..150 {
         model.run_until(Time::ZERO + Span::from_millis(100 * step));
+        // A threshold is a whole number or none; a class of another language answers for it here.
+        let _ = model.flows[0].controller.ssthresh();
         model.flows[0].controller.trace(&mut |name, value| {
             if !value.is_finite() {
                 wrong = Some(format!("{name} is {value}"));
@@ -315,6 +318,14 @@ fn loss_response(make: Make) -> Outcome {
     }
     let monotone = used.windows(2).all(|pair| pair[1] <= pair[0] + 0.05);
     (monotone, format!("utilisation at 0, 0.1, 1, 10 % loss: {used:.2?}, asked not to rise"))
+}
+
+/// What it asks of its timer lies ahead, and not at every turn.
+fn time_passes(make: Make) -> Outcome {
+    let path = Path { loss: Loss::Bernoulli(0.01), ..Path::bottleneck(RATE, BDP) };
+    let model = run(path, vec![flow(make, 1)], 10);
+    let held_up = model.flows[0].held_up.clone();
+    (held_up.is_none(), held_up.unwrap_or_else(|| "every timer lies ahead".into()))
 }
 
 /// An uneventful ACK, as a starting point for tests of one's own.

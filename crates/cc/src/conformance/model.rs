@@ -66,6 +66,9 @@ impl Path {
 const MAX_ACK_DELAY: Span = Span::from_millis(25);
 const PACKET_THRESHOLD: u64 = 3;
 
+/// Timers of a controller in a second: one every 10 us, ten times what a pacing timer of a kernel has.
+const TIMERS: u32 = 100_000;
+
 /// The receiver's flow-control limit: no controller, however broken, exhausts the memory.
 const MAX_FLIGHT: u64 = 16_000_000;
 
@@ -117,6 +120,10 @@ pub struct Flow {
     pub signals: u64,
     /// Smoothed RTT now.
     pub smoothed_rtt: Span,
+    /// How it held time up with its timers, which it then has no more.
+    pub held_up: Option<String>,
+    /// The second under way, and its timers in it.
+    timers: (u64, u32),
     mss: u64,
     pacer: Pacer,
     began: bool,
@@ -165,6 +172,8 @@ impl Flow {
             window_time: 0.0,
             signals: 0,
             smoothed_rtt: config.initial_rtt,
+            held_up: None,
+            timers: (0, 0),
             mss: config.mss,
             pacer: Pacer::new(
                 &Control::window(config.initial_window),
@@ -197,9 +206,29 @@ impl Flow {
         self.window_time += self.control.cwnd as f64 * now.since(self.window_since).seconds();
         self.window_since = now;
         self.control = self.controller.on_event(now, event);
+        self.watch_timer(now, event);
         self.pacer.update(&self.control, self.smoothed_rtt, self.mss);
         if self.keep {
             self.records.push(Record { now, ack, control: self.control });
+        }
+    }
+
+    fn watch_timer(&mut self, now: Time, event: &Event) {
+        let at = self.control.wake_at;
+        if *event == Event::Timer {
+            let second = now.0 / 1_000_000_000;
+            let before = if self.timers.0 == second { self.timers.1 } else { 0 };
+            self.timers = (second, before + 1);
+        }
+        if at < now {
+            let text = format!("asks at {} ns to be woken at {} ns, which has passed", now.0, at.0);
+            self.held_up.get_or_insert(text);
+        } else if self.timers.1 > TIMERS {
+            let text = format!("asks for more than {TIMERS} timers in the second before {now}");
+            self.held_up.get_or_insert(text);
+        }
+        if self.held_up.is_some() {
+            self.control.wake_at = Time::MAX;
         }
     }
 

@@ -63,6 +63,8 @@ pub struct Connection {
     timed_out: bool,
     /// Frames sent so far that elicit an ACK.
     eliciting_frames: u64,
+    /// When it was last let work.
+    settled_at: Time,
     buffer: Vec<u8>,
 }
 
@@ -115,6 +117,7 @@ impl Connection {
             latest_rtt: None,
             timed_out: false,
             eliciting_frames: 0,
+            settled_at: now,
             buffer: Vec::with_capacity(BATCH as usize * spec.mtu_bytes as usize),
         }
     }
@@ -227,7 +230,8 @@ impl Connection {
     pub fn wake_at(&mut self) -> Time {
         let mut at = self.control.wake_at.min(self.app.wake_at());
         if let Some(timeout) = self.inner.poll_timeout() {
-            at = at.min(self.clock.time(timeout));
+            // A timeout that has grown shorter meanwhile may be over already: it expires now.
+            at = at.min(self.clock.time(timeout).max(self.settled_at));
         }
         if self.waits_for_pacer {
             at = at.min(self.pacer.ready_at());
@@ -279,6 +283,7 @@ impl Connection {
 
     /// Tells the controller and the application what the stack has learnt.
     pub(super) fn settle(&mut self, now: Time, events: &mut Vec<Event>) {
+        self.settled_at = now;
         self.adapt_size(now);
         self.feed_controller(now, events);
         if !self.ready && self.inner.has_0rtt() && self.inner.is_handshaking() {

@@ -12,8 +12,8 @@ use crate::ledger::Ledger;
 use crate::load::StreamReport;
 use crate::quic::client_port;
 use crate::{
-    App, AppEvent, Asker, Counters, Event, EventKind, Gauges, MakeApp, MakeController, Payload, ReadEnd,
-    Side, Streams,
+    App, AppEvent, Asker, Counters, Event, EventKind, Gauges, MakeApp, MakeController, Payload,
+    ReadEnd, Side, Streams,
 };
 
 /// Least and most that an application is asked for at once, bytes.

@@ -39,7 +39,8 @@ impl Sender {
             }
             return;
         }
-        let rto_at = self.rto_from + self.rtt.rto();
+        // A timeout that has grown shorter meanwhile may be over already: it expires now.
+        let rto_at = (self.rto_from + self.rtt.rto()).max(now);
         if self.timer == Timer::Reordering && self.timer_at > now {
             return;
         }
@@ -72,7 +73,10 @@ impl Sender {
     /// The timer of RACK (RFC 8985 section 6.3), or another one.
     pub(super) fn arm_reordering(&mut self, now: Time, at: Option<Time>) {
         match at {
-            Some(at) => self.set(Timer::Reordering, at.min(self.rto_from + self.rtt.rto())),
+            Some(at) => {
+                let rto_at = self.rto_from + self.rtt.rto();
+                self.set(Timer::Reordering, at.min(rto_at).max(now));
+            }
             None => {
                 if self.timer == Timer::Reordering {
                     self.timer = Timer::Idle;
