@@ -90,7 +90,7 @@ def serve(spec: str, classes: dict[str, type]) -> tuple[bytes, bytes]:
 
 
 def told(error: BaseException) -> str:
-    """An error in one line, with its notes (whose controller it is) and its place where that is a controller's source."""
+    """An error in one line: whose controller it is (its notes), and its place where that is a controller's source."""
     notes = "".join(f"{note}: " for note in getattr(error, "__notes__", ()))
     text = f"{notes}{type(error).__name__}: {error}"
     if text.endswith("is not an instance of 'Control'"):
