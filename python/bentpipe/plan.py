@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.catalogue import by_name, silent
+from bentpipe.draws import controllers, drawn
 from bentpipe.layout import proxies_of
 from bentpipe.problems import ScenarioError, not_utf8, unknown_word
-from bentpipe.resolve import Resolved, controllers, resolve
+from bentpipe.resolve import Resolved, resolve
 from bentpipe.scenario import Scenario, validate
 from bentpipe.stages import Files
 from bentpipe.sweep import cells, covers, describe, put, settings, swept
@@ -263,7 +265,7 @@ def make(
             raise error.within(document.name, said) from None
         title = title or scenario.title
         chosen = tuple(seeds) if seeds is not None else scenario.seeds
-        chosen = chosen if resolved.chance or repeats else chosen[:1]
+        chosen = chosen if repeats or drawn(resolved.spec, known.silent) else chosen[:1]
         planned.append(Cell(values, scenario, resolved, chosen))
         if len(runs) + len(chosen) > MOST_RUNS:
             raise ScenarioError([("sweep", f"gives more than {MOST_RUNS} runs")], document.name)
@@ -295,10 +297,8 @@ class _Controllers:
 
     def __init__(self, catalogue: Sequence[Mapping[str, Any]] | None, own: Mapping[str, str]) -> None:
         self.own = own
-        self.entries: dict[str, Mapping[str, Any]] = {}
-        for entry in catalogue or ():
-            for name in (entry["name"], *entry.get("aliases", ())):
-                self.entries[name] = entry
+        self.entries = by_name(catalogue)
+        self.silent = silent(catalogue) - set(own)
 
     def refuses(self, document: Document, files: Files, wrong: ScenarioError) -> bool:
         """Whether the scenario has these problems without its sweep too."""

@@ -36,14 +36,12 @@ from bentpipe.tcpwords import header_bytes, mss_bytes, tcp_words
 from bentpipe.units import Duration, Rate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from bentpipe.pathspec import Direction, Node
+    from bentpipe.pathspec import Node
     from bentpipe.proxies import Proxy
     from bentpipe.scenario import Congestion, Flow, Load, Quic, Scenario
     from bentpipe.tcp import Tcp
 
-__all__ = ["Resolved", "controllers", "resolve"]
+__all__ = ["Resolved", "resolve"]
 
 START_JITTER_NS = 10_000_000
 MTU_BYTES = 1452
@@ -59,10 +57,9 @@ NARROW_UNKNOWN = 64 * MIB  # send and receive windows on a path without a rate
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A run without its seed, what it rests on, and whether chance has a part in it."""
+    """A run without its seed, and what it rests on."""
 
     spec: dict[str, Any]
-    chance: bool
     up: dict[str, tuple[Hop, ...]]
     """Per flow: what its packets cross from client to server."""
     down: dict[str, tuple[Hop, ...]]
@@ -82,7 +79,6 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
 
     links: list[dict[str, Any]] = []
     hops: dict[tuple[str, str], Hop] = {}
-    chance = False
     for edge in edges:
         link: dict[str, Any] = {
             "name": edge.name,
@@ -99,7 +95,6 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
             direction = edge.access.toward("up" if side == "up" else "down")
             key = f"{key_of(edge.name, scenario)}.{side}"
             link[side] = stages(direction, rtt, wire, files, key)
-            chance = chance or _has_chance(direction)
             hops[edge.name, side] = Hop(
                 f"{edge.name}.{side}",
                 most_rate(direction, files, key),
@@ -125,8 +120,6 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
         _proxy(key, proxy, scenario, edges, hops, _windows(every))
         for key, proxy in proxies_of(scenario).items()
     ]
-    chance = chance or any(_flow_has_chance(flow) for flow in flows)
-    chance = chance or any(flow.load is not None and flow.load.has_chance for flow in scenario.flow)
     spec: dict[str, Any] = {
         "seed": 0,
         "duration_ns": scenario.duration.ns,
@@ -143,8 +136,7 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
         spec["proxies"] = proxies
     if scenario.trace.packets:
         spec["trace"]["packets"] = True
-    chance = chance or not controllers(spec) <= WITHOUT_CHANCE
-    return Resolved(spec, chance, up, down)
+    return Resolved(spec, up, down)
 
 
 # --- flows ----------------------------------------------------------------------------------------------------
@@ -390,17 +382,6 @@ def _sized(size: int, send: str, count: int) -> tuple[loads.Stream, ...]:
 # --- proxies --------------------------------------------------------------------------------------------------
 
 
-def controllers(spec: Mapping[str, Any]) -> set[str]:
-    """Names of all controllers that a resolved run uses."""
-    found: set[str] = set()
-    for flow in spec["flows"]:
-        found |= {flow["client_congestion"]["name"], flow["server_congestion"]["name"]}
-        found |= {one["name"] for one in flow["transport"].get("tcp_congestion") or ()}
-    for proxy in spec.get("proxies", ()):
-        found |= {proxy["client_side"]["congestion"], proxy["server_side"]["congestion"]}
-    return found
-
-
 def _proxy(
     key: str,
     proxy: Proxy | Node,
@@ -415,33 +396,6 @@ def _proxy(
         for side, way in (("client_side", "down"), ("server_side", "up"))
     }
     return proxy_words(proxy.name, proxy, scenario.tcp, sides, buffers, key)
-
-
-# --- chance ---------------------------------------------------------------------------------------------------
-
-WITHOUT_CHANCE = frozenset(
-    {"newreno", "reno", "cubic", "hybla", "aimd", "fixed", "westwood", "westwood+", "fast"}
-)
-"""Controllers that draw no random numbers; others (BBR's probing, one's own) may."""
-
-
-def _has_chance(direction: Direction) -> bool:
-    loss = direction.loss
-    if direction.jitter is not None or direction.reorder is not None:
-        return True
-    if any(change.loss is not None and 0 < change.loss.value < 1 for change in direction.changes or []):
-        return True
-    if loss is None:
-        return False
-    if loss.probability is not None:
-        return 0 < loss.probability.value < 1
-    return loss.gilbert_elliott is not None or (loss.trace is not None and loss.trace.endswith(".csv"))
-
-
-def _flow_has_chance(flow: dict[str, Any]) -> bool:
-    load = flow["load"]
-    drawn = load["kind"] == "poisson" or (load["kind"] == "on_off" and load["exponential"])
-    return bool(drawn or flow["start_jitter_ns"] > 0)
 
 
 def bdp_bytes(rate: Rate, rtt_ns: int) -> Decimal:

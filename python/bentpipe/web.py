@@ -118,11 +118,6 @@ class PageLoad(Table):
             if wrong:
                 raise ValueError(f"found early_data {found}, expected {expected}")
 
-    @property
-    def has_chance(self) -> bool:
-        """Pauses between loads are drawn."""
-        return self.page is not None and self.loads > 1 and self.pause[0] != self.pause[1]
-
 
 def http_version(load: PageLoad, transport: str) -> Http:
     """The version of HTTP: the load's, or that of the flow's transport."""

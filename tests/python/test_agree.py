@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ from bentpipe.agree import Verdict, compare
 from bentpipe.agree.both import planned, run_both
 from bentpipe.agree.bounds import Kind, kind, verdict
 from bentpipe.agree.standing import Part, markdown
+from bentpipe.plan import make, open_document
 from bentpipe.realtime import machine
+from bentpipe.runners import engine
 
 ROOT = Path(__file__).parents[2]
 STAND_IN = Path(__file__).with_name("standin_lab.py")
@@ -64,12 +67,38 @@ def test_a_page_may_be_late_by_50_ms_or_3_percent() -> None:
     assert verdict("plt_s", Kind.SINGLE, 4.0, [0.119]) is Verdict.WITHIN
 
 
-def test_only_a_lone_flow_without_loss_has_nothing_of_chance() -> None:
-    quiet = {"name": "s", "up": [{"kind": "delay"}], "down": [{"kind": "transmit"}]}
-    lossy = quiet | {"up": [{"kind": "loss"}]}
-    assert kind({"flows": [1], "graph": {"links": [quiet]}}) is Kind.SINGLE
-    assert kind({"flows": [1], "graph": {"links": [lossy]}}) is Kind.CHANCE
-    assert kind({"flows": [1, 2], "graph": {"links": [quiet]}}) is Kind.CHANCE
+@pytest.mark.parametrize(
+    ("change", "seeds", "what"),
+    [
+        ({}, 1, Kind.SINGLE),
+        ({"loss": "1 %"}, 3, Kind.CHANCE),
+        ({"loss": "100 %"}, 1, Kind.SINGLE),
+        ({"loss": {"gilbert_elliott": {"good_to_bad": "1 %", "bad_to_good": "50 %"}}}, 3, Kind.CHANCE),
+        ({"loss": {"burst": {"every": "2 s", "length": "20 ms"}}}, 1, Kind.SINGLE),
+        ({"changes": [{"at": "1 s", "loss": "1 %"}]}, 3, Kind.CHANCE),
+        ({"jitter": {"uniform": "5 ms", "reorder": False}}, 3, Kind.CHANCE),
+        ({"reorder": {"probability": "1 %", "hold": "5 ms"}}, 3, Kind.CHANCE),
+    ],
+)
+def test_plans_and_bounds_have_one_idea_of_chance(change: dict[str, Any], seeds: int, what: Kind) -> None:
+    """Bursts of loss come at set instants: one simulated seed, and no interval in place of a bound."""
+    data = {key: value for key, value in tomllib.loads(SCENARIO).items() if key != "sweep"}
+    data["path"]["segment"][0]["down"] = {"rate": "10 Mbit/s"} | change
+    plan = make(open_document(data), "test", seeds=(1, 2, 3), catalogue=engine.catalogue())
+    assert len(plan.runs) == seeds
+    assert kind(plan.runs[0].spec) is what
+
+
+def test_a_controllers_chance_is_no_excuse() -> None:
+    """BBR draws when it probes: seeds differ, and their mean is judged as without."""
+    data = {key: value for key, value in tomllib.loads(SCENARIO).items() if key != "sweep"}
+    data["flow"][0]["congestion"] = "bbr1"
+    plan = make(open_document(data), "test", seeds=(1, 2, 3), catalogue=engine.catalogue())
+    assert len(plan.runs) == 3
+    assert kind(plan.runs[0].spec) is Kind.SINGLE
+    data["flow"].append(data["flow"][0] | {"name": "other"})
+    plan = make(open_document(data), "test", catalogue=engine.catalogue())
+    assert kind(plan.runs[0].spec) is Kind.CHANCE
 
 
 @pytest.fixture

@@ -34,9 +34,11 @@ from bentpipe.browse.serving import Serving, plan
 from bentpipe.har import read_har
 from bentpipe.problems import ScenarioError
 from bentpipe.report import build
+from bentpipe.runners import engine
 from bentpipe.store import DiskError, Store
 from bentpipe.studies.thomas_2019 import real
 
+CATALOGUE = engine.catalogue()
 ROOT = Path(__file__).parents[2]
 
 HEAD = """
@@ -70,19 +72,19 @@ def scenario(tmp_path: Path) -> Path:
 
 
 def test_both_versions_are_compared_unless_the_scenario_says_otherwise(scenario: Path) -> None:
-    found = plan_units(str(scenario), Options(units=3), "e", None)
+    found = plan_units(str(scenario), Options(units=3), "e", CATALOGUE)
     assert [(run.cell["flow.browser.load.http"], run.seed) for run in found.runs] == [
         (mode, seed) for mode in ("3", "2") for seed in (1, 2, 3)
     ]
     scenario.write_text(SCENARIO.replace('"target-b"', '"target-b", http = "alt-svc"'))
-    assert [run.cell for run in plan_units(str(scenario), Options(units=2), "e", None).runs] == [{}, {}]
-    chosen = plan_units(str(scenario), Options(units=1, http=("2", "1.1")), "e", None)
+    assert [run.cell for run in plan_units(str(scenario), Options(units=2), "e", CATALOGUE).runs] == [{}, {}]
+    chosen = plan_units(str(scenario), Options(units=1, http=("2", "1.1")), "e", CATALOGUE)
     assert [run.spec["flows"][0]["load"]["http"] for run in chosen.runs] == ["2", "1.1"]
 
 
 def test_units_have_names_of_their_own_and_keep_them(scenario: Path) -> None:
     def ids(**options: Any) -> set[str]:
-        return {run.id for run in plan_units(str(scenario), Options(units=2, **options), "e", None).runs}
+        return {run.id for run in plan_units(str(scenario), Options(units=2, **options), "e", CATALOGUE).runs}
 
     assert ids() == ids()
     for other in ({"pause_s": (1.0, 2.0)}, {"loads": 2}, {"timeout_s": 9.0}, {"netlog": True}):
@@ -93,7 +95,7 @@ def test_units_have_names_of_their_own_and_keep_them(scenario: Path) -> None:
 
 
 def test_order_is_drawn_within_a_number_and_pauses_within_their_range(scenario: Path) -> None:
-    runs = plan_units(str(scenario), Options(units=40), "e", None).runs
+    runs = plan_units(str(scenario), Options(units=40), "e", CATALOGUE).runs
     ordered = in_order(runs)
     assert [run.seed for run in ordered] == [seed for seed in range(1, 41) for _ in range(2)]
     first = [run.spec["flows"][0]["load"]["http"] for run in ordered[::2]]
@@ -111,7 +113,17 @@ def test_order_is_drawn_within_a_number_and_pauses_within_their_range(scenario: 
         ('target-b"', 'target-b", resumption = true', "loses tickets"),
         ('target-b"', 'target-b", keep_connections = true', "closed between"),
         ('target-b"', 'target-b", tls = "1.2"', "1.2-false-start"),
-        ('congestion = "cubic"', 'congestion = "hybla"', "the kernel's"),
+        ('congestion = "cubic"', 'congestion = "hybla"', "this kernel's TCP has .*cubic"),
+        (
+            'congestion = "cubic"',
+            'congestion = "bbr"',
+            r'found "bbr", which is BBRv3; .*did you mean "bbr1", BBR version 1',
+        ),
+        (
+            'congestion = "cubic"',
+            'congestion = { name = "cubic", slow_start_exit = "hystart++" }',
+            'Linux\'s cubic is { name = "cubic", slow_start_exit = "classic" }',
+        ),
         ('page = "target-b"', 'bytes = "1 MB"', "one flow with load"),
     ],
 )
@@ -120,22 +132,45 @@ def test_what_a_browser_cannot_do_is_refused_by_its_key(
 ) -> None:
     scenario.write_text(SCENARIO.replace(old, new))
     with pytest.raises(ScenarioError, match=message):
-        plan_units(str(scenario), Options(), "e", None)
+        plan_units(str(scenario), Options(), "e", CATALOGUE)
+
+
+def test_beside_a_simulated_tcp_the_kernels_has_to_be_the_same(scenario: Path) -> None:
+    """What the scenario leaves open is the kernel's for a browser alone; for `agree` it is the simulation's."""
+    assert plan_units(str(scenario), Options(units=1), "e", CATALOGUE).runs
+    with pytest.raises(ScenarioError, match=r"slow_start_exit = .hystart.*; Linux's cubic is"):
+        plan_units(str(scenario), Options(units=1, same_tcp=True), "e", CATALOGUE)
+    linux = 'tcp = { congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" } }\n'
+    scenario.write_text(SCENARIO + linux)
+    assert plan_units(str(scenario), Options(units=1, same_tcp=True), "e", CATALOGUE).runs
+    # QUIC's controller is not TCP's
+    scenario.write_text(SCENARIO.replace('"cubic"', '"bbr3"') + linux)
+    assert plan_units(str(scenario), Options(units=1, same_tcp=True), "e", CATALOGUE).runs
+    assert plan_units(str(scenario), Options(units=1, http=("3",)), "e", CATALOGUE).runs
+
+
+def test_a_controller_of_quic_alone_is_not_passed_to_the_kernel(scenario: Path, tmp_path: Path) -> None:
+    for given, of_tcp in (("bbr1", "bbr1"), ("newreno", "newreno"), ("bbr", None), ("hybla", None)):
+        words = plan(Serving("target-a", congestion=given))
+        assert (words["congestion"]["name"], words["tcp"]["congestion"]) == (given, of_tcp)
+    scenario.write_text(SCENARIO + 'tcp = { congestion = "bbr3" }\n')
+    with pytest.raises(ScenarioError, match=r'flow.browser.tcp.congestion: .*did you mean "bbr1"'):
+        plan(Serving(str(scenario)))
 
 
 def test_words_that_are_not_there(scenario: Path) -> None:
     with pytest.raises(ScenarioError, match="alt-svc"):
-        plan_units(str(scenario), Options(http=("altsvc",)), "e", None)
+        plan_units(str(scenario), Options(http=("altsvc",)), "e", CATALOGUE)
     with pytest.raises(ScenarioError, match="target-a"):
-        plan_units("target-aa", Options(field_host="there"), "e", None)
+        plan_units("target-aa", Options(field_host="there"), "e", CATALOGUE)
     with pytest.raises(ScenarioError, match="--field"):
-        plan_units("target-a", Options(), "e", None)
+        plan_units("target-a", Options(), "e", CATALOGUE)
     with pytest.raises(ScenarioError, match="both or none"):
         plan(Serving("target-a", key=Path("k.pem")))
 
 
 def test_the_lab_has_the_path_the_server_and_the_browser(scenario: Path, tmp_path: Path) -> None:
-    run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", None).runs[0]
+    run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs[0]
     file = lab_plan(run, tmp_path, Path("/usr/bin/chromium"), Path("/rt"), check=True)
     lab = json.loads(file.read_text())
     assert lab["lab"]["graph"] == run.spec["graph"]
@@ -158,7 +193,9 @@ def test_the_lab_has_the_path_the_server_and_the_browser(scenario: Path, tmp_pat
 
 
 def test_urls_are_objects_of_the_page(scenario: Path) -> None:
-    page = plan_units(str(scenario), Options(units=1), "e", None).runs[0].spec["flows"][0]["load"]["page"]
+    page = (
+        plan_units(str(scenario), Options(units=1), "e", CATALOGUE).runs[0].spec["flows"][0]["load"]["page"]
+    )
     assert object_of(page, "https://origin.example:4433/") == ("index", "origin")
     assert object_of(page, "https://google.example:4433/2.png") == ("logo", "google")
     assert object_of(page, "https://google.example:4433/9.png") is None
@@ -365,7 +402,7 @@ def _machine(tmp_path: Path, unit: dict[str, Any], lab: dict[str, Any], status: 
 def test_a_unit_that_the_machine_was_too_late_for_is_made_again_and_fails(
     scenario: Path, tmp_path: Path
 ) -> None:
-    run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", None).runs
+    run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs
     program = _machine(tmp_path, UNIT, {"valid": False, "reasons": ["9 ms late"]})
     runner = BrowserRunner(tmp_path, "e", Path("none"), program)
     (outcome,) = runner.run(run)
@@ -378,7 +415,7 @@ def test_a_unit_that_the_machine_was_too_late_for_is_made_again_and_fails(
 
 
 def test_a_full_disk_ends_the_campaign_with_one_message(scenario: Path, tmp_path: Path) -> None:
-    run = plan_units(str(scenario), Options(units=3, http=("2",)), "e", None).runs
+    run = plan_units(str(scenario), Options(units=3, http=("2",)), "e", CATALOGUE).runs
     full = _machine(tmp_path, {**UNIT, "error": f"load-1.har: {os.strerror(28)}"}, {}, 1)
     with pytest.raises(DiskError, match="the disk is full; 0 finished units are kept"):
         list(BrowserRunner(tmp_path, "e", Path("none"), full).run(run))
@@ -388,7 +425,7 @@ def test_a_full_disk_ends_the_campaign_with_one_message(scenario: Path, tmp_path
 def test_a_disk_too_full_for_a_record_is_said_too(
     scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = plan_units(str(scenario), Options(units=3, http=("2",)), "e", None).runs
+    run = plan_units(str(scenario), Options(units=3, http=("2",)), "e", CATALOGUE).runs
     mute = _machine(tmp_path, {}, {}, 101)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
     with pytest.raises(DiskError, match="the disk is full"):
@@ -588,7 +625,7 @@ def test_without_chromium_there_is_one_message(
 
 def test_the_quota_stops_the_campaign(scenario: Path, tmp_path: Path) -> None:
     """Bytes of finished units count; no unit is started beyond them."""
-    runs = plan_units(str(scenario), Options(units=3), "e", None).runs
+    runs = plan_units(str(scenario), Options(units=3), "e", CATALOGUE).runs
     folder = tmp_path / "runs" / "x"
     folder.mkdir(parents=True)
     (folder / "unit.json").write_text(json.dumps({"capture": {"bytes": 5_000_000}}))

@@ -16,13 +16,14 @@ import polars as pl
 import pytest
 
 from bentpipe.columns import COLUMNS
+from bentpipe.kernel import Machine
 from bentpipe.plan import Plan, make, open_document
 from bentpipe.problems import ScenarioError
 from bentpipe.results import Measurements, decode
 from bentpipe.runners import emu, engine
 from bentpipe.runners.chance import Random
 from bentpipe.runners.emu_frames import Connection, Frames, read_frames
-from bentpipe.runners.emu_limits import Machine, refusals
+from bentpipe.runners.emu_limits import refusals
 from bentpipe.runners.emu_plan import drawn, lab_plan
 from bentpipe.runners.outcome import Outcome, RunnerError
 
@@ -141,6 +142,11 @@ class Linux(Machine):
             'avoidance = "rfc9438"',
         ),
         ({"congestion": "hybla"}, "flow.t.congestion", "this kernel's TCP has cubic, newreno, reno"),
+        (
+            {"congestion": "bbr"},
+            "flow.t.congestion",
+            'which is BBRv3; this kernel\'s TCP has cubic, newreno, reno; did you mean "bbr1", BBR version 1',
+        ),
         (
             {"congestion": {"name": "bbr1", "policer_detection": True}},
             "flow.t.congestion",

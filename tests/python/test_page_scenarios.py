@@ -14,6 +14,7 @@ from bentpipe.har import as_toml, read_har
 from bentpipe.pages import Page
 from bentpipe.plan import Plan, make, open_document
 from bentpipe.problems import ScenarioError
+from bentpipe.runners.engine import catalogue
 
 NEWS: dict[str, Any] = {
     "duration": "60 s",
@@ -39,7 +40,11 @@ NEWS: dict[str, Any] = {
 
 
 def planned(change: dict[str, Any] | None = None, base: dict[str, Any] | None = None) -> Plan:
-    return make(open_document(copy.deepcopy(base or NEWS), list((change or {}).items())), "test")
+    return make(
+        open_document(copy.deepcopy(base or NEWS), list((change or {}).items())),
+        "test",
+        catalogue=catalogue(),
+    )
 
 
 def load(change: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 from bentpipe.bounds import bounds
 from bentpipe.plan import Plan, make, open_document
 from bentpipe.problems import ScenarioError
+from bentpipe.runners.engine import catalogue
 from bentpipe.sweep import parse_override
 
 GEO: str = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())["scenario"]
@@ -19,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 
 def plan(text: str, *settings: str, seeds: tuple[int, ...] | None = None, engine: str = "test") -> Plan:
     document = open_document(tomllib.loads(text), [parse_override(setting) for setting in settings], settings)
-    return make(document, engine, seeds=seeds)
+    return make(document, engine, seeds=seeds, catalogue=catalogue())
 
 
 SWEEP = '[sweep]\n"flow.rival.congestion" = ["newreno", "bbr"]\n"path.satellite.rate" = ["2 Mbit/s", "10 Mbit/s"]\n'
@@ -73,7 +74,9 @@ def test_without_chance_one_seed_runs() -> None:
     alone = GEO[: GEO.index('[[flow]]\nname = "rival"')]
     assert len(plan(alone, "seeds=4").runs) == 4
     assert len(plan(alone, "seeds=4", "path.satellite.up.loss=0").runs) == 1
-    assert len(plan(alone, "seeds=4", "path.satellite.up.loss=0", "flow.hybla.congestion=bbr").runs) == 4
+    for name, seeds in (("bbr", 4), ("bbr1", 4), ("cubic", 1), ("westwood+", 1)):
+        changed = plan(alone, "seeds=4", "path.satellite.up.loss=0", f"flow.hybla.congestion={name}")
+        assert len(changed.runs) == seeds, name
     # two flows start at slightly different times, which seeds decide
     assert len(plan(GEO, "seeds=4", "path.satellite.up.loss=0").runs) == 4
 

@@ -22,6 +22,8 @@ pub const ENTRY: Entry = Entry {
     title: "AIMD: one packet more per round trip, half on congestion (the worked example)",
     reference: "Chiu and Jain 1989, doi:10.1016/0169-7552(89)90019-6",
     options: &[],
+    kernel: None,
+    chance: false,
     defaults: defaults::<Options>,
     make: |options, config| {
         parse::<Options>(options)?;

@@ -20,14 +20,23 @@ pub const ENTRIES: &[&Entry] = &[
     &fixed::ENTRY,
 ];
 
+/// The controller `name`.
+pub fn entry(name: &str) -> Option<&'static Entry> {
+    ENTRIES.iter().find(|entry| entry.name == name || entry.alias == Some(name)).copied()
+}
+
+/// The controller that is the kernel's `name`.
+pub fn of_kernel(name: &str) -> Option<&'static Entry> {
+    ENTRIES.iter().find(|entry| entry.kernel.is_some_and(|kernel| kernel.name == name)).copied()
+}
+
 /// Builds the controller `name` with the scenario's `options` (an object, or null for defaults).
 pub fn build(
     name: &str,
     options: &Value,
     config: &Config,
 ) -> Result<Box<dyn CongestionControl>, BuildError> {
-    let Some(entry) = ENTRIES.iter().find(|entry| entry.name == name || entry.alias == Some(name))
-    else {
+    let Some(entry) = entry(name) else {
         let names: Vec<&str> =
             ENTRIES.iter().flat_map(|entry| [Some(entry.name), entry.alias]).flatten().collect();
         return Err(BuildError {
@@ -80,6 +89,24 @@ mod tests {
                 assert!(controller.initial(Time::ZERO).cwnd >= 2 * 1200, "{}", entry.name);
             }
         }
+    }
+
+    /// Options of the kernel are the entry's own, and in range.
+    #[test]
+    fn a_twin_is_built_from_the_kernels_options() {
+        for entry in ENTRIES {
+            let Some(kernel) = entry.kernel else { continue };
+            let options = (kernel.options)();
+            build(entry.name, &options, &config()).unwrap();
+            assert!(kernel.has(&options) && kernel.has(&Value::Null) && kernel.has(&json!({})));
+            assert_eq!(of_kernel(kernel.name).unwrap().name, entry.name);
+            let known: Vec<&str> = entry.options.iter().map(|option| option.name).collect();
+            assert!(options.as_object().unwrap().keys().all(|key| known.contains(&&**key)));
+        }
+        let cubic = entry("cubic").unwrap().kernel.unwrap();
+        assert!(!cubic.has(&json!({"beta": 0.8})) && !cubic.has(&json!([])));
+        // The name of one controller here is the kernel's of another.
+        assert_eq!((entry("bbr").unwrap().name, of_kernel("bbr").unwrap().name), ("bbr3", "bbr1"));
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! CUBIC (RFC 9438). Windows are in segments, as in the RFC, and become bytes at the boundary.
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use units::{Span, Time};
 
-use crate::options::{Entry, Kind, Opt, defaults, parse};
+use crate::options::{Entry, Kernel, Kind, Opt, defaults, parse};
 use crate::slow_start::{self, SlowStart, SlowStartExit};
 use crate::{Ack, Config, CongestionControl, Control, Event};
 
@@ -40,6 +41,18 @@ pub const ENTRY: Entry = Entry {
             meaning: "C: the aggressiveness of the cubic, segments per second cubed",
         },
     ],
+    kernel: Some(Kernel {
+        name: "cubic",
+        title: "CUBIC with HyStart (tcp_cubic.c)",
+        // beta 717/1024, C 0.4 (bic_scale 41), HyStart with both detectors
+        options: || {
+            json!({
+                "slow_start_exit": "classic", "avoidance": "linux", "fast_convergence": true,
+                "beta": 0.7, "c": 0.4,
+            })
+        },
+    }),
+    chance: false,
     defaults: defaults::<Options>,
     make: |options, config| Ok(Box::new(Cubic::new(parse(options)?, config))),
 };

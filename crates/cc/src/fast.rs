@@ -29,6 +29,8 @@ pub const ENTRY: Entry = Entry {
             meaning: "step towards the target window at each round trip",
         },
     ],
+    kernel: None,
+    chance: false,
     defaults: defaults::<Options>,
     make: |options, config| Ok(Box::new(Fast::new(parse(options)?, config))),
 };

@@ -25,6 +25,8 @@ pub const ENTRY: Entry = Entry {
             meaning: "constant pacing rate, bit/s; default: the shared pacer's 1.25 cwnd / srtt",
         },
     ],
+    kernel: None,
+    chance: false,
     defaults: defaults::<Options>,
     make: |options, config| Ok(Box::new(Fixed::new(&parse(options)?, config))),
 };

@@ -74,6 +74,8 @@ pub const ENTRY: Entry = Entry {
             meaning: slow_start::MEANING,
         },
     ],
+    kernel: None,
+    chance: false,
     defaults: defaults::<Options>,
     make: |options, config| Ok(Box::new(Hybla::new(parse(options)?, config))),
 };

@@ -20,8 +20,8 @@ mod self_limited;
 pub mod slow_start;
 pub mod westwood;
 
-pub use catalogue::{ENTRIES, build, catalogue};
+pub use catalogue::{ENTRIES, build, catalogue, entry, of_kernel};
 pub use control::*;
 pub use estimator::Estimator;
-pub use options::{BuildError, Entry, Kind, Opt};
+pub use options::{BuildError, Entry, Kernel, Kind, Opt};
 pub use pacer::Pacer;

@@ -2,9 +2,10 @@
 //! packets were lost: one reduction a round trip, and growth by acknowledged bytes.
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use units::Time;
 
-use crate::options::{Entry, Kind, Opt, defaults, parse};
+use crate::options::{Entry, Kernel, Kind, Opt, defaults, parse};
 use crate::slow_start::{self, SlowStart, SlowStartExit, Verdict};
 use crate::{Ack, Config, CongestionControl, Control, Event};
 
@@ -32,6 +33,12 @@ pub const ENTRY: Entry = Entry {
             meaning: "the window is multiplied by this on congestion (kLossReductionFactor)",
         },
     ],
+    kernel: Some(Kernel {
+        name: "reno",
+        title: "Reno (tcp_cong.c)",
+        options: || json!({"slow_start_exit": "none", "abc_limit": null, "beta": 0.5}),
+    }),
+    chance: false,
     defaults: defaults::<Options>,
     make: |options, config| Ok(Box::new(NewReno::new(parse(options)?, config))),
 };

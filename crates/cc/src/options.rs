@@ -45,8 +45,35 @@ pub struct Entry {
     pub reference: &'static str,
     /// Its options.
     pub options: &'static [Opt],
+    /// The kernel's controller that is this one.
+    pub kernel: Option<Kernel>,
+    /// Whether it draws random numbers.
+    pub chance: bool,
     pub(crate) defaults: fn() -> Value,
     pub(crate) make: Make,
+}
+
+/// A controller of Linux.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernel {
+    /// Its name there.
+    pub name: &'static str,
+    /// What it is, with its version, and its file in net/ipv4.
+    pub title: &'static str,
+    /// Options under which ours is the kernel's.
+    pub options: fn() -> Value,
+}
+
+impl Kernel {
+    /// Whether every option given is as the kernel has it.
+    pub fn has(&self, options: &Value) -> bool {
+        let ours = (self.options)();
+        match options {
+            Value::Null => true,
+            Value::Object(given) => given.iter().all(|(key, value)| ours.get(key) == Some(value)),
+            _ => false,
+        }
+    }
 }
 
 /// Builds a controller from options that have been checked.
@@ -139,6 +166,10 @@ impl Entry {
             "title": self.title,
             "reference": self.reference,
             "options": options,
+            "kernel": self.kernel.map(|kernel| json!({
+                "name": kernel.name, "title": kernel.title, "options": (kernel.options)(),
+            })),
+            "chance": self.chance,
         })
     }
 }

@@ -21,6 +21,8 @@ pub const ENTRY: Entry = Entry {
         kind: Kind::Choice(slow_start::WORDS),
         meaning: slow_start::MEANING,
     }],
+    kernel: None,
+    chance: false,
     defaults: defaults::<Options>,
     make: |options, config| Ok(Box::new(Westwood::new(parse(options)?, config))),
 };

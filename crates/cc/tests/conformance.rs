@@ -1,9 +1,12 @@
 //! Every built-in controller conforms, or says why not; and every check can fail.
 
+use cc::conformance::model::{Flow, Loss, Model, Path};
 use cc::conformance::{check, check_named, check_one, exemptions};
 use cc::{Config, CongestionControl, Control, ENTRIES, Event, build};
 use serde_json::Value;
-use units::Time;
+use units::{Rate, Span, Time};
+
+const RTT: Span = Span::from_millis(100);
 
 #[test]
 fn every_controller_conforms_or_says_why_not() {
@@ -33,6 +36,26 @@ fn no_exemption_is_idle() {
             let verdict = check_one(name, &mut make).unwrap();
             assert!(!verdict.passed, "{} passes {name}", entry.name);
         }
+    }
+}
+
+/// What the catalogue says of chance: two seeds give two runs where it says so, and the same where not.
+#[test]
+fn the_catalogue_knows_who_draws() {
+    let windows = |name: &str, seed: u64| -> Vec<Control> {
+        let config =
+            Config { mss: 1200, initial_window: 12_000, initial_rtt: RTT, seed, paced: true };
+        let mut flow = Flow::new(build(name, &Value::Null, &config).unwrap(), &config, RTT);
+        flow.keep = true;
+        let path =
+            Path { loss: Loss::Bernoulli(0.001), ..Path::bottleneck(Rate(20_000_000), 250_000) };
+        let mut model = Model::new(path, vec![flow]);
+        model.run_until(Time::ZERO + Span::from_secs(30));
+        model.flows[0].records.iter().map(|record| record.control).collect()
+    };
+    for entry in ENTRIES {
+        let other = (2..6).any(|seed| windows(entry.name, seed) != windows(entry.name, 1));
+        assert_eq!(other, entry.chance, "{}", entry.name);
     }
 }
 

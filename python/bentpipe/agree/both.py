@@ -81,7 +81,7 @@ def _pages(
     except chromium.ChromiumError as error:
         raise ScenarioError([("", str(error))], str(file)) from None
     units = len(chosen if chosen is not None else simulated.cells[0].scenario.seeds)
-    real = plan_units(str(file), Options(units=units, settings=tuple(shown)), name, catalogue)
+    real = plan_units(str(file), Options(units=units, settings=tuple(shown), same_tcp=True), name, catalogue)
     # versions of HTTP that the scenario does not name are those that browse compares
     simulated = make(real.document, engine.version(), seeds=chosen, catalogue=catalogue)
     return Both(simulated, real, (out, out.with_name(f"{out.name}-browser")), program)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from bentpipe.draws import Draw, drawn
 from bentpipe.intervals import Interval, mean_interval
 
 __all__ = ["BOUNDS", "Bound", "Kind", "Verdict", "kind", "verdict"]
@@ -29,11 +30,7 @@ class Kind(StrEnum):
     SINGLE = "single"
     """One flow over a path without chance."""
     CHANCE = "chance"
-    """Packets are lost or delayed at random, or flows compete."""
-
-
-CHANCE = ("loss", "jitter", "reorder")
-"""Stages of a path that draw."""
+    """The path draws, so that not the same packets are lost or late on both clocks; or flows compete."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +56,7 @@ BOUNDS: dict[str, Bound] = {
 
 def kind(spec: Mapping[str, Any]) -> Kind:
     """What a difference in this resolved run may come from."""
-    if len(spec["flows"]) > 1:
-        return Kind.CHANCE
-    stages = [
-        stage["kind"] for link in spec["graph"]["links"] for way in ("up", "down") for stage in link[way]
-    ]
-    return Kind.CHANCE if any(word in CHANCE for word in stages) else Kind.SINGLE
+    return Kind.CHANCE if len(spec["flows"]) > 1 or Draw.PATH in drawn(spec) else Kind.SINGLE
 
 
 def verdict(metric: str, which: Kind, simulated: float, differences: Sequence[float]) -> Verdict:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.browse.planned import KERNEL_TCP, pauses, tcp_controller
+from bentpipe.browse.planned import pauses, tcp_controller
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,9 +36,10 @@ def authorities(page: Mapping[str, Any], name: str | None = None) -> dict[str, s
 
 
 def server_plan(
-    spec: Mapping[str, Any], *, listen: str, port: int, name: str | None = None
+    spec: Mapping[str, Any], *, listen: str, port: int, name: str | None = None, tcp: str | None = None
 ) -> dict[str, Any]:
-    """The plan of ``bentpipe-rt serve`` for the page of a resolved run."""
+    """The plan of ``bentpipe-rt serve`` for the page of a resolved run; ``tcp``: controller of TCP, or the kernel's
+    default."""
     flow = spec["flows"][0]
     load, transport = flow["load"], flow["transport"]
     names = authorities(load["page"], name)
@@ -53,7 +54,7 @@ def server_plan(
         "alt_svc": True,
         "quic": transport["quic"],
         "congestion": flow["server_congestion"],
-        "tcp": {"congestion": KERNEL_TCP.get(tcp_controller(flow))},
+        "tcp": {"congestion": tcp},
         "tls": {"resumption": load["tls"]["resumption"], "early_data": load["tls"]["early_data"]},
     }
 
@@ -106,7 +107,8 @@ def lab_plan(run: Run, folder: Path, program: Path, executable: Path, *, check: 
     tcp = flow["transport"].get("tcp") or {}
     server, unit = folder / "server.json", folder / "plan.json"
     ready = folder / "server.out"
-    _write(server, server_plan(spec, listen=f"[::]:{PORT}", port=PORT))
+    over_tcp = None if flow["load"]["http"] == "3" else tcp_controller(flow)["name"]
+    _write(server, server_plan(spec, listen=f"[::]:{PORT}", port=PORT, tcp=over_tcp))
     _write(
         unit,
         unit_plan(

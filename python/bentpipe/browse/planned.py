@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.browse.chromium import MODES
+from bentpipe.kernel import Machine, wrong_controller
 from bentpipe.plan import SCHEMA, Document, Plan, Run, canonical, make, open_document
 from bentpipe.problems import ScenarioError, unknown_word
 from bentpipe.sweep import covers, parse_override, swept
@@ -38,9 +39,6 @@ PAUSE_S = (5.0, 15.0)
 
 UNITS = 10
 
-KERNEL_TCP = {"newreno": "reno", "reno": "reno", "cubic": "cubic", "bbr": "bbr", "bbr1": "bbr"}
-"""Controllers of this project by the names that Linux has for them; its ``bbr`` is version 1."""
-
 
 @dataclass(frozen=True)
 class Options:
@@ -57,6 +55,8 @@ class Options:
     """On a real access: the server; None: in a lab."""
     settings: tuple[str, ...] = ()
     """``KEY=VALUE`` of ``--set``."""
+    same_tcp: bool = False
+    """The kernel's TCP stands beside the simulated one: what the scenario leaves open has to be the same too."""
     extra: Mapping[str, str] = field(default_factory=dict)
     """What else makes a unit another one: the port, the key, the names of a real server."""
 
@@ -67,9 +67,7 @@ def engine_name(version: str, browser: str) -> str:
     return f"{version}-browser, {name}"
 
 
-def plan_units(
-    source: str, options: Options, engine: str, catalogue: Sequence[Mapping[str, Any]] | None
-) -> Plan:
+def plan_units(source: str, options: Options, engine: str, catalogue: Sequence[Mapping[str, Any]]) -> Plan:
     """The units of a scenario, or of a page by its name (on a real access only).
 
     Raises:
@@ -81,7 +79,7 @@ def plan_units(
     runs: list[Run] = []
     for cell in plan.cells:
         spec = cell.resolved.spec
-        problems = list(_refusals(spec, options))
+        problems = list(_refusals(spec, options, catalogue))
         if problems:
             raise ScenarioError(problems, document.name)
         runs += [_unit(cell.values, seed, spec, engine, options) for seed in range(1, options.units + 1)]
@@ -162,7 +160,9 @@ def _with_modes(document: Document, options: Options) -> Document:
     return dataclasses.replace(document, data=data, overrides=tuple(shown))
 
 
-def _refusals(spec: Mapping[str, Any], options: Options) -> list[tuple[str, str]]:
+def _refusals(
+    spec: Mapping[str, Any], options: Options, catalogue: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, str]]:
     """What Chromium, or the kernel's TCP, cannot be made to do."""
     flow = spec["flows"][0]
     load, where = flow["load"], f"flow.{flow['name']}"
@@ -176,20 +176,17 @@ def _refusals(spec: Mapping[str, Any], options: Options) -> list[tuple[str, str]
     ):  # fmt: skip
         if wrong:
             found.append((f"{where}.{key}", text))
-    name = tcp_controller(flow)
-    if options.field_host is None and load["http"] != "3" and name not in KERNEL_TCP:
-        words = ", ".join(sorted(KERNEL_TCP))
-        found.append(
-            (f"{where}.congestion", f'found "{name}" for TCP, which is the kernel\'s: expected {words}')
-        )
+    if options.field_host is None and load["http"] != "3":
+        key = f"{where}.tcp.congestion" if flow["transport"].get("tcp_congestion") else f"{where}.congestion"
+        found += wrong_controller(tcp_controller(flow), key, catalogue, Machine(), whole=options.same_tcp)
     return found
 
 
-def tcp_controller(flow: Mapping[str, Any]) -> str:
-    """Name of the server's controller over TCP."""
+def tcp_controller(flow: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The server's controller over TCP."""
     own = flow["transport"].get("tcp_congestion")
-    name: str = (own[1] if own else flow["server_congestion"])["name"]
-    return name
+    named: Mapping[str, Any] = own[1] if own else flow["server_congestion"]
+    return named
 
 
 def _unit(cell: Mapping[str, Any], seed: int, spec: Mapping[str, Any], engine: str, options: Options) -> Run:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.browse.far import PORT, server_plan
-from bentpipe.browse.planned import page_flow
+from bentpipe.browse.planned import page_flow, tcp_controller
 from bentpipe.har import read_har
+from bentpipe.kernel import Machine, twin_name, wrong_controller
 from bentpipe.plan import make, open_document
 from bentpipe.problems import ScenarioError, unknown_word
 from bentpipe.runners import engine
@@ -62,7 +63,8 @@ def plan(serving: Serving) -> dict[str, Any]:
             [("--name", f'found "{serving.name}", expected a host such as "host.example.org"')]
         )
     spec = _spec(serving)
-    found = server_plan(spec, listen=serving.listen, port=int(port.group(1)), name=serving.name)
+    tcp = _tcp(spec)
+    found = server_plan(spec, listen=serving.listen, port=int(port.group(1)), name=serving.name, tcp=tcp)
     if Path(serving.page).is_dir():
         found["content"] = {"root": str(Path(serving.page).absolute())}
     if serving.certificate is not None and serving.key is not None:
@@ -72,6 +74,17 @@ def plan(serving: Serving) -> dict[str, Any]:
         found["certificate_bytes"] = None
     found["access_log"] = str(serving.access_log.absolute()) if serving.access_log is not None else None
     return found
+
+
+def _tcp(spec: Mapping[str, Any]) -> str | None:
+    """The controller of TCP; None for one of QUIC alone, unless it is asked for of TCP."""
+    flow = spec["flows"][0]
+    named, catalogue = tcp_controller(flow), engine.catalogue()
+    if flow["transport"].get("tcp_congestion"):
+        key = f"flow.{flow['name']}.tcp.congestion"
+        if problems := wrong_controller(named, key, catalogue, Machine(), whole=False):
+            raise ScenarioError(problems)
+    return named["name"] if twin_name(named["name"], catalogue) else None
 
 
 def _spec(serving: Serving) -> Mapping[str, Any]:
@@ -131,11 +144,11 @@ def run(serving: Serving) -> int:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=[descriptor]) as process:
             try:
-                _follow(process, serving)
+                _follow(process, serving, words)
             except KeyboardInterrupt:
                 # From the terminal it has the same signal already. It says what it has done.
                 process.terminate()
-                _follow(process, serving)
+                _follow(process, serving, words)
             except BaseException:
                 process.terminate()  # or the wait that ends `with` would be for ever
                 process.communicate()  # its last words have no reader
@@ -143,14 +156,17 @@ def run(serving: Serving) -> int:
             return process.wait()
 
 
-def _follow(process: subprocess.Popen[str], serving: Serving) -> None:
+def _follow(process: subprocess.Popen[str], serving: Serving, plan: Mapping[str, Any]) -> None:
     for line in process.stdout or ():
-        _tell(json.loads(line), serving)
+        _tell(json.loads(line), serving, plan)
 
 
-def _tell(said: Mapping[str, Any], serving: Serving) -> None:
+def _tell(said: Mapping[str, Any], serving: Serving, plan: Mapping[str, Any]) -> None:
     if said.get("ready"):
         ways = f"listening at {', '.join(said['listen'])} by {', '.join(said['protocols'])}"
+        if plan["tcp"]["congestion"] is None:
+            name = plan["congestion"]["name"]
+            print(f"{name} is QUIC's; TCP has the kernel's default controller", flush=True)
         if "document" not in said:
             print(f"{ways}: the folder {serving.page}", flush=True)
             return

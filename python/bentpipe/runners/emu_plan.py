@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.kernel import initial_window, sysctls
 from bentpipe.runners.chance import Random
-from bentpipe.runners.emu_limits import KERNEL, refusals
+from bentpipe.runners.emu_limits import refusals, senders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -196,7 +197,9 @@ def _side(flow: Mapping[str, Any], side: str, frames: Path, interval_ns: int) ->
     transport = flow["transport"]
     named = flow[f"{side}_congestion"]
     tcp = transport["kind"] == "tcp"
-    congestion = {"name": KERNEL[named["name"]], "options": {}} if tcp else named
+    # Options are the kernel's own, or refused. Who sends but a request may have a controller that the kernel has not.
+    name = named["name"] if side in senders(flow["load"]) else "newreno"
+    congestion = {"name": name, "options": {}} if tcp else named
     quic = dict(QUIC) if tcp else {key: value for key, value in transport.items() if key != "kind"}
     own = transport[side]["mss_bytes"] if tcp else None
     return {
@@ -287,41 +290,9 @@ def _kernel(spec: Mapping[str, Any]) -> tuple[dict[str, int | None], dict[str, d
     windows: dict[str, int | None] = {}
     settings = {}
     for side, end in (("near", flows[0]["client"]), ("far", flows[0]["server"])):
-        windows[side] = max(1, round(end["initial_window_bytes"] / end["mss_bytes"]))
-        settings[side] = _sysctls(end)
+        windows[side] = initial_window(end)
+        settings[side] = sysctls(end)
     return windows, settings
-
-
-MOST_BUFFER = (1 << 31) - 1  # sysctls of buffers are C ints
-
-
-def _sysctls(end: Mapping[str, Any]) -> dict[str, str]:
-    """One end's options as sysctls of a namespace (Documentation/networking/ip-sysctl.rst of Linux)."""
-    rack = end["loss_detection"]["kind"] == "rack_tlp"
-    # Half of a buffer is window at first (tcp_adv_win_scale = 1). The second number is where it begins: a window that
-    # starts at 64 kB and follows the sender's would be another limit than the scenario's.
-    receive = min(2 * end["receive_buffer_bytes"], MOST_BUFFER)
-    # A send buffer counts its packets' bookkeeping too.
-    send = min(2 * end["send_buffer_bytes"], MOST_BUFFER)
-    flags = {
-        "tcp_sack": end["sack"],
-        "tcp_dsack": end["dsack"],
-        "tcp_timestamps": end["timestamps"],
-        "tcp_window_scaling": end["window_scaling"],
-        "tcp_ecn": end["ecn"],
-        "tcp_slow_start_after_idle": end["restart_after_idle"],
-        "tcp_recovery": rack,
-    }
-    values = {name: str(int(bool(value))) for name, value in flags.items()}
-    values |= {
-        "tcp_frto": "2" if end["frto"] else "0",
-        "tcp_early_retrans": "3" if rack else "0",
-        "tcp_reordering": str(end["loss_detection"].get("threshold", 3)),
-        "tcp_rmem": f"4096 {receive} {receive}",
-        "tcp_wmem": f"4096 {min(send, 1 << 20)} {send}",
-        "tcp_no_metrics_save": "1",
-    }
-    return {f"net.ipv4.{name}": value for name, value in values.items()}
 
 
 def round_trip_ns(spec: Mapping[str, Any]) -> int:

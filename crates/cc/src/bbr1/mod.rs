@@ -19,10 +19,11 @@ mod phases;
 mod policer;
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use units::{Random, Rate, Span, Time};
 
 use crate::filter::WindowedMax;
-use crate::options::{Entry, Kind, Opt, defaults, parse};
+use crate::options::{Entry, Kernel, Kind, Opt, defaults, parse};
 use crate::self_limited::SelfLimited;
 use crate::{Ack, Config, CongestionControl, Control, Event};
 use model::Aggregation;
@@ -46,6 +47,13 @@ pub const ENTRY: Entry = Entry {
             meaning: "drain the path to four packets when the least RTT is 10 s old",
         },
     ],
+    kernel: Some(Kernel {
+        name: "bbr",
+        title: "BBR version 1 (tcp_bbr.c)",
+        // lt_bw and PROBE_RTT are always there
+        options: || json!({"policer_detection": true, "probe_rtt": true}),
+    }),
+    chance: true,
     defaults: defaults::<Options>,
     make: |options, config| Ok(Box::new(Bbr1::new(parse(options)?, config))),
 };

@@ -64,6 +64,8 @@ pub const ENTRY: Entry = Entry {
             meaning: "ProbeRTTInterval: time without a new least RTT before ProbeRTT, s",
         },
     ],
+    kernel: None,
+    chance: true,
     defaults: defaults::<Options>,
     make: |options, config| Ok(Box::new(Bbr::new(parse(options)?, config))),
 };

@@ -96,7 +96,7 @@ impl Protocol {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TcpPlan {
-    /// The kernel's controller; none: the one it has by default.
+    /// The kernel's controller, by its name in a scenario; none: the one it has by default.
     #[serde(default)]
     pub congestion: Option<String>,
 }

@@ -21,6 +21,7 @@ use super::page::{self, Served};
 use super::quic::{Context, WebApp};
 use super::site::Site;
 use super::{Protocol, ServePlan, tcp};
+use crate::kernel::kernel_name;
 use crate::perf::Failure;
 use crate::{Clock, Driver, Socket};
 
@@ -273,6 +274,8 @@ fn refused(what: &str, error: &io::Error) -> String {
 
 /// Gives a listener, and so its connections, one of the kernel's controllers.
 fn congestion(listener: &TcpListener, name: &str) -> Result<(), Failure> {
+    let name =
+        kernel_name(name).map_err(|why| Failure::Input(format!("tcp: congestion: {why}")))?;
     setsockopt(listener, sockopt::TcpCongestion, &name.into()).map_err(|error| {
         let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
         Failure::Input(format!(

@@ -5,6 +5,8 @@ use serde_json::Value;
 use transport::pep::{ProxySpec, SocketSpec};
 use transport::tcp::{AckCounting, DelayedAck, LossDetection};
 
+use crate::kernel::{is_kernels, kernel_name};
+
 /// Options of the kernel for the sockets of one side.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leg {
@@ -38,26 +40,6 @@ const TIMESTAMPS_BYTES: u64 = 12;
 const INITIAL_RTO_NS: u64 = 1_000_000_000;
 const MAX_RTO_NS: u64 = 120_000_000_000;
 const DELAYED_ACK: DelayedAck = DelayedAck { timeout_ns: 40_000_000, every: 2, quick: 16 };
-
-/// Whether every option given is as Linux's controller `name` has it: what the simulated proxy is told
-/// so that its TCP is Linux's changes nothing here.
-fn is_linux(name: &str, options: &Value) -> bool {
-    let linux = match name {
-        // tcp_cubic.c
-        "cubic" => serde_json::json!({
-            "slow_start_exit": "classic", "avoidance": "linux", "fast_convergence": true, "beta": 0.7, "c": 0.4
-        }),
-        "newreno" | "reno" => {
-            serde_json::json!({"slow_start_exit": "none", "abc_limit": null, "beta": 0.5})
-        }
-        // tcp_bbr.c
-        "bbr1" => serde_json::json!({"policer_detection": true, "probe_rtt": true}),
-        _ => return false,
-    };
-    options.as_object().is_some_and(|options| {
-        options.iter().all(|(key, value)| linux.get(key).is_some_and(|has| has == value))
-    })
-}
 
 impl Leg {
     /// The kernel's options for `spec`, which stands at `key`.
@@ -129,17 +111,14 @@ impl Leg {
                 leg.pacing = Some((rate / 8).max(1));
                 "cubic"
             }
-            name if !none && !is_linux(name, &spec.options) => {
-                let expected = "none, or Linux's own: the kernel's controllers take none here";
-                return no("options", &spec.options, expected);
-            }
-            "newreno" | "reno" => "reno",
-            "bbr1" => "bbr",
-            "bbr" | "bbr3" => {
-                let expected = "\"bbr1\": the kernel's BBR is version 1";
-                return no("congestion", &format!("\"{}\"", spec.congestion), expected);
-            }
-            other => other,
+            name => match kernel_name(name) {
+                Err(why) => return Err(format!("proxy.{key}.congestion: {why}")),
+                Ok(_) if !none && !is_kernels(name, &spec.options) => {
+                    let expected = "none, or Linux's own: the kernel's controllers take none here";
+                    return no("options", &spec.options, expected);
+                }
+                Ok(found) => found,
+            },
         };
         let listed = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
         let listed = listed.unwrap_or_default();
@@ -290,6 +269,6 @@ mod tests {
         cubic(&mut own);
         own.options = json!({"slow_start_exit": "classic", "avoidance": "linux"});
         assert_eq!(Leg::new("server_side", &own).unwrap().congestion, "cubic");
-        assert!(refused(&|side| side.congestion = "bbr".to_owned()).contains("version 1"));
+        assert!(refused(&|side| side.congestion = "bbr".to_owned()).contains("expected \"bbr1\""));
     }
 }

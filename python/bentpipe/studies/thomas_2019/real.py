@@ -149,7 +149,7 @@ def _plans(file: Path, job: Job) -> tuple[Plan, Plan]:
         raise ScenarioError([("", str(error))], str(file)) from None
     settings = tuple(written_override(*one) for one in (job.settings or {}).items())
     catalogue = engine.catalogue()
-    options = Options(units=job.units or 10, settings=settings)
+    options = Options(units=job.units or 10, settings=settings, same_tcp=True)
     real = plan_units(str(file), options, name, catalogue)
     seeds = range(1, options.units + 1)
     return make(real.document, engine.version(), seeds=seeds, catalogue=catalogue), real

@@ -14,6 +14,7 @@ use nix::sys::socket::{
     socket, sockopt,
 };
 
+use crate::kernel::kernel_name;
 use crate::perf::{CongestionPlan, Failure, TcpPlan};
 
 sockopt_impl!(
@@ -44,16 +45,6 @@ pub struct Options {
     buffer: Option<usize>,
 }
 
-/// Linux's name of a controller of the catalogue.
-fn kernel_name(name: &str) -> &str {
-    match name {
-        "newreno" => "reno",
-        "bbr1" => "bbr",
-        "westwood+" => "westwood",
-        other => other,
-    }
-}
-
 impl Options {
     /// Options as the plan wants them, tried on a socket.
     ///
@@ -66,7 +57,9 @@ impl Options {
                 congestion.name
             )));
         }
-        let name = kernel_name(&congestion.name).to_owned();
+        let name = kernel_name(&congestion.name)
+            .map_err(|why| Failure::Input(format!("--congestion: {why}")))?
+            .to_owned();
         let options = Options { congestion: name, mss: plan.mss_bytes, buffer: plan.buffer_bytes };
         let tried = open(AddressFamily::Inet).or_else(|_| open(AddressFamily::Inet6))?;
         options.controller(&tried).map_err(|error| refused(&options.congestion, error))?;
@@ -174,5 +167,8 @@ mod tests {
         assert!(message.contains("no controller \"fast\" for TCP; it has "), "{message}");
         assert!(message.contains("reno"), "{message}");
         assert_eq!(Options::new(&plan, &named("newreno")).unwrap().congestion, "reno");
+        let message = Options::new(&plan, &named("bbr")).unwrap_err().to_string();
+        let said = "found \"bbr\", which is BBRv3; the kernel's is BBR version 1 (tcp_bbr.c), expected \"bbr1\"";
+        assert_eq!(message, format!("--congestion: {said}"));
     }
 }

@@ -1,0 +1,68 @@
+"""What a resolved run draws at random: the one answer for how many seeds a plan needs and for what two clocks may
+differ in."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+__all__ = ["Draw", "controllers", "drawn"]
+
+
+class Draw(StrEnum):
+    """Where a run's random numbers go."""
+
+    PATH = "path"
+    """Packets are lost, delayed or put out of order at random."""
+    LOAD = "load"
+    """Starts, arrivals, sizes, pauses."""
+    CONTROLLER = "controller"
+    """A congestion controller's own: when BBR probes. One that is not known may."""
+
+
+def drawn(spec: Mapping[str, Any], silent: Collection[str] = ()) -> frozenset[Draw]:
+    """What is drawn in a resolved run; ``silent`` are the controllers that draw nothing."""
+    stages = (stage for link in spec["graph"]["links"] for way in ("up", "down") for stage in link[way])
+    found = {
+        Draw.PATH: any(_stage(stage) for stage in stages),
+        Draw.LOAD: any(flow["start_jitter_ns"] > 0 or _load(flow["load"]) for flow in spec["flows"]),
+        Draw.CONTROLLER: not controllers(spec) <= set(silent),
+    }
+    return frozenset(draw for draw, is_drawn in found.items() if is_drawn)
+
+
+def controllers(spec: Mapping[str, Any]) -> set[str]:
+    """Names of all controllers that a resolved run uses."""
+    found: set[str] = set()
+    for flow in spec["flows"]:
+        found |= {flow["client_congestion"]["name"], flow["server_congestion"]["name"]}
+        found |= {one["name"] for one in flow["transport"].get("tcp_congestion") or ()}
+    for proxy in spec.get("proxies", ()):
+        found |= {proxy["client_side"]["congestion"], proxy["server_side"]["congestion"]}
+    return found
+
+
+def _stage(stage: Mapping[str, Any]) -> bool:
+    """Bursts and lists of packets are losses at set instants and places."""
+    if stage["kind"] in ("jitter", "reorder"):
+        return True
+    if stage["kind"] != "loss":
+        return False
+    if any(0 < change["probability"] < 1 for change in stage.get("changes", ())):
+        return True
+    model = stage["model"]
+    if model["kind"] == "bernoulli":
+        return 0 < float(model["probability"]) < 1
+    return bool(model["kind"] == "gilbert_elliott")
+
+
+def _load(load: Mapping[str, Any]) -> bool:
+    if load["kind"] == "on_off":
+        return bool(load["exponential"])
+    if load["kind"] == "page":
+        low, high = load["pause_ns"]
+        return bool(load["loads"] > 1 and low != high)
+    return bool(load["kind"] == "poisson")
