@@ -73,13 +73,13 @@ pub fn syn_packet(bytes: &[u8]) {
 
 /// A packet out of a TUN device: a mark is what was set, and changes nothing but its field and IPv4's checksum.
 pub fn frame(bytes: &[u8]) {
-    let flow = emu::frame::flow(bytes);
+    let flow = emu::frame::tuple(bytes);
     let before = emu::frame::ecn(bytes);
     for mark in [Ecn::Ce, Ecn::NotEct, Ecn::Ect0, Ecn::Ect1] {
         let mut marked = bytes.to_vec();
         emu::frame::set_ecn(&mut marked, mark);
         assert_eq!(emu::frame::ecn(&marked), before.map(|_| mark));
-        assert_eq!(emu::frame::flow(&marked), flow);
+        assert_eq!(emu::frame::tuple(&marked), flow);
         let four = bytes.first().is_some_and(|first| first >> 4 == 4);
         for (at, (old, new)) in bytes.iter().zip(&marked).enumerate() {
             let may = at == 1 || (four && (10..12).contains(&at));

@@ -25,7 +25,7 @@ COUNTERS = (
 LINK_COUNTERS = (
     "queued_packets", "queued_bytes", "sent_bytes", "arrived_packets", "arrived_bytes", "delivered_packets",
     "delivered_bytes", "dropped_loss_packets", "dropped_overflow_packets", "dropped_aqm_packets",
-    "dropped_outage_packets", "dropped_link_packets", "marked_packets",
+    "dropped_outage_packets", "dropped_link_packets", "dropped_route_packets", "marked_packets",
 )  # fmt: skip
 GAUGES = {
     "cwnd_bytes": "f64", "ssthresh_bytes": "f64", "in_flight_bytes": "i64", "smoothed_rtt_ms": "f64",

@@ -28,7 +28,7 @@ LINKS = "links.csv"
 
 WAYS = ("up", "down")
 SOCKETS = ("client_side", "server_side")
-CAUSES = ("loss", "overflow", "aqm", "outage", "link")
+CAUSES = ("loss", "overflow", "aqm", "outage", "link", "route")
 
 
 @dataclass

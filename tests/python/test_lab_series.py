@@ -13,7 +13,7 @@ START = 5_000_000_000
 MS = 1_000_000
 HEAD = (
     "time_s,segment,direction,packets_in,packets_out,bytes_out,queued_packets,queued_bytes,"
-    "dropped_loss,dropped_overflow,dropped_aqm,dropped_outage,dropped_link,late_p99_ms"
+    "dropped_loss,dropped_overflow,dropped_aqm,dropped_outage,dropped_link,dropped_route,late_p99_ms"
 )
 
 
@@ -49,7 +49,7 @@ def line(at_ns: int, **numbers: int) -> str:
 
 
 def test_ticks_have_the_last_known_counters(tmp_path: Path) -> None:
-    rows = ["0.010000,a+b,down,1,0,0,1,1500,0,0,0,0,0,0.1", "0.200000,a+b,down,9,8,800,0,0,1,0,0,0,0,0.1",
+    rows = ["0.010000,a+b,down,1,0,0,1,1500,0,0,0,0,0,0,0.1", "0.200000,a+b,down,9,8,800,0,0,1,0,0,0,0,0,0.1",
             "0.300000,a+b,down,10"]  # fmt: skip
     (tmp_path / "links.csv").write_text("\n".join([HEAD, *rows]), encoding="utf-8")
     series = read_series(tmp_path, RESULT)

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::time::ClockId;
 use path::{Cause, Change, Histogram, Line, Output};
-use units::{NodeId, Packet, Span, Time};
+use units::{Packet, Span, Time};
 
 use crate::calibration::Calibration;
 use crate::clock::{self, Clock};
@@ -172,16 +172,8 @@ impl Direction {
             return;
         };
         self.progress.packets_in += 1;
-        let packet = Packet {
-            handle: self.store.put(frame),
-            flow: frame::flow(frame),
-            source: NodeId(0),
-            destination: NodeId(1),
-            bytes: frame.len() as u32,
-            ecn,
-            class: 0,
-            born: now,
-        };
+        let handle = self.store.put(frame);
+        let packet = Packet { handle, ..frame::header(frame, ecn, now) };
         match self.lines.first_mut() {
             Some(line) => line.push(now, packet, output),
             None => output.delivered.push((now, packet)),

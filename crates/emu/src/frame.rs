@@ -1,6 +1,6 @@
-//! What the stages need of an IP packet: its length and its ECN field, which they may change.
+//! What the stages need of an IP packet: its 5-tuple's hash, and its ECN field, which they may change.
 
-use units::Ecn;
+use units::{Ecn, NodeId, Packet, Time, TupleHash};
 
 /// ECN field of an IPv4 or IPv6 packet (RFC 3168 section 5); none for anything else.
 pub fn ecn(frame: &[u8]) -> Option<Ecn> {
@@ -17,22 +17,36 @@ pub fn ecn(frame: &[u8]) -> Option<Ecn> {
     })
 }
 
-/// A number for the packet's flow: a hash of addresses, protocol and ports (FNV-1a), so that a queue
-/// per flow (FQ-CoDel) tells flows apart.
-pub fn flow(frame: &[u8]) -> u32 {
-    let (protocol, addresses, ports) = match frame.first().map(|first| first >> 4) {
-        Some(4) if frame.len() >= 20 => (frame[9], 12..20, usize::from(frame[0] & 15) * 4),
-        Some(6) if frame.len() >= 40 => (frame[6], 8..40, 40),
-        _ => return 0,
+/// The hash of the packet's 5-tuple, so that a queue per flow (FQ-CoDel) tells connections apart. The fragments of a
+/// packet have its hash without ports: only the first knows them.
+pub fn tuple(frame: &[u8]) -> TupleHash {
+    let (protocol, [source, destination], ports) = match frame.first().map(|first| first >> 4) {
+        Some(4) if frame.len() >= 20 => {
+            // RFC 791 section 3.1: a header has at least 5 words; more fragments, or an offset.
+            let header = usize::from(frame[0] & 15) * 4;
+            let whole = frame[6] & 0b0011_1111 == 0 && frame[7] == 0;
+            let ports = (header >= 20 && whole).then_some(header);
+            (frame[9], [12..16, 16..20], ports)
+        }
+        Some(6) if frame.len() >= 40 => (frame[6], [8..24, 24..40], Some(40)),
+        _ => return TupleHash::default(),
     };
-    // An IPv4 header that claims to be shorter than it is has no ports behind it (RFC 791 section 3.1: at least 5 words).
-    let has_ports = matches!(protocol, 6 | 17) && ports >= 20;
-    let ports = if has_ports { frame.get(ports..ports + 4) } else { None };
-    let bytes = frame[addresses]
-        .iter()
-        .chain(std::iter::once(&protocol))
-        .chain(ports.into_iter().flatten());
-    bytes.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
+    let hash = TupleHash::of(&frame[source], &frame[destination], protocol);
+    match ports.filter(|_| matches!(protocol, 6 | 17)).and_then(|at| frame.get(at..at + 4)) {
+        Some(&[a, b, c, d]) => hash.ports(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])),
+        _ => hash,
+    }
+}
+
+/// What the stages see of `frame`, which arrived at `now`; its handle is missing.
+pub fn header(frame: &[u8], ecn: Ecn, now: Time) -> Packet {
+    Packet {
+        tuple: tuple(frame),
+        destination: NodeId(1),
+        ecn,
+        born: now,
+        ..Packet::of_bytes(frame.len() as u32)
+    }
 }
 
 /// Writes the ECN field, and for IPv4 the checksum (RFC 1624 equation 3).
@@ -57,6 +71,8 @@ pub fn set_ecn(frame: &mut [u8], ecn: Ecn) {
 
 #[cfg(test)]
 mod tests {
+    use path::{Line, Output, QueueSpec, ServiceSpec, StageSpec};
+
     use super::*;
 
     fn checksum(header: &[u8]) -> u16 {
@@ -75,11 +91,77 @@ mod tests {
         header[9] = 17;
         header[12..20].copy_from_slice(&[10, 0, 0, 1, 10, 0, 0, 2]);
         header[20..24].copy_from_slice(&[0, 1, 0, 2]);
-        let one = flow(&header);
-        assert_eq!(flow(&header), one);
+        let one = tuple(&header);
+        assert_eq!(tuple(&header), one);
         header[23] = 3;
-        assert_ne!(flow(&header), one);
-        assert_eq!(flow(&header[..10]), 0);
+        assert_ne!(tuple(&header), one);
+        assert_eq!(tuple(&header[..10]), TupleHash::default());
+    }
+
+    /// A UDP datagram of 200 bytes from `from` to `to`.
+    fn datagram(from: ([u8; 4], u16), to: ([u8; 4], u16)) -> Vec<u8> {
+        let mut frame = vec![0u8; 200];
+        frame[0] = 0x45;
+        frame[9] = 17;
+        frame[12..16].copy_from_slice(&from.0);
+        frame[16..20].copy_from_slice(&to.0);
+        frame[20..22].copy_from_slice(&from.1.to_be_bytes());
+        frame[22..24].copy_from_slice(&to.1.to_be_bytes());
+        frame
+    }
+
+    #[test]
+    fn a_queue_shares_by_connection_as_in_virtual_time() {
+        // One connection beside six of another host, with the addresses and ports of virtual time.
+        let ends = |host, port| (([198, 18, 0, host], port), ([198, 19, 0, host], 443));
+        let all = (0..7).map(|n| if n == 0 { ends(1, 1024) } else { ends(2, 1023 + n) });
+        let frames: Vec<Vec<u8>> = all.map(|(client, server)| datagram(client, server)).collect();
+        let expected = TupleHash::of(&[198, 18, 0, 2], &[198, 19, 0, 2], 17).ports(1029, 443);
+        assert_eq!(tuple(&frames[6]), expected);
+        let queue = QueueSpec::FqCodel {
+            limit_packets: 10_240,
+            flows: 1024,
+            quantum_bytes: 1514,
+            target_ns: 5_000_000,
+            interval_ns: 100_000_000,
+            ecn: false,
+        };
+        let service = ServiceSpec::Rate { rate_bit_s: 1_600_000, changes: Vec::new() };
+        let mut line =
+            Line::build(&[StageSpec::Transmit { queue, service }], "test.up", 1).unwrap();
+        let mut out = Output::default();
+        // The first sends all that the link carries, 1,000 packets a second, each other as much.
+        for number in 0..10_000u64 {
+            let now = Time(number * 1_000_000);
+            for (connection, frame) in (0..).zip(&frames) {
+                let packet = Packet { handle: connection, ..header(frame, Ecn::NotEct, now) };
+                line.push(now, packet, &mut out);
+            }
+        }
+        line.poll(Time(10_000_000_000), &mut out);
+        let mut shares = [0; 7];
+        out.delivered.iter().for_each(|(_, packet)| shares[packet.handle as usize] += 1);
+        for share in shares {
+            assert!((1400..=1457).contains(&share), "{shares:?}");
+        }
+    }
+
+    #[test]
+    fn the_fragments_of_a_packet_stay_together() {
+        let whole = datagram(([10, 0, 0, 1], 1), ([10, 0, 0, 2], 2));
+        let (mut first, mut second) = (whole.clone(), whole.clone());
+        first[6] = 0b0010_0000;
+        second[7] = 22;
+        second[20..24].copy_from_slice(&[7, 7, 7, 7]); // data
+        assert_eq!(tuple(&first), tuple(&second));
+        assert_ne!(tuple(&first), tuple(&whole));
+        // That it may not be cut is no fragment.
+        let dont = {
+            let mut frame = whole.clone();
+            frame[6] = 0b0100_0000;
+            frame
+        };
+        assert_eq!(tuple(&dont), tuple(&whole));
     }
 
     #[test]
@@ -87,9 +169,9 @@ mod tests {
         let mut header = [0u8; 40];
         header[0] = 0x40; // no length
         header[9] = 6;
-        let before = flow(&header);
+        let before = tuple(&header);
         set_ecn(&mut header, Ecn::Ce);
-        assert_eq!(flow(&header), before);
+        assert_eq!(tuple(&header), before);
     }
 
     #[test]

@@ -37,9 +37,9 @@ pub struct Counters {
     /// Bytes that reached the far end.
     pub delivered_bytes: u64,
     /// Packets dropped, by cause.
-    pub dropped_packets: [u64; 5],
+    pub dropped_packets: [u64; Cause::ALL.len()],
     /// Bytes dropped, by cause.
-    pub dropped_bytes: [u64; 5],
+    pub dropped_bytes: [u64; Cause::ALL.len()],
     /// Packets on which a stage has set congestion experienced.
     pub marked_packets: u64,
 }
@@ -113,6 +113,15 @@ impl Line {
     /// Does all work due by `now`.
     pub fn poll(&mut self, now: Time, out: &mut Output) {
         self.advance(now, out);
+    }
+
+    /// `packet`, which the line has delivered, found no way on from the node at its end: it counts as dropped
+    /// there, not as delivered.
+    pub fn strand(&mut self, packet: &Packet) {
+        self.counters.delivered_packets -= 1;
+        self.counters.delivered_bytes -= u64::from(packet.bytes);
+        self.counters.dropped_packets[Cause::Route as usize] += 1;
+        self.counters.dropped_bytes[Cause::Route as usize] += u64::from(packet.bytes);
     }
 
     /// When there is work next; [`Time::MAX`]: nothing is inside. A scheduled change alone is no

@@ -15,12 +15,14 @@ pub enum Cause {
     Outage,
     /// A link layer gave up (retransmission limit, air-time limit).
     Link,
+    /// From the node at the end of the line no way led on.
+    Route,
 }
 
 impl Cause {
     /// Every cause, in the order of the counters.
-    pub const ALL: [Cause; 5] =
-        [Cause::Loss, Cause::Overflow, Cause::Aqm, Cause::Outage, Cause::Link];
+    pub const ALL: [Cause; 6] =
+        [Cause::Loss, Cause::Overflow, Cause::Aqm, Cause::Outage, Cause::Link, Cause::Route];
 
     /// The name used in results.
     pub fn name(self) -> &'static str {
@@ -30,6 +32,7 @@ impl Cause {
             Cause::Aqm => "aqm",
             Cause::Outage => "outage",
             Cause::Link => "link",
+            Cause::Route => "route",
         }
     }
 }

@@ -4,7 +4,7 @@ use path::{Cause, Limit, Line, Output, QueueSpec, ServiceSpec, StageSpec};
 use units::{Ecn, Packet, Span, Time};
 
 mod common;
-use common::packet;
+use common::{of_flow, packet};
 
 const TARGET: u64 = 5_000_000;
 const INTERVAL: u64 = 100_000_000;
@@ -145,7 +145,7 @@ fn fq_codel_shares_the_link_and_spares_the_sparse() {
     }
     arrivals.sort();
     for (at, flow, bytes) in arrivals {
-        line.push(Time(at), Packet { flow, born: Time(at), ..packet(0, bytes) }, &mut out);
+        line.push(Time(at), Packet { born: Time(at), ..of_flow(flow, packet(0, bytes)) }, &mut out);
     }
     line.poll(Time(20_000_000_000), &mut out);
     let share =
@@ -163,11 +163,11 @@ fn fq_codel_relieves_the_longest_queue() {
     let mut line = fq_codel(100);
     let mut out = Output::default();
     for number in 0..100 {
-        line.push(Time::ZERO, Packet { flow: 7, ..packet(number, 1500) }, &mut out);
+        line.push(Time::ZERO, of_flow(7, packet(number, 1500)), &mut out);
     }
     // One is in service; the second of these is the hundred and first that waits.
     for number in 100..102 {
-        line.push(Time::ZERO, Packet { flow: 8, ..packet(number, 1500) }, &mut out);
+        line.push(Time::ZERO, of_flow(8, packet(number, 1500)), &mut out);
     }
     // Half of the longest queue goes, from its head, and nothing of the other.
     let dropped: Vec<u32> = out.dropped.iter().map(|(_, packet, _)| packet.handle).collect();
@@ -183,9 +183,9 @@ fn shares_beside(bytes: u32) -> [u32; 3] {
     let mut out = Output::default();
     let mut shares = [0; 3];
     for number in 0..8_000 {
-        line.push(Time::ZERO, Packet { flow: number % 2 * 2, ..packet(0, 1500) }, &mut out);
+        line.push(Time::ZERO, of_flow(number % 2 * 2, packet(0, 1500)), &mut out);
     }
-    line.push(Time::ZERO, Packet { flow: 1, ..packet(0, bytes) }, &mut out);
+    line.push(Time::ZERO, of_flow(1, packet(0, bytes)), &mut out);
     while shares.iter().sum::<u32>() < 3_000 {
         line.poll(line.poll_at(), &mut out);
         for (due, packet) in std::mem::take(&mut out.delivered) {
@@ -210,12 +210,12 @@ fn fq_codel_saves_no_credit_for_idle_flows() {
     let mut line = fq_codel(10_240);
     let mut out = Output::default();
     for number in 0..100u64 {
-        line.push(Time(number * 10_000_000), Packet { flow: 1, ..packet(0, 100) }, &mut out);
+        line.push(Time(number * 10_000_000), of_flow(1, packet(0, 100)), &mut out);
     }
     line.poll(Time(1_000_000_000), &mut out);
     out.clear();
     for number in 0..100 {
-        line.push(Time(2_000_000_000), Packet { flow: number % 2, ..packet(0, 1500) }, &mut out);
+        line.push(Time(2_000_000_000), of_flow(number % 2, packet(0, 1500)), &mut out);
     }
     line.poll(Time(2_024_000_000), &mut out);
     let burst = out.delivered.iter().filter(|(_, packet)| packet.flow == 1).count();

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use units::{Ecn, Packet, Time};
 
 mod common;
-use common::packet;
+use common::{of_flow, packet};
 
 const MS: u64 = 1_000_000;
 
@@ -133,7 +133,7 @@ fn arrivals() -> impl Strategy<Value = Vec<(Time, Packet)>> {
             // Some arrive together.
             at = Time(at.nanos() + gap.saturating_sub(MS / 2));
             let ecn = if ect { Ecn::Ect0 } else { Ecn::NotEct };
-            (at, Packet { flow, ecn, born: at, ..packet(number, bytes) })
+            (at, Packet { ecn, born: at, ..of_flow(flow, packet(number, bytes)) })
         };
         (0..).zip(all).map(number).collect()
     })

@@ -9,6 +9,7 @@ use transport::{
 use transport::{tcp, web};
 use units::{Random, Span, Time};
 
+use crate::addresses::Addresses;
 use crate::spec::{CongestionSpec, FlowSpec, TcpSides, TransportSpec};
 
 /// Makes factories of controllers that the catalogue does not know: none for a name of the catalogue.
@@ -45,8 +46,8 @@ pub struct Host {
     pub side: Side,
     /// Name of the controller in use.
     pub congestion: String,
-    /// IP and UDP headers, bytes: 28 over IPv4, 48 over IPv6.
-    pub udp_header_bytes: u32,
+    /// Addresses of the flow.
+    pub addresses: Addresses,
     /// The transport.
     pub endpoint: Box<dyn Endpoint>,
     arrivals: Option<Arrivals>,
@@ -83,10 +84,11 @@ impl Host {
     }
 }
 
-/// Builds both sides of `flow`.
+/// Builds both sides of `flow`, which is number `place.0` of `place.1`.
 pub fn build(
     seed: u64,
     flow: &FlowSpec,
+    place: (usize, usize),
     controllers: &mut Controllers<'_>,
 ) -> Result<[Host; 2], String> {
     let named = |purpose: &str| Random::named(seed, &flow.name, purpose);
@@ -96,6 +98,7 @@ pub fn build(
         // A TCP header is 20 bytes without options, a UDP header 8.
         TransportSpec::Tcp(tcp) => u32::from(tcp.client.header_bytes) - 12,
     };
+    let addresses = Addresses::new(place.0, place.1, udp_header_bytes);
     let [client, server] = match &flow.transport {
         TransportSpec::Quic(quic) => quic_sides(seed, flow, quic, controllers),
         TransportSpec::Tcp(tcp) => tcp_sides(seed, flow, tcp, controllers),
@@ -110,7 +113,7 @@ pub fn build(
         flow: flow.name.clone(),
         side,
         congestion: congestion.name.clone(),
-        udp_header_bytes,
+        addresses,
         endpoint,
         arrivals: None,
         start,

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+mod addresses;
 mod flow;
 mod pages;
 mod recorder;

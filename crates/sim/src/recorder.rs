@@ -224,6 +224,7 @@ fn link_counters(line: &path::Line) -> Vec<(&'static str, Value<'static>)> {
         "dropped_aqm_packets",
         "dropped_outage_packets",
         "dropped_link_packets",
+        "dropped_route_packets",
     ];
     debug_assert!(Cause::ALL.iter().zip(names).all(|(cause, name)| name.contains(cause.name())));
     row.extend(names.into_iter().zip(counters.dropped_packets.map(Value::from)));

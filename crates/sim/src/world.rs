@@ -2,11 +2,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use path::{Line, Output, Topology};
+use path::{Cause, Line, Output, Topology};
 use transport::web::WebSpec;
 use transport::{Asker, Direction, LoadSpec, Payload, Side};
 use units::{NodeId, Packet, Time};
 
+use crate::addresses::Tuples;
 use crate::flow::{self, Controllers, Host};
 use crate::recorder::Recorder;
 use crate::relay::{self, Relay};
@@ -77,6 +78,8 @@ pub struct World {
     relays: Vec<Relay>,
     /// Of each flow.
     routes: Vec<Route>,
+    /// Of each flow.
+    tuples: Vec<Tuples>,
     schedule: Schedule,
     payloads: Slab,
     recorder: Recorder,
@@ -116,7 +119,8 @@ impl World {
             route.first_proxy = relays.len();
             relays.extend(relay::build(spec, index, &route, &topology, controllers)?);
             routes.push(route);
-            hosts.extend(flow::build(spec.seed, flow, controllers)?);
+            let place = (index, spec.flows.len());
+            hosts.extend(flow::build(spec.seed, flow, place, controllers)?);
         }
         // An instant of the run and "never" must not meet.
         if spec.duration_ns > Time::MAX.0 / 2 {
@@ -128,6 +132,7 @@ impl World {
             recorder: Recorder::new(spec.sample_ns, pages(spec)),
             tracer: Tracer::new(spec.trace, &hosts, &scaling(spec, &routes, &topology)),
             topology,
+            tuples: hosts.iter().step_by(2).map(|host| Tuples::new(host.addresses)).collect(),
             hosts,
             relays,
             routes,
@@ -262,8 +267,11 @@ impl World {
         let (route, side) = (&self.routes[host / 2], self.hosts[host].side);
         for payload in self.sending.drain(..) {
             let way = route.way_from_end(side, &payload);
-            let packet = header(now, host / 2, route.end(side), way, &payload);
-            let packet = Packet { handle: self.payloads.next(), ..packet };
+            let packet = Packet {
+                handle: self.payloads.next(),
+                tuple: self.tuples[host / 2].hash(side.sends(), &payload),
+                ..header(now, host / 2, route.end(side), way, &payload)
+            };
             self.tracer.departed(&packet, &payload);
             self.payloads.insert(payload);
             self.moving.push((way.line, now, packet));
@@ -282,8 +290,11 @@ impl World {
         for (payloads, direction) in self.passing.iter_mut().zip([Direction::Down, Direction::Up]) {
             let way = route.way_from_stop(stop, direction);
             for payload in payloads.drain(..) {
-                let packet = header(now, flow, route.stops()[stop], way, &payload);
-                let packet = Packet { handle: self.payloads.next(), ..packet };
+                let packet = Packet {
+                    handle: self.payloads.next(),
+                    tuple: self.tuples[flow].hash(direction, &payload),
+                    ..header(now, flow, route.stops()[stop], way, &payload)
+                };
                 self.tracer.departed(&packet, &payload);
                 self.payloads.insert(payload);
                 self.moving.push((way.line, now, packet));
@@ -313,14 +324,17 @@ impl World {
         self.schedule.set(line, self.topology.lines[line].poll_at());
         let mut output = std::mem::take(&mut self.output);
         for (_, packet, cause) in output.dropped.drain(..) {
-            self.tracer.dropped(line, &packet, cause);
-            self.payloads.take(packet.handle);
+            self.drop(line, &packet, cause);
         }
         for (due, packet) in output.delivered.drain(..) {
             let node = self.topology.line_end(line);
             if node != packet.destination {
-                if let Some(next) = self.topology.next_hop(node, packet.destination) {
-                    self.moving.push((next, due, packet));
+                match self.topology.next_hop(node, packet.destination) {
+                    Some(next) => self.moving.push((next, due, packet)),
+                    None => {
+                        self.topology.lines[line].strand(&packet);
+                        self.drop(line, &packet, Cause::Route);
+                    }
                 }
                 continue;
             }
@@ -331,6 +345,12 @@ impl World {
             }
         }
         self.output = output;
+    }
+
+    /// A packet is lost in `line` or at its end.
+    fn drop(&mut self, line: usize, packet: &Packet, cause: Cause) {
+        self.tracer.dropped(line, packet, cause);
+        self.payloads.take(packet.handle);
     }
 
     /// Hands a packet to the end of its leg.
@@ -353,16 +373,52 @@ impl World {
     }
 }
 
-/// The header of a packet on its way; its handle is missing.
+/// The header of a packet on its way; its handle and its 5-tuple are missing.
 fn header(now: Time, flow: usize, source: NodeId, way: Way, payload: &Payload) -> Packet {
     Packet {
         flow: flow as u32,
         source,
         destination: way.to,
-        bytes: payload.wire_bytes(),
         ecn: payload.ecn(),
-        class: 0,
         born: now,
-        handle: 0,
+        ..Packet::of_bytes(payload.wire_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use transport::tcp::Segment;
+
+    use super::*;
+
+    #[test]
+    fn a_packet_without_a_route_is_dropped_with_its_payload() {
+        let graph = serde_json::json!({
+            "seed": 1, "duration_ns": 1_000_000_000, "sample_ns": 1_000_000_000, "flows": [],
+            "graph": {
+                "nodes": [{"name": "a", "kind": "host"}, {"name": "b", "kind": "host"}],
+                "links": [{"name": "l", "client_side": "a", "server_side": "b", "down": [],
+                    "up": [{"kind": "delay", "delay_ns": 1_000_000}]}]
+            },
+        });
+        let spec: RunSpec = serde_json::from_value(graph).unwrap();
+        let mut world = World::build(&spec, &mut |_, _| None).unwrap();
+        // Hosts pass nothing on, so node 7 would be out of reach behind the second even if it existed.
+        let payload = Payload::Segment(Segment::of_data(0, Bytes::from_static(&[0; 60])));
+        let packet = Packet { destination: NodeId(7), ..Packet::of_bytes(payload.wire_bytes()) };
+        world.payloads.insert(payload);
+        world.moving.push((0, Time::ZERO, packet));
+        world.settle_moves();
+        world.run(&AtomicBool::new(false)).unwrap();
+        assert!(world.payloads.slots.iter().all(Option::is_none));
+        assert_eq!(world.payloads.free, [0]);
+        let line = &world.lines()[0];
+        assert_eq!(line.counters().dropped_packets[Cause::Route as usize], 1);
+        assert_eq!(
+            (line.counters().dropped_bytes.iter().sum::<u64>(), line.in_transit()),
+            (100, (0, 0))
+        );
+        assert_eq!(line.counters().delivered_packets, 0);
     }
 }

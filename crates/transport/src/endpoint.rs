@@ -7,7 +7,7 @@ use units::{Ecn, Span, Time};
 use crate::event::Event;
 use crate::load::StreamReport;
 use crate::web::{LoadReport, RequestReport};
-use crate::{App, Counters, quic, tcp};
+use crate::{App, Counters, Direction, quic, tcp};
 
 /// Which side of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,14 @@ impl Side {
         match self {
             Side::Client => "client",
             Side::Server => "server",
+        }
+    }
+
+    /// The way of what it sends.
+    pub fn sends(self) -> Direction {
+        match self {
+            Side::Client => Direction::Up,
+            Side::Server => Direction::Down,
         }
     }
 }

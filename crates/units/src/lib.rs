@@ -5,8 +5,10 @@ mod packet;
 mod random;
 mod rate;
 mod time;
+mod tuple;
 
 pub use packet::{Ecn, NodeId, Packet};
 pub use random::Random;
 pub use rate::{Rate, Serializer};
 pub use time::{Span, Time};
+pub use tuple::TupleHash;

@@ -1,6 +1,6 @@
 //! The packet header that stages see. Payloads live with the driver.
 
-use crate::Time;
+use crate::{Time, TupleHash};
 
 /// A node of the graph, by its index in the specification.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +36,8 @@ pub struct Packet {
     pub handle: u32,
     /// Index of the flow the packet belongs to.
     pub flow: u32,
+    /// Hash of its connection's 5-tuple: what a queue per flow goes by.
+    pub tuple: TupleHash,
     /// Sending node.
     pub source: NodeId,
     /// Receiving node.
@@ -57,6 +59,7 @@ impl Packet {
         Packet {
             handle: 0,
             flow: 0,
+            tuple: TupleHash::default(),
             source: NodeId(0),
             destination: NodeId(0),
             bytes,

@@ -1,9 +1,9 @@
-//! FQ-CoDel (RFC 8290): flows are hashed into queues, each under CoDel; queues take turns by
+//! FQ-CoDel (RFC 8290): connections are hashed by their 5-tuple into queues, each under CoDel; queues take turns by
 //! deficit round robin, new ones first.
 
 use std::collections::VecDeque;
 
-use units::{Packet, Span, Time};
+use units::{Packet, Span, Time, TupleHash};
 
 use super::codel::{Controlled, Settings};
 use crate::{Cause, Channel, Cx, Queue};
@@ -60,10 +60,11 @@ impl FqCodel {
         }
     }
 
-    /// The queue of a flow. Multiplication by 2^64 over the golden ratio spreads consecutive
-    /// indices evenly: a few flows never share a queue, many may, as with a real hash.
-    fn place(&self, flow: u32) -> u32 {
-        let hash = u64::from(flow).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    /// The queue of a connection (RFC 8290 section 4.1.1): two may share one. Multiplication by 2^64 over
+    /// the golden ratio lets every bit of the hash count (Knuth, volume 3, section 6.4). There is no random
+    /// perturbation: the same connections share queues in every run.
+    fn place(&self, tuple: TupleHash) -> u32 {
+        let hash = u64::from(tuple.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         ((hash * self.flows.len() as u64) >> 32) as u32
     }
 
@@ -90,7 +91,7 @@ impl FqCodel {
 impl Queue for FqCodel {
     /// RFC 8290 section 4.1.
     fn enqueue(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
-        let place = self.place(packet.flow);
+        let place = self.place(packet.tuple);
         let flow = &mut self.flows[place as usize];
         flow.queue.push(due, packet);
         self.packets += 1;

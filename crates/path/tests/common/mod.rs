@@ -2,11 +2,16 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use path::{Limit, LossSpec, QueueSpec, ServiceSpec, StageSpec};
-use units::Packet;
+use units::{Packet, TupleHash};
 
 /// A packet with a number.
 pub fn packet(number: u32, bytes: u32) -> Packet {
     Packet { handle: number, ..Packet::of_bytes(bytes) }
+}
+
+/// The same packet as one of a flow of one connection.
+pub fn of_flow(flow: u32, packet: Packet) -> Packet {
+    Packet { flow, tuple: TupleHash(flow), ..packet }
 }
 
 /// A constant delay.

@@ -51,8 +51,8 @@ impl Tracer {
         }
         let traces = |(index, host): (usize, &Host)| HostTraces {
             name: format!("{}.{}", host.flow, host.side.name()),
-            capture: spec.pcapng.then(|| Capture::new(index / 2, host, scaling[index])),
-            qlog: spec.qlog.then(|| Qlog::new(index / 2, host)).flatten(),
+            capture: spec.pcapng.then(|| Capture::new(host, scaling[index])),
+            qlog: spec.qlog.then(|| Qlog::new(host)).flatten(),
         };
         Tracer { hosts: hosts.iter().enumerate().map(traces).collect(), packets }
     }

@@ -2,7 +2,6 @@
 //! connection to the other (docs/manual/results.md).
 
 use path::{Cause, Topology};
-use transport::quic::client_port;
 use transport::tcp::{Flags, Segment};
 use transport::{Payload, quic};
 use units::{Packet, Time};
@@ -20,7 +19,7 @@ enum Fate {
 #[derive(Clone, Copy, Debug)]
 struct Row {
     packet: Packet,
-    connection: u16,
+    connection: u32,
     payload_bytes: u32,
     label: &'static str,
     /// Offset in the stream after the segment's data; of TCP only.
@@ -45,11 +44,10 @@ impl Packets {
             self.by_handle.resize(handle + 1, 0);
         }
         self.by_handle[handle] = self.rows.len() as u32;
-        let port = |port: u16| port.wrapping_sub(client_port(0));
         self.rows.push(match payload {
             Payload::Datagram(datagram) => Row {
                 packet: *packet,
-                connection: port(datagram.port),
+                connection: datagram.connection,
                 payload_bytes: datagram.data.len() as u32,
                 label: quic_label(datagram),
                 sequence: None,
@@ -58,7 +56,7 @@ impl Packets {
             },
             Payload::Segment(segment) => Row {
                 packet: *packet,
-                connection: port(segment.port),
+                connection: segment.connection,
                 payload_bytes: segment.data.len() as u32,
                 label: tcp_label(segment),
                 sequence: Some(stream_offset(segment)),
@@ -207,7 +205,7 @@ mod tests {
             sack: None,
             syn: None,
             data: Bytes::from_static(data),
-            port: 1024,
+            connection: 0,
             header_bytes: 40,
             ecn: units::Ecn::NotEct,
             retransmission: false,

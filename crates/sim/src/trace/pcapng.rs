@@ -9,10 +9,8 @@ use transport::{Payload, Side};
 use units::{Ecn, Time};
 
 use super::tcp_header::{self, Scaling};
+use crate::addresses::{Addresses, PROTOCOL_TCP, PROTOCOL_UDP};
 use crate::flow::Host;
-
-/// Port of every server: the one at which analysers expect QUIC, and TLS over TCP.
-pub const SERVER_PORT: u16 = 443;
 
 /// Of a TCP segment, or a QUIC packet with a short header, no more than this is kept, unless more than
 /// zeros would be cut off: headers and frames are kept, long data are not. What is cut is said to be so, as in any
@@ -20,21 +18,7 @@ pub const SERVER_PORT: u16 = 443;
 const CUT: usize = 128;
 
 const LINKTYPE_RAW: u32 = 101;
-const PROTOCOL_TCP: u8 = 6;
-const PROTOCOL_UDP: u8 = 17;
 const TTL: u8 = 64;
-
-/// Addresses of a flow's two hosts: of the ranges for benchmarks, 198.18.0.0/15 (RFC 2544 appendix
-/// C.2.2) and 2001:2::/48 (RFC 5180 section 8). 28 bytes of header are IPv4, 48 are IPv6.
-pub fn address(flow: usize, side: Side, header_bytes: u32) -> IpAddr {
-    let net = 18 + u16::from(side == Side::Server);
-    let [high, low] = (flow as u16).wrapping_add(1).to_be_bytes();
-    if header_bytes < 48 {
-        IpAddr::from([198, net as u8, high, low])
-    } else {
-        IpAddr::from([0x2001, 2, 0, net, 0, 0, 0, u16::from_be_bytes([high, low])])
-    }
-}
 
 /// The capture of one host.
 #[derive(Debug)]
@@ -43,8 +27,7 @@ pub struct Capture {
     side: Side,
     /// Nothing is encrypted: the bytes have a meaning.
     plain: bool,
-    client: IpAddr,
-    server: IpAddr,
+    addresses: Addresses,
     /// Of the TCP connections between the host and its next stop.
     scaling: Scaling,
     packet: Vec<u8>,
@@ -84,9 +67,9 @@ fn fold(mut sum: u64) -> u16 {
 }
 
 impl Capture {
-    /// The capture of `host`, a side of flow number `flow`; its TCP windows have this scaling.
-    pub fn new(flow: usize, host: &Host, scaling: Scaling) -> Capture {
-        let (name, side, header_bytes) = (&host.flow, host.side, host.udp_header_bytes);
+    /// The capture of `host`; its TCP windows have this scaling.
+    pub fn new(host: &Host, scaling: Scaling) -> Capture {
+        let (name, side, addresses) = (&host.flow, host.side, host.addresses);
         let plain = host.endpoint.quic().is_none_or(|quic| quic.spec().crypto == Crypto::Modelled);
         let mut out = Vec::new();
         // Section header block (section 4.1): byte order, version 1.0, length unknown.
@@ -112,22 +95,21 @@ impl Capture {
             option(out, 9, &[9]);
             option(out, 0, &[]);
         });
-        let [client, server] =
-            [Side::Client, Side::Server].map(|side| address(flow, side, header_bytes));
-        Capture { out, side, plain, client, server, scaling, packet: Vec::new() }
+        Capture { out, side, plain, addresses, scaling, packet: Vec::new() }
     }
 
     /// A packet left the host or arrived at it.
     pub fn packet(&mut self, now: Time, outbound: bool, payload: &Payload) {
         let up = outbound == (self.side == Side::Client);
+        let sender = if up { Side::Client } else { Side::Server };
         let (whole_header, plain) = match payload {
             Payload::Datagram(datagram) => {
-                self.write_datagram(up, datagram);
+                self.write_datagram(sender, datagram);
                 (datagram.data.first().is_some_and(|first| first & 0x80 != 0), self.plain)
             }
             // What goes over TCP is modelled.
             Payload::Segment(segment) => {
-                self.write_segment(up, segment);
+                self.write_segment(sender, segment);
                 (false, true)
             }
         };
@@ -153,20 +135,13 @@ impl Capture {
         });
     }
 
-    /// Addresses and ports of sender and receiver.
-    fn ends(&self, up: bool, port: u16) -> [(IpAddr, u16); 2] {
-        let (client, server) = ((self.client, port), (self.server, SERVER_PORT));
-        if up { [client, server] } else { [server, client] }
-    }
-
     /// The IP packet with the segment.
-    fn write_segment(&mut self, up: bool, segment: &Segment) {
-        let [from, to] = self.ends(up, segment.port);
+    fn write_segment(&mut self, sender: Side, segment: &Segment) {
+        let [from, to] = self.addresses.ends(sender.sends(), segment.connection);
         let packet = &mut self.packet;
         packet.clear();
         let addresses = ip_header(packet, from.0, to.0, PROTOCOL_TCP, segment.ecn);
         let tcp = packet.len();
-        let sender = if up { Side::Client } else { Side::Server };
         let place = tcp_header::write(packet, segment, [from.1, to.1], sender, self.scaling);
         packet.extend_from_slice(&segment.data);
         let length = packet.len() - tcp;
@@ -177,8 +152,8 @@ impl Capture {
     }
 
     /// The IP packet with the datagram (RFC 768).
-    fn write_datagram(&mut self, up: bool, datagram: &Datagram) {
-        let [from, to] = self.ends(up, datagram.port);
+    fn write_datagram(&mut self, sender: Side, datagram: &Datagram) {
+        let [from, to] = self.addresses.ends(sender.sends(), datagram.connection);
         let length = 8 + datagram.data.len() as u16;
         let packet = &mut self.packet;
         packet.clear();

@@ -3,15 +3,16 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::net::IpAddr;
 
-use transport::quic::{Connection, Crypto, Datagram, QuicSpec, client_port};
+use transport::quic::{Connection, Crypto, Datagram, QuicSpec};
 use transport::{Gauges, Payload, Side};
 use units::{Ecn, Time};
 
 use super::frames::{Frame, Packet, PacketType, packets};
 use super::json::{frame, header, hex, millis, packet_type, put, string};
-use super::pcapng::{SERVER_PORT, address};
 use super::track::{Track, Way};
+use crate::addresses::Addresses;
 use crate::flow::Host;
 
 /// Losses and congestion signals of a connection when the tracer last looked.
@@ -47,12 +48,12 @@ const QVIS_OFFSET_MS: &str = "0.000001";
 /// The qlog file of one host.
 #[derive(Debug)]
 pub struct Qlog {
-    flow: usize,
+    addresses: Addresses,
     name: String,
     side: Side,
     spec: QuicSpec,
-    /// By the client's port.
-    traces: BTreeMap<u16, Trace>,
+    /// By connection.
+    traces: BTreeMap<u32, Trace>,
 }
 
 impl Trace {
@@ -239,17 +240,19 @@ impl Trace {
 }
 
 impl Qlog {
-    /// The file of `host`, a side of flow number `flow`; none without QUIC.
-    pub fn new(flow: usize, host: &Host) -> Option<Qlog> {
+    /// The file of `host`; none without QUIC.
+    pub fn new(host: &Host) -> Option<Qlog> {
         let (name, side) = (host.flow.clone(), host.side);
         let spec = host.endpoint.quic()?.spec().clone();
-        Some(Qlog { flow, name, side, spec, traces: BTreeMap::new() })
+        Some(Qlog { addresses: host.addresses, name, side, spec, traces: BTreeMap::new() })
     }
 
-    /// The trace of the connection that uses the client's `port`; its first packet begins it.
-    fn trace(&mut self, now: Time, port: u16, packet: Option<Packet<'_>>) -> &mut Trace {
-        let (flow, side, spec) = (self.flow, self.side, &self.spec);
-        self.traces.entry(port).or_insert_with(|| begin(now, flow, side, spec, port, packet))
+    /// The trace of connection `number`; its first packet begins it.
+    fn trace(&mut self, now: Time, number: u32, packet: Option<Packet<'_>>) -> &mut Trace {
+        let (addresses, side, spec) = (self.addresses, self.side, &self.spec);
+        self.traces
+            .entry(number)
+            .or_insert_with(|| begin(now, addresses.ends(side.sends(), number), side, spec, packet))
     }
 
     /// A datagram left or arrived.
@@ -257,7 +260,7 @@ impl Qlog {
         let plain = self.spec.crypto == Crypto::Modelled;
         let windows = (self.spec.receive_window_bytes, self.spec.stream_receive_window_bytes);
         let first = packets(&datagram.data).next().and_then(Result::ok);
-        let trace = self.trace(now, datagram.port, first);
+        let trace = self.trace(now, datagram.connection, first);
         trace.packets(now, way, datagram, plain);
         if way == Way::In && !std::mem::replace(&mut trace.peer_known, true) {
             trace.transport_parameters(now, "remote", windows);
@@ -268,7 +271,7 @@ impl Qlog {
     pub fn ran(&mut self, now: Time, host: &Host, sent: &[Payload]) {
         let live = || host.endpoint.quic().into_iter().flat_map(|quic| quic.live());
         for connection in live() {
-            if let Some(trace) = self.traces.get_mut(&client_port(connection.index())) {
+            if let Some(trace) = self.traces.get_mut(&connection.index()) {
                 trace.recovery(now, connection, &self.spec);
             }
         }
@@ -278,7 +281,7 @@ impl Qlog {
             }
         }
         for connection in live() {
-            if let Some(trace) = self.traces.get_mut(&client_port(connection.index())) {
+            if let Some(trace) = self.traces.get_mut(&connection.index()) {
                 trace.metrics(now, &connection.gauges());
             }
         }
@@ -305,10 +308,8 @@ impl Qlog {
             "{{\"qlog_version\":\"0.3\",\"qlog_format\":\"JSON\",\"title\":{title},\"description\":{},\"traces\":[",
             string(description)
         );
-        let first = client_port(0);
-        for (index, (port, mut trace)) in self.traces.into_iter().enumerate() {
+        for (index, (number, mut trace)) in self.traces.into_iter().enumerate() {
             let comma = if index == 0 { "" } else { "," };
-            let number = port.wrapping_sub(first);
             let name = string(&format!("{}.{side}, connection {number}", self.name));
             put!(
                 out,
@@ -332,10 +333,9 @@ impl Qlog {
 /// A trace with the events that begin it.
 fn begin(
     now: Time,
-    flow: usize,
+    ends: [(IpAddr, u16); 2],
     side: Side,
     spec: &QuicSpec,
-    port: u16,
     packet: Option<Packet<'_>>,
 ) -> Trace {
     let initial = packet.filter(|packet| packet.kind == PacketType::Initial);
@@ -351,12 +351,6 @@ fn begin(
         peer_known: false,
         closed: false,
     };
-    let header_bytes = u32::from(spec.header_bytes);
-    let mut ends = [(Side::Client, port), (Side::Server, SERVER_PORT)]
-        .map(|(side, port)| (address(flow, side, header_bytes), port));
-    if side == Side::Server {
-        ends.reverse();
-    }
     let [(from, from_port), (to, to_port)] = ends;
     let version = if from.is_ipv4() { "v4" } else { "v6" };
     let out = trace.event(now, "connectivity:connection_started");

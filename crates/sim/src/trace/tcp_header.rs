@@ -128,7 +128,7 @@ mod tests {
             sack: None,
             syn: None,
             data: Bytes::new(),
-            port: 1024,
+            connection: 0,
             header_bytes: 40,
             ecn: units::Ecn::NotEct,
             retransmission: false,

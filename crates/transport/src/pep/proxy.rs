@@ -33,10 +33,10 @@ pub struct Parts {
 pub struct Proxy {
     parts: Parts,
     splices: Vec<Splice>,
-    /// Ended connections by port: they answer what comes late.
-    lingering: BTreeMap<u16, Splice>,
+    /// Ended connections by number: they answer what comes late.
+    lingering: BTreeMap<u32, Splice>,
     /// When each of them is forgotten.
-    forget: VecDeque<(Time, u16)>,
+    forget: VecDeque<(Time, u32)>,
     totals: [Totals; 2],
 }
 
@@ -68,7 +68,7 @@ impl Proxy {
         segment: Segment,
         out: &mut [Vec<Payload>; 2],
     ) {
-        let known = self.splices.iter().position(|splice| splice.port() == segment.port);
+        let known = self.splices.iter().position(|splice| splice.number() == segment.connection);
         let place = match known {
             Some(place) => {
                 self.splices[place].receive(now, side, segment);
@@ -76,7 +76,7 @@ impl Proxy {
             }
             None => {
                 self.forget_before(now);
-                if let Some(splice) = self.lingering.get_mut(&segment.port)
+                if let Some(splice) = self.lingering.get_mut(&segment.connection)
                     && !segment.flags.has(Flags::SYN)
                 {
                     splice.receive(now, side, segment);
@@ -140,7 +140,7 @@ impl Proxy {
             let header_bytes = header(ours.header_bytes).len();
             let controllers = [controller(), controller()];
             let (_, mut client) =
-                tcp::established_pair(now, ends, controllers, pool.round_trip, segment.port);
+                tcp::established_pair(now, ends, controllers, pool.round_trip, segment.connection);
             client.receive(now, segment);
             self.totals[0].opened += 1;
             return Some(Splice::new(client, header_bytes, false, room));
@@ -148,19 +148,19 @@ impl Proxy {
         None
     }
 
-    /// The connection that leads on for the client at `port`.
-    fn onward(&mut self, now: Time, port: u16) -> Connection {
+    /// The connection that leads on for the client's connection `number`.
+    fn onward(&mut self, now: Time, number: u32) -> Connection {
         let Parts { spec, make, to_pool, .. } = &mut self.parts;
         let ours = &spec.server_side.tcp;
         self.totals[1].opened += 1;
         let controller = &mut make[1];
         match to_pool {
-            None => Connection::connect(now, ours, controller(), port),
+            None => Connection::connect(now, ours, controller(), number),
             Some(pool) => {
                 let ends = [ours, &pool.peer.tcp];
                 let controllers = [controller(), controller()];
                 let (mut near, _) =
-                    tcp::established_pair(now, ends, controllers, pool.round_trip, port);
+                    tcp::established_pair(now, ends, controllers, pool.round_trip, number);
                 near.write(header(ours.header_bytes));
                 near
             }
@@ -170,7 +170,7 @@ impl Proxy {
     /// Lets a connection work; whether it has ended and is gone.
     fn run(&mut self, now: Time, place: usize, out: &mut [Vec<Payload>; 2]) -> bool {
         if self.splices[place].wants_onward() {
-            let onward = self.onward(now, self.splices[place].port());
+            let onward = self.onward(now, self.splices[place].number());
             self.splices[place].go_on(onward);
         }
         if !self.splices[place].settle(now, out) {
@@ -182,15 +182,15 @@ impl Proxy {
                 totals.gauges = socket.gauges();
             }
         }
-        self.forget.push_back((now + TIME_WAIT, splice.port()));
-        self.lingering.insert(splice.port(), splice);
+        self.forget.push_back((now + TIME_WAIT, splice.number()));
+        self.lingering.insert(splice.number(), splice);
         true
     }
 
     pub(super) fn forget_before(&mut self, now: Time) {
-        while let Some((_, port)) = self.forget.front().copied().filter(|(at, _)| *at <= now) {
+        while let Some((_, number)) = self.forget.front().copied().filter(|(at, _)| *at <= now) {
             self.forget.pop_front();
-            let Some(splice) = self.lingering.remove(&port) else { continue };
+            let Some(splice) = self.lingering.remove(&number) else { continue };
             for (side, totals) in SIDES.into_iter().zip(&mut self.totals) {
                 if let Some(socket) = splice.socket(side) {
                     totals.counters.add(&socket.counters());

@@ -109,9 +109,9 @@ impl Splice {
         }
     }
 
-    /// The client's port.
-    pub fn port(&self) -> u16 {
-        self.client.port()
+    /// Which connection of the flow this is.
+    pub fn number(&self) -> u32 {
+        self.client.number()
     }
 
     /// When [`Splice::tick`] is due.

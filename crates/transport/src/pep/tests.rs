@@ -9,7 +9,7 @@ use super::{Parts, Proxy, ProxySpec, Setup, SocketSpec};
 use crate::tcp::{Connection, Flags, Segment, TcpSpec};
 use crate::{Payload, Side};
 
-const PORT: u16 = 1024;
+const NUMBER: u32 = 1024;
 
 fn tcp(receive_buffer_bytes: u64) -> TcpSpec {
     serde_json::from_value(json!({
@@ -63,7 +63,7 @@ impl Three {
         let parts = Parts { spec, make: [make(), make()], from_pool: None, to_pool: None };
         Three {
             now: Time::ZERO,
-            client: Connection::connect(Time::ZERO, &tcp(1 << 20), controller(), PORT),
+            client: Connection::connect(Time::ZERO, &tcp(1 << 20), controller(), NUMBER),
             proxy: Proxy::new(parts),
             server: None,
             refuses: false,

@@ -16,19 +16,11 @@ use super::outlet::Packets;
 use super::{Batch, Ended, Outlet, QuicSpec, config};
 use crate::ledger::Ledger;
 use crate::load::StreamReport;
+use crate::ports::{self, client_address, client_port};
 use crate::{Asker, Counters, Event, Gauges, MakeApp, MakeController, Payload, Side};
-
-/// Port of a client's first connection; each further one has the next, so that the server can say
-/// which connection of the flow it sees.
-const FIRST_PORT: u16 = 1024;
 
 /// The server's name where there is but one.
 pub(super) const SERVER_NAME: &str = "server.example";
-
-/// The client's port of connection number `index` of a flow.
-pub fn client_port(index: u32) -> u16 {
-    FIRST_PORT.wrapping_add(index as u16)
-}
 
 /// A UDP datagram.
 #[derive(Clone, Debug)]
@@ -37,8 +29,8 @@ pub struct Datagram {
     pub data: BytesMut,
     /// ECN field of its IP header.
     pub ecn: Ecn,
-    /// The client's port: source upwards, destination downwards.
-    pub port: u16,
+    /// Which connection of the flow it belongs to: source upwards, destination downwards.
+    pub connection: u32,
     /// IP and UDP headers, bytes.
     pub header_bytes: u16,
 }
@@ -179,7 +171,7 @@ impl Endpoint {
         name: &str,
         out: &mut Vec<Payload>,
     ) -> Result<(), String> {
-        let remote = address(client_port(self.ledger.opened));
+        let remote = address(self.ledger.opened);
         let mut packets = Packets { out, header_bytes: self.spec.header_bytes };
         self.dial(now, remote, name, &mut packets)
     }
@@ -196,11 +188,10 @@ impl crate::Endpoint for Endpoint {
     }
 
     fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>) {
-        let Payload::Datagram(Datagram { data, ecn, port, .. }) = payload else { return };
-        let index = u32::from(port.wrapping_sub(FIRST_PORT));
-        let arrival = Arrival { remote: address(port), local: None, ecn, data };
+        let Payload::Datagram(Datagram { data, ecn, connection, .. }) = payload else { return };
+        let arrival = Arrival { remote: address(connection), local: None, ecn, data };
         let mut packets = Packets { out, header_bytes: self.spec.header_bytes };
-        if let Some(place) = self.take(now, arrival, Some(index), &mut packets) {
+        if let Some(place) = self.take(now, arrival, Some(connection), &mut packets) {
             self.run(now, place, &mut packets);
         }
     }
@@ -275,6 +266,18 @@ impl crate::Endpoint for Endpoint {
     }
 }
 
-pub(super) fn address(port: u16) -> SocketAddr {
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+/// What the stack takes for the peer's address of connection number `connection` of a flow: that of the client, so
+/// that the server can say which connection it sees.
+pub(super) fn address(connection: u32) -> SocketAddr {
+    let ip = Ipv4Addr::LOCALHOST.to_bits() + client_address(connection);
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::from_bits(ip)), client_port(connection))
+}
+
+/// The connection with this address.
+pub(super) fn connection(address: SocketAddr) -> u32 {
+    let first = Ipv4Addr::LOCALHOST.to_bits();
+    match address.ip() {
+        IpAddr::V4(ip) => ports::connection(ip.to_bits().wrapping_sub(first), address.port()),
+        IpAddr::V6(_) => unreachable!("{address} is none of `address`"),
+    }
 }

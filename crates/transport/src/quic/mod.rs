@@ -10,6 +10,8 @@ mod config;
 mod connection;
 mod dial;
 mod endpoint;
+#[cfg(test)]
+mod endpoint_tests;
 mod gate;
 mod live;
 mod modelled;
@@ -21,7 +23,7 @@ mod warm_up;
 
 pub use connection::Connection;
 pub use dial::Arrival;
-pub use endpoint::{Datagram, Endpoint, client_port};
+pub use endpoint::{Datagram, Endpoint};
 pub use live::{End, Ended, Live, LiveTls};
 pub use outlet::{Batch, Outlet};
 pub use spec::{Crypto, Handshake, QuicSpec};

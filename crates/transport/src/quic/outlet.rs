@@ -6,6 +6,7 @@ use bytes::BytesMut;
 use units::Ecn;
 
 use super::Datagram;
+use super::endpoint::connection;
 use crate::Payload;
 
 /// Datagrams that leave together for one peer.
@@ -40,8 +41,8 @@ impl Outlet for Packets<'_> {
         let Batch { ecn, to, .. } = batch;
         for data in batch.data.chunks(batch.segment) {
             let data = BytesMut::from(data);
-            let header_bytes = self.header_bytes;
-            self.out.push(Payload::Datagram(Datagram { data, ecn, port: to.port(), header_bytes }));
+            let (connection, header_bytes) = (connection(to), self.header_bytes);
+            self.out.push(Payload::Datagram(Datagram { data, ecn, connection, header_bytes }));
         }
     }
 }

@@ -35,7 +35,7 @@ enum State {
 /// One connection.
 pub struct Connection {
     spec: TcpSpec,
-    port: u16,
+    number: u32,
     state: State,
     client: bool,
     sender: Sender,
@@ -61,14 +61,14 @@ impl Connection {
         now: Time,
         spec: &TcpSpec,
         controller: Box<dyn CongestionControl>,
-        port: u16,
+        number: u32,
         client: bool,
     ) -> Connection {
         Connection {
             sender: Sender::new(now, spec, handshake::assumed(spec), controller),
             receiver: Receiver::new(spec),
             spec: spec.clone(),
-            port,
+            number,
             state: if client { State::SynSent } else { State::SynReceived },
             client,
             syn_due: true,
@@ -84,15 +84,15 @@ impl Connection {
         }
     }
 
-    /// Opens a connection from `port`: [`Connection::transmit`] sends the SYN, with data that was
+    /// Opens connection `number` of a flow: [`Connection::transmit`] sends the SYN, with data that was
     /// written before if Fast Open is on.
     pub fn connect(
         now: Time,
         spec: &TcpSpec,
         controller: Box<dyn CongestionControl>,
-        port: u16,
+        number: u32,
     ) -> Connection {
-        Connection::new(now, spec, controller, port, true)
+        Connection::new(now, spec, controller, number, true)
     }
 
     /// Accepts the connection that `syn` opens. With `hold` the answer waits for
@@ -104,7 +104,7 @@ impl Connection {
         syn: &Segment,
         hold: bool,
     ) -> Connection {
-        let mut connection = Connection::new(now, spec, controller, syn.port, false);
+        let mut connection = Connection::new(now, spec, controller, syn.connection, false);
         connection.held = hold;
         connection.agree(syn);
         let opens = syn.syn.as_ref().is_some_and(|options| options.fast_open);
@@ -418,9 +418,9 @@ impl Connection {
         self.sender.ran_dry();
     }
 
-    /// The client's port.
-    pub fn port(&self) -> u16 {
-        self.port
+    /// Which connection of the flow this is.
+    pub fn number(&self) -> u32 {
+        self.number
     }
 
     /// Counters so far.

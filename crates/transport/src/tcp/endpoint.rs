@@ -10,7 +10,6 @@ use units::{Ecn, Time};
 use super::{Connection, Flags, Segment, TcpSpec};
 use crate::ledger::Ledger;
 use crate::load::StreamReport;
-use crate::quic::client_port;
 use crate::{
     App, AppEvent, Asker, Counters, Event, EventKind, Gauges, MakeApp, MakeController, Payload,
     ReadEnd, Side, Streams,
@@ -49,7 +48,7 @@ pub struct Endpoint {
     /// What connections in TIME-WAIT answer, and until when: in the order of time.
     waiting: VecDeque<(Time, Segment)>,
     wake_at: Time,
-    ledger: Ledger,
+    pub(super) ledger: Ledger,
 }
 
 /// The stream of a connection as its application sees it.
@@ -283,7 +282,8 @@ impl Endpoint {
         while self.waiting.front().is_some_and(|(until, _)| *until <= now) {
             self.waiting.pop_front();
         }
-        let Some((_, ack)) = self.waiting.iter().rev().find(|(_, ack)| ack.port == segment.port)
+        let Some((_, ack)) =
+            self.waiting.iter().rev().find(|(_, ack)| ack.connection == segment.connection)
         else {
             return false;
         };
@@ -315,7 +315,7 @@ impl Endpoint {
         reset.acknowledgement = segment.end();
         reset.window = 0;
         reset.flags = Flags::RST.with(Flags::ACK);
-        reset.port = segment.port;
+        reset.connection = segment.connection;
         reset.header_bytes = self.spec.header_bytes;
         reset.ecn = Ecn::NotEct;
         self.push(reset, out);
@@ -335,7 +335,7 @@ impl crate::Endpoint for Endpoint {
         let index = self.ledger.opened;
         self.ledger.opened += 1;
         let controller = (self.make_controller)();
-        let connection = Connection::connect(now, &self.spec, controller, client_port(index));
+        let connection = Connection::connect(now, &self.spec, controller, index);
         let kind = EventKind::Start;
         self.ledger.events.push(Event { time: now, connection: index, kind, value: 0.0 });
         let place = self.adopt(connection, index);
@@ -345,10 +345,10 @@ impl crate::Endpoint for Endpoint {
 
     fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>) {
         let Payload::Segment(segment) = payload else { return };
-        // The newest connection with this port: ports repeat after 64,512 connections.
+        // The newest is asked first.
         let place = match self.live.last() {
-            Some(live) if live.connection.port() == segment.port => Some(self.live.len() - 1),
-            _ => self.live.iter().rposition(|live| live.connection.port() == segment.port),
+            Some(live) if live.index == segment.connection => Some(self.live.len() - 1),
+            _ => self.live.iter().rposition(|live| live.index == segment.connection),
         };
         if let Some(place) = place {
             self.live[place].connection.receive(now, segment);
@@ -363,7 +363,7 @@ impl crate::Endpoint for Endpoint {
             self.refuse(&segment, out);
             return;
         }
-        let index = u32::from(segment.port.wrapping_sub(client_port(0)));
+        let index = segment.connection;
         self.ledger.opened += 1;
         let controller = (self.make_controller)();
         let connection = Connection::accept(now, &self.spec, controller, &segment, false);

@@ -83,8 +83,8 @@ pub struct Segment {
     pub syn: Option<Box<SynOptions>>,
     /// Data.
     pub data: Bytes,
-    /// The client's port: which connection of the flow this belongs to.
-    pub port: u16,
+    /// Which connection of the flow this belongs to: it stands for the client's address and port.
+    pub connection: u32,
     /// IP and TCP header with options, bytes.
     pub header_bytes: u16,
     /// ECN field of the IP header.
@@ -121,7 +121,7 @@ impl Segment {
             sack: None,
             syn: None,
             data,
-            port: 0,
+            connection: 0,
             header_bytes: 40,
             ecn: Ecn::NotEct,
             retransmission: false,

@@ -1,6 +1,10 @@
-//! What the tests of this room share.
+//! What the tests of this room share; connections are told apart however many there were.
 
-use super::{AckCounting, DelayedAck, LossDetection, TcpSpec};
+use units::{Span, Time};
+
+use super::{AckCounting, DelayedAck, Endpoint, LossDetection, TcpSpec};
+use crate::load::{PerfClient, PerfServer};
+use crate::{App, Endpoint as _, Side};
 
 /// The options of a current Linux.
 pub(super) fn spec() -> TcpSpec {
@@ -28,5 +32,42 @@ pub(super) fn spec() -> TcpSpec {
         restart_after_idle: false,
         receive_buffer_bytes: 64 << 20,
         send_buffer_bytes: 64 << 20,
+    }
+}
+
+fn endpoint(side: Side) -> Endpoint {
+    let app = move |_| -> Box<dyn App> {
+        match side {
+            Side::Client => Box::new(PerfClient::new(&[])),
+            Side::Server => Box::new(PerfServer::default()),
+        }
+    };
+    let config = cc::Config {
+        mss: 1448,
+        initial_window: 14_480,
+        initial_rtt: Span::from_secs(1),
+        seed: 1,
+        paced: false,
+    };
+    let controller = move || cc::build("newreno", &serde_json::json!({}), &config).unwrap();
+    Endpoint::new(side, &spec(), Box::new(app), Box::new(controller))
+}
+
+#[test]
+fn the_65_537th_connection_is_none_of_those_before() {
+    let (mut client, mut server) = (endpoint(Side::Client), endpoint(Side::Server));
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    for opened in [0, 1 << 16] {
+        client.ledger.opened = opened;
+        client.connect(Time::ZERO, &mut up).unwrap();
+    }
+    for _ in 0..3 {
+        up.drain(..).for_each(|payload| server.receive(Time::ZERO, payload, &mut down));
+        down.drain(..).for_each(|payload| client.receive(Time::ZERO, payload, &mut up));
+    }
+    for side in [&client, &server] {
+        let live: Vec<_> =
+            side.connections().map(|one| (one.number(), one.is_established())).collect();
+        assert_eq!(live, [(0, true), (1 << 16, true)]);
     }
 }

@@ -8,19 +8,19 @@ use crate::tcp::rtt::Rtt;
 use crate::tcp::{Segment, TcpSpec};
 use crate::{Counters, Payload};
 
-/// Two ends of a connection from `port` that shook hands before the run over a path of round-trip
+/// Two ends of connection `number` of a flow that shook hands before the run over a path of round-trip
 /// time `rtt`, and were idle since: a proxy's pool.
 pub fn established_pair(
     now: Time,
     specs: [&TcpSpec; 2],
     controllers: [Box<dyn CongestionControl>; 2],
     rtt: Span,
-    port: u16,
+    number: u32,
 ) -> (Connection, Connection) {
     let [near, far] = specs;
     let [ours, theirs] = controllers;
     let mut client =
-        Connection::connect(now, &TcpSpec { fast_open: false, ..near.clone() }, ours, port);
+        Connection::connect(now, &TcpSpec { fast_open: false, ..near.clone() }, ours, number);
     let mut sent = Vec::new();
     client.transmit(now, &mut sent);
     let syn = take(&mut sent);

@@ -1,0 +1,60 @@
+//! Connections are told apart however many there were.
+
+use units::{Span, Time};
+
+use super::{Crypto, Endpoint, Handshake, QuicSpec};
+use crate::load::{PerfClient, PerfServer};
+use crate::{App, Endpoint as _, Side};
+
+pub(super) fn endpoint(side: Side) -> Endpoint {
+    let spec = QuicSpec {
+        crypto: Crypto::Modelled,
+        handshake: Handshake::OneRtt,
+        mtu_bytes: 1252,
+        header_bytes: 28,
+        initial_window_bytes: 12_520,
+        unpaced_burst_packets: 10,
+        initial_rtt_ns: 100_000_000,
+        ack_eliciting_threshold: None,
+        max_ack_delay_ns: None,
+        ecn: false,
+        receive_window_bytes: 1 << 30,
+        stream_receive_window_bytes: 1 << 30,
+        send_window_bytes: 1 << 30,
+        idle_timeout_ns: None,
+        packet_threshold: 3,
+    };
+    let app = move |_| -> Box<dyn App> {
+        match side {
+            Side::Client => Box::new(PerfClient::new(&[])),
+            Side::Server => Box::new(PerfServer::default()),
+        }
+    };
+    let config = cc::Config {
+        mss: 1252,
+        initial_window: 12_520,
+        initial_rtt: Span::from_millis(100),
+        seed: 1,
+        paced: true,
+    };
+    let controller = move || cc::build("newreno", &serde_json::json!({}), &config).unwrap();
+    Endpoint::new(side, &spec, 1, side.name(), Box::new(app), Box::new(controller)).unwrap()
+}
+
+#[test]
+fn the_65_537th_connection_is_none_of_those_before() {
+    let (mut client, mut server) = (endpoint(Side::Client), endpoint(Side::Server));
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    for opened in [0, 1 << 16] {
+        client.ledger.opened = opened;
+        client.connect(Time::ZERO, &mut up).unwrap();
+    }
+    for _ in 0..4 {
+        up.drain(..).for_each(|payload| server.receive(Time::ZERO, payload, &mut down));
+        down.drain(..).for_each(|payload| client.receive(Time::ZERO, payload, &mut up));
+    }
+    for side in [&client, &server] {
+        let live: Vec<_> = side.live().map(|one| (one.index(), one.connected_at())).collect();
+        assert_eq!(live, [(0, Some(Time::ZERO)), (1 << 16, Some(Time::ZERO))]);
+    }
+}

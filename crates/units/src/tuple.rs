@@ -1,0 +1,45 @@
+//! The hash of a connection's 5-tuple, by which queues and schedulers tell flows apart.
+
+/// FNV-1a, 32 bits: offset basis and prime (draft-eastlake-fnv-35 section 5).
+const BASIS: u32 = 0x811c_9dc5;
+const PRIME: u32 = 0x0100_0193;
+
+/// A hash of addresses, protocol and ports of a packet, in the order of its headers: the two directions
+/// of a connection differ. The same connection has the same hash on both clocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TupleHash(pub u32);
+
+impl TupleHash {
+    /// Of a packet between two addresses, in network byte order, that carries `protocol`; without ports, as for
+    /// protocols that have none.
+    pub fn of(source: &[u8], destination: &[u8], protocol: u8) -> TupleHash {
+        TupleHash(BASIS).fold(source).fold(destination).fold(&[protocol])
+    }
+
+    /// And with these ports.
+    #[must_use]
+    pub fn ports(self, source: u16, destination: u16) -> TupleHash {
+        self.fold(&source.to_be_bytes()).fold(&destination.to_be_bytes())
+    }
+
+    fn fold(self, bytes: &[u8]) -> TupleHash {
+        let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(PRIME);
+        TupleHash(bytes.iter().fold(self.0, step))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_fnv_1a() {
+        // draft-eastlake-fnv-35 appendix C: "", "a", "foobar".
+        assert_eq!(TupleHash(BASIS).fold(b""), TupleHash(0x811c_9dc5));
+        assert_eq!(TupleHash(BASIS).fold(b"a"), TupleHash(0xe40c_292c));
+        assert_eq!(TupleHash(BASIS).fold(b"foobar"), TupleHash(0xbf9c_f968));
+        assert_eq!(TupleHash::of(b"fo", b"o", b'b').ports(0x6172, 0), {
+            TupleHash(BASIS).fold(b"foobar\0\0")
+        });
+    }
+}
