@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.problems import ScenarioError
 from bentpipe.traces import MAHIMAHI_BYTES, Mahimahi, TraceError, packet_list, read_csv, read_mahimahi
-from bentpipe.units import Duration, QueueSize, Rate
+from bentpipe.units import Duration, QueueSize, Rate, UnitError
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -128,7 +128,14 @@ def queue_bytes(direction: Direction, rtt: Duration, wire: int, files: Files, ke
         return None
     if queue.kind == "packets":
         return int(queue.amount) * wire
-    return max(queue.bytes_at(rate, rtt) or 0, wire)
+    return max(_bytes_at(queue, rate, rtt, key) or 0, wire)
+
+
+def _bytes_at(queue: QueueSize, rate: Rate, rtt: Duration, key: str) -> int | None:
+    try:
+        return queue.bytes_at(rate, rtt)
+    except UnitError as error:
+        raise ScenarioError([(f"{key}.queue", str(error))]) from None
 
 
 def _default_queue(direction: Direction) -> QueueSize:
@@ -224,7 +231,7 @@ def _limit(direction: Direction, rate: Rate, rtt: Duration, wire: int, key: str)
         return None
     if queue.kind == "packets":
         return {"packets": int(queue.amount)}
-    size = queue.bytes_at(rate, rtt) or 0
+    size = _bytes_at(queue, rate, rtt, key) or 0
     if queue.kind == "bytes" and size < wire:
         raise ScenarioError(
             [(f"{key}.queue", f"found {queue}, expected room for at least one full packet of {wire} B")]

@@ -11,7 +11,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from decimal import Decimal, InvalidOperation, localcontext
 from typing import ClassVar, Literal, Self
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 _QUANTITY = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*(\S.*?)?\s*")
+_MOST_DIGITS = 40  # before or behind the point: more than any quantity has in its smallest unit
 _MOST = 2**63 - 1  # what the engine's whole numbers and SQL's BIGINT both hold
 
 
@@ -59,19 +60,32 @@ def _show(found: object) -> str:
 def _split(found: object, expected: str) -> tuple[Decimal, str]:
     """Number and unit of a quantity; the unit is "" where none was given."""
     if isinstance(found, (int, float)) and not isinstance(found, bool):
-        return Decimal(str(found)), ""
-    if not isinstance(found, str):
-        raise UnitError(f"found {_show(found)}, expected {expected}")
-    match = _QUANTITY.fullmatch(found)
-    if match is None:
-        raise UnitError(f"found {_show(found)}, expected {expected}")
-    return Decimal(match[1].replace("_", "")), match[2] or ""
+        digits, unit = str(found), ""
+    else:
+        match = _QUANTITY.fullmatch(found) if isinstance(found, str) else None
+        if match is None:
+            raise UnitError(f"found {_show(found)}, expected {expected}")
+        digits, unit = match[1].replace("_", ""), match[2] or ""
+    try:
+        number = Decimal(digits)
+    except InvalidOperation:  # an exponent of twenty digits
+        number = Decimal("1e-1000" if "e-" in digits.casefold() else "1e1000")
+    if number and abs(number.adjusted()) > _MOST_DIGITS:
+        size = "large" if number.adjusted() > 0 else "small"
+        raise UnitError(f"found {_show(found)}, which is too {size}, expected {expected}")
+    return number, unit
 
 
 def _whole(
-    found: object, units: Mapping[str, Decimal], expected: str, default_unit: str, smallest: str
+    found: object,
+    units: Mapping[str, Decimal],
+    expected: str,
+    default_unit: str,
+    smallest: str,
+    foreign: Mapping[str, Decimal] | None = None,
 ) -> int:
-    """Parses ``found`` into a whole number of the smallest unit.
+    """Parses ``found`` into a whole number of the smallest unit; ``foreign`` are units that are not taken, but that a
+    suggestion translates.
 
     Raises:
         UnitError: no number, no unit, an unknown unit, below 0, or finer than the smallest unit.
@@ -86,8 +100,7 @@ def _whole(
         )
     factor = units.get(unit)
     if factor is None:
-        near = nearest(unit, units) or _ALIASES.get(unit.casefold())
-        hint = f'; did you mean "{_plain(number)} {near}"?' if near in units else ""
+        hint = _hint(number, unit, units, foreign or {})
         raise UnitError(
             f'found {_show(found)}: no unit "{unit}", expected {expected} (units: {", ".join(units)}){hint}'
         )
@@ -101,6 +114,39 @@ def _whole(
         if value > _MOST:
             raise UnitError(f"found {_show(found)}, which is too large, expected {expected}")
         return int(value)
+
+
+def _hint(number: Decimal, unit: str, units: Mapping[str, Decimal], foreign: Mapping[str, Decimal]) -> str:
+    """What may be meant by a unit that is none: the same quantity, where the unit is known elsewhere; else the nearest
+    spelling."""
+    spellings = (unit, unit.replace("ps", "/s"), re.sub(r"(?i)(?<=[kMGTi])bytes?", "B", unit))
+    factor = next((foreign[word] for word in spellings if word in foreign), None)
+    if factor is None:
+        near = nearest(unit, units) or _ALIASES.get(unit.casefold())
+        return f'; did you mean "{_plain(number)} {near}"?' if near in units else ""
+    with localcontext() as context:
+        context.prec = 60
+        value = number * factor
+        if value != value.to_integral_value() or not 0 < value <= _MOST:
+            return ""
+    return f'; did you mean "{_largest_unit(int(value), units, _SUGGESTED[next(iter(units))])}"?'
+
+
+_SUGGESTED = {
+    "ns": ("ns", "us", "ms", "s", "min", "h"),
+    "bit/s": ("bit/s", "kbit/s", "Mbit/s", "Gbit/s"),
+    "B": ("B", "kB", "MB", "GB"),
+}
+"""Units of a suggestion, by the smallest one."""
+
+
+def _scaled(units: str, bits: int, tail: str = "") -> dict[str, Decimal]:
+    """Units with the prefixes k to T and Ki to Ti, as multiples of ``bits``."""
+    powers = {"": Decimal(1)}
+    for power, letter in enumerate("kMGT", start=1):
+        powers[letter] = Decimal(1000) ** power
+        powers[letter.upper() + "i"] = Decimal(1024) ** power
+    return {f"{prefix}{unit}{tail}": bits * size for unit in units.split() for prefix, size in powers.items()}
 
 
 _ALIASES = {
@@ -135,6 +181,16 @@ def _largest_unit(value: int, units: Mapping[str, Decimal], names: Iterable[str]
     return f"{text} {chosen}"
 
 
+_DAYS = {"d": Decimal(86400) * 10**9, "day": Decimal(86400) * 10**9, "days": Decimal(86400) * 10**9}
+_RATES = {
+    unit: size
+    for tail in ("/s", "")
+    for unit, size in (_scaled("B", 8, tail) | _scaled("bit b", 1, tail)).items()
+}
+_SIZES = {unit: size / 8 for unit, size in _scaled("bit b", 1).items()} | _scaled("B", 1)
+"""What other tools write, in ns, bit/s and bytes: never taken for the nearest spelling, which may be another size."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Duration:
     """A length of time in whole nanoseconds."""
@@ -153,7 +209,7 @@ class Duration:
     @classmethod
     def parse(cls, found: object) -> Self:
         """A duration from text such as ``"250 ms"``; 0 needs no unit. Raises UnitError."""
-        return cls(_whole(found, cls.units, 'a duration such as "250 ms"', "ms", "1 ns"))
+        return cls(_whole(found, cls.units, 'a duration such as "250 ms"', "ms", "1 ns", _DAYS))
 
     @property
     def seconds(self) -> float:
@@ -185,7 +241,7 @@ class Rate:
     def parse(cls, found: object) -> Self:
         """A rate above 0 from text such as ``"10 Mbit/s"``. Raises UnitError."""
         expected = 'a rate above 0 such as "10 Mbit/s"'
-        value = _whole(found, cls.units, expected, "Mbit/s", "1 bit/s")
+        value = _whole(found, cls.units, expected, "Mbit/s", "1 bit/s", _RATES)
         if value == 0:
             raise UnitError(f"found {_show(found)}, expected {expected}")
         return cls(value)
@@ -213,7 +269,7 @@ class Size:
     @classmethod
     def parse(cls, found: object) -> Self:
         """A size from text such as ``"5.3 MB"``; 0 needs no unit. Raises UnitError."""
-        return cls(_whole(found, cls.units, 'a size such as "5.3 MB"', "B", "1 B"))
+        return cls(_whole(found, cls.units, 'a size such as "5.3 MB"', "B", "1 B", _SIZES))
 
     def __str__(self) -> str:
         return _largest_unit(self.bytes, self.units, ("B", "kB", "MB", "GB"))
@@ -256,6 +312,9 @@ class Probability:
 
 MOST_PACKETS = 1_000_000_000
 """More than any queue: a bound beyond it is taken for a slip."""
+
+MOST_QUEUE_BYTES = MOST_PACKETS * 65_535
+"""The same in bytes, of the largest packets of IP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,20 +360,37 @@ class QueueSize:
             return cls("bytes", Decimal(Size.parse(found).bytes))
         if unit in Duration.units:
             return cls("time", Decimal(Duration.parse(found).ns))
-        words = ["BDP", "packets", *Size.units, *Duration.units]
-        near = nearest(unit, words) or _ALIASES.get(unit.casefold())
-        hint = f'; did you mean "{_plain(number)} {near}"?' if near else ""
+        if unit in _SIZES:
+            hint = _hint(number, unit, Size.units, _SIZES)
+        else:
+            words = ["BDP", "packets", *Size.units, *Duration.units]
+            near = nearest(unit, words) or _ALIASES.get(unit.casefold())
+            hint = f'; did you mean "{_plain(number)} {near}"?' if near else ""
         raise UnitError(f'found {_show(found)}: no unit "{unit}", expected {cls.expected}{hint}')
 
     def bytes_at(self, rate: Rate, rtt: Duration) -> int | None:
-        """The bound in bytes at ``rate`` and round trip ``rtt``; None for packets or no bound."""
+        """The bound in bytes at ``rate`` and round trip ``rtt``; None for packets or no bound.
+
+        Raises:
+            UnitError: more than any queue holds.
+        """
+        if self.kind in ("packets", "none"):
+            return None
         with localcontext() as context:
-            context.prec = 60
-            if self.kind == "bdp":
-                return int(self.amount * rate.bit_s * rtt.ns / (8 * 10**9))
-            if self.kind == "time":
-                return int(self.amount * rate.bit_s / (8 * 10**9))
-        return int(self.amount) if self.kind == "bytes" else None
+            context.prec = 120
+            size = int(
+                {
+                    "bdp": self.amount * rate.bit_s * rtt.ns / (8 * 10**9),
+                    "time": self.amount * rate.bit_s / (8 * 10**9),
+                    "bytes": self.amount,
+                }[self.kind]
+            )
+        if size > MOST_QUEUE_BYTES:
+            raise UnitError(
+                f'found {self}, which is {size:.3g} B here, expected at most {Size(MOST_QUEUE_BYTES)}, or "none" for '
+                "a queue without bound"
+            )
+        return size
 
     def __str__(self) -> str:
         if self.kind == "bdp":
@@ -349,8 +425,11 @@ class WindowSize:
                 f"found {_show(found)} without a unit, expected {expected}; "
                 f'did you mean "{_plain(number)} packets"?'
             )
-        near = nearest(unit, ["packets", *Size.units]) or _ALIASES.get(unit.casefold())
-        hint = f'; did you mean "{_plain(number)} {near}"?' if near else ""
+        if unit in _SIZES:
+            hint = _hint(number, unit, Size.units, _SIZES)
+        else:
+            near = nearest(unit, ["packets", *Size.units]) or _ALIASES.get(unit.casefold())
+            hint = f'; did you mean "{_plain(number)} {near}"?' if near else ""
         raise UnitError(f"found {_show(found)}, expected {expected}{hint}")
 
     def in_bytes(self, packet_bytes: int) -> int:

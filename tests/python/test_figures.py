@@ -112,13 +112,15 @@ def test_figures_are_the_same_every_time(stores: dict[str, Path]) -> None:
 @pytest.mark.parametrize(
     ("text", "span"),
     [(None, (0.0, None)), ("30 s", (0.0, 30.0)), ("500ms", (0.0, 0.5)), ("10 s..80 s", (10.0, 80.0)),
-     ("10..", (10.0, None)), ("1 min", (0.0, 60.0))],
+     ("10 s..", (10.0, None)), ("0..1.5 s", (0.0, 1.5)), ("..2 s", (0.0, 2.0)), ("1 min", (0.0, 60.0))],
 )  # fmt: skip
 def test_parse_range(text: str | None, span: tuple[float, float | None]) -> None:
     assert parse_range(text) == span
 
 
-@pytest.mark.parametrize("text", ["soon", "80 s..10 s", "-3 s", ""])
+@pytest.mark.parametrize(
+    "text", ["soon", "80 s..10 s", "-3 s", "", "30", "10..80", "10..80 s", "0 s..30", "1e99999999 s"]
+)
 def test_a_wrong_range_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="time range"):
         parse_range(text)

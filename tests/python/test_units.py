@@ -1,5 +1,7 @@
 """Quantities with units: exact values, and errors that say what was expected and what is near."""
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,6 +70,24 @@ def test_what_a_rate_prints_it_reads_again(bit_s: int) -> None:
         (Duration, "fast", ['found "fast"', "expected a duration"]),
         (Duration, True, ["found true"]),
         (Duration, "1e30 s", ["too large"]),
+        (Duration, "1e9999999 s", ["too large"]),
+        (Duration, "1e-9999999 s", ["too small"]),
+        (Duration, f"1e{'9' * 30} s", ["too large"]),
+        (Duration, "2 d", ['no unit "d"', 'did you mean "48 h"']),
+        (Rate, "5 MB/s", ['no unit "MB/s"', 'did you mean "40 Mbit/s"']),
+        (Rate, "5 MBps", ['did you mean "40 Mbit/s"']),
+        (Rate, "5 Mbytes/s", ['did you mean "40 Mbit/s"']),
+        (Rate, "1 MiB/s", ['did you mean "8388.608 kbit/s"']),
+        (Rate, "1 Tbit/s", ['did you mean "1000 Gbit/s"']),
+        (Rate, "5 MB", ['did you mean "40 Mbit/s"']),
+        (Rate, "5 mb/s", ['did you mean "5 Mb/s"']),
+        (Size, "5 Mbit", ['did you mean "625 kB"']),
+        (Size, "1 TB", ['did you mean "1000 GB"']),
+        (QueueSize, "8 kbit", ['did you mean "1 kB"']),
+        (QueueSize, "1e99999 BDP", ["too large"]),
+        (WindowSize, "8 kbit", ['did you mean "1 kB"']),
+        (WindowSize, "1e99999 packets", ["too large"]),
+        (Probability, "1e-99999 %", ["too small"]),
         (Rate, "10", ["without a unit", 'did you mean "10 Mbit/s"']),
         (Rate, "10 Mbps", ['no unit "Mbps"', "did you mean"]),
         (Rate, "10 Mbits/s", ['did you mean "10 Mbit/s"']),
@@ -108,6 +128,35 @@ def test_a_queue_of_one_bdp_is_rate_times_round_trip() -> None:
         "417 packets",
         "none",
     ]
+
+
+@pytest.mark.parametrize(("kind", "found"), [(Rate, "0.3 B/s"), (Size, "3 bit"), (Rate, "1e40 TB/s")])
+def test_what_cannot_be_translated_is_not_taken_for_its_neighbour(kind: type[Rate], found: str) -> None:
+    with pytest.raises(UnitError, match="no unit") as error:
+        kind.parse(found)
+    assert "did you mean" not in str(error.value)
+
+
+@given(
+    st.sampled_from(["0.3", "7e9", "1e25", "1e-25", "1e40", "1e400", "1e-400", "1e99999999"]),
+    st.text(max_size=4),
+)
+@pytest.mark.parametrize("kind", [Duration, Rate, Size, Probability, QueueSize, WindowSize])
+def test_whatever_is_given_the_answer_is_a_value_or_a_sentence(
+    kind: type[Duration], number: str, unit: str
+) -> None:
+    for one in [unit, *getattr(kind, "units", ()), "BDP", "packets"]:
+        with contextlib.suppress(UnitError):
+            assert kind.parse(f"{number} {one}") is not None
+
+
+def test_a_queue_has_a_bound_that_a_queue_can_have() -> None:
+    rate, rtt = Rate.parse("10 Mbit/s"), Duration.parse("500 ms")
+    for text in ("1e30 BDP", "1e9 BDP", "100000 h", "70000 GB"):
+        with pytest.raises(
+            UnitError, match=r"expected at most 65535 GB, or .none. for a queue without bound"
+        ):
+            QueueSize.parse(text).bytes_at(rate, rtt)
 
 
 def test_the_nearest_word_ignores_case_and_may_be_missing() -> None:

@@ -7,7 +7,6 @@ and the caption says so. :func:`figures` makes all that a store has something fo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from bentpipe.figures.figure import Figure
 from bentpipe.figures.material import Material
 from bentpipe.reading import Reading, read_store
 from bentpipe.store import Store
+from bentpipe.units import Duration, UnitError
 
 __all__ = ["FIGURES", "Figure", "Material", "figures", "parse_range", "write_figures"]
 
@@ -43,15 +43,12 @@ FIGURES: dict[str, Callable[[Material], Figure | None]] = {
 }
 """Every figure by its key, in the order of a report. Each is ``None`` for a store that has nothing for it."""
 
-_SPAN = re.compile(r"^\s*(\d+(?:\.\d+)?)\s*(ms|s|min|h)?\s*$")
-_SECONDS = {"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, None: 1.0}
-
 
 def _seconds(text: str) -> float:
-    match = _SPAN.match(text)
-    if match is None:
-        raise ValueError(f"time range: {text!r} is not a time such as '30 s'")
-    return float(match[1]) * _SECONDS[match[2]]
+    try:
+        return Duration.parse(text.strip() if text.strip() != "0" else 0).seconds
+    except UnitError as error:
+        raise ValueError(f"time range: {error}") from None
 
 
 def parse_range(text: str | None) -> TimeRange:
