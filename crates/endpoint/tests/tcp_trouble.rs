@@ -91,36 +91,6 @@ fn an_announced_size_is_not_allocated() {
     server.end();
 }
 
-#[test]
-fn silent_clients_give_way_and_busy_ones_do_not() {
-    let server = lasting(json!({"connections": 3, "handshakes": 2, "streams": 100}));
-    let port = server.address.port();
-    let mut silent: Vec<TcpStream> =
-        (0..20).map(|_| TcpStream::connect(server.address).unwrap()).collect();
-    // Half of a TLS hello is no handshake.
-    for socket in &mut silent {
-        let _ = socket.write_all(&[22, 3, 1]);
-    }
-    assert_eq!(small(port), 2000);
-    let mut busy = Vec::new();
-    for _ in 0..3 {
-        let mut socket = TcpStream::connect(server.address).unwrap();
-        socket.write_all(&[0]).unwrap();
-        busy.push(socket);
-    }
-    std::thread::sleep(Duration::from_millis(300));
-    let (_, refused) = run_client(over("tcp", port, json!([data(0, None, 10, 10)])));
-    let message = refused.unwrap_err().to_string();
-    assert!(message.contains("it may take no more connections"), "{message}");
-    for mut socket in busy {
-        socket.write_all(&[0, 0, 0, 0, 0, 0, 5]).unwrap();
-        socket.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(rest(socket).len(), 5);
-    }
-    assert_eq!(small(port), 2000);
-    server.end();
-}
-
 /// One that goes away without a word, and one that stays without one: nothing moves, and that is an end.
 #[test]
 fn half_open_connections_end() {

@@ -37,11 +37,24 @@ impl Ledger {
     ) {
         self.counters.add(counters);
         self.gauges = Gauges { in_flight: 0, ..gauges };
-        self.streams.push((index, streams.to_vec()));
+        if !streams.is_empty() {
+            self.streams.push((index, streams.to_vec()));
+        }
     }
 
     /// Events since the last call.
     pub fn take_events(&mut self) -> Vec<Event> {
+        self.enter_events();
+        std::mem::take(&mut self.events)
+    }
+
+    /// Forgets events, where nobody will ask for them.
+    pub fn forget_events(&mut self) {
+        self.enter_events();
+        self.events.clear();
+    }
+
+    fn enter_events(&mut self) {
         for event in &self.events {
             match event.kind {
                 EventKind::Connected => {
@@ -54,7 +67,6 @@ impl Ledger {
                 _ => {}
             }
         }
-        std::mem::take(&mut self.events)
     }
 
     /// Streams of ended and of `live` connections, in order of (connection, stream).

@@ -8,6 +8,7 @@ mod event;
 mod ledger;
 pub mod load;
 pub mod pep;
+pub mod places;
 mod ports;
 pub mod quic;
 mod received;

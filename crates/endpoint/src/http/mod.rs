@@ -1,9 +1,10 @@
 //! The page server: HTTP/3 over our own QUIC driver, HTTP/2 and HTTP/1.1 over the kernel's TCP.
 //!
 //! Reading order: `plan`, `site` (what is answered to a request), `page`, `filler` and `folder` (where the
-//! answers come from), `quic` (HTTP/3), `tcp` (the others), `log`, `certificate`, `server`.
+//! answers come from), `quic` (HTTP/3), `tcp` (the others) and its `crowd`, `log`, `certificate`, `server`.
 
 mod certificate;
+mod crowd;
 mod filler;
 mod folder;
 mod log;

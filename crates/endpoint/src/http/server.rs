@@ -320,6 +320,7 @@ fn driver(
     );
     let mut endpoint = endpoint.map_err(Failure::Input)?;
     endpoint.set_streams(limits.streams);
+    endpoint.set_giving_way();
     let mut driver = Driver::new(endpoint, socket)?;
     // One clock for the transport and the log.
     driver.clock = context.clock;

@@ -18,10 +18,10 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
 use tokio::time::{Instant, Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::crowd::{Crowd, Room, Signs};
 use super::log::{AccessLog, Record};
 use super::plan::ServeLimits;
 use super::site::{Body, Site};
@@ -45,7 +45,7 @@ pub(super) struct Shared {
     limits: ServeLimits,
     acceptor: TlsAcceptor,
     protocols: Vec<Protocol>,
-    places: Arc<Semaphore>,
+    crowd: Arc<Crowd>,
     opened: AtomicU64,
 }
 
@@ -64,7 +64,7 @@ impl Shared {
             limits: plan.limits,
             acceptor: TlsAcceptor::from(Arc::new(tls)),
             protocols,
-            places: Arc::new(Semaphore::new(plan.limits.connections)),
+            crowd: Crowd::new(plan.limits.connections),
             opened: AtomicU64::new(0),
         }
     }
@@ -97,14 +97,31 @@ async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener) {
         match listener.accept().await {
             Ok((stream, peer)) => {
                 // One too many is closed at once.
-                let Ok(place) = shared.places.clone().try_acquire_owned() else { continue };
-                let shared = shared.clone();
-                tokio::spawn(async move {
-                    let _ = serve(shared, stream, peer).await;
-                    drop(place);
+                if !has_room(&shared).await {
+                    continue;
+                }
+                shared.crowd.take(shared.clock.now(), |seat, signs| {
+                    let shared = shared.clone();
+                    let task = tokio::spawn(async move {
+                        let _ = serve(shared, stream, peer, signs).await;
+                        drop(seat);
+                    });
+                    task.abort_handle()
                 });
             }
             Err(_) => sleep(PAUSE).await,
+        }
+    }
+}
+
+/// Whether a newcomer gets a place; waits while all others have only just come.
+async fn has_room(shared: &Shared) -> bool {
+    loop {
+        let now = shared.clock.now();
+        match shared.crowd.room(now) {
+            Room::Free => return true,
+            Room::None => return false,
+            Room::At(until) => sleep(Duration::from_nanos(until.since(now).nanos())).await,
         }
     }
 }
@@ -114,10 +131,12 @@ async fn serve(
     shared: Arc<Shared>,
     stream: TcpStream,
     peer: SocketAddr,
+    signs: Arc<Signs>,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     stream.set_nodelay(true)?;
     let patience = Duration::from_nanos(shared.limits.handshake_timeout_ns);
     let stream = timeout(patience, shared.acceptor.accept(stream)).await??;
+    signs.established();
     let index = shared.opened.fetch_add(1, Ordering::Relaxed);
     shared.log.count(|totals| totals.tcp_connections += 1);
     // Who names no protocol speaks HTTP/1.1 (RFC 9112), if that is served.
@@ -126,7 +145,8 @@ async fn serve(
         _ if shared.protocols.contains(&Protocol::Http1) => Protocol::Http1,
         _ => return Ok(()),
     };
-    let io = TokioIo::new(Idle::new(stream, Duration::from_nanos(shared.limits.idle_timeout_ns)));
+    let patience = Duration::from_nanos(shared.limits.idle_timeout_ns);
+    let io = TokioIo::new(Idle::new(stream, patience, signs));
     let limits = shared.limits;
     let first = AtomicBool::new(true);
     let service = service_fn(move |request| {
@@ -145,7 +165,7 @@ async fn serve(
     } else {
         http1::Builder::new()
             .timer(TokioTimer::new())
-            .header_read_timeout(patience)
+            .header_read_timeout(Duration::from_nanos(limits.handshake_timeout_ns))
             .max_buf_size(LEAST_BUFFER.max(limits.header_bytes as usize))
             .serve_connection(io, service)
             .await?;
@@ -247,11 +267,12 @@ struct Idle<S> {
     inner: S,
     patience: Duration,
     timer: Pin<Box<Sleep>>,
+    signs: Arc<Signs>,
 }
 
 impl<S> Idle<S> {
-    fn new(inner: S, patience: Duration) -> Idle<S> {
-        Idle { inner, patience, timer: Box::pin(sleep(patience)) }
+    fn new(inner: S, patience: Duration, signs: Arc<Signs>) -> Idle<S> {
+        Idle { inner, patience, timer: Box::pin(sleep(patience)), signs }
     }
 
     /// Something went through, or nothing for too long.
@@ -272,7 +293,9 @@ impl<S: AsyncRead + Unpin> AsyncRead for Idle<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
         let poll = Pin::new(&mut self.inner).poll_read(cx, buffer);
+        self.signs.moved(buffer.filled().len() - before);
         self.watch(cx, poll)
     }
 }
@@ -284,6 +307,9 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Idle<S> {
         data: &[u8],
     ) -> Poll<io::Result<usize>> {
         let poll = Pin::new(&mut self.inner).poll_write(cx, data);
+        if let Poll::Ready(Ok(bytes)) = &poll {
+            self.signs.moved(*bytes);
+        }
         self.watch(cx, poll)
     }
 

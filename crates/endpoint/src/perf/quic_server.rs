@@ -54,13 +54,16 @@ impl QuicSide {
         let handshakes = plan.limits.handshakes;
         let live = Live { tls: LiveTls::Server(tls), connections, handshakes };
         let streams = plan.limits.streams;
-        let endpoint = Endpoint::with_live(
+        let mut endpoint = Endpoint::with_live(
             &live,
             &plan.quic,
             Box::new(move |_| Box::new(Bounded::new(PerfServer::default(), streams))),
             plan.congestion.maker(&plan.quic)?,
         )
         .map_err(Failure::Input)?;
+        if !plan.once {
+            endpoint.set_giving_way();
+        }
         let mut driver = Driver::new(endpoint, socket)?;
         let mut qlog = None;
         if let Some(folder) = &plan.report.qlog {

@@ -22,6 +22,12 @@ impl Screen {
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
+    /// Forgets what was printed.
+    pub fn clear(&self) {
+        let mut text = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *text = Vec::new();
+    }
+
     /// The JSON values printed so far.
     pub fn values(&self) -> Vec<Value> {
         let text = self.text();

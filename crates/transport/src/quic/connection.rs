@@ -15,9 +15,16 @@ use super::clock::{Clock, span};
 use super::gate::Gate;
 use super::streams::StackStreams;
 use super::{End, Ended, QuicSpec};
+use crate::places::Place;
 use crate::{App, AppEvent, Asker, Counters, Event, EventKind, Gauges};
 
 mod sending;
+
+/// Why a connection ended that gave its place to another.
+const GAVE_WAY: &str = "it was slow, and gave way to a new connection";
+
+/// What the peer is told then: H3_EXCESSIVE_LOAD (RFC 9114 section 8.1), and the same where no code is defined.
+const EXCESSIVE_LOAD: u32 = 0x107;
 
 use sending::{BATCH, RECOUNT};
 
@@ -58,6 +65,7 @@ pub struct Connection {
     over: bool,
     marked: bool,
     live: bool,
+    place: Place,
     latest_rtt: Option<Span>,
     /// The stack was given the time last, not a datagram, and one of its timers was due.
     timed_out: bool,
@@ -114,6 +122,7 @@ impl Connection {
             over: false,
             marked: false,
             live,
+            place: Place::new(now),
             latest_rtt: None,
             timed_out: false,
             eliciting_frames: 0,
@@ -179,6 +188,27 @@ impl Connection {
             self.end = Some(End::Here);
             self.inner.close(self.clock.instant(now), VarInt::from_u32(0), Bytes::new());
         }
+    }
+
+    /// Gives its place to another: closes it at once, with a reason for the peer.
+    pub(super) fn give_way(&mut self, now: Time) {
+        if !self.over {
+            self.over = true;
+            self.end = Some(End::Lost(GAVE_WAY.to_owned()));
+            let code = VarInt::from_u32(EXCESSIVE_LOAD);
+            self.inner.close(
+                self.clock.instant(now),
+                code,
+                Bytes::from_static(GAVE_WAY.as_bytes()),
+            );
+        }
+    }
+
+    /// What it has moved of late.
+    pub(super) fn place(&mut self, now: Time) -> Place {
+        let moved = self.counters.written_bytes + self.inner.stats().udp_rx.bytes;
+        self.place.note(now, moved);
+        self.place
     }
 
     /// Its application.

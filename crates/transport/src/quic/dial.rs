@@ -10,6 +10,7 @@ use units::{Ecn, Time};
 
 use super::clock::Clock;
 use super::gate::Gate;
+use super::room::Room;
 use super::{Ended, Endpoint, Live, Outlet, QuicSpec, config};
 use crate::ledger::Ledger;
 use crate::{Event, EventKind, MakeApp, MakeController};
@@ -17,8 +18,10 @@ use crate::{Event, EventKind, MakeApp, MakeController};
 /// How much a server takes on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    connections: usize,
+    pub(super) connections: usize,
     handshakes: usize,
+    /// Slow connections give way to new ones.
+    pub(super) give_way: bool,
     /// Bidirectional streams that a peer may have open at once; none: the usual number.
     streams: Option<u32>,
 }
@@ -62,6 +65,7 @@ impl Endpoint {
             limits: Some(Limits {
                 connections: live.connections,
                 handshakes: live.handshakes,
+                give_way: false,
                 streams: None,
             }),
             ended: Vec::new(),
@@ -126,7 +130,7 @@ impl Endpoint {
                 Some(place)
             }
             DatagramEvent::NewConnection(incoming) => {
-                let incoming = self.admit(incoming, outlet)?;
+                let incoming = self.admit(now, incoming, outlet)?;
                 let gate = self.gate();
                 let mut server = self.server.clone()?;
                 server.transport_config(Arc::new(self.transport(gate.clone()).ok()?));
@@ -151,7 +155,12 @@ impl Endpoint {
     }
 
     /// Refuses a client that is too many, and has a client prove its address when many are knocking.
-    fn admit(&mut self, incoming: Incoming, outlet: &mut dyn Outlet) -> Option<Incoming> {
+    fn admit(
+        &mut self,
+        now: Time,
+        incoming: Incoming,
+        outlet: &mut dyn Outlet,
+    ) -> Option<Incoming> {
         let Some(limits) = self.limits else { return Some(incoming) };
         let handshakes =
             self.live().filter(|live| live.connected_at().is_none() && !live.is_closed()).count();
@@ -165,10 +174,16 @@ impl Endpoint {
                     return None;
                 }
             }
-        } else if self.live().filter(|live| !live.is_closed()).count() >= limits.connections {
-            self.inner.refuse(incoming, &mut response)
         } else {
-            return Some(incoming);
+            match self.room(now, limits, outlet) {
+                Room::Free => return Some(incoming),
+                // The client comes again (RFC 9002 section 6.2.4).
+                Room::Later => {
+                    self.inner.ignore(incoming);
+                    return None;
+                }
+                Room::None => self.inner.refuse(incoming, &mut response),
+            }
         };
         self.respond(transmit, &response, outlet);
         None
@@ -195,6 +210,8 @@ impl Endpoint {
                 place += 1;
             }
         }
+        // Of real networks nobody asks for them, and a server lives long.
+        self.ledger.forget_events();
     }
 
     /// Closes all connections at once.
@@ -209,6 +226,13 @@ impl Endpoint {
     pub fn set_connections(&mut self, most: usize) {
         if let Some(limits) = &mut self.limits {
             limits.connections = most;
+        }
+    }
+
+    /// From now on slow connections give way to new ones when all places are taken.
+    pub fn set_giving_way(&mut self) {
+        if let Some(limits) = &mut self.limits {
+            limits.give_way = true;
         }
     }
 

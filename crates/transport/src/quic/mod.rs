@@ -16,6 +16,7 @@ mod gate;
 mod live;
 mod modelled;
 mod outlet;
+mod room;
 mod spec;
 mod streams;
 mod tls;

@@ -431,6 +431,19 @@ impl Connection {
         }
     }
 
+    /// Gives its place to another: ends it at once (RST), so that its client knows.
+    pub fn give_way(&mut self, now: Time) {
+        if self.end.is_none() {
+            self.over(now, End::Lost("it was slow, and gave way to a new connection".to_owned()));
+        }
+        self.abort(now);
+    }
+
+    /// Bytes moved both ways.
+    pub fn moved(&self) -> u64 {
+        self.stream.written + self.stream.received
+    }
+
     fn fail(&mut self, now: Time, error: &io::Error) {
         let server = self.accepting.is_some();
         self.sample();

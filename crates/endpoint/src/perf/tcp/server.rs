@@ -12,6 +12,7 @@ use nix::sys::epoll::EpollFlags;
 use nix::sys::socket::{setsockopt, sockopt};
 use rustls::ServerConfig;
 use transport::load::PerfServer;
+use transport::places::{Place, Way, who_gives_way};
 use transport::quic::End;
 use units::{Span, Time};
 
@@ -58,6 +59,15 @@ struct Entry {
     number: Option<u32>,
     watched: EpollFlags,
     cpu: f64,
+    place: Place,
+}
+
+/// Whether a client can have a place.
+enum Room {
+    Free,
+    /// Perhaps then.
+    At(Time),
+    None,
 }
 
 /// TCP's part of a server.
@@ -75,6 +85,8 @@ pub struct Side {
     accepted: u64,
     /// Accepting goes on then.
     paused: Option<Time>,
+    /// Accepted, and waiting for a place.
+    held: Option<(TcpStream, SocketAddr)>,
     next_look: Time,
     /// With `--once`: the first client, and when it is taken to be gone.
     client: Option<IpAddr>,
@@ -108,6 +120,7 @@ impl Side {
             live: BTreeMap::new(),
             accepted: 0,
             paused: None,
+            held: None,
             next_look: Time::ZERO,
             client: None,
             gone_at: None,
@@ -157,6 +170,9 @@ impl Side {
         if self.paused.is_some_and(|until| until <= clock.now()) {
             self.paused = None;
             self.watch.add(&self.listener, LISTENER, EpollFlags::EPOLLIN)?;
+            if let Some((socket, remote)) = self.held.take() {
+                self.admit(clock.now(), socket, remote)?;
+            }
         }
         let ready = self.watch.ready()?;
         // Not before: what is ready may have been sent since.
@@ -212,72 +228,110 @@ impl Side {
 
     fn accept(&mut self, now: Time) -> io::Result<()> {
         for _ in 0..ACCEPTS {
+            if self.paused.is_some() {
+                return Ok(());
+            }
             let (socket, remote) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => match error.raw_os_error().map(Errno::from_raw) {
                     Some(Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM) => {
-                        self.watch.remove(&self.listener)?;
-                        self.paused = Some(now + PAUSE);
-                        return Ok(());
+                        return self.pause(now + PAUSE);
                     }
                     // The connection has failed already (accept(2)).
                     _ => continue,
                 },
             };
-            if !self.takes(canonical(remote).ip()) {
-                refuse(&socket);
-                continue;
-            }
-            socket.set_nonblocking(true)?;
-            let app = Box::new(PerfServer::default());
-            let (accepting, kernel, idle) = (self.accepting.clone(), self.kernel, self.idle);
-            // An error here is the connection's own.
-            let Ok(connection) =
-                Connection::accept(now, socket, remote, accepting, app, kernel, idle)
-            else {
-                continue;
-            };
-            let number = self.accepted;
-            self.accepted += 1;
-            let watched = connection.interest();
-            if let Some(socket) = connection.socket() {
-                self.watch.add(socket, number, watched)?;
-            }
-            let cpu = cpu_seconds();
-            self.live.insert(number, Entry { connection, number: None, watched, cpu });
+            self.admit(now, socket, remote)?;
         }
         Ok(())
     }
 
-    /// Whether a client is given a connection. Those that have said nothing give way to new ones.
-    fn takes(&mut self, address: IpAddr) -> bool {
+    fn pause(&mut self, until: Time) -> io::Result<()> {
+        self.watch.remove(&self.listener)?;
+        self.paused = Some(until);
+        Ok(())
+    }
+
+    /// Gives a client a place, if there is one for it.
+    fn admit(&mut self, now: Time, socket: TcpStream, remote: SocketAddr) -> io::Result<()> {
+        let address = canonical(remote).ip();
         if self.client.is_some_and(|client| client != address) {
-            return false;
+            refuse(&socket);
+            return Ok(());
         }
-        let speaks = |entry: &Entry| entry.connection.connected_at().is_some();
-        let (mut speaking, mut silent, mut leaving) = (0, 0, 0);
-        for entry in self.live.values() {
-            match (speaks(entry), entry.connection.is_draining()) {
-                (_, true) => leaving += 1,
-                (true, _) => speaking += 1,
-                (false, _) => silent += 1,
+        match self.room(now) {
+            Room::Free => {}
+            Room::At(until) => {
+                self.held = Some((socket, remote));
+                return self.pause(until);
             }
+            Room::None => {
+                refuse(&socket);
+                return Ok(());
+            }
+        }
+        socket.set_nonblocking(true)?;
+        let app = Box::new(PerfServer::default());
+        let (accepting, kernel, idle) = (self.accepting.clone(), self.kernel, self.idle);
+        // An error here is the connection's own.
+        let Ok(connection) = Connection::accept(now, socket, remote, accepting, app, kernel, idle)
+        else {
+            return Ok(());
+        };
+        let number = self.accepted;
+        self.accepted += 1;
+        let watched = connection.interest();
+        if let Some(socket) = connection.socket() {
+            self.watch.add(socket, number, watched)?;
+        }
+        let (cpu, place) = (cpu_seconds(), Place::new(now));
+        self.live.insert(number, Entry { connection, number: None, watched, cpu, place });
+        Ok(())
+    }
+
+    /// Looks for room for one more, and makes it where somebody has to give way: not, with `--once`, a part of what
+    /// is measured.
+    fn room(&mut self, now: Time) -> Room {
+        let (mut working, mut leaving, mut oldest) = (0, 0, None);
+        for (number, entry) in &mut self.live {
+            let connection = &entry.connection;
+            if connection.ended().is_some() {
+                continue;
+            }
+            if connection.is_draining() {
+                leaving += 1;
+                oldest.get_or_insert(*number);
+            } else {
+                working += 1;
+            }
+            entry.place.note(now, connection.moved());
         }
         // Those that only wait for the last acknowledgement take no place, unless they are many.
-        if speaking >= self.limit || leaving > 2 * self.limit {
-            return false;
+        if leaving > 2 * self.limit
+            && let Some(entry) = oldest.and_then(|oldest| self.live.get_mut(&oldest))
+        {
+            entry.connection.give_way(now);
         }
-        if silent >= self.limit {
-            let silent = self.live.iter().find(|(_, entry)| !speaks(entry));
-            if let Some(number) = silent.map(|(number, _)| *number)
-                && let Some(entry) = self.live.remove(&number)
-                && let Some(socket) = entry.connection.socket()
-            {
-                refuse(socket);
+        if working < self.limit {
+            return Room::Free;
+        }
+        let places = self.live.iter().filter_map(|(number, entry)| {
+            let connection = &entry.connection;
+            let takes = connection.ended().is_none() && !connection.is_draining();
+            let speaks = connection.connected_at().is_some();
+            (takes && !(self.once && speaks)).then_some((*number, speaks, entry.place))
+        });
+        match who_gives_way(now, places) {
+            Way::Gives(number) => {
+                if let Some(entry) = self.live.get_mut(&number) {
+                    entry.connection.give_way(now);
+                }
+                Room::Free
             }
+            Way::Wait(until) => Room::At(until),
+            Way::Full => Room::None,
         }
-        true
     }
 
     /// Asks the kernel about every connection.

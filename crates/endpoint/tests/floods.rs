@@ -1,0 +1,181 @@
+//! Clients that take all places of a server and do nothing with them: others get in all the same, and who is busy stays.
+
+mod common;
+#[path = "../examples/many_connections/load.rs"]
+mod load;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use common::{Running, Screen, data, over, quic, run_client, server_plan, time};
+use endpoint::http;
+use load::{QuicClient, Speaks};
+use serde_json::{Value, json};
+use units::Span;
+
+const PLACES: u64 = 16;
+
+fn lasting(connections: u64) -> Running {
+    let mut plan = server_plan();
+    plan["once"] = json!(false);
+    plan["limits"] = json!({"connections": connections, "handshakes": 64, "streams": 100});
+    Running::start(plan)
+}
+
+/// Sockets, each of which has said `words`.
+fn wave(server: SocketAddr, count: u64, words: &[u8]) -> Vec<TcpStream> {
+    let connect = |_| {
+        let mut socket = TcpStream::connect(server).unwrap();
+        let _ = socket.write_all(words);
+        socket
+    };
+    (0..count).map(connect).collect()
+}
+
+/// Connections of QUIC that stay, and come back when they are put out, until it is dropped.
+struct Squatters {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Squatters {
+    fn new(server: SocketAddr, speaks: Speaks) -> Squatters {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopping, ready) = (stop.clone(), Arc::new(AtomicBool::new(false)));
+        let told = ready.clone();
+        let thread = std::thread::spawn(move || {
+            let mut client = QuicClient::new(server, speaks, false).unwrap();
+            while !stopping.load(Ordering::Relaxed) {
+                while (client.open() as u64) < PLACES {
+                    client.dial().unwrap();
+                }
+                client.turn(Span::from_millis(10)).unwrap();
+                told.fetch_or(client.connected() as u64 == PLACES, Ordering::Relaxed);
+            }
+        });
+        while !ready.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Squatters { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Squatters {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().map(JoinHandle::join);
+    }
+}
+
+fn asks_once(server: SocketAddr, speaks: Speaks) {
+    let outcome = load::run(server, speaks, 1, 1).unwrap();
+    assert_eq!(outcome.answered, 1, "{speaks:?}");
+}
+
+#[test]
+fn slow_clients_of_the_measuring_server_shut_nobody_out() {
+    let server = lasting(PLACES);
+    let address = server.address;
+    for words in [&[][..], &[0], &[22, 3, 1]] {
+        // More than there are places, again and again, and the last ones say a byte now and then.
+        let first = wave(address, 2 * PLACES, words);
+        asks_once(address, Speaks::Tcp);
+        let mut trickling = wave(address, 2 * PLACES, words);
+        let over = Arc::new(AtomicBool::new(false));
+        let stop = over.clone();
+        let trickle = std::thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                trickling.iter_mut().for_each(|socket| drop(socket.write_all(&[0])));
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        asks_once(address, Speaks::Tls);
+        asks_once(address, Speaks::Tcp);
+        over.store(true, Ordering::Relaxed);
+        trickle.join().unwrap();
+        drop(first);
+    }
+    let squatters = Squatters::new(address, Speaks::Quic);
+    asks_once(address, Speaks::Quic);
+    asks_once(address, Speaks::Quic);
+    drop(squatters);
+    let told = server.end();
+    let gave_way = |row: &&Value| row["end"].as_str().unwrap().contains("gave way");
+    let of = |transport: &str| {
+        told.iter().filter(|row| row["transport"] == transport).filter(gave_way).count()
+    };
+    assert!(of("tcp") > 0 && of("quic") > 0, "{told:?}");
+}
+
+#[test]
+fn busy_clients_stay() {
+    for transport in ["tcp", "quic"] {
+        let server = lasting(3);
+        let port = server.address.port();
+        let busy: Vec<_> = (0..3)
+            .map(|_| {
+                let plan = over(transport, port, json!([time(0, 2500, "up")]));
+                std::thread::spawn(move || run_client(plan))
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(1200));
+        let (_, refused) = run_client(over(transport, port, json!([data(0, None, 10, 10)])));
+        let message = refused.unwrap_err().to_string();
+        assert!(message.contains("no more connections"), "{message}");
+        for client in busy {
+            let (_, done) = client.join().unwrap();
+            assert!(!done.unwrap(), "{transport}: all that is busy comes to its end");
+        }
+        server.end();
+    }
+}
+
+/// One client with `--once`: nobody takes its place, however slow it is.
+#[test]
+fn the_one_client_stays() {
+    let server = Running::start(server_plan());
+    let mut slow = TcpStream::connect(server.address).unwrap();
+    slow.write_all(&[0]).unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    drop(wave(server.address, 20, &[0]));
+    slow.write_all(&[0, 0, 0, 0, 0, 0, 5]).unwrap();
+    slow.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut all = Vec::new();
+    slow.read_to_end(&mut all).unwrap();
+    assert_eq!(all.len(), 5);
+    server.end();
+}
+
+#[test]
+fn idle_connections_of_the_page_server_shut_nobody_out() {
+    let folder = std::env::temp_dir().join(format!("bentpipe-floods-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let plan = json!({
+        "listen": ["127.0.0.1:0"], "content": {"root": folder}, "quic": quic(),
+        "congestion": {"name": "cubic"}, "limits": {"connections": PLACES},
+    });
+    let server = http::Server::bind(serde_json::from_value(plan).unwrap()).unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], server.port()));
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopping = stop.clone();
+    let thread = std::thread::spawn(move || server.run(&stopping, &mut Screen::default()));
+    for words in [&[][..], &[22, 3, 1], b"GET / HTTP/1.1\r\n"] {
+        for _ in 0..2 {
+            let idle = wave(address, 2 * PLACES, words);
+            asks_once(address, Speaks::Http1);
+            asks_once(address, Speaks::Http2);
+            drop(idle);
+        }
+    }
+    let squatters = Squatters::new(address, Speaks::Http3);
+    asks_once(address, Speaks::Http3);
+    asks_once(address, Speaks::Http3);
+    drop(squatters);
+    stop.store(true, Ordering::Relaxed);
+    thread.join().unwrap().unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+}

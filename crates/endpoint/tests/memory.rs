@@ -1,0 +1,110 @@
+//! A live server keeps nothing of connections that have ended.
+
+mod common;
+#[path = "../examples/many_connections/load.rs"]
+mod load;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
+
+use common::{Running, Screen, quic, server_plan};
+use endpoint::http;
+use load::Speaks;
+use serde_json::json;
+
+/// Bytes that are allocated now.
+static HELD: AtomicI64 = AtomicI64::new(0);
+
+struct Counting;
+
+#[expect(unsafe_code, reason = "an allocator is")]
+// SAFETY: everything is the system's; only sizes are added up.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        HELD.fetch_add(layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: as asked of this one.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size() as i64, Ordering::Relaxed);
+        // SAFETY: as asked of this one.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const AT_ONCE: u64 = 4;
+
+/// Connections that are measured.
+const COUNT: u64 = 2000;
+
+/// Bytes for each that pass for a table that has just doubled; an entry and an event for each are more.
+const MOST: f64 = 40.0;
+
+/// What is held once ended connections are gone: their last packets are waited for (RFC 9000 section 10.2).
+fn held() -> i64 {
+    let mut least = i64::MAX;
+    for _ in 0..8 {
+        std::thread::sleep(Duration::from_millis(100));
+        least = least.min(HELD.load(Ordering::Relaxed));
+    }
+    least
+}
+
+/// Bytes that `server` holds on to for each connection that has ended.
+fn grows(server: SocketAddr, speaks: Speaks, warm_up: u64, screen: &Screen) -> f64 {
+    let round = |count: u64| {
+        let outcome = load::run(server, speaks, count, AT_ONCE).unwrap();
+        assert_eq!(outcome.answered, count, "{speaks:?}: {outcome:?}");
+        screen.clear();
+    };
+    // Until caches of sessions are full.
+    round(warm_up);
+    let before = held();
+    round(COUNT);
+    (held() - before) as f64 / COUNT as f64
+}
+
+/// One test, because all of a process' memory is counted.
+#[test]
+fn servers_forget_connections_that_have_ended() {
+    let mut plan = server_plan();
+    plan["once"] = json!(false);
+    plan["limits"]["connections"] = json!(64);
+    plan["report"]["json"] = json!(false);
+    let server = Running::start(plan);
+    let screen = server.screen.clone();
+    for speaks in [Speaks::Quic, Speaks::Tcp, Speaks::Tls] {
+        let bytes = grows(server.address, speaks, 1200, &screen);
+        println!("{speaks:?}: {bytes} bytes a connection");
+        assert!(bytes < MOST, "{speaks:?}: {bytes} bytes a connection");
+    }
+    server.end();
+
+    let folder = std::env::temp_dir().join(format!("bentpipe-memory-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let plan = json!({
+        "listen": ["127.0.0.1:0"], "content": {"root": folder}, "quic": quic(),
+        "congestion": {"name": "cubic"},
+    });
+    let server = http::Server::bind(serde_json::from_value(plan).unwrap()).unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], server.port()));
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopping = stop.clone();
+    let thread = std::thread::spawn(move || server.run(&stopping, &mut Screen::default()));
+    // The first two have one cache.
+    for (speaks, warm_up) in [(Speaks::Http1, 4200), (Speaks::Http2, 100), (Speaks::Http3, 4200)] {
+        let bytes = grows(address, speaks, warm_up, &Screen::default());
+        println!("{speaks:?}: {bytes} bytes a connection");
+        assert!(bytes < MOST, "{speaks:?}: {bytes} bytes a connection");
+    }
+    stop.store(true, Ordering::Relaxed);
+    thread.join().unwrap().unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+}

@@ -1,0 +1,51 @@
+//! Whether a server has room for one more connection.
+
+use units::Time;
+
+use super::dial::Limits;
+use super::{Endpoint, Outlet};
+use crate::places::{Way, who_gives_way};
+
+/// Closed connections wait for late packets (RFC 9000 section 10.2). So many for each place, and some.
+const CLOSED_A_PLACE: usize = 3;
+const CLOSED: usize = 64;
+
+/// Room for a new connection.
+pub(super) enum Room {
+    /// There is.
+    Free,
+    /// There may be soon.
+    Later,
+    /// There is none.
+    None,
+}
+
+impl Endpoint {
+    /// Looks for room, and makes it where somebody has to give way.
+    pub(super) fn room(&mut self, now: Time, limits: Limits, outlet: &mut dyn Outlet) -> Room {
+        let open = self.live().filter(|live| !live.is_closed()).count();
+        if self.connections.len() - open > CLOSED_A_PLACE * limits.connections + CLOSED {
+            return Room::Later;
+        }
+        if open < limits.connections {
+            return Room::Free;
+        }
+        if !limits.give_way {
+            return Room::None;
+        }
+        let places = self.connections.iter_mut().enumerate();
+        let places = places.filter(|(_, (_, connection))| !connection.is_closed());
+        let places = places.map(|(place, (_, connection))| {
+            (place, connection.connected_at().is_some(), connection.place(now))
+        });
+        match who_gives_way(now, places) {
+            Way::Gives(place) => {
+                self.connections[place].1.give_way(now);
+                self.run(now, place, outlet);
+                Room::Free
+            }
+            Way::Wait(_) => Room::Later,
+            Way::Full => Room::None,
+        }
+    }
+}
