@@ -9,6 +9,10 @@ from types import ModuleType
 
 import pytest
 
+from skips import pytest_sessionfinish, pytest_terminal_summary
+
+__all__ = ["pytest_sessionfinish", "pytest_terminal_summary", "synthetic"]
+
 
 @pytest.fixture(scope="session")
 def synthetic() -> ModuleType:

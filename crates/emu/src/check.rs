@@ -6,7 +6,7 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use units::{Span, Time};
+use units::{Rate, Span, Time};
 
 use crate::{Clock, namespace};
 
@@ -34,6 +34,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const FULL: usize = 1472;
 /// IP and UDP headers.
 const HEADERS: usize = 28;
+/// Bytes of a full packet.
+const PACKET: u64 = (FULL + HEADERS) as u64;
 /// Trains last about this long at the promised rate.
 const TRAIN: Span = Span(200_000_000);
 /// Packets of a train, at the least and at the most.
@@ -107,6 +109,12 @@ fn has_waited() -> u64 {
     text.split_ascii_whitespace().nth(1).and_then(|field| field.parse().ok()).unwrap_or(0)
 }
 
+/// Packets of a train at `rate`, bit/s: any that a plan can name.
+fn packets_of(rate: u64) -> u64 {
+    let bytes = u128::from(rate) * u128::from(TRAIN.nanos()) / 8_000_000_000;
+    ((bytes / u128::from(PACKET)) as u64).clamp(PACKETS.0, PACKETS.1)
+}
+
 /// The rate at which a train of full packets, sent a little faster than the promised rate, arrives; and by how much
 /// its duration may be off, ns: the sender was behind, or the reader waited for a processor at one of the ends.
 fn train(
@@ -117,8 +125,7 @@ fn train(
     rate: u64,
     patience: Duration,
 ) -> io::Result<(Option<u64>, u64)> {
-    let bits = ((FULL + HEADERS) * 8) as u64;
-    let packets = (rate * TRAIN.nanos() / 1_000_000_000 / bits).clamp(PACKETS.0, PACKETS.1);
+    let packets = packets_of(rate);
     let receive = to.try_clone()?;
     let clock = *clock;
     std::thread::scope(|scope| {
@@ -154,16 +161,32 @@ fn train(
         // What comes later than at the promised rate may find the link idle.
         let (begun, mut behind) = (clock.now(), 0);
         for sent in 0..packets {
-            let due = sent * bits * 1_000_000_000 / rate;
-            behind = behind.max(clock.now().since(begun).nanos().saturating_sub(due));
+            let due = Rate(rate).time_for(sent * PACKET);
+            behind = behind.max(clock.now().since(begun).nanos().saturating_sub(due.nanos()));
             from.send_to(&[0; FULL], at)?;
         }
         let (count, first, last, ends_waited) =
             reader.join().unwrap_or_else(|_| Err(io::Error::other("the reader panicked")))?;
         let took = last.since(first).nanos();
         let rate = (count > 1 && took > 0).then(|| {
-            (u128::from(count - 1) * u128::from(bits) * 1_000_000_000 / u128::from(took)) as u64
+            let bits = u128::from(count - 1) * u128::from(8 * PACKET);
+            (bits * 1_000_000_000 / u128::from(took)) as u64
         });
         Ok((rate, behind + ends_waited))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_train_of_any_rate_is_short() {
+        assert_eq!(packets_of(1), 16);
+        assert_eq!(packets_of(12_000_000), 200, "0.2 s of 1,000 packets a second");
+        // 92.2 Gb/s is where the product with 0.2 s in nanoseconds leaves 64 bits.
+        for rate in [92_000_000_000, 93_000_000_000, 400_000_000_000, u64::MAX] {
+            assert_eq!(packets_of(rate), 4096, "{rate}");
+        }
+    }
 }

@@ -33,9 +33,9 @@ pub struct Parts {
 pub struct Proxy {
     parts: Parts,
     splices: Vec<Splice>,
-    /// Ended connections by number: they answer what comes late.
-    lingering: BTreeMap<u32, Splice>,
-    /// When each of them is forgotten.
+    /// Ended connections by number, and until when they answer what comes late.
+    lingering: BTreeMap<u32, (Time, Splice)>,
+    /// The same instants in order; one whose number has come back meanwhile has another.
     forget: VecDeque<(Time, u32)>,
     totals: [Totals; 2],
 }
@@ -76,7 +76,7 @@ impl Proxy {
             }
             None => {
                 self.forget_before(now);
-                if let Some(splice) = self.lingering.get_mut(&segment.connection)
+                if let Some((_, splice)) = self.lingering.get_mut(&segment.connection)
                     && !segment.flags.has(Flags::SYN)
                 {
                     splice.receive(now, side, segment);
@@ -182,19 +182,31 @@ impl Proxy {
                 totals.gauges = socket.gauges();
             }
         }
-        self.forget.push_back((now + TIME_WAIT, splice.number()));
-        self.lingering.insert(splice.number(), splice);
+        let (until, number) = (now + TIME_WAIT, splice.number());
+        self.forget.push_back((until, number));
+        if let Some((_, before)) = self.lingering.insert(number, (until, splice)) {
+            self.retire(&before);
+        }
         true
     }
 
+    /// Keeps the counters of a connection that is forgotten.
+    fn retire(&mut self, splice: &Splice) {
+        for (side, totals) in SIDES.into_iter().zip(&mut self.totals) {
+            if let Some(socket) = splice.socket(side) {
+                totals.counters.add(&socket.counters());
+            }
+        }
+    }
+
     pub(super) fn forget_before(&mut self, now: Time) {
-        while let Some((_, number)) = self.forget.front().copied().filter(|(at, _)| *at <= now) {
+        while let Some((until, number)) = self.forget.front().copied().filter(|(at, _)| *at <= now)
+        {
             self.forget.pop_front();
-            let Some(splice) = self.lingering.remove(&number) else { continue };
-            for (side, totals) in SIDES.into_iter().zip(&mut self.totals) {
-                if let Some(socket) = splice.socket(side) {
-                    totals.counters.add(&socket.counters());
-                }
+            if self.lingering.get(&number).is_some_and(|(at, _)| *at == until)
+                && let Some((_, splice)) = self.lingering.remove(&number)
+            {
+                self.retire(&splice);
             }
         }
     }
@@ -207,7 +219,7 @@ impl Proxy {
     /// Counters of the sockets towards `side`, over all connections so far.
     pub fn counters(&self, side: Side) -> Counters {
         let mut counters = self.totals[side as usize].counters;
-        let all = self.splices.iter().chain(self.lingering.values());
+        let all = self.splices.iter().chain(self.lingering.values().map(|(_, splice)| splice));
         for socket in all.filter_map(|splice| splice.socket(side)) {
             counters.add(&socket.counters());
         }

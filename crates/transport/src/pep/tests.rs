@@ -224,3 +224,35 @@ fn what_waits_is_bounded_while_nobody_reads() {
     }
     assert_eq!(came, 500_000);
 }
+
+#[test]
+fn counters_stay_when_a_number_comes_back_while_the_last_one_lingers() {
+    let mut three = Three::new(Setup::Early, 20_000);
+    let sent = |proxy: &Proxy| super::proxy::SIDES.map(|side| proxy.counters(side).written_bytes);
+    for (round, bytes) in [3000, 5000].into_iter().enumerate() {
+        if round > 0 {
+            three.client = Connection::connect(three.now, &tcp(1 << 20), controller(), NUMBER);
+            three.server = None;
+        }
+        three.client.write(Bytes::from(vec![1; bytes]));
+        three.client.finish();
+        three.run(1);
+        assert_eq!(drain(three.server()), bytes);
+        three.server().finish();
+        three.run(20);
+        assert!(three.client.is_closed() && three.server().is_closed());
+    }
+    assert_eq!(sent(&three.proxy), [0, 8000]);
+    assert_eq!(three.proxy.connections(Side::Client), 2);
+    // The first one's 60 s end while the second still answers what comes late.
+    three.run(30);
+    three.proxy.forget_before(three.now);
+    let mut out = [Vec::new(), Vec::new()];
+    let mut late = Segment::of_data(1, Bytes::from_static(b"late"));
+    (late.connection, late.flags) = (NUMBER, Flags::ACK);
+    three.proxy.receive(three.now, Side::Client, late, &mut out);
+    assert!(!out[0].is_empty(), "the second connection is still known");
+    three.now += Span::from_secs(100);
+    three.proxy.forget_before(three.now);
+    assert_eq!(sent(&three.proxy), [0, 8000]);
+}

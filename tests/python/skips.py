@@ -1,0 +1,46 @@
+"""Skips that follow what a test saw (the machine was too busy) are counted: too many of them hide a regression."""
+
+from __future__ import annotations
+
+import pytest
+
+import realtime
+
+QUOTA = 3
+"""Most tests of a session that may give up because the machine was too busy. Each has tried three times, and they are about
+forty. Where the machine spoils one try in four (ordinary work on one core in four) a test gives up once in 64 sessions: more
+than three of them give up together in fewer than one session in two hundred. A machine that is worse shows nothing."""
+
+
+def given_up(reporter: pytest.TerminalReporter) -> list[str]:
+    """The tests that gave up, each with its reason."""
+    found = []
+    for report in reporter.stats.get("skipped", ()):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        if realtime.BUSY in reason:
+            found.append(f"{report.nodeid}: {reason.removeprefix('Skipped: ')}")
+    return found
+
+
+def _reporter(config: pytest.Config) -> pytest.TerminalReporter | None:
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    return reporter if isinstance(reporter, pytest.TerminalReporter) else None
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Fails a session of which too little is known."""
+    reporter = _reporter(session.config)
+    if reporter is not None and len(given_up(reporter)) > QUOTA and exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Names those that gave up."""
+    found = given_up(terminalreporter)
+    if not found:
+        return
+    terminalreporter.section(f"{len(found)} gave up on a busy machine, {QUOTA} may")
+    for line in found:
+        terminalreporter.line(line)
+    if len(found) > QUOTA:
+        terminalreporter.line("error: too many to tell this from a fault; run them again, alone", red=True)
