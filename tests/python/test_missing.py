@@ -114,3 +114,14 @@ def test_what_is_missing_is_said_once_with_the_step_that_helps(
     assert done.stderr.count("\n") == 1, done.stderr
     for word in help_.split("; in a container"):
         assert word.split(":")[0] in done.stderr
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("without", ["nft"], indirect=True)
+def test_what_is_missing_is_said_before_the_path_is_measured(bare: Bare) -> None:
+    """Measuring takes seconds, and what it finds is of no use without a way outside."""
+    done = bare("shell", "plain.toml", "--", "true")
+    assert done.returncode == 2, done
+    assert "nft" in done.stderr
+    assert "nftables" in done.stderr
+    assert "measured RTT" not in done.stderr

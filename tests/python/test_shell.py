@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import json
 import os
 import pty
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import termios
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import realtime
+from bentpipe import shell
 from bentpipe.problems import ScenarioError
 from bentpipe.shell import executable, lab
 
@@ -175,3 +180,81 @@ def test_watch_draws_in_the_title_and_gives_it_back(program: Path, tmp_path: Pat
     # without the title there is the command's line alone
     assert re.sub(r"\x1b\[2[23];0t|" + line, "", text) == "whole\r\n"
     assert after == before
+
+
+ASK = """
+import os, socket
+for name, kind in (("BENTPIPE_FAR", socket.AF_INET), ("BENTPIPE_FAR6", socket.AF_INET6)):
+    far = os.environ[name]
+    with socket.socket(kind, socket.SOCK_DGRAM) as udp:
+        udp.settimeout(5)
+        for _ in range(3):
+            udp.sendto(b"udp", (far, PORT))
+            try:
+                print(udp.recv(9).decode(), flush=True)
+                break
+            except TimeoutError:
+                pass
+    with socket.create_connection((far, PORT), 10) as tcp:
+        tcp.settimeout(10)
+        tcp.sendall(b"tcp")
+        print(tcp.recv(9).decode(), flush=True)
+    print(far, flush=True)
+"""
+"""What a command behind the path gets from a server of the user's own at the far end."""
+
+
+@contextlib.contextmanager
+def echo() -> Iterator[int]:
+    """A server of TCP and UDP on every address of this machine, as a user has one; its port."""
+    with (
+        socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as tcp,
+        socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as udp,
+    ):
+        port = int(tcp.getsockname()[1])
+        udp.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        udp.bind(("", port))
+        ended = threading.Event()
+
+        def serve() -> None:
+            while not ended.is_set():
+                for ready in select.select([tcp, udp], [], [], 0.1)[0]:
+                    if ready is udp:
+                        data, peer = udp.recvfrom(99)
+                        udp.sendto(data, peer)
+                        continue
+                    with contextlib.suppress(OSError):
+                        connection = tcp.accept()[0]
+                        with connection:
+                            connection.settimeout(5)
+                            connection.sendall(connection.recv(99))
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield port
+        finally:
+            ended.set()
+            thread.join()
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("pep", [None, "early", "relayed"])
+def test_the_far_end_answers_at_its_address(program: Path, pep: str | None, tmp_path: Path) -> None:
+    """The same address with a proxy on the way and without, for TCP and UDP over IPv4 and IPv6."""
+    realtime.need_root("a server on the machine's own side")
+    if pep is not None:
+        realtime.need("nft")
+    output = tmp_path / "output"
+    with echo() as port:
+        path, proxies = shell.path_of("lte-4g", pep=pep)
+        words = [sys.executable, "-c", ASK.replace("PORT", str(port))]
+        status = shell.carry({
+            "lab": path, "proxies": proxies, "check": False, "outside": False,
+            "near": [{"name": "ask", "command": words, "output": str(output)}],
+        })  # fmt: skip
+    assert status == 0
+    said = output.read_text().split()
+    assert said[0:2] + said[3:5] == ["udp", "tcp"] * 2
+    assert ipaddress.ip_address(said[2]).packed[-1] == 1, "the first address of the path's network"
+    assert ipaddress.ip_address(said[5]).packed[-1] == 1

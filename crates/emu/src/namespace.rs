@@ -105,6 +105,19 @@ impl Address {
         };
         [end("bentpipe".to_owned(), 2, 1), end(format!("bentpipe{network}"), 1, 2)]
     }
+
+    /// Both ends of every segment of a path, from the networks `first` on. Whatever stands between, the address
+    /// beside the near end's is the far end's: nodes that split or forward have others.
+    pub fn path(first: u8, segments: usize) -> Vec<[Address; 2]> {
+        let mut ends: Vec<[Address; 2]> =
+            (0..segments).map(|place| Address::pair(first + place as u8)).collect();
+        if let [[_, between], .., [before_far, far]] = &mut ends[..] {
+            std::mem::swap(&mut between.v4, &mut far.v4);
+            std::mem::swap(&mut between.v6, &mut far.v6);
+            (before_far.peer_v4, before_far.peer_v6) = (far.v4, far.v6);
+        }
+        ends
+    }
 }
 
 /// Networks that a lab takes at once: a path has at most so many segments.

@@ -23,6 +23,20 @@ impl Drop for Nat {
     }
 }
 
+/// Whether `nft` is there: asked before anything is set up that would have to wait for the answer.
+///
+/// # Errors
+/// It is not.
+pub fn ready() -> io::Result<()> {
+    let mut command = emu::namespace::tool("nft");
+    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().map(|_| ()).map_err(absent)
+}
+
+fn absent(error: io::Error) -> io::Error {
+    io::Error::other(format!("nft: {error} (Debian: nftables)"))
+}
+
 /// Lets packets of `near` (IPv4) and `near_v6` pass from `device` to every other device, with this side's address.
 ///
 /// # Errors
@@ -53,7 +67,7 @@ pub fn open(device: &str, near: Ipv4Addr, near_v6: std::net::Ipv6Addr) -> io::Re
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .map_err(|error| io::Error::other(format!("nft: {error} (Debian: nftables)")))?;
+        .map_err(absent)?;
     if let Some(input) = &mut child.stdin {
         input.write_all(rules.as_bytes())?;
         input.flush()?;

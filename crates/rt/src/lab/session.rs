@@ -46,13 +46,17 @@ pub fn run(plan: &str) -> io::Result<u8> {
     if ordinary {
         namespace::become_root()?;
     }
+    let outside = plan.outside && !ordinary && !plan.private;
+    if outside || !plan.proxies.is_empty() {
+        nat::ready()?;
+    }
     let mut session = Session::open(&plan)?;
     let check = if plan.check { Some(session.check()?) } else { None };
     if let Some(check) = &check {
         say(format_args!("bentpipe: {}", said(check, &session.lab)));
     }
     session.prepare(&plan)?;
-    let _way = if plan.outside && !ordinary && !plan.private {
+    let _way = if outside {
         let [near, far] = [&session.ends[0][0], &session.ends[session.ends.len() - 1][1]];
         Some(nat::open(&far.device, near.v4, near.v6)?)
     } else {
@@ -125,8 +129,7 @@ impl Session {
         }
         spaces.push(if plan.private { Space::make()? } else { Space::own()? });
         let first = namespace::within(&spaces[segments].network, namespace::free_networks)?;
-        let ends: Vec<[Address; 2]> =
-            (0..segments).map(|place| Address::pair(first + place as u8)).collect();
+        let ends = Address::path(first, segments);
         let files: Vec<&File> = spaces.iter().map(|space| &space.network).collect();
         let lab = Lab::open(&plan.lab, &files, &ends)?;
         route(&spaces, &ends, &plan.initial_windows.near, &plan.initial_windows.far)?;
@@ -175,7 +178,7 @@ impl Session {
         self.helpers.extend(proxies);
         for service in &plan.far {
             let words = self.words(service);
-            let child = self.far().start(service, &words, true)?;
+            let child = self.far().start(service, &words, &[], true)?;
             self.helpers.push((service.name.clone(), child));
             let Some(port) = service.listens else { continue };
             let mut looks = 0;
@@ -218,7 +221,10 @@ impl Session {
         while !waiting.is_empty() || !commands.is_empty() {
             let now = running.clock.now().0;
             while let Some(process) = waiting.pop_if(|process| process.start_ns <= now) {
-                let child = self.spaces[0].start(process, &self.words(process), false)?;
+                let far = self.addresses()[1];
+                let named =
+                    [("BENTPIPE_FAR", far.v4.to_string()), ("BENTPIPE_FAR6", far.v6.to_string())];
+                let child = self.spaces[0].start(process, &self.words(process), &named, false)?;
                 commands.push((process.name.clone(), child));
             }
             let mut place = 0;

@@ -65,12 +65,18 @@ impl Space {
         command
     }
 
-    /// Starts a process inside, with its output where its plan wants it; a service gets a process group of its
-    /// own, so that Ctrl-C is the near commands'.
+    /// Starts a process inside, with `environment` beside ours and its output where its plan wants it; a service gets
+    /// a process group of its own, so that Ctrl-C is the near commands'.
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn start(&self, process: &Process, words: &[String], service: bool) -> io::Result<Child> {
+    pub fn start(
+        &self,
+        process: &Process,
+        words: &[String],
+        environment: &[(&str, String)],
+        service: bool,
+    ) -> io::Result<Child> {
         let file = |name: &Option<String>| -> io::Result<Stdio> {
             let Some(name) = name else { return Ok(Stdio::inherit()) };
             let file =
@@ -83,6 +89,7 @@ impl Space {
         if service {
             command.process_group(0);
         }
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
         command.stdin(input).stdout(file(&process.output)?).stderr(file(&process.errors)?).spawn()
     }
 
