@@ -10,12 +10,13 @@ import hashlib
 import inspect
 import sys
 import tempfile
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan import make, open_document
 from bentpipe.session import Report, conduct
-from bentpipe.store import Store, Writer
+from bentpipe.store import Store, StoreError, Writer
 from bentpipe.sweep import written_override
 
 if TYPE_CHECKING:
@@ -57,7 +58,10 @@ class Results(Store):
             from bentpipe.notebook import html
         except ImportError:
             return None
-        return html(self.path)
+        try:
+            return html(self.path)
+        except StoreError as error:
+            return f"<strong>{escape(self.title)}</strong>\n<p>{escape(str(error))}</p>"
 
 
 def run(
@@ -77,7 +81,7 @@ def run(
         controllers: congestion controllers of one's own, by the name the scenario gives them. A class of an
             importable module goes to the workers by its import path; one defined in ``__main__`` (a script, a
             notebook) or inside a function runs in this process, one run after the other.
-        jobs: worker processes (default: one a processor).
+        jobs: worker processes (default: one a processor); not beside ``on``.
         out: directory of the store, resumed if it has runs of the same scenario; a temporary one without.
         on: ``dask://HOST:PORT`` for a cluster.
         seeds: how many, instead of the scenario's.
@@ -87,9 +91,14 @@ def run(
         bentpipe.problems.ScenarioError: what is wrong with the scenario, by key.
         bentpipe.store.StoreError: ``out`` is not a store of this scenario.
         RunsFailed: some runs failed; the others are in its ``results``.
+        ValueError: ``jobs`` beside ``on``.
     """
     from bentpipe.runners import engine
 
+    if on is not None and jobs is not None:
+        raise ValueError(
+            "found jobs beside on, a cluster whose workers have a number of their own; expected one of them"
+        )
     own = dict(controllers or {})
     given = dict(settings or {})
     document = open_document(scenario, given.items(), [written_override(*one) for one in given.items()])

@@ -1,6 +1,7 @@
 """Two stores compared, before and after a change: paired differences with intervals, and a verdict a metric.
 
-Runs are paired by cell of the sweep, seed, flow and direction, so what chance did to both sides alike cancels out.
+Runs are paired by cell of the sweep, seed, flow and direction (loads of pages by their number too), so what chance did
+to both sides alike cancels out.
 What has no partner is counted and left out. A verdict needs an interval that excludes no change *and* a change that
 matters (``LEAST``): with many seeds any difference at all becomes certain.
 """
@@ -43,6 +44,9 @@ BETTER: dict[str, int] = {
     "convergence_s": -1,
 }
 """Metrics that are compared, and whether more (1) or less (-1) is better."""
+
+OF_PAGES: dict[str, int] = {"loads_finished": 1, "ttr_s": -1, "plt_s": -1}
+"""The same of loads of pages. One that did not finish has no times, but counts as not finished."""
 
 OF_RUN = ("jain", "convergence_s", "queueing_p95_ms")
 """Metrics that belong to a run, not to one of its flows; they are compared once a run and direction."""
@@ -128,6 +132,9 @@ UNITS: dict[str, tuple[float, str]] = {
     "completion_p95_s": (1.0, "completion p95 s"),
     "queueing_p95_ms": (1.0, "queueing p95 ms"),
     "convergence_s": (1.0, "fair after s"),
+    "loads_finished": (100.0, "loads finished %"),
+    "ttr_s": (1.0, "TTR s"),
+    "plt_s": (1.0, "PLT s"),
 }
 """What people are shown of a metric: its factor and its name with the unit."""
 
@@ -168,12 +175,48 @@ def compare(
         for flow, direction, group in groups:
             left, right = group[metric].to_list(), group[f"{metric}_after"].to_list()
             changes.append(_change(metric, flow, direction, left, right, confidence))
+    changes += _page_changes(first, second, keys, confidence)
     return Comparison(tuple(changes), a.height - pairs.height, b.height - pairs.height)
 
 
 def _frame(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     missing = [pl.lit(None, pl.String).alias(key) for key in keys if key not in metrics.columns]
     return metrics.with_columns(missing).select(*keys, "seed", "flow", "direction", *BETTER)
+
+
+def _page_changes(before: Reading, after: Reading, keys: Sequence[str], confidence: float) -> list[Change]:
+    """Of loads of pages, by flow."""
+    a, b = _loads(before, keys), _loads(after, keys)
+    if a is None or b is None:
+        return []
+    by = [*keys, "seed", "flow", "load"]
+    pairs = a.join(b, on=by, how="inner", suffix="_after", nulls_equal=True, maintain_order="left")
+    changes = []
+    for metric in OF_PAGES:
+        known = pairs.drop_nulls([metric, f"{metric}_after"])
+        if (
+            metric == "loads_finished"
+            and known.select(pl.min_horizontal(metric, f"{metric}_after").min()).item() == 1
+        ):
+            continue  # all of them, both times
+        for group in known.partition_by("flow", maintain_order=True):
+            left, right = group[metric].to_list(), group[f"{metric}_after"].to_list()
+            changes.append(_change(metric, group["flow"][0], "down", left, right, confidence))
+    return changes
+
+
+def _loads(store: Reading, keys: Sequence[str]) -> pl.DataFrame | None:
+    pages = store.table("pages")
+    if not pages.height:
+        return None
+    done = pl.col("finished") == 1
+    joined = store.runs.join(pages, on="run", how="inner", maintain_order="left_right").with_columns(
+        [pl.lit(None, pl.String).alias(key) for key in keys if key not in store.keys]
+    )
+    return joined.select(
+        *keys, "seed", "flow", "load", done.cast(pl.Float64).alias("loads_finished"),
+        *(pl.when(done).then(name).alias(name) for name in ("ttr_s", "plt_s")),
+    )  # fmt: skip
 
 
 def _groups(pairs: pl.DataFrame, metric: str, by: Sequence[str]) -> list[tuple[str, str, pl.DataFrame]]:
@@ -195,7 +238,7 @@ def _change(
     return Change(
         metric, flow, direction, len(left), mean, sum(right) / len(right),
         difference, median([y - x for x, y in zip(left, right, strict=True)]), ratio,
-        _verdict(difference, mean, BETTER[metric]),
+        _verdict(difference, mean, (BETTER | OF_PAGES)[metric]),
     )  # fmt: skip
 
 

@@ -14,23 +14,24 @@ from typing import Any
 from bentpipe.figures import FIGURES, Material
 from bentpipe.intervals import significant
 from bentpipe.reading import Reading, read_store
-from bentpipe.report import summary
+from bentpipe.report import page_loads, summary
 from bentpipe.store import Store
 
 MOST_ROWS = 12
 """Rows of the table; the rest is counted."""
 
-KEY_FIGURES = ("completion", "goodput-against", "friendliness", "goodput")
+KEY_FIGURES = ("page-load-time", "completion", "goodput-against", "friendliness", "goodput")
 """The first of these that the store has something for is shown."""
 
 
 def html(store: Reading | Store | Path | str) -> str:
-    """A fragment of HTML about a store: title, sentence, table of goodput, key figure."""
+    """A fragment of HTML about a store: title, sentence, page loads, goodput, key figure. Raises StoreError."""
     reading = store if isinstance(store, Reading) else read_store(store)
     material = Material(reading)
     parts = [
         f"<strong>{escape(reading.title)}</strong>",
         f"<p>{escape(summary(material))}</p>",
+        *(page_loads.tables(material) if material.pages.height else ()),
         _table(material),
     ]
     for key in KEY_FIGURES:

@@ -268,8 +268,7 @@ def run(
         plan["result"] = str(record.absolute() / "result.json")
     with tempfile.TemporaryDirectory(prefix="bentpipe-control-") as folder:
         plan["control"] = str(Path(folder) / "socket")
-        os.environ[CONTROL] = plan["control"]
-        return carry(plan)
+        return _carry(plan, {CONTROL: plan["control"]})[0]
 
 
 RECORD_NS = 100_000_000
@@ -288,13 +287,15 @@ def carry(plan: Mapping[str, Any]) -> int:
     return _carry(plan)[0]
 
 
-def _carry(plan: Mapping[str, Any]) -> tuple[int, bool]:
-    """Exit status, and whether Ctrl-C came meanwhile."""
+def _carry(plan: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> tuple[int, bool]:
+    """Exit status, and whether Ctrl-C came meanwhile. Commands have ``environment`` besides this process' own."""
     program = executable()
     interrupted = False
     with handed(plan) as descriptor:
         words = [str(program), "lab", f"/proc/self/fd/{descriptor}"]
-        with subprocess.Popen(words, pass_fds=[descriptor]) as process:
+        with subprocess.Popen(
+            words, pass_fds=[descriptor], env={**os.environ, **(environment or {})}
+        ) as process:
             while True:
                 try:
                     return process.wait(), interrupted

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
+import synthetic_pages
 from bentpipe.diff import compare
 
 if TYPE_CHECKING:
@@ -21,6 +24,31 @@ def test_a_store_equals_itself(synthetic: ModuleType, tmp_path: Path) -> None:
     assert not got.regressed
     assert {change.verdict for change in got.changes} == {"none"}
     assert (got.only_before, got.only_after) == (0, 0)
+
+
+def test_loads_of_pages_are_compared(synthetic: ModuleType, tmp_path: Path) -> None:
+    before = synthetic_pages.page_store(tmp_path / "a", synthetic, seeds=6, packets=False)
+    after = shutil.copytree(before, tmp_path / "b")
+    got = compare(before, after)
+    assert {c.metric for c in got.changes} >= {"ttr_s", "plt_s"}
+    assert "loads_finished" not in {c.metric for c in got.changes}
+    assert {c.verdict for c in got.changes} == {"none"}
+    for number, file in enumerate(sorted(after.glob("runs/*/pages.parquet"))):
+        table = pl.read_parquet(file).with_columns(pl.col("plt_s") * 1.2)
+        if number == 0:
+            table = table.with_columns(finished=pl.lit(0, pl.Int64))
+        table.write_parquet(file)
+    changes = {c.metric: c for c in compare(before, after).changes}
+    plt = changes["plt_s"]
+    assert plt.verdict == "regression"
+    assert plt.ratio.estimate == pytest.approx(1.2)
+    assert changes["ttr_s"].verdict == "none"
+    loads = pl.concat([pl.read_parquet(file) for file in before.glob("runs/*/pages.parquet")]).height
+    lost = pl.read_parquet(min(after.glob("runs/*/pages.parquet"))).height
+    assert (changes["loads_finished"].pairs, plt.pairs) == (loads, loads - lost)
+    assert changes["loads_finished"].after == pytest.approx(1 - lost / loads)
+    lines = {line["metric"]: line for line in compare(before, after).lines()}
+    assert lines["PLT s"]["verdict"] == "regression"
 
 
 def test_a_tenth_less_goodput_is_a_regression(synthetic: ModuleType, tmp_path: Path) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 import json
 import re
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 import bentpipe
+import synthetic_pages
 from bentpipe import notebook, report, stats
 from bentpipe.agree.compare import compare as both_clocks
 from bentpipe.agree.compare import lines
@@ -60,12 +59,6 @@ def label(store: Path, names: list[str]) -> Path:
 
 @pytest.fixture(scope="module")
 def made(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    spec = spec_from_file_location("synthetic_pages", Path(__file__).with_name("synthetic_pages.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    pages = module_from_spec(spec)
-    sys.modules["synthetic_pages"] = pages
-    spec.loader.exec_module(pages)
     base = tmp_path_factory.mktemp("labels")
     rivals = [
         (
@@ -80,7 +73,7 @@ def made(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dic
     found = {
         "rivals": synthetic.write_store(base / "rivals", rivals),
         "sizes": synthetic.sizes_store(base / "sizes"),
-        "pages": pages.page_store(base / "pages", synthetic, seeds=2),
+        "pages": synthetic_pages.page_store(base / "pages", synthetic, seeds=2),
     }
     spec_json = make(open_document(tied("arm")), "test").runs[0].spec_json()
     for folder in base.glob("*/runs/*"):

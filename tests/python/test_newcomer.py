@@ -45,6 +45,10 @@ def place(tmp_path: Path) -> Path:
         ("check utf16.toml", "utf16.toml: is UTF-16 text, expected UTF-8; save it as UTF-8"),
         ("check latin.toml", "latin.toml: is not UTF-8: byte 0xe9 in line 2; save it as UTF-8"),
         ("check binary.toml", "binary.toml: is not text, expected UTF-8"),
+        (
+            "run good.toml --jobs 2 --on dask://127.0.0.1:1",
+            "--jobs: found beside --on, whose workers have a number of their own; expected one of them",
+        ),
         ("run good.toml --out good.toml/x", "good.toml/x cannot be made: Not a directory; choose another"),
         ("page pages.har", 'no file "pages.har"; did you mean "page.har"?'),
         ("page empty.har", "empty.har is empty, expected a HAR file"),

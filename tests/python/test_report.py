@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import synthetic_pages
 from bentpipe import notebook, report
+from bentpipe.api import Results
 from bentpipe.figures import Material
 from bentpipe.reading import read_store
 from bentpipe.stats import bottlenecks
@@ -91,6 +93,25 @@ def test_results_show_themselves_in_a_notebook(synthetic: ModuleType, tmp_path: 
     assert "<svg" in html
     assert "Jain" in html
     assert "<script" not in html
+
+
+def test_loads_of_pages_show_themselves_in_a_notebook(synthetic: ModuleType, tmp_path: Path) -> None:
+    store = synthetic_pages.page_store(tmp_path / "pages", synthetic, seeds=6, packets=False)
+    html = notebook.html(store)
+    assert "TTR, median" in html
+    assert "PLT, median" in html
+    assert "page load time, s" in html.replace("\u00a0", " ")
+
+
+def test_results_without_a_finished_run_say_so_in_a_notebook(synthetic: ModuleType, tmp_path: Path) -> None:
+    store = synthetic.pair_store(tmp_path / "pair", [(5.0, 4.0)])
+    (tmp_path / "kept").mkdir()
+    for run in (store / "runs").iterdir():
+        run.rename(tmp_path / "kept" / run.name)
+    html = Results(store)._repr_html_()
+    assert html is not None
+    assert "Two flows share a link" in html
+    assert "no run has finished (1 are planned)" in html
 
 
 @pytest.mark.system

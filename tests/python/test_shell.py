@@ -258,3 +258,17 @@ def test_the_far_end_answers_at_its_address(program: Path, pep: str | None, tmp_
     assert said[0:2] + said[3:5] == ["udp", "tcp"] * 2
     assert ipaddress.ip_address(said[2]).packed[-1] == 1, "the first address of the path's network"
     assert ipaddress.ip_address(said[5]).packed[-1] == 1
+
+
+def test_a_shell_leaves_the_environment_of_who_called_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "bentpipe-rt"
+    program.write_text(f'#!/bin/sh\nprintf %s "$BENTPIPE_CONTROL" > {tmp_path}/seen\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("BENTPIPE_RT", str(program))
+    monkeypatch.delenv("BENTPIPE_CONTROL", raising=False)
+    before = dict(os.environ)
+    assert shell.run("geo-konnect", ["true"]) == 0
+    assert dict(os.environ) == before
+    assert (tmp_path / "seen").read_text().endswith("/socket")

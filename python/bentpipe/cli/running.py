@@ -62,6 +62,8 @@ def run(
         refuse(f"--engine: {unknown_word(engine, ENGINES, 'engine')}")
     if engine == "emu" and on is not None:
         refuse("--on: found a cluster beside --engine emu, which runs on this machine")
+    if on is not None and jobs is not None:
+        refuse("--jobs: found beside --on, whose workers have a number of their own; expected one of them")
     plan = read_plan(file, settings, seeds, engine)
     ids = [one.id for one in plan.runs]
     for wrong in [one for one in only or [] if one not in ids]:
