@@ -14,7 +14,7 @@ from bentpipe.catalogue import by_name
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Machine", "fixed", "initial_window", "sysctls", "twin_name", "wrong_controller"]
+__all__ = ["ETHERNET_MTU", "Machine", "fixed", "initial_window", "sysctls", "twin_name", "wrong_controller"]
 
 FIXED = {
     "initial_rto_ns": (1_000_000_000, "initial_rto", "Linux has no setting for it"),
@@ -23,7 +23,7 @@ FIXED = {
     "adapt_reordering": (True, "adapt_reordering", "Linux always adapts"),
     "limited_transmit": (True, "limited_transmit", "Linux always has it"),
     "prr": (True, "prr", "Linux always has it"),
-    "fast_open": (False, "fast_open", "the programs that measure do not use it"),
+    "fast_open": (False, "fast_open", "the programs in a lab do not use it"),
     "pacing": (
         False,
         "pacing",
@@ -37,6 +37,9 @@ FIXED = {
     "ack_counting": ({"kind": "unlimited"}, "abc", "Linux counts every byte"),
 }
 """Options of TCP that Linux fixes: value, key in the scenario, reason."""
+
+ETHERNET_MTU = 1500
+"""Largest IP packet of a lab's links where nothing needs a larger one."""
 
 MOST_BUFFER = (1 << 31) - 1  # sysctls of buffers are C ints
 

@@ -32,6 +32,7 @@ from bentpipe.browse.planned import Options, in_order, pauses, plan_units
 from bentpipe.browse.runner import BrowserRunner, Due
 from bentpipe.browse.serving import Serving, plan
 from bentpipe.har import read_har
+from bentpipe.kernel import sysctls
 from bentpipe.problems import ScenarioError
 from bentpipe.report import build
 from bentpipe.runners import engine
@@ -156,6 +157,92 @@ def test_a_controller_of_quic_alone_is_not_passed_to_the_kernel(scenario: Path, 
     scenario.write_text(SCENARIO + 'tcp = { congestion = "bbr3" }\n')
     with pytest.raises(ScenarioError, match=r'flow.browser.tcp.congestion: .*did you mean "bbr1"'):
         plan(Serving(str(scenario)))
+
+
+@pytest.mark.parametrize(
+    ("tcp", "key", "words"),
+    [
+        ('min_rto = "1 s"', "min_rto", "Linux's is 200 ms"),
+        ('initial_rto = "3 s"', "initial_rto", "no setting"),
+        ('server = { max_rto = "60 s" }', "server.max_rto", "120 s"),
+        ('delayed_ack = "off"', "delayed_ack", "no setting"),
+        ("limited_transmit = false", "limited_transmit", "always"),
+        ("adapt_reordering = false", "adapt_reordering", "always"),
+        ("prr = false", "prr", "always"),
+        ("pacing = true", "pacing", "BBR alone"),
+        ("fast_open = true", "fast_open", "programs in a lab"),
+        ("abc = 2", "abc", "every byte"),
+        ("ip = 6", "ip", "expected 4"),
+    ],
+)
+def test_what_the_kernels_tcp_cannot_do_is_refused_by_its_key(
+    scenario: Path, tcp: str, key: str, words: str
+) -> None:
+    scenario.write_text(SCENARIO + f"[tcp]\n{tcp}\n")
+    with pytest.raises(ScenarioError) as error:
+        plan_units(str(scenario), Options(), "e", CATALOGUE)
+    ((place, said),) = error.value.problems
+    assert place == f"flow.browser.tcp.{key}"
+    assert words in said
+    # without TCP it plays no part
+    assert plan_units(str(scenario), Options(http=("3",)), "e", CATALOGUE).runs
+
+
+def test_options_of_tcp_are_the_kernels(scenario: Path, tmp_path: Path) -> None:
+    """By the same words as a flow of `--engine emu`, each end its own."""
+    scenario.write_text(
+        SCENARIO
+        + """
+[tcp]
+sack = false
+timestamps = false
+ecn = true
+restart_after_idle = false
+mss = "1000 B"
+receive_buffer = "3 MB"
+server = { window_scaling = false, frto = false, loss_detection = { name = "dupacks", threshold = 5 }, initial_window = "4 packets" }
+"""
+    )
+    run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs[0]
+    lab = json.loads(lab_plan(run, tmp_path, Path("/c"), Path("/rt"), check=True).read_text())
+    near, far = ({key.removeprefix("net.ipv4.tcp_"): value for key, value in lab["settings"][side].items()}
+                 for side in ("near", "far"))  # fmt: skip
+    for side in (near, far):
+        got = {
+            key: side[key]
+            for key in ("sack", "dsack", "timestamps", "ecn", "recovery", "slow_start_after_idle")
+        }
+        assert got == {
+            "sack": "0",
+            "dsack": "0",
+            "timestamps": "0",
+            "ecn": "1",
+            "recovery": "0",
+            "slow_start_after_idle": "0",
+        }
+        assert side["rmem"] == "4096 6000000 6000000"
+    assert [(side["window_scaling"], side["frto"], side["reordering"]) for side in (near, far)] == [
+        ("1", "2", "3"),
+        ("0", "0", "5"),
+    ]
+    assert lab["initial_windows"] == {"near": 10, "far": 4}
+    tcp = run.spec["flows"][0]["transport"]["tcp"]
+    assert lab["settings"] == {"near": sysctls(tcp["client"]), "far": sysctls(tcp["server"])}
+    assert lab["lab"]["mtu"] == 1500
+    assert json.loads((tmp_path / "server.json").read_text())["tcp"]["mss_bytes"] == 1000
+
+
+@pytest.mark.parametrize(
+    ("mss", "mtu", "asked"), [(None, 1500, None), (8960, 9000, 8960), (1460, 1500, None)]
+)
+def test_links_let_the_segments_pass(
+    scenario: Path, tmp_path: Path, mss: int | None, mtu: int, asked: int | None
+) -> None:
+    scenario.write_text(SCENARIO + ("" if mss is None else f'[tcp]\nmss = "{mss} B"\n'))
+    run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs[0]
+    lab = json.loads(lab_plan(run, tmp_path, Path("/c"), Path("/rt"), check=True).read_text())
+    assert lab["lab"]["mtu"] == mtu
+    assert json.loads((tmp_path / "server.json").read_text())["tcp"]["mss_bytes"] == asked
 
 
 def test_words_that_are_not_there(scenario: Path) -> None:
@@ -721,9 +808,9 @@ def test_the_study_has_a_form_in_real_time(rt: Path, tmp_path: Path) -> None:
     """One target over 4G, one load, on both clocks: a row each, TTR of at least 2 and 3 round trips of 80 ms."""
     realtime.need_namespaces()
     short = {
-        "flow.chrome.load.page": '"target-b"',
-        "flow.chrome.load.loads": "1",
-        "flow.chrome.load.pause": '"0 s"',
+        "flow.chrome.load.page": "target-b",
+        "flow.chrome.load.loads": 1,
+        "flow.chrome.load.pause": "0 s",
     }
     status = real.run(tmp_path, only="4g", seeds=1, settings=short, keep_late=True)
     assert status == 0

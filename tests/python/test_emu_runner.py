@@ -154,7 +154,7 @@ class Linux(Machine):
         ),
         ({"tcp": {"min_rto": "1 s"}}, "flow.t.tcp.min_rto", "Linux's is 200 ms"),
         ({"tcp": {"pacing": True}}, "flow.t.tcp.pacing", "paces with BBR alone"),
-        ({"tcp": {"fast_open": True}}, "flow.t.tcp.fast_open", "do not use it"),
+        ({"tcp": {"fast_open": True}}, "flow.t.tcp.fast_open", "programs in a lab do not use it"),
     ],
 )
 def test_what_kernel_tcp_cannot_do_is_refused(flow: dict[str, Any], key: str, said: str) -> None:

@@ -439,7 +439,7 @@ def test_a_proxy_that_is_killed_leaves_no_rule_and_the_way_open(
         ({"near_device": "nowhere"}, "there is no device nowhere here"),
         ({"near_device": "fl"}, "near_device and far_device are both fl"),
         ({"proxy.server_side.congestion": "hybla"}, 'server_side.congestion: found "hybla", expected one of'),
-        ({"proxy.client_side.congestion": "bbr3"}, '"bbr1": the kernel\'s BBR is version 1'),
+        ({"proxy.client_side.congestion": "bbr3"}, 'version 1 (tcp_bbr.c), expected "bbr1"'),
         ({"proxy.client_side.tcp.prr": False}, "client_side.tcp.prr: found false, expected true"),
         ({"proxy.client_side.tcp.sack": False}, "client_side.tcp.sack and server_side.tcp.sack differ"),
         ({"proxy.setup": "pooled"}, 'to_pool: missing beside setup = Pooled; it goes with "pooled"'),

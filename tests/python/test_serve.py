@@ -520,6 +520,11 @@ def test_ready_line_and_certificate(program: Path, tmp_path: Path) -> None:
         ({"content": {}}, "expected a page or a root"),
         ({"content": {"rot": "x"}}, "`rot`, expected one of `page`, `authorities`, `root`"),
         ({"tcp": {"congestion": "vegass"}}, 'found "vegass"'),
+        (
+            {"tcp": {"congestion": "bbr"}},
+            'which is BBRv3; the kernel\'s is BBR version 1 (tcp_bbr.c), expected "bbr1"',
+        ),
+        ({"tcp": {"mss_bytes": 1}}, "mss_bytes: found 1"),
         ({"congestion": {"name": "cubbic", "options": {}}}, "cubic"),
         ({"certificate_bytes": 100}, "expected at least"),
         ({"certificate": {"certificate": "/no.pem", "key": "/no.key"}}, "/no.pem"),
@@ -531,6 +536,16 @@ def test_ready_line_and_certificate(program: Path, tmp_path: Path) -> None:
 )
 def test_a_wrong_plan_is_refused(program: Path, tmp_path: Path, changes: dict[str, Any], words: str) -> None:
     assert words in _refused(program, tmp_path, _plan(**changes))
+
+
+def test_tcp_has_the_controller_and_the_segments_asked_for(program: Path, tmp_path: Path) -> None:
+    asked = {"congestion": "newreno", "mss_bytes": 1000}
+    with (
+        _served(program, tmp_path, tcp=asked) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=10) as client,
+    ):
+        # what the server has announced, without room for timestamps (RFC 7323 appendix A)
+        assert client.getsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG) == 1000 - 12
 
 
 @pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_DGRAM])

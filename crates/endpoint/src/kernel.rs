@@ -1,6 +1,14 @@
-//! Controllers of the catalogue by the kernel's names: a name means the same controller in virtual and in real time.
+//! The kernel's TCP: options of its sockets, and controllers of the catalogue by its names for them.
 
+use nix::libc;
+use nix::setsockopt_impl;
+use nix::sockopt_impl;
 use serde_json::Value;
+
+sockopt_impl!(
+    /// Largest segment asked for (tcp(7)).
+    MaxSegment, SetOnly, libc::IPPROTO_TCP, libc::TCP_MAXSEG, u32
+);
 
 /// Linux's name of a controller: its twin of one of the catalogue, else the kernel's own of that name.
 ///

@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.browse.planned import pauses, tcp_controller
+from bentpipe.kernel import ETHERNET_MTU, initial_window, sysctls
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bentpipe.plan import Run
 
-__all__ = ["MTU", "PORT", "authorities", "lab_plan", "object_of", "server_plan", "unit_plan"]
+__all__ = ["PORT", "authorities", "lab_plan", "object_of", "server_plan", "unit_plan"]
 
 PORT = 4433
-MTU = 1500
-"""Of the emulated links: Ethernet's."""
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?")
 
@@ -36,10 +35,24 @@ def authorities(page: Mapping[str, Any], name: str | None = None) -> dict[str, s
 
 
 def server_plan(
-    spec: Mapping[str, Any], *, listen: str, port: int, name: str | None = None, tcp: str | None = None
+    spec: Mapping[str, Any],
+    *,
+    listen: str,
+    port: int,
+    name: str | None = None,
+    tcp: str | None = None,
+    mss_bytes: int | None = None,
 ) -> dict[str, Any]:
-    """The plan of ``bentpipe-rt serve`` for the page of a resolved run; ``tcp``: controller of TCP, or the kernel's
-    default."""
+    """The plan of ``bentpipe-rt serve`` for the page of a resolved run.
+
+    Args:
+        spec: the run.
+        listen: address and port.
+        port: in the page's addresses.
+        name: of the server, if it has one of its own.
+        tcp: controller of TCP; None: the kernel's default.
+        mss_bytes: largest segment of TCP; None: what the way lets pass.
+    """
     flow = spec["flows"][0]
     load, transport = flow["load"], flow["transport"]
     names = authorities(load["page"], name)
@@ -54,7 +67,7 @@ def server_plan(
         "alt_svc": True,
         "quic": transport["quic"],
         "congestion": flow["server_congestion"],
-        "tcp": {"congestion": tcp},
+        "tcp": {"congestion": tcp, "mss_bytes": mss_bytes},
         "tls": {"resumption": load["tls"]["resumption"], "early_data": load["tls"]["early_data"]},
     }
 
@@ -104,11 +117,11 @@ def lab_plan(run: Run, folder: Path, program: Path, executable: Path, *, check: 
     """Writes the plans of a lab with its server and its unit into ``folder``; returns the lab's."""
     spec = run.spec
     flow = spec["flows"][0]
-    tcp = flow["transport"].get("tcp") or {}
     server, unit = folder / "server.json", folder / "plan.json"
     ready = folder / "server.out"
     over_tcp = None if flow["load"]["http"] == "3" else tcp_controller(flow)["name"]
-    _write(server, server_plan(spec, listen=f"[::]:{PORT}", port=PORT, tcp=over_tcp))
+    mtu, mss = _packets(spec)
+    _write(server, server_plan(spec, listen=f"[::]:{PORT}", port=PORT, tcp=over_tcp, mss_bytes=mss))
     _write(
         unit,
         unit_plan(
@@ -118,7 +131,7 @@ def lab_plan(run: Run, folder: Path, program: Path, executable: Path, *, check: 
     lab = {
         "lab": {
             "graph": spec["graph"], "client": flow["client"], "server": flow["server"],
-            "seed": spec["seed"], "mtu": MTU,
+            "seed": spec["seed"], "mtu": mtu,
         },
         "proxies": spec.get("proxies") or [],
         "private": True,
@@ -131,8 +144,7 @@ def lab_plan(run: Run, folder: Path, program: Path, executable: Path, *, check: 
             "name": "browser", "command": [sys.executable, "-m", "bentpipe.browse.unit", str(unit), "{far}"],
             "start_ns": 0, "output": str(folder / "unit.log"),
         }],
-        "settings": {"near": _sysctls(tcp.get("client")), "far": _sysctls(tcp.get("server"))},
-        "initial_windows": {"near": _window(tcp.get("client")), "far": _window(tcp.get("server"))},
+        **_kernel(spec),
         "record": {"directory": str(folder / "links"), "interval_ns": spec["sample_ns"]},
         "result": str(folder / "lab.json"),
     }  # fmt: skip
@@ -142,19 +154,23 @@ def lab_plan(run: Run, folder: Path, program: Path, executable: Path, *, check: 
     return file
 
 
-def _sysctls(end: Mapping[str, Any] | None) -> dict[str, str]:
-    """The kernel remembers nothing of a path from load to load, and has room for the windows of the scenario: it
-    counts its own overhead in its buffers, up to as much again (tcp(7), tcp_adv_win_scale)."""
-    found = {"net.ipv4.tcp_no_metrics_save": "1", "net.ipv4.tcp_slow_start_after_idle": "1"}
-    if end is not None:
-        found["net.ipv4.tcp_rmem"] = f"4096 131072 {max(131072, 2 * int(end['receive_buffer_bytes']))}"
-        found["net.ipv4.tcp_wmem"] = f"4096 16384 {max(16384, 2 * int(end['send_buffer_bytes']))}"
-    return found
+def _kernel(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What the kernel's TCP is told, for each side."""
+    tcp = spec["flows"][0]["transport"]["tcp"]
+    ends = {"near": tcp["client"], "far": tcp["server"]}
+    return {
+        "settings": {side: sysctls(end) for side, end in ends.items()},
+        "initial_windows": {side: initial_window(end) for side, end in ends.items()},
+    }
 
 
-def _window(end: Mapping[str, Any] | None) -> int | None:
-    """Segments of the initial window."""
-    return None if end is None else max(1, round(int(end["initial_window_bytes"]) / int(end["mss_bytes"])))
+def _packets(spec: Mapping[str, Any]) -> tuple[int, int | None]:
+    """MTU of the links, and the segment size that the server announces and keeps to: the smaller end's, if the links
+    would let pass another one."""
+    tcp = spec["flows"][0]["transport"]["tcp"]
+    smaller = min((tcp["client"], tcp["server"]), key=lambda end: int(end["mss_bytes"]))
+    mss, whole = int(smaller["mss_bytes"]), int(smaller["mss_bytes"]) + int(smaller["header_bytes"])
+    return max(ETHERNET_MTU, whole), None if whole == ETHERNET_MTU else mss
 
 
 def _write(file: Path, value: object) -> None:

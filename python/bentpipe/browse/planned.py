@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.browse.chromium import MODES
-from bentpipe.kernel import Machine, wrong_controller
+from bentpipe.kernel import Machine, fixed, wrong_controller
 from bentpipe.plan import SCHEMA, Document, Plan, Run, canonical, make, open_document
 from bentpipe.problems import ScenarioError, unknown_word
 from bentpipe.sweep import covers, parse_override, swept
@@ -38,6 +38,9 @@ PAUSE_S = (5.0, 15.0)
 """Between loads, uniform (Thomas 2018, section 4.2.4)."""
 
 UNITS = 10
+
+IPV4_HEADER_BYTES = 40
+"""With TCP's."""
 
 
 @dataclass(frozen=True)
@@ -179,6 +182,20 @@ def _refusals(
     if options.field_host is None and load["http"] != "3":
         key = f"{where}.tcp.congestion" if flow["transport"].get("tcp_congestion") else f"{where}.congestion"
         found += wrong_controller(tcp_controller(flow), key, catalogue, Machine(), whole=options.same_tcp)
+        found += fixed(flow["transport"]["tcp"], f"{where}.tcp")
+        found += _sizes(flow["transport"]["tcp"], f"{where}.tcp", proxies=bool(spec.get("proxies")))
+    return found
+
+
+def _sizes(tcp: Mapping[str, Any], key: str, *, proxies: bool) -> list[tuple[str, str]]:
+    """Segments and headers: a browser comes by IPv4 and announces what its link lets pass; the server can do less."""
+    found = []
+    client, server = tcp["client"], tcp["server"]
+    if max(client["header_bytes"], server["header_bytes"]) > IPV4_HEADER_BYTES:
+        found.append((f"{key}.ip", "found 6, expected 4: browsers in a lab come by IPv4"))
+    if proxies and client["mss_bytes"] != server["mss_bytes"]:
+        ours, theirs = (f"{end['mss_bytes']} B" for end in (client, server))
+        found.append((f"{key}.mss", f"found {ours}, and {theirs} at the server; over proxies both have one"))
     return found
 
 

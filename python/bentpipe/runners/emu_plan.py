@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.kernel import initial_window, sysctls
+from bentpipe.kernel import ETHERNET_MTU, initial_window, sysctls
 from bentpipe.runners.chance import Random
 from bentpipe.runners.emu_limits import refusals, senders
 
@@ -270,7 +270,7 @@ def _tcp_flows(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def _mtu(spec: Mapping[str, Any]) -> int:
     """Largest IP packet of the lab: Ethernet's, or what a flow needs."""
-    sizes = [1500]
+    sizes = [ETHERNET_MTU]
     for flow in spec["flows"]:
         transport = flow["transport"]
         if transport["kind"] == "tcp":

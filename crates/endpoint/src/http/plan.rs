@@ -99,6 +99,9 @@ pub struct TcpPlan {
     /// The kernel's controller, by its name in a scenario; none: the one it has by default.
     #[serde(default)]
     pub congestion: Option<String>,
+    /// Largest segment, which is announced as well; none: what the way lets pass.
+    #[serde(default)]
+    pub mss_bytes: Option<u32>,
 }
 
 /// Options of TLS.

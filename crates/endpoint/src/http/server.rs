@@ -21,7 +21,7 @@ use super::page::{self, Served};
 use super::quic::{Context, WebApp};
 use super::site::Site;
 use super::{Protocol, ServePlan, tcp};
-use crate::kernel::kernel_name;
+use crate::kernel::{MaxSegment, kernel_name};
 use crate::perf::Failure;
 use crate::{Clock, Driver, Socket};
 
@@ -68,6 +68,11 @@ impl Server {
         for listener in &listeners {
             if let Some(name) = &plan.tcp.congestion {
                 congestion(listener, name)?;
+            }
+            if let Some(bytes) = plan.tcp.mss_bytes {
+                setsockopt(listener, MaxSegment, &bytes).map_err(|error| {
+                    Failure::Input(format!("tcp: mss_bytes: found {bytes}: {}", error.desc()))
+                })?;
             }
         }
         let alt_svc = (plan.alt_svc && over_udp).then_some(port);

@@ -14,14 +14,11 @@ use nix::sys::socket::{
 use nix::{setsockopt_impl, sockopt_impl};
 
 use super::Leg;
+use crate::kernel::MaxSegment;
 
 sockopt_impl!(
     /// IPv6 twin of `IpTransparent` (ip(7)).
     Ipv6Transparent, SetOnly, libc::IPPROTO_IPV6, libc::IPV6_TRANSPARENT, bool
-);
-sockopt_impl!(
-    /// Largest segment (tcp(7)).
-    MaxSegment, SetOnly, libc::IPPROTO_TCP, libc::TCP_MAXSEG, u32
 );
 sockopt_impl!(
     /// Highest pacing rate, bytes a second (socket(7)); setting it switches pacing on.

@@ -14,16 +14,12 @@ use nix::sys::socket::{
     socket, sockopt,
 };
 
-use crate::kernel::kernel_name;
+use crate::kernel::{MaxSegment, kernel_name};
 use crate::perf::{CongestionPlan, Failure, TcpPlan};
 
 sockopt_impl!(
     /// Unsent bytes from which a socket takes no more (tcp(7)).
     Unsent, SetOnly, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, u32
-);
-sockopt_impl!(
-    /// Largest segment asked for (tcp(7)).
-    MaxSegment, SetOnly, libc::IPPROTO_TCP, libc::TCP_MAXSEG, u32
 );
 
 /// Bytes that wait in a socket beyond what window and peer let pass: a FIN has no more before it. A
