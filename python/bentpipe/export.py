@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Literal
 
 from bentpipe.results import TABLES
 from bentpipe.store import NoTableError, Store, StoreError
+from bentpipe.storefiles import written_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import polars as pl
 
 __all__ = ["FORMATS", "export"]
 
@@ -46,14 +49,26 @@ def export(store: Store, form: Format, out: Path | None = None, template: Path |
         except NoTableError:
             continue  # no run of this scenario has that table
         path = target / f"{name}.{form}"
-        if form == "csv":
-            frame.write_csv(path)
-        elif form == "json":
-            frame.write_json(path)
-        else:
-            frame.write_parquet(path, compression="zstd")
+        with written_whole(path) as part:
+            _write(frame, form, part)
         written.append(path)
     return written
+
+
+def _write(frame: pl.DataFrame, form: Format, part: Path) -> None:
+    """Raises OSError, as everything does that writes to a disk; of Parquet, Polars says it in a way of its own."""
+    import polars as pl
+
+    try:
+        if form == "csv":
+            frame.write_csv(part)
+        elif form == "json":
+            # not by Polars: on a full disk it loses the end of the file without a word
+            part.write_text(frame.write_json(), encoding="utf-8")
+        else:
+            frame.write_parquet(part, compression="zstd")
+    except pl.exceptions.ComputeError as error:
+        raise OSError(str(error)) from error
 
 
 def _traces(store: Store, form: str, target: Path) -> list[Path]:
@@ -67,6 +82,7 @@ def _traces(store: Store, form: str, target: Path) -> list[Path]:
     written = []
     for file in found:
         copy = target / f"{file.parent.name}.{file.name}"
-        shutil.copyfile(file, copy)
+        with written_whole(copy) as part:
+            shutil.copyfile(file, part)
         written.append(copy)
     return written

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bentpipe.tables import Congestion
     from bentpipe.tcp import TcpEnd
 
-__all__ = ["SCHEMA", "Document", "Plan", "Run", "canonical", "make", "open_document"]
+__all__ = ["SCHEMA", "Document", "Plan", "Run", "canonical", "identity", "make", "open_document"]
 
 SCHEMA = 1
 """Version of plans, results and the store together."""
@@ -87,6 +87,8 @@ class Plan:
     title: str
     cells: tuple[Cell, ...]
     runs: tuple[Run, ...] = field(repr=False)
+    own: Mapping[str, str] = field(default_factory=dict)
+    """Fingerprints of controllers that were given from outside, by name."""
 
     @property
     def link_seconds(self) -> float:
@@ -270,7 +272,8 @@ def make(
         if len(runs) + len(chosen) > MOST_RUNS:
             raise ScenarioError([("sweep", f"gives more than {MOST_RUNS} runs")], document.name)
         runs.extend(_run(values, seed, resolved.spec, engine, known.own) for seed in chosen)
-    return Plan(document, engine, title or Path(document.name).stem, tuple(planned), tuple(runs))
+    named = title or Path(document.name).stem
+    return Plan(document, engine, named, tuple(planned), tuple(runs), known.own)
 
 
 def _cells(document: Document) -> list[dict[str, Any]]:
@@ -284,12 +287,21 @@ def _run(
     cell: Mapping[str, Any], seed: int, spec: Mapping[str, Any], engine: str, own: Mapping[str, str]
 ) -> Run:
     whole = {**spec, "seed": seed}
-    rests_on: dict[str, Any] = {"schema": SCHEMA, "engine": engine, "cell": cell, "spec": whole}
-    used = controllers(spec)
-    prints = {name: own[name] for name in sorted(used) if name in own}
+    return Run(identity(cell, whole, engine, own), cell, seed, whole)
+
+
+def identity(cell: Mapping[str, Any], spec: Mapping[str, Any], engine: str, own: Mapping[str, str]) -> str:
+    """A run's id: a hash of all that its bytes rest on.
+
+    Of a real server's, its key is left out: one that was started again has another, and its units are the same.
+    """
+    if "browser" in spec:
+        spec = {**spec, "browser": {key: value for key, value in spec["browser"].items() if key != "spki"}}
+    rests_on: dict[str, Any] = {"schema": SCHEMA, "engine": engine, "cell": cell, "spec": spec}
+    prints = {name: own[name] for name in sorted(controllers(spec)) if name in own}
     if prints:
         rests_on["controllers"] = prints
-    return Run(hashlib.sha256(canonical(rests_on).encode()).hexdigest()[:16], cell, seed, whole)
+    return hashlib.sha256(canonical(rests_on).encode()).hexdigest()[:16]
 
 
 class _Controllers:

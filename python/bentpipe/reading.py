@@ -8,6 +8,7 @@ on every machine.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +16,8 @@ from pathlib import Path
 
 import polars as pl
 
-from bentpipe.store import Store, StoreError, readable
+from bentpipe.store import Store, readable
+from bentpipe.storefiles import Kept, NothingRunError
 from bentpipe.sweep import column, headings, plain
 
 __all__ = ["Reading", "read_store"]
@@ -38,6 +40,7 @@ class Reading:
     keys: tuple[str, ...]
     runs: pl.DataFrame
     planned: int
+    kept: Kept
 
     @cached_property
     def ends(self) -> pl.DataFrame:
@@ -55,12 +58,14 @@ class Reading:
     ) -> pl.DataFrame:
         """Table ``name`` of all finished runs (or of ``runs``), with the run's id in ``run``.
 
-        Text is ``String`` whatever the file holds. Runs that do not have the table are left out; when none has,
-        the frame is empty and has no columns but ``run``.
+        Text is ``String`` whatever the file holds. Runs that were made without the table are left out; when none has
+        it, the frame is empty and has no columns but ``run``.
+
+        Raises:
+            StoreError: a run's table is not there any more, or not what was written; it is named.
         """
         wanted = self.runs["run"].to_list() if runs is None else list(runs)
-        places = {run: self.path / "runs" / run / f"{name}.parquet" for run in wanted}
-        files = {str(file): run for run, file in places.items() if file.is_file()}
+        files = {str(file): run for run, file in self.kept.table(name, wanted).items()}
         if not files:
             return pl.DataFrame(schema={"run": pl.String})
         scan = pl.scan_parquet(list(files), glob=False, include_file_paths="run")
@@ -74,11 +79,17 @@ class Reading:
 
 
 def read_store(path: Path | str | Store) -> Reading:
-    """Open a store. Raises StoreError with a sentence that says what is missing, when no run has finished too."""
+    """Open a store.
+
+    Raises:
+        NothingRunError: it is not there, or no run of it has finished.
+        StoreError: it cannot be read, or runs are damaged; it says which.
+    """
     store = path if isinstance(path, Store) else Store(path)
-    runs = store.runs
+    kept = store.kept()
+    runs = store.rows_of(kept)
     if not runs.height:
-        raise StoreError(f"{store.path}: no run has finished ({len(store.planned)} are planned)")
+        raise NothingRunError(f"{store.path}: no run has finished ({len(store.planned)} are planned)")
     return Reading(
         path=store.path.resolve(),
         title=store.title or store.path.name,
@@ -88,4 +99,5 @@ def read_store(path: Path | str | Store) -> Reading:
         keys=tuple(column(key) for key in store.keys),
         runs=runs.rename({key: column(key) for key in store.keys}),
         planned=len(store.planned),
+        kept=dataclasses.replace(kept, store=store.path.resolve()),
     )

@@ -14,7 +14,7 @@ __all__ = ["machine", "real_time"]
 def real_time(store: Path) -> list[dict[str, Any]]:
     """Entries of the journal of runs in real time, with ``run`` and, where it failed, ``error``."""
     try:
-        lines = (store / "journal.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = (store / "journal.jsonl").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
     found = []

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import os
 import platform
 import shlex
 import time
+import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bentpipe.results import DecodeError
+from bentpipe.storefiles import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
     from pathlib import Path
 
     from bentpipe.plan import Plan, Run
     from bentpipe.runners.outcome import Runner
     from bentpipe.store import Writer
 
-__all__ = ["Failure", "Report", "conduct", "cost"]
+__all__ = ["DamageWarning", "Failure", "Report", "conduct", "cost"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,14 @@ class Report:
     failed: list[Failure] = field(default_factory=list)
     seconds: float = 0.0
     packets: int = 0
+    damaged: dict[str, str] = field(default_factory=dict)
+    """What was wrong with each run that was there and damaged, by its id."""
+    refused: str = ""
+    """Why nothing could be written, where nothing had to be."""
+
+
+class DamageWarning(UserWarning):
+    """A finished run was damaged."""
 
 
 def cost(run: Run) -> float:
@@ -81,14 +92,20 @@ def conduct(
         command: the one that makes a run again, in what is said of those that failed.
 
     Raises:
-        StoreError: the disk is full; what is finished is kept.
+        StoreError: the disk is full, and what is finished is kept; or it cannot be written, and a run is missing.
         RunnerError: no run can be made at all.
     """
     began = time.perf_counter()
     wanted = [run for run in plan.runs if not only or run.id in only]
     missing = writer.missing(wanted)
     report = Report(writer.path, len(wanted), kept=len(wanted) - len(missing))
+    report.damaged, report.refused = dict(writer.damaged), writer.refused
+    if missing and writer.refused:
+        runs = "1 run is" if len(missing) == 1 else f"{len(missing)} runs are"
+        what = f"{writer.path} cannot be written: {writer.refused}; {runs} missing in it"
+        raise StoreError("; ".join([what, *list(report.damaged.values())[:3]]))
     writer.note({"event": "begin", "at": _now(), "where": where, "runs": len(missing), **_host()})
+    _warn(report.damaged, {run.id for run in missing}, writer)
     if missing:
         outcomes = runner.run(missing)
         try:
@@ -128,6 +145,21 @@ def conduct(
     writer.note({"event": "end", "at": _now(), "done": report.done, "failed": len(report.failed)})
     return report
 
+
+def _warn(damaged: Mapping[str, str], missing: Container[str], writer: Writer) -> None:
+    """Names damaged runs: a few to people, all in the journal."""
+    for run, what in damaged.items():
+        writer.note({"event": "damaged", "run": run, "error": what})
+    for run, what in itertools.islice(damaged.items(), MOST_NAMED):
+        then = "it is made again" if run in missing else "not asked for, and left as it is"
+        warnings.warn(f"{what}: run {run}, {then}", DamageWarning, stacklevel=3)
+    if len(damaged) > MOST_NAMED:
+        more = f"{len(damaged) - MOST_NAMED} more damaged runs: see {writer.path / 'journal.jsonl'}"
+        warnings.warn(more, DamageWarning, stacklevel=3)
+
+
+MOST_NAMED = 10
+"""Damaged runs that people are told of, each."""
 
 REAL_TIME = "real time"
 BROWSER = "browser"

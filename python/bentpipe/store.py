@@ -5,47 +5,51 @@
     DIR/scenario.toml           the scenario, verbatim
     DIR/plan.json               title, engine, overrides, and every run: id, cell of the sweep, seed
     DIR/runs/ID/TABLE.parquet   measurements (docs/manual/results.md), with spec.json, the resolved run, and traces
+    DIR/runs/ID/SHA256SUMS      what the run consists of, and its checksums
     DIR/journal.jsonl           when, where and with what it ran: outside the promise of equal bytes
 
-A run is written beside its place, synchronised to the disk, and renamed: what is in ``runs/`` is whole.
+A run is written beside its place, synchronised to the disk, and renamed: what is in ``runs/`` was whole. Whatever is
+read is compared with its checksum first; what is not there any more, or is not what was written, is named, and a
+resume makes it again.
 """
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import itertools
 import json
-import os
 import shutil
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
+from bentpipe import planfile
 from bentpipe.plan import SCHEMA, Plan, Run
 from bentpipe.results import TABLES, Measurements, decode, parquet
+from bentpipe.storefiles import (
+    FULL,
+    SUMS,
+    DiskError,
+    Kept,
+    NoTableError,
+    StoreError,
+    digest,
+    listing,
+    look,
+    sync,
+    sync_all,
+    write_whole,
+)
 from bentpipe.sweep import column, headings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    import duckdb
     import polars as pl
 
+    from bentpipe.asking import Answers
+
 __all__ = ["DiskError", "NoTableError", "Store", "StoreError", "Writer", "readable", "unlike", "write_whole"]
-
-
-class StoreError(ValueError):
-    """A directory that is not a store, or not the one that is needed; the message is for people."""
-
-
-class NoTableError(StoreError):
-    """A table that no finished run has."""
-
-
-class DiskError(StoreError):
-    """The disk is full, or refuses."""
 
 
 class Store:
@@ -58,38 +62,24 @@ class Store:
     def __init__(self, path: str | Path) -> None:
         """Opens the store at ``path``. Raises StoreError when there is none."""
         self.path = Path(path)
-        plan_file = self.path / "plan.json"
-        try:
-            plan = json.loads(plan_file.read_text(encoding="utf-8"))
-            self.title: str = plan["title"]
-            self.engine: str = plan["engine"]
-            self.schema: int = plan["schema"]
-            self.overrides: tuple[str, ...] = tuple(plan["overrides"])
-            self.planned: tuple[dict[str, Any], ...] = tuple(
-                {"id": str(run["id"]), "seed": int(run["seed"]), "cell": dict(run["cell"])}
-                for run in plan["runs"]
-            )
-        except (FileNotFoundError, NotADirectoryError):
-            what = "it is a file" if self.path.is_file() else "it has no plan.json"
-            what = what if self.path.exists() else "there is no such directory"
-            raise StoreError(f"{self.path} is not a store: {what}") from None
-        except (KeyError, TypeError, ValueError):
-            raise StoreError(f"{plan_file} cannot be read: it is not the plan of a store") from None
-        except OSError as error:
-            raise StoreError(f"{plan_file} cannot be read: {error.strerror}") from None
-        if self.schema > SCHEMA:
-            raise StoreError(
-                f"{self.path} was made by engine {self.engine}, schema {self.schema}, expected schema {SCHEMA} "
-                "or older: a newer bentpipe reads it"
-            )
+        plan = planfile.read(self.path)
+        self.title, self.engine, self.schema = plan.title, plan.engine, plan.schema
+        self.overrides, self.planned = plan.overrides, plan.planned
+        self._plan = plan
 
     @property
     def scenario(self) -> str:
-        """The scenario's text. Raises StoreError when it cannot be read."""
+        """The scenario's text. Raises StoreError when it cannot be read, or is not what was written."""
+        file = self.path / "scenario.toml"
         try:
-            return (self.path / "scenario.toml").read_text(encoding="utf-8")
+            written = file.read_bytes()
+            text = written.decode()
         except (OSError, UnicodeDecodeError):
             raise StoreError(f"{self.path}: its scenario.toml is missing or cannot be read") from None
+        if self._plan.scenario not in (None, digest(written)):
+            what = "is damaged: it is not what was written; the command that made the store writes it anew"
+            raise StoreError(f"{file} {what}")
+        return text
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -97,15 +87,40 @@ class Store:
         return tuple(dict.fromkeys(key for run in self.planned for key in run["cell"]))
 
     def finished(self) -> list[dict[str, Any]]:
-        """Planned runs that are in the store, in the plan's order."""
-        return [run for run in self.planned if (self.path / "runs" / run["id"]).is_dir()]
+        """Planned runs that are in the store with all their files, in the plan's order."""
+        there = self._look().files
+        return [run for run in self.planned if run["id"] in there]
+
+    def kept(self) -> Kept:
+        """The finished runs as they are on the disk now. Raises StoreError that names those that are damaged."""
+        kept = self._look()
+        kept.refuse()
+        return kept
+
+    @property
+    def summed(self) -> bool:
+        """Whether every run has checksums: those that were made before there were any may have none."""
+        return self._plan.summed
+
+    def is_of(self, scenario: str) -> bool:
+        """Whether this is the store of a scenario, even where its own copy is damaged."""
+        if self._plan.scenario is not None:
+            return self._plan.scenario == digest(scenario.encode())
+        return self.scenario == scenario
+
+    def _look(self) -> Kept:
+        return look(self.path, [run["id"] for run in self.planned], self._plan.summed)
 
     @property
     def runs(self) -> pl.DataFrame:
-        """One row per finished run: ``run``, ``seed``, and the sweep's keys as text."""
+        """One row per finished run: ``run``, ``seed``, and the sweep's keys as text. Raises StoreError as kept()."""
+        return self.rows_of(self.kept())
+
+    def rows_of(self, kept: Kept) -> pl.DataFrame:
+        """One row per run of ``kept``, in the plan's order."""
         import polars as pl
 
-        rows = self.finished()
+        rows = [run for run in self.planned if run["id"] in kept.files]
         data: dict[str, list[Any]] = {"run": [r["id"] for r in rows], "seed": [r["seed"] for r in rows]}
         for key in self.keys:
             data[key] = [_text(r["cell"].get(key)) for r in rows]
@@ -117,7 +132,7 @@ class Store:
         """Table ``name`` of all finished runs, in the plan's order.
 
         Raises:
-            StoreError: no such table, or no finished run.
+            StoreError: no such table, no finished run, or a run that is damaged.
         """
         import polars as pl
 
@@ -125,13 +140,15 @@ class Store:
             return self.runs
         if name not in TABLES:
             raise StoreError(f"no table {name!r}, expected one of: runs, {', '.join(TABLES)}")
+        kept = self.kept()
+        rows = self.rows_of(kept)
+        files = kept.table(name, rows["run"])
         frames = []
-        for row in self.runs.iter_rows(named=True):
-            file = self.path / "runs" / row["run"] / f"{name}.parquet"
-            if file.is_file():
-                rows = pl.scan_parquet(file)
+        for row in rows.iter_rows(named=True):
+            if row["run"] in files:
+                scan = pl.scan_parquet(files[row["run"]])
                 with readable(self.path, name):
-                    there = rows.collect_schema().names()
+                    there = scan.collect_schema().names()
                 called = headings({column(key): key for key in self.keys}, there)
                 cell = [
                     pl.lit(value, dtype=pl.Int64 if key == "seed" else pl.String).alias(
@@ -139,7 +156,7 @@ class Store:
                     )
                     for key, value in row.items()
                 ]
-                frames.append(rows.select(*cell, pl.all()))
+                frames.append(scan.select(*cell, pl.all()))
         if not frames:
             raise NoTableError(f"{self.path}: no finished run has a table {name!r}")
         with readable(self.path, name):
@@ -156,43 +173,27 @@ class Store:
         return [*super().__dir__(), *TABLES]
 
     def files(self, suffix: str) -> list[Path]:
-        """Traces whose name ends in ``suffix``, in the plan's order."""
-        return [
-            file
-            for run in self.finished()
-            for file in sorted((self.path / "runs" / run["id"]).glob(f"*{suffix}"))
-        ]
+        """Traces whose name ends in ``suffix``, in the plan's order, as they were written. Raises StoreError."""
+        kept = self.kept()
+        found = []
+        for run in self.planned:
+            if run["id"] in kept.files:
+                place, names = self.path / "runs" / run["id"], sorted(kept.files[run["id"]])
+                found += [(run["id"], place / name) for name in names if name.endswith(suffix)]
+        kept.check(found)
+        return [path for _, path in found]
 
-    def connect(self) -> duckdb.DuckDBPyConnection:
+    def connect(self, *, unrestricted: bool = False) -> Answers:
         """DuckDB with one view a table, each joined with the run's id, seed and cell.
 
-        Raises:
-            StoreError: no finished run.
-        """
-        import duckdb
+        It reaches these tables and nothing else, neither another file nor the network, unless ``unrestricted``.
 
-        connection = duckdb.connect(":memory:")
-        names = unlike(["run", "seed", *self.keys])
-        kinds = ["VARCHAR", "BIGINT", *("VARCHAR" for _ in self.keys)]
-        columns = [f"{_quoted(name)} {kind}" for name, kind in zip(names, kinds, strict=True)]
-        connection.execute("CREATE TABLE runs (" + ", ".join(columns) + ")")
-        rows = [list(row) for row in self.runs.iter_rows()]
-        if not rows:
-            raise StoreError(f"{self.path}: no run has finished")
-        connection.executemany("INSERT INTO runs SELECT " + ", ".join("?" * len(columns)), rows)
-        for name in TABLES:
-            paths = (self.path / "runs" / row[0] / f"{name}.parquet" for row in rows)
-            files = [str(path.resolve()) for path in paths if path.is_file()]
-            if not files:
-                continue
-            listed = ", ".join("'" + file.replace("'", "''") + "'" for file in files)
-            with readable(self.path, name):
-                connection.execute(
-                    f"CREATE VIEW {name} AS SELECT runs.*, t.* EXCLUDE (filename) "  # noqa: S608 - names are ours
-                    f"FROM read_parquet([{listed}], filename=true, union_by_name=true) t "
-                    "JOIN runs ON runs.run = parse_path(t.filename)[-2]"
-                )
-        return connection
+        Raises:
+            StoreError: no finished run, or one that is damaged.
+        """
+        from bentpipe.asking import connect
+
+        return connect(self, TABLES, unrestricted=unrestricted)
 
 
 @contextmanager
@@ -232,10 +233,6 @@ def unlike(names: Sequence[str]) -> list[str]:
     return list(found.values())
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 class Writer:
     """A store, for writing: one process at a time.
 
@@ -251,24 +248,84 @@ class Writer:
         """
         self.path = path
         self.plan = plan
+        self.refused = ""
+        """Why nothing can be written here; empty where it can."""
         self._journal: IO[str] | None = None
-        planned = _rows(plan.runs)
+        self._summed = True
+        planned = planfile.rows(plan)
         if path.exists():
-            planned = _check_same(path, plan, planned)
+            planned = self._check_same(planned)
         self.store_rows = planned
+        self._looked: tuple[set[str], dict[str, str]] | None = None
+
+    def _check_same(self, planned: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The runs of the store and of the plan together, if both come of the same scenario."""
+        path, plan = self.path, self.plan
+        if not path.is_dir():
+            raise StoreError(f"{path} is a file, expected a directory for the store")
+        try:
+            store = Store(path)
+        except planfile.LostPlanError:
+            return self._check_lost()
+        other = f"choose another directory with --out, or remove {path}"
+        if store.schema != SCHEMA or store.engine != plan.engine:
+            raise StoreError(
+                f"{path} was made by engine {store.engine}, schema {store.schema}; this is engine {plan.engine}, "
+                f"schema {SCHEMA}, which does not resume it; {other}"
+            )
+        if not store.is_of(_verbatim(plan)):
+            raise StoreError(f'{path} holds the runs of another scenario, "{store.title}"; {other}')
+        if store.overrides != tuple(plan.document.overrides):
+            said = ", ".join(store.overrides) or "none"
+            raise StoreError(f"{path} was made with other settings of --set ({said}); {other}")
+        # What the scenario's text and --set do not say is in the id alone: options of browse, traces, controllers.
+        wanted = {_place(row): row["id"] for row in planned}
+        stale = [row for row in store.planned if wanted.get(_place(row), row["id"]) != row["id"]]
+        for row in stale:
+            if (path / "runs" / row["id"]).is_dir():
+                raise StoreError(
+                    f"{path} holds run {row['id']}, of a cell and seed that are asked for again with other options, or "
+                    f"with other contents of a trace, page or controller; {other}"
+                )
+        kept = [row for row in store.planned if row not in stale]
+        known = {row["id"] for row in kept}
+        self._summed = store.summed
+        return [*kept, *(row for row in planned if row["id"] not in known)]
+
+    def _check_lost(self) -> list[dict[str, Any]]:
+        """The runs of a store without a plan: one whose first second failed, or whose plan was lost or damaged."""
+        path = self.path
+        there = [entry.name for entry in (path / "runs").iterdir()] if (path / "runs").is_dir() else []
+        ours = {run.id for run in self.plan.runs}
+        self._summed = not there or any((path / "runs" / run / SUMS).exists() for run in there)
+        if _holds(path / "scenario.toml", _verbatim(self.plan).encode()) or ours & set(there):
+            return planfile.again(path, self.plan, there)
+        if (path / "scenario.toml").exists() and (path / "runs").is_dir():
+            raise StoreError(
+                f"{path} holds another scenario, and no plan.json; choose another directory with --out, or remove it"
+            )
+        begun = all(entry.name in _BEGUN for entry in path.iterdir())
+        if there or not begun:
+            raise StoreError(f"{path} is not empty and not a store; choose another directory with --out")
+        return planfile.rows(self.plan)
 
     def __enter__(self) -> Self:
         """Takes hold of the directory."""
         with _disk(self.path, self):
-            runs = self.path / "runs"
+            scenario = _verbatim(self.plan).encode()
+            plan = planfile.text(self.plan, self.store_rows, scenario, summed=self._summed).encode()
+            files = {self.path / "scenario.toml": scenario, self.path / "plan.json": plan}
             try:
-                runs.mkdir(parents=True, exist_ok=True)
+                (self.path / "runs").mkdir(parents=True, exist_ok=True)
+                self._journal = (self.path / "journal.jsonl").open("a", encoding="utf-8")
             except OSError as error:
-                if error.errno in _FULL:
+                if error.errno in FULL:
                     raise
+                if all(_holds(file, data) for file, data in files.items()):
+                    self.refused = str(error.strerror)
+                    return self
                 what = f"{self.path} cannot be made: {error.strerror}; choose another directory with --out"
                 raise StoreError(what) from None
-            self._journal = (self.path / "journal.jsonl").open("a", encoding="utf-8")
             try:
                 fcntl.flock(self._journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
@@ -276,25 +333,43 @@ class Writer:
                 raise StoreError(f"{self.path}: another bentpipe is writing to this store") from None
             for left in self.path.glob(".part-*"):
                 shutil.rmtree(left, ignore_errors=True)
-            write_whole(self.path / "scenario.toml", _verbatim(self.plan).encode())
-            write_whole(self.path / "plan.json", _plan_json(self.plan, self.store_rows).encode())
+            for file, data in files.items():
+                file.with_name(f".new-{file.name}").unlink(missing_ok=True)
+                if not _holds(file, data):
+                    write_whole(file, data)
         return self
 
     def __exit__(self, *_: object) -> None:
         """Releases the directory."""
         if self._journal is not None:
-            self._journal.close()
+            with suppress(OSError):  # a line that a full disk did not take is tried again here
+                self._journal.close()
 
     def missing(self, runs: Iterable[Run]) -> list[Run]:
-        """Those of ``runs`` that are not in the store yet."""
-        return [run for run in runs if not (self.path / "runs" / run.id).is_dir()]
+        """Those of ``runs`` that are not in the store yet, or not as they were written."""
+        whole, _ = self._look()
+        return [run for run in runs if run.id not in whole]
+
+    @property
+    def damaged(self) -> Mapping[str, str]:
+        """What is wrong with each run that is there and damaged, by its id."""
+        return self._look()[1]
+
+    def _look(self) -> tuple[set[str], dict[str, str]]:
+        if self._looked is None:
+            kept = look(self.path, [row["id"] for row in self.store_rows], self._summed)
+            damaged = kept.damaged()
+            self._looked = set(kept.files) - damaged.keys(), damaged
+        return self._looked
 
     def count(self) -> int:
         """Finished runs of the plan."""
-        return sum((self.path / "runs" / row["id"]).is_dir() for row in self.store_rows)
+        damaged = self._looked[1] if self._looked else {}
+        there = [row["id"] for row in self.store_rows if row["id"] not in damaged]
+        return sum((self.path / "runs" / run).is_dir() for run in there)
 
     def add(self, run: Run, data: bytes | Measurements) -> dict[str, int]:
-        """Writes one run's measurements, whole or not at all.
+        """Writes one run's measurements, whole or not at all, in place of a damaged one.
 
         Returns:
             What the journal may say of it: packets and events.
@@ -307,18 +382,24 @@ class Writer:
         files = {f"{name}.parquet": parquet(frame) for name, frame in found.tables.items()}
         files |= found.files
         files["spec.json"] = run.spec_json().encode() + b"\n"
+        files[SUMS] = listing({name: digest(content) for name, content in files.items()})
         part = self.path / f".part-{run.id}"
+        place = self.path / "runs" / run.id
         with _disk(self.path, self):
             try:
                 part.mkdir()
                 for name, content in files.items():
                     (part / name).write_bytes(content)
-                _sync_all([*(part / name for name in files), part])
-                part.rename(self.path / "runs" / run.id)
-                _sync(self.path / "runs")
+                sync_all([*(part / name for name in files), part])
+                _clear(place)
+                part.rename(place)
+                sync(self.path / "runs")
             except BaseException:
                 shutil.rmtree(part, ignore_errors=True)
                 raise
+        whole, damaged = self._look()
+        whole.add(run.id)
+        damaged.pop(run.id, None)
         return {"packets": found.packets, "events": found.events}
 
     def note(self, entry: Mapping[str, object]) -> None:
@@ -332,53 +413,26 @@ class Writer:
             return
 
 
-def _rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    return [{"id": run.id, "seed": run.seed, "cell": dict(run.cell)} for run in runs]
+_BEGUN = ("journal.jsonl", "runs", ".new-scenario.toml", ".new-plan.json")
+"""What there is before there is a scenario."""
 
 
-def _plan_json(plan: Plan, rows: Sequence[Mapping[str, Any]]) -> str:
-    head = {
-        "schema": SCHEMA,
-        "title": plan.title,
-        "engine": plan.engine,
-        "overrides": list(plan.document.overrides),
-    }
-    listed = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in rows)
-    return json.dumps(head, ensure_ascii=False)[:-1] + f', "runs": [\n  {listed}\n]}}\n'
+def _holds(file: Path, data: bytes) -> bool:
+    """Whether a file is there and holds just ``data``."""
+    try:
+        return file.read_bytes() == data
+    except OSError:
+        return False
 
 
-def _check_same(path: Path, plan: Plan, planned: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The runs of the store and of the plan together, if both come of the same scenario."""
-    if not path.is_dir():
-        raise StoreError(f"{path} is a file, expected a directory for the store")
-    if not (path / "plan.json").exists():
-        if any(entry.name != "journal.jsonl" and entry.name != "runs" for entry in path.iterdir()):
-            raise StoreError(f"{path} is not empty and not a store; choose another directory with --out")
-        return planned
-    store = Store(path)
-    other = f"choose another directory with --out, or remove {path}"
-    if store.schema != SCHEMA or store.engine != plan.engine:
-        raise StoreError(
-            f"{path} was made by engine {store.engine}, schema {store.schema}; this is engine {plan.engine}, "
-            f"schema {SCHEMA}, which does not resume it; {other}"
-        )
-    if store.scenario != _verbatim(plan):
-        raise StoreError(f'{path} holds the runs of another scenario, "{store.title}"; {other}')
-    if store.overrides != tuple(plan.document.overrides):
-        said = ", ".join(store.overrides) or "none"
-        raise StoreError(f"{path} was made with other settings of --set ({said}); {other}")
-    # What the scenario's text and --set do not say is in the id alone: options of browse, traces, controllers.
-    wanted = {_place(row): row["id"] for row in planned}
-    stale = [row for row in store.planned if wanted.get(_place(row), row["id"]) != row["id"]]
-    for row in stale:
-        if (path / "runs" / row["id"]).is_dir():
-            raise StoreError(
-                f"{path} holds run {row['id']}, of a cell and seed that are asked for again with other options, or "
-                f"with other contents of a trace, page or controller; {other}"
-            )
-    kept = [row for row in store.planned if row not in stale]
-    known = {row["id"] for row in kept}
-    return [*kept, *(row for row in planned if row["id"] not in known)]
+def _clear(place: Path) -> None:
+    """Removes what is left of a damaged run."""
+    if place.is_dir() and not place.is_symlink():
+        gone = place.parent.parent / f".part-{place.name}-damaged"
+        place.rename(gone)  # at once: half of it in its place would be another damaged run
+        shutil.rmtree(gone, ignore_errors=True)
+    else:
+        place.unlink(missing_ok=True)
 
 
 def _place(row: Mapping[str, Any]) -> str:
@@ -396,46 +450,15 @@ def _verbatim(plan: Plan) -> str:
     return dumps(document.data)
 
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-
-
 @contextmanager
 def _disk(path: Path, writer: Writer) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        full = error.errno in _FULL
+        full = error.errno in FULL
         what = "the disk is full" if full else str(error.strerror or error)
         kept = writer.count() if (path / "runs").is_dir() else 0
         if not kept:
             raise DiskError(f"{path}: {what}") from error
         runs = "1 finished run is" if kept == 1 else f"{kept} finished runs are"
         raise DiskError(f"{path}: {what}; {runs} kept, and the same command goes on from there") from error
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Writes a file whole or not at all."""
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    target = path.with_name(f".new-{path.name}")
-    try:
-        target.write_bytes(data)
-        _sync(target)
-        target.rename(path)
-    except OSError as error:
-        target.unlink(missing_ok=True)
-        raise OSError(error.errno, error.strerror, str(path)) from error
-
-
-def _sync_all(paths: Sequence[Path]) -> None:
-    """Synchronises all, at once: a disk writes its journal for several in one go."""
-    with ThreadPoolExecutor(max_workers=len(paths)) as pool:
-        list(pool.map(_sync, paths))
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import textwrap
 from contextlib import contextmanager
@@ -12,10 +13,35 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import IO
 
     from bentpipe.plan import Plan, Run
 
-__all__ = ["emit", "humane", "print_table", "progress"]
+__all__ = ["emit", "humane", "plain", "print_table", "progress"]
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What a terminal obeys or hides behind: C0 but for tab and new line, C1, and what turns the direction of text."""
+
+
+def plain(text: str) -> str:
+    """``text`` with control characters written out: ``\\x1b`` for ESC."""
+    return _CONTROL.sub(lambda found: _written_out(found[0]), text)
+
+
+def _written_out(character: str) -> str:
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+
+
+def _one_line(text: str) -> str:
+    """``text`` as one line of a table or a bar."""
+    return plain(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _screen(stream: IO[str]) -> IO[str]:
+    """The stream for texts that are plain already, with colours."""
+    styled: IO[str] = getattr(stream, "styled", stream)
+    return styled
 
 
 def humane(value: object) -> str:
@@ -46,14 +72,14 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(width=None if sys.stdout.isatty() else PAGE)
+    console = Console(file=_screen(sys.stdout), width=None if sys.stdout.isatty() else PAGE)
     if not rows:
         console.print("(no rows)")
         return
     if title:
-        console.print(Text(title), soft_wrap=True)
-    names = {key: (headings or {}).get(key, key) for key in rows[0]}
-    cells = {key: [humane(row.get(key)) for row in rows] for key in rows[0]}
+        console.print(Text(_one_line(title)), soft_wrap=True)
+    names = {key: _one_line((headings or {}).get(key, key)) for key in rows[0]}
+    cells = {key: [plain(humane(row.get(key))) for row in rows] for key in rows[0]}
     wide = {key: max(_least(names[key], cells[key]), len(names[key])) for key in rows[0]}
     least = {key: _least(names[key], cells[key]) for key in rows[0]}
     if sum(wide.values()) + 2 * len(wide) > console.width:
@@ -89,8 +115,9 @@ def _least(heading: str, cells: Sequence[str]) -> int:
 
 def emit(rows: object) -> None:
     """Prints rows as JSON."""
-    json.dump(_finite(rows), sys.stdout, indent=2, ensure_ascii=False, default=_plain, allow_nan=False)
-    sys.stdout.write("\n")
+    text = json.dumps(_finite(rows), indent=2, ensure_ascii=False, default=_plain, allow_nan=False)
+    # JSON has a way of its own to write them out, which gives the same text back to whoever reads it
+    print(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
 
 
 def _finite(value: object) -> object:
@@ -118,9 +145,9 @@ def progress(
 
     from bentpipe.session import cost
 
-    console = Console(stderr=True)
+    console = Console(file=_screen(sys.stderr))
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.fields[runs]}"),
         TimeElapsedColumn(),
@@ -132,7 +159,9 @@ def progress(
     total = len(runs)
     done = failed = 0
     with bar:
-        task = bar.add_task(plan.title, total=sum(cost(run) for run in runs), runs=f"0 of {total} runs")
+        task = bar.add_task(
+            _one_line(plan.title), total=sum(cost(run) for run in runs), runs=f"0 of {total} runs"
+        )
 
         def each(run: Run, good: bool) -> None:
             nonlocal done, failed

@@ -16,6 +16,7 @@ import pytest
 from bentpipe.plan import make, open_document
 from bentpipe.problems import ScenarioError
 from bentpipe.runners.worker import told
+from bentpipe.storefiles import digest
 from bentpipe.sweep import covers
 from bentpipe.terminal import print_table
 
@@ -173,8 +174,10 @@ def test_a_plan_that_is_none(store: Path, plan: str) -> None:
 
 
 def test_a_store_of_a_later_schema(store: Path) -> None:
-    plan = json.loads((store / "plan.json").read_text())
-    (store / "plan.json").write_text(json.dumps(plan | {"schema": plan["schema"] + 1}))
+    body = (
+        (store / "plan.json").read_text().rpartition(', "sha256": "')[0].replace('"schema": 1', '"schema": 2')
+    )
+    (store / "plan.json").write_text(f'{body}, "sha256": "{digest(body.encode())}"}}\n')
     assert "a newer bentpipe reads it" in refused(store.parent, "show", "store")
 
 

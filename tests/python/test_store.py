@@ -215,7 +215,7 @@ def test_a_full_disk_is_one_message_and_loses_nothing_finished(
         if written > 2:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(stores, "_sync_all", full)
+    monkeypatch.setattr(stores, "sync_all", full)
     with (
         Writer(tmp_path / "store", plan) as writer,
         pytest.raises(DiskError, match="the disk is full; 2 finished runs are kept"),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import tarfile
-from pathlib import Path
 from typing import TYPE_CHECKING
+
+from bentpipe.store import Store
+from bentpipe.storefiles import SUMS, listing, written_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
 __all__ = ["publish"]
 
@@ -19,29 +23,37 @@ LEFT_OUT = frozenset({"packets.parquet", "requests.parquet", "internals.parquet"
 def publish(stores: Iterable[Path], archive: Path) -> None:
     """Writes what a comparison reads of ``stores`` into ``archive`` (tar, xz); the same stores give the same bytes.
 
-    Finished runs alone: their resolved runs and tables, without single packets, requests and captures. Unpacked,
-    each is a store again.
+    Finished runs alone: their resolved runs and tables, with checksums of these, without single packets, requests and
+    captures. Unpacked, each is a store again.
+
+    Raises:
+        bentpipe.store.StoreError: a run is damaged.
     """
-    part = archive.with_name(f".{archive.name}.part")
-    try:
-        with tarfile.open(part, "w:xz", format=tarfile.PAX_FORMAT) as whole:
-            for store in sorted(stores):
-                for file in _files(store):
-                    # nothing of the machine that wrote it
-                    info = tarfile.TarInfo(f"{store.name}/{file.relative_to(store).as_posix()}")
-                    info.size, info.mode = file.stat().st_size, 0o644
-                    with file.open("rb") as source:
-                        whole.addfile(info, source)
-        part.replace(archive)
-    finally:
-        part.unlink(missing_ok=True)
+    with written_whole(archive) as part, tarfile.open(part, "w:xz", format=tarfile.PAX_FORMAT) as whole:
+        for store in sorted(stores):
+            for name, data in _files(store):
+                # nothing of the machine that wrote it
+                info = tarfile.TarInfo(f"{store.name}/{name}")
+                info.size, info.mode = len(data), 0o644
+                whole.addfile(info, io.BytesIO(data))
 
 
-def _files(store: Path) -> Iterator[Path]:
+def _files(store: Path) -> Iterator[tuple[str, bytes]]:
+    """What is published of a store: names in it, and contents."""
     for name in WHOLE:
         if (store / name).is_file():
-            yield store / name
-    for run in sorted((store / "runs").iterdir()):
-        if not run.name.startswith("."):
-            yield run / "spec.json"
-            yield from sorted(file for file in run.glob("*.parquet") if file.name not in LEFT_OUT)
+            yield name, (store / name).read_bytes()
+    kept = Store(store).kept()
+    for run, files in sorted(kept.files.items()):
+        wanted = {name: files[name] for name in sorted(files) if _wanted(name)}
+        place = store / "runs" / run
+        kept.check((run, place / name) for name in wanted)
+        for name in wanted:
+            yield f"runs/{run}/{name}", (place / name).read_bytes()
+        sums = {name: checksum for name, checksum in wanted.items() if checksum is not None}
+        if sums:
+            yield f"runs/{run}/{SUMS}", listing(sums)
+
+
+def _wanted(name: str) -> bool:
+    return name == "spec.json" or (name.endswith(".parquet") and name not in LEFT_OUT)

@@ -62,7 +62,7 @@ def standing(
     from bentpipe.agree.compare import compare
     from bentpipe.agree.publish import publish
     from bentpipe.problems import ScenarioError
-    from bentpipe.store import StoreError
+    from bentpipe.storefiles import NothingRunError
     from bentpipe.sweep import parse_override
     from bentpipe.terminal import emit, print_table
 
@@ -79,7 +79,7 @@ def standing(
     try:
         for name in (file.stem for file in files):
             reports = run_both(plans[name], jobs, quiet=as_json) if name in plans else ()
-            with suppress(StoreError):  # nothing of it has run yet
+            with suppress(NothingRunError):  # nothing of it has run yet
                 parts.append(Part(name, compare(*stores_of(place / name)), _failures(reports)))
     except KeyboardInterrupt:
         print(f"\ninterrupted: what is finished is in {place}; the same command goes on", file=sys.stderr)

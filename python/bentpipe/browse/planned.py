@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import hashlib
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.browse.chromium import MODES
 from bentpipe.kernel import Machine, fixed, wrong_controller
-from bentpipe.plan import SCHEMA, Document, Plan, Run, canonical, make, open_document
+from bentpipe.plan import Document, Plan, Run, canonical, identity, make, open_document
 from bentpipe.problems import ScenarioError, unknown_word
 from bentpipe.sweep import covers, parse_override, swept
 
@@ -221,10 +220,7 @@ def _unit(cell: Mapping[str, Any], seed: int, spec: Mapping[str, Any], engine: s
         **options.extra,
     }
     whole = {**spec, "seed": seed, "browser": browser}
-    # A server that was started again has another key, and its units are the same.
-    same = {**whole, "browser": {key: value for key, value in browser.items() if key != "spki"}}
-    rests_on = {"schema": SCHEMA, "engine": engine, "cell": cell, "spec": same}
-    return Run(hashlib.sha256(canonical(rests_on).encode()).hexdigest()[:16], cell, seed, whole)
+    return Run(identity(cell, whole, engine, {}), cell, seed, whole)
 
 
 def in_order(runs: Sequence[Run]) -> list[Run]:

@@ -47,12 +47,16 @@ def _shown(values: Sequence[float]) -> str | None:
 
 
 def units(store: Path) -> Iterator[dict[str, Any]]:
-    """The records of the finished units."""
-    for file in sorted(store.glob("runs/*/unit.json")):
+    """The records of the finished units. Raises StoreError that names one that cannot be read."""
+    from bentpipe.store import Store, StoreError
+
+    for file in Store(store).files("unit.json"):
         try:
             yield json.loads(file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
-            continue
+            raise StoreError(
+                f"{file} is damaged; remove {file.parent}, and the same command makes the unit again"
+            ) from None
 
 
 def doubts(store: Path) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -47,6 +48,7 @@ app = typer.Typer(
 def main() -> None:
     """The console script: errors of the user's become one message and exit status 2."""
     streams.open_all()
+    warnings.showwarning = _warn
     try:
         try:
             app(prog_name="bentpipe")
@@ -65,6 +67,10 @@ def main() -> None:
             raise
         print(f"error: {message}", file=sys.stderr)
         raise SystemExit(status) from None
+
+
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"warning: {message}", file=sys.stderr)
 
 
 def _told(error: Exception) -> tuple[int, str]:

@@ -119,6 +119,7 @@ def _report_rows(report: Report) -> dict[str, Any]:
         "kept": report.kept,
         "done": report.done,
         "failed": [{"run": f.run, "error": f.error, "replay": f.replay} for f in report.failed],
+        "damaged": [{"run": run, "error": error} for run, error in report.damaged.items()],
         "seconds": round(report.seconds, 3),
         "packets": report.packets,
     }
@@ -129,6 +130,8 @@ def _print_report(report: Report) -> None:
     print(
         f"{report.done + report.kept} of {report.planned} runs in {report.store}{kept}, {report.seconds:.1f} s"
     )
+    if report.refused:
+        print(f"nothing to do: {report.store} is whole, and cannot be written ({report.refused})")
     for failure in report.failed[:10]:
         print(f"failed: {failure.run}: {failure.error}\n  again: {failure.replay}", file=sys.stderr)
     if len(report.failed) > 10:

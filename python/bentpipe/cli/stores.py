@@ -30,7 +30,12 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
 
 
 def query(
-    directory: StoreDirectory, sql: Annotated[str, typer.Argument(metavar="SQL")], as_json: AsJson = False
+    directory: StoreDirectory,
+    sql: Annotated[str, typer.Argument(metavar="SQL")],
+    unrestricted: Annotated[
+        bool, typer.Option("--unrestricted", help="SQL may read and write any file, and use the network")
+    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Ask a store in SQL. One view a table (runs, summary, flows, links...) with run, seed and the sweep's keys."""
     import duckdb
@@ -38,7 +43,7 @@ def query(
     from bentpipe.store import Store, unlike
     from bentpipe.terminal import emit, print_table
 
-    connection = Store(directory).connect()
+    connection = Store(directory).connect(unrestricted=unrestricted)
     try:
         connection.execute(sql)
         names = unlike([column[0] for column in connection.description or []])

@@ -1,6 +1,8 @@
 """Standard output and standard error of a command: either may be closed, a full disk, or a pipe that nobody reads.
 
 A message that cannot be written ends nothing. A result that cannot be written is an error, which is said once.
+Control characters of what a command was given (titles, names, what it read in files) do not pass: a terminal would
+obey them. Colours and the progress bar, which are ours, go by ``styled``.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ import io
 import os
 import sys
 from typing import BinaryIO, TextIO, cast
+
+from bentpipe.terminal import plain
 
 __all__ = ["OutputError", "close", "drop", "open_all"]
 
@@ -21,10 +25,18 @@ class _Results(io.TextIOWrapper):
     """Standard output, whose errors name it."""
 
     def write(self, text: str) -> int:
+        self.write_styled(plain(text))
+        return len(text)
+
+    def write_styled(self, text: str) -> int:
         try:
             return super().write(text)
         except OSError as error:
             raise _named(error) from None
+
+    @property
+    def styled(self) -> _Styled:
+        return _Styled(self)
 
     def flush(self) -> None:
         try:
@@ -37,16 +49,47 @@ class _Messages(io.TextIOWrapper):
     """Standard error, which has no errors of its own: there would be nobody to tell."""
 
     def write(self, text: str) -> int:
+        self.write_styled(plain(text))
+        return len(text)
+
+    def write_styled(self, text: str) -> int:
         try:
             return super().write(text)
         except OSError:
             return len(text)
+
+    @property
+    def styled(self) -> _Styled:
+        return _Styled(self)
 
     def flush(self) -> None:
         try:
             super().flush()
         except OSError:
             return
+
+
+class _Styled(io.TextIOBase):
+    """A stream for those who have made their texts plain themselves, and add what a terminal is to obey."""
+
+    def __init__(self, stream: _Results | _Messages) -> None:
+        self._stream = stream
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._stream.encoding
+
+    def write(self, text: str) -> int:
+        return self._stream.write_styled(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def isatty(self) -> bool:
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        return self._stream.fileno()
 
 
 def open_all() -> None:

@@ -59,11 +59,11 @@ def _figures(out: Path, wanted: Sequence[tuple[str, str]]) -> Iterator[tuple[Fig
     """Figures of stores that have something for them, and the store of each."""
     from bentpipe.figures import Material, figures
     from bentpipe.reading import read_store
-    from bentpipe.store import StoreError
+    from bentpipe.storefiles import NothingRunError
 
     for part, key in wanted:
         try:
             store = read_store(out / part)
-        except StoreError:
+        except NothingRunError:
             continue
         yield from ((figure, part) for figure in figures(Material(store), [key]))

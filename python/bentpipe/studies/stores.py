@@ -146,11 +146,11 @@ class _Store:
     @cached_property
     def reading(self) -> Reading | None:
         from bentpipe.reading import read_store
-        from bentpipe.store import StoreError
+        from bentpipe.storefiles import NothingRunError
 
         try:
             return read_store(self.path)
-        except StoreError:
+        except NothingRunError:
             return None
 
     @cached_property

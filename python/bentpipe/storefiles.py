@@ -1,0 +1,267 @@
+"""Files of a store: written whole or not at all, and read as they were written.
+
+The directory of a run holds ``SHA256SUMS``, in the form of sha256sum(1) (``sha256sum -c SHA256SUMS`` there checks it by
+hand): what the run consists of, and a checksum of each file. SHA-256 because every system has the tool, every Python
+the function, and today's processors instructions for it. A run that was made before there were checksums has no such
+file; it consists of what the others of its store do.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = [
+    "FULL",
+    "SUMS",
+    "DiskError",
+    "Kept",
+    "NoTableError",
+    "NothingRunError",
+    "StoreError",
+    "digest",
+    "listing",
+    "look",
+    "sync",
+    "sync_all",
+    "write_whole",
+    "written_whole",
+]
+
+SUMS = "SHA256SUMS"
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class StoreError(ValueError):
+    """A directory that is not a store, or not the one that is needed; the message is for people."""
+
+
+class NothingRunError(StoreError):
+    """No store is there yet, or no run of it has finished."""
+
+
+class NoTableError(StoreError):
+    """A table that no finished run has."""
+
+
+class DiskError(StoreError):
+    """The disk is full, or refuses."""
+
+
+def digest(data: bytes) -> str:
+    """The checksum of ``data``."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def listing(files: Mapping[str, str]) -> bytes:
+    """``SHA256SUMS`` of files by their names and checksums."""
+    return "".join(_line(name, files[name]) for name in sorted(files)).encode()
+
+
+def _line(name: str, checksum: str) -> str:
+    plain = name.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    mark = "" if plain == name else "\\"  # as sha256sum(1) does
+    return f"{mark}{checksum}  {plain}\n"
+
+
+_LINE = re.compile(r"(\\?)([0-9a-f]{64})  ([^/\n]+)")
+
+
+def _read_listing(text: str) -> dict[str, str] | None:
+    """Names and checksums; None where it is no list of them."""
+    found = {}
+    for line in text.removesuffix("\n").split("\n"):
+        match = _LINE.fullmatch(line)
+        if match is None:
+            return None
+        name = match[3]
+        if match[1]:
+            name = re.sub(r"\\(.)", lambda escape: {"n": "\n", "r": "\r"}.get(escape[1], escape[1]), name)
+        found[name] = match[2]
+    return found if text.endswith("\n") else None
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The finished runs of a store, as they were on the disk at one moment."""
+
+    store: Path
+    files: Mapping[str, Mapping[str, str | None]]
+    """Files of each run by name, with their checksums; None where there was none yet."""
+    faults: Mapping[str, str]
+    """What is wrong with a run, by its id: it is no directory, or is not all there."""
+
+    def refuse(self) -> None:
+        """Raises StoreError that names the damaged runs, if there are any."""
+        if self.faults:
+            raise _damaged(list(self.faults.values()))
+
+    def table(self, name: str, runs: Iterable[str]) -> dict[str, Path]:
+        """The file of a table of each of ``runs`` that has it, as it was written. Raises StoreError."""
+        file = f"{name}.parquet"
+        found = {run: self.store / "runs" / run / file for run in runs if file in self.files.get(run, {})}
+        self.check(found.items())
+        return found
+
+    def check(self, places: Iterable[tuple[str, Path]]) -> None:
+        """Raises StoreError that names those of the runs' files that are not as they were written."""
+        wrong = _changed([(path, self.files[run][path.name]) for run, path in places])
+        if wrong:
+            raise _damaged(list(wrong.values()))
+
+    def damaged(self) -> dict[str, str]:
+        """What is wrong with each damaged run, by its id, after reading every file of all."""
+        places = [
+            (self.store / "runs" / run / name, checksum)
+            for run, files in self.files.items()
+            for name, checksum in files.items()
+        ]
+        found = {path.parent.name: said for path, said in reversed(_changed(places).items())}
+        return {**found, **self.faults}
+
+
+def _damaged(said: list[str]) -> StoreError:
+    more = f"; and {len(said) - 3} more" if len(said) > 3 else ""
+    again = "the command that made the store makes the damaged runs again, and no others"
+    return StoreError(f"{'; '.join(said[:3])}{more}; {again}")
+
+
+def look(store: Path, runs: Iterable[str], summed: bool) -> Kept:
+    """Those of ``runs`` that are in the store. All of them must have checksums where it is ``summed``."""
+    files: dict[str, Mapping[str, str | None]] = {}
+    faults = {}
+    for run in runs:
+        place = store / "runs" / run
+        try:
+            there = set(os.listdir(place))  # noqa: PTH208 - names alone, of thousands of runs
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            faults[run] = f"{place} cannot be read: {error.strerror}"
+            continue
+        found = _consists_of(place, there, summed)
+        if isinstance(found, str):
+            faults[run] = found
+        else:
+            files[run] = found
+    before = [run for run, found in files.items() if None in found.values()]
+    whole = {name for run in before for name in files[run] if _of_every_run(name)}
+    for run in before:
+        if lost := whole - files[run].keys():
+            faults[run] = f"{store / 'runs' / run / min(lost)} is missing"
+            del files[run]
+    return Kept(store, files, faults)
+
+
+def _consists_of(run: Path, there: set[str], summed: bool) -> dict[str, str | None] | str:
+    """What a run consists of, or what is wrong with it."""
+    if SUMS not in there:
+        if not any(map(_of_every_run, there)):
+            return f"{run} is damaged: nothing of the run is in it"
+        return f"{run / SUMS} is missing" if summed else dict.fromkeys(there)
+    try:
+        listed = _read_listing((run / SUMS).read_bytes().decode())
+    except OSError as error:
+        return f"{run / SUMS} cannot be read: {error.strerror}"
+    except UnicodeDecodeError:
+        listed = None
+    if listed is None:
+        return f"{run / SUMS} is damaged: it is no list of checksums"
+    if lost := listed.keys() - there:
+        return f"{run / min(lost)} is missing"
+    if more := {name for name in there if name.endswith(".parquet")} - listed.keys():
+        return f"{run / SUMS} is damaged: it does not have {min(more)}"
+    return dict(listed)
+
+
+def _of_every_run(name: str) -> bool:
+    return name.endswith(".parquet") or name == "spec.json"
+
+
+_seen: dict[Path, tuple[int, int, int, str]] = {}
+"""Files that were as they were written, with what changes when they do."""
+
+
+def _changed(files: list[tuple[Path, str | None]]) -> dict[Path, str]:
+    """Which files are not as they were written, and what is wrong with them."""
+    wanted = [(path, checksum) for path, checksum in files if checksum is not None]
+    if not wanted:
+        return {}
+    with ThreadPoolExecutor(min(len(wanted), os.cpu_count() or 1)) as pool:
+        said = pool.map(_wrong, wanted, chunksize=16)
+        return {path: text for (path, _), text in zip(wanted, said, strict=True) if text}
+
+
+def _wrong(file: tuple[Path, str]) -> str:
+    path, checksum = file
+    try:
+        with path.open("rb") as opened:
+            state = os.fstat(opened.fileno())
+            key = (state.st_ino, state.st_size, state.st_mtime_ns, checksum)
+            if _seen.get(path) == key:
+                return ""
+            if hashlib.file_digest(opened, "sha256").hexdigest() != checksum:
+                return f"{path} is damaged: it is not what was written"
+    except FileNotFoundError:
+        return f"{path} is missing"
+    except OSError as error:
+        return f"{path} is damaged: {error.strerror}"
+    _seen[path] = key
+    return ""
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A new file beside ``path``, which takes its place when it is whole; nothing of it stays if that fails.
+
+    Raises:
+        OSError: it cannot be written; it names ``path``.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    part = path.with_name(f".new-{path.name}")
+    try:
+        yield part
+        sync(part)
+        part.rename(path)
+    except OSError as error:
+        raise _named(error, path) from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _named(error: OSError, path: Path) -> OSError:
+    """The error with the file's name. Polars says the system's number in words alone."""
+    told = re.search(r"\(os error (\d+)\)", str(error))
+    number = error.errno or (int(told[1]) if told else errno.EIO)
+    return OSError(number, os.strerror(number), str(path))
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Writes a file whole or not at all. Raises OSError that names it."""
+    with written_whole(path) as part:
+        part.write_bytes(data)
+
+
+def sync_all(paths: Iterable[Path]) -> None:
+    """Synchronises all, at once: a disk writes its journal for several in one go."""
+    listed = list(paths)
+    with ThreadPoolExecutor(max_workers=len(listed)) as pool:
+        list(pool.map(sync, listed))
+
+
+def sync(path: Path) -> None:
+    """Hands a file, or a directory's names, to the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

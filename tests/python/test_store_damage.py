@@ -1,0 +1,323 @@
+"""Damaged, lost, full and read-only: a store names what is wrong, and the command that made it makes it whole again."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tarfile
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import bentpipe
+import realtime
+import store_damage
+from bentpipe import store as stores
+from bentpipe.agree.publish import publish
+from bentpipe.plan import make, open_document
+from bentpipe.reading import read_store
+from bentpipe.report import build
+from bentpipe.runners import engine
+from bentpipe.session import DamageWarning
+from bentpipe.store import DiskError, Store, StoreError, Writer
+from bentpipe.storefiles import SUMS, listing
+from bentpipe.studies.stores import Measured, Part
+
+ROOT = Path(__file__).parents[2]
+SMALL = """
+title = "Small"
+duration = "1 s"
+seeds = 2
+trace = { qlog = true }
+[[path.segment]]
+name = "satellite"
+delay = "50 ms"
+both = { rate = "2 Mbit/s", queue = "1 BDP", loss = "1 %" }
+[[flow]]
+name = "any"
+congestion = "cubic"
+[sweep]
+"flow.any.congestion" = ["cubic", "newreno"]
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a scenario and its store."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "small.toml").write_text(SMALL)
+    bentpipe.run(folder / "small.toml", jobs=1, out=folder / "store")
+    return folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    """A copy of it, to be harmed."""
+    return Path(shutil.copytree(made, tmp_path / "copy"))
+
+
+def cli(*words: str, before: Sequence[str] = ()) -> list[str]:
+    return [*before, sys.executable, "-m", "bentpipe.cli", *words]
+
+
+def run(folder: Path, *words: str, before: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "python")}
+    return subprocess.run(
+        cli(*words, before=before), cwd=folder, env=environment, capture_output=True, text=True, timeout=120
+    )
+
+
+AGAIN = ("run", "small.toml", "--jobs", "1", "--out", "store")
+
+
+def test_300_flipped_bits_change_nothing_or_are_named(folder: Path) -> None:
+    store = folder / "two runs"
+    bentpipe.run(folder / "small.toml", jobs=1, out=store, seeds=1)
+    whole = store_damage.values(store)
+    assert len(whole) > 25
+    came = Counter(store_damage.judge(store, flip, whole) for flip in store_damage.flips(store, 11, 300))
+    assert set(came) <= {"identical", "named"}, came
+    assert came["named"] > 250
+    assert store_damage.values(store) == whole
+
+
+@pytest.mark.parametrize("what", store_damage.LOSSES)
+def test_what_is_lost_is_named_by_readers_and_made_again(folder: Path, made: Path, what: str) -> None:
+    store_damage.lose(folder / "store", what, 3)
+    with pytest.raises(StoreError, match=r"missing|damaged|cannot be read|not a store"):
+        store_damage.values(folder / "store")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DamageWarning)
+        bentpipe.run(folder / "small.toml", jobs=1, out=folder / "store")
+    assert store_damage.contents(folder / "store") == store_damage.contents(made / "store")
+
+
+def test_every_reader_names_the_run_and_the_file(folder: Path) -> None:
+    table = min((folder / "store").glob("runs/*/summary.parquet"))
+    data = bytearray(table.read_bytes())
+    data[len(data) // 2] ^= 4
+    table.write_bytes(data)
+    for words in (
+        ["report", "store"],
+        ["query", "store", "SELECT count(*) FROM summary"],
+        ["export", "store", "-f", "csv"],
+    ):
+        done = run(folder, *words)
+        assert done.returncode == 2, words
+        assert f"runs/{table.parent.name}/summary.parquet is damaged" in done.stderr, words
+        assert done.stderr.count("\n") == 1
+    done = run(folder, *AGAIN)
+    assert done.returncode == 0
+    assert f"{table.parent.name}/summary.parquet is damaged" in done.stderr
+    assert "it is made again" in done.stderr
+    assert "4 of 4 runs in store (3 were there already)" in done.stdout
+    journal = (folder / "store" / "journal.jsonl").read_text()
+    assert [json.loads(line)["run"] for line in journal.splitlines() if '"damaged"' in line] == [
+        table.parent.name
+    ]
+    table.unlink()
+    done = run(folder, *AGAIN, "--json")
+    assert [entry["run"] for entry in json.loads(done.stdout)["damaged"]] == [table.parent.name]
+
+
+def test_a_checksum_is_what_sha256sum_says(folder: Path) -> None:
+    place = min((folder / "store" / "runs").iterdir())
+    subprocess.run(["sha256sum", "--check", "--strict", "--quiet", SUMS], cwd=place, check=True)
+    assert {line[66:] for line in (place / SUMS).read_text().splitlines()} == {
+        file.name for file in place.iterdir() if file.name != SUMS
+    }
+    odd = {"a\nb\\c": "0" * 64, "d é": "1" * 64}
+    assert listing(odd).decode() == f"\\{'0' * 64}  a\\nb\\\\c\n{'1' * 64}  d é\n"
+
+
+@pytest.mark.parametrize(
+    "left", [(), ("scenario.toml",), ("scenario.toml", ".new-plan.json"), (".new-scenario.toml",)]
+)
+def test_a_store_whose_first_second_failed_is_taken_up(folder: Path, made: Path, left: Sequence[str]) -> None:
+    shutil.rmtree(folder / "store")
+    (folder / "store" / "runs").mkdir(parents=True)
+    (folder / "store" / "journal.jsonl").touch()
+    for name in left:
+        text = SMALL if name == "scenario.toml" else "half of"
+        (folder / "store" / name).write_text(text)
+    bentpipe.run(folder / "small.toml", jobs=1, out=folder / "store")
+    assert store_damage.contents(folder / "store") == store_damage.contents(made / "store")
+
+
+def test_a_folder_that_only_looks_like_a_store_is_left_alone(folder: Path) -> None:
+    foreign = folder / "foreign"
+    foreign.mkdir()
+    (foreign / "scenario.toml").write_text("of somebody else")
+    before = store_damage.contents(foreign)
+    with pytest.raises(StoreError, match="not empty and not a store"):
+        bentpipe.run(folder / "small.toml", jobs=1, out=foreign)
+    (foreign / "runs").mkdir()
+    with pytest.raises(StoreError, match=r"holds another scenario, and no plan\.json"):
+        bentpipe.run(folder / "small.toml", jobs=1, out=foreign)
+    assert store_damage.contents(foreign) == before
+
+
+@pytest.mark.system
+def test_a_disk_of_8_kb_and_then_a_larger_one(folder: Path, made: Path) -> None:
+    realtime.need_namespaces("mount")
+    disk = folder / "disk"
+    disk.mkdir()
+    command = " ".join(cli("run", "small.toml", "--jobs", "1", "--out", "disk/store"))
+    script = (
+        f"mount -t tmpfs -o size=8k none {disk}; {command}; echo first $?; ls -A disk/store; "
+        f"mount -o remount,size=4m {disk}; {command}; echo second $?; cp -r disk/store kept"
+    )
+    flags = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "python")}
+    done = subprocess.run(
+        ["unshare", *flags, "--mount", "sh", "-c", script],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert "first 1" in done.stdout, done
+    assert "the disk is full" in done.stderr
+    assert "second 0" in done.stdout, done
+    assert store_damage.contents(folder / "kept") == store_damage.contents(made / "store")
+
+
+def test_a_lost_plan_knows_other_seeds_and_refuses_other_settings(folder: Path) -> None:
+    document = open_document(folder / "small.toml")
+    bentpipe.run(folder / "small.toml", jobs=1, out=folder / "store", seeds=3)
+    whole = {run["id"]: run for run in Store(folder / "store").planned}
+    (folder / "store" / "plan.json").write_text("{")
+    with pytest.raises(StoreError, match=r"plan.json cannot be read.*the command that made the store"):
+        Store(folder / "store")
+    with pytest.raises(StoreError, match=r"plan.json is lost, and run \w+ is none of this command's"):
+        Writer(folder / "store", make(document, "another engine"))
+    with Writer(folder / "store", make(document, engine.version())) as writer:
+        assert not writer.missing(writer.plan.runs)
+    assert {run["id"]: run for run in Store(folder / "store").planned} == whole
+    assert len(whole) == 6
+    (folder / "store" / "plan.json").unlink()
+    with pytest.raises(StoreError, match="is none of this command's: say --set"):
+        bentpipe.run(
+            folder / "small.toml", jobs=1, out=folder / "store", settings={"path.satellite.delay": "51 ms"}
+        )
+
+
+def test_a_damaged_run_stays_until_the_new_one_is_whole(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, made: Path
+) -> None:
+    damaged = min((folder / "store" / "runs").iterdir())
+    (damaged / "links.parquet").unlink()
+
+    def full(paths: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(stores, "sync_all", full)
+    with pytest.warns(DamageWarning), pytest.raises(DiskError, match="3 finished runs are kept"):
+        bentpipe.run(folder / "small.toml", jobs=1, out=folder / "store")
+    assert (damaged / "flows.parquet").is_file()
+    monkeypatch.undo()
+    with pytest.warns(DamageWarning, match=f"run {damaged.name}, it is made again"):
+        bentpipe.run(folder / "small.toml", jobs=1, out=folder / "store")
+    assert store_damage.contents(folder / "store") == store_damage.contents(made / "store")
+
+
+@pytest.mark.system
+def test_a_whole_store_on_a_read_only_disk_can_be_run(folder: Path) -> None:
+    realtime.need_namespaces("mount")
+    flags = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    script = 'mount --bind store store && mount -o remount,bind,ro store store && exec "$@"'
+    read_only = ["unshare", *flags, "--mount", "sh", "-c", script, "sh"]
+    done = run(folder, *AGAIN, before=read_only)
+    assert done.returncode == 0, done.stderr
+    assert "4 of 4 runs in store (4 were there already)" in done.stdout
+    assert "nothing to do: store is whole, and cannot be written (Read-only file system)" in done.stdout
+    assert run(folder, "show", "store", before=read_only).returncode == 0
+    shutil.rmtree(min((folder / "store" / "runs").iterdir()))
+    done = run(folder, *AGAIN, before=read_only)
+    assert done.returncode == 2
+    assert done.stderr == "error: store cannot be written: Read-only file system; 1 run is missing in it\n"
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("form", ["csv", "parquet", "json", "qlog"])
+def test_an_export_on_a_full_disk_leaves_no_cut_file_and_names_it(folder: Path, form: str) -> None:
+    realtime.need_namespaces("mount")
+    disk = folder / "disk"
+    disk.mkdir()
+    flags = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    script = f'mount -t tmpfs -o size=16k none {disk}; "$@"; status=$?; cp -r {disk} kept; exit $status'
+    words = ["export", "store", "-f", form, "-o", "disk/tables"]
+    done = run(folder, *words, before=["unshare", *flags, "--mount", "sh", "-c", script, "sh"])
+    assert done.returncode == 1, done
+    assert done.stderr.count("\n") == 1
+    kept = {file.name: file for file in (folder / "kept" / "tables").iterdir()}
+    named = done.stderr.removeprefix("error: disk/tables/").split(": ")
+    assert named[1] == "No space left on device\n"
+    assert named[0] not in kept
+    assert not [name for name in kept if name.startswith(".")]
+    read = {"csv": pl.read_csv, "parquet": pl.read_parquet, "json": pl.read_json}.get(form)
+    for name, file in kept.items():
+        if read is not None:
+            assert read(file).height == Store(folder / "store").table(name.split(".")[0]).height
+
+
+def test_a_store_from_before_checksums_is_read(tmp_path: Path, made: Path) -> None:
+    with tarfile.open(Path(__file__).with_name("before_checksums.tar.xz")) as archive:
+        archive.extractall(tmp_path, filter="data")
+    store = tmp_path / "before_checksums"
+    found = store_damage.values(store)
+    assert len(found) > 20
+    reading = read_store(store)
+    assert reading.table("summary").height == 4
+    assert reading.scenario.startswith('title = "Before checksums"')
+    build(store, tmp_path / "report.html")
+    lost = min(store.glob("runs/*/links.parquet"))
+    lost.unlink()
+    for act in (read_store, lambda path: Store(path).links, lambda path: Store(path).connect()):
+        with pytest.raises(StoreError, match=f"{lost.parent.name}/links.parquet is missing"):
+            act(store)
+    shutil.rmtree(lost.parent)
+    lost.parent.mkdir()
+    with pytest.raises(StoreError, match=f"{lost.parent.name} is damaged: nothing of the run"):
+        read_store(store)
+
+
+def test_what_is_published_can_be_checked_too(folder: Path) -> None:
+    store = folder / "store"
+    publish([store], folder / "stores.tar.xz")
+    with tarfile.open(folder / "stores.tar.xz") as archive:
+        archive.extractall(folder / "elsewhere", filter="data")
+    again = folder / "elsewhere" / "store"
+    assert read_store(again).table("summary").equals(read_store(store).table("summary"))
+    assert not list(again.glob("runs/*/packets.parquet"))
+    table = min(again.glob("runs/*/summary.parquet"))
+    table.write_bytes(table.read_bytes()[:-1])
+    with pytest.raises(StoreError, match=r"summary\.parquet is damaged"):
+        publish([again], folder / "more.tar.xz")
+    assert not list(folder.glob("*more*"))
+
+
+def test_a_study_does_not_take_damage_for_what_has_not_run(folder: Path) -> None:
+    part = Part("store", folder / "small.toml")
+    assert Measured(folder / "nowhere", [part]).reading("store") is None
+    min((folder / "store").glob("runs/*/summary.parquet")).unlink()
+    with pytest.raises(StoreError, match=r"summary\.parquet is missing"):
+        Measured(folder, [part]).reading("store")
+
+
+def test_kills_at_any_moment_lose_nothing(folder: Path, made: Path) -> None:
+    chance = random.Random(5)  # noqa: S311 - chance of a test
+    killed = 0
+    for number in range(6):
+        words = cli("run", "small.toml", "--jobs", "1", "--out", f"killed{number}")
+        was, status = store_damage.kill_and_resume(words, folder, chance.uniform(0.2, 1.2))
+        killed += was
+        assert status == 0
+        assert store_damage.contents(folder / f"killed{number}") == store_damage.contents(made / "store")
+    assert killed

@@ -1,0 +1,117 @@
+"""What a terminal would obey does not reach it from titles, names, labels or files."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bentpipe.terminal import emit, plain, print_table
+
+ROOT = Path(__file__).parents[2]
+EVIL = "a\x1b]0;pwned\x07b\x9b31mc\u202ed\x7fe\rf\x00\u2066"
+SHOWN = r"a\x1b]0;pwned\x07b\x9b31mc\u202ed\x7fe\x0df\x00\u2066"
+ESCAPED = "".join(f"\\u{ord(letter):04x}" for letter in EVIL)  # as TOML and JSON have it
+TOML = f"""
+title = "{ESCAPED}"
+duration = "1 s"
+[[path.segment]]
+name = "link"
+delay = "5 ms"
+both = {{ rate = "10 Mbit/s" }}
+[[flow]]
+name = "any"
+congestion = "cubic"
+[sweep]
+step = [{{ label = "{ESCAPED}", "path.link.delay" = "5 ms" }}, {{ label = "other", "path.link.delay" = "6 ms" }}]
+"""
+OURS = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
+"""Colours, and what the progress bar moves the cursor with."""
+
+
+def test_control_characters_are_written_out() -> None:
+    assert plain(EVIL) == SHOWN
+    assert plain("two lines\n\tand a tab, é, 日本, 🛰️") == "two lines\n\tand a tab, é, 日本, 🛰️"
+
+
+def test_a_table_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table([{EVIL: EVIL, "n": 1}], EVIL)
+    shown = capsys.readouterr().out
+    assert shown.count(SHOWN) == 3
+    assert all(letter.isprintable() or letter == "\n" for letter in shown)
+    emit([{EVIL: EVIL}])
+    shown = capsys.readouterr().out
+    assert all(letter.isprintable() or letter == "\n" for letter in shown)
+    assert json.loads(shown) == [{EVIL: EVIL}]
+
+
+def on_a_terminal(folder: Path, *words: str) -> tuple[int, bytes]:
+    """Exit status of a command, and all that it wrote to its terminal."""
+    ours, theirs = pty.openpty()
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT / "python"),
+        "TERM": "xterm-256color",
+        "COLUMNS": "200",
+    }
+    command = [sys.executable, "-m", "bentpipe.cli", *words]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=theirs, stderr=theirs, stdin=theirs
+    ) as process:
+        os.close(theirs)
+        written = b""
+        while True:
+            try:
+                part = os.read(ours, 1 << 16)
+            except OSError:  # so a terminal says that its last user has gone
+                break
+            if not part:
+                break
+            written += part
+    os.close(ours)
+    return process.returncode, written
+
+
+def test_nothing_that_a_terminal_obeys_gets_through(tmp_path: Path) -> None:
+    (tmp_path / "f.toml").write_text(TOML)
+    (tmp_path / "wrong.toml").write_text(TOML.replace('"cubic"', f'"{ESCAPED}"'))
+    (tmp_path / "key.toml").write_text(f'"{ESCAPED}" = 1\n')
+    commands = {
+        ("check", "f.toml"): 0,
+        ("run", "f.toml", "--out", "store"): 0,
+        ("run", "f.toml", "--out", "store", "--json"): 0,
+        ("show", "store"): 0,
+        ("show", "store", "--json"): 0,
+        ("query", "store", "FROM runs"): 0,
+        ("query", "store", f"SELECT '{EVIL.replace(chr(0), '')}' AS x"): 0,
+        ("query", "store", f"FROM {EVIL.replace(chr(0), '')}"): 2,
+        ("diff", "store", "store"): 0,
+        ("check", "wrong.toml"): 2,
+        ("check", "key.toml"): 2,
+        ("check", "no\x1b]0;pwned\x07file.toml"): 2,
+        ("check", "--no\x1b]0;pwned\x07option"): 2,
+        ("no\x1b]0;pwned\x07command",): 2,
+    }
+    for words, status in commands.items():
+        left, written = on_a_terminal(tmp_path, *words)
+        assert left == status, (words, written)
+        rest = OURS.sub(b"", written.replace(b"\r\n", b"\n")).decode()
+        bad = {letter for letter in rest if not letter.isprintable() and letter not in "\n\r"}
+        assert not bad, (words, bad, rest)
+        assert r"\x1b]0;pwned" in rest or "\\u001b]0;pwned" in rest or words[0] in ("run", "diff"), (
+            words,
+            rest,
+        )
+    assert b"\x1b[" in on_a_terminal(tmp_path, "show", "store")[1], "headings are bold"
+
+
+def test_a_title_is_no_markup(tmp_path: Path) -> None:
+    (tmp_path / "f.toml").write_text(TOML.replace(f'title = "{ESCAPED}"', 'title = "[/red] and [bold]"'))
+    status, written = on_a_terminal(tmp_path, "run", "f.toml", "--out", "store")
+    assert status == 0, written
+    assert b"[/red] and [bold]" in written
