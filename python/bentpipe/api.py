@@ -10,11 +10,13 @@ import hashlib
 import inspect
 import sys
 import tempfile
+import warnings
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan import make, open_document
+from bentpipe.remarks import RemarkWarning, remarks
 from bentpipe.session import Report, conduct
 from bentpipe.store import Store, StoreError, Writer
 from bentpipe.sweep import written_override
@@ -87,6 +89,9 @@ def run(
         seeds: how many, instead of the scenario's.
         settings: dotted keys to set, as ``--set`` does.
 
+    Warns:
+        bentpipe.remarks.RemarkWarning: what is in order and yet hardly meant, such as seeds without chance.
+
     Raises:
         bentpipe.problems.ScenarioError: what is wrong with the scenario, by key.
         bentpipe.store.StoreError: ``out`` is not a store of this scenario.
@@ -109,6 +114,8 @@ def run(
         catalogue=engine.catalogue(),
         own={name: fingerprint(kind) for name, kind in own.items()},
     )
+    for remark in remarks(plan):
+        warnings.warn(remark.line(document.name), RemarkWarning, stacklevel=2)
     runner = _runner(own, jobs, on)
     temporary = None
     if out is None:

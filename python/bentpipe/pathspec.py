@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic_core import PydanticCustomError
 
 from bentpipe.problems import unknown_word
-from bentpipe.proxies import Proxy, ProxyKeys, check_proxies, pool_without_end
+from bentpipe.proxies import Proxy, ProxyKeys, check_proxies, places, pool_without_end
 from bentpipe.tables import (
     ChanceText,
     DurationText,
@@ -285,6 +286,23 @@ class Path(Table):
     preset: StrictStr | None = None
     segment: list[Segment] = Field(default_factory=list)
     proxy: list[Proxy] = Field(default_factory=list)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _placed(cls, found: object) -> object:
+        """A proxy says between which segments it stands."""
+        lists = [found.get(key) if isinstance(found, Mapping) else None for key in ("segment", "proxy")]
+        segments, proxies = (
+            [one for one in many if isinstance(one, Mapping)] if isinstance(many, list) else []
+            for many in lists
+        )
+        for index, proxy in enumerate(proxies):
+            if "between" not in proxy:
+                names = [name for one in segments if isinstance(name := one.get("name"), str)]
+                error = f"missing, expected between = [...] with {places(names)}"
+                at = f"{proxy.get('name', f'proxy[{index + 1}]')}.between"
+                raise PydanticCustomError("scenario", "{error}", {"error": error, "at": at})
+        return found
 
     @model_validator(mode="after")
     def _whole(self) -> Path:

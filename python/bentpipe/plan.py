@@ -22,7 +22,7 @@ from bentpipe.problems import ScenarioError, not_utf8, unknown_word
 from bentpipe.resolve import Resolved, resolve
 from bentpipe.scenario import Scenario, validate
 from bentpipe.stages import Files
-from bentpipe.sweep import cells, covers, describe, put, settings, swept
+from bentpipe.sweep import cells, covers, describe, is_place, put, settings, swept
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -50,6 +50,8 @@ class Document:
     name: str
     overrides: Sequence[str] = ()
     """``KEY=VALUE`` as the command line gave them; part of what makes two scenarios different."""
+    lists: Sequence[str] = ()
+    """Keys that were set to a list and are not swept: what is wrong there may have been meant as a sweep."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,8 @@ class Plan:
     runs: tuple[Run, ...] = field(repr=False)
     own: Mapping[str, str] = field(default_factory=dict)
     """Fingerprints of controllers that were given from outside, by name."""
+    seeds: int = 1
+    """How many were asked for; a cell without chance has one of them."""
 
     @property
     def link_seconds(self) -> float:
@@ -149,11 +153,13 @@ def open_document(
         problem = "a preset is not swept, its segments have names of their own; run once for each, with --set"
         raise ScenarioError([(f"sweep.{PRESET}", problem)], name)
     _expand_preset(data, name)
+    axes = swept(data.get("sweep"))
+    lists = [key for key, value in given if isinstance(value, list) and is_place(key) and key not in axes]
     for key, value in given:
         if key != PRESET:
             _override(data, key, value, name)
     _check_plain(data, "", name)
-    return Document(text, data, folder, name, tuple(shown))
+    return Document(text, data, folder, name, tuple(shown), tuple(lists))
 
 
 def _check_plain(value: object, key: str, name: str) -> None:
@@ -195,9 +201,10 @@ def _expand_preset(data: dict[str, Any], name: str) -> None:
 
     try:
         preset = path.pop("preset")
-        path["segment"] = [*segments(preset), *path.get("segment", [])]
-        if found := proxies(preset):
-            path["proxy"] = [*found, *path.get("proxy", [])]
+        for key, found in (("segment", segments(preset)), ("proxy", proxies(preset))):
+            own = path.get(key, [])
+            if found and isinstance(own, list):  # what is no list is refused when the scenario is read
+                path[key] = [*found, *own]
     except ScenarioError as error:
         raise error.within(name) from None
 
@@ -251,7 +258,7 @@ def make(
     known = _Controllers(catalogue, own or {})
     planned: list[Cell] = []
     runs: list[Run] = []
-    title = ""
+    title, asked = "", 1
     for values in _cells(document):
         data = copy.deepcopy(dict(document.data))
         data.pop("sweep", None)
@@ -264,16 +271,30 @@ def make(
             resolved = resolve(scenario, files)
         except ScenarioError as error:
             said = context if values and not known.refuses(document, files, error) else ""
-            raise error.within(document.name, said) from None
+            raise _or_sweep(error, document).within(document.name, said) from None
         title = title or scenario.title
         chosen = tuple(seeds) if seeds is not None else scenario.seeds
+        asked = max(asked, len(chosen))
         chosen = chosen if repeats or drawn(resolved.spec, known.silent) else chosen[:1]
         planned.append(Cell(values, scenario, resolved, chosen))
         if len(runs) + len(chosen) > MOST_RUNS:
             raise ScenarioError([("sweep", f"gives more than {MOST_RUNS} runs")], document.name)
         runs.extend(_run(values, seed, resolved.spec, engine, known.own) for seed in chosen)
     named = title or Path(document.name).stem
-    return Plan(document, engine, named, tuple(planned), tuple(runs), known.own)
+    return Plan(document, engine, named, tuple(planned), tuple(runs), known.own, asked)
+
+
+def _or_sweep(error: ScenarioError, document: Document) -> ScenarioError:
+    """``error``; where a key was set to a list of values, with how these are swept."""
+
+    def said(key: str, text: str) -> str:
+        for wished in document.lists:
+            # a key of a direction means both, so that words can be between those that were written
+            if text.startswith(("found [", "found a list")) and set(wished.split(".")) <= set(key.split(".")):
+                return f'{text}; did you mean to sweep it, as "sweep.{wished}"?'
+        return text
+
+    return ScenarioError([(key, said(key, text)) for key, text in error.problems], error.source)
 
 
 def _cells(document: Document) -> list[dict[str, Any]]:

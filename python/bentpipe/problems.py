@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,10 @@ __all__ = [
     "BrokenControllerError",
     "ScenarioError",
     "from_validation",
+    "is_name",
     "key_path",
     "not_utf8",
+    "one_table",
     "unknown_word",
 ]
 
@@ -83,7 +86,9 @@ def unknown_word(found: str, words: Iterable[str], what: str = "key") -> str:
     return f'no {what} "{found}", expected one of: {", ".join(words)}{hint}'
 
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
+def is_name(text: str) -> bool:
+    """A letter of any alphabet, then letters, marks on them, digits, _ or -."""
+    return text[:1].isalpha() and all(c in "_-" or unicodedata.category(c)[0] in "LMN" for c in text)
 
 
 def key_path(location: Sequence[int | str], data: object) -> str:
@@ -98,7 +103,7 @@ def key_path(location: Sequence[int | str], data: object) -> str:
         if isinstance(step, int) and isinstance(at, Sequence) and not isinstance(at, str) and step < len(at):
             child = at[step]
             name = child.get("name") if isinstance(child, Mapping) else None
-            if isinstance(name, str) and _BARE.fullmatch(name):
+            if isinstance(name, str) and is_name(name):
                 if words and words[-1] in ("segment", "link", "proxy"):
                     words.pop()
                 words.append(name)
@@ -120,7 +125,10 @@ def from_validation(error: ValidationError, data: object, source: str) -> Scenar
         extra = context.get("at")
         if isinstance(extra, str):
             location.append(extra)
-        problem = (key_path(location, data), _message(item["type"], item["msg"], context, item["input"]))
+        message = _message(item["type"], item["msg"], context, item["input"])
+        if item["type"] == "list_type" and isinstance(item["input"], Mapping) and location[-1] in _LISTED:
+            message = one_table(".".join(map(str, location)))
+        problem = (key_path(location, data), message)
         if problem not in problems:
             problems.append(problem)
     return ScenarioError(problems, source)
@@ -137,6 +145,14 @@ def _show(found: object) -> str:
         return "a list"
     return str(found)
 
+
+def one_table(key: str) -> str:
+    """Message for a table in single brackets where several stand one after the other."""
+    return f'[{key}] is one table, expected a list of them; did you mean "[[{key}]]"?'
+
+
+_LISTED = ("flow", "segment", "proxy", "node", "link", "object")
+"""Keys whose tables stand in double brackets, one after the other."""
 
 _EXPECTED = {
     "missing": "missing, expected a value",

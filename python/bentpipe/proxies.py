@@ -43,6 +43,14 @@ class Proxy(ProxyKeys):
     between: Annotated[list[Name], Field(min_length=2, max_length=2)]
 
 
+def places(segments: Sequence[str]) -> str:
+    """Where proxies can stand, in words."""
+    pairs = " or ".join(f'["{a}", "{b}"]' for a, b in pairwise(segments))
+    return (
+        f"two segments that follow each other from client to server: {pairs or 'there is only one segment'}"
+    )
+
+
 def pool_without_end(name: str) -> str:
     """Message for a pool that leads nowhere."""
     return (
@@ -69,12 +77,7 @@ def check_proxies(proxies: Sequence[Proxy], segments: Sequence[str]) -> None:
             if segment not in segments:
                 _refuse(unknown_word(segment, segments, "segment"), f"{at}.between")
         if segments.index(second) != segments.index(first) + 1:
-            pairs = " or ".join(f'["{a}", "{b}"]' for a, b in pairwise(segments))
-            _refuse(
-                f'found ["{first}", "{second}"], expected two segments that follow each other from client to '
-                f"server: {pairs or 'there is only one segment'}",
-                f"{at}.between",
-            )
+            _refuse(f'found ["{first}", "{second}"], expected {places(segments)}', f"{at}.between")
         here = [other.name for other in proxies if other.between == proxy.between and other.splits]
         if len(here) > 1:
             _refuse(

@@ -171,10 +171,10 @@ CONTROL = "BENTPIPE_CONTROL"
 
 
 def change(words: str, *, control: str | None = None) -> None:
-    """Changes the path of a running session: ``SEGMENT[.up|.down].rate|delay|loss=VALUE``.
+    """Changes the path of a running session: ``[SEGMENT[.up|.down].]rate|delay|loss=VALUE``.
 
     Args:
-        words: as above, with units as in a scenario; without a direction both change.
+        words: as above, with units as in a scenario; without a direction both change, without a segment the only one.
         control: the session's socket; that of the session this process runs in without.
 
     Raises:
@@ -200,17 +200,22 @@ def change(words: str, *, control: str | None = None) -> None:
 
 def _wish(words: str) -> dict[str, object]:
     """A change as ``bentpipe-rt`` reads it."""
-    expected = f"found {words!r}, expected SEGMENT[.up|.down].rate|delay|loss=VALUE"
+    expected = f"found {words!r}, expected [SEGMENT[.up|.down].]rate|delay|loss=VALUE"
     key, equals, value = words.partition("=")
     parts = key.strip().removeprefix("path.").split(".")
-    if not equals or len(parts) not in (2, 3):
+    if "" in parts:
+        raise ScenarioError([("", expected)])
+    if not equals or len(parts) not in (1, 2, 3):
         raise ScenarioError([("", expected)])
     kinds = ("rate", "delay", "loss")
     if parts[-1] not in kinds:
         raise ScenarioError([("", unknown_word(parts[-1], kinds))])
     if len(parts) == 3 and parts[1] not in ("up", "down"):
         raise ScenarioError([("", expected)])
-    wish: dict[str, object] = {"segment": parts[0], "direction": parts[1] if len(parts) == 3 else None}
+    wish: dict[str, object] = {
+        "segment": parts[0] if len(parts) > 1 else None,
+        "direction": parts[1] if len(parts) == 3 else None,
+    }
     try:
         if parts[-1] == "rate":
             wish["rate_bit_s"] = Rate.parse(value.strip()).bit_s

@@ -15,7 +15,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.pathspec import Direction
-from bentpipe.problems import ScenarioError, unknown_word
+from bentpipe.problems import ScenarioError, one_table, unknown_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +26,7 @@ __all__ = [
     "covers",
     "describe",
     "headings",
+    "is_place",
     "parse_override",
     "plain",
     "put",
@@ -123,10 +124,14 @@ def _member(data: Mapping[str, Any], words: Sequence[str], key: str) -> dict[str
     root = words[0]
     inner = {"path": ("segment", "proxy"), "graph": ("link", "node")}.get(root)
     whole: Any = data.get(root)
-    lists = [whole]
+    lists = {root: whole}
     if inner is not None:
-        lists = [whole.get(key) for key in inner] if isinstance(whole, dict) else []
-    members = [m for holder in lists if isinstance(holder, list) for m in holder if isinstance(m, dict)]
+        lists = {f"{root}.{key}": whole.get(key) for key in inner} if isinstance(whole, dict) else {}
+    if single := next((key for key, holder in lists.items() if isinstance(holder, dict)), None):
+        raise ScenarioError([(single, one_table(single))])
+    members = [
+        m for holder in lists.values() if isinstance(holder, list) for m in holder if isinstance(m, dict)
+    ]
     names = [str(m.get("name")) for m in members]
     for member, name in zip(members, names, strict=True):
         if name == words[1]:
@@ -250,8 +255,8 @@ def swept(sweep: object) -> list[str]:
         tied = (
             [_flat(value) for value in values if isinstance(value, dict)] if isinstance(values, list) else []
         )
-        places += [key] if _is_place(key) else dict.fromkeys(name for table in tied for name in table)
-    return [place for place in places if _is_place(place)]
+        places += [key] if is_place(key) else dict.fromkeys(name for table in tied for name in table)
+    return [place for place in places if is_place(place)]
 
 
 def covers(above: str, below: str) -> bool:
@@ -269,12 +274,13 @@ def _begins(above: Sequence[str], below: Sequence[str]) -> bool:
     return list(below[: len(above)]) == list(above)
 
 
-def _is_place(key: str) -> bool:
+def is_place(key: str) -> bool:
+    """Whether a key of a sweep is a place of the scenario, and not the name of a tied axis."""
     return "." in key or key in ("duration", "sample")
 
 
 def _step(key: str, value: object, where: str) -> dict[str, Any]:
-    if _is_place(key):
+    if is_place(key):
         return {key: value}
     if not isinstance(value, dict):
         raise ScenarioError(
@@ -304,7 +310,7 @@ def _check_name(key: str, where: str) -> None:
 
 def settings(cell: Mapping[str, Any]) -> dict[str, Any]:
     """The keys of a cell that are places of the scenario (labels of tied axes are not)."""
-    return {key: value for key, value in cell.items() if _is_place(key)}
+    return {key: value for key, value in cell.items() if is_place(key)}
 
 
 def describe(cell: Mapping[str, Any]) -> str:

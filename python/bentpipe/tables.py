@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -19,7 +19,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from bentpipe.problems import unknown_word
+from bentpipe.problems import is_name, unknown_word
 from bentpipe.units import Duration, Probability, QueueSize, Rate, Size, WindowSize
 
 
@@ -93,16 +93,28 @@ class Table(BaseModel):
         return found
 
 
-NAME = r"[A-Za-z][A-Za-z0-9_-]*"
-
-
 def _name(found: object) -> str:
-    if not isinstance(found, str) or not re.fullmatch(NAME, found):
+    if not isinstance(found, str) or not is_name(found):
         raise ValueError(f'found "{found}", expected a name: a letter, then letters, digits, _ or -')
+    composed = unicodedata.normalize("NFC", found)
+    if composed != found:  # two names that look the same would be two
+        raise ValueError(
+            f'found "{found}" with accents apart from their letters, expected "{composed}" (NFC)'
+        )
     return found
 
 
-Name = Annotated[str, PlainValidator(_name), WithJsonSchema({"type": "string", "pattern": f"^{NAME}$"})]
+Name = Annotated[
+    str,
+    PlainValidator(_name),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": r"^[^\s\d_.-][^\s.]*$",
+            "description": "a letter of any alphabet, then letters, digits, _ or -",
+        }
+    ),
+]
 
 
 class Congestion(Table):

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from typing import IO
 
     from bentpipe.plan import Plan, Run
+    from bentpipe.store import Writer
 
-__all__ = ["emit", "humane", "plain", "print_table", "progress"]
+__all__ = ["emit", "humane", "plain", "print_table", "progress", "say_interrupted"]
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """What a terminal obeys or hides behind: C0 but for tab and new line, C1, and what turns the direction of text."""
@@ -133,6 +134,12 @@ def _finite(value: object) -> object:
 
 def _plain(value: object) -> object:
     return _finite(float(value)) if isinstance(value, Decimal) else str(value)
+
+
+def say_interrupted(writer: Writer, planned: int, what: str = "runs") -> None:
+    """What Ctrl-C left, on standard error: how much is finished, where, and how it goes on."""
+    kept = f"{writer.count()} of {planned} {what} are in {writer.path}"
+    print(f"\ninterrupted: {kept}; the same command goes on from there", file=sys.stderr)
 
 
 @contextmanager

@@ -194,6 +194,38 @@ def test_schema_presets_and_doctor(tmp_path: Path) -> None:
 LONG = GEO.replace("2s", "150s").replace("2 s", "150 s").replace("[[path", "seeds = 8\n[[path", 1)
 
 
+def test_an_interrupted_map_says_what_is_kept(tmp_path: Path) -> None:
+    sizes = ",".join(f"{n} MB" for n in range(10, 26))
+    words = [
+        "map",
+        "geo-konnect",
+        "--sizes",
+        sizes,
+        "--rtts",
+        "600 ms",
+        "--controllers",
+        "cubic",
+        "--windows",
+        "10",
+    ]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bentpipe.cli", *words, "--jobs", "1"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    runs = tmp_path / "out" / "map-geo-konnect" / "store" / "runs"
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not (runs.is_dir() and any(runs.iterdir())):
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    _, error = process.communicate(timeout=60)
+    kept = len(list(runs.iterdir()))
+    assert 1 <= kept < 32
+    assert process.returncode == 130
+    said = f"interrupted: {kept} of 32 runs are in out/map-geo-konnect/store; the same command goes on from there"
+    assert said in error.decode()
+    assert not (tmp_path / "out" / "map-geo-konnect" / "map.html").exists()
+
+
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_what_is_finished_survives_ctrl_c_and_a_kill(tmp_path: Path, how: signal.Signals) -> None:
     write(tmp_path, LONG)

@@ -183,6 +183,7 @@ def test_a_live_change(plan: Plans, tmp_path: Path) -> None:
         "import sys, time; from bentpipe.shell import change; time.sleep(1.5)\n"
         "before = time.monotonic()\n"
         f"change('link.up.rate=2 Mbit/s', control={str(control)!r})\n"
+        f"change('loss=0 %', control={str(control)!r})\n"
         "print(before, time.monotonic())\n"
         "try: change('lnk.up.rate=2 Mbit/s', control=" + repr(str(control)) + ")\n"
         "except Exception as error: print(error)"
@@ -358,10 +359,13 @@ def test_an_ordinary_user(plan: Plans, tmp_path: Path) -> None:
 def test_words_of_a_change(tmp_path: Path) -> None:
     for words in (
         "link.rate",
-        "rate=1 Mbit/s",
+        "colour=1 Mbit/s",
+        ".rate=1 Mbit/s",
         "link.sideways.rate=1 Mbit/s",
         "link.colour=red",
         "link.loss=2",
     ):
         with pytest.raises(Exception, match=r"expected|unknown|found"):
             change(words, control=str(tmp_path / "none"))
+    with pytest.raises(Exception, match="no session answers"):
+        change("rate=1 Mbit/s", control=str(tmp_path / "none"))

@@ -30,6 +30,11 @@ congestion = "cubic"
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     (tmp_path / "good.toml").write_text(SCENARIO)
+    (tmp_path / "single.toml").write_text(SCENARIO.replace("[[flow]]", "[flow]"))
+    (tmp_path / "segment.toml").write_text(SCENARIO.replace("[[path.segment]]", "[path.segment]"))
+    (tmp_path / "proxy.toml").write_text(
+        SCENARIO + '[[path.proxy]]\nname = "gateway"\n[[path.segment]]\nname = "ground"\n'
+    )
     (tmp_path / "utf16.toml").write_text(SCENARIO, encoding="utf-16")
     (tmp_path / "latin.toml").write_bytes(b"# a\n# caf\xe9\n" + SCENARIO.encode())
     (tmp_path / "binary.toml").write_bytes(b"\x7fELF\0\xff\0")
@@ -44,6 +49,44 @@ def place(tmp_path: Path) -> Path:
     [
         ("check utf16.toml", "utf16.toml: is UTF-16 text, expected UTF-8; save it as UTF-8"),
         ("check latin.toml", "latin.toml: is not UTF-8: byte 0xe9 in line 2; save it as UTF-8"),
+        (
+            "check single.toml",
+            'single.toml: flow: [flow] is one table, expected a list of them; did you mean "[[flow]]"?',
+        ),
+        (
+            "check single.toml --set flow.download.congestion=bbr",
+            'single.toml: flow: [flow] is one table, expected a list of them; did you mean "[[flow]]"?',
+        ),
+        (
+            "check segment.toml",
+            'segment.toml: path.segment: [path.segment] is one table, expected a list of them; did you mean "[[path.s',
+        ),
+        (
+            "check segment.toml --set path.preset=geo-konnect",
+            'segment.toml: path.segment: [path.segment] is one table, expected a list of them; did you mean "[[path.s',
+        ),
+        (
+            "check proxy.toml",
+            "proxy.toml: path.gateway.between: missing, expected between = [...] with two segments that follow",
+        ),
+        (
+            """check good.toml --set 'path.satellite.delay=["1 ms", "2 ms"]'""",
+            """good.toml: path.satellite.delay: found ['1 ms', '2 ms'], expected a duration such as "250 ms"; did you """,
+        ),
+        (
+            """check good.toml --set 'path.satellite.up.rate=["1 Mbit/s"]'""",
+            """good.toml: path.satellite.up.rate: found ['1 Mbit/s'], expected a rate above 0 such as "10 Mbit/s"; di""",
+        ),
+        (
+            """check good.toml --set 'flow.download.congestion=["cubic","bbr"]'""",
+            'good.toml: flow.download.congestion: found a list, expected text; did you mean to sweep it, as "sweep.flow',
+        ),
+        (
+            "check good.toml --set 'seeds=[1,1]'",
+            "good.toml: seeds: found [1, 1], expected a number of seeds from",
+        ),
+        ("change delay=fast --control nothing", 'delay: found "fast", expected a duration such as "250 ms"'),
+        ("change delay=5ms --control nothing", "no session answers at nothing (No such file or directory)"),
         ("check binary.toml", "binary.toml: is not text, expected UTF-8"),
         (
             "run good.toml --jobs 2 --on dask://127.0.0.1:1",
@@ -84,6 +127,22 @@ def test_a_mistake_is_one_message(place: Path, words: str, message: str) -> None
     assert done.stderr.startswith(f"error: {message}")
     assert done.stderr.count("\n") == 1
     assert sorted(place.rglob("*")) == before
+
+
+def test_an_option_of_the_command_behind_a_shell(place: Path) -> None:
+    command = [sys.executable, "-m", "bentpipe.cli", "shell", "geo-konnect", "curl", "-x"]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert (
+        "if it belongs to the command, -- stands before that: bentpipe shell ACCESS -- CMD -x" in done.stderr
+    )
+
+
+def test_values_that_were_set_as_a_list_can_be_swept(place: Path) -> None:
+    wish = 'sweep.path.satellite.delay=["1 ms", "2 ms"]'
+    command = [sys.executable, "-m", "bentpipe.cli", "check", "good.toml", "--set", wish, "--json"]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=60)
+    assert '"cells": 2' in done.stdout, done.stderr
 
 
 def _options() -> dict[str, set[str]]:

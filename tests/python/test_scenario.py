@@ -307,3 +307,32 @@ def test_dates_and_infinities_are_refused(tmp_path: Path) -> None:
                     'congestion = "hybla"', f'congestion = {{ name = "hybla", growth_cap = {value} }}'
                 ),
             )
+
+
+def test_a_name_may_hold_any_letter() -> None:
+    for name in ("é", "ß-2", "Zürich_1", "衛星", "прокси", "नमस्ते", "a", "x1"):
+        data = tomllib.loads(GEO.replace('"satellite"', f'"{name}"').replace('"rival"', f'"{name}"'))
+        data["sweep"] = {f"flow.{name}.congestion": ["cubic", "bbr"], f"path.{name}.delay": ["1 ms", "2 ms"]}
+        plan = make(open_document(data), "test")
+        assert {run.spec["graph"]["links"][0]["name"] for run in plan.runs} == {name}
+        assert len(plan.runs) >= 4
+        wrong = {**data, "path": {"segment": [{**data["path"]["segment"][0], "delay": "fast"}]}}
+        with pytest.raises(ScenarioError, match=rf"path\.{name}\.delay: found .fast."):
+            make(open_document({**wrong, "sweep": {}}), "test")
+
+
+@pytest.mark.parametrize(
+    "name", ["", "1a", "-a", "_a", "a b", "a.b", "a/b", "a\nb", "a\u200b", "\u0301a", "a'", "a\u202eb"]
+)
+def test_a_name_is_letters_digits_and_strokes(name: str) -> None:
+    data = tomllib.loads(GEO)
+    data["flow"][0]["name"] = name
+    with pytest.raises(ScenarioError, match="expected a name: a letter, then letters, digits, _ or -"):
+        make(open_document(data), "test")
+
+
+def test_accents_are_part_of_their_letters() -> None:
+    data = tomllib.loads(GEO)
+    data["flow"][0]["name"] = "e\u0301"
+    with pytest.raises(ScenarioError, match=r"accents apart from their letters, expected .\u00e9. \(NFC\)"):
+        make(open_document(data), "test")

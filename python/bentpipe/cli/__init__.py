@@ -135,7 +135,7 @@ for _command in (
     browsing.browse,
     browsing.serve,
 ):
-    app.command()(_command)
+    app.command(cls=behind.BeforeCommand if _command is behind.shell else None)(_command)
 app.command(name="help")(helping.helps)
 app.add_typer(measuring.perf, name="perf")
 app.command(name="map")(mapping.crossover)

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from bentpipe.cli.common import Settings
 
 __all__ = ["change", "shell"]
+
+
+class BeforeCommand(TyperCommand):
+    """A command line with another one at its end: an unknown option may be that one's."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As ever; the message about an unknown option says how it is left to the command."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            # Typer's own copy of Click is private: the error is known by what it has.
+            wrong: Any = error
+            if option := getattr(wrong, "option_name", None):
+                again = f"bentpipe {self.name} ACCESS -- CMD {option}"
+                wrong.message += f"; if it belongs to the command, -- stands before that: {again}"
+            raise
 
 
 def shell(
@@ -48,7 +65,7 @@ def shell(
 def change(
     words: Annotated[
         list[str],
-        typer.Argument(metavar="SEGMENT[.up|.down].rate|delay|loss=VALUE...", help="as in a scenario"),
+        typer.Argument(metavar="[SEGMENT[.up|.down].]rate|delay|loss=VALUE...", help="as in a scenario"),
     ],
     control: Annotated[
         str | None, typer.Option(metavar="SOCKET", help="the session's; default: $BENTPIPE_CONTROL")

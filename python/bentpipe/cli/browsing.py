@@ -123,7 +123,7 @@ def browse(
 
 def _conduct(plan: Plan, runner: BrowserRunner, writer: Any, only: list[str], quiet: bool) -> Report:
     from bentpipe.session import BROWSER, conduct
-    from bentpipe.terminal import progress
+    from bentpipe.terminal import progress, say_interrupted
 
     wanted = writer.missing([one for one in plan.runs if not only or one.id in only])
     words = "bentpipe " + " ".join(word for word in sys.argv[1:] if not word.startswith("--only"))
@@ -131,11 +131,7 @@ def _conduct(plan: Plan, runner: BrowserRunner, writer: Any, only: list[str], qu
         with progress(plan, wanted, quiet=quiet) as each:
             return conduct(plan, runner, writer, only=only, each=each, where=BROWSER, command=words)
     except KeyboardInterrupt:
-        print(
-            f"\ninterrupted: {writer.count()} of {len(plan.runs)} units are in {writer.path}; "
-            "the same command goes on from there",
-            file=sys.stderr,
-        )
+        say_interrupted(writer, len(plan.runs), "units")
         raise typer.Exit(INTERRUPTED) from None
 
 

@@ -19,6 +19,7 @@ def check(
     from dataclasses import asdict
 
     from bentpipe.bounds import bounds, estimate_seconds
+    from bentpipe.remarks import remarks
     from bentpipe.runners.local import cores
     from bentpipe.sweep import describe
     from bentpipe.terminal import emit, print_table
@@ -36,6 +37,7 @@ def check(
                 "link_seconds": plan.link_seconds,
                 "estimated_seconds": round(estimate, 1),
                 "bounds": [asdict(bound) for bound in found],
+                "remarks": [asdict(remark) for remark in remarks(plan)],
             }
         )
         return

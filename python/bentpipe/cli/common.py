@@ -70,13 +70,24 @@ def read_plan(file: Path, settings: list[str] | None, seeds: int | None, clock: 
     document = open_document(file, [parse_override(text) for text in given], given)
     chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
     if clock == "sim":
-        return make(document, engine.version(), seeds=chosen, catalogue=engine.catalogue())
+        plan = make(document, engine.version(), seeds=chosen, catalogue=engine.catalogue())
+        _say(plan)
+        return plan
     from bentpipe.runners import emu
 
     version = emu.engine_version(engine.version())
     plan = make(document, version, seeds=chosen, catalogue=engine.catalogue(), repeats=True)
     emu.check(plan, engine.catalogue())
+    _say(plan)
     return plan
+
+
+def _say(plan: Plan) -> None:
+    """What is in order and yet hardly meant, on standard error."""
+    from bentpipe.remarks import remarks
+
+    for remark in remarks(plan):
+        print(f"note: {remark.line(plan.document.name)}", file=sys.stderr)
 
 
 def count(things: Sequence[object], what: str) -> str:

@@ -56,7 +56,7 @@ def run(
     """Run a scenario into a store. The same command resumes what was interrupted."""
     from bentpipe.session import REAL_TIME, conduct
     from bentpipe.store import Writer
-    from bentpipe.terminal import emit, progress
+    from bentpipe.terminal import emit, progress, say_interrupted
 
     if engine not in ENGINES:
         refuse(f"--engine: {unknown_word(engine, ENGINES, 'engine')}")
@@ -77,11 +77,7 @@ def run(
                 where = on or ("local" if engine == "sim" else REAL_TIME)
                 report = conduct(plan, runner, writer, only=only or (), each=each, where=where)
         except KeyboardInterrupt:
-            print(
-                f"\ninterrupted: {writer.count()} of {len(ids)} runs are in {target}; "
-                "the same command goes on from there",
-                file=sys.stderr,
-            )
+            say_interrupted(writer, len(ids))
             raise typer.Exit(INTERRUPTED) from None
     if as_json:
         emit(_report_rows(report))

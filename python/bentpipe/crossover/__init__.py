@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Question", "run"]
 
+INTERRUPTED = 130
+
 _ASKED_BY = {"flow.web.congestion": "--controllers", "tcp.congestion": "--tcp"}
 """The options behind keys of the scenario that a map is."""
 
@@ -39,7 +41,7 @@ def run(
         settings: ``KEY=VALUE`` texts that change the scenario, as ``--set`` does.
 
     Returns:
-        0 when every run ended well, 1 otherwise.
+        0 when every run ended well, 1 when one failed, 130 when Ctrl-C came before the last.
 
     Raises:
         ScenarioError: what is wrong with the question.
@@ -54,7 +56,7 @@ def run(
     from bentpipe.session import conduct
     from bentpipe.store import Writer
     from bentpipe.sweep import parse_override
-    from bentpipe.terminal import emit, print_table, progress
+    from bentpipe.terminal import emit, print_table, progress, say_interrupted
 
     overrides = [parse_override(text) for text in settings]
     document = open_document(scenario(question), overrides, list(settings))
@@ -62,11 +64,13 @@ def run(
         plan = make(document, engine.version(), catalogue=engine.catalogue())
     except ScenarioError as error:
         raise ScenarioError([(_ASKED_BY.get(key, key), text) for key, text in error.problems]) from None
-    with (
-        Writer(out / "store", plan) as writer,
-        progress(plan, writer.missing(plan.runs), quiet=as_json) as each,
-    ):
-        report = conduct(plan, LocalRunner(jobs), writer, each=each)
+    with Writer(out / "store", plan) as writer:
+        try:
+            with progress(plan, writer.missing(plan.runs), quiet=as_json) as each:
+                report = conduct(plan, LocalRunner(jobs), writer, each=each)
+        except KeyboardInterrupt:
+            say_interrupted(writer, len(plan.runs))
+            return INTERRUPTED
     found = read_map(out / "store", question)
     page = write(found, out)
     rows = break_even_rows(found)

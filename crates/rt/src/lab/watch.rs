@@ -124,8 +124,8 @@ fn words(way: &Progress, before: Option<&Progress>) -> String {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wish {
-    /// A segment of the scenario.
-    segment: String,
+    /// A segment of the scenario; none: the only one.
+    segment: Option<String>,
     /// `up` or `down`; none: both.
     direction: Option<String>,
     rate_bit_s: Option<u64>,
@@ -161,7 +161,15 @@ fn grant(line: &str, lab: &Lab, running: &Running) -> io::Result<()> {
         Some("down") => &["down"],
         Some(_) => return wrong("direction: expected \"up\" or \"down\""),
     };
-    let lines: Vec<String> = ways.iter().map(|way| format!("{}.{way}", wish.segment)).collect();
+    let segment = match (wish.segment, &lab.segments[..]) {
+        (Some(segment), _) => segment,
+        (None, [only]) => only.clone(),
+        (None, several) => {
+            let names = several.join(", ");
+            return wrong(&format!("found no SEGMENT before the key, expected one of: {names}"));
+        }
+    };
+    let lines: Vec<String> = ways.iter().map(|way| format!("{segment}.{way}")).collect();
     // Nothing half done: both are there before either changes.
     lines.iter().try_for_each(|line| lab.can_change(line, change))?;
     lines.iter().try_for_each(|line| lab.change(running, line, change))

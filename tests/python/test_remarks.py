@@ -1,0 +1,121 @@
+"""What is in order and yet hardly meant is said, once a key; what is meant is not."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bentpipe
+from bentpipe.plan import Plan, make, open_document
+from bentpipe.remarks import RemarkWarning, remarks
+from bentpipe.runners import engine
+
+PATH: dict[str, Any] = {
+    "duration": "10 s",
+    "path": {"segment": [{"name": "link", "delay": "10 ms", "both": {"rate": "8 Mbit/s"}}]},
+    "flow": [{"name": "f", "congestion": "cubic"}],
+}
+
+
+def plan(*settings: tuple[str, object], seeds: int | None = None, repeats: bool = False) -> Plan:
+    document = open_document(copy.deepcopy(PATH), settings)
+    chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
+    return make(document, "test", catalogue=engine.catalogue(), seeds=chosen, repeats=repeats)
+
+
+def said(*settings: tuple[str, object], seeds: int | None = None, repeats: bool = False) -> dict[str, str]:
+    return {one.key: one.text for one in remarks(plan(*settings, seeds=seeds, repeats=repeats))}
+
+
+@pytest.mark.parametrize(
+    ("settings", "key", "text"),
+    [
+        ((("seeds", 8),), "seeds", "found 8, but nothing in this scenario is left to chance"),
+        ((("duration", "100000 h"),), "duration", "found 100,000 h, which is longer than a day"),
+        ((("duration", "25 h"),), "duration", "found 25 h, which is longer than a day"),
+        (
+            (("flow.f.load", {"time": "20 s"}),),
+            "flow.f.load",
+            "found 20 s, but the run ends 10 s after its start",
+        ),
+        (
+            (("flow.f.load", "T:*1:0:-:9s"), ("flow.f.start", "2 s")),
+            "flow.f.load",
+            "found 9 s, but the run ends 8 s after its start",
+        ),
+        (
+            (("flow.f.load", {"on_off": {"on": "1 s", "off": "1 s", "time": "11 s"}}),),
+            "flow.f.load",
+            "found 11 s, but the run ends 10 s after its start",
+        ),
+        (
+            (("flow.f.load", {"poisson": {"every": "1 s", "size": "1 kB", "time": "1 h"}}),),
+            "flow.f.load",
+            "found 1 h, but the run ends 10 s after its start",
+        ),
+        (
+            (("flow.f.load", {"bytes": "20 MB"}), ("flow.f.send", "down")),
+            "flow.f.load",
+            "found 20 MB down, which take 20 s or longer at the rate of the path, but the run ends 10 s after its start",
+        ),
+        (
+            (("path.link.delay", "5 s"), ("path.link.queue", "10 packets")),
+            "flow.f",
+            "a round trip on its way takes 10 s, but the run ends 10 s after its start: nothing is ever answered",
+        ),
+    ],
+)
+def test_what_is_hardly_meant_is_said(settings: tuple[tuple[str, object], ...], key: str, text: str) -> None:
+    found = said(*settings)
+    assert list(found) == [key]
+    assert found[key].startswith(text)
+
+
+def test_what_is_meant_is_not_remarked_on() -> None:
+    assert said() == {}
+    assert said(("seeds", 8), ("path.link.up.loss", "1 %")) == {}
+    assert said(seeds=1) == {}
+    assert said(("seeds", 8), repeats=True) == {}, "real time is its own chance"
+    assert said(("duration", "24 h")) == {}
+    assert said(("flow.f.load", {"time": "10 s"})) == {}
+    assert said(("flow.f.load", {"bytes": "9 MB"})) == {}
+    assert said(("flow.f.load", "D:*1:0:-:1000:9000000")) == {}
+
+
+def test_chance_in_one_cell_is_chance() -> None:
+    assert said(("sweep.path.link.up.loss", [0, "1 %"]), seeds=4) == {}
+    assert list(said(("sweep.path.link.delay", ["1 ms", "2 ms"]), seeds=4)) == ["seeds"]
+
+
+def test_a_sweep_says_each_key_once() -> None:
+    found = remarks(plan(("sweep.duration", ["1 s", "2 s", "30 s"]), ("flow.f.load", {"time": "20 s"})))
+    assert [(one.key, one.text) for one in found] == [
+        ("flow.f.load", "found 20 s, but the run ends 1 s after its start")
+    ]
+
+
+def test_commands_and_python_say_it(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(
+        'duration = "1 s"\n[[path.segment]]\nname = "link"\ndelay = "10 ms"\nboth = { rate = "1 Mbit/s" }\n'
+        '[[flow]]\nname = "f"\ncongestion = "cubic"\n'
+    )
+    for words in (["check", "--json"], ["run", "--out", "store"]):
+        command = [sys.executable, "-m", "bentpipe.cli", words[0], "s.toml", "--seeds", "8", *words[1:]]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr.startswith("note: s.toml: seeds: found 8, but nothing in this scenario")
+        if words[0] == "check":
+            assert [one["key"] for one in json.loads(done.stdout)["remarks"]] == ["seeds"]
+    with pytest.warns(RemarkWarning, match="seeds: found 8"):
+        bentpipe.run(file, jobs=1, seeds=8, out=tmp_path / "eight")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bentpipe.run(file, jobs=1, out=tmp_path / "one")
