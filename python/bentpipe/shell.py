@@ -10,12 +10,11 @@ import json
 import os
 import shutil
 import socket
-import subprocess
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.labs import folder_name, signals_in_order, started
 from bentpipe.plan import make, open_document
 from bentpipe.presets import presets
 from bentpipe.problems import ScenarioError, unknown_word
@@ -271,9 +270,12 @@ def run(
         (record / "plan.json").write_text(json.dumps(plan, indent=1) + "\n", encoding="utf-8")
         plan["record"] = {"directory": str(record.absolute()), "interval_ns": RECORD_NS}
         plan["result"] = str(record.absolute() / "result.json")
-    with tempfile.TemporaryDirectory(prefix="bentpipe-control-") as folder:
-        plan["control"] = str(Path(folder) / "socket")
-        return _carry(plan, {CONTROL: plan["control"]})[0]
+    folder = folder_name("bentpipe-control-")
+    plan["control"] = str(folder / "socket")
+    environment = {**os.environ, CONTROL: plan["control"]}
+    with signals_in_order(), started(executable(), [folder], env=environment) as lab:
+        lab.send(plan)
+        return lab.wait()[0]
 
 
 RECORD_NS = 100_000_000
@@ -289,23 +291,9 @@ def carry(plan: Mapping[str, Any]) -> int:
     Raises:
         ScenarioError: ``bentpipe-rt`` is not built.
     """
-    return _carry(plan)[0]
-
-
-def _carry(plan: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> tuple[int, bool]:
-    """Exit status, and whether Ctrl-C came meanwhile. Commands have ``environment`` besides this process' own."""
-    program = executable()
-    interrupted = False
-    with handed(plan) as descriptor:
-        words = [str(program), "lab", f"/proc/self/fd/{descriptor}"]
-        with subprocess.Popen(
-            words, pass_fds=[descriptor], env={**os.environ, **(environment or {})}
-        ) as process:
-            while True:
-                try:
-                    return process.wait(), interrupted
-                except KeyboardInterrupt:
-                    interrupted = True  # Ctrl-C is the command's
+    with signals_in_order(), started(executable(), []) as lab:
+        lab.send(plan)
+        return lab.wait()[0]
 
 
 @contextmanager
@@ -328,14 +316,18 @@ class InterruptedSession(KeyboardInterrupt):
 def session(plan: Mapping[str, Any]) -> dict[str, Any]:
     """Carries out the plan of a session and returns its result (docs/manual/shell.md has both, key by key).
 
+    Whatever ends this process ends the session, and nothing of it is left.
+
     Raises:
         ScenarioError: ``bentpipe-rt`` is not built.
         SessionError: the session could not be; ``bentpipe-rt`` has said why.
         InterruptedSession: Ctrl-C; the session has ended cleanly.
     """
-    with tempfile.TemporaryDirectory(prefix="bentpipe-session-") as folder:
-        result = Path(folder) / "result.json"
-        status, interrupted = _carry({**plan, "result": str(result)})
+    folder = folder_name("bentpipe-session-")
+    result = folder / "result.json"
+    with signals_in_order(), started(executable(), [folder]) as lab:
+        lab.send({**plan, "result": str(result)})
+        status, interrupted = lab.wait()
         if not result.exists():
             if interrupted:
                 raise InterruptedSession({})

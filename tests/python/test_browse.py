@@ -258,8 +258,7 @@ def test_words_that_are_not_there(scenario: Path) -> None:
 
 def test_the_lab_has_the_path_the_server_and_the_browser(scenario: Path, tmp_path: Path) -> None:
     run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs[0]
-    file = lab_plan(run, tmp_path, Path("/usr/bin/chromium"), Path("/rt"), check=True)
-    lab = json.loads(file.read_text())
+    lab = lab_plan(run, tmp_path, tmp_path / "home", Path("/usr/bin/chromium"), Path("/rt"), check=True)
     assert lab["lab"]["graph"] == run.spec["graph"]
     assert lab["far"][0]["command"][:2] == ["/rt", "serve"]
     assert lab["near"][0]["command"][-1] == "{far}"
@@ -477,9 +476,9 @@ UNIT = {"mode": "2", "error": "", "loads": [], "began_s": 1e9, "ended_s": 1e9 + 
 def _machine(tmp_path: Path, unit: dict[str, Any], lab: dict[str, Any], status: int = 0) -> Path:
     """A bentpipe-rt whose labs end at once, with this record and result; it counts them."""
     program = tmp_path / "rt"
-    folder = '"$(dirname "$2")"'
+    folder = "$5"
     program.write_text(
-        f"#!/bin/sh\necho >> {tmp_path}/labs\ncat > {folder}/unit.json <<'E'\n{json.dumps(unit)}\nE\n"
+        f"#!/bin/sh\ncat $2 > /dev/null\necho >> {tmp_path}/labs\ncat > {folder}/unit.json <<'E'\n{json.dumps(unit)}\nE\n"
         f"cat > {folder}/lab.json <<'E'\n{json.dumps(lab)}\nE\nexit {status}\n"
     )
     program.chmod(0o755)

@@ -3,7 +3,7 @@
 //! A namespace is anonymous: it has no name in the file system and no process outside its own PID
 //! namespace. The executable starts itself as a *keeper* (which makes the namespaces), the keeper
 //! starts itself as an *init* (process 1 of the new PID namespace), and every one of them asks the
-//! kernel to be killed when its parent dies. Whatever ends the first, all end, and with the last
+//! kernel to be ended when its parent dies. Whatever ends the first, all end, and with the last
 //! process and the last open device the kernel takes the namespace away.
 
 use std::fs::File;
@@ -17,12 +17,13 @@ use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::signal::Signal;
 use tun_rs::{DeviceBuilder, SyncDevice};
 
-/// Asks to be killed when the parent dies; fails if it is dead already.
+/// Asks for this signal when the parent dies, or the thread of it that started this process; fails if it is dead
+/// already.
 ///
 /// # Errors
 /// The kernel's; or that the parent is gone.
-pub fn die_with(parent: u32) -> io::Result<()> {
-    nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+pub fn end_with(parent: u32, signal: Signal) -> io::Result<()> {
+    nix::sys::prctl::set_pdeathsig(signal)?;
     if nix::unistd::getppid().as_raw() as u32 != parent {
         return Err(io::Error::other("the process that started this one is gone"));
     }

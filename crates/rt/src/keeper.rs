@@ -1,21 +1,24 @@
 //! The processes that hold a namespace and run commands in it. The *keeper* makes it, *init* is process 1
-//! inside, *enter* brings a command in. Each asks the kernel to be killed when its parent dies, and with
-//! process 1 the kernel ends everything inside.
+//! inside, *enter* brings a command in. Each asks the kernel to be ended when its parent dies, and with
+//! process 1 the kernel ends everything inside. The keeper is the last: it waits for that.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Stdio};
 
 use emu::namespace;
 use endpoint::{Screen, say};
 use nix::mount::{MsFlags, mount};
+use nix::poll::PollTimeout;
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+
+use crate::starter::ended as over;
 
 /// Where systemd-resolved keeps the servers behind its own stub, which a namespace cannot reach.
 const RESOLVED: &str = "/run/systemd/resolve/resolv.conf";
@@ -53,17 +56,25 @@ pub fn ended(status: ExitStatus, what: &str) -> io::Error {
     io::Error::other(format!("{what} ({status})"))
 }
 
-/// Makes the namespaces and holds them.
+/// Makes the namespaces and holds them until SIGTERM, or until its parent dies. When it has ended, nothing inside is
+/// left; whoever has to know holds the other end of its standard input.
 ///
 /// # Errors
 /// The kernel's.
 pub fn keep(parent: &str) -> io::Result<u8> {
-    namespace::die_with(parent.parse().map_err(io::Error::other)?)?;
-    // Ctrl-C is the command's.
-    signal_hook::flag::register(SIGINT, Default::default())?;
+    let mut signals = Signals::new([SIGTERM, SIGCHLD])?;
+    namespace::end_with(parent.parse().map_err(io::Error::other)?, Signal::SIGTERM)?;
     unshare(CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWPID)?;
-    let status = Command::new("/proc/self/exe").arg("init").status()?;
-    Ok(code(status))
+    let mut init = Command::new("/proc/self/exe").arg("init").stdin(Stdio::piped()).spawn()?;
+    for signal in signals.forever() {
+        if let Some(status) = init.try_wait()? {
+            return Ok(code(status));
+        }
+        if signal == SIGTERM {
+            init.kill()?;
+        }
+    }
+    Ok(code(init.wait()?))
 }
 
 /// Process 1 of the namespace: takes in orphans until it is killed.
@@ -72,6 +83,10 @@ pub fn keep(parent: &str) -> io::Result<u8> {
 /// The kernel's.
 pub fn init() -> io::Result<u8> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
+    // A keeper that ended before that is seen by its pipe: it has no number in here.
+    if over(&io::stdin(), PollTimeout::ZERO) {
+        return Ok(0);
+    }
     let mut children = Signals::new([SIGCHLD])?;
     let none: Option<&str> = None;
     mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
@@ -99,7 +114,7 @@ pub fn init() -> io::Result<u8> {
 /// # Errors
 /// The kernel's; the command is not there.
 pub fn enter(parent: &str, keeper: &str, directory: &str, words: &[&str]) -> io::Result<u8> {
-    namespace::die_with(parent.parse().map_err(io::Error::other)?)?;
+    namespace::end_with(parent.parse().map_err(io::Error::other)?, Signal::SIGKILL)?;
     signal_hook::flag::register(SIGINT, Default::default())?;
     let mut signals = Signals::new([SIGTERM, SIGHUP, SIGCHLD])?;
     let open = |kind: &str| std::fs::File::open(format!("/proc/{keeper}/ns/{kind}"));

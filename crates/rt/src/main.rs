@@ -1,6 +1,6 @@
-//! Everything of bentpipe that runs in real time. Started by the Python side: `lab PLAN` puts commands
-//! behind a path, `perf PLAN` measures between two machines, `serve PLAN` serves pages, `pep PLAN` splits TCP; `keep`, `init`,
-//! `enter` and `guard` are the executable's own helpers.
+//! Everything of bentpipe that runs in real time. Started by the Python side: `lab PLAN [STARTER REST FOLDER...]` puts
+//! commands behind a path, `perf PLAN` measures between two machines, `serve PLAN` serves pages, `pep PLAN` splits TCP;
+//! `keep`, `init`, `enter`, `guard` and `warden` are the executable's own helpers.
 
 // What goes wrong with a message must end nothing: `endpoint::say` writes them all.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -11,6 +11,9 @@ mod nat;
 mod pep;
 mod perf;
 mod serve;
+mod shared;
+mod starter;
+mod warden;
 
 use std::io;
 use std::process::ExitCode;
@@ -19,7 +22,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
-        ["lab", plan] => lab::run(plan),
+        ["lab", plan] => lab::run(plan, None),
+        ["lab", plan, starter, rest, folders @ ..] => {
+            lab::run(plan, Some(lab::Hands { starter, rest, folders }))
+        }
         ["perf", plan] => perf::run(plan),
         ["serve", plan] => serve::run(plan),
         ["pep", plan] => pep::run(plan),
@@ -28,7 +34,8 @@ fn main() -> ExitCode {
         ["enter", parent, keeper, directory, "--", command @ ..] if !command.is_empty() => {
             keeper::enter(parent, keeper, directory, command)
         }
-        ["guard", settings @ ..] => nat::guard(settings),
+        ["guard", settings] => shared::guard(settings),
+        ["warden", lab, folders @ ..] => warden::watch(lab, folders),
         _ => Err(io::Error::other(
             "usage: bentpipe-rt lab|perf|serve|pep PLAN (bentpipe writes the plan)",
         )),

@@ -73,8 +73,8 @@ def server_plan(
 
 
 def unit_plan(
-    run: Run, folder: Path, address: str, *, port: int, spki: str | None, ready: Path | None, name: str | None,
-    program: Path, sandbox: bool,
+    run: Run, folder: Path, home: Path, address: str, *, port: int, spki: str | None, ready: Path | None,
+    name: str | None, program: Path, sandbox: bool,
 ) -> dict[str, Any]:  # fmt: skip
     """The plan of the unit's process (:class:`bentpipe.browse.unit.Plan`)."""
     page, browser = run.spec["flows"][0]["load"]["page"], run.spec["browser"]
@@ -83,6 +83,7 @@ def unit_plan(
     first = names[page["hosts"][0]["name"]]
     return {
         "directory": str(folder),
+        "home": str(home),
         "mode": load["http"],
         "tls12": load["tls"]["version"] != "1.3",
         "hosts": dict.fromkeys(names.values(), address),
@@ -113,8 +114,10 @@ def object_of(page: Mapping[str, Any], url: str) -> tuple[str, str] | None:
     return one["name"], page["hosts"][one["host"]]["name"]
 
 
-def lab_plan(run: Run, folder: Path, program: Path, executable: Path, *, check: bool) -> Path:
-    """Writes the plans of a lab with its server and its unit into ``folder``; returns the lab's."""
+def lab_plan(
+    run: Run, folder: Path, home: Path, program: Path, executable: Path, *, check: bool
+) -> dict[str, Any]:
+    """The plan of a lab; those of its server and of its unit are written into ``folder``. ``home`` is the browser's."""
     spec = run.spec
     flow = spec["flows"][0]
     server, unit = folder / "server.json", folder / "plan.json"
@@ -125,7 +128,16 @@ def lab_plan(run: Run, folder: Path, program: Path, executable: Path, *, check: 
     _write(
         unit,
         unit_plan(
-            run, folder, "{far}", port=PORT, spki=None, ready=ready, name=None, program=program, sandbox=False
+            run,
+            folder,
+            home,
+            "{far}",
+            port=PORT,
+            spki=None,
+            ready=ready,
+            name=None,
+            program=program,
+            sandbox=False,
         ),
     )
     lab = {
@@ -149,9 +161,7 @@ def lab_plan(run: Run, folder: Path, program: Path, executable: Path, *, check: 
         "result": str(folder / "lab.json"),
     }  # fmt: skip
     (folder / "links").mkdir()
-    file = folder / "lab-plan.json"
-    _write(file, lab)
-    return file
+    return lab
 
 
 def _kernel(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.browse.far import lab_plan, unit_plan
 from bentpipe.browse.planned import in_order
 from bentpipe.lab_series import LINKS, read_series
+from bentpipe.labs import folder_name, remove, started
 from bentpipe.results import Measurements
 from bentpipe.runners.emu import refuse_without
 from bentpipe.runners.hands import Hand, outcomes
@@ -27,7 +29,7 @@ from bentpipe.runners.outcome import Outcome
 from bentpipe.store import DiskError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from bentpipe.plan import Run
 
@@ -188,59 +190,68 @@ class _Unit(Hand):
     def _attempt(self, run: Run) -> tuple[Measurements | None, str, dict[str, Any]]:
         """A unit: its measurements, or what went wrong; and for the journal what it rests on."""
         folder = (self.runner.store / f"{PART}{run.id}").absolute()
-        try:
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
-            said = self._process(self._command(run, folder), folder, _patience(run))
+        home = folder_name("bentpipe-browse-")
+        shutil.rmtree(folder, ignore_errors=True)
+        with ExitStack() as stack:
+            said = self._process(run, folder, home, stack)
             found, error = self._found(run, folder, said)
             unit = _json(folder / "unit.json")
             lab = _json(folder / "lab.json")
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
         facts = {"chromium": unit.get("chromium"), "cpu": unit.get("cpu"), "valid": lab.get("valid", True)}
         facts |= {key: lab[key] for key in ("reasons", "check", "segments") if key in lab}
         return found, error, facts
 
-    def _command(self, run: Run, folder: Path) -> list[str]:
+    def _process(self, run: Run, folder: Path, home: Path, stack: ExitStack) -> str:
+        """Runs a unit to its end; what went wrong with the process itself. ``folder`` and ``home`` are there until
+        ``stack`` is left."""
+        log = stack.enter_context(os.fdopen(os.memfd_create("bentpipe-unit"), "r+b"))
+        paths = os.pathsep.join(path for path in sys.path if path)
+        # A session of its own: Ctrl-C at the terminal is the coordinator's to handle.
+        how: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT, "start_new_session": True,
+            "env": {**os.environ, "PYTHONPATH": paths},
+        }  # fmt: skip
+        seconds = _patience(run)
+        with self.lock:
+            if self.stopping:
+                return "stopped"
+            self.process = process = self._started(run, folder, home, stack, how)
+        try:
+            status = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._end()
+            return f"the unit did not end within {seconds:.0f} s and was killed"
+        finally:
+            with self.lock:
+                self.process = None
+        log.seek(0)
+        lines = log.read().decode(errors="replace").strip().splitlines()
+        return (
+            "" if status == 0 else (lines[-1].removeprefix("error: ") if lines else f"exit status {status}")
+        )
+
+    def _started(
+        self, run: Run, folder: Path, home: Path, stack: ExitStack, how: Mapping[str, Any]
+    ) -> subprocess.Popen[bytes]:
+        """The process of a unit: its lab, or on a real access itself."""
         runner = self.runner
         if runner.executable is not None:
-            file = lab_plan(run, folder, runner.chromium, runner.executable, check=runner.check)
-            return [str(runner.executable), "lab", str(file)]
+            lab = stack.enter_context(started(runner.executable, [folder, home], **how))
+            lab.send(lab_plan(run, folder, home, runner.chromium, runner.executable, check=runner.check))
+            return lab.process
         far = runner.far
         if far is None:
             raise ValueError("neither a lab nor a server")
+        for one in (folder, home):
+            stack.callback(remove, one)
+            one.mkdir(mode=0o700)
         plan = unit_plan(
-            run, folder, far.address, port=far.port, spki=far.spki, ready=None, name=far.name,
+            run, folder, home, far.address, port=far.port, spki=far.spki, ready=None, name=far.name,
             program=runner.chromium, sandbox=os.geteuid() != 0,
         )  # fmt: skip
         file = folder / "plan.json"
         file.write_text(json.dumps(plan), encoding="utf-8")
-        return [sys.executable, "-m", "bentpipe.browse.unit", str(file)]
-
-    def _process(self, command: list[str], folder: Path, seconds: float) -> str:
-        """Runs a unit to its end; what went wrong with the process itself."""
-        paths = os.pathsep.join(path for path in sys.path if path)
-        with (folder / "log").open("wb") as log:
-            with self.lock:
-                if self.stopping:
-                    return "stopped"
-                # A session of its own: Ctrl-C at the terminal is the coordinator's to handle.
-                self.process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
-                    start_new_session=True, env={**os.environ, "PYTHONPATH": paths},
-                )  # fmt: skip
-            try:
-                status = self.process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                self._end()
-                return f"the unit did not end within {seconds:.0f} s and was killed"
-            finally:
-                with self.lock:
-                    self.process = None
-        lines = (folder / "log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return (
-            "" if status == 0 else (lines[-1].removeprefix("error: ") if lines else f"exit status {status}")
-        )
+        return subprocess.Popen([sys.executable, "-m", "bentpipe.browse.unit", str(file)], **how)
 
     def _found(self, run: Run, folder: Path, said: str) -> tuple[Measurements | None, str]:
         from bentpipe.browse.tables import measurements

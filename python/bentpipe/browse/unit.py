@@ -14,7 +14,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
@@ -34,6 +33,10 @@ PROTOCOLS = {"3": "h3", "2": "h2", "1.1": "http/1.1"}
 READY_S = 10.0
 """From the server's listening to its first line."""
 
+LONGEST_HOME = 60
+"""Chromium puts a socket into a folder of its own among the temporary files: of the 108 bytes that a socket's name may
+have (unix(7)), 45 are its own."""
+
 _DEATH_SIGNAL, _SUBREAPER = 1, 36  # PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER, linux/prctl.h
 
 
@@ -42,6 +45,8 @@ class Plan:
     """What a unit is."""
 
     directory: str
+    home: str
+    """Folder for the browser, which whoever started the unit makes and removes."""
     mode: str
     """One of :data:`bentpipe.browse.chromium.MODES`."""
     hosts: dict[str, str]
@@ -75,6 +80,8 @@ def main(words: list[str]) -> int:
     plan = Plan(**json.loads(Path(words[0]).read_text(encoding="utf-8")))
     if len(words) > 1:
         plan.hosts = dict.fromkeys(plan.hosts, words[1])
+    if len(plan.home) <= LONGEST_HOME:
+        os.environ["TMPDIR"] = plan.home  # what a browser leaves there when it is killed goes with its home
     record: dict[str, Any] = {"mode": plan.mode, "url": plan.url, "error": "", "loads": []}
     status = 0
     try:
@@ -134,12 +141,10 @@ def _make(plan: Plan, record: dict[str, Any]) -> None:
         "began_monotonic_s": time.monotonic(),
     }
     with contextlib.ExitStack() as stack:
-        home = Path(tempfile.mkdtemp(prefix="bentpipe-browse-"))
-        stack.callback(shutil.rmtree, home, ignore_errors=True)
         processor = stack.enter_context(_Processor())
         captured = _capture(address, folder, record)
         try:
-            _loads(plan, program, wanted, home, record)
+            _loads(plan, program, wanted, Path(plan.home), record)
         finally:
             record["ended_s"] = time.time()
             record["cpu"] = processor.said()

@@ -15,12 +15,14 @@ import subprocess
 import tempfile
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.doctor import lacking
 from bentpipe.lab_series import read_series
+from bentpipe.labs import LabProcess, folder_name, started
 from bentpipe.problems import ScenarioError
 from bentpipe.runners.emu_frames import read_frames
 from bentpipe.runners.emu_limits import refusals
@@ -99,7 +101,7 @@ class _Lab(Hand):
     def __init__(self, runner: EmuRunner) -> None:
         self.runner = runner
         self.stopping = False
-        self.lab: subprocess.Popen[bytes] | None = None
+        self.lab: LabProcess | None = None
         self.lock = threading.Lock()
 
     def make(self, run: Run) -> Outcome:
@@ -121,38 +123,40 @@ class _Lab(Hand):
 
     def _attempt(self, run: Run) -> _Attempt:
         try:
-            with tempfile.TemporaryDirectory(prefix="bentpipe-lab-") as name:
-                folder = Path(name)
-                plan = lab_plan(run.spec, folder, str(self.runner.program))
-                status, said = self._lab(plan.write(folder), run)
-                return self._measured(run, plan, status, said)
+            return self._lab(run)
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 raise _full() from error
             raise
 
-    def _lab(self, plan: Path, run: Run) -> tuple[int, str]:
-        """Runs a lab to its end; its exit status, and what it said."""
-        log = plan.with_name("lab.log")
-        with log.open("wb") as out:
+    def _lab(self, run: Run) -> _Attempt:
+        """Runs a lab to its end."""
+        folder = folder_name("bentpipe-lab-")
+        with ExitStack() as stack:
+            log = stack.enter_context(os.fdopen(os.memfd_create("bentpipe-lab"), "r+b"))
             with self.lock:
                 if self.stopping:
-                    return -signal.SIGKILL, "stopped"
+                    return _Attempt(None, "stopped", False, {})
                 # a session of its own: Ctrl-C at the terminal is the coordinator's to handle
-                self.lab = lab = subprocess.Popen(
-                    [str(self.runner.program), "lab", str(plan)],
-                    stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
-                )  # fmt: skip
-            _prefer(lab.pid)
+                self.lab = lab = stack.enter_context(started(
+                    self.runner.program, [folder],
+                    stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                ))  # fmt: skip
+            _prefer(lab.process.pid)
+            plan = lab_plan(run.spec, folder, str(self.runner.program))
+            lab.send(plan.plan)
             try:
-                status = lab.wait(timeout=float(run.spec["duration_ns"]) / 1e9 + PATIENCE_S)
+                status = lab.process.wait(timeout=float(run.spec["duration_ns"]) / 1e9 + PATIENCE_S)
             except subprocess.TimeoutExpired:
-                self._end(lab)
-                return -signal.SIGKILL, f"the lab did not end within {PATIENCE_S:.0f} s after the run"
+                lab.end()
+                late = f"the lab did not end within {PATIENCE_S:.0f} s after the run"
+                return self._measured(run, plan, -signal.SIGKILL, late)
             finally:
                 with self.lock:
                     self.lab = None
-        return status, log.read_text(encoding="utf-8", errors="replace").strip()
+            log.seek(0)
+            said = log.read().decode(errors="replace").strip()
+            return self._measured(run, plan, status, said)
 
     def _measured(self, run: Run, plan: LabPlan, status: int, said: str) -> _Attempt:
         try:
@@ -186,21 +190,13 @@ class _Lab(Hand):
             why = _last_words(plan, failed)
             return _Attempt(None, f"{error}{why}", False, facts)
 
-    def _end(self, lab: subprocess.Popen[bytes]) -> None:
-        lab.terminate()
-        try:
-            lab.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            lab.kill()
-            lab.wait()
-
     def stop(self) -> None:
         """Ends the lab, whatever it is doing; its namespaces and processes go with it."""
         with self.lock:
             self.stopping = True
             lab = self.lab
         if lab is not None:
-            self._end(lab)
+            lab.end()
 
 
 NOT_BEGUN = 2

@@ -68,12 +68,6 @@ class LabPlan:
     result: Path
     record: Path
 
-    def write(self, folder: Path) -> Path:
-        """Writes the plan into ``folder``."""
-        file = folder / "lab.json"
-        file.write_text(json.dumps(self.plan), encoding="utf-8")
-        return file
-
 
 def lab_plan(spec: Mapping[str, Any], folder: Path, program: str) -> LabPlan:
     """The lab of the resolved run ``spec``; the plans of its processes are written into ``folder``.

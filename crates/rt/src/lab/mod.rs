@@ -1,5 +1,6 @@
 //! `lab`: a path between namespaces, and processes at its ends.
 
+mod ending;
 mod outcome;
 mod plan;
 mod proxies;
@@ -8,4 +9,4 @@ mod session;
 mod space;
 mod watch;
 
-pub use session::run;
+pub use session::{Hands, run};

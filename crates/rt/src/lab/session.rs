@@ -2,26 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
+use std::io::{self, PipeWriter, Read};
 use std::process::Child;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use emu::{Address, Check, Lab, Progress, Running, namespace};
+use emu::{Address, Check, Clock, Lab, Progress, Running, namespace};
 use endpoint::say;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use units::Span;
+use units::{Span, Time};
 
+use super::ending::Ending;
 use super::outcome::{self, Outcome};
 use super::plan::{Plan, Process};
 use super::proxies;
 use super::record::Series;
 use super::space::Space;
 use super::watch::Watch;
-use crate::keeper::code;
-use crate::nat;
+use crate::keeper::{Said, code};
+use crate::starter::{Starter, handed};
+use crate::{nat, warden};
 
 /// Between two looks at what other processes do.
 const LOOK: Duration = Duration::from_millis(2);
@@ -29,19 +29,44 @@ const LOOK: Duration = Duration::from_millis(2);
 /// Looks at a service that is to listen, before it counts as broken: 20 s.
 const PATIENCE: u32 = 10_000;
 
-/// Looks at a process that is to end, before it is killed: 3 s.
-const FAREWELL: u32 = 1_500;
+/// How long a process that is to end has before it is killed.
+const FAREWELL: Span = Span(3_000_000_000);
+
+/// Where a plan is that the starter writes once it has started this process.
+const DESCRIPTOR: &str = "/proc/self/fd/";
+
+/// What a starter hands over beside the plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Hands<'a> {
+    /// Its process, by number.
+    pub starter: &'a str,
+    /// A descriptor that is open for as long as anything of the session is there.
+    pub rest: &'a str,
+    /// Folders that it makes and removes itself, unless it ends before.
+    pub folders: &'a [&'a str],
+}
 
 /// Runs the plan in file `plan`; returns the exit status of the first near command.
 ///
 /// # Errors
 /// What is wrong with the plan, or what the kernel refuses.
-pub fn run(plan: &str) -> io::Result<u8> {
-    let mut plan: Plan = serde_json::from_str(&std::fs::read_to_string(plan)?)?;
+pub fn run(plan: &str, hands: Option<Hands<'_>>) -> io::Result<u8> {
+    let mut ending = Ending::prepare()?;
+    let (life_ends, life) = io::pipe()?;
+    let starter = Starter::open(hands.map(|hands| hands.starter));
+    if let Some(hands) = hands {
+        if let Ok(Some(starter)) = &starter {
+            let rest = handed(hands.rest, true)?;
+            warden::start(starter, life_ends, rest.into(), hands.folders)?;
+        } else {
+            warden::remove(hands.folders);
+        }
+    }
+    let starter = starter?;
+    let mut plan: Plan = serde_json::from_str(&read(plan)?)?;
     if plan.control.is_some() {
         plan.lab.make_changeable();
     }
-    let ended = signals()?;
     let ordinary = !nix::unistd::geteuid().is_root();
     if ordinary {
         namespace::become_root()?;
@@ -50,7 +75,8 @@ pub fn run(plan: &str) -> io::Result<u8> {
     if outside || !plan.proxies.is_empty() {
         nat::ready()?;
     }
-    let mut session = Session::open(&plan)?;
+    ending.watch(starter)?;
+    let mut session = Session::open(&plan, &life)?;
     let check = if plan.check { Some(session.check()?) } else { None };
     if let Some(check) = &check {
         say(format_args!("bentpipe: {}", said(check, &session.lab)));
@@ -62,17 +88,18 @@ pub fn run(plan: &str) -> io::Result<u8> {
     } else {
         None
     };
-    session.carry(&plan, check, &ended)
+    session.carry(&plan, check, &ending)
 }
 
-/// What ends a session from outside. Ctrl-C is the commands'.
-fn signals() -> io::Result<Arc<AtomicBool>> {
-    let ended = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGINT, Arc::default())?;
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP] {
-        signal_hook::flag::register(signal, ended.clone())?;
-    }
-    Ok(ended)
+/// The text of a plan: of a file, or from the starter until it closes its end.
+fn read(place: &str) -> io::Result<String> {
+    let Some(number) = place.strip_prefix(DESCRIPTOR) else {
+        return std::fs::read_to_string(place);
+    };
+    let mut text = String::new();
+    handed(number, false)?.read_to_string(&mut text)?;
+    // The starter was interrupted before it had written one.
+    if text.is_empty() { Err(io::Error::other(Said)) } else { Ok(text) }
 }
 
 /// What was measured beside what the path promises.
@@ -113,7 +140,7 @@ struct Session {
 
 impl Session {
     /// Namespaces, devices and routes.
-    fn open(plan: &Plan) -> io::Result<Session> {
+    fn open(plan: &Plan, life: &PipeWriter) -> io::Result<Session> {
         if !plan.far.is_empty() && !plan.private {
             return Err(io::Error::other("services need a private far side"));
         }
@@ -125,9 +152,9 @@ impl Session {
         }
         let mut spaces = Vec::new();
         for _ in 0..segments {
-            spaces.push(Space::make()?);
+            spaces.push(Space::make(life)?);
         }
-        spaces.push(if plan.private { Space::make()? } else { Space::own()? });
+        spaces.push(if plan.private { Space::make(life)? } else { Space::own()? });
         let first = namespace::within(&spaces[segments].network, namespace::free_networks)?;
         let ends = Address::path(first, segments);
         let files: Vec<&File> = spaces.iter().map(|space| &space.network).collect();
@@ -200,7 +227,7 @@ impl Session {
     }
 
     /// Starts the path's schedule and the near commands, waits for them, and ends everything.
-    fn carry(mut self, plan: &Plan, check: Option<Check>, ended: &AtomicBool) -> io::Result<u8> {
+    fn carry(mut self, plan: &Plan, check: Option<Check>, ending: &Ending) -> io::Result<u8> {
         if let Some(early) = self.early.take() {
             settle(&early);
             early.stop()?;
@@ -217,7 +244,8 @@ impl Session {
         waiting.reverse();
         let mut commands: Vec<(String, Child)> = Vec::new();
         let mut statuses: BTreeMap<String, u8> = BTreeMap::new();
-        let mut stopped = false;
+        let mut stopped: Option<Time> = None;
+        ending.begin();
         while !waiting.is_empty() || !commands.is_empty() {
             let now = running.clock.now().0;
             while let Some(process) = waiting.pop_if(|process| process.start_ns <= now) {
@@ -237,12 +265,22 @@ impl Session {
                     None => place += 1,
                 }
             }
-            if ended.load(Ordering::Relaxed) && !stopped {
-                stopped = true;
-                waiting.clear();
-                for (_, child) in &commands {
-                    end(child);
+            if self.spaces.iter_mut().any(Space::is_gone) {
+                return Err(io::Error::other("something has ended a namespace of the lab"));
+            }
+            match stopped {
+                None if ending.is_asked() => {
+                    stopped = Some(running.clock.now());
+                    waiting.clear();
+                    for (_, child) in &commands {
+                        end(child);
+                    }
                 }
+                // What does not listen ends with its namespace.
+                Some(since) if running.clock.now().since(since) > FAREWELL => {
+                    commands.iter_mut().for_each(|(_, child)| drop(child.kill()));
+                }
+                _ => {}
             }
             if let Some(series) = &mut series {
                 series.look(&running);
@@ -253,7 +291,7 @@ impl Session {
             std::thread::sleep(LOOK.min(left));
         }
         let wall_s = running.clock.now().0 as f64 / 1e9;
-        self.farewell(&mut statuses);
+        self.farewell(&mut statuses, &running.clock);
         let realtime = running.realtime;
         let progress = running.stop()?;
         if let Some(series) = &mut series {
@@ -262,7 +300,7 @@ impl Session {
         let status = plan.near.first().and_then(|process| statuses.get(&process.name).copied());
         if let Some(file) = &plan.result {
             let outcome = Outcome {
-                interrupted: stopped,
+                interrupted: stopped.is_some(),
                 realtime,
                 record_error: series.and_then(|series| series.error),
                 ..self.outcome(check, &progress, started_ns, wall_s, statuses)
@@ -312,15 +350,15 @@ impl Session {
     }
 
     /// Ends services and proxies, in the reverse of their order.
-    fn farewell(&mut self, statuses: &mut BTreeMap<String, u8>) {
+    fn farewell(&mut self, statuses: &mut BTreeMap<String, u8>, clock: &Clock) {
+        let asked = clock.now();
         for (_, child) in &self.helpers {
             end(child);
         }
         for (name, mut child) in self.helpers.drain(..).rev() {
-            let mut looks = 0;
             let status = loop {
                 match child.try_wait() {
-                    Ok(None) if looks < FAREWELL => looks += 1,
+                    Ok(None) if clock.now().since(asked) < FAREWELL => {}
                     Ok(Some(status)) => break Some(status),
                     _ => {
                         let _ = child.kill();

@@ -1,14 +1,23 @@
 //! Namespaces and the commands in them.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, PipeWriter};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use emu::namespace;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use super::plan::Process;
 use crate::keeper::{READY, ended};
+
+/// Between two looks at a keeper that is to end.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Looks at it before it is killed: 3 s.
+const FAREWELL: u32 = 1_500;
 
 /// A network namespace: one of our own, held by a keeper, or the caller's.
 pub struct Space {
@@ -18,15 +27,16 @@ pub struct Space {
 }
 
 impl Space {
-    /// A new one, with its own processes and mounts.
+    /// A new one, with its own processes and mounts; `life` is open until nothing of it is left.
     ///
     /// # Errors
     /// The kernel's, in the keeper's words.
-    pub fn make() -> io::Result<Space> {
+    pub fn make(life: &PipeWriter) -> io::Result<Space> {
         let mut keeper = Command::new("/proc/self/exe")
             .args(["keep", &std::process::id().to_string()])
-            .stdin(Stdio::null())
+            .stdin(Stdio::from(life.try_clone()?))
             .stdout(Stdio::piped())
+            .process_group(0)
             .spawn()?;
         let mut line = String::new();
         if let Some(output) = keeper.stdout.take() {
@@ -46,6 +56,11 @@ impl Space {
     /// The kernel's.
     pub fn own() -> io::Result<Space> {
         Ok(Space { keeper: None, network: namespace::of_process(std::process::id())? })
+    }
+
+    /// Whether its keeper has ended, and with it everything inside.
+    pub fn is_gone(&mut self) -> bool {
+        self.keeper.as_mut().is_some_and(|keeper| keeper.try_wait().is_ok_and(|end| end.is_some()))
     }
 
     /// A command inside.
@@ -134,11 +149,17 @@ impl Space {
 
 impl Drop for Space {
     fn drop(&mut self) {
-        if let Some(keeper) = &mut self.keeper {
-            // With the keeper go process 1 and everything inside; it may have ended before.
-            let _ = keeper.kill();
-            let _ = keeper.wait();
+        let Some(keeper) = &mut self.keeper else { return };
+        // It ends process 1, with which the kernel ends everything inside; it may have ended before.
+        for _ in 0..FAREWELL {
+            if !matches!(keeper.try_wait(), Ok(None)) {
+                return;
+            }
+            let _ = kill(Pid::from_raw(keeper.id() as i32), Signal::SIGTERM);
+            std::thread::sleep(LOOK);
         }
+        let _ = keeper.kill();
+        let _ = keeper.wait();
     }
 }
 

@@ -1,0 +1,300 @@
+"""Kills at drawn moments: a lab is started as a user would, one of its processes is killed, and what is left is listed.
+
+Every trial has a network namespace in the place of the machine's, a folder for temporary files, and a mark that all its
+processes inherit, so that trials may run side by side, and beside other labs. The same seed draws the same trial.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import realtime
+
+ROOT = Path(__file__).parents[2]
+
+PATH = """
+duration = "2 s"
+[[path.segment]]
+name = "satellite"
+delay = "40 ms"
+both = { rate = "10 Mbit/s" }
+[[path.segment]]
+name = "internet"
+delay = "5 ms"
+[[path.proxy]]
+name = "gateway"
+between = ["satellite", "internet"]
+setup = "early"
+[[flow]]
+name = "any"
+transport = "tcp"
+congestion = "newreno"
+load = { bytes = "300 kB" }
+send = "down"
+"""
+PAGE = PATH.replace('transport = "tcp"\n', "").replace("newreno", "cubic").replace('"2 s"', '"30 s"')
+PAGE = PAGE[: PAGE.index("load =")] + 'load = { page = "target-b" }\n'
+
+MARK = "BENTPIPE_TRIAL"
+"""Environment variable that tells the processes of a trial."""
+
+COMMAND = 'touch "$BENTPIPE_TRIAL_BEGUN"; (sleep 60 &) ; trap "" HUP; sleep $BENTPIPE_TRIAL_HOLD; touch "$BENTPIPE_TRIAL_DONE"'
+"""What runs in a lab: it leaves a child behind, and does not listen to SIGHUP."""
+
+LONG_S, SHORT_S = 40.0, 0.5
+"""How long: longer than anything waits here, or so that the lab ends by itself."""
+
+CLI = [sys.executable, "-m", "bentpipe.cli"]
+FORMS: dict[str, list[str]] = {
+    "shell": [*CLI, "shell", "path.toml", "--", "sh", "-c", COMMAND],
+    "emu": [*CLI, "run", "path.toml", "--engine", "emu", "--out", "store"],
+    "browse": [*CLI, "browse", "page.toml", "--units", "1", "--loads", "1", "--http", "3", "--keep-late",
+               "--out", "store"],
+}  # fmt: skip
+"""Who starts labs."""
+
+STAGES = ("start", "setup", "check", "running", "ending")
+WITHIN_S = {"start": 0.6, "setup": 0.6, "check": 2.0, "running": 0.6, "ending": 0.4}
+"""From the first sight of a stage, a kill comes within this."""
+
+FORM_WAIT_S = 20.0
+"""Longest wait for a stage or a process; a kill comes then at whatever there is."""
+
+DEADLINE_S = 20.0
+"""By then everything is over: commands have 3 s, services too, and what is stuck is killed after 10 s."""
+
+STARTER, OTHERS = "starter", ("lab", "keep", "init", "enter", "warden", "guard", "pep")
+"""Forms of ``bentpipe-rt`` that a trial may kill, and whoever starts it."""
+
+NOBODY = 65534
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One kill."""
+
+    seed: int
+    form: str
+    stage: str
+    target: str
+    how: signal.Signals
+    after_s: float
+    """From the first sight of the stage."""
+
+
+@dataclass
+class Found:
+    """What a trial found."""
+
+    draw: Draw
+    killed: str
+    """The command line of what was killed; empty: everything was over before."""
+    left: list[str] = field(default_factory=list)
+    said: str = ""
+
+
+def draw(seed: int, forms: Sequence[str] = ("shell", "emu")) -> Draw:
+    """The trial of ``seed``."""
+    chance = random.Random(seed)  # noqa: S311 - chance of a test
+    target = STARTER if chance.random() < 0.4 else chance.choice(OTHERS)
+    soft = [signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
+    how = chance.choice(soft) if target in (STARTER, "lab") else signal.SIGKILL
+    stage = chance.choice(STAGES)
+    return Draw(seed, chance.choice(forms), stage, target, how, chance.uniform(0.0, WITHIN_S[stage]))
+
+
+def trial(one: Draw, program: Path, *, user: str = "root") -> Found:
+    """Carries out one kill; ``user`` is ``root`` or ``nobody``, both from a process of root's."""
+    with _machine(program, user) as machine:
+        return machine.run(one)
+
+
+def network(process: int | str) -> str:
+    """The network namespace of a process."""
+    return str(Path(f"/proc/{process}/ns/net").readlink())
+
+
+def settings(process: int | str = "self") -> str:
+    """Forwarding as the network namespace of a process has it."""
+    words = ["cat", "/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"]
+    inside = [] if process == "self" else ["nsenter", "-t", str(process), "-n"]
+    return subprocess.run([*inside, *words], capture_output=True, text=True, check=True).stdout
+
+
+@dataclass
+class _Machine:
+    place: Path
+    holder: int
+    """A process that holds the network namespace."""
+    mark: str
+    words: list[str]
+    environment: dict[str, str]
+    spaces: set[str] = field(default_factory=set)
+    """Namespaces in which processes of the trial were seen."""
+
+    def run(self, one: Draw) -> Found:
+        before = self._things()
+        command = [*self.words, *FORMS[one.form]]
+        log = (self.place / "said").open("wb")
+        ends = one.stage != "ending" and one.target in (STARTER, "lab", "keep", "init")
+        environment = {**self.environment, f"{MARK}_HOLD": str(LONG_S if ends else SHORT_S)}
+        with log, subprocess.Popen(
+            command, cwd=self.place, env=environment, stdin=subprocess.DEVNULL, stdout=log,
+            stderr=subprocess.STDOUT, start_new_session=True,
+        ) as starter:  # fmt: skip
+            self._reach(one, starter)
+            time.sleep(one.after_s)
+            found = Found(one, self._kill(one, starter))
+            # Looked at from here on, whether the starter has ended or lives on.
+            until = time.monotonic() + DEADLINE_S
+            while True:
+                ended = starter.poll() is not None
+                found.left = [] if ended else [f"process {starter.pid}: the starter"]
+                found.left += self._left(before)
+                if not found.left or time.monotonic() > until:
+                    break
+                time.sleep(0.05)
+            self._clear()
+        found.said = (self.place / "said").read_text(errors="replace")
+        return found
+
+    def _reach(self, one: Draw, starter: subprocess.Popen[bytes]) -> None:
+        """Waits for the first sight of a stage."""
+        begun, done = (self.place / name for name in ("begun", "done"))
+        seen: dict[str, Callable[[], bool]] = {
+            "start": lambda: True,
+            "setup": lambda: bool(self._of("lab")),
+            "check": lambda: bool(self._of("init")),
+            "running": lambda: begun.exists() or (one.form != "shell" and bool(self._of("enter"))),
+            "ending": lambda: done.exists() or (one.form != "shell" and bool(self._of("enter"))),
+        }
+        until = time.monotonic() + FORM_WAIT_S
+        while not seen[one.stage]() and starter.poll() is None and time.monotonic() < until:
+            self._note()
+            time.sleep(0.005)
+
+    def _kill(self, one: Draw, starter: subprocess.Popen[bytes]) -> str:
+        """Kills what is drawn, or the starter where there is none, and says what that was."""
+        self._note()
+        targets = self._of(one.target)
+        if one.target == STARTER or not targets:
+            if starter.poll() is not None:
+                return ""
+            starter.send_signal(one.how)
+            return STARTER
+        number = random.Random(one.seed + 1).choice(targets)  # noqa: S311 - chance of a test
+        line = _line(number)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, one.how)
+        return " ".join(line[:4])
+
+    def _left(self, before: list[str]) -> list[str]:
+        found = [f"process {number}: {' '.join(_line(number))[:100]}" for number in self._processes()]
+        for entry in Path("/proc").glob("[0-9]*"):
+            spaces = _spaces(entry) & self.spaces
+            if spaces and int(entry.name) != self.holder:
+                found.append(f"process {entry.name} in {spaces}: {' '.join(_line(int(entry.name)))[:100]}")
+        found += sorted(set(self._things()) ^ set(before))
+        found += [f"file {file}" for file in (self.place / "tmp").iterdir()]
+        found += [f"file {file}" for file in self.place.glob("store/.part-unit-*")]
+        return found
+
+    def _things(self) -> list[str]:
+        """Devices, routes, rules and settings of the machine."""
+        inside = ["nsenter", "-t", str(self.holder), "-n"]
+        listed = []
+        for words in (["ip", "-o", "link"], ["ip", "route"], ["ip", "rule"], ["nft", "list", "ruleset"]):
+            done = subprocess.run([*inside, *words], capture_output=True, text=True, check=True)
+            listed += [f"{words[0]} {words[1]}: {line}" for line in done.stdout.splitlines()]
+        return [*listed, f"forwarding {settings(self.holder).split()}"]
+
+    def _processes(self) -> list[int]:
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if self.mark.encode() in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+        return [number for number in found if number != self.holder]
+
+    def _of(self, form: str) -> list[int]:
+        return [number for number in self._processes() if _line(number)[1:2] == [form]]
+
+    def _note(self) -> None:
+        """Remembers the namespaces that this trial's processes are in and others are not."""
+        ours = Path("/proc/self"), Path("/proc", str(self.holder))
+        known = set().union(*map(_spaces, ours))
+        for number in self._processes():
+            self.spaces |= {one for one in _spaces(Path("/proc", str(number))) - known if "mnt" not in one}
+
+    def _clear(self) -> None:
+        for number in self._processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _machine(program: Path, user: str) -> Iterator[_Machine]:
+    place = Path(tempfile.mkdtemp(prefix="bp-kill-"))
+    mark = f"{place.name}-{os.getpid()}"
+    with contextlib.ExitStack() as stack:
+        stack.callback(shutil.rmtree, place, ignore_errors=True)
+        holder = stack.enter_context(subprocess.Popen(["unshare", "--net", "sleep", "600"]))
+        stack.callback(holder.kill)
+        _until(lambda: network(holder.pid) != network("self"))
+        subprocess.run(["nsenter", "-t", str(holder.pid), "-n", "ip", "link", "set", "lo", "up"], check=True)
+        (place / "tmp").mkdir()
+        (place / "path.toml").write_text(PATH)
+        (place / "page.toml").write_text(PAGE)
+        place.chmod(0o755)
+        words = ["nsenter", "-t", str(holder.pid), "-n", f"--wd={place}"]
+        environment = {**os.environ, "BENTPIPE_RT": str(program), "PYTHONPATH": str(ROOT / "python")}
+        if user == "nobody":
+            folder, become = stack.enter_context(realtime.nobody(program))
+            words += [*become, "env", "-C", str(place)]
+            environment["BENTPIPE_RT"] = f"{folder}/rt"
+            for one in (place, place / "tmp"):
+                os.chown(one, NOBODY, NOBODY)
+            words += [f"BENTPIPE_RT={folder}/rt"]
+        own = {
+            "TMPDIR": place / "tmp",
+            MARK: mark,
+            f"{MARK}_BEGUN": place / "begun",
+            f"{MARK}_DONE": place / "done",
+        }
+        environment |= {name: str(value) for name, value in own.items()}
+        # The words that become another user set the folder for temporary files anew.
+        words += ["env", f"TMPDIR={place / 'tmp'}"]
+        yield _Machine(place, holder.pid, f"{MARK}={mark}", words, environment)
+
+
+def _until(what: Callable[[], bool]) -> None:
+    until = time.monotonic() + 5
+    while not what() and time.monotonic() < until:
+        time.sleep(0.005)
+
+
+def _line(number: int) -> list[str]:
+    try:
+        return Path(f"/proc/{number}/cmdline").read_text().split("\0")[:-1]
+    except OSError:
+        return []
+
+
+def _spaces(process: Path) -> set[str]:
+    """Network, process and mount namespaces of a process."""
+    found = set()
+    for kind in ("net", "pid", "mnt"):
+        with contextlib.suppress(OSError):
+            found.add(str((process / "ns" / kind).readlink()))
+    return found

@@ -1,0 +1,110 @@
+"""A lab ends with whoever started it, and with every one of its own processes: nothing is left (see killing.py)."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import killing
+import realtime
+
+AT_A_TIME = 4
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    realtime.need_root("a machine of its own")
+    realtime.need_namespaces("nft", "nsenter", "setpriv")
+    return realtime.program()
+
+
+def _carry_out(draws: Sequence[killing.Draw], program: Path, user: str = "root") -> None:
+    with ThreadPoolExecutor(AT_A_TIME) as trials:
+        for found in trials.map(lambda one: killing.trial(one, program, user=user), draws):
+            assert not found.left, found
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("form", ["shell", "emu"])
+def test_the_end_of_the_starter(program: Path, form: str) -> None:
+    """Killed, terminated and hung up: while the path is measured, and while the commands run."""
+    ends = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP)
+    draws = [
+        killing.Draw(1, form, stage, killing.STARTER, how, 0.2)
+        for stage in ("check", "running")
+        for how in ends
+    ]
+    _carry_out(draws, program)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("user", ["root", "nobody"])
+def test_kills_at_drawn_moments(program: Path, user: str) -> None:
+    """Of any process, at any stage. ``scripts/hard-use`` draws more."""
+    _carry_out([killing.draw(seed) for seed in range(1, 9)], program, user)
+
+
+@pytest.mark.system
+def test_the_end_of_page_loads(program: Path) -> None:
+    """A browser's own folders too."""
+    realtime.need("chromium")
+    draws = [
+        killing.Draw(seed, "browse", "running", target, signal.SIGKILL, 0.5 * seed)
+        for seed, target in enumerate((killing.STARTER, "lab", "keep"), 2)
+    ]
+    _carry_out(draws, program)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("to", ["terminal", "process"])
+def test_ctrl_c_while_a_lab_is_set_up(program: Path, tmp_path: Path, to: str) -> None:
+    """It is obeyed: the command never begins."""
+    (tmp_path / "path.toml").write_text(killing.PATH)
+    ours, theirs = pty.openpty()
+    command = [*killing.CLI, "shell", "path.toml", "--", "sh", "-c", "echo begun"]
+    environment = {**os.environ, "BENTPIPE_RT": str(program), "PYTHONPATH": str(killing.ROOT / "python"),
+                   "TMPDIR": str(tmp_path)}  # fmt: skip
+    with subprocess.Popen(
+        [sys.executable, "-c", _IN_FRONT, *command], stdin=theirs, stdout=theirs, stderr=theirs, cwd=tmp_path,
+        env=environment, start_new_session=True,
+    ) as process:  # fmt: skip
+        os.close(theirs)
+        until = time.monotonic() + 30
+        while not list(tmp_path.glob("bentpipe-control-*")) and time.monotonic() < until:
+            time.sleep(0.005)
+        time.sleep(0.8)
+        if to == "terminal":
+            os.write(ours, b"\x03")
+        else:
+            process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        status = process.wait(15)
+        took = time.monotonic() - began
+        said = b""
+        while select.select([ours], [], [], 0.1)[0]:
+            try:
+                said += os.read(ours, 4096)
+            except OSError:  # nobody has the other end any more
+                break
+    os.close(ours)
+    assert (status, said.replace(b"^C", b"")) == (130, b"")
+    assert took < 5
+    assert not list(tmp_path.glob("bentpipe-*"))
+
+
+_IN_FRONT = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+"""Makes the terminal this session's."""

@@ -1,0 +1,185 @@
+"""Two labs of root share the machine's forwarding: the first to end takes nothing from the second, the last puts it back."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import killing
+import realtime
+from bentpipe.shell import lab
+
+SCENARIO = """
+duration = "1 s"
+[[path.segment]]
+name = "link"
+delay = "5 ms"
+[[flow]]
+name = "any"
+congestion = "cubic"
+"""
+OUTSIDE, OWN = "192.0.2.1", "192.0.2.2"  # RFC 5737
+ECHO = f"""
+import socket
+taker = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+taker.bind(("{OUTSIDE}", 7))
+while True:
+    data, peer = taker.recvfrom(100)
+    taker.sendto(data, peer)
+"""
+ASK = f"""
+import socket, time
+while True:
+    asker = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    asker.settimeout(1)
+    asker.sendto(b"?", ("{OUTSIDE}", 7))
+    try:
+        asker.recv(100)
+        print("yes", flush=True)
+    except OSError:
+        print("no", flush=True)
+    time.sleep(0.1)
+"""
+
+
+@dataclass
+class Machine:
+    """A network namespace in the place of a machine, with a neighbour."""
+
+    holder: int
+    place: Path
+
+    def begin(self, name: str, program: Path) -> subprocess.Popen[bytes]:
+        """A lab that asks the neighbour again and again, into a file of this name."""
+        scenario = self.place / "path.toml"
+        scenario.write_text(SCENARIO)
+        near = {"name": "ask", "command": [sys.executable, "-c", ASK], "output": str(self.place / name)}
+        plan = self.place / f"{name}.json"
+        plan.write_text(json.dumps({"lab": lab(str(scenario)), "near": [near], "outside": True}))
+        words = ["nsenter", "-t", str(self.holder), "-n", str(program), "lab", str(plan)]
+        process = subprocess.Popen(words, start_new_session=True)
+        self.answers(name, "yes")
+        return process
+
+    def answers(self, name: str, what: str) -> None:
+        """The next answers of a lab are these, from the third on from now: within 10 s."""
+        file = self.place / name
+        before = len(file.read_text().split()) if file.exists() else 0
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
+            said = file.read_text().split() if file.exists() else []
+            if said[before + 2 : before + 5] == [what] * 3:
+                return
+            time.sleep(0.02)
+        pytest.fail(f"{name}: {file.read_text() if file.exists() else 'nothing'}")
+
+    def settings_are(self, wanted: str) -> None:
+        """Forwarding of IPv4 and IPv6, within 5 s."""
+        until = time.monotonic() + 5
+        while (found := killing.settings(self.holder).split()) != wanted.split():
+            assert time.monotonic() < until, found
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Callable[[str], Machine]]:
+    """Maker of one with these settings."""
+    realtime.need_root("a machine of its own")
+    realtime.need_namespaces("nft", "nsenter")
+    with contextlib.ExitStack() as stack:
+
+        def hold() -> int:
+            process = stack.enter_context(subprocess.Popen(["unshare", "--net", "sleep", "300"]))
+            stack.callback(process.kill)
+            while killing.network(process.pid) == killing.network("self"):
+                time.sleep(0.005)
+            return process.pid
+
+        def inside(holder: int, words: str) -> None:
+            subprocess.run(["nsenter", "-t", str(holder), "-n", *words.split()], check=True)
+
+        def make(settings: str) -> Machine:
+            ours, theirs = hold(), hold()
+            inside(ours, f"ip link add out type veth peer name in netns {theirs}")
+            for holder, device, address in ((ours, "out", OWN), (theirs, "in", OUTSIDE)):
+                inside(holder, f"ip addr add {address}/24 dev {device}")
+                inside(holder, f"ip link set {device} up")
+            four, six = settings.split()
+            for name, value in (("ipv4/ip_forward", four), ("ipv6/conf/all/forwarding", six)):
+                change = ["sh", "-c", f"echo {value} > /proc/sys/net/{name}"]
+                subprocess.run(["nsenter", "-t", str(ours), "-n", *change], check=True)
+            echo = ["nsenter", "-t", str(theirs), "-n", sys.executable, "-c", ECHO]
+            stack.callback(stack.enter_context(subprocess.Popen(echo)).kill)
+            return Machine(ours, tmp_path)
+
+        yield make
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("how", "settings"), [(signal.SIGTERM, "0 0"), (signal.SIGKILL, "0 0"), (signal.SIGKILL, "1 0")]
+)
+def test_the_last_lab_puts_forwarding_back(
+    machine: Callable[[str], Machine], how: signal.Signals, settings: str
+) -> None:
+    program = realtime.program()
+    found = machine(settings)
+    with contextlib.ExitStack() as stack:
+        first, second = (stack.enter_context(found.begin(name, program)) for name in ("first", "second"))
+        for one in (first, second):
+            stack.callback(one.kill)
+        found.settings_are("1 1")
+        first.send_signal(how)
+        first.wait(10)
+        found.answers("second", "yes")
+        found.settings_are("1 1")
+        third = stack.enter_context(found.begin("third", program))
+        stack.callback(third.kill)
+        second.send_signal(signal.SIGTERM)
+        second.wait(10)
+        found.answers("third", "yes")
+        third.send_signal(how)
+        third.wait(10)
+        found.settings_are(settings)
+
+
+@pytest.mark.system
+def test_what_a_lab_and_its_guard_leave_the_next_one_puts_back(machine: Callable[[str], Machine]) -> None:
+    """Killed at once, they can do nothing; the file names what was changed."""
+    program = realtime.program()
+    found = machine("0 0")
+    with found.begin("first", program) as first:
+        guards = [
+            int(task.name)
+            for task in Path("/proc").glob("[0-9]*")
+            if "\0guard\0" in _text(task / "cmdline")
+            and _text(task / "status").count(f"PPid:\t{first.pid}\n")
+        ]
+        assert len(guards) == 1
+        for one in (first.pid, guards[0]):
+            os.kill(one, signal.SIGSTOP)
+        for one in (guards[0], first.pid):
+            os.kill(one, signal.SIGKILL)
+        first.wait(10)
+    found.settings_are("1 1")
+    with found.begin("second", program) as second:
+        second.send_signal(signal.SIGTERM)
+        second.wait(10)
+    found.settings_are("0 0")
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except OSError:
+        return ""
