@@ -1,12 +1,16 @@
-//! TCP Westwood+ (Grieco and Mascolo 2004, doi:10.1145/997150.997155): Reno's growth, but after a
-//! loss the window becomes the bandwidth-delay product that the ACKs have shown, so that a loss
-//! without a queue costs nothing.
+//! TCP Westwood+: Reno's growth, but after a loss the window becomes the bandwidth-delay product that the
+//! ACKs have shown, so that a loss without a queue costs little.
+//!
+//! Two laws go by the name. The paper's (Grieco and Mascolo 2004, doi:10.1145/997150.997155) sets the
+//! window when a loss is found, from one filter. Linux's tcp_westwood halves the window for the
+//! recovery, as Reno does, sets it when recovery ends, and filters twice.
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use units::{Span, Time};
 
 use crate::filter::bytes_in;
-use crate::options::{Entry, Kind, Opt, defaults, parse};
+use crate::options::{Entry, Kernel, Kind, Opt, defaults, parse};
 use crate::slow_start::{self, SlowStart, SlowStartExit};
 use crate::{Ack, Config, CongestionControl, Control, Event};
 
@@ -16,28 +20,54 @@ pub const ENTRY: Entry = Entry {
     alias: Some("westwood+"),
     title: "Westwood+",
     reference: "Grieco and Mascolo 2004, doi:10.1145/997150.997155, and Linux tcp_westwood",
-    options: &[Opt {
-        name: "slow_start_exit",
-        kind: Kind::Choice(slow_start::WORDS),
-        meaning: slow_start::MEANING,
-    }],
-    kernel: None,
+    options: &[
+        Opt {
+            name: "law",
+            kind: Kind::Choice(LAWS),
+            meaning: "when a loss sets the window and how the bandwidth is filtered: as in the paper, or as Linux does it",
+        },
+        Opt {
+            name: "slow_start_exit",
+            kind: Kind::Choice(slow_start::WORDS),
+            meaning: slow_start::MEANING,
+        },
+    ],
+    kernel: Some(Kernel {
+        name: "westwood",
+        title: "Westwood+ (tcp_westwood.c)",
+        options: || json!({ "law": "linux", "slow_start_exit": "none" }),
+    }),
     chance: false,
     defaults: defaults::<Options>,
     make: |options, config| Ok(Box::new(Westwood::new(parse(options)?, config))),
 };
 
+const LAWS: &[&str] = &["paper", "linux"];
+
+/// The option `law`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Law {
+    /// Window and threshold become b RTTmin when a loss is found; a sample a round trip.
+    Paper,
+    /// The window is halved while losses are repaired and becomes b RTTmin at the end; one
+    /// sample in 50 ms at the most, filtered twice; RTTmin begins anew after a timeout.
+    Linux,
+}
+
 /// The scenario's options.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
-    /// How slow start may end before a loss; none, as in Linux.
+    /// Whose law.
+    pub law: Law,
+    /// How slow start may end before a loss; none, as in both laws.
     pub slow_start_exit: SlowStartExit,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { slow_start_exit: SlowStartExit::None }
+        Options { law: Law::Paper, slow_start_exit: SlowStartExit::None }
     }
 }
 
@@ -47,18 +77,22 @@ const SHORTEST_WINDOW: Span = Span::from_millis(50);
 /// The controller.
 #[derive(Clone, Debug)]
 pub struct Westwood {
+    law: Law,
     mss: u64,
     cwnd: u64,
     ssthresh: Option<u64>,
     credit: u64,
     slow_start: SlowStart,
-    /// The bandwidth filter's two stages, bit/s.
+    /// The bandwidth filter's two stages, bit/s; the paper has one, and both are it then.
     stages: Option<(u64, u64)>,
     window_start: Time,
     window_bytes: u64,
+    latest_rtt: Span,
     rtt_min: Span,
     /// After a timeout the next sample replaces `rtt_min`.
     reset_rtt_min: bool,
+    /// Linux: the window is to be set when recovery ends.
+    recovering: bool,
     undo: Option<(u64, Option<u64>)>,
 }
 
@@ -66,6 +100,7 @@ impl Westwood {
     /// A controller in slow start.
     pub fn new(options: Options, config: &Config) -> Westwood {
         Westwood {
+            law: options.law,
             mss: config.mss,
             cwnd: config.initial_window,
             ssthresh: None,
@@ -74,38 +109,52 @@ impl Westwood {
             stages: None,
             window_start: Time::ZERO,
             window_bytes: 0,
+            latest_rtt: config.initial_rtt,
             rtt_min: Span::MAX,
             reset_rtt_min: false,
+            recovering: false,
             undo: None,
         }
     }
 
-    /// b_k = acked / delta over one RTT (at least 50 ms), low-pass filtered twice with 7/8, as in
-    /// Linux; the first sample seeds both stages.
+    /// b_k = d_k / Delta_k, what was acknowledged in the last RTT over that time, low-pass filtered: the
+    /// paper's section 2.2 with alpha = 0.9, Linux twice with 7/8. The first sample seeds the filter.
     fn measure(&mut self, now: Time, ack: &Ack) {
         if let Some(rtt) = ack.latest_rtt {
+            self.latest_rtt = rtt;
             let restart = std::mem::take(&mut self.reset_rtt_min);
             self.rtt_min = if restart { rtt } else { self.rtt_min.min(rtt) };
         }
-        self.window_bytes += ack.acked;
         let delta = now.since(self.window_start);
-        if delta < ack.smoothed_rtt.max(SHORTEST_WINDOW) {
-            return;
+        let least = match self.law {
+            Law::Paper => self.latest_rtt,
+            Law::Linux => self.latest_rtt.max(SHORTEST_WINDOW),
+        };
+        // What is acknowledged now belongs to the next window, as what began this one belonged to it.
+        if delta >= least.max(Span(1)) {
+            let bits = u128::from(self.window_bytes) * 8_000_000_000;
+            self.filter((bits / u128::from(delta.nanos())) as u64);
+            self.window_start = now;
+            self.window_bytes = 0;
         }
-        let sample = (u128::from(self.window_bytes) * 8_000_000_000
-            / u128::from(delta.nanos().max(1))) as u64;
-        self.stages = Some(match self.stages {
-            None => (sample, sample),
-            Some((first, second)) => {
+        self.window_bytes += ack.acked;
+    }
+
+    fn filter(&mut self, sample: u64) {
+        self.stages = Some(match (self.stages, self.law) {
+            (None, _) => (sample, sample),
+            (Some((b, _)), Law::Paper) => {
+                let b = (9 * b + sample) / 10;
+                (b, b)
+            }
+            (Some((first, second)), Law::Linux) => {
                 let first = (7 * first + sample) / 8;
                 (first, (7 * second + first) / 8)
             }
         });
-        self.window_start = now;
-        self.window_bytes = 0;
     }
 
-    /// b * RTTmin, at least two packets; half the window before the first sample.
+    /// b RTTmin, at least two packets; half the window before the first sample.
     fn bdp(&self) -> u64 {
         match self.stages {
             Some((_, rate)) if self.rtt_min != Span::MAX => bytes_in(rate, self.rtt_min.nanos()),
@@ -114,23 +163,39 @@ impl Westwood {
         .max(2 * self.mss)
     }
 
-    fn reduce(&mut self, now: Time) {
+    fn reduce(&mut self, now: Time, timeout: bool) {
+        // One recovery may follow the other at once.
+        self.end_recovery();
         self.undo = Some((self.cwnd, self.ssthresh));
-        // A loss never raises the threshold above the window that caused it.
-        self.ssthresh = Some(self.bdp().min(self.cwnd.max(2 * self.mss)));
+        let halves = self.law == Law::Linux && !timeout;
+        let window = if halves { (self.cwnd / 2).max(2 * self.mss) } else { self.bdp() };
+        self.ssthresh = Some(window);
+        self.cwnd = window;
+        self.recovering = halves;
         self.credit = 0;
-        self.slow_start.on_reduction(now, false);
+        self.slow_start.on_reduction(now, timeout);
+    }
+
+    /// Linux's tcp_westwood_event, CA_EVENT_COMPLETE_CWR.
+    fn end_recovery(&mut self) {
+        if std::mem::take(&mut self.recovering) {
+            self.cwnd = self.bdp();
+            self.ssthresh = Some(self.cwnd);
+        }
     }
 
     fn collapse(&mut self, now: Time, window: u64) {
-        self.reduce(now);
+        self.recovering = false;
+        self.reduce(now, true);
         self.cwnd = window;
-        self.reset_rtt_min = true;
-        self.slow_start.on_reduction(now, true);
+        self.reset_rtt_min = self.law == Law::Linux;
     }
 
     /// Growth is Reno's (RFC 5681 section 3.1).
     fn grow(&mut self, now: Time, ack: &Ack) {
+        if ack.acked > ack.acked_in_recovery {
+            self.end_recovery();
+        }
         let acked = ack.credited();
         if self.ssthresh.is_none_or(|ssthresh| self.cwnd < ssthresh) {
             let verdict = self.slow_start.on_ack(now, ack, self.cwnd);
@@ -161,14 +226,14 @@ impl CongestionControl for Westwood {
                 if ack.persistent {
                     self.collapse(now, 2 * self.mss);
                 } else if ack.congestion {
-                    self.reduce(now);
-                    self.cwnd = self.ssthresh.unwrap_or(self.cwnd);
+                    self.reduce(now, false);
                 } else {
                     self.grow(now, ack);
                 }
             }
             Event::Timeout { .. } => self.collapse(now, self.mss),
             Event::Spurious => {
+                self.recovering = false;
                 if let Some((cwnd, ssthresh)) = self.undo.take() {
                     self.cwnd = self.cwnd.max(cwnd);
                     self.ssthresh = ssthresh;

@@ -3,9 +3,12 @@
 //! round trip and no growth for packets sent before it (RFC 9002 section 7.3.2). It holds what the
 //! closed forms leave out: the round of recovery and whole packets.
 
+mod westwood;
+
 use std::collections::VecDeque;
 
 use units::Random;
+pub use westwood::Westwood;
 
 /// How the window grows and is cut, in packets.
 pub trait Law {
@@ -13,6 +16,12 @@ pub trait Law {
     fn acked(&mut self, now: f64, window: f64) -> f64;
     /// The window after a cut at `now`.
     fn cut(&mut self, now: f64, window: f64) -> f64;
+    /// A packet was delivered at `now`, be it in recovery or not.
+    fn delivered(&mut self, _now: f64) {}
+    /// The window when the round of recovery is over.
+    fn recovered(&mut self, window: f64) -> f64 {
+        window
+    }
 }
 
 /// RFC 5681: one packet a window, half on a loss.
@@ -80,6 +89,7 @@ pub fn window(law: &mut dyn Law, rtt: f64, packets: u64, lost: &mut dyn FnMut(u6
     let (mut window, mut now, mut next, mut recovery, mut delivered) =
         (10.0f64, 0.0, 0u64, 0u64, 0u64);
     let (mut from, mut counted) = (0.0, 0);
+    let mut recovering = false;
     while next < packets {
         while (flight.len() as f64) < window.floor().max(2.0) {
             flight.push_back((next, now));
@@ -87,14 +97,22 @@ pub fn window(law: &mut dyn Law, rtt: f64, packets: u64, lost: &mut dyn FnMut(u6
         }
         let Some((number, sent)) = flight.pop_front() else { break };
         now = sent + rtt;
-        if lost(number) {
+        let lost = lost(number);
+        if !lost {
+            delivered += 1;
+            law.delivered(now);
+        }
+        if number >= recovery && std::mem::take(&mut recovering) {
+            window = law.recovered(window);
+        }
+        if lost {
             if number >= recovery {
+                recovering = true;
                 window = law.cut(now, window).max(2.0);
                 recovery = next;
             }
             continue;
         }
-        delivered += 1;
         if number >= recovery {
             window = law.acked(now, window);
         }

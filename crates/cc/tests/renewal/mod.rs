@@ -38,6 +38,30 @@ pub fn cubic_periodic(n: f64, rtt: f64) -> f64 {
     friendly.max(n / (k(low) / rtt + 1.0)) - 0.5
 }
 
+/// Westwood+ by the paper under independent losses of probability `p`, on a path that is never full.
+///
+/// A cycle grows the window by 1 / (p W) packets, one a round, as many rounds as 1 / p packets fill. Its loss
+/// takes the window to what was delivered in a round trip on average: half that growth below
+/// its peak, the share `p` that was lost, and the half packet that does not fit. So 1 / x = 2 x + 1 for
+/// x = p W, whose root is 1/2.
+pub fn westwood_paper(p: f64) -> f64 {
+    0.5 / p - 0.5
+}
+
+/// The same by Linux: the round after recovery delivers half a window, which a cycle of n = 1 / (p W)
+/// rounds and one more has once: n = n / 2 + W / 2 / (n + 1) + p W + 1/2.
+pub fn westwood_linux(p: f64) -> f64 {
+    let (mut low, mut high) = (2.0, 0.5 / p);
+    for _ in 0..60 {
+        let w = (low + high) / 2.0;
+        let n = 1.0 / (p * w);
+        if n / 2.0 < w / 2.0 / (n + 1.0) + p * w + 0.5 { high = w } else { low = w }
+    }
+    // Of the n + 1 rounds one delivers half.
+    let n = 1.0 / (p * low);
+    low * (n + 0.5) / (n + 1.0) - 0.5
+}
+
 /// The positive root of a x^2 + b x = c.
 fn quadratic(a: f64, b: f64, c: f64) -> f64 {
     (-b + (b * b + 4.0 * a * c).sqrt()) / (2.0 * a)

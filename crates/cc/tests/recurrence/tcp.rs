@@ -1,0 +1,62 @@
+//! [`window`](crate::recurrence::window) of TCP, whose recovery lasts until all that was outstanding when it began has arrived,
+//! what was lost by its retransmission: the window does not grow meanwhile, and what is lost meanwhile
+//! begins the next recovery at once (RFC 6675 section 5). No PRR.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::recurrence::Law;
+
+/// Mean packets delivered a round trip of `rtt` seconds, over `packets`, after a tenth of them. `lost(n)`
+/// judges the n-th transmission.
+pub fn window(law: &mut dyn Law, rtt: f64, packets: u64, lost: &mut dyn FnMut(u64) -> bool) -> f64 {
+    // Transmissions: which packet, when. What is lost waits to be sent again.
+    let (mut flight, mut again) = (VecDeque::new(), VecDeque::new());
+    let (mut window, mut now, mut next, mut sent, mut delivered) = (10.0f64, 0.0, 0u64, 0u64, 0u64);
+    // The recovery under way: the first packet after it, and packets before that still missing.
+    let mut recovery: Option<(u64, usize)> = None;
+    let mut holes = BTreeSet::new();
+    let (mut from, mut counted) = (0.0, 0);
+    while sent < packets {
+        while (flight.len() as f64) < window.floor().max(2.0) {
+            let packet = again.pop_front().unwrap_or_else(|| {
+                next += 1;
+                next - 1
+            });
+            flight.push_back((packet, now));
+        }
+        let Some((packet, at)) = flight.pop_front() else { break };
+        now = at + rtt;
+        sent += 1;
+        let is_lost = lost(sent);
+        if is_lost {
+            holes.insert(packet);
+            again.push_back(packet);
+        } else {
+            holes.remove(&packet);
+            delivered += 1;
+            law.delivered(now);
+        }
+        match &mut recovery {
+            None if is_lost => {
+                window = law.cut(now, window).max(2.0);
+                recovery = Some((next, flight.len() + again.len()));
+            }
+            None => window = law.acked(now, window),
+            Some((end, missing)) => {
+                *missing -= usize::from(!is_lost && packet < *end);
+                if *missing == 0 {
+                    window = law.recovered(window);
+                    recovery = None;
+                    if !holes.is_empty() {
+                        window = law.cut(now, window).max(2.0);
+                        recovery = Some((next, flight.len() + again.len()));
+                    }
+                }
+            }
+        }
+        if sent < packets / 10 {
+            (from, counted) = (now, delivered);
+        }
+    }
+    (delivered - counted) as f64 * rtt / (now - from)
+}

@@ -1,0 +1,85 @@
+//! Westwood+, by the paper (Grieco and Mascolo 2004) and by Linux's tcp_westwood, in packets on a path
+//! whose RTT never changes: b RTTmin is then what is delivered in a round trip, filtered.
+
+use super::Law;
+
+/// Westwood+'s window.
+pub struct Westwood {
+    /// Linux: the window is halved for recovery and set when it ends.
+    late: bool,
+    /// Time over which a sample is taken, seconds.
+    span: f64,
+    rtt: f64,
+    /// Weight of what is known against a sample, and how often the filter is applied.
+    weight: f64,
+    filters: Vec<f64>,
+    seeded: bool,
+    began: f64,
+    count: f64,
+    /// Packets acknowledged towards the next packet of the window.
+    growth: f64,
+}
+
+impl Westwood {
+    /// The paper's: alpha = 0.9, a sample each RTT of `rtt` seconds.
+    pub fn paper(rtt: f64) -> Westwood {
+        Westwood {
+            late: false,
+            span: rtt,
+            rtt,
+            weight: 0.9,
+            filters: vec![0.0],
+            seeded: false,
+            began: 0.0,
+            count: 0.0,
+            growth: 0.0,
+        }
+    }
+
+    /// Linux's: 7/8 twice, a sample each RTT and at most one in 50 ms.
+    pub fn linux(rtt: f64) -> Westwood {
+        let filters = vec![0.0; 2];
+        Westwood { late: true, span: rtt.max(0.05), weight: 0.875, filters, ..Westwood::paper(rtt) }
+    }
+
+    fn shown(&self) -> f64 {
+        self.filters[self.filters.len() - 1] * self.rtt
+    }
+}
+
+impl Law for Westwood {
+    /// By whole packets, as RFC 5681 section 3.1 counts bytes and Linux segments; a cut forgets what has
+    /// been counted.
+    fn acked(&mut self, _now: f64, window: f64) -> f64 {
+        self.growth += 1.0;
+        if self.growth < window {
+            return window;
+        }
+        self.growth -= window;
+        window + 1.0
+    }
+
+    fn cut(&mut self, _now: f64, window: f64) -> f64 {
+        self.growth = 0.0;
+        if self.late { window / 2.0 } else { self.shown() }
+    }
+
+    fn delivered(&mut self, now: f64) {
+        // A nanosecond of slack: times are sums of the RTT.
+        if now - self.began >= self.span - 1e-9 {
+            let mut sample = self.count / (now - self.began);
+            for filter in &mut self.filters {
+                let weight = if self.seeded { self.weight } else { 0.0 };
+                *filter = weight * *filter + (1.0 - weight) * sample;
+                sample = *filter;
+            }
+            self.seeded = true;
+            (self.began, self.count) = (now, 0.0);
+        }
+        self.count += 1.0;
+    }
+
+    fn recovered(&mut self, window: f64) -> f64 {
+        if self.late { self.shown() } else { window }
+    }
+}
