@@ -2,6 +2,8 @@
 //! what it measured beside what was expected.
 
 mod recurrence;
+#[path = "recurrence/tcp.rs"]
+mod recurrence_tcp;
 mod renewal;
 
 use cc::conformance::model::{Flow, Loss, Model, Path};
@@ -298,6 +300,21 @@ fn westwood_follows_its_laws() {
         let tolerance = if law == "linux" { 0.15 } else { 0.05 };
         check(&format!("{what}, against the recurrence"), window, exact, tolerance);
     }
+}
+
+/// Why ns-3 has several times as much over TCP: it counts a packet for each duplicate ACK and all of them once more
+/// for the ACK that ends recovery. The bandwidth is then above what the window lets through, a loss
+/// raises the window, and only the path's end bounds it.
+#[test]
+fn counting_twice_takes_the_window_away() {
+    let (p, rtt) = (1e-2, 0.03);
+    let window = |mut law: Westwood| {
+        recurrence_tcp::window(&mut law, rtt, 500_000, &mut recurrence::independent(p))
+    };
+    let once = window(Westwood::paper(rtt));
+    let twice = window(Westwood::counting_twice(rtt));
+    println!("counted once {once:.1} packets, twice {twice:.1}");
+    assert!(once < 1.1 * 0.5 / p && twice > 10.0 * once, "{once} and {twice}");
 }
 
 /// One loss with an empty queue: Westwood+ keeps at least 0.9 of the bandwidth-delay product.

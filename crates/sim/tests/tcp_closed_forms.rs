@@ -75,7 +75,7 @@ fn newreno_follows_the_square_root() {
 /// Westwood+'s two laws against a recurrence that knows nothing of controllers. A bandwidth that is
 /// measured wrongly while losses are repaired would show at once, since the window is nothing but it:
 /// what duplicate ACKs and then a cumulative one acknowledge counts once. The paper's comes to its
-/// window in a thousand losses. With PRR, which the recurrence does not have, the paper's has 10 % less
+/// window in a thousand losses. With PRR, which the recurrence does not have, the paper's has up to 5 % less
 /// and Linux's 20 % more.
 #[test]
 fn westwood_follows_its_laws_over_tcp() {

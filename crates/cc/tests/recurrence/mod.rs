@@ -18,6 +18,8 @@ pub trait Law {
     fn cut(&mut self, now: f64, window: f64) -> f64;
     /// A packet was delivered at `now`, be it in recovery or not.
     fn delivered(&mut self, _now: f64) {}
+    /// The ACK that ends a recovery of TCP also covers `packets` that were delivered before.
+    fn repeated(&mut self, _packets: u64) {}
     /// The window when the round of recovery is over.
     fn recovered(&mut self, window: f64) -> f64 {
         window

@@ -1,6 +1,6 @@
-//! [`window`](crate::recurrence::window) of TCP, whose recovery lasts until all that was outstanding when it began has arrived,
-//! what was lost by its retransmission: the window does not grow meanwhile, and what is lost meanwhile
-//! begins the next recovery at once (RFC 6675 section 5). No PRR.
+//! [`window`](crate::recurrence::window) of TCP, whose recovery lasts until all that was outstanding when
+//! it began has arrived, what was lost by its retransmission: the window does not grow meanwhile, and
+//! what is lost meanwhile begins the next recovery at once (RFC 6675 section 5). No PRR.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -15,6 +15,7 @@ pub fn window(law: &mut dyn Law, rtt: f64, packets: u64, lost: &mut dyn FnMut(u6
     // The recovery under way: the first packet after it, and packets before that still missing.
     let mut recovery: Option<(u64, usize)> = None;
     let mut holes = BTreeSet::new();
+    let mut highest = 0;
     let (mut from, mut counted) = (0.0, 0);
     while sent < packets {
         while (flight.len() as f64) < window.floor().max(2.0) {
@@ -34,6 +35,7 @@ pub fn window(law: &mut dyn Law, rtt: f64, packets: u64, lost: &mut dyn FnMut(u6
         } else {
             holes.remove(&packet);
             delivered += 1;
+            highest = packet.max(highest);
             law.delivered(now);
         }
         match &mut recovery {
@@ -45,6 +47,9 @@ pub fn window(law: &mut dyn Law, rtt: f64, packets: u64, lost: &mut dyn FnMut(u6
             Some((end, missing)) => {
                 *missing -= usize::from(!is_lost && packet < *end);
                 if *missing == 0 {
+                    // The packet at hand was the first hole; up to the next one all has arrived.
+                    let up_to = holes.first().map_or(highest, |hole| hole - 1);
+                    law.repeated(up_to - packet.min(up_to));
                     window = law.recovered(window);
                     recovery = None;
                     if !holes.is_empty() {

@@ -18,6 +18,8 @@ pub struct Westwood {
     count: f64,
     /// Packets acknowledged towards the next packet of the window.
     growth: f64,
+    /// What was acknowledged selectively counts again when it is acknowledged cumulatively.
+    twice: bool,
 }
 
 impl Westwood {
@@ -33,6 +35,7 @@ impl Westwood {
             began: 0.0,
             count: 0.0,
             growth: 0.0,
+            twice: false,
         }
     }
 
@@ -40,6 +43,12 @@ impl Westwood {
     pub fn linux(rtt: f64) -> Westwood {
         let filters = vec![0.0; 2];
         Westwood { late: true, span: rtt.max(0.05), weight: 0.875, filters, ..Westwood::paper(rtt) }
+    }
+
+    /// The paper's with the count of ns-3 (TcpSocketBase::ProcessAck): a packet for each duplicate ACK,
+    /// and all from SND.UNA on for the ACK that ends recovery.
+    pub fn counting_twice(rtt: f64) -> Westwood {
+        Westwood { twice: true, ..Westwood::paper(rtt) }
     }
 
     fn shown(&self) -> f64 {
@@ -77,6 +86,12 @@ impl Law for Westwood {
             (self.began, self.count) = (now, 0.0);
         }
         self.count += 1.0;
+    }
+
+    fn repeated(&mut self, packets: u64) {
+        if self.twice {
+            self.count += packets as f64;
+        }
     }
 
     fn recovered(&mut self, window: f64) -> f64 {
