@@ -14,7 +14,7 @@ OUT    ?= out/demo
 CARGO_PROFILE ?= release
 
 .PHONY: help demo test venv venv-dev engine rt system fmt pins golden instructions fuzz clean \
-        check-rustfmt check-clippy check-rust check-ruff check-mypy check-imports check-licences check-stub check-python
+        check-rustfmt check-clippy check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-system
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -78,8 +78,11 @@ check-licences: venv-dev ## every dependency's licence is one we may use
 check-stub: venv-dev engine ## _engine.pyi says what the built engine is
 	$(BIN)/python scripts/stub-diff
 
-check-python: venv-dev engine ## pytest
-	$(BIN)/python -m pytest
+check-python: venv-dev engine ## pytest: what needs nothing of the system, side by side
+	$(BIN)/python -m pytest -m "not system" -n auto --dist loadfile
+
+check-system: venv-dev engine ## pytest: labs, browsers, sockets, full disks, one at a time
+	$(BIN)/python -m pytest -m system
 
 # --- for developers ---------------------------------------------------------------------------------------------
 

@@ -26,6 +26,8 @@ from bentpipe.problems import ScenarioError
 from bentpipe.shell import lab
 from bentpipe.units import Duration
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -22,6 +22,8 @@ import pytest
 import realtime
 from bentpipe.perf import Options, Report, Server, server_plan
 
+pytestmark = pytest.mark.system
+
 ROOT = Path(__file__).parents[2]
 PEER = Path(__file__).parent / "serve_peer.py"
 
