@@ -22,13 +22,13 @@ Grammar, as parsed (spaces around fields are ignored)::
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from bentpipe.units import Duration
 
-__all__ = ["DataAmount", "LoadError", "Stream", "TimeAmount", "parse", "spec"]
+__all__ = ["DataAmount", "LoadError", "Stream", "TimeAmount", "parse", "senders", "spec"]
 
 Side = Literal["up", "down"]
 HEADER_BYTES = 8  # of a client stream: the response size (quic-perf, section 2.3.1)
@@ -218,3 +218,18 @@ def spec(streams: Iterable[Stream]) -> list[dict[str, object]]:
             }
         rows.append({"stream_id": stream.stream_id, "after": stream.after, "amount": amount})
     return rows
+
+
+def senders(load: Mapping[str, Any]) -> set[str]:
+    """Sides of a resolved load whose controller matters: those that send more than a request."""
+    if load["kind"] == "poisson":
+        return {"client" if load["send"] == "up" else "server"}
+    found: set[str] = set()
+    for stream in load.get("streams", ()):
+        amount = stream["amount"]
+        if amount["mode"] == "time":
+            found.add("client" if amount["send"] == "up" else "server")
+        else:
+            found |= {"client"} if amount["up_bytes"] > HEADER_BYTES else set()
+            found |= {"server"} if amount["down_bytes"] else set()
+    return found or {"client", "server"}

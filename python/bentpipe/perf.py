@@ -7,7 +7,7 @@ A side is planned here and run by the executable ``bentpipe-rt`` (crates/rt, cra
 from __future__ import annotations
 
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +17,8 @@ from bentpipe.shell import executable, handed
 from bentpipe.units import Duration, Size, UnitError, WindowSize
 
 __all__ = [
-    "ALPN", "TRANSPORTS", "Client", "Options", "Report", "Server", "client_plan", "load", "run", "server_plan"
+    "ALPN", "CHOICES", "TRANSPORTS", "Client", "Options", "Report", "Server", "asked", "client_plan", "load", "run",
+    "server_plan",
 ]  # fmt: skip
 
 PORT = 4433
@@ -28,6 +29,9 @@ ALPN = ("perf", "pico-perf")
 
 TRANSPORTS = ("quic", "tcp", "tls")
 """What carries the streams; a server also has all of them on one port number."""
+
+CHOICES = ("no", "named", "any")
+"""Controllers of a server that its clients may ask for: none, those that react to congestion, all with options."""
 
 MTU_BYTES = 1452
 """UDP payload of a full packet: 1500 B of Ethernet minus the larger (IPv6) headers, as in a scenario."""
@@ -115,6 +119,7 @@ class Server:
         handshakes: under way, before clients have to prove their address (Retry).
         streams: of one connection over its life.
         transport: what it speaks: one of `TRANSPORTS`, or ``all``.
+        choose: the controllers that clients may ask for: one of `CHOICES`.
     """
 
     listen: str = f"[::]:{PORT}"
@@ -125,6 +130,7 @@ class Server:
     handshakes: int = 32
     streams: int = loads.MOST_STREAMS
     transport: str = "all"
+    choose: str = "named"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +145,8 @@ class Client:
         fingerprint: SHA-256 of the certificate to take.
         timeout: for the handshake.
         transport: one of `TRANSPORTS`.
+        asks: tell the server this side's controller, and ask for its.
+        wish: name and options of the controller that the server is to send with; none: as it likes.
     """
 
     host: str
@@ -148,6 +156,8 @@ class Client:
     fingerprint: str | None = None
     timeout: str | None = None
     transport: str = "quic"
+    asks: bool = False
+    wish: tuple[str, dict[str, Any]] | None = None
 
 
 def load(
@@ -197,6 +207,16 @@ def load(
     return tuple(loads.Stream(4 * place, None, amount) for place, amount in enumerate(rows))
 
 
+def asked(
+    streams: tuple[loads.Stream, ...], options: Options
+) -> tuple[tuple[str, dict[str, Any]] | None, Options]:
+    """Who of the two sides is to send ``streams`` with the controller of ``options``: what the server is asked for,
+    and the options of a client, which has its own controller where it sends nothing."""
+    sides = loads.senders({"kind": "perf", "streams": loads.spec(streams)})
+    wish = (options.congestion, options.options) if "server" in sides else None
+    return wish, options if "client" in sides else replace(options, congestion="cubic", options={})
+
+
 def server_plan(server: Server, options: Options, report: Report) -> dict[str, Any]:
     """The plan of a server as ``bentpipe-rt`` reads it (``ServerPlan`` of crates/endpoint).
 
@@ -205,6 +225,8 @@ def server_plan(server: Server, options: Options, report: Report) -> dict[str, A
     """
     if (server.certificate is None) != (server.key is None):
         raise ScenarioError([("", "--certificate and --key go together")])
+    if server.choose not in CHOICES:
+        raise ScenarioError([("--choose", unknown_word(server.choose, CHOICES, "choice"))])
     files = None
     if server.certificate is not None:
         files = {"certificate": str(server.certificate), "key": str(server.key)}
@@ -219,6 +241,7 @@ def server_plan(server: Server, options: Options, report: Report) -> dict[str, A
             "streams": server.streams,
         },
         "transport": _transport(server.transport, (*TRANSPORTS, "all"), options, report),
+        "choose": server.choose,
         **_side(options, report),
     }
 
@@ -247,6 +270,8 @@ def client_plan(client: Client, options: Options, report: Report) -> dict[str, A
         "trust": trust,
         "timeout_ns": timeout.ns,
         "transport": _transport(client.transport, TRANSPORTS, options, report),
+        "asks": client.asks,
+        "wish": None if client.wish is None else {"name": client.wish[0], "options": client.wish[1]},
         **_side(options, report),
     }
 

@@ -31,6 +31,7 @@ from bentpipe.browse.pcapng import Packet, Writer, read
 from bentpipe.browse.planned import Options, in_order, pauses, plan_units
 from bentpipe.browse.runner import BrowserRunner, Due
 from bentpipe.browse.serving import Serving, plan
+from bentpipe.browse.tables import _Tables
 from bentpipe.har import read_har
 from bentpipe.kernel import sysctls
 from bentpipe.problems import ScenarioError
@@ -836,3 +837,14 @@ def test_a_study_without_a_form_in_real_time_says_so(tmp_path: Path) -> None:
         studies.run("etosat", out=tmp_path, engine="emu")
     with pytest.raises(ScenarioError, match="satcom"):
         real.run(tmp_path, only="satcomm")
+
+
+def test_acks_are_counted_where_they_are_seen() -> None:
+    """QUIC's are encrypted: no volume is told, not none at all."""
+    tcp, quic = connections(_handshake(), 4433, ["10.0.0.1"])
+    counted = [
+        _Tables._counters(SimpleNamespace(found=found), (9, 900, 3, 120, 0), 0, 0)  # type: ignore[arg-type]
+        for found in ([tcp], [tcp, quic], [quic])
+    ]
+    assert [row.get("ack_bytes") for row in counted] == [120, None, None]
+    assert [row.get("sent_bytes") for row in counted] == [900, 900, 900]

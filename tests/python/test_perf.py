@@ -21,7 +21,7 @@ import pytest
 
 import realtime
 from bentpipe.load import DataAmount, TimeAmount
-from bentpipe.perf import Client, Options, Report, Server, client_plan, load, server_plan
+from bentpipe.perf import Client, Options, Report, Server, asked, client_plan, load, server_plan
 from bentpipe.problems import ScenarioError
 from bentpipe.shell import lab
 from bentpipe.units import Duration
@@ -139,6 +139,8 @@ def test_options_that_cannot_be() -> None:
     ]:
         with pytest.raises(ScenarioError, match=message):
             client_plan(client, options, Report())
+    with pytest.raises(ScenarioError, match='did you mean "named"'):
+        server_plan(Server(choose="name"), Options(), Report())
     with pytest.raises(ScenarioError, match="go together"):
         server_plan(Server(certificate=Path("x")), Options(), Report())
     assert client_plan(Client("h", streams), Options(initial_window="20", mtu="1200"), Report())["quic"][
@@ -162,14 +164,54 @@ def test_both_sides_from_the_command_line(program: Path, tmp_path: Path) -> None
         told, _ = process.communicate(timeout=10)
         assert process.returncode == 0
     client, server = json.loads(done.stdout), json.loads(told)
-    assert (client["up_bytes"], client["down_bytes"]) == (2_000_008, 2_000_000)
+    request = client["up_bytes"] - 2_000_000
+    assert 8 < request < 200, "a size, and what is told and asked of controllers"
+    assert client["down_bytes"] == 2_000_000
     assert (server["down_bytes"], server["up_bytes"]) == (client["up_bytes"], client["down_bytes"])
-    assert client["congestion"] == "bbr3"
+    for side in (client, server):
+        assert (side["congestion"], side["peer_congestion"]) == ("bbr3", "bbr3")
     assert client["cpu_s"] > 0
     rows = file.read_text().splitlines()
     assert sum(",fin," in row for row in rows) == 2
-    assert rows[-1].split(",")[2:5] == ["all", "total", "2000008"]
+    assert rows[-1].split(",")[2:5] == ["all", "total", str(client["up_bytes"])]
+    assert rows[-1].split(",")[-2:] == ["bbr3", "bbr3"]
     assert keys.read_text().count("CLIENT_TRAFFIC_SECRET_0") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "own", "wish"),
+    [
+        ({"send": "up"}, "bbr3", None),
+        ({"send": "down"}, "cubic", ("bbr3", {})),
+        ({"send": "both"}, "bbr3", ("bbr3", {})),
+        ({"send": "down", "size": "1 MB"}, "cubic", ("bbr3", {})),
+        ({"text": "D:*1:0:-:100:1000000"}, "bbr3", ("bbr3", {})),
+    ],
+)
+def test_who_is_asked_for_a_controller(words: dict[str, Any], own: str, wish: object) -> None:
+    found, options = asked(load(**words), Options(congestion="bbr3"))
+    assert (found, options.congestion) == (wish, own)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(("transport", "name"), [("quic", "bbr3"), ("tcp", "reno")])
+def test_a_download_is_sent_with_what_is_asked_for(program: Path, transport: str, name: str) -> None:
+    """Its words and those of the server name who sent; a receiver has no window."""
+    with _server(program, "-1") as (port, process):
+        words = ["client", f"127.0.0.1:{port}", "--transport", transport, "--bytes", "1MB", "--send", "down"]
+        done = _perf(program, *words, "--congestion", name)
+        assert done.returncode == 0, done.stderr
+        told, _ = process.communicate(timeout=20)
+    assert f"cwnd: -; UP -, DOWN {name}, m" in done.stdout
+    assert "cubic" not in done.stdout.partition("\n")[2]
+    assert f"at most; UP {name}, DOWN -, m" in told
+    with _server(program, "--choose", "no") as (port, _):
+        words[1] = f"127.0.0.1:{port}"
+        done = _perf(program, *words, "--congestion", name)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert (
+        f"error: --congestion {name}: 127.0.0.1 refuses to send with it: its clients choose no" in done.stderr
+    )
 
 
 @pytest.mark.system
@@ -258,10 +300,13 @@ def test_tcp_from_the_command_line(program: Path, tmp_path: Path, transport: str
         assert done.returncode == 0, done.stderr
         told, _ = process.communicate(timeout=20)
     summary = json.loads(done.stdout)
-    assert (summary["up_bytes"], summary["down_bytes"]) == (2_000_008, 1_070_000)
-    assert (summary["congestion"], summary["connections"]) == ("reno", 3)
+    request = summary["up_bytes"] - 2_000_000
+    assert 8 < request < 200
+    assert summary["down_bytes"] == 1_070_000
+    assert (summary["congestion"], summary["peer_congestion"]) == ("reno", "reno")
+    assert summary["connections"] == 3
     assert summary["mss_bytes"] <= 1200
-    assert [json.loads(line)["down_bytes"] for line in told.splitlines()] == [1_000_000, 1_000_000, 8]
+    assert [json.loads(line)["down_bytes"] for line in told.splitlines()] == [1_000_000, 1_000_000, request]
     if transport == "tls":
         assert "CLIENT_TRAFFIC_SECRET_0" in keys.read_text()
     rows = [row.split(",") for row in csv.read_text().splitlines()]
@@ -269,7 +314,7 @@ def test_tcp_from_the_command_line(program: Path, tmp_path: Path, transport: str
     frames = {
         side: [json.loads(row) for row in file.read_text().splitlines()] for side, file in files.items()
     }
-    for side, sent in (("client", 2_000_008), ("server", 1_070_000)):
+    for side, sent in (("client", 2_000_000 + request), ("server", 1_070_000)):
         ends = [row for row in frames[side] if row["frame"] == "end_connection"]
         assert sum(row["written_bytes"] for row in ends) == sent
         # The SYN and the FIN have a number each, and TLS its records.
@@ -363,6 +408,7 @@ def test_a_foreign_server_is_asked(program: Path, tmp_path: Path) -> None:
     summary = json.loads(done.stdout)
     assert (summary["up_bytes"], summary["down_bytes"]) == (40_000, 400_000)
     assert (summary["lost_packets"], summary["alpn"]) == (0, "perf")
+    assert summary["peer_congestion"] is None, "it has not said"
     assert other.returncode == 1
     assert f"fingerprint {fingerprint}, expected 0000" in other.stderr
 

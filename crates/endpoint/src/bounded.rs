@@ -1,6 +1,6 @@
 //! An application that takes no more streams than it was told to.
 
-use transport::load::StreamReport;
+use transport::load::{Answer, StreamReport};
 use transport::{App, AppEvent, Streams};
 use units::Time;
 
@@ -51,5 +51,9 @@ impl<A: App> App for Bounded<A> {
 
     fn streams(&self) -> &[StreamReport] {
         self.inner.streams()
+    }
+
+    fn told(&self) -> Option<&Answer> {
+        self.inner.told()
     }
 }

@@ -15,8 +15,8 @@ const TIMESTAMPS: u64 = 12;
 /// State and counts of one connection, or of several added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Sender {
-    /// Congestion window, bytes.
-    pub cwnd_bytes: u64,
+    /// Congestion window, bytes; none: of a side that only receives, which it says nothing of.
+    pub cwnd_bytes: Option<u64>,
     /// Slow-start threshold; none: unset.
     pub ssthresh_bytes: Option<u64>,
     /// Sent, neither acknowledged nor declared lost.
@@ -63,14 +63,14 @@ pub struct Sender {
     pub delivery_rate_bit_s: Option<u64>,
     /// The largest window, bytes.
     #[serde(skip)]
-    pub largest_cwnd_bytes: u64,
+    pub largest_cwnd_bytes: Option<u64>,
 }
 
 impl Sender {
     /// Of a QUIC connection.
     pub fn quic(gauges: &Gauges, counters: &Counters) -> Sender {
         Sender {
-            cwnd_bytes: gauges.cwnd,
+            cwnd_bytes: Some(gauges.cwnd),
             ssthresh_bytes: gauges.ssthresh,
             in_flight_bytes: gauges.in_flight,
             smoothed_rtt_ms: gauges.smoothed_rtt.map(Span::millis),
@@ -93,7 +93,7 @@ impl Sender {
             received_in_order_bytes: counters.received_in_order_bytes,
             acked_bytes: None,
             delivery_rate_bit_s: None,
-            largest_cwnd_bytes: counters.largest_cwnd_bytes,
+            largest_cwnd_bytes: Some(counters.largest_cwnd_bytes),
         }
     }
 
@@ -110,7 +110,7 @@ impl Sender {
         // From bytes a second; all ones: no limit.
         let rate = |bytes: u64| if bytes == u64::MAX { 0 } else { bytes.saturating_mul(8) };
         Sender {
-            cwnd_bytes: info.cwnd_bytes(),
+            cwnd_bytes: Some(info.cwnd_bytes()),
             ssthresh_bytes: info.ssthresh().map(|segments| u64::from(segments) * mss),
             in_flight_bytes: (unacked + retransmitted).saturating_sub(sacked + lost) * mss,
             smoothed_rtt_ms: sampled(info.rtt),
@@ -133,7 +133,7 @@ impl Sender {
             received_in_order_bytes: received,
             acked_bytes: Some(info.bytes_acked),
             delivery_rate_bit_s: Some(rate(info.delivery_rate)),
-            largest_cwnd_bytes: info.cwnd_bytes(),
+            largest_cwnd_bytes: Some(info.cwnd_bytes()),
         }
     }
 
@@ -157,8 +157,24 @@ impl Sender {
             received_in_order_bytes: self.received_in_order_bytes + newer.received_in_order_bytes,
             acked_bytes: sum(self.acked_bytes, newer.acked_bytes),
             largest_cwnd_bytes: self.largest_cwnd_bytes.max(newer.largest_cwnd_bytes),
+            // Of those that send.
+            cwnd_bytes: newer.cwnd_bytes.or(self.cwnd_bytes),
+            ssthresh_bytes: if newer.cwnd_bytes.is_some() {
+                newer.ssthresh_bytes
+            } else {
+                self.ssthresh_bytes
+            },
             ..*newer
         }
+    }
+
+    /// As it is told of a side whose requests have `requests` bytes: one that has sent nothing else is a receiver,
+    /// and its window says nothing.
+    pub fn told(self, requests: u64) -> Sender {
+        if self.written_bytes > requests {
+            return self;
+        }
+        Sender { cwnd_bytes: None, ssthresh_bytes: None, largest_cwnd_bytes: None, ..self }
     }
 
     /// Several connections, in the order of their age; none: all zero.
@@ -196,7 +212,7 @@ mod tests {
             ..TcpInfo::default()
         };
         let sender = Sender::tcp(&info, 20, 84_000, 10);
-        assert_eq!((sender.cwnd_bytes, sender.ssthresh_bytes), (40_000, Some(30_000)));
+        assert_eq!((sender.cwnd_bytes, sender.ssthresh_bytes), (Some(40_000), Some(30_000)));
         assert_eq!(sender.in_flight_bytes, (20 + 3 - 5 - 4) * 1000);
         assert_eq!((sender.smoothed_rtt_ms, sender.min_rtt_ms), (Some(20.5), Some(20.0)));
         assert_eq!(
@@ -209,6 +225,15 @@ mod tests {
         assert_eq!((sender.lost_packets, sender.retransmitted_bytes), (6, 6000));
         assert_eq!((sender.acked_bytes, sender.timeouts), (Some(70_001), Some(2)));
         assert_eq!((sender.written_bytes, sender.received_bytes), (84_000, 10));
+    }
+
+    #[test]
+    fn a_receivers_window_is_not_told() {
+        let sends = Sender { cwnd_bytes: Some(9), written_bytes: 100, ..Sender::default() };
+        assert_eq!(sends.told(99).cwnd_bytes, Some(9));
+        let receives = sends.told(100);
+        assert_eq!((receives.cwnd_bytes, receives.largest_cwnd_bytes), (None, None));
+        assert_eq!(sends.with(&receives).cwnd_bytes, Some(9), "of several, that of who sends");
     }
 
     #[test]

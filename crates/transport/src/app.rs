@@ -4,6 +4,8 @@
 use bytes::Bytes;
 use units::Time;
 
+use crate::load::{Answer, Wish};
+
 /// What a transport tells its application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AppEvent {
@@ -65,6 +67,13 @@ pub trait Streams {
     fn stop_with(&mut self, stream: u64, _code: u64) {
         self.stop(stream);
     }
+    /// The controller of what this side sends, by name, where the transport tells; with a wish, after that was done.
+    ///
+    /// # Errors
+    /// Why the wish is not done, in words.
+    fn controller(&mut self, _wish: Option<&Wish>) -> Result<Option<String>, String> {
+        Ok(None)
+    }
     /// Bytes a writer should add at [`AppEvent::WantData`].
     fn appetite(&self) -> usize;
     /// Closes the connection when everything sent has been acknowledged.
@@ -90,4 +99,8 @@ pub trait App: Send {
     fn has_data(&self) -> bool;
     /// What it has seen of its streams so far.
     fn streams(&self) -> &[crate::load::StreamReport];
+    /// What the peer has said of its controller, if the protocol has words for that.
+    fn told(&self) -> Option<&Answer> {
+        None
+    }
 }

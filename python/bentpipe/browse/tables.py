@@ -266,12 +266,15 @@ class _Tables:
         return row | self._counters(sent, received, written)
 
     def _counters(self, sent: tuple[int, int, int, int, int], received: int, written: int) -> Row:
-        """Of the server what arrived at the client: of what was lost on the way a capture there knows nothing."""
+        """Of the server what arrived at the client: of what was lost on the way a capture there knows nothing.
+
+        Which packets of QUIC are ACKs alone it does not see either: they are encrypted.
+        """
         row: Row = {}
         if self.found:
-            row |= dict(
-                zip(("sent_packets", "sent_bytes", "ack_packets", "ack_bytes"), sent[:4], strict=True)
-            )
+            row |= {"sent_packets": sent[0], "sent_bytes": sent[1]}
+            if all(one.transport == "tcp" for one in self.found):
+                row |= {"ack_packets": sent[2], "ack_bytes": sent[3]}
         return row | {
             "written_bytes": written,
             "received_bytes": received,

@@ -22,6 +22,15 @@ Congestion = Annotated[
     str,
     typer.Option(metavar="NAME", help="controller of what this side sends; a name, or NAME:{JSON options}"),
 ]
+ClientCongestion = Annotated[
+    str | None,
+    typer.Option(
+        "--congestion",
+        metavar="NAME",
+        help="controller of what is sent, here and by the server, which is asked for it; a name, or "
+        "NAME:{JSON options} [default: cubic here, the server's own there]",
+    ),
+]
 Window = Annotated[
     str | None,
     typer.Option(metavar="N", help="initial window, in packets or as a size [default: RFC 9002's]"),
@@ -63,6 +72,13 @@ def server(
         bool, typer.Option("-1", "--once", help="end after one connection; of TCP, after those of one client")
     ] = False,
     congestion: Congestion = "cubic",
+    choose: Annotated[
+        str,
+        typer.Option(
+            metavar="no|named|any",
+            help="controllers that clients may ask for: none, those that react to congestion, or all with options",
+        ),
+    ] = "named",
     initial_window: Window = None,
     mtu: Mtu = None,
     ecn: Ecn = False,
@@ -72,7 +88,7 @@ def server(
         Path | None, typer.Option(metavar="FILE", help="PEM chain [default: a self-signed one for this run]")
     ] = None,
     key: Annotated[Path | None, typer.Option(metavar="FILE", help="PEM key of the certificate")] = None,
-    connections: Annotated[int, typer.Option(min=1, max=100_000, help="at once; more are refused")] = 256,
+    connections: Annotated[int, typer.Option(min=1, max=100_000, help="at once; slow ones give way")] = 256,
     handshakes: Annotated[
         int, typer.Option(min=0, help="under way, before clients have to prove their address (Retry)")
     ] = 32,
@@ -89,7 +105,7 @@ def server(
     SSLKEYLOGFILE gets the keys."""
     from bentpipe.perf import Report, Server, run, server_plan
 
-    side = Server(listen, once, certificate, key, connections, handshakes, streams, transport)
+    side = Server(listen, once, certificate, key, connections, handshakes, streams, transport, choose)
     report = Report(interval, csv, csv_interval, as_json, frames, frames_interval, _colour(), qlog)
     raise typer.Exit(
         run(server_plan(side, _options(congestion, initial_window, mtu, ecn, mss, buffer), report))
@@ -109,7 +125,7 @@ def client(
     size: Annotated[str | None, typer.Option("--bytes", metavar="SIZE", help="send so much")] = None,
     send: Annotated[Send, typer.Option(help="which way; up: from here to the server")] = "up",
     streams: Annotated[int, typer.Option(metavar="N", help="streams each way; --bytes is each one's")] = 1,
-    congestion: Congestion = "cubic",
+    congestion: ClientCongestion = None,
     initial_window: Window = None,
     mtu: Mtu = None,
     ecn: Ecn = False,
@@ -132,15 +148,15 @@ def client(
 ) -> None:
     """Send to a server, or have it send. Without --insecure or --fingerprint a certificate that nobody
     vouches for is taken at loopback and private addresses alone. SSLKEYLOGFILE gets the keys."""
-    from bentpipe.perf import Client, Report, client_plan, run
+    from bentpipe.perf import Client, Report, asked, client_plan, run
     from bentpipe.perf import load as words
 
     chosen = words(load, time=time, size=size, send=send, streams=streams)
-    side = Client(host, chosen, alpn, insecure, fingerprint, timeout, transport)
+    options = _options(congestion or "cubic", initial_window, mtu, ecn, mss, buffer)
+    wish, options = asked(chosen, options) if congestion is not None else (None, options)
+    side = Client(host, chosen, alpn, insecure, fingerprint, timeout, transport, asks=True, wish=wish)
     report = Report(interval, csv, csv_interval, as_json, frames, frames_interval, _colour(), qlog)
-    raise typer.Exit(
-        run(client_plan(side, _options(congestion, initial_window, mtu, ecn, mss, buffer), report))
-    )
+    raise typer.Exit(run(client_plan(side, options, report)))
 
 
 def _colour() -> bool:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.catalogue import by_name
 from bentpipe.kernel import Machine, fixed, wrong_controller
+from bentpipe.load import senders
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["refusals", "senders"]
+__all__ = ["refusals"]
 
 SHARED = (
     "initial_window_bytes", "loss_detection", "sack", "dsack", "frto", "timestamps", "window_scaling", "ecn",
@@ -89,21 +90,6 @@ def _tcp(
             problems += wrong_controller(flow[f"{side}_congestion"], where, catalogue, machine)
     problems += fixed(transport, f"{key}.tcp")
     return list(dict.fromkeys(problems))
-
-
-def senders(load: Mapping[str, Any]) -> set[str]:
-    """Sides whose controller matters: those that send more than a request."""
-    if load["kind"] == "poisson":
-        return {"client" if load["send"] == "up" else "server"}
-    found: set[str] = set()
-    for stream in load.get("streams", ()):
-        amount = stream["amount"]
-        if amount["mode"] == "time":
-            found.add("client" if amount["send"] == "up" else "server")
-        else:
-            found |= {"client"} if amount["up_bytes"] > 8 else set()
-            found |= {"server"} if amount["down_bytes"] else set()
-    return found or {"client", "server"}
 
 
 def _agree(spec: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.kernel import ETHERNET_MTU, initial_window, sysctls
+from bentpipe.load import senders
 from bentpipe.runners.chance import Random
-from bentpipe.runners.emu_limits import refusals, senders
+from bentpipe.runners.emu_limits import refusals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

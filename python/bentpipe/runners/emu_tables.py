@@ -216,11 +216,10 @@ def _summary(
     def known(column: str, pick: Any) -> float | None:
         return pick((row[column] for row in streams if row[column] is not None), default=None)  # type: ignore[no-any-return]
 
-    windows = [
-        (one.end or {}).get("largest_cwnd_bytes")
-        or max((int(s["cwnd_bytes"]) for s in one.samples if s.get("cwnd_bytes") is not None), default=0)
-        for one in mine
-    ]
+    # Of a side that sends nothing but requests there are none.
+    states = [state for one in mine for state in (one.end or {}, *one.samples)]
+    names = ("largest_cwnd_bytes", "cwnd_bytes")
+    windows = [int(state[name]) for state in states for name in names if state.get(name) is not None]
     return totals | {
         "flow": flow.name,
         "side": side,
@@ -236,7 +235,7 @@ def _summary(
         "completed_connections": sum(
             1 for one in mine if one.end is not None and not str(one.end["end"]).startswith("lost")
         ),
-        "largest_cwnd_bytes": max(windows, default=0),
+        "largest_cwnd_bytes": max(windows, default=None),
         "delivered_bytes": delivered["received_bytes"],
         "delivered_in_order_bytes": delivered["received_in_order_bytes"],
     }

@@ -9,7 +9,7 @@ use transport::load::StreamReport;
 use transport::quic::End;
 use units::{Span, Time};
 
-use super::report::done;
+use super::report::{Names, done};
 use super::{Failure, FramesPlan, Sender};
 use crate::{Clock, Kept};
 
@@ -215,6 +215,7 @@ impl Frames {
         end: Option<&End>,
         sender: &Sender,
         streams: &[StreamReport],
+        names: Names<'_>,
     ) {
         if self.out.is_none() {
             return;
@@ -235,6 +236,8 @@ impl Frames {
         value["end"] = end.into();
         value["ended_ns"] = ended_ns.into();
         value["largest_cwnd_bytes"] = largest_cwnd_bytes.into();
+        value["congestion"] = names.sent_with(sender).into();
+        value["peer_congestion"] = names.peer.into();
         self.put(&value);
         self.told.retain(|(other, _)| *other != connection);
         self.flush();

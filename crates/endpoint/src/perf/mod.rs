@@ -17,8 +17,8 @@ mod tcp;
 pub use crate::sender::Sender;
 pub use client::Client;
 pub use plan::{
-    CertificateFiles, ClientPlan, CongestionPlan, Csv, FramesPlan, Limits, Plan, ReportPlan,
-    ServerPlan, TcpPlan, Transport, TrustPlan,
+    CertificateFiles, Choose, ClientPlan, CongestionPlan, Csv, FramesPlan, Limits, Plan,
+    ReportPlan, ServerPlan, TcpPlan, Transport, TrustPlan,
 };
 pub use report::Reporter;
 pub use server::Server;

@@ -1,10 +1,13 @@
 //! What the Python side asks for.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Deserialize;
 use serde_json::Value;
-use transport::quic::QuicSpec;
+use transport::load::{MOST_ASKED, Question, Wish};
+use transport::quic::{Chooser, QuicSpec};
 use transport::{MakeController, StreamSpec};
 use units::Span;
 
@@ -40,8 +43,46 @@ pub struct ServerPlan {
     pub tcp: TcpPlan,
     /// The controller of what it sends.
     pub congestion: CongestionPlan,
+    /// What clients may wish for instead.
+    #[serde(default)]
+    pub choose: Choose,
     /// What is shown.
     pub report: ReportPlan,
+}
+
+/// Which controllers of a server its clients may choose.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Choose {
+    /// None.
+    No,
+    /// Those that react to congestion, with their own options.
+    #[default]
+    Named,
+    /// All, with any options.
+    Any,
+}
+
+impl Choose {
+    /// Whether a wish may be done.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn allows(self, wish: &Wish) -> Result<(), String> {
+        let plain = wish.options.as_object().is_none_or(serde_json::Map::is_empty);
+        match self {
+            Choose::Any => Ok(()),
+            Choose::No => Err("its clients choose no controller (--choose no)".to_owned()),
+            Choose::Named if !plain => Err(format!(
+                "its clients choose controllers without options (found {}; --choose any)",
+                wish.options
+            )),
+            Choose::Named if wish.name == "fixed" => {
+                Err("\"fixed\" does not react to congestion (--choose any)".to_owned())
+            }
+            Choose::Named => Ok(()),
+        }
+    }
 }
 
 /// Bounds of a server.
@@ -90,8 +131,48 @@ pub struct ClientPlan {
     pub tcp: TcpPlan,
     /// The controller of what it sends.
     pub congestion: CongestionPlan,
+    /// Tell the server that, and ask what it sends with.
+    #[serde(default)]
+    pub asks: bool,
+    /// What the server is to send with; none: as it likes.
+    #[serde(default)]
+    pub wish: Option<Wish>,
     /// What is shown.
     pub report: ReportPlan,
+}
+
+impl ClientPlan {
+    /// What the server is told and asked by a client whose own controller is called `own`.
+    ///
+    /// # Errors
+    /// A wish that is too long.
+    pub fn question(&self, own: &str) -> Result<Option<Question>, Failure> {
+        if !self.asks && self.wish.is_none() {
+            return Ok(None);
+        }
+        let question = Question { own: Some(own.to_owned()), wish: self.wish.clone() };
+        if question.encode().len() > MOST_ASKED {
+            return Err(Failure::Input(
+                "--congestion: found options that are too long to ask a server for".to_owned(),
+            ));
+        }
+        Ok(Some(question))
+    }
+
+    /// What there is to say of a server that has sent `received` bytes and answered `told`.
+    pub fn unheard(&self, received: u64, told: bool) -> Option<String> {
+        let wish = self.wish.as_ref().filter(|_| !told && received > 0)?;
+        Some(format!(
+            "the server does not say what it sends with: it may not know that it was asked for {}",
+            wish.name
+        ))
+    }
+
+    /// Why the server does not do what it was asked for.
+    pub fn refused(&self, why: &str) -> Failure {
+        let name = self.wish.as_ref().map_or("", |wish| &wish.name);
+        Failure::Run(format!("--congestion {name}: {} refuses to send with it: {why}", self.host))
+    }
 }
 
 /// What carries the streams.
@@ -185,6 +266,24 @@ impl CongestionPlan {
             config.seed += 1;
             cc::build(&plan.name, &plan.options, &config).expect("it was built before")
         }))
+    }
+}
+
+impl ServerPlan {
+    /// What makes controllers that clients wish for.
+    pub fn chooser(&self) -> Chooser {
+        let (choose, quic, seed) = (self.choose, self.quic.clone(), AtomicU64::new(1 << 32));
+        Arc::new(move |wish: &Wish, mtu: u64| {
+            choose.allows(wish)?;
+            let config = cc::Config {
+                mss: mtu,
+                initial_window: quic.initial_window_bytes,
+                initial_rtt: Span(quic.initial_rtt_ns),
+                seed: seed.fetch_add(1, Ordering::Relaxed),
+                paced: true,
+            };
+            cc::build(&wish.name, &wish.options, &config).map_err(|error| error.to_string())
+        })
     }
 }
 

@@ -215,7 +215,7 @@ impl Traces {
             ("min_rtt", sender.min_rtt_ms.map(Value::from)),
             ("smoothed_rtt", sender.smoothed_rtt_ms.map(Value::from)),
             ("latest_rtt", sender.latest_rtt_ms.map(Value::from)),
-            ("congestion_window", Some(sender.cwnd_bytes.into())),
+            ("congestion_window", sender.cwnd_bytes.map(Value::from)),
             ("bytes_in_flight", Some(sender.in_flight_bytes.into())),
             ("ssthresh", sender.ssthresh_bytes.map(Value::from)),
             ("pacing_rate", Some(sender.pacing_rate_bit_s.into())),

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use transport::load::PerfClient;
+use transport::load::{PerfClient, Question};
 use transport::quic::{Connection, End, Ended, Endpoint, Live, LiveTls};
 use transport::{MakeApp, StreamSpec};
 use units::{Span, Time};
@@ -13,7 +13,7 @@ use units::{Span, Time};
 use super::client::{refused, resolve, trust, trusted};
 use super::frames::{Frames, Opening};
 use super::qlog::Qlog;
-use super::report::View;
+use super::report::{Names, View};
 use super::summary::{Closing, cpu_seconds};
 use super::{ClientPlan, Failure, Reporter, Sender, Summary};
 use crate::tls::{Fingerprint, Shown};
@@ -33,6 +33,8 @@ pub struct Client {
     shown: Shown,
     pinned: Option<Fingerprint>,
     qlog: Option<Qlog>,
+    /// Bytes of the request on each stream.
+    request: u64,
 }
 
 impl Client {
@@ -47,9 +49,10 @@ impl Client {
         let mut quic = plan.quic.clone();
         quic.header_bytes = if remote.is_ipv4() { 28 } else { 48 };
         let live = Live { tls: LiveTls::Client(Arc::new(config)), connections: 1, handshakes: 1 };
-        let endpoint =
-            Endpoint::with_live(&live, &quic, apps(&plan.load), plan.congestion.maker(&quic)?)
-                .map_err(Failure::Input)?;
+        let question = plan.question(&plan.congestion.name)?;
+        let apps = apps(&plan.load, question.clone());
+        let endpoint = Endpoint::with_live(&live, &quic, apps, plan.congestion.maker(&quic)?)
+            .map_err(Failure::Input)?;
         let any: IpAddr = match remote {
             SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
@@ -63,7 +66,8 @@ impl Client {
             driver.socket.observe(Box::new(made.clone()));
             qlog = Some(made);
         }
-        Ok(Client { plan, driver, remote, shown, pinned, qlog })
+        let request = PerfClient::request_bytes(question.as_ref());
+        Ok(Client { plan, driver, remote, shown, pinned, qlog, request })
     }
 
     /// Runs the load; whether it was stopped before its end.
@@ -124,13 +128,13 @@ impl Client {
                 }
                 over = connection.end().is_some();
                 if let (Some(qlog), true) = (&self.qlog, alpn.is_some()) {
-                    qlog.state(now, self.remote, &sender(connection));
+                    qlog.state(now, self.remote, &state(connection));
                 }
                 if reporter.is_due(now) {
-                    reporter.tick(now, &[view(connection, began)])?;
+                    reporter.tick(now, &[self.view(connection, began)])?;
                 }
                 if frames.is_due(now) && alpn.is_some() {
-                    frames.sample(now, 0, &sender(connection), connection.app().streams());
+                    frames.sample(now, 0, &self.sender(connection), connection.app().streams());
                     frames.flush();
                 }
             }
@@ -149,17 +153,22 @@ impl Client {
         if ended.connected_at.is_none() && !stopped {
             return Err(self.refused(&ended));
         }
-        let sender = Sender::quic(&ended.gauges, &ended.counters);
+        let state = Sender::quic(&ended.gauges, &ended.counters);
+        let sender = state.told(self.request * ended.streams.len() as u64);
+        let names = Names::new(&self.plan.congestion.name, ended.told.as_ref());
         let end = (!stopped).then_some(&ended.end);
         if let Some(qlog) = &self.qlog {
             let why = if stopped { "interrupted" } else { words(&ended.end) };
-            qlog.state(now, self.remote, &sender);
+            qlog.state(now, self.remote, &state);
             qlog.ended(now, self.remote, why);
         }
         if alpn.is_some() {
-            frames.end_connection(now, 0, end, &sender, &ended.streams);
+            frames.end_connection(now, 0, end, &sender, &ended.streams, names);
         }
-        reporter.end(now, &View::one(0, began, &ended.streams, sender))?;
+        if let Some(why) = ended.told.as_ref().and_then(|told| told.refused.as_ref()) {
+            return Err(self.plan.refused(why));
+        }
+        reporter.end(now, &View::one(0, began, &ended.streams, sender, names))?;
         let closing = Closing {
             role: "client",
             peer: self.remote.to_string(),
@@ -167,7 +176,7 @@ impl Client {
             transport: "quic",
             connections: 1,
             alpn: alpn.as_deref().unwrap_or_default(),
-            congestion: &self.plan.congestion.name,
+            names,
             mtu: ended.mtu,
             handshake: ended.connected_at.map(|at| at.since(began)),
             streams: ended.streams.iter().collect(),
@@ -176,6 +185,9 @@ impl Client {
         };
         let summary = Summary::new(now, &closing);
         reporter.say(&summary.to_string())?;
+        if let Some(text) = self.plan.unheard(summary.down_bytes, ended.told.is_some()) {
+            reporter.say(&text)?;
+        }
         if reporter.is_json() {
             let text = serde_json::to_string_pretty(&summary).map_err(std::io::Error::from)?;
             reporter.json(&text)?;
@@ -257,7 +269,7 @@ impl Client {
         let took = connection.connected_at().map_or(0.0, |at| at.since(began).millis());
         let known = trusted(&self.plan.trust, &self.shown);
         let text = format!(
-            "connected to {} in {took:.2} ms, ALPN {}, {}, mtu {}; {known}",
+            "connected to {} in {took:.2} ms, ALPN {}, UP with {}, mtu {}; {known}",
             self.remote,
             told(connection),
             self.plan.congestion.name,
@@ -273,6 +285,16 @@ impl Client {
         };
         refused(self.remote, self.pinned, &self.shown)
             .unwrap_or_else(|| Failure::Run(self.lost(why)))
+    }
+
+    fn sender(&self, connection: &Connection) -> Sender {
+        state(connection).told(self.request * connection.app().streams().len() as u64)
+    }
+
+    fn view<'a>(&'a self, connection: &'a Connection, began: Time) -> View<'a> {
+        let app = connection.app();
+        let names = Names::new(&self.plan.congestion.name, app.told());
+        View::one(0, began, app.streams(), self.sender(connection), names)
     }
 
     fn opening(&self, connection: &Connection, began: Time) -> Result<Opening<'_>, Failure> {
@@ -323,15 +345,16 @@ fn words(end: &End) -> &str {
     }
 }
 
-fn sender(connection: &Connection) -> Sender {
+fn state(connection: &Connection) -> Sender {
     Sender::quic(&connection.gauges(), &connection.counters())
 }
 
-fn view(connection: &Connection, began: Time) -> View<'_> {
-    View::one(0, began, connection.app().streams(), sender(connection))
-}
-
-fn apps(load: &[StreamSpec]) -> MakeApp {
+fn apps(load: &[StreamSpec], question: Option<Question>) -> MakeApp {
     let load = load.to_vec();
-    Box::new(move |_| Box::new(PerfClient::new(&load)))
+    Box::new(move |_| {
+        Box::new(match &question {
+            Some(question) => PerfClient::asking(&load, question),
+            None => PerfClient::new(&load),
+        })
+    })
 }

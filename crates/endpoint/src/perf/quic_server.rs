@@ -13,7 +13,7 @@ use units::Time;
 
 use super::frames::{Frames, Opening};
 use super::qlog::Qlog;
-use super::report::View;
+use super::report::{Names, View};
 use super::server::{Out, canonical};
 use super::summary::{Closing, cpu_seconds};
 use super::{Failure, Sender, ServerPlan, Summary};
@@ -57,10 +57,11 @@ impl QuicSide {
         let mut endpoint = Endpoint::with_live(
             &live,
             &plan.quic,
-            Box::new(move |_| Box::new(Bounded::new(PerfServer::default(), streams))),
+            Box::new(move |_| Box::new(Bounded::new(PerfServer::listening(), streams))),
             plan.congestion.maker(&plan.quic)?,
         )
         .map_err(Failure::Input)?;
+        endpoint.set_chooser(&plan.congestion.name, &plan.chooser());
         if !plan.once {
             endpoint.set_giving_way();
         }
@@ -113,15 +114,18 @@ impl QuicSide {
     /// They as they stand.
     pub(super) fn views(&self) -> impl Iterator<Item = View<'_>> {
         self.measured().map(|(known, connection)| {
-            let sender = Sender::quic(&connection.gauges(), &connection.counters());
-            View::one(known.number, known.began, connection.app().streams(), sender)
+            let app = connection.app();
+            let own = connection.controller_name().unwrap_or(&self.congestion);
+            let names = Names::new(own, app.told());
+            let sender = state(connection).told(0);
+            View::one(known.number, known.began, app.streams(), sender, names)
         })
     }
 
     /// Samples of them.
     pub(super) fn frames(&self, now: Time, frames: &mut Frames) {
         for (known, connection) in self.measured() {
-            let sender = Sender::quic(&connection.gauges(), &connection.counters());
+            let sender = state(connection).told(0);
             frames.sample(now, known.number, &sender, connection.app().streams());
         }
     }
@@ -180,8 +184,7 @@ impl QuicSide {
                 }
             }
             if let Some(qlog) = &self.qlog {
-                let sender = Sender::quic(&connection.gauges(), &connection.counters());
-                qlog.state(now, connection.remote(), &sender);
+                qlog.state(now, connection.remote(), &state(connection));
             }
             if connection.end().is_some() {
                 known.over = true;
@@ -215,9 +218,11 @@ impl QuicSide {
         let known = self.known.get(&ended.index);
         let began = known.map_or(ended.connected_at.unwrap_or(now), |known| known.began);
         let number = known.map_or_else(|| out.number(), |known| known.number);
-        let sender = Sender::quic(&ended.gauges, &ended.counters);
-        out.reporter.end(now, &View::one(number, began, &ended.streams, sender))?;
-        out.frames.end_connection(now, number, end, &sender, &ended.streams);
+        let sender = Sender::quic(&ended.gauges, &ended.counters).told(0);
+        let own = ended.controller.as_deref().unwrap_or(&self.congestion);
+        let names = Names::new(own, ended.told.as_ref());
+        out.reporter.end(now, &View::one(number, began, &ended.streams, sender, names))?;
+        out.frames.end_connection(now, number, end, &sender, &ended.streams, names);
         if let Some(qlog) = &self.qlog {
             let why = match end {
                 None => "interrupted",
@@ -233,7 +238,7 @@ impl QuicSide {
             transport: "quic",
             connections: 1,
             alpn: known.map_or("", |known| &known.alpn),
-            congestion: &self.congestion,
+            names,
             mtu: known.map_or(ended.mtu, |known| known.mtu),
             handshake: ended.connected_at.map(|at| at.since(began)),
             streams: ended.streams.iter().collect(),
@@ -267,6 +272,10 @@ pub(super) fn tell_summary(number: u32, summary: &Summary, out: &mut Out) -> Res
         out.reporter.json(&serde_json::to_string(summary).map_err(io::Error::from)?)?;
     }
     Ok(())
+}
+
+fn state(connection: &Connection) -> Sender {
+    Sender::quic(&connection.gauges(), &connection.counters())
 }
 
 fn told(connection: &Connection) -> String {

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-use transport::load::StreamReport;
+use transport::load::{Answer, StreamReport};
 use units::{Span, Time};
 
 use super::{Failure, ReportPlan, Sender};
@@ -19,7 +19,8 @@ const SHOWN: usize = 8;
 /// Header of the file; docs/manual/perf.md explains the columns.
 const COLUMNS: &str = "time_s,connection,stream,event,up_bytes,up_mbit_s,down_bytes,down_mbit_s,\
                        rtt_ms,cwnd_bytes,lost_packets,min_rtt_ms,in_flight_bytes,pacing_rate_bit_s,\
-                       sent_packets,sent_bytes,retransmitted_bytes,acked_bytes,delivery_rate_bit_s";
+                       sent_packets,sent_bytes,retransmitted_bytes,acked_bytes,delivery_rate_bit_s,\
+                       congestion,peer_congestion";
 
 /// What is looked at as one: a connection, or all TCP connections of a client.
 pub struct View<'a> {
@@ -37,6 +38,29 @@ pub struct Part<'a> {
     pub streams: &'a [StreamReport],
     /// Its sender.
     pub sender: Sender,
+    /// Its controllers.
+    pub names: Names<'a>,
+}
+
+/// The controllers of a connection's two directions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Names<'a> {
+    /// Of what this side sends.
+    pub own: &'a str,
+    /// Of what the other one sends, if it has said so.
+    pub peer: Option<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    /// Of a side that sends with `own` and was told `told`.
+    pub fn new(own: &'a str, told: Option<&'a Answer>) -> Names<'a> {
+        Names { own, peer: told.and_then(|told| told.own.as_deref()) }
+    }
+
+    /// The controller of what this side has sent; none if that was nothing but requests.
+    pub fn sent_with(&self, sender: &Sender) -> Option<&'a str> {
+        sender.cwnd_bytes.map(|_| self.own)
+    }
 }
 
 impl<'a> View<'a> {
@@ -46,13 +70,21 @@ impl<'a> View<'a> {
         began: Time,
         streams: &'a [StreamReport],
         sender: Sender,
+        names: Names<'a>,
     ) -> View<'a> {
-        View { connection, parts: vec![Part { streams, sender }], began }
+        View { connection, parts: vec![Part { streams, sender, names }], began }
     }
 
     /// Every stream, with the sender of its connection.
-    fn streams(&self) -> impl Iterator<Item = (&'a StreamReport, &Sender)> {
-        self.parts.iter().flat_map(|part| part.streams.iter().map(move |one| (one, &part.sender)))
+    fn streams(&self) -> impl Iterator<Item = (&'a StreamReport, &Part<'a>)> {
+        self.parts.iter().flat_map(|part| part.streams.iter().map(move |one| (one, part)))
+    }
+
+    /// Its controllers: of several connections those of the first that sends, and of the first that was told.
+    pub fn names(&self) -> Names<'a> {
+        let sends = self.parts.iter().find(|part| part.sender.cwnd_bytes.is_some());
+        let own = sends.or(self.parts.first()).map_or("", |part| part.names.own);
+        Names { own, peer: self.parts.iter().find_map(|part| part.names.peer) }
     }
 
     fn moved(&self, now: Time) -> Moved {
@@ -77,6 +109,7 @@ struct Line<'a> {
     kind: Kind,
     moved: Moved,
     sender: &'a Sender,
+    names: Names<'a>,
 }
 
 /// What a line says.
@@ -264,18 +297,20 @@ impl Reporter {
         }
         for view in views {
             let live = view.streams().filter(|(stream, _)| done(stream).is_none());
-            for (place, (stream, sender)) in live.enumerate() {
+            for (place, (stream, part)) in live.enumerate() {
                 let line = Line {
                     at: now,
                     stream: Some(stream.label),
                     kind: Kind::Interval,
                     moved: Moved::of(stream, now),
-                    sender,
+                    sender: &part.sender,
+                    names: part.names,
                 };
                 self.line(view, &line, screen && place < SHOWN, file)?;
             }
             let (sender, moved) = (view.sender(), view.moved(now));
-            let line = Line { at: now, stream: None, kind: Kind::Interval, moved, sender: &sender };
+            let (kind, names) = (Kind::Interval, view.names());
+            let line = Line { at: now, stream: None, kind, moved, sender: &sender, names };
             self.line(view, &line, screen, file)?;
         }
         if let (true, Some(interval)) = (screen, self.interval) {
@@ -290,16 +325,17 @@ impl Reporter {
 
     /// Streams that have ended since the last look, in the order of their ends.
     fn ends(&mut self, now: Time, view: &View<'_>) -> io::Result<()> {
-        let mut ended: Vec<(Time, &StreamReport, &Sender)> = view
+        let mut ended: Vec<(Time, &StreamReport, &Part<'_>)> = view
             .streams()
-            .filter_map(|(stream, sender)| Some((done(stream)?, stream, sender)))
+            .filter_map(|(stream, part)| Some((done(stream)?, stream, part)))
             .filter(|(_, stream, _)| !self.done.contains(&(view.connection, stream.label)))
             .collect();
         ended.sort_by_key(|(at, stream, _)| (*at, stream.label));
-        for (at, stream, sender) in ended {
+        for (at, stream, part) in ended {
             self.done.insert((view.connection, stream.label));
             let (label, moved) = (Some(stream.label), Moved::of(stream, now));
-            let line = Line { at, stream: label, kind: Kind::Fin, moved, sender };
+            let (kind, sender, names) = (Kind::Fin, &part.sender, part.names);
+            let line = Line { at, stream: label, kind, moved, sender, names };
             self.line(view, &line, true, true)?;
         }
         Ok(())
@@ -312,7 +348,8 @@ impl Reporter {
     pub fn end(&mut self, now: Time, view: &View<'_>) -> io::Result<Moved> {
         self.ends(now, view)?;
         let (sender, moved) = (view.sender(), view.moved(now));
-        let line = Line { at: now, stream: None, kind: Kind::Total, moved, sender: &sender };
+        let (kind, names) = (Kind::Total, view.names());
+        let line = Line { at: now, stream: None, kind, moved, sender: &sender, names };
         self.line(view, &line, true, true)?;
         self.done.retain(|(connection, _)| *connection != view.connection);
         self.flush();
@@ -342,15 +379,15 @@ impl Reporter {
         screen: bool,
         file: bool,
     ) -> io::Result<()> {
-        let Line { at, stream, kind, moved, sender } = line;
+        let Line { at, stream, kind, moved, sender, names } = line;
         let time = at.since(view.began).seconds();
         let name = stream.map_or("all".to_owned(), |id| id.to_string());
-        let (lost, cwnd) = (sender.lost_packets, sender.cwnd_bytes);
+        let lost = sender.lost_packets;
         if let (true, Some(out)) = (file, self.file.as_mut()) {
             let ms = |value: Option<f64>| value.map_or(String::new(), |ms| format!("{ms:.3}"));
             let known = |value: Option<u64>| value.map_or(String::new(), |n| n.to_string());
             let row = format!(
-                "{time:.6},{},{name},{},{},{:.6},{},{:.6},{},{cwnd},{lost},{},{},{},{},{},{},{},{}\n",
+                "{time:.6},{},{name},{},{},{:.6},{},{:.6},{},{},{lost},{},{},{},{},{},{},{},{},{},{}\n",
                 view.connection,
                 kind.name(),
                 moved.up,
@@ -358,6 +395,7 @@ impl Reporter {
                 moved.down,
                 moved.down_rate(),
                 ms(sender.smoothed_rtt_ms),
+                known(sender.cwnd_bytes),
                 ms(sender.min_rtt_ms),
                 sender.in_flight_bytes,
                 sender.pacing_rate_bit_s,
@@ -366,6 +404,8 @@ impl Reporter {
                 sender.retransmitted_bytes,
                 known(sender.acked_bytes),
                 known(sender.delivery_rate_bit_s),
+                names.sent_with(sender).unwrap_or_default(),
+                names.peer.unwrap_or_default(),
             );
             out.put(row.as_bytes());
         }
@@ -399,12 +439,13 @@ impl Reporter {
         let (begin, end) = self.paint(colour);
         writeln!(
             self.screen,
-            "{begin}{time:>9.3}{number} {name:>7} {:>14} {:>11.2} {:>14} {:>11.2} {:>9} {cwnd:>11} {lost:>7}{mark}{end}",
+            "{begin}{time:>9.3}{number} {name:>7} {:>14} {:>11.2} {:>14} {:>11.2} {:>9} {:>11} {lost:>7}{mark}{end}",
             moved.up,
             moved.up_rate(),
             moved.down,
             moved.down_rate(),
             sender.smoothed_rtt_ms.map_or("-".to_owned(), |rtt| format!("{rtt:.2}")),
+            sender.cwnd_bytes.map_or("-".to_owned(), |bytes| bytes.to_string()),
         )?;
         self.screen.flush()
     }

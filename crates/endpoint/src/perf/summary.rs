@@ -9,7 +9,7 @@ use transport::quic::End;
 use units::{Span, Time};
 
 use super::Sender;
-use super::report::{Moved, done};
+use super::report::{Moved, Names, done};
 
 /// CPU seconds this process has used, user and system.
 pub fn cpu_seconds() -> f64 {
@@ -35,8 +35,10 @@ pub struct Summary {
     pub connections: usize,
     /// Application protocol; empty for TCP without TLS.
     pub alpn: String,
-    /// Controller of what this side sent; of TCP the kernel's.
-    pub congestion: String,
+    /// Controller of what this side sent, of TCP the kernel's; null if it sent nothing but requests.
+    pub congestion: Option<String>,
+    /// Controller of what the other side sent; null if it sent nothing but requests, or has not said.
+    pub peer_congestion: Option<String>,
     /// Largest UDP payload, bytes; null for TCP.
     pub mtu_bytes: Option<u64>,
     /// Largest segment of TCP, bytes; null for QUIC.
@@ -57,10 +59,10 @@ pub struct Summary {
     pub rtt_min_ms: Option<f64>,
     /// Smoothed round-trip time at the end, ms.
     pub rtt_smoothed_ms: Option<f64>,
-    /// Congestion window at the end, bytes.
-    pub cwnd_bytes: u64,
+    /// Congestion window at the end, bytes; null of a side that sent nothing but requests.
+    pub cwnd_bytes: Option<u64>,
     /// The largest, bytes.
-    pub largest_cwnd_bytes: u64,
+    pub largest_cwnd_bytes: Option<u64>,
     /// Datagrams or segments sent.
     pub sent_packets: u64,
     /// Of those, declared lost; of TCP, sent again.
@@ -110,8 +112,8 @@ pub struct Closing<'a> {
     pub connections: usize,
     /// Application protocol.
     pub alpn: &'a str,
-    /// Controller.
-    pub congestion: &'a str,
+    /// Controllers.
+    pub names: Names<'a>,
     /// Largest UDP payload or segment, bytes.
     pub mtu: u64,
     /// Length of the handshake.
@@ -151,7 +153,8 @@ impl Summary {
             transport: closing.transport,
             connections: closing.connections,
             alpn: closing.alpn.to_owned(),
-            congestion: closing.congestion.to_owned(),
+            congestion: closing.names.sent_with(sender).map(str::to_owned),
+            peer_congestion: closing.names.peer.map(str::to_owned),
             mtu_bytes: (!tcp).then_some(closing.mtu),
             mss_bytes: tcp.then_some(closing.mtu),
             handshake_ms: closing.handshake.map(Span::millis),
@@ -192,12 +195,15 @@ impl fmt::Display for Summary {
         };
         writeln!(
             f,
-            "RTT: least {}, smoothed {}; cwnd: {} bytes at the end, {} at most; {}, {word} {size}",
+            "RTT: least {}, smoothed {}; cwnd: {}; UP {}, DOWN {}, {word} {size}",
             ms(self.rtt_min_ms),
             ms(self.rtt_smoothed_ms),
-            self.cwnd_bytes,
-            self.largest_cwnd_bytes,
-            self.congestion,
+            match (self.cwnd_bytes, self.largest_cwnd_bytes) {
+                (Some(now), Some(most)) => format!("{now} bytes at the end, {most} at most"),
+                _ => "-".to_owned(),
+            },
+            self.congestion.as_deref().unwrap_or("-"),
+            self.peer_congestion.as_deref().unwrap_or("-"),
         )?;
         let lost = if self.mss_bytes.is_some() { "sent again" } else { "declared lost" };
         write!(

@@ -1,9 +1,11 @@
 //! What flows send: the perf protocol's client and server, and on-off sources.
 
+mod asking;
 mod on_off;
 mod perf;
 mod spec;
 
+pub use asking::{Answer, MOST as MOST_ASKED, Question, Wish};
 pub use on_off::OnOff;
 pub use perf::{PerfClient, PerfServer};
 pub use spec::*;

@@ -8,6 +8,7 @@
 use bytes::Bytes;
 use units::{Span, Time};
 
+use super::asking::{Answer, Head, Question};
 use super::{AmountSpec, Direction, StreamReport, StreamSpec, zeros};
 use crate::{App, AppEvent, ReadEnd, Received, Streams};
 
@@ -30,6 +31,8 @@ struct ClientStream {
     deadline: Time,
     sending: bool,
     done: bool,
+    /// The head of the response, until it is known what it says.
+    head: Option<Head>,
 }
 
 /// The client: opens the streams of its list, each when the one it waits for has ended, and closes
@@ -42,6 +45,9 @@ pub struct PerfClient {
     turn: usize,
     ready: bool,
     closed: bool,
+    /// What the server is told and asked.
+    question: Bytes,
+    answer: Option<Answer>,
 }
 
 impl PerfClient {
@@ -57,9 +63,29 @@ impl PerfClient {
                 deadline: Time::MAX,
                 sending: false,
                 done: false,
+                head: None,
             })
             .collect();
-        PerfClient { streams, reports: Vec::new(), turn: 0, ready: false, closed: false }
+        PerfClient {
+            streams,
+            reports: Vec::new(),
+            turn: 0,
+            ready: false,
+            closed: false,
+            question: Bytes::new(),
+            answer: None,
+        }
+    }
+
+    /// The same, and tells and asks the server of controllers: in the upload, which becomes longer where it is
+    /// shorter than that and a response is to come.
+    pub fn asking(streams: &[StreamSpec], question: &Question) -> PerfClient {
+        PerfClient { question: question.encode(), ..PerfClient::new(streams) }
+    }
+
+    /// Bytes of requests so far: what a client sends that only receives.
+    pub fn request_bytes(question: Option<&Question>) -> u64 {
+        HEADER + question.map_or(0, |question| question.encode().len() as u64)
     }
 
     fn is_done(&self, id: u64) -> bool {
@@ -102,7 +128,15 @@ impl PerfClient {
             };
             stream.sending = true;
             let length = stream.left.unwrap_or(HEADER).min(HEADER) as usize;
-            let head = Bytes::copy_from_slice(&response.to_be_bytes()[..length]);
+            let mut head = response.to_be_bytes()[..length].to_vec();
+            let asked = HEADER + self.question.len() as u64;
+            let fits = stream.left.is_none_or(|left| left >= asked);
+            if !self.question.is_empty() && length as u64 == HEADER && (fits || response > 0) {
+                head.extend_from_slice(&self.question);
+                stream.left = stream.left.map(|left| left.max(asked));
+                stream.head = (response > 0).then(Head::default);
+            }
+            let head = Bytes::from(head);
             let written = streams.write(id, head) as u64;
             stream.left = stream.left.map(|left| left - written);
             self.reports[report].written += written;
@@ -149,10 +183,26 @@ impl PerfClient {
         else {
             return;
         };
-        let received = &mut stream.received;
+        let (received, head) = (&mut stream.received, &mut stream.head);
         let end = streams.read(id, &mut |offset, data| {
             received.insert(offset, offset + data.len() as u64);
+            if let Some(head) = head {
+                head.take(0, offset, data);
+            }
         });
+        if let Some(known) =
+            head.as_ref().and_then(|head| head.answer(received.in_order(), end != ReadEnd::Open))
+        {
+            *head = None;
+            let refused = known.as_ref().is_some_and(|answer| answer.refused.is_some());
+            if refused || self.answer.is_none() {
+                self.answer = known;
+            }
+            if refused {
+                self.closed = true;
+                streams.close_now();
+            }
+        }
         let report = &mut self.reports[stream.report.unwrap_or_default()];
         report.update(now, received);
         if end == ReadEnd::Finished {
@@ -225,6 +275,10 @@ impl App for PerfClient {
     fn streams(&self) -> &[StreamReport] {
         &self.reports
     }
+
+    fn told(&self) -> Option<&Answer> {
+        self.answer.as_ref()
+    }
 }
 
 /// One stream as the server sees it.
@@ -235,6 +289,13 @@ struct ServerStream {
     /// Bytes still to send, once the client's FIN has come.
     left: u64,
     sending: bool,
+    /// What stands behind the header, until it is known what it says.
+    head: Option<Head>,
+    question: Option<Question>,
+    /// Bytes that are no upload.
+    request: u64,
+    /// What goes before the response's other bytes.
+    answer: Bytes,
 }
 
 /// The server: answers every stream with as many bytes as its head asks for.
@@ -243,15 +304,23 @@ pub struct PerfServer {
     streams: Vec<ServerStream>,
     reports: Vec<StreamReport>,
     turn: usize,
+    listens: bool,
+    peer: Option<Answer>,
 }
 
 impl PerfServer {
+    /// A server that does what clients ask for of its controller, as far as its transport does.
+    pub fn listening() -> PerfServer {
+        PerfServer { listens: true, ..PerfServer::default() }
+    }
+
     fn index(&mut self, now: Time, id: u64) -> usize {
         if let Some(index) = self.reports.iter().position(|report| report.id == id) {
             return index;
         }
         self.reports.push(StreamReport::new(id, now));
-        self.streams.push(ServerStream::default());
+        let head = self.listens.then(Head::default);
+        self.streams.push(ServerStream { head, ..ServerStream::default() });
         self.reports.len() - 1
     }
 
@@ -259,12 +328,30 @@ impl PerfServer {
         let index = self.index(now, id);
         let stream = &mut self.streams[index];
         let (received, header) = (&mut stream.received, &mut stream.header);
+        let head = &mut stream.head;
         let end = streams.read(id, &mut |offset, data| {
             received.insert(offset, offset + data.len() as u64);
             for (place, byte) in (offset..HEADER).zip(data) {
                 header[place as usize] = *byte;
             }
+            if let Some(head) = head {
+                head.take(HEADER, offset, data);
+            }
         });
+        let there = received.in_order().saturating_sub(HEADER);
+        let known = head.as_ref().and_then(|head| head.question(there, end != ReadEnd::Open));
+        if let Some(question) = known {
+            *head = None;
+            stream.request = PerfClient::request_bytes(question.as_ref());
+            stream.question = question;
+        }
+        // Who only asks sends nothing that a controller has a part in.
+        if self.peer.is_none()
+            && received.total() > stream.request
+            && let Some(Question { own: own @ Some(_), .. }) = &stream.question
+        {
+            self.peer = Some(Answer { own: own.clone(), refused: None });
+        }
         let report = &mut self.reports[index];
         report.update(now, received);
         if end == ReadEnd::Finished && report.fin.is_none() {
@@ -272,6 +359,19 @@ impl PerfServer {
             // Fewer than 8 bytes before FIN: no response size, hence no response.
             if received.in_order() >= HEADER {
                 stream.left = u64::from_be_bytes(stream.header);
+            }
+            if let (Some(question), true) = (stream.question.take(), stream.left > 0) {
+                let done = streams.controller(question.wish.as_ref());
+                let (own, refused) = done.map_or_else(|why| (None, Some(why)), |own| (own, None));
+                let answer = Answer { own, refused };
+                let line = answer.encode();
+                if answer.refused.is_some() {
+                    stream.left = line.len() as u64;
+                }
+                // A response that is shorter says nothing.
+                if line.len() as u64 <= stream.left {
+                    stream.answer = line;
+                }
             }
             stream.sending = true;
             self.advance(now, index, 0, streams);
@@ -285,7 +385,13 @@ impl PerfServer {
         }
         let want = stream.left.min(most);
         if want > 0 {
-            let written = streams.write(report.id, zeros(want)) as u64;
+            let line = stream.answer.len().min(want as usize);
+            let data = if line > 0 { stream.answer.slice(..line) } else { zeros(want) };
+            let mut written = streams.write(report.id, data) as u64;
+            let _ = stream.answer.split_to(line.min(written as usize));
+            if line > 0 && written as usize == line && want > written {
+                written += streams.write(report.id, zeros(want - written)) as u64;
+            }
             stream.left -= written;
             report.written += written;
         }
@@ -329,5 +435,9 @@ impl App for PerfServer {
 
     fn streams(&self) -> &[StreamReport] {
         &self.reports
+    }
+
+    fn told(&self) -> Option<&Answer> {
+        self.peer.as_ref()
     }
 }

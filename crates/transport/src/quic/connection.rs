@@ -11,6 +11,7 @@ use cc::{CongestionControl, Control, Pacer};
 use quinn_proto::{ConnectionEvent, StreamEvent, VarInt};
 use units::{Span, Time};
 
+use super::choice::Choice;
 use super::clock::{Clock, span};
 use super::gate::Gate;
 use super::streams::StackStreams;
@@ -66,6 +67,7 @@ pub struct Connection {
     marked: bool,
     live: bool,
     place: Place,
+    choice: Option<Choice>,
     latest_rtt: Option<Span>,
     /// The stack was given the time last, not a datagram, and one of its timers was due.
     timed_out: bool,
@@ -86,11 +88,13 @@ pub(super) struct Parts {
     pub(super) app: Box<dyn App>,
     /// On a real network.
     pub(super) live: bool,
+    /// What its client has a say in.
+    pub(super) choice: Option<Choice>,
 }
 
 impl Connection {
     pub(super) fn new(now: Time, parts: Parts, spec: &QuicSpec) -> Connection {
-        let Parts { inner, index, clock, gate, mut controller, app, live } = parts;
+        let Parts { inner, index, clock, gate, mut controller, app, live, choice } = parts;
         let control = controller.initial(now);
         let mtu = u64::from(spec.mtu_bytes);
         Connection {
@@ -123,6 +127,7 @@ impl Connection {
             marked: false,
             live,
             place: Place::new(now),
+            choice,
             latest_rtt: None,
             timed_out: false,
             eliciting_frames: 0,
@@ -178,6 +183,8 @@ impl Connection {
             counters: self.counters(),
             gauges: self.gauges(),
             streams: self.app.streams().to_vec(),
+            controller: self.controller_name().map(str::to_owned),
+            told: self.app.told().cloned(),
         }
     }
 
@@ -214,6 +221,11 @@ impl Connection {
     /// Its application.
     pub fn app(&self) -> &dyn App {
         self.app.as_ref()
+    }
+
+    /// The name of its controller, where its client has a say in it.
+    pub fn controller_name(&self) -> Option<&str> {
+        self.choice.as_ref().map(|choice| choice.name.as_str())
     }
 
     /// Its controller.
@@ -402,6 +414,7 @@ impl Connection {
     }
 
     fn ask(&mut self, now: Time, event: AppEvent, appetite: u64) {
+        let mut chosen = None;
         let mut streams = StackStreams {
             inner: &mut self.inner,
             counters: &mut self.counters,
@@ -409,8 +422,18 @@ impl Connection {
             at_once: &mut self.at_once,
             code: &mut self.code,
             appetite: appetite as usize,
+            choice: &mut self.choice,
+            chosen: &mut chosen,
+            mtu: self.mtu,
         };
         self.app.on(now, event, &mut streams);
+        if let Some(mut controller) = chosen {
+            self.control = controller.initial(now);
+            self.controller = controller;
+            // The window that was largest is to be this one's.
+            self.counters.largest_cwnd_bytes = self.control.cwnd;
+            self.adopt();
+        }
     }
 
     fn note(&self, events: &mut Vec<Event>, time: Time, kind: EventKind, value: f64) {

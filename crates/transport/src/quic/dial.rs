@@ -8,6 +8,7 @@ use bytes::BytesMut;
 use quinn_proto::{DatagramEvent, Incoming};
 use units::{Ecn, Time};
 
+use super::choice::{Choice, Chooser};
 use super::clock::Clock;
 use super::gate::Gate;
 use super::room::Room;
@@ -69,6 +70,7 @@ impl Endpoint {
                 streams: None,
             }),
             ended: Vec::new(),
+            choice: None,
         })
     }
 
@@ -227,6 +229,11 @@ impl Endpoint {
         if let Some(limits) = &mut self.limits {
             limits.connections = most;
         }
+    }
+
+    /// From now on clients have a say in the controller, which is called `own` where they do not.
+    pub fn set_chooser(&mut self, own: &str, chooser: &Chooser) {
+        self.choice = Some(Choice::new(own, chooser));
     }
 
     /// From now on slow connections give way to new ones when all places are taken.

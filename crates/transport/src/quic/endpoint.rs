@@ -8,6 +8,7 @@ use cc::CongestionControl;
 use quinn_proto::{ClientConfig, ConnectionHandle, ServerConfig};
 use units::{Ecn, Time};
 
+use super::choice::Choice;
 use super::clock::Clock;
 use super::connection::{Connection, Parts};
 use super::dial::{Arrival, Limits};
@@ -49,6 +50,8 @@ pub struct Endpoint {
     /// Limits of a server on a real network.
     pub(super) limits: Option<Limits>,
     pub(super) ended: Vec<Ended>,
+    /// What clients have a say in.
+    pub(super) choice: Option<Choice>,
 }
 
 impl Endpoint {
@@ -82,6 +85,7 @@ impl Endpoint {
             ledger: Ledger::default(),
             limits: None,
             ended: Vec::new(),
+            choice: None,
         })
     }
 
@@ -105,6 +109,7 @@ impl Endpoint {
             controller: (self.make_controller)(),
             app: (self.make_app)(index),
             live: self.limits.is_some(),
+            choice: self.choice.clone(),
         };
         self.connections.push((handle, Connection::new(now, parts, &self.spec)));
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use units::Time;
 
-use crate::load::StreamReport;
+use crate::load::{Answer, StreamReport};
 use crate::{Counters, Gauges};
 
 /// What an endpoint on a real network needs beyond [`super::QuicSpec`]. Keys of resets and tokens and
@@ -49,6 +49,10 @@ pub struct Ended {
     pub gauges: Gauges,
     /// Its streams.
     pub streams: Vec<StreamReport>,
+    /// The name of its controller, where its client has a say in it.
+    pub controller: Option<String>,
+    /// What the peer said of its own.
+    pub told: Option<Answer>,
 }
 
 /// Why a connection ended.

@@ -5,6 +5,7 @@
 //! stack's), `connection` (the calling order), `streams`, `endpoint`, `modelled` and `tls`
 //! (cryptography).
 
+mod choice;
 mod clock;
 mod config;
 mod connection;
@@ -22,6 +23,7 @@ mod streams;
 mod tls;
 mod warm_up;
 
+pub use choice::Chooser;
 pub use connection::Connection;
 pub use dial::Arrival;
 pub use endpoint::{Datagram, Endpoint};

@@ -1,8 +1,11 @@
 //! The stack's streams behind the boundary that applications are written against.
 
 use bytes::Bytes;
+use cc::CongestionControl;
 use quinn_proto::{Dir, ReadError, Side, StreamId, VarInt};
 
+use super::choice::Choice;
+use crate::load::Wish;
 use crate::{Counters, ReadEnd, Streams};
 
 /// The stack's streams as an application sees them.
@@ -14,6 +17,10 @@ pub(super) struct StackStreams<'a> {
     /// Error code to close with.
     pub(super) code: &'a mut VarInt,
     pub(super) appetite: usize,
+    /// What the client has a say in, and the controller it chose just now.
+    pub(super) choice: &'a mut Option<Choice>,
+    pub(super) chosen: &'a mut Option<Box<dyn CongestionControl>>,
+    pub(super) mtu: u64,
 }
 
 fn id(stream: u64) -> StreamId {
@@ -78,6 +85,16 @@ impl Streams for StackStreams<'_> {
 
     fn stop_with(&mut self, stream: u64, code: u64) {
         let _ = self.inner.recv_stream(id(stream)).stop(error_code(code));
+    }
+
+    fn controller(&mut self, wish: Option<&Wish>) -> Result<Option<String>, String> {
+        let Some(choice) = self.choice else { return Ok(None) };
+        if let Some(wish) = wish
+            && let Some(made) = choice.choose(wish, self.mtu)?
+        {
+            *self.chosen = Some(made);
+        }
+        Ok(Some(choice.name.clone()))
     }
 
     fn appetite(&self) -> usize {

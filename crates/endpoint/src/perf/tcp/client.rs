@@ -10,7 +10,7 @@ use nix::sys::epoll::EpollFlags;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 use transport::StreamSpec;
-use transport::load::{AmountSpec, PerfClient, StreamReport};
+use transport::load::{AmountSpec, PerfClient, Question, StreamReport};
 use transport::quic::End;
 use units::{Span, Time};
 
@@ -49,6 +49,7 @@ pub struct Client {
     plan: ClientPlan,
     remote: SocketAddr,
     options: Options,
+    question: Option<Question>,
     kernel: Kernel,
     tls: Option<Arc<ClientConfig>>,
     shown: Shown,
@@ -67,6 +68,7 @@ impl Client {
     /// What is wrong with the plan, in words.
     pub fn start(plan: ClientPlan) -> Result<Client, Failure> {
         let options = Options::new(&plan.tcp, &plan.congestion)?;
+        let question = plan.question(&options.congestion)?;
         let kernel = Kernel::running().map_err(Failure::Input)?;
         for stream in &plan.load {
             check_size(stream)?;
@@ -83,6 +85,7 @@ impl Client {
             plan,
             remote,
             options,
+            question,
             kernel,
             tls: config,
             shown,
@@ -176,8 +179,19 @@ impl Client {
                 }
                 let connection = &slot.connection;
                 let (sender, streams) = (connection.last(), connection.streams());
-                frames.end_connection(now, place as u32, None, &sender, streams);
+                frames.end_connection(
+                    now,
+                    place as u32,
+                    None,
+                    &sender,
+                    streams,
+                    connection.names(),
+                );
             }
+        }
+        let mut refused = self.slots.iter().flatten().filter_map(|slot| slot.connection.refused());
+        if let Some(why) = refused.next() {
+            return Err(self.plan.refused(why));
         }
         self.result(now, began, lost.as_deref(), stopped, reporter, cpu)?;
         match lost {
@@ -208,7 +222,7 @@ impl Client {
             transport: self.plan.transport.name(),
             connections: self.slots.iter().flatten().count(),
             alpn: alpn.as_deref().unwrap_or_default(),
-            congestion: &self.options.congestion,
+            names: view.names(),
             mtu: self.slots.iter().flatten().map(|slot| slot.connection.mss()).max().unwrap_or(0),
             handshake: first.map(|at| at.since(began)),
             sender: Sender::all(view.parts.iter().map(|part| &part.sender)),
@@ -217,6 +231,9 @@ impl Client {
         };
         let summary = Summary::new(now, &closing);
         reporter.say(&summary.to_string())?;
+        if let Some(text) = self.plan.unheard(summary.down_bytes, view.names().peer.is_some()) {
+            reporter.say(&text)?;
+        }
         if reporter.is_json() {
             reporter.json(&serde_json::to_string_pretty(&summary).map_err(io::Error::from)?)?;
         }
@@ -238,8 +255,11 @@ impl Client {
     fn view(&self, began: Time) -> View<'_> {
         let slots = self.slots.iter().flatten();
         let part = |slot: &'_ Slot| slot.connection.last();
-        let parts =
-            slots.map(|slot| Part { streams: slot.connection.streams(), sender: part(slot) });
+        let parts = slots.map(|slot| Part {
+            streams: slot.connection.streams(),
+            sender: part(slot),
+            names: slot.connection.names(),
+        });
         View { connection: 0, parts: parts.collect(), began }
     }
 
@@ -251,7 +271,11 @@ impl Client {
             if self.slots[place].is_some() || waits {
                 continue;
             }
-            let app = Box::new(PerfClient::new(&[StreamSpec { after: None, ..stream.clone() }]));
+            let alone = [StreamSpec { after: None, ..stream.clone() }];
+            let app = Box::new(match &self.question {
+                Some(question) => PerfClient::asking(&alone, question),
+                None => PerfClient::new(&alone),
+            });
             let wire = match &self.tls {
                 None => Wire::Plain,
                 Some(config) => {
@@ -264,8 +288,9 @@ impl Client {
             };
             let idle = Span(self.plan.tcp.idle_timeout_ns);
             let socket = self.options.connect(self.remote)?;
-            let connection =
+            let mut connection =
                 Connection::dial(now, socket, self.remote, wire, app, self.kernel, idle)?;
+            connection.requests(PerfClient::request_bytes(self.question.as_ref()));
             let flags = connection.interest();
             if let Some(socket) = connection.socket() {
                 self.watch.add(socket, place as u64, flags)?;
@@ -298,7 +323,7 @@ impl Client {
             }
             slot.connection.sample();
             let connection = &slot.connection;
-            let opening = connection.opening(place as u32, connected, &self.options.congestion);
+            let opening = connection.opening(place as u32, connected);
             frames.connection(now, &opening);
             if std::mem::replace(greeted, true) {
                 continue;
@@ -310,7 +335,7 @@ impl Client {
                 None => connection.transport().to_uppercase(),
             };
             let mut text = format!(
-                "connected to {} in {took:.2} ms, {over}, {}, mss {}",
+                "connected to {} in {took:.2} ms, {over}, UP with {}, mss {}",
                 self.remote,
                 self.options.congestion,
                 connection.mss()
@@ -336,11 +361,13 @@ impl Client {
             any = true;
             let (sender, streams) = (slot.connection.last(), slot.connection.streams());
             let end = match end {
+                _ if slot.connection.refused().is_some() => End::Lost("refused a wish".to_owned()),
                 End::Lost(_) => end.clone(),
                 _ => short(&self.plan.load[place], streams).map_or(End::Here, End::Lost),
             };
             if slot.told {
-                frames.end_connection(at, place as u32, Some(&end), &sender, streams);
+                let names = slot.connection.names();
+                frames.end_connection(at, place as u32, Some(&end), &sender, streams, names);
             }
             if let End::Lost(why) = end {
                 return Ok(Some(why));

@@ -13,10 +13,12 @@ use transport::quic::End;
 use transport::{App, AppEvent};
 use units::{Span, Time};
 
+use super::options;
 use super::stream::{SHARE, Stream};
 use super::wire::Wire;
 use crate::perf::frames::Opening;
-use crate::perf::{Sender, Transport};
+use crate::perf::report::Names;
+use crate::perf::{Choose, Sender, Transport};
 use crate::tcp_info::{Kernel, TcpInfo};
 
 /// A size that a client asks for when it means to stop the server itself (2^62 - 1, see `PerfClient`).
@@ -33,6 +35,8 @@ pub struct Accepting {
     pub transport: Transport,
     /// Its TLS.
     pub tls: Arc<ServerConfig>,
+    /// Which controllers clients may choose.
+    pub choose: Choose,
 }
 
 /// One connection.
@@ -57,6 +61,10 @@ pub struct Connection {
     acked: u64,
     sender: Sender,
     mss: u64,
+    /// Bytes of a client's request.
+    request: u64,
+    /// The kernel's controller, as last asked for.
+    congestion: String,
 }
 
 impl Connection {
@@ -89,6 +97,7 @@ impl Connection {
     ) -> io::Result<Connection> {
         let local = socket.local_addr()?;
         let mut made = Connection::new(now, socket, remote, local, app, kernel, idle);
+        made.stream.choose = Some(accepting.choose);
         made.accepting = Some(accepting);
         made.reached = true;
         Ok(made)
@@ -124,6 +133,8 @@ impl Connection {
             acked: 0,
             sender: Sender::default(),
             mss: 0,
+            request: 0,
+            congestion: String::new(),
         }
     }
 
@@ -173,13 +184,13 @@ impl Connection {
     }
 
     /// What frames tell of it once its handshakes are done: at `connected`, as number `number`.
-    pub fn opening<'a>(&self, number: u32, connected: Time, congestion: &'a str) -> Opening<'a> {
+    pub fn opening(&self, number: u32, connected: Time) -> Opening<'_> {
         Opening {
             connection: number,
             transport: self.transport(),
             local: self.local.to_string(),
             remote: self.remote.to_string(),
-            congestion,
+            congestion: &self.congestion,
             start: self.began,
             connected,
             mss_bytes: self.mss,
@@ -193,18 +204,32 @@ impl Connection {
 
     /// What the kernel last said of it.
     pub fn last(&self) -> Sender {
-        self.sender
+        self.sender.told(self.request)
     }
 
-    /// What the kernel says of it now.
-    pub fn sample(&mut self) -> Sender {
+    /// Its request has so many bytes: a client's.
+    pub fn requests(&mut self, bytes: u64) {
+        self.request = bytes;
+    }
+
+    /// Its controllers.
+    pub fn names(&self) -> Names<'_> {
+        Names::new(&self.congestion, self.app.told())
+    }
+
+    /// Why the server does not send with the controller that was wished for.
+    pub fn refused(&self) -> Option<&str> {
+        self.app.told()?.refused.as_deref()
+    }
+
+    /// Asks the kernel about it now.
+    pub fn sample(&mut self) {
         if self.end.is_none()
             && let Some(socket) = &self.stream.socket
             && let Ok(info) = TcpInfo::of(socket, self.kernel)
         {
             self.keep(&info);
         }
-        self.sender
     }
 
     fn keep(&mut self, info: &TcpInfo) {
@@ -212,6 +237,9 @@ impl Connection {
         self.sender = Sender::tcp(info, self.ip, self.stream.written, self.stream.received);
         self.sender.largest_cwnd_bytes = self.sender.largest_cwnd_bytes.max(largest);
         self.mss = info.snd_mss.into();
+        if let Some(name) = self.stream.socket.as_ref().and_then(options::congestion) {
+            self.congestion = name;
+        }
     }
 
     /// When it wants to run whatever comes.

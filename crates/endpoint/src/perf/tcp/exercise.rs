@@ -12,7 +12,7 @@ use transport::load::PerfServer;
 use units::{Span, Time};
 
 use super::connection::{Accepting, Connection};
-use crate::perf::Transport;
+use crate::perf::{Choose, Transport};
 use crate::tcp_info::Kernel;
 
 /// Most turns that a connection gets, and bytes of its answer that are read.
@@ -38,8 +38,8 @@ pub fn exercise_tcp(bytes: &[u8]) {
     socket.set_nonblocking(true).expect("no blocking");
     client.set_nonblocking(true).expect("no blocking");
     let transport = [Transport::Tcp, Transport::Tls, Transport::All][usize::from(first % 3)];
-    let accepting = Accepting { transport, tls: tls.clone() };
-    let app = Box::<PerfServer>::default();
+    let accepting = Accepting { transport, tls: tls.clone(), choose: Choose::Named };
+    let app = Box::new(PerfServer::listening());
     let idle = Span::from_secs(5);
     let made = Connection::accept(
         Time::ZERO,

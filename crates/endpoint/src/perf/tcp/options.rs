@@ -10,12 +10,13 @@ use nix::libc;
 use nix::setsockopt_impl;
 use nix::sockopt_impl;
 use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, connect, listen, setsockopt,
-    socket, sockopt,
+    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, connect, getsockopt, listen,
+    setsockopt, socket, sockopt,
 };
+use transport::load::Wish;
 
 use crate::kernel::{MaxSegment, kernel_name};
-use crate::perf::{CongestionPlan, Failure, TcpPlan};
+use crate::perf::{Choose, CongestionPlan, Failure, TcpPlan};
 
 sockopt_impl!(
     /// Unsent bytes from which a socket takes no more (tcp(7)).
@@ -131,6 +132,35 @@ fn family(address: SocketAddr) -> AddressFamily {
 fn open(family: AddressFamily) -> Result<OwnedFd, io::Error> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     Ok(socket(family, SockType::Stream, flags, None)?)
+}
+
+/// The controller that a socket sends with.
+pub fn congestion(socket: &TcpStream) -> Option<String> {
+    getsockopt(socket, sockopt::TcpCongestion).ok().map(|name| name.to_string_lossy().into_owned())
+}
+
+/// Gives a socket the controller that a client wishes for: one that the kernel has loaded, since asking for another
+/// would have it load a module.
+///
+/// # Errors
+/// Why not, in words.
+pub fn choose(socket: &TcpStream, wish: &Wish, choose: Choose) -> Result<(), String> {
+    choose.allows(wish)?;
+    if wish.options.as_object().is_some_and(|options| !options.is_empty()) {
+        return Err("controllers of the kernel take no options".to_owned());
+    }
+    let name = kernel_name(&wish.name)?;
+    let listed = std::fs::read_to_string(AVAILABLE).unwrap_or_default();
+    if !listed.split_whitespace().any(|known| known == name) {
+        let listed = listed.split_whitespace().collect::<Vec<_>>().join(", ");
+        return Err(format!("its kernel has no controller \"{name}\" for TCP; it has {listed}"));
+    }
+    setsockopt(socket, sockopt::TcpCongestion, &OsString::from(name)).map_err(|error| match error {
+        Errno::EPERM | Errno::EACCES => {
+            format!("its kernel has \"{name}\" but does not allow it to ordinary users")
+        }
+        error => error.desc().to_owned(),
+    })
 }
 
 /// Why the kernel does not take a controller, and what to do.

@@ -112,7 +112,7 @@ impl Side {
             listener,
             watch,
             options,
-            accepting: Accepting { transport: plan.transport, tls },
+            accepting: Accepting { transport: plan.transport, tls, choose: plan.choose },
             kernel,
             limit: plan.limits.connections,
             idle: Span(plan.tcp.idle_timeout_ns),
@@ -272,7 +272,7 @@ impl Side {
             }
         }
         socket.set_nonblocking(true)?;
-        let app = Box::new(PerfServer::default());
+        let app = Box::new(PerfServer::listening());
         let (accepting, kernel, idle) = (self.accepting.clone(), self.kernel, self.idle);
         // An error here is the connection's own.
         let Ok(connection) = Connection::accept(now, socket, remote, accepting, app, kernel, idle)
@@ -348,7 +348,8 @@ impl Side {
     /// Connections as they stand.
     pub fn views(&self) -> impl Iterator<Item = View<'_>> {
         self.measured().map(|(number, connection)| {
-            View::one(number, connection.began(), connection.streams(), connection.last())
+            let (streams, names) = (connection.streams(), connection.names());
+            View::one(number, connection.began(), streams, connection.last(), names)
         })
     }
 
@@ -381,7 +382,7 @@ impl Side {
                 None => connection.transport().to_uppercase(),
             };
             out.reporter.say(&format!("[{number}] from {}, {over}", connection.remote()))?;
-            let opening = connection.opening(number, connected, &self.options.congestion);
+            let opening = connection.opening(number, connected);
             out.frames.connection(now, &opening);
         }
         let ended = self.live.iter().filter(|(_, entry)| entry.connection.ended().is_some());
@@ -410,8 +411,9 @@ impl Side {
         let connection = &entry.connection;
         let Some((_, at)) = connection.ended() else { return Ok(()) };
         let (began, sender) = (connection.began(), connection.last());
-        out.reporter.end(at, &View::one(number, began, connection.streams(), sender))?;
-        out.frames.end_connection(at, number, end, &sender, connection.streams());
+        let names = connection.names();
+        out.reporter.end(at, &View::one(number, began, connection.streams(), sender, names))?;
+        out.frames.end_connection(at, number, end, &sender, connection.streams(), names);
         let alpn = connection.alpn();
         let closing = Closing {
             role: "server",
@@ -420,7 +422,7 @@ impl Side {
             transport: connection.transport(),
             connections: 1,
             alpn: alpn.as_deref().unwrap_or_default(),
-            congestion: &self.options.congestion,
+            names,
             mtu: connection.mss(),
             handshake: connection.connected_at().map(|at| at.since(began)),
             streams: connection.streams().iter().collect(),

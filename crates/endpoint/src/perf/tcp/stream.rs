@@ -4,9 +4,12 @@ use std::io;
 use std::net::TcpStream;
 
 use bytes::Bytes;
+use transport::load::Wish;
 use transport::{ReadEnd, Streams};
 
+use super::options;
 use super::wire::{Read, Wire};
+use crate::perf::Choose;
 
 /// Bytes an application is asked for at once; the socket takes what fits.
 const APPETITE: usize = 256 << 10;
@@ -44,6 +47,8 @@ pub struct Stream {
     pub closing: bool,
     /// It will neither read nor say the rest.
     pub stopped: bool,
+    /// What a server's client may choose.
+    pub choose: Option<Choose>,
     /// What went wrong.
     pub failure: Option<io::Error>,
 }
@@ -66,6 +71,7 @@ impl Stream {
             finished: false,
             closing: false,
             stopped: false,
+            choose: None,
             failure: None,
         }
     }
@@ -157,6 +163,14 @@ impl Streams for Stream {
 
     fn stop(&mut self, _stream: u64) {
         self.stopped = true;
+    }
+
+    fn controller(&mut self, wish: Option<&Wish>) -> Result<Option<String>, String> {
+        let Some(socket) = &self.socket else { return Ok(None) };
+        if let (Some(wish), Some(choose)) = (wish, self.choose) {
+            options::choose(socket, wish, choose)?;
+        }
+        Ok(options::congestion(socket))
     }
 
     fn appetite(&self) -> usize {
