@@ -73,7 +73,21 @@ def _graph(
 ) -> tuple[list[dict[str, str]], list[Edge], dict[str, tuple[str, str]]]:
     nodes = [{"name": node.name, "kind": node.role} for node in graph.node]
     edges = [Edge(link.name, link.client_side, link.server_side, link) for link in graph.link]
+    _check_linked(graph)
     return nodes, edges, {flow.name: (flow.client or "", flow.server or "") for flow in scenario.flow}
+
+
+def _check_linked(graph: Graph) -> None:
+    """Raises ScenarioError for a host that no links lead to."""
+    hosts = [node.name for node in graph.node if node.role == "host"]
+    found, frontier = set(), set(hosts[:1])
+    while frontier:
+        found |= frontier
+        ends = [(link.client_side, link.server_side) for link in graph.link]
+        frontier = {b if a in found else a for a, b in ends if (a in found) != (b in found)}
+    for host in hosts:
+        if host not in found:
+            raise ScenarioError([(f"graph.{host}", f'no links lead to it from "{hosts[0]}"; expected some')])
 
 
 def key_of(link: str, scenario: Scenario) -> str:
@@ -83,13 +97,36 @@ def key_of(link: str, scenario: Scenario) -> str:
     return f"graph.{link}" if scenario.graph is not None else f"path.{link}"
 
 
-def shortest(edges: list[Edge], client: str, server: str, flow: str) -> list[tuple[str, bool]]:
-    """Links from client to server with the fewest hops (then in the order of the scenario)."""
+def shortest(
+    edges: list[Edge], client: str, server: str, flow: str, hosts: frozenset[str] = frozenset()
+) -> list[tuple[str, bool]]:
+    """Links from client to server with the fewest hops (then in the order of the scenario); no way leads through
+    ``hosts``, which pass nothing on."""
+    reached = _reached(edges, client, server, hosts)
+    if server in reached:
+        return reached[server]
+    through = _reached(edges, client, server, frozenset()).get(server)
+    if through is None:
+        text = f'no way from "{client}" to "{server}", expected links between them'
+        raise ScenarioError([(f"flow.{flow}", text)])
+    ends = {end for name, _ in through for edge in edges if edge.name == name
+            for end in (edge.client_side, edge.server_side)}  # fmt: skip
+    between = sorted((ends & hosts) - {client, server})
+    text = f'no way from "{client}" to "{server}": {", ".join(between)} between them '
+    text += "is a host, which passes nothing on" if len(between) == 1 else "are hosts, which pass nothing on"
+    raise ScenarioError([(f"graph.{between[0]}", f'{text}; did you mean kind = "router"?')])
+
+
+def _reached(
+    edges: list[Edge], client: str, server: str, hosts: frozenset[str]
+) -> dict[str, list[tuple[str, bool]]]:
     reached: dict[str, list[tuple[str, bool]]] = {client: []}
     frontier = [client]
     while frontier and server not in reached:
         ahead: list[str] = []
         for node in frontier:
+            if node in hosts and node != client:
+                continue
             for edge in edges:
                 for here, there, forward in (
                     (edge.client_side, edge.server_side, True),
@@ -99,11 +136,7 @@ def shortest(edges: list[Edge], client: str, server: str, flow: str) -> list[tup
                         reached[there] = [*reached[node], (edge.name, forward)]
                         ahead.append(there)
         frontier = ahead
-    if server not in reached:
-        raise ScenarioError(
-            [(f"flow.{flow}", f'no way from "{client}" to "{server}", expected links between them')]
-        )
-    return reached[server]
+    return reached
 
 
 def _round_trip(edge: Edge, files: Files, scenario: Scenario) -> int:

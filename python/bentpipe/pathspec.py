@@ -20,6 +20,7 @@ from bentpipe.tables import (
     SizeText,
     Table,
     as_table,
+    merged,
     only_one,
 )
 from bentpipe.units import Duration, Probability, Size
@@ -228,13 +229,15 @@ class Direction(Table):
         """This direction's keys, with those of ``other`` where this one is silent."""
         if other is None:
             return self
-        merged = {name: getattr(other, name) for name in other.model_fields_set}
-        merged |= {name: getattr(self, name) for name in self.model_fields_set}
+        whole = merged(self, other)
         for one, rival in (("rate", "trace"), ("trace", "rate")):
             if one in self.model_fields_set and rival not in self.model_fields_set:
-                merged.pop(rival, None)
-        return Direction.model_construct(_fields_set=set(merged), **merged)
+                whole = whole.model_copy(update={rival: None})
+                whole.model_fields_set.discard(rival)
+        return whole
 
+
+_SILENT = Direction()
 
 _DIRECTION_HINT = {
     key: f'no key "{key}" here: it belongs to a direction; did you mean "both = {{ {key} = ... }}"?'
@@ -264,10 +267,10 @@ class Access(Table):
 
     def toward(self, side: Literal["up", "down"]) -> Direction:
         """One direction whole: its own keys over ``both`` over the segment's delay."""
-        own = (self.up if side == "up" else self.down) or Direction.model_construct(_fields_set=set())
+        own = (self.up if side == "up" else self.down) or _SILENT
         whole = own.over(self.both)
         if self.delay is not None:
-            whole = whole.over(Direction.model_construct(_fields_set={"delay"}, delay=self.delay))
+            whole = whole.over(_SILENT.model_copy(update={"delay": self.delay}))
         return whole
 
 

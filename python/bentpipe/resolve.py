@@ -74,7 +74,8 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
     """
     nodes, edges, ends = layout(scenario)
     wire = max(size for flow in scenario.flow for size in _wires(flow, scenario))
-    routes = {flow.name: shortest(edges, *ends[flow.name], flow.name) for flow in scenario.flow}
+    hosts = frozenset(node["name"] for node in nodes if node["kind"] == "host")
+    routes = {flow.name: shortest(edges, *ends[flow.name], flow.name, hosts) for flow in scenario.flow}
     shared = {edge.name: base_rtt(edge, edges, routes, scenario, files) for edge in edges}
 
     links: list[dict[str, Any]] = []

@@ -37,14 +37,15 @@ from bentpipe.tables import (
     WindowText,
     as_table,
     described,
+    merged,
     only_one,
     positive,
 )
 from bentpipe.tcp import Tcp
-from bentpipe.units import Duration
+from bentpipe.units import Duration, Size
 from bentpipe.web import PageLoad
 
-__all__ = ["Congestion", "Flow", "Load", "Quic", "Scenario", "Tcp", "Trace", "validate"]
+__all__ = ["Congestion", "Flow", "Limits", "Load", "Quic", "Scenario", "Tcp", "Trace", "validate"]
 
 
 class Quic(Table):
@@ -81,9 +82,7 @@ class Quic(Table):
 
     def over(self, other: Quic) -> Quic:
         """These options, with those of ``other`` where this table is silent."""
-        merged = {name: getattr(other, name) for name in other.model_fields_set}
-        merged |= {name: getattr(self, name) for name in self.model_fields_set}
-        return Quic.model_construct(_fields_set=set(merged), **merged)
+        return merged(self, other)
 
 
 class Pareto(Table):
@@ -224,6 +223,13 @@ class Trace(Table):
     packets: StrictBool = False
 
 
+class Limits(Table):
+    """What a run may cost before it is refused, as estimated beforehand (``bentpipe.price``)."""
+
+    events: Annotated[StrictInt, Field(ge=1)] = 1_000_000_000
+    memory: SizeText = Size(4_000_000_000)
+
+
 MOST_SEEDS = 100_000
 
 
@@ -266,6 +272,7 @@ class Scenario(Table):
     tcp: Tcp = Tcp()
     page: dict[Name, Page] = Field(default_factory=dict)
     trace: Trace = Trace()
+    limits: Limits = Field(default_factory=Limits)
     sweep: dict[str, list[Any]] = Field(default_factory=dict)
 
     @model_validator(mode="after")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -91,6 +91,14 @@ class Table(BaseModel):
                     error = cls.hints.get(str(key)) or unknown_word(str(key), words)
                     raise PydanticCustomError("scenario", "{error}", {"error": error, "at": str(key)})
         return found
+
+
+Some = TypeVar("Some", bound=Table)
+
+
+def merged(own: Some, other: Some) -> Some:
+    """The keys of ``own``, with those of ``other``, of the same sort, where it is silent."""
+    return other.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
 
 
 def _name(found: object) -> str:

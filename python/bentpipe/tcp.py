@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, model_validator
 
-from bentpipe.tables import Congestion, PositiveText, SizeText, Table, WindowText, as_table
+from bentpipe.tables import Congestion, PositiveText, SizeText, Table, WindowText, as_table, merged
 from bentpipe.units import Duration
 
 __all__ = ["MOST_BUFFER", "DelayedAck", "LossDetection", "Tcp", "TcpEnd"]
@@ -93,10 +93,12 @@ class TcpEnd(Table):
 
     def over(self, other: TcpEnd) -> Self:
         """These options, with those of ``other`` where this table is silent."""
+        if type(self) is type(other):
+            return merged(self, cast("Self", other))
         known = type(self).model_fields
-        merged = {name: getattr(other, name) for name in other.model_fields_set if name in known}
-        merged |= {name: getattr(self, name) for name in self.model_fields_set}
-        return cast("Self", type(self).model_construct(_fields_set=set(merged), **merged))
+        both = {name: getattr(other, name) for name in other.model_fields_set if name in known}
+        both |= {name: getattr(self, name) for name in self.model_fields_set}
+        return cast("Self", type(self).model_construct(_fields_set=set(both), **both))
 
 
 class Tcp(TcpEnd):
@@ -111,8 +113,8 @@ class Tcp(TcpEnd):
         if self.server is None or theirs is None:
             return whole
         server = self.server.over(theirs)
-        merged: Self = whole.model_copy(update={"server": server})
-        return merged
+        complete: Self = whole.model_copy(update={"server": server})
+        return complete
 
     def server_end(self) -> TcpEnd:
         """The server's options: its own over those of both ends."""

@@ -7,6 +7,7 @@ import math
 import re
 import sys
 import textwrap
+import time
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from bentpipe.plan import Plan, Run
     from bentpipe.store import Writer
 
-__all__ = ["emit", "humane", "plain", "print_table", "progress", "say_interrupted"]
+__all__ = ["emit", "humane", "patience", "plain", "print_table", "progress", "say_interrupted"]
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """What a terminal obeys or hides behind: C0 but for tab and new line, C1, and what turns the direction of text."""
@@ -140,6 +141,21 @@ def say_interrupted(writer: Writer, planned: int, what: str = "runs") -> None:
     """What Ctrl-C left, on standard error: how much is finished, where, and how it goes on."""
     kept = f"{writer.count()} of {planned} {what} are in {writer.path}"
     print(f"\ninterrupted: {kept}; the same command goes on from there", file=sys.stderr)
+
+
+def patience() -> Callable[[int, int], None]:
+    """Says on standard error how far a long plan is: after 2 s, then every 5 s, and when it is done."""
+    begun = time.monotonic()
+    next_s = begun + 2
+
+    def each(done: int, of: int) -> None:
+        nonlocal next_s
+        now = time.monotonic()
+        if now >= next_s or (done == of and next_s > begun + 2):
+            next_s = now + 5
+            print(f"planning: {done:,} of {of:,} cells", file=sys.stderr, flush=True)
+
+    return each
 
 
 @contextmanager

@@ -65,18 +65,19 @@ def read_plan(file: Path, settings: list[str] | None, seeds: int | None, clock: 
     from bentpipe.plan import make, open_document
     from bentpipe.runners import engine
     from bentpipe.sweep import parse_override
+    from bentpipe.terminal import patience
 
     given = settings or []
     document = open_document(file, [parse_override(text) for text in given], given)
     chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
     if clock == "sim":
-        plan = make(document, engine.version(), seeds=chosen, catalogue=engine.catalogue())
+        plan = make(document, engine.version(), seeds=chosen, catalogue=engine.catalogue(), each=patience())
         _say(plan)
         return plan
     from bentpipe.runners import emu
 
     version = emu.engine_version(engine.version())
-    plan = make(document, version, seeds=chosen, catalogue=engine.catalogue(), repeats=True)
+    plan = make(document, version, seeds=chosen, catalogue=engine.catalogue(), repeats=True, each=patience())
     emu.check(plan, engine.catalogue())
     _say(plan)
     return plan

@@ -1,0 +1,388 @@
+"""Scenarios with seeded faults, and what becomes of them: what `check` passes, the engine takes.
+
+``python tests/python/mutations.py COUNT [FIRST]`` judges mutants FIRST, FIRST + 1... and prints every fault with the
+text that shows it; it ends with 1 if there was one. The same number is the same mutant as long as the scenarios of the
+checkout are the same.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import random
+import sys
+import tempfile
+import tomllib
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from bentpipe import price, session
+from bentpipe.bounds import bounds, estimate_seconds
+from bentpipe.plan import Plan, make, open_document
+from bentpipe.problems import ScenarioError
+from bentpipe.runners import engine
+
+ROOT = Path(__file__).parents[2]
+PRESETS = ROOT / "python" / "bentpipe" / "presets"
+
+MOST_EVENTS = 100_000.0
+"""What the short run of a mutant may cost, as estimated: a tenth of a second."""
+
+LEAST_NS = 1_000_000
+
+HOSTILE: tuple[Any, ...] = (
+    "", "x", "0", "-1", 0, 1, -1, 2**31, 2**63, 2**64, 1e308, 0.5, True, False, [], {}, [{}], "none", "1 ns", "0 s",
+    "1 us", "1 ms", "10 ms", "1 s", "1 h", "1000 h", "2600000 h", "1 bit/s", "1 kbit/s", "10 Mbit/s", "100 Gbit/s",
+    "1e18 bit/s", "0 %", "100 %", "50 %", "0 B", "1 B", "1 kB", "1 GB", "1e18 B", "1 packets", "1 BDP", "0.001 BDP",
+    "1000 BDP", "host", "router", "proxy", "quic", "tcp", "cubic", "bbr", "bbr1", "hybla", "fixed", "up", "down", "both",
+    "1-rtt", "0-rtt", "rustls", "modelled", "1.1", "2", "3", "alt-svc", "relayed", "early", "pooled", "é ☃", "a b", "a.b",
+    "T:*1:0:-:1s", "T:*100:0:-:1us", "D:*1:0:-:8:99999999", "D:*3:-:-:100:100;D:*1:-:0:100:100",
+    {"time": "1 s"}, {"bytes": "1 MB"}, {"bytes": "1 kB", "streams": 1000}, {"poisson": {"every": "1 ns", "size": "1 B"}},
+    {"poisson": {"every": "10 ms", "size": {"exponential": "10 kB"}}}, {"on_off": {"on": "1 ns", "off": "1 ns"}},
+    {"on_off": {"on": "10 ms", "off": "10 ms", "exponential": True, "rate": "1 Mbit/s"}}, {"name": "fixed"},
+    {"name": "fixed", "rate_bit_s": 1000000000}, {"page": "almanac-2019-light"}, {"page": "almanac-2019", "http": "2"},
+    {"rate": "1 Mbit/s"}, {"delay": "1 ms"}, {"loss": "100 %"}, {"uniform": "1 ms", "reorder": True},
+)  # fmt: skip
+
+KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
+    "scenario": {
+        "sample": ("1 ns", "1 us", "1 ms", "10 s"), "seeds": (1, 2, [0], [3, 3]), "duration": ("1 ns", "1 ms", "1 h"),
+        "trace": ({"qlog": True, "pcapng": True, "packets": True},), "limits": ({"events": 1}, {"memory": "1 GB"}),
+        "quic": ({},), "tcp": ({},), "page": ({"x": {"object": [{"name": "a", "size": "1 kB"}]}},),
+    },
+    "direction": {
+        "aqm": ("codel", "fq-codel", "drop-tail", {"name": "codel", "target": "1 ns", "interval": "1 ns"},
+                {"name": "fq-codel", "queues": 1, "quantum": "1 B"}),
+        "queue": ("1 packets", "1 B", "3 kB", "0.1 BDP", "100 GB", "1000 packets", "none"), "loss_place": ("before", "after"),
+        "loss": ("0 %", "0.1 %", "100 %", {"burst": {"every": "1 s", "length": "1 ms"}},
+                 {"gilbert_elliott": {"good_to_bad": "1 %", "bad_to_good": "10 %"}}),
+        "outages": ([{"at": "0 s", "length": "1 s"}], {"windows": [{"at": "1 ms", "length": "1 ns"}], "repeat": "2 ms"},
+                    {"windows": [{"at": "1 ms", "length": "1 h"}], "hold": True}),
+        "changes": ([{"at": "0 s", "rate": "1 bit/s"}], [{"at": "1 ns", "delay": "1 h"}, {"at": "2 ns", "loss": "1 %"}]),
+        "jitter": ({"exponential": "1 s", "reorder": False}, {"uniform": "1 ns", "reorder": True},
+                   {"normal": {"mean": "1 ms", "deviation": "9 h"}, "reorder": True}),
+        "reorder": ({"probability": "50 %", "hold": "1 h"}, {"probability": "1 %", "hold": "1 ns"}), "netem": (True, False),
+        "delay": ("0 s", "1 ns", "10 s", "100 h"), "rate": ("1 bit/s", "1 kbit/s", "100 Gbit/s", "1e18 bit/s"),
+    },
+    "quic": {
+        "mtu": ("1200 B", "65000 B", "9000 B"), "ecn": (True,), "handshake": ("0-rtt",), "crypto": ("rustls",), "ip": (4, 6),
+        "initial_window": ("1 packets", "1 GB", "1 B", "100 packets"), "receive_window": ("1 B", "0 B", "1e18 B", "4 GB"),
+        "send_window": ("1 B", "0 B", "1e18 B"), "stream_receive_window": ("1 B", "0 B", "1e18 B"), "ack_every": (1, 1000),
+        "max_ack_delay": ("0 s", "1 ns", "1 h", "16384 ms"), "idle_timeout": ("1 ns", "1 h", "2600000 h", "none"),
+        "initial_rtt": ("1 ns", "1 h", "2600000 h"), "packet_threshold": (3, 10000), "unpaced_burst": (0, 1000),
+    },
+    "tcp": {
+        "ecn": (True,), "sack": (False,), "dsack": (False,), "timestamps": (False,), "window_scaling": (False,), "mss": ("1 B",
+        "88 B", "536 B", "9000 B", "65000 B"), "initial_window": ("1 packets", "1 GB", "1 B"), "initial_rto": ("1 ns", "1 h"),
+        "min_rto": ("0 s", "1 ns", "1 h"), "max_rto": ("1 ns", "1 h"), "receive_buffer": ("1 B", "1 kB", "1 MB", "1e18 B"),
+        "send_buffer": ("1 B", "1 kB", "1 MB", "1e18 B"), "pacing": (True,), "fast_open": (True,), "prr": (False,), "ip": (4, 6),
+        "frto": (False,), "limited_transmit": (False,), "restart_after_idle": (False,), "delayed_ack": ("0 s", "1 ns", "1 h", "none"),
+        "ack_every": (1, 2, 1000), "quick_acks": (0, 1000), "loss_detection": ("rack-tlp", "duplicate-acks"),
+        "congestion": ("bbr", "hybla", {"name": "fixed", "rate_bit_s": 1000000}), "server": ({},),
+    },
+    "flow": {
+        "transport": ("tcp", "quic"), "send": ("up", "down", "both"), "start": ("0 s", "1 ns", "100 ms"), "quic": ({},), "tcp": ({},),
+        "start_jitter": ("0 s", "1 ns", "1 h", "2600000 h"), "access": ({"delay": "1 ms"}, {"both": {"rate": "1 kbit/s"}}),
+        "congestion": ("bbr", "bbr1", "fixed", "newreno", "westwood", "fast", "aimd", {"name": "fixed", "window_bytes": 1}),
+        "server_congestion": ("bbr", "hybla"), "client": ("a", "b", "r"), "server": ("a", "b", "p"),
+        "load": ({"time": "1 s"}, {"time": "1 ns"}, {"bytes": "1 MB"}, {"bytes": "1 kB", "streams": 1000}, {"time": "1 s",
+                 "streams": 10000}, {"poisson": {"every": "1 ns", "size": "1 B"}}, {"poisson": {"every": "10 ms", "size": "0 B"}},
+                 {"poisson": {"every": "10 ms", "size": {"exponential": "10 kB"}}}, {"on_off": {"on": "1 ns", "off": "1 ns"}},
+                 {"poisson": {"every": "20 ms", "size": {"pareto": {"shape": 0.1, "least": "1 B", "most": "1e18 B"}}}},
+                 {"on_off": {"on": "10 ms", "off": "10 ms", "exponential": True, "rate": "1 Mbit/s"}},
+                 {"on_off": {"on": "10 us", "off": "10 us", "rate": "1e18 bit/s"}},
+                 "T:*1:0:-:1s", "T:*100:0:-:1us", "D:*1:0:-:8:99999999", "D:*3:-:-:100:100;D:*1:-:0:100:100",
+                 {"page": "almanac-2019-light"}, {"page": "almanac-2019", "http": "2"}, {"page": "almanac-2019", "http": "1.1"},
+                 {"page": "almanac-2024", "http": "3"}, {"page": "almanac-2019-light", "http": "alt-svc"}),
+    },
+    "load": {
+        "loads": (1, 1000, 10**9), "pause": (["0 s", "0 s"], ["1 ns", "1 h"]), "timeout": ("1 ns", "1 h"), "udp_blocked": (True,),
+        "tls": ("1.2", "1.3"), "resumption": (True, False), "early_data": (True,), "certificate": ("0 B", "1 MB"), "profile":
+        ("fresh", "kept"), "keep_connections": (True, False), "connections_per_host": (1, 100), "parse": ("0 s", "1 h"),
+        "client_hello": ("0 B", "1 MB"), "quic_head_start": ("0 s", "1 h"), "http": ("1.1", "2", "3", "alt-svc"), "streams": (1, 9),
+    },
+    "proxy": {
+        "setup": ("none", "relayed", "early", "pooled"), "buffer": ("1 B", "1 kB", "1 GB"), "client_side": ({}, {"mss": "536 B"}),
+        "server_side": ({}, {"congestion": "bbr"}, {"rate_knowing": True}), "kind": ("host", "router", "proxy"),
+        "between": (["x", "y"], []),
+    },
+}  # fmt: skip
+"""Keys and values of each sort of table, right ones and hardly right ones."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A scenario with faults."""
+
+    number: int
+    source: Path
+    how: tuple[str, ...]
+    text: str
+    folder: Path
+    """Where its traces and pages are."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``refused`` with a message, ``ran``, or ``fault``: what must not happen."""
+
+    kind: str
+    said: str = ""
+
+
+@functools.cache
+def sources() -> tuple[Path, ...]:
+    """Every scenario of the checkout, and one for each preset."""
+    found = [*ROOT.glob("scenarios/*.toml"), *ROOT.glob("studies/*/*.toml")]
+    return tuple(sorted(path for path in found if "flow" in tomllib.loads(path.read_text())))
+
+
+GRAPH = """
+title = "a graph"
+duration = "2 s"
+[graph]
+node = ["a", "b", { name = "r", kind = "router" }, { name = "p", kind = "proxy", setup = "early" }]
+[[graph.link]]
+name = "one"
+client_side = "a"
+server_side = "r"
+delay = "10 ms"
+both = { rate = "10 Mbit/s" }
+[[graph.link]]
+name = "two"
+client_side = "r"
+server_side = "p"
+delay = "5 ms"
+[[graph.link]]
+name = "three"
+client_side = "p"
+server_side = "b"
+delay = "5 ms"
+both = { rate = "20 Mbit/s", loss = "0.1 %" }
+[[flow]]
+name = "main"
+client = "a"
+server = "b"
+transport = "tcp"
+congestion = "cubic"
+[[flow]]
+name = "other"
+client = "b"
+server = "a"
+congestion = "bbr"
+load = { poisson = { every = "50 ms", size = "20 kB" } }
+"""
+
+PRESET = """
+duration = "2 s"
+[path]
+preset = "{name}"
+[[flow]]
+name = "main"
+congestion = "cubic"
+load = {{ page = "almanac-2019-light", http = "2" }}
+"""
+
+
+@functools.cache
+def texts() -> tuple[tuple[Path, str, Path], ...]:
+    """(where it comes from, its text, its folder)."""
+    found = [(path, path.read_text(), path.parent) for path in sources()]
+    found.append((Path("graph"), GRAPH, ROOT))
+    found += [(path, PRESET.format(name=path.stem), ROOT) for path in sorted(PRESETS.glob("*.toml"))]
+    # Studies with controllers of their own hold nothing that the others do not.
+    whole = [(*one, Mutant(0, one[0], (), one[1], one[2])) for one in found]
+    return tuple((path, text, folder) for path, text, folder, one in whole if judge(one).kind == "ran")
+
+
+def mutant(number: int) -> Mutant:
+    """Mutant ``number``: one to four faults in one scenario, in its text or in its keys."""
+    chance = random.Random(number)  # noqa: S311 - chance of a test
+    source, text, folder = chance.choice(texts())
+    how: list[str] = []
+    if chance.random() < 0.2:
+        for _ in range(chance.choice((1, 1, 2, 3))):
+            text, did = _in_text(text, chance)
+            how.append(did)
+        return Mutant(number, source, tuple(how), text, folder)
+    data = tomllib.loads(text)
+    if chance.random() < 0.5:
+        data.pop("sweep", None)  # whose keys would be missed
+    how += [_in_keys(data, chance) for _ in range(chance.choice((1, 1, 1, 2, 3)))]
+    return Mutant(number, source, tuple(how), json.dumps(data), folder)
+
+
+def _in_text(text: str, chance: random.Random) -> tuple[str, str]:
+    lines = text.splitlines() or [""]
+    at = chance.randrange(len(lines))
+    kind = chance.choice(("drop", "twice", "swap", "digit", "letter", "cut", "borrow"))
+    if kind == "drop":
+        del lines[at]
+    elif kind == "twice":
+        lines.insert(at, lines[at])
+    elif kind == "swap":
+        other = chance.randrange(len(lines))
+        lines[at], lines[other] = lines[other], lines[at]
+    elif kind == "borrow":
+        lines.insert(at, chance.choice(chance.choice(texts())[1].splitlines()))
+    elif kind == "cut":
+        return text[: chance.randrange(len(text) + 1)], kind
+    else:
+        places = [i for i, c in enumerate(text) if (c.isdigit() if kind == "digit" else not c.isspace())]
+        place = chance.choice(places or [0])
+        new = chance.choice("0123456789.-e") if kind == "digit" else chance.choice("abc_=[]{}\"'.,#\0é 0")
+        return text[:place] + new + text[place + chance.randrange(2) :], kind
+    return "\n".join(lines) + "\n", f"{kind} {at + 1}"
+
+
+def _places(value: Any, above: str = "") -> Iterator[tuple[Any, Any, str]]:
+    """(holder, key, name) of everything inside."""
+    if isinstance(value, dict):
+        inner: list[tuple[Any, Any]] = list(value.items())
+    elif isinstance(value, list):
+        inner = list(enumerate(value))
+    else:
+        return
+    for key, one in inner:
+        name = f"{above}.{key}"
+        yield value, key, name
+        yield from _places(one, name)
+
+
+def _in_keys(data: dict[str, Any], chance: random.Random) -> str:
+    places = list(_places(data))
+    if not places:
+        data["flow"] = []
+        return "empty"
+    kind = chance.choice(("known",) * 6 + ("hostile", "scale", "scale", "drop", "twice", "rename", "borrow"))
+    if kind == "known":
+        return _known(data, chance)
+    holder, key, name = chance.choice(places)
+    value = holder[key]
+    if kind == "drop":
+        del holder[key]
+    elif kind == "twice" and isinstance(holder, list):
+        holder.append(copy.deepcopy(value))
+    elif kind == "rename" and isinstance(holder, dict):
+        holder[chance.choice(("x", *KEYS["flow"], *KEYS["direction"]))] = holder.pop(key)
+    elif kind == "scale" and isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        holder[key] = _scaled(value, chance.choice((0, 1e-9, 1e-3, 0.1, 0.5, 2, 10, 1e3, 1e6, 1e12)))
+    elif kind == "borrow":
+        others = list(_places(tomllib.loads(chance.choice(texts())[1])))
+        other, word, _ = chance.choice([one for one in others if one[1] == key] or others)
+        holder[key] = copy.deepcopy(other[word])
+    else:
+        holder[key] = copy.deepcopy(chance.choice(HOSTILE))
+    return f"{kind} {name}"
+
+
+def _known(data: dict[str, Any], chance: random.Random) -> str:
+    """A key where it belongs."""
+    sort = chance.choice(tuple(KEYS))
+    table = chance.choice(_tables(data, sort, chance) or [data])
+    key = chance.choice(tuple(KEYS[sort]))
+    table[key] = copy.deepcopy(chance.choice(KEYS[sort][key]))
+    return f"{sort} {key}"
+
+
+def _tables(data: dict[str, Any], sort: str, chance: random.Random) -> list[dict[str, Any]]:
+    """The tables of a sort; some are made if there are none."""
+
+    def members(above: object, *keys: str) -> list[dict[str, Any]]:
+        for key in keys:
+            above = above.get(key) if isinstance(above, dict) else None
+        return [one for one in above if isinstance(one, dict)] if isinstance(above, list) else []
+
+    def inner(tables: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
+        found = [table.setdefault(key, {}) for table in tables]
+        return [one for one in found if isinstance(one, dict)]
+
+    flows = members(data, "flow")
+    links = members(data, "path", "segment") + members(data, "graph", "link")
+    proxies = members(data, "path", "proxy") + members(data, "graph", "node")
+    if sort == "flow":
+        return flows
+    if sort == "direction":
+        return inner(links, chance.choice(("up", "down", "both")))
+    if sort == "load":
+        return inner(flows, "load")
+    if sort == "proxy":
+        return proxies
+    if sort in ("quic", "tcp"):
+        sides = inner(proxies, chance.choice(("client_side", "server_side"))) if sort == "tcp" else []
+        return inner([chance.choice([data, *flows])], sort) + sides
+    return [data]
+
+
+def _scaled(value: Any, factor: float) -> Any:
+    if isinstance(value, str):
+        number, _, unit = value.partition(" ")
+        try:
+            return f"{float(number) * factor:.12g} {unit}"
+        except ValueError:
+            return f"{value} {value}"
+    return type(value)(value * factor)
+
+
+def judge(found: Mutant) -> Verdict:
+    """What becomes of a mutant: planned as ``check`` plans it and, if that passes, run for a while."""
+    try:
+        plan = _plan(found)
+        bounds(plan)
+        estimate_seconds(plan, 1)
+        _ = [session.cost(run) for run in plan.runs]
+    except ScenarioError as error:
+        bad = [text for _, text in error.problems if not text.isprintable() or not text or len(text) > 2000]
+        return Verdict("fault", f"a message {bad[0]!r}") if bad else Verdict("refused", str(error))
+    except Exception:  # noqa: BLE001 - that is the fault looked for
+        return Verdict("fault", traceback.format_exc())
+    chance = random.Random(found.number)  # noqa: S311 - chance of a test
+    run = chance.choice(plan.runs)
+    cell = next(cell for cell in plan.cells if cell.values == run.cell)
+    try:
+        share = min(1.0, MOST_EVENTS / max(price.cost(cell.resolved).events, 1.0))
+        duration_ns = max(min(LEAST_NS, run.spec["duration_ns"]), int(run.spec["duration_ns"] * share))
+        engine.run(replace(run, spec={**run.spec, "duration_ns": duration_ns}).spec_json())
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        return Verdict("fault", f"the engine: {error}\n{plan.runs[0].cell}")
+    return Verdict("ran")
+
+
+def _plan(found: Mutant) -> Plan:
+    if found.text.startswith("{"):
+        document = open_document(json.loads(found.text))
+    else:
+        with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8") as file:
+            file.write(found.text)
+            file.flush()
+            document = open_document(file.name)
+    document = replace(document, folder=found.folder)
+    return make(document, engine.version(), catalogue=engine.catalogue())
+
+
+def main(count: int, first: int = 0) -> int:
+    """Judges ``count`` mutants; the exit status."""
+    kinds: Counter[str] = Counter()
+    for number in range(first, first + count):
+        found = mutant(number)
+        verdict = judge(found)
+        kinds[verdict.kind] += 1
+        if verdict.kind == "fault":
+            print(
+                f"--- mutant {number} of {found.source}: {', '.join(found.how)}\n{found.text}\n{verdict.said}"
+            )
+        if (number - first + 1) % 100 == 0:
+            print(f"{number - first + 1} of {count}: {dict(kinds)}", file=sys.stderr, flush=True)
+    print(dict(kinds))
+    return 1 if kinds["fault"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*(int(word) for word in sys.argv[1:])))

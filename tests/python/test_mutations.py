@@ -1,0 +1,48 @@
+"""Every scenario that `check` passes, the engine takes (mutations.py makes them; by the thousand from the command line)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+import mutations
+
+FIRST, COUNT = 31_000, 150
+
+
+def test_what_check_passes_the_engine_takes() -> None:
+    kinds: Counter[str] = Counter()
+    for number in range(FIRST, FIRST + COUNT):
+        found = mutations.mutant(number)
+        verdict = mutations.judge(found)
+        kinds[verdict.kind] += 1
+        assert verdict.kind != "fault", (
+            f"mutant {number} of {found.source}, {found.how}:\n{found.text}\n{verdict.said}"
+        )
+    assert kinds["ran"] > COUNT / 10
+    assert kinds["refused"] > COUNT / 10
+
+
+def test_a_mutant_is_its_number() -> None:
+    assert mutations.mutant(FIRST) == mutations.mutant(FIRST)
+    assert mutations.mutant(FIRST) != mutations.mutant(FIRST + 1)
+
+
+@pytest.mark.parametrize("broken", ["raises", "refuses"])
+def test_a_fault_is_found(monkeypatch: pytest.MonkeyPatch, broken: str) -> None:
+    whole = next(
+        one
+        for one in map(mutations.mutant, range(FIRST, FIRST + COUNT))
+        if mutations.judge(one).kind == "ran"
+    )
+
+    def wrong(*_: object) -> None:
+        raise KeyError("x") if broken == "raises" else ValueError("there is no node")
+
+    monkeypatch.setattr(
+        *((mutations, "bounds", wrong) if broken == "raises" else (mutations.engine, "run", wrong))
+    )
+    verdict = mutations.judge(whole)
+    assert verdict.kind == "fault"
+    assert ("KeyError: 'x'" if broken == "raises" else "the engine: there is no node") in verdict.said

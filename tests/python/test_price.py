@@ -1,0 +1,170 @@
+"""What a run will cost is estimated beforehand, and what nobody can wait for is refused."""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from bentpipe import price
+from bentpipe.plan import Plan, make, open_document
+from bentpipe.problems import ScenarioError
+from bentpipe.runners import engine
+from bentpipe.terminal import patience
+
+BULK: dict[str, Any] = {"name": "f", "congestion": "cubic"}
+SEGMENT: dict[str, Any] = {"name": "s", "delay": "10 ms", "both": {"rate": "100 Mbit/s"}}
+
+
+def scenario(flow: dict[str, Any] | None = None, segments: int = 1, **top: Any) -> dict[str, Any]:
+    path = {"segment": [{**SEGMENT, "name": f"s{n}"} for n in range(segments)]}
+    return {"duration": "10 s", "path": path, "flow": [{**BULK, **(flow or {})}], **top}
+
+
+def plan(data: dict[str, Any]) -> Plan:
+    return make(open_document(data), "test", catalogue=engine.catalogue())
+
+
+def refused(data: dict[str, Any]) -> str:
+    with pytest.raises(ScenarioError) as found:
+        plan(data)
+    return str(found.value)
+
+
+LOADS: dict[str, dict[str, Any]] = {
+    "bulk": scenario(),
+    "tcp": scenario({"transport": "tcp"}),
+    "segments": scenario(segments=4),
+    "poisson": scenario({"load": {"poisson": {"every": "5 ms", "size": "5 kB"}}}),
+    "on-off": scenario({"load": {"on_off": {"on": "10 us", "off": "10 us"}}}),
+    "sampled": scenario({"load": {"bytes": "1 kB"}}, sample="100 us"),
+    "streams": scenario({"transport": "tcp", "load": {"time": "5 s", "streams": 500}}),
+    "page": scenario({"load": {"page": "almanac-2019-light", "http": "2", "loads": 20}}, sample="1 s"),
+    "shared": {**scenario(), "flow": [{**BULK, "name": name} for name in ("a", "b", "c")]},
+    "qlog": scenario(trace={"qlog": True, "pcapng": True, "packets": True}),
+}
+
+MEASURE = """
+import json, sys
+from pathlib import Path
+from bentpipe.runners import engine
+from bentpipe.results import decode
+
+def kilobytes(name):
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(name))
+
+spec = sys.stdin.read()
+Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+before = kilobytes("VmRSS")
+data = engine.run(spec)
+grown = (kilobytes("VmHWM") - before) * 1024
+print(json.dumps([decode(data).events, grown]))
+"""
+
+
+@pytest.mark.parametrize("kind", LOADS)
+def test_the_estimate_is_right_within_a_factor_of_two(kind: str) -> None:
+    made = plan(LOADS[kind])
+    found = price.cost(made.cells[0].resolved)
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE],
+        input=made.runs[0].spec_json(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    events, memory = json.loads(done.stdout)
+    assert 0.5 <= found.events / events <= 2
+    assert 0.5 <= found.memory_bytes / memory <= 2
+
+
+@pytest.mark.parametrize(
+    ("data", "key", "said"),
+    [
+        (scenario({"load": {"poisson": {"every": "1 ns", "size": "1 kB"}}}), "flow.f.load.poisson.every", "connections"),
+        (scenario({"load": {"on_off": {"on": "1 ns", "off": "1 ns"}}}), "flow.f.load.on_off", "switches"),
+        (scenario(sample="1 ns"), "sample", "10,000,000,000 samples of 4 rows each"),
+        (scenario(duration="100000 h"), "flow.f", "what it sends"),
+        (scenario(trace={"qlog": True}, duration="10 min"), "trace.qlog", "packets of f"),
+    ],
+)  # fmt: skip
+def test_what_nobody_can_wait_for_is_refused_by_key(data: dict[str, Any], key: str, said: str) -> None:
+    text = refused(data)
+    assert f"scenario: {key}: " in text
+    assert said in text
+
+
+def test_a_bound_is_raised_by_its_key() -> None:
+    long = scenario(duration="20 h")
+    said = refused(long)
+    assert "about 2,0" in said
+    assert said.endswith("events, expected at most limits.events = 1,000,000,000")
+    assert plan({**long, "limits": {"events": 3_000_000_000}}).runs
+    fine = scenario(sample="20 us", duration="30 s")
+    assert refused(fine).endswith("GB of memory, expected at most limits.memory = 4 GB")
+    raised = plan({**fine, "limits": {"memory": "8 GB"}})
+    assert raised.runs[0].spec == {**raised.runs[0].spec, "sample_ns": 20_000}
+    # What is allowed is no part of a run, whose id stays.
+    assert plan(scenario()).runs[0].id == plan(scenario(limits={"events": 10**12})).runs[0].id
+
+
+def test_a_path_without_a_rate_is_bounded_by_its_windows_or_refused() -> None:
+    bare = {**scenario(), "path": {"segment": [{"name": "s", "delay": "50 ms"}]}}
+    found = price.cost(plan(bare).cells[0].resolved)
+    packets = 64 * 2**20 / 1452 * 10 / 0.1 * 1.5  # the receive window in each round trip, with its ACKs
+    assert found.events == pytest.approx(packets * 2.25, rel=0.01)
+    nothing = {**scenario(), "path": {"segment": [{"name": "s"}]}}
+    assert "flow.f: nothing on its way has a rate or a delay" in refused(nothing)
+
+
+NODES = ["a", "m", "b"]
+LINKS = [
+    {"name": "one", "client_side": "a", "server_side": "m", "both": {"rate": "1 Mbit/s"}},
+    {"name": "two", "client_side": "m", "server_side": "b", "delay": "1 ms"},
+]
+
+
+def graph(nodes: list[Any], links: list[dict[str, Any]]) -> dict[str, Any]:
+    flow = {**BULK, "client": "a", "server": "b"}
+    return {"duration": "1 s", "graph": {"node": nodes, "link": links}, "flow": [flow]}
+
+
+def test_a_node_of_no_kind_passes_nothing_on() -> None:
+    said = refused(graph(NODES, LINKS))
+    assert 'graph.m: no way from "a" to "b": m between them is a host' in said
+    assert said.endswith('did you mean kind = "router"?')
+    assert plan(graph(["a", {"name": "m", "kind": "router"}, "b"], LINKS)).runs
+    direct = {"name": "three", "client_side": "a", "server_side": "b", "delay": "5 ms"}
+    assert plan(graph(NODES, [*LINKS, direct])).cells[0].resolved.up["f"][0].name == "three.up"
+    alone = graph(["a", "b", "c"], [direct])
+    assert 'graph.c: no links lead to it from "a"' in refused(alone)
+
+
+def test_a_long_plan_says_how_far_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    each = patience()
+    for done in range(1, 41):
+        now += 0.25
+        each(1000 * done, 40_000)
+    said = capsys.readouterr().err.splitlines()
+    assert said == [f"planning: {done:,} of 40,000 cells" for done in (8_000, 28_000, 40_000)]
+    each = patience()
+    each(3, 3)
+    assert not capsys.readouterr().err, "a short plan says nothing"
+
+
+def test_a_plan_tells_of_each_cell() -> None:
+    told: list[tuple[int, int]] = []
+    swept = scenario(sweep={"path.s0.delay": ["1 ms", "2 ms"]})
+    make(open_document(swept), "test", each=lambda done, of: told.append((done, of)))
+    assert told == [(1, 2), (2, 2)]
+    assert gc.isenabled()
