@@ -156,12 +156,12 @@ class _Flow:
         """The most that a flow alone can send: its narrowest link, or its window in every round trip."""
         narrow = self.narrowest(way)
         if narrow is not None and narrow.rate is not None:
-            return max(narrow.rate.bit_s, self.constant[way]) / 8
-        return max(self.window[way] / max(self.rtt_s, 1e-9), self.constant[way] / 8)
+            return float(max(narrow.rate.bit_s, self.constant[way]) / 8)
+        return float(max(self.window[way] / max(self.rtt_s, 1e-9), self.constant[way] / 8))
 
     def most(self, way: str) -> float:
         """Bytes that it can send before the run ends."""
-        return self.bytes_per_s(way) * self.rest_s
+        return float(self.bytes_per_s(way) * self.rest_s)
 
     def _amounts(self) -> dict[str, float]:
         load = self.load

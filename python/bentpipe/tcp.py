@@ -94,7 +94,7 @@ class TcpEnd(Table):
     def over(self, other: TcpEnd) -> Self:
         """These options, with those of ``other`` where this table is silent."""
         if type(self) is type(other):
-            return merged(self, cast("Self", other))
+            return merged(self, other)
         known = type(self).model_fields
         both = {name: getattr(other, name) for name in other.model_fields_set if name in known}
         both |= {name: getattr(self, name) for name in self.model_fields_set}
