@@ -71,8 +71,8 @@ def _of_flow(flow: Mapping[str, Any], cell: Cell, whole: int) -> Iterator[Remark
         return
     key = f"flow.{name}.load"
     longest = max(_times(flow["load"]), default=0)
-    if longest > rest:
-        yield Remark(key, f"found {_time(longest)}, but the run ends {_time(rest)} after its start")
+    if longest > whole:  # flows that begin late and are cut off with the others are usual
+        yield Remark(key, f"found {_time(longest)}, but the run lasts {_time(whole)}")
     for way, size in _sizes(flow["load"]).items():
         rates = [hop.rate.bit_s for hop in ways[way] if hop.rate is not None]
         least = size * 8 * 10**9 // min(rates) if rates else 0

@@ -11,11 +11,13 @@ import os
 import shutil
 import socket
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.labplan import checked
 from bentpipe.labs import folder_name, signals_in_order, started
-from bentpipe.plan import make, open_document
+from bentpipe.plan import Document, make, open_document
 from bentpipe.presets import presets
 from bentpipe.problems import ScenarioError, unknown_word
 from bentpipe.units import Duration, Probability, Rate, UnitError
@@ -87,7 +89,7 @@ def path_of(
     """The path of a preset or of a scenario file, and the proxies on it (``ProxySpec`` of crates/transport).
 
     Args:
-        access: a preset, a scenario file, or the table it would parse to.
+        access: a preset, a scenario file, or the table it would parse to; of these the path or graph is enough.
         overrides: dotted keys and values, as ``--set`` gives them.
         pep: set-up of a proxy that is put behind the longest segment of a path without one; a
             path of one segment gets a wire without delay behind it.
@@ -96,7 +98,7 @@ def path_of(
         ScenarioError: no such preset; what is wrong with the scenario.
     """
     if not isinstance(access, str) or access.endswith(".toml") or Path(access).is_file():
-        document = open_document(access, overrides)
+        document = _with_flow(open_document(access, overrides))
     else:
         names = [preset.name for preset in presets()]
         if access not in names:
@@ -120,6 +122,31 @@ def path_of(
         "mtu": MTU,
     }
     return path, list(spec.get("proxies", ()))
+
+
+def _with_flow(document: Document) -> Document:
+    """A path alone becomes a scenario: its flow leads from end to end, and only says which these are."""
+    data = dict(document.data)
+    if data.get("flow"):
+        return document
+    flow: dict[str, Any] = {"name": "shell", "congestion": "cubic"}
+    graph = data.get("graph")
+    if isinstance(graph, dict):
+        nodes = graph.get("node")
+        tables = (
+            [{"name": one} if isinstance(one, str) else one for one in nodes]
+            if isinstance(nodes, list)
+            else []
+        )
+        hosts = [
+            one.get("name") for one in tables if isinstance(one, dict) and one.get("kind", "host") == "host"
+        ]
+        if len(hosts) != 2:
+            named = ", ".join(map(str, hosts)) or "none"
+            problem = f"missing, expected a flow that names its client and server among the hosts: {named}"
+            raise ScenarioError([("flow", problem)], document.name)
+        flow |= {"client": hosts[0], "server": hosts[1]}
+    return replace(document, data={"duration": "1 h", **data, "flow": [flow]})
 
 
 def _split(spec: Mapping[str, Any], setup: str) -> dict[str, Any]:
@@ -289,8 +316,9 @@ def carry(plan: Mapping[str, Any]) -> int:
     Whatever ends this process ends the session, and nothing of it is left.
 
     Raises:
-        ScenarioError: ``bentpipe-rt`` is not built.
+        ScenarioError: what is wrong with the plan, by key; ``bentpipe-rt`` is not built.
     """
+    checked(plan)
     with signals_in_order(), started(executable(), []) as lab:
         lab.send(plan)
         return lab.wait()[0]
@@ -319,10 +347,11 @@ def session(plan: Mapping[str, Any]) -> dict[str, Any]:
     Whatever ends this process ends the session, and nothing of it is left.
 
     Raises:
-        ScenarioError: ``bentpipe-rt`` is not built.
+        ScenarioError: what is wrong with the plan, by key; ``bentpipe-rt`` is not built.
         SessionError: the session could not be; ``bentpipe-rt`` has said why.
         InterruptedSession: Ctrl-C; the session has ended cleanly.
     """
+    checked(plan)
     folder = folder_name("bentpipe-session-")
     result = folder / "result.json"
     with signals_in_order(), started(executable(), [folder]) as lab:

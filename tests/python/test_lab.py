@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -18,6 +20,9 @@ from typing import Any
 import pytest
 
 import realtime
+from bentpipe import labplan, shell
+from bentpipe.labplan import checked
+from bentpipe.problems import ScenarioError
 from bentpipe.shell import SessionError, change, executable, path_of, session
 
 ROOT = Path(__file__).parents[2]
@@ -256,7 +261,6 @@ def test_a_service_that_never_comes_up(plan: Plans, capfd: pytest.CaptureFixture
 @pytest.mark.system
 def test_words_of_a_plan(plan: Plans, capfd: pytest.CaptureFixture[str]) -> None:
     for more, said in (
-        ({"nearr": []}, "unknown field `nearr`"),
         ({"settings": {"near": {"net.ipv4.tcp_rmmem": "1"}, "far": {}}}, "net.ipv4.tcp_rmmem"),
         ({"record": {"directory": "/proc/nowhere", "interval_ns": 1}}, "/proc/nowhere"),
     ):
@@ -354,6 +358,145 @@ def test_an_ordinary_user(plan: Plans, tmp_path: Path) -> None:
     assert done.stdout.startswith("0\n"), done.stdout
     assert "default dev bentpipe" in done.stdout
     assert found["check"]["rtt_ns"] >= 40e6
+
+
+PLAN: dict[str, Any] = {
+    "lab": {"graph": {}, "client": "a", "server": "b", "seed": 1, "mtu": 1500},
+    "private": True,
+    "far": [{"name": "web", "command": ["web"], "listens": 80}],
+    "near": [{"name": "ask", "command": ["ask"], "start_ns": 5}],
+    "settings": {"near": {"net.ipv4.tcp_rmem": "4096 5000 6000"}, "far": {}},
+    "initial_windows": {"near": 10, "far": None},
+    "record": {"directory": "kept", "interval_ns": 1},
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        (
+            "far.0.listens",
+            [80, "tcp"],
+            "plan: far.web.listens: found [80, 'tcp'], expected a port from 1 to 65535; of UDP",
+        ),
+        ("far.0.listens", "80", 'plan: far.web.listens: found "80", expected a port from 1 to 65535'),
+        ("far.0.listens", 0, "plan: far.web.listens: found 0, expected a port"),
+        ("far.0.listens", 65536, "plan: far.web.listens: found 65536, expected a port"),
+        ("far.0.listens", True, "plan: far.web.listens: found True, expected a port"),
+        (
+            "far.0.listen",
+            80,
+            'plan: far.web.listen: no key "listen", expected one of: .*; did you mean "listens"?',
+        ),
+        (
+            "far.0.args",
+            ["-x"],
+            'plan: far.web.args: no key "args"; arguments stand in "command", after its first word',
+        ),
+        ("far.0.command", "web -x", 'plan: far.web.command: found "web -x", expected a list'),
+        ("far.0.command", [], "plan: far.web.command: found a list of 0, expected at least 1"),
+        ("far.0.name", "ask", 'plan: two commands are called "ask", expected a name for each'),
+        ("near.0.start_ns", -1, "plan: near.ask.start_ns: found -1, expected at least 0"),
+        ("near.0.start_ns", 0.5, "plan: near.ask.start_ns: found 0.5, expected a whole number"),
+        ("near.0.start_ns", 2**64, f"plan: near.ask.start_ns: found {2**64}, expected at most {2**63 - 1}"),
+        ("near.0.listens", 80, "plan: near.ask.listens: found one, which only services of the far side have"),
+        ("near.0.output", Path("a"), "plan: near.ask.output: found a, expected text"),
+        ("near", [], "plan: near: found a list of 0, expected at least 1"),
+        ("near", {"name": "ask"}, "plan: near: found a table, expected a list"),
+        (
+            "private",
+            False,
+            "plan: far: found some without private = true, expected the far side to be private",
+        ),
+        ("private", "yes", 'plan: private: found "yes", expected true or false'),
+        ("lab.mtu", 70000, "plan: lab.mtu: found 70000, expected at most 65535"),
+        ("lab", "geo", 'plan: lab: found "geo", expected a table'),
+        (
+            "settings.near",
+            {"net.ipv4.tcp_sack": 1},
+            "plan: settings.near.net.ipv4.tcp_sack: found 1, expected text",
+        ),
+        ("initial_windows.near", 0, "plan: initial_windows.near: found 0, expected at least 1"),
+        ("record.interval_ns", 0, "plan: record.interval_ns: found 0, expected at least 1"),
+        ("watched", True, 'plan: watched: no key "watched", expected one of: .*; did you mean "watch"?'),
+    ],
+)
+def test_a_wrong_plan_is_refused_before_anything_starts(
+    key: str, value: object, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = copy.deepcopy(PLAN)
+    assert checked(plan) == PLAN
+    *above, last = key.split(".")
+    at: Any = plan
+    for word in above:
+        at = at[int(word) if word.isdigit() else word]
+    at[last] = value
+    monkeypatch.setattr(shell, "executable", lambda: pytest.fail("it was about to start"))
+    for carry in (shell.session, shell.carry):
+        with pytest.raises(ScenarioError) as error:
+            carry(plan)
+        message = str(error.value)
+        assert re.match(re.escape(said).replace(r"\.\*", ".*"), message), message
+
+
+def test_the_check_of_a_plan_knows_every_key_of_the_executable() -> None:
+    source = (ROOT / "crates/rt/src/lab/plan.rs").read_text()
+    structs = dict(re.findall(r"pub struct (\w+)(?:<[^>]*>)? \{\n(.*?)\n\}", source, re.DOTALL))
+    models = {
+        "Plan": labplan.LabPlan,
+        "Process": labplan.Process,
+        "Record": labplan.Record,
+        "Sides": labplan.Settings,
+    }
+    assert set(structs) == set(models)
+    for name, model in models.items():
+        assert set(re.findall(r"^    pub (\w+):", structs[name], re.MULTILINE)) == set(model.model_fields)
+    assert set(labplan.Windows.model_fields) == {"near", "far"}
+    spec = re.search(
+        r"pub struct LabSpec \{\n(.*?)\n\}", (ROOT / "crates/emu/src/lab.rs").read_text(), re.DOTALL
+    )
+    assert spec is not None
+    assert set(re.findall(r"pub (\w+):", spec[1])) == set(labplan.Lab.model_fields)
+
+
+GRAPH = """
+[graph]
+node = ["near", "far", { name = "hop", kind = "router" }]
+[[graph.link]]
+name = "one"
+client_side = "near"
+server_side = "hop"
+delay = "5 ms"
+[[graph.link]]
+name = "two"
+client_side = "hop"
+server_side = "far"
+delay = "7 ms"
+"""
+
+
+def test_a_path_alone_is_enough(tmp_path: Path) -> None:
+    file = tmp_path / "path.toml"
+    file.write_text(TWO)
+    path, proxies = path_of(str(file))
+    assert (path["client"], path["server"]) == ("client", "server")
+    assert [link["name"] for link in path["graph"]["links"]] == ["satellite", "internet"]
+    assert [proxy["node"] for proxy in proxies] == ["gateway"]
+    assert path_of(str(file), [("path.satellite.delay", "1 ms")])[0] != path
+    whole = tmp_path / "whole.toml"
+    whole.write_text(HEAD + TWO)
+    assert path_of(str(whole)) == (path, proxies)
+    file.write_text(GRAPH)
+    found = path_of(str(file))[0]
+    assert (found["client"], found["server"]) == ("near", "far")
+    file.write_text(GRAPH.replace('"far", {', '"far", "third", {'))
+    with pytest.raises(
+        ScenarioError, match=r"flow: missing, expected a flow that names .*: near, far, third"
+    ):
+        path_of(str(file))
+    file.write_text('duration = "1 s"\n')
+    with pytest.raises(ScenarioError, match="expected a path"):
+        path_of(str(file))
 
 
 def test_words_of_a_change(tmp_path: Path) -> None:

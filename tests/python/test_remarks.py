@@ -43,22 +43,22 @@ def said(*settings: tuple[str, object], seeds: int | None = None, repeats: bool 
         (
             (("flow.f.load", {"time": "20 s"}),),
             "flow.f.load",
-            "found 20 s, but the run ends 10 s after its start",
+            "found 20 s, but the run lasts 10 s",
         ),
         (
-            (("flow.f.load", "T:*1:0:-:9s"), ("flow.f.start", "2 s")),
+            (("flow.f.load", "T:*1:0:-:11s"), ("flow.f.start", "2 s")),
             "flow.f.load",
-            "found 9 s, but the run ends 8 s after its start",
+            "found 11 s, but the run lasts 10 s",
         ),
         (
             (("flow.f.load", {"on_off": {"on": "1 s", "off": "1 s", "time": "11 s"}}),),
             "flow.f.load",
-            "found 11 s, but the run ends 10 s after its start",
+            "found 11 s, but the run lasts 10 s",
         ),
         (
             (("flow.f.load", {"poisson": {"every": "1 s", "size": "1 kB", "time": "1 h"}}),),
             "flow.f.load",
-            "found 1 h, but the run ends 10 s after its start",
+            "found 1 h, but the run lasts 10 s",
         ),
         (
             (("flow.f.load", {"bytes": "20 MB"}), ("flow.f.send", "down")),
@@ -85,6 +85,9 @@ def test_what_is_meant_is_not_remarked_on() -> None:
     assert said(("seeds", 8), repeats=True) == {}, "real time is its own chance"
     assert said(("duration", "24 h")) == {}
     assert said(("flow.f.load", {"time": "10 s"})) == {}
+    assert said(("flow.f.load", {"time": "10 s"}), ("flow.f.start", "2 s")) == {}, (
+        "late, and cut off with the run"
+    )
     assert said(("flow.f.load", {"bytes": "9 MB"})) == {}
     assert said(("flow.f.load", "D:*1:0:-:1000:9000000")) == {}
 
@@ -96,9 +99,7 @@ def test_chance_in_one_cell_is_chance() -> None:
 
 def test_a_sweep_says_each_key_once() -> None:
     found = remarks(plan(("sweep.duration", ["1 s", "2 s", "30 s"]), ("flow.f.load", {"time": "20 s"})))
-    assert [(one.key, one.text) for one in found] == [
-        ("flow.f.load", "found 20 s, but the run ends 1 s after its start")
-    ]
+    assert [(one.key, one.text) for one in found] == [("flow.f.load", "found 20 s, but the run lasts 1 s")]
 
 
 def test_commands_and_python_say_it(tmp_path: Path) -> None:
