@@ -130,8 +130,8 @@ def again(store: Path, plan: Plan, there: Iterable[str]) -> list[dict[str, Any]]
         row = _identified(store / "runs" / run / "spec.json", run, plan)
         if row is None:
             raise StoreError(
-                f"{store / 'plan.json'} is lost, and run {run} is none of this command's: say --set, and what else was "
-                f"said when the store was made, again; or remove {store / 'runs' / run}"
+                f"{store / 'plan.json'} is lost, and run {run} is none of this command's with engine {plan.engine}: "
+                f"say --set, and what else was said when the store was made, again; or remove {store / 'runs' / run}"
             )
         found.append(row)
     return found

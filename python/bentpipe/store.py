@@ -311,33 +311,44 @@ class Writer:
 
     def __enter__(self) -> Self:
         """Takes hold of the directory."""
-        with _disk(self.path, self):
-            scenario = _verbatim(self.plan).encode()
-            plan = planfile.text(self.plan, self.store_rows, scenario, summed=self._summed).encode()
-            files = {self.path / "scenario.toml": scenario, self.path / "plan.json": plan}
-            try:
-                (self.path / "runs").mkdir(parents=True, exist_ok=True)
-                self._journal = (self.path / "journal.jsonl").open("a", encoding="utf-8")
-            except OSError as error:
-                if error.errno in FULL:
-                    raise
-                if all(_holds(file, data) for file, data in files.items()):
-                    self.refused = str(error.strerror)
-                    return self
-                what = f"{self.path} cannot be made: {error.strerror}; choose another directory with --out"
-                raise StoreError(what) from None
-            try:
-                fcntl.flock(self._journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                self._journal.close()
-                raise StoreError(f"{self.path}: another bentpipe is writing to this store") from None
-            for left in self.path.glob(".part-*"):
-                shutil.rmtree(left, ignore_errors=True)
-            for file, data in files.items():
-                file.with_name(f".new-{file.name}").unlink(missing_ok=True)
-                if not _holds(file, data):
-                    write_whole(file, data)
+        try:
+            with _disk(self.path, self):
+                self._take()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
+
+    def _take(self) -> None:
+        try:
+            (self.path / "runs").mkdir(parents=True, exist_ok=True)
+            self._journal = (self.path / "journal.jsonl").open("a", encoding="utf-8")
+        except OSError as error:
+            if error.errno in FULL:
+                raise
+            if all(_holds(file, data) for file, data in self._files().items()):
+                self.refused = str(error.strerror)
+                return
+            what = f"{self.path} cannot be made: {error.strerror}; choose another directory with --out"
+            raise StoreError(what) from None
+        try:
+            fcntl.flock(self._journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StoreError(f"{self.path}: another bentpipe is writing to this store") from None
+        # again, now that nobody else can write: another may have been here since
+        self.store_rows = self._check_same(planfile.rows(self.plan))
+        for left in self.path.glob(".part-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        for file, data in self._files().items():
+            file.with_name(f".new-{file.name}").unlink(missing_ok=True)
+            if not _holds(file, data):
+                write_whole(file, data)
+
+    def _files(self) -> dict[Path, bytes]:
+        """The store's own files, as they are to be."""
+        scenario = _verbatim(self.plan).encode()
+        plan = planfile.text(self.plan, self.store_rows, scenario, summed=self._summed).encode()
+        return {self.path / "scenario.toml": scenario, self.path / "plan.json": plan}
 
     def __exit__(self, *_: object) -> None:
         """Releases the directory."""

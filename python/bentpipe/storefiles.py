@@ -196,7 +196,7 @@ def _changed(files: list[tuple[Path, str | None]]) -> dict[Path, str]:
     if not wanted:
         return {}
     with ThreadPoolExecutor(min(len(wanted), os.cpu_count() or 1)) as pool:
-        said = pool.map(_wrong, wanted, chunksize=16)
+        said = pool.map(_wrong, wanted)
         return {path: text for (path, _), text in zip(wanted, said, strict=True) if text}
 
 

@@ -597,6 +597,7 @@ def test_pages_by_every_version_over_loopback(server: list[str], tmp_path: Path)
     )
     assert {file.suffix for file in next(out.glob("runs/*/")).iterdir()} == {
         ".parquet",
+        "",  # the checksums
         ".har",
         ".pcapng",
         ".json",

@@ -203,6 +203,17 @@ def test_two_processes_do_not_write_to_one_store(tmp_path: Path) -> None:
         pass
 
 
+def test_what_another_added_in_between_is_kept(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    more = make(plan.document, "test", seeds=(1, 2, 3))
+    late = Writer(tmp_path / "store", plan)
+    with Writer(tmp_path / "store", more) as writer:
+        conduct(more, Fake(), writer)
+    with late as writer:
+        assert not writer.missing(plan.runs)
+    assert len(Store(tmp_path / "store").finished()) == 6
+
+
 def test_a_full_disk_is_one_message_and_loses_nothing_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
