@@ -78,7 +78,7 @@ def test_tables_and_the_page(measured: Measured, tmp_path: Path) -> None:
     page = write_page(tmp_path, STUDY.title, findings, as_data(findings)).read_text()
     assert "target A, SATCOM, loads 2 and 3" in page
     assert "<svg" in page
-    assert "<script" not in page
+    assert "default-src 'none'" in page
 
 
 def changed(place: Path, http: str, column: str, change: pl.Expr) -> Measured:

@@ -1,0 +1,278 @@
+"""What hard use can do, drawn by a seed, in numbers that no ordinary test has time for: ``scripts/hard-use``.
+
+A part is a kind of hard use and a case one draw of it. Cases that have passed are written down, so the same command goes
+on after an interruption, and only what failed is tried again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import crowds
+import killing
+import masses
+import realtime
+import store_damage
+
+ROOT = Path(__file__).parents[2]
+
+Case = Callable[[int], str]
+"""Carries out the case of a seed; says what is wrong, or nothing."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A kind of hard use."""
+
+    name: str
+    what: str
+    cases: int
+    short: int
+    """Cases of the short form."""
+    at_once: int
+    """Cases side by side."""
+    open: Callable[[bool], AbstractContextManager[Case]]
+    """What its cases need; told whether the form is the short one."""
+
+
+# --- the parts ------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def kills(_: bool) -> Iterator[Case]:
+    """Every third one as an ordinary user."""
+    program = realtime.program()
+
+    def case(seed: int) -> str:
+        one = killing.draw(seed, ("shell", "emu", "shell", "emu", "browse"))
+        user = "nobody" if seed % 3 == 0 else "root"
+        found = killing.trial(one, program, user=user)
+        return f"{one}, {user}: {'; '.join(found.left)}" if found.left else ""
+
+    yield case
+
+
+@contextlib.contextmanager
+def labs(_: bool) -> Iterator[Case]:
+    """Eight at once, again and again."""
+    program = realtime.program()
+    yield lambda seed: "; ".join(crowds.crowd(program, 8, seed))
+
+
+@contextlib.contextmanager
+def scenarios(_: bool) -> Iterator[Case]:
+    """A case is so many mutated scenarios, through ``check`` and short runs, in a process that may end as it likes."""
+
+    def case(seed: int) -> str:
+        words = [
+            sys.executable,
+            str(ROOT / "tests/python/mutations.py"),
+            str(MUTATIONS),
+            str(seed * MUTATIONS),
+        ]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=1800)
+        return (
+            ""
+            if done.returncode == 0
+            else f"ended with {done.returncode}: {done.stdout[-4000:]}{done.stderr[-500:]}"
+        )
+
+    yield case
+
+
+MUTATIONS = 50
+"""Scenarios of a case."""
+
+
+@contextlib.contextmanager
+def flips(_: bool) -> Iterator[Case]:
+    """Bits of the files of a store."""
+    with tempfile.TemporaryDirectory(prefix="bentpipe-flips-") as folder:
+        scenario = Path(folder) / "small.toml"
+        scenario.write_text(SMALL, encoding="utf-8")
+        store = Path(folder) / "store"
+        words = [sys.executable, "-m", "bentpipe", "run", str(scenario), "--out", str(store), "--json"]
+        subprocess.run(words, check=True, capture_output=True, cwd=ROOT / "python")
+        whole = store_damage.values(store)
+
+        def case(seed: int) -> str:
+            (flip,) = store_damage.flips(store, seed, 1)
+            found = store_damage.judge(store, flip, whole)
+            return "" if found in ("identical", "named") else found
+
+        yield case
+
+
+SMALL = """
+duration = "2 s"
+seeds = 2
+[[path.segment]]
+name = "satellite"
+delay = "40 ms"
+both = { rate = "2 Mbit/s", loss = "1 %" }
+[[flow]]
+name = "bulk"
+congestion = "cubic"
+load = { bytes = "100 kB" }
+[sweep]
+"flow.bulk.congestion" = ["cubic", "bbr"]
+"""
+
+
+@contextlib.contextmanager
+def connections(short: bool) -> Iterator[Case]:
+    """A case is one kind of live server."""
+    with masses.Masses() as found:
+        yield lambda seed: found.short_connections(
+            masses.KINDS[seed % len(masses.KINDS)], 4_000 if short else 100_000
+        )
+
+
+PARTS = (
+    Part("kills", "kills over processes, stages and users: nothing is left", 500, 16, 2, kills),
+    Part("labs", "rounds of eight labs at once: none fails to set up", 50, 1, 1, labs),
+    Part("scenarios", f"{MUTATIONS} mutated scenarios each: what check passes, runs", 200, 4, 2, scenarios),
+    Part("flips", "flipped bits of a store: the same values, or a name", 3000, 60, 1, flips),
+    Part("connections", "100,000 short connections to a live server: its memory stays", len(masses.KINDS),
+         len(masses.KINDS), 1, connections),
+)  # fmt: skip
+
+
+# --- carrying them out ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Tally:
+    """What came of a part."""
+
+    passed: int = 0
+    kept: int = 0
+    """Of these, passed in an earlier session."""
+    failed: int = 0
+    seconds: float = 0.0
+
+
+def carry(part: Part, *, seed: int, short: bool, out: Path) -> Tally:
+    """Carries out the cases of a part that have not passed yet; each is written down as it ends."""
+    out.mkdir(parents=True, exist_ok=True)
+    file = out / f"{part.name}{'.short' if short else ''}.jsonl"
+    count = part.short if short else part.cases
+    done = _passed(file, seed)
+    wanted = [seed * 1_000_000 + number for number in range(count)]
+    tally = Tally(kept=sum(one in done for one in wanted))
+    tally.passed = tally.kept
+    todo = [one for one in wanted if one not in done]
+    began = time.monotonic()
+    if todo:
+        with (
+            part.open(short) as case,
+            file.open("a", encoding="utf-8") as record,
+            ThreadPoolExecutor(part.at_once) as pool,
+        ):
+            record.write("" if _ends_whole(file) else "\n")
+            started = {pool.submit(_timed, case, one): one for one in todo}
+            try:
+                for ended in as_completed(started):
+                    wrong, seconds = ended.result()
+                    line = {"case": started[ended], "wrong": wrong, "seconds": round(seconds, 2)}
+                    record.write(json.dumps(line) + "\n")
+                    record.flush()
+                    tally.passed += not wrong
+                    tally.failed += bool(wrong)
+                    if wrong:
+                        print(f"{part.name} {line['case']}: {wrong}", file=sys.stderr, flush=True)
+                    _tell(part, tally, len(wanted), time.monotonic() - began)
+            except KeyboardInterrupt:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+    tally.seconds = time.monotonic() - began
+    return tally
+
+
+def _timed(case: Case, seed: int) -> tuple[str, float]:
+    began = time.monotonic()
+    try:
+        wrong = case(seed)
+    except Exception as error:  # noqa: BLE001 - whatever a case raises is its finding
+        wrong = f"{type(error).__name__}: {error}"
+    return wrong, time.monotonic() - began
+
+
+def _passed(file: Path, seed: int) -> set[int]:
+    """Cases of ``seed`` that have passed; a line cut off by a kill counts for nothing."""
+    found: set[int] = set()
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    for text in lines:
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            line = json.loads(text)
+            if line["case"] // 1_000_000 == seed:
+                (found.discard if line["wrong"] else found.add)(line["case"])
+    return found
+
+
+def _ends_whole(file: Path) -> bool:
+    """Whether the record's last line is not one that a kill cut off."""
+    data = file.read_bytes() if file.exists() else b""
+    return not data or data.endswith(b"\n")
+
+
+def _tell(part: Part, tally: Tally, count: int, seconds: float) -> None:
+    if sys.stderr.isatty():
+        text = (
+            f"{part.name}: {tally.passed + tally.failed} of {count}, {tally.failed} failed, {seconds:.0f} s"
+        )
+        print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Exit status: 0 nothing found, 1 something, 130 interrupted."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/hard-use", description=__doc__.split("\n\n")[0],
+        epilog="\n".join(f"{part.name:12} {part.cases:>6,}  {part.what}" for part in PARTS),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    names = [part.name for part in PARTS]
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(names)}; default: all")
+    parser.add_argument("--short", action="store_true", help="two minutes of everything")
+    parser.add_argument("--seed", type=int, default=1, help="draws other cases (1)")
+    parser.add_argument(
+        "--out", type=Path, default=ROOT / "out/hard-use", help="what has passed is kept here"
+    )
+    asked = parser.parse_args(words)
+    if unknown := set(asked.parts) - set(names):
+        parser.error(f"no part {min(unknown)!r}, expected one of: {', '.join(names)}")
+    failed = 0
+    for part in PARTS:
+        if asked.parts and part.name not in asked.parts:
+            continue
+        try:
+            tally = carry(part, seed=asked.seed, short=asked.short, out=asked.out)
+        except KeyboardInterrupt:
+            print(f"\ninterrupted in {part.name}; the same command goes on from here", file=sys.stderr)
+            return 130
+        failed += tally.failed
+        kept = f" ({tally.kept:,} before)" if tally.kept else ""
+        end = "\r\x1b[K" if sys.stderr.isatty() else ""
+        print(end, end="", file=sys.stderr)
+        print(
+            f"{part.name:12} {tally.passed:>6,} passed{kept}, {tally.failed} failed, {tally.seconds:.0f} s",
+            flush=True,
+        )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
