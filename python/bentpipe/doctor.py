@@ -44,7 +44,10 @@ def examine() -> list[Check]:
 
 def _real_time() -> list[Check]:
     """What shell, browse and the real-time engine need: Linux, programs, namespaces, TUN."""
-    return [_executable(), *(_program(*words) for words in PROGRAMS), _tun(), _namespaces(), _fifo(), _tcp()]
+    found = [_executable(), *(_program(*words) for words in PROGRAMS), _tun(), _namespaces(), _fifo(), _tcp()]
+    if found[0].good:
+        found.append(_lab())
+    return found
 
 
 def lacking(*, proxies: bool) -> list[str]:
@@ -72,6 +75,42 @@ def _executable() -> Check:
         return Check("bentpipe-rt (shell, perf, browse)", True, False, str(executable()))
     except ScenarioError:
         return Check("bentpipe-rt (shell, perf, browse)", False, False, "not built; in a checkout: make rt")
+
+
+LAB_S = 30.0
+"""Longest that a lab of one command may take."""
+
+
+def _lab() -> Check:
+    """A lab with a proxy, for a command that ends at once: what one needs is tried."""
+    from bentpipe.labs import started
+    from bentpipe.shell import executable, path_of
+
+    what = "a lab in real time"
+    path, proxies = path_of("lte-4g", pep="early")
+    nft = _program(*PROGRAMS[1]).good
+    plan = {
+        "lab": path, "proxies": proxies if nft else [], "outside": False,
+        "near": [{"name": "true", "command": ["true"]}],
+    }  # fmt: skip
+    with os.fdopen(os.memfd_create("bentpipe-doctor"), "r+b") as log:
+        how = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": log,
+            "stderr": subprocess.STDOUT,
+            "start_new_session": True,
+        }
+        with started(executable(), [], **how) as lab:
+            lab.send(plan)
+            try:
+                status = lab.process.wait(LAB_S)
+            except subprocess.TimeoutExpired:
+                return Check(what, False, False, f"did not end within {LAB_S:.0f} s")
+        log.seek(0)
+        said = log.read().decode(errors="replace").strip().splitlines()
+    if status == 0:
+        return Check(what, True, False, "stood, and ended" if nft else "stood, and ended; without proxies")
+    return Check(what, False, False, said[-1].removeprefix("bentpipe: ") if said else f"exit status {status}")
 
 
 def _program(name: str, package: str, use: str) -> Check:

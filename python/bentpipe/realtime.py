@@ -41,7 +41,9 @@ def machine(store: Path) -> str:
     said = f"In real time: {len(good) - kept} valid runs"
     said += f", {kept} kept although the emulator was too late for them" if kept else ""
     said += f", {again} of them tried again" if again else ""
-    said += f", {len(latest) - len(good)} failed" if len(latest) > len(good) else ""
+    for word, words in (("failed", "failed"), ("late", "for which the machine was too late")):
+        count = sum(entry["event"] == word for entry in latest.values())
+        said += f", {count} {words}" if count else ""
     slow = [float(entry["real_time"].get("processes_late_p95_ms", 0.0)) for entry in good]
     if late and not any(slow):
         said += f"; the emulator's lateness (99th percentile of packets) was at worst {max(late):.2f} ms"

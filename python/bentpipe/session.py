@@ -34,6 +34,13 @@ class Failure:
     error: str
     replay: str
     """The command that makes it again, alone."""
+    late: bool = False
+    """The machine was too late for it; there is nothing wrong with the run."""
+
+    @property
+    def word(self) -> str:
+        """What happened to it."""
+        return "late" if self.late else "failed"
 
 
 @dataclass(slots=True)
@@ -46,6 +53,7 @@ class Report:
     """Runs that were in the store already."""
     done: int = 0
     failed: list[Failure] = field(default_factory=list)
+    """Runs that were not made; the late ones too."""
     seconds: float = 0.0
     packets: int = 0
     damaged: dict[str, str] = field(default_factory=dict)
@@ -127,9 +135,11 @@ def conduct(
                         entry |= counts
                 if error:
                     report.failed.append(
-                        Failure(outcome.run.id, error, replay(plan, outcome.run, command, where))
+                        Failure(
+                            outcome.run.id, error, replay(plan, outcome.run, command, where), outcome.late
+                        )
                     )
-                    entry |= {"event": "failed", "error": error}
+                    entry |= {"event": report.failed[-1].word, "error": error}
                 if outcome.retried:
                     entry["retried"] = True
                 if outcome.facts:
@@ -142,7 +152,8 @@ def conduct(
             if close is not None:
                 close()
     report.seconds = time.perf_counter() - began
-    writer.note({"event": "end", "at": _now(), "done": report.done, "failed": len(report.failed)})
+    unmade = {word: sum(one.word == word for one in report.failed) for word in ("failed", "late")}
+    writer.note({"event": "end", "at": _now(), "done": report.done, **unmade})
     return report
 
 

@@ -244,20 +244,30 @@ class _Machine:
 
 
 @contextlib.contextmanager
+def network_of_its_own() -> Iterator[int]:
+    """A process that holds a network namespace in the place of the machine's."""
+    with subprocess.Popen(["unshare", "--net", "sleep", "600"]) as holder:
+        try:
+            _until(lambda: network(holder.pid) != network("self"))
+            up = ["ip", "link", "set", "lo", "up"]
+            subprocess.run(["nsenter", "-t", str(holder.pid), "-n", *up], check=True)
+            yield holder.pid
+        finally:
+            holder.kill()
+
+
+@contextlib.contextmanager
 def _machine(program: Path, user: str) -> Iterator[_Machine]:
     place = Path(tempfile.mkdtemp(prefix="bp-kill-"))
     mark = f"{place.name}-{os.getpid()}"
     with contextlib.ExitStack() as stack:
         stack.callback(shutil.rmtree, place, ignore_errors=True)
-        holder = stack.enter_context(subprocess.Popen(["unshare", "--net", "sleep", "600"]))
-        stack.callback(holder.kill)
-        _until(lambda: network(holder.pid) != network("self"))
-        subprocess.run(["nsenter", "-t", str(holder.pid), "-n", "ip", "link", "set", "lo", "up"], check=True)
+        holder = stack.enter_context(network_of_its_own())
         (place / "tmp").mkdir()
         (place / "path.toml").write_text(PATH)
         (place / "page.toml").write_text(PAGE)
         place.chmod(0o755)
-        words = ["nsenter", "-t", str(holder.pid), "-n", f"--wd={place}"]
+        words = ["nsenter", "-t", str(holder), "-n", f"--wd={place}"]
         environment = {**os.environ, "BENTPIPE_RT": str(program), "PYTHONPATH": str(ROOT / "python")}
         if user == "nobody":
             folder, become = stack.enter_context(realtime.nobody(program))
@@ -275,7 +285,7 @@ def _machine(program: Path, user: str) -> Iterator[_Machine]:
         environment |= {name: str(value) for name, value in own.items()}
         # The words that become another user set the folder for temporary files anew.
         words += ["env", f"TMPDIR={place / 'tmp'}"]
-        yield _Machine(place, holder.pid, f"{MARK}={mark}", words, environment)
+        yield _Machine(place, holder, f"{MARK}={mark}", words, environment)
 
 
 def _until(what: Callable[[], bool]) -> None:

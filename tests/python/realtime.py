@@ -188,6 +188,14 @@ def nobody(program: Path) -> Iterator[tuple[Path, list[str]]]:
         shutil.rmtree(place, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def open_folder() -> Iterator[Path]:
+    """A temporary folder that everyone enters: pytest gives those that its user alone does."""
+    with tempfile.TemporaryDirectory(prefix="bp-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
 def _opened(place: Path) -> str:
     """Words of a shell that let everyone reach an interpreter that lies in a closed folder, such as root's."""
     base = Path(sys.base_prefix).resolve()

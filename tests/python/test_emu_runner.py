@@ -267,6 +267,7 @@ def test_labs_that_go_wrong(
     assert (outcome.data is not None) is good
     assert outcome.facts["attempts"] == attempts
     assert error in outcome.error
+    assert outcome.late is (behaviour == "late")
 
 
 @pytest.mark.parametrize("late_ms", [5, 55, 105])
@@ -368,6 +369,36 @@ def test_ctrl_c_ends_a_command_at_once(program: Path, tmp_path: Path, clock: str
     assert took < 2, "a second, and another for a busy machine"
     if clock == "emu":
         assert not Path(f"/proc/{mark.read_text()}").exists()
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "word", "other"), [("late", "late", "failed"), ("broken", "failed", "late")]
+)
+def test_runs_that_were_late_are_counted_apart(
+    program: Path, tmp_path: Path, behaviour: str, word: str, other: str
+) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text(
+        'duration = "2 s"\n[[path.segment]]\nname = "s"\ndelay = "20 ms"\nboth = { rate = "10 Mbit/s" }\n'
+        '[[flow]]\nname = "q"\ncongestion = "cubic"\nsend = "down"\nload = { bytes = "200 kB" }\n'
+    )
+    command = [sys.executable, "-m", "bentpipe.cli", "run", str(file), "--engine", "emu", "--out", "o"]
+    environment = {**os.environ, "BENTPIPE_RT": str(program), "BEHAVIOUR": behaviour}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout.rstrip().endswith(f"; 1 {word}"), done.stdout
+    assert done.stderr.startswith(f"{word}: ")
+    (entry,) = [
+        one
+        for one in map(json.loads, (tmp_path / "o/journal.jsonl").read_text().splitlines())
+        if "run" in one
+    ]
+    assert entry["event"] == word
+    again = subprocess.run(
+        [*command, "--json"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    found = json.loads(again.stdout)
+    assert (len(found[word]), found[other]) == (1, [])
 
 
 def test_the_command_line_keeps_the_clocks_apart(program: Path, tmp_path: Path) -> None:

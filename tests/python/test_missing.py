@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import realtime
+from bentpipe.doctor import examine
 
 SCENARIO = """
 duration = "1 s"
@@ -114,6 +115,21 @@ def test_what_is_missing_is_said_once_with_the_step_that_helps(
     assert done.stderr.count("\n") == 1, done.stderr
     for word in help_.split("; in a container"):
         assert word.split(":")[0] in done.stderr
+
+
+def test_doctor_tries_a_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All the means are there, and still a lab cannot be."""
+    program = tmp_path / "bentpipe-rt"
+    monkeypatch.setenv("BENTPIPE_RT", str(program))
+    for text, good, found in (
+        ("cat $2 > /dev/null; echo bentpipe: /dev/net/tun: busy >&2; exit 2", False, "/dev/net/tun: busy"),
+        ("cat $2 > /dev/null", True, "stood"),
+    ):
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+        row = next(one for one in examine() if one.what == "a lab in real time")
+        assert row.good is good
+        assert found in row.found
 
 
 @pytest.mark.system

@@ -98,18 +98,11 @@ def machine(tmp_path: Path) -> Iterator[Callable[[str], Machine]]:
     realtime.need_namespaces("nft", "nsenter")
     with contextlib.ExitStack() as stack:
 
-        def hold() -> int:
-            process = stack.enter_context(subprocess.Popen(["unshare", "--net", "sleep", "300"]))
-            stack.callback(process.kill)
-            while killing.network(process.pid) == killing.network("self"):
-                time.sleep(0.005)
-            return process.pid
-
         def inside(holder: int, words: str) -> None:
             subprocess.run(["nsenter", "-t", str(holder), "-n", *words.split()], check=True)
 
         def make(settings: str) -> Machine:
-            ours, theirs = hold(), hold()
+            ours, theirs = (stack.enter_context(killing.network_of_its_own()) for _ in range(2))
             inside(ours, f"ip link add out type veth peer name in netns {theirs}")
             for holder, device, address in ((ours, "out", OWN), (theirs, "in", OUTSIDE)):
                 inside(holder, f"ip addr add {address}/24 dev {device}")

@@ -10,6 +10,8 @@ use std::fs::File;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::process::Command;
 use std::sync::Arc;
 
@@ -124,23 +126,50 @@ impl Address {
 /// Networks that a lab takes at once: a path has at most so many segments.
 pub const BLOCK: u8 = 8;
 
-/// The first of [`BLOCK`] networks for [`Address::pair`] of which no device of the calling thread's namespace
-/// has one, and no route leads to one.
-///
-/// # Errors
-/// `ip` is not there, or all are taken.
-pub fn free_networks() -> io::Result<u8> {
+/// Networks that are a lab's own for as long as this lives.
+#[derive(Debug)]
+pub struct Networks {
+    /// The first of [`BLOCK`] for [`Address::pair`].
+    pub first: u8,
+    _claim: UnixListener,
+}
+
+impl Networks {
+    /// Networks of which no device of the calling thread's namespace has one, no route leads to one, and that no other
+    /// lab has claimed. A claim is an abstract socket (unix(7)): its name is the namespace's, only one process has it,
+    /// and it ends with that process.
+    ///
+    /// # Errors
+    /// `ip` is not there, or all are taken.
+    pub fn claim() -> io::Result<Networks> {
+        for first in (0..=255 / BLOCK).map(|block| block * BLOCK) {
+            let name = SocketAddr::from_abstract_name(format!("bentpipe-networks-{first}"))?;
+            let claim = match UnixListener::bind_addr(&name) {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => continue,
+                other => other?,
+            };
+            // With the claim in hand: whoever had it before may still be taking its devices away.
+            let listed = networks()?;
+            let is_free = |network: u8| {
+                !listed.contains(&format!("10.78.{network}."))
+                    && !listed.contains(&format!(" {}: ", Address::pair(network)[1].device))
+            };
+            if (first..=first + (BLOCK - 1)).all(is_free) {
+                return Ok(Networks { first, _claim: claim });
+            }
+        }
+        Err(io::Error::other("all networks 10.78.0.0 to 10.78.255.0 are taken"))
+    }
+}
+
+/// Devices, addresses and routes of the calling thread's namespace.
+fn networks() -> io::Result<String> {
     let mut listed = String::new();
-    for what in ["addr", "route"] {
+    for what in ["link", "addr", "route"] {
         let output = tool("ip").args(["-o", "-4", what]).output().map_err(no_ip)?;
         listed.push_str(&String::from_utf8_lossy(&output.stdout));
     }
-    (0..=255 / BLOCK)
-        .map(|block| block * BLOCK)
-        .find(|first| {
-            (*first..first + BLOCK).all(|network| !listed.contains(&format!("10.78.{network}.")))
-        })
-        .ok_or_else(|| io::Error::other("all networks 10.78.0.0 to 10.78.255.0 are taken"))
+    Ok(listed)
 }
 
 /// A command of the system's, which may lie where an ordinary user's search path does not lead: on Debian `nft` is in

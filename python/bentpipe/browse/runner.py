@@ -172,12 +172,13 @@ class _Unit(Hand):
         """Tries as often as the emulator is too late."""
         began = time.perf_counter()
         found: Measurements | None = None
-        error, attempts = "", 0
+        error, attempts, late = "", 0, False
         facts: dict[str, Any] = {}
         while attempts < TRIES:
             attempts += 1
             found, error, facts = self._attempt(run)
-            if found is None or facts["valid"] or self.runner.keep_late or self.stopping:
+            late = found is not None and not facts["valid"] and not self.runner.keep_late
+            if not late or self.stopping:
                 break
             found, error = (
                 None,
@@ -185,7 +186,9 @@ class _Unit(Hand):
             )
         facts["attempts"] = attempts
         seconds = time.perf_counter() - began
-        return Outcome(run, found, error, seconds, retried=attempts > 1, facts=facts)
+        return Outcome(
+            run, found, error, seconds, retried=attempts > 1, late=late and found is None, facts=facts
+        )
 
     def _attempt(self, run: Run) -> tuple[Measurements | None, str, dict[str, Any]]:
         """A unit: its measurements, or what went wrong; and for the journal what it rests on."""

@@ -92,5 +92,5 @@ def say_failures(reports: tuple[Report, ...]) -> bool:
     """Names runs that failed, on standard error."""
     failures = [failure for report in reports for failure in report.failed]
     for failure in failures[:10]:
-        print(f"failed: {failure.run}: {failure.error}\n  again: {failure.replay}", file=sys.stderr)
+        print(f"{failure.word}: {failure.run}: {failure.error}\n  again: {failure.replay}", file=sys.stderr)
     return bool(failures)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bentpipe.cli.common import FAILED, INTERRUPTED, AsJson, Settings, count, refuse
+from bentpipe.cli.common import FAILED, INTERRUPTED, AsJson, Settings, count, not_made, refuse
 from bentpipe.problems import not_utf8
 
 if TYPE_CHECKING:
@@ -146,7 +146,9 @@ def _tell(report: Report, runner: BrowserRunner, as_json: bool) -> None:
     if as_json:
         emit({
             "store": str(report.store), "planned": report.planned, "done": report.done, "kept": report.kept,
-            "failed": [{"unit": f.run, "error": f.error} for f in report.failed], "stopped": runner.stopped or None,
+            "failed": [{"unit": f.run, "error": f.error} for f in report.failed if not f.late],
+            "late": [{"unit": f.run, "error": f.error} for f in report.failed if f.late],
+            "stopped": runner.stopped or None,
             "loads": rows, "doubts": doubts, "split": verdict.as_json() if verdict is not None else None,
         })  # fmt: skip
         return
@@ -158,17 +160,19 @@ def _tell(report: Report, runner: BrowserRunner, as_json: bool) -> None:
     for text in doubts:
         print(f"note: {text}")
     kept = f" ({report.kept} were there already)" if report.kept else ""
-    print(f"{done} of {report.planned} units in {report.store}{kept}, {report.seconds:.1f} s")
+    print(
+        f"{done} of {report.planned} units in {report.store}{kept}, {report.seconds:.1f} s{not_made(report)}"
+    )
     if done:
         print(f"the report: bentpipe report {report.store}")
     if runner.stopped:
         print(f"{runner.stopped}; the same command with a larger --quota goes on", file=sys.stderr)
-    for error in dict.fromkeys(failure.error for failure in report.failed):
+    for word, error in dict.fromkeys((failure.word, failure.error) for failure in report.failed):
         alike = [failure.run for failure in report.failed if failure.error == error]
         more = f" and {len(alike) - 1} more" if len(alike) > 1 else ""
-        print(f"failed: {alike[0]}{more}: {error}", file=sys.stderr)
+        print(f"{word}: {alike[0]}{more}: {error}", file=sys.stderr)
     if report.failed:
-        print("the same command makes the failed units again", file=sys.stderr)
+        print("the same command makes them again", file=sys.stderr)
 
 
 def _far(field: str | None, spki: str | None) -> Far | None:

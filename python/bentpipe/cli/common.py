@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bentpipe.plan import Plan
+    from bentpipe.session import Report
 
 __all__ = [
     "BAD_INPUT",
@@ -24,6 +25,7 @@ __all__ = [
     "Settings",
     "StoreDirectory",
     "count",
+    "not_made",
     "read_plan",
     "refuse",
 ]
@@ -48,6 +50,12 @@ Jobs = Annotated[
         "--jobs", min=1, metavar="N", help="worker processes; default: one a processor (in real time: 1)"
     ),
 ]
+
+
+def not_made(report: Report) -> str:
+    """How many runs failed, and for how many the machine was too late."""
+    words = [failure.word for failure in report.failed]
+    return "".join(f"; {words.count(word)} {word}" for word in ("failed", "late") if word in words)
 
 
 def refuse(message: str) -> NoReturn:

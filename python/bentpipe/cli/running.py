@@ -18,6 +18,7 @@ from bentpipe.cli.common import (
     Seeds,
     Settings,
     count,
+    not_made,
     read_plan,
     refuse,
 )
@@ -114,7 +115,12 @@ def _report_rows(report: Report) -> dict[str, Any]:
         "planned": report.planned,
         "kept": report.kept,
         "done": report.done,
-        "failed": [{"run": f.run, "error": f.error, "replay": f.replay} for f in report.failed],
+        **{
+            word: [
+                {"run": f.run, "error": f.error, "replay": f.replay} for f in report.failed if f.word == word
+            ]
+            for word in ("failed", "late")
+        },
         "damaged": [{"run": run, "error": error} for run, error in report.damaged.items()],
         "seconds": round(report.seconds, 3),
         "packets": report.packets,
@@ -125,10 +131,11 @@ def _print_report(report: Report) -> None:
     kept = f" ({report.kept} were there already)" if report.kept else ""
     print(
         f"{report.done + report.kept} of {report.planned} runs in {report.store}{kept}, {report.seconds:.1f} s"
+        f"{not_made(report)}"
     )
     if report.refused:
         print(f"nothing to do: {report.store} is whole, and cannot be written ({report.refused})")
     for failure in report.failed[:10]:
-        print(f"failed: {failure.run}: {failure.error}\n  again: {failure.replay}", file=sys.stderr)
+        print(f"{failure.word}: {failure.run}: {failure.error}\n  again: {failure.replay}", file=sys.stderr)
     if len(report.failed) > 10:
         print(f"... and {len(report.failed) - 10} more: see journal.jsonl", file=sys.stderr)

@@ -119,7 +119,7 @@ class _Lab(Hand):
             error = f"the machine was too late in each of {attempts} attempts: {found.error}"
         facts = {**found.facts, "attempts": attempts}
         seconds = time.perf_counter() - began
-        return Outcome(run, found.data, error, seconds, retried=attempts > 1, facts=facts)
+        return Outcome(run, found.data, error, seconds, retried=attempts > 1, late=found.late, facts=facts)
 
     def _attempt(self, run: Run) -> _Attempt:
         try:

@@ -30,6 +30,8 @@ class Outcome:
     """Wall time."""
     retried: bool = False
     """The first worker that had it died, or the machine was too late for it."""
+    late: bool = False
+    """There is no data since the machine was too late each time: nothing is wrong with the run."""
     facts: Mapping[str, Any] = field(default_factory=dict)
     """For the journal: what is outside the promise of equal bytes (lateness, processor time)."""
 

@@ -6,6 +6,7 @@ use std::io::{self, PipeWriter, Read};
 use std::process::Child;
 use std::time::Duration;
 
+use emu::namespace::Networks;
 use emu::{Address, Check, Clock, Lab, Progress, Running, namespace};
 use endpoint::say;
 use nix::sys::signal::{Signal, kill};
@@ -136,6 +137,8 @@ struct Session {
     early: Option<Running>,
     /// Proxies and services, to be ended in this order.
     helpers: Vec<(String, Child)>,
+    /// Given back after the devices in them.
+    _networks: Networks,
 }
 
 impl Session {
@@ -155,8 +158,8 @@ impl Session {
             spaces.push(Space::make(life)?);
         }
         spaces.push(if plan.private { Space::make(life)? } else { Space::own()? });
-        let first = namespace::within(&spaces[segments].network, namespace::free_networks)?;
-        let ends = Address::path(first, segments);
+        let networks = namespace::within(&spaces[segments].network, Networks::claim)?;
+        let ends = Address::path(networks.first, segments);
         let files: Vec<&File> = spaces.iter().map(|space| &space.network).collect();
         let lab = Lab::open(&plan.lab, &files, &ends)?;
         route(&spaces, &ends, &plan.initial_windows.near, &plan.initial_windows.far)?;
@@ -169,7 +172,7 @@ impl Session {
             }
         }
         let early = Some(lab.start()?);
-        Ok(Session { spaces, ends, nodes, lab, early, helpers: Vec::new() })
+        Ok(Session { spaces, ends, nodes, lab, early, helpers: Vec::new(), _networks: networks })
     }
 
     fn far(&self) -> &Space {

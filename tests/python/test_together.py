@@ -1,0 +1,17 @@
+"""Eight labs at once: none fails to stand."""
+
+from __future__ import annotations
+
+import pytest
+
+import realtime
+import together
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("user", ["root", "nobody"])
+def test_eight_shells_at_once(user: str) -> None:
+    realtime.need_root("a machine of its own")
+    realtime.need_namespaces("nft", "nsenter", "setpriv")
+    with realtime.open_folder() as place:
+        assert together.shells(8, realtime.program(), place, user=user) == []
