@@ -157,12 +157,30 @@ fn lines_are_written_as_they_come() {
     let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!(rows[0][..4], ["time_s", "connection", "stream", "event"]);
     let of = |event: &str| rows.iter().filter(|row| row[3] == event).count();
-    // Every 0.1 s of 0.5 s, the long stream and all; a line for each end; one total.
-    assert!((6..=10).contains(&of("interval")), "{text}");
     assert_eq!((of("fin"), of("total")), (2, 1), "{text}");
     let total = rows.last().unwrap();
+    // At most every 0.1 s, and when the process wakes: one that sleeps through instants writes nothing for them. Of each
+    // there is a line of all streams, and one of the long one until it has ended.
+    let at = |stream: &str, event: &str| -> Vec<f64> {
+        let these = rows.iter().filter(|row| (row[2], row[3]) == (stream, event));
+        these.map(|row| row[0].parse().unwrap()).collect()
+    };
+    let (all, long) = (at("all", "interval"), at("0", "interval"));
+    let over: f64 = total[0].parse().unwrap();
+    assert!(all.len() as f64 <= over / 0.1, "{text}");
+    assert!(all.is_sorted_by(|a, b| a < b), "{text}");
+    assert!(all.iter().zip(all.iter().skip(2)).all(|(a, b)| b - a > 0.1), "{text}");
+    let ended = at("0", "fin")[0];
+    // Times are written to the millisecond: at the end it may be either.
+    let sure = all.iter().filter(|time| **time < ended - 0.001).count();
+    assert!(long.len() >= sure && long.iter().all(|time| *time <= ended + 0.001), "{text}");
+    assert_eq!(long, all[..long.len()], "{text}");
+    let slept = std::iter::once(0.0).chain(all.iter().copied());
+    let longest = slept.zip(all.iter().chain([&over])).map(|(a, b)| b - a).fold(0.0, f64::max);
+    // Five instants in 0.5 s, unless there was a gap.
+    assert!(longest > 0.15 || all.len() >= 4, "{text}");
     assert_eq!((total[2], total[6]), ("all", "100000"));
-    let (up, over): (f64, f64) = (total[4].parse().unwrap(), total[0].parse().unwrap());
+    let up: f64 = total[4].parse().unwrap();
     let rate: f64 = total[5].parse().unwrap();
     // Averages since the first stream's opening, which is some ms after the beginning.
     assert!((rate / (up * 8e-6 / over) - 1.0).abs() < 0.2, "{text}");
