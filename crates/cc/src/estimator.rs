@@ -68,7 +68,7 @@ pub struct Estimator {
 impl Default for Estimator {
     fn default() -> Self {
         Estimator {
-            sent: VecDeque::with_capacity(256),
+            sent: VecDeque::new(),
             in_flight: 0,
             delivered: 0,
             delivered_at: Time::ZERO,

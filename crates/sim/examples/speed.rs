@@ -4,7 +4,7 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::{Case, goodput_up, time_up};
+use common::{Case, cpu_seconds, goodput_up, time_up};
 use serde_json::json;
 
 fn main() {
@@ -36,11 +36,4 @@ fn main() {
         goodput_up(&run, seconds) / 1e6,
         run.packets as f64 / took
     );
-}
-
-/// CPU time of this thread so far, as Linux tells it (nanoseconds, first field).
-fn cpu_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let nanos = text.split_whitespace().next().and_then(|field| field.parse::<f64>().ok());
-    nanos.unwrap_or(f64::NAN) / 1e9
 }

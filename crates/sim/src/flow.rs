@@ -156,6 +156,9 @@ fn quic_sides(
     };
     let mut client = side(Side::Client, &flow.client_congestion)?;
     let mut server = side(Side::Server, &flow.server_congestion)?;
+    if matches!(flow.load, LoadSpec::Poisson { .. } | LoadSpec::OnOff { .. }) {
+        server.expect_one_stream();
+    }
     if quic.handshake == Handshake::ZeroRtt {
         warm_up(Time::ZERO, &mut client, &mut server).map_err(|error| format!("0-RTT: {error}"))?;
     }

@@ -9,7 +9,6 @@ mod pages;
 mod recorder;
 mod relay;
 mod route;
-mod schedule;
 mod spec;
 mod tables;
 mod trace;

@@ -239,10 +239,11 @@ fn streams(hosts: &[Host]) -> Table {
         let [client, server] = pair else { continue };
         let theirs = server.endpoint.streams();
         for (connection, ours) in client.endpoint.streams() {
-            let other = theirs
-                .iter()
-                .find(|(index, stream)| *index == connection && stream.id == ours.id)
-                .map(|(_, stream)| stream);
+            // Both are in order of (connection, stream).
+            let place = theirs.binary_search_by_key(&(connection, ours.id), |(index, stream)| {
+                (*index, stream.id)
+            });
+            let other = place.ok().map(|place| &theirs[place].1);
             let seconds = |time: Option<Time>| time.map(Time::seconds);
             table.row(&[
                 ("flow", client.flow.as_str().into()),

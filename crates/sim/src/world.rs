@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use path::{Cause, Line, Output, Topology};
 use transport::web::WebSpec;
 use transport::{Asker, Direction, LoadSpec, Payload, Side};
-use units::{NodeId, Packet, Time};
+use units::{NodeId, Packet, Schedule, Time};
 
 use crate::addresses::Tuples;
 use crate::flow::{self, Controllers, Host};
 use crate::recorder::Recorder;
 use crate::relay::{self, Relay};
 use crate::route::{Route, Way};
-use crate::schedule::Schedule;
 use crate::spec::{FlowSpec, RunSpec};
 use crate::tables::Measurements;
 use crate::trace::{Scaling, Tracer};

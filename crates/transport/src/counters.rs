@@ -40,21 +40,35 @@ pub struct Counters {
 impl Counters {
     /// Adds another connection's counts.
     pub fn add(&mut self, other: &Counters) {
-        self.sent_packets += other.sent_packets;
-        self.sent_bytes += other.sent_bytes;
-        self.ack_packets += other.ack_packets;
-        self.ack_bytes += other.ack_bytes;
-        self.lost_packets += other.lost_packets;
-        self.lost_bytes += other.lost_bytes;
-        self.congestion_events += other.congestion_events;
-        self.persistent_congestion += other.persistent_congestion;
-        self.ptos += other.ptos;
-        self.timeouts += other.timeouts;
-        self.retransmitted_bytes += other.retransmitted_bytes;
-        self.undone += other.undone;
-        self.written_bytes += other.written_bytes;
-        self.received_bytes += other.received_bytes;
-        self.received_in_order_bytes += other.received_in_order_bytes;
-        self.largest_cwnd_bytes = self.largest_cwnd_bytes.max(other.largest_cwnd_bytes);
+        self.change(&Counters::default(), other);
+    }
+
+    /// A connection of which `before` was added has now counted `now`.
+    pub(crate) fn change(&mut self, before: &Counters, now: &Counters) {
+        let renew = |sum: &mut u64, before: u64, now: u64| *sum = *sum + now - before;
+        renew(&mut self.sent_packets, before.sent_packets, now.sent_packets);
+        renew(&mut self.sent_bytes, before.sent_bytes, now.sent_bytes);
+        renew(&mut self.ack_packets, before.ack_packets, now.ack_packets);
+        renew(&mut self.ack_bytes, before.ack_bytes, now.ack_bytes);
+        renew(&mut self.lost_packets, before.lost_packets, now.lost_packets);
+        renew(&mut self.lost_bytes, before.lost_bytes, now.lost_bytes);
+        renew(&mut self.congestion_events, before.congestion_events, now.congestion_events);
+        renew(
+            &mut self.persistent_congestion,
+            before.persistent_congestion,
+            now.persistent_congestion,
+        );
+        renew(&mut self.ptos, before.ptos, now.ptos);
+        renew(&mut self.timeouts, before.timeouts, now.timeouts);
+        renew(&mut self.retransmitted_bytes, before.retransmitted_bytes, now.retransmitted_bytes);
+        renew(&mut self.undone, before.undone, now.undone);
+        renew(&mut self.written_bytes, before.written_bytes, now.written_bytes);
+        renew(&mut self.received_bytes, before.received_bytes, now.received_bytes);
+        renew(
+            &mut self.received_in_order_bytes,
+            before.received_in_order_bytes,
+            now.received_in_order_bytes,
+        );
+        self.largest_cwnd_bytes = self.largest_cwnd_bytes.max(now.largest_cwnd_bytes);
     }
 }

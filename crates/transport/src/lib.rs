@@ -12,6 +12,7 @@ pub mod places;
 mod ports;
 pub mod quic;
 mod received;
+mod roster;
 pub mod tcp;
 pub mod web;
 

@@ -4,11 +4,13 @@
 mod packet;
 mod random;
 mod rate;
+mod schedule;
 mod time;
 mod tuple;
 
 pub use packet::{Ecn, NodeId, Packet};
 pub use random::Random;
 pub use rate::{Rate, Serializer};
+pub use schedule::Schedule;
 pub use time::{Span, Time};
 pub use tuple::TupleHash;

@@ -341,7 +341,7 @@ fn serve(driver: &mut Driver, context: &Context, stop: &AtomicBool) -> io::Resul
         let ended = driver.endpoint.take_ended();
         if now_opened > opened || !ended.is_empty() {
             let mut peers = context.peers.lock().unwrap_or_else(PoisonError::into_inner);
-            for connection in driver.endpoint.live() {
+            for connection in driver.endpoint.take_worked() {
                 if connection.index() >= opened {
                     let remote = connection.remote();
                     let remote = SocketAddr::new(remote.ip().to_canonical(), remote.port());

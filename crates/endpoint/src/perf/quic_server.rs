@@ -147,7 +147,7 @@ impl QuicSide {
         let gone = self.driver.endpoint.take_ended();
         let mut closed = Vec::new();
         let local = self.local()?;
-        for connection in self.driver.endpoint.live() {
+        for connection in self.driver.endpoint.take_worked() {
             let known = self.known.entry(connection.index()).or_insert_with(|| Known {
                 number: out.number(),
                 began: now,

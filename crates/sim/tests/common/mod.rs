@@ -154,3 +154,44 @@ pub fn goodput_up(run: &Measurements, seconds: f64) -> f64 {
 pub fn goodput_down(run: &Measurements, seconds: f64) -> f64 {
     number(run, "summary", &[("side", "server")], "delivered_in_order_bytes") * 8.0 / seconds
 }
+
+/// A client opens connections one after the other, at random, to send 10 kB on each over a path of 2 s: some `live` of
+/// them at any time, `connections` in all. Samples come as often in proportion to packets however many live.
+pub fn crowd(live: u64, connections: u64, over_tcp: bool) -> RunSpec {
+    // Handshake, slow start and the last ACK take 3 round trips over QUIC, 2 over TCP.
+    let every = if over_tcp { 4_000_000_000 } else { 6_000_000_000 } / live;
+    let case = Case {
+        rate_up: 1_000_000_000,
+        rate_down: 1_000_000_000,
+        rtt_ms: 2000.0,
+        load: json!({"kind": "poisson", "mean_interarrival_ns": every, "send": "up",
+            "size": {"kind": "fixed", "bytes": 10_000}, "duration_ns": every * connections}),
+        duration_s: (every * connections) as f64 / 1e9 + 60.0,
+        tcp: over_tcp.then(|| json!({})),
+        ..Case::default()
+    };
+    RunSpec { sample_ns: 50 * every, ..case.spec() }
+}
+
+/// The most connections that the client had open at once: begun, not yet closed.
+pub fn most_open(run: &Measurements) -> u64 {
+    let events = run.table("events");
+    let (sides, kinds) = (events.names("side"), events.names("kind"));
+    let (mut open, mut most) = (0u64, 0);
+    for (side, kind) in sides.iter().zip(&kinds) {
+        match (*side, *kind) {
+            ("client", "start") => open += 1,
+            ("client", "closed" | "lost") => open -= 1,
+            _ => {}
+        }
+        most = most.max(open);
+    }
+    most
+}
+
+/// CPU time of this thread so far, as Linux tells it (nanoseconds, first field).
+pub fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = text.split_whitespace().next().and_then(|field| field.parse::<f64>().ok());
+    nanos.unwrap_or(f64::NAN) / 1e9
+}

@@ -7,6 +7,7 @@ use units::{Span, Time};
 use super::pool::{Pool, header};
 use super::splice::{Room, Splice};
 use super::{ProxySpec, Setup};
+use crate::roster::{Roster, Tally};
 use crate::tcp::{self, Connection, Flags, Segment};
 use crate::{Asker, Counters, Gauges, MakeController, Payload, Side};
 
@@ -32,12 +33,20 @@ pub struct Parts {
 /// time; what leaves is pushed to `out[0]` towards the client and to `out[1]` towards the server.
 pub struct Proxy {
     parts: Parts,
-    splices: Vec<Splice>,
+    splices: Roster<Splice>,
+    /// Slots of the splices by number.
+    places: BTreeMap<u32, usize>,
+    tallies: [Tally; 2],
     /// Ended connections by number, and until when they answer what comes late.
     lingering: BTreeMap<u32, (Time, Splice)>,
     /// The same instants in order; one whose number has come back meanwhile has another.
     forget: VecDeque<(Time, u32)>,
     totals: [Totals; 2],
+}
+
+/// What both sockets of a splice have counted.
+fn counted(splice: &Splice) -> [Counters; 2] {
+    SIDES.map(|side| splice.socket(side).map(Connection::counters).unwrap_or_default())
 }
 
 /// What the sockets of one side have left behind.
@@ -53,7 +62,9 @@ impl Proxy {
     pub fn new(parts: Parts) -> Proxy {
         Proxy {
             parts,
-            splices: Vec::new(),
+            splices: Roster::default(),
+            places: BTreeMap::new(),
+            tallies: Default::default(),
             lingering: BTreeMap::new(),
             forget: VecDeque::new(),
             totals: Default::default(),
@@ -68,46 +79,47 @@ impl Proxy {
         segment: Segment,
         out: &mut [Vec<Payload>; 2],
     ) {
-        let known = self.splices.iter().position(|splice| splice.number() == segment.connection);
-        let place = match known {
-            Some(place) => {
-                self.splices[place].receive(now, side, segment);
-                place
+        let slot = match self.places.get(&segment.connection).copied() {
+            Some(slot) => {
+                self.splices[slot].receive(now, side, segment);
+                slot
             }
             None => {
                 self.forget_before(now);
                 if let Some((_, splice)) = self.lingering.get_mut(&segment.connection)
                     && !segment.flags.has(Flags::SYN)
                 {
+                    let before = counted(splice);
                     splice.receive(now, side, segment);
                     splice.settle(now, out);
+                    self.totals.iter_mut().zip(&before).zip(&counted(splice)).for_each(
+                        |((totals, before), after)| totals.counters.change(before, after),
+                    );
                     return;
                 }
                 let Some(splice) = self.accept(now, side, segment) else { return };
-                self.splices.push(splice);
-                self.splices.len() - 1
+                let number = splice.number();
+                let slot = self.splices.push(splice);
+                self.places.insert(number, slot);
+                slot
             }
         };
-        self.run(now, place, out);
+        self.run(now, slot, out);
     }
 
     /// Does what is due at `now`.
     pub fn wake(&mut self, now: Time, out: &mut [Vec<Payload>; 2]) {
-        let mut place = 0;
-        while place < self.splices.len() {
-            if self.splices[place].wake_at() <= now {
-                self.splices[place].tick(now);
-                if self.run(now, place, out) {
-                    continue;
-                }
-            }
-            place += 1;
+        let due = self.splices.take_due(now, &mut Vec::new());
+        for (_, slot) in &due {
+            self.splices[*slot].tick(now);
+            self.run(now, *slot, out);
         }
+        self.splices.done(due);
     }
 
     /// When [`Proxy::wake`] is due; [`Time::MAX`]: never.
     pub fn wake_at(&self) -> Time {
-        self.splices.iter().map(Splice::wake_at).min().unwrap_or(Time::MAX)
+        self.splices.wake_at()
     }
 
     /// Whose wish that is, and at which socket.
@@ -167,46 +179,40 @@ impl Proxy {
         }
     }
 
-    /// Lets a connection work; whether it has ended and is gone.
-    fn run(&mut self, now: Time, place: usize, out: &mut [Vec<Payload>; 2]) -> bool {
-        if self.splices[place].wants_onward() {
-            let onward = self.onward(now, self.splices[place].number());
-            self.splices[place].go_on(onward);
+    /// Lets a connection work, and lets it linger if it has ended.
+    fn run(&mut self, now: Time, slot: usize, out: &mut [Vec<Payload>; 2]) {
+        if self.splices[slot].wants_onward() {
+            let onward = self.onward(now, self.splices[slot].number());
+            self.splices[slot].go_on(onward);
         }
-        if !self.splices[place].settle(now, out) {
-            return false;
+        if !self.splices[slot].settle(now, out) {
+            let wake_at = self.splices[slot].wake_at();
+            self.splices.wake(slot, wake_at);
+            self.tallies.iter_mut().for_each(|tally| tally.touch(slot));
+            return;
         }
-        let splice = self.splices.remove(place);
-        for (side, totals) in SIDES.into_iter().zip(&mut self.totals) {
+        let splice = self.splices.remove(slot);
+        self.places.remove(&splice.number());
+        for ((side, totals), tally) in
+            SIDES.into_iter().zip(&mut self.totals).zip(&mut self.tallies)
+        {
+            tally.leave(slot);
             if let Some(socket) = splice.socket(side) {
                 totals.gauges = socket.gauges();
+                totals.counters.add(&socket.counters());
             }
         }
         let (until, number) = (now + TIME_WAIT, splice.number());
         self.forget.push_back((until, number));
-        if let Some((_, before)) = self.lingering.insert(number, (until, splice)) {
-            self.retire(&before);
-        }
-        true
-    }
-
-    /// Keeps the counters of a connection that is forgotten.
-    fn retire(&mut self, splice: &Splice) {
-        for (side, totals) in SIDES.into_iter().zip(&mut self.totals) {
-            if let Some(socket) = splice.socket(side) {
-                totals.counters.add(&socket.counters());
-            }
-        }
+        self.lingering.insert(number, (until, splice));
     }
 
     pub(super) fn forget_before(&mut self, now: Time) {
         while let Some((until, number)) = self.forget.front().copied().filter(|(at, _)| *at <= now)
         {
             self.forget.pop_front();
-            if self.lingering.get(&number).is_some_and(|(at, _)| *at == until)
-                && let Some((_, splice)) = self.lingering.remove(&number)
-            {
-                self.retire(&splice);
+            if self.lingering.get(&number).is_some_and(|(at, _)| *at == until) {
+                self.lingering.remove(&number);
             }
         }
     }
@@ -219,10 +225,8 @@ impl Proxy {
     /// Counters of the sockets towards `side`, over all connections so far.
     pub fn counters(&self, side: Side) -> Counters {
         let mut counters = self.totals[side as usize].counters;
-        let all = self.splices.iter().chain(self.lingering.values().map(|(_, splice)| splice));
-        for socket in all.filter_map(|splice| splice.socket(side)) {
-            counters.add(&socket.counters());
-        }
+        let of = |slot| Some(self.splices.get(slot)?.socket(side)?.counters());
+        counters.add(&self.tallies[side as usize].total(of));
         counters
     }
 

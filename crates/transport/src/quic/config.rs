@@ -18,9 +18,13 @@ use super::{Crypto, Handshake, Live, LiveTls, QuicSpec, tls};
 /// Length of our connection ids, bytes: what most servers use (quinn's default too).
 const CID_LENGTH: usize = 8;
 
-/// Streams a peer may have open; as they end it may open more. The stack keeps a place for each from
-/// the start.
-const STREAMS: u32 = 1024;
+/// Bidirectional streams that a client may have open; as they end it may open more. The stack keeps a place for each
+/// from the start, some 100 bytes.
+pub(super) const STREAMS: u32 = 1024;
+
+/// The same where few are needed: the fewest that are written in as many bytes (RFC 9000 section 16), so that packets
+/// have the same size.
+pub(super) const FEW_STREAMS: u32 = 64;
 
 /// Connection ids from a named random stream.
 struct SeededCids(Random);
@@ -138,8 +142,12 @@ pub(super) fn live_sides(
     })
 }
 
-/// The stack's transport parameters and limits; `gate` takes the place of its controller.
-pub(super) fn transport(spec: &QuicSpec, gate: Gate) -> Result<TransportConfig, String> {
+/// The stack's transport parameters and limits; the peer may have `streams` open, and `gate` takes the place of its controller.
+pub(super) fn transport(
+    spec: &QuicSpec,
+    streams: u32,
+    gate: Gate,
+) -> Result<TransportConfig, String> {
     let limit = |name: &str, value: u64| {
         VarInt::from_u64(value).map_err(|_| format!("{name} of {value} bytes: at most 2^62 - 1"))
     };
@@ -152,7 +160,7 @@ pub(super) fn transport(spec: &QuicSpec, gate: Gate) -> Result<TransportConfig, 
     };
     let mut config = TransportConfig::default();
     config
-        .max_concurrent_bidi_streams(VarInt::from_u32(STREAMS))
+        .max_concurrent_bidi_streams(VarInt::from_u32(streams))
         .max_idle_timeout(idle)
         .stream_receive_window(limit("stream receive window", spec.stream_receive_window_bytes)?)
         .receive_window(limit("receive window", spec.receive_window_bytes)?)

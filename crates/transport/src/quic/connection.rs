@@ -27,7 +27,8 @@ const GAVE_WAY: &str = "it was slow, and gave way to a new connection";
 /// What the peer is told then: H3_EXCESSIVE_LOAD (RFC 9114 section 8.1), and the same where no code is defined.
 const EXCESSIVE_LOAD: u32 = 0x107;
 
-use sending::{BATCH, RECOUNT};
+pub(super) use sending::BATCH;
+use sending::RECOUNT;
 
 /// One connection.
 pub struct Connection {
@@ -64,7 +65,6 @@ pub struct Connection {
     /// Error code of closing.
     code: VarInt,
     over: bool,
-    marked: bool,
     live: bool,
     place: Place,
     choice: Option<Choice>,
@@ -75,7 +75,6 @@ pub struct Connection {
     eliciting_frames: u64,
     /// When it was last let work.
     settled_at: Time,
-    buffer: Vec<u8>,
 }
 
 /// What a new connection is made of.
@@ -124,7 +123,6 @@ impl Connection {
             at_once: false,
             code: VarInt::from_u32(0),
             over: false,
-            marked: false,
             live,
             place: Place::new(now),
             choice,
@@ -132,7 +130,6 @@ impl Connection {
             timed_out: false,
             eliciting_frames: 0,
             settled_at: now,
-            buffer: Vec::with_capacity(BATCH as usize * spec.mtu_bytes as usize),
         }
     }
 
@@ -286,15 +283,6 @@ impl Connection {
         let controller = (self.control.wake_at, Asker::Controller);
         let app = (self.app.wake_at(), Asker::Application);
         controller.min(app).min((self.wake_at(), Asker::Transport))
-    }
-
-    /// It has been given something and is to be run.
-    pub(super) fn mark(&mut self) {
-        self.marked = true;
-    }
-
-    pub(super) fn unmark(&mut self) -> bool {
-        std::mem::take(&mut self.marked)
     }
 
     pub(super) fn handle(&mut self, event: ConnectionEvent) {

@@ -9,11 +9,10 @@ use quinn_proto::{DatagramEvent, Incoming};
 use units::{Ecn, Time};
 
 use super::choice::{Choice, Chooser};
-use super::clock::Clock;
+use super::endpoint::Stage;
 use super::gate::Gate;
 use super::room::Room;
-use super::{Ended, Endpoint, Live, Outlet, QuicSpec, config};
-use crate::ledger::Ledger;
+use super::{Connection, Ended, Endpoint, Live, Outlet, QuicSpec, config};
 use crate::{Event, EventKind, MakeApp, MakeController};
 
 /// How much a server takes on.
@@ -23,8 +22,6 @@ pub(super) struct Limits {
     handshakes: usize,
     /// Slow connections give way to new ones.
     pub(super) give_way: bool,
-    /// Bidirectional streams that a peer may have open at once; none: the usual number.
-    streams: Option<u32>,
 }
 
 /// A datagram from outside.
@@ -51,27 +48,15 @@ impl Endpoint {
         make_controller: MakeController,
     ) -> Result<Endpoint, String> {
         let (client, server) = config::live_sides(live)?;
-        let accept = server.clone().map(Arc::new);
         let endpoint = Arc::new(config::live_endpoint()?);
-        Ok(Endpoint {
-            inner: quinn_proto::Endpoint::new(endpoint, accept, false, None),
-            clock: Clock::new(),
-            spec: spec.clone(),
-            client,
-            server,
-            make_app,
-            make_controller,
-            connections: Vec::new(),
-            ledger: Ledger::default(),
-            limits: Some(Limits {
-                connections: live.connections,
-                handshakes: live.handshakes,
-                give_way: false,
-                streams: None,
-            }),
-            ended: Vec::new(),
-            choice: None,
-        })
+        let sides = (client, server);
+        let mut endpoint = Endpoint::of(endpoint, sides, spec, make_app, make_controller);
+        endpoint.limits = Some(Limits {
+            connections: live.connections,
+            handshakes: live.handshakes,
+            give_way: false,
+        });
+        Ok(endpoint)
     }
 
     /// Opens a connection to `remote`, which TLS knows as `name`.
@@ -96,24 +81,21 @@ impl Endpoint {
             .map_err(|error| error.to_string())?;
         let kind = EventKind::Start;
         self.ledger.events.push(Event { time: now, connection: index, kind, value: 0.0 });
-        self.adopt(now, handle, inner, index, gate);
-        self.run(now, self.connections.len() - 1, outlet);
+        let slot = self.adopt(now, handle, inner, index, gate);
+        self.run(now, slot, outlet);
         Ok(())
     }
 
-    fn transport(&self, gate: Gate) -> Result<quinn_proto::TransportConfig, String> {
-        let mut transport = config::transport(&self.spec, gate)?;
-        if let Some(limits) = self.limits {
+    pub(super) fn transport(&self, gate: Gate) -> Result<quinn_proto::TransportConfig, String> {
+        let mut transport = config::transport(&self.spec, self.streams, gate)?;
+        if self.limits.is_some() {
             // Where large packets vanish the stack falls back to this.
             transport.min_mtu(config::LEAST_MTU);
-            if let Some(streams) = limits.streams {
-                transport.max_concurrent_bidi_streams(streams.into());
-            }
         }
         Ok(transport)
     }
 
-    /// Gives a datagram to the stack. Its connection, if it has one, is then to be run: its place.
+    /// Gives a datagram to the stack. Its connection, if it has one, is then to be run: its slot.
     pub(super) fn take(
         &mut self,
         now: Time,
@@ -127,9 +109,9 @@ impl Endpoint {
         let mut response = Vec::new();
         match self.inner.handle(instant, remote, local, ecn, data, &mut response)? {
             DatagramEvent::ConnectionEvent(handle, event) => {
-                let place = self.connections.iter().position(|(own, _)| *own == handle)?;
-                self.connections[place].1.handle(event);
-                Some(place)
+                let slot = self.place(handle)?;
+                self.connections[slot].connection.handle(event);
+                Some(slot)
             }
             DatagramEvent::NewConnection(incoming) => {
                 let incoming = self.admit(now, incoming, outlet)?;
@@ -140,8 +122,7 @@ impl Endpoint {
                     Ok((handle, inner)) => {
                         let index = index.unwrap_or(self.ledger.opened);
                         self.ledger.opened += 1;
-                        self.adopt(now, handle, inner, index, gate);
-                        Some(self.connections.len() - 1)
+                        Some(self.adopt(now, handle, inner, index, gate))
                     }
                     Err(error) => {
                         self.respond(error.response?, &response, outlet);
@@ -164,8 +145,7 @@ impl Endpoint {
         outlet: &mut dyn Outlet,
     ) -> Option<Incoming> {
         let Some(limits) = self.limits else { return Some(incoming) };
-        let handshakes =
-            self.live().filter(|live| live.connected_at().is_none() && !live.is_closed()).count();
+        let handshakes = self.stages[Stage::Handshake as usize];
         let proven = incoming.remote_address_validated() || handshakes < limits.handshakes;
         let mut response = Vec::new();
         let transmit = if !proven {
@@ -193,34 +173,23 @@ impl Endpoint {
 
     /// A datagram from outside: [`Endpoint::run_all`] is to follow, after as many as have come at once.
     pub fn feed(&mut self, now: Time, arrival: Arrival, outlet: &mut dyn Outlet) {
-        if let Some(place) = self.take(now, arrival, None, outlet) {
-            self.connections[place].1.mark();
-        }
+        let slot = self.take(now, arrival, None, outlet);
+        self.fed.extend(slot);
     }
 
     /// Lets every connection work that has been fed or whose time has come.
     pub fn run_all(&mut self, now: Time, outlet: &mut dyn Outlet) {
-        let mut place = 0;
-        while place < self.connections.len() {
-            let connection = &mut self.connections[place].1;
-            let fed = connection.unmark();
-            let due = connection.wake_at() <= now;
-            if due {
-                connection.tick(now);
-            }
-            if !((fed || due) && self.run(now, place, outlet)) {
-                place += 1;
-            }
-        }
+        self.run_due(now, outlet);
         // Of real networks nobody asks for them, and a server lives long.
         self.ledger.forget_events();
     }
 
     /// Closes all connections at once.
     pub fn close(&mut self, now: Time, outlet: &mut dyn Outlet) {
-        for place in (0..self.connections.len()).rev() {
-            self.connections[place].1.abort(now);
-            self.run(now, place, outlet);
+        let slots: Vec<usize> = self.connections.slots().rev().collect();
+        for slot in slots {
+            self.connections[slot].connection.abort(now);
+            self.run(now, slot, outlet);
         }
     }
 
@@ -245,9 +214,22 @@ impl Endpoint {
 
     /// Bidirectional streams that a peer may have open at once on connections from now on.
     pub fn set_streams(&mut self, most: u32) {
-        if let Some(limits) = &mut self.limits {
-            limits.streams = Some(most);
-        }
+        self.streams = most;
+    }
+
+    /// The peer opens one stream a connection.
+    pub fn expect_one_stream(&mut self) {
+        self.streams = config::FEW_STREAMS;
+    }
+
+    /// Connections that have worked since the last call and are not gone, in the order in which they came: no other
+    /// has changed.
+    pub fn take_worked(&mut self) -> impl Iterator<Item = &Connection> {
+        let worked = std::mem::take(&mut self.worked);
+        let worked = worked.into_iter().filter_map(|slot| self.connections.get(slot));
+        let mut worked: Vec<&Connection> = worked.map(|member| &member.connection).collect();
+        worked.sort_unstable_by_key(|connection| connection.index());
+        worked.into_iter()
     }
 
     /// Connections that are gone since the last call.

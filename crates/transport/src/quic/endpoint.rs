@@ -1,16 +1,17 @@
 //! One endpoint of a flow: the stack's endpoint and its connections.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::BytesMut;
 use cc::CongestionControl;
-use quinn_proto::{ClientConfig, ConnectionHandle, ServerConfig};
+use quinn_proto::{ClientConfig, ConnectionHandle, EndpointConfig, ServerConfig};
 use units::{Ecn, Time};
 
 use super::choice::Choice;
 use super::clock::Clock;
-use super::connection::{Connection, Parts};
+use super::connection::{BATCH, Connection, Parts};
 use super::dial::{Arrival, Limits};
 use super::gate::Gate;
 use super::outlet::Packets;
@@ -18,6 +19,7 @@ use super::{Batch, Ended, Outlet, QuicSpec, config};
 use crate::ledger::Ledger;
 use crate::load::StreamReport;
 use crate::ports::{self, client_address, client_port};
+use crate::roster::{Roster, Tally};
 use crate::{Asker, Counters, Event, Gauges, MakeApp, MakeController, Payload, Side};
 
 /// The server's name where there is but one.
@@ -36,6 +38,22 @@ pub struct Datagram {
     pub header_bytes: u16,
 }
 
+/// A connection that has not ended, and what it is known as.
+pub(super) struct Member {
+    handle: ConnectionHandle,
+    pub(super) connection: Connection,
+    stage: Stage,
+}
+
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Handshake,
+    Open,
+    /// It waits for late packets.
+    Closed,
+}
+
 /// One side of a QUIC flow.
 pub struct Endpoint {
     pub(super) inner: quinn_proto::Endpoint,
@@ -45,7 +63,19 @@ pub struct Endpoint {
     pub(super) server: Option<ServerConfig>,
     pub(super) make_app: MakeApp,
     pub(super) make_controller: MakeController,
-    pub(super) connections: Vec<(ConnectionHandle, Connection)>,
+    pub(super) connections: Roster<Member>,
+    /// Slots by the stack's handle.
+    places: Vec<usize>,
+    tally: Tally,
+    /// How many are [`Stage::Handshake`] and how many [`Stage::Open`].
+    pub(super) stages: [usize; 2],
+    /// Slots of those that have been fed, and of those that have worked, as far as somebody asks.
+    pub(super) fed: Vec<usize>,
+    pub(super) worked: BTreeSet<usize>,
+    /// What the stack writes datagrams into.
+    buffer: Vec<u8>,
+    /// Bidirectional streams that a peer may have open at once.
+    pub(super) streams: u32,
     pub(super) ledger: Ledger,
     /// Limits of a server on a real network.
     pub(super) limits: Option<Limits>,
@@ -72,8 +102,19 @@ impl Endpoint {
             Side::Client => (Some(config::client(spec, seed, name)?), None),
             Side::Server => (None, Some(config::server(spec)?)),
         };
+        Ok(Endpoint::of(endpoint, (client, server), spec, make_app, make_controller))
+    }
+
+    pub(super) fn of(
+        endpoint: Arc<EndpointConfig>,
+        (client, server): (Option<ClientConfig>, Option<ServerConfig>),
+        spec: &QuicSpec,
+        make_app: MakeApp,
+        make_controller: MakeController,
+    ) -> Endpoint {
         let accept = server.clone().map(Arc::new);
-        Ok(Endpoint {
+        let is_client = client.is_some();
+        Endpoint {
             inner: quinn_proto::Endpoint::new(endpoint, accept, false, None),
             clock: Clock::new(),
             spec: spec.clone(),
@@ -81,18 +122,27 @@ impl Endpoint {
             server,
             make_app,
             make_controller,
-            connections: Vec::new(),
+            connections: Roster::default(),
+            places: Vec::new(),
+            tally: Tally::default(),
+            stages: [0; 2],
+            fed: Vec::new(),
+            worked: BTreeSet::new(),
+            buffer: Vec::with_capacity(BATCH as usize * usize::from(spec.mtu_bytes)),
+            // A server opens none.
+            streams: if is_client { config::FEW_STREAMS } else { config::STREAMS },
             ledger: Ledger::default(),
             limits: None,
             ended: Vec::new(),
             choice: None,
-        })
+        }
     }
 
     pub(super) fn gate(&self) -> Gate {
         Gate::new(self.clock, self.spec.initial_window_bytes)
     }
 
+    /// Takes a connection in; its slot.
     pub(super) fn adopt(
         &mut self,
         now: Time,
@@ -100,7 +150,7 @@ impl Endpoint {
         inner: quinn_proto::Connection,
         index: u32,
         gate: Gate,
-    ) {
+    ) -> usize {
         let parts = Parts {
             inner,
             index,
@@ -111,7 +161,21 @@ impl Endpoint {
             live: self.limits.is_some(),
             choice: self.choice.clone(),
         };
-        self.connections.push((handle, Connection::new(now, parts, &self.spec)));
+        let connection = Connection::new(now, parts, &self.spec);
+        let stage = Stage::Handshake;
+        self.stages[stage as usize] += 1;
+        let slot = self.connections.push(Member { handle, connection, stage });
+        if handle.0 >= self.places.len() {
+            self.places.resize(handle.0 + 1, 0);
+        }
+        self.places[handle.0] = slot;
+        slot
+    }
+
+    /// The slot of the connection that the stack knows by `handle`.
+    pub(super) fn place(&self, handle: ConnectionHandle) -> Option<usize> {
+        let slot = *self.places.get(handle.0)?;
+        self.connections.get(slot).is_some_and(|member| member.handle == handle).then_some(slot)
     }
 
     /// Sends what belongs to no connection: a stateless reset to a packet that came after the end, a
@@ -133,32 +197,64 @@ impl Endpoint {
         outlet.put(Batch { to, from, ecn: Ecn::NotEct, segment, data });
     }
 
-    /// Lets a connection work; whether it has ended and is gone.
-    pub(super) fn run(&mut self, now: Time, place: usize, outlet: &mut dyn Outlet) -> bool {
-        let (handle, connection) = &mut self.connections[place];
-        let handle = *handle;
+    /// Lets a connection work, and lets it go if it has ended.
+    pub(super) fn run(&mut self, now: Time, slot: usize, outlet: &mut dyn Outlet) {
+        let Member { handle, connection, stage } = &mut self.connections[slot];
+        let (handle, buffer) = (*handle, &mut self.buffer);
         connection.settle(now, &mut self.ledger.events);
-        connection.transmit(now, outlet, &mut self.ledger.events);
+        connection.transmit(now, outlet, &mut self.ledger.events, buffer);
         while let Some(event) = connection.endpoint_event() {
             if let Some(event) = self.inner.handle_event(handle, event) {
                 connection.handle(event);
                 connection.settle(now, &mut self.ledger.events);
-                connection.transmit(now, outlet, &mut self.ledger.events);
+                connection.transmit(now, outlet, &mut self.ledger.events, buffer);
+            }
+        }
+        let next = match (connection.is_closed(), connection.connected_at()) {
+            (true, _) => Stage::Closed,
+            (false, None) => Stage::Handshake,
+            (false, Some(_)) => Stage::Open,
+        };
+        let before = std::mem::replace(stage, next);
+        if before != next {
+            for (stage, change) in [(before, -1), (next, 1)] {
+                if let Some(count) = self.stages.get_mut(stage as usize) {
+                    *count = count.wrapping_add_signed(change);
+                }
             }
         }
         if !connection.is_drained() {
-            return false;
+            let wake_at = connection.wake_at();
+            if self.limits.is_some() {
+                self.worked.insert(slot);
+            }
+            self.connections.wake(slot, wake_at);
+            self.tally.touch(slot);
+            return;
         }
-        let (_, connection) = self.connections.remove(place);
+        let connection = self.connections.remove(slot).connection;
+        self.tally.leave(slot);
+        if let Some(count) = self.stages.get_mut(next as usize) {
+            *count -= 1;
+        }
         let (counters, gauges) = (connection.counters(), connection.gauges());
         if self.limits.is_some() {
             // What a server remembers does not grow with the connections it has had.
             self.ledger.end(connection.index(), &counters, gauges, &[]);
             self.ended.push(connection.ended());
-            return true;
+            return;
         }
         self.ledger.end(connection.index(), &counters, gauges, connection.app().streams());
-        true
+    }
+
+    /// Lets those work whose time has come, and those that have been fed.
+    pub(super) fn run_due(&mut self, now: Time, outlet: &mut dyn Outlet) {
+        let due = self.connections.take_due(now, &mut self.fed);
+        for (_, slot) in &due {
+            self.connections[*slot].connection.tick(now);
+            self.run(now, *slot, outlet);
+        }
+        self.connections.done(due);
     }
 
     /// The options it was built with.
@@ -183,7 +279,7 @@ impl Endpoint {
 
     /// Connections that have not ended.
     pub fn live(&self) -> impl Iterator<Item = &Connection> {
-        self.connections.iter().map(|(_, connection)| connection)
+        self.connections.iter().map(|member| &member.connection)
     }
 }
 
@@ -196,49 +292,48 @@ impl crate::Endpoint for Endpoint {
         let Payload::Datagram(Datagram { data, ecn, connection, .. }) = payload else { return };
         let arrival = Arrival { remote: address(connection), local: None, ecn, data };
         let mut packets = Packets { out, header_bytes: self.spec.header_bytes };
-        if let Some(place) = self.take(now, arrival, Some(connection), &mut packets) {
-            self.run(now, place, &mut packets);
+        if let Some(slot) = self.take(now, arrival, Some(connection), &mut packets) {
+            self.run(now, slot, &mut packets);
         }
     }
 
     fn wake(&mut self, now: Time, out: &mut Vec<Payload>) {
         let mut packets = Packets { out, header_bytes: self.spec.header_bytes };
-        let mut place = 0;
-        while place < self.connections.len() {
-            if self.connections[place].1.wake_at() <= now {
-                self.connections[place].1.tick(now);
-                if self.run(now, place, &mut packets) {
-                    continue;
-                }
-            }
-            place += 1;
+        self.run_due(now, &mut packets);
+    }
+
+    fn poke(&mut self, now: Time, out: &mut Vec<Payload>) {
+        let slots: Vec<usize> = self.connections.slots().collect();
+        for slot in slots {
+            let at = self.connections[slot].connection.wake_at();
+            self.connections.wake(slot, at);
         }
+        self.wake(now, out);
     }
 
     fn wake_at(&mut self) -> Time {
-        let wakes = self.connections.iter_mut().map(|(_, connection)| connection.wake_at());
-        wakes.min().unwrap_or(Time::MAX)
+        if self.fed.is_empty() { self.connections.wake_at() } else { Time::ZERO }
     }
 
     fn asker(&mut self) -> (Time, Asker) {
-        let askers = self.connections.iter_mut().map(|(_, connection)| connection.asker());
+        let slots: Vec<usize> = self.connections.slots().collect();
+        let askers = slots.into_iter().map(|slot| self.connections[slot].connection.asker());
         askers.min().unwrap_or((Time::MAX, Asker::Transport))
     }
 
     fn counters(&self) -> Counters {
         let mut counters = self.ledger.counters;
-        for (_, connection) in &self.connections {
-            counters.add(&connection.counters());
-        }
+        let of = |slot| Some(self.connections.get(slot)?.connection.counters());
+        counters.add(&self.tally.total(of));
         counters
     }
 
     fn gauges(&self) -> Gauges {
-        self.connections.last().map_or(self.ledger.gauges, |(_, connection)| connection.gauges())
+        self.connections.last().map_or(self.ledger.gauges, |member| member.connection.gauges())
     }
 
     fn controller(&self) -> Option<&dyn CongestionControl> {
-        self.connections.last().map(|(_, connection)| connection.controller())
+        self.connections.last().map(|member| member.connection.controller())
     }
 
     fn take_events(&mut self) -> Vec<Event> {
@@ -262,8 +357,7 @@ impl crate::Endpoint for Endpoint {
     }
 
     fn streams(&self) -> Vec<(u32, StreamReport)> {
-        let live = self.connections.iter();
-        self.ledger.streams(live.map(|(_, live)| (live.index(), live.app().streams())))
+        self.ledger.streams(self.live().map(|live| (live.index(), live.app().streams())))
     }
 
     fn quic(&self) -> Option<&Endpoint> {

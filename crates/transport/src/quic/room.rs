@@ -23,7 +23,7 @@ pub(super) enum Room {
 impl Endpoint {
     /// Looks for room, and makes it where somebody has to give way.
     pub(super) fn room(&mut self, now: Time, limits: Limits, outlet: &mut dyn Outlet) -> Room {
-        let open = self.live().filter(|live| !live.is_closed()).count();
+        let open = self.stages.iter().sum::<usize>();
         if self.connections.len() - open > CLOSED_A_PLACE * limits.connections + CLOSED {
             return Room::Later;
         }
@@ -33,14 +33,15 @@ impl Endpoint {
         if !limits.give_way {
             return Room::None;
         }
-        let places = self.connections.iter_mut().enumerate();
-        let places = places.filter(|(_, (_, connection))| !connection.is_closed());
-        let places = places.map(|(place, (_, connection))| {
-            (place, connection.connected_at().is_some(), connection.place(now))
+        let slots: Vec<usize> = self.connections.slots().collect();
+        let places = slots.into_iter().filter_map(|slot| {
+            let connection = &mut self.connections[slot].connection;
+            let open = !connection.is_closed();
+            open.then(|| (slot, connection.connected_at().is_some(), connection.place(now)))
         });
         match who_gives_way(now, places) {
             Way::Gives(place) => {
-                self.connections[place].1.give_way(now);
+                self.connections[place].connection.give_way(now);
                 self.run(now, place, outlet);
                 Room::Free
             }

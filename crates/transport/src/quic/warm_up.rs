@@ -7,7 +7,6 @@ use bytes::BytesMut;
 use quinn_proto::{Connection, ConnectionHandle, DatagramEvent, EndpointEvent, VarInt};
 use units::Time;
 
-use super::config;
 use super::endpoint::{Endpoint, SERVER_NAME, address};
 use super::gate::Gate;
 
@@ -22,7 +21,7 @@ pub fn warm_up(now: Time, client: &mut Endpoint, server: &mut Endpoint) -> Resul
     let instant = client.clock.instant(now);
     let mut config = client.client.clone().ok_or("the client has no configuration")?;
     let gate = |endpoint: &Endpoint| Gate::new(endpoint.clock, endpoint.spec.initial_window_bytes);
-    config.transport_config(Arc::new(config::transport(&client.spec, gate(client))?));
+    config.transport_config(Arc::new(client.transport(gate(client))?));
     let remote = address(1);
     let (handle, connection) = client
         .inner
@@ -42,8 +41,7 @@ pub fn warm_up(now: Time, client: &mut Endpoint, server: &mut Endpoint) -> Resul
                 }
                 Some(DatagramEvent::NewConnection(incoming)) => {
                     let mut accept = server.server.clone().ok_or("the server cannot accept")?;
-                    accept
-                        .transport_config(Arc::new(config::transport(&server.spec, gate(server))?));
+                    accept.transport_config(Arc::new(server.transport(gate(server))?));
                     let accepted = server
                         .inner
                         .accept(incoming, server_now, &mut response, Some(Arc::new(accept)))

@@ -1,7 +1,7 @@
 //! One side of a TCP flow: its connections and their applications. An application has one stream,
 //! number 0, a connection.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use cc::CongestionControl;
@@ -10,6 +10,7 @@ use units::{Ecn, Time};
 use super::{Connection, Flags, Segment, TcpSpec};
 use crate::ledger::Ledger;
 use crate::load::StreamReport;
+use crate::roster::{Roster, Tally};
 use crate::{
     App, AppEvent, Asker, Counters, Event, EventKind, Gauges, MakeApp, MakeController, Payload,
     ReadEnd, Side, Streams,
@@ -44,10 +45,14 @@ pub struct Endpoint {
     spec: TcpSpec,
     make_app: MakeApp,
     make_controller: MakeController,
-    live: Vec<Live>,
-    /// What connections in TIME-WAIT answer, and until when: in the order of time.
-    waiting: VecDeque<(Time, Segment)>,
-    wake_at: Time,
+    live: Roster<Live>,
+    /// Slots of the live by number.
+    places: BTreeMap<u32, usize>,
+    tally: Tally,
+    /// What connections in TIME-WAIT answer, and until when, by number.
+    waiting: BTreeMap<u32, (Time, Segment)>,
+    /// The same instants in order; a number that has come back meanwhile has another.
+    forget: VecDeque<(Time, u32)>,
     pub(super) ledger: Ledger,
 }
 
@@ -228,15 +233,17 @@ impl Endpoint {
             spec: spec.clone(),
             make_app,
             make_controller,
-            live: Vec::new(),
-            waiting: VecDeque::new(),
-            wake_at: Time::MAX,
+            live: Roster::default(),
+            places: BTreeMap::new(),
+            tally: Tally::default(),
+            waiting: BTreeMap::new(),
+            forget: VecDeque::new(),
             ledger: Ledger::default(),
         }
     }
 
     fn adopt(&mut self, connection: Connection, index: u32) -> usize {
-        self.live.push(Live {
+        let slot = self.live.push(Live {
             connection,
             app: (self.make_app)(index),
             index,
@@ -248,45 +255,43 @@ impl Endpoint {
             stopped: false,
             over: false,
         });
-        self.live.len() - 1
+        self.places.insert(index, slot);
+        slot
     }
 
-    /// Lets a connection work; whether it has ended and is gone.
-    fn run(&mut self, now: Time, place: usize, out: &mut Vec<Payload>) -> bool {
-        let before = self.live[place].wake_at;
-        let live = &mut self.live[place];
+    /// Lets a connection work, and lets it go if it has ended.
+    fn run(&mut self, now: Time, slot: usize, out: &mut Vec<Payload>) {
+        let live = &mut self.live[slot];
         live.run(now, &mut self.ledger, out);
-        let (after, over) = (live.wake_at, live.over);
-        if over {
-            let mut live = self.live.remove(place);
-            let (counters, gauges) = (live.connection.counters(), live.connection.gauges());
-            self.ledger.end(live.index, &counters, gauges, live.app.streams());
-            if !live.connection.is_aborted() {
-                self.waiting.push_back((now + TIME_WAIT, live.connection.last_ack(now)));
-            }
-            self.find_wake();
-        } else if after <= self.wake_at {
-            self.wake_at = after;
-        } else if before <= self.wake_at {
-            self.find_wake();
+        let (wake_at, over) = (live.wake_at, live.over);
+        if !over {
+            self.live.wake(slot, wake_at);
+            self.tally.touch(slot);
+            return;
         }
-        over
-    }
-
-    fn find_wake(&mut self) {
-        self.wake_at = self.live.iter().map(|live| live.wake_at).min().unwrap_or(Time::MAX);
+        let mut live = self.live.remove(slot);
+        self.places.remove(&live.index);
+        self.tally.leave(slot);
+        let (counters, gauges) = (live.connection.counters(), live.connection.gauges());
+        self.ledger.end(live.index, &counters, gauges, live.app.streams());
+        if !live.connection.is_aborted() {
+            let until = now + TIME_WAIT;
+            self.waiting.insert(live.index, (until, live.connection.last_ack(now)));
+            self.forget.push_back((until, live.index));
+        }
     }
 
     /// Answers a segment of a connection in TIME-WAIT; whether there is one.
     fn answer(&mut self, now: Time, segment: &Segment, out: &mut Vec<Payload>) -> bool {
-        while self.waiting.front().is_some_and(|(until, _)| *until <= now) {
-            self.waiting.pop_front();
+        while let Some((until, number)) =
+            self.forget.front().copied().filter(|(until, _)| *until <= now)
+        {
+            self.forget.pop_front();
+            if self.waiting.get(&number).is_some_and(|(at, _)| *at == until) {
+                self.waiting.remove(&number);
+            }
         }
-        let Some((_, ack)) =
-            self.waiting.iter().rev().find(|(_, ack)| ack.connection == segment.connection)
-        else {
-            return false;
-        };
+        let Some((_, ack)) = self.waiting.get(&segment.connection) else { return false };
         // A bare ACK needs no answer (RFC 9293 section 3.10.7.4).
         if segment.flags != Flags::ACK || !segment.data.is_empty() {
             let ack = ack.clone();
@@ -338,21 +343,16 @@ impl crate::Endpoint for Endpoint {
         let connection = Connection::connect(now, &self.spec, controller, index);
         let kind = EventKind::Start;
         self.ledger.events.push(Event { time: now, connection: index, kind, value: 0.0 });
-        let place = self.adopt(connection, index);
-        self.run(now, place, out);
+        let slot = self.adopt(connection, index);
+        self.run(now, slot, out);
         Ok(())
     }
 
     fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>) {
         let Payload::Segment(segment) = payload else { return };
-        // The newest is asked first.
-        let place = match self.live.last() {
-            Some(live) if live.index == segment.connection => Some(self.live.len() - 1),
-            _ => self.live.iter().rposition(|live| live.index == segment.connection),
-        };
-        if let Some(place) = place {
-            self.live[place].connection.receive(now, segment);
-            self.run(now, place, out);
+        if let Some(slot) = self.places.get(&segment.connection).copied() {
+            self.live[slot].connection.receive(now, segment);
+            self.run(now, slot, out);
             return;
         }
         if self.answer(now, &segment, out) {
@@ -367,40 +367,35 @@ impl crate::Endpoint for Endpoint {
         self.ledger.opened += 1;
         let controller = (self.make_controller)();
         let connection = Connection::accept(now, &self.spec, controller, &segment, false);
-        let place = self.adopt(connection, index);
-        let live = &mut self.live[place];
+        let slot = self.adopt(connection, index);
+        let live = &mut self.live[slot];
         live.ready = true;
         live.tell(now, AppEvent::Opened(0));
-        self.run(now, place, out);
+        self.run(now, slot, out);
     }
 
     fn wake(&mut self, now: Time, out: &mut Vec<Payload>) {
-        if self.wake_at > now {
-            return;
+        let due = self.live.take_due(now, &mut Vec::new());
+        for (_, slot) in &due {
+            self.live[*slot].connection.tick(now);
+            self.run(now, *slot, out);
         }
-        let mut place = 0;
-        while place < self.live.len() {
-            let live = &mut self.live[place];
-            if live.wake_at > now {
-                place += 1;
-            } else {
-                live.connection.tick(now);
-                place += usize::from(!self.run(now, place, out));
-            }
-        }
-        self.find_wake();
+        self.live.done(due);
     }
 
     fn poke(&mut self, now: Time, out: &mut Vec<Payload>) {
-        for live in self.live.iter_mut().filter(|live| !live.over) {
+        let slots: Vec<usize> = self.live.slots().collect();
+        for slot in slots {
+            let live = &mut self.live[slot];
             live.wake_at = live.wake_at.min(live.app.wake_at());
+            let at = live.wake_at;
+            self.live.wake(slot, at);
         }
-        self.find_wake();
         self.wake(now, out);
     }
 
     fn wake_at(&mut self) -> Time {
-        self.wake_at
+        self.live.wake_at()
     }
 
     fn asker(&mut self) -> (Time, Asker) {
@@ -412,9 +407,8 @@ impl crate::Endpoint for Endpoint {
 
     fn counters(&self) -> Counters {
         let mut counters = self.ledger.counters;
-        for live in &self.live {
-            counters.add(&live.connection.counters());
-        }
+        let of = |slot| Some(self.live.get(slot)?.connection.counters());
+        counters.add(&self.tally.total(of));
         counters
     }
 

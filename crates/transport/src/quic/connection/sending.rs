@@ -9,7 +9,7 @@ use crate::quic::{Batch, Outlet};
 use crate::{AppEvent, Event, EventKind};
 
 /// Largest batch taken from the stack at once, packets (Linux's UDP_MAX_SEGMENTS).
-pub(super) const BATCH: u64 = 64;
+pub(in crate::quic) const BATCH: u64 = 64;
 
 /// Header bytes of a 1-RTT packet that carries one STREAM frame, at the least: first byte,
 /// connection id, packet number (1), tag (16), frame type, stream id and offset (1 each).
@@ -44,6 +44,7 @@ impl Connection {
         now: Time,
         outlet: &mut dyn Outlet,
         events: &mut Vec<Event>,
+        buffer: &mut Vec<u8>,
     ) {
         self.waits_for_pacer = false;
         let instant = self.clock.instant(now);
@@ -60,9 +61,8 @@ impl Connection {
             }
             self.gate.with(|shared| shared.open = open);
             self.gate.take_asked();
-            self.buffer.clear();
-            let transmit =
-                self.inner.poll_transmit(instant, packets.max(1) as usize, &mut self.buffer);
+            buffer.clear();
+            let transmit = self.inner.poll_transmit(instant, packets.max(1) as usize, buffer);
             let asked = self.gate.take_asked();
             let Some(transmit) = transmit else {
                 if open && self.run_dry(now) {
@@ -91,7 +91,7 @@ impl Connection {
                 Some(quinn_proto::EcnCodepoint::Ect0) if self.ecn => Ecn::Ect0,
                 _ => Ecn::NotEct,
             };
-            let data = &self.buffer[..transmit.size];
+            let data = &buffer[..transmit.size];
             let (to, from) = (transmit.destination, transmit.src_ip);
             outlet.put(Batch { to, from, ecn, segment, data });
         }

@@ -1,0 +1,25 @@
+//! Many connections at once, for profilers: `crowd LIVE CONNECTIONS [tcp]`. Prints packets (both directions), the most
+//! connections that were open at once, and the CPU time of a packet.
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use common::{cpu_seconds, most_open};
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let number = |index: usize, default| {
+        args.get(index).and_then(|text| text.parse().ok()).unwrap_or(default)
+    };
+    let over_tcp = args.get(2).is_some_and(|word| word == "tcp");
+    let spec = common::crowd(number(0, 10_000), number(1, 20_000), over_tcp);
+    let before = cpu_seconds();
+    let run = sim::run(&spec, &mut |_, _| None).expect("the run is valid");
+    let took = cpu_seconds() - before;
+    println!(
+        "packets {} most_open {} cpu_us_a_packet {:.2}",
+        run.packets,
+        most_open(&run),
+        took * 1e6 / run.packets as f64
+    );
+}

@@ -1,0 +1,43 @@
+//! What a packet costs does not grow with the connections that live beside its own.
+
+mod common;
+
+use common::{cpu_seconds, crowd, most_open};
+
+/// The least CPU time of a packet, by the connections that live at once: the runs take turns, so that what else
+/// the machine does concerns both.
+fn costs(live: [u64; 2], connections: [u64; 2], over_tcp: bool) -> [f64; 2] {
+    let mut least = [f64::MAX; 2];
+    for _ in 0..3 {
+        for ((live, connections), least) in live.into_iter().zip(connections).zip(&mut least) {
+            let spec = crowd(live, connections, over_tcp);
+            let before = cpu_seconds();
+            let run = sim::run(&spec, &mut |_, _| None).expect("the run is valid");
+            let cost = (cpu_seconds() - before) / run.packets as f64;
+            assert!(most_open(&run) >= live, "{} of {live}", most_open(&run));
+            *least = least.min(cost);
+        }
+    }
+    least
+}
+
+fn assert_flat(over_tcp: bool) {
+    // A search through all of them would cost some 30 us a packet beside 300. Memory is farther away, at the most twice.
+    let [one, many] = costs([1, 300], [1000, 3000], over_tcp);
+    assert!(
+        many < 4.0 * one,
+        "{:.1} us a packet beside 300, {:.1} beside none",
+        many * 1e6,
+        one * 1e6
+    );
+}
+
+#[test]
+fn a_packet_costs_the_same_beside_300_quic_connections() {
+    assert_flat(false);
+}
+
+#[test]
+fn a_packet_costs_the_same_beside_300_tcp_connections() {
+    assert_flat(true);
+}

@@ -1,0 +1,168 @@
+//! Connections that have nothing to do cost nothing: none of their applications is asked for anything while another
+//! connection works.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use transport::load::{PerfClient, PerfServer, StreamReport};
+use transport::quic::{self, Crypto, Handshake, QuicSpec};
+use transport::tcp::{self, AckCounting, LossDetection, TcpSpec};
+use transport::{
+    AmountSpec, App, AppEvent, Endpoint, MakeApp, MakeController, Side, StreamSpec, Streams,
+};
+use units::{Span, Time};
+
+const BYTES: u64 = 300_000;
+
+/// Counts how often it is asked when it wants to wake; idle without an application.
+struct Counted {
+    app: Option<Box<dyn App>>,
+    asked: Arc<AtomicU64>,
+}
+
+impl App for Counted {
+    fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
+        if let Some(app) = &mut self.app {
+            app.on(now, event, streams);
+        }
+    }
+
+    fn wake_at(&self) -> Time {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.app.as_ref().map_or(Time::MAX, |app| app.wake_at())
+    }
+
+    fn has_data(&self) -> bool {
+        self.app.as_ref().is_some_and(|app| app.has_data())
+    }
+
+    fn streams(&self) -> &[StreamReport] {
+        self.app.as_ref().map_or(&[], |app| app.streams())
+    }
+}
+
+/// Applications of which only connection number `busy` has something to do.
+fn apps(side: Side, busy: u32, asked: &Arc<AtomicU64>) -> MakeApp {
+    let asked = asked.clone();
+    let amount = AmountSpec::Data { up_bytes: BYTES, down_bytes: 0 };
+    let stream = StreamSpec { stream_id: 0, after: None, amount };
+    Box::new(move |number| {
+        let app = (number == busy).then(|| -> Box<dyn App> {
+            match side {
+                Side::Client => Box::new(PerfClient::new(std::slice::from_ref(&stream))),
+                Side::Server => Box::new(PerfServer::default()),
+            }
+        });
+        Box::new(Counted { app, asked: asked.clone() })
+    })
+}
+
+fn controller(mss: u64) -> MakeController {
+    let (initial_window, initial_rtt) = (10 * mss, Span::from_millis(100));
+    let config = cc::Config { mss, initial_window, initial_rtt, seed: 1, paced: true };
+    Box::new(move || cc::build("newreno", &serde_json::json!({}), &config).unwrap())
+}
+
+fn over_quic(side: Side, app: MakeApp) -> Box<dyn Endpoint> {
+    let spec = QuicSpec {
+        crypto: Crypto::Modelled,
+        handshake: Handshake::OneRtt,
+        mtu_bytes: 1252,
+        header_bytes: 28,
+        initial_window_bytes: 12_520,
+        unpaced_burst_packets: 10,
+        initial_rtt_ns: 100_000_000,
+        ack_eliciting_threshold: None,
+        max_ack_delay_ns: None,
+        ecn: false,
+        receive_window_bytes: 1 << 30,
+        stream_receive_window_bytes: 1 << 30,
+        send_window_bytes: 1 << 30,
+        idle_timeout_ns: None,
+        packet_threshold: 3,
+    };
+    Box::new(quic::Endpoint::new(side, &spec, 1, side.name(), app, controller(1252)).unwrap())
+}
+
+fn over_tcp(side: Side, app: MakeApp) -> Box<dyn Endpoint> {
+    let spec = TcpSpec {
+        mss_bytes: 1460,
+        header_bytes: 40,
+        initial_window_bytes: 14_480,
+        initial_rto_ns: 1_000_000_000,
+        min_rto_ns: 200_000_000,
+        max_rto_ns: 120_000_000_000,
+        loss_detection: LossDetection::RackTlp,
+        sack: true,
+        dsack: true,
+        adapt_reordering: true,
+        limited_transmit: true,
+        prr: true,
+        frto: true,
+        timestamps: true,
+        window_scaling: true,
+        delayed_ack: None,
+        ack_counting: AckCounting::Unlimited,
+        ecn: false,
+        fast_open: false,
+        pacing: false,
+        restart_after_idle: true,
+        receive_buffer_bytes: 1 << 20,
+        send_buffer_bytes: 1 << 20,
+    };
+    Box::new(tcp::Endpoint::new(side, &spec, app, controller(1448)))
+}
+
+/// Questions a packet of one connection beside `idle` others, which have shaken hands.
+fn questions(make: fn(Side, MakeApp) -> Box<dyn Endpoint>, idle: u32) -> f64 {
+    let asked = Arc::new(AtomicU64::new(0));
+    let mut ends = [Side::Client, Side::Server].map(|side| make(side, apps(side, idle, &asked)));
+    let [client, server] = &mut ends;
+    let (mut now, mut packets) = (Time::ZERO, 0u64);
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    for _ in 0..idle {
+        client.connect(now, &mut up).unwrap();
+    }
+    let mut busy = false;
+    while server.counters().received_bytes < BYTES {
+        assert!(now < Time(1_000_000_000_000), "{} bytes came", server.counters().received_bytes);
+        if up.is_empty() && down.is_empty() {
+            let next = client.wake_at().min(server.wake_at());
+            if !busy && (next == Time::MAX || now > Time(10_000_000_000)) {
+                busy = true;
+                packets = 0;
+                asked.store(0, Ordering::Relaxed);
+                client.connect(now, &mut up).unwrap();
+                continue;
+            }
+            now = now.max(next.min(now + Span::from_secs(1)));
+        }
+        packets += (up.len() + down.len()) as u64;
+        let (mut to_server, mut to_client) = (std::mem::take(&mut up), std::mem::take(&mut down));
+        now += Span::from_millis(5);
+        to_server.drain(..).for_each(|payload| server.receive(now, payload, &mut down));
+        to_client.drain(..).for_each(|payload| client.receive(now, payload, &mut up));
+        for (end, out) in [(&mut *client, &mut up), (&mut *server, &mut down)] {
+            if end.wake_at() <= now {
+                end.wake(now, out);
+            }
+        }
+    }
+    assert!(packets > BYTES / 1500);
+    asked.load(Ordering::Relaxed) as f64 / packets as f64
+}
+
+fn assert_flat(make: fn(Side, MakeApp) -> Box<dyn Endpoint>) {
+    let (alone, beside) = (questions(make, 0), questions(make, 1000));
+    assert!(beside < alone + 0.5, "{beside} questions a packet beside 1,000, {alone} alone");
+}
+
+#[test]
+fn a_packet_of_quic_asks_none_of_the_idle() {
+    assert_flat(over_quic);
+}
+
+#[test]
+fn a_packet_of_tcp_asks_none_of_the_idle() {
+    assert_flat(over_tcp);
+}
