@@ -3,7 +3,7 @@
 //! answers as ever, and its client learns nothing.
 
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// Most bytes of what a client says, and of what a server answers.
@@ -17,6 +17,7 @@ const ANSWER: &[u8] = b"bentpipe! ";
 #[serde(deny_unknown_fields)]
 pub struct Wish {
     /// Its name.
+    #[serde(deserialize_with = "plain")]
     pub name: String,
     /// Its options; null: its defaults.
     #[serde(default)]
@@ -27,7 +28,7 @@ pub struct Wish {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Question {
     /// The controller of what the client sends.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "plain_or_none")]
     pub own: Option<String>,
     /// What the server is to send with; none: as it likes.
     #[serde(default)]
@@ -38,11 +39,33 @@ pub struct Question {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The controller of what the server sends; none where the transport does not tell.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "plain_or_none")]
     pub own: Option<String>,
     /// Why it does not do what was wished; then nothing follows.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "plain_or_none")]
     pub refused: Option<String>,
+}
+
+/// Text of the other side, which is printed: what a terminal would obey, or hide behind, is written out.
+fn plain<'a, D: Deserializer<'a>>(from: D) -> Result<String, D::Error> {
+    String::deserialize(from).map(|text| text.chars().map(written_out).collect())
+}
+
+fn plain_or_none<'a, D: Deserializer<'a>>(from: D) -> Result<Option<String>, D::Error> {
+    let found = Option::<String>::deserialize(from)?;
+    Ok(found.map(|text| text.chars().map(written_out).collect()))
+}
+
+fn written_out(letter: char) -> String {
+    let turns = matches!(
+        letter,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    if letter.is_control() || turns {
+        letter.escape_unicode().to_string()
+    } else {
+        letter.to_string()
+    }
 }
 
 impl Question {
@@ -128,6 +151,24 @@ impl Head {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_comes_from_the_other_side() {
+        let evil = "a\u{1b}]0;x\u{7}\u{9b}\u{202e}é";
+        let shown = "a\\u{1b}]0;x\\u{7}\\u{9b}\\u{202e}é";
+        let mut head = Head::default();
+        let line = Answer { own: Some(evil.into()), refused: Some(evil.into()) }.encode();
+        head.take(0, 0, &line);
+        let heard = Answer { own: Some(shown.into()), refused: Some(shown.into()) };
+        assert_eq!(head.answer(line.len() as u64, false), Some(Some(heard)));
+        let wish = Wish { name: evil.into(), options: Value::Null };
+        let line = Question { own: Some(evil.into()), wish: Some(wish) }.encode();
+        let mut head = Head::default();
+        head.take(0, 0, &line);
+        let wish = Wish { name: shown.into(), options: Value::Null };
+        let heard = Question { own: Some(shown.into()), wish: Some(wish) };
+        assert_eq!(head.question(line.len() as u64, false), Some(Some(heard)));
+    }
 
     #[test]
     fn a_line_is_read_in_pieces_of_any_order_and_nothing_else_is_taken_for_one() {
