@@ -7,10 +7,12 @@ checkout are the same.
 
 from __future__ import annotations
 
+import atexit
 import copy
 import functools
 import json
 import random
+import re
 import sys
 import tempfile
 import tomllib
@@ -67,7 +69,9 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
         "jitter": ({"exponential": "1 s", "reorder": False}, {"uniform": "1 ns", "reorder": True},
                    {"normal": {"mean": "1 ms", "deviation": "9 h"}, "reorder": True}),
         "reorder": ({"probability": "50 %", "hold": "1 h"}, {"probability": "1 %", "hold": "1 ns"}), "netem": (True, False),
-        "delay": ("0 s", "1 ns", "10 s", "100 h"), "rate": ("1 bit/s", "1 kbit/s", "100 Gbit/s", "1e18 bit/s"),
+        "delay": ("0 s", "1 ns", "10 s", "100 h", {"trace": "delay1.txt", "repeat": "1 ns"}, {"trace": "delay0.txt", "reorder":
+                  True, "repeat": "1 s"}), "trace": ("slots0.txt",),
+        "rate": ("1 bit/s", "1 kbit/s", "100 Gbit/s", "1e18 bit/s", {"trace": "rate0.txt"}),
     },
     "quic": {
         "mtu": ("1200 B", "65000 B", "9000 B"), "ecn": (True,), "handshake": ("0-rtt",), "crypto": ("rustls",), "ip": (4, 6),
@@ -189,11 +193,51 @@ load = {{ page = "almanac-2019-light", http = "2" }}
 """
 
 
+TRACED = """
+duration = "2 s"
+[[path.segment]]
+name = "s"
+delay = { trace = "delay0.txt", interpolation = "linear" }
+up = { rate = { trace = "rate0.txt" }, loss = { trace = "lost0.txt" } }
+down = { trace = "slots0.txt", queue = "20 packets" }
+[[flow]]
+name = "main"
+congestion = "cubic"
+send = "both"
+"""
+
+TRACES = 30
+"""Files of each kind of trace; the first is right."""
+
+
+@functools.cache
+def traces() -> Path:
+    """A folder of traces, most of them with faults, for as long as this process lives."""
+    folder = tempfile.TemporaryDirectory(prefix="bentpipe-mutations-")
+    atexit.register(folder.cleanup)
+    kinds = {
+        "delay": ("time_s,delay_ms", "0,10", "0.1,20.5", "0.1,3", "1,1e9", "1e9,1", "0.05,-1", "x", "", "2,0", "3,1e-9"),
+        "rate": ("time_s,rate_Mbit_s", "0,10", "0.1,2.5", "0.1,0", "1,1e12", "1e9,1", "1,1e-9", "0,0", "nan,1", ""),
+        "lost": ("3", "7", "# two", "-1", "0", "99999999999999999999", "x", "7", "", "1e3"),
+        "slots": ("1", "1", "2", "5", "0", "-1", "9999999999999", "x", "", "3"),
+    }  # fmt: skip
+    for kind, lines in kinds.items():
+        for index in range(TRACES):
+            chance = random.Random(f"{kind}{index}")  # noqa: S311 - chance of a test
+            found = list(lines[:3])
+            for _ in range(chance.randrange(4) if index else 0):
+                found.insert(chance.randrange(len(found) + 1), chance.choice(lines))
+                if chance.random() < 0.3:
+                    del found[chance.randrange(len(found))]
+            Path(folder.name, f"{kind}{index}.txt").write_text("\n".join(found) + "\n")
+    return Path(folder.name)
+
+
 @functools.cache
 def texts() -> tuple[tuple[Path, str, Path], ...]:
     """(where it comes from, its text, its folder)."""
     found = [(path, path.read_text(), path.parent) for path in sources()]
-    found.append((Path("graph"), GRAPH, ROOT))
+    found += [(Path("graph"), GRAPH, ROOT), *3 * [(Path("traced"), TRACED, traces())]]
     found += [(path, PRESET.format(name=path.stem), ROOT) for path in sorted(PRESETS.glob("*.toml"))]
     # Studies with controllers of their own hold nothing that the others do not.
     whole = [(*one, Mutant(0, one[0], (), one[1], one[2])) for one in found]
@@ -264,7 +308,9 @@ def _in_keys(data: dict[str, Any], chance: random.Random) -> str:
         return _known(data, chance)
     holder, key, name = chance.choice(places)
     value = holder[key]
-    if kind == "drop":
+    if isinstance(value, str) and (kinds := re.fullmatch(r"(delay|rate|lost|slots)\d+\.txt", value)):
+        holder[key] = f"{kinds[1]}{chance.randrange(TRACES)}.txt"
+    elif kind == "drop":
         del holder[key]
     elif kind == "twice" and isinstance(holder, list):
         holder.append(copy.deepcopy(value))
