@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import signal
@@ -474,6 +475,7 @@ def test_behind_an_emulated_path(program: Path, tmp_path: Path, transport: str) 
     realtime.need_namespaces()
     scenario, file, result = tmp_path / "path.toml", tmp_path / "lines.csv", tmp_path / "result.json"
     scenario.write_text(SCENARIO)
+    least, good = math.inf, None
     for _ in range(3):
         with realtime.resting() as at_rest, _server(program, listen="[::]") as (port, _):
             words = [str(port), "--time", "5s", "--send", "down", "--json", "--csv", str(file),
@@ -489,11 +491,19 @@ def test_behind_an_emulated_path(program: Path, tmp_path: Path, transport: str) 
             rested = at_rest()
         assert done.returncode == 0, done.stderr
         found = json.loads(result.read_text())
+        summary = json.loads(done.stdout)
+        # Who receives has sent little but its handshake: the least of a few round trips, each with the processing of both
+        # ends. The least of all tries is the path's.
+        assert summary["rtt_min_ms"] >= 100
+        least = min(least, summary["rtt_min_ms"])
         if found["valid"] and rested:
-            break
-    else:
+            good = file.read_text()
+            assert summary["down_mbit_s"] <= 10
+            if least < 106:
+                break
+    if good is None:
         pytest.skip(realtime.BUSY)
-    rows = [row.split(",") for row in file.read_text().splitlines()]
+    rows = [row.split(",") for row in good.splitlines()]
     at = [(float(row[0]), int(row[6])) for row in rows if row[2:4] == ["all", "interval"]]
     # What TCP has received out of order shows when the gap is filled: one interval lacks it, the next has it.
     steps = [
@@ -501,9 +511,7 @@ def test_behind_an_emulated_path(program: Path, tmp_path: Path, transport: str) 
         for (begin, first), (end, last) in pairwise(point for point in at if point[0] >= 1)
     ]
     assert 9.0 <= statistics.median(steps) <= 10.0, at
-    summary = json.loads(done.stdout)
-    assert 100 <= summary["rtt_min_ms"] < 106
-    assert summary["down_mbit_s"] <= 10
+    assert least < 106
 
 
 @pytest.mark.system
