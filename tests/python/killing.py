@@ -148,6 +148,8 @@ class _Machine:
         command = [*self.words, *FORMS[one.form]]
         log = (self.place / "said").open("wb")
         ends = one.stage != "ending" and one.target in (STARTER, "lab", "keep", "init")
+        # Once it runs, Ctrl-C is the command's.
+        ends = ends and one.how != signal.SIGINT
         environment = {**self.environment, f"{MARK}_HOLD": str(LONG_S if ends else SHORT_S)}
         with log, subprocess.Popen(
             command, cwd=self.place, env=environment, stdin=subprocess.DEVNULL, stdout=log,
@@ -208,6 +210,8 @@ class _Machine:
         found += sorted(set(self._things()) ^ set(before))
         found += [f"file {file}" for file in (self.place / "tmp").iterdir()]
         found += [f"file {file}" for file in self.place.glob("store/.part-unit-*")]
+        number = network(self.holder).strip("net:[]")
+        found += [f"file {file}" for file in Path("/run/bentpipe").glob(f"*-{number}")]
         return found
 
     def _things(self) -> list[str]:
