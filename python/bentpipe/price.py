@@ -33,7 +33,7 @@ PACKETS_CONNECTION = 8
 PACKETS_REQUEST = 3
 
 BYTES_RUN = 16e6
-BYTES_CONNECTION = {"quic": 20e3, "tcp": 4e3}
+BYTES_CONNECTION = {"quic": 6e3, "tcp": 4e3}
 BYTES_STREAM = {"quic": 8e3, "tcp": 60e3}
 BYTES_ROW = 1.1e3
 """Memory of a run, of each connection it ever has, of each stream it has at once, of each row of its series (while they
