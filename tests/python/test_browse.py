@@ -205,7 +205,7 @@ server = { window_scaling = false, frto = false, loss_detection = { name = "dupa
 """
     )
     run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs[0]
-    lab = json.loads(lab_plan(run, tmp_path, Path("/c"), Path("/rt"), check=True).read_text())
+    lab = lab_plan(run, tmp_path, tmp_path / "home", Path("/c"), Path("/rt"), check=True)
     near, far = ({key.removeprefix("net.ipv4.tcp_"): value for key, value in lab["settings"][side].items()}
                  for side in ("near", "far"))  # fmt: skip
     for side in (near, far):
@@ -241,7 +241,7 @@ def test_links_let_the_segments_pass(
 ) -> None:
     scenario.write_text(SCENARIO + ("" if mss is None else f'[tcp]\nmss = "{mss} B"\n'))
     run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs[0]
-    lab = json.loads(lab_plan(run, tmp_path, Path("/c"), Path("/rt"), check=True).read_text())
+    lab = lab_plan(run, tmp_path, tmp_path / "home", Path("/c"), Path("/rt"), check=True)
     assert lab["lab"]["mtu"] == mtu
     assert json.loads((tmp_path / "server.json").read_text())["tcp"]["mss_bytes"] == asked
 

@@ -27,6 +27,7 @@ __all__ = [
     "page_flow",
     "pauses",
     "plan_units",
+    "real_path",
     "tcp_controller",
 ]
 
@@ -98,7 +99,7 @@ def _document(source: str, options: Options) -> Document:
             return document
         # The path is the real one: that of the scenario has no part in it.
         data = copy.deepcopy(dict(document.data))
-        data["path"] = _real_path()
+        data["path"] = real_path()
         for flow in data.get("flow", []):
             for key in ("client", "server"):
                 flow.pop(key, None)
@@ -116,14 +117,15 @@ def _document(source: str, options: Options) -> Document:
     data = {
         "title": f"{source} from {options.field_host}",
         "duration": "1 h",
-        "path": _real_path(),
+        "path": real_path(),
         "flow": [{"name": "browser", "congestion": "cubic", "load": {"page": source}}],
     }
     return open_document(data, given, shown)
 
 
-def _real_path() -> dict[str, Any]:
-    return {"segment": [{"name": "access", "delay": "0 s"}]}
+def real_path() -> dict[str, Any]:
+    """In place of a path that nothing emulates: a scenario has to have one, on which time passes."""
+    return {"segment": [{"name": "access", "delay": "1 us"}]}
 
 
 def page_flow(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:

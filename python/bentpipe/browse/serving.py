@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.browse.far import PORT, server_plan
-from bentpipe.browse.planned import page_flow, tcp_controller
+from bentpipe.browse.planned import page_flow, real_path, tcp_controller
 from bentpipe.har import read_har
 from bentpipe.kernel import Machine, twin_name, wrong_controller
 from bentpipe.plan import make, open_document
@@ -120,7 +120,7 @@ def _spec(serving: Serving) -> Mapping[str, Any]:
         data = {
             "title": "served",
             "duration": "1 h",
-            "path": {"segment": [{"name": "access", "delay": "0 s"}]},
+            "path": real_path(),
             "flow": [
                 {"name": "browser", "congestion": serving.congestion or "cubic", "load": {"page": page}}
             ],
