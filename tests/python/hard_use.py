@@ -21,11 +21,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import crowds
 import killing
 import masses
 import realtime
 import store_damage
+import together
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,9 +67,15 @@ def kills(_: bool) -> Iterator[Case]:
 
 @contextlib.contextmanager
 def labs(_: bool) -> Iterator[Case]:
-    """Eight at once, again and again."""
+    """Eight at once, again and again; every third time of an ordinary user's."""
     program = realtime.program()
-    yield lambda seed: "; ".join(crowds.crowd(program, 8, seed))
+
+    def case(seed: int) -> str:
+        with tempfile.TemporaryDirectory(prefix="bp-labs-") as place:
+            user = "nobody" if seed % 3 == 0 else "root"
+            return "; ".join(together.shells(8, program, Path(place), user=user))
+
+    yield case
 
 
 @contextlib.contextmanager
