@@ -69,6 +69,12 @@ class Answers:
 
     query = sql
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """Lets DuckDB go."""
         self._connection.close()
@@ -112,8 +118,8 @@ _FETCHING = frozenset({
 
 
 def _said(what: str) -> str:
-    bounds = "SQL reads the tables of this store alone; query --unrestricted lets it do anything"
-    return f"{what} is out of bounds: {bounds}"
+    ways = "query --unrestricted, connect(unrestricted=True)"
+    return f"{what} is out of bounds: SQL reads the tables of this store alone, unless it is unrestricted ({ways})"
 
 
 def _beyond(error: duckdb.Error) -> str:

@@ -244,6 +244,7 @@ def make(
     catalogue: Sequence[Mapping[str, Any]] | None = None,
     own: Mapping[str, str] | None = None,
     repeats: bool = False,
+    priced: bool = True,
     each: Callable[[int, int], None] | None = None,
 ) -> Plan:
     """Every run of ``document``.
@@ -255,6 +256,7 @@ def make(
         catalogue: the engine's controllers, to check names and options against; None checks neither.
         own: controllers given from outside: a fingerprint of each by name, part of the ids of runs that use it.
         repeats: every seed is run, also where chance has no part in the scenario: real time is its own chance.
+        priced: what costs more than the scenario's limits is refused; False where nothing of it is simulated.
         each: told after each cell how many are planned, and of how many.
 
     Raises:
@@ -277,7 +279,8 @@ def make(
                 scenario = validate(data)
                 known.check(scenario)
                 resolved = resolve(scenario, files)
-                price.check(resolved, scenario.limits)
+                if priced:
+                    price.check(resolved, scenario.limits)
             except ScenarioError as error:
                 said = context if values and not known.refuses(document, files, error) else ""
                 raise _or_sweep(error, document).within(document.name, said) from None

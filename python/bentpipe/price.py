@@ -90,7 +90,7 @@ def check(resolved: Resolved, limits: Limits) -> None:
     if found.events > limits.events:
         part = max(found.parts, key=lambda part: part.events)
         shown = f"about {found.events:,.0f} events"
-        raise ScenarioError([(part.key, _too_much(part, shown, f"{limits.events:,}", "events"))])
+        raise ScenarioError([(part.key, _too_much(part, shown, f"{limits.events:_}", "events"))])
     if found.memory_bytes > limits.memory.bytes:
         part = max(found.parts, key=lambda part: part.memory_bytes)
         shown = f"about {found.memory_bytes / 1e9:,.1f} GB of memory"

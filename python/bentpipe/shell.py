@@ -110,7 +110,7 @@ def path_of(
             "flow": [{"name": "shell", "congestion": "cubic"}],
         }
         document = open_document(data, overrides)
-    spec = make(document, "").runs[0].spec
+    spec = make(document, "", priced=False).runs[0].spec
     if pep is not None and not spec.get("proxies"):
         spec = _split(spec, pep)
     flow = spec["flows"][0]

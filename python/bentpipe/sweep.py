@@ -44,6 +44,7 @@ _ROOTS = (
     "tcp",
     "page",
     "trace",
+    "limits",
     "duration",
     "sample",
     "seeds",

@@ -115,6 +115,14 @@ def test_what_does_not_is_answered(store: Path, text: str, rows: list[tuple[obje
     assert Store(store).connect().sql(text).fetchall() == rows
 
 
+def test_a_connection_ends_with_its_block(store: Path) -> None:
+    for unrestricted in (False, True):
+        with Store(store).connect(unrestricted=unrestricted) as answers:
+            assert answers.sql("SELECT count(*) FROM runs").fetchall() == [(1,)]
+        with pytest.raises(duckdb.ConnectionException):
+            answers.execute("FROM runs")
+
+
 def test_a_mistake_in_sql_is_duckdbs_to_explain(store: Path) -> None:
     with pytest.raises(duckdb.CatalogException, match="Table with name nothing does not exist"):
         Store(store).connect().sql("FROM nothing")
@@ -149,7 +157,8 @@ def test_from_the_command_line(store: Path, tmp_path: Path) -> None:
     done = query("COPY flows TO 'x.csv'")
     assert done.returncode == 2
     assert done.stderr == (
-        "error: COPY is out of bounds: SQL reads the tables of this store alone; query --unrestricted lets it do anything\n"
+        "error: COPY is out of bounds: SQL reads the tables of this store alone, unless it is unrestricted "
+        "(query --unrestricted, connect(unrestricted=True))\n"
     )
     assert not list(tmp_path.iterdir())
     assert query("COPY flows TO 'x.csv'", "--unrestricted").returncode == 0

@@ -15,6 +15,7 @@ from bentpipe import price
 from bentpipe.plan import Plan, make, open_document
 from bentpipe.problems import ScenarioError
 from bentpipe.runners import engine
+from bentpipe.shell import path_of
 from bentpipe.terminal import patience
 
 BULK: dict[str, Any] = {"name": "f", "congestion": "cubic"}
@@ -53,6 +54,7 @@ MEASURE = """
 import json, sys
 from pathlib import Path
 from bentpipe.runners import engine
+from bentpipe.shell import path_of
 from bentpipe.results import decode
 
 def kilobytes(name):
@@ -104,7 +106,7 @@ def test_a_bound_is_raised_by_its_key() -> None:
     long = scenario(duration="20 h")
     said = refused(long)
     assert "about 2,0" in said
-    assert said.endswith("events, expected at most limits.events = 1,000,000,000")
+    assert said.endswith("events, expected at most limits.events = 1_000_000_000")
     assert plan({**long, "limits": {"events": 3_000_000_000}}).runs
     fine = scenario(sample="20 us", duration="30 s")
     assert refused(fine).endswith("GB of memory, expected at most limits.memory = 4 GB")
@@ -168,3 +170,21 @@ def test_a_plan_tells_of_each_cell() -> None:
     make(open_document(swept), "test", each=lambda done, of: told.append((done, of)))
     assert told == [(1, 2), (2, 2)]
     assert gc.isenabled()
+
+
+def test_the_command_line_raises_a_bound_too() -> None:
+    document = open_document(scenario(duration="20 h"), [("limits.events", 3_000_000_000)])
+    assert make(document, "test").runs
+
+
+@pytest.mark.parametrize(
+    "segment",
+    [
+        {"name": "s", "delay": "10 ms", "both": {"rate": "10 Gbit/s"}},
+        {"name": "s", "delay": "0 ms"},
+    ],
+)
+def test_a_path_that_carries_real_packets_has_no_price(segment: dict[str, Any]) -> None:
+    """A shell simulates nothing, so that nobody has to wait for its events."""
+    path, _ = path_of({"path": {"segment": [segment]}})
+    assert [link["name"] for link in path["graph"]["links"]] == ["s"]

@@ -127,7 +127,7 @@ def _spec(serving: Serving) -> Mapping[str, Any]:
         }
         document = open_document(data, given, serving.settings)
     try:
-        return make(document, "", catalogue=engine.catalogue()).runs[0].spec
+        return make(document, "", catalogue=engine.catalogue(), priced=False).runs[0].spec
     except ScenarioError as error:
         if source.suffix == ".toml":
             raise
