@@ -16,10 +16,7 @@ if TYPE_CHECKING:
     from bentpipe.plan import Cell, Plan
     from bentpipe.units import Rate
 
-__all__ = ["Bound", "SegmentStart", "bounds", "estimate_seconds"]
-
-LINK_SECONDS_PER_CPU_SECOND = 3_000.0
-"""Virtual seconds per CPU second of a flow at 1 Mbit/s: 300 at 10 Mbit/s. Only the estimate rests on it."""
+__all__ = ["Bound", "SegmentStart", "bounds"]
 
 QUIC_OVERHEAD_BYTES = 1 + 8 + 2 + 16 + 2
 """Of a full 1-RTT packet, the least: flags, connection id of 8, packet number of 2, tag, STREAM frame of 2
@@ -166,13 +163,3 @@ def _segments(
         SegmentStart(leg.name, leg.rtt_ns / 1e6, one, two, index == longest)
         for index, (leg, one, two) in enumerate(rows)
     )
-
-
-def estimate_seconds(plan: Plan, jobs: int) -> float:
-    """Rough wall time of the whole plan: link time times megabits, at the speed of the benchmark."""
-    total = 0.0
-    for cell in plan.cells:
-        rates = [hop.rate.bit_s for hops in cell.resolved.up.values() for hop in hops if hop.rate is not None]
-        megabits = min(rates, default=10_000_000) / 1e6
-        total += len(cell.seeds) * cell.scenario.duration.seconds * max(megabits, 0.1)
-    return total / LINK_SECONDS_PER_CPU_SECOND / max(jobs, 1)

@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bentpipe.layout import Hop
+    from bentpipe.plan import Plan
     from bentpipe.resolve import Resolved
     from bentpipe.scenario import Limits
 
-__all__ = ["Cost", "Part", "check", "cost"]
+__all__ = ["Cost", "Part", "check", "cost", "estimate_seconds"]
 
 ACKS = 0.5
 """Packets that acknowledge, for each that carries data (RFC 9000 section 13.2.2, RFC 9293 section 3.8.6.3)."""
@@ -31,6 +32,13 @@ PACKETS_CONNECTION = 8
 """Packets of a connection that carries next to nothing: handshake, request, answer, end."""
 
 PACKETS_REQUEST = 3
+
+EVENTS_CPU_S = {"quic": 1.4e6, "tcp": 3.5e6}
+"""Events of a second of one processor: `bentpipe bench`, in packets of 2.25 events."""
+
+START_S = 1.2
+KEEP_S = 0.045
+"""Of a plan: until workers run, and for each run that the one coordinator keeps, beside the workers."""
 
 BYTES_RUN = 16e6
 BYTES_CONNECTION = {"quic": 6e3, "tcp": 4e3}
@@ -57,6 +65,7 @@ class Part:
     why: str
     events: float = 0.0
     memory_bytes: float = 0.0
+    cpu_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +80,20 @@ class Cost:
         return sum(part.events for part in self.parts)
 
     @property
+    def cpu_s(self) -> float:
+        """Processor time of the engine, seconds."""
+        return sum(part.cpu_s for part in self.parts)
+
+    @property
     def memory_bytes(self) -> float:
         """Of one process that makes the run, at its most."""
         return sum(part.memory_bytes for part in self.parts)
+
+
+def estimate_seconds(plan: Plan, jobs: int) -> float:
+    """Wall time of a whole plan with ``jobs`` workers on a machine like that of the benchmark."""
+    engine_s = sum(len(cell.seeds) * cost(cell.resolved).cpu_s for cell in plan.cells)
+    return START_S + max(engine_s / min(jobs, len(plan.runs)), KEEP_S * len(plan.runs))
 
 
 def check(resolved: Resolved, limits: Limits) -> None:
@@ -223,7 +243,7 @@ class _Flow:
         packets += self.connections * PACKETS_CONNECTION + self.requests * PACKETS_REQUEST
         events = packets * (EVENTS_END + EVENTS_LINE * len(self.hops["up"])) + self.ticks
         memory = self.connections * BYTES_CONNECTION[self.over] + self.streams * BYTES_STREAM[self.over]
-        yield Part(self.key, self.why, events, memory)
+        yield Part(self.key, self.why, events, memory, events / EVENTS_CPU_S[self.over])
         for kind, size in BYTES_TRACED.items():
             if trace.get(kind):
                 text = f"{packets:,.0f} packets of {self.name}"

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from bentpipe import price, session
-from bentpipe.bounds import bounds, estimate_seconds
+from bentpipe.bounds import bounds
 from bentpipe.plan import Plan, make, open_document
 from bentpipe.problems import ScenarioError
 from bentpipe.runners import engine
@@ -380,7 +380,7 @@ def judge(found: Mutant) -> Verdict:
     try:
         plan = _plan(found)
         bounds(plan)
-        estimate_seconds(plan, 1)
+        price.estimate_seconds(plan, 1)
         _ = [session.cost(run) for run in plan.runs]
     except ScenarioError as error:
         bad = [text for _, text in error.problems if not text.isprintable() or not text or len(text) > 2000]

@@ -188,3 +188,21 @@ def test_a_path_that_carries_real_packets_has_no_price(segment: dict[str, Any]) 
     """A shell simulates nothing, so that nobody has to wait for its events."""
     path, _ = path_of({"path": {"segment": [segment]}})
     assert [link["name"] for link in path["graph"]["links"]] == ["s"]
+
+
+@pytest.mark.parametrize("name", ["bulk", "tcp", "shared", "page"])
+def test_processor_time_is_of_the_right_size(name: str) -> None:
+    """Within a factor of five, on whatever machine: another one is as much quicker or slower than the benchmark's."""
+    one = plan(LOADS[name])
+    text = one.runs[0].spec_json()
+    engine.run(text)
+    began = time.thread_time()
+    engine.run(text)
+    assert 1 / 5 < (time.thread_time() - began) / price.cost(one.cells[0].resolved).cpu_s < 5
+
+
+def test_many_small_runs_take_the_time_of_keeping_them() -> None:
+    """Three hundred runs of a second were kept in 15.7 s, which the engine made in 0.5."""
+    small = scenario({"load": {"bytes": "1 kB"}}, duration="1 s", seeds=300)
+    small["path"]["segment"][0]["both"] = {"rate": "1 Mbit/s", "loss": "1 %"}
+    assert 10 < price.estimate_seconds(plan(small), 4) < 25

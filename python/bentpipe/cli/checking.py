@@ -18,7 +18,8 @@ def check(
     """Say what is wrong with a scenario, or what follows from it. Nothing runs."""
     from dataclasses import asdict
 
-    from bentpipe.bounds import bounds, estimate_seconds
+    from bentpipe.bounds import bounds
+    from bentpipe.price import estimate_seconds
     from bentpipe.remarks import remarks
     from bentpipe.runners.local import cores
     from bentpipe.sweep import describe
