@@ -78,7 +78,7 @@ def plan_units(source: str, options: Options, engine: str, catalogue: Sequence[M
     """
     document = _document(source, options)
     document = _with_modes(document, options)
-    plan = make(document, engine, seeds=(1,), catalogue=catalogue)
+    plan = make(document, engine, seeds=(1,), catalogue=catalogue, priced=options.field_host is None)
     runs: list[Run] = []
     for cell in plan.cells:
         spec = cell.resolved.spec
@@ -124,8 +124,8 @@ def _document(source: str, options: Options) -> Document:
 
 
 def real_path() -> dict[str, Any]:
-    """In place of a path that nothing emulates: a scenario has to have one, on which time passes."""
-    return {"segment": [{"name": "access", "delay": "1 us"}]}
+    """In place of a path that nothing emulates: a scenario has to have one."""
+    return {"segment": [{"name": "access", "delay": "0 s"}]}
 
 
 def page_flow(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
