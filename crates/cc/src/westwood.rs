@@ -118,7 +118,8 @@ impl Westwood {
     }
 
     /// b_k = d_k / Delta_k, what was acknowledged in the last RTT over that time, low-pass filtered: the
-    /// paper's section 2.2 with alpha = 0.9, Linux twice with 7/8. The first sample seeds the filter.
+    /// paper's section 2.2 with alpha = 0.9, Linux twice with 7/8. The first sample that is not 0 seeds the filter, as in
+    /// Linux: nothing is acknowledged before the first ACK.
     fn measure(&mut self, now: Time, ack: &Ack) {
         if let Some(rtt) = ack.latest_rtt {
             self.latest_rtt = rtt;
@@ -142,7 +143,7 @@ impl Westwood {
 
     fn filter(&mut self, sample: u64) {
         self.stages = Some(match (self.stages, self.law) {
-            (None, _) => (sample, sample),
+            (None | Some((0, 0)), _) => (sample, sample),
             (Some((b, _)), Law::Paper) => {
                 let b = (9 * b + sample) / 10;
                 (b, b)
@@ -258,5 +259,34 @@ impl CongestionControl for Westwood {
     fn trace(&self, record: &mut dyn FnMut(&'static str, f64)) {
         record("bw_bit_s", self.stages.map_or(0.0, |(_, rate)| rate as f64));
         record("rtt_min_s", self.rtt_min.seconds());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::sample_ack;
+
+    /// As in Linux's westwood_filter: what was acknowledged in the first round trip, which is nothing, is no bandwidth.
+    #[test]
+    fn the_filter_is_seeded_by_the_first_bandwidth() {
+        let config = Config {
+            mss: 1000,
+            initial_window: 10_000,
+            initial_rtt: Span::from_millis(100),
+            seed: 1,
+            paced: false,
+        };
+        for law in [Law::Paper, Law::Linux] {
+            let options = Options { law, ..Options::default() };
+            let mut westwood = Westwood::new(options, &config);
+            westwood.initial(Time::ZERO);
+            for round in 1..=2 {
+                let rtt = Some(Span::from_millis(100));
+                let ack = Ack { acked: 10_000, latest_rtt: rtt, ..sample_ack() };
+                westwood.on_event(Time::ZERO + Span::from_millis(100 * round), &Event::Ack(ack));
+            }
+            assert_eq!(westwood.stages, Some((800_000, 800_000)), "{law:?}");
+        }
     }
 }

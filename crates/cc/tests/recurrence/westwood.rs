@@ -82,7 +82,8 @@ impl Law for Westwood {
                 *filter = weight * *filter + (1.0 - weight) * sample;
                 sample = *filter;
             }
-            self.seeded = true;
+            // Nothing comes before the first round trip is over.
+            self.seeded = sample > 0.0;
             (self.began, self.count) = (now, 0.0);
         }
         self.count += 1.0;
