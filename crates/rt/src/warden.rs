@@ -62,10 +62,10 @@ pub fn watch(lab: &str, folders: &[&str]) -> io::Result<u8> {
     }
     let (input, output) = (io::stdin(), io::stdout());
     let (life, starter) = (input.as_fd(), output.as_fd());
-    let mut waited_ms = 0;
+    let mut waited_ms = 0u16;
     while !ended(&life, PollTimeout::from(CALM_MS)) {
         if ended(&starter, PollTimeout::ZERO) {
-            waited_ms += CALM_MS;
+            waited_ms = waited_ms.saturating_add(CALM_MS);
         }
         // The lab itself should have seen it.
         if waited_ms >= PATIENCE_MS && getppid().to_string() == lab {
@@ -73,7 +73,7 @@ pub fn watch(lab: &str, folders: &[&str]) -> io::Result<u8> {
             let _ = kill(Pid::from_raw(lab.parse().map_err(io::Error::other)?), Signal::SIGKILL);
         }
     }
-    let (mut seen, mut waited_ms) = (false, 0);
+    let (mut seen, mut waited_ms) = (false, 0u16);
     loop {
         let there = folders.iter().any(|folder| Path::new(folder).exists());
         seen |= there;
@@ -81,7 +81,7 @@ pub fn watch(lab: &str, folders: &[&str]) -> io::Result<u8> {
             remove(folders);
             return Ok(0);
         }
-        waited_ms += LOOK_MS;
+        waited_ms = waited_ms.saturating_add(LOOK_MS);
         if !there && (seen || waited_ms > FOLDERS_MS) {
             return Ok(0);
         }
