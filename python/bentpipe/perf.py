@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from bentpipe import load as loads
 from bentpipe.problems import ScenarioError, unknown_word
+from bentpipe.scenario import LARGEST_MTU_BYTES
 from bentpipe.shell import executable, handed
 from bentpipe.units import Duration, Size, UnitError, WindowSize
 
@@ -35,9 +36,6 @@ CHOICES = ("no", "named", "any")
 
 MTU_BYTES = 1452
 """UDP payload of a full packet: 1500 B of Ethernet minus the larger (IPv6) headers, as in a scenario."""
-
-LARGEST_MTU_BYTES = 16_000
-"""Lengths of handshake packets are written in 14 bits (RFC 9000 sections 16 and 17.2)."""
 
 INITIAL_WINDOW_BYTES = 14_720  # RFC 9002 section 7.2
 INITIAL_RTT_NS = 333_000_000  # RFC 9002 section 6.2.2

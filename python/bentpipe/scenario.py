@@ -47,6 +47,9 @@ from bentpipe.web import PageLoad
 
 __all__ = ["Congestion", "Flow", "Limits", "Load", "Quic", "Scenario", "Tcp", "Trace", "validate"]
 
+LARGEST_MTU_BYTES = 16_000
+"""Lengths of handshake packets are written in 14 bits (RFC 9000 sections 16 and 17.2)."""
+
 
 class Quic(Table):
     """Options of QUIC connections; what is silent takes ``[quic]``'s, then the default of ``resolve``."""
@@ -76,8 +79,9 @@ class Quic(Table):
 
     @model_validator(mode="after")
     def _datagram(self) -> Quic:
-        if self.mtu is not None and not 1200 <= self.mtu.bytes <= 65_000:
-            raise ValueError(f"found mtu = {self.mtu}, expected 1200 B (RFC 9000 section 14) to 65000 B")
+        if self.mtu is not None and not 1200 <= self.mtu.bytes <= LARGEST_MTU_BYTES:
+            most = f"{LARGEST_MTU_BYTES} B"
+            raise ValueError(f"found mtu = {self.mtu}, expected 1200 B (RFC 9000 section 14) to {most}")
         return self
 
     def over(self, other: Quic) -> Quic:

@@ -74,7 +74,7 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
         "rate": ("1 bit/s", "1 kbit/s", "100 Gbit/s", "1e18 bit/s", {"trace": "rate0.txt"}),
     },
     "quic": {
-        "mtu": ("1200 B", "65000 B", "9000 B"), "ecn": (True,), "handshake": ("0-rtt",), "crypto": ("rustls",), "ip": (4, 6),
+        "mtu": ("1200 B", "65000 B", "16000 B", "9000 B"), "ecn": (True,), "handshake": ("0-rtt",), "crypto": ("rustls",), "ip": (4, 6),
         "initial_window": ("1 packets", "1 GB", "1 B", "100 packets"), "receive_window": ("1 B", "0 B", "1e18 B", "4 GB"),
         "send_window": ("1 B", "0 B", "1e18 B"), "stream_receive_window": ("1 B", "0 B", "1e18 B"), "ack_every": (1, 1000),
         "max_ack_delay": ("0 s", "1 ns", "1 h", "16384 ms"), "idle_timeout": ("1 ns", "1 h", "2600000 h", "none"),

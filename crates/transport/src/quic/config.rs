@@ -93,7 +93,13 @@ impl TimeSource for FixedTime {
     }
 }
 
+/// Largest UDP payload of a full packet: the stack writes the length of a handshake packet in 14 bits.
+const LARGEST_MTU: u16 = 16_383;
+
 pub(super) fn endpoint(spec: &QuicSpec, seed: u64, name: &str) -> Result<EndpointConfig, String> {
+    if spec.mtu_bytes > LARGEST_MTU {
+        return Err(format!("mtu of {} bytes: at most {LARGEST_MTU}", spec.mtu_bytes));
+    }
     let mut config = EndpointConfig::new(Arc::new(PublicKey));
     let mut rng_seed = [0; 32];
     Random::named(seed, name, "quic").fill(&mut rng_seed);
