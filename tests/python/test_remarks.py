@@ -14,6 +14,7 @@ import pytest
 
 import bentpipe
 from bentpipe.plan import Plan, make, open_document
+from bentpipe.problems import ScenarioError
 from bentpipe.remarks import RemarkWarning, remarks
 from bentpipe.runners import engine
 
@@ -34,11 +35,20 @@ def said(*settings: tuple[str, object], seeds: int | None = None, repeats: bool 
     return {one.key: one.text for one in remarks(plan(*settings, seeds=seeds, repeats=repeats))}
 
 
+def test_what_nobody_can_wait_for_is_no_remark() -> None:
+    with pytest.raises(ScenarioError, match=r"flow\.f: what it sends: a run takes about .* events"):
+        plan(("duration", "100000 h"))
+
+
 @pytest.mark.parametrize(
     ("settings", "key", "text"),
     [
         ((("seeds", 8),), "seeds", "found 8, but nothing in this scenario is left to chance"),
-        ((("duration", "100000 h"),), "duration", "found 100,000 h, which is longer than a day"),
+        (
+            (("duration", "100000 h"), ("flow.f.load", {"bytes": "1 kB"}), ("sample", "1 h")),
+            "duration",
+            "found 100,000 h, which is longer than a day",
+        ),
         ((("duration", "25 h"),), "duration", "found 25 h, which is longer than a day"),
         (
             (("flow.f.load", {"time": "20 s"}),),
