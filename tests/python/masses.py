@@ -101,7 +101,7 @@ def _executable(process: int) -> int:
         children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
         for one in (process, *map(int, children)):
             with contextlib.suppress(OSError):
-                if Path(f"/proc/{one}/exe").readlink().name.startswith("bentpipe-rt"):
+                if Path(f"/proc/{one}/exe").samefile(realtime.program()):
                     return one
         time.sleep(0.01)
     raise RuntimeError("no bentpipe-rt below the server")
