@@ -6,11 +6,12 @@ may also write to what it may read, so statements that write files are refused b
 
 from __future__ import annotations
 
+import itertools
 import re
 import tempfile
 from typing import TYPE_CHECKING, Any, Self
 
-from bentpipe.storefiles import StoreError
+from bentpipe.storefiles import StoreError, readable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from bentpipe.store import Store
 
-__all__ = ["Answers", "OutOfBoundsError", "connect"]
+__all__ = ["Answers", "OutOfBoundsError", "connect", "unlike"]
 
 _HARMLESS = frozenset({
     "SELECT", "EXPLAIN", "MULTI", "CREATE", "CREATE_FUNC", "DROP", "INSERT", "UPDATE", "DELETE", "MERGE_INTO", "ALTER",
@@ -43,8 +44,9 @@ class Answers:
         """Of a connection that has its views. From now on it reaches the files ``allowed``; None: whatever it likes."""
         self._connection = connection
         self._bounded = allowed is not None
+        self._spill: tempfile.TemporaryDirectory[str] | None = None
+        """Where DuckDB puts what does not fit into memory."""
         if allowed is not None:
-            # where DuckDB puts what does not fit into memory
             self._spill = tempfile.TemporaryDirectory(prefix="bentpipe-query-", ignore_cleanup_errors=True)
             for setting in (
                 f"temp_directory = {_text(self._spill.name)}",
@@ -78,6 +80,8 @@ class Answers:
     def close(self) -> None:
         """Lets DuckDB go."""
         self._connection.close()
+        if self._spill is not None:
+            self._spill.cleanup()
 
     def __getattr__(self, name: str) -> Any:
         """How an answer is fetched, as DuckDB has it."""
@@ -112,8 +116,8 @@ class Answers:
 
 
 _FETCHING = frozenset({
-    "fetchone", "fetchmany", "fetchall", "fetchdf", "fetchnumpy", "fetch_df", "df", "pl", "arrow", "description",
-    "rowcount", "interrupt",
+    "fetchone", "fetchmany", "fetchall", "fetchdf", "fetchnumpy", "fetch_df", "fetch_df_chunk", "fetch_arrow_table",
+    "fetch_record_batch", "df", "pl", "arrow", "description", "rowcount", "interrupt",
 })  # fmt: skip
 
 
@@ -144,8 +148,6 @@ def connect(store: Store, tables: Sequence[str], *, unrestricted: bool = False) 
     """
     import duckdb
 
-    from bentpipe.store import readable, unlike
-
     kept = store.kept()
     rows = store.rows_of(kept)
     if not rows.height:
@@ -170,6 +172,18 @@ def connect(store: Store, tables: Sequence[str], *, unrestricted: bool = False) 
                 "JOIN runs ON runs.run = parse_path(t.filename)[-2]"
             )
     return Answers(connection, None if unrestricted else allowed)
+
+
+def unlike(names: Sequence[str]) -> list[str]:
+    """Names of columns, with a number behind those that are there already, for SQL: in other letters too."""
+    found: dict[str, str] = {}
+    for name in names:
+        count = itertools.count(2)
+        fresh = name
+        while fresh.casefold() in found:
+            fresh = f"{name}_{next(count)}"
+        found[fresh.casefold()] = fresh
+    return list(found.values())
 
 
 def _quoted(name: str) -> str:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import polars as pl
 
-from bentpipe.store import Store, readable
-from bentpipe.storefiles import Kept, NothingRunError
+from bentpipe.store import Store
+from bentpipe.storefiles import Kept, NothingRunError, readable
 from bentpipe.sweep import column, headings, plain
 
 __all__ = ["Reading", "read_store"]

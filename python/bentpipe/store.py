@@ -16,7 +16,6 @@ resume makes it again.
 from __future__ import annotations
 
 import fcntl
-import itertools
 import json
 import shutil
 from contextlib import contextmanager, suppress
@@ -36,6 +35,7 @@ from bentpipe.storefiles import (
     digest,
     listing,
     look,
+    readable,
     sync,
     sync_all,
     write_whole,
@@ -43,13 +43,13 @@ from bentpipe.storefiles import (
 from bentpipe.sweep import column, headings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     import polars as pl
 
     from bentpipe.asking import Answers
 
-__all__ = ["DiskError", "NoTableError", "Store", "StoreError", "Writer", "readable", "unlike", "write_whole"]
+__all__ = ["DiskError", "NoTableError", "Store", "StoreError", "Writer", "write_whole"]
 
 
 class Store:
@@ -196,41 +196,10 @@ class Store:
         return connect(self, TABLES, unrestricted=unrestricted)
 
 
-@contextmanager
-def readable(store: Path, table: str) -> Iterator[None]:
-    """Turns what Polars and DuckDB say of a damaged file into a StoreError that names it."""
-    import duckdb
-    import polars as pl
-
-    try:
-        yield
-    except (pl.exceptions.PolarsError, duckdb.Error) as error:
-        for file in sorted((store / "runs").glob(f"*/{table}.parquet")):
-            try:
-                pl.read_parquet(file)
-            except (pl.exceptions.PolarsError, OSError):
-                raise StoreError(
-                    f"{file} is damaged; remove {file.parent} and run the scenario again, which makes just this run"
-                ) from error
-        raise StoreError(f"{store}: table {table} cannot be read: {error}") from error
-
-
 def _text(value: object) -> str | None:
     if value is None or isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False)
-
-
-def unlike(names: Sequence[str]) -> list[str]:
-    """Names of columns, with a number behind those that are there already, for SQL: in other letters too."""
-    found: dict[str, str] = {}
-    for name in names:
-        count = itertools.count(2)
-        fresh = name
-        while fresh.casefold() in found:
-            fresh = f"{name}_{next(count)}"
-        found[fresh.casefold()] = fresh
-    return list(found.values())
 
 
 class Writer:

@@ -29,6 +29,7 @@ __all__ = [
     "digest",
     "listing",
     "look",
+    "readable",
     "sync",
     "sync_all",
     "write_whole",
@@ -216,6 +217,25 @@ def _wrong(file: tuple[Path, str]) -> str:
         return f"{path} is damaged: {error.strerror}"
     _seen[path] = key
     return ""
+
+
+@contextmanager
+def readable(store: Path, table: str) -> Iterator[None]:
+    """Turns what Polars and DuckDB say of a damaged file that has no checksum into a StoreError that names it."""
+    import duckdb
+    import polars as pl
+
+    try:
+        yield
+    except (pl.exceptions.PolarsError, duckdb.Error) as error:
+        for file in sorted((store / "runs").glob(f"*/{table}.parquet")):
+            try:
+                pl.read_parquet(file)
+            except (pl.exceptions.PolarsError, OSError):
+                raise StoreError(
+                    f"{file} is damaged; remove {file.parent} and run the scenario again, which makes just this run"
+                ) from error
+        raise StoreError(f"{store}: table {table} cannot be read: {error}") from error
 
 
 @contextmanager

@@ -40,7 +40,8 @@ def query(
     """Ask a store in SQL. One view a table (runs, summary, flows, links...) with run, seed and the sweep's keys."""
     import duckdb
 
-    from bentpipe.store import Store, unlike
+    from bentpipe.asking import unlike
+    from bentpipe.store import Store
     from bentpipe.terminal import emit, print_table
 
     connection = Store(directory).connect(unrestricted=unrestricted)
