@@ -32,9 +32,7 @@ def caption(material: Material) -> str:
     ways = legs.filter(pl.len().over(_BY) > 1)
     if not ways.height:
         return ""
-    said = ways.group_by("direction", "leg", maintain_order=True).agg(
-        pl.col("least_ms").median(), pl.col("longest").any()
-    )
+    said = ways.group_by("direction", "leg", maintain_order=True).agg(pl.col("least_ms").median())
     parts = []
     for (direction,), group in said.group_by("direction", maintain_order=True):
         order = group.sort("least_ms", descending=True, maintain_order=True).rows(named=True)
