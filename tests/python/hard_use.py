@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -46,6 +47,8 @@ class Part:
     """Cases side by side."""
     open: Callable[[bool], AbstractContextManager[Case]]
     """What its cases need; told whether the form is the short one."""
+    root: bool = False
+    """Whether its cases need root, for machines of their own."""
 
 
 # --- the parts ------------------------------------------------------------------------------------------------
@@ -148,8 +151,8 @@ def connections(short: bool) -> Iterator[Case]:
 
 
 PARTS = (
-    Part("kills", "kills over processes, stages and users: nothing is left", 500, 16, 2, kills),
-    Part("labs", "rounds of eight labs at once: none fails to set up", 50, 1, 1, labs),
+    Part("kills", "kills over processes, stages and users: nothing is left", 500, 16, 2, kills, root=True),
+    Part("labs", "rounds of eight labs at once: none fails to set up", 50, 1, 1, labs, root=True),
     Part("scenarios", f"{MUTATIONS} mutated scenarios each: what check passes, runs", 200, 4, 2, scenarios),
     Part("flips", "flipped bits of a store: the same values, or a name", 3000, 60, 1, flips),
     Part("connections", "100,000 short connections to a live server: its memory stays", len(masses.KINDS),
@@ -260,10 +263,13 @@ def main(words: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(words)
     if unknown := set(asked.parts) - set(names):
         parser.error(f"no part {min(unknown)!r}, expected one of: {', '.join(names)}")
+    chosen = [part for part in PARTS if not asked.parts or part.name in asked.parts]
+    if os.geteuid() != 0 and (closed := [part.name for part in chosen if part.root]):
+        parser.error(
+            f"{' and '.join(closed)} need root; without it: {', '.join(part.name for part in PARTS if not part.root)}"
+        )
     failed = 0
-    for part in PARTS:
-        if asked.parts and part.name not in asked.parts:
-            continue
+    for part in chosen:
         try:
             tally = carry(part, seed=asked.seed, short=asked.short, out=asked.out)
         except KeyboardInterrupt:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 @pytest.mark.system
 @pytest.mark.parametrize("part", hard_use.PARTS, ids=lambda part: part.name)
 def test_the_short_form(part: hard_use.Part, tmp_path: Path) -> None:
-    if part.name in ("kills", "labs"):
-        realtime.need_root("machines of their own for kills and labs")
+    if part.root:
+        realtime.need_root("a machine of its own")
         realtime.need_namespaces("nft", "nsenter", "setpriv")
     assert hard_use.main([part.name, "--short", "--seed", "7", "--out", str(tmp_path)]) == 0
     lines = [json.loads(line) for line in (tmp_path / f"{part.name}.short.jsonl").read_text().splitlines()]
