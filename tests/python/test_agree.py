@@ -193,6 +193,12 @@ def test_a_folder_is_a_standing_table(program: Path, scenario: Path, tmp_path: P
         archive.extractall(elsewhere, filter="data")
     agree(str(folder), "--as-is", "--out", str(elsewhere), "--table", "again.md", where=tmp_path)
     assert (tmp_path / "again.md").read_text() == table
+    late = agree(
+        str(folder), "--seeds", "1", "--out", "l", "--table", "l.md", where=tmp_path, BEHAVIOUR="late"
+    )
+    assert late.returncode == 1
+    assert late.stderr.startswith("late: ")
+    assert "## first\n\n2 runs late: the machine was too late" in (tmp_path / "l.md").read_text()
     empty = tmp_path / "empty"
     empty.mkdir()
     none = agree(str(empty), where=tmp_path)

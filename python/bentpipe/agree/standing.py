@@ -13,9 +13,9 @@ from bentpipe.agree.bounds import Verdict
 from bentpipe.agree.compare import Comparison, Row, spread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from bentpipe.session import Report
+    from bentpipe.session import Failure
 
 __all__ = ["markdown", "standing"]
 
@@ -33,7 +33,9 @@ class Part:
 
     name: str
     comparison: Comparison | None = None
-    failed: list[str] = field(default_factory=list)
+    """None where nothing has run on one of the clocks."""
+    failed: list[Failure] = field(default_factory=list)
+    """Runs that were not made; the late ones too."""
 
 
 def standing(
@@ -79,8 +81,10 @@ def standing(
     try:
         for name in (file.stem for file in files):
             reports = run_both(plans[name], jobs, quiet=as_json) if name in plans else ()
-            with suppress(NothingRunError):  # nothing of it has run yet
-                parts.append(Part(name, compare(*stores_of(place / name)), _failures(reports)))
+            part = Part(name, failed=[failure for report in reports for failure in report.failed])
+            parts.append(part)
+            with suppress(NothingRunError):
+                part.comparison = compare(*stores_of(place / name))
     except KeyboardInterrupt:
         print(f"\ninterrupted: what is finished is in {place}; the same command goes on", file=sys.stderr)
         raise
@@ -89,22 +93,19 @@ def standing(
     if table is not None:
         table.write_text(markdown(parts, notes), encoding="utf-8")
     if archive is not None:
-        publish((store for part in parts for store in stores_of(place / part.name)), archive)
+        compared = (part.name for part in parts if part.comparison is not None)
+        publish((store for name in compared for store in stores_of(place / name)), archive)
     if as_json:
         emit({part.name: part.comparison.data() for part in parts if part.comparison is not None})
     else:
         for part in parts:
             if part.comparison is not None:
                 print_table([_line(row, names) for row in _judged(part.comparison)], part.comparison.title)
-    failed = [error for part in parts for error in part.failed]
-    for error in failed[:10]:
-        print(f"failed: {error}", file=sys.stderr)
+    failed = [failure for part in parts for failure in part.failed]
+    for failure in failed[:10]:
+        print(f"{failure.word}: {failure.run}: {failure.error}", file=sys.stderr)
     beyond = any(part.comparison is not None and part.comparison.exceeded for part in parts)
     return 1 if failed or beyond else 0
-
-
-def _failures(reports: Iterable[Report]) -> list[str]:
-    return [f"{failure.run}: {failure.error}" for report in reports for failure in report.failed]
 
 
 def _notes(folder: Path) -> dict[str, Any]:
@@ -146,22 +147,33 @@ def markdown(parts: Sequence[Part], notes: Mapping[str, Any]) -> str:
     held = sum(row.verdict is Verdict.WITHIN for row in judged)
     lines += [f"{held} of {len(judged)} numbers are within their bounds.", ""]
     for part in parts:
-        if part.comparison is None:
+        if part.comparison is None and not part.failed:
             continue
-        lines += [f"## {part.comparison.title}", ""]
-        rows = [_line(row, notes.get("cells", {})) for row in _judged(part.comparison)]
+        lines += [f"## {part.name if part.comparison is None else part.comparison.title}", ""]
+        found = [] if part.comparison is None else _judged(part.comparison)
+        rows = [_line(row, notes.get("cells", {})) for row in found]
         if rows:
             lines.append("| " + " | ".join(rows[0]) + " |")
             lines.append("|" + "---|" * len(rows[0]))
             lines += ["| " + " | ".join(str(value) for value in row.values()) + " |" for row in rows]
-        if part.failed:
-            lines += ["", f"{len(part.failed)} runs in real time failed: {part.failed[0].split(': ', 1)[1]}."]
+        for sentence in _unmade(part.failed):
+            lines += [sentence] if lines[-1] == "" else ["", sentence]
         why = notes.get("why", {}).get(part.name)
         if why:
             lines += ["", *_paragraphs(why)]
         lines.append("")
     lines += _paragraphs(notes.get("end", ""))
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _unmade(failed: Sequence[Failure]) -> list[str]:
+    """How many runs failed, and for how many the machine was too late, each with the first reason."""
+    errors = {word: [one.error for one in failed if one.word == word] for word in ("failed", "late")}
+    return [
+        f"{len(said)} {'run' if len(said) == 1 else 'runs'} {word}: {said[0]}."
+        for word, said in errors.items()
+        if said
+    ]
 
 
 def _paragraphs(text: str) -> list[str]:
