@@ -60,6 +60,7 @@ def agree(
     from bentpipe.agree.both import planned, run_both
     from bentpipe.agree.compare import compare, lines
     from bentpipe.realtime import machine
+    from bentpipe.storefiles import NothingRunError
     from bentpipe.sweep import parse_override
     from bentpipe.terminal import emit, print_table
 
@@ -72,7 +73,12 @@ def agree(
         print("\ninterrupted: the same command goes on from there", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
     failed = say_failures(reports)
-    found = compare(*both.stores)
+    try:
+        found = compare(*both.stores)
+    except NothingRunError:
+        if failed:  # which has been said
+            raise typer.Exit(FAILED) from None
+        raise
     if as_json:
         emit(found.data())
     else:
