@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -162,7 +163,10 @@ def test_the_exit_status_says_whether_a_bound_is_exceeded(
     assert all(abs(value) < 0.05 for value in apart), near.stdout
     assert near.returncode == 0
     page = (tmp_path / "both.html").read_text()
-    assert page.count("<svg") == 2
+    keys = re.findall(r'data-key="([^"]+)"', page)
+    assert len(keys) == 2
+    assert all(f'id="spec-{key}-0"' in page for key in keys)
+    assert '<span class="within">within</span>' in page
     assert "In real time: 2 valid runs" in page
     far = agree(str(scenario), "--seeds", "1", "--out", "b", where=tmp_path, RATE="4e6")
     assert far.returncode == 1

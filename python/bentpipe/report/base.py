@@ -129,7 +129,7 @@ def data_table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def _cell(value: Any) -> str:
     text = humane(value)
-    verdict = re.match(r"agrees|differs", text)
+    verdict = re.match(r"agrees|differs|(within|exceeded)$", text)
     return f'<span class="{verdict[0]}">{escape(text)}</span>' if verdict else escape(text)
 
 
