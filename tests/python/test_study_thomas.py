@@ -16,7 +16,7 @@ from bentpipe.studies.page import write_page
 from bentpipe.studies.stores import Measured
 from bentpipe.studies.study import chosen
 from bentpipe.studies.tables import as_data, claim_rows
-from bentpipe.studies.thomas_2019 import BOXES, STUDY
+from bentpipe.studies.thomas_2019 import STUDY
 from bentpipe.studies.thomas_2019.criteria import CRITERIA
 from bentpipe.studies.verdicts import Verdict
 
@@ -77,9 +77,7 @@ def test_tables_and_the_page(measured: Measured, tmp_path: Path) -> None:
     assert claim_rows(findings)[0]["claim"] == "r1"
     page = write_page(tmp_path, STUDY.title, findings, as_data(findings)).read_text()
     assert "target A, SATCOM, loads 2 and 3" in page
-    for key in BOXES:
-        assert f'data-key="satcom-{key}"' in page
-        assert f'id="spec-satcom-{key}-0"' in page
+    assert "<svg" in page
     assert "default-src 'none'" in page
 
 
