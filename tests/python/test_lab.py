@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 import realtime
-from bentpipe import labplan, shell
+from bentpipe import labplan, labs, shell
 from bentpipe.labplan import checked
 from bentpipe.problems import ScenarioError
 from bentpipe.shell import SessionError, change, executable, path_of, session
@@ -283,6 +283,17 @@ def test_a_disk_that_fills(plan: Plans, tmp_path: Path) -> None:
         subprocess.run(["umount", str(kept)], check=True)
     assert found["statuses"] == {"n0": 0}
     assert "No space left" in found["record_error"]
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("folders", [0, 1])
+def test_nobody_waits_for_folders_at_the_end(plan: Plans, tmp_path: Path, folders: int) -> None:
+    """The last process of a lab ends with it: without folders at once, else when they are gone, however soon that is."""
+    with labs.started(executable(), [tmp_path / f"own-{number}" for number in range(folders)]) as lab:
+        lab.send(plan(_one(), ["sleep", "0.5"]))
+        assert lab.process.wait() == 0
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 0.8 * labs.LEAVING_S
 
 
 @pytest.mark.system

@@ -62,8 +62,11 @@ pub fn watch(lab: &str, folders: &[&str]) -> io::Result<u8> {
     }
     let (input, output) = (io::stdin(), io::stdout());
     let (life, starter) = (input.as_fd(), output.as_fd());
-    let mut waited_ms = 0u16;
+    let there = || folders.iter().any(|folder| Path::new(folder).exists());
+    // The starter may remove them as soon as the lab has ended.
+    let (mut seen, mut waited_ms) = (folders.is_empty(), 0u16);
     while !ended(&life, PollTimeout::from(CALM_MS)) {
+        seen = seen || there();
         if ended(&starter, PollTimeout::ZERO) {
             waited_ms = waited_ms.saturating_add(CALM_MS);
         }
@@ -73,9 +76,9 @@ pub fn watch(lab: &str, folders: &[&str]) -> io::Result<u8> {
             let _ = kill(Pid::from_raw(lab.parse().map_err(io::Error::other)?), Signal::SIGKILL);
         }
     }
-    let (mut seen, mut waited_ms) = (false, 0u16);
+    waited_ms = 0;
     loop {
-        let there = folders.iter().any(|folder| Path::new(folder).exists());
+        let there = there();
         seen |= there;
         if ended(&starter, PollTimeout::from(LOOK_MS)) {
             remove(folders);
