@@ -50,9 +50,9 @@ pub struct Endpoint {
     places: BTreeMap<u32, usize>,
     tally: Tally,
     /// What connections in TIME-WAIT answer, and until when, by number.
-    waiting: BTreeMap<u32, (Time, Segment)>,
+    pub(super) waiting: BTreeMap<u32, (Time, Segment)>,
     /// The same instants in order; a number that has come back meanwhile has another.
-    forget: VecDeque<(Time, u32)>,
+    pub(super) forget: VecDeque<(Time, u32)>,
     pub(super) ledger: Ledger,
 }
 
@@ -274,6 +274,7 @@ impl Endpoint {
         self.tally.leave(slot);
         let (counters, gauges) = (live.connection.counters(), live.connection.gauges());
         self.ledger.end(live.index, &counters, gauges, live.app.streams());
+        self.forget_before(now);
         if !live.connection.is_aborted() {
             let until = now + TIME_WAIT;
             self.waiting.insert(live.index, (until, live.connection.last_ack(now)));
@@ -281,8 +282,7 @@ impl Endpoint {
         }
     }
 
-    /// Answers a segment of a connection in TIME-WAIT; whether there is one.
-    fn answer(&mut self, now: Time, segment: &Segment, out: &mut Vec<Payload>) -> bool {
+    fn forget_before(&mut self, now: Time) {
         while let Some((until, number)) =
             self.forget.front().copied().filter(|(until, _)| *until <= now)
         {
@@ -291,6 +291,11 @@ impl Endpoint {
                 self.waiting.remove(&number);
             }
         }
+    }
+
+    /// Answers a segment of a connection in TIME-WAIT; whether there is one.
+    fn answer(&mut self, now: Time, segment: &Segment, out: &mut Vec<Payload>) -> bool {
+        self.forget_before(now);
         let Some((_, ack)) = self.waiting.get(&segment.connection) else { return false };
         // A bare ACK needs no answer (RFC 9293 section 3.10.7.4).
         if segment.flags != Flags::ACK || !segment.data.is_empty() {

@@ -4,7 +4,7 @@ use units::{Span, Time};
 
 use super::{AckCounting, DelayedAck, Endpoint, LossDetection, TcpSpec};
 use crate::load::{PerfClient, PerfServer};
-use crate::{App, Endpoint as _, Side};
+use crate::{AmountSpec, App, Endpoint as _, Side, StreamSpec};
 
 /// The options of a current Linux.
 pub(super) fn spec() -> TcpSpec {
@@ -35,10 +35,11 @@ pub(super) fn spec() -> TcpSpec {
     }
 }
 
-fn endpoint(side: Side) -> Endpoint {
+fn endpoint(side: Side, streams: &[StreamSpec]) -> Endpoint {
+    let streams = streams.to_vec();
     let app = move |_| -> Box<dyn App> {
         match side {
-            Side::Client => Box::new(PerfClient::new(&[])),
+            Side::Client => Box::new(PerfClient::new(&streams)),
             Side::Server => Box::new(PerfServer::default()),
         }
     };
@@ -55,7 +56,7 @@ fn endpoint(side: Side) -> Endpoint {
 
 #[test]
 fn the_65_537th_connection_is_none_of_those_before() {
-    let (mut client, mut server) = (endpoint(Side::Client), endpoint(Side::Server));
+    let (mut client, mut server) = (endpoint(Side::Client, &[]), endpoint(Side::Server, &[]));
     let (mut up, mut down) = (Vec::new(), Vec::new());
     for opened in [0, 1 << 16] {
         client.ledger.opened = opened;
@@ -69,5 +70,32 @@ fn the_65_537th_connection_is_none_of_those_before() {
         let live: Vec<_> =
             side.connections().map(|one| (one.number(), one.is_established())).collect();
         assert_eq!(live, [(0, true), (1 << 16, true)]);
+    }
+}
+
+/// A client, whom nobody writes to after the end, forgets connections as well as a server.
+#[test]
+fn time_wait_ends() {
+    let amount = AmountSpec::Data { up_bytes: 8, down_bytes: 1 };
+    let stream = StreamSpec { stream_id: 0, after: None, amount };
+    let mut ends =
+        [Side::Client, Side::Server].map(|side| endpoint(side, std::slice::from_ref(&stream)));
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    for minute in [0, 2, 4] {
+        let [client, server] = &mut ends;
+        let mut now = Time::ZERO + Span::from_secs(60 * minute);
+        client.connect(now, &mut up).unwrap();
+        for _ in 0..200 {
+            now += Span::from_millis(10);
+            let (to_server, to_client) = (std::mem::take(&mut up), std::mem::take(&mut down));
+            to_server.into_iter().for_each(|payload| server.receive(now, payload, &mut down));
+            to_client.into_iter().for_each(|payload| client.receive(now, payload, &mut up));
+            client.wake(now, &mut up);
+            server.wake(now, &mut down);
+        }
+        for end in &ends {
+            assert_eq!(end.connections().count(), 0);
+            assert_eq!((end.waiting.len(), end.forget.len()), (1, 1), "minute {minute}");
+        }
     }
 }
