@@ -58,6 +58,7 @@ impl Squatters {
             }
         });
         while !ready.load(Ordering::Relaxed) {
+            assert!(!thread.is_finished(), "the squatters are gone");
             std::thread::sleep(Duration::from_millis(5));
         }
         Squatters { stop, thread: Some(thread) }

@@ -77,12 +77,12 @@ pub struct Watch {
     woken: u32,
     /// The same of each component, counted once they are many.
     each: Vec<u32>,
-    /// Of hosts and proxies.
+    /// By component: of hosts and proxies.
     ends: Vec<Second>,
 }
 
 impl Watch {
-    /// A watch over `components`, of which `ends` send and receive.
+    /// A watch over `components`; those that send and receive are among the first `ends`.
     pub fn new(components: usize, ends: usize) -> Watch {
         let ends = vec![Second::default(); ends];
         Watch { now: Time::ZERO, woken: 0, each: vec![0; components], ends }
@@ -120,7 +120,7 @@ impl Watch {
         if self.each[component] > AT_ONE_INSTANT { Err(Fault::Stuck) } else { Ok(()) }
     }
 
-    /// The end of this number was woken and sent nothing.
+    /// The component of this number was woken and sent nothing.
     #[inline]
     pub fn idled(&mut self, end: usize, connections: impl FnOnce() -> u32) -> Result<(), Fault> {
         let second = self.second(end);
@@ -131,7 +131,7 @@ impl Watch {
         Err(Fault::Idle)
     }
 
-    /// The end of this number sent `packets`.
+    /// The component of this number sent `packets`.
     #[inline]
     pub fn sent(&mut self, end: usize, packets: usize) -> Result<(), Fault> {
         let second = self.second(end);

@@ -123,7 +123,7 @@ impl World {
         }
         // An instant of the run and "never" must not meet.
         if spec.duration_ns > Time::MAX.0 / 2 {
-            return Err(format!("duration_ns is {}, expected at most 2^63", spec.duration_ns));
+            return Err(format!("duration_ns is {}, expected less than 2^63", spec.duration_ns));
         }
         let count = topology.lines.len() + hosts.len() + relays.len() + 1;
         let mut world = World {
