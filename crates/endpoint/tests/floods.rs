@@ -135,6 +135,18 @@ fn busy_clients_stay() {
     }
 }
 
+/// Who has moved much, but long ago, gives way to the first who comes, though nobody looked meanwhile.
+#[test]
+fn who_was_busy_once_gives_way() {
+    let server = lasting(3);
+    let address = server.address;
+    let once = wave(address, 3, &[0; 20_000]);
+    std::thread::sleep(Duration::from_millis(2500));
+    asks_once(address, Speaks::Tcp);
+    drop(once);
+    server.end();
+}
+
 /// One client with `--once`: nobody takes its place, however slow it is.
 #[test]
 fn the_one_client_stays() {

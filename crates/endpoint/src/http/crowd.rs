@@ -1,26 +1,43 @@
 //! The connections over TCP that are served now: so many at once, and the slow ones give way to new ones.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::task::AbortHandle;
 use transport::places::{Place, Way, who_gives_way};
 use units::Time;
 
+use crate::Clock;
+
 /// What a connection tells of itself while it is served.
-#[derive(Default)]
 pub(super) struct Signs {
-    /// Bytes moved both ways.
-    moved: AtomicU64,
+    clock: Clock,
+    /// With the bytes moved both ways so far.
+    place: Mutex<(Place, u64)>,
     /// TLS's handshake is done.
     established: AtomicBool,
 }
 
 impl Signs {
+    fn new(clock: Clock) -> Signs {
+        let place = Mutex::new((Place::new(clock.now()), 0));
+        Signs { clock, place, established: AtomicBool::new(false) }
+    }
+
     /// So many bytes more were moved.
     pub(super) fn moved(&self, bytes: usize) {
-        self.moved.fetch_add(bytes as u64, Ordering::Relaxed);
+        if bytes > 0 {
+            self.note(self.clock.now(), bytes as u64);
+        }
+    }
+
+    fn note(&self, now: Time, more: u64) -> Place {
+        let mut inner = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let (place, moved) = &mut *inner;
+        *moved += more;
+        place.note(now, *moved);
+        *place
     }
 
     /// TLS's handshake is done.
@@ -31,7 +48,6 @@ impl Signs {
 
 struct Member {
     signs: Arc<Signs>,
-    place: Place,
     task: AbortHandle,
 }
 
@@ -44,6 +60,7 @@ struct Inner {
 /// The connections.
 pub(super) struct Crowd {
     most: usize,
+    clock: Clock,
     inner: Mutex<Inner>,
 }
 
@@ -69,8 +86,8 @@ impl Drop for Seat {
 
 impl Crowd {
     /// At most `most` at once.
-    pub(super) fn new(most: usize) -> Arc<Crowd> {
-        Arc::new(Crowd { most, inner: Mutex::default() })
+    pub(super) fn new(most: usize, clock: Clock) -> Arc<Crowd> {
+        Arc::new(Crowd { most, clock, inner: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -83,9 +100,9 @@ impl Crowd {
         if inner.members.len() < self.most {
             return Room::Free;
         }
-        let places = inner.members.iter_mut().map(|(number, member)| {
-            member.place.note(now, member.signs.moved.load(Ordering::Relaxed));
-            (*number, member.signs.established.load(Ordering::Relaxed), member.place)
+        let places = inner.members.iter().map(|(number, member)| {
+            let established = member.signs.established.load(Ordering::Relaxed);
+            (*number, established, member.signs.note(now, 0))
         });
         match who_gives_way(now, places) {
             Way::Gives(number) => {
@@ -100,16 +117,32 @@ impl Crowd {
     }
 
     /// Takes a connection in, which `serve` makes a task of.
-    pub(super) fn take(
-        self: &Arc<Crowd>,
-        now: Time,
-        serve: impl FnOnce(Seat, Arc<Signs>) -> AbortHandle,
-    ) {
+    pub(super) fn take(self: &Arc<Crowd>, serve: impl FnOnce(Seat, Arc<Signs>) -> AbortHandle) {
         let mut inner = self.lock();
         let number = inner.next;
         inner.next += 1;
-        let signs = Arc::new(Signs::default());
+        let signs = Arc::new(Signs::new(self.clock));
         let task = serve(Seat { crowd: self.clone(), number }, signs.clone());
-        inner.members.insert(number, Member { signs, place: Place::new(now), task });
+        inner.members.insert(number, Member { signs, task });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use units::Span;
+
+    use super::*;
+
+    #[test]
+    fn what_is_moved_counts_from_when_it_moves() {
+        let clock = Clock::start();
+        let signs = Signs::new(clock);
+        signs.moved(20_000);
+        let way = |after_ms: u64| {
+            let now = clock.now() + Span::from_millis(after_ms);
+            who_gives_way(now, std::iter::once(((), true, signs.note(now, 0))))
+        };
+        assert_eq!(way(600), Way::Full);
+        assert_eq!(way(2100), Way::Gives(()));
     }
 }

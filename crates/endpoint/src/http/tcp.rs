@@ -57,14 +57,15 @@ impl Shared {
         tls: rustls::ServerConfig,
         protocols: Vec<Protocol>,
     ) -> Shared {
+        let clock = Clock::start();
         Shared {
             site,
             log,
-            clock: Clock::start(),
+            clock,
             limits: plan.limits,
             acceptor: TlsAcceptor::from(Arc::new(tls)),
             protocols,
-            crowd: Crowd::new(plan.limits.connections),
+            crowd: Crowd::new(plan.limits.connections, clock),
             opened: AtomicU64::new(0),
         }
     }
@@ -100,7 +101,7 @@ async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener) {
                 if !has_room(&shared).await {
                     continue;
                 }
-                shared.crowd.take(shared.clock.now(), |seat, signs| {
+                shared.crowd.take(|seat, signs| {
                     let shared = shared.clone();
                     let task = tokio::spawn(async move {
                         let _ = serve(shared, stream, peer, signs).await;

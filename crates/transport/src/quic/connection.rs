@@ -208,7 +208,7 @@ impl Connection {
         }
     }
 
-    /// What it has moved of late.
+    /// What it has moved of late. To be asked whenever it has worked: what was moved before counts from then on.
     pub(super) fn place(&mut self, now: Time) -> Place {
         let moved = self.counters.written_bytes + self.inner.stats().udp_rx.bytes;
         self.place.note(now, moved);

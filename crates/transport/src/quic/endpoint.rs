@@ -210,6 +210,9 @@ impl Endpoint {
                 connection.transmit(now, outlet, &mut self.ledger.events, buffer);
             }
         }
+        if self.limits.is_some_and(|limits| limits.give_way) {
+            connection.place(now);
+        }
         let next = match (connection.is_closed(), connection.connected_at()) {
             (true, _) => Stage::Closed,
             (false, None) => Stage::Handshake,

@@ -211,6 +211,7 @@ impl Side {
     fn run(&mut self, now: Time, number: u64, readable: bool) -> io::Result<()> {
         let Some(entry) = self.live.get_mut(&number) else { return Ok(()) };
         entry.connection.run(now, readable, &mut self.scratch);
+        entry.place.note(now, entry.connection.moved());
         let flags = entry.connection.interest();
         let Some(socket) = entry.connection.socket() else { return Ok(()) };
         if entry.connection.ended().is_some() || entry.watched == flags {
