@@ -28,7 +28,7 @@ def samples(material: Material, columns: Sequence[str]) -> pl.DataFrame:
 
 def caption(material: Material) -> str:
     """The legs with their least round-trip times, and which one is drawn; nothing where no proxy splits a flow."""
-    legs = _legs(material)
+    legs = _legs(material).drop_nulls("least_ms")
     ways = legs.filter(pl.len().over(_BY) > 1)
     if not ways.height:
         return ""
@@ -46,11 +46,11 @@ def _legs(material: Material) -> pl.DataFrame:
     """``run, flow, direction, leg, least_ms, longest``: who sends on each leg, and its least RTT."""
     least = (
         _senders(material, ["min_rtt_ms"])
-        .drop_nulls("min_rtt_ms")
         .group_by(*_BY, "leg", maintain_order=True)
         .agg(least_ms=pl.col("min_rtt_ms").min())
     )
-    place = pl.col("least_ms").arg_max().over(_BY)
+    # A sender that never learned its round trip is drawn where it is alone.
+    place = pl.col("least_ms").fill_null(-1.0).arg_max().over(_BY)
     return least.with_columns(longest=pl.int_range(pl.len()).over(_BY) == place)
 
 
