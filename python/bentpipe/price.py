@@ -40,9 +40,9 @@ START_S = 1.2
 KEEP_S = 0.045
 """Of a plan: until workers run, and for each run that the one coordinator keeps, beside the workers."""
 
-BYTES_RUN = 16e6
+BYTES_RUN = 13e6
 BYTES_CONNECTION = {"quic": 6e3, "tcp": 4e3}
-BYTES_STREAM = {"quic": 8e3, "tcp": 60e3}
+BYTES_STREAM = {"quic": 8e3, "tcp": 35e3}
 BYTES_ROW = 1.1e3
 """Memory of a run, of each connection it ever has, of each stream it has at once, of each row of its series (while they
 are written: several times what they take up)."""

@@ -273,6 +273,8 @@ def test_a_browser_loads_the_page_as_the_simulated_one(program: Path, tmp_path: 
             document = served.ready["document"]
             assert document == f"https://origin.example:{served.port}/"
             entries = {one["name"]: one for one in browser.load(document)}
+            # A response is logged when the browser has acknowledged its end.
+            log = served.logged(len(OBJECTS))
         finally:
             browser.close()
         objects = served.ready["objects"]
@@ -281,7 +283,6 @@ def test_a_browser_loads_the_page_as_the_simulated_one(program: Path, tmp_path: 
         assert {one["nextHopProtocol"] for one in found} == {protocol}
         assert [one["encodedBodySize"] for one in found] == [size for _, size, _, _ in OBJECTS]
         assert found[0]["loadEventStart"] >= max(one["responseEnd"] for one in found)
-        log = served.logged(len(OBJECTS))
         assert sorted(one["path"] for one in log) == sorted(PATHS)
         assert {one["protocol"] for one in log} == {protocol}
         assert {(one["path"], one["status"], one["bytes"]) for one in log} == {

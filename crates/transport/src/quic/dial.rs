@@ -19,7 +19,7 @@ use crate::{Event, EventKind, MakeApp, MakeController};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) connections: usize,
-    handshakes: usize,
+    pub(super) handshakes: usize,
     /// Slow connections give way to new ones.
     pub(super) give_way: bool,
 }

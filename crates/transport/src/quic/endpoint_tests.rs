@@ -1,10 +1,13 @@
-//! Connections are told apart however many there were.
+//! Connections are told apart however many there were, and leave their places.
 
 use units::{Span, Time};
 
-use super::{Crypto, Endpoint, Handshake, QuicSpec};
+use super::dial::Limits;
+use super::endpoint::address;
+use super::outlet::Packets;
+use super::{Arrival, Crypto, Datagram, Endpoint, Handshake, QuicSpec};
 use crate::load::{PerfClient, PerfServer};
-use crate::{App, Endpoint as _, Side};
+use crate::{App, Endpoint as _, Payload, Side};
 
 pub(super) fn endpoint(side: Side) -> Endpoint {
     let spec = QuicSpec {
@@ -56,5 +59,34 @@ fn the_65_537th_connection_is_none_of_those_before() {
     for side in [&client, &server] {
         let live: Vec<_> = side.live().map(|one| (one.index(), one.connected_at())).collect();
         assert_eq!(live, [(0, Some(Time::ZERO)), (1 << 16, Some(Time::ZERO))]);
+    }
+}
+
+/// As a socket's driver does: all of them, then one turn.
+fn feed(server: &mut Endpoint, payloads: &mut Vec<Payload>, out: &mut Vec<Payload>) {
+    let mut packets = Packets { out, header_bytes: 28 };
+    for payload in payloads.drain(..) {
+        let Payload::Datagram(Datagram { data, ecn, connection, .. }) = payload else { continue };
+        let arrival = Arrival { remote: address(connection), local: None, ecn, data };
+        server.feed(Time::ZERO, arrival, &mut packets);
+    }
+    server.run_all(Time::ZERO, &mut packets);
+}
+
+#[test]
+fn who_leaves_and_who_comes_in_one_turn_share_a_place() {
+    let (mut client, mut server) = (endpoint(Side::Client), endpoint(Side::Server));
+    server.limits = Some(Limits { connections: 1, handshakes: 1000, give_way: false });
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    for turn in 0..2 {
+        client.connect(Time::ZERO, &mut up).unwrap();
+        for _ in 0..4 {
+            feed(&mut server, &mut up, &mut down);
+            down.drain(..).for_each(|payload| client.receive(Time::ZERO, payload, &mut up));
+        }
+        let open: Vec<_> = server.live().filter(|one| !one.is_closed()).collect();
+        assert_eq!(open.len(), 1, "turn {turn}");
+        assert!(open[0].connected_at().is_some(), "turn {turn}");
+        client.close(Time::ZERO, &mut Packets { out: &mut up, header_bytes: 28 });
     }
 }

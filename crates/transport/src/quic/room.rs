@@ -23,7 +23,12 @@ pub(super) enum Room {
 impl Endpoint {
     /// Looks for room, and makes it where somebody has to give way.
     pub(super) fn room(&mut self, now: Time, limits: Limits, outlet: &mut dyn Outlet) -> Room {
-        let open = self.stages.iter().sum::<usize>();
+        let mut open = self.stages.iter().sum::<usize>();
+        if open >= limits.connections && !self.fed.is_empty() {
+            // Who has said goodbye in this very turn leaves a place to who comes after.
+            self.run_due(now, outlet);
+            open = self.stages.iter().sum();
+        }
         if self.connections.len() - open > CLOSED_A_PLACE * limits.connections + CLOSED {
             return Room::Later;
         }
