@@ -1,0 +1,162 @@
+//! Which controller sends, and that both sides say so.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::common::{Running, data, over, run_client, server_plan, time};
+use serde_json::{Value, json};
+
+/// What a client and its server say of a load: their summaries, which the frames and the file's last line repeat.
+fn both(server: Value, client: Value) -> [Value; 2] {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("bentpipe-controllers-{}-{count}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let (mut server, mut client) = (server, client);
+    let file = |side: &str| folder.join(format!("{side}.jsonl"));
+    let csv = folder.join("client.csv");
+    for (plan, side) in [(&mut server, "server"), (&mut client, "client")] {
+        plan["report"]["frames"] = json!({"file": file(side), "interval_ns": 20_000_000});
+    }
+    client["report"]["csv"] = json!({"file": csv, "interval_ns": 100_000_000});
+    let server = Running::start(server);
+    client["port"] = server.address.port().into();
+    let (screen, done) = run_client(client);
+    assert!(!done.unwrap());
+    let said = [screen.values().pop().unwrap(), server.wait().pop().unwrap()];
+    let last = |side: &str| {
+        let text = std::fs::read_to_string(file(side)).unwrap();
+        let mut rows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        rows.rfind(|row| row["frame"] == "end_connection").unwrap()
+    };
+    let text = std::fs::read_to_string(&csv).unwrap();
+    let total: Vec<&str> = text.lines().last().unwrap().split(',').collect();
+    let known = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let names = total[total.len() - 2..].iter().map(|name| (*name).to_owned());
+    let summary = &said[0];
+    assert!(
+        names.eq([known(&summary["congestion"]), known(&summary["peer_congestion"])]),
+        "{text}"
+    );
+    assert_eq!(total[9].is_empty(), summary["cwnd_bytes"].is_null(), "{text}");
+    let frames = [last("client"), last("server")];
+    std::fs::remove_dir_all(&folder).unwrap();
+    for (summary, frame) in said.iter().zip(&frames).filter(|_| said[0]["connections"] == 1) {
+        for key in ["congestion", "peer_congestion", "cwnd_bytes"] {
+            assert_eq!(summary[key], frame[key], "{key}");
+        }
+    }
+    said
+}
+
+fn client(transport: &str, load: Value, wish: Value) -> Value {
+    let mut plan = over(transport, 0, load);
+    plan["asks"] = json!(true);
+    plan["wish"] = wish;
+    plan
+}
+
+#[test]
+fn the_server_sends_with_what_the_client_asks_for_and_both_say_so() {
+    for (transport, wish, sends) in
+        [("quic", "bbr3", "bbr3"), ("tcp", "reno", "reno"), ("tls", "newreno", "reno")]
+    {
+        let load = json!([data(0, None, 8, 3_000_000)]);
+        let [client, server] = both(server_plan(), client(transport, load, json!({"name": wish})));
+        let names = |one: &Value| [one["congestion"].clone(), one["peer_congestion"].clone()];
+        assert_eq!(names(&client), [json!(null), json!(sends)], "{transport}");
+        assert_eq!(names(&server), [json!(sends), json!(null)], "{transport}");
+        assert_eq!(client["largest_cwnd_bytes"], json!(null));
+        assert!(server["largest_cwnd_bytes"].as_u64().unwrap() > 0);
+        assert_eq!(client["down_bytes"], 3_000_000, "the answer stands in the response");
+        assert_eq!(
+            (&server["up_bytes"], &server["down_bytes"]),
+            (&client["down_bytes"], &client["up_bytes"])
+        );
+        assert!((9..300).contains(&client["up_bytes"].as_u64().unwrap()));
+    }
+}
+
+/// A window of 5 packets that never changes, on every stream of a connection.
+#[test]
+fn what_is_said_is_what_sends() {
+    let mut server = server_plan();
+    server["choose"] = json!("any");
+    let load = json!([data(0, None, 8, 400_000), data(4, None, 1000, 200_000)]);
+    let wish = json!({"name": "fixed", "options": {"window_bytes": 7260}});
+    let [client, server] = both(server, client("quic", load, wish));
+    assert_eq!(client["peer_congestion"], "fixed");
+    assert_eq!(
+        (&server["cwnd_bytes"], &server["largest_cwnd_bytes"]),
+        (&json!(7260), &json!(7260))
+    );
+    // It sends 992 bytes beside its requests.
+    assert_eq!(client["congestion"], "cubic");
+    assert_eq!(client["down_bytes"], 600_000);
+}
+
+#[test]
+fn without_a_wish_each_side_has_its_own() {
+    for transport in ["quic", "tcp"] {
+        let mut plan = server_plan();
+        plan["congestion"] = json!({"name": "newreno"});
+        let load = json!([time(0, 300, "up"), time(4, 300, "down")]);
+        let mut asks = client(transport, load.clone(), json!(null));
+        let own = if transport == "quic" { "newreno" } else { "reno" };
+        let [client, _] = both(plan.clone(), asks.clone());
+        assert_eq!(
+            (&client["congestion"], &client["peer_congestion"]),
+            (&json!("cubic"), &json!(own))
+        );
+        assert!(client["cwnd_bytes"].as_u64().unwrap() > 0);
+        // An upload alone: the server learns with what it came.
+        asks["load"] = json!([time(0, 200, "up")]);
+        let [client, server] = both(plan.clone(), asks.clone());
+        assert_eq!(
+            (&client["congestion"], &client["peer_congestion"]),
+            (&json!("cubic"), &json!(null))
+        );
+        assert_eq!(
+            (&server["congestion"], &server["peer_congestion"]),
+            (&json!(null), &json!("cubic"))
+        );
+        assert_eq!(server["cwnd_bytes"], json!(null));
+        // One that asks nothing, as older ones, sends and learns what it did ever.
+        asks["load"] = json!([data(0, None, 8, 100_000)]);
+        asks["asks"] = json!(false);
+        let [client, _] = both(plan, asks);
+        assert_eq!((&client["up_bytes"], &client["peer_congestion"]), (&json!(8), &json!(null)));
+    }
+}
+
+#[test]
+fn what_a_server_may_not_do_it_refuses_with_a_reason() {
+    let cases = [
+        ("quic", "named", json!({"name": "cubik"}), "did you mean \"cubic\"?"),
+        ("quic", "named", json!({"name": "fixed"}), "does not react to congestion"),
+        ("quic", "named", json!({"name": "cubic", "options": {"beta": 0.9}}), "without options"),
+        ("quic", "no", json!({"name": "cubic"}), "choose no controller"),
+        ("tcp", "no", json!({"name": "cubic"}), "choose no controller"),
+        (
+            "tls",
+            "named",
+            json!({"name": "fast"}),
+            "its kernel has no controller \"fast\" for TCP; it has",
+        ),
+        ("tcp", "any", json!({"name": "bbr3"}), "expected \"bbr1\""),
+    ];
+    for (transport, choose, wish, reason) in cases {
+        let mut plan = server_plan();
+        plan["choose"] = json!(choose);
+        plan["once"] = json!(false);
+        let server = Running::start(plan);
+        let mut plan = client(transport, json!([data(0, None, 8, 100_000)]), wish.clone());
+        plan["port"] = server.address.port().into();
+        let (screen, done) = run_client(plan);
+        let message = done.unwrap_err().to_string();
+        assert!(message.contains(reason), "{transport} {wish}: {message}");
+        assert!(message.contains("127.0.0.1 refuses to send with it"), "{message}");
+        assert_eq!(screen.text(), "");
+        server.end();
+    }
+}

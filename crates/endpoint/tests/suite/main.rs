@@ -1,0 +1,9 @@
+//! One program: linking takes longer than most of these tests.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod controllers;
+mod loopback;
+mod tcp;
+mod tcp_trouble;
+mod trouble;

@@ -1,0 +1,124 @@
+//! First proof: a driver that wakes late sees the same departures, later.
+
+use path::{
+    Codel, Cx, Delay, DropTail, Interpolation, Jitter, JitterSpec, Limit, Line, Netem, Outage,
+    Output, QueueSpec, RateService, Reorder, ServiceSpec, Stage, StageSpec, TraceService,
+    Transmitter,
+};
+use proptest::prelude::*;
+use units::{Packet, Random, Rate, Span, Time};
+
+use crate::common::{bernoulli, packet};
+
+fn line() -> Line {
+    let codel = QueueSpec::Codel {
+        limit: Some(Limit::Packets(40)),
+        target_ns: 5_000_000,
+        interval_ns: 50_000_000,
+        ecn: false,
+    };
+    let rate = ServiceSpec::Rate { rate_bit_s: 5_000_000, changes: Vec::new() };
+    let points = vec![(0, 20_000_000), (500_000_000, 5_000_000)];
+    let stages = [
+        StageSpec::Transmit { queue: codel, service: rate },
+        StageSpec::DelayTrace {
+            points,
+            interpolation: Interpolation::Linear,
+            repeat_ns: Some(1_000_000_000),
+            reorder: true,
+        },
+        StageSpec::Outage {
+            windows: vec![(100_000_000, 150_000_000)],
+            repeat_ns: None,
+            hold: true,
+        },
+        StageSpec::Jitter { model: JitterSpec::Exponential { mean_ns: 2_000_000 }, reorder: true },
+        StageSpec::Netem { rate_bit_s: 4_000_000, delay_ns: 10_000_000, limit_packets: 60 },
+        bernoulli(0.02),
+    ];
+    Line::build(&stages, "satellite.up", 3).unwrap()
+}
+
+/// Runs all `arrivals`; a wake-up comes up to `lateness` after it was due, and only then are the
+/// packets that arrived in the meantime handed over, with the stamps of their arrival.
+fn run(arrivals: &[(Time, Packet)], lateness: Span, seed: u64) -> (Output, path::Counters) {
+    let (mut line, mut out) = (line(), Output::default());
+    let mut random = Random::named(seed, "driver", "lateness");
+    let mut rest = arrivals.iter().copied().peekable();
+    loop {
+        let arrival = rest.peek().map_or(Time::MAX, |(at, _)| *at);
+        let due = line.poll_at().min(arrival);
+        if due == Time::MAX {
+            return (out, *line.counters());
+        }
+        let now = due + random.span_below(lateness);
+        while let Some((at, packet)) = rest.next_if(|(at, _)| *at <= now) {
+            line.push(at, packet, &mut out);
+        }
+        line.poll(now, &mut out);
+    }
+}
+
+/// Each stage alone, polled late, without a line that would come at the right instants.
+fn stages() -> Vec<Box<dyn Stage>> {
+    let random = || Random::named(1, "test.up", "chance");
+    let rate = || RateService::new(Rate(5_000_000));
+    let codel = Codel::new(None, Span(2_000_000), Span(20_000_000), false);
+    let slots = TraceService::new(&[1_000_000, 4_000_000, 4_000_000], 1504, 5_000_000);
+    vec![
+        Box::new(Delay::new(Span(20_000_000))),
+        Box::new(Jitter::new(JitterSpec::Uniform { most_ns: 9_000_000 }, true, random())),
+        Box::new(Reorder::new(0.3, Span(9_000_000), random())),
+        Box::new(Outage::new(&[(0, 9_000_000)], Some(20_000_000), true)),
+        Box::new(Netem::new(Rate(5_000_000), Span(5_000_000), 50)),
+        Box::new(Transmitter::new(DropTail::new(Some(Limit::Packets(20))), rate())),
+        Box::new(Transmitter::new(codel, rate())),
+        Box::new(Transmitter::new(DropTail::new(None), slots)),
+    ]
+}
+
+fn run_alone(stage: &mut dyn Stage, arrivals: &[(Time, Packet)], lateness: Span) -> Cx {
+    let (mut cx, mut random) = (Cx::default(), Random::named(1, "driver", "lateness"));
+    for (at, packet) in arrivals {
+        while stage.poll_at() <= *at {
+            let now = stage.poll_at() + random.span_below(lateness);
+            stage.poll(now.min(*at), &mut cx);
+        }
+        stage.push(*at, *packet, &mut cx);
+    }
+    while stage.poll_at() != Time::MAX {
+        stage.poll(stage.poll_at() + random.span_below(lateness), &mut cx);
+    }
+    cx
+}
+
+#[test]
+fn a_stage_stamps_its_work_with_the_time_it_was_due() {
+    let arrivals: Vec<_> =
+        (0..500).map(|n| (Time(u64::from(n) * 1_300_000), packet(n, 200 + n % 1300))).collect();
+    for (mut exact, mut late) in stages().into_iter().zip(stages()) {
+        let exact = run_alone(&mut *exact, &arrivals, Span(1));
+        let late = run_alone(&mut *late, &arrivals, Span::from_millis(30));
+        assert_eq!(exact.emitted, late.emitted);
+        assert_eq!(exact.dropped, late.dropped);
+        assert_eq!(exact.emitted.len() + exact.dropped.len(), 500);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+    #[test]
+    fn lateness_changes_nothing(gaps in prop::collection::vec(0u64..3_000_000, 1..600), seed: u64) {
+        let arrivals: Vec<_> = gaps
+            .iter()
+            .scan(0, |at, gap| { *at += gap; Some(Time(*at)) })
+            .zip(0..)
+            .map(|(at, number)| (at, packet(number, 200 + number % 1300)))
+            .collect();
+        let (exact, counted) = run(&arrivals, Span(1), seed);
+        let (late, counted_late) = run(&arrivals, Span::from_millis(30), seed);
+        prop_assert_eq!(exact.delivered, late.delivered);
+        prop_assert_eq!(exact.dropped, late.dropped);
+        prop_assert_eq!(counted, counted_late);
+    }
+}

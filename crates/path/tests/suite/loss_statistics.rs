@@ -1,0 +1,73 @@
+//! Random loss against closed forms, within five standard errors.
+
+use path::{Line, LossSpec, Output, StageSpec};
+use units::Time;
+
+use crate::common::packet;
+
+const N: u32 = 400_000;
+
+/// Which of `N` packets are lost.
+fn losses(model: LossSpec, seed: u64) -> Vec<bool> {
+    let stage = StageSpec::Loss { model, changes: Vec::new() };
+    let mut line = Line::build(&[stage], "test.up", seed).unwrap();
+    let mut out = Output::default();
+    for number in 0..N {
+        line.push(Time(u64::from(number)), packet(number, 1), &mut out);
+    }
+    let mut lost = vec![false; N as usize];
+    out.dropped.iter().for_each(|(_, packet, _)| lost[packet.handle as usize] = true);
+    lost
+}
+
+fn mean(lost: &[bool]) -> f64 {
+    lost.iter().filter(|lost| **lost).count() as f64 / lost.len() as f64
+}
+
+fn close(got: f64, expected: f64, error: f64) {
+    assert!((got - expected).abs() < 5.0 * error, "{got}, not {expected} +- {error}");
+}
+
+#[test]
+fn bernoulli_mean() {
+    for probability in [0.0001, 0.01, 0.3] {
+        let got = mean(&losses(LossSpec::Bernoulli { probability }, 11));
+        let error = (probability * (1.0 - probability) / f64::from(N)).sqrt();
+        close(got, probability, error);
+    }
+    assert_eq!(mean(&losses(LossSpec::Bernoulli { probability: 0.0 }, 1)), 0.0);
+    assert_eq!(mean(&losses(LossSpec::Bernoulli { probability: 1.0 }, 1)), 1.0);
+}
+
+#[test]
+fn a_larger_probability_loses_the_same_packets_and_more() {
+    let few = losses(LossSpec::Bernoulli { probability: 0.01 }, 5);
+    let many = losses(LossSpec::Bernoulli { probability: 0.02 }, 5);
+    assert!(few.iter().zip(&many).all(|(few, many)| !few || *many));
+}
+
+#[test]
+fn gilbert_elliott_mean_and_bursts() {
+    for (p, r, loss_good, loss_bad) in
+        [(0.01, 0.2, 0.0, 1.0), (0.002, 0.05, 0.001, 0.5), (0.3, 0.4, 0.1, 0.9)]
+    {
+        let model =
+            LossSpec::GilbertElliott { good_to_bad: p, bad_to_good: r, loss_good, loss_bad };
+        let lost = losses(model, 23);
+        let (good, bad) = (r / (p + r), p / (p + r));
+        let expected = good * loss_good + bad * loss_bad;
+        // Variance of the mean of a stationary two-state chain: the covariance at distance k is
+        // good bad (loss_bad - loss_good)^2 (1 - p - r)^k.
+        let memory = 1.0 - p - r;
+        let step = loss_bad - loss_good;
+        let covariances = good * bad * step * step * memory / (1.0 - memory);
+        let variance = (expected * (1.0 - expected) + 2.0 * covariances) / f64::from(N);
+        close(mean(&lost), expected, variance.sqrt());
+        if loss_good == 0.0 && loss_bad == 1.0 {
+            let bursts = lost.windows(2).filter(|pair| pair[0] && !pair[1]).count() as f64;
+            let packets = mean(&lost) * f64::from(N);
+            // Burst lengths are geometric with mean 1 / r.
+            close(packets / bursts, 1.0 / r, ((1.0 - r) / (r * r) / bursts).sqrt());
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! One program: linking takes longer than most of these tests.
+
+mod aqm;
+mod common;
+mod foundation_harq;
+mod foundation_late_clock;
+mod foundation_proxy;
+mod foundation_router;
+mod line;
+mod loss_statistics;
+mod properties;
+mod stages;
+mod topology;

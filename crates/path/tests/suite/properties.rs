@@ -1,0 +1,252 @@
+//! What holds for every list of stages and every pattern of arrivals.
+
+use path::{
+    Counters, DelayChange, Interpolation, JitterSpec, Limit, Line, LossChange, LossSpec, Output,
+    QueueSpec, RateChange, ServiceSpec, StageSpec,
+};
+use proptest::prelude::*;
+use units::{Ecn, Packet, Time};
+
+use crate::common::{of_flow, packet};
+
+const MS: u64 = 1_000_000;
+
+fn queues() -> impl Strategy<Value = QueueSpec> {
+    let limit = || {
+        prop_oneof![
+            Just(None),
+            (1u64..60).prop_map(|n| Some(Limit::Packets(n))),
+            (1u64..60_000).prop_map(|n| Some(Limit::Bytes(n))),
+        ]
+    };
+    let control = || (1..20 * MS, MS..200 * MS, any::<bool>());
+    prop_oneof![
+        limit().prop_map(|limit| QueueSpec::DropTail { limit }),
+        (limit(), control()).prop_map(|(limit, (target_ns, interval_ns, ecn))| {
+            QueueSpec::Codel { limit, target_ns, interval_ns, ecn }
+        }),
+        (1u64..60, 1u32..8, 100u32..3000, control()).prop_map(
+            |(limit_packets, flows, quantum_bytes, (target_ns, interval_ns, ecn))| {
+                QueueSpec::FqCodel {
+                    limit_packets,
+                    flows,
+                    quantum_bytes,
+                    target_ns,
+                    interval_ns,
+                    ecn,
+                }
+            }
+        ),
+    ]
+}
+
+fn rates() -> impl Strategy<Value = ServiceSpec> {
+    let change = (0..100 * MS, 100_000u64..50_000_000);
+    (100_000u64..50_000_000, prop::option::of(change)).prop_map(|(rate_bit_s, change)| {
+        let change = change.map(|(at_ns, rate_bit_s)| RateChange { at_ns, rate_bit_s });
+        ServiceSpec::Rate { rate_bit_s, changes: change.into_iter().collect() }
+    })
+}
+
+fn traces() -> impl Strategy<Value = ServiceSpec> {
+    (prop::collection::vec(0..50 * MS, 1..20), 100u32..2000).prop_map(
+        |(mut slots_ns, slot_bytes)| {
+            slots_ns.sort_unstable();
+            ServiceSpec::Trace { slots_ns, slot_bytes, repeat_ns: 50 * MS }
+        },
+    )
+}
+
+fn losses() -> impl Strategy<Value = StageSpec> {
+    let models = prop_oneof![
+        (0.0..1.0).prop_map(|probability| LossSpec::Bernoulli { probability }),
+        (0.0..1.0, 0.0..1.0, 0.0..1.0, 0.0..1.0).prop_map(
+            |(good_to_bad, bad_to_good, loss_good, loss_bad)| LossSpec::GilbertElliott {
+                good_to_bad,
+                bad_to_good,
+                loss_good,
+                loss_bad
+            }
+        ),
+        (10 * MS..50 * MS, 0..10 * MS, 0..50 * MS).prop_map(|(period_ns, length_ns, offset_ns)| {
+            LossSpec::Burst { period_ns, length_ns, offset_ns }
+        }),
+        prop::collection::btree_set(0u64..200, 0..20)
+            .prop_map(|packets| LossSpec::Trace { packets: packets.into_iter().collect() }),
+    ];
+    (models, prop::option::of((0..100 * MS, 0.0..1.0))).prop_map(|(model, change)| {
+        let change = change.map(|(at_ns, probability)| LossChange { at_ns, probability });
+        StageSpec::Loss { model, changes: change.into_iter().collect() }
+    })
+}
+
+fn stages() -> impl Strategy<Value = StageSpec> {
+    let jitters = prop_oneof![
+        (0..10 * MS).prop_map(|most_ns| JitterSpec::Uniform { most_ns }),
+        (0..10 * MS, 0..10 * MS)
+            .prop_map(|(mean_ns, deviation_ns)| JitterSpec::Normal { mean_ns, deviation_ns }),
+        (0..10 * MS).prop_map(|mean_ns| JitterSpec::Exponential { mean_ns }),
+    ];
+    let points = prop::collection::btree_map(0..90 * MS, 0..50 * MS, 1..6);
+    prop_oneof![
+        (0..50 * MS, prop::option::of((0..100 * MS, 0..50 * MS))).prop_map(|(delay_ns, change)| {
+            let change = change.map(|(at_ns, delay_ns)| DelayChange { at_ns, delay_ns });
+            StageSpec::Delay { delay_ns, changes: change.into_iter().collect() }
+        }),
+        (points, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
+            |(points, step, repeat, reorder)| StageSpec::DelayTrace {
+                points: points.into_iter().collect(),
+                interpolation: if step { Interpolation::Step } else { Interpolation::Linear },
+                repeat_ns: repeat.then_some(90 * MS),
+                reorder,
+            }
+        ),
+        (queues(), prop_oneof![rates(), traces()])
+            .prop_map(|(queue, service)| StageSpec::Transmit { queue, service }),
+        (100_000u64..50_000_000, 0..50 * MS, 1u64..60).prop_map(
+            |(rate_bit_s, delay_ns, limit_packets)| StageSpec::Netem {
+                rate_bit_s,
+                delay_ns,
+                limit_packets
+            }
+        ),
+        losses(),
+        (jitters, any::<bool>()).prop_map(|(model, reorder)| StageSpec::Jitter { model, reorder }),
+        (0.0..1.0, 0..20 * MS)
+            .prop_map(|(probability, hold_ns)| StageSpec::Reorder { probability, hold_ns }),
+        (0..50 * MS, 1..30 * MS, any::<bool>(), any::<bool>()).prop_map(
+            |(from, length, repeat, hold)| StageSpec::Outage {
+                windows: vec![(from, from + length)],
+                repeat_ns: repeat.then_some(80 * MS),
+                hold,
+            }
+        ),
+    ]
+}
+
+fn arrivals() -> impl Strategy<Value = Vec<(Time, Packet)>> {
+    let one = (0..2 * MS, 20u32..1500, 0u32..3, any::<bool>());
+    prop::collection::vec(one, 1..200).prop_map(|all| {
+        let mut at = Time::ZERO;
+        let number = |(number, (gap, bytes, flow, ect)): (u32, (u64, u32, u32, bool))| {
+            // Some arrive together.
+            at = Time(at.nanos() + gap.saturating_sub(MS / 2));
+            let ecn = if ect { Ecn::Ect0 } else { Ecn::NotEct };
+            (at, Packet { ecn, born: at, ..of_flow(flow, packet(number, bytes)) })
+        };
+        (0..).zip(all).map(number).collect()
+    })
+}
+
+/// Polls at every wake-up and checks what is inside against what has not come out.
+fn run(stages: &[StageSpec], arrivals: &[(Time, Packet)], seed: u64) -> (Line, Output) {
+    let mut line = Line::build(stages, "test.up", seed).unwrap();
+    let mut out = Output::default();
+    for (pushed, (at, packet)) in arrivals.iter().enumerate() {
+        while line.poll_at() <= *at {
+            line.poll(line.poll_at(), &mut out);
+        }
+        line.push(*at, *packet, &mut out);
+        let outside = (out.delivered.len() + out.dropped.len()) as u64;
+        assert_eq!(line.in_transit().0 + outside, pushed as u64 + 1);
+        assert!(line.gauge().queued_packets <= line.in_transit().0);
+        assert!(line.gauge().queued_bytes <= line.in_transit().1);
+    }
+    while line.poll_at() != Time::MAX {
+        line.poll(line.poll_at(), &mut out);
+    }
+    (line, out)
+}
+
+fn reorders(stage: &StageSpec) -> bool {
+    match stage {
+        StageSpec::DelayTrace { reorder, .. } | StageSpec::Jitter { reorder, .. } => *reorder,
+        StageSpec::Reorder { .. } => true,
+        _ => false,
+    }
+}
+
+fn mixes_flows(stage: &StageSpec) -> bool {
+    matches!(stage, StageSpec::Transmit { queue: QueueSpec::FqCodel { .. }, .. })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn nothing_is_lost_or_made_or_early(
+        stages in prop::collection::vec(stages(), 0..6), arrivals in arrivals(), seed: u64,
+    ) {
+        let (line, out) = run(&stages, &arrivals, seed);
+        let mut seen = vec![0; arrivals.len()];
+        let mut bytes = 0;
+        let dropped = out.dropped.iter().map(|(due, packet, _)| (due, packet));
+        for (due, p) in out.delivered.iter().map(|(due, packet)| (due, packet)).chain(dropped) {
+            let sent = Packet { ecn: p.ecn, ..arrivals[p.handle as usize].1 };
+            prop_assert_eq!(sent, *p);
+            prop_assert!(*due >= p.born);
+            seen[p.handle as usize] += 1;
+            bytes += u64::from(p.bytes);
+        }
+        prop_assert!(seen.iter().all(|times| *times == 1), "each packet leaves once");
+        let c: Counters = *line.counters();
+        prop_assert_eq!(c.arrived_bytes, bytes);
+        prop_assert_eq!(c.delivered_packets, out.delivered.len() as u64);
+        prop_assert_eq!(line.in_transit(), (0, 0));
+        for (due, p) in &out.delivered {
+            prop_assert!(due.since(p.born).nanos() >= line.propagation_ns());
+        }
+        prop_assert!(out.delivered.is_sorted_by_key(|(due, _)| *due));
+        prop_assert!(out.dropped.is_sorted_by_key(|(due, _, _)| *due));
+    }
+
+    #[test]
+    fn order_is_kept_unless_said(
+        stages in prop::collection::vec(stages(), 0..6), arrivals in arrivals(), seed: u64,
+    ) {
+        prop_assume!(!stages.iter().any(reorders));
+        let (_, out) = run(&stages, &arrivals, seed);
+        let order = |flows: std::ops::Range<u32>| {
+            let of = out.delivered.iter().filter(|(_, packet)| flows.contains(&packet.flow));
+            of.map(|(_, packet)| packet.handle).is_sorted()
+        };
+        prop_assert!(order(0..1) && order(1..2) && order(2..3));
+        prop_assert!(stages.iter().any(mixes_flows) || order(0..3));
+    }
+
+    #[test]
+    fn nothing_is_faster_than_the_transmitter(
+        before in prop::collection::vec(stages(), 0..3), queue in queues(), service in rates(),
+        after in losses(), arrivals in arrivals(), seed: u64,
+    ) {
+        let last = StageSpec::Transmit { queue, service };
+        let most = Line::build(std::slice::from_ref(&last), "test.up", 0).unwrap();
+        let most = u128::from(most.rate_bit_s().unwrap());
+        let stages: Vec<_> = before.into_iter().chain([last, after]).collect();
+        let (_, out) = run(&stages, &arrivals, seed);
+        for (first, (from, _)) in out.delivered.iter().enumerate() {
+            let mut bits = 0;
+            for (to, packet) in &out.delivered[first + 1..] {
+                bits += u128::from(packet.bytes) * 8;
+                // Both stamps are rounded down to the nanosecond.
+                let nanos = u128::from(to.since(*from).nanos()) + 1;
+                prop_assert!(bits * 1_000_000_000 <= most * nanos);
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_bytes_also_through_json(
+        stages in prop::collection::vec(stages(), 0..6), arrivals in arrivals(), seed: u64,
+    ) {
+        let json = serde_json::to_string(&stages).unwrap();
+        let again: Vec<StageSpec> = serde_json::from_str(&json).unwrap();
+        prop_assert_eq!(serde_json::to_string(&again).unwrap(), json);
+        let (line, out) = run(&stages, &arrivals, seed);
+        let (line_again, out_again) = run(&stages, &arrivals, seed);
+        prop_assert_eq!(out.delivered, out_again.delivered);
+        prop_assert_eq!(out.dropped, out_again.dropped);
+        prop_assert_eq!(line.counters(), line_again.counters());
+        prop_assert_eq!(again, stages);
+    }
+}

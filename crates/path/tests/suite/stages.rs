@@ -1,0 +1,157 @@
+//! Each stage against what its documentation says.
+
+use path::{Cause, Cx, Limit, Line, LossSpec, Output, QueueSpec, ServiceSpec, Stage, StageSpec};
+use units::{Packet, Random, Span, Time};
+
+use crate::common::{delay, packet, transmit};
+
+const MS: u64 = 1_000_000;
+
+/// Pushes packets of `bytes` at the instants given and drains the line.
+fn run(stages: &[StageSpec], bytes: u32, at: impl IntoIterator<Item = u64>) -> (Line, Output) {
+    let mut line = Line::build(stages, "test.up", 1).unwrap();
+    let mut out = Output::default();
+    for (number, at) in (0..).zip(at) {
+        let born = Packet { born: Time(at), ..packet(number, bytes) };
+        line.push(Time(at), born, &mut out);
+    }
+    line.poll(Time(u64::MAX - 1), &mut out);
+    (line, out)
+}
+
+fn handles(out: &Output) -> Vec<u32> {
+    out.delivered.iter().map(|(_, packet)| packet.handle).collect()
+}
+
+#[test]
+fn drop_tail_counts_exactly() {
+    // One in service and ten that wait.
+    let (line, out) = run(&[transmit(1_000_000, Some(Limit::Packets(10)))], 500, [0; 30]);
+    assert_eq!(out.delivered.len(), 11);
+    assert_eq!(line.counters().dropped_packets[Cause::Overflow as usize], 19);
+    assert_eq!(line.counters().dropped_bytes[Cause::Overflow as usize], 19 * 500);
+    // 1,700 bytes are three packets of 500.
+    let (_, out) = run(&[transmit(1_000_000, Some(Limit::Bytes(1700)))], 500, [0; 30]);
+    assert_eq!(handles(&out), [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_delivery_trace_gives_its_throughput() {
+    let stages = |bytes| {
+        let service = ServiceSpec::Trace {
+            slots_ns: vec![2 * MS, 4 * MS, 4 * MS, 5 * MS],
+            slot_bytes: 1504,
+            repeat_ns: 5 * MS,
+        };
+        let stage = StageSpec::Transmit { queue: QueueSpec::DropTail { limit: None }, service };
+        run(&[stage], bytes, [0; 8000]).1.delivered
+    };
+    // Four opportunities every 5 ms, whatever the size of the packets.
+    assert_eq!(stages(1504).last().unwrap().0, Time(8000 / 4 * 5 * MS));
+    assert_eq!(stages(376).last().unwrap().0, Time(8000 / 16 * 5 * MS));
+    assert_eq!(stages(3008).last().unwrap().0, Time(8000 / 2 * 5 * MS));
+}
+
+#[test]
+fn netem_counts_its_delay_line() {
+    // 10 Mb/s and 250 ms each way: 417 packets of 1,500 bytes are one round trip's worth.
+    let netem = StageSpec::Netem { rate_bit_s: 10_000_000, delay_ns: 250 * MS, limit_packets: 417 };
+    let (line, out) = run(std::slice::from_ref(&netem), 1500, [0; 1000]);
+    assert_eq!(out.delivered.len(), 417);
+    assert_eq!(line.propagation_ns(), 250 * MS);
+    // Twice the rate for 20 s: never more than 417 inside, about 208 of them in the delay line, so
+    // that a packet waits for about 208 and not for 417 others.
+    let mut line = Line::build(&[netem], "test.up", 1).unwrap();
+    let mut out = Output::default();
+    for number in 0..33_000u64 {
+        line.push(Time(number * 600_000), packet(number as u32, 1500), &mut out);
+        assert!(line.in_transit().0 <= 417);
+        assert_eq!(line.gauge().queued_packets, line.in_transit().0);
+    }
+    let wait = line.sojourn().unwrap().quantile(0.9).unwrap().millis();
+    assert!((245.0..255.0).contains(&wait), "{wait} ms");
+    // A transmitter before a delay has its 417 in the waiting room alone.
+    let split = [transmit(10_000_000, Some(Limit::Packets(417))), delay(250 * MS)];
+    let mut line = Line::build(&split, "test.up", 1).unwrap();
+    for number in 0..33_000u64 {
+        line.push(Time(number * 600_000), packet(number as u32, 1500), &mut out);
+    }
+    let wait = line.sojourn().unwrap().quantile(0.9).unwrap().millis();
+    assert!((495.0..505.0).contains(&wait), "{wait} ms");
+    assert!(line.in_transit().0 > 620);
+}
+
+#[test]
+fn bursts_and_traces_lose_what_they_say() {
+    let loss = |model| StageSpec::Loss { model, changes: Vec::new() };
+    let burst = LossSpec::Burst { period_ns: 100, length_ns: 30, offset_ns: 50 };
+    let (_, out) = run(&[loss(burst)], 1, [0, 49, 50, 79, 80, 149, 150, 179, 180]);
+    assert_eq!(handles(&out), [0, 1, 4, 5, 8]);
+    let trace = LossSpec::Trace { packets: vec![0, 3, 4] };
+    let (_, out) = run(&[loss(trace)], 1, 0..7);
+    assert_eq!(handles(&out), [1, 2, 5, 6]);
+}
+
+#[test]
+fn an_outage_drops_or_holds() {
+    let outage = |hold| StageSpec::Outage { windows: vec![(10, 20)], repeat_ns: Some(50), hold };
+    let (line, out) = run(&[outage(false)], 1, [9, 10, 19, 20, 65]);
+    assert_eq!(handles(&out), [0, 3]);
+    assert_eq!(line.counters().dropped_packets[Cause::Outage as usize], 3);
+    let (_, out) = run(&[outage(true)], 1, [9, 10, 19, 20, 65]);
+    let due: Vec<_> = out.delivered.iter().map(|(due, p)| (due.nanos(), p.handle)).collect();
+    assert_eq!(due, [(9, 0), (20, 1), (20, 2), (20, 3), (70, 4)]);
+}
+
+#[test]
+fn reordering_holds_back_its_share() {
+    let reorder = StageSpec::Reorder { probability: 0.1, hold_ns: 25 };
+    let (_, out) = run(&[reorder], 1, (0..10_000).map(|n| n * 10));
+    let held = out.delivered.iter().filter(|(due, packet)| *due != packet.born).count();
+    assert!(out.delivered.iter().all(|(due, p)| [0, 25].contains(&due.since(p.born).nanos())));
+    // Five standard errors of a Bernoulli mean.
+    assert!((held as f64 - 1000.0).abs() < 5.0 * (10_000.0f64 * 0.1 * 0.9).sqrt(), "{held}");
+    assert!(!handles(&out).is_sorted());
+}
+
+#[test]
+fn packets_due_together_keep_their_order() {
+    let falling = StageSpec::DelayTrace {
+        points: vec![(0, 100), (50, 0)],
+        interpolation: path::Interpolation::Linear,
+        repeat_ns: None,
+        reorder: true,
+    };
+    // Due at 100, three times 90, 80; from 50 on packets pass at once.
+    let (_, out) = run(&[falling], 1, [0, 10, 10, 10, 20, 90, 100]);
+    assert_eq!(handles(&out), [4, 1, 2, 3, 5, 0, 6]);
+}
+
+/// Emits every packet with a due time in the future, drawn at random.
+struct Ahead(Random);
+
+impl Stage for Ahead {
+    fn push(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
+        cx.emit(due + self.0.span_below(Span(100)), packet);
+    }
+    fn poll(&mut self, _now: Time, _cx: &mut Cx) {}
+    fn poll_at(&self) -> Time {
+        Time::MAX
+    }
+}
+
+#[test]
+fn a_stage_may_emit_ahead_of_time() {
+    let ahead = Ahead(Random::named(1, "test", "ahead"));
+    let mut line = Line::of(vec![Box::new(ahead), Box::new(path::Delay::new(Span(10)))]);
+    let mut out = Output::default();
+    for number in 0..1000 {
+        let at = Time(u64::from(number) * 7);
+        line.push(at, Packet { born: at, ..packet(number, 1) }, &mut out);
+    }
+    line.poll(Time::MAX, &mut out);
+    assert_eq!(out.delivered.len(), 1000);
+    assert!(out.delivered.is_sorted_by_key(|(due, _)| *due));
+    let late = |(due, p): &(Time, Packet)| (10..110).contains(&due.since(p.born).nanos());
+    assert!(out.delivered.iter().all(late));
+}

@@ -1,0 +1,106 @@
+//! Bounds that no run may break, over random paths and loads; a failure prints the command that
+//! replays it.
+
+use crate::common::{Case, HEADER, MTU, data, time_up};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use sim::Measurements;
+
+fn controllers() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "newreno", "cubic", "hybla", "bbr1", "bbr3", "westwood", "fast", "aimd",
+    ])
+}
+
+fn loads() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(time_up(8.0)),
+        (8u64..2_000_000, 0u64..2_000_000).prop_map(|(up, down)| data(up, down)),
+        Just(json!({"kind": "poisson", "mean_interarrival_ns": 500_000_000u64,
+            "size": {"kind": "exponential", "mean_bytes": 50_000}, "send": "down",
+            "duration_ns": 6_000_000_000u64})),
+        Just(json!({"kind": "on_off", "on_ns": 500_000_000u64, "off_ns": 700_000_000u64,
+            "exponential": true, "rate_bit_s": 2_000_000, "send": "up",
+            "duration_ns": 6_000_000_000u64})),
+    ]
+}
+
+prop_compose! {
+    fn cases()(
+        rate_up in 500_000u64..60_000_000,
+        rate_down in 500_000u64..60_000_000,
+        rtt_ms in 2.0f64..700.0,
+        loss in prop_oneof![Just(0.0), 0.0f64..0.2],
+        queue_bdp in 0.1f64..4.0,
+        congestion in controllers(),
+        load in loads(),
+        seed in 0u64..1000,
+    ) -> Case {
+        Case {
+            rate_up, rate_down, rtt_ms, loss, queue_bdp, load, seed,
+            congestion: json!({"name": congestion}), duration_s: 10.0, ..Case::default()
+        }
+    }
+}
+
+fn check(case: &Case, run: &Measurements) {
+    let links = run.table("link_summary");
+    let flows = run.table("summary");
+    for (row, rate) in [case.rate_up, case.rate_down].into_iter().enumerate() {
+        // What left the transmitter took its time on the link.
+        let sent = links.numbers("sent_bytes")[row] * 8.0;
+        assert!(
+            sent <= rate as f64 * case.duration_s * (1.0 + 1e-9),
+            "{sent} bit over {rate} bit/s"
+        );
+        // Packets are conserved: what has not been delivered was dropped or is inside.
+        let drops: f64 = ["loss", "overflow", "aqm", "outage", "link"]
+            .iter()
+            .map(|cause| links.numbers(&format!("dropped_{cause}_packets"))[row])
+            .sum();
+        let arrived = links.numbers("arrived_packets")[row];
+        let delivered = links.numbers("delivered_packets")[row];
+        let inside = arrived - delivered - drops;
+        assert!(inside >= 0.0, "{arrived} packets arrived, {delivered} delivered, {drops} dropped");
+        // The host put on the link exactly what it counts as sent.
+        assert_eq!(flows.numbers("sent_packets")[row], arrived);
+        assert_eq!(flows.numbers("sent_bytes")[row], links.numbers("arrived_bytes")[row]);
+        // Goodput is below the rate less headers.
+        let goodput = flows.numbers("delivered_bytes")[row] * 8.0 / case.duration_s;
+        let bound = rate as f64 * MTU as f64 / (MTU + HEADER) as f64;
+        assert!(goodput <= bound, "{goodput} above {bound}");
+        assert!(
+            flows.numbers("delivered_in_order_bytes")[row] <= flows.numbers("delivered_bytes")[row]
+        );
+    }
+    for rtt in ["min_rtt_ms", "latest_rtt_ms"] {
+        for value in run.table("flows").numbers(rtt) {
+            assert!(
+                value.is_nan() || value >= case.rtt_ms - 1e-6,
+                "{rtt} {value} below {}",
+                case.rtt_ms
+            );
+        }
+    }
+}
+
+/// PROPTEST_CASES, or what takes about ten seconds unoptimised.
+fn cases_to_try() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(48)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases_to_try(), ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_run_breaks_a_bound(case in cases()) {
+        let spec = case.spec();
+        let json = serde_json::to_string(&spec).unwrap();
+        println!("cargo run --release -p bentpipe-sim --example replay -- '{json}'");
+        let run = sim::run(&spec, &mut |_, _| None).unwrap();
+        check(&case, &run);
+        // Same seed, same bytes.
+        let again = sim::run(&spec, &mut |_, _| None).unwrap();
+        prop_assert_eq!(run.encode("test"), again.encode("test"));
+    }
+}

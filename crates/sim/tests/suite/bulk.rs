@@ -1,0 +1,26 @@
+//! Bulk transfers against physical bounds.
+
+use crate::common::{Case, goodput_up};
+
+#[test]
+fn a_long_flow_fills_the_link_and_no_more() {
+    let case = Case::default();
+    let run = case.run();
+    let goodput = goodput_up(&run, case.duration_s);
+    let bound =
+        10e6 * (crate::common::MTU as f64 / (crate::common::MTU + crate::common::HEADER) as f64);
+    assert!(goodput < bound, "{goodput} bit/s over a link whose payload rate is {bound}");
+    assert!(goodput > 0.8 * bound, "{goodput} bit/s");
+    let flows = run.table("flows");
+    let sides = flows.names("side").into_iter();
+    let least: Vec<f64> = sides
+        .zip(flows.numbers("min_rtt_ms"))
+        .filter(|(side, _)| *side == "client")
+        .map(|(_, least)| least)
+        .collect();
+    // None before the first sample, which the handshake brings after its round trip; a number ever after.
+    let sampled = least.iter().position(|least| !least.is_nan()).expect("samples");
+    assert!(sampled <= 11, "the first sample at row {sampled} of 0.1 s each");
+    assert!(least[sampled..].iter().all(|least| *least >= 500.0), "{least:?}");
+    println!("goodput {goodput} packets {} events {}", run.packets, run.events);
+}

@@ -1,0 +1,30 @@
+//! One program: linking takes longer than most of these tests.
+
+mod both_ways;
+mod bounds;
+mod bulk;
+#[path = "../common/mod.rs"]
+mod common;
+mod controllers;
+mod cryptography;
+mod fq_codel;
+mod loads;
+mod options;
+mod packets_quic;
+mod packets_tcp;
+mod progress;
+mod proxy_bytes;
+mod proxy_setup;
+mod receivers;
+#[path = "../../../cc/tests/recurrence/mod.rs"]
+#[allow(dead_code, reason = "one law of those that the controllers' own tests use")]
+mod recurrence;
+#[path = "../../../cc/tests/recurrence/tcp.rs"]
+mod recurrence_tcp;
+mod slow_start;
+mod split;
+mod tcp_closed_forms;
+mod traces;
+mod web_loads;
+mod web_pages;
+mod web_split;

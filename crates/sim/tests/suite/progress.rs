@@ -1,0 +1,111 @@
+//! Virtual time passes, or the run fails and says who holds it.
+
+use crate::common::{Case, streams, time_up};
+use cc::{CongestionControl, Control, Event};
+use serde_json::json;
+use units::{Span, Time};
+
+/// Asks for an instant `ahead` of each event, or gone by; never before the first ACK.
+struct Asks {
+    window: u64,
+    ahead: i64,
+}
+
+impl CongestionControl for Asks {
+    fn initial(&mut self, _now: Time) -> Control {
+        Control::window(self.window)
+    }
+
+    fn on_event(&mut self, now: Time, _event: &Event) -> Control {
+        let wake_at = Time(now.0.saturating_add_signed(self.ahead));
+        Control { wake_at, ..Control::window(self.window) }
+    }
+}
+
+fn run(case: &Case, ahead: i64) -> Result<sim::Measurements, String> {
+    let case = Case { congestion: json!({"name": "mine"}), ..case.clone() };
+    sim::run(&case.spec(), &mut |congestion, config| {
+        let window = config.initial_window;
+        let make = move || Box::new(Asks { window, ahead }) as Box<dyn CongestionControl>;
+        (congestion.name == "mine").then_some(Box::new(make))
+    })
+}
+
+fn short(tcp: bool) -> Case {
+    let tcp = tcp.then(|| json!({}));
+    Case { rtt_ms: 20.0, duration_s: 2.0, load: time_up(1.0), tcp, ..Case::default() }
+}
+
+#[test]
+fn a_controller_that_asks_for_now_again_and_again_is_named() {
+    for tcp in [false, true] {
+        let said = run(&short(tcp), 0).unwrap_err();
+        assert!(
+            said.starts_with("flow main, its client: its controller mine asks to be"),
+            "{said}"
+        );
+        assert!(said.ends_with("10000 times at that instant: time does not pass"), "{said}");
+    }
+}
+
+#[test]
+fn a_controller_that_asks_for_the_past_is_named_with_both_instants() {
+    for tcp in [false, true] {
+        let said = run(&short(tcp), -1).unwrap_err();
+        assert!(
+            said.starts_with("flow main, its client: its controller mine asks at 0.0"),
+            "{said}"
+        );
+        assert!(said.ends_with("which has passed"), "{said}");
+        // So far back that the subtraction ends at zero.
+        let said = run(&short(tcp), i64::MIN).unwrap_err();
+        assert!(said.ends_with("to be woken at 0.000000000 s, which has passed"), "{said}");
+    }
+}
+
+#[test]
+fn a_controller_that_creeps_from_nanosecond_to_nanosecond_is_named() {
+    for tcp in [false, true] {
+        let said = run(&short(tcp), 1).unwrap_err();
+        assert!(said.starts_with("flow main, its client: its controller mine asks"), "{said}");
+        assert!(said.contains("more than 1000000 times in the second before 0."), "{said}");
+    }
+}
+
+#[test]
+fn a_controller_with_an_honest_timer_and_one_that_never_wakes_run() {
+    for ahead in [Span::from_micros(100).0 as i64, i64::MAX] {
+        run(&short(false), ahead).expect("time passes");
+    }
+}
+
+#[test]
+fn an_application_that_holds_time_is_named() {
+    let load = json!({"kind": "on_off", "on_ns": 0, "off_ns": 0, "exponential": false,
+        "rate_bit_s": null, "send": "up", "duration_ns": 1_000_000_000u64});
+    for tcp in [false, true] {
+        let spec = Case { load: load.clone(), ..short(tcp) }.spec();
+        let said = sim::run(&spec, &mut |_, _| None).unwrap_err();
+        assert!(said.starts_with("flow main, its client: its application asks to be"), "{said}");
+    }
+}
+
+#[test]
+fn a_path_that_takes_no_time_is_named() {
+    let mut spec = serde_json::to_value(short(true).spec()).unwrap();
+    for way in ["up", "down"] {
+        spec["graph"]["links"][0][way] = json!([]);
+    }
+    let spec = serde_json::from_value(spec).unwrap();
+    let said = sim::run(&spec, &mut |_, _| None).unwrap_err();
+    assert!(said.starts_with("link link."), "{said}");
+    assert!(said.contains("time does not pass (has the path neither rate nor delay?)"), "{said}");
+}
+
+#[test]
+fn never_is_no_instant_of_a_run() {
+    let mut spec = Case { load: streams(json!([])), ..short(false) }.spec();
+    spec.duration_ns = u64::MAX;
+    let said = sim::run(&spec, &mut |_, _| None).unwrap_err();
+    assert_eq!(said, "duration_ns is 18446744073709551615, expected less than 2^63");
+}

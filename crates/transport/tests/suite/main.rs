@@ -1,0 +1,8 @@
+//! One program: linking takes longer than most of these tests.
+
+mod tcp_fuzz;
+mod tcp_pair;
+mod tcp_paths;
+mod tcp_recovery;
+mod tcp_rules;
+mod web_head_of_line;
