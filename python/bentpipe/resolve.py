@@ -135,8 +135,10 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
     # written only where they are asked for: what knows neither keeps its resolved run, and so its id
     if proxies:
         spec["proxies"] = proxies
-    if scenario.trace.packets:
+    if scenario.trace.packets or scenario.trace.stages:
         spec["trace"]["packets"] = True
+    if scenario.trace.stages:
+        spec["trace"]["stages"] = True
     return Resolved(spec, up, down)
 
 

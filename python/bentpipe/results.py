@@ -19,13 +19,13 @@ __all__ = ["TABLES", "DecodeError", "Measurements", "decode", "parquet"]
 
 TABLES = (
     "summary", "link_summary", "pages", "requests", "flows", "internals", "links", "proxies", "streams", "events",
-    "packets",
+    "packets", "stages",
 )  # fmt: skip
 """Tables of a run, the small ones first."""
 
 _ORDER = (
-    "packet", "time_s", "flow", "load", "queued_s", "proxy", "socket", "link", "connection", "stream_id", "side",
-    "name", "kind",
+    "step", "packet", "time_s", "flow", "load", "queued_s", "proxy", "socket", "link", "connection", "stream_id",
+    "side", "name", "kind",
 )  # fmt: skip
 """Sorting keys, as far as a table has them; rows that agree in all of them stay in the engine's order."""
 

@@ -220,11 +220,12 @@ class Flow(Table):
 
 
 class Trace(Table):
-    """Per-packet traces to keep: large files, one per flow and side; ``packets`` is one table."""
+    """Per-packet traces to keep: large files, one per flow and side; ``packets`` and ``stages`` are tables."""
 
     qlog: StrictBool = False
     pcapng: StrictBool = False
     packets: StrictBool = False
+    stages: StrictBool = False
 
 
 class Limits(Table):

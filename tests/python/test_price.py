@@ -47,6 +47,7 @@ LOADS: dict[str, dict[str, Any]] = {
     "streams": scenario({"transport": "tcp", "load": {"time": "5 s", "streams": 500}}),
     "page": scenario({"load": {"page": "almanac-2019-light", "http": "2", "loads": 20}}, sample="1 s"),
     "shared": {**scenario(), "flow": [{**BULK, "name": name} for name in ("a", "b", "c")]},
+    "stages": scenario(segments=3, trace={"stages": True}),
     "qlog": scenario(trace={"qlog": True, "pcapng": True, "packets": True}),
 }
 

@@ -20,7 +20,7 @@ mod validate;
 
 pub use error::SpecError;
 pub use histogram::Histogram;
-pub use line::{Counters, Line, Output};
+pub use line::{Counters, Line, Output, Step};
 pub use queues::{Codel, DropTail, FqCodel};
 pub use services::{RateService, TraceService};
 pub use spec::*;

@@ -15,6 +15,21 @@ pub struct Output {
     pub delivered: Vec<(Time, Packet)>,
     /// Packets dropped, each with the instant and the cause, in order of time.
     pub dropped: Vec<(Time, Packet, Cause)>,
+    /// Every step of every packet, in the order in which they are made; none: nobody asks.
+    pub steps: Option<Vec<Step>>,
+}
+
+/// A step of a packet within a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// When.
+    pub at: Time,
+    /// The packet's payload.
+    pub handle: u32,
+    /// The stage it comes to, or is dropped in; their number: the far end.
+    pub stage: u32,
+    /// Why it is dropped there; none: it comes to it.
+    pub dropped: Option<Cause>,
 }
 
 impl Output {
@@ -22,6 +37,16 @@ impl Output {
     pub fn clear(&mut self) {
         self.delivered.clear();
         self.dropped.clear();
+        if let Some(steps) = &mut self.steps {
+            steps.clear();
+        }
+    }
+
+    #[inline]
+    fn step(&mut self, at: Time, packet: &Packet, stage: usize, dropped: Option<Cause>) {
+        if let Some(steps) = &mut self.steps {
+            steps.push(Step { at, handle: packet.handle, stage: stage as u32, dropped });
+        }
     }
 }
 
@@ -231,6 +256,7 @@ impl Line {
     /// `packet` comes to the stage at `index`, or to the far end, at `due`.
     fn arrive(&mut self, index: usize, due: Time, packet: Packet, out: &mut Output) {
         if index == self.stages.len() {
+            out.step(due, &packet, index, None);
             self.counters.delivered_packets += 1;
             self.counters.delivered_bytes += u64::from(packet.bytes);
             out.delivered.push((due, packet));
@@ -239,6 +265,7 @@ impl Line {
         if self.wakes[index] <= due {
             self.work(index, due, out);
         }
+        out.step(due, &packet, index, None);
         let Slot { stage, cx } = &mut self.stages[index];
         stage.push(due, packet, cx);
         self.wakes[index] = stage.poll_at();
@@ -261,6 +288,7 @@ impl Line {
         for (due, packet, cause) in cx.dropped.drain(..) {
             self.counters.dropped_packets[cause as usize] += 1;
             self.counters.dropped_bytes[cause as usize] += u64::from(packet.bytes);
+            out.step(due, &packet, index, Some(cause));
             out.dropped.push((due, packet, cause));
         }
         self.counters.marked_packets += std::mem::take(&mut cx.marked);

@@ -139,7 +139,7 @@ impl World {
             end: Time(spec.duration_ns),
             packets: 0,
             events: 0,
-            output: Output::default(),
+            output: Output { steps: spec.trace.stages.then(Vec::new), ..Output::default() },
             sending: Vec::new(),
             passing: Default::default(),
             moving: Vec::new(),
@@ -243,6 +243,7 @@ impl World {
         let mut tables =
             self.recorder.finish(self.end, &mut self.hosts, &self.relays, &self.topology);
         tables.push(self.tracer.packets(&self.hosts, &self.topology));
+        tables.extend(self.tracer.stages(&self.topology));
         let files = self.tracer.finish();
         Measurements { tables, files, packets: self.packets, events: self.events }
     }
@@ -322,6 +323,7 @@ impl World {
     fn settle_line(&mut self, line: usize) {
         self.schedule.set(line, self.topology.lines[line].poll_at());
         let mut output = std::mem::take(&mut self.output);
+        self.tracer.worked(line, &mut output);
         for (_, packet, cause) in output.dropped.drain(..) {
             self.drop(line, &packet, cause);
         }

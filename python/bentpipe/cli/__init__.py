@@ -119,6 +119,7 @@ for _command in (
     checking.check,
     stores.show,
     stores.query,
+    stores.verify,
     writing.export,
     writing.report,
     stores.diff,

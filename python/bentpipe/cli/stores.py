@@ -1,4 +1,4 @@
-"""``show``, ``query`` and ``diff``: what a store says."""
+"""``show``, ``query``, ``diff`` and ``verify``: what a store says, and whether it can be so."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from bentpipe.cli.common import FAILED, AsJson, StoreDirectory, refuse
 
-__all__ = ["diff", "query", "show"]
+__all__ = ["diff", "query", "show", "verify"]
 
 
 def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
@@ -81,4 +81,33 @@ def diff(
             if count:
                 print(f"{count} rows of {where} have no partner")
     if comparison.regressed:
+        raise typer.Exit(FAILED)
+
+
+_SHOWN = 5
+
+
+def verify(directory: StoreDirectory, as_json: AsJson = False) -> None:
+    """Check a traced store without the engine. Needs [trace] stages = true; exit status 1 when something cannot be."""
+    from bentpipe.store import Store
+    from bentpipe.terminal import emit
+    from bentpipe.verify import verify as check
+
+    wrong, rows = 0, []
+    for verdict in check(Store(directory)):
+        wrong += bool(verdict.findings)
+        found = [{"rule": one.rule, "place": one.place, "found": one.text} for one in verdict.findings]
+        rows.append(
+            {"run": verdict.run, "packets": verdict.packets, "steps": verdict.steps, "findings": found}
+        )
+        if not as_json:
+            said = f"{len(found):,} findings" if found else "nothing found"
+            print(f"{verdict.run}  {verdict.packets:,} packets, {verdict.steps:,} steps: {said}")
+            for one in found[:_SHOWN]:
+                print(f"    {one['rule']}: {one['place']}: {one['found']}")
+            if len(found) > _SHOWN:
+                print(f"    and {len(found) - _SHOWN:,} more (--json has all)")
+    if as_json:
+        emit(rows)
+    if wrong:
         raise typer.Exit(FAILED)

@@ -31,7 +31,7 @@ def refusals(
     known = by_name(catalogue)
     problems = [
         (f"trace.{key}", "found true; only simulated packets are traced")
-        for key in ("qlog", "pcapng", "packets")
+        for key in ("qlog", "pcapng", "packets", "stages")
         if spec["trace"].get(key)
     ]
     ends = (spec["flows"][0]["client"], spec["flows"][0]["server"])

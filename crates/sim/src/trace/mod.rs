@@ -1,7 +1,7 @@
 //! Per-packet traces: qlog and pcapng, one file per flow and side (docs/manual/traces.md), and the
-//! table of packets. Nothing is kept unless asked, and then what is written changes nothing of the run.
+//! tables of packets and of stages. Nothing is kept unless asked, and then what is written changes nothing of the run.
 //!
-//! Reading order: `packets`; `pcapng`, `tcp_header`; `frames` (the parser), `track` (what an observer can conclude), `json`,
+//! Reading order: `packets`, `stages`; `pcapng`, `tcp_header`; `frames` (the parser), `track` (what an observer can conclude), `json`,
 //! `qlog`.
 
 mod frames;
@@ -9,10 +9,11 @@ mod json;
 mod packets;
 mod pcapng;
 mod qlog;
+mod stages;
 mod tcp_header;
 mod track;
 
-use path::{Cause, Topology};
+use path::{Cause, Output, Topology};
 use transport::Payload;
 use units::{Packet, Time};
 
@@ -22,6 +23,7 @@ use crate::tables::Table;
 use packets::Packets;
 use pcapng::Capture;
 use qlog::Qlog;
+use stages::Stages;
 pub use tcp_header::Scaling;
 use track::Way;
 
@@ -39,22 +41,23 @@ pub struct Tracer {
     /// By host; none at all when nothing is traced.
     hosts: Vec<HostTraces>,
     packets: Option<Box<Packets>>,
+    stages: Option<Box<Stages>>,
 }
 
 impl Tracer {
     /// A tracer for `hosts`, which are client and server of each flow; `scaling` is that of their TCP
     /// connections.
     pub fn new(spec: TraceSpec, hosts: &[Host], scaling: &[Scaling]) -> Tracer {
-        let packets = spec.packets.then(Box::default);
+        let (packets, stages) = (spec.packets.then(Box::default), spec.stages.then(Box::default));
         if !spec.qlog && !spec.pcapng {
-            return Tracer { hosts: Vec::new(), packets };
+            return Tracer { hosts: Vec::new(), packets, stages };
         }
         let traces = |(index, host): (usize, &Host)| HostTraces {
             name: format!("{}.{}", host.flow, host.side.name()),
             capture: spec.pcapng.then(|| Capture::new(host, scaling[index])),
             qlog: spec.qlog.then(|| Qlog::new(host)).flatten(),
         };
-        Tracer { hosts: hosts.iter().enumerate().map(traces).collect(), packets }
+        Tracer { hosts: hosts.iter().enumerate().map(traces).collect(), packets, stages }
     }
 
     /// Host number `index` has worked and sent `sent`.
@@ -89,6 +92,9 @@ impl Tracer {
         if let Some(packets) = &mut self.packets {
             packets.sent(packet, payload);
         }
+        if let Some(stages) = &mut self.stages {
+            stages.sent(packet);
+        }
     }
 
     /// `packet` reaches the other end.
@@ -105,6 +111,19 @@ impl Tracer {
         if let Some(packets) = &mut self.packets {
             packets.dropped(line, packet, cause);
         }
+    }
+
+    /// `line` has worked.
+    #[inline]
+    pub fn worked(&mut self, line: usize, output: &mut Output) {
+        if let (Some(stages), Some(steps)) = (&mut self.stages, &mut output.steps) {
+            stages.made(line, steps);
+        }
+    }
+
+    /// The table of stages, if it was asked for.
+    pub fn stages(&self, topology: &Topology) -> Option<Table> {
+        self.stages.as_ref().map(|stages| stages.finish(topology))
     }
 
     /// The table of packets, empty if it was not asked for.

@@ -6,7 +6,7 @@ use crate::common::{Case, HEADER, data, number, time_up};
 use serde_json::{Value, json};
 use sim::{Measurements, TraceSpec};
 
-const BOTH: TraceSpec = TraceSpec { qlog: true, pcapng: true, packets: false };
+const BOTH: TraceSpec = TraceSpec { qlog: true, pcapng: true, packets: false, stages: false };
 
 fn run(case: &Case, trace: TraceSpec) -> Measurements {
     let mut spec = case.spec();

@@ -1,0 +1,126 @@
+"""Between the stages: ways through the graph, packets and bytes, and what the engine's own tables say of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from bentpipe.verify.trace import Crossing, Finding, Line, Trace, nanoseconds
+
+__all__ = ["counters", "flows", "ways"]
+
+CAUSES = ("loss", "overflow", "aqm", "outage", "link", "route")
+
+
+def ways(trace: Trace) -> Iterator[Finding]:
+    """Every packet goes a shortest way from its first node to its last, without a gap, and ends once."""
+    distances = {name: _distances(trace, name) for name in trace.kinds}
+    for number, packet in enumerate(trace.sent):
+        flow, crossings = packet["flow"], trace.ways.get(number, [])
+        at, node = nanoseconds(packet["sent_s"]), packet["from_node"]
+        if not crossings:
+            yield Finding("bytes are conserved", flow, f"packet {number} was sent and never seen")
+            continue
+        for crossing in crossings:
+            line = trace.lines[crossing.line]
+            if line.start != node or crossing.entered != at:
+                text = f"packet {number} was at {node} at {at} ns, and entered {line.name} at {crossing.entered} ns"
+                yield Finding("one link after the other", flow, text)
+            node, at = line.end, crossing.left
+        links = distances[packet["to_node"]].get(packet["from_node"])
+        if node == packet["to_node"] and len(crossings) != links:
+            text = f"packet {number} crossed {len(crossings)} links, expected {links}"
+            yield Finding("a shortest way", flow, text)
+        yield from _ending(number, packet, crossings[-1])
+
+
+def _ending(number: int, packet: dict[str, Any], last: Crossing) -> Iterator[Finding]:
+    """What the table of packets says of a packet's end is what the last link says."""
+    received = None if last.stranded else last.left
+    said = nanoseconds(packet["received_s"])
+    cause = "route" if last.stranded else last.cause
+    dropped = f"{last.line}: {cause}" if cause else ""
+    if said != received or packet["dropped"] != dropped:
+        text = (
+            f"packet {number} is said to have come at {said} ns and been dropped by {packet['dropped']!r}; "
+            f"its link says {received} and {dropped!r}"
+        )
+        yield Finding("bytes are conserved", packet["flow"], text)
+
+
+def _distances(trace: Trace, to: str) -> dict[str, int]:
+    """Links from each node to ``to``, over nodes that pass packets on."""
+    near = defaultdict(list)
+    for line in trace.lines.values():
+        near[line.end].append(line.start)
+    far, frontier = {to: 0}, deque([to])
+    while frontier:
+        node = frontier.popleft()
+        if node == to or trace.kinds[node] != "host":
+            for other in near[node]:
+                if other not in far:
+                    far[other] = far[node] + 1
+                    frontier.append(other)
+    return far
+
+
+def counters(trace: Trace, line: Line) -> Iterator[Finding]:
+    """The counters of a link at every sample are the number of its packets."""
+    bytes_of = [packet["bytes"] for packet in trace.sent]
+    times: dict[str, list[int | None]] = {
+        "arrived": [one.entered for one in line.crossings],
+        "delivered": [None if one.stranded else one.left for one in line.crossings],
+        **{f"dropped_{cause}": [_dropped(one, cause) for one in line.crossings] for cause in CAUSES},
+    }
+    sizes = [bytes_of[one.packet] for one in line.crossings]
+    counts = {name: _sums(list(zip(known, sizes, strict=True))) for name, known in times.items()}
+    for table in ("links", "link_summary"):
+        rows = trace.tables[table]
+        for row in rows.filter(rows["link"] == line.name).iter_rows(named=True):
+            at = round(row["time_s"] * 1e9) if table == "links" else trace.end
+            for name, (instants, sums) in counts.items():
+                packets = bisect_right(instants, at)
+                wanted = {f"{name}_packets": packets, f"{name}_bytes": sums[packets]}
+                for column, value in wanted.items():
+                    if column in row and row[column] != value:
+                        text = f"{table}.{column} at {at} ns is {row[column]}, and {value} packets or bytes were seen"
+                        yield Finding("counters count", line.name, text)
+
+
+def _dropped(one: Crossing, cause: str) -> int | None:
+    if one.stranded and cause == "route":
+        return one.left
+    return one.dropped if one.cause == cause else None
+
+
+def _sums(events: Sequence[tuple[int | None, int]]) -> tuple[list[int], list[int]]:
+    """Instants in order, and the bytes up to each number of them."""
+    known = sorted((at, size) for at, size in events if at is not None)
+    sums = [0]
+    for _, size in known:
+        sums.append(sums[-1] + size)
+    return [at for at, _ in known], sums
+
+
+def flows(trace: Trace) -> Iterator[Finding]:
+    """Ends count what they send, and no application gets more than its packets carried."""
+    sent: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
+    carried: dict[tuple[str, str], int] = defaultdict(int)
+    for packet in trace.sent:
+        entry = sent[packet["flow"], packet["from_node"]]
+        entry[0] += 1
+        entry[1] += packet["bytes"]
+        if packet["received_s"] is not None:
+            carried[packet["flow"], packet["to_node"]] += packet["payload_bytes"]
+    nodes = {flow["name"]: flow for flow in trace.spec["flows"]}
+    for row in trace.tables["summary"].iter_rows(named=True):
+        flow, node = row["flow"], nodes[row["flow"]][row["side"]]
+        for column, value in zip(("sent_packets", "sent_bytes"), sent[flow, node], strict=True):
+            if row[column] != value:
+                text = f"the {row['side']}'s {column} is {row[column]}, and {value} left {node}"
+                yield Finding("counters count", flow, text)
+        if row["received_in_order_bytes"] > carried[flow, node]:
+            text = f"the {row['side']} got {row['received_in_order_bytes']} bytes of {carried[flow, node]} that came"
+            yield Finding("bytes are conserved", flow, text)

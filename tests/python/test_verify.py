@@ -1,0 +1,376 @@
+"""``bentpipe verify``: nothing to find in any kind of run, and something in every kind of false one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from bentpipe.cli import app
+from bentpipe.plan import make, open_document
+from bentpipe.results import decode
+from bentpipe.runners import engine
+from bentpipe.verify import Finding, findings
+from bentpipe.verify.trace import load
+
+RATE = "10 Mbit/s"
+QUIC: dict[str, Any] = {"name": "f", "congestion": "cubic", "load": {"time": "3 s"}}
+TCP: dict[str, Any] = {**QUIC, "transport": "tcp"}
+SPLIT = [{"name": "gateway", "between": ["a", "b"], "setup": "early"}]
+
+
+def segment(name: str = "s", **both: Any) -> dict[str, Any]:
+    return {"name": name, "delay": "20 ms", "both": {"rate": RATE, **both}}
+
+
+def scenario(
+    *segments: dict[str, Any], flows: tuple[dict[str, Any], ...] = (QUIC,), **path: Any
+) -> dict[str, Any]:
+    return {
+        "duration": "3 s",
+        "trace": {"stages": True},
+        "path": {"segment": list(segments), **path},
+        "flow": [{**flow, "name": f"f{n}"} for n, flow in enumerate(flows)],
+    }
+
+
+def spec_of(data: dict[str, Any]) -> dict[str, Any]:
+    spec: dict[str, Any] = json.loads(make(open_document(data), "test").runs[0].spec_json())
+    return spec
+
+
+def with_stages(spec: dict[str, Any], *stages: dict[str, Any]) -> dict[str, Any]:
+    """The first link, of ``stages`` in both directions."""
+    link = spec["graph"]["links"][0]
+    return {**spec, "graph": {**spec["graph"], "links": [{**link, "up": [*stages], "down": [*stages]}]}}
+
+
+DROP_TAIL = {"kind": "drop_tail", "limit": {"bytes": 50_000}}
+RATE_10 = {"kind": "rate", "rate_bit_s": 10_000_000}
+DELAY = {"kind": "delay", "delay_ns": 20_000_000}
+SLOTS = {
+    "kind": "trace",
+    "slots_ns": [2_000_000, 2_000_000, 5_000_000],
+    "slot_bytes": 1504,
+    "repeat_ns": 6_000_000,
+}
+
+
+def transmit(queue: dict[str, Any] = DROP_TAIL, service: dict[str, Any] = RATE_10) -> dict[str, Any]:
+    return {"kind": "transmit", "queue": queue, "service": service}
+
+
+def loss(kind: str, **model: Any) -> dict[str, Any]:
+    return {"kind": "loss", "model": {"kind": kind, **model}}
+
+
+def points(reorder: bool, interpolation: str = "linear") -> dict[str, Any]:
+    at = [(0, 30_000_000), (700_000_000, 10_000_000), (900_000_000, 40_000_000)]
+    return {
+        "kind": "delay_trace",
+        "points": at,
+        "interpolation": interpolation,
+        "repeat_ns": 1_100_000_000,
+        "reorder": reorder,
+    }
+
+
+def jitter(reorder: bool, kind: str, **model: Any) -> dict[str, Any]:
+    return {"kind": "jitter", "model": {"kind": kind, **model}, "reorder": reorder}
+
+
+def outage(hold: bool) -> dict[str, Any]:
+    windows = [(200_000_000, 260_000_000), (260_000_000, 300_000_000)]
+    return {"kind": "outage", "windows": windows, "repeat_ns": 700_000_000, "hold": hold}
+
+
+CODEL = {"limit": None, "target_ns": 5_000_000, "interval_ns": 100_000_000, "ecn": False}
+FQ = {
+    "limit_packets": 30,
+    "flows": 8,
+    "quantum_bytes": 1514,
+    "target_ns": 5_000_000,
+    "interval_ns": 100_000_000,
+}
+CHANGES = [
+    {"at_ns": 1_000_000_000, "rate_bit_s": 3_000_000},
+    {"at_ns": 2_000_000_000, "rate_bit_s": 12_000_000},
+]
+LOSSES = [{"at_ns": 1_000_000_000, "probability": 0.05}]
+DELAYS = [{"at_ns": 1_000_000_000, "delay_ns": 5_000_000}, {"at_ns": 2_000_000_000, "delay_ns": 60_000_000}]
+
+STAGES: dict[str, list[dict[str, Any]]] = {
+    "rate that changes": [transmit(service={**RATE_10, "changes": CHANGES}), DELAY],
+    "packets": [transmit({"kind": "drop_tail", "limit": {"packets": 20}}), DELAY],
+    "delay that changes": [transmit(), {**DELAY, "changes": DELAYS}],
+    "codel": [transmit({"kind": "codel", **CODEL}), DELAY],
+    "fq-codel": [transmit({"kind": "fq_codel", "ecn": True, **FQ}), DELAY],
+    "opportunities": [transmit(service=SLOTS), DELAY],
+    "netem": [{"kind": "netem", "rate_bit_s": 10_000_000, "delay_ns": 20_000_000, "limit_packets": 40}],
+    "delay trace": [transmit(), points(reorder=False)],
+    "delay trace that reorders": [transmit(), points(reorder=True, interpolation="step")],
+    "jitter": [transmit(), jitter(False, "uniform", most_ns=3_000_000), DELAY],
+    "jitter that reorders": [transmit(), jitter(True, "exponential", mean_ns=1_000_000), DELAY],
+    "normal jitter": [transmit(), jitter(False, "normal", mean_ns=5_000_000, deviation_ns=3_000_000), DELAY],
+    "reordering": [transmit(), {"kind": "reorder", "probability": 0.01, "hold_ns": 4_000_000}, DELAY],
+    "loss that changes": [transmit(), {**loss("bernoulli", probability=0.01), "changes": LOSSES}, DELAY],
+    "two states": [
+        transmit(),
+        loss("gilbert_elliott", good_to_bad=0.01, bad_to_good=0.3, loss_good=0.0, loss_bad=0.8),
+        DELAY,
+    ],
+    "bursts": [transmit(), loss("burst", period_ns=900_000_000, length_ns=50_000_000, offset_ns=1), DELAY],
+    "listed losses": [transmit(), loss("trace", packets=[3, 50, 51, 52, 300]), DELAY],
+    "outage": [outage(hold=False), transmit(), DELAY],
+    "outage that holds": [transmit(), outage(hold=True), DELAY],
+}
+
+PATHS: dict[str, dict[str, Any]] = {
+    "tcp": scenario(segment(queue="1 BDP"), flows=(TCP,)),
+    "three hops": scenario(
+        segment("a"), segment("b", queue="20 packets", rate="5 Mbit/s"), segment("c", loss="1 %")
+    ),
+    "split": scenario(segment("a", rate="50 Mbit/s"), segment("b"), flows=(TCP,), proxy=SPLIT),
+    "both transports": scenario(segment(queue="1 BDP"), flows=(QUIC, TCP, {**TCP, "congestion": "bbr"})),
+    "a page": scenario(
+        segment(), flows=({**QUIC, "load": {"page": "almanac-2019-light", "http": "alt-svc"}},)
+    ),
+    "arrivals": scenario(
+        segment(), flows=({**TCP, "load": {"poisson": {"every": "50 ms", "size": "20 kB"}}},)
+    ),
+    "without limits": scenario(segment(queue="none")),
+}
+
+
+def made(spec: dict[str, Any]) -> dict[str, pl.DataFrame]:
+    return dict(decode(engine.run(json.dumps(spec))).tables)
+
+
+def judged(folder: Path, spec: dict[str, Any], tables: dict[str, pl.DataFrame]) -> list[Finding]:
+    (folder / "spec.json").write_text(json.dumps(spec))
+    return list(findings(load(folder, tables)))
+
+
+@pytest.mark.parametrize("name", [*PATHS, *STAGES])
+def test_nothing_is_found_in_a_sound_run(name: str, tmp_path: Path) -> None:
+    spec = spec_of(PATHS.get(name) or scenario(segment()))
+    if name in STAGES:
+        spec = with_stages(spec, *STAGES[name])
+    tables = made(spec)
+    assert len(tables["stages"]) > 1000
+    assert not judged(tmp_path, spec, tables)
+
+
+@pytest.mark.parametrize("file", sorted(Path("scenarios").glob("*.toml")), ids=lambda file: file.stem)
+def test_nothing_is_found_in_the_scenarios(file: Path, tmp_path: Path) -> None:
+    shorter = [("trace.stages", True), ("duration", "12 s"), ("seeds", 1)]
+    runs = make(open_document(file, shorter), "test", catalogue=engine.catalogue()).runs
+    for run in (runs[0], runs[-1]):
+        spec = json.loads(run.spec_json())
+        assert not judged(tmp_path, spec, made(spec)), run.cell
+
+
+# --- false runs ---------------------------------------------------------------------------------------------------------
+
+NARROW = transmit({"kind": "drop_tail", "limit": {"bytes": 10_000}})
+FALSE = with_stages(
+    spec_of(scenario(segment(), flows=(TCP,))), NARROW, loss("bernoulli", probability=0.003), DELAY
+)
+Tables = dict[str, pl.DataFrame]
+
+
+@pytest.fixture(scope="module")
+def sound() -> Tables:
+    return made(FALSE)
+
+
+def some(tables: Tables) -> int:
+    """A packet with data that waited, was served and arrived."""
+    rows = tables["stages"].filter(pl.col("link") == "s.up", pl.col("packet") >= 700)
+    served = (
+        rows.filter(pl.col("stage") <= 1)
+        .group_by("packet")
+        .agg(pl.col("at_ns").max() - pl.col("at_ns").min())
+    )
+    arrived = rows.filter(pl.col("stage") == 3)["packet"].implode()
+    return int(served.filter(pl.col("at_ns") > 2_000_000, pl.col("packet").is_in(arrived))["packet"].min())
+
+
+def moved(tables: Tables, stage: int, by: int) -> Tables:
+    """A step of a packet, at another time."""
+    rows = tables["stages"]
+    is_it = (rows["packet"] == some(tables)) & (rows["stage"] == stage)
+    assert is_it.sum() == 1
+    return {
+        **tables,
+        "stages": rows.with_columns(at_ns=pl.when(is_it).then(pl.col("at_ns") + by).otherwise("at_ns")),
+    }
+
+
+def changed(tables: Tables, table: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> Tables:
+    return {**tables, table: change(tables[table])}
+
+
+def of_packet(tables: Tables, dropped: str) -> int:
+    rows = tables["stages"]
+    return int(rows.filter((rows["dropped"] == dropped) & (rows["link"] == "s.up"))["packet"][0])
+
+
+def without_its_drop(tables: Tables) -> Tables:
+    lost = of_packet(tables, "loss")
+    return changed(tables, "stages", lambda t: t.filter((t["packet"] != lost) | (t["dropped"] == "")))
+
+
+def with_another_cause(tables: Tables) -> Tables:
+    lost = of_packet(tables, "loss")
+    other = (
+        pl.when(pl.col("packet") == lost, pl.col("dropped") == "loss")
+        .then(pl.lit("outage"))
+        .otherwise("dropped")
+    )
+    return changed(tables, "stages", lambda t: t.with_columns(dropped=other))
+
+
+def let_in(tables: Tables) -> Tables:
+    """Who found no room waits for ever."""
+    kept = of_packet(tables, "overflow")
+    return changed(tables, "stages", lambda t: t.filter((t["packet"] != kept) | (t["dropped"] == "")))
+
+
+def one_more(column: str) -> Callable[[pl.DataFrame], pl.DataFrame]:
+    return lambda table: table.with_columns(pl.col(column) + 1)
+
+
+def on_the_other_link(tables: Tables) -> Tables:
+    other = pl.when(pl.col("packet") == some(tables)).then(pl.lit("s.down")).otherwise("link")
+    return changed(tables, "stages", lambda t: t.with_columns(link=other))
+
+
+def without(tables: Tables, *stages: int) -> Tables:
+    gone = (pl.col("packet") == some(tables)) & pl.col("stage").is_in(stages)
+    return changed(tables, "stages", lambda t: t.filter(~gone))
+
+
+FALSEHOODS: dict[str, tuple[Callable[[Tables], Tables], str]] = {
+    "faster than its rate": (lambda t: moved(moved(t, 1, -900_000), 2, -900_000), "no faster than the rate"),
+    "slower than its rate": (
+        lambda t: moved(moved(t, 1, 900_000), 2, 900_000),
+        "a link works while somebody waits",
+    ),
+    "sooner than its delay": (lambda t: moved(t, 3, -1000), "no sooner than the delay"),
+    "later than its delay": (lambda t: moved(t, 3, 1000), "no sooner than the delay"),
+    "back in time": (lambda t: moved(t, 3, -30_000_000), "time passes"),
+    "a packet vanishes": (without_its_drop, "bytes are conserved"),
+    "a drop without a cause": (with_another_cause, "a cause for every drop"),
+    "a longer queue": (let_in, "no queue longer than its limit"),
+    "a stage is left out": (lambda t: without(t, 2), "one stage after the other"),
+    "another link": (on_the_other_link, "one link after the other"),
+    "never seen": (lambda t: without(t, 0, 1, 2, 3), "bytes are conserved"),
+    "a link's counter": (lambda t: changed(t, "links", one_more("delivered_bytes")), "counters count"),
+    "a link's drops": (
+        lambda t: changed(t, "link_summary", one_more("dropped_loss_packets")),
+        "counters count",
+    ),
+    "an end's counter": (lambda t: changed(t, "summary", one_more("sent_bytes")), "counters count"),
+    "bytes from nowhere": (
+        lambda t: changed(
+            t, "summary", lambda s: s.with_columns(received_in_order_bytes=pl.col("sent_bytes") + 10**9)
+        ),
+        "bytes are conserved",
+    ),
+    "another arrival": (
+        lambda t: changed(t, "packets", lambda s: s.with_columns(received_s=pl.col("received_s") + 1e-6)),
+        "bytes are conserved",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FALSEHOODS)
+def test_a_false_run_is_caught(name: str, sound: Tables, tmp_path: Path) -> None:
+    falsify, rule = FALSEHOODS[name]
+    assert not judged(tmp_path, FALSE, sound)
+    assert rule in {one.rule for one in judged(tmp_path, FALSE, falsify(sound))}
+
+
+WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] = {
+    "down": (
+        [outage(hold=False), transmit(), DELAY],
+        [{**outage(hold=False), "windows": [(100_000_000, 300_000_000)]}, transmit(), DELAY],
+        "nothing crosses a link that is down",
+    ),
+    "down and held": (
+        [transmit(), outage(hold=True), DELAY],
+        [transmit(), {**outage(hold=True), "windows": [(200_000_000, 400_000_000)]}, DELAY],
+        "nothing crosses a link that is down",
+    ),
+    "more loss": (
+        [transmit(), loss("bernoulli", probability=0.05), DELAY],
+        [transmit(), loss("bernoulli", probability=0.01), DELAY],
+        "losses are the model's",
+    ),
+    "another list": (
+        [transmit(), loss("trace", packets=[10]), DELAY],
+        [transmit(), loss("trace", packets=[11]), DELAY],
+        "losses are the model's",
+    ),
+    "room": (
+        [transmit(), DELAY],
+        [transmit({"kind": "drop_tail", "limit": {"bytes": 80_000}}), DELAY],
+        "no drop while there is room",
+    ),
+    "codel": (
+        [transmit({"kind": "codel", **CODEL}), DELAY],
+        [transmit({"kind": "codel", **CODEL, "target_ns": 50_000_000}), DELAY],
+        "active queue management by its law",
+    ),
+    "opportunities": (
+        [transmit(service=SLOTS), DELAY],
+        [transmit(service={**SLOTS, "slot_bytes": 1000}), DELAY],
+        "no faster than the rate",
+    ),
+    "netem": (
+        STAGES["netem"],
+        [{**STAGES["netem"][0], "limit_packets": 39}],
+        "no queue longer than its limit",
+    ),
+    "order": (
+        [transmit(), jitter(True, "uniform", most_ns=5_000_000), DELAY],
+        [transmit(), jitter(False, "uniform", most_ns=5_000_000), DELAY],
+        "the order is kept",
+    ),
+    "an unknown stage": ([DELAY], [{"kind": "warp"}], "known stages"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_PATHS)
+def test_a_run_of_another_path_is_caught(name: str, tmp_path: Path) -> None:
+    ran, said, rule = WRONG_PATHS[name]
+    spec = spec_of(scenario(segment()))
+    found = judged(tmp_path, with_stages(spec, *said), made(with_stages(spec, *ran)))
+    assert rule in {one.rule for one in found}
+
+
+def test_the_command(tmp_path: Path) -> None:
+    file, store = tmp_path / "s.toml", tmp_path / "store"
+    file.write_text(
+        'duration = "1 s"\n[[path.segment]]\nname = "s"\ndelay = "5 ms"\nboth = { rate = "5 Mbit/s" }\n'
+        '[[flow]]\nname = "f"\ncongestion = "cubic"\n'
+    )
+    run = CliRunner()
+    assert run.invoke(app, ["run", str(file), "--out", str(store)]).exit_code == 0
+    with pytest.raises(Exception, match=r"--set trace\.stages=true"):
+        run.invoke(app, ["verify", str(store)], catch_exceptions=False)
+    traced = tmp_path / "traced"
+    assert (
+        run.invoke(app, ["run", str(file), "--set", "trace.stages=true", "--out", str(traced)]).exit_code == 0
+    )
+    good = run.invoke(app, ["verify", str(traced)])
+    assert good.exit_code == 0
+    assert "nothing found" in good.output
+    said = json.loads(run.invoke(app, ["verify", str(traced), "--json"]).output)
+    assert said[0]["findings"] == []
