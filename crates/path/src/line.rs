@@ -15,8 +15,6 @@ pub struct Output {
     pub delivered: Vec<(Time, Packet)>,
     /// Packets dropped, each with the instant and the cause, in order of time.
     pub dropped: Vec<(Time, Packet, Cause)>,
-    /// Every step of every packet, in the order in which they are made; none: nobody asks.
-    pub steps: Option<Vec<Step>>,
 }
 
 /// A step of a packet within a line.
@@ -37,16 +35,6 @@ impl Output {
     pub fn clear(&mut self) {
         self.delivered.clear();
         self.dropped.clear();
-        if let Some(steps) = &mut self.steps {
-            steps.clear();
-        }
-    }
-
-    #[inline]
-    fn step(&mut self, at: Time, packet: &Packet, stage: usize, dropped: Option<Cause>) {
-        if let Some(steps) = &mut self.steps {
-            steps.push(Step { at, handle: packet.handle, stage: stage as u32, dropped });
-        }
     }
 }
 
@@ -91,6 +79,8 @@ pub struct Line {
     changes: VecDeque<(Time, usize, Change)>,
     counters: Counters,
     bounds: Bounds,
+    /// Every step since they were taken last; none: nobody asks.
+    steps: Option<Vec<Step>>,
 }
 
 struct Slot {
@@ -120,7 +110,18 @@ impl Line {
             changes: VecDeque::new(),
             counters: Counters::default(),
             bounds: Bounds::default(),
+            steps: None,
         }
+    }
+
+    /// From now on every step of every packet is kept for [`Line::take_steps`].
+    pub fn keep_steps(&mut self) {
+        self.steps = Some(Vec::new());
+    }
+
+    /// The steps since the last call, in the order in which they were made.
+    pub fn take_steps(&mut self) -> impl Iterator<Item = Step> {
+        self.steps.iter_mut().flat_map(|steps| steps.drain(..))
     }
 
     /// A packet arrives at `due`, after all own work due by then.
@@ -256,7 +257,7 @@ impl Line {
     /// `packet` comes to the stage at `index`, or to the far end, at `due`.
     fn arrive(&mut self, index: usize, due: Time, packet: Packet, out: &mut Output) {
         if index == self.stages.len() {
-            out.step(due, &packet, index, None);
+            self.step(due, &packet, index);
             self.counters.delivered_packets += 1;
             self.counters.delivered_bytes += u64::from(packet.bytes);
             out.delivered.push((due, packet));
@@ -265,7 +266,7 @@ impl Line {
         if self.wakes[index] <= due {
             self.work(index, due, out);
         }
-        out.step(due, &packet, index, None);
+        self.step(due, &packet, index);
         let Slot { stage, cx } = &mut self.stages[index];
         stage.push(due, packet, cx);
         self.wakes[index] = stage.poll_at();
@@ -283,15 +284,27 @@ impl Line {
                 self.arrive(index + 1, due, packet, out);
             }
         }
-        let cx = &mut self.stages[index].cx;
+        let Slot { cx, .. } = &mut self.stages[index];
         cx.emitted.clear();
         for (due, packet, cause) in cx.dropped.drain(..) {
+            if let Some(steps) = &mut self.steps {
+                let (stage, dropped) = (index as u32, Some(cause));
+                steps.push(Step { at: due, handle: packet.handle, stage, dropped });
+            }
             self.counters.dropped_packets[cause as usize] += 1;
             self.counters.dropped_bytes[cause as usize] += u64::from(packet.bytes);
-            out.step(due, &packet, index, Some(cause));
             out.dropped.push((due, packet, cause));
         }
         self.counters.marked_packets += std::mem::take(&mut cx.marked);
+    }
+
+    /// `packet` comes to the stage at `stage`, or to the far end.
+    #[inline]
+    fn step(&mut self, at: Time, packet: &Packet, stage: usize) {
+        if let Some(steps) = &mut self.steps {
+            let (handle, stage) = (packet.handle, stage as u32);
+            steps.push(Step { at, handle, stage, dropped: None });
+        }
     }
 
     fn settle(&mut self) {

@@ -139,7 +139,7 @@ impl World {
             end: Time(spec.duration_ns),
             packets: 0,
             events: 0,
-            output: Output { steps: spec.trace.stages.then(Vec::new), ..Output::default() },
+            output: Output::default(),
             sending: Vec::new(),
             passing: Default::default(),
             moving: Vec::new(),
@@ -147,6 +147,9 @@ impl World {
             fault: None,
         };
         for line in 0..world.topology.lines.len() {
+            if spec.trace.stages {
+                world.topology.lines[line].keep_steps();
+            }
             world.schedule.set(line, world.topology.lines[line].poll_at());
         }
         for host in 0..world.hosts.len() {
@@ -323,7 +326,7 @@ impl World {
     fn settle_line(&mut self, line: usize) {
         self.schedule.set(line, self.topology.lines[line].poll_at());
         let mut output = std::mem::take(&mut self.output);
-        self.tracer.worked(line, &mut output);
+        self.tracer.worked(line, &mut self.topology.lines);
         for (_, packet, cause) in output.dropped.drain(..) {
             self.drop(line, &packet, cause);
         }

@@ -99,7 +99,8 @@ def _reorder(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iter
             yield _finding(
                 line, visit, "no sooner than the delay", f"was held for {late} ns, expected 0 or {hold} ns"
             )
-    yield from _chance(line, "held back", held, [(stage["probability"], known)])
+    if hold:
+        yield from _chance(line, "held back", held, [(stage["probability"], known)])
 
 
 def _loss(line: Line, stage: Spec, visits: Sequence[Visit], _end: int) -> Iterator[Finding]:

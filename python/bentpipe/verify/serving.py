@@ -101,11 +101,11 @@ def _service(
     """No service is shorter than it has to be, and none begins later than it could; sets ``begins`` by packet."""
     served = sorted((v for v in visits if v.left is not None), key=lambda v: v.left_step)
     arrivals = [visit.came for visit in visits]
-    gone = sorted(visit.gone for visit in visits if visit.gone is not None)
+    drops = sorted(visit.dropped for visit in visits if visit.dropped is not None)
     free = -1
-    for visit in served:
+    for number, visit in enumerate(served):
         # Those who had come by then less those who had gone: somebody waited, and the next service began at once.
-        waiting = bisect_right(arrivals, free) - bisect_right(gone, free)
+        waiting = bisect_right(arrivals, free) - number - bisect_right(drops, free)
         begin = free if waiting > 0 else visit.came
         begins[visit.packet] = begin
         due = link.end(begin, visit, busy=waiting > 0 or visit.came == free)

@@ -13,7 +13,7 @@ mod stages;
 mod tcp_header;
 mod track;
 
-use path::{Cause, Output, Topology};
+use path::{Cause, Line, Topology};
 use transport::Payload;
 use units::{Packet, Time};
 
@@ -115,9 +115,9 @@ impl Tracer {
 
     /// `line` has worked.
     #[inline]
-    pub fn worked(&mut self, line: usize, output: &mut Output) {
-        if let (Some(stages), Some(steps)) = (&mut self.stages, &mut output.steps) {
-            stages.made(line, steps);
+    pub fn worked(&mut self, line: usize, lines: &mut [Line]) {
+        if let Some(stages) = &mut self.stages {
+            stages.made(line, lines[line].take_steps());
         }
     }
 

@@ -34,13 +34,13 @@ impl Stages {
     }
 
     /// Steps in `line`, of packets whose payloads are still held.
-    pub fn made(&mut self, line: usize, steps: &mut Vec<Step>) {
+    pub fn made(&mut self, line: usize, steps: impl Iterator<Item = Step>) {
         let row = |step: Step| Row {
             packet: self.by_handle[step.handle as usize],
             line: line as u32,
             step,
         };
-        self.rows.extend(steps.drain(..).map(row));
+        self.rows.extend(steps.map(row));
     }
 
     /// The table.
