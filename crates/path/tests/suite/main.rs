@@ -9,5 +9,6 @@ mod foundation_router;
 mod line;
 mod loss_statistics;
 mod properties;
+mod routes;
 mod stages;
 mod topology;

@@ -1,6 +1,8 @@
 //! What several tests share.
 
-use path::{Limit, LossSpec, QueueSpec, ServiceSpec, StageSpec};
+use path::{
+    GraphSpec, Limit, LinkSpec, LossSpec, NodeKind, NodeSpec, QueueSpec, ServiceSpec, StageSpec,
+};
 use units::{Packet, TupleHash};
 
 /// A packet with a number.
@@ -29,4 +31,47 @@ pub fn transmit(rate_bit_s: u64, limit: Option<Limit>) -> StageSpec {
 /// Independent loss.
 pub fn bernoulli(probability: f64) -> StageSpec {
     StageSpec::Loss { model: LossSpec::Bernoulli { probability }, changes: Vec::new() }
+}
+
+/// A node.
+pub fn node(name: &str, kind: NodeKind) -> NodeSpec {
+    NodeSpec { name: name.into(), kind }
+}
+
+/// A link between two nodes.
+pub fn link(
+    name: &str,
+    client_side: &str,
+    server_side: &str,
+    up: Vec<StageSpec>,
+    down: Vec<StageSpec>,
+) -> LinkSpec {
+    LinkSpec {
+        name: name.into(),
+        client_side: client_side.into(),
+        server_side: server_side.into(),
+        up,
+        down,
+    }
+}
+
+/// Satellites in `planes` orbits of `each`, linked with the next one in their orbit and with their
+/// neighbour in the next orbit, and `hosts` that hang on satellites along the diagonal.
+pub fn constellation(planes: usize, each: usize, hosts: usize) -> GraphSpec {
+    let satellite = |plane: usize, place: usize| format!("sat{}.{}", plane % planes, place % each);
+    let stages = || vec![transmit(10_000_000_000, None), delay(5_000_000)];
+    let join = |a: &str, b: &str| link(&format!("{a}-{b}"), a, b, stages(), stages());
+    let (mut nodes, mut links) = (Vec::new(), Vec::new());
+    for (plane, place) in (0..planes).flat_map(|plane| (0..each).map(move |at| (plane, at))) {
+        let here = satellite(plane, place);
+        links.push(join(&here, &satellite(plane, place + 1)));
+        links.push(join(&here, &satellite(plane + 1, place)));
+        nodes.push(node(&here, NodeKind::Router));
+    }
+    for number in 0..hosts {
+        let name = format!("host{number}");
+        links.push(join(&name, &satellite(number * planes / hosts, number * each / hosts)));
+        nodes.push(node(&name, NodeKind::Host));
+    }
+    GraphSpec { nodes, links }
 }

@@ -1,26 +1,24 @@
-//! The graph: nodes, two lines per link, and who is next on the way to whom.
+//! The graph: nodes and two lines per link, with their names.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
 use units::NodeId;
 
+use crate::routes::{Routes, Wiring};
 use crate::{GraphSpec, Line, NodeKind, SpecError};
 
 /// A built graph. Line `2 * link` carries packets from a link's client side to its server side
 /// (`"<link>.up"`), line `2 * link + 1` back (`"<link>.down"`).
-///
-/// Routes are static: fewest links, ties by the lower link index, through routers and proxies only.
 pub struct Topology {
     /// The lines; the simulator drives them, an emulator may take them out, one thread each.
     pub lines: Vec<Line>,
     line_names: Vec<String>,
-    starts: Vec<NodeId>,
-    ends: Vec<NodeId>,
+    /// The nodes at the near and the far end of each line.
+    ends: Vec<(NodeId, NodeId)>,
     kinds: Vec<NodeKind>,
     names: Vec<String>,
     ids: BTreeMap<String, NodeId>,
-    /// Next line at `at` towards `destination`, at `at * nodes + destination`.
-    next: Vec<Option<usize>>,
+    routes: Routes,
 }
 
 impl Topology {
@@ -30,12 +28,11 @@ impl Topology {
         let mut topology = Topology {
             lines: Vec::new(),
             line_names: Vec::new(),
-            starts: Vec::new(),
             ends: Vec::new(),
             kinds: graph.nodes.iter().map(|node| node.kind).collect(),
             names: graph.nodes.iter().map(|node| node.name.clone()).collect(),
             ids,
-            next: Vec::new(),
+            routes: Routes::default(),
         };
         let mut link_names = BTreeSet::new();
         for link in &graph.links {
@@ -59,33 +56,30 @@ impl Topology {
                 let name = format!("{}.{direction}", link.name);
                 topology.lines.push(Line::build(stages, &name, seed)?);
                 topology.line_names.push(name);
-                topology.starts.push(start);
-                topology.ends.push(end);
+                topology.ends.push((start, end));
             }
         }
-        topology.check_reachable()?;
-        topology.next = topology.routes();
+        let wiring = Wiring::new(&topology.ends, &topology.kinds);
+        topology.check_reachable(&wiring)?;
+        topology.routes = Routes::shortest(&wiring);
         Ok(topology)
     }
 
-    /// The line that a packet for `destination` takes at `at`; none at the destination itself and
-    /// where no way leads through routers.
+    /// The line that a packet for `destination`, a host or a proxy, takes at `at`; none at the
+    /// destination itself and where no way leads through routers.
+    #[inline]
     pub fn next_hop(&self, at: NodeId, destination: NodeId) -> Option<usize> {
-        let nodes = self.kinds.len();
-        if destination.0 as usize >= nodes {
-            return None;
-        }
-        *self.next.get(at.0 as usize * nodes + destination.0 as usize)?
+        self.routes.next_hop(at, destination)
     }
 
     /// The node at the far end of a line.
     pub fn line_end(&self, line: usize) -> NodeId {
-        self.ends[line]
+        self.ends[line].1
     }
 
     /// The node at the near end of a line.
     pub fn line_start(&self, line: usize) -> NodeId {
-        self.starts[line]
+        self.ends[line].0
     }
 
     /// `"<link>.up"` or `"<link>.down"`.
@@ -125,55 +119,17 @@ impl Topology {
     }
 
     /// Every host must be linked with every other, by whatever nodes lie between.
-    fn check_reachable(&self) -> Result<(), SpecError> {
+    fn check_reachable(&self, wiring: &Wiring) -> Result<(), SpecError> {
         let hosts = || (0..self.kinds.len()).filter(|node| self.kinds[*node] == NodeKind::Host);
         let Some(first) = hosts().next() else { return Ok(()) };
-        let far = self.distances(first, |_| true);
-        match hosts().find(|node| far[*node].is_none()) {
+        let linked = wiring.linked_with(first);
+        match hosts().find(|node| !linked[*node]) {
             None => Ok(()),
             Some(node) => Err(SpecError::new(
                 format!("node {:?}", self.names[node]),
                 format!("no link leads to it from {:?}", self.names[first]),
             )),
         }
-    }
-
-    /// Links from each node to `destination`; a way passes only nodes that `passes` lets through.
-    fn distances(&self, destination: usize, passes: impl Fn(usize) -> bool) -> Vec<Option<u32>> {
-        let mut far = vec![None; self.kinds.len()];
-        far[destination] = Some(0);
-        let mut frontier = VecDeque::from([destination]);
-        while let Some(node) = frontier.pop_front() {
-            if node != destination && !passes(node) {
-                continue;
-            }
-            for (start, end) in self.starts.iter().zip(&self.ends) {
-                let before = start.0 as usize;
-                if end.0 as usize == node && far[before].is_none() {
-                    far[before] = far[node].map(|links: u32| links + 1);
-                    frontier.push_back(before);
-                }
-            }
-        }
-        far
-    }
-
-    fn routes(&self) -> Vec<Option<usize>> {
-        let nodes = self.kinds.len();
-        let mut next = vec![None; nodes * nodes];
-        for destination in 0..nodes {
-            let router = |node: usize| self.kinds[node] != NodeKind::Host;
-            let far = self.distances(destination, router);
-            for at in 0..nodes {
-                next[at * nodes + destination] = (0..self.ends.len()).find(|line| {
-                    let end = self.ends[*line].0 as usize;
-                    self.starts[*line].0 as usize == at
-                        && (end == destination || router(end))
-                        && far[at].is_some_and(|links| far[end].is_some_and(|e| e + 1 == links))
-                });
-            }
-        }
-        next
     }
 }
 
