@@ -1,25 +1,21 @@
-//! One direction of a path under the real clock: what one TUN device reads leaves, through the lines,
-//! by another.
+//! One direction of a path under the real clock: what comes at one end leaves, through the lines, at the other.
+//!
+//! Packets go into the lines with the instant at which they came, and the lines never get ahead of one that
+//! may still come: a thread that runs late sees the same departures, later.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use nix::time::ClockId;
 use path::{Cause, Change, Histogram, Line, Output};
 use units::{Packet, Span, Time};
 
-use crate::calibration::Calibration;
-use crate::clock::{self, Clock};
-use crate::frame;
-use crate::port::{Port, Read};
+use crate::io::{Io, Received};
+use crate::{clock, frame};
 
-/// Packets read before the lines get their turn.
+/// Packets received before the lines get their turn.
 const BATCH: usize = 64;
-
-/// Longest sleep, so that a stop is noticed.
-const NAP: Span = Span(50_000_000);
 
 /// How often the shared picture of the direction is renewed.
 const PICTURE: Span = Span(100_000_000);
@@ -27,11 +23,11 @@ const PICTURE: Span = Span(100_000_000);
 /// What a direction has done so far.
 #[derive(Clone, Debug, Default)]
 pub struct Progress {
-    /// Packets read from the first device.
+    /// Packets that came.
     pub packets_in: u64,
-    /// Packets written to the other.
+    /// Packets that left.
     pub packets_out: u64,
-    /// Bytes written.
+    /// Their bytes.
     pub bytes_out: u64,
     /// Packets dropped by the path, in the order of [`Cause::ALL`].
     pub dropped: [u64; Cause::ALL.len()],
@@ -60,7 +56,7 @@ impl Progress {
 /// Changes to make while a direction runs: line, stage of the line, what.
 pub(crate) type Changes = Arc<Mutex<Vec<(usize, usize, Change)>>>;
 
-/// Frames in transit, by handle; before each the headroom that the far device wants.
+/// Frames in transit, by handle; before each the headroom that the far end wants.
 struct Store {
     headroom: usize,
     frames: Vec<Vec<u8>>,
@@ -82,32 +78,39 @@ impl Store {
 }
 
 /// One direction, ready to run.
-pub struct Direction {
-    from: Port,
-    to: Port,
+pub(crate) struct Direction<I> {
+    io: I,
     lines: Vec<Line>,
-    clock: Clock,
-    calibration: Calibration,
     store: Store,
     progress: Progress,
     shared: Arc<Mutex<Progress>>,
     changes: Changes,
+    /// What came at once, what the lines gave, and what they gave before: empty between the calls.
+    came: Vec<Packet>,
+    output: Output,
+    delivered: Vec<(Time, Packet)>,
 }
 
-impl Direction {
-    /// Packets that `from` reads pass `lines` in order and leave by `to`.
-    pub(crate) fn new(
-        from: Port,
-        to: Port,
+impl<I: Io> Direction<I> {
+    /// Packets that `io` receives pass `lines` in order and are sent by it.
+    pub fn new(
+        io: I,
         lines: Vec<Line>,
-        clock: Clock,
-        calibration: Calibration,
         shared: Arc<Mutex<Progress>>,
         changes: Changes,
-    ) -> Direction {
-        let store = Store { headroom: to.headroom(), frames: Vec::new(), free: Vec::new() };
-        let progress = Progress::default();
-        Direction { from, to, lines, clock, calibration, store, progress, shared, changes }
+    ) -> Direction<I> {
+        let store = Store { headroom: io.headroom(), frames: Vec::new(), free: Vec::new() };
+        Direction {
+            io,
+            lines,
+            store,
+            progress: Progress::default(),
+            shared,
+            changes,
+            came: Vec::new(),
+            output: Output::default(),
+            delivered: Vec::new(),
+        }
     }
 
     /// Runs until `stop`.
@@ -115,99 +118,95 @@ impl Direction {
     /// # Errors
     /// A device that is gone.
     pub fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
-        clock::sharpen()?;
-        self.from.device.set_nonblocking(true)?;
-        let mut reader = self.from.reader();
-        let mut output = Output::default();
         let mut renewed = Time::ZERO;
-        // Since when the thread slept, if a packet woke it.
-        let mut asleep = None;
-        // What the last long sleep was for.
-        let mut aimed = Time::MAX;
         while !stop.load(Ordering::Relaxed) {
-            let mut now = self.clock.now();
-            let mut count = 0;
-            while count < BATCH {
-                let packets = match reader.read()? {
-                    Read::Packets(packets) => packets,
-                    Read::Refused => {
-                        self.progress.packets_in += 1;
-                        self.progress.refused += 1;
-                        count += 1;
-                        continue;
-                    }
-                    Read::Nothing => break,
-                };
-                now = self.clock.now();
-                if let Some(asleep) = asleep {
-                    now = self.calibration.arrived(asleep, now);
-                }
-                for index in 0..packets.len() {
-                    self.arrive(now, packets.get(index), &mut output);
-                }
-                count += packets.len();
-            }
-            now = self.clock.now().max(now);
-            self.advance(now, &mut output);
+            let now = self.receive()?;
+            self.advance(now);
             if now.since(renewed) >= PICTURE {
                 renewed = now;
                 self.publish(now);
             }
             let next = self.lines.iter().map(Line::poll_at).min().unwrap_or(Time::MAX);
-            let now = self.clock.now();
-            let pause = if next > now + NAP {
-                Duration::from_nanos(NAP.nanos())
-            } else {
-                self.calibration.pause(now, next, &mut aimed)
-            };
-            asleep = clock::readable(&*self.from.device, pause)?.then_some(now);
+            self.io.wait(next)?;
         }
-        self.publish(self.clock.now());
+        self.publish(self.io.now());
         Ok(())
     }
 
-    fn arrive(&mut self, now: Time, frame: &[u8], output: &mut Output) {
-        let Some(ecn) = frame::ecn(frame) else {
-            self.progress.foreign += 1;
-            return;
-        };
-        self.progress.packets_in += 1;
-        let handle = self.store.put(frame);
-        let packet = Packet { handle, ..frame::header(frame, ecn, now) };
-        match self.lines.first_mut() {
-            Some(line) => line.push(now, packet, output),
-            None => output.delivered.push((now, packet)),
+    /// Takes in what has come, a batch at most; the instant up to which that was everything.
+    fn receive(&mut self) -> io::Result<Time> {
+        let (mut last, mut count) = (Time::ZERO, 0);
+        while count < BATCH {
+            match self.io.receive()? {
+                Received::Packets(now, packets) => {
+                    for index in 0..packets.len() {
+                        let frame = packets.get(index);
+                        let Some(ecn) = frame::ecn(frame) else {
+                            self.progress.foreign += 1;
+                            continue;
+                        };
+                        let handle = self.store.put(frame);
+                        self.came.push(Packet { handle, ..frame::header(frame, ecn, now) });
+                    }
+                    count += packets.len();
+                    last = now;
+                    self.arrive(now);
+                }
+                Received::Refused(now) => {
+                    self.progress.packets_in += 1;
+                    self.progress.refused += 1;
+                    count += 1;
+                    last = now;
+                }
+                Received::Nothing(now) => return Ok(now),
+            }
         }
-        self.pass_on(0, output);
+        Ok(last)
+    }
+
+    /// Gives what came at `now` to the first line.
+    fn arrive(&mut self, now: Time) {
+        self.progress.packets_in += self.came.len() as u64;
+        for place in 0..self.came.len() {
+            let packet = self.came[place];
+            match self.lines.first_mut() {
+                Some(line) => line.push(now, packet, &mut self.output),
+                None => self.output.delivered.push((now, packet)),
+            }
+            self.pass_on(0);
+        }
+        self.came.clear();
     }
 
     /// All work due by `now`, line after line: what one delivers by then the next takes.
-    fn advance(&mut self, now: Time, output: &mut Output) {
+    fn advance(&mut self, now: Time) {
         for index in 0..self.lines.len() {
-            self.lines[index].poll(now, output);
-            self.pass_on(index, output);
+            self.lines[index].poll(now, &mut self.output);
+            self.pass_on(index);
         }
     }
 
-    /// Gives what line `index` has delivered to the lines after it, and at the end to the device.
-    fn pass_on(&mut self, index: usize, output: &mut Output) {
+    /// Gives what line `index` has delivered to the lines after it, and at the end to the world.
+    fn pass_on(&mut self, index: usize) {
         let mut place = index;
         loop {
-            for (_, packet, cause) in output.dropped.drain(..) {
+            for (_, packet, cause) in self.output.dropped.drain(..) {
                 self.progress.dropped[cause as usize] += 1;
                 self.store.free.push(packet.handle);
             }
-            if output.delivered.is_empty() {
+            if self.output.delivered.is_empty() {
                 return;
             }
-            let delivered = std::mem::take(&mut output.delivered);
+            std::mem::swap(&mut self.delivered, &mut self.output.delivered);
             place += 1;
-            for (due, packet) in &delivered {
+            for turn in 0..self.delivered.len() {
+                let (due, packet) = self.delivered[turn];
                 match self.lines.get_mut(place) {
-                    Some(line) => line.push(*due, *packet, output),
-                    None => self.leave(*due, packet),
+                    Some(line) => line.push(due, packet, &mut self.output),
+                    None => self.leave(due, &packet),
                 }
             }
+            self.delivered.clear();
         }
     }
 
@@ -218,14 +217,14 @@ impl Direction {
             frame::set_ecn(frame, packet.ecn);
         }
         let length = frame.len() as u64;
-        match self.to.device.send(stored) {
-            Ok(_) => {
+        match self.io.send(due, stored) {
+            Ok(()) => {
                 self.progress.packets_out += 1;
                 self.progress.bytes_out += length;
             }
             Err(_) => self.progress.refused += 1,
         }
-        self.progress.lateness.record(self.clock.now().since(due));
+        self.progress.lateness.record(self.io.now().since(due));
         self.store.free.push(packet.handle);
     }
 
@@ -246,3 +245,7 @@ impl Direction {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "direction_tests.rs"]
+mod tests;

@@ -11,10 +11,11 @@ use std::thread::JoinHandle;
 use path::{Change, GraphSpec, Line, LossSpec, NodeKind, ServiceSpec, StageSpec, Topology};
 use units::Span;
 
-use crate::direction::Changes;
+use crate::direction::{Changes, Direction};
+use crate::io::Tuns;
 use crate::namespace::{self, Address};
 use crate::port::{self, Port};
-use crate::{Calibration, Clock, Direction, Progress, rehearsal};
+use crate::{Calibration, Clock, Progress, rehearsal};
 
 /// What the emulator is to carry.
 #[derive(Clone, Debug, serde::Deserialize)]
@@ -222,9 +223,8 @@ impl Lab {
                 threads.push(thread.spawn(move || {
                     let _ = ready.send(realtime());
                     let Ok(clock) = told.recv() else { return Ok(()) };
-                    let direction =
-                        Direction::new(from, to, lines, clock, calibration, shared, wanted);
-                    direction.run(&stop)
+                    let io = Tuns::open(&from, to, clock, calibration)?;
+                    Direction::new(io, lines, shared, wanted).run(&stop)
                 })?);
                 begins.push(begin);
             }

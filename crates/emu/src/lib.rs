@@ -8,6 +8,7 @@ mod clock;
 mod direction;
 #[doc(hidden)]
 pub mod frame;
+mod io;
 mod lab;
 pub mod namespace;
 mod port;
@@ -16,7 +17,7 @@ mod rehearsal;
 pub use calibration::Calibration;
 pub use check::{Check, check};
 pub use clock::Clock;
-pub use direction::{Direction, Progress};
+pub use direction::Progress;
 pub use lab::{Lab, LabSpec, Running};
 pub use namespace::Address;
 #[doc(hidden)]
