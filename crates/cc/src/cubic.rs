@@ -6,6 +6,7 @@ use units::{Span, Time};
 
 use crate::options::{Entry, Kernel, Kind, Opt, defaults, parse};
 use crate::slow_start::{self, SlowStart, SlowStartExit};
+use crate::window::Window;
 use crate::{Ack, Config, CongestionControl, Control, Event};
 
 /// Its place in the catalogue.
@@ -118,72 +119,72 @@ struct Epoch {
     w_est: f64,
 }
 
-/// What a spurious reduction restores (section 4.9).
+/// The curve on which the window grows.
 #[derive(Clone, Copy, Debug)]
-struct Saved {
-    cwnd: f64,
-    ssthresh: Option<f64>,
+struct Curve {
+    /// W_max of the last reduction; none before the first, and after a timeout.
     w_max: Option<f64>,
+    /// cwnd_prior: the window when the threshold was last set.
     cwnd_prior: f64,
     epoch: Option<Epoch>,
+}
+
+impl Curve {
+    /// The same bytes in segments of another size.
+    fn rescale(&mut self, factor: f64) {
+        self.cwnd_prior *= factor;
+        self.w_max = self.w_max.map(|w| w * factor);
+        if let Some(epoch) = &mut self.epoch {
+            epoch.w_max *= factor;
+            epoch.w_est *= factor;
+        }
+    }
 }
 
 /// The controller.
 #[derive(Clone, Debug)]
 pub struct Cubic {
     options: Options,
-    mss: u64,
-    /// cwnd, segments.
-    cwnd: f64,
-    ssthresh: Option<f64>,
-    /// W_max of the last reduction; none before the first, and after a timeout.
-    w_max: Option<f64>,
-    /// cwnd_prior: the window when the threshold was last set.
-    cwnd_prior: f64,
-    epoch: Option<Epoch>,
+    /// cwnd and ssthresh, segments.
+    window: Window<f64>,
+    curve: Curve,
+    /// The curve before the last reduction, should it prove spurious.
+    curve_before: Curve,
     last_event: Time,
     slow_start: SlowStart,
-    saved: Option<Saved>,
-    timed_out: bool,
 }
 
 impl Cubic {
     /// A controller in slow start.
     pub fn new(options: Options, config: &Config) -> Cubic {
-        let cwnd = config.initial_window as f64 / config.mss as f64;
+        let window = Window::segments(config);
+        let curve = Curve { w_max: None, cwnd_prior: window.cwnd, epoch: None };
         Cubic {
             slow_start: SlowStart::new(options.slow_start_exit, config),
             options,
-            mss: config.mss,
-            cwnd,
-            ssthresh: None,
-            w_max: None,
-            cwnd_prior: cwnd,
-            epoch: None,
+            window,
+            curve,
+            curve_before: curve,
             last_event: Time::ZERO,
-            saved: None,
-            timed_out: false,
         }
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack) {
-        if ack.acked > 0 {
-            self.timed_out = false;
-        }
+        self.window.acknowledged(ack.acked);
         if ack.persistent {
             // RFC 9002 section 7.6.2, and section 4.8 here: as after a timeout.
-            self.collapse(now, 2.0);
+            self.reduce(now);
+            self.restart(now, 2.0);
         } else if ack.congestion {
             self.reduce(now);
-            // Section 4.6: cwnd = ssthresh.
-            self.cwnd = self.ssthresh.unwrap_or(self.cwnd);
-        } else if self.ssthresh.is_none_or(|ssthresh| self.cwnd < ssthresh) {
+        } else if self.window.in_slow_start() {
             // Section 4.10.
-            let verdict = self.slow_start.on_ack(now, ack, self.bytes());
-            self.cwnd += verdict.growth(ack) as f64 / self.mss as f64;
+            let window = &mut self.window;
+            let verdict = self.slow_start.on_ack(now, ack, window.in_bytes());
+            window.cwnd += window.in_segments(verdict.growth(ack));
             if verdict.over {
-                self.ssthresh = Some(self.cwnd);
-                self.cwnd_prior = self.cwnd;
+                window.ssthresh = Some(window.cwnd);
+                self.curve.cwnd_prior = window.cwnd;
             }
         } else {
             self.avoid(now, ack);
@@ -193,21 +194,22 @@ impl Cubic {
 
     /// Congestion avoidance, sections 4.2 to 4.5.
     fn avoid(&mut self, now: Time, ack: &Ack) {
-        let acked = ack.credited() as f64 / self.mss as f64;
+        let acked = self.window.in_segments(ack.credited());
         if acked <= 0.0 {
             // Section 4.2: the time during which the sender is application-limited does not count.
             if !ack.cwnd_limited
-                && let Some(epoch) = &mut self.epoch
+                && let Some(epoch) = &mut self.curve.epoch
             {
                 epoch.start += now.since(self.last_event);
             }
             return;
         }
-        let cwnd = self.cwnd;
+        let cwnd = self.window.cwnd;
         let c = self.options.c;
-        let w_max = self.w_max;
+        let Curve { w_max, cwnd_prior, epoch } = &mut self.curve;
+        let w_max = *w_max;
         let linux = self.options.avoidance == Avoidance::Linux;
-        let epoch = self.epoch.get_or_insert_with(|| {
+        let epoch = epoch.get_or_insert_with(|| {
             // Section 4.2, figure 2: K = cbrt((W_max - cwnd_epoch) / C). Without a W_max (after a
             // timeout, section 4.8; or when slow start ended without loss) the curve starts at its
             // plateau: K = 0 and W_max = cwnd. The same holds above W_max.
@@ -218,61 +220,47 @@ impl Cubic {
         // Section 4.3: W_est grows by alpha_cubic * segments_acked / cwnd; alpha_cubic becomes 1
         // once W_est has reached cwnd_prior.
         let beta = self.options.beta;
-        let reached = epoch.w_est >= self.cwnd_prior && !linux;
+        let reached = epoch.w_est >= *cwnd_prior && !linux;
         let alpha = if reached { 1.0 } else { 3.0 * (1.0 - beta) / (1.0 + beta) };
         epoch.w_est += alpha * acked / cwnd;
         if linux {
             let ahead = t + ack.min_rtt.seconds();
             let least = if w_max.is_none() { LEAST_GROWTH } else { 0.0 };
             let growth = (w_cubic(c, epoch, ahead).max(epoch.w_est) - cwnd) / cwnd;
-            self.cwnd += growth.clamp(least, 0.5) * acked.min(cwnd);
+            self.window.cwnd += growth.clamp(least, 0.5) * acked.min(cwnd);
         } else if w_cubic(c, epoch, t) < epoch.w_est {
             // Section 4.3: the Reno-friendly region.
-            self.cwnd = cwnd.max(epoch.w_est);
+            self.window.cwnd = cwnd.max(epoch.w_est);
         } else {
             // Section 4.2: target = clamp(W_cubic(t + RTT), cwnd, 1.5 cwnd); sections 4.4 and 4.5:
             // (target - cwnd) / cwnd for every segment acknowledged.
             let ahead = t + ack.smoothed_rtt.seconds();
             let target = w_cubic(c, epoch, ahead).clamp(cwnd, 1.5 * cwnd);
-            self.cwnd += (target - cwnd) / cwnd * acked.min(cwnd);
+            self.window.cwnd += (target - cwnd) / cwnd * acked.min(cwnd);
         }
     }
 
-    /// Section 4.6, with fast convergence (section 4.7). The window stands for the flight, because
+    /// Section 4.6, cwnd = ssthresh, with fast convergence (section 4.7). The window stands for the flight, because
     /// it never grows beyond what the flight has used.
     fn reduce(&mut self, now: Time) {
-        self.saved = Some(Saved {
-            cwnd: self.cwnd,
-            ssthresh: self.ssthresh,
-            w_max: self.w_max,
-            cwnd_prior: self.cwnd_prior,
-            epoch: self.epoch,
-        });
-        self.cwnd_prior = self.cwnd;
-        let falling = self.w_max.is_some_and(|w_max| self.cwnd < w_max);
-        self.w_max = Some(if falling && self.options.fast_convergence {
-            self.cwnd * (1.0 + self.options.beta) / 2.0
+        let cwnd = self.window.cwnd;
+        let falling = self.curve.w_max.is_some_and(|w_max| cwnd < w_max);
+        let w_max = if falling && self.options.fast_convergence {
+            cwnd * (1.0 + self.options.beta) / 2.0
         } else {
-            self.cwnd
-        });
-        self.ssthresh = Some((self.cwnd * self.options.beta).max(2.0));
-        self.epoch = None;
+            cwnd
+        };
+        self.curve_before = self.curve;
+        self.curve = Curve { w_max: Some(w_max), cwnd_prior: cwnd, epoch: None };
+        self.window.cwnd = self.window.reduce(cwnd * self.options.beta);
         self.slow_start.on_reduction(now, false);
     }
 
-    /// Section 4.8: the threshold falls by beta_cubic, the window to its least, and the next stage
-    /// starts with K = 0 and W_max = cwnd.
-    fn collapse(&mut self, now: Time, to: f64) {
-        if !self.timed_out {
-            self.reduce(now);
-        }
-        self.w_max = None;
-        self.cwnd = to;
+    /// Section 4.8: slow start begins again from `cwnd`, and the next stage with K = 0 and W_max = cwnd.
+    fn restart(&mut self, now: Time, cwnd: f64) {
+        self.curve.w_max = None;
+        self.window.cwnd = cwnd;
         self.slow_start.on_reduction(now, true);
-    }
-
-    fn bytes(&self) -> u64 {
-        (self.cwnd * self.mss as f64) as u64
     }
 }
 
@@ -285,70 +273,51 @@ fn w_cubic(c: f64, epoch: &Epoch, t: f64) -> f64 {
 impl CongestionControl for Cubic {
     fn initial(&mut self, now: Time) -> Control {
         self.last_event = now;
-        Control::window(self.bytes())
+        self.window.control()
     }
 
     fn on_event(&mut self, now: Time, event: &Event) -> Control {
         match event {
             Event::Ack(ack) => self.on_ack(now, ack),
             Event::Timeout { .. } => {
-                self.collapse(now, 1.0);
-                self.timed_out = true;
+                if self.window.expires_anew() {
+                    self.reduce(now);
+                }
+                self.restart(now, 1.0);
             }
             // Section 4.9: restore everything if the window is still below what it was.
             Event::Spurious => {
-                if let Some(saved) = self.saved.take().filter(|saved| self.cwnd < saved.cwnd) {
-                    self.cwnd = saved.cwnd;
-                    self.ssthresh = saved.ssthresh;
-                    self.w_max = saved.w_max;
-                    self.cwnd_prior = saved.cwnd_prior;
-                    self.epoch = saved.epoch;
+                if self.window.undo_if_below() {
+                    self.curve = self.curve_before;
                 }
             }
             Event::Mss(mss) => {
-                let factor = self.mss as f64 / *mss as f64;
-                self.mss = *mss;
-                self.rescale(factor);
+                let factor = self.window.set_mss(*mss);
+                self.curve.rescale(factor);
             }
             // Section 5.8: the idle time is taken out of the epoch.
             Event::Restart => {
                 let idle: Span = now.since(self.last_event);
-                if let Some(epoch) = &mut self.epoch {
+                if let Some(epoch) = &mut self.curve.epoch {
                     epoch.start += idle;
                 }
                 self.last_event = now;
             }
-            Event::Idle { window } => {
-                self.cwnd = self.cwnd.min(*window as f64 / self.mss as f64);
-            }
+            Event::Idle { window } => self.window.idle(*window),
             Event::Timer => {}
         }
-        Control::window(self.bytes())
+        self.window.control()
     }
 
     fn ssthresh(&self) -> Option<u64> {
-        self.ssthresh.map(|ssthresh| (ssthresh * self.mss as f64) as u64)
+        self.window.ssthresh_in_bytes()
     }
 
     fn trace(&self, record: &mut dyn FnMut(&'static str, f64)) {
-        record("w_max", self.epoch.map_or(self.w_max.unwrap_or(0.0), |epoch| epoch.w_max));
-        record("w_est", self.epoch.map_or(0.0, |epoch| epoch.w_est));
-        record("k_s", self.epoch.map_or(0.0, |epoch| epoch.k));
-    }
-}
-
-impl Cubic {
-    /// The same bytes in segments of another size.
-    fn rescale(&mut self, factor: f64) {
-        self.cwnd *= factor;
-        self.cwnd_prior *= factor;
-        self.ssthresh = self.ssthresh.map(|w| w * factor);
-        self.w_max = self.w_max.map(|w| w * factor);
-        if let Some(epoch) = &mut self.epoch {
-            epoch.w_max *= factor;
-            epoch.w_est *= factor;
-        }
-        self.saved = None;
+        let Curve { w_max, epoch, .. } = self.curve;
+        record("w_max", epoch.map_or(w_max.unwrap_or(0.0), |epoch| epoch.w_max));
+        record("w_est", epoch.map_or(0.0, |epoch| epoch.w_est));
+        record("k_s", epoch.map_or(0.0, |epoch| epoch.k));
     }
 }
 
@@ -379,9 +348,9 @@ mod tests {
     fn reduces_and_converges_fast() {
         let mut cubic = cubic();
         assert_eq!(cubic.on_event(Time(1), &loss(false)).cwnd, 70 * MSS);
-        assert_eq!(cubic.w_max, Some(100.0));
+        assert_eq!(cubic.curve.w_max, Some(100.0));
         assert_eq!(cubic.on_event(Time(2), &loss(false)).cwnd, 49 * MSS);
-        assert!((cubic.w_max.unwrap() - 59.5).abs() < 1e-9);
+        assert!((cubic.curve.w_max.unwrap() - 59.5).abs() < 1e-9);
     }
 
     /// Section 4.9.
@@ -390,13 +359,13 @@ mod tests {
         let mut cubic = cubic();
         cubic.on_event(Time(1), &loss(false));
         assert_eq!(cubic.on_event(Time(2), &Event::Spurious).cwnd, 100 * MSS);
-        assert_eq!((cubic.ssthresh(), cubic.w_max), (None, None));
+        assert_eq!((cubic.ssthresh(), cubic.curve.w_max), (None, None));
     }
 
     /// Acknowledges `windows` times the window, a hundredth at a time, at one instant.
     fn acknowledge(cubic: &mut Cubic, now: Time, windows: u32) {
         for _ in 0..windows {
-            let acked = cubic.bytes() / 100;
+            let acked = cubic.window.in_bytes() / 100;
             for _ in 0..100 {
                 let ack = Ack { acked, cwnd_limited: true, ..sample_ack() };
                 cubic.on_event(now, &Event::Ack(ack));
@@ -410,9 +379,9 @@ mod tests {
         for (avoidance, factor) in [(Avoidance::Linux, 1.05), (Avoidance::Rfc9438, 1.0)] {
             let mut cubic = cubic();
             cubic.options.avoidance = avoidance;
-            cubic.ssthresh = Some(100.0);
+            cubic.window.ssthresh = Some(100.0);
             acknowledge(&mut cubic, Time(1), 1);
-            assert!((cubic.cwnd / 100.0 - factor).abs() < 0.011, "{}", cubic.cwnd);
+            assert!((cubic.window.cwnd / 100.0 - factor).abs() < 0.011, "{}", cubic.window.cwnd);
         }
     }
 
@@ -425,9 +394,9 @@ mod tests {
                 Cubic { options: Options { avoidance, c: 0.001, ..Options::default() }, ..cubic() };
             cubic.on_event(Time(1), &loss(false));
             acknowledge(&mut cubic, Time(2), 57);
-            let reached = cubic.cwnd;
+            let reached = cubic.window.cwnd;
             acknowledge(&mut cubic, Time(2), 20);
-            found.push((reached, cubic.cwnd - reached));
+            found.push((reached, cubic.window.cwnd - reached));
         }
         for (reached, _) in &found {
             assert!((reached - 100.0).abs() < 2.0, "{found:?}");
@@ -442,7 +411,7 @@ mod tests {
     fn collapses_on_timeout_and_persistent_congestion() {
         let mut cubic = cubic();
         assert_eq!(cubic.on_event(Time(1), &loss(true)).cwnd, 2 * MSS);
-        assert_eq!((cubic.ssthresh(), cubic.w_max), (Some(70 * MSS), None));
+        assert_eq!((cubic.ssthresh(), cubic.curve.w_max), (Some(70 * MSS), None));
         let mut cubic = self::cubic();
         for _ in 0..3 {
             let timeout = Event::Timeout { in_flight: 100 * MSS };

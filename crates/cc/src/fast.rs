@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use units::Time;
 
 use crate::options::{Entry, Kind, Opt, defaults, parse};
+use crate::window::Window;
 use crate::{Ack, Config, CongestionControl, Control, Event};
 
 /// Its place in the catalogue.
@@ -52,36 +53,28 @@ impl Default for Options {
     }
 }
 
-/// The controller. Windows are in packets.
+/// The controller.
 #[derive(Clone, Debug)]
 pub struct Fast {
     options: Options,
-    mss: u64,
-    cwnd: f64,
+    /// In packets; FAST has no threshold.
+    window: Window<f64>,
     /// The average RTT, s; none before the first sample.
     average: Option<f64>,
     /// Doubling each round trip until half of alpha is queued.
     slow_start: bool,
-    undo: Option<f64>,
 }
 
 impl Fast {
     /// A controller in slow start.
     pub fn new(options: Options, config: &Config) -> Fast {
-        Fast {
-            options,
-            mss: config.mss,
-            cwnd: config.initial_window as f64 / config.mss as f64,
-            average: None,
-            slow_start: true,
-            undo: None,
-        }
+        Fast { options, window: Window::segments(config), average: None, slow_start: true }
     }
 
     fn on_ack(&mut self, ack: &Ack) {
         if let Some(rtt) = ack.latest_rtt {
             // Section III-A: an average whose weight is min(3/W, 1/4).
-            let weight = (3.0 / self.cwnd).min(0.25);
+            let weight = (3.0 / self.window.cwnd).min(0.25);
             let rtt = rtt.seconds();
             self.average = Some(self.average.map_or(rtt, |old| old + weight * (rtt - old)));
         }
@@ -89,45 +82,43 @@ impl Fast {
             self.cut(2.0);
         } else if ack.congestion {
             // Section III-C: loss halves the window.
-            self.cut(self.cwnd / 2.0);
+            self.cut(self.window.cwnd / 2.0);
         } else {
             self.estimate(ack);
         }
     }
 
     fn cut(&mut self, to: f64) {
-        self.undo = Some(self.cwnd);
+        self.window.save();
         self.slow_start = false;
-        self.cwnd = to.max(2.0);
+        self.window.cwnd = to.max(2.0);
     }
 
     fn estimate(&mut self, ack: &Ack) {
         let Some(average) = self.average else { return };
         let base = ack.min_rtt.seconds();
+        let window = &mut self.window;
         if self.slow_start {
-            self.cwnd += ack.credited_in_slow_start() as f64 / self.mss as f64;
-            let queued = self.cwnd * (1.0 - base / average);
+            window.cwnd += window.in_segments(ack.credited_in_slow_start());
+            let queued = window.cwnd * (1.0 - base / average);
             self.slow_start = queued < self.options.alpha / 2.0;
         } else if ack.round_start {
             // W = min(2W, (1 - gamma) W + gamma (baseRTT / RTT W + alpha)), once a round trip.
             let Options { alpha, gamma } = self.options;
-            let target = (1.0 - gamma) * self.cwnd + gamma * (base / average * self.cwnd + alpha);
-            let next = target.min(2.0 * self.cwnd).max(2.0);
+            let cwnd = window.cwnd;
+            let target = (1.0 - gamma) * cwnd + gamma * (base / average * cwnd + alpha);
+            let next = target.min(2.0 * cwnd).max(2.0);
             // An unused window does not grow (RFC 9002 section 7.8).
-            if next < self.cwnd || ack.credited() > 0 {
-                self.cwnd = next;
+            if next < cwnd || ack.credited() > 0 {
+                window.cwnd = next;
             }
         }
-    }
-
-    fn control(&self) -> Control {
-        Control::window((self.cwnd * self.mss as f64) as u64)
     }
 }
 
 impl CongestionControl for Fast {
     fn initial(&mut self, _now: Time) -> Control {
-        self.control()
+        self.window.control()
     }
 
     fn on_event(&mut self, _now: Time, event: &Event) -> Control {
@@ -135,24 +126,17 @@ impl CongestionControl for Fast {
             Event::Ack(ack) => self.on_ack(ack),
             Event::Timeout { .. } => {
                 self.cut(2.0);
-                self.cwnd = 1.0;
+                self.window.cwnd = 1.0;
                 self.slow_start = true;
             }
-            Event::Spurious => {
-                if let Some(cwnd) = self.undo.take() {
-                    self.cwnd = self.cwnd.max(cwnd);
-                }
-            }
+            Event::Spurious => self.window.undo(),
             Event::Mss(mss) => {
-                self.cwnd *= self.mss as f64 / *mss as f64;
-                self.mss = *mss;
+                self.window.set_mss(*mss);
             }
-            Event::Idle { window } => {
-                self.cwnd = self.cwnd.min(*window as f64 / self.mss as f64);
-            }
+            Event::Idle { window } => self.window.idle(*window),
             Event::Restart | Event::Timer => {}
         }
-        self.control()
+        self.window.control()
     }
 
     fn trace(&self, record: &mut dyn FnMut(&'static str, f64)) {

@@ -33,6 +33,7 @@ use units::{Span, Time};
 
 use crate::options::{Entry, Kind, Opt, defaults, parse};
 use crate::slow_start::{self, SlowStart, SlowStartExit};
+use crate::window::Window;
 use crate::{Ack, Config, CongestionControl, Control, Event};
 
 /// Its place in the catalogue.
@@ -124,34 +125,28 @@ impl Default for Options {
 /// Linux's cap of the exponent.
 const EXPONENT_CAP: f64 = 16.0;
 
-/// The controller. Windows are in segments.
+/// The controller.
 #[derive(Clone, Debug)]
 pub struct Hybla {
     options: Options,
-    mss: u64,
-    cwnd: f64,
-    ssthresh: Option<f64>,
+    /// cwnd and ssthresh, segments.
+    window: Window<f64>,
     /// The RTT that entered rho last; none before the first sample.
     rtt: Option<Span>,
     rho: f64,
     slow_start: SlowStart,
-    undo: Option<(f64, Option<f64>)>,
-    timed_out: bool,
 }
 
 impl Hybla {
     /// A controller in slow start.
     pub fn new(options: Options, config: &Config) -> Hybla {
-        let cwnd = config.initial_window as f64 / config.mss as f64;
+        let mut window = Window::segments(config);
+        window.ssthresh = options.initial_ssthresh.map(|ssthresh| ssthresh as f64);
         Hybla {
+            window,
             slow_start: SlowStart::new(options.slow_start_exit, config),
-            mss: config.mss,
-            cwnd,
-            ssthresh: options.initial_ssthresh.map(|ssthresh| ssthresh as f64),
             rtt: None,
             rho: 1.0,
-            undo: None,
-            timed_out: false,
             options,
         }
     }
@@ -168,9 +163,9 @@ impl Hybla {
         self.rho = (rtt.millis() / self.options.rtt0_ms).max(1.0);
         if self.rtt.is_none() {
             // Initial window and threshold, scaled by rho.
-            self.ssthresh = self.ssthresh.map(|ssthresh| ssthresh * self.rho);
+            self.window.ssthresh = self.window.ssthresh.map(|ssthresh| ssthresh * self.rho);
             if self.options.scale_initial_window {
-                self.cwnd *= self.rho;
+                self.window.cwnd *= self.rho;
             }
         }
         self.rtt = Some(rtt);
@@ -178,61 +173,51 @@ impl Hybla {
 
     fn on_ack(&mut self, now: Time, ack: &Ack) {
         self.update_rho(ack);
-        if ack.acked > 0 {
-            self.timed_out = false;
-        }
+        self.window.acknowledged(ack.acked);
         if ack.persistent {
-            self.reduce(now, self.cwnd);
-            self.restart_from(now, 2.0);
+            self.reduce(now, self.window.cwnd);
+            self.restart(now, 2.0);
         } else if ack.congestion {
-            self.reduce(now, self.cwnd);
-            self.cwnd = self.ssthresh.unwrap_or(self.cwnd);
+            self.reduce(now, self.window.cwnd);
         } else {
             self.grow(now, ack);
         }
     }
 
     fn grow(&mut self, now: Time, ack: &Ack) {
-        let acked = ack.credited() as f64 / self.mss as f64;
+        let window = &mut self.window;
         let most = self.options.growth_cap - 1.0;
-        match self.ssthresh {
-            Some(ssthresh) if self.cwnd >= ssthresh => {
-                self.cwnd += (self.rho * self.rho / self.cwnd).min(most) * acked;
+        if window.in_slow_start() {
+            let verdict = self.slow_start.on_ack(now, ack, window.in_bytes());
+            let acked = window.in_segments(verdict.growth(ack));
+            let factor = (libm::exp2(self.rho.min(EXPONENT_CAP)) - 1.0).min(most);
+            let grown = window.cwnd + factor * acked;
+            // Linux: the result of slow start does not overshoot the threshold.
+            window.cwnd = grown.min(window.ssthresh.unwrap_or(f64::INFINITY));
+            if verdict.over {
+                window.ssthresh = Some(window.cwnd);
             }
-            ssthresh => {
-                let verdict = self.slow_start.on_ack(now, ack, self.bytes());
-                let acked = verdict.growth(ack) as f64 / self.mss as f64;
-                let factor = (libm::exp2(self.rho.min(EXPONENT_CAP)) - 1.0).min(most);
-                let grown = self.cwnd + factor * acked;
-                // Linux: the result of slow start does not overshoot the threshold.
-                self.cwnd = grown.min(ssthresh.unwrap_or(f64::INFINITY));
-                if verdict.over {
-                    self.ssthresh = Some(self.cwnd);
-                }
-            }
+        } else {
+            let acked = window.in_segments(ack.credited());
+            window.cwnd += (self.rho * self.rho / window.cwnd).min(most) * acked;
         }
     }
 
     /// Multiplicative decrease is Reno's.
     fn reduce(&mut self, now: Time, from: f64) {
-        self.undo = Some((self.cwnd, self.ssthresh));
-        self.ssthresh = Some((from / 2.0).max(2.0));
+        self.window.cwnd = self.window.reduce(from / 2.0);
         self.slow_start.on_reduction(now, false);
     }
 
-    fn restart_from(&mut self, now: Time, window: f64) {
-        self.cwnd = window;
+    fn restart(&mut self, now: Time, cwnd: f64) {
+        self.window.cwnd = cwnd;
         self.slow_start.on_reduction(now, true);
-    }
-
-    fn bytes(&self) -> u64 {
-        (self.cwnd * self.mss as f64) as u64
     }
 }
 
 impl CongestionControl for Hybla {
     fn initial(&mut self, _now: Time) -> Control {
-        Control::window(self.bytes())
+        self.window.control()
     }
 
     fn on_event(&mut self, now: Time, event: &Event) -> Control {
@@ -240,35 +225,23 @@ impl CongestionControl for Hybla {
             Event::Ack(ack) => self.on_ack(now, ack),
             // RFC 5681 section 3.1.
             Event::Timeout { in_flight } => {
-                if !self.timed_out {
-                    self.reduce(now, *in_flight as f64 / self.mss as f64);
+                if self.window.expires_anew() {
+                    self.reduce(now, self.window.in_segments(*in_flight));
                 }
-                self.timed_out = true;
-                self.restart_from(now, 1.0);
+                self.restart(now, 1.0);
             }
-            Event::Spurious => {
-                if let Some((cwnd, ssthresh)) = self.undo.take() {
-                    self.cwnd = self.cwnd.max(cwnd);
-                    self.ssthresh = ssthresh;
-                }
-            }
+            Event::Spurious => self.window.undo(),
             Event::Mss(mss) => {
-                let factor = self.mss as f64 / *mss as f64;
-                self.mss = *mss;
-                self.cwnd *= factor;
-                self.ssthresh = self.ssthresh.map(|w| w * factor);
-                self.undo = None;
+                self.window.set_mss(*mss);
             }
-            Event::Idle { window } => {
-                self.cwnd = self.cwnd.min(*window as f64 / self.mss as f64);
-            }
+            Event::Idle { window } => self.window.idle(*window),
             Event::Restart | Event::Timer => {}
         }
-        Control::window(self.bytes())
+        self.window.control()
     }
 
     fn ssthresh(&self) -> Option<u64> {
-        self.ssthresh.map(|ssthresh| (ssthresh * self.mss as f64) as u64)
+        self.window.ssthresh_in_bytes()
     }
 
     fn trace(&self, record: &mut dyn FnMut(&'static str, f64)) {

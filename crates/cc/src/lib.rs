@@ -16,9 +16,11 @@ pub mod hybla;
 pub mod newreno;
 mod options;
 mod pacer;
+mod reno;
 mod self_limited;
 pub mod slow_start;
 pub mod westwood;
+mod window;
 
 pub use catalogue::{ENTRIES, build, catalogue, entry, of_kernel};
 pub use control::*;

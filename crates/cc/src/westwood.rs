@@ -11,7 +11,8 @@ use units::{Span, Time};
 
 use crate::filter::bytes_in;
 use crate::options::{Entry, Kernel, Kind, Opt, defaults, parse};
-use crate::slow_start::{self, SlowStart, SlowStartExit};
+use crate::reno::Reno;
+use crate::slow_start::{self, SlowStartExit};
 use crate::{Ack, Config, CongestionControl, Control, Event};
 
 /// Its place in the catalogue.
@@ -78,11 +79,8 @@ const SHORTEST_WINDOW: Span = Span::from_millis(50);
 #[derive(Clone, Debug)]
 pub struct Westwood {
     law: Law,
-    mss: u64,
-    cwnd: u64,
-    ssthresh: Option<u64>,
-    credit: u64,
-    slow_start: SlowStart,
+    /// Growth is Reno's (RFC 5681 section 3.1).
+    reno: Reno,
     /// The bandwidth filter's two stages, bit/s; the paper has one, and both are it then.
     stages: Option<(u64, u64)>,
     window_start: Time,
@@ -93,7 +91,6 @@ pub struct Westwood {
     reset_rtt_min: bool,
     /// Linux: the window is to be set when recovery ends.
     recovering: bool,
-    undo: Option<(u64, Option<u64>)>,
 }
 
 impl Westwood {
@@ -101,11 +98,7 @@ impl Westwood {
     pub fn new(options: Options, config: &Config) -> Westwood {
         Westwood {
             law: options.law,
-            mss: config.mss,
-            cwnd: config.initial_window,
-            ssthresh: None,
-            credit: 0,
-            slow_start: SlowStart::new(options.slow_start_exit, config),
+            reno: Reno::new(options.slow_start_exit, config),
             stages: None,
             window_start: Time::ZERO,
             window_bytes: 0,
@@ -113,7 +106,6 @@ impl Westwood {
             rtt_min: Span::MAX,
             reset_rtt_min: false,
             recovering: false,
-            undo: None,
         }
     }
 
@@ -159,65 +151,47 @@ impl Westwood {
     fn bdp(&self) -> u64 {
         match self.stages {
             Some((_, rate)) if self.rtt_min != Span::MAX => bytes_in(rate, self.rtt_min.nanos()),
-            _ => self.cwnd / 2,
+            _ => self.reno.window.cwnd / 2,
         }
-        .max(2 * self.mss)
+        .max(2 * self.reno.window.mss)
     }
 
     fn reduce(&mut self, now: Time, timeout: bool) {
         // One recovery may follow the other at once.
         self.end_recovery();
-        self.undo = Some((self.cwnd, self.ssthresh));
-        let halves = self.law == Law::Linux && !timeout;
-        let window = if halves { (self.cwnd / 2).max(2 * self.mss) } else { self.bdp() };
-        self.ssthresh = Some(window);
-        self.cwnd = window;
-        self.recovering = halves;
-        self.credit = 0;
-        self.slow_start.on_reduction(now, timeout);
+        self.recovering = self.law == Law::Linux && !timeout;
+        let to = if self.recovering { self.reno.window.cwnd / 2 } else { self.bdp() };
+        self.reno.reduce(now, to);
     }
 
     /// Linux's tcp_westwood_event, CA_EVENT_COMPLETE_CWR.
     fn end_recovery(&mut self) {
         if std::mem::take(&mut self.recovering) {
-            self.cwnd = self.bdp();
-            self.ssthresh = Some(self.cwnd);
+            let bdp = self.bdp();
+            self.reno.window.cwnd = bdp;
+            self.reno.window.ssthresh = Some(bdp);
         }
     }
 
     fn collapse(&mut self, now: Time, window: u64) {
         self.recovering = false;
         self.reduce(now, true);
-        self.cwnd = window;
+        self.reno.restart(now, window);
         self.reset_rtt_min = self.law == Law::Linux;
     }
 
-    /// Growth is Reno's (RFC 5681 section 3.1).
     fn grow(&mut self, now: Time, ack: &Ack) {
         if ack.acked > ack.acked_in_recovery {
             self.end_recovery();
         }
-        let acked = ack.credited();
-        if self.ssthresh.is_none_or(|ssthresh| self.cwnd < ssthresh) {
-            let verdict = self.slow_start.on_ack(now, ack, self.cwnd);
-            self.cwnd += verdict.growth(ack);
-            if verdict.over {
-                self.ssthresh = Some(self.cwnd);
-            }
-        } else {
-            self.credit += acked;
-            while self.credit >= self.cwnd {
-                self.credit -= self.cwnd;
-                self.cwnd += self.mss;
-            }
-        }
+        self.reno.grow(now, ack, u64::MAX);
     }
 }
 
 impl CongestionControl for Westwood {
     fn initial(&mut self, now: Time) -> Control {
         self.window_start = now;
-        Control::window(self.cwnd)
+        self.reno.window.control()
     }
 
     fn on_event(&mut self, now: Time, event: &Event) -> Control {
@@ -225,35 +199,32 @@ impl CongestionControl for Westwood {
             Event::Ack(ack) => {
                 self.measure(now, ack);
                 if ack.persistent {
-                    self.collapse(now, 2 * self.mss);
+                    self.collapse(now, 2 * self.reno.window.mss);
                 } else if ack.congestion {
                     self.reduce(now, false);
                 } else {
                     self.grow(now, ack);
                 }
             }
-            Event::Timeout { .. } => self.collapse(now, self.mss),
+            Event::Timeout { .. } => self.collapse(now, self.reno.window.mss),
             Event::Spurious => {
                 self.recovering = false;
-                if let Some((cwnd, ssthresh)) = self.undo.take() {
-                    self.cwnd = self.cwnd.max(cwnd);
-                    self.ssthresh = ssthresh;
-                }
+                self.reno.window.undo();
             }
             // Idle time is no measure of the path.
             Event::Restart => {
                 self.window_start = now;
                 self.window_bytes = 0;
             }
-            Event::Idle { window } => self.cwnd = self.cwnd.min(*window),
-            Event::Mss(mss) => self.mss = *mss,
+            Event::Idle { window } => self.reno.window.idle(*window),
+            Event::Mss(mss) => self.reno.window.set_mss(*mss),
             Event::Timer => {}
         }
-        Control::window(self.cwnd)
+        self.reno.window.control()
     }
 
     fn ssthresh(&self) -> Option<u64> {
-        self.ssthresh
+        self.reno.window.ssthresh
     }
 
     fn trace(&self, record: &mut dyn FnMut(&'static str, f64)) {

@@ -1,0 +1,60 @@
+//! Reno's growth (RFC 5681 section 3.1, restated for bytes by RFC 9002 section 7.3): what NewReno and
+//! Westwood+ share. Decrease is each controller's own.
+
+use units::Time;
+
+use crate::slow_start::{SlowStart, SlowStartExit, Verdict};
+use crate::window::Window;
+use crate::{Ack, Config};
+
+/// A window that grows like Reno's.
+#[derive(Clone, Debug)]
+pub(crate) struct Reno {
+    /// cwnd and ssthresh, bytes.
+    pub window: Window<u64>,
+    slow_start: SlowStart,
+    /// Bytes acknowledged in congestion avoidance since the window last grew (RFC 3465 section 2.1).
+    credit: u64,
+}
+
+impl Reno {
+    /// In slow start, which may end as `exit` says.
+    pub fn new(exit: SlowStartExit, config: &Config) -> Reno {
+        let slow_start = SlowStart::new(exit, config);
+        Reno { window: Window::bytes(config), slow_start, credit: 0 }
+    }
+
+    /// An ACK without loss; `limit`: most bytes that it may add in slow start.
+    pub fn grow(&mut self, now: Time, ack: &Ack, limit: u64) {
+        let window = &mut self.window;
+        if window.in_slow_start() {
+            // RFC 9002 section 7.3.1: the window grows by the bytes acknowledged.
+            let verdict = self.slow_start.on_ack(now, ack, window.cwnd);
+            window.cwnd += Verdict { limit: verdict.limit.min(limit), ..verdict }.growth(ack);
+            if verdict.over {
+                window.ssthresh = Some(window.cwnd);
+            }
+        } else {
+            // RFC 9002 section 7.3.3: at most one packet per window acknowledged. RFC 5681
+            // section 3.1 recommends counting bytes, which loses no fraction.
+            self.credit += ack.credited();
+            while self.credit >= window.cwnd {
+                self.credit -= window.cwnd;
+                window.cwnd += window.mss;
+            }
+        }
+    }
+
+    /// The threshold falls to `ssthresh`, and the window with it.
+    pub fn reduce(&mut self, now: Time, ssthresh: u64) {
+        self.window.cwnd = self.window.reduce(ssthresh);
+        self.credit = 0;
+        self.slow_start.on_reduction(now, false);
+    }
+
+    /// Slow start begins again from `cwnd`.
+    pub fn restart(&mut self, now: Time, cwnd: u64) {
+        self.window.cwnd = cwnd;
+        self.slow_start.on_reduction(now, true);
+    }
+}
