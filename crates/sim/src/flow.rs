@@ -1,45 +1,24 @@
-//! A flow in the loop: two endpoints, and when the client opens its connections.
+//! What a flow is made of: the nodes at its two ends, from the specification.
 
 use transport::load::{OnOff, PerfClient, PerfServer};
 use transport::quic::{self, Handshake, QuicSpec, warm_up};
 use transport::{
-    AmountSpec, App, Asker, Direction, Endpoint, LoadSpec, MakeApp, MakeController, Payload, Side,
-    SizeSpec, StreamSpec,
+    AmountSpec, App, Direction, Endpoint, LoadSpec, MakeApp, MakeController, Node, Side, SizeSpec,
+    StreamSpec,
 };
 use transport::{tcp, web};
 use units::{Random, Span, Time};
 
 use crate::addresses::Addresses;
+use crate::host::{Arrivals, Host};
+use crate::seat::Known;
 use crate::spec::{CongestionSpec, FlowSpec, TcpSides, TransportSpec};
 
 /// Makes factories of controllers that the catalogue does not know: none for a name of the catalogue.
 pub type Controllers<'a> = dyn FnMut(&CongestionSpec, &cc::Config) -> Option<MakeController> + 'a;
 
-/// When a client opens its connections.
-#[derive(Debug)]
-struct Arrivals {
-    next: Time,
-    mean: Option<Span>,
-    until: Time,
-    random: Random,
-    /// Connections opened at each arrival.
-    connections: usize,
-}
-
-impl Arrivals {
-    fn advance(&mut self) {
-        self.next = match self.mean {
-            None => Time::MAX,
-            Some(mean) => {
-                let at = self.next + Span::from_seconds(self.random.exponential(mean.seconds()));
-                if at > self.until { Time::MAX } else { at }
-            }
-        };
-    }
-}
-
-/// One side of a flow, as a component of the loop.
-pub struct Host {
+/// One side of a flow, for those who tell of it.
+pub struct FlowSide {
     /// The flow's name.
     pub flow: String,
     /// Which side.
@@ -48,40 +27,8 @@ pub struct Host {
     pub congestion: String,
     /// Addresses of the flow.
     pub addresses: Addresses,
-    /// The transport.
-    pub endpoint: Box<dyn Endpoint>,
-    arrivals: Option<Arrivals>,
     /// When the flow begins.
     pub start: Time,
-}
-
-impl Host {
-    /// When the host must be woken.
-    pub fn wake_at(&mut self) -> Time {
-        let arrival = self.arrivals.as_ref().map_or(Time::MAX, |arrivals| arrivals.next);
-        arrival.min(self.endpoint.wake_at())
-    }
-
-    /// Whose wish that is.
-    pub fn asker(&mut self) -> Asker {
-        let (at, asker) = self.endpoint.asker();
-        if at <= self.wake_at() { asker } else { Asker::Application }
-    }
-
-    /// Does what is due.
-    pub fn wake(&mut self, now: Time, out: &mut Vec<Payload>) {
-        if let Some(arrivals) = &mut self.arrivals
-            && arrivals.next <= now
-        {
-            arrivals.advance();
-            for _ in 0..arrivals.connections {
-                // The specification was checked when the endpoint was built.
-                let connected = self.endpoint.connect(now, out);
-                debug_assert!(connected.is_ok(), "{connected:?}");
-            }
-        }
-        self.endpoint.wake(now, out);
-    }
 }
 
 /// Builds both sides of `flow`, which is number `place.0` of `place.1`.
@@ -90,7 +37,7 @@ pub fn build(
     flow: &FlowSpec,
     place: (usize, usize),
     controllers: &mut Controllers<'_>,
-) -> Result<[Host; 2], String> {
+) -> Result<[Known<FlowSide>; 2], String> {
     let named = |purpose: &str| Random::named(seed, &flow.name, purpose);
     let start = Time(flow.start_ns) + named("start").span_below(Span(flow.start_jitter_ns + 1));
     let udp_header_bytes = match &flow.transport {
@@ -99,27 +46,6 @@ pub fn build(
         TransportSpec::Tcp(tcp) => u32::from(tcp.client.header_bytes) - 12,
     };
     let addresses = Addresses::new(place.0, place.1, udp_header_bytes);
-    let [client, server] = match &flow.transport {
-        TransportSpec::Quic(quic) => quic_sides(seed, flow, quic, controllers),
-        TransportSpec::Tcp(tcp) => tcp_sides(seed, flow, tcp, controllers),
-        TransportSpec::Web { quic, tcp, tcp_congestion } => {
-            let own = (flow.client_congestion.clone(), flow.server_congestion.clone());
-            let over_tcp = tcp_congestion.as_ref().unwrap_or(&own);
-            web_sides(seed, flow, quic, (tcp, over_tcp), controllers)
-        }
-    }
-    .map_err(|error| format!("flow {}: {error}", flow.name))?;
-    let host = |side, congestion: &CongestionSpec, endpoint| Host {
-        flow: flow.name.clone(),
-        side,
-        congestion: congestion.name.clone(),
-        addresses,
-        endpoint,
-        arrivals: None,
-        start,
-    };
-    let mut client = host(Side::Client, &flow.client_congestion, client);
-    let server = host(Side::Server, &flow.server_congestion, server);
     let (mean, until) = match flow.load {
         LoadSpec::Poisson { mean_interarrival_ns, duration_ns, .. } => {
             (Some(Span(mean_interarrival_ns)), start + Span(duration_ns))
@@ -136,8 +62,30 @@ pub fn build(
     if arrivals.mean.is_some() {
         arrivals.advance();
     }
-    client.arrivals = Some(arrivals);
-    Ok([client, server])
+    let hosts = |[client, server]: [Box<dyn Endpoint>; 2]| -> [Box<dyn Node>; 2] {
+        [Box::new(Host::new(client, Some(arrivals))), Box::new(Host::new(server, None))]
+    };
+    let [client, server] = match &flow.transport {
+        TransportSpec::Quic(quic) => quic_sides(seed, flow, quic, controllers).map(hosts),
+        TransportSpec::Tcp(tcp) => tcp_sides(seed, flow, tcp, controllers).map(hosts),
+        TransportSpec::Web { quic, tcp, tcp_congestion } => {
+            let own = (flow.client_congestion.clone(), flow.server_congestion.clone());
+            let over_tcp = tcp_congestion.as_ref().unwrap_or(&own);
+            web_sides(seed, flow, start, quic, (tcp, over_tcp), controllers)
+        }
+    }
+    .map_err(|error| format!("flow {}: {error}", flow.name))?;
+    let of = |side, congestion: &CongestionSpec| FlowSide {
+        flow: flow.name.clone(),
+        side,
+        congestion: congestion.name.clone(),
+        addresses,
+        start,
+    };
+    Ok([
+        (of(Side::Client, &flow.client_congestion), client),
+        (of(Side::Server, &flow.server_congestion), server),
+    ])
 }
 
 /// Both QUIC endpoints of a flow.
@@ -202,10 +150,11 @@ fn tcp_sides(
 fn web_sides(
     seed: u64,
     flow: &FlowSpec,
+    start: Time,
     quic: &QuicSpec,
     (tcp, over_tcp): (&TcpSides, &(CongestionSpec, CongestionSpec)),
     controllers: &mut Controllers<'_>,
-) -> Result<[Box<dyn Endpoint>; 2], String> {
+) -> Result<[Box<dyn Node>; 2], String> {
     let LoadSpec::Page(web) = &flow.load else {
         return Err("the web transport carries loads of pages only".to_owned());
     };
@@ -235,10 +184,10 @@ fn web_sides(
         Ok::<_, String>((name, make_quic, make_tcp))
     };
     let (name, mut make_quic, mut make_tcp) = parts(Side::Client)?;
-    let client = web::Client::new(web, seed, &name, &mut make_quic, &mut make_tcp)?;
+    let client = web::Client::new(web, start, seed, &name, &mut make_quic, &mut make_tcp)?;
     let (_, mut make_quic, mut make_tcp) = parts(Side::Server)?;
     let server = web::Server::new(web, &mut make_quic, &mut make_tcp)?;
-    Ok([Box::new(client), Box::new(server)])
+    Ok([Box::new(client), Box::new(Host::new(Box::new(server), None))])
 }
 
 /// What both ends will agree on is known beforehand: the payload of a full segment among it.

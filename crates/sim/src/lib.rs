@@ -5,10 +5,12 @@ use std::sync::atomic::AtomicBool;
 
 mod addresses;
 mod flow;
+mod host;
 mod pages;
+mod proxies;
 mod recorder;
-mod relay;
 mod route;
+mod seat;
 mod spec;
 mod tables;
 mod trace;

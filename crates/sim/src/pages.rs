@@ -1,26 +1,44 @@
 //! The tables of page loads and of their requests.
 
+use transport::Report;
 use transport::web::{Http, LoadReport, RequestReport, WebSpec};
 use units::Time;
 
-use crate::flow::Host;
+use crate::flow::FlowSide;
+use crate::seat::Seat;
 use crate::tables::{Row, Table};
 
+/// What browsers tell, as rows.
+struct Pages<'a> {
+    flow: &'a str,
+    web: &'a WebSpec,
+    pages: Table,
+    requests: Table,
+}
+
+impl Report for Pages<'_> {
+    fn load(&mut self, load: &LoadReport) {
+        self.pages.row(&page_row(self.flow, http(self.web.http), load));
+    }
+
+    fn request(&mut self, request: &RequestReport) {
+        let object = &self.web.page.objects[request.object as usize];
+        let from = &self.web.page.hosts[object.host as usize].name;
+        self.requests.row(&request_row(self.flow, [&object.name, from], request));
+    }
+}
+
 /// `pages` and `requests`. `loads` are the pages that the flows load, by flow.
-pub fn tables(hosts: &[Host], loads: &[Option<WebSpec>]) -> [Table; 2] {
+pub fn tables(seats: &[Seat], sides: &[FlowSide], loads: &[Option<WebSpec>]) -> [Table; 2] {
     let mut pages = Table::declared("pages", &page_row("", "", &LoadReport::default()));
     let mut requests =
         Table::declared("requests", &request_row("", ["", ""], &RequestReport::default()));
-    for (host, load) in hosts.iter().step_by(2).zip(loads) {
+    let clients = seats.iter().zip(sides).step_by(2);
+    for ((seat, side), load) in clients.zip(loads) {
         let Some(web) = load else { continue };
-        for report in host.endpoint.page_loads() {
-            pages.row(&page_row(&host.flow, http(web.http), &report));
-        }
-        for report in host.endpoint.page_requests() {
-            let object = &web.page.objects[report.object as usize];
-            let from = &web.page.hosts[object.host as usize].name;
-            requests.row(&request_row(&host.flow, [&object.name, from], &report));
-        }
+        let mut told = Pages { flow: &side.flow, web, pages, requests };
+        seat.node.tell(&mut told);
+        (pages, requests) = (told.pages, told.requests);
     }
     [pages, requests]
 }

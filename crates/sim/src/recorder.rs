@@ -2,12 +2,13 @@
 
 use path::{Cause, Topology};
 use transport::web::WebSpec;
-use transport::{Counters, Event, EventKind, Gauges};
+use transport::{Counters, Event, EventKind, Gauges, Node};
 use units::{Span, Time};
 
-use crate::flow::Host;
+use crate::flow::FlowSide;
 use crate::pages;
-use crate::relay::{Relay, SOCKETS};
+use crate::proxies::{FlowProxy, SOCKETS};
+use crate::seat::Seat;
 use crate::tables::{Row, Table, Value};
 
 /// Rows gathered so far.
@@ -52,23 +53,30 @@ impl Recorder {
         self.next
     }
 
-    /// Takes a sample.
-    pub fn sample(&mut self, now: Time, hosts: &mut [Host], relays: &[Relay], topology: &Topology) {
+    /// Takes a sample. `sides` and `proxies` say who sits at `seats`, in this order.
+    pub fn sample(
+        &mut self,
+        now: Time,
+        seats: &mut [Seat],
+        sides: &[FlowSide],
+        proxies: &[FlowProxy],
+        topology: &Topology,
+    ) {
         self.next = now + self.interval;
         let time = now.seconds();
-        for host in hosts {
-            self.sample_host(time, host);
+        let (hosts, between) = seats.split_at_mut(sides.len());
+        for (seat, side) in hosts.iter_mut().zip(sides) {
+            self.sample_side(time, seat.node.as_mut(), side);
         }
-        for relay in relays {
-            for (socket, side) in SOCKETS {
-                let proxy = &relay.proxy;
+        for (seat, proxy) in between.iter().zip(proxies) {
+            for (end, socket) in SOCKETS.into_iter().enumerate() {
                 self.proxies.row(&proxy_row(
                     time,
-                    [&relay.flow_name, &relay.node, socket],
-                    proxy.connections(side),
-                    &proxy.gauges(side),
-                    proxy.waiting_bytes(side),
-                    &proxy.counters(side),
+                    [&proxy.flow, &proxy.node, socket],
+                    seat.node.opened(end),
+                    &seat.node.gauges(end),
+                    seat.node.waiting_bytes(end),
+                    &seat.node.counters(end),
                 ));
             }
         }
@@ -80,9 +88,9 @@ impl Recorder {
         }
     }
 
-    fn sample_host(&mut self, time: f64, host: &mut Host) {
-        let (flow, side) = (host.flow.as_str(), host.side.name());
-        let gauges = host.endpoint.gauges();
+    fn sample_side(&mut self, time: f64, node: &mut dyn Node, side: &FlowSide) {
+        let (flow, side) = (side.flow.as_str(), side.side.name());
+        let gauges = node.gauges(0);
         let mut row: Vec<(&'static str, Value<'_>)> = vec![
             ("time_s", time.into()),
             ("flow", flow.into()),
@@ -95,14 +103,14 @@ impl Recorder {
             ("min_rtt_ms", millis(gauges.min_rtt).into()),
             ("pacing_rate_bit_s", (gauges.pacing_rate_bit_s as f64).into()),
         ];
-        row.extend(counters(host));
+        row.extend(counters(node));
         self.flows.row(&row);
-        if let Some(controller) = host.endpoint.controller() {
+        if let Some(controller) = node.controller(0) {
             controller.trace(&mut |name, value| {
                 self.internals.row(&internals_row(time, flow, side, name, value));
             });
         }
-        for event in host.endpoint.take_events() {
+        for event in node.take_events(0) {
             self.events.row(&events_row(flow, side, &event));
         }
     }
@@ -111,16 +119,18 @@ impl Recorder {
     pub fn finish(
         mut self,
         end: Time,
-        hosts: &mut [Host],
-        relays: &[Relay],
+        seats: &mut [Seat],
+        sides: &[FlowSide],
+        proxies: &[FlowProxy],
         topology: &Topology,
     ) -> Vec<Table> {
         if self.next != end + self.interval {
-            self.sample(end, hosts, relays, topology);
+            self.sample(end, seats, sides, proxies, topology);
         }
-        let mut tables = vec![summary(hosts), streams(hosts), link_summary(topology)];
+        let flows: Vec<Flow<'_>> = seats.chunks(2).zip(sides.chunks(2)).collect();
+        let mut tables = vec![summary(&flows), streams(&flows), link_summary(topology)];
         tables.extend([self.flows, self.links, self.events, self.internals, self.proxies]);
-        tables.extend(pages::tables(hosts, &self.loads));
+        tables.extend(pages::tables(seats, sides, &self.loads));
         tables
     }
 }
@@ -186,8 +196,8 @@ fn proxy_row<'a>(
     ]
 }
 
-fn counters(host: &Host) -> Row<'static, 15> {
-    let counters = host.endpoint.counters();
+fn counters(node: &dyn Node) -> Row<'static, 15> {
+    let counters = node.counters(0);
     [
         ("sent_packets", counters.sent_packets.into()),
         ("sent_bytes", counters.sent_bytes.into()),
@@ -232,13 +242,16 @@ fn link_counters(line: &path::Line) -> Vec<(&'static str, Value<'static>)> {
     row
 }
 
+/// Both sides of a flow, client first.
+type Flow<'a> = (&'a [Seat], &'a [FlowSide]);
+
 /// Every stream of a flow as both sides saw it.
-fn streams(hosts: &[Host]) -> Table {
+fn streams(flows: &[Flow<'_>]) -> Table {
     let mut table = Table::new("streams");
-    for pair in hosts.chunks(2) {
-        let [client, server] = pair else { continue };
-        let theirs = server.endpoint.streams();
-        for (connection, ours) in client.endpoint.streams() {
+    for (seats, sides) in flows {
+        let [client, server] = seats else { continue };
+        let theirs = server.node.streams(0);
+        for (connection, ours) in client.node.streams(0) {
             // Both are in order of (connection, stream).
             let place = theirs.binary_search_by_key(&(connection, ours.id), |(index, stream)| {
                 (*index, stream.id)
@@ -246,7 +259,7 @@ fn streams(hosts: &[Host]) -> Table {
             let other = place.ok().map(|place| &theirs[place].1);
             let seconds = |time: Option<Time>| time.map(Time::seconds);
             table.row(&[
-                ("flow", client.flow.as_str().into()),
+                ("flow", sides[0].flow.as_str().into()),
                 ("connection", u64::from(connection).into()),
                 ("stream_id", ours.label.into()),
                 ("mode", ours.mode.into()),
@@ -267,35 +280,36 @@ fn streams(hosts: &[Host]) -> Table {
     table
 }
 
-fn summary(hosts: &[Host]) -> Table {
+fn summary(flows: &[Flow<'_>]) -> Table {
     let mut table = Table::new("summary");
-    for pair in hosts.chunks(2) {
-        let [client, server] = pair else { continue };
-        for (host, peer) in [(client, server), (server, client)] {
+    for (seats, sides) in flows {
+        let [client, server] = seats else { continue };
+        for (host, peer, side) in [(client, server, &sides[0]), (server, client, &sides[1])] {
+            let (node, peer) = (host.node.as_ref(), peer.node.as_ref());
             // What this side sent is what its peer's streams received.
-            let (mine, sent) = (host.endpoint.streams(), peer.endpoint.streams());
+            let (mine, sent) = (node.streams(0), peer.streams(0));
             let first = mine.iter().chain(&sent).map(|(_, stream)| stream.opened).min();
             let last = sent.iter().filter_map(|(_, stream)| stream.last_byte).max();
             let fin = sent.iter().filter_map(|(_, stream)| stream.fin).max();
             let heard = mine.iter().filter_map(|(_, stream)| stream.first_byte).min();
             let seconds = |time: Option<Time>| time.map(Time::seconds);
             let mut row: Vec<(&'static str, Value<'_>)> = vec![
-                ("flow", host.flow.as_str().into()),
-                ("side", host.side.name().into()),
-                ("congestion", host.congestion.as_str().into()),
-                ("start_s", host.start.seconds().into()),
-                ("connected_s", seconds(host.endpoint.connected_at()).into()),
+                ("flow", side.flow.as_str().into()),
+                ("side", side.side.name().into()),
+                ("congestion", side.congestion.as_str().into()),
+                ("start_s", side.start.seconds().into()),
+                ("connected_s", seconds(node.connected_at(0)).into()),
                 ("first_byte_s", seconds(heard).into()),
                 ("data_start_s", seconds(first).into()),
                 ("data_end_s", seconds(last).into()),
                 ("fin_s", seconds(fin).into()),
-                ("end_s", seconds(host.endpoint.ended_at()).into()),
-                ("connections", u64::from(host.endpoint.opened()).into()),
-                ("completed_connections", u64::from(host.endpoint.completed()).into()),
+                ("end_s", seconds(node.ended_at(0)).into()),
+                ("connections", u64::from(node.opened(0)).into()),
+                ("completed_connections", u64::from(node.completed(0)).into()),
             ];
-            row.extend(counters(host));
-            let largest = host.endpoint.counters().largest_cwnd_bytes;
-            let delivered = peer.endpoint.counters();
+            row.extend(counters(node));
+            let largest = node.counters(0).largest_cwnd_bytes;
+            let delivered = peer.counters(0);
             row.push(("largest_cwnd_bytes", largest.into()));
             row.push(("delivered_bytes", delivered.received_bytes.into()));
             row.push(("delivered_in_order_bytes", delivered.received_in_order_bytes.into()));

@@ -1,35 +1,16 @@
 //! Where a flow's packets go: from end to end, or from proxy to proxy where TCP is split.
 
 use path::Topology;
-use transport::{Direction, Payload, Side};
+use transport::Direction;
 use units::NodeId;
 
-/// The first line on the way to a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
-    /// The line.
-    pub line: usize,
-    /// The node.
-    pub to: NodeId,
-}
+use crate::addresses::Tuples;
+use crate::seat::{Leg, Way};
 
-/// The ways of one flow. Its stops are the client, the proxies that split it in order, the server.
+/// Where a flow's packets go. Its stops are the client, the proxies that split it in order, the server.
 #[derive(Clone, Debug)]
 pub struct Route {
     stops: Vec<NodeId>,
-    /// From each stop but the last to the next.
-    up: Vec<Way>,
-    /// From each stop but the first to the one before it.
-    down: Vec<Way>,
-    /// From the client to the server and back, for what no proxy splits.
-    ends: [Way; 2],
-    /// Index of its first proxy among the proxies of all flows.
-    pub first_proxy: usize,
-}
-
-fn way(topology: &Topology, from: NodeId, to: NodeId) -> Result<Way, String> {
-    let line = topology.next_hop(from, to).ok_or("no way between its nodes")?;
-    Ok(Way { line, to })
 }
 
 /// The nodes of `split` on the way from `from` to `to`, in order.
@@ -49,7 +30,9 @@ impl Route {
         server: NodeId,
         split: &[NodeId],
     ) -> Result<Route, String> {
-        let ends = [way(topology, client, server)?, way(topology, server, client)?];
+        for (from, to) in [(client, server), (server, client)] {
+            topology.next_hop(from, to).ok_or("no way between its nodes")?;
+        }
         let proxies = crossed(topology, client, server, split);
         let mut back = crossed(topology, server, client, split);
         back.reverse();
@@ -65,55 +48,52 @@ impl Route {
                     .to_owned(),
             );
         }
-        let pairs = || stops.windows(2);
-        let up = pairs().map(|leg| way(topology, leg[0], leg[1])).collect::<Result<_, _>>()?;
-        let down = pairs().map(|leg| way(topology, leg[1], leg[0])).collect::<Result<_, _>>()?;
-        Ok(Route { up, down, ends, first_proxy: 0, stops })
+        Ok(Route { stops })
+    }
+
+    /// The legs of the client, of the server, and of each proxy from client to server; `seats` are the client's and that
+    /// of the first proxy, the server sits after the client.
+    ///
+    /// # Errors
+    /// There is no way between two stops.
+    pub fn legs(
+        &self,
+        topology: &Topology,
+        flow: usize,
+        tuples: Tuples,
+        seats: [usize; 2],
+    ) -> Result<Vec<Vec<Leg>>, String> {
+        let [client, first] = seats;
+        let last = self.stops.len() - 1;
+        // Who sits at a stop, and at which of its ends comes what goes `direction`.
+        let seat = |stop: usize, direction: Direction| match stop {
+            0 => (client, 0),
+            stop if stop == last => (client + 1, 0),
+            stop => (first + stop - 1, usize::from(direction == Direction::Down)),
+        };
+        let way = |from: usize, to: usize, direction| {
+            Way::new(topology, self.stops[from], self.stops[to], seat(to, direction))
+        };
+        let leg = |from: usize, direction, far: usize, near: usize| -> Result<Leg, String> {
+            let ways = [way(from, far, direction)?, way(from, near, direction)?];
+            Ok(Leg { flow: flow as u32, from: self.stops[from], direction, tuples, ways })
+        };
+        let mut legs = vec![
+            vec![leg(0, Direction::Up, last, 1)?],
+            vec![leg(last, Direction::Down, 0, last - 1)?],
+        ];
+        for stop in 1..last {
+            legs.push(vec![
+                leg(stop, Direction::Down, stop - 1, stop - 1)?,
+                leg(stop, Direction::Up, stop + 1, stop + 1)?,
+            ]);
+        }
+        Ok(legs)
     }
 
     /// The nodes of the proxies, from the client to the server.
     pub fn proxies(&self) -> &[NodeId] {
         &self.stops[1..self.stops.len() - 1]
-    }
-
-    /// The stops: client, proxies, server.
-    pub fn stops(&self) -> &[NodeId] {
-        &self.stops
-    }
-
-    /// The node of one side.
-    #[inline]
-    pub fn end(&self, side: Side) -> NodeId {
-        match side {
-            Side::Client => self.ends[1].to,
-            Side::Server => self.ends[0].to,
-        }
-    }
-
-    /// Where `payload`, sent by an end of the flow, goes.
-    #[inline]
-    pub fn way_from_end(&self, side: Side, payload: &Payload) -> Way {
-        match (payload, side) {
-            (Payload::Datagram(_), Side::Client) => self.ends[0],
-            (Payload::Datagram(_), Side::Server) => self.ends[1],
-            (Payload::Segment(_), Side::Client) => self.up[0],
-            (Payload::Segment(_), Side::Server) => self.down[self.down.len() - 1],
-        }
-    }
-
-    /// Where a segment, sent at stop `stop` in `direction`, goes.
-    #[inline]
-    pub fn way_from_stop(&self, stop: usize, direction: Direction) -> Way {
-        match direction {
-            Direction::Up => self.up[stop],
-            Direction::Down => self.down[stop - 1],
-        }
-    }
-
-    /// The stop at `node`, to which a packet was addressed.
-    #[inline]
-    pub fn stop_at(&self, node: NodeId) -> usize {
-        self.stops.iter().position(|stop| *stop == node).unwrap_or(0)
     }
 
     /// Propagation there and back between two neighbouring stops, in nanoseconds.

@@ -4,23 +4,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use path::{Cause, Line, Output, Topology};
 use transport::web::WebSpec;
-use transport::{Asker, Direction, LoadSpec, Payload, Side};
+use transport::{Asker, LoadSpec, Payload};
 use units::{NodeId, Packet, Schedule, Time};
 
 use crate::addresses::Tuples;
-use crate::flow::{self, Controllers, Host};
+use crate::flow::{self, Controllers, FlowSide};
+use crate::proxies::{self, FlowProxy};
 use crate::recorder::Recorder;
-use crate::relay::{self, Relay};
-use crate::route::{Route, Way};
+use crate::route::Route;
+use crate::seat::Seat;
 use crate::spec::{FlowSpec, RunSpec};
 use crate::tables::Measurements;
 use crate::trace::{Scaling, Tracer};
 use crate::watch::{Fault, MOVED, Watch};
 
-/// Payloads in transit, by handle.
+/// Payloads in transit, by handle, each with the seat and end that receives it.
 #[derive(Debug, Default)]
 struct Slab {
-    slots: Vec<Option<Payload>>,
+    slots: Vec<Option<(Payload, (usize, usize))>>,
     free: Vec<u32>,
 }
 
@@ -31,14 +32,14 @@ impl Slab {
     }
 
     /// Keeps `payload` under the handle that [`Slab::next`] said.
-    fn insert(&mut self, payload: Payload) {
+    fn insert(&mut self, payload: Payload, seat: (usize, usize)) {
         match self.free.pop() {
-            Some(handle) => self.slots[handle as usize] = Some(payload),
-            None => self.slots.push(Some(payload)),
+            Some(handle) => self.slots[handle as usize] = Some((payload, seat)),
+            None => self.slots.push(Some((payload, seat))),
         }
     }
 
-    fn take(&mut self, handle: u32) -> Option<Payload> {
+    fn take(&mut self, handle: u32) -> Option<(Payload, (usize, usize))> {
         self.free.push(handle);
         self.slots[handle as usize].take()
     }
@@ -68,17 +69,15 @@ fn scaling(spec: &RunSpec, routes: &[Route], topology: &Topology) -> Vec<Scaling
     spec.flows.iter().zip(routes).flat_map(of).collect()
 }
 
-/// A path, the hosts at its ends, the proxies on it, and the time. Components are the lines, then the
-/// hosts (client and server of each flow), then the proxies, then the sampling tick, which therefore
-/// comes last at any instant.
+/// A path, the nodes on it, and the time. Components are the lines, then the nodes (the hosts, client and server of each
+/// flow, then the proxies), then the sampling tick, which therefore comes last at any instant.
 pub struct World {
     topology: Topology,
-    hosts: Vec<Host>,
-    relays: Vec<Relay>,
-    /// Of each flow.
-    routes: Vec<Route>,
-    /// Of each flow.
-    tuples: Vec<Tuples>,
+    seats: Vec<Seat>,
+    /// Who sits at the first seats.
+    sides: Vec<FlowSide>,
+    /// Who sits at those after them.
+    proxies: Vec<FlowProxy>,
     schedule: Schedule,
     payloads: Slab,
     recorder: Recorder,
@@ -87,9 +86,8 @@ pub struct World {
     packets: u64,
     events: u64,
     output: Output,
-    sending: Vec<Payload>,
-    /// What a proxy sends, towards the client and towards the server.
-    passing: [Vec<Payload>; 2],
+    /// What a node sends, by its end.
+    sending: Vec<Vec<Payload>>,
     /// Packets to give to a line next.
     moving: Vec<(usize, Time, Packet)>,
     watch: Watch,
@@ -105,43 +103,55 @@ impl World {
     pub fn build(spec: &RunSpec, controllers: &mut Controllers<'_>) -> Result<World, String> {
         let topology =
             Topology::build(&spec.graph, spec.seed).map_err(|error| error.to_string())?;
-        let proxies = relay::nodes(spec, &topology)?;
-        let (mut hosts, mut relays, mut routes) = (Vec::new(), Vec::new(), Vec::new());
+        let split = proxies::nodes(spec, &topology)?;
+        let (mut sides, mut proxies, mut routes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut seats, mut behind) = (Vec::new(), Vec::new());
         for (index, flow) in spec.flows.iter().enumerate() {
             let error = |error: String| format!("flow {}: {error}", flow.name);
             let node = |name: &str| {
                 topology.node_id(name).ok_or_else(|| error(format!("there is no node {name:?}")))
             };
             let (client, server) = (node(&flow.client)?, node(&flow.server)?);
-            let split: &[NodeId] = if flow.transport.tcp().is_some() { &proxies } else { &[] };
-            let mut route = Route::new(&topology, client, server, split).map_err(error)?;
-            route.first_proxy = relays.len();
-            relays.extend(relay::build(spec, index, &route, &topology, controllers)?);
+            let split: &[NodeId] = if flow.transport.tcp().is_some() { &split } else { &[] };
+            let route = Route::new(&topology, client, server, split).map_err(error)?;
+            let between = proxies::build(spec, index, &route, &topology, controllers)?;
+            let ends = flow::build(spec.seed, flow, (index, spec.flows.len()), controllers)?;
+            let tuples = Tuples::new(ends[0].0.addresses);
+            let places = [2 * index, 2 * spec.flows.len() + behind.len()];
+            let mut legs = route.legs(&topology, index, tuples, places).map_err(error)?.into_iter();
+            let mut seat = |node| Seat { node, legs: legs.next().unwrap_or_default() };
+            for (side, node) in ends {
+                sides.push(side);
+                seats.push(seat(node));
+            }
+            for (proxy, node) in between {
+                proxies.push(proxy);
+                behind.push(seat(node));
+            }
             routes.push(route);
-            let place = (index, spec.flows.len());
-            hosts.extend(flow::build(spec.seed, flow, place, controllers)?);
         }
+        seats.append(&mut behind);
         // An instant of the run and "never" must not meet.
         if spec.duration_ns > Time::MAX.0 / 2 {
             return Err(format!("duration_ns is {}, expected less than 2^63", spec.duration_ns));
         }
-        let count = topology.lines.len() + hosts.len() + relays.len() + 1;
+        let count = topology.lines.len() + seats.len() + 1;
+        let most = seats.iter().map(|seat| seat.legs.len()).max().unwrap_or(0);
+        let scaling = scaling(spec, &routes, &topology);
         let mut world = World {
             schedule: Schedule::new(count),
             recorder: Recorder::new(spec.sample_ns, pages(spec)),
-            tracer: Tracer::new(spec.trace, &hosts, &scaling(spec, &routes, &topology)),
+            tracer: Tracer::new(spec.trace, &sides, &seats, &scaling),
             topology,
-            tuples: hosts.iter().step_by(2).map(|host| Tuples::new(host.addresses)).collect(),
-            hosts,
-            relays,
-            routes,
+            seats,
+            sides,
+            proxies,
             payloads: Slab::default(),
             end: Time(spec.duration_ns),
             packets: 0,
             events: 0,
             output: Output::default(),
-            sending: Vec::new(),
-            passing: Default::default(),
+            sending: (0..most).map(|_| Vec::new()).collect(),
             moving: Vec::new(),
             watch: Watch::new(count, count - 1),
             fault: None,
@@ -152,8 +162,8 @@ impl World {
             }
             world.schedule.set(line, world.topology.lines[line].poll_at());
         }
-        for host in 0..world.hosts.len() {
-            world.reschedule_host(host);
+        for seat in 0..world.seats.len() {
+            world.reschedule(seat);
         }
         world.schedule.set(count - 1, world.recorder.next());
         Ok(world)
@@ -165,7 +175,7 @@ impl World {
     /// Time does not pass: who does not progress, and how.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<(), String> {
         let lines = self.topology.lines.len();
-        let (hosts, relays) = (lines + self.hosts.len(), self.relays.len());
+        let nodes = lines + self.seats.len();
         loop {
             let (now, component) = self.schedule.first();
             if now > self.end || stop.load(Ordering::Relaxed) {
@@ -182,28 +192,20 @@ impl World {
                 self.topology.lines[component].poll(now, &mut self.output);
                 self.settle_line(component);
                 self.settle_moves();
-            } else if component < hosts {
-                let host = component - lines;
-                self.hosts[host].wake(now, &mut self.sending);
-                if self.sending.is_empty() {
-                    let opened = || self.hosts[host].endpoint.opened();
+            } else if component < nodes {
+                let seat = component - lines;
+                let Seat { node, legs } = &mut self.seats[seat];
+                node.wake(now, &mut self.sending[..legs.len()]);
+                if self.sending.iter().all(Vec::is_empty) {
+                    let opened = || self.seats[seat].node.opened(0);
                     let idled = self.watch.idled(component, opened);
                     self.judge(component, idled);
                 }
-                self.send(now, host);
-                self.settle_moves();
-            } else if component < hosts + relays {
-                let relay = component - hosts;
-                self.relays[relay].proxy.wake(now, &mut self.passing);
-                if self.passing.iter().all(Vec::is_empty) {
-                    let opened = || self.relays[relay].proxy.connections(Side::Client);
-                    let idled = self.watch.idled(component, opened);
-                    self.judge(component, idled);
-                }
-                self.pass(now, relay);
+                self.send(now, seat);
                 self.settle_moves();
             } else {
-                self.recorder.sample(now, &mut self.hosts, &self.relays, &self.topology);
+                let World { recorder, seats, sides, proxies, topology, .. } = self;
+                recorder.sample(now, seats, sides, proxies, topology);
                 self.schedule.set(component, self.recorder.next());
             }
         }
@@ -227,27 +229,29 @@ impl World {
             Asker::Application => "its application ".to_owned(),
             Asker::Transport => String::new(),
         };
-        if component < lines {
-            format!("link {}: {said}", self.topology.line_name(component))
-        } else if let Some(host) = self.hosts.get_mut(component - lines) {
-            let part = part(host.asker(), &host.congestion);
-            format!("flow {}, its {}: {part}{said}", host.flow, host.side.name())
-        } else if let Some(relay) = self.relays.get(component - lines - self.hosts.len()) {
-            let (asker, side) = relay.proxy.asker();
-            let part = part(asker, &relay.congestion[side as usize]);
-            format!("proxy {} of flow {}: {part}{said}", relay.node, relay.flow_name)
-        } else {
-            format!("the sampling: {said}")
+        let Some(seat) = component.checked_sub(lines) else {
+            return format!("link {}: {said}", self.topology.line_name(component));
+        };
+        let Some(found) = self.seats.get_mut(seat) else {
+            return format!("the sampling: {said}");
+        };
+        let (asker, end) = found.node.asker();
+        if let Some(side) = self.sides.get(seat) {
+            let part = part(asker, &side.congestion);
+            return format!("flow {}, its {}: {part}{said}", side.flow, side.side.name());
         }
+        let proxy = &self.proxies[seat - self.sides.len()];
+        let part = part(asker, &proxy.congestion[end]);
+        format!("proxy {} of flow {}: {part}{said}", proxy.node, proxy.flow)
     }
 
     /// The run's measurements.
-    pub fn finish(mut self) -> Measurements {
-        let mut tables =
-            self.recorder.finish(self.end, &mut self.hosts, &self.relays, &self.topology);
-        tables.push(self.tracer.packets(&self.hosts, &self.topology));
-        tables.extend(self.tracer.stages(&self.topology));
-        let files = self.tracer.finish();
+    pub fn finish(self) -> Measurements {
+        let World { recorder, mut seats, sides, proxies, topology, tracer, .. } = self;
+        let mut tables = recorder.finish(self.end, &mut seats, &sides, &proxies, &topology);
+        tables.push(tracer.packets(&sides, &topology));
+        tables.extend(tracer.stages(&topology));
+        let files = tracer.finish();
         Measurements { tables, files, packets: self.packets, events: self.events }
     }
 
@@ -256,55 +260,31 @@ impl World {
         &self.topology.lines
     }
 
-    fn reschedule_host(&mut self, host: usize) {
-        let at = self.hosts[host].wake_at();
-        self.schedule.set(self.topology.lines.len() + host, at);
+    fn reschedule(&mut self, seat: usize) {
+        let at = self.seats[seat].node.wake_at();
+        self.schedule.set(self.topology.lines.len() + seat, at);
     }
 
-    /// Gives what a host has sent to its first line.
-    fn send(&mut self, now: Time, host: usize) {
-        self.tracer.ran(now, host, &self.hosts[host], &self.sending);
-        let component = self.topology.lines.len() + host;
-        let sent = self.watch.sent(component, self.sending.len());
-        self.judge(component, sent);
-        let (route, side) = (&self.routes[host / 2], self.hosts[host].side);
-        for payload in self.sending.drain(..) {
-            let way = route.way_from_end(side, &payload);
-            let packet = Packet {
-                handle: self.payloads.next(),
-                tuple: self.tuples[host / 2].hash(side.sends(), &payload),
-                ..header(now, host / 2, route.end(side), way, &payload)
-            };
-            self.tracer.departed(&packet, &payload);
-            self.payloads.insert(payload);
-            self.moving.push((way.line, now, packet));
-            self.packets += 1;
-        }
-        self.reschedule_host(host);
-    }
-
-    /// Gives what a proxy has sent to the lines on its two sides.
-    fn pass(&mut self, now: Time, relay: usize) {
-        let component = self.topology.lines.len() + self.hosts.len() + relay;
-        let sent = self.watch.sent(component, self.passing.iter().map(Vec::len).sum());
-        self.judge(component, sent);
-        let Relay { flow, stop, ref proxy, .. } = self.relays[relay];
-        let route = &self.routes[flow];
-        for (payloads, direction) in self.passing.iter_mut().zip([Direction::Down, Direction::Up]) {
-            let way = route.way_from_stop(stop, direction);
+    /// Gives what a node has sent to the first lines of its legs.
+    fn send(&mut self, now: Time, seat: usize) {
+        let Seat { node, legs } = &self.seats[seat];
+        self.tracer.ran(now, seat, node.as_ref(), &self.sending);
+        let component = self.topology.lines.len() + seat;
+        let count = self.sending.iter().map(Vec::len).sum();
+        let sent = self.watch.sent(component, count);
+        for (payloads, leg) in self.sending.iter_mut().zip(legs) {
             for payload in payloads.drain(..) {
-                let packet = Packet {
-                    handle: self.payloads.next(),
-                    tuple: self.tuples[flow].hash(direction, &payload),
-                    ..header(now, flow, route.stops()[stop], way, &payload)
-                };
+                let way = leg.way(&payload);
+                let packet =
+                    Packet { handle: self.payloads.next(), ..leg.header(now, way, &payload) };
                 self.tracer.departed(&packet, &payload);
-                self.payloads.insert(payload);
+                self.payloads.insert(payload, way.seat);
                 self.moving.push((way.line, now, packet));
                 self.packets += 1;
             }
         }
-        self.schedule.set(component, proxy.wake_at());
+        self.judge(component, sent);
+        self.reschedule(seat);
     }
 
     fn settle_moves(&mut self) {
@@ -343,9 +323,12 @@ impl World {
                 continue;
             }
             self.tracer.arrived(due, &packet);
-            if let Some(mut payload) = self.payloads.take(packet.handle) {
+            if let Some((mut payload, (seat, end))) = self.payloads.take(packet.handle) {
                 payload.set_ecn(packet.ecn);
-                self.deliver(due, &packet, payload);
+                self.tracer.received(due, seat, &payload);
+                let Seat { node, legs } = &mut self.seats[seat];
+                node.receive(due, end, payload, &mut self.sending[..legs.len()]);
+                self.send(due, seat);
             }
         }
         self.output = output;
@@ -355,37 +338,6 @@ impl World {
     fn drop(&mut self, line: usize, packet: &Packet, cause: Cause) {
         self.tracer.dropped(line, packet, cause);
         self.payloads.take(packet.handle);
-    }
-
-    /// Hands a packet to the end of its leg.
-    fn deliver(&mut self, now: Time, packet: &Packet, payload: Payload) {
-        let flow = packet.flow as usize;
-        let route = &self.routes[flow];
-        let stop = route.stop_at(packet.destination);
-        if stop == 0 || packet.destination == route.end(Side::Server) {
-            let host = 2 * flow + usize::from(stop != 0);
-            self.tracer.received(now, host, &payload);
-            self.hosts[host].endpoint.receive(now, payload, &mut self.sending);
-            self.send(now, host);
-        } else if let Payload::Segment(segment) = payload {
-            let from = route.stop_at(packet.source);
-            let side = if from < stop { Side::Client } else { Side::Server };
-            let relay = route.first_proxy + stop - 1;
-            self.relays[relay].proxy.receive(now, side, segment, &mut self.passing);
-            self.pass(now, relay);
-        }
-    }
-}
-
-/// The header of a packet on its way; its handle and its 5-tuple are missing.
-fn header(now: Time, flow: usize, source: NodeId, way: Way, payload: &Payload) -> Packet {
-    Packet {
-        flow: flow as u32,
-        source,
-        destination: way.to,
-        ecn: payload.ecn(),
-        born: now,
-        ..Packet::of_bytes(payload.wire_bytes())
     }
 }
 
@@ -411,7 +363,7 @@ mod tests {
         // Hosts pass nothing on, so node 7 would be out of reach behind the second even if it existed.
         let payload = Payload::Segment(Segment::of_data(0, Bytes::from_static(&[0; 60])));
         let packet = Packet { destination: NodeId(7), ..Packet::of_bytes(payload.wire_bytes()) };
-        world.payloads.insert(payload);
+        world.payloads.insert(payload, (0, 0));
         world.moving.push((0, Time::ZERO, packet));
         world.settle_moves();
         world.run(&AtomicBool::new(false)).unwrap();

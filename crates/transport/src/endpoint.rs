@@ -6,7 +6,6 @@ use units::{Ecn, Span, Time};
 
 use crate::event::Event;
 use crate::load::StreamReport;
-use crate::web::{LoadReport, RequestReport};
 use crate::{App, Counters, Direction, quic, tcp};
 
 /// Which side of a flow.
@@ -147,14 +146,6 @@ pub trait Endpoint: Send {
     fn ended_at(&self) -> Option<Time>;
     /// Streams of every connection, ended or not, in order of (connection, stream).
     fn streams(&self) -> Vec<(u32, StreamReport)>;
-    /// Loads of pages, in order: a browser's only.
-    fn page_loads(&self) -> Vec<LoadReport> {
-        Vec::new()
-    }
-    /// Requests of those loads.
-    fn page_requests(&self) -> Vec<RequestReport> {
-        Vec::new()
-    }
     /// The QUIC stack behind it, for qlog.
     fn quic(&self) -> Option<&quic::Endpoint> {
         None

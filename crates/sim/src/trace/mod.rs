@@ -14,10 +14,11 @@ mod tcp_header;
 mod track;
 
 use path::{Cause, Line, Topology};
-use transport::Payload;
+use transport::{Node, Payload};
 use units::{Packet, Time};
 
-use crate::flow::Host;
+use crate::flow::FlowSide;
+use crate::seat::Seat;
 use crate::spec::TraceSpec;
 use crate::tables::Table;
 use packets::Packets;
@@ -45,36 +46,36 @@ pub struct Tracer {
 }
 
 impl Tracer {
-    /// A tracer for `hosts`, which are client and server of each flow; `scaling` is that of their TCP
-    /// connections.
-    pub fn new(spec: TraceSpec, hosts: &[Host], scaling: &[Scaling]) -> Tracer {
+    /// A tracer for `sides`, which sit at the first of `seats`; `scaling` is that of their TCP connections.
+    pub fn new(spec: TraceSpec, sides: &[FlowSide], seats: &[Seat], scaling: &[Scaling]) -> Tracer {
         let (packets, stages) = (spec.packets.then(Box::default), spec.stages.then(Box::default));
         if !spec.qlog && !spec.pcapng {
             return Tracer { hosts: Vec::new(), packets, stages };
         }
-        let traces = |(index, host): (usize, &Host)| HostTraces {
-            name: format!("{}.{}", host.flow, host.side.name()),
-            capture: spec.pcapng.then(|| Capture::new(host, scaling[index])),
-            qlog: spec.qlog.then(|| Qlog::new(host)).flatten(),
+        let traces = |((side, seat), scaling): ((&FlowSide, &Seat), &Scaling)| HostTraces {
+            name: format!("{}.{}", side.flow, side.side.name()),
+            capture: spec.pcapng.then(|| Capture::new(side, seat.node.quic(0), *scaling)),
+            qlog: seat.node.quic(0).filter(|_| spec.qlog).map(|quic| Qlog::new(side, quic)),
         };
-        Tracer { hosts: hosts.iter().enumerate().map(traces).collect(), packets, stages }
+        let hosts = sides.iter().zip(seats).zip(scaling).map(traces).collect();
+        Tracer { hosts, packets, stages }
     }
 
-    /// Host number `index` has worked and sent `sent`.
+    /// The node at seat `index` has worked and sent `sent`, by its ends.
     #[inline]
-    pub fn ran(&mut self, now: Time, index: usize, host: &Host, sent: &[Payload]) {
-        let Some(traces) = self.hosts.get_mut(index) else { return };
+    pub fn ran(&mut self, now: Time, index: usize, node: &dyn Node, sent: &[Vec<Payload>]) {
+        let (Some(traces), [sent, ..]) = (self.hosts.get_mut(index), sent) else { return };
         if let Some(capture) = &mut traces.capture {
             for payload in sent {
                 capture.packet(now, true, payload);
             }
         }
         if let Some(qlog) = &mut traces.qlog {
-            qlog.ran(now, host, sent);
+            qlog.ran(now, node.quic(0), sent);
         }
     }
 
-    /// Host number `index` receives a packet.
+    /// The node at seat `index` receives a packet.
     #[inline]
     pub fn received(&mut self, now: Time, index: usize, payload: &Payload) {
         let Some(traces) = self.hosts.get_mut(index) else { return };
@@ -127,8 +128,8 @@ impl Tracer {
     }
 
     /// The table of packets, empty if it was not asked for.
-    pub fn packets(&self, hosts: &[Host], topology: &Topology) -> Table {
-        let flows: Vec<&str> = hosts.iter().step_by(2).map(|host| host.flow.as_str()).collect();
+    pub fn packets(&self, sides: &[FlowSide], topology: &Topology) -> Table {
+        let flows: Vec<&str> = sides.iter().step_by(2).map(|side| side.flow.as_str()).collect();
         match &self.packets {
             Some(packets) => packets.finish(&flows, topology),
             None => Packets::default().finish(&flows, topology),

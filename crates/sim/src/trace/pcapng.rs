@@ -3,14 +3,14 @@
 
 use std::net::IpAddr;
 
-use transport::quic::{Crypto, Datagram};
+use transport::quic::{self, Crypto, Datagram};
 use transport::tcp::Segment;
 use transport::{Payload, Side};
 use units::{Ecn, Time};
 
 use super::tcp_header::{self, Scaling};
 use crate::addresses::{Addresses, PROTOCOL_TCP, PROTOCOL_UDP};
-use crate::flow::Host;
+use crate::flow::FlowSide;
 
 /// Of a TCP segment, or a QUIC packet with a short header, no more than this is kept, unless more than
 /// zeros would be cut off: headers and frames are kept, long data are not. What is cut is said to be so, as in any
@@ -67,10 +67,10 @@ fn fold(mut sum: u64) -> u16 {
 }
 
 impl Capture {
-    /// The capture of `host`; its TCP windows have this scaling.
-    pub fn new(host: &Host, scaling: Scaling) -> Capture {
-        let (name, side, addresses) = (&host.flow, host.side, host.addresses);
-        let plain = host.endpoint.quic().is_none_or(|quic| quic.spec().crypto == Crypto::Modelled);
+    /// The capture of one side, whose stack is `quic`, if it has one; its TCP windows have this scaling.
+    pub fn new(side: &FlowSide, quic: Option<&quic::Endpoint>, scaling: Scaling) -> Capture {
+        let (name, side, addresses) = (&side.flow, side.side, side.addresses);
+        let plain = quic.is_none_or(|quic| quic.spec().crypto == Crypto::Modelled);
         let mut out = Vec::new();
         // Section header block (section 4.1): byte order, version 1.0, length unknown.
         block(&mut out, 0x0a0d_0d0a, |out| {

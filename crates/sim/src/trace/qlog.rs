@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::IpAddr;
 
-use transport::quic::{Connection, Crypto, Datagram, QuicSpec};
+use transport::quic::{self, Connection, Crypto, Datagram, QuicSpec};
 use transport::{Gauges, Payload, Side};
 use units::{Ecn, Time};
 
@@ -13,7 +13,7 @@ use super::frames::{Frame, Packet, PacketType, packets};
 use super::json::{frame, header, hex, millis, packet_type, put, string};
 use super::track::{Track, Way};
 use crate::addresses::Addresses;
-use crate::flow::Host;
+use crate::flow::FlowSide;
 
 /// Losses and congestion signals of a connection when the tracer last looked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -240,11 +240,10 @@ impl Trace {
 }
 
 impl Qlog {
-    /// The file of `host`; none without QUIC.
-    pub fn new(host: &Host) -> Option<Qlog> {
-        let (name, side) = (host.flow.clone(), host.side);
-        let spec = host.endpoint.quic()?.spec().clone();
-        Some(Qlog { addresses: host.addresses, name, side, spec, traces: BTreeMap::new() })
+    /// The file of one side, whose stack is `quic`.
+    pub fn new(side: &FlowSide, quic: &quic::Endpoint) -> Qlog {
+        let (name, spec) = (side.flow.clone(), quic.spec().clone());
+        Qlog { addresses: side.addresses, name, side: side.side, spec, traces: BTreeMap::new() }
     }
 
     /// The trace of connection `number`; its first packet begins it.
@@ -268,8 +267,8 @@ impl Qlog {
     }
 
     /// The host has worked: what it sent, and how it stands now.
-    pub fn ran(&mut self, now: Time, host: &Host, sent: &[Payload]) {
-        let live = || host.endpoint.quic().into_iter().flat_map(|quic| quic.live());
+    pub fn ran(&mut self, now: Time, quic: Option<&quic::Endpoint>, sent: &[Payload]) {
+        let live = || quic.into_iter().flat_map(|quic| quic.live());
         for connection in live() {
             if let Some(trace) = self.traces.get_mut(&connection.index()) {
                 trace.recovery(now, connection, &self.spec);

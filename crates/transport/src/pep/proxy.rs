@@ -9,7 +9,7 @@ use super::splice::{Room, Splice};
 use super::{ProxySpec, Setup};
 use crate::roster::{Roster, Tally};
 use crate::tcp::{self, Connection, Flags, Segment};
-use crate::{Asker, Counters, Gauges, MakeController, Payload, Side};
+use crate::{Asker, Counters, Gauges, MakeController, Node, Payload, Side};
 
 /// How long an ended connection answers late segments: TIME-WAIT (RFC 9293 section 3.3.2) of Linux's
 /// length.
@@ -29,8 +29,8 @@ pub struct Parts {
     pub to_pool: Option<Pool>,
 }
 
-/// A splitting proxy (RFC 3135 section 2.4) at one node, for one flow. Calls come in the order of
-/// time; what leaves is pushed to `out[0]` towards the client and to `out[1]` towards the server.
+/// A splitting proxy (RFC 3135 section 2.4) at one node, for one flow. Its ends are those towards the client (0) and
+/// towards the server (1).
 pub struct Proxy {
     parts: Parts,
     splices: Roster<Splice>,
@@ -69,66 +69,6 @@ impl Proxy {
             forget: VecDeque::new(),
             totals: Default::default(),
         }
-    }
-
-    /// A segment came from `side`.
-    pub fn receive(
-        &mut self,
-        now: Time,
-        side: Side,
-        segment: Segment,
-        out: &mut [Vec<Payload>; 2],
-    ) {
-        let slot = match self.places.get(&segment.connection).copied() {
-            Some(slot) => {
-                self.splices[slot].receive(now, side, segment);
-                slot
-            }
-            None => {
-                self.forget_before(now);
-                if let Some((_, splice)) = self.lingering.get_mut(&segment.connection)
-                    && !segment.flags.has(Flags::SYN)
-                {
-                    let before = counted(splice);
-                    splice.receive(now, side, segment);
-                    splice.settle(now, out);
-                    self.totals.iter_mut().zip(&before).zip(&counted(splice)).for_each(
-                        |((totals, before), after)| totals.counters.change(before, after),
-                    );
-                    return;
-                }
-                let Some(splice) = self.accept(now, side, segment) else { return };
-                let number = splice.number();
-                let slot = self.splices.push(splice);
-                self.places.insert(number, slot);
-                slot
-            }
-        };
-        self.run(now, slot, out);
-    }
-
-    /// Does what is due at `now`.
-    pub fn wake(&mut self, now: Time, out: &mut [Vec<Payload>; 2]) {
-        let due = self.splices.take_due(now, &mut Vec::new());
-        for (_, slot) in &due {
-            self.splices[*slot].tick(now);
-            self.run(now, *slot, out);
-        }
-        self.splices.done(due);
-    }
-
-    /// When [`Proxy::wake`] is due; [`Time::MAX`]: never.
-    pub fn wake_at(&self) -> Time {
-        self.splices.wake_at()
-    }
-
-    /// Whose wish that is, and at which socket.
-    pub fn asker(&self) -> (Asker, Side) {
-        let sockets = self.splices.iter().flat_map(|splice| {
-            SIDES.into_iter().filter_map(|side| Some((splice.socket(side)?.asker(), side)))
-        });
-        let first = sockets.min_by_key(|(asker, _)| *asker);
-        first.map_or((Asker::Transport, Side::Client), |((_, asker), side)| (asker, side))
     }
 
     /// A first segment from `side`: the connection, if one begins with it.
@@ -216,29 +156,83 @@ impl Proxy {
             }
         }
     }
+}
 
-    /// Connections of the socket towards `side` so far.
-    pub fn connections(&self, side: Side) -> u32 {
-        self.totals[side as usize].opened
+impl Node for Proxy {
+    fn receive(&mut self, now: Time, end: usize, payload: Payload, out: &mut [Vec<Payload>]) {
+        let Payload::Segment(segment) = payload else { return };
+        let (side, out) = (SIDES[end], both(out));
+        let slot = match self.places.get(&segment.connection).copied() {
+            Some(slot) => {
+                self.splices[slot].receive(now, side, segment);
+                slot
+            }
+            None => {
+                self.forget_before(now);
+                if let Some((_, splice)) = self.lingering.get_mut(&segment.connection)
+                    && !segment.flags.has(Flags::SYN)
+                {
+                    let before = counted(splice);
+                    splice.receive(now, side, segment);
+                    splice.settle(now, out);
+                    self.totals.iter_mut().zip(&before).zip(&counted(splice)).for_each(
+                        |((totals, before), after)| totals.counters.change(before, after),
+                    );
+                    return;
+                }
+                let Some(splice) = self.accept(now, side, segment) else { return };
+                let number = splice.number();
+                let slot = self.splices.push(splice);
+                self.places.insert(number, slot);
+                slot
+            }
+        };
+        self.run(now, slot, out);
     }
 
-    /// Counters of the sockets towards `side`, over all connections so far.
-    pub fn counters(&self, side: Side) -> Counters {
-        let mut counters = self.totals[side as usize].counters;
-        let of = |slot| Some(self.splices.get(slot)?.socket(side)?.counters());
-        counters.add(&self.tallies[side as usize].total(of));
+    fn wake(&mut self, now: Time, out: &mut [Vec<Payload>]) {
+        let out = both(out);
+        let due = self.splices.take_due(now, &mut Vec::new());
+        for (_, slot) in &due {
+            self.splices[*slot].tick(now);
+            self.run(now, *slot, out);
+        }
+        self.splices.done(due);
+    }
+
+    fn wake_at(&mut self) -> Time {
+        self.splices.wake_at()
+    }
+
+    fn asker(&mut self) -> (Asker, usize) {
+        let sockets = self.splices.iter().flat_map(|splice| {
+            SIDES.into_iter().filter_map(|side| Some((splice.socket(side)?.asker(), side)))
+        });
+        let first = sockets.min_by_key(|(asker, _)| *asker);
+        first.map_or((Asker::Transport, 0), |((_, asker), side)| (asker, side as usize))
+    }
+
+    fn opened(&self, end: usize) -> u32 {
+        self.totals[end].opened
+    }
+
+    fn counters(&self, end: usize) -> Counters {
+        let mut counters = self.totals[end].counters;
+        let of = |slot| Some(self.splices.get(slot)?.socket(SIDES[end])?.counters());
+        counters.add(&self.tallies[end].total(of));
         counters
     }
 
-    /// State of the newest connection's socket towards `side`.
-    pub fn gauges(&self, side: Side) -> Gauges {
-        let newest = self.splices.iter().rev().find_map(|splice| splice.socket(side));
-        newest.map_or(self.totals[side as usize].gauges, |socket| socket.gauges())
+    fn gauges(&self, end: usize) -> Gauges {
+        let newest = self.splices.iter().rev().find_map(|splice| splice.socket(SIDES[end]));
+        newest.map_or(self.totals[end].gauges, |socket| socket.gauges())
     }
 
-    /// Bytes that wait for the sockets towards `side`: read from the other side, not yet taken by the
-    /// send buffers.
-    pub fn waiting_bytes(&self, side: Side) -> u64 {
-        self.splices.iter().map(|splice| splice.waiting_bytes(side)).sum()
+    fn waiting_bytes(&self, end: usize) -> u64 {
+        self.splices.iter().map(|splice| splice.waiting_bytes(SIDES[end])).sum()
     }
+}
+
+fn both(out: &mut [Vec<Payload>]) -> &mut [Vec<Payload>; 2] {
+    out.try_into().expect("a proxy has two ends")
 }

@@ -7,7 +7,7 @@ use units::{Span, Time};
 
 use super::{Parts, Proxy, ProxySpec, Setup, SocketSpec};
 use crate::tcp::{Connection, Flags, Segment, TcpSpec};
-use crate::{Payload, Side};
+use crate::{Node, Payload, Side};
 
 const NUMBER: u32 = 1024;
 
@@ -85,14 +85,24 @@ impl Three {
             self.client.transmit(self.now, &mut sent);
             for payload in sent.drain(..) {
                 let Payload::Segment(segment) = payload else { continue };
-                self.proxy.receive(self.now, Side::Client, segment, &mut out);
+                self.proxy.receive(
+                    self.now,
+                    Side::Client as usize,
+                    Payload::Segment(segment),
+                    &mut out,
+                );
             }
             if let Some(server) = &mut self.server {
                 server.transmit(self.now, &mut sent);
             }
             for payload in sent.drain(..) {
                 let Payload::Segment(segment) = payload else { continue };
-                self.proxy.receive(self.now, Side::Server, segment, &mut out);
+                self.proxy.receive(
+                    self.now,
+                    Side::Server as usize,
+                    Payload::Segment(segment),
+                    &mut out,
+                );
             }
             let [down, up] = &mut out;
             let busy = !down.is_empty() || !up.is_empty();
@@ -114,7 +124,12 @@ impl Three {
                 }
             }
             for segment in refusals {
-                self.proxy.receive(self.now, Side::Server, segment, &mut out);
+                self.proxy.receive(
+                    self.now,
+                    Side::Server as usize,
+                    Payload::Segment(segment),
+                    &mut out,
+                );
             }
             if busy {
                 continue;
@@ -196,7 +211,8 @@ fn each_direction_ends_alone() {
     assert!(three.client.is_closed() && three.server().is_closed());
     assert_eq!(three.proxy.wake_at(), Time::MAX);
     // Counters stay when connections are gone and forgotten.
-    let sent = |proxy: &Proxy| super::proxy::SIDES.map(|side| proxy.counters(side).written_bytes);
+    let sent =
+        |proxy: &Proxy| super::proxy::SIDES.map(|side| proxy.counters(side as usize).written_bytes);
     assert_eq!(sent(&three.proxy), [9000, 3000]);
     three.now += Span::from_secs(100);
     three.proxy.forget_before(three.now);
@@ -208,7 +224,7 @@ fn what_waits_is_bounded_while_nobody_reads() {
     let mut three = Three::new(Setup::Early, 10_000);
     three.client.write(Bytes::from(vec![3; 500_000]));
     three.run(5);
-    let waiting = three.proxy.waiting_bytes(Side::Server);
+    let waiting = three.proxy.waiting_bytes(Side::Server as usize);
     assert!(waiting <= 10_000 && waiting > 10_000 - 2 * 1460, "{waiting} bytes wait");
     // The server's receive buffer, the proxy's send buffer, its buffer, its receive buffer.
     let all = 20_000 + 20_000 + 10_000 + 20_000;
@@ -219,7 +235,7 @@ fn what_waits_is_bounded_while_nobody_reads() {
         let got = drain(three.server());
         came += got;
         three.run(1);
-        assert!(three.proxy.waiting_bytes(Side::Server) <= 10_000);
+        assert!(three.proxy.waiting_bytes(Side::Server as usize) <= 10_000);
         assert!(three.now < Time::ZERO + Span::from_secs(600), "{came} bytes came");
     }
     assert_eq!(came, 500_000);
@@ -228,7 +244,8 @@ fn what_waits_is_bounded_while_nobody_reads() {
 #[test]
 fn counters_stay_when_a_number_comes_back_while_the_last_one_lingers() {
     let mut three = Three::new(Setup::Early, 20_000);
-    let sent = |proxy: &Proxy| super::proxy::SIDES.map(|side| proxy.counters(side).written_bytes);
+    let sent =
+        |proxy: &Proxy| super::proxy::SIDES.map(|side| proxy.counters(side as usize).written_bytes);
     for (round, bytes) in [3000, 5000].into_iter().enumerate() {
         if round > 0 {
             three.client = Connection::connect(three.now, &tcp(1 << 20), controller(), NUMBER);
@@ -243,14 +260,14 @@ fn counters_stay_when_a_number_comes_back_while_the_last_one_lingers() {
         assert!(three.client.is_closed() && three.server().is_closed());
     }
     assert_eq!(sent(&three.proxy), [0, 8000]);
-    assert_eq!(three.proxy.connections(Side::Client), 2);
+    assert_eq!(three.proxy.opened(Side::Client as usize), 2);
     // The first one's 60 s end while the second still answers what comes late.
     three.run(30);
     three.proxy.forget_before(three.now);
     let mut out = [Vec::new(), Vec::new()];
     let mut late = Segment::of_data(1, Bytes::from_static(b"late"));
     (late.connection, late.flags) = (NUMBER, Flags::ACK);
-    three.proxy.receive(three.now, Side::Client, late, &mut out);
+    three.proxy.receive(three.now, Side::Client as usize, Payload::Segment(late), &mut out);
     assert!(!out[0].is_empty(), "the second connection is still known");
     three.now += Span::from_secs(100);
     three.proxy.forget_before(three.now);

@@ -9,25 +9,28 @@ use super::board::{Board, Dial, Protocol};
 use super::browser::Browser;
 use super::pair::Pair;
 use super::tls::TlsApp;
-use super::{LoadReport, MakeQuic, MakeTcp, RequestReport, WebSpec, check, http1, http2, http3};
+use super::{MakeQuic, MakeTcp, WebSpec, check, http1, http2, http3};
 use crate::load::StreamReport;
-use crate::{App, Asker, Counters, Endpoint, Event, Gauges, Payload, quic};
+use crate::{App, Asker, Counters, Event, Gauges, Node, Payload, Report, quic};
 
 /// A browser and its connections.
 pub struct Client {
+    /// When it begins; never again once it has.
+    start: Time,
     pair: Pair,
     browser: Browser,
     board: Board,
 }
 
 impl Client {
-    /// A client called `name`, which keys its random streams. The transports are built by `quic` and
+    /// A client called `name`, which keys its random streams, and begins at `start`. The transports are built by `quic` and
     /// `tcp`, as far as the page's versions of HTTP need them.
     ///
     /// # Errors
     /// What is wrong with `spec` or a transport, in words.
     pub fn new(
         spec: &WebSpec,
+        start: Time,
         seed: u64,
         name: &str,
         quic: MakeQuic<'_>,
@@ -62,7 +65,7 @@ impl Client {
         };
         let quic = spec.http.uses_quic().then(|| quic(Box::new(over_quic))).transpose()?;
         let tcp = spec.http.uses_tcp().then(|| tcp(Box::new(over_tcp))).transpose()?;
-        Ok(Client { pair: Pair::new(spec.http, quic, tcp), browser, board })
+        Ok(Client { start, pair: Pair::new(spec.http, quic, tcp), browser, board })
     }
 
     fn dial(&mut self, now: Time, dial: Dial, out: &mut Vec<Payload>) -> Result<(), String> {
@@ -95,76 +98,73 @@ impl Client {
     }
 }
 
-impl Endpoint for Client {
-    fn connect(&mut self, now: Time, out: &mut Vec<Payload>) -> Result<(), String> {
-        self.browser.start(now);
-        self.work(now, out);
-        Ok(())
+impl Node for Client {
+    fn receive(&mut self, now: Time, _end: usize, payload: Payload, out: &mut [Vec<Payload>]) {
+        self.pair.receive(now, payload, &mut out[0]);
+        self.work(now, &mut out[0]);
     }
 
-    fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>) {
-        self.pair.receive(now, payload, out);
-        self.work(now, out);
-    }
-
-    fn wake(&mut self, now: Time, out: &mut Vec<Payload>) {
-        self.pair.wake(now, out);
-        self.work(now, out);
+    fn wake(&mut self, now: Time, out: &mut [Vec<Payload>]) {
+        if self.start <= now {
+            self.start = Time::MAX;
+            self.browser.start(now);
+            self.work(now, &mut out[0]);
+        }
+        self.pair.wake(now, &mut out[0]);
+        self.work(now, &mut out[0]);
     }
 
     fn wake_at(&mut self) -> Time {
-        self.pair.wake_at().min(self.browser.wake_at())
+        self.start.min(self.pair.wake_at()).min(self.browser.wake_at())
     }
 
-    fn asker(&mut self) -> (Time, Asker) {
-        self.pair.asker().min((self.browser.wake_at(), Asker::Application))
+    fn asker(&mut self) -> (Asker, usize) {
+        let own = self.start.min(self.browser.wake_at());
+        (self.pair.asker().min((own, Asker::Application)).1, 0)
     }
 
-    fn counters(&self) -> Counters {
-        self.pair.counters()
-    }
-
-    fn gauges(&self) -> Gauges {
-        self.pair.gauges()
-    }
-
-    fn controller(&self) -> Option<&dyn CongestionControl> {
-        self.pair.controller()
-    }
-
-    fn take_events(&mut self) -> Vec<Event> {
-        self.pair.take_events()
-    }
-
-    fn opened(&self) -> u32 {
+    fn opened(&self, _end: usize) -> u32 {
         self.pair.opened()
     }
 
-    fn completed(&self) -> u32 {
+    fn completed(&self, _end: usize) -> u32 {
         self.pair.completed()
     }
 
-    fn connected_at(&self) -> Option<Time> {
+    fn connected_at(&self, _end: usize) -> Option<Time> {
         self.pair.connected_at()
     }
 
-    fn ended_at(&self) -> Option<Time> {
+    fn ended_at(&self, _end: usize) -> Option<Time> {
         self.pair.ended_at()
     }
 
-    fn streams(&self) -> Vec<(u32, StreamReport)> {
+    fn counters(&self, _end: usize) -> Counters {
+        self.pair.counters()
+    }
+
+    fn gauges(&self, _end: usize) -> Gauges {
+        self.pair.gauges()
+    }
+
+    fn controller(&self, _end: usize) -> Option<&dyn CongestionControl> {
+        self.pair.controller()
+    }
+
+    fn take_events(&mut self, _end: usize) -> Vec<Event> {
+        self.pair.take_events()
+    }
+
+    fn streams(&self, _end: usize) -> Vec<(u32, StreamReport)> {
         self.pair.streams()
     }
 
-    fn page_loads(&self) -> Vec<LoadReport> {
-        self.browser.loads.clone()
-    }
-
-    fn page_requests(&self) -> Vec<RequestReport> {
-        self.browser.requests.clone()
-    }
-
-    fn quic(&self) -> Option<&quic::Endpoint> {
+    fn quic(&self, _end: usize) -> Option<&quic::Endpoint> {
         self.pair.quic.as_ref()
+    }
+
+    fn tell(&self, report: &mut dyn Report) {
+        self.browser.loads.iter().for_each(|load| report.load(load));
+        self.browser.requests.iter().for_each(|request| report.request(request));
     }
 }

@@ -7,7 +7,7 @@ use transport::web::{
     Client, HostSpec, Http, ObjectSpec, PageSpec, Profile, RequestReport, Server, Tls, TlsVersion,
     WebSpec,
 };
-use transport::{Endpoint, MakeApp, MakeController, Payload, Side};
+use transport::{Endpoint, MakeApp, MakeController, Node, Payload, Report, Side};
 use units::{Span, Time};
 
 const ONE_WAY: Span = Span::from_millis(100);
@@ -110,25 +110,44 @@ fn tcp_endpoint(side: Side, app: MakeApp) -> Result<Box<dyn Endpoint>, String> {
     Ok(Box::new(tcp::Endpoint::new(side, &spec, app, controller(1448))))
 }
 
+/// The requests of a browser.
+#[derive(Default)]
+struct Requests(Vec<RequestReport>);
+
+impl Report for Requests {
+    fn request(&mut self, request: &RequestReport) {
+        self.0.push(request.clone());
+    }
+}
+
+fn requests(client: &Client) -> Vec<RequestReport> {
+    let mut told = Requests::default();
+    client.tell(&mut told);
+    told.0
+}
+
 /// Loads the page; the full packet number `lost` of the objects downwards (from 0) does not arrive.
 fn load(http: Http, lost: Option<u32>) -> Vec<RequestReport> {
     let spec = page(http);
-    let client =
-        Client::new(&spec, 1, "client", &mut |app| quic_endpoint(Side::Client, app), &mut |app| {
-            tcp_endpoint(Side::Client, app)
-        });
-    let server = Server::new(&spec, &mut |app| quic_endpoint(Side::Server, app), &mut |app| {
+    let mut client = Client::new(
+        &spec,
+        Time::ZERO,
+        1,
+        "client",
+        &mut |app| quic_endpoint(Side::Client, app),
+        &mut |app| tcp_endpoint(Side::Client, app),
+    )
+    .unwrap();
+    let mut server = Server::new(&spec, &mut |app| quic_endpoint(Side::Server, app), &mut |app| {
         tcp_endpoint(Side::Server, app)
-    });
-    let mut ends: [Box<dyn Endpoint>; 2] = [Box::new(client.unwrap()), Box::new(server.unwrap())];
+    })
+    .unwrap();
     let mut wire: Vec<(Time, usize, Payload)> = Vec::new();
-    let (mut now, mut out, mut full) = (Time::ZERO, Vec::new(), 0);
-    let asked = |client: &dyn Endpoint| client.page_requests().len() > 1;
-    ends[0].connect(now, &mut out).unwrap();
+    let (mut now, mut out, mut full) = (Time::ZERO, [Vec::<Payload>::new()], 0);
     let mut turn = 0;
     loop {
-        for payload in out.drain(..) {
-            if turn == 1 && payload.wire_bytes() > 1200 && asked(ends[0].as_ref()) {
+        for payload in out[0].drain(..) {
+            if turn == 1 && payload.wire_bytes() > 1200 && requests(&client).len() > 1 {
                 full += 1;
                 if lost == Some(full - 1) {
                     continue;
@@ -137,18 +156,24 @@ fn load(http: Http, lost: Option<u32>) -> Vec<RequestReport> {
             wire.push((now + ONE_WAY, 1 - turn, payload));
         }
         let arrival = wire.first().map_or(Time::MAX, |(at, ..)| *at);
-        let wakes = [ends[0].wake_at(), ends[1].wake_at()];
+        let wakes = [client.wake_at(), server.wake_at()];
         now = arrival.min(wakes[0]).min(wakes[1]).max(now);
         if now > Time::ZERO + Span::from_secs(20) {
-            return ends[0].page_requests();
+            return requests(&client);
         }
         if arrival <= now {
             let (_, to, payload) = wire.remove(0);
             turn = to;
-            ends[turn].receive(now, payload, &mut out);
+            match turn {
+                0 => client.receive(now, 0, payload, &mut out),
+                _ => server.receive(now, payload, &mut out[0]),
+            }
         } else {
             turn = usize::from(wakes[1] <= now);
-            ends[turn].wake(now, &mut out);
+            match turn {
+                0 => client.wake(now, &mut out),
+                _ => server.wake(now, &mut out[0]),
+            }
         }
     }
 }

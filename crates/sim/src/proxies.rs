@@ -1,33 +1,26 @@
-//! Splitting proxies in the loop: one component per TCP flow and proxy on its way.
+//! Splitting proxies: a node for each TCP flow and proxy on its way, from the specification.
 
 use path::{NodeKind, Topology};
-use transport::Side;
 use transport::pep::{Parts, Pool, Proxy, ProxySpec, Setup, SocketSpec};
 use units::{NodeId, Random, Span};
 
 use crate::flow::{Controllers, make_controller};
 use crate::route::Route;
+use crate::seat::Known;
 use crate::spec::{CongestionSpec, RunSpec};
 
-/// One flow's proxy at a node.
-pub struct Relay {
-    /// The flow's index.
-    pub flow: usize,
+/// One flow's proxy at a node, for those who tell of it.
+pub struct FlowProxy {
     /// The flow's name.
-    pub flow_name: String,
+    pub flow: String,
     /// The node's name.
     pub node: String,
-    /// Which stop of the flow's route.
-    pub stop: usize,
     /// Controllers of its sockets towards the client and towards the server.
     pub congestion: [String; 2],
-    /// The proxy.
-    pub proxy: Proxy,
 }
 
-/// Names of a proxy's sockets in results.
-pub const SOCKETS: [(&str, Side); 2] =
-    [("client_side", Side::Client), ("server_side", Side::Server)];
+/// Names of a proxy's sockets in results, in the order of its ends.
+pub const SOCKETS: [&str; 2] = ["client_side", "server_side"];
 
 /// Nodes of the run's proxies, in the order of `spec.proxies`.
 ///
@@ -46,9 +39,7 @@ pub fn nodes(spec: &RunSpec, topology: &Topology) -> Result<Vec<NodeId>, String>
         if nodes.contains(&node) {
             return error("its node has a proxy already");
         }
-        for (name, socket) in
-            [("client_side", &proxy.client_side), ("server_side", &proxy.server_side)]
-        {
+        for (name, socket) in SOCKETS.into_iter().zip([&proxy.client_side, &proxy.server_side]) {
             if proxy.buffer_bytes < u64::from(socket.tcp.mss_bytes) {
                 return error(&format!(
                     "buffer_bytes is {}, expected at least a segment of {name}, {} bytes",
@@ -68,14 +59,14 @@ pub fn build(
     route: &Route,
     topology: &Topology,
     controllers: &mut Controllers<'_>,
-) -> Result<Vec<Relay>, String> {
+) -> Result<Vec<Known<FlowProxy>>, String> {
     let flow_name = &spec.flows[flow].name;
     let at = |node: NodeId| {
         let name = topology.node_name(node);
         spec.proxies.iter().find(|proxy| proxy.node == name)
     };
     let proxies: Vec<&ProxySpec> = route.proxies().iter().filter_map(|node| at(*node)).collect();
-    let mut relays = Vec::new();
+    let mut made: Vec<Known<FlowProxy>> = Vec::new();
     for (index, proxy) in proxies.iter().enumerate() {
         let stop = index + 1;
         let before = index.checked_sub(1).map(|index| proxies[index]);
@@ -104,8 +95,7 @@ pub fn build(
             make_controller(&congestion, config, controllers)
                 .map_err(|error| format!("proxy {}: {name}: {error}", proxy.node))
         };
-        let make =
-            [make("client_side", &proxy.client_side)?, make("server_side", &proxy.server_side)?];
+        let make = [make(SOCKETS[0], &proxy.client_side)?, make(SOCKETS[1], &proxy.server_side)?];
         let parts = Parts {
             spec: (*proxy).clone(),
             make,
@@ -116,15 +106,13 @@ pub fn build(
                 .filter(|_| proxy.setup == Setup::Pooled)
                 .map(|after| pool(&after.client_side, stop)),
         };
-        relays.push(Relay {
-            flow,
-            flow_name: flow_name.clone(),
+        let told = FlowProxy {
+            flow: flow_name.clone(),
             node: proxy.node.clone(),
-            stop,
             congestion: [&proxy.client_side, &proxy.server_side]
                 .map(|side| side.congestion.clone()),
-            proxy: Proxy::new(parts),
-        });
+        };
+        made.push((told, Box::new(Proxy::new(parts))));
     }
-    Ok(relays)
+    Ok(made)
 }

@@ -1,0 +1,82 @@
+//! Nodes at their places in the graph, and the legs between their ends.
+
+use path::Topology;
+use transport::{Direction, Node, Payload};
+use units::{NodeId, Packet, Time};
+
+use crate::addresses::Tuples;
+
+/// Where a packet of an end goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// The first line.
+    pub line: usize,
+    /// The node of the graph that it leads to.
+    pub to: NodeId,
+    /// Who sits there, and at which of its ends it arrives.
+    pub seat: (usize, usize),
+}
+
+impl Way {
+    /// From `from` to `to`, where `seat` receives it.
+    ///
+    /// # Errors
+    /// The graph has no way.
+    pub fn new(
+        topology: &Topology,
+        from: NodeId,
+        to: NodeId,
+        seat: (usize, usize),
+    ) -> Result<Way, String> {
+        let line = topology.next_hop(from, to).ok_or("no way between its nodes")?;
+        Ok(Way { line, to, seat })
+    }
+}
+
+/// The near side of a leg: one end of a node.
+#[derive(Clone, Copy, Debug)]
+pub struct Leg {
+    /// The flow whose packets leave here.
+    pub flow: u32,
+    /// The node of the graph.
+    pub from: NodeId,
+    /// The flow's direction.
+    pub direction: Direction,
+    /// Hashes the 5-tuples of what leaves.
+    pub tuples: Tuples,
+    /// Where datagrams go, and where segments: proxies on the way take those.
+    pub ways: [Way; 2],
+}
+
+impl Leg {
+    /// Where `payload` goes.
+    #[inline]
+    pub fn way(&self, payload: &Payload) -> Way {
+        self.ways[usize::from(matches!(payload, Payload::Segment(_)))]
+    }
+
+    /// The header of a packet that leaves at `now`; its handle is missing.
+    #[inline]
+    pub fn header(&self, now: Time, way: Way, payload: &Payload) -> Packet {
+        Packet {
+            flow: self.flow,
+            source: self.from,
+            destination: way.to,
+            ecn: payload.ecn(),
+            born: now,
+            tuple: self.tuples.hash(self.direction, payload),
+            ..Packet::of_bytes(payload.wire_bytes())
+        }
+    }
+}
+
+/// A node, and who it is for those who tell of it.
+pub type Known<T> = (T, Box<dyn Node>);
+
+/// A node and its ends.
+pub struct Seat {
+    /// The node.
+    pub node: Box<dyn Node>,
+    /// One an end.
+    pub legs: Vec<Leg>,
+}
