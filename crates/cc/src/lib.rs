@@ -2,6 +2,7 @@
 //! share. The simulated TCP, QUIC in virtual time and QUIC over real UDP all drive this one trait.
 
 pub mod aimd;
+mod bbr;
 pub mod bbr1;
 pub mod bbr3;
 mod catalogue;
@@ -17,7 +18,6 @@ pub mod newreno;
 mod options;
 mod pacer;
 mod reno;
-mod self_limited;
 pub mod slow_start;
 pub mod westwood;
 mod window;

@@ -22,9 +22,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use units::{Random, Rate, Span, Time};
 
+use crate::bbr::{Cwnd, FullPipe, PACING_MARGIN, PacingRate, ProbeRtt, RoundCounter};
 use crate::filter::WindowedMax;
 use crate::options::{Entry, Kernel, Kind, Opt, defaults, parse};
-use crate::self_limited::SelfLimited;
 use crate::{Ack, Config, CongestionControl, Control, Event};
 use model::Aggregation;
 use policer::Policer;
@@ -81,10 +81,6 @@ const DRAIN_GAIN: f64 = 1000.0 / 2885.0;
 /// PROBE_BW's cycle of pacing gains.
 const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
 const CWND_GAIN: f64 = 2.0;
-/// Pace 1 % below the estimate, so that queues drain.
-const PACING_MARGIN: f64 = 0.99;
-/// bbr_cwnd_min_target, packets.
-const MIN_CWND: u64 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
@@ -99,32 +95,22 @@ enum Mode {
 pub struct Bbr1 {
     options: Options,
     random: Random,
-    mss: u64,
-    initial_cwnd: u64,
     mode: Mode,
-    cwnd: u64,
-    prior_cwnd: u64,
-    pacing_rate: u64,
-    has_seen_rtt: bool,
+    cwnd: Cwnd,
+    pacing: PacingRate,
     idle_restart: bool,
     // Model.
+    rounds: RoundCounter,
     bw: WindowedMax,
     min_rtt: Span,
     min_rtt_stamp: Time,
-    next_rtt_delivered: u64,
-    rtt_count: u64,
-    round_start: bool,
-    full_bw: u64,
-    full_bw_count: u32,
-    full_bw_reached: bool,
+    full_pipe: FullPipe,
     aggregation: Aggregation,
     policer: Policer,
     // Phases.
     cycle_index: usize,
     cycle_stamp: Time,
-    probe_rtt_done_stamp: Option<Time>,
-    probe_rtt_round_done: bool,
-    self_limited: SelfLimited,
+    probe_rtt: ProbeRtt,
     // Recovery.
     in_recovery: bool,
     /// Delivered when the last loss was found.
@@ -139,30 +125,20 @@ impl Bbr1 {
         Bbr1 {
             options,
             random: Random::named(config.seed, "bbr", "probe"),
-            mss: config.mss,
-            initial_cwnd: config.initial_window,
             mode: Mode::Startup,
-            cwnd: config.initial_window,
-            prior_cwnd: 0,
-            pacing_rate: initial_rate(config.initial_window, Span::from_millis(1)),
-            has_seen_rtt: false,
+            cwnd: Cwnd::new(config.mss, config.initial_window),
+            pacing: PacingRate::new(initial_rate(config.initial_window, Span::from_millis(1))),
             idle_restart: false,
+            rounds: RoundCounter::default(),
             bw: WindowedMax::default(),
             min_rtt: Span::MAX,
             min_rtt_stamp: Time::ZERO,
-            next_rtt_delivered: 0,
-            rtt_count: 0,
-            round_start: false,
-            full_bw: 0,
-            full_bw_count: 0,
-            full_bw_reached: false,
+            full_pipe: FullPipe::default(),
             aggregation: Aggregation::default(),
             policer: Policer::default(),
             cycle_index: 0,
             cycle_stamp: Time::ZERO,
-            probe_rtt_done_stamp: None,
-            probe_rtt_round_done: false,
-            self_limited: SelfLimited::default(),
+            probe_rtt: ProbeRtt::default(),
             in_recovery: false,
             recovery_delivered: 0,
             delivered: 0,
@@ -171,7 +147,7 @@ impl Bbr1 {
     }
 
     fn on_ack(&mut self, now: Time, ack: &Ack) {
-        let ack = &self.self_limited.apply(ack);
+        let ack = &self.probe_rtt.mark(ack);
         self.delivered = ack.delivered;
         self.update_model(now, ack);
         self.set_pacing_rate(ack);
@@ -209,37 +185,23 @@ impl Bbr1 {
     }
 
     fn set_pacing_rate(&mut self, ack: &Ack) {
-        // The first RTT sample replaces the assumed millisecond.
-        if !self.has_seen_rtt && ack.latest_rtt.is_some() {
-            self.has_seen_rtt = true;
-            self.pacing_rate = initial_rate(self.initial_cwnd, ack.smoothed_rtt);
-        }
-        let rate = (self.pacing_gain() * self.bandwidth() as f64 * PACING_MARGIN) as u64;
-        // In STARTUP the rate only rises.
-        if rate > 0 && (self.full_bw_reached || rate > self.pacing_rate) {
-            self.pacing_rate = rate;
-        }
+        let window = self.cwnd.initial;
+        self.pacing.init_once(ack, |rtt| initial_rate(window, rtt));
+        self.pacing.set(self.pacing_gain(), self.bandwidth(), self.full_pipe.reached);
     }
 
-    /// One millisecond, at least two packets, at most 64 KB.
     fn quantum(&self) -> u64 {
-        (self.pacing_rate / 8_000).min(65_536).max(2 * self.mss)
+        self.pacing.quantum(self.cwnd.mss)
     }
 
     fn set_cwnd(&mut self, ack: &Ack) {
         if !self.recover_or_restore(ack) && ack.acked > 0 {
             let target = self.target_cwnd();
-            if self.full_bw_reached {
-                // Only cut the window once the pipe has been filled.
-                self.cwnd = (self.cwnd + ack.acked).min(target);
-            } else if self.cwnd < target || ack.delivered < self.initial_cwnd {
-                self.cwnd += ack.acked;
-            }
+            self.cwnd.grow(ack.acked, target, self.full_pipe.reached, ack.delivered);
         }
-        self.cwnd = self.cwnd.max(MIN_CWND * self.mss);
-        if self.mode == Mode::ProbeRtt {
-            self.cwnd = self.cwnd.min(MIN_CWND * self.mss);
-        }
+        let least = self.cwnd.least();
+        let probes = self.mode == Mode::ProbeRtt;
+        self.cwnd.bytes = if probes { least } else { self.cwnd.bytes.max(least) };
     }
 
     /// In the first round of a recovery as many bytes leave as arrive (packet conservation); after
@@ -252,57 +214,54 @@ impl Bbr1 {
     ///
     /// True: the window is settled.
     fn recover_or_restore(&mut self, ack: &Ack) -> bool {
-        if self.round_start {
+        if self.rounds.start {
             self.packet_conservation = false;
         }
         if ack.lost > 0 {
-            let cwnd = self.cwnd;
-            self.cwnd = cwnd.saturating_sub(ack.lost).max(self.mss);
             self.recovery_delivered = ack.delivered;
-            if !self.in_recovery {
-                self.save_cwnd(cwnd);
+            if self.in_recovery {
+                self.cwnd.bytes = self.cwnd.bytes.saturating_sub(ack.lost).max(self.cwnd.mss);
+            } else {
+                self.save_cwnd();
                 self.in_recovery = true;
                 self.packet_conservation = true;
-                self.next_rtt_delivered = ack.delivered;
-                self.cwnd = ack.in_flight + ack.acked;
+                self.rounds.begin(ack.delivered);
+                self.cwnd.bytes = ack.in_flight + ack.acked;
             }
         } else if self.in_recovery
             && ack.sample.is_some_and(|sample| sample.prior_delivered >= self.recovery_delivered)
         {
             self.in_recovery = false;
             self.packet_conservation = false;
-            self.cwnd = self.cwnd.max(self.prior_cwnd);
+            self.cwnd.restore();
         }
         if self.packet_conservation {
-            self.cwnd = self.cwnd.max(ack.in_flight + ack.acked);
+            self.cwnd.bytes = self.cwnd.bytes.max(ack.in_flight + ack.acked);
         }
         self.packet_conservation
     }
 
     /// Remembers the window for the end of recovery or PROBE_RTT.
-    fn save_cwnd(&mut self, cwnd: u64) {
-        self.prior_cwnd = if !self.in_recovery && self.mode != Mode::ProbeRtt {
-            cwnd
-        } else {
-            self.prior_cwnd.max(cwnd)
-        };
+    fn save_cwnd(&mut self) {
+        self.cwnd.save(self.in_recovery || self.mode == Mode::ProbeRtt);
     }
 
     /// A timeout or persistent congestion: the window falls to the flight and one packet, the pipe
     /// counts as unfilled, and the old window returns when the recovery ends.
     fn on_collapse(&mut self, in_flight: u64) {
-        self.save_cwnd(self.cwnd);
-        self.full_bw = 0;
+        self.save_cwnd();
+        self.full_pipe.bw = 0;
         self.in_recovery = true;
         self.recovery_delivered = self.delivered;
         self.packet_conservation = false;
-        self.cwnd = (in_flight + self.mss).min(self.cwnd).max(MIN_CWND * self.mss);
+        let window = (in_flight + self.cwnd.mss).min(self.cwnd.bytes);
+        self.cwnd.bytes = window.max(self.cwnd.least());
     }
 
     fn control(&self) -> Control {
         Control {
-            cwnd: self.cwnd,
-            pacing_rate: Some(Rate(self.pacing_rate)),
+            cwnd: self.cwnd.bytes,
+            pacing_rate: Some(Rate(self.pacing.rate)),
             quantum: Some(self.quantum()),
             wake_at: Time::MAX,
         }
@@ -327,10 +286,9 @@ impl CongestionControl for Bbr1 {
             Event::Timeout { in_flight } => self.on_collapse(*in_flight),
             // Linux: forget the plateau and the policer, and take the window back.
             Event::Spurious => {
-                self.full_bw = 0;
-                self.full_bw_count = 0;
+                self.full_pipe.reset();
                 self.policer = Policer::default();
-                self.cwnd = self.cwnd.max(self.prior_cwnd);
+                self.cwnd.restore();
                 self.in_recovery = false;
                 self.packet_conservation = false;
             }
@@ -340,14 +298,14 @@ impl CongestionControl for Bbr1 {
                 match self.mode {
                     // Restart at the estimate itself, without a probe.
                     Mode::ProbeBw => {
-                        self.pacing_rate =
+                        self.pacing.rate =
                             ((self.bandwidth() as f64 * PACING_MARGIN) as u64).max(1);
                     }
-                    Mode::ProbeRtt => self.check_probe_rtt_done(now),
+                    Mode::ProbeRtt if self.probe_rtt.is_over(now) => self.probe_rtt_done(now),
                     _ => {}
                 }
             }
-            Event::Mss(mss) => self.mss = *mss,
+            Event::Mss(mss) => self.cwnd.mss = *mss,
             Event::Idle { .. } | Event::Timer => {}
         }
         self.control()

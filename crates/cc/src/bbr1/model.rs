@@ -4,6 +4,7 @@ use units::{Span, Time};
 
 use super::{Bbr1, Mode};
 use crate::Ack;
+use crate::bbr::AckEpoch;
 use crate::filter::bytes_in;
 
 /// Window of the bandwidth filter, rounds: one PROBE_BW cycle and two.
@@ -19,15 +20,13 @@ pub(super) struct Aggregation {
     windows: [u64; 2],
     current: usize,
     rounds: u32,
-    epoch: Time,
-    epoch_acked: u64,
+    epoch: AckEpoch,
 }
 
 impl Aggregation {
     /// A new epoch begins.
     pub fn restart(&mut self, now: Time) {
-        self.epoch = now;
-        self.epoch_acked = 0;
+        self.epoch.restart(now);
     }
 
     /// The most of the last five to ten rounds.
@@ -38,22 +37,18 @@ impl Aggregation {
 
 impl Bbr1 {
     pub(super) fn update_bw(&mut self, now: Time, ack: &Ack) {
-        self.round_start = false;
+        self.rounds.start = false;
         let Some(sample) = &ack.sample else { return };
-        if sample.prior_delivered >= self.next_rtt_delivered {
-            self.next_rtt_delivered = ack.delivered;
-            self.rtt_count += 1;
-            self.round_start = true;
-        }
+        self.rounds.update(sample.prior_delivered, ack.delivered);
         if self.options.policer_detection {
-            let reset = self.policer.sample(now, ack, self.round_start, self.mode == Mode::ProbeBw);
-            if reset {
+            let probing = self.mode == Mode::ProbeBw;
+            if self.policer.sample(now, ack, self.rounds.start, probing) {
                 self.enter_probe_bw(now);
             }
         }
         // An application-limited sample counts only if it is higher.
         if !sample.app_limited || sample.rate.0 >= self.bw.max() {
-            self.bw.update(self.rtt_count, BW_ROUNDS, sample.rate.0);
+            self.bw.update(self.rounds.count, BW_ROUNDS, sample.rate.0);
         }
     }
 
@@ -65,7 +60,7 @@ impl Bbr1 {
     pub(super) fn update_aggregation(&mut self, now: Time, ack: &Ack) {
         let bw = self.bandwidth();
         let state = &mut self.aggregation;
-        if self.round_start {
+        if self.rounds.start {
             state.rounds += 1;
             if state.rounds >= AGGREGATION_ROUNDS {
                 state.rounds = 0;
@@ -73,13 +68,7 @@ impl Bbr1 {
                 state.windows[state.current] = 0;
             }
         }
-        let mut expected = bytes_in(bw, now.since(state.epoch).nanos());
-        if state.epoch_acked <= expected {
-            state.restart(now);
-            expected = 0;
-        }
-        state.epoch_acked += ack.acked;
-        let extra = (state.epoch_acked - expected).min(self.cwnd);
+        let extra = state.epoch.extra(now, bw, ack.acked).min(self.cwnd.bytes);
         let window = &mut state.windows[state.current];
         *window = (*window).max(extra);
     }
@@ -87,7 +76,7 @@ impl Bbr1 {
     /// `gain` bandwidth-delay products; the initial window before the first RTT.
     fn bdp(&self, gain: f64) -> u64 {
         if self.min_rtt == Span::MAX {
-            return self.initial_cwnd;
+            return self.cwnd.initial;
         }
         (gain * bytes_in(self.bandwidth(), self.min_rtt.nanos()) as f64) as u64
     }
@@ -95,7 +84,7 @@ impl Bbr1 {
     /// Room for bursts at sender, path and receiver, and two packets more while probing up.
     fn with_quantum(&self, inflight: u64) -> u64 {
         let probing = self.mode == Mode::ProbeBw && self.cycle_index == 0;
-        inflight + 3 * self.quantum() + if probing { 2 * self.mss } else { 0 }
+        inflight + 3 * self.quantum() + if probing { 2 * self.cwnd.mss } else { 0 }
     }
 
     /// The flight that `gain` aims at.
@@ -105,7 +94,7 @@ impl Bbr1 {
 
     /// The window that the model allows.
     pub(super) fn target_cwnd(&self) -> u64 {
-        let aggregated = if self.full_bw_reached {
+        let aggregated = if self.full_pipe.reached {
             let most = bytes_in(self.bandwidth(), AGGREGATION_CAP.nanos());
             self.aggregation.extra().min(most)
         } else {

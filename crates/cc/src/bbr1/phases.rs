@@ -2,34 +2,22 @@
 
 use units::{Span, Time};
 
-use super::{Bbr1, CYCLE, MIN_CWND, Mode};
+use super::{Bbr1, CYCLE, Mode};
 use crate::Ack;
 
-/// The pipe is full when bandwidth has not grown by a quarter in three rounds.
-const FULL_BW_GROWTH: f64 = 1.25;
-const FULL_BW_ROUNDS: u32 = 3;
-/// Age at which the least RTT is measured anew, and how long that takes.
+/// Age at which the least RTT is measured anew.
 const MIN_RTT_WINDOW: Span = Span::from_secs(10);
-const PROBE_RTT_DURATION: Span = Span::from_millis(200);
 
 impl Bbr1 {
     pub(super) fn check_full_bw_reached(&mut self, ack: &Ack) {
         let app_limited = ack.sample.is_some_and(|sample| sample.app_limited);
-        if self.full_bw_reached || !self.round_start || app_limited {
-            return;
+        if !self.full_pipe.reached && self.rounds.start && !app_limited {
+            self.full_pipe.check(self.bw.max());
         }
-        let bw = self.bw.max();
-        if bw as f64 >= self.full_bw as f64 * FULL_BW_GROWTH {
-            self.full_bw = bw;
-            self.full_bw_count = 0;
-            return;
-        }
-        self.full_bw_count += 1;
-        self.full_bw_reached = self.full_bw_count >= FULL_BW_ROUNDS;
     }
 
     pub(super) fn check_drain(&mut self, now: Time, ack: &Ack) {
-        if self.mode == Mode::Startup && self.full_bw_reached {
+        if self.mode == Mode::Startup && self.full_pipe.reached {
             self.mode = Mode::Drain;
         }
         if self.mode == Mode::Drain && ack.in_flight <= self.inflight(1.0) {
@@ -79,41 +67,25 @@ impl Bbr1 {
             self.min_rtt_stamp = now;
         }
         if expired && self.options.probe_rtt && !self.idle_restart && self.mode != Mode::ProbeRtt {
-            self.save_cwnd(self.cwnd);
+            self.save_cwnd();
             self.mode = Mode::ProbeRtt;
-            self.probe_rtt_done_stamp = None;
+            self.probe_rtt.begin();
         }
-        if self.mode == Mode::ProbeRtt {
-            self.probe_rtt(now, ack);
+        // At four packets in flight.
+        if self.mode == Mode::ProbeRtt
+            && self.probe_rtt.hold(now, ack, self.cwnd.least(), &mut self.rounds)
+        {
+            self.probe_rtt_done(now);
         }
         if ack.acked > 0 {
             self.idle_restart = false;
         }
     }
 
-    /// At four packets in flight, 200 ms and one round.
-    fn probe_rtt(&mut self, now: Time, ack: &Ack) {
-        // Its low rates must not push the true one out of the filter, which spans ten rounds.
-        self.self_limited.mark(ack.delivered, ack.in_flight);
-        if self.probe_rtt_done_stamp.is_some() {
-            self.probe_rtt_round_done |= self.round_start;
-            if self.probe_rtt_round_done {
-                self.check_probe_rtt_done(now);
-            }
-        } else if ack.in_flight <= MIN_CWND * self.mss {
-            self.probe_rtt_done_stamp = Some(now + PROBE_RTT_DURATION);
-            self.probe_rtt_round_done = false;
-            self.next_rtt_delivered = ack.delivered;
-        }
-    }
-
-    pub(super) fn check_probe_rtt_done(&mut self, now: Time) {
-        if self.probe_rtt_done_stamp.is_none_or(|stamp| now <= stamp) {
-            return;
-        }
+    pub(super) fn probe_rtt_done(&mut self, now: Time) {
         self.min_rtt_stamp = now;
-        self.cwnd = self.cwnd.max(self.prior_cwnd);
-        if self.full_bw_reached {
+        self.cwnd.restore();
+        if self.full_pipe.reached {
             self.enter_probe_bw(now);
         } else {
             self.mode = Mode::Startup;

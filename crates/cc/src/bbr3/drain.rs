@@ -12,7 +12,7 @@ impl Bbr {
     /// EnterDrain.
     pub(super) fn enter_drain(&mut self) {
         self.state = State::Drain;
-        self.drain_start_round = self.round_count;
+        self.drain_start_round = self.rounds.count;
     }
 
     /// CheckDrainDone.
@@ -21,7 +21,7 @@ impl Bbr {
             return;
         }
         let drained = ack.in_flight <= self.inflight(1.0);
-        if drained || self.round_count > self.drain_start_round + MAX_ROUNDS {
+        if drained || self.rounds.count > self.drain_start_round + MAX_ROUNDS {
             // EnterProbeBW.
             self.start_probe_bw_down(now);
         }

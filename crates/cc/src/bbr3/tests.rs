@@ -1,6 +1,7 @@
 //! Test cases of the draft's appendix A that a model of one bottleneck can show, and steps of its
 //! pseudocode.
 
+use super::State::*;
 use super::*;
 use crate::LostSample;
 use crate::conformance::model::{Flow, Loss, Model, Path};
@@ -102,24 +103,21 @@ const BDP: u64 = 1_200_000;
 /// A sender that knows its path (96 Mb/s, 100 ms, 1,000 packets) in `state`.
 fn bbr_in(state: State) -> Bbr {
     let mut bbr = Bbr::new(Options::default(), &config());
-    bbr.full_bw_reached = state != Startup;
-    bbr.min_rtt = Span::from_millis(100);
-    bbr.probe_rtt_min_delay = bbr.min_rtt;
-    bbr.max_bw = bbr.max_bw_filter.update(0, 2, BW);
-    bbr.bw = BW;
-    bbr.bw_probe_wait = Span::from_secs(2);
-    bbr.cwnd = 2 * BDP;
+    bbr.full_pipe.reached = state != Startup;
+    bbr.min_rtt.update(Time::ZERO, Some(Span::from_millis(100)), Span::from_secs(5));
+    bbr.bandwidth.update_max(&sample(0));
+    bbr.bandwidth.bound(true);
+    bbr.cycle.bw_probe_wait = Span::from_secs(2);
+    bbr.cwnd.bytes = 2 * BDP;
     bbr.delivered = BDP;
-    bbr.next_round_delivered = BDP;
+    bbr.rounds.begin(BDP);
     bbr.state = state;
     bbr
 }
 
-/// An ACK of one packet at the path's rate; `round`: of one that was sent in this round.
-fn ack(bbr: &Bbr, round: bool) -> Ack {
-    let delivered = bbr.delivered + MSS;
-    let prior_delivered = if round { bbr.delivered } else { bbr.next_round_delivered - 1 };
-    let sample = RateSample {
+/// A sample at the path's rate.
+fn sample(prior_delivered: u64) -> RateSample {
+    RateSample {
         delivered: BDP,
         interval: Span::from_millis(100),
         rate: Rate(BW),
@@ -127,7 +125,14 @@ fn ack(bbr: &Bbr, round: bool) -> Ack {
         tx_in_flight: BDP,
         lost: 0,
         app_limited: false,
-    };
+    }
+}
+
+/// An ACK of one packet at the path's rate; `round`: of one that was sent in this round.
+fn ack(bbr: &Bbr, round: bool) -> Ack {
+    let delivered = bbr.delivered + MSS;
+    let prior_delivered = if round { bbr.delivered } else { bbr.rounds.next_delivered - 1 };
+    let sample = sample(prior_delivered);
     let (prior_in_flight, in_flight) = (BDP + 11 * MSS, BDP + 10 * MSS);
     Ack { acked: MSS, delivered, prior_in_flight, in_flight, sample: Some(sample), ..sample_ack() }
 }
@@ -155,8 +160,8 @@ fn take(bbr: &mut Bbr, event: Ack) -> Control {
 #[test]
 fn a_precautionary_probe_is_repeated_after_a_round_of_refill() {
     let mut bbr = bbr_in(ProbeBwDown);
-    bbr.prev_probe_precautionary = true;
-    bbr.ack_phase = AckPhase::ProbeStopping;
+    bbr.cycle.prev_probe_precautionary = true;
+    bbr.cycle.ack_phase = AckPhase::ProbeStopping;
     let event = ack(&bbr, true);
     take(&mut bbr, event);
     assert_eq!(bbr.state, ProbeBwRefill);
@@ -169,32 +174,28 @@ fn a_precautionary_probe_is_repeated_after_a_round_of_refill() {
 #[test]
 fn a_probe_that_was_too_high_stops_at_the_bound() {
     let mut bbr = bbr_in(ProbeBwUp);
-    bbr.prev_probe_too_high = true;
-    bbr.inflight_longterm = Some(3 * BDP / 2);
+    bbr.cycle.prev_probe_too_high = true;
+    bbr.inflight.longterm = Some(3 * BDP / 2);
     let below = Ack { prior_in_flight: 3 * BDP / 2 - 2 * MSS, ..ack(&bbr, false) };
     take(&mut bbr, below);
     assert_eq!(bbr.state, ProbeBwUp);
     let full = Ack { prior_in_flight: 3 * BDP / 2 - MSS / 2, ..ack(&bbr, false) };
     take(&mut bbr, full);
-    assert_eq!((bbr.state, bbr.prev_probe_precautionary), (ProbeBwDown, true));
+    assert_eq!((bbr.state, bbr.cycle.prev_probe_precautionary), (ProbeBwDown, true));
 }
 
-/// A.15: the step doubles each round, up to a packet per packet acknowledged.
+/// A.15: the bound rises by a packet per packet acknowledged, once the slope is that steep.
 #[test]
 fn the_long_term_bound_grows_by_no_more_than_what_is_acknowledged() {
     let mut bbr = bbr_in(ProbeBwUp);
-    bbr.inflight_longterm = Some(BDP);
-    bbr.cwnd = BDP;
-    let mut steps = Vec::new();
+    bbr.inflight.longterm = Some(BDP);
+    bbr.cwnd.bytes = BDP;
     for _ in 0..20 {
-        bbr.raise_inflight_longterm_slope();
-        steps.push(bbr.cwnd / bbr.probe_up_acked_per_inc);
+        bbr.cycle.raise_slope(&bbr.cwnd);
     }
-    assert_eq!(steps[..4], [1, 2, 4, 8]);
-    assert_eq!(steps[19], BDP / MSS);
-    bbr.window_met_in = Some(0);
+    bbr.cycle.window_met_in = Some(0);
     bbr.probe_inflight_longterm_upward(&Ack { acked: 10 * MSS, ..sample_ack() });
-    assert_eq!(bbr.inflight_longterm, Some(BDP + 10 * MSS));
+    assert_eq!(bbr.inflight.longterm, Some(BDP + 10 * MSS));
 }
 
 /// Section 5.5.10.2 and A.21: 2 % of the flight before the lost packet, and no step beyond it.
@@ -202,13 +203,13 @@ fn the_long_term_bound_grows_by_no_more_than_what_is_acknowledged() {
 fn too_much_loss_ends_the_probe_and_sets_the_bound() {
     for (lost, state) in [(20 * MSS, ProbeBwUp), (21 * MSS, ProbeBwDown)] {
         let mut bbr = bbr_in(ProbeBwUp);
-        bbr.is_bw_probe_sample = true;
+        bbr.cycle.is_bw_probe_sample = true;
         let event = loss(&bbr, lost);
         take(&mut bbr, event);
         assert_eq!(bbr.state, state, "{lost}");
         if state == ProbeBwDown {
             // lost_prefix = 0.02 * 979 / 0.98 packets beyond the 979 before the loss.
-            assert_eq!(bbr.inflight_longterm.unwrap() / MSS, 998);
+            assert_eq!(bbr.inflight.longterm.unwrap() / MSS, 998);
         }
     }
 }
@@ -217,12 +218,12 @@ fn too_much_loss_ends_the_probe_and_sets_the_bound() {
 #[test]
 fn a_spurious_loss_is_undone() {
     let mut bbr = bbr_in(ProbeBwUp);
-    bbr.is_bw_probe_sample = true;
+    bbr.cycle.is_bw_probe_sample = true;
     let event = loss(&bbr, 30 * MSS);
     take(&mut bbr, event);
     assert_eq!(bbr.state, ProbeBwDown);
     bbr.on_event(Time::ZERO, &Event::Spurious);
-    assert_eq!((bbr.state, bbr.inflight_longterm), (ProbeBwRefill, None));
+    assert_eq!((bbr.state, bbr.inflight.longterm), (ProbeBwRefill, None));
 
     let mut bbr = bbr_in(Startup);
     for _ in 0..6 {
@@ -232,9 +233,9 @@ fn a_spurious_loss_is_undone() {
     let mut event = ack(&bbr, true);
     event.sample.as_mut().unwrap().lost = 60 * MSS;
     take(&mut bbr, event);
-    assert!(bbr.full_bw_reached && bbr.state == Drain);
+    assert!(bbr.full_pipe.reached && bbr.state == Drain);
     bbr.on_event(Time::ZERO, &Event::Spurious);
-    assert!(!bbr.full_bw_reached && bbr.state == Startup);
+    assert!(!bbr.full_pipe.reached && bbr.state == Startup);
 }
 
 /// Startup after `events` events with loss in one round, `lost` bytes of 1,000 packets in all.
@@ -246,7 +247,7 @@ fn startup_after(events: u32, lost: u64, timeout: bool, app_limited: bool) -> Bb
     }
     if timeout {
         bbr.on_event(Time::ZERO, &Event::Timeout { in_flight: 0 });
-        bbr.is_loss_in_round = true;
+        bbr.signals.is_loss_in_round = true;
     }
     let mut event = ack(&bbr, true);
     let sample = event.sample.as_mut().unwrap();
@@ -254,7 +255,7 @@ fn startup_after(events: u32, lost: u64, timeout: bool, app_limited: bool) -> Bb
     sample.app_limited = app_limited;
     if timeout {
         // Sent after the losses and before the timeout.
-        sample.prior_delivered = bbr.loss_round_delivered;
+        sample.prior_delivered = bbr.signals.round.next_delivered;
     }
     take(&mut bbr, event);
     bbr
@@ -263,7 +264,8 @@ fn startup_after(events: u32, lost: u64, timeout: bool, app_limited: bool) -> Bb
 /// Section 5.3.1.3 and A.2: six places, more than 2 % of a round, and a full round of recovery.
 #[test]
 fn startup_ends_upon_loss_when_all_three_criteria_hold() {
-    let state = |bbr: Bbr| (bbr.state, bbr.full_bw_now, bbr.full_bw_reached, bbr.inflight_longterm);
+    let state =
+        |bbr: Bbr| (bbr.state, bbr.full_pipe.now, bbr.full_pipe.reached, bbr.inflight.longterm);
     let stays = (Startup, false, false, None);
     assert_eq!(state(startup_after(5, 60 * MSS, false, false)), stays);
     assert_eq!(state(startup_after(6, 20 * MSS, false, false)), stays);
@@ -282,7 +284,7 @@ fn startup_counts_the_losses_of_one_round() {
     let mut event = ack(&bbr, true);
     event.sample.as_mut().unwrap().lost = 60 * MSS;
     take(&mut bbr, event);
-    assert_eq!((bbr.state, bbr.loss_events_in_round), (Startup, 0));
+    assert_eq!((bbr.state, bbr.signals.loss_events), (Startup, 0));
 }
 
 /// Section 5.6.4.4: the state of before is saved as recovery begins, and the recovery lasts until a
@@ -290,11 +292,11 @@ fn startup_counts_the_losses_of_one_round() {
 #[test]
 fn recovery_lasts_until_a_packet_sent_after_its_last_loss_arrives() {
     let mut bbr = bbr_in(ProbeBwCruise);
-    bbr.inflight_shortterm = Some(3 * BDP);
+    bbr.inflight.shortterm = Some(3 * BDP);
     let event = loss(&bbr, MSS);
     take(&mut bbr, event);
-    assert_eq!(bbr.undo.unwrap().inflight_shortterm, Some(3 * BDP));
-    let (first, began) = (bbr.delivered, bbr.recovery_began);
+    assert_eq!(bbr.undo.unwrap().inflight.shortterm, Some(3 * BDP));
+    let (first, began) = (bbr.delivered, bbr.recovery.began);
     assert!(began.is_some());
     // A later loss of the same flight, for which the transport signals nothing.
     let event = Ack { congestion: false, ..loss(&bbr, MSS) };
@@ -302,10 +304,10 @@ fn recovery_lasts_until_a_packet_sent_after_its_last_loss_arrives() {
     let mut event = ack(&bbr, true);
     event.sample.as_mut().unwrap().prior_delivered = first;
     take(&mut bbr, event);
-    assert_eq!(bbr.recovery_began, began);
+    assert_eq!(bbr.recovery.began, began);
     let event = ack(&bbr, true);
     take(&mut bbr, event);
-    assert_eq!(bbr.recovery_began, None);
+    assert_eq!(bbr.recovery.began, None);
 }
 
 /// Section 5.3.4.3: the state is ProbeRTT already when it saves the window, so that the larger of
@@ -314,10 +316,10 @@ fn recovery_lasts_until_a_packet_sent_after_its_last_loss_arrives() {
 fn probe_rtt_saves_the_larger_window() {
     for (prior, saved) in [(BDP, 2 * BDP), (3 * BDP, 3 * BDP)] {
         let mut bbr = bbr_in(ProbeBwCruise);
-        bbr.prior_cwnd = prior;
+        bbr.cwnd.prior = prior;
         let event = ack(&bbr, false);
         bbr.on_event(Time::ZERO + Span::from_secs(6), &Event::Ack(event));
-        assert_eq!((bbr.state, bbr.prior_cwnd), (ProbeRtt, saved));
+        assert_eq!((bbr.state, bbr.cwnd.prior), (ProbeRtt, saved));
     }
 }
 
@@ -341,26 +343,25 @@ fn a_mark_lowers_the_short_term_bounds_and_ends_a_probe() {
     take(&mut bbr, event);
     let event = ack(&bbr, true);
     take(&mut bbr, event);
-    assert!(bbr.bw_shortterm.is_some());
+    assert!(bbr.bandwidth.shortterm.is_some());
     let mut bbr = bbr_in(ProbeBwUp);
-    bbr.is_bw_probe_sample = true;
+    bbr.cycle.is_bw_probe_sample = true;
     let event = Ack { ecn_ce: true, congestion: true, ..ack(&bbr, false) };
     take(&mut bbr, event);
-    assert_eq!((bbr.state, bbr.inflight_longterm), (ProbeBwDown, Some(BDP)));
+    assert_eq!((bbr.state, bbr.inflight.longterm), (ProbeBwDown, Some(BDP)));
 }
 
 /// Section 5.3.4.3: what leaves in ProbeRTT says nothing about the path.
 #[test]
 fn probe_rtt_marks_its_own_samples() {
     let mut bbr = bbr_in(ProbeBwCruise);
-    bbr.probe_rtt_min_stamp = Time::ZERO;
     let late = Time::ZERO + Span::from_secs(6);
     let event = Ack { in_flight: BDP / 2, ..ack(&bbr, false) };
     bbr.on_event(late, &Event::Ack(event));
     assert_eq!(bbr.state, ProbeRtt);
     let event = ack(&bbr, true);
-    assert!(bbr.self_limited.apply(&event).sample.unwrap().app_limited);
+    assert!(bbr.probe_rtt.mark(&event).sample.unwrap().app_limited);
     let mut event = event;
     event.sample.as_mut().unwrap().prior_delivered -= 1;
-    assert!(!bbr.self_limited.apply(&event).sample.unwrap().app_limited);
+    assert!(!bbr.probe_rtt.mark(&event).sample.unwrap().app_limited);
 }

@@ -1,0 +1,48 @@
+//! What ACKs bring at once beyond the bandwidth: section 5.5.9 of the draft,
+//! `bbr_update_ack_aggregation` in Linux.
+
+use units::Time;
+
+use crate::filter::bytes_in;
+
+/// A time during which more was acknowledged than the bandwidth explains.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AckEpoch {
+    /// BBR.extra_acked_interval_start.
+    pub start: Time,
+    /// BBR.extra_acked_delivered.
+    acked: u64,
+}
+
+impl AckEpoch {
+    /// A new epoch begins.
+    pub fn restart(&mut self, now: Time) {
+        *self = AckEpoch { start: now, acked: 0 };
+    }
+
+    /// `acked` bytes were acknowledged while the path is known to carry `bw` bit/s; the surplus.
+    pub fn extra(&mut self, now: Time, bw: u64, acked: u64) -> u64 {
+        let mut expected = bytes_in(bw, now.since(self.start).nanos());
+        if self.acked <= expected {
+            self.restart(now);
+            expected = 0;
+        }
+        self.acked += acked;
+        self.acked - expected
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 8 Mb/s are 1,000 bytes a millisecond.
+    #[test]
+    fn a_burst_is_a_surplus_until_the_bandwidth_has_caught_up() {
+        let mut epoch = AckEpoch::default();
+        let ms = |ms: u64| Time(ms * 1_000_000);
+        assert_eq!(epoch.extra(ms(10), 8_000_000, 5_000), 5_000);
+        assert_eq!(epoch.extra(ms(12), 8_000_000, 1_000), 4_000);
+        assert_eq!(epoch.extra(ms(16), 8_000_000, 700), 700);
+    }
+}

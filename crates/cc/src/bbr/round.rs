@@ -1,0 +1,46 @@
+//! Packet-timed round trips: section 5.5.1 of the draft, `bbr_update_bw` in Linux.
+
+/// Counts rounds by what had been delivered when a packet left.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RoundCounter {
+    /// BBR.next_round_delivered.
+    pub next_delivered: u64,
+    /// BBR.round_count.
+    pub count: u64,
+    /// BBR.round_start: the last ACK began a round.
+    pub start: bool,
+}
+
+impl RoundCounter {
+    /// StartRound: the round ends when a packet sent from now on is acknowledged.
+    pub fn begin(&mut self, delivered: u64) {
+        self.next_delivered = delivered;
+    }
+
+    /// UpdateRound, for a packet that left when `prior_delivered` had been delivered.
+    pub fn update(&mut self, prior_delivered: u64, delivered: u64) {
+        self.start = prior_delivered >= self.next_delivered;
+        if self.start {
+            self.begin(delivered);
+            self.count += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_lasts_until_a_packet_sent_in_it_is_acknowledged() {
+        let mut rounds = RoundCounter::default();
+        let starts = [(0, 10), (5, 20), (9, 30), (10, 40), (39, 50)].map(|(prior, delivered)| {
+            rounds.update(prior, delivered);
+            rounds.start
+        });
+        assert_eq!((starts, rounds.count), ([true, false, false, true, false], 2));
+        rounds.begin(60);
+        rounds.update(59, 70);
+        assert!(!rounds.start);
+    }
+}

@@ -1,0 +1,147 @@
+//! What loss does to the model: it lowers the short-term bounds, and tells a probe that the flight was too
+//! high (sections 5.5.10 and 5.5.11).
+
+use units::Time;
+
+use super::inflight::{Inflight, higher, lower};
+use super::{Bbr, State};
+use crate::{Ack, LostSample, RateSample};
+
+/// SaveStateUponLoss: what a spurious loss restores.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Undo {
+    /// BBR.undo_state: the state that the loss made it leave.
+    state: Option<State>,
+    bw_shortterm: Option<u64>,
+    pub inflight: Inflight,
+}
+
+impl Bbr {
+    /// UpdateCongestionSignals: once per loss round.
+    pub(super) fn update_congestion_signals(&mut self, sample: &RateSample) {
+        self.bandwidth.update_max(sample);
+        if !self.signals.round.start {
+            return;
+        }
+        self.adapt_lower_bounds_from_congestion();
+        self.signals.is_loss_in_round = false;
+    }
+
+    /// AdaptLowerBoundsFromCongestion: not while probing, which asks for loss.
+    fn adapt_lower_bounds_from_congestion(&mut self) {
+        let Bbr { bandwidth, inflight, signals, .. } = self;
+        if self.state.is_probing() || !signals.is_loss_in_round {
+            return;
+        }
+        let beta = self.options.beta;
+        bandwidth.shortterm = lower(bandwidth.shortterm, bandwidth.max, signals.bw_latest, beta);
+        inflight.shortterm =
+            lower(inflight.shortterm, self.cwnd.bytes, signals.inflight_latest, beta);
+    }
+
+    /// ResetShortTermModel: a probe begins with the short-term bounds lifted.
+    pub(super) fn reset_short_term_model(&mut self) {
+        self.bandwidth.shortterm = None;
+        self.inflight.shortterm = None;
+    }
+
+    /// NoteLoss.
+    fn note_loss(&mut self) {
+        if self.signals.note_loss(self.delivered) {
+            self.save_cwnd();
+            self.save_state_upon_loss();
+        }
+    }
+
+    /// SaveStateUponLoss, section 5.5.11.1; its SaveCwnd is the caller's.
+    pub(super) fn save_state_upon_loss(&mut self) {
+        let bw_shortterm = self.bandwidth.shortterm;
+        self.undo = Some(Undo { state: None, bw_shortterm, inflight: self.inflight });
+    }
+
+    /// HandleLostPacket, section 5.5.10.2: a probe found the volume that the path refuses.
+    pub(super) fn handle_lost(&mut self, now: Time, ack: &Ack) {
+        self.note_loss();
+        self.signals.loss_events += 1;
+        let Some(lost) = &ack.lost_sample else { return };
+        if self.cycle.is_bw_probe_sample && self.is_inflight_too_high(lost.lost, lost.tx_in_flight)
+        {
+            let inflight = self.inflight_at_loss(lost, ack.lost);
+            self.handle_inflight_too_high(now, lost.app_limited, inflight);
+        }
+    }
+
+    /// A mark is congestion (section 3.7): see the top of `mod.rs`.
+    pub(super) fn handle_mark(&mut self, now: Time, ack: &Ack) {
+        self.note_loss();
+        if let Some(sample) = ack.sample
+            && self.cycle.is_bw_probe_sample
+        {
+            self.handle_inflight_too_high(now, sample.app_limited, sample.tx_in_flight);
+        }
+    }
+
+    /// IsInflightTooHigh: more than LossThresh of the flight was lost.
+    pub(super) fn is_inflight_too_high(&self, lost: u64, tx_in_flight: u64) -> bool {
+        lost as f64 > tx_in_flight as f64 * self.options.loss_thresh
+    }
+
+    /// InflightAtLoss: where in the flight the loss rate crossed LossThresh, interpolated:
+    /// lost_prefix = (LossThresh * inflight_prev - lost_prev) / (1 - LossThresh).
+    fn inflight_at_loss(&self, lost: &LostSample, newly_lost: u64) -> u64 {
+        let thresh = self.options.loss_thresh;
+        let inflight_prev = lost.tx_in_flight.saturating_sub(newly_lost) as f64;
+        let lost_prev = lost.lost.saturating_sub(newly_lost) as f64;
+        let lost_prefix = (thresh * inflight_prev - lost_prev) / (1.0 - thresh).max(1e-9);
+        (inflight_prev + lost_prefix).max(0.0) as u64
+    }
+
+    /// HandleInflightTooHigh.
+    fn handle_inflight_too_high(&mut self, now: Time, app_limited: bool, inflight: u64) {
+        self.cycle.prev_probe_too_high = true;
+        // Only one reaction per probe.
+        self.cycle.is_bw_probe_sample = false;
+        if !app_limited {
+            let floor = (self.target_inflight() as f64 * self.options.beta) as u64;
+            self.inflight.longterm = Some(inflight.max(floor));
+        }
+        if self.state == State::ProbeBwUp {
+            self.leaves_upon_loss(State::ProbeBwUp);
+            self.start_probe_bw_down(now);
+        }
+    }
+
+    /// BBR.undo_state = `state`.
+    pub(super) fn leaves_upon_loss(&mut self, state: State) {
+        if let Some(undo) = &mut self.undo {
+            undo.state = Some(state);
+        }
+    }
+
+    /// HandleSpuriousLossDetection, section 5.5.11.2.
+    pub(super) fn handle_spurious_loss(&mut self) {
+        let Some(undo) = self.undo.take() else { return };
+        self.recovery.end();
+        self.cwnd.restore();
+        self.signals.is_loss_in_round = false;
+        self.full_pipe.reset();
+        self.bandwidth.shortterm = higher(self.bandwidth.shortterm, undo.bw_shortterm);
+        self.inflight = Inflight {
+            longterm: higher(self.inflight.longterm, undo.inflight.longterm),
+            shortterm: higher(self.inflight.shortterm, undo.inflight.shortterm),
+        };
+        let probe_rtt = self.state == State::ProbeRtt;
+        match undo.state {
+            Some(State::Startup) if self.state != State::Startup => {
+                self.full_pipe.reached = false;
+                if !probe_rtt {
+                    self.enter_startup();
+                }
+            }
+            Some(State::ProbeBwUp) if self.state != State::ProbeBwUp && !probe_rtt => {
+                self.start_probe_bw_refill();
+            }
+            _ => {}
+        }
+    }
+}
