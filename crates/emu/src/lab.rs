@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
-use path::{Change, GraphSpec, Line, LossSpec, NodeKind, ServiceSpec, StageSpec, Topology};
-use units::Span;
+use path::{Change, GraphSpec, Line, LossSpec, NodeKind, StageSpec, Topology};
+use units::{Span, Time};
 
 use crate::direction::{Changes, Direction};
 use crate::io::Tuns;
@@ -47,7 +47,7 @@ impl LabSpec {
     pub fn make_changeable(&mut self) {
         for link in &mut self.graph.links {
             for stages in [&mut link.up, &mut link.down] {
-                let takes = |change| stages.iter().any(|stage| concerns(change, stage));
+                let takes = |change| stages.iter().any(|stage| stage.takes(&change));
                 let delay = takes(Change::Delay(Span::ZERO))
                     || stages.iter().any(|stage| matches!(stage, StageSpec::DelayTrace { .. }));
                 let loss = takes(Change::Loss(0.0));
@@ -74,7 +74,7 @@ impl LabSpec {
     }
 
     fn ways(&self) -> io::Result<(Topology, Vec<usize>, Vec<usize>)> {
-        let topology = Topology::build(&self.graph, self.seed)
+        let mut topology = Topology::build(&self.graph, self.seed)
             .map_err(|error| io::Error::other(error.to_string()))?;
         let node = |name: &str| {
             topology
@@ -82,8 +82,20 @@ impl LabSpec {
                 .ok_or_else(|| io::Error::other(format!("the path has no node {name:?}")))
         };
         let (client, server) = (node(&self.client)?, node(&self.server)?);
-        let (up, down) =
-            (topology.path_between(client, server), topology.path_between(server, client));
+        let ways = |topology: &Topology| {
+            (topology.path_between(client, server), topology.path_between(server, client))
+        };
+        let (up, down) = ways(&topology);
+        // Devices stand where they stand: a hand-over changes the links of a way here, not the way.
+        while topology.changes_at() < Time::MAX {
+            let at = topology.changes_at();
+            topology.apply(at);
+            if ways(&topology) != (up.clone(), down.clone()) {
+                return Err(io::Error::other(format!(
+                    "at {at} packets go another way, which real time does not follow"
+                )));
+            }
+        }
         Ok((topology, up, down))
     }
 
@@ -275,30 +287,19 @@ impl Lab {
             return Err(io::Error::other(format!("no segment {name:?} on the path: {names}")));
         };
         let stages = if direction == "up" { &link.up } else { &link.down };
-        let Some(stage) = stages.iter().position(|stage| concerns(change, stage)) else {
+        let Some(stage) = stages.iter().position(|stage| stage.takes(&change)) else {
             let what = match change {
                 Change::Rate(_) => "rate",
                 Change::Delay(_) => "delay",
                 Change::Loss(_) => "loss",
+                Change::Limit(_) => "limit",
+                Change::InFlight(_) => "packet in flight",
             };
             return Err(io::Error::other(format!(
                 "{line} has no {what} that can change; give it one in the scenario"
             )));
         };
         Ok((segment, way, place, stage))
-    }
-}
-
-/// Whether a stage of this specification takes `change`.
-fn concerns(change: Change, stage: &StageSpec) -> bool {
-    match (change, stage) {
-        (Change::Rate(_), StageSpec::Transmit { service, .. }) => {
-            matches!(service, ServiceSpec::Rate { .. })
-        }
-        (Change::Rate(_) | Change::Delay(_), StageSpec::Netem { .. })
-        | (Change::Delay(_), StageSpec::Delay { .. })
-        | (Change::Loss(_), StageSpec::Loss { .. }) => true,
-        _ => false,
     }
 }
 
@@ -350,5 +351,47 @@ impl Running {
             thread.join().unwrap_or_else(|_| Err(io::Error::other("a direction panicked")))?;
         }
         Ok(self.read())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_may_be_handed_over_and_ways_may_not() {
+        let spec = |change: &str| -> LabSpec {
+            let node = |name: &str, kind: &str| format!(r#"{{"name":"{name}","kind":"{kind}"}}"#);
+            let link = |name: &str, a: &str, b: &str| {
+                let stages = r#"[{"kind":"delay","delay_ns":5}]"#;
+                format!(
+                    r#"{{"name":"{name}","client_side":"{a}","server_side":"{b}","up":{stages},"down":{stages}}}"#
+                )
+            };
+            let nodes = [node("c", "host"), node("r", "router"), node("s", "host")].join(",");
+            let links = [link("a", "c", "r"), link("b", "c", "r"), link("d", "r", "s")].join(",");
+            let text = format!(
+                r#"{{"graph":{{"nodes":[{nodes}],"links":[{links}],"changes":[{change}]}},
+                    "client":"c","server":"s","seed":1,"mtu":1500}}"#
+            );
+            serde_json::from_str(&text).unwrap()
+        };
+        let stays = r#"{"at_ns":7000000000,"links":[{"link":"b","in_use":false}],
+            "stages":[{"line":"a.up","stage":0,"change":{"kind":"in_flight","fate":"lost"}}]}"#;
+        let mut segments = spec(stays).segments().unwrap();
+        assert_eq!(segments[0].name, "a+d");
+        let mut out = path::Output::default();
+        let line = &mut segments[0].up[0];
+        line.push(Time(6_999_999_999), units::Packet::of_bytes(100), &mut out);
+        line.poll(Time(8_000_000_000), &mut out);
+        assert_eq!((out.delivered.len(), out.dropped[0].0), (0, Time(7_000_000_000)));
+        // From the start is as if it had always been so; later is another way.
+        let goes = |at: u64| {
+            let gone = format!(r#"{{"at_ns":{at},"links":[{{"link":"a","in_use":false}}]}}"#);
+            spec(&gone).segments().map(|segments| segments[0].name.clone())
+        };
+        assert_eq!(goes(0).unwrap(), "b+d");
+        let error = goes(7_000_000_000).unwrap_err().to_string();
+        assert!(error.contains("7.000000 s packets go another way"), "{error}");
     }
 }

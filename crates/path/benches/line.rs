@@ -73,7 +73,7 @@ fn constellation(orbits: usize) -> GraphSpec {
         let at = number * orbits / 4;
         links.push(join(format!("host{number}"), name(at, at)));
     }
-    GraphSpec { nodes, links }
+    GraphSpec { nodes, links, changes: vec![] }
 }
 
 #[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]

@@ -30,7 +30,7 @@ pub(crate) fn stages(
 }
 
 /// The name of a stage's kind, as in the specification.
-fn kind(spec: &StageSpec) -> &'static str {
+pub(crate) fn kind(spec: &StageSpec) -> &'static str {
     match spec {
         StageSpec::Delay { .. } => "delay",
         StageSpec::DelayTrace { .. } => "delay_trace",
@@ -152,7 +152,7 @@ impl Bounds {
                     *most = (*most).max(rate.bits_per_second());
                 }
             }
-            Change::Loss(_) => {}
+            Change::Loss(_) | Change::Limit(_) | Change::InFlight(_) => {}
         }
     }
 }

@@ -5,13 +5,16 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use units::{Packet, Time};
 
-use crate::Cx;
+use crate::{Cause, Cx, InFlight};
 
-/// Packets in order of arrival, each with the instant it leaves; none leaves before the one before
-/// it.
+/// Packets in order of departure, which is that of arrival: none leaves before the one before it,
+/// unless that was on its way when it was said that it may be overtaken.
 #[derive(Debug, Default)]
 pub(crate) struct Fifo {
     packets: VecDeque<(Time, Packet)>,
+    /// Who comes now leaves no earlier than this.
+    floor: Time,
+    /// When the last of all leaves.
     last: Time,
 }
 
@@ -19,8 +22,8 @@ impl Fifo {
     /// Takes in a packet that arrives at `now` and leaves at `due`, or with the packet before it if
     /// that leaves later. A packet that leaves at once does not wait for a wake-up.
     pub fn push(&mut self, now: Time, due: Time, packet: Packet, cx: &mut Cx) {
-        if due.max(self.last) <= now && self.packets.is_empty() {
-            self.last = now;
+        if due.max(self.floor) <= now && self.packets.is_empty() {
+            self.floor = now;
             cx.emit(now, packet);
         } else {
             self.wait(due, packet);
@@ -29,8 +32,34 @@ impl Fifo {
 
     /// As [`Fifo::push`], but the packet waits for [`Fifo::pop`] even if it leaves at once.
     pub fn wait(&mut self, due: Time, packet: Packet) {
-        self.last = self.last.max(due);
-        self.packets.push_back((self.last, packet));
+        self.floor = self.floor.max(due);
+        if self.floor < self.last {
+            self.overtake(packet);
+        } else {
+            self.last = self.floor;
+            self.packets.push_back((self.last, packet));
+        }
+    }
+
+    /// `packet` leaves before some who came earlier.
+    #[cold]
+    fn overtake(&mut self, packet: Packet) {
+        let place = self.packets.partition_point(|(due, _)| *due <= self.floor);
+        self.packets.insert(place, (self.floor, packet));
+    }
+
+    /// What becomes at `now` of those inside.
+    pub fn hand_over(&mut self, now: Time, fate: InFlight, cx: &mut Cx) {
+        match fate {
+            InFlight::InOrder => self.floor = self.floor.max(self.last),
+            InFlight::Overtaken => self.floor = now,
+            InFlight::Lost => {
+                for (_, packet) in self.packets.drain(..) {
+                    cx.drop(now, packet, Cause::Outage);
+                }
+                (self.floor, self.last) = (now, now);
+            }
+        }
     }
 
     /// When the next packet leaves.
@@ -120,6 +149,19 @@ impl Departures {
             Departures::InOrder(fifo) => fifo.push(now, due, packet, cx),
             Departures::Overtaking(_) if due <= now => cx.emit(now, packet),
             Departures::Overtaking(heap) => heap.push(due, packet),
+        }
+    }
+
+    /// What becomes at `now` of those inside. Who may overtake anyway is not held back.
+    pub fn hand_over(&mut self, now: Time, fate: InFlight, cx: &mut Cx) {
+        match self {
+            Departures::InOrder(fifo) => fifo.hand_over(now, fate, cx),
+            Departures::Overtaking(heap) if fate == InFlight::Lost => {
+                while let Some((_, packet)) = heap.pop(Time::MAX) {
+                    cx.drop(now, packet, Cause::Outage);
+                }
+            }
+            Departures::Overtaking(_) => {}
         }
     }
 

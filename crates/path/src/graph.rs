@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use units::NodeId;
+use units::{NodeId, Time};
 
 use crate::routes::{Routes, Wiring};
-use crate::{GraphSpec, Line, NodeKind, SpecError};
+use crate::{GraphSpec, Line, NodeKind, SpecError, changes};
 
 /// A built graph. Line `2 * link` carries packets from a link's client side to its server side
 /// (`"<link>.up"`), line `2 * link + 1` back (`"<link>.down"`).
@@ -59,17 +59,38 @@ impl Topology {
                 topology.ends.push((start, end));
             }
         }
-        let wiring = Wiring::new(&topology.ends, &topology.kinds);
+        let mut wiring = Wiring::new(&topology.ends, &topology.kinds);
         topology.check_reachable(&wiring)?;
-        topology.routes = Routes::shortest(&wiring);
+        let mut routes = Routes::shortest(&wiring);
+        changes::schedule(graph, &mut topology, &mut wiring, &mut routes)?;
+        topology.routes = routes;
+        topology.apply(Time::ZERO);
         Ok(topology)
     }
 
-    /// The line that a packet for `destination`, a host or a proxy, takes at `at`; none at the
-    /// destination itself and where no way leads through routers.
+    /// The line that a packet for `destination`, a host or a proxy, takes at `at` by the routes in
+    /// force; none at the destination itself and where no way leads through routers.
     #[inline]
     pub fn next_hop(&self, at: NodeId, destination: NodeId) -> Option<usize> {
         self.routes.next_hop(at, destination)
+    }
+
+    /// As [`Topology::next_hop`], but by the routes of the instant `when`, whatever is in force: for a
+    /// driver that comes late.
+    pub fn next_hop_at(&self, when: Time, at: NodeId, destination: NodeId) -> Option<usize> {
+        self.routes.next_hop_at(when, at, destination)
+    }
+
+    /// When other routes than those in force hold; [`Time::MAX`]: never. Changes of stages lie with
+    /// the lines and need nobody.
+    #[inline]
+    pub fn changes_at(&self) -> Time {
+        self.routes.changes_at()
+    }
+
+    /// Brings the routes of `now` into force. A driver calls it before any packet of that instant.
+    pub fn apply(&mut self, now: Time) {
+        self.routes.apply(now);
     }
 
     /// The node at the far end of a line.
@@ -87,7 +108,7 @@ impl Topology {
         &self.line_names[line]
     }
 
-    /// The lines from `a` to `b` in order; empty if `a` is `b` or no way leads there.
+    /// The lines from `a` to `b` in order by the routes in force; empty if `a` is `b` or no way leads there.
     pub fn path_between(&self, a: NodeId, b: NodeId) -> Vec<usize> {
         let mut at = a;
         std::iter::from_fn(|| {

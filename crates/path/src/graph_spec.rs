@@ -1,8 +1,9 @@
-//! The serialisable specification of a path: nodes and the links between them.
+//! The serialisable specification of a path: nodes, the links between them, and what of it changes
+//! when.
 
 use serde::{Deserialize, Serialize};
 
-use crate::StageSpec;
+use crate::{InFlight, Limit, StageSpec};
 
 /// A graph of nodes and links.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -12,6 +13,9 @@ pub struct GraphSpec {
     pub nodes: Vec<NodeSpec>,
     /// Links.
     pub links: Vec<LinkSpec>,
+    /// What changes, in order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<GraphChange>,
 }
 
 /// A node of the graph.
@@ -51,4 +55,100 @@ pub struct LinkSpec {
     pub up: Vec<StageSpec>,
     /// Stages from `server_side` to `client_side`.
     pub down: Vec<StageSpec>,
+}
+
+/// What changes together at one instant, before any packet of that instant: a hand-over. Whatever it
+/// does not name stays as it was.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct GraphChange {
+    /// The instant.
+    pub at_ns: u64,
+    /// Links that are in use from now on, or not. First all are. Routes lead over links in use only;
+    /// what is on its way on the others goes on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkUse>,
+    /// Ways that are set by hand from now on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ways: Vec<WayChange>,
+    /// Changes of stages, applied after those that the stages themselves have at this instant.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageChange>,
+}
+
+/// Whether a link is in use from now on.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct LinkUse {
+    /// Name of the link.
+    pub link: String,
+    /// Whether it is.
+    pub in_use: bool,
+}
+
+/// Where packets for `to` go on from `node` from now on.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct WayChange {
+    /// Name of the node that they are at.
+    pub node: String,
+    /// Name of the host or proxy that they are for.
+    pub to: String,
+    /// Where they go on.
+    pub way: Way,
+}
+
+/// How packets go on from a node.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// Over the fewest links in use, as where nothing is said.
+    Shortest,
+    /// Over this link, which must be in use.
+    Link(String),
+    /// Not at all: they are dropped there.
+    None,
+}
+
+/// A change of one stage.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct StageChange {
+    /// `"<link>.up"` or `"<link>.down"`.
+    pub line: String,
+    /// Which of its stages, from 0.
+    pub stage: u32,
+    /// What changes.
+    pub change: ChangeSpec,
+}
+
+/// What changes of a stage.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum ChangeSpec {
+    /// Its delay, for packets that arrive from now on.
+    Delay {
+        /// New one-way delay.
+        delay_ns: u64,
+    },
+    /// Its rate, from the next packet on.
+    Rate {
+        /// New rate, in bits per second.
+        rate_bit_s: u64,
+    },
+    /// The limit of its queue, for packets that arrive from now on; what waits stays.
+    Limit {
+        /// New limit.
+        limit: Option<Limit>,
+    },
+    /// Its loss: Bernoulli from now on.
+    Loss {
+        /// New loss probability.
+        probability: f64,
+    },
+    /// What becomes of the packets that it holds.
+    InFlight {
+        /// They stay in order, may be overtaken, or are lost.
+        fate: InFlight,
+    },
 }

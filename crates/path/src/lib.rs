@@ -5,6 +5,7 @@
 //! a [`Transmitter`] is the stage made of a [`Queue`] and a [`Service`].
 
 mod build;
+mod changes;
 mod departures;
 mod error;
 mod graph;

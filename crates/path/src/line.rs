@@ -6,7 +6,7 @@ use units::{Packet, Random, Time};
 
 use crate::build::{self, Bounds};
 use crate::departures::Heap;
-use crate::{Cause, Change, Cx, Gauge, Histogram, SpecError, Stage, StageSpec};
+use crate::{Cause, Change, Cx, Gauge, Histogram, InFlight, SpecError, Stage, StageSpec};
 
 /// What left a line. The caller empties it; its memory is reused.
 #[derive(Debug, Default)]
@@ -68,7 +68,8 @@ pub struct Counters {
 /// [`Line::poll_at`], and [`Line::change`] for a live change. Everything else is a getter.
 pub struct Line {
     stages: Vec<Slot>,
-    /// Each stage's next wake-up, beside each other for the search of the first.
+    /// Each stage's next wake-up, beside each other for the search of the first. Where a change makes
+    /// packets leave, its instant stands behind them.
     wakes: Vec<Time>,
     /// The first of `wakes` and `ahead`.
     next: Time,
@@ -151,7 +152,8 @@ impl Line {
     }
 
     /// When there is work next; [`Time::MAX`]: nothing is inside. A scheduled change alone is no
-    /// reason to come: it concerns packets and is applied before the first that it concerns.
+    /// reason to come, unless packets are lost by it: it concerns packets and is applied before the
+    /// first that it concerns.
     pub fn poll_at(&self) -> Time {
         self.next
     }
@@ -167,6 +169,20 @@ impl Line {
         self.bounds.widen(stage_index, change);
         let place = self.changes.partition_point(|(at, _, _)| *at <= due);
         self.changes.insert(place, (due, stage_index, *change));
+        if loses(change) {
+            self.await_loss();
+        }
+    }
+
+    /// The next change that packets are lost by is work.
+    fn await_loss(&mut self) {
+        let next = self.changes.iter().find(|(_, _, change)| loses(change));
+        let at = next.map_or(Time::MAX, |(at, _, _)| *at);
+        match self.wakes.get_mut(self.stages.len()) {
+            Some(wake) => *wake = at,
+            None => self.wakes.push(at),
+        }
+        self.settle();
     }
 
     /// What passed since the start.
@@ -219,7 +235,7 @@ impl Line {
                 && at <= now
             {
                 self.changes.pop_front();
-                self.apply(at, index, &change);
+                self.apply(at, index, &change, out);
                 self.settle();
                 continue;
             }
@@ -241,9 +257,14 @@ impl Line {
         }
     }
 
-    fn apply(&mut self, due: Time, index: usize, change: &Change) {
-        self.stages[index].stage.change(due, change);
-        self.wakes[index] = self.stages[index].stage.poll_at();
+    fn apply(&mut self, due: Time, index: usize, change: &Change, out: &mut Output) {
+        let Slot { stage, cx } = &mut self.stages[index];
+        stage.change(due, change, cx);
+        self.wakes[index] = stage.poll_at();
+        self.forward(index, due, out);
+        if loses(change) {
+            self.await_loss();
+        }
     }
 
     /// Stage `index` does its work due at `due`.
@@ -310,6 +331,11 @@ impl Line {
     fn settle(&mut self) {
         self.next = self.wakes.iter().copied().fold(self.ahead.next(), Time::min);
     }
+}
+
+/// Whether packets leave a line by `change` itself.
+fn loses(change: &Change) -> bool {
+    *change == Change::InFlight(InFlight::Lost)
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 //! The four boundaries of a path: [`Stage`], [`Queue`], [`Service`] and [`Channel`].
 
+use serde::{Deserialize, Serialize};
 use units::{Ecn, Packet, Rate, Span, Time};
+
+use crate::Limit;
 
 /// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,7 +14,7 @@ pub enum Cause {
     Overflow,
     /// Active queue management.
     Aqm,
-    /// The link was out.
+    /// The link was out, or what was on it was lost when it changed.
     Outage,
     /// A link layer gave up (retransmission limit, air-time limit).
     Link,
@@ -75,6 +78,22 @@ pub enum Change {
     Delay(Span),
     /// A new Bernoulli loss probability.
     Loss(f64),
+    /// A new limit of a queue, for packets that arrive from now on; what waits stays.
+    Limit(Option<Limit>),
+    /// What becomes of the packets that a stage holds at this instant.
+    InFlight(InFlight),
+}
+
+/// What becomes of the packets that are on their way when their link is handed over.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum InFlight {
+    /// Nobody who comes later overtakes them.
+    InOrder,
+    /// Those who come later may overtake them, not each other.
+    Overtaken,
+    /// They are dropped, [`Cause::Outage`]; in a transmitter those that wait.
+    Lost,
 }
 
 /// What a stage holds at an instant, read at the sampling tick.
@@ -101,8 +120,8 @@ pub trait Stage: Send {
     fn poll_at(&self) -> Time;
 
     /// Applies a change at `due`. A stage that the change does not concern ignores it.
-    fn change(&mut self, due: Time, change: &Change) {
-        let _ = (due, change);
+    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
+        let _ = (due, change, cx);
     }
 
     /// What the stage holds now.
@@ -139,8 +158,8 @@ pub trait Queue: Send {
     }
 
     /// Applies a change.
-    fn change(&mut self, due: Time, change: &Change) {
-        let _ = (due, change);
+    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
+        let _ = (due, change, cx);
     }
 }
 

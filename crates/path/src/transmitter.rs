@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use units::{Packet, Time};
 
-use crate::{Change, Channel, Cx, Fate, Gauge, Histogram, Quality, Queue, Service, Stage};
+use crate::{
+    Cause, Change, Channel, Cx, Fate, Gauge, Histogram, InFlight, Quality, Queue, Service, Stage,
+};
 
 /// A channel without noise or fading, the default of a [`Transmitter`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -129,9 +131,19 @@ impl<Q: Queue, S: Service, C: Channel> Stage for Transmitter<Q, S, C> {
         self.wake
     }
 
-    fn change(&mut self, due: Time, change: &Change) {
-        self.queue.change(due, change);
+    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
+        self.queue.change(due, change, cx);
         self.service.change(due, change);
+        if *change == Change::InFlight(InFlight::Lost) {
+            for (_, packet) in self.again.drain(..) {
+                cx.drop(due, packet, Cause::Outage);
+            }
+            self.again_bytes = 0;
+            // Whoever is being served is served to the end.
+            if self.serving.is_none() {
+                self.wake = self.queue.ready_at();
+            }
+        }
     }
 
     fn gauge(&self) -> Gauge {

@@ -1,6 +1,6 @@
 //! Says what is wrong with a stage.
 
-use crate::{JitterSpec, Limit, LossSpec, QueueSpec, ServiceSpec, StageSpec};
+use crate::{Change, JitterSpec, Limit, LossSpec, QueueSpec, ServiceSpec, StageSpec};
 
 /// A message for a person, or nothing wrong.
 type Verdict = Result<(), String>;
@@ -31,6 +31,16 @@ pub(crate) fn stage(spec: &StageSpec) -> Verdict {
         },
         StageSpec::Reorder { probability: p, .. } => probability("probability", *p),
         StageSpec::Outage { windows, repeat_ns, .. } => outage(windows, *repeat_ns),
+    }
+}
+
+/// Checks a change of a stage.
+pub(crate) fn change(change: &Change) -> Verdict {
+    match change {
+        Change::Rate(rate) => above_zero("rate_bit_s", rate.bits_per_second()),
+        Change::Loss(p) => probability("probability", *p),
+        Change::Limit(l) => limit(*l),
+        Change::Delay(_) | Change::InFlight(_) => Ok(()),
     }
 }
 

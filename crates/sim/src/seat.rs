@@ -6,10 +6,13 @@ use units::{NodeId, Packet, Time};
 
 use crate::addresses::Tuples;
 
+/// In the place of a line: none leads on.
+pub const NOWHERE: usize = usize::MAX;
+
 /// Where a packet of an end goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// The first line.
+    /// The first line, by the routes in force, or [`NOWHERE`].
     pub line: usize,
     /// The node of the graph that it leads to.
     pub to: NodeId,
@@ -79,4 +82,15 @@ pub struct Seat {
     pub node: Box<dyn Node>,
     /// One an end.
     pub legs: Vec<Leg>,
+}
+
+impl Seat {
+    /// Other routes are in force.
+    pub fn reroute(&mut self, topology: &Topology) {
+        for leg in &mut self.legs {
+            for way in &mut leg.ways {
+                way.line = topology.next_hop(leg.from, way.to).unwrap_or(NOWHERE);
+            }
+        }
+    }
 }

@@ -12,7 +12,7 @@ use crate::flow::{self, Controllers, FlowSide};
 use crate::proxies::{self, FlowProxy};
 use crate::recorder::Recorder;
 use crate::route::Route;
-use crate::seat::Seat;
+use crate::seat::{NOWHERE, Seat};
 use crate::spec::{FlowSpec, RunSpec};
 use crate::tables::Measurements;
 use crate::trace::{Scaling, Tracer};
@@ -187,6 +187,9 @@ impl World {
             if let Some((component, fault)) = self.fault {
                 return Err(self.accuse(component, fault));
             }
+            if now >= self.topology.changes_at() {
+                self.reroute(now);
+            }
             self.events += 1;
             if component < lines {
                 self.topology.lines[component].poll(now, &mut self.output);
@@ -260,6 +263,15 @@ impl World {
         &self.topology.lines
     }
 
+    /// From now on, before any packet of this instant, other routes hold.
+    #[cold]
+    fn reroute(&mut self, now: Time) {
+        self.topology.apply(now);
+        for seat in &mut self.seats {
+            seat.reroute(&self.topology);
+        }
+    }
+
     fn reschedule(&mut self, seat: usize) {
         let at = self.seats[seat].node.wake_at();
         self.schedule.set(self.topology.lines.len() + seat, at);
@@ -295,6 +307,11 @@ impl World {
             if next > MOVED {
                 self.fault = Some((line, Fault::Instant));
                 break;
+            }
+            if line == NOWHERE {
+                self.tracer.unrouted(&packet);
+                self.payloads.take(packet.handle);
+                continue;
             }
             self.topology.lines[line].push(due, packet, &mut self.output);
             self.settle_line(line);

@@ -4,7 +4,7 @@
 use units::{Packet, Span, Time};
 
 use super::Waiting;
-use crate::{Cause, Channel, Cx, Limit, Queue};
+use crate::{Cause, Change, Channel, Cx, InFlight, Limit, Queue};
 
 /// Intervals within which a new dropping state starts from the drop rate of the last one
 /// (RFC 8289 section 5.5: `now - drop_next_ < 16 * INTERVAL`).
@@ -166,5 +166,13 @@ impl Queue for Codel {
 
     fn last_arrival(&self) -> Option<Time> {
         self.last_arrival
+    }
+
+    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
+        match change {
+            Change::Limit(limit) => self.limit = *limit,
+            Change::InFlight(InFlight::Lost) => self.queue.waiting.lose(due, cx),
+            _ => {}
+        }
     }
 }

@@ -3,7 +3,7 @@
 use units::{Packet, Time};
 
 use super::Waiting;
-use crate::{Cause, Channel, Cx, Limit, Queue};
+use crate::{Cause, Change, Channel, Cx, InFlight, Limit, Queue};
 
 /// A queue that drops the arrival that does not fit.
 #[derive(Debug)]
@@ -45,5 +45,13 @@ impl Queue for DropTail {
 
     fn last_arrival(&self) -> Option<Time> {
         self.last_arrival
+    }
+
+    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
+        match change {
+            Change::Limit(limit) => self.limit = *limit,
+            Change::InFlight(InFlight::Lost) => self.waiting.lose(due, cx),
+            _ => {}
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use units::{Packet, Span, Time, TupleHash};
 
 use super::codel::{Controlled, Settings};
-use crate::{Cause, Channel, Cx, Queue};
+use crate::{Cause, Change, Channel, Cx, InFlight, Limit, Queue};
 
 /// Most packets dropped at once when the limit is exceeded, so that the search for the longest
 /// queue is paid once for many (RFC 8290 section 4.1).
@@ -154,5 +154,18 @@ impl Queue for FqCodel {
 
     fn last_arrival(&self) -> Option<Time> {
         self.last_arrival
+    }
+
+    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
+        match change {
+            Change::Limit(Some(Limit::Packets(packets))) => self.limit = *packets,
+            Change::InFlight(InFlight::Lost) => {
+                for flow in &mut self.flows {
+                    flow.queue.waiting.lose(due, cx);
+                }
+                (self.packets, self.bytes) = (0, 0);
+            }
+            _ => {}
+        }
     }
 }

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use units::{Packet, Time};
 
-use crate::Limit;
+use crate::{Cause, Cx, Limit};
 
 /// Packets that wait, first in, first out, each with the instant it arrived.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +31,14 @@ impl Waiting {
         let first = self.packets.pop_front()?;
         self.bytes -= u64::from(first.1.bytes);
         Some(first)
+    }
+
+    /// Drops everything at `due`.
+    fn lose(&mut self, due: Time, cx: &mut Cx) {
+        for (_, packet) in self.packets.drain(..) {
+            cx.drop(due, packet, Cause::Outage);
+        }
+        self.bytes = 0;
     }
 
     /// Whether a packet of `bytes` may join under `limit`.

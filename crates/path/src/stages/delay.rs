@@ -6,7 +6,8 @@ use crate::departures::Fifo;
 use crate::{Change, Cx, Stage};
 
 /// Delays every packet by the same time and keeps the order. When the delay falls
-/// ([`Change::Delay`]), a packet that would overtake leaves together with the one before it.
+/// ([`Change::Delay`]), a packet that would overtake leaves together with the one before it, unless
+/// that may be overtaken ([`Change::InFlight`]).
 #[derive(Debug)]
 pub struct Delay {
     delay: Span,
@@ -33,9 +34,11 @@ impl Stage for Delay {
         self.inside.next()
     }
 
-    fn change(&mut self, _due: Time, change: &Change) {
-        if let Change::Delay(delay) = change {
-            self.delay = *delay;
+    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
+        match change {
+            Change::Delay(delay) => self.delay = *delay,
+            Change::InFlight(fate) => self.inside.hand_over(due, *fate, cx),
+            _ => {}
         }
     }
 }

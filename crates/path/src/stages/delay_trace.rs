@@ -3,7 +3,7 @@
 use units::{Packet, Span, Time};
 
 use crate::departures::Departures;
-use crate::{Cx, Interpolation, Stage};
+use crate::{Change, Cx, Interpolation, Stage};
 
 /// Delays each packet by the trace's value at the instant it arrives. Before the first point the
 /// first value holds, after the last one the last; with a repeat the trace is read at the instant
@@ -71,6 +71,12 @@ impl Stage for DelayTrace {
 
     fn poll_at(&self) -> Time {
         self.inside.next()
+    }
+
+    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
+        if let Change::InFlight(fate) = change {
+            self.inside.hand_over(due, *fate, cx);
+        }
     }
 }
 

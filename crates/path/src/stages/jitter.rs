@@ -3,7 +3,7 @@
 use units::{Packet, Random, Span, Time};
 
 use crate::departures::Departures;
-use crate::{Cx, JitterSpec, Stage};
+use crate::{Change, Cx, JitterSpec, Stage};
 
 /// Delays each packet by a time drawn for it alone.
 #[derive(Debug)]
@@ -49,5 +49,11 @@ impl Stage for Jitter {
 
     fn poll_at(&self) -> Time {
         self.inside.next()
+    }
+
+    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
+        if let Change::InFlight(fate) = change {
+            self.inside.hand_over(due, *fate, cx);
+        }
     }
 }

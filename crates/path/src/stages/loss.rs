@@ -85,7 +85,7 @@ impl Stage for Loss {
         Time::MAX
     }
 
-    fn change(&mut self, _due: Time, change: &Change) {
+    fn change(&mut self, _due: Time, change: &Change, _cx: &mut Cx) {
         if let Change::Loss(probability) = change {
             self.model = Model::Bernoulli(*probability);
         }

@@ -3,13 +3,13 @@
 use units::{Packet, Rate, Serializer, Span, Time};
 
 use crate::departures::Fifo;
-use crate::{Cause, Change, Cx, Gauge, Histogram, Stage};
+use crate::{Cause, Change, Cx, Gauge, Histogram, Limit, Stage};
 
 /// One queue that is waiting room and delay line together, as in `tc qdisc ... netem rate R delay D
 /// limit N`: a packet's departure is set when it arrives, and the limit counts every packet that
 /// has not departed (Linux `sch_netem.c`, `netem_enqueue`).
 ///
-/// A change of rate or delay holds for packets that arrive from then on; departures stay in order.
+/// A change of rate, delay or limit holds for packets that arrive from then on; departures stay in order.
 #[derive(Debug)]
 pub struct Netem {
     link: Serializer,
@@ -66,11 +66,12 @@ impl Stage for Netem {
         self.inside.next()
     }
 
-    fn change(&mut self, _due: Time, change: &Change) {
+    fn change(&mut self, _due: Time, change: &Change, _cx: &mut Cx) {
         match change {
             Change::Rate(rate) => self.link.set_rate(*rate),
             Change::Delay(delay) => self.delay = *delay,
-            Change::Loss(_) => {}
+            Change::Limit(Some(Limit::Packets(packets))) => self.limit = *packets,
+            _ => {}
         }
     }
 

@@ -3,7 +3,7 @@
 use units::{Packet, Time};
 
 use crate::departures::Fifo;
-use crate::{Cause, Cx, Stage};
+use crate::{Cause, Change, Cx, Stage};
 
 /// Drops the packets that arrive in a window `[from, to)`, or holds them until it ends and lets
 /// them go together, in order.
@@ -58,6 +58,12 @@ impl Stage for Outage {
 
     fn poll_at(&self) -> Time {
         self.held.next()
+    }
+
+    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
+        if let Change::InFlight(fate) = change {
+            self.held.hand_over(due, *fate, cx);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use units::{Packet, Random, Span, Time};
 
 use crate::departures::Fifo;
-use crate::{Cx, Stage};
+use crate::{Change, Cx, Stage};
 
 /// Holds each packet back with a probability, for a fixed time; the others pass at once and
 /// overtake it.
@@ -37,5 +37,11 @@ impl Stage for Reorder {
 
     fn poll_at(&self) -> Time {
         self.held.next()
+    }
+
+    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
+        if let Change::InFlight(fate) = change {
+            self.held.hand_over(due, *fate, cx);
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! First proof: a driver that wakes late sees the same departures, later.
 
 use path::{
-    Codel, Cx, Delay, DropTail, Interpolation, Jitter, JitterSpec, Limit, Line, Netem, Outage,
-    Output, QueueSpec, RateService, Reorder, ServiceSpec, Stage, StageSpec, TraceService,
-    Transmitter,
+    Change, Codel, Cx, Delay, DropTail, InFlight, Interpolation, Jitter, JitterSpec, Limit, Line,
+    Netem, Outage, Output, QueueSpec, RateService, Reorder, ServiceSpec, Stage, StageSpec,
+    TraceService, Transmitter,
 };
 use proptest::prelude::*;
 use units::{Packet, Random, Rate, Span, Time};
@@ -36,7 +36,12 @@ fn line() -> Line {
         StageSpec::Netem { rate_bit_s: 4_000_000, delay_ns: 10_000_000, limit_packets: 60 },
         bernoulli(0.02),
     ];
-    Line::build(&stages, "satellite.up", 3).unwrap()
+    let mut line = Line::build(&stages, "satellite.up", 3).unwrap();
+    let fates = [InFlight::Lost, InFlight::Overtaken, InFlight::InOrder];
+    for (at, stage, fate) in (1..20).flat_map(|n| (0..4).map(move |s| (n, s, fates[(n + s) % 3]))) {
+        line.change(Time(at as u64 * 40_000_000), stage, &Change::InFlight(fate));
+    }
+    line
 }
 
 /// Runs all `arrivals`; a wake-up comes up to `lateness` after it was due, and only then are the

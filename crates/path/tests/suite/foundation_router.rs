@@ -1,9 +1,13 @@
-//! Third proof: two hops over a router, driven by a loop of a few lines.
+//! Third proof: routers, and a hand-over at which route, delay, rate, limit and what is in flight
+//! change together, driven by a loop of a few lines, on time and late.
 
-use path::{GraphSpec, Line, LinkSpec, NodeKind, NodeSpec, Output, Topology};
-use units::{NodeId, Packet, Time};
+use path::{
+    Cause, ChangeSpec, GraphChange, GraphSpec, InFlight, Limit, LinkSpec, LinkUse, NodeKind,
+    NodeSpec, Output, StageChange, Topology, Way, WayChange,
+};
+use units::{NodeId, Packet, Random, Span, Time};
 
-use crate::common::{delay, packet, transmit};
+use crate::common::{delay, link, node, packet, transmit};
 
 fn graph() -> GraphSpec {
     let node = |name: &str, kind| NodeSpec { name: name.into(), kind };
@@ -24,28 +28,60 @@ fn graph() -> GraphSpec {
             link("satellite", "client", "gateway", 8_000_000),
             link("internet", "gateway", "server", 16_000_000),
         ],
+        changes: vec![],
     }
 }
 
-/// Runs until nothing is left; returns what reached its destination.
-fn run(topology: &mut Topology, mut arrivals: Vec<(Time, NodeId, Packet)>) -> Vec<(Time, Packet)> {
-    let (mut home, mut out) = (Vec::new(), Output::default());
+/// What became of the packets: who came home when, over which lines, and who was dropped why.
+#[derive(Debug, Default, PartialEq)]
+struct Fates {
+    home: Vec<(Time, u32)>,
+    dropped: Vec<(Time, u32, Cause)>,
+}
+
+impl Fates {
+    /// Numbers of those dropped for `cause`, and when.
+    fn lost(&self, cause: Cause) -> Vec<(u64, u32)> {
+        let of = self.dropped.iter().filter(|(_, _, why)| *why == cause);
+        of.map(|(at, number, _)| (at.nanos() / MS, *number)).collect()
+    }
+}
+
+/// Runs until nothing is left: the next of all work and all arrivals is done, in order of time.
+fn run(topology: &mut Topology, mut sent: Vec<(Time, NodeId, Packet)>) -> Fates {
+    let (mut fates, mut out) = (Fates::default(), Output::default());
     loop {
-        for (due, at, packet) in arrivals.drain(..) {
+        let first = sent.iter().map(|(at, ..)| *at).min().unwrap_or(Time::MAX);
+        let line = (0..topology.lines.len()).min_by_key(|l| topology.lines[*l].poll_at()).unwrap();
+        let now = first.min(topology.lines[line].poll_at());
+        if now == Time::MAX {
+            return fates;
+        }
+        if now >= topology.changes_at() {
+            topology.apply(now);
+        }
+        let end = if topology.lines[line].poll_at() == now {
+            topology.lines[line].poll(now, &mut out);
+            Some(topology.line_end(line))
+        } else {
+            let (_, at, packet) = sent.remove(sent.iter().position(|s| s.0 == now).unwrap());
             match topology.next_hop(at, packet.destination) {
-                Some(line) => topology.lines[line].push(due, packet, &mut out),
-                None => home.push((due, packet)),
+                Some(line) => {
+                    topology.lines[line].push(now, packet, &mut out);
+                    Some(topology.line_end(line))
+                }
+                None if at == packet.destination => {
+                    fates.home.push((now, packet.handle));
+                    None
+                }
+                None => {
+                    fates.dropped.push((now, packet.handle, Cause::Route));
+                    None
+                }
             }
-        }
-        let next = |lines: &[Line]| (0..lines.len()).min_by_key(|line| lines[*line].poll_at());
-        let line = next(&topology.lines).unwrap();
-        if topology.lines[line].poll_at() == Time::MAX {
-            return home;
-        }
-        let due = topology.lines[line].poll_at();
-        topology.lines[line].poll(due, &mut out);
-        let end = topology.line_end(line);
-        arrivals.extend(out.delivered.drain(..).map(|(due, packet)| (due, end, packet)));
+        };
+        fates.dropped.extend(out.dropped.drain(..).map(|(at, p, why)| (at, p.handle, why)));
+        sent.extend(out.delivered.drain(..).map(|(due, packet)| (due, end.unwrap(), packet)));
     }
 }
 
@@ -57,14 +93,179 @@ fn packets_cross_both_links_and_echo() {
     assert_eq!(topology.path_between(server, client), [3, 1]);
     let to = |source, destination, number| Packet { source, destination, ..packet(number, 1000) };
     let burst = (0..100).map(|n| (Time::ZERO, client, to(client, server, n)));
-    let there = run(&mut topology, burst.collect());
+    let there = run(&mut topology, burst.collect()).home;
     // 100 packets of 1 ms on the first link, then 0.5 ms on the second; two delays of 5 ms.
     assert_eq!(there.first().unwrap().0, Time(11_500_000));
     assert_eq!(there.last().unwrap().0, Time(110_500_000));
-    let echoes =
-        there.iter().map(|(due, p)| (*due, server, to(server, client, p.handle))).collect();
-    let back = run(&mut topology, echoes);
+    let echoes = there.iter().map(|(due, n)| (*due, server, to(server, client, *n))).collect();
+    let back = run(&mut topology, echoes).home;
     assert_eq!(back.len(), 100);
     assert_eq!(back.last().unwrap().0, Time(122_000_000));
     assert!(topology.lines.iter().all(|line| line.in_transit() == (0, 0)));
+}
+
+const MS: u64 = 1_000_000;
+
+/// A terminal that sees two satellites, the far one 30 ms and the near one 10 ms away; behind both is
+/// the gateway with the server. At 50.5 ms the terminal is handed over from the far one to the near
+/// one; until then that link is not in use.
+fn handover(fate: InFlight) -> GraphSpec {
+    let access = |name: &str, satellite: &str, ms| {
+        let stages = || vec![delay(ms * MS)];
+        link(name, "terminal", satellite, stages(), stages())
+    };
+    let feeder = |name: &str, satellite: &str| {
+        let stages = || vec![delay(5 * MS)];
+        link(name, satellite, "gateway", stages(), stages())
+    };
+    let ground = vec![transmit(8_000_000, Some(Limit::Packets(1000)))];
+    let uses = |link: &str, in_use| LinkUse { link: link.into(), in_use };
+    let stage = |line: &str, change| StageChange { line: line.into(), stage: 0, change };
+    GraphSpec {
+        nodes: vec![
+            node("terminal", NodeKind::Host),
+            node("far", NodeKind::Router),
+            node("near", NodeKind::Router),
+            node("gateway", NodeKind::Router),
+            node("server", NodeKind::Host),
+        ],
+        links: vec![
+            access("one", "far", 30),
+            access("two", "near", 10),
+            feeder("three", "far"),
+            feeder("four", "near"),
+            link("ground", "gateway", "server", ground.clone(), ground),
+        ],
+        changes: vec![
+            GraphChange { at_ns: 0, links: vec![uses("two", false)], ..GraphChange::default() },
+            GraphChange {
+                at_ns: 50 * MS + MS / 2,
+                links: vec![uses("one", false), uses("two", true)],
+                ways: vec![],
+                stages: vec![
+                    stage("one.up", ChangeSpec::InFlight { fate }),
+                    stage("four.up", ChangeSpec::Delay { delay_ns: 2 * MS }),
+                    stage("ground.up", ChangeSpec::Rate { rate_bit_s: 16_000_000 }),
+                    stage("ground.up", ChangeSpec::Limit { limit: Some(Limit::Packets(2)) }),
+                ],
+            },
+        ],
+    }
+}
+
+/// One packet of 1,000 bytes every millisecond, `count` times, from the terminal.
+fn stream(topology: &Topology, count: u32) -> Vec<(Time, NodeId, Packet)> {
+    let [source, destination] = ["terminal", "server"].map(|n| topology.node_id(n).unwrap());
+    let packet = |n| Packet { source, destination, ..packet(n, 1000) };
+    (0..count).map(|n| (Time(u64::from(n) * MS), source, packet(n))).collect()
+}
+
+#[test]
+fn a_hand_over_is_one_event() {
+    let mut topology = Topology::build(&handover(InFlight::Lost), 1).unwrap();
+    let sent = stream(&topology, 100);
+    let fates = run(&mut topology, sent);
+    // Sent by 20 ms: at the far satellite by 50 ms, and it goes on by 8 Mb/s and 16 Mb/s afterwards.
+    let whole = |n: u64| ((n + 30 + 5 + 1) * MS, n as u32);
+    let half = |n: u64| ((n + 30 + 5) * MS + MS / 2, n as u32);
+    let wanted = (0..15).map(whole).chain([(51 * MS, 15)]).chain((16..21).map(half));
+    let home: Vec<_> = fates.home.iter().map(|(at, n)| (at.nanos(), *n)).collect();
+    assert_eq!(home[..21], wanted.collect::<Vec<_>>());
+    // What was on its way to it is lost at that instant, and stamped so.
+    let lost: Vec<_> = fates.lost(Cause::Outage);
+    assert_eq!(lost, (21..51).map(|n| (50, n)).collect::<Vec<_>>());
+    assert!(fates.dropped.iter().all(|(at, ..)| *at == Time(50 * MS + MS / 2)));
+    // Whoever is sent later goes over the near one: 10 ms, and the 2 ms that its feeder has now.
+    let near = (51..100).map(|n: u64| ((n + 10 + 2) * MS + MS / 2, n as u32));
+    assert_eq!(home[21..], near.collect::<Vec<_>>());
+    let lines = topology.lines.iter();
+    assert!(lines.clone().all(|line| line.in_transit() == (0, 0)));
+    assert_eq!(lines.map(|line| line.counters().delivered_packets).sum::<u64>(), 3 * 70);
+}
+
+#[test]
+fn without_a_way_a_packet_is_dropped_where_it_is() {
+    let mut graph = handover(InFlight::InOrder);
+    let at = |at_ns, node: &str, way| GraphChange {
+        at_ns,
+        ways: vec![WayChange { node: node.into(), to: "server".into(), way }],
+        ..GraphChange::default()
+    };
+    graph.changes.truncate(1);
+    // The far satellite loses its feeder from 40 ms on, and at 60 ms the terminal knows.
+    graph.changes.push(at(40 * MS, "far", Way::None));
+    graph.changes.push(at(60 * MS, "terminal", Way::None));
+    graph.changes.push(at(70 * MS, "terminal", Way::Shortest));
+    graph.changes.push(at(100 * MS, "far", Way::Link("three".into())));
+    let mut topology = Topology::build(&graph, 1).unwrap();
+    let sent = stream(&topology, 100);
+    let fates = run(&mut topology, sent);
+    let numbers: Vec<u32> = fates.home.iter().map(|(_, n)| *n).collect();
+    assert_eq!(numbers, (0..10).chain(70..100).collect::<Vec<_>>());
+    let far = (10..60).map(|n: u32| (u64::from(n) + 30, n));
+    let terminal = (60..70).map(|n: u32| (u64::from(n), n));
+    let mut wanted: Vec<_> = far.chain(terminal).collect();
+    wanted.sort_unstable();
+    let mut lost = fates.lost(Cause::Route);
+    lost.sort_unstable();
+    assert_eq!(lost, wanted);
+}
+
+/// A driver that comes up to `lateness` after work was due: lines in the order of the way, each with
+/// all that has come to it by then, and the routes of the instant at which it came.
+fn run_late(topology: &mut Topology, sent: &[(Time, NodeId, Packet)], lateness: Span) -> Fates {
+    let (mut fates, mut out) = (Fates::default(), Output::default());
+    let mut random = Random::named(1, "driver", "lateness");
+    let mut waiting: Vec<(Time, NodeId, Packet)> = sent.to_vec();
+    let way: Vec<usize> = (0..topology.lines.len()).step_by(2).collect();
+    loop {
+        let work = topology.lines.iter().map(path::Line::poll_at).min().unwrap();
+        let due = waiting.iter().map(|(at, ..)| *at).min().unwrap_or(Time::MAX).min(work);
+        if due == Time::MAX {
+            fates.home.sort_unstable();
+            fates.dropped.sort_unstable();
+            return fates;
+        }
+        let now = due + random.span_below(lateness);
+        for line in &way {
+            let (start, end) = (topology.line_start(*line), topology.line_end(*line));
+            let leads = |(at, node, packet): &(Time, NodeId, Packet)| {
+                let next = topology.next_hop_at(*at, *node, packet.destination);
+                *node == start && *at <= now && next == Some(*line)
+            };
+            let (mut here, rest): (Vec<_>, Vec<_>) = waiting.into_iter().partition(leads);
+            waiting = rest;
+            here.sort_by_key(|(at, ..)| *at);
+            for (at, _, packet) in here {
+                topology.lines[*line].push(at, packet, &mut out);
+            }
+            topology.lines[*line].poll(now, &mut out);
+            waiting.extend(out.delivered.drain(..).map(|(at, packet)| (at, end, packet)));
+            fates.dropped.extend(out.dropped.drain(..).map(|(at, p, why)| (at, p.handle, why)));
+        }
+        waiting.retain(|(at, node, packet)| {
+            if topology.next_hop_at(*at, *node, packet.destination).is_some() || *at > now {
+                return true;
+            }
+            match *node == packet.destination {
+                true => fates.home.push((*at, packet.handle)),
+                false => fates.dropped.push((*at, packet.handle, Cause::Route)),
+            }
+            false
+        });
+    }
+}
+
+#[test]
+fn a_late_driver_sees_the_same_hand_over() {
+    for fate in [InFlight::InOrder, InFlight::Overtaken, InFlight::Lost] {
+        let topology = || Topology::build(&handover(fate), 1).unwrap();
+        let sent = stream(&topology(), 200);
+        let mut exact = run(&mut topology(), sent.clone());
+        exact.home.sort_unstable();
+        exact.dropped.sort_unstable();
+        for lateness in [1, 5 * MS, 90 * MS] {
+            assert_eq!(run_late(&mut topology(), &sent, Span(lateness)), exact, "{fate:?}");
+        }
+    }
 }

@@ -1,6 +1,9 @@
 //! The line: order of work, changes, counters.
 
-use path::{Change, Line, Output, StageSpec};
+use path::{
+    Cause, Change, InFlight, Interpolation, JitterSpec, Limit, Line, Output, QueueSpec,
+    ServiceSpec, StageSpec,
+};
 use units::{Packet, Rate, Span, Time};
 
 use crate::common::{delay, packet, transmit};
@@ -58,6 +61,126 @@ fn a_falling_delay_keeps_the_order() {
     let due: Vec<_> = out.delivered.iter().map(|(due, p)| (due.nanos(), p.handle)).collect();
     assert_eq!(due, [(100, 0), (109, 1), (109, 2), (115, 3)]);
     assert_eq!(line.propagation_ns(), 20);
+}
+
+/// Packets at 0, 9, 10, 40 and 95 into a delay of 100 that falls to 20 at 10, at which `fate` is said.
+fn handed_over(fate: InFlight) -> Output {
+    let mut line = Line::build(&[delay(100)], "link.up", 1).unwrap();
+    let mut out = Output::default();
+    line.change(Time(10), 0, &Change::InFlight(fate));
+    line.change(Time(10), 0, &Change::Delay(Span(20)));
+    for (number, at) in [(0, 0), (1, 9), (2, 10), (3, 40), (4, 95)] {
+        line.push(Time(at), packet(number, 1), &mut out);
+    }
+    line.poll(Time::MAX, &mut out);
+    assert_eq!((line.poll_at(), line.in_transit()), (Time::MAX, (0, 0)));
+    out
+}
+
+#[test]
+fn what_is_in_flight_stays_in_order_or_is_overtaken_or_lost() {
+    let left = |out: &Output| -> Vec<_> {
+        out.delivered.iter().map(|(due, p)| (due.nanos(), p.handle)).collect()
+    };
+    let kept = handed_over(InFlight::InOrder);
+    assert_eq!(left(&kept), [(100, 0), (109, 1), (109, 2), (109, 3), (115, 4)]);
+    // Those who are overtaken keep their times; of the others none overtakes another.
+    let overtaken = handed_over(InFlight::Overtaken);
+    assert_eq!(left(&overtaken), [(30, 2), (60, 3), (100, 0), (109, 1), (115, 4)]);
+    let lost = handed_over(InFlight::Lost);
+    assert_eq!(left(&lost), [(30, 2), (60, 3), (115, 4)]);
+    let dropped: Vec<_> = lost.dropped.iter().map(|(at, p, why)| (*at, p.handle, *why)).collect();
+    assert_eq!(dropped, [(Time(10), 0, Cause::Outage), (Time(10), 1, Cause::Outage)]);
+    assert!(kept.dropped.is_empty() && overtaken.dropped.is_empty());
+}
+
+#[test]
+fn who_is_lost_is_a_reason_to_come() {
+    let mut line = Line::build(&[delay(100)], "link.up", 1).unwrap();
+    let mut out = Output::default();
+    for at in [30, 60] {
+        line.change(Time(at), 0, &Change::InFlight(InFlight::Lost));
+    }
+    assert_eq!(line.poll_at(), Time(30));
+    line.push(Time(0), packet(0, 1), &mut out);
+    line.poll(Time(30), &mut out);
+    assert_eq!((out.dropped.len(), line.poll_at()), (1, Time(60)));
+    line.push(Time(40), packet(1, 1), &mut out);
+    line.poll(Time(60), &mut out);
+    assert_eq!((out.dropped.len(), line.poll_at()), (2, Time::MAX));
+    // Live, by a driver that is late.
+    line.push(Time(70), packet(2, 1), &mut out);
+    line.change(Time(80), 0, &Change::InFlight(InFlight::Lost));
+    assert_eq!(line.poll_at(), Time(80));
+    line.poll(Time(95), &mut out);
+    assert_eq!((out.dropped[2].0, line.poll_at()), (Time(80), Time::MAX));
+}
+
+#[test]
+fn every_queue_loses_what_waits_and_takes_a_limit() {
+    let (target_ns, interval_ns, ecn) = (5_000_000, 100_000_000, false);
+    let (limit, limit_packets, flows, quantum_bytes) = (Some(Limit::Packets(50)), 50, 8, 1514);
+    for queue in [
+        QueueSpec::DropTail { limit },
+        QueueSpec::Codel { limit, target_ns, interval_ns, ecn },
+        QueueSpec::FqCodel { limit_packets, flows, quantum_bytes, target_ns, interval_ns, ecn },
+    ] {
+        let service = ServiceSpec::Rate { rate_bit_s: 8_000_000, changes: vec![] };
+        let stages = [StageSpec::Transmit { queue, service }];
+        let mut line = Line::build(&stages, "link.up", 1).unwrap();
+        let mut out = Output::default();
+        // A millisecond a packet: at 2.5 ms one is being sent, and 7 wait. Later there is room for 2.
+        let at = Time(2_500_000);
+        line.change(at, 0, &Change::InFlight(InFlight::Lost));
+        line.change(at, 0, &Change::Limit(Some(Limit::Packets(2))));
+        for number in 0..10 {
+            line.push(Time(0), packet(number, 1000), &mut out);
+        }
+        line.poll(at, &mut out);
+        assert_eq!((out.delivered.len(), out.dropped.len()), (2, 7), "{stages:?}");
+        assert_eq!((line.gauge().queued_packets, line.gauge().queued_bytes), (0, 0));
+        for number in 10..15 {
+            line.push(Time(2_600_000), packet(number, 1000), &mut out);
+        }
+        assert_eq!(line.gauge().queued_packets, 2);
+        line.poll(Time::MAX, &mut out);
+        assert_eq!((out.delivered.len(), line.in_transit()), (5, (0, 0)));
+        let of = |cause| out.dropped.iter().filter(|(_, _, why)| *why == cause).count();
+        assert_eq!((of(Cause::Outage), of(Cause::Overflow)), (7, 3));
+        // The link serves at once who comes to it idle.
+        line.push(Time(9_000_000), packet(15, 1000), &mut out);
+        assert_eq!(line.poll_at(), Time(10_000_000));
+    }
+}
+
+#[test]
+fn everything_that_holds_packets_loses_them() {
+    let points = vec![(0, 100)];
+    let trace = |reorder| StageSpec::DelayTrace {
+        points: points.clone(),
+        interpolation: Interpolation::Step,
+        repeat_ns: None,
+        reorder,
+    };
+    let jitter = |reorder| StageSpec::Jitter {
+        model: JitterSpec::Normal { mean_ns: 1000, deviation_ns: 0 },
+        reorder,
+    };
+    let outage = StageSpec::Outage { windows: vec![(0, 100)], repeat_ns: None, hold: true };
+    let held = StageSpec::Reorder { probability: 1.0, hold_ns: 100 };
+    for stage in [trace(false), trace(true), jitter(false), jitter(true), outage, held] {
+        let lost = Change::InFlight(InFlight::Lost);
+        assert!(stage.takes(&lost));
+        let mut line = Line::build(std::slice::from_ref(&stage), "link.up", 1).unwrap();
+        let mut out = Output::default();
+        line.change(Time(10), 0, &lost);
+        line.push(Time(0), packet(0, 1), &mut out);
+        line.push(Time(5), packet(1, 1), &mut out);
+        line.push(Time(200_000), packet(2, 1), &mut out);
+        line.poll(Time::MAX, &mut out);
+        let left: Vec<_> = out.delivered.iter().map(|(_, p)| p.handle).collect();
+        assert_eq!((left, out.dropped.len()), (vec![2], 2), "{stage:?}");
+    }
 }
 
 #[test]

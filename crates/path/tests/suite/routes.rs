@@ -46,7 +46,7 @@ proptest! {
             .map(|(n, (a, b))| link(&format!("l{n}"), &nodes[a].name, &nodes[b].name, vec![], vec![]))
             .collect();
         // Hosts apart are refused.
-        let Ok(topology) = Topology::build(&GraphSpec { nodes, links }, 1) else { return Ok(()) };
+        let Ok(topology) = Topology::build(&GraphSpec { nodes, links, changes: vec![] }, 1) else { return Ok(()) };
         let every = || (0..topology.node_count() as u32).map(NodeId);
         for to in every().filter(|node| topology.node_kind(*node) != NodeKind::Router) {
             let far = distances(&topology, to);

@@ -1,7 +1,7 @@
 //! The graph: routes, names and what is refused.
 
 use path::{GraphSpec, LinkSpec, NodeKind, NodeSpec, SpecError, StageSpec, Topology};
-use units::NodeId;
+use units::{NodeId, Time};
 
 use crate::common::{bernoulli, delay, transmit};
 
@@ -25,6 +25,7 @@ fn graph(nodes: &[&str], links: &[(&str, &str, &str)]) -> GraphSpec {
     GraphSpec {
         nodes: nodes.iter().map(|name| node(name)).collect(),
         links: links.iter().map(|(name, a, b)| link(name, a, b)).collect(),
+        changes: vec![],
     }
 }
 
@@ -167,4 +168,104 @@ fn a_bad_stage_is_refused_by_link_and_number() {
     for (got, expected) in cases {
         assert_eq!(got, expected);
     }
+}
+
+#[test]
+fn a_bad_change_is_refused_by_its_instant() {
+    let names = ["A", "B", "r", "s"];
+    let links = [("ar", "A", "r"), ("rs", "r", "s"), ("sb", "s", "B"), ("as", "A", "s")];
+    let of = |changes: &str| {
+        let mut graph = graph(&names, &links);
+        graph.changes = serde_json::from_str(changes).unwrap();
+        refused(graph)
+    };
+    let stage = |line: &str, stage: u32, change: &str| {
+        of(&format!(
+            r#"[{{"at_ns":7,"stages":[{{"line":"{line}","stage":{stage},"change":{change}}}]}}]"#
+        ))
+    };
+    let way = |node: &str, to: &str, way: &str| {
+        of(&format!(r#"[{{"at_ns":7,"ways":[{{"node":"{node}","to":"{to}","way":{way}}}]}}]"#))
+    };
+    let rate = r#"{"kind":"rate","rate_bit_s":0}"#;
+    let cases = [
+        (
+            of(r#"[{"at_ns":7},{"at_ns":7}]"#),
+            "changes at 7 ns: they do not come after the ones before them",
+        ),
+        (
+            of(r#"[{"at_ns":7,"links":[{"link":"x","in_use":false}]}]"#),
+            "changes at 7 ns: there is no link \"x\"",
+        ),
+        (stage("ar", 0, rate), "changes at 7 ns: there is no line \"ar\""),
+        (stage("ar.up", 9, rate), "changes at 7 ns: there is no ar.up stage 9"),
+        (
+            stage("ar.up", 0, rate),
+            "changes at 7 ns: ar.up stage 0 (delay) takes no such change: rate",
+        ),
+        (stage("ar.up", 1, rate), "changes at 7 ns: ar.up stage 1: rate_bit_s is 0"),
+        (
+            stage("ar.up", 1, r#"{"kind":"in_flight","fate":"overtaken"}"#),
+            "changes at 7 ns: ar.up stage 1 (transmit) takes no such change: in_flight",
+        ),
+        (way("r", "s", r#""none""#), "changes at 7 ns: nothing is sent to \"s\", a router"),
+        (way("B", "B", r#""none""#), "changes at 7 ns: no way leads from \"B\" to itself"),
+        (way("z", "B", r#""none""#), "changes at 7 ns: there is no node \"z\""),
+        (way("r", "B", r#"{"link":"sb"}"#), "changes at 7 ns: link \"sb\" does not begin at \"r\""),
+        (
+            way("r", "B", r#"{"link":"ar"}"#),
+            "changes at 7 ns: link \"ar\" leads from \"r\" to \"A\", a host, which passes nothing on",
+        ),
+        (
+            of(r#"[{"at_ns":5,"ways":[{"node":"s","to":"A","way":{"link":"rs"}}]},
+                   {"at_ns":7,"links":[{"link":"rs","in_use":false}]}]"#),
+            "changes at 7 ns: the way from \"s\" to \"A\" leads over rs.down, whose link is not in use",
+        ),
+        (
+            of(r#"[{"at_ns":7,"ways":[{"node":"s","to":"B","way":{"link":"rs"}},
+                                      {"node":"r","to":"B","way":{"link":"rs"}}]}]"#),
+            "changes at 7 ns: packets from \"r\" to \"B\" go round in a circle",
+        ),
+    ];
+    for (got, expected) in cases {
+        assert_eq!(got, expected);
+    }
+}
+
+#[test]
+fn a_version_holds_from_its_instant_on_and_by_hand_until_said_otherwise() {
+    let names = ["A", "B", "r", "s"];
+    let links = [("ar", "A", "r"), ("rb", "r", "B"), ("as", "A", "s"), ("sb", "s", "B")];
+    let mut graph = graph(&names, &links);
+    let text = serde_json::to_string(&graph).unwrap();
+    assert!(!text.contains("changes\":[{\"at_ns"), "as before: {text}");
+    graph.changes = serde_json::from_str(
+        r#"[{"at_ns":10,"ways":[{"node":"A","to":"B","way":{"link":"as"}}]},
+            {"at_ns":20,"links":[{"link":"rb","in_use":false}]},
+            {"at_ns":30,"ways":[{"node":"A","to":"B","way":"none"}]},
+            {"at_ns":40,"ways":[{"node":"A","to":"B","way":"shortest"}]},
+            {"at_ns":50,"links":[{"link":"rb","in_use":true},{"link":"sb","in_use":false}]}]"#,
+    )
+    .unwrap();
+    let json = serde_json::to_string(&graph).unwrap();
+    assert_eq!(serde_json::from_str::<GraphSpec>(&json).unwrap(), graph);
+    let mut topology = Topology::build(&graph, 1).unwrap();
+    let [a, b] = ["A", "B"].map(|name| topology.node_id(name).unwrap());
+    let first = |topology: &Topology, at: u64| {
+        let line = topology.next_hop_at(Time(at), a, b);
+        line.map(|line| topology.line_name(line).to_owned())
+    };
+    let (ar, by_s) = (Some("ar.up".to_owned()), Some("as.up".to_owned()));
+    let wanted = [(0, &ar, 10), (10, &by_s, 20), (25, &by_s, 30), (30, &None, 40), (45, &by_s, 50)];
+    for (at, line, next) in wanted.into_iter().chain([(50, &ar, u64::MAX)]) {
+        assert_eq!(first(&topology, at), *line, "at {at}");
+        topology.apply(Time(at));
+        assert_eq!(topology.next_hop(a, b), topology.next_hop_at(Time(at), a, b));
+        assert_eq!(topology.changes_at(), Time(next));
+    }
+    // The way back knows the links that are not in use, too.
+    topology.apply(Time(20));
+    assert_eq!(path(&topology, "B", "A"), ["sb.down", "as.down"]);
+    topology.apply(Time(50));
+    assert_eq!(path(&topology, "B", "A"), ["rb.down", "ar.down"]);
 }

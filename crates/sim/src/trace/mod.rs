@@ -114,6 +114,14 @@ impl Tracer {
         }
     }
 
+    /// From the node that sent `packet` no way led on.
+    #[cold]
+    pub fn unrouted(&mut self, packet: &Packet) {
+        if let Some(packets) = &mut self.packets {
+            packets.unrouted(packet);
+        }
+    }
+
     /// `line` has worked.
     #[inline]
     pub fn worked(&mut self, line: usize, lines: &mut [Line]) {

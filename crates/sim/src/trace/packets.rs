@@ -14,6 +14,7 @@ enum Fate {
     OnItsWay,
     Received(Time),
     Dropped(u32, Cause),
+    Unrouted,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +82,11 @@ impl Packets {
         self.end(packet, Fate::Dropped(line as u32, cause));
     }
 
+    /// `packet` was dropped at the node that sent it.
+    pub fn unrouted(&mut self, packet: &Packet) {
+        self.end(packet, Fate::Unrouted);
+    }
+
     /// The table; `flows` are the flows' names.
     pub fn finish(&self, flows: &[&str], topology: &Topology) -> Table {
         let rows = &self.rows;
@@ -92,7 +98,8 @@ impl Packets {
             Fate::Dropped(line, cause) => {
                 format!("{}: {}", topology.line_name(line as usize), cause.name())
             }
-            _ => String::new(),
+            Fate::Unrouted => format!("{}: {}", node(row.packet.source), Cause::Route.name()),
+            Fate::OnItsWay | Fate::Received(_) => String::new(),
         };
         let received = |row: &Row| match row.fate {
             Fate::Received(at) => at.seconds(),

@@ -8,6 +8,7 @@ mod common;
 mod controllers;
 mod cryptography;
 mod fq_codel;
+mod handover;
 mod loads;
 mod options;
 mod packets_quic;

@@ -73,5 +73,5 @@ pub fn constellation(planes: usize, each: usize, hosts: usize) -> GraphSpec {
         links.push(join(&name, &satellite(number * planes / hosts, number * each / hosts)));
         nodes.push(node(&name, NodeKind::Host));
     }
-    GraphSpec { nodes, links }
+    GraphSpec { nodes, links, changes: vec![] }
 }

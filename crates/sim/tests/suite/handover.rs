@@ -1,0 +1,127 @@
+//! A terminal that is handed over: routes, delays and rates change at one instant, and flows live on.
+
+use crate::common::{Case, number, time_up};
+use serde_json::{Value, json};
+use sim::Measurements;
+
+const HANDOVER_S: f64 = 5.0;
+const CUT_S: (f64, f64) = (10.0, 10.2);
+
+/// A terminal sees two satellites, 30 and 10 ms away, the gateway behind both another 5 ms. At 5 s it is handed
+/// over from the first to the second, at half the rate, and what is on its way to and from the first meets `fate`;
+/// at 10 s it sees none for 200 ms.
+fn run(fate: &str, tcp: bool) -> Measurements {
+    let case = Case {
+        load: time_up(14.0),
+        duration_s: 15.0,
+        tcp: tcp.then(|| json!({})),
+        ..Case::default()
+    };
+    let mut spec = serde_json::to_value(case.spec()).unwrap();
+    let access = |name: &str, to: &str, delay_ns: u64| {
+        let up = json!([
+            {"kind": "transmit", "queue": {"kind": "drop_tail", "limit": {"packets": 50}},
+             "service": {"kind": "rate", "rate_bit_s": 10_000_000}},
+            {"kind": "delay", "delay_ns": delay_ns}]);
+        json!({"name": name, "client_side": "client", "server_side": to, "up": up, "down": up})
+    };
+    let feeder = |name: &str, from: &str| {
+        let stages = json!([{"kind": "delay", "delay_ns": 5_000_000}]);
+        json!({"name": name, "client_side": from, "server_side": "server", "up": stages, "down": stages})
+    };
+    let kinds = [("client", "host"), ("far", "router"), ("near", "router"), ("server", "host")];
+    let ns = |seconds: f64| (seconds * 1e9) as u64;
+    let in_use = |link: &str, is: bool| json!({"link": link, "in_use": is});
+    let stage = |line: &str, stage: u32, change: Value| json!({"line": line, "stage": stage, "change": change});
+    let in_flight = json!({"kind": "in_flight", "fate": fate});
+    let halved = json!({"kind": "rate", "rate_bit_s": 5_000_000});
+    spec["graph"] = json!({
+        "nodes": kinds.map(|(name, kind)| json!({"name": name, "kind": kind})),
+        "links": [access("one", "far", 30_000_000), access("two", "near", 10_000_000),
+            feeder("three", "far"), feeder("four", "near")],
+        "changes": [
+            {"at_ns": 0, "links": [in_use("two", false)]},
+            {"at_ns": ns(HANDOVER_S), "links": [in_use("one", false), in_use("two", true)], "stages": [
+                stage("one.up", 1, in_flight.clone()), stage("one.down", 1, in_flight),
+                stage("two.up", 0, halved.clone()), stage("two.down", 0, halved)]},
+            {"at_ns": ns(CUT_S.0), "links": [in_use("two", false)]},
+            {"at_ns": ns(CUT_S.1), "links": [in_use("two", true)]}]
+    });
+    spec["trace"] = json!({"packets": true});
+    sim::run(&serde_json::from_value(spec).unwrap(), &mut |_, _| None).expect("a valid run")
+}
+
+#[test]
+fn a_flow_lives_through_a_hand_over_and_a_cut() {
+    for tcp in [false, true] {
+        let of = run("lost", tcp);
+        assert!(of.encode("") == run("lost", tcp).encode(""), "the same bytes");
+        let packets = of.table("packets");
+        let (sent, received) = (packets.numbers("sent_s"), packets.numbers("received_s"));
+        let (from, dropped) = (packets.names("from_node"), packets.names("dropped"));
+        let count =
+            |of: &dyn Fn(usize) -> bool| (0..sent.len()).filter(|row| of(*row)).count() as f64;
+        let up = |row: usize| from[row] == "client";
+
+        // Each link carries exactly those that were sent while routes led over it.
+        let arrived = |line| number(&of, "link_summary", &[("link", line)], "arrived_packets");
+        let cut = |row: usize| sent[row] >= CUT_S.0 && sent[row] < CUT_S.1;
+        assert_eq!(arrived("one.up"), count(&|row| up(row) && sent[row] < HANDOVER_S));
+        let second = |row: usize| up(row) && sent[row] >= HANDOVER_S && !cut(row);
+        assert_eq!(arrived("two.up"), count(&second));
+        assert_eq!(arrived("three.down"), count(&|row| !up(row) && sent[row] < HANDOVER_S));
+        assert!(count(&second) > 2000.0);
+
+        // What is in flight to the satellite at that instant is lost, some 30 ms of 10 Mb/s, and nothing else is.
+        let lost = count(&|row| dropped[row] == "one.up: outage");
+        assert!((24.0..=30.0).contains(&lost), "{lost}");
+        let late = |row: usize| dropped[row].ends_with("outage") && sent[row] > HANDOVER_S;
+        assert_eq!(count(&late), 0.0);
+
+        // Nothing leads anywhere during the cut: at the ends, and at the satellite for what the server had sent.
+        for side in ["client", "server"] {
+            let here = |row: usize| from[row] == side && cut(row);
+            let dropped_here = |row: usize| dropped[row] == format!("{side}: route");
+            assert_eq!(count(&here), count(&dropped_here), "{side}");
+        }
+        assert!(count(&cut) > 0.0, "the client asks whether anybody is there");
+        for (line, since) in [("three.down", HANDOVER_S), ("four.down", CUT_S.0)] {
+            let stranded = |row: usize| dropped[row] == format!("{line}: route");
+            let on_it = |row: usize| !up(row) && sent[row] < since && sent[row] + 0.005 >= since;
+            assert_eq!(count(&stranded), count(&on_it), "{line}");
+        }
+
+        // Before, a way takes 35 ms at least, afterwards 15 ms, and it is used to the end.
+        let least = |of: &dyn Fn(usize) -> bool| {
+            (0..sent.len())
+                .filter(|row| of(*row))
+                .map(|row| received[row] - sent[row])
+                .fold(9.0, f64::min)
+        };
+        let before = least(&|row| sent[row] < HANDOVER_S);
+        let after = least(&|row| sent[row] >= HANDOVER_S);
+        assert!(
+            (0.035..0.0352).contains(&before) && (0.015..0.0152).contains(&after),
+            "{before} {after}"
+        );
+        let last = count(&|row| up(row) && sent[row] > 11.0 && received[row] < 14.0);
+        let most = 3.0 * 5e6 / 8.0 / 1280.0;
+        assert!((0.5 * most..most).contains(&last), "{last} packets of {most}");
+    }
+}
+
+#[test]
+fn what_is_on_the_old_way_arrives_where_it_is_not_lost() {
+    let of = run("in_order", false);
+    let dropped = of.table("packets").names("dropped").join(" ");
+    assert!(!dropped.contains("one.up: outage"));
+    let lines = of.table("link_summary");
+    for row in 0..2 {
+        assert_eq!(lines.numbers("dropped_outage_packets")[row], 0.0);
+        let drops = lines.numbers("dropped_overflow_packets")[row];
+        assert_eq!(
+            lines.numbers("arrived_packets")[row],
+            lines.numbers("delivered_packets")[row] + drops
+        );
+    }
+}
