@@ -6,7 +6,7 @@ use units::{Packet, Random, Time};
 
 use crate::build::{self, Bounds};
 use crate::departures::Heap;
-use crate::{Cause, Change, Cx, Gauge, Histogram, InFlight, SpecError, Stage, StageSpec};
+use crate::{Cause, Change, Cx, Feedback, Gauge, Histogram, InFlight, SpecError, Stage, StageSpec};
 
 /// What left a line. The caller empties it; its memory is reused.
 #[derive(Debug, Default)]
@@ -62,7 +62,8 @@ pub struct Counters {
 /// Work is done in order of its due time, whenever the caller comes, so that a late [`Line::poll`]
 /// gives the same packets with the same stamps. At one instant: first scheduled changes, then own
 /// work from the first stage to the last, then arrivals. Within the chain, too, a stage does its
-/// own work due at an instant before it takes a packet that arrives at that instant.
+/// own work due at an instant before it takes a packet that arrives at that instant. What stages tell each other
+/// passes a [`crate::Link`]; in a line alone nobody listens.
 ///
 /// Call [`Line::push`] with instants that do not run backwards, [`Line::poll`] at or after
 /// [`Line::poll_at`], and [`Line::change`] for a live change. Everything else is a getter.
@@ -182,6 +183,38 @@ impl Line {
             Some(wake) => *wake = at,
             None => self.wakes.push(at),
         }
+        self.settle();
+    }
+
+    /// How many stages there are.
+    pub(crate) fn stage_count(&self) -> usize {
+        self.stages.len()
+    }
+
+    /// From now on what the stage at `index` tells is kept for [`Line::take_told`].
+    pub(crate) fn listen(&mut self, index: usize) {
+        self.stages[index].cx.told.get_or_insert_default();
+    }
+
+    /// What the stage at `index` has told since the last call.
+    pub(crate) fn take_told(&mut self, index: usize) -> impl Iterator<Item = (Time, Feedback)> {
+        self.stages[index].cx.told.iter_mut().flat_map(|told| told.drain(..))
+    }
+
+    /// The stage at `index` hears `feedback` at `due`, which is after the start: after own work due earlier and
+    /// changes due by then, before own work due at the same instant.
+    pub(crate) fn hear(&mut self, due: Time, index: usize, feedback: &Feedback, out: &mut Output) {
+        self.advance(Time(due.nanos() - 1), out);
+        while let Some((at, changed, change)) = self.changes.front().copied()
+            && at <= due
+        {
+            self.changes.pop_front();
+            self.apply(at, changed, &change, out);
+        }
+        let Slot { stage, cx } = &mut self.stages[index];
+        stage.feedback(due, feedback, cx);
+        self.wakes[index] = stage.poll_at();
+        self.forward(index, due, out);
         self.settle();
     }
 

@@ -49,6 +49,8 @@ pub struct Cx {
     pub dropped: Vec<(Time, Packet, Cause)>,
     /// Packets on which [`Cx::mark`] has set congestion experienced, since the start.
     pub marked: u64,
+    /// What the stage told, each with the instant, in order of time; none: nobody listens.
+    pub told: Option<Vec<(Time, Feedback)>>,
 }
 
 impl Cx {
@@ -67,6 +69,29 @@ impl Cx {
     pub fn drop(&mut self, due: Time, packet: Packet, cause: Cause) {
         self.dropped.push((due, packet, cause));
     }
+
+    /// Tells `feedback` at `due` to the stages that listen to this one ([`crate::Link::wire`]). If none does,
+    /// it is lost.
+    pub fn tell(&mut self, due: Time, feedback: Feedback) {
+        if let Some(told) = &mut self.told {
+            told.push((due, feedback));
+        }
+    }
+}
+
+/// What a stage tells another stage of its link. A stage ignores what does not concern it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Feedback {
+    /// A receiver's answer to an attempt (HARQ).
+    Attempt {
+        /// Whose packet it is.
+        user: u32,
+        /// The packet, by [`Job::number`].
+        number: u64,
+        /// Whether it is decoded by now.
+        decoded: bool,
+    },
 }
 
 /// A change of a stage while it runs: scheduled in the specification or made live.
@@ -124,6 +149,12 @@ pub trait Stage: Send {
         let _ = (due, change, cx);
     }
 
+    /// Hears at `due` what a stage has told to which this one listens, after all own work due earlier and
+    /// before own work due at the same instant.
+    fn feedback(&mut self, due: Time, feedback: &Feedback, cx: &mut Cx) {
+        let _ = (due, feedback, cx);
+    }
+
     /// What the stage holds now.
     fn gauge(&self) -> Gauge {
         Gauge::default()
@@ -163,29 +194,75 @@ pub trait Queue: Send {
     }
 }
 
-/// The fate of a packet at the end of its service.
+/// A packet in service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// The packet.
+    pub packet: Packet,
+    /// Which of the transmitter's packets it is, counted from 0: a handle may be used again as soon as its packet
+    /// has left, while a copy of it still waits.
+    pub number: u64,
+    /// Which attempt it is, counted from 1.
+    pub attempt: u32,
+    /// Whether the packet has left already ([`Fate::Unconfirmed`]).
+    pub copy: bool,
+}
+
+/// The fate of a packet at the end of its service. A copy only costs air: of it nothing is delivered or dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It leaves the transmitter.
+    /// It leaves the transmitter, which is done with it.
     Deliver,
+    /// It leaves the transmitter, which does not know: a copy stays, to be served as [`Fate::Again`] says unless
+    /// [`Service::feedback`] has news before.
+    Unconfirmed {
+        /// When the next attempt may begin; [`Time::MAX`]: only when there is news.
+        at: Time,
+    },
     /// It is to be served again at this instant, before new packets (HARQ).
     Again {
-        /// When the next attempt may begin.
+        /// When the next attempt may begin; [`Time::MAX`]: only when there is news.
         at: Time,
     },
     /// It is lost on the link.
     Drop(Cause),
 }
 
+/// What feedback means for a packet that waits to be served again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// It needs no further attempt. If it was never delivered (an answer misheard), it is dropped
+    /// ([`Cause::Link`]).
+    Done,
+    /// The next attempt may begin at this instant.
+    Again {
+        /// When.
+        at: Time,
+    },
+}
+
 /// How a transmitter spends air time on a packet: a rate, the slots of a trace, HARQ.
 pub trait Service: Send {
-    /// Begins to serve `packet` at `due`; returns the end of the service.
-    fn begin(&mut self, due: Time, packet: &Packet, channel: &mut dyn Channel) -> Time;
+    /// Begins to serve `job` at `due`; returns the end of the service.
+    fn begin(&mut self, due: Time, job: &Job, channel: &mut dyn Channel) -> Time;
 
-    /// The service of `packet` ended at `due`.
-    fn end(&mut self, due: Time, packet: &Packet) -> Fate;
+    /// The service of `job` ended at `due`. What its receiver answers is told to `cx`, which is for nothing else.
+    fn end(&mut self, due: Time, job: &Job, cx: &mut Cx) -> Fate;
 
-    /// Applies a change.
+    /// When a packet that was not served yet may begin, for a window of packets on the way (stop-and-wait, HARQ
+    /// processes); [`Time::MAX`]: after an end or with feedback.
+    fn free_at(&self) -> Time {
+        Time::ZERO
+    }
+
+    /// Hears `feedback` at `due`: news of the packet with a number ([`Job::number`]), if it says any. For one in
+    /// service it comes too late: the next [`Service::end`] decides.
+    fn feedback(&mut self, due: Time, feedback: &Feedback) -> Option<(u64, News)> {
+        let _ = (due, feedback);
+        None
+    }
+
+    /// Applies a change. By [`InFlight::Lost`] all that waits to be served again is gone.
     fn change(&mut self, due: Time, change: &Change) {
         let _ = (due, change);
     }

@@ -1,8 +1,8 @@
 //! A rate.
 
-use units::{Packet, Rate, Serializer, Time};
+use units::{Rate, Serializer, Time};
 
-use crate::{Change, Channel, Fate, Service};
+use crate::{Change, Channel, Cx, Fate, Job, Service};
 
 /// Serves at a rate, exactly: a busy period lasts its bits over the rate, without rounding per
 /// packet.
@@ -19,11 +19,11 @@ impl RateService {
 }
 
 impl Service for RateService {
-    fn begin(&mut self, due: Time, packet: &Packet, _channel: &mut dyn Channel) -> Time {
-        self.link.begin(due, packet.bytes)
+    fn begin(&mut self, due: Time, job: &Job, _channel: &mut dyn Channel) -> Time {
+        self.link.begin(due, job.packet.bytes)
     }
 
-    fn end(&mut self, _due: Time, _packet: &Packet) -> Fate {
+    fn end(&mut self, _due: Time, _job: &Job, _cx: &mut Cx) -> Fate {
         Fate::Deliver
     }
 

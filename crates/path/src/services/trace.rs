@@ -1,9 +1,9 @@
 //! The delivery opportunities of a recorded link (Mahimahi, Netravali et al., USENIX ATC 2015,
 //! section 3: `mm-link`).
 
-use units::{Packet, Time};
+use units::Time;
 
-use crate::{Channel, Fate, Service};
+use crate::{Channel, Cx, Fate, Job, Service};
 
 /// At each opportunity up to a number of bytes leaves: several small packets, or part of a packet
 /// that leaves with a later one. What nobody waits for is lost; a packet that arrives at the very
@@ -69,9 +69,9 @@ impl TraceService {
 }
 
 impl Service for TraceService {
-    fn begin(&mut self, due: Time, packet: &Packet, _channel: &mut dyn Channel) -> Time {
+    fn begin(&mut self, due: Time, job: &Job, _channel: &mut dyn Channel) -> Time {
         self.catch_up(due);
-        let mut need = packet.bytes;
+        let mut need = job.packet.bytes;
         while need > self.left {
             need -= self.left;
             self.next_slot();
@@ -81,13 +81,15 @@ impl Service for TraceService {
         self.end
     }
 
-    fn end(&mut self, _due: Time, _packet: &Packet) -> Fate {
+    fn end(&mut self, _due: Time, _job: &Job, _cx: &mut Cx) -> Fate {
         Fate::Deliver
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use units::Packet;
+
     use super::*;
     use crate::PerfectChannel;
 
@@ -95,7 +97,9 @@ mod tests {
     fn opportunities_carry_bytes_and_repeat() {
         let mut service = TraceService::new(&[10, 20, 20, 40], 1504, 40);
         let mut begin = |due: u64, bytes: u32| {
-            service.begin(Time(due), &Packet::of_bytes(bytes), &mut PerfectChannel).nanos()
+            let packet = Packet::of_bytes(bytes);
+            let job = Job { packet, number: 0, attempt: 1, copy: false };
+            service.begin(Time(due), &job, &mut PerfectChannel).nanos()
         };
         assert_eq!(begin(0, 1504), 10);
         // Two opportunities at one instant.

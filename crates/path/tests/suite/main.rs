@@ -4,6 +4,7 @@ mod aqm;
 mod common;
 mod foundation_harq;
 mod foundation_late_clock;
+mod foundation_link;
 mod foundation_proxy;
 mod foundation_router;
 mod line;

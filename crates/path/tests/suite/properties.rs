@@ -80,7 +80,7 @@ fn losses() -> impl Strategy<Value = StageSpec> {
     })
 }
 
-fn stages() -> impl Strategy<Value = StageSpec> {
+pub fn stages() -> impl Strategy<Value = StageSpec> {
     let jitters = prop_oneof![
         (0..10 * MS).prop_map(|most_ns| JitterSpec::Uniform { most_ns }),
         (0..10 * MS, 0..10 * MS)
@@ -124,7 +124,7 @@ fn stages() -> impl Strategy<Value = StageSpec> {
     ]
 }
 
-fn arrivals() -> impl Strategy<Value = Vec<(Time, Packet)>> {
+pub fn arrivals() -> impl Strategy<Value = Vec<(Time, Packet)>> {
     let one = (0..2 * MS, 20u32..1500, 0u32..3, any::<bool>());
     prop::collection::vec(one, 1..200).prop_map(|all| {
         let mut at = Time::ZERO;
