@@ -88,7 +88,7 @@ impl Tuples {
     pub fn hash(&self, direction: Direction, payload: &Payload) -> TupleHash {
         let (connection, udp) = match payload {
             Payload::Segment(segment) => (segment.connection, false),
-            Payload::Datagram(datagram) => (datagram.connection, true),
+            Payload::Datagram(datagram) | Payload::Udp(datagram) => (datagram.connection, true),
         };
         let hash = if client_address(connection) == 0 {
             self.first[usize::from(udp)][direction as usize]

@@ -4,6 +4,7 @@
 use std::sync::atomic::AtomicBool;
 
 mod addresses;
+mod cast;
 mod flow;
 mod host;
 mod pages;
@@ -18,6 +19,7 @@ mod watch;
 mod world;
 
 pub use flow::Controllers;
+pub use seat::{Leg, Seat, Way};
 pub use spec::{CongestionSpec, FlowSpec, RunSpec, TcpSides, TraceSpec, TransportSpec};
 pub use tables::{Column, Data, Measurements, Table};
 pub use world::World;

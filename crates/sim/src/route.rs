@@ -51,7 +51,7 @@ impl Route {
         Ok(Route { stops })
     }
 
-    /// The legs of the client, of the server, and of each proxy from client to server; `seats` are the client's and that
+    /// The legs of the client, of the server, and of each proxy from client to server, for a flow and its user; `seats` are the client's and that
     /// of the first proxy, the server sits after the client.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Route {
     pub fn legs(
         &self,
         topology: &Topology,
-        flow: usize,
+        flow: (usize, u32),
         tuples: Tuples,
         seats: [usize; 2],
     ) -> Result<Vec<Vec<Leg>>, String> {
@@ -76,7 +76,8 @@ impl Route {
         };
         let leg = |from: usize, direction, far: usize, near: usize| -> Result<Leg, String> {
             let ways = [way(from, far, direction)?, way(from, near, direction)?];
-            Ok(Leg { flow: flow as u32, from: self.stops[from], direction, tuples, ways })
+            let (flow, user) = (flow.0 as u32, flow.1);
+            Ok(Leg { flow, user, from: self.stops[from], direction, tuples, ways })
         };
         let mut legs = vec![
             vec![leg(0, Direction::Up, last, 1)?],

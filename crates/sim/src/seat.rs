@@ -4,7 +4,7 @@ use path::Topology;
 use transport::{Direction, Node, Payload};
 use units::{NodeId, Packet, Time};
 
-use crate::addresses::Tuples;
+use crate::addresses::{Addresses, Tuples};
 
 /// In the place of a line: none leads on.
 pub const NOWHERE: usize = usize::MAX;
@@ -41,6 +41,8 @@ impl Way {
 pub struct Leg {
     /// The flow whose packets leave here.
     pub flow: u32,
+    /// Whose they are.
+    pub user: u32,
     /// The node of the graph.
     pub from: NodeId,
     /// The flow's direction.
@@ -52,6 +54,23 @@ pub struct Leg {
 }
 
 impl Leg {
+    /// The two sides of a leg between nodes of one's own: each a node of the graph, with its seat and end.
+    ///
+    /// # Errors
+    /// There is no way.
+    pub fn between(
+        topology: &Topology,
+        flow: u32,
+        [near, far]: [(NodeId, (usize, usize)); 2],
+    ) -> Result<[Leg; 2], String> {
+        let tuples = Tuples::new(Addresses::new(flow as usize, flow as usize + 1, 28));
+        let leg = |(from, _), (to, seat), direction| -> Result<Leg, String> {
+            let ways = [Way::new(topology, from, to, seat)?; 2];
+            Ok(Leg { flow, user: 0, from, direction, tuples, ways })
+        };
+        Ok([leg(near, far, Direction::Up)?, leg(far, near, Direction::Down)?])
+    }
+
     /// Where `payload` goes.
     #[inline]
     pub fn way(&self, payload: &Payload) -> Way {
@@ -63,6 +82,7 @@ impl Leg {
     pub fn header(&self, now: Time, way: Way, payload: &Payload) -> Packet {
         Packet {
             flow: self.flow,
+            user: self.user,
             source: self.from,
             destination: way.to,
             ecn: payload.ecn(),

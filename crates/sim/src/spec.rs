@@ -30,6 +30,10 @@ pub struct RunSpec {
     pub trace: TraceSpec,
 }
 
+fn is_first(user: &u32) -> bool {
+    *user == 0
+}
+
 /// One flow: a client, a server, and what they do.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
@@ -40,6 +44,9 @@ pub struct FlowSpec {
     pub client: String,
     /// Name of the server's node.
     pub server: String,
+    /// Whose packets these are, for links that users share.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub user: u32,
     /// Earliest start.
     pub start_ns: u64,
     /// The start is delayed by a seeded uniform draw from 0 to this (drop-tail phase effects,

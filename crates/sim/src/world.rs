@@ -3,19 +3,17 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use path::{Cause, Line, Output, Topology};
-use transport::web::WebSpec;
-use transport::{Asker, LoadSpec, Payload};
-use units::{NodeId, Packet, Schedule, Time};
+use transport::{Asker, Payload};
+use units::{Packet, Schedule, Time};
 
-use crate::addresses::Tuples;
-use crate::flow::{self, Controllers, FlowSide};
-use crate::proxies::{self, FlowProxy};
+use crate::cast::{Cast, pages};
+use crate::flow::{Controllers, FlowSide};
+use crate::proxies::FlowProxy;
 use crate::recorder::Recorder;
-use crate::route::Route;
 use crate::seat::{NOWHERE, Seat};
-use crate::spec::{FlowSpec, RunSpec};
+use crate::spec::RunSpec;
 use crate::tables::Measurements;
-use crate::trace::{Scaling, Tracer};
+use crate::trace::Tracer;
 use crate::watch::{Fault, MOVED, Watch};
 
 /// Payloads in transit, by handle, each with the seat and end that receives it.
@@ -43,30 +41,6 @@ impl Slab {
         self.free.push(handle);
         self.slots[handle as usize].take()
     }
-}
-
-fn pages(spec: &RunSpec) -> Vec<Option<WebSpec>> {
-    let page = |flow: &FlowSpec| match &flow.load {
-        LoadSpec::Page(web) => Some((**web).clone()),
-        _ => None,
-    };
-    spec.flows.iter().map(page).collect()
-}
-
-/// How each host's TCP connections scale their windows; they end at the next proxy.
-fn scaling(spec: &RunSpec, routes: &[Route], topology: &Topology) -> Vec<Scaling> {
-    let of = |(flow, route): (&FlowSpec, &Route)| {
-        let Some(tcp) = flow.transport.tcp() else { return [Scaling::default(); 2] };
-        let proxy = |node: Option<&NodeId>| {
-            let name = topology.node_name(*node?);
-            spec.proxies.iter().find(|proxy| proxy.node == name)
-        };
-        let (first, last) = (proxy(route.proxies().first()), proxy(route.proxies().last()));
-        let answering = first.map_or(&tcp.server, |proxy| &proxy.client_side.tcp);
-        let asking = last.map_or(&tcp.client, |proxy| &proxy.server_side.tcp);
-        [Scaling::new(&tcp.client, answering), Scaling::new(asking, &tcp.server)]
-    };
-    spec.flows.iter().zip(routes).flat_map(of).collect()
 }
 
 /// A path, the nodes on it, and the time. Components are the lines, then the nodes (the hosts, client and server of each
@@ -103,51 +77,42 @@ impl World {
     pub fn build(spec: &RunSpec, controllers: &mut Controllers<'_>) -> Result<World, String> {
         let topology =
             Topology::build(&spec.graph, spec.seed).map_err(|error| error.to_string())?;
-        let split = proxies::nodes(spec, &topology)?;
-        let (mut sides, mut proxies, mut routes) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut seats, mut behind) = (Vec::new(), Vec::new());
-        for (index, flow) in spec.flows.iter().enumerate() {
-            let error = |error: String| format!("flow {}: {error}", flow.name);
-            let node = |name: &str| {
-                topology.node_id(name).ok_or_else(|| error(format!("there is no node {name:?}")))
-            };
-            let (client, server) = (node(&flow.client)?, node(&flow.server)?);
-            let split: &[NodeId] = if flow.transport.tcp().is_some() { &split } else { &[] };
-            let route = Route::new(&topology, client, server, split).map_err(error)?;
-            let between = proxies::build(spec, index, &route, &topology, controllers)?;
-            let ends = flow::build(spec.seed, flow, (index, spec.flows.len()), controllers)?;
-            let tuples = Tuples::new(ends[0].0.addresses);
-            let places = [2 * index, 2 * spec.flows.len() + behind.len()];
-            let mut legs = route.legs(&topology, index, tuples, places).map_err(error)?.into_iter();
-            let mut seat = |node| Seat { node, legs: legs.next().unwrap_or_default() };
-            for (side, node) in ends {
-                sides.push(side);
-                seats.push(seat(node));
-            }
-            for (proxy, node) in between {
-                proxies.push(proxy);
-                behind.push(seat(node));
-            }
-            routes.push(route);
-        }
-        seats.append(&mut behind);
+        let cast = Cast::of(spec, &topology, controllers)?;
         // An instant of the run and "never" must not meet.
         if spec.duration_ns > Time::MAX.0 / 2 {
             return Err(format!("duration_ns is {}, expected less than 2^63", spec.duration_ns));
         }
+        let recorder = Recorder::new(spec.sample_ns, pages(spec));
+        let scaling = cast.scaling(spec, &topology);
+        let tracer = Tracer::new(spec.trace, &cast.sides, &cast.seats, &scaling);
+        let mut world = World::new(topology, cast, recorder, tracer, Time(spec.duration_ns));
+        if spec.trace.stages {
+            world.topology.lines.iter_mut().for_each(Line::keep_steps);
+        }
+        Ok(world)
+    }
+
+    /// Nodes of one's own on a path, until `end`. Measured are the links alone.
+    pub fn of(topology: Topology, seats: Vec<Seat>, end: Time) -> World {
+        let cast = Cast { seats, ..Cast::default() };
+        let recorder = Recorder::new(end.nanos(), Vec::new());
+        World::new(topology, cast, recorder, Tracer::default(), end)
+    }
+
+    fn new(topology: Topology, cast: Cast, recorder: Recorder, tracer: Tracer, end: Time) -> World {
+        let Cast { seats, sides, proxies, .. } = cast;
         let count = topology.lines.len() + seats.len() + 1;
         let most = seats.iter().map(|seat| seat.legs.len()).max().unwrap_or(0);
-        let scaling = scaling(spec, &routes, &topology);
         let mut world = World {
             schedule: Schedule::new(count),
-            recorder: Recorder::new(spec.sample_ns, pages(spec)),
-            tracer: Tracer::new(spec.trace, &sides, &seats, &scaling),
+            recorder,
+            tracer,
             topology,
             seats,
             sides,
             proxies,
             payloads: Slab::default(),
-            end: Time(spec.duration_ns),
+            end,
             packets: 0,
             events: 0,
             output: Output::default(),
@@ -157,16 +122,13 @@ impl World {
             fault: None,
         };
         for line in 0..world.topology.lines.len() {
-            if spec.trace.stages {
-                world.topology.lines[line].keep_steps();
-            }
             world.schedule.set(line, world.topology.lines[line].poll_at());
         }
         for seat in 0..world.seats.len() {
             world.reschedule(seat);
         }
         world.schedule.set(count - 1, world.recorder.next());
-        Ok(world)
+        world
     }
 
     /// Runs to the end, or until `stop` is set: whoever set it knows why.
@@ -243,7 +205,9 @@ impl World {
             let part = part(asker, &side.congestion);
             return format!("flow {}, its {}: {part}{said}", side.flow, side.side.name());
         }
-        let proxy = &self.proxies[seat - self.sides.len()];
+        let Some(proxy) = self.proxies.get(seat - self.sides.len()) else {
+            return format!("node {seat}: {said}");
+        };
         let part = part(asker, &proxy.congestion[end]);
         format!("proxy {} of flow {}: {part}{said}", proxy.node, proxy.flow)
     }
@@ -362,6 +326,7 @@ impl World {
 mod tests {
     use bytes::Bytes;
     use transport::tcp::Segment;
+    use units::NodeId;
 
     use super::*;
 

@@ -56,6 +56,8 @@ pub type MakeController = Box<dyn FnMut() -> Box<dyn CongestionControl> + Send>;
 pub enum Payload {
     /// A UDP datagram of QUIC.
     Datagram(quic::Datagram),
+    /// A UDP datagram of anything else.
+    Udp(quic::Datagram),
     /// A TCP segment.
     Segment(tcp::Segment),
 }
@@ -64,7 +66,7 @@ impl Payload {
     /// Bytes of the whole IP packet.
     pub fn wire_bytes(&self) -> u32 {
         match self {
-            Payload::Datagram(datagram) => {
+            Payload::Datagram(datagram) | Payload::Udp(datagram) => {
                 datagram.data.len() as u32 + u32::from(datagram.header_bytes)
             }
             Payload::Segment(segment) => segment.wire_bytes(),
@@ -74,7 +76,7 @@ impl Payload {
     /// ECN field of its IP header.
     pub fn ecn(&self) -> Ecn {
         match self {
-            Payload::Datagram(datagram) => datagram.ecn,
+            Payload::Datagram(datagram) | Payload::Udp(datagram) => datagram.ecn,
             Payload::Segment(segment) => segment.ecn,
         }
     }
@@ -82,7 +84,7 @@ impl Payload {
     /// Sets the ECN field, which queues on the way may have marked.
     pub fn set_ecn(&mut self, ecn: Ecn) {
         match self {
-            Payload::Datagram(datagram) => datagram.ecn = ecn,
+            Payload::Datagram(datagram) | Payload::Udp(datagram) => datagram.ecn = ecn,
             Payload::Segment(segment) => segment.ecn = ecn,
         }
     }

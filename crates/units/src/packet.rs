@@ -36,6 +36,8 @@ pub struct Packet {
     pub handle: u32,
     /// Index of the flow the packet belongs to.
     pub flow: u32,
+    /// Whose it is: the terminal that a scheduler serves.
+    pub user: u32,
     /// Hash of its connection's 5-tuple: what a queue per flow goes by.
     pub tuple: TupleHash,
     /// Sending node.
@@ -46,25 +48,23 @@ pub struct Packet {
     pub bytes: u32,
     /// ECN field; queues may set it to [`Ecn::Ce`].
     pub ecn: Ecn,
-    /// Traffic class for schedulers; 0 is best effort.
-    pub class: u8,
     /// Instant at which the sender gave the packet to its first link.
     pub born: Time,
 }
 
 impl Packet {
-    /// A best-effort packet of `bytes` with every other field zero; tests and traffic sources fill
+    /// A packet of `bytes` with every other field zero; tests and traffic sources fill
     /// in what they need.
     pub fn of_bytes(bytes: u32) -> Packet {
         Packet {
             handle: 0,
             flow: 0,
+            user: 0,
             tuple: TupleHash::default(),
             source: NodeId(0),
             destination: NodeId(0),
             bytes,
             ecn: Ecn::NotEct,
-            class: 0,
             born: Time::ZERO,
         }
     }

@@ -46,11 +46,14 @@ impl Packets {
         }
         self.by_handle[handle] = self.rows.len() as u32;
         self.rows.push(match payload {
-            Payload::Datagram(datagram) => Row {
+            Payload::Datagram(datagram) | Payload::Udp(datagram) => Row {
                 packet: *packet,
                 connection: datagram.connection,
                 payload_bytes: datagram.data.len() as u32,
-                label: quic_label(datagram),
+                label: match payload {
+                    Payload::Udp(_) => "UDP",
+                    _ => quic_label(datagram),
+                },
                 sequence: None,
                 retransmission: false,
                 fate: Fate::OnItsWay,
@@ -105,7 +108,11 @@ impl Packets {
             Fate::Received(at) => at.seconds(),
             _ => f64::NAN,
         };
-        let transport = |row: &Row| if row.sequence.is_some() { "tcp" } else { "quic" }.to_owned();
+        let transport = |row: &Row| match (row.sequence, row.label) {
+            (Some(_), _) => "tcp".to_owned(),
+            (None, "UDP") => "udp".to_owned(),
+            _ => "quic".to_owned(),
+        };
         let columns = [
             ("packet", Data::Int((0..rows.len() as i64).collect())),
             ("flow", name(&|row| flows[row.packet.flow as usize].to_owned())),

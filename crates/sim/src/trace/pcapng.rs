@@ -107,6 +107,10 @@ impl Capture {
                 self.write_datagram(sender, datagram);
                 (datagram.data.first().is_some_and(|first| first & 0x80 != 0), self.plain)
             }
+            Payload::Udp(datagram) => {
+                self.write_datagram(sender, datagram);
+                (false, true)
+            }
             // What goes over TCP is modelled.
             Payload::Segment(segment) => {
                 self.write_segment(sender, segment);

@@ -10,6 +10,7 @@ mod cryptography;
 mod fq_codel;
 mod handover;
 mod loads;
+mod nodes;
 mod options;
 mod packets_quic;
 mod packets_tcp;
