@@ -111,6 +111,125 @@ def test_nothing_is_found_in_the_scenarios(file: Path, tmp_path: Path) -> None:
         assert not judged(tmp_path, spec, made(spec)), run.cell
 
 
+# --- hand-overs -------------------------------------------------------------------------------------------------------
+
+AT = 1_200_000_000
+
+
+def handed_over(fate: str, flow: dict[str, Any], *, first: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A client at two satellites: at ``AT`` from the far to the near one, and for 150 ms after 2 s at none; later the
+    way through the far one is set by hand. ``first`` is what is before the delay of the client's links."""
+    spec = spec_of(scenario(segment(), flows=(flow,)))
+    hosts = {spec["flows"][0][side]: "host" for side in ("client", "server")}
+    client, server = hosts
+    kinds = {**hosts, "far": "router", "near": "router"}
+    first = first or transmit()
+
+    def link(name: str, start: str, end: str, *stages: dict[str, Any]) -> dict[str, Any]:
+        both = {"up": [*stages], "down": [*stages]}
+        return {"name": name, "client_side": start, "server_side": end, **both}
+
+    def uses(**links: bool) -> list[dict[str, Any]]:
+        return [{"link": link, "in_use": used} for link, used in links.items()]
+
+    def stage(line: str, number: int, kind: str, **change: Any) -> dict[str, Any]:
+        return {"line": line, "stage": number, "change": {"kind": kind, **change}}
+
+    def way(node: str, to: str, way: Any) -> dict[str, Any]:
+        return {"node": node, "to": to, "way": way}
+
+    ways = ("one.up", "one.down")
+    queues = ("one.up", "two.up") if first["kind"] == "transmit" else ()
+    limit = {"packets": 15}
+    changes = [
+        {"at_ns": 0, "links": uses(two=False)},
+        {
+            "at_ns": AT,
+            "links": uses(one=False, two=True),
+            "stages": [
+                *(stage(line, 1, "in_flight", fate=fate) for line in ways),
+                *(stage(line, 1, "delay", delay_ns=8_000_000) for line in ways),
+                *(stage(line, 0, "rate", rate_bit_s=6_000_000) for line in ("two.up", "two.down")),
+                *(stage(line, 0, "limit", limit=limit) for line in queues),
+                *(stage(line, 0, "in_flight", fate="lost") for line in queues if fate == "lost"),
+            ],
+        },
+        {"at_ns": 2_000_000_000, "links": uses(two=False)},
+        {
+            "at_ns": 2_150_000_000,
+            "links": uses(one=True, two=True),
+            "ways": [way(client, server, {"link": "two"})],
+        },
+        {
+            "at_ns": 2_500_000_000,
+            "ways": [way(server, client, {"link": "three"}), way("near", server, "none")],
+        },
+        {
+            "at_ns": 2_520_000_000,
+            "ways": [way("near", server, "shortest"), way(client, server, {"link": "one"})],
+        },
+        {"at_ns": 2_700_000_000, "stages": [stage("one.up", 1, "in_flight", fate="in_order")]},
+    ]
+    access = (first, {"kind": "delay", "delay_ns": 30_000_000})
+    links = [
+        link("one", client, "far", *access),
+        link("two", client, "near", first, {"kind": "delay", "delay_ns": 10_000_000}),
+        link("three", "far", server, {"kind": "delay", "delay_ns": 5_000_000}),
+        link("four", "near", server, {"kind": "delay", "delay_ns": 5_000_000}),
+    ]
+    nodes = [{"name": name, "kind": kind} for name, kind in kinds.items()]
+    return {**spec, "graph": {"nodes": nodes, "links": links, "changes": changes}}
+
+
+@pytest.mark.parametrize("flow", [QUIC, TCP], ids=["quic", "tcp"])
+@pytest.mark.parametrize("fate", ["in_order", "overtaken", "lost"])
+def test_nothing_is_found_in_a_hand_over(fate: str, flow: dict[str, Any], tmp_path: Path) -> None:
+    spec = handed_over(fate, flow)
+    tables = made(spec)
+    assert not judged(tmp_path, spec, tables)
+    drops = set(tables["packets"]["dropped"].unique())
+    assert {"near: route", "one.up: outage"} & drops == ({"one.up: outage"} if fate == "lost" else set())
+    assert any(drop.endswith(": route") for drop in drops)
+    crossed = tables["stages"].group_by("link").len()
+    assert dict(crossed.iter_rows())["four.up"] > 100
+
+
+@pytest.mark.parametrize("name", ["codel", "fq-codel", "netem"])
+def test_nothing_is_found_in_a_hand_over_of_other_queues(name: str, tmp_path: Path) -> None:
+    spec = handed_over("lost", TCP, first=STAGES[name][0])
+    assert not judged(tmp_path, spec, made(spec))
+
+
+def test_a_hand_over_that_was_not_is_found(tmp_path: Path) -> None:
+    spec = handed_over("lost", TCP)
+    tables = made(spec)
+
+    def found(change: Callable[[list[dict[str, Any]]], None]) -> set[str]:
+        """What is found if something else had been asked for."""
+        asked = json.loads(json.dumps(spec))
+        change(asked["graph"]["changes"])
+        return {finding.rule for finding in judged(tmp_path, asked, tables)}
+
+    def later(changes: list[dict[str, Any]]) -> None:
+        changes[1]["at_ns"] += 100_000_000
+
+    def without(key: str) -> Callable[[list[dict[str, Any]]], None]:
+        return lambda changes: changes[1].pop(key)
+
+    def keeping(changes: list[dict[str, Any]]) -> None:
+        kept = [one for one in changes[1]["stages"] if one["change"]["kind"] != "in_flight"]
+        changes[1]["stages"] = kept
+
+    def with_a_way(changes: list[dict[str, Any]]) -> None:
+        changes[2]["links"] = []
+
+    assert {"a way that holds", "a hand-over is one event"} <= found(later)
+    assert "a way that holds" in found(without("links"))
+    assert {"a cause for every drop", "no sooner than the delay"} <= found(without("stages"))
+    assert "a cause for every drop" in found(keeping)
+    assert "bytes are conserved" in found(with_a_way), "nothing was sent where a way led on"
+
+
 # --- false runs ---------------------------------------------------------------------------------------------------------
 
 NARROW = transmit({"kind": "drop_tail", "limit": {"bytes": 10_000}})

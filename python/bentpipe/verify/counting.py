@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from bentpipe.verify.changing import Versions
 from bentpipe.verify.trace import Crossing, Finding, Line, Trace, nanoseconds
 
 __all__ = ["counters", "flows", "ways"]
@@ -15,24 +16,30 @@ CAUSES = ("loss", "overflow", "aqm", "outage", "link", "route")
 
 
 def ways(trace: Trace) -> Iterator[Finding]:
-    """Every packet goes a shortest way from its first node to its last, without a gap, and ends once."""
-    distances = {name: _distances(trace, name) for name in trace.kinds}
+    """Every packet goes a way from its first node to its last that holds when it is there, without a gap, and ends
+    once."""
+    versions = Versions(trace.spec["graph"])
     for number, packet in enumerate(trace.sent):
-        flow, crossings = packet["flow"], trace.ways.get(number, [])
-        at, node = nanoseconds(packet["sent_s"]), packet["from_node"]
+        flow, to, crossings = packet["flow"], packet["to_node"], trace.ways.get(number, [])
+        node, sent = packet["from_node"], round(packet["sent_s"] * 1e9)
         if not crossings:
-            yield Finding("bytes are conserved", flow, f"packet {number} was sent and never seen")
+            unrouted = packet["dropped"] == f"{node}: route" and not versions.leads(sent, node, to)
+            if not unrouted or packet["received_s"] is not None:
+                yield Finding("bytes are conserved", flow, f"packet {number} was sent and never seen")
             continue
+        at: int | None = sent
         for crossing in crossings:
             line = trace.lines[crossing.line]
             if line.start != node or crossing.entered != at:
                 text = f"packet {number} was at {node} at {at} ns, and entered {line.name} at {crossing.entered} ns"
                 yield Finding("one link after the other", flow, text)
+            if not versions.allows(crossing.entered, line.name, to):
+                text = f"packet {number} for {to} went over {line.name} at {crossing.entered} ns"
+                yield Finding("a way that holds", flow, text)
             node, at = line.end, crossing.left
-        links = distances[packet["to_node"]].get(packet["from_node"])
-        if node == packet["to_node"] and len(crossings) != links:
-            text = f"packet {number} crossed {len(crossings)} links, expected {links}"
-            yield Finding("a shortest way", flow, text)
+        if crossings[-1].stranded and at is not None and versions.leads(at, node, to):
+            text = f"packet {number} for {to} found no way at {node} at {at} ns, where one led on"
+            yield Finding("a way that holds", flow, text)
         yield from _ending(number, packet, crossings[-1])
 
 
@@ -48,22 +55,6 @@ def _ending(number: int, packet: dict[str, Any], last: Crossing) -> Iterator[Fin
             f"its link says {received} and {dropped!r}"
         )
         yield Finding("bytes are conserved", packet["flow"], text)
-
-
-def _distances(trace: Trace, to: str) -> dict[str, int]:
-    """Links from each node to ``to``, over nodes that pass packets on."""
-    near = defaultdict(list)
-    for line in trace.lines.values():
-        near[line.end].append(line.start)
-    far, frontier = {to: 0}, deque([to])
-    while frontier:
-        node = frontier.popleft()
-        if node == to or trace.kinds[node] != "host":
-            for other in near[node]:
-                if other not in far:
-                    far[other] = far[node] + 1
-                    frontier.append(other)
-    return far
 
 
 def counters(trace: Trace, line: Line) -> Iterator[Finding]:

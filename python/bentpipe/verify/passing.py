@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from bentpipe.verify.changing import Fates
 from bentpipe.verify.trace import Finding, Line, Visit
 
 __all__ = ["RULES"]
@@ -25,7 +26,7 @@ def _delay(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterat
     value: Callable[[int], int] = _steps(
         stage["delay_ns"], [(one["at_ns"], one["delay_ns"]) for one in changes]
     )
-    yield from _leave(line, visits, end, value, in_order=True)
+    yield from _leave(line, visits, end, value, Fates(stage), in_order=True)
 
 
 def _delay_trace(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
@@ -40,23 +41,33 @@ def _delay_trace(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> 
             return int(d0)
         return int(d0 + (d1 - d0) * (phase - t0) / (t1 - t0))
 
-    yield from _leave(line, visits, end, value, in_order=not stage["reorder"])
+    yield from _leave(line, visits, end, value, Fates(stage), in_order=not stage["reorder"])
 
 
 def _leave(
-    line: Line, visits: Sequence[Visit], end: int, value: Callable[[int], int], *, in_order: bool
+    line: Line,
+    visits: Sequence[Visit],
+    end: int,
+    value: Callable[[int], int],
+    fates: Fates,
+    *,
+    in_order: bool,
 ) -> Iterator[Finding]:
     """Each leaves after its delay, in order no earlier than the one before it."""
-    before = 0
     for visit in visits:
         due = visit.came + value(visit.came)
         if in_order:
-            due = before = max(due, before)
-        yield from _expect(line, visit, due, end, "no sooner than the delay")
+            due = fates.after(visit.came, due)
+        yield from _expect(line, visit, due, end, "no sooner than the delay", fates.lost(visit.came, due))
 
 
-def _expect(line: Line, visit: Visit, due: int, end: int, rule: str) -> Iterator[Finding]:
-    if visit.dropped is not None:
+def _expect(
+    line: Line, visit: Visit, due: int, end: int, rule: str, lost: int | None = None
+) -> Iterator[Finding]:
+    """``visit`` leaves at ``due``, unless it is lost before."""
+    if lost is not None and lost < end:
+        yield from _expect_lost(line, visit, lost)
+    elif visit.dropped is not None:
         yield _finding(
             line, visit, "a cause for every drop", f"was dropped ({visit.cause}) where nothing drops"
         )
@@ -67,10 +78,20 @@ def _expect(line: Line, visit: Visit, due: int, end: int, rule: str) -> Iterator
         yield _finding(line, visit, rule, f"left at {visit.left} ns, expected {due} ns")
 
 
+def _expect_lost(line: Line, visit: Visit, at: int) -> Iterator[Finding]:
+    if visit.dropped != at or visit.cause != "outage":
+        text = f"was inside at {at} ns, when what was in flight was lost, and was not dropped"
+        yield _finding(line, visit, "a hand-over is one event", text)
+
+
 def _jitter(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
     most = stage["model"].get("most_ns") if stage["model"]["kind"] == "uniform" else None
-    before = 0
+    before, fates = 0, Fates(stage)
     for visit in visits:
+        gone = fates.lost(visit.came, end if visit.left is None else visit.left)
+        if gone is not None and gone < end and (visit.left is not None or visit.dropped is not None):
+            yield from _expect_lost(line, visit, gone)
+            continue
         if visit.dropped is not None or visit.left is None:
             if visit.dropped is not None or (most is not None and max(visit.came + most, before) + 1 < end):
                 yield _finding(line, visit, "bytes are conserved", "never left a stage that drops nothing")
@@ -80,16 +101,24 @@ def _jitter(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Itera
             text = f"was held for {late} ns, expected 0 to {'any time' if most is None else f'{most} ns'}"
             yield _finding(line, visit, "no sooner than the delay", text)
         if not stage["reorder"]:
+            before = fates.after(visit.came, 0)
             if visit.left < before:
                 yield _finding(
                     line, visit, "the order is kept", f"left at {visit.left} ns, before {before} ns"
                 )
-            before = max(before, visit.left)
+            before = fates.after(visit.came, visit.left)
 
 
 def _reorder(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
     hold, held, known = stage["hold_ns"], 0, 0
+    fates = Fates(stage)
     for visit in visits:
+        lost = fates.lost(visit.came, visit.came + hold)
+        if visit.dropped is not None and lost is not None:
+            # Who is held back is drawn: no other is lost.
+            held, known = held + 1, known + 1
+            yield from _expect_lost(line, visit, lost)
+            continue
         if visit.left is None and visit.dropped is None and visit.came + hold >= end:
             continue
         known += 1
@@ -172,7 +201,7 @@ def _outage(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Itera
         phase = at % repeat if repeat else at
         return next((at + to - phase for begin, to in windows if begin <= phase < to), None)
 
-    before = 0
+    before, fates = 0, Fates(stage)
     for visit in visits:
         until, chained = visit.came, 0
         while chained <= len(windows) and (later := down(until)) is not None:
@@ -189,7 +218,8 @@ def _outage(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Itera
             yield _finding(line, visit, "nothing crosses a link that is down", text)
             continue
         before = max(before, until)
-        yield from _expect(line, visit, before, end, "no sooner than the delay")
+        lost = fates.lost(visit.came, before) if before > visit.came else None
+        yield from _expect(line, visit, before, end, "no sooner than the delay", lost)
 
 
 def _steps(first: float, changes: Sequence[tuple[int, float]]) -> Callable[[int], Any]:

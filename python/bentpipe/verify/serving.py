@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from bentpipe.verify.changing import Fates
 from bentpipe.verify.trace import Finding, Line, Visit
 
 __all__ = ["RULES"]
@@ -31,9 +32,10 @@ class _Rate:
     start: int = 0
     bits: int = 0
 
-    def end(self, begin: int, visit: Visit, *, busy: bool) -> int:
-        """When a service ends that begins at ``begin``; ``busy``: at the end of the one before."""
-        number = bisect_right([at for at, _ in self.changes], begin)
+    def end(self, begin: int, visit: Visit, *, busy: bool, set_at: int | None = None) -> int:
+        """When a service ends that begins at ``begin``; ``busy``: at the end of the one before. The rate is that of
+        ``set_at``, or of its begin."""
+        number = bisect_right([at for at, _ in self.changes], begin if set_at is None else set_at)
         rate = self.changes[number - 1][1] if number else self.first
         if not busy or rate != self.rate:
             self.rate, self.start, self.bits = rate, begin, 0
@@ -89,10 +91,26 @@ def _transmit(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Ite
         link = _Slots(service["slots_ns"], service["slot_bytes"], service["repeat_ns"])
     begins: dict[int, int] = {}
     yield from _service(line, link, visits, begins, end)
-    yield from _limit(line, queue, visits, begins)
+    yield from _limit(line, stage, visits, begins)
+    yield from _lost(line, Fates(stage), visits, begins, end)
     if queue["kind"] in ("drop_tail", "codel"):
         yield from _in_order(line, visits)
-    yield from _managed(line, queue, visits, begins)
+    yield from _managed(line, queue, [visit for visit in visits if visit.cause != "outage"], begins)
+
+
+def _lost(
+    line: Line, fates: Fates, visits: Sequence[Visit], begins: Mapping[int, int], end: int
+) -> Iterator[Finding]:
+    """Those who wait when it is lost what waits are dropped then, and nobody else for that."""
+    for visit in visits:
+        until = begins.get(visit.packet, visit.dropped if visit.dropped is not None else end)
+        at = fates.lost(visit.came, until)
+        if visit.cause == "outage" and at is None:
+            text = f"packet {visit.packet} was dropped ({visit.cause}) at {visit.dropped} ns by a queue"
+            yield Finding("a cause for every drop", line.name, text)
+        elif at is not None and at < end and (visit.cause != "outage" or visit.dropped != at):
+            text = f"packet {visit.packet} waited at {at} ns, when what waited was lost, and was not dropped"
+            yield Finding("a hand-over is one event", line.name, text)
 
 
 def _service(
@@ -129,9 +147,9 @@ def _service(
             yield Finding("bytes are conserved", line.name, text)
 
 
-def _limit(line: Line, queue: Spec, visits: Sequence[Visit], begins: Mapping[int, int]) -> Iterator[Finding]:
+def _limit(line: Line, stage: Spec, visits: Sequence[Visit], begins: Mapping[int, int]) -> Iterator[Finding]:
     """No more waits than may, and what is dropped for want of room had none."""
-    most_packets, most_bytes = _limits(queue)
+    queue, limits = stage["queue"], stage.get("limits", [])
     room = _Room()
     at_once = {id(v) for v in visits if v.dropped == v.came and v.cause == "overflow"}
     for visit in visits:
@@ -141,6 +159,7 @@ def _limit(line: Line, queue: Spec, visits: Sequence[Visit], begins: Mapping[int
     room.went.sort()
     for visit in visits:
         room.until(visit.came)
+        most_packets, most_bytes = _limits(queue, limits, visit.came)
         fits = (most_packets is None or room.packets + 1 <= most_packets) and (
             most_bytes is None or room.bytes + visit.bytes <= most_bytes
         )
@@ -158,11 +177,12 @@ def _limit(line: Line, queue: Spec, visits: Sequence[Visit], begins: Mapping[int
         room.bytes += visit.bytes
 
 
-def _limits(queue: Spec) -> tuple[int | None, int | None]:
-    """Packets and bytes that may wait."""
-    if queue["kind"] == "fq_codel":
+def _limits(queue: Spec, limits: Sequence[tuple[int, Spec | None]], at: int) -> tuple[int | None, int | None]:
+    """Packets and bytes that may wait at ``at``."""
+    number = bisect_right([since for since, _ in limits], at)
+    if not number and queue["kind"] == "fq_codel":
         return queue["limit_packets"], None
-    limit = queue["limit"] or {}
+    limit = (limits[number - 1][1] if number else queue["limit"]) or {}
     return limit.get("packets"), limit.get("bytes")
 
 
@@ -207,21 +227,31 @@ def _managed(
 
 
 def _netem(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
-    link = _Rate(stage["rate_bit_s"], ())
+    changes = stage.get("changes", [])
+    link = _Rate(
+        stage["rate_bit_s"], [(one["at_ns"], one["rate_bit_s"]) for one in changes if "rate_bit_s" in one]
+    )
+    delays = [(one["at_ns"], one["delay_ns"]) for one in changes if "delay_ns" in one]
+    limits = [(at, limit["packets"]) for at, limit in stage.get("limits", [])]
+
+    def value(first: int, later: Sequence[tuple[int, int]], at: int) -> int:
+        number = bisect_right([since for since, _ in later], at)
+        return later[number - 1][1] if number else first
+
     inside: list[int] = []
     free = first = 0
     for visit in visits:
         while first < len(inside) and inside[first] <= visit.came:
             first += 1
-        full = len(inside) - first >= stage["limit_packets"]
+        full = len(inside) - first >= value(stage["limit_packets"], limits, visit.came)
         if visit.dropped is not None or full:
             if visit.dropped != visit.came or visit.cause != "overflow" or not full:
                 what = "was let in" if visit.dropped is None else f"was dropped ({visit.cause})"
                 text = f"packet {visit.packet} {what} behind {len(inside) - first} packets"
                 yield Finding("no queue longer than its limit", line.name, text)
             continue
-        ready = visit.came + stage["delay_ns"]
-        due = link.end(max(ready, free), visit, busy=ready <= free)
+        ready = visit.came + value(stage["delay_ns"], delays, visit.came)
+        due = link.end(max(ready, free), visit, busy=ready <= free, set_at=visit.came)
         left = visit.left
         if left is None and due + 1 < end:
             yield Finding("bytes are conserved", line.name, f"packet {visit.packet} was to leave at {due} ns")

@@ -10,6 +10,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.verify.changing import changed
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -97,11 +99,6 @@ class Trace:
         """The end of the run."""
         return int(self.spec["duration_ns"])
 
-    @property
-    def kinds(self) -> dict[str, str]:
-        """What each node is."""
-        return {node["name"]: node["kind"] for node in self.spec["graph"]["nodes"]}
-
 
 def nanoseconds(seconds: float | None) -> int | None:
     """The nearest whole nanosecond."""
@@ -115,7 +112,8 @@ def load(folder: Path, tables: Mapping[str, pl.DataFrame]) -> Trace:
     for link in spec["graph"]["links"]:
         ends = (link["client_side"], link["server_side"])
         for way, (start, end) in (("up", ends), ("down", ends[::-1])):
-            name, stages = f"{link['name']}.{way}", link[way]
+            name = f"{link['name']}.{way}"
+            stages = changed(spec["graph"], name, link[way])
             lines[name] = Line(name, start, end, stages, [[] for _ in stages])
     trace = Trace(folder.name, spec, tables, lines, defaultdict(list), tables["packets"].to_dicts(), [])
     _read(trace)

@@ -1,0 +1,139 @@
+"""What changes at instants: stages, links in use, and ways; from the scenario alone."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+__all__ = ["Fates", "Versions", "changed"]
+
+Spec = Mapping[str, Any]
+
+
+def changed(graph: Spec, line: str, stages: Sequence[Spec]) -> list[dict[str, Any]]:
+    """``stages`` of ``line``, each with all its changes: those that hand-overs make are among its own, as
+    ``limits`` of its queue and as ``in_flight``."""
+    result = [deepcopy(dict(stage)) for stage in stages]
+    for event in graph.get("changes", []):
+        at = event["at_ns"]
+        for one in event.get("stages", []):
+            if one["line"] != line:
+                continue
+            stage, change = result[one["stage"]], dict(one["change"])
+            kind = change.pop("kind")
+            if kind == "limit":
+                stage.setdefault("limits", []).append((at, change["limit"]))
+            elif kind == "in_flight":
+                stage.setdefault("in_flight", []).append((at, change["fate"]))
+            else:
+                holder = stage.get("service", stage)
+                holder.setdefault("changes", []).append({"at_ns": at, **change})
+                # Of one instant the hand-over's comes last: sorting keeps their order.
+                holder["changes"].sort(key=lambda change: change["at_ns"])
+    return result
+
+
+class Fates:
+    """What became when of the packets inside a stage."""
+
+    def __init__(self, stage: Spec) -> None:
+        self.events: list[tuple[int, str]] = [(at, fate) for at, fate in stage.get("in_flight", [])]
+        self.losses = [at for at, fate in self.events if fate == "lost"]
+        self.next = 0
+        self.floor = self.last = 0
+
+    def lost(self, came: int, due: int) -> int | None:
+        """When a packet was lost that came at ``came`` and was to go on at ``due``."""
+        first = bisect_right(self.losses, came)
+        return self.losses[first] if first < len(self.losses) and self.losses[first] <= due else None
+
+    def after(self, came: int, due: int) -> int:
+        """When a packet leaves in order that is asked for in order of arrival."""
+        while self.next < len(self.events) and self.events[self.next][0] <= came:
+            at, fate = self.events[self.next]
+            self.next += 1
+            if fate == "in_order":
+                self.floor = max(self.floor, self.last)
+            else:
+                self.floor = at
+                self.last = at if fate == "lost" else self.last
+        self.floor = max(self.floor, due)
+        self.last = max(self.last, self.floor)
+        return self.floor
+
+
+class Versions:
+    """Who is next on the way to whom, at every instant."""
+
+    def __init__(self, graph: Spec) -> None:
+        self.kinds = {node["name"]: node["kind"] for node in graph["nodes"]}
+        self.ends = {
+            f"{link['name']}.{way}": (link[start], link[end])
+            for link in graph["links"]
+            for way, start, end in (
+                ("up", "client_side", "server_side"),
+                ("down", "server_side", "client_side"),
+            )
+        }
+        self.at: list[int] = [0]
+        self.unused: list[frozenset[str]] = [frozenset()]
+        self.rules: list[dict[tuple[str, str], str | None]] = [{}]
+        for event in graph.get("changes", []):
+            self._add(event)
+        self.distances: dict[tuple[int, str], dict[str, int]] = {}
+
+    def _add(self, event: Spec) -> None:
+        unused, rules = set(self.unused[-1]), dict(self.rules[-1])
+        for one in event.get("links", []):
+            (unused.discard if one["in_use"] else unused.add)(one["link"])
+        for one in event.get("ways", []):
+            place, way = (one["node"], one["to"]), one["way"]
+            if way == "shortest":
+                rules.pop(place, None)
+            else:
+                rules[place] = None if way == "none" else way["link"]
+        self.at.append(event["at_ns"])
+        self.unused.append(frozenset(unused))
+        self.rules.append(rules)
+
+    def leads(self, at: int, node: str, to: str) -> bool:
+        """Whether a way led from ``node`` to ``to`` at ``at``."""
+        version = bisect_right(self.at, at) - 1
+        if (node, to) in self.rules[version]:
+            return self.rules[version][node, to] is not None
+        return node in self._distances(version, to)
+
+    def allows(self, at: int, line: str, to: str) -> bool:
+        """Whether a packet for ``to`` goes on over ``line`` that is at its start at ``at``."""
+        version = bisect_right(self.at, at) - 1
+        (start, end), link = self.ends[line], line.rpartition(".")[0]
+        if link in self.unused[version]:
+            return False
+        if (start, to) in self.rules[version]:
+            return self.rules[version][start, to] == link
+        far = self._distances(version, to)
+        passes = end == to or self.kinds[end] != "host"
+        return passes and start in far and end in far and far[end] + 1 == far[start]
+
+    def _distances(self, version: int, to: str) -> dict[str, int]:
+        """Links in use from each node to ``to``, over nodes that pass packets on."""
+        known = self.distances.get((version, to))
+        if known is not None:
+            return known
+        near = defaultdict(list)
+        for line, (start, end) in self.ends.items():
+            if line.rpartition(".")[0] not in self.unused[version]:
+                near[end].append(start)
+        far, frontier = {to: 0}, deque([to])
+        while frontier:
+            node = frontier.popleft()
+            if node == to or self.kinds[node] != "host":
+                for other in near[node]:
+                    if other not in far:
+                        far[other] = far[node] + 1
+                        frontier.append(other)
+        self.distances[version, to] = far
+        return far
