@@ -1,28 +1,15 @@
 //! What every controller needs to know and no controller should compute twice: bytes in flight,
 //! rounds, recovery, delivery-rate samples and the application-limited mark.
 //!
-//! Delivery rate follows draft-ietf-ccwg-bbr-06 section 4.1. A packet is known by its send instant:
-//! packets sent at one instant share one record, which is all that quinn-proto's callbacks allow
-//! and loses nothing, since a rate sample depends on the instant alone.
+//! Delivery rate follows draft-ietf-ccwg-bbr-06 section 4.1, from what is known of the packets sent
+//! (`sent.rs`).
 
-use std::collections::VecDeque;
+mod sent;
 
 use units::{Rate, Span, Time};
 
+use self::sent::{Records, Sent};
 use crate::{Ack, LostSample, RateSample};
-
-/// Connection state at one send instant.
-#[derive(Clone, Copy, Debug)]
-struct Sent {
-    at: Time,
-    delivered: u64,
-    delivered_at: Time,
-    first_sent: Time,
-    in_flight: u64,
-    lost: u64,
-    app_limited: bool,
-    outstanding: u64,
-}
 
 /// What has happened since the last [`Estimator::flush`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,9 +27,9 @@ struct Pending {
 }
 
 /// Book-keeping of one sender.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Estimator {
-    sent: VecDeque<Sent>,
+    sent: Records,
     in_flight: u64,
     delivered: u64,
     delivered_at: Time,
@@ -54,38 +41,7 @@ pub struct Estimator {
     /// Packets sent while `delivered` is not beyond this mark are application-limited; 0: none.
     app_limited_until: u64,
     cwnd_limited: bool,
-    /// When the newest packet acknowledged so far was sent.
-    newest_acked: Time,
-    /// When `newest_acked` was last noted, and what it was then.
-    noted: (Time, Time),
-    /// No ACK names a packet sent before this instant any more.
-    over_before: Time,
-    /// RTT of the newest packet of the last event that acknowledged any.
-    latest_rtt: Span,
     pending: Pending,
-}
-
-impl Default for Estimator {
-    fn default() -> Self {
-        Estimator {
-            sent: VecDeque::new(),
-            in_flight: 0,
-            delivered: 0,
-            delivered_at: Time::ZERO,
-            first_sent: Time::ZERO,
-            lost: 0,
-            round_end: 0,
-            rounds: 0,
-            recovery_start: None,
-            app_limited_until: 0,
-            cwnd_limited: false,
-            newest_acked: Time::ZERO,
-            noted: (Time::ZERO, Time::ZERO),
-            over_before: Time::ZERO,
-            latest_rtt: Span::ZERO,
-            pending: Pending::default(),
-        }
-    }
 }
 
 impl Estimator {
@@ -114,22 +70,16 @@ impl Estimator {
         // Also the first packet after idle, when all has been delivered: section 4.1.2.3 clears the
         // mark only once something more has been.
         let app_limited = self.app_limited_until > 0 && self.delivered <= self.app_limited_until;
-        match self.sent.back_mut() {
-            Some(last) if last.at == now => {
-                last.outstanding += bytes;
-                last.in_flight = self.in_flight;
-            }
-            _ => self.sent.push_back(Sent {
-                at: now,
-                delivered: self.delivered,
-                delivered_at: self.delivered_at,
-                first_sent: self.first_sent,
-                in_flight: self.in_flight,
-                lost: self.lost,
-                app_limited,
-                outstanding: bytes,
-            }),
-        }
+        self.sent.push(Sent {
+            at: now,
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            first_sent: self.first_sent,
+            in_flight: self.in_flight,
+            lost: self.lost,
+            app_limited,
+            outstanding: bytes,
+        });
     }
 
     /// `bytes` sent at `sent` were acknowledged at `now`.
@@ -139,12 +89,10 @@ impl Estimator {
         self.delivered_at = now;
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.pending.acked += bytes;
-        self.newest_acked = self.newest_acked.max(sent);
         if self.recovery_start.is_some_and(|start| sent <= start) {
             self.pending.acked_in_recovery += bytes;
         }
-        let Some(index) = self.find(sent) else { return };
-        let record = &mut self.sent[index];
+        let Some(record) = self.sent.acknowledged(sent) else { return };
         record.outstanding = record.outstanding.saturating_sub(bytes);
         if self.pending.newest.is_none_or(|newest| newest.at <= sent) {
             self.pending.newest = Some(*record);
@@ -159,7 +107,7 @@ impl Estimator {
         self.pending.lost += bytes;
         self.pending.persistent |= persistent;
         if self.pending.newest_lost.is_none_or(|newest| newest.at <= newest_sent) {
-            self.pending.newest_lost = self.find(newest_sent).map(|index| self.sent[index]);
+            self.pending.newest_lost = self.sent.get_mut(newest_sent).copied();
         }
         self.signal(now, newest_sent);
         if persistent {
@@ -185,8 +133,7 @@ impl Estimator {
     /// copy no longer counts as in flight.
     pub fn on_superseded(&mut self, sent: Time, bytes: u64) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
-        if let Some(index) = self.find(sent) {
-            let record = &mut self.sent[index];
+        if let Some(record) = self.sent.get_mut(sent) {
             record.outstanding = record.outstanding.saturating_sub(bytes);
         }
     }
@@ -196,8 +143,8 @@ impl Estimator {
     pub fn on_taken_back(&mut self, sent: Time, bytes: u64) {
         self.in_flight += bytes;
         self.delivered = self.delivered.saturating_sub(bytes);
-        if let Some(index) = self.find(sent) {
-            self.sent[index].outstanding += bytes;
+        if let Some(record) = self.sent.get_mut(sent) {
+            record.outstanding += bytes;
         }
     }
 
@@ -249,7 +196,6 @@ impl Estimator {
                 round_start = true;
             }
             self.first_sent = newest.at;
-            self.latest_rtt = now.since(newest.at);
             let send_elapsed = newest.at.since(newest.first_sent);
             let ack_elapsed = self.delivered_at.since(newest.delivered_at);
             let interval = send_elapsed.max(ack_elapsed);
@@ -296,17 +242,8 @@ impl Estimator {
             slow_start_limit: u64::MAX,
             limit: u64::MAX,
         };
-        self.forget(now, smoothed_rtt);
+        self.sent.forget(now, event.latest_rtt, smoothed_rtt);
         Some(event)
-    }
-
-    /// Where the record of the packets sent at `sent` is.
-    fn find(&self, sent: Time) -> Option<usize> {
-        let index = match self.sent.front() {
-            Some(front) if front.at == sent => 0,
-            _ => self.sent.partition_point(|record| record.at < sent),
-        };
-        self.sent.get(index).filter(|record| record.at == sent).map(|_| index)
     }
 
     fn touch(&mut self) {
@@ -321,25 +258,6 @@ impl Estimator {
         if self.recovery_start.is_none_or(|start| newest_sent > start) {
             self.recovery_start = Some(now);
             self.pending.congestion = true;
-        }
-    }
-
-    /// Records of lost packets are never acknowledged; they go once no ACK can name them. Age alone
-    /// does not tell: an ACK may come after hours of silence. What tells is that a packet sent later was
-    /// acknowledged, and that longer ago than loss detection takes: 9/8 of the larger of smoothed and
-    /// latest RTT (RFC 9002 section 6.1.2), here twice the larger and a second. The newest packet
-    /// acknowledged is noted that seldom, so that a record goes after one to two such spans. What has
-    /// not been overtaken is in flight, which the window bounds, or a probe, of which silence makes
-    /// fewer and fewer.
-    fn forget(&mut self, now: Time, smoothed_rtt: Span) {
-        let (noted_at, newest_then) = self.noted;
-        if now.since(noted_at) >= smoothed_rtt.max(self.latest_rtt) * 2 + Span::from_secs(1) {
-            self.over_before = newest_then;
-            self.noted = (now, self.newest_acked);
-        }
-        let over = self.over_before;
-        while self.sent.front().is_some_and(|record| record.outstanding == 0 || record.at < over) {
-            self.sent.pop_front();
         }
     }
 }
@@ -442,82 +360,5 @@ mod tests {
             let ack = estimator.flush(Time((sent + 10) * MS), rtt, rtt).unwrap();
             assert_eq!(ack.sample.unwrap().app_limited, limited);
         }
-    }
-
-    /// A path that is cut and comes back delivers what it held: hand-over, deep space.
-    #[test]
-    fn packets_are_known_however_long_the_silence_was() {
-        for silence in [10, 3_600, 5 * 3_600] {
-            let mut estimator = Estimator::default();
-            let rtt = Span::from_millis(30);
-            estimator.on_sent(Time(0), 1200);
-            estimator.on_acked(Time(30 * MS), Time(0), 1200);
-            estimator.flush(Time(30 * MS), rtt, rtt);
-            for packet in 0..100 {
-                estimator.on_sent(Time((40 + packet) * MS), 1200);
-            }
-            for packet in 0..100 {
-                let sent = Time((40 + packet) * MS);
-                let now = sent + Span::from_secs(silence);
-                estimator.on_acked(now, sent, 1200);
-                // The smoothed RTT has hardly moved.
-                let ack = estimator.flush(now, rtt * 5, rtt).unwrap();
-                assert_eq!(ack.latest_rtt, Some(Span::from_secs(silence)), "packet {packet}");
-                let sample = ack.sample.unwrap_or_else(|| panic!("{silence} s: packet {packet}"));
-                assert_eq!(sample.prior_delivered, 1200);
-            }
-        }
-    }
-
-    /// A timeout in the silence sent the first packet again, and its ACK comes before those of the
-    /// others (TCP, RFC 5682); a timer that expires in the silence forgets nothing either.
-    #[test]
-    fn packets_are_known_that_a_probe_has_overtaken() {
-        let mut estimator = Estimator::default();
-        let rtt = Span::from_millis(30);
-        for packet in 0..100 {
-            estimator.on_sent(Time(packet * MS), 1200);
-        }
-        let second = 1_000 * MS;
-        estimator.on_lost(Time(second), Time(0), 1200, false);
-        estimator.flush(Time(second), rtt, rtt);
-        let probe = Time(3_599 * second);
-        estimator.on_sent(probe, 1200);
-        estimator.on_acked(Time(3_600 * second), probe, 1200);
-        estimator.flush(Time(3_600 * second), rtt, rtt);
-        for packet in 1..100 {
-            let now = Time(3_600 * second + packet * MS);
-            estimator.on_acked(now, Time(packet * MS), 1200);
-            assert!(estimator.flush(now, rtt, rtt).unwrap().latest_rtt.is_some(), "{packet}");
-        }
-    }
-
-    /// An hour of traffic in which some packets are lost, and one is never heard of again (its keys
-    /// were discarded).
-    #[test]
-    fn what_is_remembered_does_not_grow() {
-        let mut estimator = Estimator::default();
-        let rtt = Span::from_millis(500);
-        let step = 10 * MS;
-        let (mut most, mut late) = (0, 0);
-        for packet in 0..360_000u64 {
-            let now = Time(packet * step);
-            estimator.on_sent(now, 1200);
-            if let Some(acked) = packet.checked_sub(50) {
-                let sent = Time(acked * step);
-                if acked == 1_000 {
-                } else if acked % 100 == 99 {
-                    estimator.on_lost(now, sent, 1200, false);
-                } else {
-                    estimator.on_acked(now, sent, 1200);
-                }
-                let ack = estimator.flush(now, rtt, rtt);
-                late += u64::from(ack.is_some_and(|ack| ack.acked > 0 && ack.sample.is_none()));
-            }
-            most = most.max(estimator.sent.len());
-        }
-        // The flight of 0.5 s and at most two spans of 2 x 0.5 s and a second, at 100 packets/s.
-        assert!((50..=450).contains(&most), "{most}");
-        assert_eq!(late, 0);
     }
 }
