@@ -21,6 +21,7 @@ pub(crate) struct Fifo {
 impl Fifo {
     /// Takes in a packet that arrives at `now` and leaves at `due`, or with the packet before it if
     /// that leaves later. A packet that leaves at once does not wait for a wake-up.
+    #[inline]
     pub fn push(&mut self, now: Time, due: Time, packet: Packet, cx: &mut Cx) {
         if due.max(self.floor) <= now && self.packets.is_empty() {
             self.floor = now;
@@ -43,6 +44,7 @@ impl Fifo {
 
     /// `packet` leaves before some who came earlier.
     #[cold]
+    #[inline(never)]
     fn overtake(&mut self, packet: Packet) {
         let place = self.packets.partition_point(|(due, _)| *due <= self.floor);
         self.packets.insert(place, (self.floor, packet));

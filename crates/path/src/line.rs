@@ -176,6 +176,8 @@ impl Line {
     }
 
     /// The next change that packets are lost by is work.
+    #[cold]
+    #[inline(never)]
     fn await_loss(&mut self) {
         let next = self.changes.iter().find(|(_, _, change)| loses(change));
         let at = next.map_or(Time::MAX, |(at, _, _)| *at);

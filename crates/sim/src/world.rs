@@ -255,7 +255,11 @@ impl World {
                     Packet { handle: self.payloads.next(), ..leg.header(now, way, &payload) };
                 self.tracer.departed(&packet, &payload);
                 self.payloads.insert(payload, way.seat);
-                self.moving.push((way.line, now, packet));
+                if way.line == NOWHERE {
+                    unrouted(&packet, &mut self.tracer, &mut self.payloads);
+                } else {
+                    self.moving.push((way.line, now, packet));
+                }
                 self.packets += 1;
             }
         }
@@ -271,11 +275,6 @@ impl World {
             if next > MOVED {
                 self.fault = Some((line, Fault::Instant));
                 break;
-            }
-            if line == NOWHERE {
-                self.tracer.unrouted(&packet);
-                self.payloads.take(packet.handle);
-                continue;
             }
             self.topology.lines[line].push(due, packet, &mut self.output);
             self.settle_line(line);
@@ -320,6 +319,14 @@ impl World {
         self.tracer.dropped(line, packet, cause);
         self.payloads.take(packet.handle);
     }
+}
+
+/// From the node that has sent `packet` no way leads on.
+#[cold]
+#[inline(never)]
+fn unrouted(packet: &Packet, tracer: &mut Tracer, payloads: &mut Slab) {
+    tracer.unrouted(packet);
+    payloads.take(packet.handle);
 }
 
 #[cfg(test)]

@@ -115,7 +115,6 @@ impl Tracer {
     }
 
     /// From the node that sent `packet` no way led on.
-    #[cold]
     pub fn unrouted(&mut self, packet: &Packet) {
         if let Some(packets) = &mut self.packets {
             packets.unrouted(packet);
