@@ -6,8 +6,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use path::{
-    GraphSpec, Limit, Line, LinkSpec, LossSpec, NodeKind, NodeSpec, Output, QueueSpec, ServiceSpec,
-    StageSpec, Topology,
+    GraphChange, GraphSpec, Limit, Line, LinkSpec, LinkUse, LossSpec, NodeKind, NodeSpec, Output,
+    QueueSpec, ServiceSpec, StageSpec, Topology,
 };
 use units::{Packet, Time};
 
@@ -96,6 +96,16 @@ fn main() {
     println!("1,600 routers, 3,204 links, 4 hosts: {:.1} ms the first time", times[0]);
     let (median, least, most) = spread(times);
     println!("1,600 routers, 3,204 links, 4 hosts: {median:.1} ms ({least:.1} to {most:.1})");
+    // An hour of hand-overs every 15 s.
+    let uses = |link: usize, in_use| LinkUse { link: graph.links[link].name.clone(), in_use };
+    let changes = (0..240).map(|n| GraphChange {
+        at_ns: (n as u64 + 1) * 15_000_000_000,
+        links: vec![uses(n, false), uses((n + 239) % 240, true)],
+        ..GraphChange::default()
+    });
+    let graph = GraphSpec { changes: changes.collect(), ..graph.clone() };
+    let (median, least, most) = spread((0..REPEATS).map(|_| millis_to_build(&graph)).collect());
+    println!("the same with 240 hand-overs: {median:.1} ms ({least:.1} to {most:.1})");
     for window in [800, 8_000] {
         let (median, least, most) =
             spread((0..REPEATS).map(|_| nanos_per_packet(window)).collect());
