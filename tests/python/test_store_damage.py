@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import time
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -315,10 +316,15 @@ def test_a_study_does_not_take_damage_for_what_has_not_run(folder: Path) -> None
 
 def test_kills_at_any_moment_lose_nothing(folder: Path, made: Path) -> None:
     chance = random.Random(5)  # noqa: S311 - chance of a test
+    began = time.monotonic()
+    subprocess.run(
+        cli("run", "small.toml", "--jobs", "1", "--out", "whole"), cwd=folder, check=True, capture_output=True
+    )
+    whole_s = time.monotonic() - began
     killed = 0
     for number in range(6):
         words = cli("run", "small.toml", "--jobs", "1", "--out", f"killed{number}")
-        was, status = store_damage.kill_and_resume(words, folder, chance.uniform(0.2, 1.2))
+        was, status = store_damage.kill_and_resume(words, folder, whole_s * chance.uniform(0.1, 1.1))
         killed += was
         assert status == 0
         assert store_damage.contents(folder / f"killed{number}") == store_damage.contents(made / "store")
