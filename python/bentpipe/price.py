@@ -48,8 +48,8 @@ BYTES_ROW = 1.1e3
 are written: several times what they take up)."""
 
 BYTES_TRACED = {"qlog": 2e3, "pcapng": 1.6e3, "packets": 0.5e3}
-BYTES_LINK_TRACED = {"stages": 0.8e3}
-"""Memory of a packet in each kind of trace; of a packet on a link."""
+BYTES_STEPS = 0.8e3
+"""Memory of a packet in each kind of trace; of its steps over a link (``trace.stages``)."""
 
 BYTES_HELD = 1.25
 """Memory of a byte that is on its way or waits in a queue."""
@@ -249,11 +249,10 @@ class _Flow:
             if trace.get(kind):
                 text = f"{packets:,.0f} packets of {self.name}"
                 yield Part(f"trace.{kind}", text, memory_bytes=packets * size)
-        for kind, size in BYTES_LINK_TRACED.items():
-            if trace.get(kind):
-                crossings = packets * len(self.hops["up"])
-                text = f"{crossings:,.0f} packets of {self.name} on links"
-                yield Part(f"trace.{kind}", text, memory_bytes=crossings * size)
+        if trace.get("stages"):
+            crossings = packets * len(self.hops["up"])
+            text = f"{crossings:,.0f} packets of {self.name} on links"
+            yield Part("trace.stages", text, memory_bytes=crossings * BYTES_STEPS)
 
 
 def _share(flows: Sequence[_Flow], seconds: float) -> None:

@@ -102,7 +102,9 @@ def test_nothing_is_found_in_a_sound_run(name: str, tmp_path: Path) -> None:
     assert not judged(tmp_path, spec, tables)
 
 
-@pytest.mark.parametrize("file", sorted(Path("scenarios").glob("*.toml")), ids=lambda file: file.stem)
+@pytest.mark.parametrize(
+    "file", sorted((Path(__file__).parents[2] / "scenarios").glob("*.toml")), ids=lambda file: file.stem
+)
 def test_nothing_is_found_in_the_scenarios(file: Path, tmp_path: Path) -> None:
     shorter = [("trace.stages", True), ("duration", "12 s"), ("seeds", 1)]
     runs = make(open_document(file, shorter), "test", catalogue=engine.catalogue()).runs
@@ -228,6 +230,27 @@ def test_a_hand_over_that_was_not_is_found(tmp_path: Path) -> None:
     assert {"a cause for every drop", "no sooner than the delay"} <= found(without("stages"))
     assert "a cause for every drop" in found(keeping)
     assert "bytes are conserved" in found(with_a_way), "nothing was sent where a way led on"
+
+
+STUDIES = sorted(
+    file
+    for file in (Path(__file__).parents[2] / "studies").glob("*/*.toml")
+    if "[[flow]]" in file.read_text()
+    and not file.name.startswith("why")  # those bring controllers of their own
+)
+
+
+@pytest.mark.parametrize("file", STUDIES, ids=lambda file: f"{file.parent.name}-{file.stem}")
+def test_nothing_is_found_in_the_studies(file: Path, tmp_path: Path) -> None:
+    later = {
+        "late-start": "7 s",
+        "congested": "12 s",
+        "tcp-split": "1 s",
+    }  # the second flow comes; 250 Mbit/s
+    shorter = [("trace.stages", True), ("duration", later.get(file.stem, "2 s")), ("seeds", 1)]
+    run = make(open_document(file, shorter), "test", catalogue=engine.catalogue()).runs[-1]
+    spec = json.loads(run.spec_json())
+    assert not judged(tmp_path, spec, made(spec)), run.cell
 
 
 # --- false runs ---------------------------------------------------------------------------------------------------------

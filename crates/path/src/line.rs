@@ -17,6 +17,14 @@ pub struct Output {
     pub dropped: Vec<(Time, Packet, Cause)>,
 }
 
+impl Output {
+    /// Forgets everything and keeps the memory.
+    pub fn clear(&mut self) {
+        self.delivered.clear();
+        self.dropped.clear();
+    }
+}
+
 /// A step of a packet within a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -30,11 +38,17 @@ pub struct Step {
     pub dropped: Option<Cause>,
 }
 
-impl Output {
-    /// Forgets everything and keeps the memory.
-    pub fn clear(&mut self) {
-        self.delivered.clear();
-        self.dropped.clear();
+/// A step is made, which is kept if anybody asks.
+#[inline]
+fn keep(
+    steps: &mut Option<Vec<Step>>,
+    at: Time,
+    packet: &Packet,
+    stage: usize,
+    dropped: Option<Cause>,
+) {
+    if let Some(steps) = steps {
+        steps.push(Step { at, handle: packet.handle, stage: stage as u32, dropped });
     }
 }
 
@@ -313,7 +327,7 @@ impl Line {
     /// `packet` comes to the stage at `index`, or to the far end, at `due`.
     fn arrive(&mut self, index: usize, due: Time, packet: Packet, out: &mut Output) {
         if index == self.stages.len() {
-            self.step(due, &packet, index);
+            keep(&mut self.steps, due, &packet, index, None);
             self.counters.delivered_packets += 1;
             self.counters.delivered_bytes += u64::from(packet.bytes);
             out.delivered.push((due, packet));
@@ -322,7 +336,7 @@ impl Line {
         if self.wakes[index] <= due {
             self.work(index, due, out);
         }
-        self.step(due, &packet, index);
+        keep(&mut self.steps, due, &packet, index, None);
         let Slot { stage, cx } = &mut self.stages[index];
         stage.push(due, packet, cx);
         self.wakes[index] = stage.poll_at();
@@ -340,27 +354,15 @@ impl Line {
                 self.arrive(index + 1, due, packet, out);
             }
         }
-        let Slot { cx, .. } = &mut self.stages[index];
+        let cx = &mut self.stages[index].cx;
         cx.emitted.clear();
         for (due, packet, cause) in cx.dropped.drain(..) {
-            if let Some(steps) = &mut self.steps {
-                let (stage, dropped) = (index as u32, Some(cause));
-                steps.push(Step { at: due, handle: packet.handle, stage, dropped });
-            }
+            keep(&mut self.steps, due, &packet, index, Some(cause));
             self.counters.dropped_packets[cause as usize] += 1;
             self.counters.dropped_bytes[cause as usize] += u64::from(packet.bytes);
             out.dropped.push((due, packet, cause));
         }
         self.counters.marked_packets += std::mem::take(&mut cx.marked);
-    }
-
-    /// `packet` comes to the stage at `stage`, or to the far end.
-    #[inline]
-    fn step(&mut self, at: Time, packet: &Packet, stage: usize) {
-        if let Some(steps) = &mut self.steps {
-            let (handle, stage) = (packet.handle, stage as u32);
-            steps.push(Step { at, handle, stage, dropped: None });
-        }
     }
 
     fn settle(&mut self) {

@@ -51,8 +51,8 @@ impl Route {
         Ok(Route { stops })
     }
 
-    /// The legs of the client, of the server, and of each proxy from client to server, for a flow and its user; `seats` are the client's and that
-    /// of the first proxy, the server sits after the client.
+    /// The legs of the client, of the server, and of each proxy from client to server, for a flow and its user;
+    /// `seats` are the client's and that of the first proxy, the server sits after the client.
     ///
     /// # Errors
     /// There is no way between two stops.

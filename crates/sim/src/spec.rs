@@ -126,7 +126,7 @@ pub struct TraceSpec {
     /// The table of packets: each packet's times, place and kind.
     #[serde(default)]
     pub packets: bool,
-    /// The table of stages: every step of every packet.
+    /// The table of stages: every step of every packet, and with it the table of packets.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stages: bool,
 }

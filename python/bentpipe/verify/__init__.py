@@ -49,9 +49,10 @@ def verify(store: Store) -> Iterator[Verdict]:
         raise StoreError(
             f"{store.path}: no run has its packets' steps; run the scenario with --set trace.stages=true"
         ) from None
+    folders = {file.parent.name: file.parent for file in store.files("spec.json")}
     for run in tables["stages"]["run"].unique(maintain_order=True):
         own = {name: table.filter(table["run"] == run) for name, table in tables.items()}
-        trace = load(store.path / "runs" / run, own)
+        trace = load(folders[run], own)
         yield Verdict(run, len(trace.sent), len(own["stages"]), tuple(findings(trace)))
 
 

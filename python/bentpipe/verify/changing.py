@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-__all__ = ["Fates", "Versions", "changed"]
+__all__ = ["Fates", "Spec", "Versions", "changed", "stepped"]
 
 Spec = Mapping[str, Any]
+
+
+def stepped(first: Any, changes: Sequence[tuple[int, Any]]) -> Callable[[int], Any]:
+    """The value at an instant, of one that changes at instants in order."""
+    at, values = [one[0] for one in changes], [first, *(one[1] for one in changes)]
+    return lambda when: values[bisect_right(at, when)]
 
 
 def changed(graph: Spec, line: str, stages: Sequence[Spec]) -> list[dict[str, Any]]:

@@ -59,13 +59,12 @@ def _ending(number: int, packet: dict[str, Any], last: Crossing) -> Iterator[Fin
 
 def counters(trace: Trace, line: Line) -> Iterator[Finding]:
     """The counters of a link at every sample are the number of its packets."""
-    bytes_of = [packet["bytes"] for packet in trace.sent]
     times: dict[str, list[int | None]] = {
         "arrived": [one.entered for one in line.crossings],
         "delivered": [None if one.stranded else one.left for one in line.crossings],
         **{f"dropped_{cause}": [_dropped(one, cause) for one in line.crossings] for cause in CAUSES},
     }
-    sizes = [bytes_of[one.packet] for one in line.crossings]
+    sizes = [trace.sent[one.packet]["bytes"] for one in line.crossings]
     counts = {name: _sums(list(zip(known, sizes, strict=True))) for name, known in times.items()}
     for table in ("links", "link_summary"):
         rows = trace.tables[table]

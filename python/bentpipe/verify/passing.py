@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
-from bentpipe.verify.changing import Fates
-from bentpipe.verify.trace import Finding, Line, Visit
+from bentpipe.verify.changing import Fates, Spec, stepped
+from bentpipe.verify.trace import Finding, Line, Rule, Visit
 
 __all__ = ["RULES"]
-
-Spec = Mapping[str, Any]
-Rule = Callable[[Line, Spec, Sequence[Visit], int], Iterator[Finding]]
 
 SIGMAS = 6.0
 """Chance is believed within so many standard deviations: a sound run is accused once in 5e8."""
@@ -23,7 +19,7 @@ SIGMAS = 6.0
 
 def _delay(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
     changes = stage.get("changes", [])
-    value: Callable[[int], int] = _steps(
+    value: Callable[[int], int] = stepped(
         stage["delay_ns"], [(one["at_ns"], one["delay_ns"]) for one in changes]
     )
     yield from _leave(line, visits, end, value, Fates(stage), in_order=True)
@@ -138,7 +134,7 @@ def _loss(line: Line, stage: Spec, visits: Sequence[Visit], _end: int) -> Iterat
     changes = [(one["at_ns"], one["probability"]) for one in stage.get("changes", [])]
     first_change = changes[0][0] if changes else None
     listed = set(model["packets"]) if kind == "trace" else set()
-    value = _steps(model.get("probability", 0.0), changes)
+    value = stepped(model.get("probability", 0.0), changes)
     drawn: dict[float, int] = {}
     lost = 0
     for number, visit in enumerate(visits):
@@ -220,12 +216,6 @@ def _outage(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Itera
         before = max(before, until)
         lost = fates.lost(visit.came, before) if before > visit.came else None
         yield from _expect(line, visit, before, end, "no sooner than the delay", lost)
-
-
-def _steps(first: float, changes: Sequence[tuple[int, float]]) -> Callable[[int], Any]:
-    """A value that changes at instants."""
-    at, values = [one[0] for one in changes], [first, *(one[1] for one in changes)]
-    return lambda when: values[bisect_right(at, when)]
 
 
 def _finding(line: Line, visit: Visit, rule: str, text: str) -> Finding:

@@ -9,15 +9,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from bentpipe.verify.changing import Fates
-from bentpipe.verify.trace import Finding, Line, Visit
+from bentpipe.verify.changing import Fates, Spec, stepped
+from bentpipe.verify.trace import Finding, Line, Rule, Visit
 
 __all__ = ["RULES"]
-
-Spec = Mapping[str, Any]
-Rule = Callable[[Line, Spec, Sequence[Visit], int], Iterator[Finding]]
 
 SECOND = 1_000_000_000
 
@@ -26,8 +22,7 @@ SECOND = 1_000_000_000
 class _Rate:
     """A rate: a busy period lasts its bits over the rate."""
 
-    first: int
-    changes: Sequence[tuple[int, int]]
+    at: Callable[[int], int]
     rate: int = 0
     start: int = 0
     bits: int = 0
@@ -35,8 +30,7 @@ class _Rate:
     def end(self, begin: int, visit: Visit, *, busy: bool, set_at: int | None = None) -> int:
         """When a service ends that begins at ``begin``; ``busy``: at the end of the one before. The rate is that of
         ``set_at``, or of its begin."""
-        number = bisect_right([at for at, _ in self.changes], begin if set_at is None else set_at)
-        rate = self.changes[number - 1][1] if number else self.first
+        rate = self.at(begin if set_at is None else set_at)
         if not busy or rate != self.rate:
             self.rate, self.start, self.bits = rate, begin, 0
         self.bits += 8 * visit.bytes
@@ -65,9 +59,8 @@ class _Slots:
 
 @dataclass
 class _Room:
-    """What waits over time: those who come, and those whose service begins or who are dropped."""
+    """What waits over time: those who come, less those whose service begins or who are dropped."""
 
-    came: list[tuple[int, int]] = field(default_factory=list)
     went: list[tuple[int, int]] = field(default_factory=list)
     packets: int = 0
     bytes: int = 0
@@ -86,7 +79,7 @@ def _transmit(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Ite
     link: _Rate | _Slots
     if service["kind"] == "rate":
         changes = [(one["at_ns"], one["rate_bit_s"]) for one in service.get("changes", [])]
-        link = _Rate(service["rate_bit_s"], changes)
+        link = _Rate(stepped(service["rate_bit_s"], changes))
     else:
         link = _Slots(service["slots_ns"], service["slot_bytes"], service["repeat_ns"])
     begins: dict[int, int] = {}
@@ -149,7 +142,9 @@ def _service(
 
 def _limit(line: Line, stage: Spec, visits: Sequence[Visit], begins: Mapping[int, int]) -> Iterator[Finding]:
     """No more waits than may, and what is dropped for want of room had none."""
-    queue, limits = stage["queue"], stage.get("limits", [])
+    queue = stage["queue"]
+    first = {"packets": queue["limit_packets"]} if queue["kind"] == "fq_codel" else queue["limit"]
+    limit_at = stepped(first, stage.get("limits", []))
     room = _Room()
     at_once = {id(v) for v in visits if v.dropped == v.came and v.cause == "overflow"}
     for visit in visits:
@@ -159,7 +154,8 @@ def _limit(line: Line, stage: Spec, visits: Sequence[Visit], begins: Mapping[int
     room.went.sort()
     for visit in visits:
         room.until(visit.came)
-        most_packets, most_bytes = _limits(queue, limits, visit.came)
+        limit = limit_at(visit.came) or {}
+        most_packets, most_bytes = limit.get("packets"), limit.get("bytes")
         fits = (most_packets is None or room.packets + 1 <= most_packets) and (
             most_bytes is None or room.bytes + visit.bytes <= most_bytes
         )
@@ -175,15 +171,6 @@ def _limit(line: Line, stage: Spec, visits: Sequence[Visit], begins: Mapping[int
             yield Finding("no queue longer than its limit", line.name, text)
         room.packets += 1
         room.bytes += visit.bytes
-
-
-def _limits(queue: Spec, limits: Sequence[tuple[int, Spec | None]], at: int) -> tuple[int | None, int | None]:
-    """Packets and bytes that may wait at ``at``."""
-    number = bisect_right([since for since, _ in limits], at)
-    if not number and queue["kind"] == "fq_codel":
-        return queue["limit_packets"], None
-    limit = (limits[number - 1][1] if number else queue["limit"]) or {}
-    return limit.get("packets"), limit.get("bytes")
 
 
 def _in_order(line: Line, visits: Sequence[Visit]) -> Iterator[Finding]:
@@ -228,29 +215,24 @@ def _managed(
 
 def _netem(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
     changes = stage.get("changes", [])
-    link = _Rate(
-        stage["rate_bit_s"], [(one["at_ns"], one["rate_bit_s"]) for one in changes if "rate_bit_s" in one]
-    )
+    rates = [(one["at_ns"], one["rate_bit_s"]) for one in changes if "rate_bit_s" in one]
     delays = [(one["at_ns"], one["delay_ns"]) for one in changes if "delay_ns" in one]
     limits = [(at, limit["packets"]) for at, limit in stage.get("limits", [])]
-
-    def value(first: int, later: Sequence[tuple[int, int]], at: int) -> int:
-        number = bisect_right([since for since, _ in later], at)
-        return later[number - 1][1] if number else first
-
+    link = _Rate(stepped(stage["rate_bit_s"], rates))
+    delay, most = stepped(stage["delay_ns"], delays), stepped(stage["limit_packets"], limits)
     inside: list[int] = []
     free = first = 0
     for visit in visits:
         while first < len(inside) and inside[first] <= visit.came:
             first += 1
-        full = len(inside) - first >= value(stage["limit_packets"], limits, visit.came)
+        full = len(inside) - first >= most(visit.came)
         if visit.dropped is not None or full:
             if visit.dropped != visit.came or visit.cause != "overflow" or not full:
                 what = "was let in" if visit.dropped is None else f"was dropped ({visit.cause})"
                 text = f"packet {visit.packet} {what} behind {len(inside) - first} packets"
                 yield Finding("no queue longer than its limit", line.name, text)
             continue
-        ready = visit.came + value(stage["delay_ns"], delays, visit.came)
+        ready = visit.came + delay(visit.came)
         due = link.end(max(ready, free), visit, busy=ready <= free, set_at=visit.came)
         left = visit.left
         if left is None and due + 1 < end:

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.verify.changing import changed
+from bentpipe.verify.changing import Spec, changed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     import polars as pl
 
-__all__ = ["Crossing", "Finding", "Line", "Trace", "Visit", "load", "nanoseconds"]
+__all__ = ["Crossing", "Finding", "Line", "Rule", "Trace", "Visit", "load", "nanoseconds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,14 @@ class Line:
     crossings: list[Crossing] = field(default_factory=list)
 
 
+Rule = Callable[[Line, Spec, Sequence[Visit], int], Iterator[Finding]]
+"""What cannot be in a stage of a line, of its specification, its visits in order of arrival, and the run's end."""
+
+
 @dataclass
 class Trace:
     """A run."""
 
-    run: str
     spec: Mapping[str, Any]
     tables: Mapping[str, pl.DataFrame]
     lines: dict[str, Line]
@@ -115,7 +118,7 @@ def load(folder: Path, tables: Mapping[str, pl.DataFrame]) -> Trace:
             name = f"{link['name']}.{way}"
             stages = changed(spec["graph"], name, link[way])
             lines[name] = Line(name, start, end, stages, [[] for _ in stages])
-    trace = Trace(folder.name, spec, tables, lines, defaultdict(list), tables["packets"].to_dicts(), [])
+    trace = Trace(spec, tables, lines, defaultdict(list), tables["packets"].to_dicts(), [])
     _read(trace)
     for packet, crossings in trace.ways.items():
         last = crossings[-1]

@@ -48,7 +48,8 @@ pub struct Tracer {
 impl Tracer {
     /// A tracer for `sides`, which sit at the first of `seats`; `scaling` is that of their TCP connections.
     pub fn new(spec: TraceSpec, sides: &[FlowSide], seats: &[Seat], scaling: &[Scaling]) -> Tracer {
-        let (packets, stages) = (spec.packets.then(Box::default), spec.stages.then(Box::default));
+        let packets = (spec.packets || spec.stages).then(Box::default);
+        let stages = spec.stages.then(Box::default);
         if !spec.qlog && !spec.pcapng {
             return Tracer { hosts: Vec::new(), packets, stages };
         }
@@ -93,9 +94,6 @@ impl Tracer {
         if let Some(packets) = &mut self.packets {
             packets.sent(packet, payload);
         }
-        if let Some(stages) = &mut self.stages {
-            stages.sent(packet);
-        }
     }
 
     /// `packet` reaches the other end.
@@ -124,8 +122,8 @@ impl Tracer {
     /// `line` has worked.
     #[inline]
     pub fn worked(&mut self, line: usize, lines: &mut [Line]) {
-        if let Some(stages) = &mut self.stages {
-            stages.made(line, lines[line].take_steps());
+        if let (Some(stages), Some(packets)) = (&mut self.stages, &self.packets) {
+            stages.made(line, lines[line].take_steps(), packets);
         }
     }
 

@@ -70,8 +70,13 @@ impl Packets {
         });
     }
 
+    /// The number of the packet whose payload has this handle now.
+    pub fn number(&self, handle: u32) -> u32 {
+        self.by_handle[handle as usize]
+    }
+
     fn end(&mut self, packet: &Packet, fate: Fate) {
-        let row = self.by_handle[packet.handle as usize];
+        let row = self.number(packet.handle);
         self.rows[row as usize].fate = fate;
     }
 

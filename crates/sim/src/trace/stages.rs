@@ -2,8 +2,8 @@
 //! (docs/manual/results.md). What `bentpipe verify` reads.
 
 use path::{Cause, Step, Topology};
-use units::Packet;
 
+use super::packets::Packets;
 use crate::tables::{Column, Data, Table};
 
 #[derive(Clone, Copy, Debug)]
@@ -17,29 +17,12 @@ struct Row {
 #[derive(Debug, Default)]
 pub struct Stages {
     rows: Vec<Row>,
-    sent: u32,
-    /// The number of the packet whose payload has this handle now.
-    by_handle: Vec<u32>,
 }
 
 impl Stages {
-    /// `packet` leaves its end of a leg: packets are counted as in the table of packets.
-    pub fn sent(&mut self, packet: &Packet) {
-        let handle = packet.handle as usize;
-        if handle >= self.by_handle.len() {
-            self.by_handle.resize(handle + 1, 0);
-        }
-        self.by_handle[handle] = self.sent;
-        self.sent += 1;
-    }
-
-    /// Steps in `line`, of packets whose payloads are still held.
-    pub fn made(&mut self, line: usize, steps: impl Iterator<Item = Step>) {
-        let row = |step: Step| Row {
-            packet: self.by_handle[step.handle as usize],
-            line: line as u32,
-            step,
-        };
+    /// Steps in `line`, of packets whose payloads are still held and which are told of in `packets`.
+    pub fn made(&mut self, line: usize, steps: impl Iterator<Item = Step>, packets: &Packets) {
+        let row = |step: Step| Row { packet: packets.number(step.handle), line: line as u32, step };
         self.rows.extend(steps.map(row));
     }
 

@@ -3,35 +3,18 @@
 use bytes::Bytes;
 use cc::Config;
 use transport::Payload;
-use transport::tcp::{AckCounting, Connection, Flags, LossDetection, Segment, TcpSpec};
+use transport::tcp::{Connection, Flags, LossDetection, Segment, TcpSpec};
 use units::{Span, Time};
+
+use crate::tcp_paths::linux;
 
 /// Linux's options, with delayed ACKs off.
 fn spec() -> TcpSpec {
     TcpSpec {
-        mss_bytes: 1460,
-        header_bytes: 40,
-        initial_window_bytes: 14_480,
-        initial_rto_ns: 1_000_000_000,
-        min_rto_ns: 200_000_000,
-        max_rto_ns: 120_000_000_000,
-        loss_detection: LossDetection::RackTlp,
-        sack: true,
-        dsack: true,
-        adapt_reordering: true,
-        limited_transmit: true,
-        prr: true,
-        frto: true,
-        timestamps: true,
-        window_scaling: true,
-        delayed_ack: None,
-        ack_counting: AckCounting::Unlimited,
-        ecn: false,
-        fast_open: false,
-        pacing: false,
         restart_after_idle: true,
         receive_buffer_bytes: 16 << 20,
         send_buffer_bytes: 16 << 20,
+        ..linux()
     }
 }
 

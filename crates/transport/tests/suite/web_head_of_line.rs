@@ -2,13 +2,15 @@
 //! over HTTP/3 those alone whose bytes it carried.
 
 use transport::quic::{self, Crypto, Handshake, QuicSpec};
-use transport::tcp::{self, AckCounting, LossDetection, TcpSpec};
+use transport::tcp::{self, TcpSpec};
 use transport::web::{
     Client, HostSpec, Http, ObjectSpec, PageSpec, Profile, RequestReport, Server, Tls, TlsVersion,
     WebSpec,
 };
 use transport::{Endpoint, MakeApp, MakeController, Node, Payload, Report, Side};
 use units::{Span, Time};
+
+use crate::tcp_paths::linux;
 
 const ONE_WAY: Span = Span::from_millis(100);
 const OBJECTS: u32 = 40;
@@ -83,29 +85,12 @@ fn quic_endpoint(side: Side, app: MakeApp) -> Result<quic::Endpoint, String> {
 
 fn tcp_endpoint(side: Side, app: MakeApp) -> Result<Box<dyn Endpoint>, String> {
     let spec = TcpSpec {
-        mss_bytes: 1460,
-        header_bytes: 40,
         initial_window_bytes: 300_000,
-        initial_rto_ns: 1_000_000_000,
-        min_rto_ns: 200_000_000,
-        max_rto_ns: 120_000_000_000,
-        loss_detection: LossDetection::RackTlp,
-        sack: true,
-        dsack: true,
-        adapt_reordering: true,
         limited_transmit: false,
-        prr: true,
-        frto: true,
-        timestamps: true,
-        window_scaling: true,
-        delayed_ack: None,
-        ack_counting: AckCounting::Unlimited,
-        ecn: false,
-        fast_open: false,
-        pacing: false,
         restart_after_idle: true,
         receive_buffer_bytes: 1 << 30,
         send_buffer_bytes: 1 << 30,
+        ..linux()
     };
     Ok(Box::new(tcp::Endpoint::new(side, &spec, app, controller(1448))))
 }
