@@ -22,6 +22,8 @@ pub enum AppEvent {
     Finished(u64),
     /// The peer asked to stop sending on a stream.
     Stopped(u64),
+    /// Datagrams have come; it is not said again before all of them have been taken.
+    Datagrams,
     /// The instant of [`App::wake_at`] has come.
     Timer,
     /// The connection is over.
@@ -39,13 +41,47 @@ pub enum ReadEnd {
     Reset,
 }
 
+/// Streams that the peer has opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerStreams {
+    /// How many are open.
+    pub open: u64,
+    /// How many may be open at once.
+    pub most: u64,
+}
+
 /// What an application may do with a transport's streams. Streams are known by their id
-/// (RFC 9000 section 2.1).
+/// (RFC 9000 section 2.1). What not every transport has is refused by default.
 pub trait Streams {
     /// Opens a bidirectional stream; none if the peer allows no more.
     fn open(&mut self) -> Option<u64>;
     /// Opens a unidirectional stream; none if the peer allows no more, or the transport has none.
     fn open_uni(&mut self) -> Option<u64> {
+        None
+    }
+    /// Unidirectional streams of the peer; none where the transport has none.
+    fn peer_uni(&mut self) -> Option<PeerStreams> {
+        None
+    }
+    /// How many unidirectional streams the peer may have open at once from now on. It is told as it closes some, or
+    /// when there are more (MAX_STREAMS, RFC 9000 section 4.6); what it was allowed before it may still use.
+    fn allow_uni(&mut self, _most: u16) {}
+    /// What waits on a stream of higher priority leaves first, also what is sent again; a stream begins with 0. Whether
+    /// it has a meaning: one stream of bytes has no order but its own.
+    fn set_priority(&mut self, _stream: u64, _priority: i32) -> bool {
+        false
+    }
+    /// Sends a datagram (RFC 9221) as soon as window and pacer let it pass, before data of streams. It may be lost, and
+    /// where too many wait the oldest go. Whether it was taken: of at most [`Streams::datagram_bytes`] it is.
+    fn send_datagram(&mut self, _data: Bytes) -> bool {
+        false
+    }
+    /// The oldest datagram that has come and was not taken.
+    fn take_datagram(&mut self) -> Option<Bytes> {
+        None
+    }
+    /// Largest datagram that may be sent now; none where transport, this side or the peer has none.
+    fn datagram_bytes(&mut self) -> Option<usize> {
         None
     }
     /// Gives data to a stream; returns how many bytes were taken.

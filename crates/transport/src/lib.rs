@@ -17,7 +17,7 @@ mod roster;
 pub mod tcp;
 pub mod web;
 
-pub use app::{App, AppEvent, ReadEnd, Streams};
+pub use app::{App, AppEvent, PeerStreams, ReadEnd, Streams};
 pub use counters::Counters;
 pub use endpoint::{Asker, Endpoint, Gauges, MakeApp, MakeController, Payload, Side};
 pub use event::{Event, EventKind};

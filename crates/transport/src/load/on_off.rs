@@ -137,6 +137,7 @@ impl App for OnOff {
             | AppEvent::Readable(_)
             | AppEvent::Finished(_)
             | AppEvent::Stopped(_)
+            | AppEvent::Datagrams
             | AppEvent::Closed => {}
         }
     }

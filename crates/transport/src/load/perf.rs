@@ -256,6 +256,7 @@ impl App for PerfClient {
             AppEvent::Opened(_)
             | AppEvent::Finished(_)
             | AppEvent::Stopped(_)
+            | AppEvent::Datagrams
             | AppEvent::Closed => {}
         }
     }
@@ -421,7 +422,11 @@ impl App for PerfServer {
                     streams.reset(id);
                 }
             }
-            AppEvent::Ready | AppEvent::Finished(_) | AppEvent::Timer | AppEvent::Closed => {}
+            AppEvent::Ready
+            | AppEvent::Finished(_)
+            | AppEvent::Datagrams
+            | AppEvent::Timer
+            | AppEvent::Closed => {}
         }
     }
 

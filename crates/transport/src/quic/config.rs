@@ -13,7 +13,7 @@ use units::Random;
 
 use super::gate::Gate;
 use super::modelled::{ModelledClient, ModelledServer};
-use super::{Crypto, Handshake, Live, LiveTls, QuicSpec, tls};
+use super::{Crypto, Handshake, Live, LiveTls, Needs, QuicSpec, tls};
 
 /// Length of our connection ids, bytes: what most servers use (quinn's default too).
 const CID_LENGTH: usize = 8;
@@ -148,10 +148,15 @@ pub(super) fn live_sides(
     })
 }
 
+/// Least bytes of datagrams that have come and may wait: one of the largest size, or the stack would end the connection
+/// over it. With it the handshake says what the stack says by default.
+const LEAST_DATAGRAMS: u32 = u16::MAX as u32;
+
 /// The stack's transport parameters and limits; the peer may have `streams` open, and `gate` takes the place of its controller.
 pub(super) fn transport(
     spec: &QuicSpec,
     streams: u32,
+    needs: Needs,
     gate: Gate,
 ) -> Result<TransportConfig, String> {
     let limit = |name: &str, value: u64| {
@@ -167,6 +172,10 @@ pub(super) fn transport(
     let mut config = TransportConfig::default();
     config
         .max_concurrent_bidi_streams(VarInt::from_u32(streams))
+        .max_concurrent_uni_streams(VarInt::from_u32(needs.uni_streams.into()))
+        .datagram_receive_buffer_size(Some(
+            needs.datagram_bytes.unwrap_or(0).max(LEAST_DATAGRAMS) as usize
+        ))
         .max_idle_timeout(idle)
         .stream_receive_window(limit("stream receive window", spec.stream_receive_window_bytes)?)
         .receive_window(limit("receive window", spec.receive_window_bytes)?)

@@ -13,6 +13,7 @@ use units::{Span, Time};
 
 use super::choice::Choice;
 use super::clock::{Clock, span};
+use super::datagrams::Datagrams;
 use super::gate::Gate;
 use super::streams::StackStreams;
 use super::{End, Ended, QuicSpec};
@@ -54,7 +55,7 @@ pub struct Connection {
     burst_left: u64,
     /// RFC 9002 section 7.3.2: one packet may leave on entering recovery whatever the window.
     may_send_one: bool,
-    /// When stream data last arrived.
+    /// When data last arrived.
     last_read: Option<Time>,
     ready: bool,
     connected_at: Option<Time>,
@@ -68,6 +69,8 @@ pub struct Connection {
     live: bool,
     place: Place,
     choice: Option<Choice>,
+    /// Those that wait, where there are any.
+    datagrams: Option<Box<Datagrams>>,
     latest_rtt: Option<Span>,
     /// The stack was given the time last, not a datagram, and one of its timers was due.
     timed_out: bool,
@@ -89,11 +92,14 @@ pub(super) struct Parts {
     pub(super) live: bool,
     /// What its client has a say in.
     pub(super) choice: Option<Choice>,
+    /// Bytes of datagrams that may wait, where there are any.
+    pub(super) datagram_bytes: Option<u32>,
 }
 
 impl Connection {
     pub(super) fn new(now: Time, parts: Parts, spec: &QuicSpec) -> Connection {
-        let Parts { inner, index, clock, gate, mut controller, app, live, choice } = parts;
+        let Parts { inner, index, clock, gate, mut controller, app, live, choice, datagram_bytes } =
+            parts;
         let control = controller.initial(now);
         let mtu = u64::from(spec.mtu_bytes);
         Connection {
@@ -126,6 +132,7 @@ impl Connection {
             live,
             place: Place::new(now),
             choice,
+            datagrams: datagram_bytes.map(|most| Box::new(Datagrams::new(most as usize))),
             latest_rtt: None,
             timed_out: false,
             eliciting_frames: 0,
@@ -340,9 +347,14 @@ impl Connection {
                     self.tell(now, AppEvent::Closed);
                 }
                 quinn_proto::Event::Stream(event) => self.on_stream(now, event),
-                quinn_proto::Event::HandshakeDataReady
-                | quinn_proto::Event::DatagramReceived
-                | quinn_proto::Event::DatagramsUnblocked => {}
+                quinn_proto::Event::DatagramReceived => {
+                    if self.datagrams.is_some() {
+                        self.last_read = Some(now);
+                        self.tell(now, AppEvent::Datagrams);
+                    }
+                }
+                quinn_proto::Event::HandshakeDataReady | quinn_proto::Event::DatagramsUnblocked => {
+                }
             }
         }
         if self.app.wake_at() <= now {
@@ -412,6 +424,7 @@ impl Connection {
             appetite: appetite as usize,
             choice: &mut self.choice,
             chosen: &mut chosen,
+            datagrams: self.datagrams.as_deref_mut(),
             mtu: self.mtu,
         };
         self.app.on(now, event, &mut streams);

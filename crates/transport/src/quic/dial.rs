@@ -12,7 +12,7 @@ use super::choice::{Choice, Chooser};
 use super::endpoint::Stage;
 use super::gate::Gate;
 use super::room::Room;
-use super::{Connection, Ended, Endpoint, Live, Outlet, QuicSpec, config};
+use super::{Connection, Ended, Endpoint, Live, Needs, Outlet, QuicSpec, config};
 use crate::{Event, EventKind, MakeApp, MakeController};
 
 /// How much a server takes on.
@@ -87,10 +87,13 @@ impl Endpoint {
     }
 
     pub(super) fn transport(&self, gate: Gate) -> Result<quinn_proto::TransportConfig, String> {
-        let mut transport = config::transport(&self.spec, self.streams, gate)?;
+        let mut transport = config::transport(&self.spec, self.streams, self.needs, gate)?;
         if self.limits.is_some() {
             // Where large packets vanish the stack falls back to this.
             transport.min_mtu(config::LEAST_MTU);
+            if self.needs.datagram_bytes.is_none() {
+                transport.datagram_receive_buffer_size(None);
+            }
         }
         Ok(transport)
     }
@@ -215,6 +218,11 @@ impl Endpoint {
     /// Bidirectional streams that a peer may have open at once on connections from now on.
     pub fn set_streams(&mut self, most: u32) {
         self.streams = most;
+    }
+
+    /// What applications need on connections from now on.
+    pub fn set_needs(&mut self, needs: Needs) {
+        self.needs = needs;
     }
 
     /// The peer opens one stream a connection.

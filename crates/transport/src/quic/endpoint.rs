@@ -15,7 +15,7 @@ use super::connection::{BATCH, Connection, Parts};
 use super::dial::{Arrival, Limits};
 use super::gate::Gate;
 use super::outlet::Packets;
-use super::{Batch, Ended, Outlet, QuicSpec, config};
+use super::{Batch, Ended, Needs, Outlet, QuicSpec, config};
 use crate::ledger::Ledger;
 use crate::load::StreamReport;
 use crate::ports::{self, client_address, client_port};
@@ -76,6 +76,7 @@ pub struct Endpoint {
     buffer: Vec<u8>,
     /// Bidirectional streams that a peer may have open at once.
     pub(super) streams: u32,
+    pub(super) needs: Needs,
     pub(super) ledger: Ledger,
     /// Limits of a server on a real network.
     pub(super) limits: Option<Limits>,
@@ -131,6 +132,7 @@ impl Endpoint {
             buffer: Vec::with_capacity(BATCH as usize * usize::from(spec.mtu_bytes)),
             // A server opens none.
             streams: if is_client { config::FEW_STREAMS } else { config::STREAMS },
+            needs: Needs::default(),
             ledger: Ledger::default(),
             limits: None,
             ended: Vec::new(),
@@ -160,6 +162,7 @@ impl Endpoint {
             app: (self.make_app)(index),
             live: self.limits.is_some(),
             choice: self.choice.clone(),
+            datagram_bytes: self.needs.datagram_bytes,
         };
         let connection = Connection::new(now, parts, &self.spec);
         let stage = Stage::Handshake;

@@ -2,13 +2,14 @@
 //! window and pacing are ours.
 //!
 //! Reading order: `spec` (the options), `gate` (how a controller of our own takes the place of the
-//! stack's), `connection` (the calling order), `streams`, `endpoint`, `modelled` and `tls`
+//! stack's), `connection` (the calling order), `streams` and `datagrams`, `endpoint`, `modelled` and `tls`
 //! (cryptography).
 
 mod choice;
 mod clock;
 mod config;
 mod connection;
+mod datagrams;
 mod dial;
 mod endpoint;
 #[cfg(test)]
@@ -16,6 +17,7 @@ mod endpoint_tests;
 mod gate;
 mod live;
 mod modelled;
+mod needs;
 mod outlet;
 mod room;
 mod spec;
@@ -28,6 +30,7 @@ pub use connection::Connection;
 pub use dial::Arrival;
 pub use endpoint::{Datagram, Endpoint};
 pub use live::{End, Ended, Live, LiveTls};
+pub use needs::Needs;
 pub use outlet::{Batch, Outlet};
 pub use spec::{Crypto, Handshake, QuicSpec};
 pub use warm_up::warm_up;

@@ -5,8 +5,9 @@ use cc::CongestionControl;
 use quinn_proto::{Dir, ReadError, Side, StreamId, VarInt};
 
 use super::choice::Choice;
+use super::datagrams::Datagrams;
 use crate::load::Wish;
-use crate::{Counters, ReadEnd, Streams};
+use crate::{Counters, PeerStreams, ReadEnd, Streams};
 
 /// The stack's streams as an application sees them.
 pub(super) struct StackStreams<'a> {
@@ -20,6 +21,7 @@ pub(super) struct StackStreams<'a> {
     /// What the client has a say in, and the controller it chose just now.
     pub(super) choice: &'a mut Option<Choice>,
     pub(super) chosen: &'a mut Option<Box<dyn CongestionControl>>,
+    pub(super) datagrams: Option<&'a mut Datagrams>,
     pub(super) mtu: u64,
 }
 
@@ -40,6 +42,36 @@ impl Streams for StackStreams<'_> {
 
     fn open_uni(&mut self) -> Option<u64> {
         self.inner.streams().open(Dir::Uni).map(u64::from)
+    }
+
+    fn peer_uni(&mut self) -> Option<PeerStreams> {
+        let most = self.inner.max_concurrent_streams(Dir::Uni);
+        Some(PeerStreams { open: self.inner.streams().remote_open_streams(Dir::Uni), most })
+    }
+
+    fn allow_uni(&mut self, most: u16) {
+        self.inner.set_max_concurrent_streams(Dir::Uni, VarInt::from_u32(most.into()));
+    }
+
+    fn set_priority(&mut self, stream: u64, priority: i32) -> bool {
+        self.inner.send_stream(id(stream)).set_priority(priority).is_ok()
+    }
+
+    fn send_datagram(&mut self, data: Bytes) -> bool {
+        let taken = self.datagram_bytes().is_some_and(|most| data.len() <= most);
+        if taken && let Some(datagrams) = &mut self.datagrams {
+            datagrams.push(data);
+        }
+        taken
+    }
+
+    fn take_datagram(&mut self) -> Option<Bytes> {
+        self.datagrams.is_some().then(|| self.inner.datagrams().recv())?
+    }
+
+    fn datagram_bytes(&mut self) -> Option<usize> {
+        let own = self.datagrams.as_ref()?.largest();
+        Some(self.inner.datagrams().max_size()?.min(own))
     }
 
     fn write(&mut self, stream: u64, data: Bytes) -> usize {

@@ -1,5 +1,7 @@
 //! One program: linking takes longer than most of these tests.
 
+mod quic_pair;
+mod quic_streams;
 mod tcp_fuzz;
 mod tcp_pair;
 mod tcp_paths;

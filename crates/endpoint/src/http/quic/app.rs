@@ -98,6 +98,8 @@ impl App for WebApp {
                 AppEvent::Stopped(id) => state.stopped(id, streams),
                 AppEvent::Timer => state.ring(),
                 AppEvent::Closed => state.over(),
+                // None are asked for.
+                AppEvent::Datagrams => {}
             }
         }
         self.turn(now, budget, streams);

@@ -53,6 +53,10 @@ impl Connection {
             let (packets, window_full) = self.allowance(now);
             let open = packets > 0;
             if open {
+                if let Some(datagrams) = &mut self.datagrams {
+                    let room = self.mtu - MOST_OVERHEAD - ACK_ROOM;
+                    datagrams.give(&mut self.inner, packets, room as usize);
+                }
                 self.refill(now, packets);
             } else if just_sent_data && self.has_data() && !self.sends_and_receives(now) {
                 // There is no ACK to send either.
@@ -98,7 +102,13 @@ impl Connection {
     }
 
     fn has_data(&self) -> bool {
-        self.counters.written_bytes > self.sent_stream_bytes || self.app.has_data()
+        self.counters.written_bytes > self.sent_stream_bytes
+            || self.app.has_data()
+            || self.holds_datagrams()
+    }
+
+    fn holds_datagrams(&self) -> bool {
+        self.datagrams.as_ref().is_some_and(|datagrams| !datagrams.is_empty())
     }
 
     /// Data waits for the window or the pacer; neither counts as application-limited (RFC 9002
@@ -125,6 +135,7 @@ impl Connection {
         let unsent = written.saturating_sub(self.sent_stream_bytes);
         if self.sends_and_receives(now) {
             let fits = packets * (self.mtu - MOST_OVERHEAD) - ACK_ROOM;
+            let unsent = unsent + self.datagrams.as_ref().map_or(0, |datagrams| datagrams.given());
             if unsent < fits {
                 self.ask(now, AppEvent::WantData, fits - unsent);
             }
@@ -135,7 +146,7 @@ impl Connection {
 
     /// The stack has nothing to send: whether the application gave it more.
     fn run_dry(&mut self, now: Time) -> bool {
-        let before = self.counters.written_bytes;
+        let (before, held) = (self.counters.written_bytes, self.holds_datagrams());
         self.sent_stream_bytes = before;
         self.recount_at = before + RECOUNT;
         if self.ready && !self.over && self.app.has_data() {
@@ -146,7 +157,7 @@ impl Connection {
                 self.tell(now, AppEvent::WantData);
             }
         }
-        let more = self.counters.written_bytes > before;
+        let more = self.counters.written_bytes > before || (!held && self.holds_datagrams());
         if !more {
             self.gate.with(|shared| shared.estimator.mark_app_limited());
         }
@@ -185,7 +196,9 @@ impl Connection {
         // let a backlog grow that holds ACKs back.
         let overhead =
             if self.sends_and_receives(now) { MOST_OVERHEAD + ACK_ROOM } else { LEAST_OVERHEAD };
-        self.sent_stream_bytes += size.saturating_sub(packets * overhead);
+        let data = size.saturating_sub(packets * overhead);
+        let other = self.datagrams.as_mut().map_or(0, |datagrams| datagrams.sent(data));
+        self.sent_stream_bytes += data - other;
     }
 }
 

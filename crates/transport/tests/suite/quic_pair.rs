@@ -1,0 +1,143 @@
+//! Two applications over QUIC and a path with a delay each way, in virtual time.
+
+use std::sync::{Arc, Mutex};
+
+use transport::load::StreamReport;
+use transport::quic::{Crypto, Endpoint, Handshake, Needs, QuicSpec};
+use transport::{App, AppEvent, Endpoint as _, MakeController, Payload, Side, Streams};
+use units::{Span, Time};
+
+pub const ONE_WAY: Span = Span::from_millis(50);
+const MTU: u64 = 1252;
+pub const WINDOW: u64 = 10 * MTU;
+
+/// What an application does: a function of what it is told.
+pub type Does = Box<dyn FnMut(Time, AppEvent, &mut dyn Streams) + Send>;
+
+/// An application that does it.
+pub struct Script {
+    pub does: Does,
+    /// When it wants [`AppEvent::Timer`], once.
+    pub timer: Time,
+}
+
+impl App for Script {
+    fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
+        if event == AppEvent::Timer {
+            self.timer = Time::MAX;
+        }
+        (self.does)(now, event, streams);
+    }
+
+    fn wake_at(&self) -> Time {
+        self.timer
+    }
+
+    fn has_data(&self) -> bool {
+        false
+    }
+
+    fn streams(&self) -> &[StreamReport] {
+        &[]
+    }
+}
+
+/// What applications leave for the test.
+pub type Shared<T> = Arc<Mutex<T>>;
+
+pub fn shared<T: Default>() -> Shared<T> {
+    Arc::default()
+}
+
+fn endpoint(side: Side, needs: Needs, does: Does, timer: Time) -> Endpoint {
+    let spec = QuicSpec {
+        crypto: Crypto::Modelled,
+        handshake: Handshake::OneRtt,
+        mtu_bytes: MTU as u16,
+        header_bytes: 28,
+        initial_window_bytes: WINDOW,
+        unpaced_burst_packets: 10,
+        initial_rtt_ns: 100_000_000,
+        ack_eliciting_threshold: None,
+        max_ack_delay_ns: None,
+        ecn: false,
+        receive_window_bytes: 1 << 30,
+        stream_receive_window_bytes: 1 << 30,
+        send_window_bytes: 1 << 30,
+        idle_timeout_ns: None,
+        packet_threshold: 3,
+    };
+    let config = cc::Config {
+        mss: MTU,
+        initial_window: WINDOW,
+        initial_rtt: Span::from_millis(100),
+        seed: 1,
+        paced: true,
+    };
+    let controller: MakeController =
+        Box::new(move || cc::build("newreno", &serde_json::json!({}), &config).unwrap());
+    let mut app = Some(Script { does, timer });
+    let make_app = move |_| Box::new(app.take().expect("one connection")) as Box<dyn App>;
+    let mut endpoint =
+        Endpoint::new(side, &spec, 1, side.name(), Box::new(make_app), controller).unwrap();
+    endpoint.set_needs(needs);
+    endpoint
+}
+
+/// One side of a test: what was agreed on, what it does, and when it wants [`AppEvent::Timer`].
+pub struct Part {
+    pub needs: Needs,
+    pub timer: Time,
+    pub does: Does,
+}
+
+impl Part {
+    pub fn new(
+        needs: Needs,
+        does: impl FnMut(Time, AppEvent, &mut dyn Streams) + Send + 'static,
+    ) -> Part {
+        Part { needs, timer: Time::MAX, does: Box::new(does) }
+    }
+}
+
+/// A packet on its way: when it left, from which side, how long it is.
+pub type Sent = (Time, usize, u32);
+
+/// Lets a client and a server work until `end`. `loses` says of a packet, by what has left, whether it is lost.
+pub fn run(
+    [client, server]: [Part; 2],
+    end: Time,
+    mut loses: impl FnMut(&Sent) -> bool,
+) -> ([Endpoint; 2], Vec<Sent>) {
+    let mut ends = [
+        endpoint(Side::Client, client.needs, client.does, client.timer),
+        endpoint(Side::Server, server.needs, server.does, server.timer),
+    ];
+    let (mut out, mut sent) = (Vec::new(), Vec::new());
+    let mut wire: Vec<(Time, usize, Payload)> = Vec::new();
+    let (mut now, mut from) = (Time::ZERO, 0);
+    ends[0].connect(now, &mut out).unwrap();
+    loop {
+        for payload in out.drain(..) {
+            let packet = (now, from, payload.wire_bytes());
+            if !loses(&packet) {
+                wire.push((now + ONE_WAY, 1 - from, payload));
+            }
+            sent.push(packet);
+        }
+        let arrival = wire.first().map_or(Time::MAX, |(at, ..)| *at);
+        let wakes = [ends[0].wake_at(), ends[1].wake_at()];
+        now = arrival.min(wakes[0]).min(wakes[1]).max(now);
+        if now > end {
+            return (ends, sent);
+        }
+        if arrival <= now {
+            let (_, to, payload) = wire.remove(0);
+            from = to;
+            ends[to].receive(now, payload, &mut out);
+        } else {
+            from = usize::from(wakes[1] <= now);
+            ends[from].wake(now, &mut out);
+        }
+    }
+}
