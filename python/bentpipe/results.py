@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "DecodeError", "Measurements", "decode", "parquet"]
 
 TABLES = (
-    "summary", "link_summary", "pages", "requests", "flows", "internals", "links", "proxies", "streams", "events",
-    "packets", "stages",
+    "summary", "link_summary", "pages", "requests", "flows", "internals", "links", "proxies", "holds", "streams",
+    "events", "packets", "stages",
 )  # fmt: skip
 """Tables of a run, the small ones first."""
 

@@ -113,6 +113,8 @@ def test_nothing_is_found_in_the_scenarios(file: Path, tmp_path: Path) -> None:
         assert not judged(tmp_path, spec, made(spec)), run.cell
 
 
+Tables = dict[str, pl.DataFrame]
+
 # --- hand-overs -------------------------------------------------------------------------------------------------------
 
 AT = 1_200_000_000
@@ -232,6 +234,113 @@ def test_a_hand_over_that_was_not_is_found(tmp_path: Path) -> None:
     assert "bytes are conserved" in found(with_a_way), "nothing was sent where a way led on"
 
 
+# --- nodes that hold -------------------------------------------------------------------------------------------------
+
+
+def holding(flow: dict[str, Any], **sizes: int) -> dict[str, Any]:
+    """The hand-over, with nodes that hold so many bytes."""
+    spec = handed_over("in_order", flow)
+    for node in spec["graph"]["nodes"]:
+        if node["name"] in sizes:
+            node["hold_bytes"] = sizes[node["name"]]
+    return spec
+
+
+HELD = holding(TCP, client=8_000, far=12_000, near=30_000)
+
+
+@pytest.mark.parametrize("flow", [QUIC, TCP], ids=["quic", "tcp"])
+def test_nothing_is_found_where_nodes_hold(flow: dict[str, Any], tmp_path: Path) -> None:
+    spec = holding(flow, client=8_000, far=12_000, near=30_000)
+    tables = made(spec)
+    assert not judged(tmp_path, spec, tables)
+    rows = tables["holds"].filter(pl.col("time_s") == tables["holds"]["time_s"].max())
+    by_node = {row["node"]: row for row in rows.iter_rows(named=True)}
+    for row in by_node.values():
+        gone = row["released_bytes"] + row["dropped_overflow_bytes"]
+        assert row["held_bytes"] == row["arrived_bytes"] - gone
+        assert row["released_packets"] > 0
+    assert by_node["client"]["dropped_overflow_packets"] > 0
+    assert not any(drop.endswith(": route") for drop in tables["packets"]["dropped"].unique())
+
+
+def held_in(tables: Tables, node: str, **where: Any) -> pl.Expr:
+    """The step of the first packet that went on from ``node``."""
+    rows = tables["stages"].filter(pl.col("link") == node, pl.col("stage") == 1)
+    is_it = (pl.col("link") == node) & (pl.col("packet") == int(rows["packet"][0]))
+    for column, value in where.items():
+        is_it &= pl.col(column) == value
+    return is_it
+
+
+def steps(tables: Tables, is_it: pl.Expr, **values: Any) -> Tables:
+    """Other values of some steps."""
+    changed = [
+        pl.when(is_it).then(value).otherwise(pl.col(name)).alias(name) for name, value in values.items()
+    ]
+    return {**tables, "stages": tables["stages"].with_columns(changed)}
+
+
+def swapped(tables: Tables, node: str) -> Tables:
+    """Two that went on together, the other way round."""
+    rows = tables["stages"].filter(pl.col("link") == node, pl.col("stage") == 1)
+    rows = rows.join(tables["packets"].select("packet", "to_node"), on="packet")
+    together = rows.group_by("at_ns", "to_node", maintain_order=True).agg("step")
+    first, second = next(steps for steps in together["step"].to_list() if len(steps) > 1)[:2]
+    step = pl.when(pl.col("step") == first).then(second).when(pl.col("step") == second).then(first)
+    return {**tables, "stages": tables["stages"].with_columns(step=step.otherwise(pl.col("step")))}
+
+
+def let_into(tables: Tables, node: str) -> Tables:
+    """Who found no room waits for ever."""
+    rows = tables["stages"]
+    packet = int(rows.filter((rows["link"] == node) & (rows["dropped"] == "overflow"))["packet"][0])
+    gone = (pl.col("packet") == packet) & (pl.col("dropped") == "overflow")
+    return {**tables, "stages": rows.filter(~gone)}
+
+
+FALSE_HOLDS: dict[str, tuple[Callable[[Tables], Tables], str]] = {
+    "too early": (
+        lambda t: steps(t, held_in(t, "near", stage=1), at_ns=pl.col("at_ns") - 1),
+        "held until a way leads on",
+    ),
+    "another order": (
+        lambda t: swapped(t, "near"),
+        "the order is kept",
+    ),
+    "another cause": (
+        lambda t: steps(
+            t, pl.col("link").eq("client") & pl.col("dropped").eq("overflow"), dropped=pl.lit("aqm")
+        ),
+        "a cause for every drop",
+    ),
+    "more than it holds": (lambda t: let_into(t, "client"), "no queue longer than its limit"),
+    "a node's counter": (
+        lambda t: {**t, "holds": t["holds"].with_columns(pl.col("released_bytes") + 1)},
+        "counters count",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FALSE_HOLDS)
+def test_a_false_hold_is_caught(name: str, tmp_path: Path) -> None:
+    falsify, rule = FALSE_HOLDS[name]
+    tables = made(HELD)
+    assert not judged(tmp_path, HELD, tables)
+    assert rule in {one.rule for one in judged(tmp_path, HELD, falsify(tables))}
+
+
+def test_a_hold_that_was_not_is_found(tmp_path: Path) -> None:
+    def found(ran: dict[str, Any], said: dict[str, Any]) -> set[str]:
+        return {one.rule for one in judged(tmp_path, said, made(ran))}
+
+    none = handed_over("in_order", TCP)
+    assert {"held until a way leads on", "bytes are conserved"} <= found(none, HELD)
+    assert "a place for everything" in found(HELD, none)
+    assert "no drop while there is room" in found(HELD, holding(TCP, client=10**6, far=12_000, near=30_000))
+    assert "a way that holds" in found(HELD, holding(TCP, client=8_000, near=30_000))
+
+
 STUDIES = sorted(
     file
     for file in (Path(__file__).parents[2] / "studies").glob("*/*.toml")
@@ -259,7 +368,6 @@ NARROW = transmit({"kind": "drop_tail", "limit": {"bytes": 10_000}})
 FALSE = with_stages(
     spec_of(scenario(segment(), flows=(TCP,))), NARROW, loss("bernoulli", probability=0.003), DELAY
 )
-Tables = dict[str, pl.DataFrame]
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use units::{NodeId, Rate, Span, Time};
 
-use crate::routes::{Fault, NONE, Routes, Rules, Wiring};
+use crate::routes::{Fault, NONE, Table, Version, Wiring};
 use crate::{
     Change, ChangeSpec, GraphSpec, InFlight, Limit, NodeKind, QueueSpec, ServiceSpec, SpecError,
     StageChange, StageSpec, Topology, Way, WayChange, build, validate,
@@ -64,58 +64,57 @@ impl ChangeSpec {
     }
 }
 
-/// Hands the changes of stages to the lines of `topology`, and adds to `routes` a version for each
-/// instant from which they are others.
+/// Hands the changes of stages to the lines of `topology`, and returns what changes of the routes.
 pub(crate) fn schedule(
     graph: &GraphSpec,
     topology: &mut Topology,
-    wiring: &mut Wiring,
-    routes: &mut Routes,
-) -> Result<(), SpecError> {
+    wiring: &Wiring,
+) -> Result<Vec<Version>, SpecError> {
     let links: BTreeMap<&str, usize> =
         graph.links.iter().enumerate().map(|(index, link)| (&*link.name, index)).collect();
     let find = |name: &str| links.get(name).copied().ok_or(format!("there is no link {name:?}"));
     let mut before = None;
-    let mut rules = Rules::new();
+    let (mut trial, mut versions) = (Table::new(wiring.clone()), Vec::new());
     for change in &graph.changes {
         let wrong = |message| SpecError::new(format!("changes at {} ns", change.at_ns), message);
         if before.is_some_and(|before| change.at_ns <= before) {
             return Err(wrong("they do not come after the ones before them".into()));
         }
         before = Some(change.at_ns);
+        let mut version = Version { from: Time(change.at_ns), ..Version::default() };
         for one in &change.stages {
             let (line, index, new) = stage(graph, find, one).map_err(wrong)?;
-            topology.lines[line].change(Time(change.at_ns), index, &new);
+            topology.lines[line].change(version.from, index, &new);
         }
         for one in &change.links {
-            wiring.in_use[find(&one.link).map_err(wrong)?] = one.in_use;
+            version.links.push((find(&one.link).map_err(wrong)?, one.in_use));
         }
         for one in &change.ways {
-            let (place, line) = way(topology, find, one).map_err(wrong)?;
-            match line {
-                Some(line) => rules.insert(place, line),
-                None => rules.remove(&place),
-            };
+            version.ways.push(way(topology, find, one).map_err(wrong)?);
         }
-        if !change.links.is_empty() || !change.ways.is_empty() {
-            let name = |node: usize| topology.node_name(NodeId(node as u32));
-            let added = routes.add_version(Time(change.at_ns), wiring, &rules);
-            added.map_err(|fault| match fault {
-                Fault::Unused { line, node, to } => wrong(format!(
-                    "the way from {:?} to {:?} leads over {}, whose link is not in use",
-                    name(node),
-                    name(to),
-                    topology.line_name(line as usize)
-                )),
-                Fault::Circle { node, to } => wrong(format!(
-                    "packets from {:?} to {:?} go round in a circle",
-                    name(node),
-                    name(to)
-                )),
-            })?;
+        if !version.links.is_empty() || !version.ways.is_empty() {
+            trial.change(&version);
+            trial.check().map_err(|fault| wrong(why(topology, &fault)))?;
+            versions.push(version);
         }
     }
-    Ok(())
+    Ok(versions)
+}
+
+/// What is wrong with ways set by hand.
+fn why(topology: &Topology, fault: &Fault) -> String {
+    let name = |node: &usize| topology.node_name(NodeId(*node as u32));
+    match fault {
+        Fault::Unused { line, node, to } => format!(
+            "the way from {:?} to {:?} leads over {}, whose link is not in use",
+            name(node),
+            name(to),
+            topology.line_name(*line as usize)
+        ),
+        Fault::Circle { node, to } => {
+            format!("packets from {:?} to {:?} go round in a circle", name(node), name(to))
+        }
+    }
 }
 
 /// Line, stage and what changes of it.

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use units::{NodeId, Time};
+use units::{NodeId, Packet, Time};
 
+use crate::hold::Holds;
 use crate::routes::{Routes, Wiring};
-use crate::{GraphSpec, Line, NodeKind, SpecError, changes};
+use crate::{Cause, GraphSpec, Hold, Line, NodeKind, SpecError, changes};
 
 /// A built graph. Line `2 * link` carries packets from a link's client side to its server side
 /// (`"<link>.up"`), line `2 * link + 1` back (`"<link>.down"`).
@@ -19,6 +20,8 @@ pub struct Topology {
     names: Vec<String>,
     ids: BTreeMap<String, NodeId>,
     routes: Routes,
+    /// Of the nodes that hold packets.
+    holds: Holds,
 }
 
 impl Topology {
@@ -33,7 +36,16 @@ impl Topology {
             names: graph.nodes.iter().map(|node| node.name.clone()).collect(),
             ids,
             routes: Routes::default(),
+            holds: Holds::default(),
         };
+        let mut holds = BTreeMap::new();
+        for (index, node) in graph.nodes.iter().enumerate() {
+            let Some(bytes) = node.hold_bytes else { continue };
+            if bytes == 0 {
+                return Err(SpecError::new(format!("node {:?}", node.name), "hold_bytes is 0"));
+            }
+            holds.insert(NodeId(index as u32), Hold::new(bytes));
+        }
         let mut link_names = BTreeSet::new();
         for link in &graph.links {
             let place = format!("link {:?}", link.name);
@@ -59,12 +71,11 @@ impl Topology {
                 topology.ends.push((start, end));
             }
         }
-        let mut wiring = Wiring::new(&topology.ends, &topology.kinds);
+        let wiring = Wiring::new(&topology.ends, &topology.kinds);
         topology.check_reachable(&wiring)?;
-        let mut routes = Routes::shortest(&wiring);
-        changes::schedule(graph, &mut topology, &mut wiring, &mut routes)?;
-        topology.routes = routes;
-        topology.apply(Time::ZERO);
+        let versions = changes::schedule(graph, &mut topology, &wiring)?;
+        topology.routes = Routes::new(wiring, versions);
+        topology.holds = Holds::new(holds, &topology.routes);
         Ok(topology)
     }
 
@@ -76,7 +87,7 @@ impl Topology {
     }
 
     /// As [`Topology::next_hop`], but by the routes of the instant `when`, whatever is in force: for a
-    /// driver that comes late.
+    /// driver that comes late. Those of another version are searched anew.
     pub fn next_hop_at(&self, when: Time, at: NodeId, destination: NodeId) -> Option<usize> {
         self.routes.next_hop_at(when, at, destination)
     }
@@ -88,9 +99,46 @@ impl Topology {
         self.routes.changes_at()
     }
 
-    /// Brings the routes of `now` into force. A driver calls it before any packet of that instant.
+    /// How many lines were looked at for routes so far: what they cost.
+    pub fn lines_looked_at(&self) -> u64 {
+        self.routes.looked()
+    }
+
+    /// Brings the routes of `now` into force, never of an earlier instant than before. A driver calls it before any
+    /// packet of that instant.
     pub fn apply(&mut self, now: Time) {
         self.routes.apply(now);
+    }
+
+    /// No way leads on for `packet` from the node where it is. Either a node further on holds it: the line that leads
+    /// there is returned. Or this one does, or drops it.
+    ///
+    /// # Errors
+    /// It is dropped: the node holds nothing ([`Cause::Route`]), or there is no room ([`Cause::Overflow`]).
+    pub fn hold(&mut self, at: NodeId, packet: &Packet) -> Result<Option<usize>, Cause> {
+        if let Some(line) = self.holds.onward(&self.routes, at, packet.destination) {
+            return Ok(Some(line));
+        }
+        let hold = self.holds.nodes.get_mut(&at).ok_or(Cause::Route)?;
+        hold.take(packet).map(|()| None)
+    }
+
+    /// Takes out what is held and may go on by the routes in force, with its node and the line: node by node, of each
+    /// in order of arrival. A driver that has called [`Topology::apply`] gives it to the lines before any other packet
+    /// of the instant.
+    pub fn release(&mut self) -> Vec<(NodeId, usize, Packet)> {
+        self.holds.release(&self.routes)
+    }
+
+    /// When what is held may go on: when other routes hold; [`Time::MAX`]: nothing is held.
+    pub fn releases_at(&self) -> Time {
+        let held = self.holds().any(|(_, hold)| hold.counters().held_packets() > 0);
+        if held { self.changes_at() } else { Time::MAX }
+    }
+
+    /// The nodes that hold packets, and what they hold.
+    pub fn holds(&self) -> impl Iterator<Item = (NodeId, &Hold)> {
+        self.holds.nodes.iter().map(|(node, hold)| (*node, hold))
     }
 
     /// The node at the far end of a line.
@@ -110,13 +158,29 @@ impl Topology {
 
     /// The lines from `a` to `b` in order by the routes in force; empty if `a` is `b` or no way leads there.
     pub fn path_between(&self, a: NodeId, b: NodeId) -> Vec<usize> {
+        self.path_by(&self.routes, a, b)
+    }
+
+    fn path_by(&self, routes: &Routes, a: NodeId, b: NodeId) -> Vec<usize> {
         let mut at = a;
         std::iter::from_fn(|| {
-            let line = self.next_hop(at, b)?;
+            let line = routes.next_hop(at, b)?;
             at = self.line_end(line);
             Some(line)
         })
         .collect()
+    }
+
+    /// As [`Topology::path_between`], but if no way leads there yet, by the first routes to come by which one does.
+    pub fn first_path_between(&self, a: NodeId, b: NodeId) -> Vec<usize> {
+        if a == b || self.next_hop(a, b).is_some() {
+            return self.path_between(a, b);
+        }
+        let mut routes = self.routes.clone();
+        while routes.next_hop(a, b).is_none() && routes.changes_at() < Time::MAX {
+            routes.apply(routes.changes_at());
+        }
+        self.path_by(&routes, a, b)
     }
 
     /// The node of this name.

@@ -26,6 +26,9 @@ pub struct NodeSpec {
     pub name: String,
     /// What it does.
     pub kind: NodeKind,
+    /// Bytes of packets that it holds while no way leads on from it for them; none: it drops them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold_bytes: Option<u64>,
 }
 
 /// What a node does.
@@ -106,7 +109,7 @@ pub enum Way {
     Shortest,
     /// Over this link, which must be in use.
     Link(String),
-    /// Not at all: they are dropped there.
+    /// Not at all: they are dropped there, or held.
     None,
 }
 

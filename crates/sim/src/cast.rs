@@ -51,10 +51,7 @@ impl Cast {
             let ends = flow::build(spec.seed, flow, (index, spec.flows.len()), controllers)?;
             let tuples = Tuples::new(ends[0].0.addresses);
             let places = [2 * index, 2 * spec.flows.len() + behind.len()];
-            let mut legs = route
-                .legs(topology, (index, flow.user), tuples, places)
-                .map_err(error)?
-                .into_iter();
+            let mut legs = route.legs(topology, (index, flow.user), tuples, places).into_iter();
             let mut seat = |node| Seat { node, legs: legs.next().unwrap_or_default() };
             for (side, node) in ends {
                 sides.push(side);

@@ -1,6 +1,6 @@
 //! Measuring is pulled: counters are read at the sampling tick and become rows.
 
-use path::{Cause, Topology};
+use path::{Cause, HoldCounters, Topology};
 use transport::web::WebSpec;
 use transport::{Counters, Event, EventKind, Gauges, Node};
 use units::{Span, Time};
@@ -19,6 +19,7 @@ pub struct Recorder {
     internals: Table,
     links: Table,
     proxies: Table,
+    holds: Table,
     events: Table,
     /// The pages that the flows load.
     loads: Vec<Option<WebSpec>>,
@@ -43,6 +44,7 @@ impl Recorder {
                 "proxies",
                 &proxy_row(0.0, ["", "", ""], 0, &Gauges::default(), 0, &Counters::default()),
             ),
+            holds: Table::new("holds"),
             events: Table::declared("events", &events_row("", "", &NO_EVENT)),
             loads,
         }
@@ -85,6 +87,9 @@ impl Recorder {
             let mut row = vec![("time_s", Value::from(time)), ("link", link.into())];
             row.extend(link_counters(line));
             self.links.row(&row);
+        }
+        for (node, hold) in topology.holds() {
+            self.holds.row(&hold_row(time, topology.node_name(node), hold.counters()));
         }
     }
 
@@ -131,6 +136,9 @@ impl Recorder {
         let mut tables = vec![summary(&flows), streams(&flows), link_summary(topology)];
         tables.extend([self.flows, self.links, self.events, self.internals, self.proxies]);
         tables.extend(pages::tables(seats, sides, &self.loads));
+        if self.holds.rows() > 0 {
+            tables.push(self.holds);
+        }
         tables
     }
 }
@@ -193,6 +201,21 @@ fn proxy_row<'a>(
         ("congestion_events", counters.congestion_events.into()),
         ("timeouts", counters.timeouts.into()),
         ("ptos", counters.ptos.into()),
+    ]
+}
+
+fn hold_row<'a>(time: f64, node: &'a str, counters: &HoldCounters) -> Row<'a, 10> {
+    [
+        ("time_s", time.into()),
+        ("node", node.into()),
+        ("held_packets", counters.held_packets().into()),
+        ("held_bytes", counters.held_bytes().into()),
+        ("arrived_packets", counters.arrived_packets.into()),
+        ("arrived_bytes", counters.arrived_bytes.into()),
+        ("released_packets", counters.released_packets.into()),
+        ("released_bytes", counters.released_bytes.into()),
+        ("dropped_overflow_packets", counters.dropped_packets.into()),
+        ("dropped_overflow_bytes", counters.dropped_bytes.into()),
     ]
 }
 

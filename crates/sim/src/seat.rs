@@ -9,6 +9,10 @@ use crate::addresses::{Addresses, Tuples};
 /// In the place of a line: none leads on.
 pub const NOWHERE: usize = usize::MAX;
 
+fn first_line(topology: &Topology, from: NodeId, to: NodeId) -> usize {
+    topology.next_hop(from, to).unwrap_or(NOWHERE)
+}
+
 /// Where a packet of an end goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
@@ -22,17 +26,8 @@ pub struct Way {
 
 impl Way {
     /// From `from` to `to`, where `seat` receives it.
-    ///
-    /// # Errors
-    /// The graph has no way.
-    pub fn new(
-        topology: &Topology,
-        from: NodeId,
-        to: NodeId,
-        seat: (usize, usize),
-    ) -> Result<Way, String> {
-        let line = topology.next_hop(from, to).ok_or("no way between its nodes")?;
-        Ok(Way { line, to, seat })
+    pub fn new(topology: &Topology, from: NodeId, to: NodeId, seat: (usize, usize)) -> Way {
+        Way { line: first_line(topology, from, to), to, seat }
     }
 }
 
@@ -55,20 +50,17 @@ pub struct Leg {
 
 impl Leg {
     /// The two sides of a leg between nodes of one's own: each a node of the graph, with its seat and end.
-    ///
-    /// # Errors
-    /// There is no way.
     pub fn between(
         topology: &Topology,
         flow: u32,
         [near, far]: [(NodeId, (usize, usize)); 2],
-    ) -> Result<[Leg; 2], String> {
+    ) -> [Leg; 2] {
         let tuples = Tuples::new(Addresses::new(flow as usize, flow as usize + 1, 28));
-        let leg = |(from, _), (to, seat), direction| -> Result<Leg, String> {
-            let ways = [Way::new(topology, from, to, seat)?; 2];
-            Ok(Leg { flow, user: 0, from, direction, tuples, ways })
+        let leg = |(from, _), (to, seat), direction| {
+            let ways = [Way::new(topology, from, to, seat); 2];
+            Leg { flow, user: 0, from, direction, tuples, ways }
         };
-        Ok([leg(near, far, Direction::Up)?, leg(far, near, Direction::Down)?])
+        [leg(near, far, Direction::Up), leg(far, near, Direction::Down)]
     }
 
     /// Where `payload` goes.
@@ -109,7 +101,7 @@ impl Seat {
     pub fn reroute(&mut self, topology: &Topology) {
         for leg in &mut self.legs {
             for way in &mut leg.ways {
-                way.line = topology.next_hop(leg.from, way.to).unwrap_or(NOWHERE);
+                way.line = first_line(topology, leg.from, way.to);
             }
         }
     }

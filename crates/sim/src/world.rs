@@ -4,13 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use path::{Cause, Line, Output, Topology};
 use transport::{Asker, Payload};
-use units::{Packet, Schedule, Time};
+use units::{NodeId, Packet, Schedule, Time};
 
 use crate::cast::{Cast, pages};
 use crate::flow::{Controllers, FlowSide};
 use crate::proxies::FlowProxy;
 use crate::recorder::Recorder;
-use crate::seat::{NOWHERE, Seat};
+use crate::seat::Seat;
 use crate::spec::RunSpec;
 use crate::tables::Measurements;
 use crate::trace::Tracer;
@@ -44,7 +44,8 @@ impl Slab {
 }
 
 /// A path, the nodes on it, and the time. Components are the lines, then the nodes (the hosts, client and server of each
-/// flow, then the proxies), then the sampling tick, which therefore comes last at any instant.
+/// flow, then the proxies), then the sampling tick, which therefore comes last at any instant. While a node of the graph holds
+/// packets, the instant at which they may go on is one component more.
 pub struct World {
     topology: Topology,
     seats: Vec<Seat>,
@@ -118,7 +119,7 @@ impl World {
             output: Output::default(),
             sending: (0..most).map(|_| Vec::new()).collect(),
             moving: Vec::new(),
-            watch: Watch::new(count, count - 1),
+            watch: Watch::new(count + 1, count - 1),
             fault: None,
         };
         for line in 0..world.topology.lines.len() {
@@ -151,6 +152,7 @@ impl World {
             }
             if now >= self.topology.changes_at() {
                 self.reroute(now);
+                continue;
             }
             self.events += 1;
             if component < lines {
@@ -227,12 +229,47 @@ impl World {
         &self.topology.lines
     }
 
-    /// From now on, before any packet of this instant, other routes hold.
+    /// From now on, before any packet of this instant, other routes hold, and what was held for want of a way goes on.
     #[cold]
     fn reroute(&mut self, now: Time) {
         self.topology.apply(now);
         for seat in &mut self.seats {
             seat.reroute(&self.topology);
+        }
+        for (node, line, packet) in self.topology.release() {
+            self.tracer.went_on(now, node, &packet, &self.topology);
+            self.moving.push((line, now, packet));
+            self.settle_moves();
+        }
+        if self.topology.holds().next().is_some() {
+            self.schedule.set(self.releasing(), self.topology.releases_at());
+        }
+    }
+
+    /// The component that is woken when packets that are held may go on.
+    fn releasing(&self) -> usize {
+        self.topology.lines.len() + self.seats.len() + 1
+    }
+
+    /// From `node`, where `packet` is sent at `due` or comes to over a line, no way leads on.
+    #[cold]
+    #[inline(never)]
+    fn stay(&mut self, due: Time, node: NodeId, packet: &Packet, line: Option<usize>) {
+        let held = match self.topology.hold(node, packet) {
+            Ok(Some(onward)) => return self.moving.push((onward, due, *packet)),
+            Ok(None) => Ok(()),
+            Err(cause) => Err(cause),
+        };
+        self.tracer.stayed(due, node, packet, held, &self.topology);
+        match (held, line) {
+            (Ok(()), _) => self.schedule.set(self.releasing(), self.topology.changes_at()),
+            (Err(Cause::Route), Some(line)) => {
+                self.topology.lines[line].strand(packet);
+                self.drop(line, packet, Cause::Route);
+            }
+            (Err(_), _) => {
+                self.payloads.take(packet.handle);
+            }
         }
     }
 
@@ -255,11 +292,7 @@ impl World {
                     Packet { handle: self.payloads.next(), ..leg.header(now, way, &payload) };
                 self.tracer.departed(&packet, &payload);
                 self.payloads.insert(payload, way.seat);
-                if way.line == NOWHERE {
-                    unrouted(&packet, &mut self.tracer, &mut self.payloads);
-                } else {
-                    self.moving.push((way.line, now, packet));
-                }
+                self.moving.push((way.line, now, packet));
                 self.packets += 1;
             }
         }
@@ -276,7 +309,11 @@ impl World {
                 self.fault = Some((line, Fault::Instant));
                 break;
             }
-            self.topology.lines[line].push(due, packet, &mut self.output);
+            let Some(moved) = self.topology.lines.get_mut(line) else {
+                self.stay(due, packet.source, &packet, None);
+                continue;
+            };
+            moved.push(due, packet, &mut self.output);
             self.settle_line(line);
         }
         self.moving.clear();
@@ -295,10 +332,7 @@ impl World {
             if node != packet.destination {
                 match self.topology.next_hop(node, packet.destination) {
                     Some(next) => self.moving.push((next, due, packet)),
-                    None => {
-                        self.topology.lines[line].strand(&packet);
-                        self.drop(line, &packet, Cause::Route);
-                    }
+                    None => self.stay(due, node, &packet, Some(line)),
                 }
                 continue;
             }
@@ -319,14 +353,6 @@ impl World {
         self.tracer.dropped(line, packet, cause);
         self.payloads.take(packet.handle);
     }
-}
-
-/// From the node that has sent `packet` no way leads on.
-#[cold]
-#[inline(never)]
-fn unrouted(packet: &Packet, tracer: &mut Tracer, payloads: &mut Slab) {
-    tracer.unrouted(packet);
-    payloads.take(packet.handle);
 }
 
 #[cfg(test)]

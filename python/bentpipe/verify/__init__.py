@@ -5,16 +5,17 @@ former what the latter may be, and says what cannot be: bytes that come from now
 rate or sooner than its delay, a queue longer than its limit, packets over a link that was down, drops without a cause,
 time that runs backwards, counters that do not count.
 
-Reading order: ``trace``, ``changing`` (hand-overs), ``passing``, ``serving``, ``counting``.
+Reading order: ``trace``, ``changing`` (hand-overs), ``passing``, ``serving``, ``holding``, ``counting``.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bentpipe.store import NoTableError, Store, StoreError
-from bentpipe.verify import counting, passing, serving
+from bentpipe.verify import counting, holding, passing, serving
 from bentpipe.verify.trace import Finding, Trace, load
 
 if TYPE_CHECKING:
@@ -49,6 +50,8 @@ def verify(store: Store) -> Iterator[Verdict]:
         raise StoreError(
             f"{store.path}: no run has its packets' steps; run the scenario with --set trace.stages=true"
         ) from None
+    with suppress(NoTableError):
+        tables["holds"] = store.table("holds")
     folders = {file.parent.name: file.parent for file in store.files("spec.json")}
     for run in tables["stages"]["run"].unique(maintain_order=True):
         own = {name: table.filter(table["run"] == run) for name, table in tables.items()}
@@ -67,5 +70,7 @@ def findings(trace: Trace) -> Iterator[Finding]:
             else:
                 yield from rule(line, stage, visits, trace.end)
         yield from counting.counters(trace, line)
+    yield from holding.holds(trace)
+    yield from counting.held(trace)
     yield from counting.ways(trace)
     yield from counting.flows(trace)

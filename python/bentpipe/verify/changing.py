@@ -84,12 +84,13 @@ class Versions:
                 ("down", "server_side", "client_side"),
             )
         }
+        self.holding = {node["name"] for node in graph["nodes"] if node.get("hold_bytes") is not None}
         self.at: list[int] = [0]
         self.unused: list[frozenset[str]] = [frozenset()]
         self.rules: list[dict[tuple[str, str], str | None]] = [{}]
         for event in graph.get("changes", []):
             self._add(event)
-        self.distances: dict[tuple[int, str], dict[str, int]] = {}
+        self.distances: dict[tuple[frozenset[str], str], dict[str, int]] = {}
 
     def _add(self, event: Spec) -> None:
         unused, rules = set(self.unused[-1]), dict(self.rules[-1])
@@ -110,28 +111,60 @@ class Versions:
         version = bisect_right(self.at, at) - 1
         if (node, to) in self.rules[version]:
             return self.rules[version][node, to] is not None
-        return node in self._distances(version, to)
+        return node in self._distances(self.unused[version], to)
+
+    def goes_on(self, at: int, node: str, to: str) -> bool:
+        """Whether a packet did not stay at ``node``: a way led on, or a node further on held it."""
+        return self.leads(at, node, to) or self._onward(at, node, to) is not None
+
+    def opens(self, since: int, node: str, to: str) -> int | None:
+        """The first change after ``since`` from which packets for ``to`` go on from ``node``; None: there is none."""
+        later = self.at[bisect_right(self.at, since) :]
+        return next((at for at in later if self.goes_on(at, node, to)), None)
 
     def allows(self, at: int, line: str, to: str) -> bool:
         """Whether a packet for ``to`` goes on over ``line`` that is at its start at ``at``."""
         version = bisect_right(self.at, at) - 1
-        (start, end), link = self.ends[line], line.rpartition(".")[0]
+        start, link = self.ends[line][0], line.rpartition(".")[0]
         if link in self.unused[version]:
             return False
+        if not self.leads(at, start, to):
+            return self._onward(at, start, to) == line
         if (start, to) in self.rules[version]:
             return self.rules[version][start, to] == link
-        far = self._distances(version, to)
+        return self._nearer(line, self._distances(self.unused[version], to), to)
+
+    def _nearer(self, line: str, far: Mapping[str, int], to: str) -> bool:
+        start, end = self.ends[line]
         passes = end == to or self.kinds[end] != "host"
         return passes and start in far and end in far and far[end] + 1 == far[start]
 
-    def _distances(self, version: int, to: str) -> dict[str, int]:
-        """Links in use from each node to ``to``, over nodes that pass packets on."""
-        known = self.distances.get((version, to))
+    def _onward(self, at: int, node: str, to: str) -> str | None:
+        """The line towards a node that holds: along the way over all links, in use or not, as far as they are."""
+        if not self.holding:
+            return None
+        version = bisect_right(self.at, at) - 1
+        far = self._distances(frozenset(), to)
+        first = found = None
+        while (node, to) not in self.rules[version]:
+            out = (line for line, (start, _) in self.ends.items() if start == node)
+            line = next((line for line in out if self._nearer(line, far, to)), None)
+            if line is None or line.rpartition(".")[0] in self.unused[version]:
+                break
+            first = first or line
+            node = self.ends[line][1]
+            if node in self.holding and not self.leads(at, node, to):
+                found = first
+        return found
+
+    def _distances(self, unused: frozenset[str], to: str) -> dict[str, int]:
+        """Links from each node to ``to``, but for those that are not in use, over nodes that pass packets on."""
+        known = self.distances.get((unused, to))
         if known is not None:
             return known
         near = defaultdict(list)
         for line, (start, end) in self.ends.items():
-            if line.rpartition(".")[0] not in self.unused[version]:
+            if line.rpartition(".")[0] not in unused:
                 near[end].append(start)
         far, frontier = {to: 0}, deque([to])
         while frontier:
@@ -141,5 +174,5 @@ class Versions:
                     if other not in far:
                         far[other] = far[node] + 1
                         frontier.append(other)
-        self.distances[version, to] = far
+        self.distances[unused, to] = far
         return far

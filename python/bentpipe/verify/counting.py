@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from bentpipe.verify.changing import Versions
 from bentpipe.verify.trace import Crossing, Finding, Line, Trace, nanoseconds
 
-__all__ = ["counters", "flows", "ways"]
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["counters", "flows", "held", "ways"]
 
 CAUSES = ("loss", "overflow", "aqm", "outage", "link", "route")
 
@@ -23,23 +26,29 @@ def ways(trace: Trace) -> Iterator[Finding]:
         flow, to, crossings = packet["flow"], packet["to_node"], trace.ways.get(number, [])
         node, sent = packet["from_node"], round(packet["sent_s"] * 1e9)
         if not crossings:
-            unrouted = packet["dropped"] == f"{node}: route" and not versions.leads(sent, node, to)
-            if not unrouted or packet["received_s"] is not None:
+            unrouted = packet["dropped"] == f"{node}: route" and not versions.goes_on(sent, node, to)
+            if node in trace.holds or not unrouted or packet["received_s"] is not None:
                 yield Finding("bytes are conserved", flow, f"packet {number} was sent and never seen")
             continue
         at: int | None = sent
         for crossing in crossings:
-            line = trace.lines[crossing.line]
+            line = trace.place(crossing.line)
+            if line is None:
+                continue  # was told of before
             if line.start != node or crossing.entered != at:
                 text = f"packet {number} was at {node} at {at} ns, and entered {line.name} at {crossing.entered} ns"
                 yield Finding("one link after the other", flow, text)
-            if not versions.allows(crossing.entered, line.name, to):
+            if line.name in trace.lines and not versions.allows(crossing.entered, line.name, to):
                 text = f"packet {number} for {to} went over {line.name} at {crossing.entered} ns"
                 yield Finding("a way that holds", flow, text)
             node, at = line.end, crossing.left
-        if crossings[-1].stranded and at is not None and versions.leads(at, node, to):
-            text = f"packet {number} for {to} found no way at {node} at {at} ns, where one led on"
-            yield Finding("a way that holds", flow, text)
+        if crossings[-1].stranded and at is not None:
+            if versions.goes_on(at, node, to):
+                text = f"packet {number} for {to} found no way at {node} at {at} ns, where one led on"
+                yield Finding("a way that holds", flow, text)
+            elif node in trace.holds:
+                text = f"packet {number} for {to} found no way at {node} at {at} ns, and was not held"
+                yield Finding("held until a way leads on", flow, text)
         yield from _ending(number, packet, crossings[-1])
 
 
@@ -68,15 +77,39 @@ def counters(trace: Trace, line: Line) -> Iterator[Finding]:
     counts = {name: _sums(list(zip(known, sizes, strict=True))) for name, known in times.items()}
     for table in ("links", "link_summary"):
         rows = trace.tables[table]
-        for row in rows.filter(rows["link"] == line.name).iter_rows(named=True):
-            at = round(row["time_s"] * 1e9) if table == "links" else trace.end
-            for name, (instants, sums) in counts.items():
-                packets = bisect_right(instants, at)
-                wanted = {f"{name}_packets": packets, f"{name}_bytes": sums[packets]}
-                for column, value in wanted.items():
-                    if column in row and row[column] != value:
-                        text = f"{table}.{column} at {at} ns is {row[column]}, and {value} packets or bytes were seen"
-                        yield Finding("counters count", line.name, text)
+        yield from _counted(table, rows.filter(rows["link"] == line.name), counts, line, trace.end)
+
+
+def held(trace: Trace) -> Iterator[Finding]:
+    """So are those of nodes that hold packets."""
+    for hold in trace.holds.values():
+        if "holds" not in trace.tables:
+            yield Finding("counters count", hold.name, "the run has no table of what its nodes hold")
+            continue
+        times: dict[str, list[int | None]] = {
+            "arrived": [one.entered for one in hold.crossings],
+            "released": [one.left for one in hold.crossings],
+            "dropped_overflow": [_dropped(one, "overflow") for one in hold.crossings],
+        }
+        sizes = [trace.sent[one.packet]["bytes"] for one in hold.crossings]
+        counts = {name: _sums(list(zip(known, sizes, strict=True))) for name, known in times.items()}
+        rows = trace.tables["holds"]
+        yield from _counted("holds", rows.filter(rows["node"] == hold.name), counts, hold, trace.end)
+
+
+def _counted(
+    table: str, rows: pl.DataFrame, counts: Mapping[str, tuple[list[int], list[int]]], line: Line, end: int
+) -> Iterator[Finding]:
+    """Each row says as many as there were by then."""
+    for row in rows.iter_rows(named=True):
+        at = round(row["time_s"] * 1e9) if "time_s" in row else end
+        for name, (instants, sums) in counts.items():
+            packets = bisect_right(instants, at)
+            wanted = {f"{name}_packets": packets, f"{name}_bytes": sums[packets]}
+            for column, value in wanted.items():
+                if column in row and row[column] != value:
+                    text = f"{table}.{column} at {at} ns is {row[column]}, and {value} packets or bytes were seen"
+                    yield Finding("counters count", line.name, text)
 
 
 def _dropped(one: Crossing, cause: str) -> int | None:

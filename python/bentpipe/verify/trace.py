@@ -90,6 +90,8 @@ class Trace:
     spec: Mapping[str, Any]
     tables: Mapping[str, pl.DataFrame]
     lines: dict[str, Line]
+    holds: dict[str, Line]
+    """Nodes that hold packets, each as a line from itself to itself with one stage."""
     ways: dict[int, list[Crossing]]
     """Of each packet the links it crossed, in order."""
     sent: list[dict[str, Any]]
@@ -101,6 +103,10 @@ class Trace:
     def end(self) -> int:
         """The end of the run."""
         return int(self.spec["duration_ns"])
+
+    def place(self, name: str) -> Line | None:
+        """A line, or a node that holds."""
+        return self.lines.get(name) or self.holds.get(name)
 
 
 def nanoseconds(seconds: float | None) -> int | None:
@@ -118,12 +124,22 @@ def load(folder: Path, tables: Mapping[str, pl.DataFrame]) -> Trace:
             name = f"{link['name']}.{way}"
             stages = changed(spec["graph"], name, link[way])
             lines[name] = Line(name, start, end, stages, [[] for _ in stages])
-    trace = Trace(spec, tables, lines, defaultdict(list), tables["packets"].to_dicts(), [])
+    holds = {
+        node["name"]: Line(node["name"], node["name"], node["name"], [_stage(node)], [[]])
+        for node in spec["graph"]["nodes"]
+        if node.get("hold_bytes") is not None
+    }
+    trace = Trace(spec, tables, lines, holds, defaultdict(list), tables["packets"].to_dicts(), [])
     _read(trace)
     for packet, crossings in trace.ways.items():
-        last = crossings[-1]
-        last.stranded = last.left is not None and lines[last.line].end != trace.sent[packet]["to_node"]
+        last, place = crossings[-1], trace.place(crossings[-1].line)
+        end = None if place is None else place.end
+        last.stranded = last.left is not None and end != trace.sent[packet]["to_node"]
     return trace
+
+
+def _stage(node: Spec) -> dict[str, Any]:
+    return {"kind": "hold", "bytes": node["hold_bytes"]}
 
 
 def _read(trace: Trace) -> None:
@@ -135,7 +151,7 @@ def _read(trace: Trace) -> None:
     for step, packet, name, stage, at, cause in (
         trace.tables["stages"].sort("step").select(columns).iter_rows()
     ):
-        line = trace.lines.get(name)
+        line = trace.place(name)
         if line is None or not 0 <= stage <= len(line.stages) or not 0 <= packet < len(trace.sent):
             say(
                 Finding("a place for everything", str(name), f"step {step}: there is no such stage or packet")

@@ -10,7 +10,7 @@ use units::{NodeId, Packet, Random, Span, Time};
 use crate::common::{delay, link, node, packet, transmit};
 
 fn graph() -> GraphSpec {
-    let node = |name: &str, kind| NodeSpec { name: name.into(), kind };
+    let node = |name: &str, kind| NodeSpec { name: name.into(), kind, hold_bytes: None };
     let link = |name: &str, client_side: &str, server_side: &str, rate| LinkSpec {
         name: name.into(),
         client_side: client_side.into(),

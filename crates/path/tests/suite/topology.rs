@@ -8,7 +8,8 @@ use crate::common::{bernoulli, delay, transmit};
 fn node(name: &str) -> NodeSpec {
     // Capitals are hosts.
     let host = name.starts_with(char::is_uppercase);
-    NodeSpec { name: name.into(), kind: if host { NodeKind::Host } else { NodeKind::Router } }
+    let kind = if host { NodeKind::Host } else { NodeKind::Router };
+    NodeSpec { name: name.into(), kind, hold_bytes: None }
 }
 
 fn link(name: &str, client_side: &str, server_side: &str) -> LinkSpec {
@@ -264,6 +265,7 @@ fn a_version_holds_from_its_instant_on_and_by_hand_until_said_otherwise() {
         assert_eq!(topology.changes_at(), Time(next));
     }
     // The way back knows the links that are not in use, too.
+    let mut topology = Topology::build(&graph, 1).unwrap();
     topology.apply(Time(20));
     assert_eq!(path(&topology, "B", "A"), ["sb.down", "as.down"]);
     topology.apply(Time(50));

@@ -13,9 +13,9 @@ mod stages;
 mod tcp_header;
 mod track;
 
-use path::{Cause, Line, Topology};
+use path::{Cause, Line, Step, Topology};
 use transport::{Node, Payload};
-use units::{Packet, Time};
+use units::{NodeId, Packet, Time};
 
 use crate::flow::FlowSide;
 use crate::seat::Seat;
@@ -112,11 +112,45 @@ impl Tracer {
         }
     }
 
-    /// From the node that sent `packet` no way led on.
-    pub fn unrouted(&mut self, packet: &Packet) {
-        if let Some(packets) = &mut self.packets {
-            packets.unrouted(packet);
+    /// From `node` no way led on for `packet` at `now`: it is `held`, or dropped for a cause.
+    pub fn stayed(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        packet: &Packet,
+        held: Result<(), Cause>,
+        topology: &Topology,
+    ) {
+        if let Err(cause) = held
+            && let Some(packets) = &mut self.packets
+        {
+            packets.dropped_at(node, packet, cause);
         }
+        if held != Err(Cause::Route) {
+            let come = [(0, None), (0, held.err())];
+            let steps = if held.is_ok() { &come[..1] } else { &come[..] };
+            self.steps_at(now, node, packet, steps, topology);
+        }
+    }
+
+    /// `packet`, which `node` has held, goes on at `now`.
+    pub fn went_on(&mut self, now: Time, node: NodeId, packet: &Packet, topology: &Topology) {
+        self.steps_at(now, node, packet, &[(1, None)], topology);
+    }
+
+    /// Steps over what a node holds, as over a line of one stage.
+    fn steps_at(
+        &mut self,
+        at: Time,
+        node: NodeId,
+        packet: &Packet,
+        steps: &[(u32, Option<Cause>)],
+        topology: &Topology,
+    ) {
+        let (Some(stages), Some(packets)) = (&mut self.stages, &self.packets) else { return };
+        let Some(hold) = topology.holds().position(|(holding, _)| holding == node) else { return };
+        let step = |(stage, dropped)| Step { at, handle: packet.handle, stage, dropped };
+        stages.made(topology.lines.len() + hold, steps.iter().copied().map(step), packets);
     }
 
     /// `line` has worked.

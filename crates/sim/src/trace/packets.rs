@@ -4,7 +4,7 @@
 use path::{Cause, Topology};
 use transport::tcp::{Flags, Segment};
 use transport::{Payload, quic};
-use units::{Packet, Time};
+use units::{NodeId, Packet, Time};
 
 use crate::tables::{Column, Data, Table};
 
@@ -14,7 +14,7 @@ enum Fate {
     OnItsWay,
     Received(Time),
     Dropped(u32, Cause),
-    Unrouted,
+    DroppedAt(NodeId, Cause),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -90,9 +90,9 @@ impl Packets {
         self.end(packet, Fate::Dropped(line as u32, cause));
     }
 
-    /// `packet` was dropped at the node that sent it.
-    pub fn unrouted(&mut self, packet: &Packet) {
-        self.end(packet, Fate::Unrouted);
+    /// `packet` was dropped at `node`.
+    pub fn dropped_at(&mut self, node: NodeId, packet: &Packet, cause: Cause) {
+        self.end(packet, Fate::DroppedAt(node, cause));
     }
 
     /// The table; `flows` are the flows' names.
@@ -106,7 +106,7 @@ impl Packets {
             Fate::Dropped(line, cause) => {
                 format!("{}: {}", topology.line_name(line as usize), cause.name())
             }
-            Fate::Unrouted => format!("{}: {}", node(row.packet.source), Cause::Route.name()),
+            Fate::DroppedAt(at, cause) => format!("{}: {}", node(at), cause.name()),
             Fate::OnItsWay | Fate::Received(_) => String::new(),
         };
         let received = |row: &Row| match row.fate {

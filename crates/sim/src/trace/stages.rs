@@ -20,7 +20,7 @@ pub struct Stages {
 }
 
 impl Stages {
-    /// Steps in `line`, of packets whose payloads are still held and which are told of in `packets`.
+    /// Steps in `line`, which may be one of the nodes that hold packets, counted on from the lines; of packets whose payloads are still held and which are told of in `packets`.
     pub fn made(&mut self, line: usize, steps: impl Iterator<Item = Step>, packets: &Packets) {
         let row = |step: Step| Row { packet: packets.number(step.handle), line: line as u32, step };
         self.rows.extend(steps.map(row));
@@ -31,6 +31,8 @@ impl Stages {
         let rows = &self.rows;
         let int = |of: &dyn Fn(&Row) -> u64| Data::Int(rows.iter().map(|r| of(r) as i64).collect());
         let lines = (0..topology.lines.len()).map(|line| topology.line_name(line).to_owned());
+        let lines =
+            lines.chain(topology.holds().map(|(node, _)| topology.node_name(node).to_owned()));
         let causes = Cause::ALL.iter().map(|cause| cause.name().to_owned());
         let causes: Vec<String> = std::iter::once(String::new()).chain(causes).collect();
         let cause = |row: &Row| row.step.dropped.map_or(0, |cause| 1 + cause as u32);

@@ -23,6 +23,7 @@ mod receivers;
 mod recurrence;
 #[path = "../../../cc/tests/recurrence/tcp.rs"]
 mod recurrence_tcp;
+mod routers;
 mod slow_start;
 mod split;
 mod tcp_closed_forms;

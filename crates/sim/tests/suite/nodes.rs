@@ -65,7 +65,7 @@ fn star(middle: Box<dyn Node>, sending: &[&[u32]], delay_ms: &[u64]) -> Vec<Vec<
     for (n, numbers) in sending.iter().enumerate() {
         let at = |name: &str| topology.node_id(name).unwrap();
         let ends = [(at(&name(n)), (n + 1, 0)), (at("middle"), (0, n))];
-        let [theirs, ours] = Leg::between(&topology, n as u32, ends).unwrap();
+        let [theirs, ours] = Leg::between(&topology, n as u32, ends);
         let node = Toy { numbers: numbers.to_vec(), log: logs[n].clone() };
         seats.push(Seat { node: Box::new(node), legs: vec![theirs] });
         seats[0].legs.push(ours);

@@ -35,7 +35,7 @@ pub fn bernoulli(probability: f64) -> StageSpec {
 
 /// A node.
 pub fn node(name: &str, kind: NodeKind) -> NodeSpec {
-    NodeSpec { name: name.into(), kind }
+    NodeSpec { name: name.into(), kind, hold_bytes: None }
 }
 
 /// A link between two nodes.
