@@ -1,7 +1,7 @@
 //! An application that takes no more streams than it was told to.
 
 use transport::load::{Answer, StreamReport};
-use transport::{App, AppEvent, Streams};
+use transport::{App, AppEvent, Order, Streams};
 use units::Time;
 
 /// Keeps streams beyond a number from the application inside, and refuses them. What a server
@@ -39,6 +39,10 @@ impl<A: App> App for Bounded<A> {
                 self.inner.on(now, event, streams);
             }
         }
+    }
+
+    fn hear(&mut self, order: Order) {
+        self.inner.hear(order);
     }
 
     fn wake_at(&self) -> Time {

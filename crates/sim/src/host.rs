@@ -62,7 +62,7 @@ impl Node for Host {
             arrivals.advance();
             for _ in 0..arrivals.connections {
                 // The specification was checked when the endpoint was built.
-                let connected = self.endpoint.connect(now, &mut out[0]);
+                let connected = self.endpoint.connect(now, None, &mut out[0]);
                 debug_assert!(connected.is_ok(), "{connected:?}");
             }
         }

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use units::Time;
 
 use crate::load::{Answer, Wish};
+use crate::{News, Order};
 
 /// What a transport tells its application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,6 +111,8 @@ pub trait Streams {
     fn controller(&mut self, _wish: Option<&Wish>) -> Result<Option<String>, String> {
         Ok(None)
     }
+    /// Says something to the node whose connection it is.
+    fn say(&mut self, _news: News) {}
     /// Bytes a writer should add at [`AppEvent::WantData`].
     fn appetite(&self) -> usize;
     /// Closes the connection when everything sent has been acknowledged.
@@ -129,6 +132,8 @@ pub trait Streams {
 pub trait App: Send {
     /// Something happened at `now`.
     fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams);
+    /// The node whose connection it is says something. [`App::wake_at`] asks for the event at which it is done.
+    fn hear(&mut self, _order: Order) {}
     /// When the application wants [`AppEvent::Timer`].
     fn wake_at(&self) -> Time;
     /// Whether it has data that it would write if asked.

@@ -6,7 +6,7 @@ use units::{Ecn, Span, Time};
 
 use crate::event::Event;
 use crate::load::StreamReport;
-use crate::{App, Counters, Direction, quic, tcp};
+use crate::{App, Counters, Direction, News, Order, quic, tcp};
 
 /// Which side of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,20 +112,25 @@ pub struct Gauges {
 /// One side of a flow: its connections and their applications. Calls come in the order of time;
 /// packets that leave are pushed to `out`.
 pub trait Endpoint: Send {
-    /// Opens a connection: a client's only.
+    /// Opens a connection, with this application or one that the endpoint makes: a client's only.
     ///
     /// # Errors
     /// The stack's, in words.
-    fn connect(&mut self, now: Time, out: &mut Vec<Payload>) -> Result<(), String>;
+    fn connect(
+        &mut self,
+        now: Time,
+        app: Option<Box<dyn App>>,
+        out: &mut Vec<Payload>,
+    ) -> Result<(), String>;
     /// A packet arrived.
     fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>);
     /// Does what is due at `now`.
     fn wake(&mut self, now: Time, out: &mut Vec<Payload>);
-    /// Lets applications work that were asked for something from outside: their
-    /// [`App::wake_at`] may have come nearer than the endpoint knows.
-    fn poke(&mut self, now: Time, out: &mut Vec<Payload>) {
-        self.wake(now, out);
-    }
+    /// Says something to the application of a connection, by its number, if it has not ended: [`Endpoint::wake`] is to
+    /// follow.
+    fn say(&mut self, _connection: u32, _order: Order) {}
+    /// Appends what applications have said since the last call, and on which connection.
+    fn take_said(&mut self, _into: &mut Vec<(u32, News)>) {}
     /// When [`Endpoint::wake`] is due; [`Time::MAX`]: never.
     fn wake_at(&mut self) -> Time;
     /// The same, with whose wish it is.

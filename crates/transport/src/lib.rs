@@ -16,6 +16,7 @@ mod received;
 mod roster;
 pub mod tcp;
 pub mod web;
+mod words;
 
 pub use app::{App, AppEvent, PeerStreams, ReadEnd, Streams};
 pub use counters::Counters;
@@ -25,3 +26,4 @@ pub use load::{AmountSpec, Direction, LoadSpec, SizeSpec, StreamSpec};
 pub use node::{Node, Report};
 pub use ports::{client_address, client_port};
 pub use received::Received;
+pub use words::{News, Order};

@@ -1,5 +1,5 @@
 //! Connections that have nothing to do cost nothing: none of their applications is asked for anything while another
-//! connection works.
+//! connection works, or is told something.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,8 @@ use transport::load::{PerfClient, PerfServer, StreamReport};
 use transport::quic::{self, Crypto, Handshake, QuicSpec};
 use transport::tcp::{self, AckCounting, LossDetection, TcpSpec};
 use transport::{
-    AmountSpec, App, AppEvent, Endpoint, MakeApp, MakeController, Side, StreamSpec, Streams,
+    AmountSpec, App, AppEvent, Endpoint, MakeApp, MakeController, News, Order, Side, StreamSpec,
+    Streams,
 };
 use units::{Span, Time};
 
@@ -121,7 +122,7 @@ fn questions(make: fn(Side, MakeApp) -> Box<dyn Endpoint>, idle: u32) -> f64 {
     let (mut now, mut packets) = (Time::ZERO, 0u64);
     let (mut up, mut down) = (Vec::new(), Vec::new());
     for _ in 0..idle {
-        client.connect(now, &mut up).unwrap();
+        client.connect(now, None, &mut up).unwrap();
     }
     let mut busy = false;
     while server.counters().received_bytes < BYTES {
@@ -132,7 +133,7 @@ fn questions(make: fn(Side, MakeApp) -> Box<dyn Endpoint>, idle: u32) -> f64 {
                 busy = true;
                 packets = 0;
                 asked.store(0, Ordering::Relaxed);
-                client.connect(now, &mut up).unwrap();
+                client.connect(now, None, &mut up).unwrap();
                 continue;
             }
             now = now.max(next.min(now + Span::from_secs(1)));
@@ -165,4 +166,79 @@ fn a_packet_of_quic_asks_none_of_the_idle() {
 #[test]
 fn a_packet_of_tcp_asks_none_of_the_idle() {
     assert_flat(over_tcp);
+}
+
+/// Says what it was told to ask for when it works next, and counts how often it works.
+struct Told {
+    object: Option<u32>,
+    worked: Arc<AtomicU64>,
+}
+
+impl App for Told {
+    fn on(&mut self, _now: Time, _event: AppEvent, streams: &mut dyn Streams) {
+        self.worked.fetch_add(1, Ordering::Relaxed);
+        self.object.take().into_iter().for_each(|object| streams.say(News::Sent(object)));
+    }
+
+    fn hear(&mut self, order: Order) {
+        if let Order::Ask(object) = order {
+            self.object = Some(object);
+        }
+    }
+
+    fn wake_at(&self) -> Time {
+        if self.object.is_some() { Time::ZERO } else { Time::MAX }
+    }
+
+    fn has_data(&self) -> bool {
+        false
+    }
+
+    fn streams(&self) -> &[StreamReport] {
+        &[]
+    }
+}
+
+/// Of three connections one is told something: it alone works, and what it says comes with its number.
+fn assert_told(make: fn(Side, MakeApp) -> Box<dyn Endpoint>) {
+    let worked: [Arc<AtomicU64>; 3] = Default::default();
+    let told = |number: usize| Box::new(Told { object: None, worked: worked[number].clone() });
+    let mut client = make(Side::Client, Box::new(|_| panic!("they are brought")));
+    let mut server = make(Side::Server, apps(Side::Server, u32::MAX, &Arc::default()));
+    let (mut up, mut down, mut said) = (Vec::new(), Vec::new(), Vec::new());
+    let now = Time::ZERO;
+    for number in 0..3 {
+        let mut app = told(number);
+        // The last has heard something before it begins.
+        if number == 2 {
+            app.hear(Order::Ask(7));
+        }
+        client.connect(now, Some(app), &mut up).unwrap();
+    }
+    for _ in 0..4 {
+        up.drain(..).for_each(|payload| server.receive(now, payload, &mut down));
+        down.drain(..).for_each(|payload| client.receive(now, payload, &mut up));
+    }
+    client.take_said(&mut said);
+    assert_eq!(said, [(2, News::Sent(7))]);
+    let before = worked.each_ref().map(|count| count.load(Ordering::Relaxed));
+    client.say(1, Order::Ask(5));
+    client.say(3, Order::Ask(5));
+    assert_eq!(client.wake_at(), now);
+    client.wake(now, &mut up);
+    said.clear();
+    client.take_said(&mut said);
+    assert_eq!(said, [(1, News::Sent(5))]);
+    let after = worked.each_ref().map(|count| count.load(Ordering::Relaxed));
+    assert_eq!(after, [before[0], before[1] + 1, before[2]]);
+}
+
+#[test]
+fn over_quic_a_word_reaches_one_connection_alone() {
+    assert_told(over_quic);
+}
+
+#[test]
+fn over_tcp_a_word_reaches_one_connection_alone() {
+    assert_told(over_tcp);
 }

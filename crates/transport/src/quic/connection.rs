@@ -18,7 +18,7 @@ use super::gate::Gate;
 use super::streams::StackStreams;
 use super::{End, Ended, QuicSpec};
 use crate::places::Place;
-use crate::{App, AppEvent, Asker, Counters, Event, EventKind, Gauges};
+use crate::{App, AppEvent, Asker, Counters, Event, EventKind, Gauges, News, Order};
 
 mod sending;
 
@@ -71,6 +71,8 @@ pub struct Connection {
     choice: Option<Choice>,
     /// Those that wait, where there are any.
     datagrams: Option<Box<Datagrams>>,
+    /// What the application has said since it was last taken.
+    said: Vec<News>,
     latest_rtt: Option<Span>,
     /// The stack was given the time last, not a datagram, and one of its timers was due.
     timed_out: bool,
@@ -133,6 +135,7 @@ impl Connection {
             place: Place::new(now),
             choice,
             datagrams: datagram_bytes.map(|most| Box::new(Datagrams::new(most as usize))),
+            said: Vec::new(),
             latest_rtt: None,
             timed_out: false,
             eliciting_frames: 0,
@@ -225,6 +228,16 @@ impl Connection {
     /// Its application.
     pub fn app(&self) -> &dyn App {
         self.app.as_ref()
+    }
+
+    /// Says something to its application.
+    pub(super) fn say(&mut self, order: Order) {
+        self.app.hear(order);
+    }
+
+    /// What its application has said since the last call.
+    pub(super) fn take_said(&mut self) -> impl Iterator<Item = News> {
+        self.said.drain(..)
     }
 
     /// The name of its controller, where its client has a say in it.
@@ -425,6 +438,7 @@ impl Connection {
             choice: &mut self.choice,
             chosen: &mut chosen,
             datagrams: self.datagrams.as_deref_mut(),
+            said: &mut self.said,
             mtu: self.mtu,
         };
         self.app.on(now, event, &mut streams);

@@ -13,7 +13,7 @@ use super::endpoint::Stage;
 use super::gate::Gate;
 use super::room::Room;
 use super::{Connection, Ended, Endpoint, Live, Needs, Outlet, QuicSpec, config};
-use crate::{Event, EventKind, MakeApp, MakeController};
+use crate::{App, Event, EventKind, MakeApp, MakeController};
 
 /// How much a server takes on.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +70,17 @@ impl Endpoint {
         name: &str,
         outlet: &mut dyn Outlet,
     ) -> Result<(), String> {
+        self.dial_with(now, remote, name, None, outlet)
+    }
+
+    pub(super) fn dial_with(
+        &mut self,
+        now: Time,
+        remote: SocketAddr,
+        name: &str,
+        app: Option<Box<dyn App>>,
+        outlet: &mut dyn Outlet,
+    ) -> Result<(), String> {
         let mut config = self.client.clone().ok_or("a server does not connect")?;
         let gate = self.gate();
         config.transport_config(Arc::new(self.transport(gate.clone())?));
@@ -81,7 +92,7 @@ impl Endpoint {
             .map_err(|error| error.to_string())?;
         let kind = EventKind::Start;
         self.ledger.events.push(Event { time: now, connection: index, kind, value: 0.0 });
-        let slot = self.adopt(now, handle, inner, index, gate);
+        let slot = self.adopt(now, handle, inner, index, gate, app);
         self.run(now, slot, outlet);
         Ok(())
     }
@@ -125,7 +136,7 @@ impl Endpoint {
                     Ok((handle, inner)) => {
                         let index = index.unwrap_or(self.ledger.opened);
                         self.ledger.opened += 1;
-                        Some(self.adopt(now, handle, inner, index, gate))
+                        Some(self.adopt(now, handle, inner, index, gate, None))
                     }
                     Err(error) => {
                         self.respond(error.response?, &response, outlet);

@@ -20,7 +20,9 @@ use crate::ledger::Ledger;
 use crate::load::StreamReport;
 use crate::ports::{self, client_address, client_port};
 use crate::roster::{Roster, Tally};
-use crate::{Asker, Counters, Event, Gauges, MakeApp, MakeController, Payload, Side};
+use crate::{
+    App, Asker, Counters, Event, Gauges, MakeApp, MakeController, News, Order, Payload, Side,
+};
 
 /// The server's name where there is but one.
 pub(super) const SERVER_NAME: &str = "server.example";
@@ -83,6 +85,8 @@ pub struct Endpoint {
     pub(super) ended: Vec<Ended>,
     /// What clients have a say in.
     pub(super) choice: Option<Choice>,
+    /// What applications have said, and on which connection.
+    said: Vec<(u32, News)>,
 }
 
 impl Endpoint {
@@ -137,6 +141,7 @@ impl Endpoint {
             limits: None,
             ended: Vec::new(),
             choice: None,
+            said: Vec::new(),
         }
     }
 
@@ -152,6 +157,7 @@ impl Endpoint {
         inner: quinn_proto::Connection,
         index: u32,
         gate: Gate,
+        app: Option<Box<dyn App>>,
     ) -> usize {
         let parts = Parts {
             inner,
@@ -159,7 +165,7 @@ impl Endpoint {
             clock: self.clock,
             gate,
             controller: (self.make_controller)(),
-            app: (self.make_app)(index),
+            app: app.unwrap_or_else(|| (self.make_app)(index)),
             live: self.limits.is_some(),
             choice: self.choice.clone(),
             datagram_bytes: self.needs.datagram_bytes,
@@ -213,6 +219,8 @@ impl Endpoint {
                 connection.transmit(now, outlet, &mut self.ledger.events, buffer);
             }
         }
+        let index = connection.index();
+        self.said.extend(connection.take_said().map(|news| (index, news)));
         if self.limits.is_some_and(|limits| limits.give_way) {
             connection.place(now);
         }
@@ -268,7 +276,8 @@ impl Endpoint {
         &self.spec
     }
 
-    /// Opens a connection to the server called `name`; sessions are resumed by that name.
+    /// Opens a connection to the server called `name`, with this application or one that it makes; sessions are
+    /// resumed by that name.
     ///
     /// # Errors
     /// The stack's, in words.
@@ -276,11 +285,12 @@ impl Endpoint {
         &mut self,
         now: Time,
         name: &str,
+        app: Option<Box<dyn App>>,
         out: &mut Vec<Payload>,
     ) -> Result<(), String> {
         let remote = address(self.ledger.opened);
         let mut packets = Packets { out, header_bytes: self.spec.header_bytes };
-        self.dial(now, remote, name, &mut packets)
+        self.dial_with(now, remote, name, app, &mut packets)
     }
 
     /// Connections that have not ended.
@@ -290,8 +300,13 @@ impl Endpoint {
 }
 
 impl crate::Endpoint for Endpoint {
-    fn connect(&mut self, now: Time, out: &mut Vec<Payload>) -> Result<(), String> {
-        self.connect_to(now, SERVER_NAME, out)
+    fn connect(
+        &mut self,
+        now: Time,
+        app: Option<Box<dyn App>>,
+        out: &mut Vec<Payload>,
+    ) -> Result<(), String> {
+        self.connect_to(now, SERVER_NAME, app, out)
     }
 
     fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>) {
@@ -308,13 +323,17 @@ impl crate::Endpoint for Endpoint {
         self.run_due(now, &mut packets);
     }
 
-    fn poke(&mut self, now: Time, out: &mut Vec<Payload>) {
-        let slots: Vec<usize> = self.connections.slots().collect();
-        for slot in slots {
-            let at = self.connections[slot].connection.wake_at();
-            self.connections.wake(slot, at);
-        }
-        self.wake(now, out);
+    fn say(&mut self, connection: u32, order: Order) {
+        let is_it = |slot: &usize| self.connections[*slot].connection.index() == connection;
+        let Some(slot) = self.connections.slots().find(is_it) else { return };
+        let connection = &mut self.connections[slot].connection;
+        connection.say(order);
+        let at = connection.wake_at();
+        self.connections.wake(slot, at);
+    }
+
+    fn take_said(&mut self, into: &mut Vec<(u32, News)>) {
+        into.append(&mut self.said);
     }
 
     fn wake_at(&mut self) -> Time {

@@ -50,7 +50,7 @@ fn the_65_537th_connection_is_none_of_those_before() {
     let (mut up, mut down) = (Vec::new(), Vec::new());
     for opened in [0, 1 << 16] {
         client.ledger.opened = opened;
-        client.connect(Time::ZERO, &mut up).unwrap();
+        client.connect(Time::ZERO, None, &mut up).unwrap();
     }
     for _ in 0..4 {
         up.drain(..).for_each(|payload| server.receive(Time::ZERO, payload, &mut down));
@@ -79,7 +79,7 @@ fn who_leaves_and_who_comes_in_one_turn_share_a_place() {
     server.limits = Some(Limits { connections: 1, handshakes: 1000, give_way: false });
     let (mut up, mut down) = (Vec::new(), Vec::new());
     for turn in 0..2 {
-        client.connect(Time::ZERO, &mut up).unwrap();
+        client.connect(Time::ZERO, None, &mut up).unwrap();
         for _ in 0..4 {
             feed(&mut server, &mut up, &mut down);
             down.drain(..).for_each(|payload| client.receive(Time::ZERO, payload, &mut up));

@@ -12,8 +12,8 @@ use crate::ledger::Ledger;
 use crate::load::StreamReport;
 use crate::roster::{Roster, Tally};
 use crate::{
-    App, AppEvent, Asker, Counters, Event, EventKind, Gauges, MakeApp, MakeController, Payload,
-    ReadEnd, Side, Streams,
+    App, AppEvent, Asker, Counters, Event, EventKind, Gauges, MakeApp, MakeController, News, Order,
+    Payload, ReadEnd, Side, Streams,
 };
 
 /// Least and most that an application is asked for at once, bytes.
@@ -37,6 +37,8 @@ struct Live {
     stopped: bool,
     /// It has ended.
     over: bool,
+    /// What the application has said since it was last taken.
+    said: Vec<News>,
 }
 
 /// One side of a TCP flow.
@@ -54,6 +56,8 @@ pub struct Endpoint {
     /// The same instants in order; a number that has come back meanwhile has another.
     pub(super) forget: VecDeque<(Time, u32)>,
     pub(super) ledger: Ledger,
+    /// What applications have said, and on which connection.
+    said: Vec<(u32, News)>,
 }
 
 /// The stream of a connection as its application sees it.
@@ -63,6 +67,7 @@ struct OneStream<'a> {
     closing: &'a mut bool,
     stopped: &'a mut bool,
     opened: bool,
+    said: &'a mut Vec<News>,
     appetite: usize,
 }
 
@@ -104,6 +109,10 @@ impl Streams for OneStream<'_> {
         *self.stopped = true;
     }
 
+    fn say(&mut self, news: News) {
+        self.said.push(news);
+    }
+
     fn appetite(&self) -> usize {
         self.appetite
     }
@@ -127,6 +136,7 @@ impl Live {
             closing: &mut self.closing,
             stopped: &mut self.stopped,
             opened: self.ready,
+            said: &mut self.said,
             appetite: appetite as usize,
         };
         self.app.on(now, event, &mut stream);
@@ -239,13 +249,14 @@ impl Endpoint {
             waiting: BTreeMap::new(),
             forget: VecDeque::new(),
             ledger: Ledger::default(),
+            said: Vec::new(),
         }
     }
 
-    fn adopt(&mut self, connection: Connection, index: u32) -> usize {
+    fn adopt(&mut self, connection: Connection, index: u32, app: Option<Box<dyn App>>) -> usize {
         let slot = self.live.push(Live {
             connection,
-            app: (self.make_app)(index),
+            app: app.unwrap_or_else(|| (self.make_app)(index)),
             index,
             wake_at: Time::MAX,
             ready: false,
@@ -254,6 +265,7 @@ impl Endpoint {
             closing: false,
             stopped: false,
             over: false,
+            said: Vec::new(),
         });
         self.places.insert(index, slot);
         slot
@@ -263,6 +275,7 @@ impl Endpoint {
     fn run(&mut self, now: Time, slot: usize, out: &mut Vec<Payload>) {
         let live = &mut self.live[slot];
         live.run(now, &mut self.ledger, out);
+        self.said.extend(live.said.drain(..).map(|news| (live.index, news)));
         let (wake_at, over) = (live.wake_at, live.over);
         if !over {
             self.live.wake(slot, wake_at);
@@ -338,7 +351,12 @@ impl Endpoint {
 }
 
 impl crate::Endpoint for Endpoint {
-    fn connect(&mut self, now: Time, out: &mut Vec<Payload>) -> Result<(), String> {
+    fn connect(
+        &mut self,
+        now: Time,
+        app: Option<Box<dyn App>>,
+        out: &mut Vec<Payload>,
+    ) -> Result<(), String> {
         if self.side == Side::Server {
             return Err("a server does not connect".to_owned());
         }
@@ -348,7 +366,7 @@ impl crate::Endpoint for Endpoint {
         let connection = Connection::connect(now, &self.spec, controller, index);
         let kind = EventKind::Start;
         self.ledger.events.push(Event { time: now, connection: index, kind, value: 0.0 });
-        let slot = self.adopt(connection, index);
+        let slot = self.adopt(connection, index, app);
         self.run(now, slot, out);
         Ok(())
     }
@@ -372,7 +390,7 @@ impl crate::Endpoint for Endpoint {
         self.ledger.opened += 1;
         let controller = (self.make_controller)();
         let connection = Connection::accept(now, &self.spec, controller, &segment, false);
-        let slot = self.adopt(connection, index);
+        let slot = self.adopt(connection, index, None);
         let live = &mut self.live[slot];
         live.ready = true;
         live.tell(now, AppEvent::Opened(0));
@@ -388,15 +406,17 @@ impl crate::Endpoint for Endpoint {
         self.live.done(due);
     }
 
-    fn poke(&mut self, now: Time, out: &mut Vec<Payload>) {
-        let slots: Vec<usize> = self.live.slots().collect();
-        for slot in slots {
-            let live = &mut self.live[slot];
-            live.wake_at = live.wake_at.min(live.app.wake_at());
-            let at = live.wake_at;
-            self.live.wake(slot, at);
-        }
-        self.wake(now, out);
+    fn say(&mut self, connection: u32, order: Order) {
+        let Some(slot) = self.places.get(&connection).copied() else { return };
+        let live = &mut self.live[slot];
+        live.app.hear(order);
+        live.wake_at = live.wake_at.min(live.app.wake_at());
+        let at = live.wake_at;
+        self.live.wake(slot, at);
+    }
+
+    fn take_said(&mut self, into: &mut Vec<(u32, News)>) {
+        into.append(&mut self.said);
     }
 
     fn wake_at(&mut self) -> Time {

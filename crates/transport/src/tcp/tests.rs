@@ -60,7 +60,7 @@ fn the_65_537th_connection_is_none_of_those_before() {
     let (mut up, mut down) = (Vec::new(), Vec::new());
     for opened in [0, 1 << 16] {
         client.ledger.opened = opened;
-        client.connect(Time::ZERO, &mut up).unwrap();
+        client.connect(Time::ZERO, None, &mut up).unwrap();
     }
     for _ in 0..3 {
         up.drain(..).for_each(|payload| server.receive(Time::ZERO, payload, &mut down));
@@ -84,7 +84,7 @@ fn time_wait_ends() {
     for minute in [0, 2, 4] {
         let [client, server] = &mut ends;
         let mut now = Time::ZERO + Span::from_secs(60 * minute);
-        client.connect(now, &mut up).unwrap();
+        client.connect(now, None, &mut up).unwrap();
         for _ in 0..200 {
             now += Span::from_millis(10);
             let (to_server, to_client) = (std::mem::take(&mut up), std::mem::take(&mut down));

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use units::{Random, Span, Time};
 
 use self::connections::Connection;
-use super::board::{Board, Dial, News, Protocol};
+use super::dial::{Dial, Protocol};
 use super::profile::Memory;
 use super::{Http, LoadReport, PageSpec, Profile, RequestReport, WebSpec};
+use crate::{News, Order};
 
 /// How often requests of a lost connection are given to a new one, a host and a load.
 const RETRIES: u32 = 3;
@@ -42,11 +43,14 @@ enum Phase {
 pub(super) struct Browser {
     spec: WebSpec,
     page: Arc<PageSpec>,
-    board: Board,
     memory: Memory,
     pauses: Random,
     phase: Phase,
     connections: Vec<Connection>,
+    /// How many were opened over TCP and over QUIC.
+    opened: [u32; 2],
+    /// What connections are to be told, by their number in reports.
+    orders: Vec<(u32, Order)>,
     hosts: Vec<HostState>,
     /// Of each object: how many it still waits for, and when it may be asked for.
     needs: Vec<usize>,
@@ -59,20 +63,15 @@ pub(super) struct Browser {
 
 impl Browser {
     /// A browser for a checked `spec`; `name` keys its random streams.
-    pub fn new(
-        spec: &WebSpec,
-        page: Arc<PageSpec>,
-        board: Board,
-        seed: u64,
-        name: &str,
-    ) -> Browser {
+    pub fn new(spec: &WebSpec, page: Arc<PageSpec>, seed: u64, name: &str) -> Browser {
         Browser {
             spec: spec.clone(),
-            board,
             memory: Memory::new(page.hosts.len()),
             pauses: Random::named(seed, name, "pauses"),
             phase: Phase::Off,
             connections: Vec::new(),
+            opened: [0; 2],
+            orders: Vec::new(),
             hosts: Vec::new(),
             needs: Vec::new(),
             due: Vec::new(),
@@ -108,9 +107,6 @@ impl Browser {
     /// Does what is due; returns the connections to open.
     pub fn step(&mut self, now: Time) -> Vec<Dial> {
         let mut dials = Vec::new();
-        for (line, at, news) in self.board.take_news() {
-            self.hear(line, at, news);
-        }
         match self.phase {
             Phase::Pause(until) if until <= now => self.open(now, &mut dials),
             Phase::Opening(until) => {
@@ -136,6 +132,11 @@ impl Browser {
             }
         }
         dials
+    }
+
+    /// What connections are to be told since the last call, by their number in reports.
+    pub fn take_orders(&mut self) -> Vec<(u32, Order)> {
+        std::mem::take(&mut self.orders)
     }
 
     /// Opens what is to be open before a load.
@@ -189,7 +190,7 @@ impl Browser {
             let stays = keep && useful;
             if !(stays || connection.closed) {
                 connection.closed = true;
-                self.board.close(connection.line);
+                self.orders.push((connection.dial.number, Order::Close));
             }
         }
         self.connections.retain(|connection| !connection.closed);
@@ -218,9 +219,10 @@ impl Browser {
         }
     }
 
-    /// What a connection tells.
-    fn hear(&mut self, line: usize, at: Time, news: News) {
-        let Some(place) = self.connections.iter().position(|own| own.line == line) else { return };
+    /// What the connection with this number in reports tells.
+    pub fn hear(&mut self, number: u32, at: Time, news: News) {
+        let is_it = |own: &Connection| own.dial.number == number;
+        let Some(place) = self.connections.iter().position(is_it) else { return };
         let host = self.connections[place].dial.host as usize;
         let connection = &mut self.connections[place];
         match news {

@@ -5,21 +5,26 @@ use std::sync::Arc;
 use cc::CongestionControl;
 use units::Time;
 
-use super::board::{Board, Dial, Protocol};
 use super::browser::Browser;
+use super::dial::{Dial, Protocol};
 use super::pair::Pair;
 use super::tls::TlsApp;
-use super::{MakeQuic, MakeTcp, WebSpec, check, http1, http2, http3};
+use super::{MakeQuic, MakeTcp, PageSpec, Tls, WebSpec, check, http1, http2, http3};
 use crate::load::StreamReport;
-use crate::{App, Asker, Counters, Event, Gauges, Node, Payload, Report, quic};
+use crate::{
+    App, Asker, Counters, Event, Gauges, MakeApp, News, Node, Order, Payload, Report, quic,
+};
 
-/// A browser and its connections.
+/// A browser and its connections: it hands on what they tell each other.
 pub struct Client {
     /// When it begins; never again once it has.
     start: Time,
     pair: Pair,
     browser: Browser,
-    board: Board,
+    page: Arc<PageSpec>,
+    tls: Tls,
+    /// What connections have said and the browser has not heard.
+    said: Vec<(u32, News)>,
 }
 
 impl Client {
@@ -38,60 +43,66 @@ impl Client {
     ) -> Result<Client, String> {
         check(spec)?;
         let page = Arc::new(spec.page.clone());
-        let board = Board::default();
-        let browser = Browser::new(spec, page.clone(), board.clone(), seed, name);
-        let over_quic = {
-            let (page, board) = (page.clone(), board.clone());
-            move |number| -> Box<dyn App> {
-                Box::new(http3::Client::new(page.clone(), board.end(true, number)))
-            }
-        };
-        let over_tcp = {
-            let (board, tls) = (board.clone(), spec.tls);
-            move |number| -> Box<dyn App> {
-                let line = board.end(false, number);
-                let page = page.clone();
-                match line.dial().protocol {
-                    Protocol::Http1 => {
-                        let speaker = http1::Client::new(page, line.clone());
-                        Box::new(TlsApp::client(tls, line, Box::new(speaker)))
-                    }
-                    _ => {
-                        let speaker = http2::Client::new(page, line.clone());
-                        Box::new(TlsApp::client(tls, line, Box::new(speaker)))
-                    }
-                }
-            }
-        };
-        let quic = spec.http.uses_quic().then(|| quic(Box::new(over_quic))).transpose()?;
-        let tcp = spec.http.uses_tcp().then(|| tcp(Box::new(over_tcp))).transpose()?;
-        Ok(Client { start, pair: Pair::new(spec.http, quic, tcp), browser, board })
+        let none = || -> MakeApp { Box::new(|_| unreachable!("`dial` brings the application")) };
+        let quic = spec.http.uses_quic().then(|| quic(none())).transpose()?;
+        let tcp = spec.http.uses_tcp().then(|| tcp(none())).transpose()?;
+        let browser = Browser::new(spec, page.clone(), seed, name);
+        let pair = Pair::new(spec.http, quic, tcp);
+        Ok(Client { start, pair, browser, page, tls: spec.tls, said: Vec::new() })
     }
 
-    fn dial(&mut self, now: Time, dial: Dial, out: &mut Vec<Payload>) -> Result<(), String> {
+    /// Opens a connection, whose application has heard `orders` when it begins: they may go as early data.
+    fn dial(
+        &mut self,
+        now: Time,
+        dial: Dial,
+        orders: impl Iterator<Item = Order>,
+        out: &mut Vec<Payload>,
+    ) -> Result<(), String> {
+        let (tls, page) = (self.tls, self.page.clone());
+        let mut app: Box<dyn App> = match dial.protocol {
+            Protocol::Http1 => {
+                Box::new(TlsApp::client(tls, dial, Box::new(http1::Client::new(page))))
+            }
+            Protocol::Http2 => {
+                Box::new(TlsApp::client(tls, dial, Box::new(http2::Client::new(page))))
+            }
+            Protocol::Http3 => Box::new(http3::Client::new(page, dial.at)),
+        };
+        orders.for_each(|order| app.hear(order));
         self.pair.quic_is_newest = dial.protocol == Protocol::Http3;
         match (&mut self.pair.quic, &mut self.pair.tcp) {
             (Some(quic), _) if dial.protocol == Protocol::Http3 => {
                 // Sessions belong to a host and a profile. Names of one length, so that sizes repeat.
                 let name = format!("h{:03}-{:04}.example", dial.host % 1000, dial.profile % 10_000);
-                quic.connect_to(now, &name, out)
+                quic.connect_to(now, &name, Some(app), out)
             }
-            (_, Some(tcp)) => tcp.connect(now, out),
+            (_, Some(tcp)) => tcp.connect(now, Some(app), out),
             _ => Ok(()),
         }
     }
 
     /// Lets browser and connections work until neither has anything for the other.
     fn work(&mut self, now: Time, out: &mut Vec<Payload>) {
+        self.pair.take_said(&mut self.said);
         loop {
-            for dial in self.browser.step(now) {
-                let dialled = self.dial(now, dial, out);
+            for (number, news) in self.said.drain(..) {
+                self.browser.hear(number, now, news);
+            }
+            let dials = self.browser.step(now);
+            let mut orders = self.browser.take_orders();
+            let ordered = !orders.is_empty();
+            for dial in dials {
+                let own = orders.extract_if(.., |(number, _)| *number == dial.number);
+                let dialled = self.dial(now, dial, own.map(|(_, order)| order), out);
                 debug_assert!(dialled.is_ok(), "{dialled:?}");
             }
-            if self.board.take_asked() {
-                self.pair.poke(now, out);
+            if ordered {
+                orders.into_iter().for_each(|(number, order)| self.pair.say(number, order));
+                self.pair.wake(now, out);
             }
-            if !self.board.has_news() && self.browser.wake_at() > now {
+            self.pair.take_said(&mut self.said);
+            if self.said.is_empty() && self.browser.wake_at() > now {
                 return;
             }
         }

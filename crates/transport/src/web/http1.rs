@@ -6,8 +6,8 @@ use std::sync::Arc;
 use units::{Span, Time};
 
 use super::PageSpec;
-use super::board::{LineEnd, News};
 use super::speaker::Speaker;
+use crate::{News, Order};
 
 /// The end of a head.
 const END: &[u8] = b"\r\n\r\n";
@@ -31,7 +31,8 @@ fn take_head(buffer: &mut Vec<u8>) -> Option<String> {
 /// The browser's side.
 pub(super) struct Client {
     page: Arc<PageSpec>,
-    line: LineEnd,
+    /// Objects to ask for.
+    requests: VecDeque<u32>,
     started: bool,
     /// The object that was asked for.
     current: Option<u32>,
@@ -42,9 +43,9 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub fn new(page: Arc<PageSpec>, line: LineEnd) -> Client {
-        let buffer = Vec::new();
-        Client { page, line, started: false, current: None, buffer, left: None, heard: false }
+    pub fn new(page: Arc<PageSpec>) -> Client {
+        let (requests, buffer) = (VecDeque::new(), Vec::new());
+        Client { page, requests, started: false, current: None, buffer, left: None, heard: false }
     }
 }
 
@@ -53,10 +54,14 @@ impl Speaker for Client {
         self.started = true;
     }
 
-    fn receive(&mut self, now: Time, bytes: &[u8]) {
+    fn hear(&mut self, order: Order) {
+        order.enter(&mut self.requests);
+    }
+
+    fn receive(&mut self, _now: Time, bytes: &[u8], said: &mut Vec<News>) {
         let Some(object) = self.current else { return };
         if !std::mem::replace(&mut self.heard, true) {
-            self.line.tell(now, News::Response(object));
+            said.push(News::Response(object));
         }
         self.buffer.extend_from_slice(bytes);
         if self.left.is_none() {
@@ -68,28 +73,28 @@ impl Speaker for Client {
         let taken = (*left).min(self.buffer.len() as u64);
         *left -= taken;
         self.buffer.drain(..taken as usize);
-        self.line.tell(now, News::Body(object, taken));
+        said.push(News::Body(object, taken));
         if *left == 0 {
-            self.line.tell(now, News::End(object));
+            said.push(News::End(object));
             self.current = None;
             self.left = None;
             self.heard = false;
         }
     }
 
-    fn send(&mut self, now: Time, _most: usize, out: &mut Vec<u8>) {
+    fn send(&mut self, _now: Time, _most: usize, out: &mut Vec<u8>, said: &mut Vec<News>) {
         if self.current.is_none()
-            && let Some(object) = self.line.next_request()
+            && let Some(object) = self.requests.pop_front()
         {
             let length = self.page.objects[object as usize].request_bytes as usize;
             out.extend(head(&format!("GET /{object} HTTP/1.1"), length));
             self.current = Some(object);
-            self.line.tell(now, News::Sent(object));
+            said.push(News::Sent(object));
         }
     }
 
     fn has_data(&self) -> bool {
-        self.started && self.current.is_none() && self.line.has_request()
+        self.started && self.current.is_none() && !self.requests.is_empty()
     }
 
     fn wake_at(&self) -> Time {
@@ -119,7 +124,7 @@ impl Speaker for Server {
         self.now = now;
     }
 
-    fn receive(&mut self, now: Time, bytes: &[u8]) {
+    fn receive(&mut self, now: Time, bytes: &[u8], _said: &mut Vec<News>) {
         self.now = now;
         self.buffer.extend_from_slice(bytes);
         while let Some(head) = take_head(&mut self.buffer) {
@@ -131,7 +136,7 @@ impl Speaker for Server {
         }
     }
 
-    fn send(&mut self, now: Time, most: usize, out: &mut Vec<u8>) {
+    fn send(&mut self, now: Time, most: usize, out: &mut Vec<u8>, _said: &mut Vec<News>) {
         self.now = now;
         loop {
             let part = self.left.min(most.saturating_sub(out.len()) as u64);

@@ -1,13 +1,14 @@
 //! HTTP/2 (RFC 9113): frames of true size, both kinds of flow control, and a server that serves
 //! its streams in turn.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use units::{Span, Time};
 
 use super::PageSpec;
-use super::board::{LineEnd, News};
 use super::speaker::Speaker;
+use crate::{News, Order};
 
 /// RFC 9113 section 3.4.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -125,7 +126,8 @@ struct Response {
 /// The browser's side.
 pub(super) struct Client {
     page: Arc<PageSpec>,
-    line: LineEnd,
+    /// Objects to ask for.
+    requests: VecDeque<u32>,
     reader: Reader,
     started: bool,
     /// Control frames to send.
@@ -136,10 +138,10 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub fn new(page: Arc<PageSpec>, line: LineEnd) -> Client {
+    pub fn new(page: Arc<PageSpec>) -> Client {
         Client {
             page,
-            line,
+            requests: VecDeque::new(),
             reader: Reader::default(),
             started: false,
             control: Vec::new(),
@@ -148,9 +150,9 @@ impl Client {
         }
     }
 
-    fn end(&self, now: Time, stream: u32) {
+    fn end(&self, stream: u32, said: &mut Vec<News>) {
         if let Some(response) = self.responses.get(stream as usize / 2) {
-            self.line.tell(now, News::End(response.object));
+            said.push(News::End(response.object));
         }
     }
 
@@ -178,7 +180,11 @@ impl Speaker for Client {
         number(&mut self.control, WINDOW_UPDATE, 0, (CONNECTION_WINDOW - FIRST_WINDOW) as u32);
     }
 
-    fn receive(&mut self, now: Time, bytes: &[u8]) {
+    fn hear(&mut self, order: Order) {
+        order.enter(&mut self.requests);
+    }
+
+    fn receive(&mut self, _now: Time, bytes: &[u8], said: &mut Vec<News>) {
         self.reader.buffer.extend_from_slice(bytes);
         while let Some(part) = self.reader.next() {
             match part {
@@ -187,33 +193,33 @@ impl Speaker for Client {
                         && let Some(response) = self.responses.get_mut(frame.stream as usize / 2)
                         && !std::mem::replace(&mut response.heard, true)
                     {
-                        self.line.tell(now, News::Response(response.object));
+                        said.push(News::Response(response.object));
                     }
                 }
                 Part::Data(head, bytes, last) => {
                     let over = last && head.flags & END_STREAM != 0;
                     if let Some(response) = self.responses.get(head.stream as usize / 2) {
-                        self.line.tell(now, News::Body(response.object, bytes as u64));
+                        said.push(News::Body(response.object, bytes as u64));
                     }
                     self.take(head.stream, bytes as i64, over);
                     if over {
-                        self.end(now, head.stream);
+                        self.end(head.stream, said);
                     }
                 }
                 Part::Whole(head, _) => match head.kind {
                     SETTINGS if head.flags & ACK == 0 => {
                         frame(&mut self.control, SETTINGS, ACK, 0, 0);
                     }
-                    HEADERS if head.flags & END_STREAM != 0 => self.end(now, head.stream),
+                    HEADERS if head.flags & END_STREAM != 0 => self.end(head.stream, said),
                     _ => {}
                 },
             }
         }
     }
 
-    fn send(&mut self, now: Time, _most: usize, out: &mut Vec<u8>) {
+    fn send(&mut self, _now: Time, _most: usize, out: &mut Vec<u8>, said: &mut Vec<News>) {
         out.append(&mut self.control);
-        while let Some(object) = self.line.next_request() {
+        while let Some(object) = self.requests.pop_front() {
             let stream = 2 * self.responses.len() as u32 + 1;
             self.responses.push(Response { object, heard: false, taken: 0 });
             let block = (self.page.objects[object as usize].request_bytes as usize).max(4);
@@ -222,12 +228,12 @@ impl Speaker for Client {
             // What is asked for: the first bytes of the header block.
             let at = out.len() - block;
             out[at..at + 4].copy_from_slice(&object.to_be_bytes());
-            self.line.tell(now, News::Sent(object));
+            said.push(News::Sent(object));
         }
     }
 
     fn has_data(&self) -> bool {
-        self.started && (!self.control.is_empty() || self.line.has_request())
+        self.started && (!self.control.is_empty() || !self.requests.is_empty())
     }
 
     fn wake_at(&self) -> Time {
@@ -321,7 +327,7 @@ impl Speaker for Server {
         frame(&mut self.control, SETTINGS, 0, 0, 6 * SERVER_SETTINGS);
     }
 
-    fn receive(&mut self, now: Time, bytes: &[u8]) {
+    fn receive(&mut self, now: Time, bytes: &[u8], _said: &mut Vec<News>) {
         self.now = now;
         self.reader.buffer.extend_from_slice(bytes);
         if self.preface && self.reader.buffer.len() >= PREFACE.len() {
@@ -337,7 +343,7 @@ impl Speaker for Server {
         }
     }
 
-    fn send(&mut self, now: Time, most: usize, out: &mut Vec<u8>) {
+    fn send(&mut self, now: Time, most: usize, out: &mut Vec<u8>, _said: &mut Vec<News>) {
         self.now = now;
         out.append(&mut self.control);
         for answer in &mut self.answers {

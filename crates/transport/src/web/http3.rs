@@ -1,15 +1,15 @@
 //! HTTP/3 (RFC 9114) over QUIC's streams: a bidirectional stream a request, and three
 //! unidirectional ones from each side.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use units::{Span, Time};
 
 use super::PageSpec;
-use super::board::{LineEnd, News};
 use crate::load::{StreamReport, zeros};
-use crate::{App, AppEvent, ReadEnd, Received, Streams};
+use crate::{App, AppEvent, News, Order, ReadEnd, Received, Streams};
 
 /// Types of frames (RFC 9114 section 7.2).
 const DATA: u8 = 0;
@@ -84,7 +84,14 @@ fn skip(id: u64, streams: &mut dyn Streams) {
 /// The browser's side.
 pub(super) struct Client {
     page: Arc<PageSpec>,
-    line: LineEnd,
+    /// When the connection was opened.
+    opened: Time,
+    /// Objects to ask for.
+    requests: VecDeque<u32>,
+    /// The browser wants the connection closed.
+    closing: bool,
+    /// The browser wants something that was not looked at yet.
+    asked: bool,
     ready: bool,
     answered: bool,
     closed: bool,
@@ -94,10 +101,14 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub fn new(page: Arc<PageSpec>, line: LineEnd) -> Client {
+    /// On a connection opened at `opened`.
+    pub fn new(page: Arc<PageSpec>, opened: Time) -> Client {
         Client {
             page,
-            line,
+            opened,
+            requests: VecDeque::new(),
+            closing: false,
+            asked: false,
             ready: false,
             answered: false,
             closed: false,
@@ -107,9 +118,9 @@ impl Client {
     }
 
     fn request(&mut self, now: Time, streams: &mut dyn Streams) {
-        while self.ready && self.line.has_request() {
+        while self.ready && !self.requests.is_empty() {
             let Some(id) = streams.open() else { return };
-            let Some(object) = self.line.next_request() else { return };
+            let Some(object) = self.requests.pop_front() else { return };
             let mut out = Vec::new();
             let block = (self.page.objects[object as usize].request_bytes as usize).max(4);
             let start = headers(&mut out, block);
@@ -122,18 +133,18 @@ impl Client {
             self.reports.push(StreamReport { written: length, finished: Some(now), ..report });
             let head = response_head(&self.page, object).len() as u64;
             self.responses.push((object, Received::default(), head));
-            self.line.tell(now, News::Sent(object));
+            streams.say(News::Sent(object));
         }
     }
 
-    fn answered(&mut self, now: Time) {
+    fn answered(&mut self, streams: &mut dyn Streams) {
         if !std::mem::replace(&mut self.answered, true) {
-            self.line.tell(now, News::Answered);
+            streams.say(News::Answered);
         }
     }
 
     fn read(&mut self, now: Time, id: u64, streams: &mut dyn Streams) {
-        self.answered(now);
+        self.answered(streams);
         let Some(place) = self.reports.iter().position(|report| report.id == id) else {
             return skip(id, streams);
         };
@@ -145,47 +156,53 @@ impl Client {
         let after = received.in_order();
         self.reports[place].update(now, received);
         if before == 0 && after > 0 {
-            self.line.tell(now, News::Response(object));
+            streams.say(News::Response(object));
         }
         let body = after.saturating_sub(*head) - before.saturating_sub(*head);
         if body > 0 {
-            self.line.tell(now, News::Body(object, body));
+            streams.say(News::Body(object, body));
         }
         if end == ReadEnd::Finished && self.reports[place].fin.is_none() {
             self.reports[place].fin = Some(now);
-            self.line.tell(now, News::End(object));
+            streams.say(News::End(object));
         }
     }
 }
 
 impl App for Client {
     fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
-        self.line.attend();
+        self.asked = false;
         match event {
             AppEvent::Ready if !std::mem::replace(&mut self.ready, true) => {
                 open_control(streams);
-                self.line.tell(now, News::Ready);
+                streams.say(News::Ready);
                 // Without early data the handshake itself is the answer.
-                if now > self.line.dial().at {
-                    self.answered(now);
+                if now > self.opened {
+                    self.answered(streams);
                 }
             }
             AppEvent::Opened(id) | AppEvent::Readable(id) => self.read(now, id, streams),
             AppEvent::Closed => {
                 self.closed = true;
-                self.line.tell(now, News::Closed);
+                streams.say(News::Closed);
                 return;
             }
             _ => {}
         }
         self.request(now, streams);
-        if self.line.wants_close() && !std::mem::replace(&mut self.closed, true) {
+        if self.closing && !std::mem::replace(&mut self.closed, true) {
             streams.close_now();
         }
     }
 
+    fn hear(&mut self, order: Order) {
+        order.enter(&mut self.requests);
+        self.closing |= order == Order::Close;
+        self.asked |= order != Order::Forget;
+    }
+
     fn wake_at(&self) -> Time {
-        if self.closed { Time::MAX } else { self.line.wake_at() }
+        if self.asked && !self.closed { Time::ZERO } else { Time::MAX }
     }
 
     fn has_data(&self) -> bool {

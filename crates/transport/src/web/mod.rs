@@ -1,13 +1,13 @@
 //! Web pages: a browser and its servers over HTTP/1.1, HTTP/2 and HTTP/3, with TLS of true size.
 //!
-//! Reading order: `spec` (the page and how it is loaded), `report`, `board` (how browser and
-//! connections talk), `browser` with `profile`; `speaker`, `tls`, `http1`, `http2`, `http3` (what goes
-//! over the wire); `pair`, `client`, `server` (the endpoints).
+//! Reading order: `spec` (the page and how it is loaded), `report`, `browser` with `profile` and `dial`
+//! (`words` has what it and its connections tell each other); `speaker`, `tls`, `http1`, `http2`, `http3`
+//! (what goes over the wire); `pair`, `client`, `server` (the two sides).
 
-mod board;
 mod browser;
 mod check;
 mod client;
+mod dial;
 mod http1;
 mod http2;
 mod http3;

@@ -5,7 +5,7 @@ use units::Time;
 
 use super::Http;
 use crate::load::StreamReport;
-use crate::{Asker, Counters, Endpoint, Event, Gauges, Payload, quic};
+use crate::{Asker, Counters, Endpoint, Event, Gauges, News, Order, Payload, quic};
 
 /// Number, in reports, of connection `number` of its transport: the same where there is but one
 /// transport; where there are two QUIC has the even numbers and TCP the odd ones.
@@ -13,6 +13,14 @@ pub(super) fn number(http: Http, quic: bool, number: u32) -> u32 {
     match http {
         Http::AltSvc => 2 * number + u32::from(!quic),
         _ => number,
+    }
+}
+
+/// The transport of the connection with this number in reports, whether it is QUIC, and its number there.
+fn place(http: Http, number: u32) -> (bool, u32) {
+    match http {
+        Http::AltSvc => (number.is_multiple_of(2), number / 2),
+        _ => (http.uses_quic(), number),
     }
 }
 
@@ -63,13 +71,26 @@ impl Pair {
         }
     }
 
-    /// Lets the applications see what the browser has asked.
-    pub fn poke(&mut self, now: Time, out: &mut Vec<Payload>) {
-        if let Some(quic) = &mut self.quic {
-            quic.poke(now, out);
+    /// Says something to the application of the connection with this number in reports.
+    pub fn say(&mut self, number: u32, order: Order) {
+        let (is_quic, number) = place(self.http, number);
+        match (&mut self.quic, &mut self.tcp) {
+            (Some(quic), _) if is_quic => quic.say(number, order),
+            (_, Some(tcp)) if !is_quic => tcp.say(number, order),
+            _ => {}
         }
-        if let Some(tcp) = &mut self.tcp {
-            tcp.poke(now, out);
+    }
+
+    /// Appends what applications have said since the last call, with the numbers of reports.
+    pub fn take_said(&mut self, into: &mut Vec<(u32, News)>) {
+        let quic = self.quic.as_mut().map(|quic| (true, quic as &mut dyn Endpoint));
+        let tcp = self.tcp.as_mut().map(|tcp| (false, tcp.as_mut() as &mut dyn Endpoint));
+        for (is_quic, endpoint) in quic.into_iter().chain(tcp) {
+            let before = into.len();
+            endpoint.take_said(into);
+            for (connection, _) in &mut into[before..] {
+                *connection = number(self.http, is_quic, *connection);
+            }
         }
     }
 

@@ -45,7 +45,12 @@ impl Server {
 }
 
 impl Endpoint for Server {
-    fn connect(&mut self, _now: Time, _out: &mut Vec<Payload>) -> Result<(), String> {
+    fn connect(
+        &mut self,
+        _now: Time,
+        _app: Option<Box<dyn App>>,
+        _out: &mut Vec<Payload>,
+    ) -> Result<(), String> {
         Err("a server does not connect".to_owned())
     }
 

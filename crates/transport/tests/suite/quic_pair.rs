@@ -116,7 +116,7 @@ pub fn run(
     let (mut out, mut sent) = (Vec::new(), Vec::new());
     let mut wire: Vec<(Time, usize, Payload)> = Vec::new();
     let (mut now, mut from) = (Time::ZERO, 0);
-    ends[0].connect(now, &mut out).unwrap();
+    ends[0].connect(now, None, &mut out).unwrap();
     loop {
         for payload in out.drain(..) {
             let packet = (now, from, payload.wire_bytes());

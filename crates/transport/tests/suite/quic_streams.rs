@@ -355,7 +355,7 @@ fn over_tcp_there_is_but_one_stream() {
     };
     let (mut client, mut server) = (end(Side::Client), end(Side::Server));
     let (mut up, mut down) = (Vec::new(), Vec::new());
-    client.connect(Time::ZERO, &mut up).unwrap();
+    client.connect(Time::ZERO, None, &mut up).unwrap();
     for _ in 0..3 {
         up.drain(..).for_each(|payload| server.receive(Time::ZERO, payload, &mut down));
         down.drain(..).for_each(|payload| client.receive(Time::ZERO, payload, &mut up));

@@ -3,16 +3,14 @@
 use units::{Span, Time};
 
 use super::{Browser, Phase};
-use crate::web::board::{Dial, Protocol};
+use crate::Order;
+use crate::web::dial::{Dial, Protocol};
 use crate::web::{Http, pair};
 
 /// A connection as the browser knows it.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub dial: Dial,
-    pub line: usize,
-    /// Its number in reports.
-    pub number: u32,
     pub ready: Option<Time>,
     pub answered: bool,
     /// It is over, or was asked to close.
@@ -32,7 +30,12 @@ impl Browser {
     ) {
         let tls = self.spec.tls;
         let resume = tls.resumption && self.memory.hosts[host].ticket;
+        let quic = protocol == Protocol::Http3;
+        let opened = &mut self.opened[usize::from(quic)];
+        let number = pair::number(self.spec.http, quic, *opened);
+        *opened += 1;
         let dial = Dial {
+            number,
             host: host as u32,
             protocol,
             resume,
@@ -40,12 +43,8 @@ impl Browser {
             profile: self.memory.number,
             at: now,
         };
-        let (line, number) = self.board.add(dial);
-        let number = pair::number(self.spec.http, protocol == Protocol::Http3, number);
         self.connections.push(Connection {
             dial,
-            line,
-            number,
             ready: None,
             answered: false,
             closed: false,
@@ -166,8 +165,11 @@ impl Browser {
         });
         if let (Some(winner), Some(loser)) = (won, quic) {
             let loser = &mut self.connections[loser];
-            self.board.forget(loser.line);
-            for object in std::mem::take(&mut loser.waiting) {
+            let waiting = std::mem::take(&mut loser.waiting);
+            if !waiting.is_empty() {
+                self.orders.push((loser.dial.number, Order::Forget));
+            }
+            for object in waiting {
                 self.give(winner, object);
             }
         }
@@ -177,10 +179,10 @@ impl Browser {
     fn give(&mut self, place: usize, object: u32) {
         let connection = &mut self.connections[place];
         connection.waiting.push(object);
-        self.board.request(connection.line, object);
+        self.orders.push((connection.dial.number, Order::Ask(object)));
         if let Some(report) = self.reports[object as usize] {
             let report = &mut self.requests[report];
-            report.connection = connection.number;
+            report.connection = connection.dial.number;
             report.protocol = connection.dial.protocol.alpn();
         }
     }

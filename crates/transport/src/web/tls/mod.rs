@@ -15,10 +15,10 @@ use units::Time;
 use self::handshake::{Act, Handshake};
 use self::record::{Protection, content};
 use super::Tls;
-use super::board::{LineEnd, News};
+use super::dial::Dial;
 use super::speaker::Speaker;
 use crate::load::StreamReport;
-use crate::{App, AppEvent, ReadEnd, Received, Streams};
+use crate::{App, AppEvent, News, Order, ReadEnd, Received, Streams};
 
 /// The one stream of a TCP connection.
 const STREAM: u64 = 0;
@@ -27,8 +27,13 @@ const STREAM: u64 = 0;
 pub(super) struct TlsApp {
     handshake: Handshake,
     speaker: Box<dyn Speaker>,
-    /// The client's line to the browser.
-    line: Option<LineEnd>,
+    is_client: bool,
+    /// The browser wants the connection closed.
+    closing: bool,
+    /// The browser wants something that was not looked at yet.
+    asked: bool,
+    /// What the browser is to hear of it.
+    said: Vec<News>,
     /// Bytes that are no whole record yet.
     incoming: Vec<u8>,
     /// Bytes that are no whole handshake message yet.
@@ -47,23 +52,24 @@ pub(super) struct TlsApp {
 }
 
 impl TlsApp {
-    /// The client of `line`.
-    pub fn client(options: Tls, line: LineEnd, speaker: Box<dyn Speaker>) -> TlsApp {
-        let dial = line.dial();
-        let handshake = Handshake::new(options, dial.resume, dial.early);
-        TlsApp::new(handshake, speaker, Some(line))
+    /// The client of `dial`.
+    pub fn client(options: Tls, dial: Dial, speaker: Box<dyn Speaker>) -> TlsApp {
+        TlsApp::new(Handshake::new(options, dial.resume, dial.early), speaker, true)
     }
 
     /// A server.
     pub fn server(options: Tls, speaker: Box<dyn Speaker>) -> TlsApp {
-        TlsApp::new(Handshake::new(options, false, false), speaker, None)
+        TlsApp::new(Handshake::new(options, false, false), speaker, false)
     }
 
-    fn new(handshake: Handshake, speaker: Box<dyn Speaker>, line: Option<LineEnd>) -> TlsApp {
+    fn new(handshake: Handshake, speaker: Box<dyn Speaker>, is_client: bool) -> TlsApp {
         TlsApp {
             handshake,
             speaker,
-            line,
+            is_client,
+            closing: false,
+            asked: false,
+            said: Vec::new(),
             incoming: Vec::new(),
             messages: Vec::new(),
             peer_protects: false,
@@ -77,9 +83,9 @@ impl TlsApp {
         }
     }
 
-    fn tell(&self, now: Time, news: News) {
-        if let Some(line) = &self.line {
-            line.tell(now, news);
+    fn say(&mut self, news: News) {
+        if self.is_client {
+            self.said.push(news);
         }
     }
 
@@ -120,17 +126,18 @@ impl TlsApp {
                 Act::Open => {
                     self.open = true;
                     self.speaker.start(now);
-                    self.tell(now, News::Ready);
+                    self.say(News::Ready);
                 }
-                Act::Ticket => self.tell(now, News::Ticket),
+                Act::Ticket => self.say(News::Ticket),
             }
         }
     }
 
     fn on_message(&mut self, now: Time, message: u8, flags: u8) {
-        let acts = match self.line {
-            Some(_) => self.handshake.client(message),
-            None => self.handshake.server(message, flags),
+        let acts = if self.is_client {
+            self.handshake.client(message)
+        } else {
+            self.handshake.server(message, flags)
         };
         self.perform(now, &acts);
     }
@@ -169,7 +176,7 @@ impl TlsApp {
                     self.read_messages(now);
                 }
                 Some((content::CHANGE_CIPHER_SPEC, _)) => self.peer_protects = true,
-                Some((content::DATA, plain)) => self.speaker.receive(now, plain),
+                Some((content::DATA, plain)) => self.speaker.receive(now, plain, &mut self.said),
                 _ => {}
             }
         }
@@ -187,7 +194,7 @@ impl TlsApp {
         let Some(report) = self.report.first_mut() else { return };
         report.update(now, &self.received);
         if before == 0 && self.received.total() > 0 {
-            self.tell(now, News::Answered);
+            self.say(News::Answered);
         }
         self.read_records(now);
         if end == ReadEnd::Finished {
@@ -221,7 +228,7 @@ impl TlsApp {
             // a browser need not wait for a whole record of body to see its response begin.
             for most in [0, most] {
                 let mut plain = Vec::new();
-                self.speaker.send(now, most, &mut plain);
+                self.speaker.send(now, most, &mut plain, &mut self.said);
                 self.seal(self.protection(), content::DATA, &plain);
             }
         }
@@ -236,22 +243,16 @@ impl TlsApp {
             }
         }
     }
-}
 
-impl App for TlsApp {
-    fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
+    fn work(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
         if self.report.is_empty() {
             // All objects of a connection: its end is no object's.
             self.report.push(StreamReport { mode: "pages", ..StreamReport::new(STREAM, now) });
         }
-        if let Some(line) = &self.line {
-            line.attend();
-        }
+        self.asked = false;
         let mut most = 0;
         match event {
-            AppEvent::Ready
-                if self.line.is_some() && !std::mem::replace(&mut self.started, true) =>
-            {
+            AppEvent::Ready if self.is_client && !std::mem::replace(&mut self.started, true) => {
                 let acts = self.handshake.start();
                 self.perform(now, &acts);
             }
@@ -260,23 +261,39 @@ impl App for TlsApp {
             AppEvent::Closed => {
                 self.closed = true;
                 self.outgoing.clear();
-                self.tell(now, News::Closed);
+                self.say(News::Closed);
                 return;
             }
             _ => {}
         }
         self.write(now, most, streams);
-        if self.line.as_ref().is_some_and(LineEnd::wants_close) {
+        if self.closing {
             self.close(now, streams);
         }
+    }
+}
+
+impl App for TlsApp {
+    fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
+        self.work(now, event, streams);
+        self.said.drain(..).for_each(|news| streams.say(news));
+    }
+
+    fn hear(&mut self, order: Order) {
+        self.speaker.hear(order);
+        self.closing |= order == Order::Close;
+        self.asked |= order != Order::Forget;
     }
 
     fn wake_at(&self) -> Time {
         if self.closed {
             return Time::MAX;
         }
-        let asked = self.line.as_ref().map_or(Time::MAX, LineEnd::wake_at);
-        if self.open { asked.min(self.speaker.wake_at()) } else { asked }
+        match (self.asked, self.open) {
+            (true, _) => Time::ZERO,
+            (false, true) => self.speaker.wake_at(),
+            (false, false) => Time::MAX,
+        }
     }
 
     fn has_data(&self) -> bool {

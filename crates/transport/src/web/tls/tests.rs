@@ -4,18 +4,18 @@ use bytes::Bytes;
 use units::Time;
 
 use super::TlsApp;
-use crate::web::board::{Board, Dial, News, Protocol};
+use crate::web::dial::{Dial, Protocol};
 use crate::web::speaker::Speaker;
 use crate::web::{Tls, TlsVersion};
-use crate::{App, AppEvent, ReadEnd, Streams};
+use crate::{App, AppEvent, News, ReadEnd, Streams};
 
 /// Says nothing.
 struct Mute;
 
 impl Speaker for Mute {
     fn start(&mut self, _: Time) {}
-    fn receive(&mut self, _: Time, _: &[u8]) {}
-    fn send(&mut self, _: Time, _: usize, _: &mut Vec<u8>) {}
+    fn receive(&mut self, _: Time, _: &[u8], _: &mut Vec<News>) {}
+    fn send(&mut self, _: Time, _: usize, _: &mut Vec<u8>, _: &mut Vec<News>) {}
     fn has_data(&self) -> bool {
         false
     }
@@ -30,6 +30,7 @@ struct Pipe {
     incoming: Vec<u8>,
     read: u64,
     outgoing: Vec<u8>,
+    said: Vec<News>,
 }
 
 impl Streams for Pipe {
@@ -49,6 +50,9 @@ impl Streams for Pipe {
     fn finish(&mut self, _: u64) {}
     fn reset(&mut self, _: u64) {}
     fn stop(&mut self, _: u64) {}
+    fn say(&mut self, news: News) {
+        self.said.push(news);
+    }
     fn appetite(&self) -> usize {
         0
     }
@@ -68,21 +72,18 @@ fn flights(version: TlsVersion, resume: bool, early: bool) -> (Vec<usize>, usize
         certificate_bytes: CHAIN as u32,
         client_hello_bytes: HELLO as u32,
     };
-    let board = Board::default();
     let at = Time::ZERO;
-    let dial = Dial { host: 0, protocol: Protocol::Http2, resume, early, profile: 0, at };
-    board.add(dial);
-    let mut sides = [
-        TlsApp::client(options, board.end(false, 0), Box::new(Mute)),
-        TlsApp::server(options, Box::new(Mute)),
-    ];
+    let protocol = Protocol::Http2;
+    let dial = Dial { number: 0, host: 0, protocol, resume, early, profile: 0, at };
+    let mut sides =
+        [TlsApp::client(options, dial, Box::new(Mute)), TlsApp::server(options, Box::new(Mute))];
     let mut pipes = [Pipe::default(), Pipe::default()];
     let (mut lengths, mut ready) = (Vec::new(), None);
     sides[0].on(at, AppEvent::Ready, &mut pipes[0]);
     sides[1].on(at, AppEvent::Ready, &mut pipes[1]);
     for turn in 0..8 {
         let (from, to) = (turn % 2, 1 - turn % 2);
-        if board.take_news().iter().any(|(_, _, news)| *news == News::Ready) {
+        if pipes[0].said.contains(&News::Ready) {
             ready.get_or_insert(turn);
         }
         let flight = std::mem::take(&mut pipes[from].outgoing);
