@@ -1,13 +1,13 @@
 //! The pacer every sender shares: packets leave at a rate, in bursts no larger than a quantum.
 
-use units::{Rate, Span, Time};
+use units::{Rate, Span, Time, divide};
 
 use crate::Control;
 
 /// RFC 9002 section 7.7: `N * congestion_window / smoothed_rtt` with N = 1.25, so that rounding
 /// and a varying RTT do not leave the window unused.
 const WINDOW_GAIN_NUMERATOR: u128 = 5;
-const WINDOW_GAIN_DENOMINATOR: u128 = 4;
+const WINDOW_GAIN_DENOMINATOR: u64 = 4;
 
 /// Paces one sender.
 #[derive(Clone, Debug)]
@@ -35,8 +35,9 @@ impl Pacer {
     /// Takes over a new control.
     pub fn update(&mut self, control: &Control, smoothed_rtt: Span, mss: u64) {
         self.rate = control.pacing_rate.unwrap_or_else(|| {
-            let bits = u128::from(control.cwnd) * 8 * 1_000_000_000 * WINDOW_GAIN_NUMERATOR
-                / (WINDOW_GAIN_DENOMINATOR * u128::from(smoothed_rtt.nanos().max(1)));
+            let bits = u128::from(control.cwnd) * 8 * 1_000_000_000 * WINDOW_GAIN_NUMERATOR;
+            let time = WINDOW_GAIN_DENOMINATOR.saturating_mul(smoothed_rtt.nanos().max(1));
+            let (bits, _) = divide(bits, time);
             Rate(bits.min(u128::from(u64::MAX)) as u64)
         });
         // draft-ietf-ccwg-bbr-06 section 5.6.3: one millisecond's worth, at most 64 KB, at least
@@ -52,7 +53,7 @@ impl Pacer {
         }
         // Beyond an hour's idleness the quantum bounds it anyway.
         let idle = idle.min(3_600_000_000_000) as u128;
-        let earned = idle * u128::from(self.rate.0) / 8_000_000_000;
+        let (earned, _) = divide(idle * u128::from(self.rate.0), 8_000_000_000);
         // The packet that comes due now, and what idle time has earned, up to one quantum.
         (earned.min(u128::from(self.quantum)) as u64).max(1)
     }
@@ -65,8 +66,11 @@ impl Pacer {
     /// `bytes` left at `now`.
     pub fn on_sent(&mut self, now: Time, bytes: u64) {
         let nanos = |bytes| i128::from(self.rate.time_for(bytes).nanos());
-        let earliest = i128::from(now.nanos()) - nanos(self.quantum);
-        self.next = self.next.max(earliest) + nanos(bytes);
+        let now = i128::from(now.nanos());
+        if self.next < now {
+            self.next = self.next.max(now - nanos(self.quantum));
+        }
+        self.next += nanos(bytes);
     }
 }
 

@@ -18,6 +18,11 @@ pub struct Output {
 }
 
 impl Output {
+    /// Whether nothing left.
+    pub fn is_empty(&self) -> bool {
+        self.delivered.is_empty() && self.dropped.is_empty()
+    }
+
     /// Forgets everything and keeps the memory.
     pub fn clear(&mut self) {
         self.delivered.clear();
@@ -88,11 +93,15 @@ pub struct Line {
     wakes: Vec<Time>,
     /// The first of `wakes` and `ahead`.
     next: Time,
+    /// The stage whose wake-up that is; none: it is of `ahead`.
+    next_stage: Option<usize>,
     /// Packets that a stage has emitted with a due time in the future, and the place in the chain
     /// that they come to.
     ahead: Heap<(usize, Packet)>,
     /// Changes to come, in order of time.
     changes: VecDeque<(Time, usize, Change)>,
+    /// When the first of them is due.
+    change_at: Time,
     counters: Counters,
     bounds: Bounds,
     /// Every step since they were taken last; none: nobody asks.
@@ -111,6 +120,7 @@ impl Line {
         let mut line =
             Line::of(build::stages(stages, name, |purpose| Random::named(seed, name, purpose))?);
         line.changes = build::changes(stages).into();
+        line.expect_change();
         line.bounds = build::bounds(stages);
         Ok(line)
     }
@@ -118,16 +128,20 @@ impl Line {
     /// A line of stages made by hand, without scheduled changes and known bounds.
     pub fn of(stages: Vec<Box<dyn Stage>>) -> Line {
         let wakes: Vec<Time> = stages.iter().map(|stage| stage.poll_at()).collect();
-        Line {
-            next: wakes.iter().copied().min().unwrap_or(Time::MAX),
+        let mut line = Line {
+            next: Time::MAX,
+            next_stage: None,
             wakes,
             stages: stages.into_iter().map(|stage| Slot { stage, cx: Cx::default() }).collect(),
             ahead: Heap::default(),
             changes: VecDeque::new(),
+            change_at: Time::MAX,
             counters: Counters::default(),
             bounds: Bounds::default(),
             steps: None,
-        }
+        };
+        line.settle();
+        line
     }
 
     /// From now on every step of every packet is kept for [`Line::take_steps`].
@@ -142,7 +156,9 @@ impl Line {
 
     /// A packet arrives at `due`, after all own work due by then.
     pub fn push(&mut self, due: Time, packet: Packet, out: &mut Output) {
-        self.advance(due, out);
+        if self.next.min(self.change_at) <= due {
+            self.advance(due, out);
+        }
         self.counters.arrived_packets += 1;
         self.counters.arrived_bytes += u64::from(packet.bytes);
         self.arrive(0, due, packet, out);
@@ -184,9 +200,22 @@ impl Line {
         self.bounds.widen(stage_index, change);
         let place = self.changes.partition_point(|(at, _, _)| *at <= due);
         self.changes.insert(place, (due, stage_index, *change));
+        self.expect_change();
         if loses(change) {
             self.await_loss();
         }
+    }
+
+    fn expect_change(&mut self) {
+        self.change_at = self.changes.front().map_or(Time::MAX, |(at, _, _)| *at);
+    }
+
+    /// Applies the first change.
+    #[cold]
+    fn apply_first(&mut self, out: &mut Output) {
+        let Some((at, index, change)) = self.changes.pop_front() else { return };
+        self.expect_change();
+        self.apply(at, index, &change, out);
     }
 
     /// The next change that packets are lost by is work.
@@ -221,11 +250,8 @@ impl Line {
     /// changes due by then, before own work due at the same instant.
     pub(crate) fn hear(&mut self, due: Time, index: usize, feedback: &Feedback, out: &mut Output) {
         self.advance(Time(due.nanos() - 1), out);
-        while let Some((at, changed, change)) = self.changes.front().copied()
-            && at <= due
-        {
-            self.changes.pop_front();
-            self.apply(at, changed, &change, out);
+        while self.change_at <= due {
+            self.apply_first(out);
         }
         let Slot { stage, cx } = &mut self.stages[index];
         stage.feedback(due, feedback, cx);
@@ -279,19 +305,15 @@ impl Line {
     fn advance(&mut self, now: Time, out: &mut Output) {
         loop {
             let work = self.next;
-            if let Some((at, index, change)) = self.changes.front().copied()
-                && at <= work
-                && at <= now
-            {
-                self.changes.pop_front();
-                self.apply(at, index, &change, out);
+            if self.change_at <= work.min(now) && self.change_at != Time::MAX {
+                self.apply_first(out);
                 self.settle();
                 continue;
             }
             if work > now || work == Time::MAX {
                 return;
             }
-            if let Some(index) = self.wakes.iter().position(|wake| *wake == work) {
+            if let Some(index) = self.next_stage {
                 self.work(index, work, out);
                 if self.wakes[index] <= work {
                     // The stage has not done all its work: the caller sees by `poll_at` that the line does
@@ -321,30 +343,57 @@ impl Line {
         let Slot { stage, cx } = &mut self.stages[index];
         stage.poll(due, cx);
         self.wakes[index] = stage.poll_at();
-        self.forward(index, due, out);
+        match self.straight_on(index, due) {
+            Some((due, packet)) => self.arrive(index + 1, due, packet, out),
+            None => self.forward(index, due, out),
+        }
     }
 
-    /// `packet` comes to the stage at `index`, or to the far end, at `due`.
-    fn arrive(&mut self, index: usize, due: Time, packet: Packet, out: &mut Output) {
-        if index == self.stages.len() {
+    /// `packet` comes to the stage at `index`, or to the far end, at `due`, and as far as it gets at once.
+    fn arrive(&mut self, mut index: usize, mut due: Time, mut packet: Packet, out: &mut Output) {
+        while index < self.stages.len() {
+            if self.wakes[index] <= due {
+                self.work(index, due, out);
+            }
             keep(&mut self.steps, due, &packet, index, None);
-            self.counters.delivered_packets += 1;
-            self.counters.delivered_bytes += u64::from(packet.bytes);
-            out.delivered.push((due, packet));
-            return;
-        }
-        if self.wakes[index] <= due {
-            self.work(index, due, out);
+            let Slot { stage, cx } = &mut self.stages[index];
+            stage.push(due, packet, cx);
+            self.wakes[index] = stage.poll_at();
+            let Some(next) = self.straight_on(index, due) else {
+                return self.forward(index, due, out);
+            };
+            (due, packet) = next;
+            index += 1;
         }
         keep(&mut self.steps, due, &packet, index, None);
-        let Slot { stage, cx } = &mut self.stages[index];
-        stage.push(due, packet, cx);
-        self.wakes[index] = stage.poll_at();
-        self.forward(index, due, out);
+        self.counters.delivered_packets += 1;
+        self.counters.delivered_bytes += u64::from(packet.bytes);
+        out.delivered.push((due, packet));
+    }
+
+    /// What stage `index` did at `now`, if it is what stages mostly do: one packet leaves it, at once.
+    #[inline]
+    fn straight_on(&mut self, index: usize, now: Time) -> Option<(Time, Packet)> {
+        let cx = &mut self.stages[index].cx;
+        let [(due, packet)] = cx.emitted[..] else { return None };
+        if due > now || !cx.dropped.is_empty() {
+            return None;
+        }
+        cx.emitted.clear();
+        self.counters.marked_packets += std::mem::take(&mut cx.marked);
+        Some((due, packet))
     }
 
     /// Passes on what stage `index` emitted at `now`. Only later stages are touched meanwhile.
+    #[inline]
     fn forward(&mut self, index: usize, now: Time, out: &mut Output) {
+        let cx = &self.stages[index].cx;
+        if !cx.emitted.is_empty() || !cx.dropped.is_empty() || cx.marked > 0 {
+            self.pass_on(index, now, out);
+        }
+    }
+
+    fn pass_on(&mut self, index: usize, now: Time, out: &mut Output) {
         let mut position = 0;
         while let Some((due, packet)) = self.stages[index].cx.emitted.get(position).copied() {
             position += 1;
@@ -366,7 +415,17 @@ impl Line {
     }
 
     fn settle(&mut self) {
-        self.next = self.wakes.iter().copied().fold(self.ahead.next(), Time::min);
+        let (mut next, mut stage) = (Time::MAX, None);
+        for (index, wake) in self.wakes.iter().enumerate() {
+            if *wake < next {
+                (next, stage) = (*wake, Some(index));
+            }
+        }
+        let ahead = self.ahead.next();
+        if ahead < next {
+            (next, stage) = (ahead, None);
+        }
+        (self.next, self.next_stage) = (next, stage);
     }
 }
 

@@ -282,8 +282,11 @@ impl World {
     fn send(&mut self, now: Time, seat: usize) {
         let Seat { node, legs } = &self.seats[seat];
         self.tracer.ran(now, seat, node.as_ref(), &self.sending);
-        let component = self.topology.lines.len() + seat;
         let count = self.sending.iter().map(Vec::len).sum();
+        if count == 0 {
+            return self.reschedule(seat);
+        }
+        let component = self.topology.lines.len() + seat;
         let sent = self.watch.sent(component, count);
         for (payloads, leg) in self.sending.iter_mut().zip(legs) {
             for payload in payloads.drain(..) {
@@ -322,30 +325,36 @@ impl World {
     /// Passes on what a line has delivered.
     fn settle_line(&mut self, line: usize) {
         self.schedule.set(line, self.topology.lines[line].poll_at());
-        let mut output = std::mem::take(&mut self.output);
         self.tracer.worked(line, &mut self.topology.lines);
-        for (_, packet, cause) in output.dropped.drain(..) {
+        for next in 0..self.output.dropped.len() {
+            let (_, packet, cause) = self.output.dropped[next];
             self.drop(line, &packet, cause);
         }
-        for (due, packet) in output.delivered.drain(..) {
-            let node = self.topology.line_end(line);
-            if node != packet.destination {
-                match self.topology.next_hop(node, packet.destination) {
-                    Some(next) => self.moving.push((next, due, packet)),
-                    None => self.stay(due, node, &packet, Some(line)),
-                }
-                continue;
-            }
-            self.tracer.arrived(due, &packet);
-            if let Some((mut payload, (seat, end))) = self.payloads.take(packet.handle) {
-                payload.set_ecn(packet.ecn);
-                self.tracer.received(due, seat, &payload);
-                let Seat { node, legs } = &mut self.seats[seat];
-                node.receive(due, end, payload, &mut self.sending[..legs.len()]);
-                self.send(due, seat);
-            }
+        for next in 0..self.output.delivered.len() {
+            let (due, packet) = self.output.delivered[next];
+            self.deliver(due, line, packet);
         }
-        self.output = output;
+        self.output.clear();
+    }
+
+    /// `packet` has come to the end of `line` at `due`.
+    fn deliver(&mut self, due: Time, line: usize, packet: Packet) {
+        let node = self.topology.line_end(line);
+        if node != packet.destination {
+            match self.topology.next_hop(node, packet.destination) {
+                Some(next) => self.moving.push((next, due, packet)),
+                None => self.stay(due, node, &packet, Some(line)),
+            }
+            return;
+        }
+        self.tracer.arrived(due, &packet);
+        if let Some((mut payload, (seat, end))) = self.payloads.take(packet.handle) {
+            payload.set_ecn(packet.ecn);
+            self.tracer.received(due, seat, &payload);
+            let Seat { node, legs } = &mut self.seats[seat];
+            node.receive(due, end, payload, &mut self.sending[..legs.len()]);
+            self.send(due, seat);
+        }
     }
 
     /// A packet is lost in `line` or at its end.

@@ -66,7 +66,7 @@ impl<T> Roster<T> {
     }
 
     /// When the first is to wake.
-    pub fn wake_at(&self) -> Time {
+    pub fn wake_at(&mut self) -> Time {
         self.wakes.first().0
     }
 

@@ -10,7 +10,7 @@ mod tuple;
 
 pub use packet::{Ecn, NodeId, Packet};
 pub use random::Random;
-pub use rate::{Rate, Serializer};
+pub use rate::{Rate, Serializer, divide};
 pub use schedule::Schedule;
 pub use time::{Span, Time};
 pub use tuple::TupleHash;

@@ -19,8 +19,20 @@ impl Rate {
 
     /// Time to send `bytes` at this rate, rounded up to the nanosecond.
     pub fn time_for(self, bytes: u64) -> Span {
-        let bit_nanos = u128::from(bytes) * 8 * 1_000_000_000;
-        Span(bit_nanos.div_ceil(u128::from(self.0.max(1))).min(u128::from(u64::MAX)) as u64)
+        let (nanos, rest) = divide(u128::from(bytes) * 8_000_000_000, self.0.max(1));
+        Span((nanos + u128::from(rest > 0)).min(u128::from(u64::MAX)) as u64)
+    }
+}
+
+/// Quotient and remainder. A division of 128 bits costs several of 64, which mostly suffices.
+#[inline]
+pub fn divide(numerator: u128, denominator: u64) -> (u128, u64) {
+    match u64::try_from(numerator) {
+        Ok(numerator) => (u128::from(numerator / denominator), numerator % denominator),
+        Err(_) => {
+            let denominator = u128::from(denominator);
+            (numerator / denominator, (numerator % denominator) as u64)
+        }
     }
 }
 
@@ -58,9 +70,9 @@ impl Serializer {
         let rate = self.rate.0.max(1);
         let (start, carried) = if now > self.free { (now, 0) } else { (self.free, self.remainder) };
         let bit_nanos = u128::from(bytes) * 8_000_000_000 + u128::from(carried);
-        let nanos = (bit_nanos / u128::from(rate)) as u64;
-        self.remainder = (bit_nanos % u128::from(rate)) as u64;
-        self.free = start + Span(nanos);
+        let (nanos, remainder) = divide(bit_nanos, rate);
+        self.remainder = remainder;
+        self.free = start + Span(nanos as u64);
         self.free
     }
 }
@@ -78,6 +90,13 @@ mod tests {
             end = link.begin(end, 1228);
         }
         assert_eq!(end, Time(1_403_428_571));
+    }
+
+    #[test]
+    fn words_and_longer_numbers_divide_alike() {
+        assert_eq!(divide(7, 2), (3, 1));
+        assert_eq!(divide(1 << 64, 1 << 63), (2, 0));
+        assert_eq!(divide((5 << 64) + 3, u64::MAX), (5, 8));
     }
 
     #[test]

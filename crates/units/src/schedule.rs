@@ -2,13 +2,21 @@
 
 use crate::Time;
 
-/// A tournament tree over wake-up times: reading the winner is free, changing one time costs the height of the
-/// tree at the most. There is one entry a party, however many packets fly.
+/// Times that are searched one by one: as many as two cache lines hold.
+const WIDTH: usize = 16;
+
+/// Wake-up times, and above them the earliest of each [`WIDTH`], and so on. Changing a time of a few is a store; who is
+/// first is searched for when somebody asks, among a few of each level. There is one entry a party, however many
+/// packets fly.
 #[derive(Clone, Debug)]
 pub struct Schedule {
-    leaves: usize,
-    /// `nodes[1]` is the root; the leaves begin at `nodes[leaves]`.
-    nodes: Vec<(Time, u32)>,
+    times: Vec<Time>,
+    /// In the place of each [`WIDTH`] entries of the level below the earliest of them. The last has no more than that;
+    /// none: the times are so few.
+    above: Vec<Vec<Time>>,
+    first: (Time, usize),
+    /// `first` is to be searched for.
+    stale: bool,
 }
 
 impl Default for Schedule {
@@ -20,55 +28,99 @@ impl Default for Schedule {
 impl Schedule {
     /// `count` parties, none of which has anything to do.
     pub fn new(count: usize) -> Schedule {
-        let leaves = count.next_power_of_two().max(2);
-        let mut nodes = vec![(Time::MAX, 0); 2 * leaves];
-        for (index, node) in nodes[leaves..].iter_mut().enumerate() {
-            node.1 = index as u32;
-        }
-        let mut schedule = Schedule { leaves, nodes };
-        for place in (1..leaves).rev() {
-            schedule.play(place);
-        }
+        let first = (Time::MAX, 0);
+        let mut schedule = Schedule { times: Vec::new(), above: Vec::new(), first, stale: false };
+        schedule.grow(count);
         schedule
     }
 
-    /// The party to wake next and when; the time is [`Time::MAX`] if there is nothing to do.
-    pub fn first(&self) -> (Time, usize) {
-        (self.nodes[1].0, self.nodes[1].1 as usize)
+    /// The party to wake next and when, ties by number; the time is [`Time::MAX`] if there is nothing to do.
+    #[inline]
+    pub fn first(&mut self) -> (Time, usize) {
+        if self.stale {
+            self.search();
+        }
+        self.first
     }
 
     /// Party `index`, which may be a new one, wants to wake at `at`.
+    #[inline]
     pub fn set(&mut self, index: usize, at: Time) {
-        if index >= self.leaves {
+        if index >= self.times.len() {
             self.grow(index + 1);
         }
-        let mut place = self.leaves + index;
-        if self.nodes[place].0 == at {
-            return;
-        }
-        self.nodes[place].0 = at;
-        while place > 1 {
-            place /= 2;
-            if !self.play(place) {
-                return;
+        let before = std::mem::replace(&mut self.times[index], at);
+        if before != at {
+            self.stale = true;
+            if !self.above.is_empty() {
+                self.pass_up(index, before, at);
             }
         }
     }
 
-    fn grow(&mut self, count: usize) {
-        let mut grown = Schedule::new(count);
-        for (index, (at, _)) in self.nodes[self.leaves..].iter().enumerate() {
-            grown.set(index, *at);
+    /// The time at `place` was `before` and is `at`.
+    fn pass_up(&mut self, mut place: usize, before: Time, mut at: Time) {
+        let mut below = &self.times;
+        for level in &mut self.above {
+            let block = place / WIDTH;
+            let earliest = level[block];
+            if at > earliest {
+                if before > earliest {
+                    return;
+                }
+                at = earliest_of(few(below, block));
+            }
+            if at == earliest {
+                return;
+            }
+            level[block] = at;
+            (below, place) = (level, block);
         }
-        *self = grown;
     }
 
-    /// Whether the winner at `place`, or its time, is another.
-    fn play(&mut self, place: usize) -> bool {
-        let (left, right) = (self.nodes[2 * place], self.nodes[2 * place + 1]);
-        let winner = if right.0 < left.0 { right } else { left };
-        std::mem::replace(&mut self.nodes[place], winner) != winner
+    /// Finds who is first.
+    fn search(&mut self) {
+        let mut first = (Time::MAX, 0);
+        for level in self.above.iter().rev().chain([&self.times]) {
+            let block = first.1;
+            first = (Time::MAX, block * WIDTH);
+            for (index, at) in few(level, block).iter().enumerate() {
+                if *at < first.0 {
+                    first = (*at, block * WIDTH + index);
+                }
+            }
+        }
+        self.first = first;
+        self.stale = false;
     }
+
+    #[cold]
+    fn grow(&mut self, count: usize) {
+        self.stale = true;
+        // Many come one by one.
+        let room = if count <= WIDTH { count } else { count.next_power_of_two() };
+        self.times.resize(room, Time::MAX);
+        self.above.clear();
+        loop {
+            let below = self.above.last().unwrap_or(&self.times);
+            if below.len() <= WIDTH {
+                return;
+            }
+            let level = below.chunks(WIDTH).map(earliest_of).collect();
+            self.above.push(level);
+        }
+    }
+}
+
+/// The entries of `level` in `block`.
+#[inline]
+fn few(level: &[Time], block: usize) -> &[Time] {
+    let start = block * WIDTH;
+    &level[start..level.len().min(start + WIDTH)]
+}
+
+fn earliest_of(few: &[Time]) -> Time {
+    few.iter().copied().fold(Time::MAX, Time::min)
 }
 
 #[cfg(test)]

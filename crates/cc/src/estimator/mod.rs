@@ -6,7 +6,7 @@
 
 mod sent;
 
-use units::{Rate, Span, Time};
+use units::{Rate, Span, Time, divide};
 
 use self::sent::{Records, Sent};
 use crate::{Ack, LostSample, RateSample};
@@ -203,11 +203,11 @@ impl Estimator {
             // An interval shorter than the path's RTT comes from ACKs of retransmissions or of
             // packets older than the sample: draft section 4.1.2.3 discards it.
             if interval >= min_rtt && interval > Span::ZERO {
-                let bits = u128::from(delivered) * 8_000_000_000;
+                let (rate, _) = divide(u128::from(delivered) * 8_000_000_000, interval.nanos());
                 sample = Some(RateSample {
                     delivered,
                     interval,
-                    rate: Rate((bits / u128::from(interval.nanos())) as u64),
+                    rate: Rate(rate as u64),
                     prior_delivered: newest.delivered,
                     tx_in_flight: newest.in_flight,
                     lost: self.lost.saturating_sub(newest.lost),

@@ -76,6 +76,8 @@ pub struct Endpoint {
     pub(super) worked: BTreeSet<usize>,
     /// What the stack writes datagrams into.
     buffer: Vec<u8>,
+    /// What the loop's datagrams lie in.
+    memory: BytesMut,
     /// Bidirectional streams that a peer may have open at once.
     pub(super) streams: u32,
     pub(super) needs: Needs,
@@ -134,6 +136,7 @@ impl Endpoint {
             fed: Vec::new(),
             worked: BTreeSet::new(),
             buffer: Vec::with_capacity(BATCH as usize * usize::from(spec.mtu_bytes)),
+            memory: BytesMut::new(),
             // A server opens none.
             streams: if is_client { config::FEW_STREAMS } else { config::STREAMS },
             needs: Needs::default(),
@@ -289,8 +292,22 @@ impl Endpoint {
         out: &mut Vec<Payload>,
     ) -> Result<(), String> {
         let remote = address(self.ledger.opened);
-        let mut packets = Packets { out, header_bytes: self.spec.header_bytes };
-        self.dial_with(now, remote, name, app, &mut packets)
+        self.with_packets(out, |endpoint, packets| {
+            endpoint.dial_with(now, remote, name, app, packets)
+        })
+    }
+
+    /// Does `work` whose datagrams become the loop's packets.
+    fn with_packets<T>(
+        &mut self,
+        out: &mut Vec<Payload>,
+        work: impl FnOnce(&mut Endpoint, &mut Packets<'_>) -> T,
+    ) -> T {
+        let (header_bytes, memory) = (self.spec.header_bytes, std::mem::take(&mut self.memory));
+        let mut packets = Packets { out, header_bytes, memory };
+        let done = work(self, &mut packets);
+        self.memory = packets.memory;
+        done
     }
 
     /// Connections that have not ended.
@@ -312,15 +329,15 @@ impl crate::Endpoint for Endpoint {
     fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>) {
         let Payload::Datagram(Datagram { data, ecn, connection, .. }) = payload else { return };
         let arrival = Arrival { remote: address(connection), local: None, ecn, data };
-        let mut packets = Packets { out, header_bytes: self.spec.header_bytes };
-        if let Some(slot) = self.take(now, arrival, Some(connection), &mut packets) {
-            self.run(now, slot, &mut packets);
-        }
+        self.with_packets(out, |endpoint, packets| {
+            if let Some(slot) = endpoint.take(now, arrival, Some(connection), packets) {
+                endpoint.run(now, slot, packets);
+            }
+        });
     }
 
     fn wake(&mut self, now: Time, out: &mut Vec<Payload>) {
-        let mut packets = Packets { out, header_bytes: self.spec.header_bytes };
-        self.run_due(now, &mut packets);
+        self.with_packets(out, |endpoint, packets| endpoint.run_due(now, packets));
     }
 
     fn say(&mut self, connection: u32, order: Order) {

@@ -64,7 +64,7 @@ fn the_65_537th_connection_is_none_of_those_before() {
 
 /// As a socket's driver does: all of them, then one turn.
 fn feed(server: &mut Endpoint, payloads: &mut Vec<Payload>, out: &mut Vec<Payload>) {
-    let mut packets = Packets { out, header_bytes: 28 };
+    let mut packets = Packets::new(out, 28);
     for payload in payloads.drain(..) {
         let Payload::Datagram(Datagram { data, ecn, connection, .. }) = payload else { continue };
         let arrival = Arrival { remote: address(connection), local: None, ecn, data };
@@ -87,6 +87,6 @@ fn who_leaves_and_who_comes_in_one_turn_share_a_place() {
         let open: Vec<_> = server.live().filter(|one| !one.is_closed()).collect();
         assert_eq!(open.len(), 1, "turn {turn}");
         assert!(open[0].connected_at().is_some(), "turn {turn}");
-        client.close(Time::ZERO, &mut Packets { out: &mut up, header_bytes: 28 });
+        client.close(Time::ZERO, &mut Packets::new(&mut up, 28));
     }
 }

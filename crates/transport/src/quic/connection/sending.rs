@@ -32,10 +32,13 @@ impl Connection {
         let in_flight = self.gate.with(|shared| shared.estimator.in_flight());
         let room = self.control.cwnd.saturating_sub(in_flight) / self.mtu;
         let room = room.max(u64::from(self.may_send_one));
+        if room == 0 {
+            return (0, true);
+        }
         let budget = self.pacer.budget(now);
         let paced = if budget == 0 { 0 } else { (budget / self.mtu).max(1) };
         let paced = paced.max(self.burst_left.div_ceil(self.mtu));
-        (room.min(paced).min(BATCH), room == 0)
+        (room.min(paced).min(BATCH), false)
     }
 
     /// Takes from the stack everything that may leave now.
