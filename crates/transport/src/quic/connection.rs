@@ -28,7 +28,6 @@ const GAVE_WAY: &str = "it was slow, and gave way to a new connection";
 /// What the peer is told then: H3_EXCESSIVE_LOAD (RFC 9114 section 8.1), and the same where no code is defined.
 const EXCESSIVE_LOAD: u32 = 0x107;
 
-pub(super) use sending::BATCH;
 use sending::RECOUNT;
 
 /// One connection.

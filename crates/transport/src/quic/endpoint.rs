@@ -11,7 +11,7 @@ use units::{Ecn, Time};
 
 use super::choice::Choice;
 use super::clock::Clock;
-use super::connection::{BATCH, Connection, Parts};
+use super::connection::{Connection, Parts};
 use super::dial::{Arrival, Limits};
 use super::gate::Gate;
 use super::outlet::Packets;
@@ -135,7 +135,8 @@ impl Endpoint {
             stages: [0; 2],
             fed: Vec::new(),
             worked: BTreeSet::new(),
-            buffer: Vec::with_capacity(BATCH as usize * usize::from(spec.mtu_bytes)),
+            // It grows to what is sent at once, which is little where flows are many.
+            buffer: Vec::new(),
             memory: BytesMut::new(),
             // A server opens none.
             streams: if is_client { config::FEW_STREAMS } else { config::STREAMS },

@@ -9,7 +9,7 @@ use crate::quic::{Batch, Outlet};
 use crate::{AppEvent, Event, EventKind};
 
 /// Largest batch taken from the stack at once, packets (Linux's UDP_MAX_SEGMENTS).
-pub(in crate::quic) const BATCH: u64 = 64;
+const BATCH: u64 = 64;
 
 /// Header bytes of a 1-RTT packet that carries one STREAM frame, at the least: first byte,
 /// connection id, packet number (1), tag (16), frame type, stream id and offset (1 each).
