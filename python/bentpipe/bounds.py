@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bentpipe import startup
+from bentpipe.groups import firsts
 from bentpipe.layout import Hop
 from bentpipe.resolve import bdp_bytes
 from bentpipe.tcpwords import TIMESTAMPS_BYTES
@@ -62,8 +63,8 @@ class Bound:
 
 
 def bounds(plan: Plan) -> list[Bound]:
-    """Bounds of every flow in every cell."""
-    return [_bound(cell, flow) for cell in plan.cells for flow in cell.resolved.spec["flows"]]
+    """Bounds of every flow in every cell; those of a group have the same."""
+    return [_bound(cell, shown, flow) for cell in plan.cells for shown, flow in firsts(cell.resolved.spec)]
 
 
 def _sends_down(flow: Mapping[str, Any]) -> bool:
@@ -81,9 +82,8 @@ def _sends_down(flow: Mapping[str, Any]) -> bool:
     )
 
 
-def _bound(cell: Cell, flow: Mapping[str, Any]) -> Bound:
-    name = str(flow["name"])
-    transport = flow["transport"]
+def _bound(cell: Cell, shown: str, flow: Mapping[str, Any]) -> Bound:
+    name, transport = str(flow["name"]), flow["transport"]
     if not isinstance(transport, dict):
         raise TypeError("transport is a table in every resolved run")
     up, down = cell.resolved.up[name], cell.resolved.down[name]
@@ -96,11 +96,11 @@ def _bound(cell: Cell, flow: Mapping[str, Any]) -> Bound:
     first_byte = startup.first_byte_ns(cell.resolved.spec, flow, up, down)
     first_byte_s = None if first_byte is None else first_byte / 1e9
     if not rated:
-        return Bound(cell.values, name, None, rtt_ms, None, None, None, None, None, None, (), first_byte_s)
+        return Bound(cell.values, shown, None, rtt_ms, None, None, None, None, None, None, (), first_byte_s)
     rate, narrow = min(rated, key=lambda pair: pair[0])
     return Bound(
         cell.values,
-        name,
+        shown,
         rate.bit_s,
         rtt_ms,
         int(bdp_bytes(rate, propagation)),

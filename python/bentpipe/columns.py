@@ -12,7 +12,7 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["COLUMNS", "COUNTERS", "GAUGES", "Row", "table"]
+__all__ = ["COLUMNS", "COUNTERS", "GAUGES", "OPTIONAL", "Row", "table"]
 
 Row = dict[str, Any]
 """Of a table, by column; columns that are not there are null."""
@@ -75,6 +75,9 @@ COLUMNS: dict[str, dict[str, str]] = {
     ),
 }
 """Columns of every table, as the engine has them."""
+
+OPTIONAL = {"summary": {"flow_group": "cat"}}
+"""Columns that a table has where its scenario asks for it: groups of flows."""
 
 _TYPES = {"f64": pl.Float64, "i64": pl.Int64, "cat": pl.String}
 _SORTED = {

@@ -26,8 +26,8 @@ from bentpipe.intervals import (
     significant,
 )
 from bentpipe.reading import Reading, read_store
-from bentpipe.stats import run_metrics
 from bentpipe.store import Store
+from bentpipe.together import as_groups, group_metrics
 
 Verdict = Literal["regression", "improvement", "none"]
 
@@ -163,7 +163,7 @@ def compare(
     second = after if isinstance(after, Reading) else read_store(after)
     keys = sorted({*first.keys, *second.keys})
     by = [*keys, "seed", "flow", "direction"]
-    a, b = (_frame(run_metrics(store), keys) for store in (first, second))
+    a, b = (_frame(group_metrics(store), keys) for store in (first, second))
     pairs = a.join(b, on=by, how="inner", suffix="_after", nulls_equal=True, maintain_order="left")
     if not pairs.height:
         raise ValueError(
@@ -191,6 +191,7 @@ def _page_changes(before: Reading, after: Reading, keys: Sequence[str], confiden
         return []
     by = [*keys, "seed", "flow", "load"]
     pairs = a.join(b, on=by, how="inner", suffix="_after", nulls_equal=True, maintain_order="left")
+    pairs = as_groups(pairs, before.table("summary"))
     changes = []
     for metric in OF_PAGES:
         known = pairs.drop_nulls([metric, f"{metric}_after"])

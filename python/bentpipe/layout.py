@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -17,7 +17,18 @@ if TYPE_CHECKING:
     from bentpipe.proxies import Proxy
     from bentpipe.scenario import Scenario
 
-__all__ = ["Edge", "Hop", "base_rtt", "key_of", "layout", "proxies_of", "shortest", "stops", "toward"]
+__all__ = [
+    "Edge",
+    "Hop",
+    "base_rtts",
+    "key_of",
+    "layout",
+    "proxies_of",
+    "routes",
+    "shortest",
+    "stops",
+    "toward",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +51,8 @@ class Edge:
     client_side: str
     server_side: str
     access: Access | None
+    owner: str = ""
+    """The flow of the scenario whose access it is."""
 
 
 def layout(scenario: Scenario) -> tuple[list[dict[str, str]], list[Edge], dict[str, tuple[str, str]]]:
@@ -59,13 +72,19 @@ def layout(scenario: Scenario) -> tuple[list[dict[str, str]], list[Edge], dict[s
     edges = [Edge(s.name, a, b, s) for s, a, b in zip(segments, line, line[1:], strict=False)]
     ends: dict[str, tuple[str, str]] = {}
     for flow in scenario.flow:
-        ends[flow.name] = ("client", "server")
-        if own:
-            host = f"{flow.name}.client"
-            nodes.append({"name": host, "kind": "host"})
-            edges.append(Edge(f"{flow.name}.access", host, "client", flow.access))
-            ends[flow.name] = (host, "server")
+        for name in flow.names:
+            ends[name] = ("client", "server")
+            if own:
+                host = f"{name}.client"
+                nodes.append({"name": host, "kind": "host"})
+                edges.append(Edge(access_of(name), host, "client", flow.access, flow.name))
+                ends[name] = (host, "server")
     return nodes, edges, ends
+
+
+def access_of(flow: str) -> str:
+    """Name of the link that only this flow crosses."""
+    return f"{flow}.access"
 
 
 def _graph(
@@ -74,7 +93,8 @@ def _graph(
     nodes = [{"name": node.name, "kind": node.role} for node in graph.node]
     edges = [Edge(link.name, link.client_side, link.server_side, link) for link in graph.link]
     _check_linked(graph)
-    return nodes, edges, {flow.name: (flow.client or "", flow.server or "") for flow in scenario.flow}
+    ends = {name: (flow.client or "", flow.server or "") for flow in scenario.flow for name in flow.names}
+    return nodes, edges, ends
 
 
 def _check_linked(graph: Graph) -> None:
@@ -90,11 +110,25 @@ def _check_linked(graph: Graph) -> None:
             raise ScenarioError([(f"graph.{host}", f'no links lead to it from "{hosts[0]}"; expected some')])
 
 
-def key_of(link: str, scenario: Scenario) -> str:
+def key_of(edge: Edge, scenario: Scenario) -> str:
     """Dotted key of a link in its scenario, for errors."""
-    if link.endswith(".access"):
-        return f"flow.{link}"
-    return f"graph.{link}" if scenario.graph is not None else f"path.{link}"
+    if edge.owner:
+        return f"flow.{access_of(edge.owner)}"
+    return f"graph.{edge.name}" if scenario.graph is not None else f"path.{edge.name}"
+
+
+def routes(
+    scenario: Scenario, edges: list[Edge], ends: Mapping[str, tuple[str, str]], hosts: frozenset[str]
+) -> dict[str, list[tuple[str, bool]]]:
+    """The way of each flow. Those of a group differ in their access alone."""
+    found: dict[str, list[tuple[str, bool]]] = {}
+    for flow in scenario.flow:
+        first, *others = flow.names
+        found[first] = way = shortest(edges, *ends[first], flow.name, hosts)
+        for name in others:
+            own = {access_of(first): access_of(name)}
+            found[name] = [(own.get(edge, edge), forward) for edge, forward in way]
+    return found
 
 
 def shortest(
@@ -120,6 +154,10 @@ def shortest(
 def _reached(
     edges: list[Edge], client: str, server: str, hosts: frozenset[str]
 ) -> dict[str, list[tuple[str, bool]]]:
+    leaving: dict[str, list[tuple[Edge, str, bool]]] = {}
+    for edge in edges:
+        leaving.setdefault(edge.client_side, []).append((edge, edge.server_side, True))
+        leaving.setdefault(edge.server_side, []).append((edge, edge.client_side, False))
     reached: dict[str, list[tuple[str, bool]]] = {client: []}
     frontier = [client]
     while frontier and server not in reached:
@@ -127,14 +165,10 @@ def _reached(
         for node in frontier:
             if node in hosts and node != client:
                 continue
-            for edge in edges:
-                for here, there, forward in (
-                    (edge.client_side, edge.server_side, True),
-                    (edge.server_side, edge.client_side, False),
-                ):
-                    if here == node and there not in reached:
-                        reached[there] = [*reached[node], (edge.name, forward)]
-                        ahead.append(there)
+            for edge, there, forward in leaving.get(node, ()):
+                if there not in reached:
+                    reached[there] = [*reached[node], (edge.name, forward)]
+                    ahead.append(there)
         frontier = ahead
     return reached
 
@@ -142,30 +176,33 @@ def _reached(
 def _round_trip(edge: Edge, files: Files, scenario: Scenario) -> int:
     if edge.access is None:
         return 0
-    key = key_of(edge.name, scenario)
+    key = key_of(edge, scenario)
     return base_delay_ns(edge.access.toward("up"), files, f"{key}.up") + base_delay_ns(
         edge.access.toward("down"), files, f"{key}.down"
     )
 
 
-def base_rtt(
-    edge: Edge,
-    edges: list[Edge],
-    routes: dict[str, list[tuple[str, bool]]],
-    scenario: Scenario,
-    files: Files,
-) -> int:
-    """The round trip that "1 BDP" at this link means: propagation over the whole path, accesses left out.
+def base_rtts(
+    edges: list[Edge], ways: Mapping[str, list[tuple[str, bool]]], scenario: Scenario, files: Files
+) -> dict[str, int]:
+    """The round trip that "1 BDP" means at each link: propagation over the whole path, accesses left out.
 
     In a graph it is the longest round trip of the flows that cross the link.
     """
-    trips = {one.name: _round_trip(one, files, scenario) for one in edges}
+    same: dict[int, int] = {}  # accesses of a group are one table
+    for one in edges:
+        if id(one.access) not in same:
+            same[id(one.access)] = _round_trip(one, files, scenario)
+    trips = {one.name: same[id(one.access)] for one in edges}
     if scenario.path is not None:
-        if edge.name.endswith(".access"):
-            return sum(trips[s.name] for s in scenario.path.segment) + trips[edge.name]
-        return sum(trips[s.name] for s in scenario.path.segment)
-    crossing = [route for route in routes.values() if any(name == edge.name for name, _ in route)]
-    return max((sum(trips[name] for name, _ in route) for route in crossing), default=trips[edge.name])
+        whole = sum(trips[segment.name] for segment in scenario.path.segment)
+        return {one.name: whole + (trips[one.name] if one.owner else 0) for one in edges}
+    longest: dict[str, int] = {}
+    for way in ways.values():
+        trip = sum(trips[name] for name, _ in way)
+        for name, _ in way:
+            longest[name] = max(trip, longest.get(name, 0))
+    return trips | longest
 
 
 def proxies_of(scenario: Scenario) -> dict[str, Proxy | Node]:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.groups import by_flow, series
 from bentpipe.problems import ScenarioError
 
 if TYPE_CHECKING:
@@ -42,14 +43,18 @@ KEEP_S = 0.045
 
 BYTES_RUN = 13e6
 BYTES_CONNECTION = {"quic": 6e3, "tcp": 4e3}
+BYTES_FLOW = {"quic": 150e3, "tcp": 0.0}
 BYTES_STREAM = {"quic": 8e3, "tcp": 35e3}
 BYTES_ROW = 1.1e3
-"""Memory of a run, of each connection it ever has, of each stream it has at once, of each row of its series (while they
-are written: several times what they take up)."""
+"""Memory of a run, of each connection it ever has, of both ends of a flow, of each stream it has at once, of each row
+of its series (while they are written: several times what they take up)."""
 
 BYTES_TRACED = {"qlog": 2e3, "pcapng": 1.6e3, "packets": 0.5e3}
 BYTES_STEPS = 0.8e3
 """Memory of a packet in each kind of trace; of its steps over a link (``trace.stages``)."""
+
+BYTES_ROUTE = 4
+"""Memory of an entry of a table of routes."""
 
 BYTES_HELD = 1.25
 """Memory of a byte that is on its way or waits in a queue."""
@@ -126,28 +131,51 @@ def cost(resolved: Resolved) -> Cost:
     """What a run of this kind costs."""
     spec = resolved.spec
     seconds = spec["duration_ns"] / 1e9
-    flows = [_Flow(flow, resolved, seconds) for flow in spec["flows"]]
+    groups = by_flow(spec)
+    flows = [_Flow(flow, groups.get(flow["name"], flow["name"]), resolved, seconds) for flow in spec["flows"]]
     _share(flows, seconds)
-    parts = [Part("duration", "a run", memory_bytes=BYTES_RUN)]
+    parts = [Part("duration", "a run", memory_bytes=BYTES_RUN + _routes(spec["graph"]) * BYTES_ROUTE)]
+    alike: dict[str, list[list[Part]]] = defaultdict(list)
     for flow in flows:
-        parts += flow.parts(spec["trace"])
+        alike[flow.called].append(list(flow.parts(spec["trace"])))
+    parts += [_added(same) for members in alike.values() for same in zip(*members, strict=True)]
     samples = spec["duration_ns"] / spec["sample_ns"]
-    rows = 2 * len(flows) * (1 + len(spec.get("proxies", ()))) + 2 * len(spec["graph"]["links"])
+    of_flows, of_links = series(spec)
+    rows = 2 * of_flows * (1 + len(spec.get("proxies", ()))) + 2 * of_links
     why = f"{samples:,.0f} samples of {rows} rows each"
     parts.append(Part("sample", why, samples, samples * rows * BYTES_ROW))
     parts += [
-        Part(f"flow.{names[0]}", "what is on its way and in queues", memory_bytes=held * BYTES_HELD)
-        for names, held in _held(flows)
+        Part(f"flow.{called}", "what is on its way and in queues", memory_bytes=held * BYTES_HELD)
+        for called, held in _held(flows)
     ]
     return Cost(tuple(parts))
+
+
+def _added(parts: Sequence[Part]) -> Part:
+    """The same part of all flows of a group."""
+    first = parts[0]
+    return Part(
+        first.key,
+        first.why if len(parts) == 1 else f"{first.why}, of each of {len(parts)} flows",
+        sum(part.events for part in parts),
+        sum(part.memory_bytes for part in parts),
+        sum(part.cpu_s for part in parts),
+    )
+
+
+def _routes(graph: Mapping[str, Any]) -> int:
+    """Entries of the engine's tables of routes: of each node to each that packets are sent to, in every version."""
+    ends = sum(node["kind"] != "router" for node in graph["nodes"])
+    return int(ends * len(graph["nodes"]) * (1 + len(graph.get("changes", ()))))
 
 
 class _Flow:
     """What a flow sends, both ways."""
 
-    def __init__(self, flow: Mapping[str, Any], resolved: Resolved, seconds: float) -> None:
+    def __init__(self, flow: Mapping[str, Any], called: str, resolved: Resolved, seconds: float) -> None:
         self.name = str(flow["name"])
-        self.key = f"flow.{self.name}"
+        self.called = called
+        self.key = f"flow.{called}"
         self.load = flow["load"]
         self.hops = {"up": resolved.up[self.name], "down": resolved.down[self.name]}
         self.rest_s = max(seconds - flow["start_ns"] / 1e9, 0.0)
@@ -244,6 +272,7 @@ class _Flow:
         packets += self.connections * PACKETS_CONNECTION + self.requests * PACKETS_REQUEST
         events = packets * (EVENTS_END + EVENTS_LINE * len(self.hops["up"])) + self.ticks
         memory = self.connections * BYTES_CONNECTION[self.over] + self.streams * BYTES_STREAM[self.over]
+        memory += BYTES_FLOW[self.over]
         yield Part(self.key, self.why, events, memory, events / EVENTS_CPU_S[self.over])
         for kind, size in BYTES_TRACED.items():
             if trace.get(kind):
@@ -256,23 +285,23 @@ class _Flow:
 
 
 def _share(flows: Sequence[_Flow], seconds: float) -> None:
-    """What flows send together is no more than their narrowest link carries; what is constant goes on beside it."""
+    """What flows send together is no more than each link carries; what is constant goes on beside it."""
     for way in ("up", "down"):
-        groups: dict[str, list[_Flow]] = defaultdict(list)
+        crossing: dict[str, list[_Flow]] = defaultdict(list)
         room: dict[str, float] = {}
         for flow in flows:
-            narrow = flow.narrowest(way)
-            if narrow is not None and narrow.rate is not None and not flow.constant[way]:
-                groups[narrow.name].append(flow)
-                room[narrow.name] = narrow.rate.bit_s / 8 * seconds
-        for name, group in groups.items():
-            together = sum(flow.bytes[way] for flow in group)
-            for flow in group:
-                flow.bytes[way] *= min(1.0, room[name] / together) if together else 1.0
+            for hop in flow.hops[way]:
+                if hop.rate is not None and not flow.constant[way]:
+                    crossing[hop.name].append(flow)
+                    room[hop.name] = hop.rate.bit_s / 8 * seconds
+        for name in sorted(room, key=room.__getitem__):
+            together = sum(flow.bytes[way] for flow in crossing[name])
+            for flow in crossing[name] if together > room[name] else ():
+                flow.bytes[way] *= room[name] / together
 
 
-def _held(flows: Sequence[_Flow]) -> Iterator[tuple[list[str], float]]:
-    """Bytes on their way and in queues, by narrowest link."""
+def _held(flows: Sequence[_Flow]) -> Iterator[tuple[str, float]]:
+    """Bytes on their way and in queues, by narrowest link; each with a flow that crosses it."""
     for way in ("up", "down"):
         groups: dict[str, list[_Flow]] = defaultdict(list)
         for flow in flows:
@@ -284,7 +313,7 @@ def _held(flows: Sequence[_Flow]) -> Iterator[tuple[list[str], float]]:
             if narrow is not None and narrow.rate is not None and narrow.queue_bytes is not None:
                 pipe = narrow.rate.bit_s / 8 * max(flow.rtt_s for flow in group)
                 held = min(held, pipe + narrow.queue_bytes)
-            yield [flow.name for flow in group], held
+            yield group[0].called, held
 
 
 def _constant_bit_s(congestion: Mapping[str, Any]) -> float:

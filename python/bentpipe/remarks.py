@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.groups import firsts
 from bentpipe.units import Duration
 
 if TYPE_CHECKING:
@@ -54,14 +55,14 @@ def _of_cell(cell: Cell) -> Iterator[Remark]:
     whole = int(spec["duration_ns"])
     if whole > LONG_NS:
         yield Remark("duration", f"found {_time(whole)}, which is longer than a day")
-    for flow in spec["flows"]:
-        yield from _of_flow(flow, cell, whole)
+    for name, flow in firsts(spec):
+        yield from _of_flow(name, flow, cell, whole)
 
 
-def _of_flow(flow: Mapping[str, Any], cell: Cell, whole: int) -> Iterator[Remark]:
-    name, start = flow["name"], int(flow["start_ns"])
+def _of_flow(name: str, flow: Mapping[str, Any], cell: Cell, whole: int) -> Iterator[Remark]:
+    start = int(flow["start_ns"])
     rest = whole - start
-    ways = {"up": cell.resolved.up[name], "down": cell.resolved.down[name]}
+    ways = {"up": cell.resolved.up[flow["name"]], "down": cell.resolved.down[flow["name"]]}
     trip = sum(hop.delay_ns for hops in ways.values() for hop in hops)
     if trip >= rest:
         problem = (

@@ -22,13 +22,13 @@ idle_timeout        none: an outage shall be survived, or not, by the transport'
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from bentpipe import load as loads
 from bentpipe import web
-from bentpipe.layout import Edge, Hop, base_rtt, key_of, layout, proxies_of, shortest, stops, toward
+from bentpipe.layout import Edge, Hop, access_of, base_rtts, key_of, layout, proxies_of, routes, stops, toward
 from bentpipe.legs import proxy_words
 from bentpipe.problems import ScenarioError
 from bentpipe.stages import Files, base_delay_ns, most_rate, queue_bytes, stages
@@ -75,8 +75,10 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
     nodes, edges, ends = layout(scenario)
     wire = max(size for flow in scenario.flow for size in _wires(flow, scenario))
     hosts = frozenset(node["name"] for node in nodes if node["kind"] == "host")
-    routes = {flow.name: shortest(edges, *ends[flow.name], flow.name, hosts) for flow in scenario.flow}
-    shared = {edge.name: base_rtt(edge, edges, routes, scenario, files) for edge in edges}
+    ways = routes(scenario, edges, ends, hosts)
+    shared = base_rtts(edges, ways, scenario, files)
+    made: dict[str, dict[str, tuple[list[dict[str, Any]], Hop]]] = {}
+    """By flow of the scenario: its access, which all flows of a group have alike."""
 
     links: list[dict[str, Any]] = []
     hops: dict[tuple[str, str], Hop] = {}
@@ -93,30 +95,39 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
             if edge.access is None:
                 hops[edge.name, side] = Hop(f"{edge.name}.{side}", None, None, 0)
                 continue
-            direction = edge.access.toward("up" if side == "up" else "down")
-            key = f"{key_of(edge.name, scenario)}.{side}"
-            link[side] = stages(direction, rtt, wire, files, key)
-            hops[edge.name, side] = Hop(
-                f"{edge.name}.{side}",
-                most_rate(direction, files, key),
-                queue_bytes(direction, rtt, wire, files, key),
-                base_delay_ns(direction, files, key),
-            )
+            own = made.setdefault(edge.owner, {}) if edge.owner else {}
+            if side not in own:
+                direction = edge.access.toward("up" if side == "up" else "down")
+                key = f"{key_of(edge, scenario)}.{side}"
+                hop = Hop(
+                    "",
+                    most_rate(direction, files, key),
+                    queue_bytes(direction, rtt, wire, files, key),
+                    base_delay_ns(direction, files, key),
+                )
+                own[side] = stages(direction, rtt, wire, files, key), hop
+            link[side], hop = own[side]
+            hops[edge.name, side] = replace(hop, name=f"{edge.name}.{side}")
         links.append(link)
 
     up = {
         name: tuple(hops[edge, "up" if forward else "down"] for edge, forward in route)
-        for name, route in routes.items()
+        for name, route in ways.items()
     }
     down = {
         name: tuple(hops[edge, "down" if forward else "up"] for edge, forward in reversed(route))
-        for name, route in routes.items()
+        for name, route in ways.items()
     }
-    flows = [
-        _flow(flow, scenario, files, ends[flow.name], (*up[flow.name], *down[flow.name]))
-        for flow in scenario.flow
-    ]
-    every = tuple(hop for name in routes for hop in (*up[name], *down[name]))
+    users = _users(scenario)
+    flows = []
+    for flow in scenario.flow:
+        first = flow.names[0]
+        words = _flow(flow, scenario, files, (*up[first], *down[first]))
+        for name in flow.names:
+            client, server = ends[name]
+            whose = {"user": users[name]} if users[name] else {}
+            flows.append({"name": name, "client": client, "server": server, **words, **whose})
+    every = tuple(hop for flow in scenario.flow for hop in (*up[flow.names[0]], *down[flow.names[0]]))
     proxies = [
         _proxy(key, proxy, scenario, edges, hops, _windows(every))
         for key, proxy in proxies_of(scenario).items()
@@ -132,7 +143,10 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
             "pcapng": scenario.trace.pcapng,
         },
     }
-    # written only where they are asked for: what knows neither keeps its resolved run, and so its id
+    # written only where they are asked for: what knows none of them keeps its resolved run, and so its id
+    names = {edge.name for edge in edges}
+    if groups := [_group(flow, names) for flow in scenario.flow if flow.count is not None]:
+        spec["groups"] = groups
     if proxies:
         spec["proxies"] = proxies
     if scenario.trace.packets or scenario.trace.stages:
@@ -166,9 +180,38 @@ def _header(quic: Quic) -> int:
     return HEADER_BYTES[quic.ip or 4]
 
 
-def _flow(
-    flow: Flow, scenario: Scenario, files: Files, ends: tuple[str, str], hops: tuple[Hop, ...]
-) -> dict[str, Any]:
+def _users(scenario: Scenario) -> dict[str, int]:
+    """Whose packets each flow's are: 0 where nothing is said, then those that are named, then of each group without
+    a name one user a flow."""
+    named = list(dict.fromkeys(flow.user for flow in scenario.flow if flow.user is not None))
+    numbers = {name: number for number, name in enumerate(named, 1)}
+    users: dict[str, int] = {}
+    apart = len(named)
+    for flow in scenario.flow:
+        for name in flow.names:
+            if flow.user is not None:
+                users[name] = numbers[flow.user]
+            elif flow.count is None:
+                users[name] = 0
+            else:
+                apart += 1
+                users[name] = apart
+    return users
+
+
+def _group(flow: Flow, links: set[str]) -> dict[str, Any]:
+    """What is measured together of the flows that ``flow`` stands for."""
+    group: dict[str, Any] = {"name": flow.name, "flows": flow.names}
+    own = [access for name in flow.names if (access := access_of(name)) in links]
+    if own:
+        group["links"] = own
+    if flow.series == "each":
+        group["each"] = True
+    return group
+
+
+def _flow(flow: Flow, scenario: Scenario, files: Files, hops: tuple[Hop, ...]) -> dict[str, Any]:
+    """What the flows that ``flow`` stands for have in common."""
     if flow.start.ns >= scenario.duration.ns:
         raise ScenarioError(
             [
@@ -178,7 +221,7 @@ def _flow(
                 )
             ]
         )
-    jitter = START_JITTER_NS if len(scenario.flow) > 1 else 0
+    jitter = START_JITTER_NS if sum(len(one.names) for one in scenario.flow) > 1 else 0
     rest = scenario.duration.ns - flow.start.ns
     tcp = flow.tcp.over(scenario.tcp)
     server = flow.server_congestion or flow.congestion
@@ -209,9 +252,6 @@ def _flow(
             **_burst(flow.quic.over(scenario.quic), 0),
         }
     return {
-        "name": flow.name,
-        "client": ends[0],
-        "server": ends[1],
         "start_ns": flow.start.ns,
         "start_jitter_ns": flow.start_jitter.ns if flow.start_jitter is not None else jitter,
         "client_congestion": client_congestion,

@@ -153,10 +153,16 @@ class Load(PageLoad):
         return self
 
 
+MOST_FLOWS = 10_000
+
+
 class Flow(Table):
-    """A client, a server, and what they send each other."""
+    """A client, a server, and what they send each other; with ``count``, that many of them: a group."""
 
     name: Name
+    count: Annotated[StrictInt, Field(ge=1, le=MOST_FLOWS)] | None = None
+    series: Literal["sum", "each"] | None = None
+    user: Name | None = None
     transport: Literal["quic", "tcp"] = "quic"
     congestion: Annotated[Congestion, as_table("name")]
     server_congestion: Annotated[Congestion, as_table("name")] | None = None
@@ -169,6 +175,19 @@ class Flow(Table):
     server: Name | None = None
     quic: Quic = Quic()
     tcp: Tcp = Tcp()
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the flows that it stands for."""
+        if self.count is None:
+            return [self.name]
+        return [f"{self.name}-{number}" for number in range(1, self.count + 1)]
+
+    @model_validator(mode="after")
+    def _group(self) -> Flow:
+        if self.series is not None and self.count is None:
+            raise ValueError(f'found series = "{self.series}" without a count, expected both or neither')
+        return self
 
     @model_validator(mode="after")
     def _transport(self) -> Flow:
@@ -298,6 +317,7 @@ class Scenario(Table):
                 )
         for flow in self.flow:
             _check_ends(flow, self.graph)
+        _check_members(self.flow)
         return self
 
 
@@ -320,6 +340,22 @@ def _check_ends(flow: Flow, graph: Graph | None) -> None:
         raise ValueError(
             f"flow.{flow.name}.access: goes with a path; in a graph, give the host a link of its own"
         )
+
+
+def _check_members(flows: list[Flow]) -> None:
+    """No flow is called like one of a group. Raises PydanticCustomError."""
+    singles = {flow.name for flow in flows}
+    owners: dict[str, str] = {}
+    for flow in flows:
+        for name in flow.names if flow.count is not None else ():
+            other = name if name in singles else owners.get(name)
+            if other is not None:
+                error = f'"{name}" is also the name of one of the {flow.count} flows of "{flow.name}"'
+                at = f"flow.{other}.name"
+                raise PydanticCustomError(
+                    "scenario", "{error}", {"error": f"{error}; expected another", "at": at}
+                )
+            owners[name] = flow.name
 
 
 def validate(data: Mapping[str, Any], source: str = "scenario") -> Scenario:

@@ -45,6 +45,9 @@ METRICS: dict[str, str] = {
 }
 """Metrics of :func:`run_metrics` that are aggregated over seeds, and what they are called."""
 
+GROUP = "flow_group"
+"""Column of ``summary`` and of metrics where a scenario has groups: the group of a flow, or the flow itself."""
+
 _BY = ["run", "flow", "direction"]
 
 
@@ -58,9 +61,14 @@ def _rank(frame: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
 def directions(summary: pl.DataFrame) -> pl.DataFrame:
     """The directions of every flow that count: ``flow, direction, sender, receiver``.
 
-    A direction counts when it carries at least ``MINOR_SHARE`` of the flow's stream bytes over all runs; a flow that
-    wrote nothing at all is kept with ``up``, so that its zero is seen.
+    A direction counts when it carries at least ``MINOR_SHARE`` of the flow's stream bytes over all runs, or of those of
+    its group together; a flow that wrote nothing at all is kept with ``up``, so that its zero is seen.
     """
+    if GROUP in summary.columns:
+        found = directions(summary.select("side", "written_bytes", flow=GROUP))
+        members = summary.select("flow", GROUP).unique(maintain_order=True)
+        each = members.join(found.rename({"flow": GROUP}), on=GROUP, how="inner").drop(GROUP)
+        return each.sort("flow", "direction", descending=[False, True])
     written = summary.group_by("flow", "side", maintain_order=True).agg(pl.col("written_bytes").sum())
     total = pl.col("written_bytes").sum().over("flow")
     share = (
@@ -255,6 +263,15 @@ def convergence_times(fairness: pl.DataFrame, starts: pl.DataFrame) -> pl.DataFr
     )
 
 
+def with_all_series(flows: pl.DataFrame, summary: pl.DataFrame) -> pl.DataFrame:
+    """Rows of ``flows`` of the runs in which every flow has a series of its own: shares over time need them all."""
+    if GROUP not in summary.columns:
+        return flows
+    theirs = flows.select("run", "flow").unique()
+    lacking = summary.select("run", "flow").unique().join(theirs, on=["run", "flow"], how="anti")
+    return flows.join(lacking.select("run").unique(), on="run", how="anti", maintain_order="left")
+
+
 def harm(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
     """Harm done to each row's flow by the others of its run, aligned with ``metrics``.
 
@@ -263,14 +280,15 @@ def harm(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
     other flow received anything and every key of the cell that does not belong to another flow has the same value.
     Null where the sweep has no such run, or the flow was alone itself. Negative when company did good.
     """
-    rows = metrics.select("run", "seed", "flow", "direction", "goodput_bit_s", *keys).to_dicts()
+    owner = pl.col(GROUP if GROUP in metrics.columns else "flow").alias("owner")
+    rows = metrics.select("run", "seed", "flow", owner, "direction", "goodput_bit_s", *keys).to_dicts()
     company: dict[str, set[str]] = {}
     for row in rows:
         if row["goodput_bit_s"]:
             company.setdefault(row["run"], set()).add(row["flow"])
 
     def identity(row: dict[str, object]) -> tuple[object, ...]:
-        own = f"flow.{row['flow']}."
+        own = f"flow.{row['owner']}."
         same = [row[key] for key in keys if not key.startswith("flow.") or key.startswith(own)]
         return (row["flow"], row["direction"], row["seed"], *same)
 
@@ -333,9 +351,10 @@ def run_metrics(store: Reading) -> pl.DataFrame:
     ``run, seed, KEYS..., flow, direction, congestion, data_start_s, duration_s, finished, received_bytes,
     goodput_bit_s, retransmission_ratio, largest_cwnd_bytes, ack_bytes, completed, completion_p50_s,
     completion_p95_s, jain, convergence_s, harm, bottleneck_bit_s, utilisation, queueing_p50_ms, queueing_p95_ms,
-    queueing_p99_ms``. ``goodput_bit_s`` is in-order bytes over the time from the data's start to its end
-    (:func:`starts_and_ends`); the queue and utilisation are those of the direction's busiest link
-    (:func:`bottlenecks`); ``jain`` and ``convergence_s`` belong to the run and stand in each of its rows.
+    queueing_p99_ms``, and ``flow_group`` where the scenario has groups. ``goodput_bit_s`` is in-order bytes over the
+    time from the data's start to its end (:func:`starts_and_ends`); the queue and utilisation are those of the
+    direction's busiest link (:func:`bottlenecks`); ``jain`` and ``convergence_s`` belong to the run and stand in each
+    of its rows.
     """
     summary = store.table("summary")
     streams = store.table("streams")
@@ -381,8 +400,11 @@ def run_metrics(store: Reading) -> pl.DataFrame:
     count = pl.len().over("run", "direction")
     rows = rows.with_columns(jain=pl.when(together & (squares > 0)).then(total**2 / (count * squares)))
     shared = rows.filter(together)["run"].unique(maintain_order=True)
+    flows = pl.DataFrame()
     if len(shared):
         flows = store.table("flows", ["time_s", "flow", "side", "received_in_order_bytes"], shared)
+        flows = with_all_series(flows, summary)
+    if flows.height:
         windows = goodput_windows(flows, ways)
         rows = rows.join(
             convergence_times(jain_over_time(windows, starts), starts),
@@ -396,6 +418,9 @@ def run_metrics(store: Reading) -> pl.DataFrame:
     )  # fmt: skip
     rows = rows.join(tight, on=["run", "direction"], how="left", maintain_order="left")
     rows = store.runs.join(rows, on="run", how="inner", maintain_order="left")
+    if GROUP in summary.columns:
+        members = summary.select("run", "flow", GROUP).unique(maintain_order=True)
+        rows = rows.join(members, on=["run", "flow"], how="left", maintain_order="left")
     rows = _rank(rows, store.runs)
     return rows.with_columns(harm(rows, store.keys))
 

@@ -16,8 +16,21 @@ __all__ = ["page_rows", "summary_rows"]
 
 _OF_PAGES = {"ttr_s": "TTR median s", "plt_s": "PLT median s"}
 
+_OF_GROUPS = (
+    "flows",
+    "goodput_p5_bit_s",
+    "goodput_p50_bit_s",
+    "goodput_p95_bit_s",
+    "goodput_sum_bit_s",
+    "group_jain",
+)
+"""What is said of groups of flows beside what is said of flows."""
+
 _SHOWN = (
+    ("flows", "flows", 1.0),
     ("goodput_bit_s", "goodput Mbit/s", 1e-6),
+    ("goodput_p5_bit_s", "5th percentile", 1e-6),
+    ("goodput_p95_bit_s", "95th", 1e-6),
     ("jain", "Jain", 1.0),
     ("completion_p50_s", "completion s", 1.0),
     ("retransmission_ratio", "sent again %", 100.0),
@@ -33,11 +46,13 @@ def summary_rows(directory: Path, *, numbers: bool = False) -> tuple[str, list[d
         bentpipe.store.StoreError: not a store, or no finished run.
     """
     from bentpipe.reading import read_store
-    from bentpipe.stats import cell_summary, run_metrics
+    from bentpipe.stats import METRICS, cell_summary
+    from bentpipe.together import group_metrics
 
     store = read_store(directory)
-    metrics = run_metrics(store)
-    cells = cell_summary(metrics, store.keys)
+    metrics = group_metrics(store)
+    of_groups = [name for name in _OF_GROUPS if name in metrics.columns]
+    cells = cell_summary(metrics, store.keys, [*METRICS, *of_groups])
     if numbers:
         return store.title, store.shown(cells).to_dicts()
     rows: dict[tuple[object, ...], dict[str, Any]] = {}
@@ -71,12 +86,14 @@ def page_rows(directory: Path) -> list[dict[str, Any]]:
     import polars as pl
 
     from bentpipe.reading import read_store
+    from bentpipe.together import as_groups
 
     store = read_store(directory)
     pages = store.table("pages")
     if not pages.height:
         return []
     by = [*store.keys, "flow", "load", "protocol"]
+    pages = as_groups(pages, store.table("summary"))
     loads = store.runs.join(pages, on="run", how="inner", maintain_order="left_right")
     done = pl.col("finished") == 1
     found = loads.group_by(by, maintain_order=True).agg(

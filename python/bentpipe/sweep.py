@@ -298,9 +298,10 @@ def _step(key: str, value: object, where: str) -> dict[str, Any]:
 
 def _check_name(key: str, where: str) -> None:
     """A tied axis is a column beside those of every table of a store, in SQL too, where case does not count."""
-    from bentpipe.columns import COLUMNS
+    from bentpipe.columns import COLUMNS, OPTIONAL
 
-    tables = {name.casefold(): f"the table {table} has" for table, names in COLUMNS.items() for name in names}
+    every = [*COLUMNS.items(), *OPTIONAL.items()]
+    tables = {name.casefold(): f"the table {table} has" for table, names in every for name in names}
     tables |= dict.fromkeys(("run", "seed"), "all tables have")
     if (whose := tables.get(key.casefold())) is not None:
         problem = f'a tied axis cannot be called "{key}": {whose} such a column; expected another name'

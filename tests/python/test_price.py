@@ -46,6 +46,11 @@ LOADS: dict[str, dict[str, Any]] = {
     "sampled": scenario({"load": {"bytes": "1 kB"}}, sample="100 us"),
     "streams": scenario({"transport": "tcp", "load": {"time": "5 s", "streams": 500}}),
     "page": scenario({"load": {"page": "almanac-2019-light", "http": "2", "loads": 20}}, sample="1 s"),
+    "many": scenario({"transport": "tcp", "count": 200}),
+    "many over QUIC": scenario({"count": 200}),
+    "many with accesses": scenario(
+        {"transport": "tcp", "count": 100, "series": "each", "access": {"both": {"rate": "5 Mbit/s"}}}
+    ),
     "shared": {**scenario(), "flow": [{**BULK, "name": name} for name in ("a", "b", "c")]},
     "stages": scenario(segments=3, trace={"stages": True}),
     "qlog": scenario(trace={"qlog": True, "pcapng": True, "packets": True}),

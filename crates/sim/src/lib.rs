@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 mod addresses;
 mod cast;
 mod flow;
+mod groups;
 mod host;
 mod pages;
 mod proxies;
@@ -20,7 +21,7 @@ mod world;
 
 pub use flow::Controllers;
 pub use seat::{Leg, Seat, Way};
-pub use spec::{CongestionSpec, FlowSpec, RunSpec, TcpSides, TraceSpec, TransportSpec};
+pub use spec::{CongestionSpec, FlowSpec, GroupSpec, RunSpec, TcpSides, TraceSpec, TransportSpec};
 pub use tables::{Column, Data, Measurements, Table};
 pub use world::World;
 

@@ -13,6 +13,8 @@ use crate::spec::{CongestionSpec, RunSpec};
 pub struct FlowProxy {
     /// The flow's name.
     pub flow: String,
+    /// The flow's place among all.
+    pub number: usize,
     /// The node's name.
     pub node: String,
     /// Controllers of its sockets towards the client and towards the server.
@@ -108,6 +110,7 @@ pub fn build(
         };
         let told = FlowProxy {
             flow: flow_name.clone(),
+            number: flow,
             node: proxy.node.clone(),
             congestion: [&proxy.client_side, &proxy.server_side]
                 .map(|side| side.congestion.clone()),

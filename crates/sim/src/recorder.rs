@@ -1,11 +1,14 @@
 //! Measuring is pulled: counters are read at the sampling tick and become rows.
 
+use std::collections::BTreeMap;
+
 use path::{Cause, HoldCounters, Topology};
 use transport::web::WebSpec;
-use transport::{Counters, Event, EventKind, Gauges, Node};
+use transport::{Counters, Event, EventKind, Gauges, Side};
 use units::{Span, Time};
 
 use crate::flow::FlowSide;
+use crate::groups::{Groups, Together};
 use crate::pages;
 use crate::proxies::{FlowProxy, SOCKETS};
 use crate::seat::Seat;
@@ -15,6 +18,7 @@ use crate::tables::{Row, Table, Value};
 pub struct Recorder {
     interval: Span,
     next: Time,
+    groups: Groups,
     flows: Table,
     internals: Table,
     links: Table,
@@ -30,13 +34,14 @@ fn millis(span: Option<Span>) -> Option<f64> {
 }
 
 impl Recorder {
-    /// Samples every `interval_ns`, the first time after one interval. `loads` are the pages that the
-    /// flows load.
-    pub fn new(interval_ns: u64, loads: Vec<Option<WebSpec>>) -> Recorder {
+    /// Samples every `interval_ns`, the first time after one interval. `groups` have their series together,
+    /// `loads` are the pages that the flows load.
+    pub fn new(interval_ns: u64, groups: Groups, loads: Vec<Option<WebSpec>>) -> Recorder {
         let interval = Span(interval_ns.max(1));
         Recorder {
             interval,
             next: Time::ZERO + interval,
+            groups,
             flows: Table::new("flows"),
             internals: Table::declared("internals", &internals_row(0.0, "", "", "", 0.0)),
             links: Table::new("links"),
@@ -67,56 +72,96 @@ impl Recorder {
         self.next = now + self.interval;
         let time = now.seconds();
         let (hosts, between) = seats.split_at_mut(sides.len());
-        for (seat, side) in hosts.iter_mut().zip(sides) {
-            self.sample_side(time, seat.node.as_mut(), side);
-        }
-        for (seat, proxy) in between.iter().zip(proxies) {
-            for (end, socket) in SOCKETS.into_iter().enumerate() {
-                self.proxies.row(&proxy_row(
-                    time,
-                    [&proxy.flow, &proxy.node, socket],
-                    seat.node.opened(end),
-                    &seat.node.gauges(end),
-                    seat.node.waiting_bytes(end),
-                    &seat.node.counters(end),
-                ));
-            }
-        }
-        for (index, line) in topology.lines.iter().enumerate() {
-            let link = topology.line_name(index);
-            let mut row = vec![("time_s", Value::from(time)), ("link", link.into())];
-            row.extend(link_counters(line));
-            self.links.row(&row);
-        }
+        self.sample_flows(time, hosts, sides);
+        self.sample_proxies(time, between, proxies);
+        self.sample_links(time, topology);
         for (node, hold) in topology.holds() {
             self.holds.row(&hold_row(time, topology.node_name(node), hold.counters()));
         }
     }
 
-    fn sample_side(&mut self, time: f64, node: &mut dyn Node, side: &FlowSide) {
-        let (flow, side) = (side.flow.as_str(), side.side.name());
-        let gauges = node.gauges(0);
-        let mut row: Vec<(&'static str, Value<'_>)> = vec![
-            ("time_s", time.into()),
-            ("flow", flow.into()),
-            ("side", side.into()),
-            ("cwnd_bytes", (gauges.cwnd as f64).into()),
-            ("ssthresh_bytes", gauges.ssthresh.map(|bytes| bytes as f64).into()),
-            ("in_flight_bytes", gauges.in_flight.into()),
-            ("smoothed_rtt_ms", millis(gauges.smoothed_rtt).into()),
-            ("latest_rtt_ms", millis(gauges.latest_rtt).into()),
-            ("min_rtt_ms", millis(gauges.min_rtt).into()),
-            ("pacing_rate_bit_s", (gauges.pacing_rate_bit_s as f64).into()),
-        ];
-        row.extend(counters(node));
-        self.flows.row(&row);
-        if let Some(controller) = node.controller(0) {
-            controller.trace(&mut |name, value| {
-                self.internals.row(&internals_row(time, flow, side, name, value));
-            });
+    fn sample_flows(&mut self, time: f64, hosts: &mut [Seat], sides: &[FlowSide]) {
+        let mut together = vec![[Together::default(); 2]; self.groups.len()];
+        for (index, (seat, side)) in hosts.iter_mut().zip(sides).enumerate() {
+            let node = seat.node.as_mut();
+            let (flow, end) = (side.flow.as_str(), side.side.name());
+            let (gauges, counters) = (node.gauges(0), node.counters(0));
+            let group = self.groups.of_flow(index / 2);
+            if let Some(group) = group {
+                together[group][index % 2].add(node, 0, &gauges, &counters);
+            }
+            if group.is_none_or(|group| self.groups.each(group)) {
+                self.flows.row(&flows_row(time, flow, end, &gauges, &counters));
+                if let Some(controller) = node.controller(0) {
+                    controller.trace(&mut |name, value| {
+                        self.internals.row(&internals_row(time, flow, end, name, value));
+                    });
+                }
+            }
+            for event in node.take_events(0) {
+                self.events.row(&events_row(flow, end, &event));
+            }
         }
-        for event in node.take_events(0) {
-            self.events.row(&events_row(flow, side, &event));
+        for (group, both) in together.iter().enumerate() {
+            for (sum, side) in both.iter().zip([Side::Client, Side::Server]) {
+                let name = self.groups.name(group);
+                self.flows.row(&flows_row(time, name, side.name(), &sum.gauges(), &sum.counters));
+            }
+        }
+    }
+
+    fn sample_proxies(&mut self, time: f64, between: &[Seat], proxies: &[FlowProxy]) {
+        let mut together: BTreeMap<(usize, &str, usize), Together> = BTreeMap::new();
+        for (seat, proxy) in between.iter().zip(proxies) {
+            let (node, group) = (seat.node.as_ref(), self.groups.of_flow(proxy.number));
+            for (end, socket) in SOCKETS.into_iter().enumerate() {
+                let (gauges, counters) = (node.gauges(end), node.counters(end));
+                if let Some(group) = group {
+                    let sum = together.entry((group, proxy.node.as_str(), end)).or_default();
+                    sum.add(node, end, &gauges, &counters);
+                }
+                if group.is_none_or(|group| self.groups.each(group)) {
+                    self.proxies.row(&proxy_row(
+                        time,
+                        [&proxy.flow, &proxy.node, socket],
+                        u64::from(node.opened(end)),
+                        &gauges,
+                        node.waiting_bytes(end),
+                        &counters,
+                    ));
+                }
+            }
+        }
+        for ((group, proxy, end), sum) in &together {
+            self.proxies.row(&proxy_row(
+                time,
+                [self.groups.name(*group), proxy, SOCKETS[*end]],
+                sum.opened,
+                &sum.gauges(),
+                sum.waiting_bytes,
+                &sum.counters,
+            ));
+        }
+    }
+
+    fn sample_links(&mut self, time: f64, topology: &Topology) {
+        let mut together: Vec<[Option<LinkCounters>; 2]> = vec![[None, None]; self.groups.len()];
+        for (index, line) in topology.lines.iter().enumerate() {
+            let counters = link_counters(line);
+            let group = self.groups.of_link(index / 2);
+            if let Some(group) = group {
+                add(&mut together[group][index % 2], &counters);
+            }
+            if group.is_none_or(|group| self.groups.each(group)) {
+                self.links.row(&links_row(time, topology.line_name(index), counters));
+            }
+        }
+        for (group, both) in together.into_iter().enumerate() {
+            for (counters, name) in both.into_iter().zip(self.groups.lines(group)) {
+                if let Some(counters) = counters {
+                    self.links.row(&links_row(time, name, counters));
+                }
+            }
         }
     }
 
@@ -133,7 +178,8 @@ impl Recorder {
             self.sample(end, seats, sides, proxies, topology);
         }
         let flows: Vec<Flow<'_>> = seats.chunks(2).zip(sides.chunks(2)).collect();
-        let mut tables = vec![summary(&flows), streams(&flows), link_summary(topology)];
+        let mut tables =
+            vec![summary(&flows, &self.groups), streams(&flows), link_summary(topology)];
         tables.extend([self.flows, self.links, self.events, self.internals, self.proxies]);
         tables.extend(pages::tables(seats, sides, &self.loads));
         if self.holds.rows() > 0 {
@@ -176,7 +222,7 @@ fn internals_row<'a>(
 fn proxy_row<'a>(
     time: f64,
     [flow, proxy, socket]: [&'a str; 3],
-    connections: u32,
+    connections: u64,
     gauges: &Gauges,
     waiting_bytes: u64,
     counters: &Counters,
@@ -186,7 +232,7 @@ fn proxy_row<'a>(
         ("flow", flow.into()),
         ("proxy", proxy.into()),
         ("socket", socket.into()),
-        ("connections", u64::from(connections).into()),
+        ("connections", connections.into()),
         ("cwnd_bytes", (gauges.cwnd as f64).into()),
         ("ssthresh_bytes", gauges.ssthresh.map(|bytes| bytes as f64).into()),
         ("in_flight_bytes", gauges.in_flight.into()),
@@ -219,8 +265,30 @@ fn hold_row<'a>(time: f64, node: &'a str, counters: &HoldCounters) -> Row<'a, 10
     ]
 }
 
-fn counters(node: &dyn Node) -> Row<'static, 15> {
-    let counters = node.counters(0);
+fn flows_row<'a>(
+    time: f64,
+    flow: &'a str,
+    side: &'a str,
+    gauges: &Gauges,
+    counters: &Counters,
+) -> Vec<(&'static str, Value<'a>)> {
+    let mut row = vec![
+        ("time_s", time.into()),
+        ("flow", flow.into()),
+        ("side", side.into()),
+        ("cwnd_bytes", (gauges.cwnd as f64).into()),
+        ("ssthresh_bytes", gauges.ssthresh.map(|bytes| bytes as f64).into()),
+        ("in_flight_bytes", gauges.in_flight.into()),
+        ("smoothed_rtt_ms", millis(gauges.smoothed_rtt).into()),
+        ("latest_rtt_ms", millis(gauges.latest_rtt).into()),
+        ("min_rtt_ms", millis(gauges.min_rtt).into()),
+        ("pacing_rate_bit_s", (gauges.pacing_rate_bit_s as f64).into()),
+    ];
+    row.extend(counted(counters));
+    row
+}
+
+fn counted(counters: &Counters) -> Row<'static, 15> {
     [
         ("sent_packets", counters.sent_packets.into()),
         ("sent_bytes", counters.sent_bytes.into()),
@@ -240,16 +308,18 @@ fn counters(node: &dyn Node) -> Row<'static, 15> {
     ]
 }
 
-fn link_counters(line: &path::Line) -> Vec<(&'static str, Value<'static>)> {
+type LinkCounters = Vec<(&'static str, u64)>;
+
+fn link_counters(line: &path::Line) -> LinkCounters {
     let (gauge, counters) = (line.gauge(), line.counters());
     let mut row = vec![
-        ("queued_packets", gauge.queued_packets.into()),
-        ("queued_bytes", gauge.queued_bytes.into()),
-        ("sent_bytes", gauge.sent_bytes.into()),
-        ("arrived_packets", counters.arrived_packets.into()),
-        ("arrived_bytes", counters.arrived_bytes.into()),
-        ("delivered_packets", counters.delivered_packets.into()),
-        ("delivered_bytes", counters.delivered_bytes.into()),
+        ("queued_packets", gauge.queued_packets),
+        ("queued_bytes", gauge.queued_bytes),
+        ("sent_bytes", gauge.sent_bytes),
+        ("arrived_packets", counters.arrived_packets),
+        ("arrived_bytes", counters.arrived_bytes),
+        ("delivered_packets", counters.delivered_packets),
+        ("delivered_bytes", counters.delivered_bytes),
     ];
     let names = [
         "dropped_loss_packets",
@@ -260,9 +330,23 @@ fn link_counters(line: &path::Line) -> Vec<(&'static str, Value<'static>)> {
         "dropped_route_packets",
     ];
     debug_assert!(Cause::ALL.iter().zip(names).all(|(cause, name)| name.contains(cause.name())));
-    row.extend(names.into_iter().zip(counters.dropped_packets.map(Value::from)));
-    row.push(("marked_packets", counters.marked_packets.into()));
+    row.extend(names.into_iter().zip(counters.dropped_packets));
+    row.push(("marked_packets", counters.marked_packets));
     row
+}
+
+fn links_row(time: f64, link: &str, counters: LinkCounters) -> Vec<(&'static str, Value<'_>)> {
+    let mut row = vec![("time_s", Value::from(time)), ("link", link.into())];
+    row.extend(counters.into_iter().map(|(name, count)| (name, count.into())));
+    row
+}
+
+/// Adds another line's counters to those of its group.
+fn add(sum: &mut Option<LinkCounters>, counters: &LinkCounters) {
+    match sum {
+        None => *sum = Some(counters.clone()),
+        Some(sum) => sum.iter_mut().zip(counters).for_each(|(one, other)| one.1 += other.1),
+    }
 }
 
 /// Both sides of a flow, client first.
@@ -303,9 +387,9 @@ fn streams(flows: &[Flow<'_>]) -> Table {
     table
 }
 
-fn summary(flows: &[Flow<'_>]) -> Table {
+fn summary(flows: &[Flow<'_>], groups: &Groups) -> Table {
     let mut table = Table::new("summary");
-    for (seats, sides) in flows {
+    for (number, (seats, sides)) in flows.iter().enumerate() {
         let [client, server] = seats else { continue };
         for (host, peer, side) in [(client, server, &sides[0]), (server, client, &sides[1])] {
             let (node, peer) = (host.node.as_ref(), peer.node.as_ref());
@@ -330,12 +414,17 @@ fn summary(flows: &[Flow<'_>]) -> Table {
                 ("connections", u64::from(node.opened(0)).into()),
                 ("completed_connections", u64::from(node.completed(0)).into()),
             ];
-            row.extend(counters(node));
+            row.extend(counted(&node.counters(0)));
             let largest = node.counters(0).largest_cwnd_bytes;
             let delivered = peer.counters(0);
             row.push(("largest_cwnd_bytes", largest.into()));
             row.push(("delivered_bytes", delivered.received_bytes.into()));
             row.push(("delivered_in_order_bytes", delivered.received_in_order_bytes.into()));
+            // Runs without groups keep their columns.
+            if groups.len() > 0 {
+                let name = groups.of_flow(number).map(|group| groups.name(group));
+                row.push(("flow_group", name.unwrap_or(&side.flow).into()));
+            }
             table.row(&row);
         }
     }
@@ -351,7 +440,7 @@ fn link_summary(topology: &Topology) -> Table {
             ("rate_bit_s", line.rate_bit_s().map(|rate| rate as f64).into()),
             ("propagation_ms", (line.propagation_ns() as f64 / 1e6).into()),
         ];
-        row.extend(link_counters(line));
+        row.extend(link_counters(line).into_iter().map(|(name, count)| (name, count.into())));
         row.push(("queueing_p50_ms", millis(quantile(0.5)).into()));
         row.push(("queueing_p95_ms", millis(quantile(0.95)).into()));
         row.push(("queueing_p99_ms", millis(quantile(0.99)).into()));

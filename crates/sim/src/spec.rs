@@ -22,6 +22,9 @@ pub struct RunSpec {
     pub graph: GraphSpec,
     /// The flows over it.
     pub flows: Vec<FlowSpec>,
+    /// Flows that are measured together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupSpec>,
     /// Splitting proxies, at nodes of kind `proxy`.
     #[serde(default)]
     pub proxies: Vec<ProxySpec>,
@@ -60,6 +63,22 @@ pub struct FlowSpec {
     pub transport: TransportSpec,
     /// What is sent.
     pub load: LoadSpec,
+}
+
+/// Flows of which the time series have one entry together; what is counted once a run is counted for each.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct GroupSpec {
+    /// Name of the series, which no flow has.
+    pub name: String,
+    /// Names of the flows.
+    pub flows: Vec<String>,
+    /// Names of the links that these flows alone use, one each: their series is `"<name>.access"`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<String>,
+    /// Whether each flow and link has a series of its own too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub each: bool,
 }
 
 /// A congestion controller by name.

@@ -119,7 +119,10 @@ impl Table {
                 (Data::Float(data), Value::Float(value)) => data.push(*value),
                 (Data::Int(data), Value::Int(value)) => data.push(*value as i64),
                 (Data::Category(names, data), Value::Name(value)) => {
-                    let index = names.iter().position(|name| name == value).unwrap_or_else(|| {
+                    // Most rows have the name of the row before or the one that came after it first.
+                    let last = data.last().map_or(0, |index| *index as usize);
+                    let mut places = (last..names.len()).chain(0..last);
+                    let index = places.find(|index| names[*index] == *value).unwrap_or_else(|| {
                         names.push((*value).to_owned());
                         names.len() - 1
                     });

@@ -8,6 +8,7 @@ use units::{NodeId, Packet, Schedule, Time};
 
 use crate::cast::{Cast, pages};
 use crate::flow::{Controllers, FlowSide};
+use crate::groups::Groups;
 use crate::proxies::FlowProxy;
 use crate::recorder::Recorder;
 use crate::seat::Seat;
@@ -83,7 +84,8 @@ impl World {
         if spec.duration_ns > Time::MAX.0 / 2 {
             return Err(format!("duration_ns is {}, expected less than 2^63", spec.duration_ns));
         }
-        let recorder = Recorder::new(spec.sample_ns, pages(spec));
+        let groups = Groups::new(spec, &topology)?;
+        let recorder = Recorder::new(spec.sample_ns, groups, pages(spec));
         let scaling = cast.scaling(spec, &topology);
         let tracer = Tracer::new(spec.trace, &cast.sides, &cast.seats, &scaling);
         let mut world = World::new(topology, cast, recorder, tracer, Time(spec.duration_ns));
@@ -96,7 +98,7 @@ impl World {
     /// Nodes of one's own on a path, until `end`. Measured are the links alone.
     pub fn of(topology: Topology, seats: Vec<Seat>, end: Time) -> World {
         let cast = Cast { seats, ..Cast::default() };
-        let recorder = Recorder::new(end.nanos(), Vec::new());
+        let recorder = Recorder::new(end.nanos(), Groups::default(), Vec::new());
         World::new(topology, cast, recorder, Tracer::default(), end)
     }
 

@@ -11,6 +11,7 @@ from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import BLUE, ORANGE, inline, panel_width
 from bentpipe.stats import directions
 from bentpipe.thinning import thin
+from bentpipe.together import as_groups
 
 if TYPE_CHECKING:
     from bentpipe.agree.compare import Comparison
@@ -41,7 +42,9 @@ def _both(comparison: Comparison, column: str, who: str) -> pl.DataFrame:
 
 
 def _series(store: Reading, column: str, who: str) -> pl.DataFrame:
-    ways = directions(store.table("summary")).select("flow", "direction", pl.col(who).alias("side"))
+    summary = store.table("summary")
+    ways = directions(as_groups(summary, summary).select("flow", "side", "written_bytes"))
+    ways = ways.select("flow", "direction", pl.col(who).alias("side"))
     frame = store.table("flows", ["time_s", "flow", "side", column]).join(
         ways, on=["flow", "side"], how="inner", maintain_order="left"
     )

@@ -16,6 +16,7 @@ from bentpipe.figures.figure import Figure
 from bentpipe.figures.material import Material
 from bentpipe.figures.style import GREY, colour, multiples, shape
 from bentpipe.thinning import MOST_ROWS
+from bentpipe.together import as_groups
 
 
 def _intervals(material: Material) -> str:
@@ -162,8 +163,9 @@ def friendliness(material: Material) -> Figure | None:
         text,
     ]
     chart = multiples(layers, frame, where, height=44 * max(1, frame["line"].n_unique()))
+    whose = "of each flow, of a group the mean of its flows" if material.grouped else "of each flow"
     caption = (
-        f"Mean goodput of each flow; the closer the points of a line, the fairer. J is Jain's index, 1 when all get "
+        f"Mean goodput {whose}; the closer the points of a line, the fairer. J is Jain's index, 1 when all get "
         f"the same. {_intervals(material)} {where.note}"
     )
     return Figure("friendliness", "Who gets what of a shared link", caption.strip(), chart, frame.height)
@@ -269,9 +271,10 @@ def completion(material: Material) -> Figure | None:
     times = stats.completion_times(material.store.table("streams")).drop_nulls("completion_s")
     if not times.height:
         return None
-    rows = times.join(material.metrics.select("run", "flow", "direction"), on=["run", "flow"], how="inner",
+    rows = times.join(material.each.select("run", "flow", "direction"), on=["run", "flow"], how="inner",
                       maintain_order="left").unique(["run", "flow", "start_s", "bytes", "completion_s"],
                                                     keep="first", maintain_order=True)  # fmt: skip
+    rows = as_groups(rows, material.summary)
     where = material.time_grid
     rows = material.label(
         where.select(rows.join(material.store.runs, on="run", how="left", maintain_order="left"))

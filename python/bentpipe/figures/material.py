@@ -7,7 +7,7 @@ from functools import cached_property
 
 import polars as pl
 
-from bentpipe import stats
+from bentpipe import stats, together
 from bentpipe.cells import Dimension, Grid, dimensions, grid, of_kind
 from bentpipe.reading import Reading
 
@@ -26,9 +26,24 @@ class Material:
     fixed: dict[str, str] = field(default_factory=dict)
 
     @cached_property
-    def metrics(self) -> pl.DataFrame:
+    def summary(self) -> pl.DataFrame:
+        """The table ``summary``: one row per run, flow and side."""
+        return self.store.table("summary")
+
+    @cached_property
+    def each(self) -> pl.DataFrame:
         """:func:`bentpipe.stats.run_metrics`: one row per run, flow and direction."""
         return stats.run_metrics(self.store)
+
+    @cached_property
+    def metrics(self) -> pl.DataFrame:
+        """:func:`bentpipe.together.group_metrics`: the same, a group in the place of its flows."""
+        return together.group_metrics(self.store, self.each)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether flows are in groups; these are then what figures and tables call flows."""
+        return together.grouped(self.summary)
 
     @cached_property
     def cells(self) -> pl.DataFrame:
@@ -42,18 +57,24 @@ class Material:
 
     @cached_property
     def ways(self) -> pl.DataFrame:
-        """:func:`bentpipe.stats.directions` of the store's flows."""
-        return stats.directions(self.store.table("summary", ["flow", "side", "written_bytes"]))
+        """:func:`bentpipe.stats.directions` of the store's flows, or groups."""
+        summary = together.as_groups(self.summary, self.summary)
+        return stats.directions(summary.select("flow", "side", "written_bytes"))
 
     @cached_property
     def links(self) -> pl.DataFrame:
-        """The busiest link of every run and direction (:func:`bentpipe.stats.bottlenecks`)."""
-        return stats.bottlenecks(stats.link_metrics(self.store))
+        """The busiest link of every run and direction (:func:`bentpipe.stats.bottlenecks`); an access of a group goes
+        by its group's name, as in the time series."""
+        busiest = stats.bottlenecks(stats.link_metrics(self.store))
+        return together.accesses_as_groups(busiest, self.summary)
 
     @cached_property
     def pages(self) -> pl.DataFrame:
         """The table ``pages`` with the cell and seed of every run; no rows where nothing loads pages."""
         rows = self.store.table("pages")
+        if self.grouped and rows.width > 1:
+            members = self.summary.select("run", "flow", stats.GROUP).unique(maintain_order=True)
+            rows = rows.join(members, on=["run", "flow"], how="left", maintain_order="left")
         return (
             rows.join(self.store.runs, on="run", how="inner", maintain_order="left")
             if rows.width > 1

@@ -146,19 +146,23 @@ def queue(material: Material) -> Figure | None:
 
 def fairness(material: Material) -> Figure | None:
     """Jain's index of goodput in windows of 1 s, from the start of the last flow on."""
-    if not material.shared:
+    if material.each.select("flow", "direction").n_unique() < 2:
         return None
-    starts = material.metrics.select(
+    starts = material.each.select(
         *_BY, "data_start_s", (pl.col("data_start_s") + pl.col("duration_s")).alias("data_end_s")
     )
-    frame = stats.jain_over_time(stats.goodput_windows(_received(material), material.ways), starts)
+    each = stats.with_all_series(_received(material), material.summary)
+    if not each.height:
+        return None
+    ways = stats.directions(material.summary)
+    frame = stats.jain_over_time(stats.goodput_windows(each, ways), starts)
     frame = frame.filter(pl.col("direction") == material.ways["direction"][0])
     frame = frame.with_columns(y=pl.col("jain"), series=pl.lit("Jain's index"))
     return _lines(
         material, "fairness", "Fairness over time",
         "Jain's index of the flows' goodput in windows of 1 s: 1 when all get the same, 1/n when one gets all. "
         f"Shares count as fair from {stats.FAIR_JAIN} on.",
-        "Jain's index", frame, ["Jain's index"], domain=(min(0.4, 1 / material.ways.height), 1.0),
+        "Jain's index", frame, ["Jain's index"], domain=(min(0.4, 1 / ways.height), 1.0),
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import polars as pl
 
 from bentpipe.cells import Dimension, Grid, grid, of_kind
 from bentpipe.figures.material import Material
+from bentpipe.stats import GROUP
 
 HTTP = {"1.1": "HTTP/1.1", "2": "HTTP/2", "3": "HTTP/3", "alt-svc": "Alt-Svc"}
 """What a scenario's ``http`` asks for, in words."""
@@ -69,9 +70,20 @@ class PageLoads:
             arm = pl.col(dim.key).replace_strict(list(dim.values), words, return_dtype=pl.String)
         else:
             arm = pl.col("http").replace(list(HTTP), list(HTTP.values()))
-        if pages["flow"].n_unique() > 1:
-            arm = pl.concat_str("flow", arm, separator=", ") if dim is not None else pl.col("flow")
+        if self.many:
+            who = pl.col(self.who)
+            arm = pl.concat_str(who, arm, separator=", ") if dim is not None else who
         return pages.with_columns(arm.alias("arm"))
+
+    @property
+    def who(self) -> str:
+        """The column that says whose loads they are: a group's, where flows are in groups."""
+        return GROUP if GROUP in self.material.pages.columns else "flow"
+
+    @property
+    def many(self) -> bool:
+        """Whether several flows, or groups, load pages."""
+        return self.material.pages[self.who].n_unique() > 1
 
     @cached_property
     def arms(self) -> list[str]:
@@ -80,7 +92,7 @@ class PageLoads:
         if self.arm_dim is None:
             ages = list(HTTP.values())
             return sorted(found, key=lambda arm: ages.index(arm) if arm in ages else len(ages))
-        if self.rows["flow"].n_unique() > 1:
+        if self.many:
             return found
         order = {value: index for index, value in enumerate(self.arm_dim.values)}
         key = self.arm_dim.key
@@ -90,7 +102,7 @@ class PageLoads:
     @property
     def arm_title(self) -> str:
         """What arms are."""
-        if self.rows["flow"].n_unique() > 1:
+        if self.many:
             return "flow"
         dim = self.arm_dim
         return "asked for" if dim is None or dim.key.endswith(".load.http") else self.material.title(dim)

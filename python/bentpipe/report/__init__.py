@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
@@ -41,6 +42,15 @@ DEFINITIONS = {
     "sent again": "bytes of retransmissions over all bytes sent, headers included",
     "queueing": "the time packets waited for the transmitter, without loss, transmission and propagation",
     "± and bars": "half of the 95 % interval of the mean over seeds (Student's t); seeds are paired between cells",
+}
+
+
+OF_GROUPS = {
+    "group": "flows that one table of the scenario stands for, by its count. A group has one value a run: the mean "
+    "over its flows, of its bytes for what was sent again, of all its streams for completion times. Over time its "
+    "flows are added up: goodput, windows; a round-trip time is the mean over the flows that have a connection then",
+    "5th, 50th, 95th percentile": "of the goodput of a group's flows in a run, averaged over seeds",
+    "Jain's index within": "of the goodput of a group's flows alone",
 }
 
 
@@ -82,6 +92,8 @@ def render(store: Reading, time_range: TimeRange = (0.0, None)) -> Page:
     for key in KEY:
         page.figure(FIGURES[key](material))
     page.add("<h2>Results</h2>", tables.results(material))
+    if material.grouped:
+        page.add("<h3>Flows by count</h3>", tables.groups(material))
     _over_time(material, page)
     page.add("<h2>Links</h2>")
     for key in AFTER:
@@ -100,8 +112,7 @@ def summary(material: Material) -> str:
     count = store.runs.height
     ends = store.ends["end_s"]
     longest = float(ends.max() or 0.0)  # type: ignore[arg-type]
-    flows = material.ways["flow"].unique(maintain_order=True).to_list()
-    what = f"{len(flows)} flows share a path" if len(flows) > 1 else f"One flow ({flows[0]}) on a path"
+    what = _flows(material)
     text = f"{what}, {significant(longest, 3)} s a run"
     if material.dims:
         swept = "; ".join(f"{material.title(dim)} {', '.join(dim.values)}" for dim in material.dims)
@@ -115,6 +126,25 @@ def summary(material: Material) -> str:
     total = float(ends.sum() or 0.0)
     spent = f"{significant(total / 3600, 2)} hours" if total >= 7200 else f"{significant(total, 3)} s"
     return _unbroken(f"{text}; {spent} of link time.")
+
+
+def _flows(material: Material) -> str:
+    """How many flows there are, and which groups of them."""
+    flows = material.ways["flow"].unique(maintain_order=True).to_list()
+    sizes: dict[str, list[int]] = {}
+    if material.grouped:
+        for flow, size in material.metrics.select("flow", "flows").unique(maintain_order=True).iter_rows():
+            sizes.setdefault(flow, []).append(size)
+    groups = {flow: size for flow, size in sizes.items() if flow not in set(material.each["flow"].to_list())}
+    if not groups:
+        return f"{len(flows)} flows share a path" if len(flows) > 1 else f"One flow ({flows[0]}) on a path"
+    named = [f"{flow} ({_range(groups[flow])} flows)" if flow in groups else str(flow) for flow in flows]
+    listed = f"{', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else named[0]
+    return f"{listed} share a path"
+
+
+def _range(sizes: Sequence[int]) -> str:
+    return str(sizes[0]) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
 
 
 def _unbroken(text: str) -> str:
@@ -138,7 +168,8 @@ def _over_time(material: Material, page: Page) -> None:
             page.add(f'<button data-variant="{index}" aria-pressed="{pressed}">{escape(label)}</button>')
             if index:
                 other = Material(material.store, material.time_range, fixed)
-                other.__dict__.update(metrics=material.metrics, links=material.links)
+                known = ("summary", "each", "metrics", "links")
+                other.__dict__.update({name: getattr(material, name) for name in known})
                 for key in OVER_TIME:
                     if (figure := FIGURES[key](other)) is not None:
                         page.variant(figure, index)
@@ -183,6 +214,8 @@ def _rests_on(material: Material) -> list[str]:
         facts["changed by --set"] = ", ".join(store.overrides)
     entries = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items())
     definitions = DEFINITIONS | (page_loads.DEFINITIONS if material.pages.height else {})
+    if material.grouped:
+        definitions = definitions | OF_GROUPS
     words = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in definitions.items())
     return [
         "<footer><h2>What this rests on</h2>",

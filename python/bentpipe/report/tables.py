@@ -10,7 +10,8 @@ import polars as pl
 
 from bentpipe.figures.material import Material
 from bentpipe.intervals import significant
-from bentpipe.report.base import table
+from bentpipe.report.base import Heading, table
+from bentpipe.stats import cell_summary
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,14 @@ def results(material: Material) -> str:
     """One row per cell and flow: mean ± half of the interval over seeds."""
     keys = list(material.store.keys)
     cells = material.cells
+    sizes = _sizes(material)
     present = set(cells["metric"].unique().to_list())
     columns = [column for column in RESULTS if column.metric in present]
     by = [*keys, "flow", "direction"]
     many = material.ways.height > 1 or material.ways["flow"].is_duplicated().any()
     heads = [(material.title(dim), "", True) for dim in material.dims]
     heads += [("flow", "", True)] if many or not material.dims else []
+    heads += [("flows", "", False)] if material.grouped else []
     heads += [("controller", "", True)] if _tells(material) else []
     heads += [(column.heading, column.unit, False) for column in columns]
     rows: list[tuple[Sequence[str], bool]] = []
@@ -84,6 +87,8 @@ def results(material: Material) -> str:
         line = [escape(first[dim.key] or "") if cell != before else "" for dim in material.dims]
         if many or not material.dims:
             line.append(escape(material.flow_names_short[f"{first['flow']} {first['direction']}"]))
+        if material.grouped:
+            line.append(significant(sizes[(*cell, first["flow"], first["direction"])]))
         if _tells(material):
             line.append(escape(first["congestion"] or ""))
         for column in columns:
@@ -98,6 +103,57 @@ def results(material: Material) -> str:
                 line.append(mean_and_spread(row["mean"], row["mean_low"], row["mean_high"], column.factor))
         said.add((*cell, first["direction"]))
         rows.append((line, many and cell != before))
+        before = cell
+    return table(heads, rows)
+
+
+def _sizes(material: Material) -> dict[tuple[object, ...], float]:
+    """How many flows each row stands for, by cell, flow and direction."""
+    if not material.grouped:
+        return {}
+    by = [*material.store.keys, "flow", "direction"]
+    sizes = material.metrics.group_by(by, maintain_order=True).agg(pl.col("flows").mean())
+    return {tuple(row[:-1]): row[-1] for row in sizes.iter_rows()}
+
+
+GROUPS = (
+    ("goodput_p5_bit_s", "goodput, 5th percentile", "Mbit/s", 1e-6),
+    ("goodput_p50_bit_s", "50th", "Mbit/s", 1e-6),
+    ("goodput_p95_bit_s", "95th", "Mbit/s", 1e-6),
+    ("goodput_sum_bit_s", "all together", "Mbit/s", 1e-6),
+    ("group_jain", "Jain's index within", "", 1.0),
+)
+"""Of the flows of a group: what a mean does not say."""
+
+
+def groups(material: Material) -> str:
+    """One row per cell and group: how far apart its flows are; means over seeds."""
+    keys = list(material.store.keys)
+    single = set(material.each["flow"].to_list())
+    frame = material.metrics.filter(~pl.col("flow").is_in(list(single)))
+    found = cell_summary(frame, keys, ["flows", *(name for name, *_ in GROUPS)])
+    heads: list[Heading] = [(material.title(dim), "", True) for dim in material.dims]
+    heads += [("flows of", "", True), ("flows", "", False)]
+    heads += [(heading, unit, False) for _, heading, unit, _ in GROUPS]
+    rows: list[tuple[Sequence[str], bool]] = []
+    before: tuple[object, ...] | None = None
+    for group in found.partition_by([*keys, "flow", "direction"], maintain_order=True):
+        first = group.row(0, named=True)
+        values = {row["metric"]: row for row in group.to_dicts()}
+        cell = tuple(first[key] for key in keys)
+        line = [escape(first[dim.key] or "") if cell != before else "" for dim in material.dims]
+        line += [
+            escape(material.flow_names_short[f"{first['flow']} {first['direction']}"]),
+            significant(values["flows"]["mean"]),
+        ]
+        for name, _, _, factor in GROUPS:
+            row = values.get(name)
+            line.append(
+                "–"
+                if row is None
+                else mean_and_spread(row["mean"], row["mean_low"], row["mean_high"], factor)
+            )
+        rows.append((line, cell != before))
         before = cell
     return table(heads, rows)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.columns import COLUMNS, COUNTERS, GAUGES, Row, table
 from bentpipe.results import Measurements
 from bentpipe.runners.emu_frames import Connection, Frames, Pair, pairs
+from bentpipe.runners.emu_groups import with_groups
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -55,7 +56,8 @@ def measurements(engine: str, spec: Mapping[str, Any], flows: Sequence[Flow], se
     tables["links"], tables["link_summary"] = series.link_rows(spec["graph"], origin, ticks)
     tables["proxies"] = series.proxy_rows(split, origin, ticks)
     packets = sum(int(row.get("arrived_packets") or 0) for row in tables["link_summary"])
-    return Measurements(engine, {name: table(name, rows) for name, rows in tables.items()}, {}, packets, 0)
+    frames = {name: table(name, rows) for name, rows in tables.items()}
+    return Measurements(engine, with_groups(frames, spec), {}, packets, 0)
 
 
 @dataclass(frozen=True)

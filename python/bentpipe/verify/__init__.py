@@ -25,7 +25,7 @@ __all__ = ["Finding", "Verdict", "findings", "verify"]
 
 _RULES = {**passing.RULES, **serving.RULES}
 
-_TABLES = ("summary", "link_summary", "links", "packets", "stages")
+_TABLES = ("summary", "link_summary", "flows", "links", "packets", "stages")
 
 
 @dataclass(frozen=True)
@@ -74,3 +74,4 @@ def findings(trace: Trace) -> Iterator[Finding]:
     yield from counting.held(trace)
     yield from counting.ways(trace)
     yield from counting.flows(trace)
+    yield from counting.groups(trace)

@@ -13,7 +13,7 @@ from bentpipe.verify.trace import Crossing, Finding, Line, Trace, nanoseconds
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["counters", "flows", "held", "ways"]
+__all__ = ["counters", "flows", "groups", "held", "ways"]
 
 CAUSES = ("loss", "overflow", "aqm", "outage", "link", "route")
 
@@ -147,3 +147,39 @@ def flows(trace: Trace) -> Iterator[Finding]:
         if row["received_in_order_bytes"] > carried[flow, node]:
             text = f"the {row['side']} got {row['received_in_order_bytes']} bytes of {carried[flow, node]} that came"
             yield Finding("bytes are conserved", flow, text)
+
+
+def groups(trace: Trace) -> Iterator[Finding]:
+    """At the end of the run the series of a group are the sums of what its flows, or their links, count."""
+    summary = {(row["flow"], row["side"]): row for row in trace.tables["summary"].iter_rows(named=True)}
+    links = {row["link"]: row for row in trace.tables["link_summary"].iter_rows(named=True)}
+    for group in trace.spec.get("groups", ()):
+        name = group["name"]
+        members = {
+            **{
+                (name, side): [summary[flow, side] for flow in group["flows"]]
+                for side in ("client", "server")
+            },
+            **{
+                (f"{name}.access.{way}", ""): [links[f"{link}.{way}"] for link in group["links"]]
+                for way in (("up", "down") if group.get("links") else ())
+            },
+        }
+        for (series, side), rows in members.items():
+            yield from _last(trace, series, side, rows)
+
+
+def _last(trace: Trace, series: str, side: str, members: Sequence[dict[str, Any]]) -> Iterator[Finding]:
+    """The last sample of a series against the counters of its members."""
+    table = trace.tables["flows" if side else "links"]
+    own = table.filter(table["flow" if side else "link"] == series)
+    last = own.filter(own["side"] == side).tail(1) if side else own.tail(1)
+    if not last.height:
+        yield Finding("counters count", series, "it has no samples")
+        return
+    for column, found in last.row(0, named=True).items():
+        if column in members[0] and isinstance(found, int) and column not in ("run", "seed"):
+            wanted = sum(member[column] for member in members)
+            if found != wanted:
+                text = f"{column} is {found} at the end, and {wanted} all members together"
+                yield Finding("counters count", f"{series} {side}".strip(), text)
