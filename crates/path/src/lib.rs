@@ -30,7 +30,7 @@ pub use graph_spec::*;
 pub use histogram::Histogram;
 pub use hold::{Hold, HoldCounters};
 pub use line::{Counters, Line, Output, Step};
-pub use link::{Direction, Link, Place, Told, WireSpec};
+pub use link::{Link, Place, Told, WireSpec};
 pub use queues::{Codel, DropTail, FqCodel};
 pub use services::{RateService, TraceService};
 pub use spec::*;

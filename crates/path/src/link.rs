@@ -1,18 +1,9 @@
 //! A link: both directions in one state machine, because stages of one may answer those of the other.
 
-use units::{Packet, Random, Span, Time};
+use units::{Direction, Packet, Random, Span, Time};
 
 use crate::departures::Heap;
 use crate::{Change, Feedback, Line, Output};
-
-/// A direction of a link.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Direction {
-    /// Client to server.
-    Up,
-    /// Server to client.
-    Down,
-}
 
 /// A stage of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,8 +3,8 @@
 
 use std::net::IpAddr;
 
-use transport::{Direction, Payload, Side, client_address, client_port};
-use units::TupleHash;
+use transport::{Payload, Side, client_address, client_port};
+use units::{Direction, TupleHash};
 
 /// Port of every server: the one at which analysers expect QUIC, and TLS over TCP.
 pub const SERVER_PORT: u16 = 443;

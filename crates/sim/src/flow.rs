@@ -3,11 +3,10 @@
 use transport::load::{OnOff, PerfClient, PerfServer};
 use transport::quic::{self, Handshake, QuicSpec, warm_up};
 use transport::{
-    AmountSpec, App, Direction, Endpoint, LoadSpec, MakeApp, MakeController, Node, Side, SizeSpec,
-    StreamSpec,
+    AmountSpec, App, Endpoint, LoadSpec, MakeApp, MakeController, Node, Side, SizeSpec, StreamSpec,
 };
 use transport::{tcp, web};
-use units::{Random, Span, Time};
+use units::{Direction, Random, Span, Time};
 
 use crate::addresses::Addresses;
 use crate::host::{Arrivals, Host};

@@ -1,8 +1,7 @@
 //! Where a flow's packets go: from end to end, or from proxy to proxy where TCP is split.
 
 use path::Topology;
-use transport::Direction;
-use units::NodeId;
+use units::{Direction, NodeId};
 
 use crate::addresses::Tuples;
 use crate::seat::{Leg, Way};

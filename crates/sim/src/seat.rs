@@ -1,8 +1,8 @@
 //! Nodes at their places in the graph, and the legs between their ends.
 
 use path::Topology;
-use transport::{Direction, Node, Payload};
-use units::{NodeId, Packet, Time};
+use transport::{Node, Payload};
+use units::{Direction, NodeId, Packet, Time};
 
 use crate::addresses::{Addresses, Tuples};
 

@@ -2,11 +2,11 @@
 //! endpoints, not transports.
 
 use cc::CongestionControl;
-use units::{Ecn, Span, Time};
+use units::{Direction, Ecn, Span, Time};
 
 use crate::event::Event;
 use crate::load::StreamReport;
-use crate::{App, Counters, Direction, News, Order, quic, tcp};
+use crate::{App, Counters, News, Order, quic, tcp};
 
 /// Which side of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

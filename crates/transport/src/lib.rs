@@ -22,7 +22,7 @@ pub use app::{App, AppEvent, PeerStreams, ReadEnd, Streams};
 pub use counters::Counters;
 pub use endpoint::{Asker, Endpoint, Gauges, MakeApp, MakeController, Payload, Side};
 pub use event::{Event, EventKind};
-pub use load::{AmountSpec, Direction, LoadSpec, SizeSpec, StreamSpec};
+pub use load::{AmountSpec, LoadSpec, SizeSpec, StreamSpec};
 pub use node::{Node, Report};
 pub use ports::{client_address, client_port};
 pub use received::Received;

@@ -1,6 +1,7 @@
-//! The words every other crate speaks: [`Time`], [`Span`], [`Rate`], the [`Packet`] header and
-//! named random streams ([`Random`]). No wall clock, no operating-system randomness.
+//! The words every other crate speaks: [`Time`], [`Span`], [`Rate`], the [`Packet`] header, its
+//! [`Direction`] and named random streams ([`Random`]). No wall clock, no operating-system randomness.
 
+mod direction;
 mod packet;
 mod random;
 mod rate;
@@ -8,6 +9,7 @@ mod schedule;
 mod time;
 mod tuple;
 
+pub use direction::Direction;
 pub use packet::{Ecn, NodeId, Packet};
 pub use random::Random;
 pub use rate::{Rate, Serializer, divide};

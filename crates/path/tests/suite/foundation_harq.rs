@@ -4,11 +4,11 @@
 use std::collections::VecDeque;
 
 use path::{
-    Cause, Channel, Cx, Delay, Direction, Fate, Feedback, Job, Line, Link, News, Output, Place,
-    Quality, Queue, Service, Told, Transmitter, WireSpec,
+    Cause, Channel, Cx, Delay, Fate, Feedback, Job, Line, Link, News, Output, Place, Quality,
+    Queue, Service, Told, Transmitter, WireSpec,
 };
 use proptest::prelude::*;
-use units::{Packet, Random, Span, Time};
+use units::{Direction, Packet, Random, Span, Time};
 
 use crate::common::packet;
 

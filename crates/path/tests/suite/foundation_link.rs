@@ -4,11 +4,11 @@
 use std::sync::{Arc, Mutex};
 
 use path::{
-    Change, Counters, Cx, Direction, DropTail, Feedback, InFlight, Line, Link, Output, Place,
-    RateService, Stage, StageSpec, Told, Transmitter, WireSpec,
+    Change, Counters, Cx, DropTail, Feedback, InFlight, Line, Link, Output, Place, RateService,
+    Stage, StageSpec, Told, Transmitter, WireSpec,
 };
 use proptest::prelude::*;
-use units::{Packet, Random, Rate, Span, Time};
+use units::{Direction, Packet, Random, Rate, Span, Time};
 
 use crate::common::packet;
 use crate::properties::{arrivals, stages};

@@ -6,10 +6,10 @@
 //! carry and stops the server (STOP_SENDING, RFC 9000 section 3.5) when the time is over.
 
 use bytes::Bytes;
-use units::{Span, Time};
+use units::{Direction, Span, Time};
 
 use super::asking::{Answer, Head, Question};
-use super::{AmountSpec, Direction, StreamReport, StreamSpec, zeros};
+use super::{AmountSpec, StreamReport, StreamSpec, zeros};
 use crate::{App, AppEvent, ReadEnd, Received, Streams};
 
 /// A response that outlasts every run: 2^62 - 1, the largest size of a stream.

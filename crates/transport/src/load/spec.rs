@@ -2,6 +2,7 @@
 //! to these.
 
 use serde::{Deserialize, Serialize};
+use units::Direction;
 
 use crate::web::WebSpec;
 
@@ -42,16 +43,6 @@ pub enum LoadSpec {
     },
     /// Loads of a web page.
     Page(Box<WebSpec>),
-}
-
-/// Which way data goes.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-pub enum Direction {
-    /// Client to server.
-    Up,
-    /// Server to client.
-    Down,
 }
 
 /// One stream of the perf protocol.
