@@ -5,7 +5,7 @@ use bytes::Bytes;
 use units::Time;
 
 use crate::load::{Answer, Wish};
-use crate::{News, Order};
+use crate::{Notice, Order};
 
 /// What a transport tells its application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ pub trait Streams {
         Ok(None)
     }
     /// Says something to the node whose connection it is.
-    fn say(&mut self, _news: News) {}
+    fn say(&mut self, _notice: Notice) {}
     /// Bytes a writer should add at [`AppEvent::WantData`].
     fn appetite(&self) -> usize;
     /// Closes the connection when everything sent has been acknowledged.

@@ -6,7 +6,7 @@ use units::{Direction, Ecn, Span, Time};
 
 use crate::event::Event;
 use crate::load::StreamReport;
-use crate::{App, Counters, News, Order, quic, tcp};
+use crate::{App, Counters, Notice, Order, quic, tcp};
 
 /// Which side of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +130,7 @@ pub trait Endpoint: Send {
     /// follow.
     fn say(&mut self, _connection: u32, _order: Order) {}
     /// Appends what applications have said since the last call, and on which connection.
-    fn take_said(&mut self, _into: &mut Vec<(u32, News)>) {}
+    fn take_said(&mut self, _into: &mut Vec<(u32, Notice)>) {}
     /// When [`Endpoint::wake`] is due; [`Time::MAX`]: never.
     fn wake_at(&mut self) -> Time;
     /// The same, with whose wish it is.

@@ -26,4 +26,4 @@ pub use load::{AmountSpec, LoadSpec, SizeSpec, StreamSpec};
 pub use node::{Node, Report};
 pub use ports::{client_address, client_port};
 pub use received::Received;
-pub use words::{News, Order};
+pub use words::{Notice, Order};

@@ -25,7 +25,7 @@ impl Order {
 
 /// From an application to its node; numbers are objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum Notice {
     /// Requests may go.
     Ready,
     /// The peer has answered: its handshake, or data.

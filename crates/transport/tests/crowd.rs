@@ -8,7 +8,7 @@ use transport::load::{PerfClient, PerfServer, StreamReport};
 use transport::quic::{self, Crypto, Handshake, QuicSpec};
 use transport::tcp::{self, AckCounting, LossDetection, TcpSpec};
 use transport::{
-    AmountSpec, App, AppEvent, Endpoint, MakeApp, MakeController, News, Order, Side, StreamSpec,
+    AmountSpec, App, AppEvent, Endpoint, MakeApp, MakeController, Notice, Order, Side, StreamSpec,
     Streams,
 };
 use units::{Span, Time};
@@ -177,7 +177,7 @@ struct Told {
 impl App for Told {
     fn on(&mut self, _now: Time, _event: AppEvent, streams: &mut dyn Streams) {
         self.worked.fetch_add(1, Ordering::Relaxed);
-        self.object.take().into_iter().for_each(|object| streams.say(News::Sent(object)));
+        self.object.take().into_iter().for_each(|object| streams.say(Notice::Sent(object)));
     }
 
     fn hear(&mut self, order: Order) {
@@ -220,7 +220,7 @@ fn assert_told(make: fn(Side, MakeApp) -> Box<dyn Endpoint>) {
         down.drain(..).for_each(|payload| client.receive(now, payload, &mut up));
     }
     client.take_said(&mut said);
-    assert_eq!(said, [(2, News::Sent(7))]);
+    assert_eq!(said, [(2, Notice::Sent(7))]);
     let before = worked.each_ref().map(|count| count.load(Ordering::Relaxed));
     client.say(1, Order::Ask(5));
     client.say(3, Order::Ask(5));
@@ -228,7 +228,7 @@ fn assert_told(make: fn(Side, MakeApp) -> Box<dyn Endpoint>) {
     client.wake(now, &mut up);
     said.clear();
     client.take_said(&mut said);
-    assert_eq!(said, [(1, News::Sent(5))]);
+    assert_eq!(said, [(1, Notice::Sent(5))]);
     let after = worked.each_ref().map(|count| count.load(Ordering::Relaxed));
     assert_eq!(after, [before[0], before[1] + 1, before[2]]);
 }

@@ -18,7 +18,7 @@ use super::gate::Gate;
 use super::streams::StackStreams;
 use super::{End, Ended, QuicSpec};
 use crate::places::Place;
-use crate::{App, AppEvent, Asker, Counters, Event, EventKind, Gauges, News, Order};
+use crate::{App, AppEvent, Asker, Counters, Event, EventKind, Gauges, Notice, Order};
 
 mod sending;
 
@@ -71,7 +71,7 @@ pub struct Connection {
     /// Those that wait, where there are any.
     datagrams: Option<Box<Datagrams>>,
     /// What the application has said since it was last taken.
-    said: Vec<News>,
+    said: Vec<Notice>,
     latest_rtt: Option<Span>,
     /// The stack was given the time last, not a datagram, and one of its timers was due.
     timed_out: bool,
@@ -235,7 +235,7 @@ impl Connection {
     }
 
     /// What its application has said since the last call.
-    pub(super) fn take_said(&mut self) -> impl Iterator<Item = News> {
+    pub(super) fn take_said(&mut self) -> impl Iterator<Item = Notice> {
         self.said.drain(..)
     }
 

@@ -21,7 +21,7 @@ use crate::load::StreamReport;
 use crate::ports::{self, client_address, client_port};
 use crate::roster::{Roster, Tally};
 use crate::{
-    App, Asker, Counters, Event, Gauges, MakeApp, MakeController, News, Order, Payload, Side,
+    App, Asker, Counters, Event, Gauges, MakeApp, MakeController, Notice, Order, Payload, Side,
 };
 
 /// The server's name where there is but one.
@@ -88,7 +88,7 @@ pub struct Endpoint {
     /// What clients have a say in.
     pub(super) choice: Option<Choice>,
     /// What applications have said, and on which connection.
-    said: Vec<(u32, News)>,
+    said: Vec<(u32, Notice)>,
 }
 
 impl Endpoint {
@@ -224,7 +224,7 @@ impl Endpoint {
             }
         }
         let index = connection.index();
-        self.said.extend(connection.take_said().map(|news| (index, news)));
+        self.said.extend(connection.take_said().map(|notice| (index, notice)));
         if self.limits.is_some_and(|limits| limits.give_way) {
             connection.place(now);
         }
@@ -350,7 +350,7 @@ impl crate::Endpoint for Endpoint {
         self.connections.wake(slot, at);
     }
 
-    fn take_said(&mut self, into: &mut Vec<(u32, News)>) {
+    fn take_said(&mut self, into: &mut Vec<(u32, Notice)>) {
         into.append(&mut self.said);
     }
 

@@ -7,7 +7,7 @@ use quinn_proto::{Dir, ReadError, Side, StreamId, VarInt};
 use super::choice::Choice;
 use super::datagrams::Datagrams;
 use crate::load::Wish;
-use crate::{Counters, News, PeerStreams, ReadEnd, Streams};
+use crate::{Counters, Notice, PeerStreams, ReadEnd, Streams};
 
 /// The stack's streams as an application sees them.
 pub(super) struct StackStreams<'a> {
@@ -22,7 +22,7 @@ pub(super) struct StackStreams<'a> {
     pub(super) choice: &'a mut Option<Choice>,
     pub(super) chosen: &'a mut Option<Box<dyn CongestionControl>>,
     pub(super) datagrams: Option<&'a mut Datagrams>,
-    pub(super) said: &'a mut Vec<News>,
+    pub(super) said: &'a mut Vec<Notice>,
     pub(super) mtu: u64,
 }
 
@@ -130,8 +130,8 @@ impl Streams for StackStreams<'_> {
         Ok(Some(choice.name.clone()))
     }
 
-    fn say(&mut self, news: News) {
-        self.said.push(news);
+    fn say(&mut self, notice: Notice) {
+        self.said.push(notice);
     }
 
     fn appetite(&self) -> usize {

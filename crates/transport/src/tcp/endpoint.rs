@@ -12,8 +12,8 @@ use crate::ledger::Ledger;
 use crate::load::StreamReport;
 use crate::roster::{Roster, Tally};
 use crate::{
-    App, AppEvent, Asker, Counters, Event, EventKind, Gauges, MakeApp, MakeController, News, Order,
-    Payload, ReadEnd, Side, Streams,
+    App, AppEvent, Asker, Counters, Event, EventKind, Gauges, MakeApp, MakeController, Notice,
+    Order, Payload, ReadEnd, Side, Streams,
 };
 
 /// Least and most that an application is asked for at once, bytes.
@@ -38,7 +38,7 @@ struct Live {
     /// It has ended.
     over: bool,
     /// What the application has said since it was last taken.
-    said: Vec<News>,
+    said: Vec<Notice>,
 }
 
 /// One side of a TCP flow.
@@ -57,7 +57,7 @@ pub struct Endpoint {
     pub(super) forget: VecDeque<(Time, u32)>,
     pub(super) ledger: Ledger,
     /// What applications have said, and on which connection.
-    said: Vec<(u32, News)>,
+    said: Vec<(u32, Notice)>,
 }
 
 /// The stream of a connection as its application sees it.
@@ -67,7 +67,7 @@ struct OneStream<'a> {
     closing: &'a mut bool,
     stopped: &'a mut bool,
     opened: bool,
-    said: &'a mut Vec<News>,
+    said: &'a mut Vec<Notice>,
     appetite: usize,
 }
 
@@ -109,8 +109,8 @@ impl Streams for OneStream<'_> {
         *self.stopped = true;
     }
 
-    fn say(&mut self, news: News) {
-        self.said.push(news);
+    fn say(&mut self, notice: Notice) {
+        self.said.push(notice);
     }
 
     fn appetite(&self) -> usize {
@@ -275,7 +275,7 @@ impl Endpoint {
     fn run(&mut self, now: Time, slot: usize, out: &mut Vec<Payload>) {
         let live = &mut self.live[slot];
         live.run(now, &mut self.ledger, out);
-        self.said.extend(live.said.drain(..).map(|news| (live.index, news)));
+        self.said.extend(live.said.drain(..).map(|notice| (live.index, notice)));
         let (wake_at, over) = (live.wake_at, live.over);
         if !over {
             self.live.wake(slot, wake_at);
@@ -415,7 +415,7 @@ impl crate::Endpoint for Endpoint {
         self.live.wake(slot, at);
     }
 
-    fn take_said(&mut self, into: &mut Vec<(u32, News)>) {
+    fn take_said(&mut self, into: &mut Vec<(u32, Notice)>) {
         into.append(&mut self.said);
     }
 

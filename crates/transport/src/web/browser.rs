@@ -11,7 +11,7 @@ use self::connections::Connection;
 use super::dial::{Dial, Protocol};
 use super::profile::Memory;
 use super::{Http, LoadReport, PageSpec, Profile, RequestReport, WebSpec};
-use crate::{News, Order};
+use crate::{Notice, Order};
 
 /// How often requests of a lost connection are given to a new one, a host and a load.
 const RETRIES: u32 = 3;
@@ -220,18 +220,18 @@ impl Browser {
     }
 
     /// What the connection with this number in reports tells.
-    pub fn hear(&mut self, number: u32, at: Time, news: News) {
+    pub fn hear(&mut self, number: u32, at: Time, notice: Notice) {
         let is_it = |own: &Connection| own.dial.number == number;
         let Some(place) = self.connections.iter().position(is_it) else { return };
         let host = self.connections[place].dial.host as usize;
         let connection = &mut self.connections[place];
-        match news {
-            News::Ready => {
+        match notice {
+            Notice::Ready => {
                 connection.ready.get_or_insert(at);
             }
-            News::Answered => connection.answered = true,
-            News::Ticket => self.memory.hosts[host].ticket = true,
-            News::Closed => {
+            Notice::Answered => connection.answered = true,
+            Notice::Ticket => self.memory.hosts[host].ticket = true,
+            Notice::Closed => {
                 connection.closed = true;
                 let lost = std::mem::take(&mut connection.waiting);
                 if let Phase::Loading(_) = self.phase {
@@ -241,19 +241,19 @@ impl Browser {
                     }
                 }
             }
-            News::Sent(object)
-            | News::Response(object)
-            | News::Body(object, _)
-            | News::End(object) => {
+            Notice::Sent(object)
+            | Notice::Response(object)
+            | Notice::Body(object, _)
+            | Notice::End(object) => {
                 if connection.waiting.contains(&object) {
-                    self.progress(place, object, at, news);
+                    self.progress(place, object, at, notice);
                 }
             }
         }
     }
 
     /// What happened to an object of the current load.
-    fn progress(&mut self, place: usize, object: u32, at: Time, news: News) {
+    fn progress(&mut self, place: usize, object: u32, at: Time, notice: Notice) {
         let (Some(load), Some(report)) = (self.loads.last_mut(), self.reports[object as usize])
         else {
             return;
@@ -261,8 +261,8 @@ impl Browser {
         let report = &mut self.requests[report];
         let connection = &mut self.connections[place];
         let main = object == 0;
-        match news {
-            News::Sent(_) => {
+        match notice {
+            Notice::Sent(_) => {
                 report.sent = Some(at);
                 if main {
                     // A connection that was open before is used from the request on.
@@ -274,7 +274,7 @@ impl Browser {
                     load.request_start = Some(at);
                 }
             }
-            News::Response(_) => {
+            Notice::Response(_) => {
                 report.response_start.get_or_insert(at);
                 if main {
                     load.response_start.get_or_insert(at);
@@ -283,7 +283,7 @@ impl Browser {
                 let known = &mut self.memory.hosts[connection.dial.host as usize];
                 known.http3 |= self.spec.http == Http::AltSvc && tcp;
             }
-            News::Body(_, bytes) => {
+            Notice::Body(_, bytes) => {
                 report.bytes += bytes;
                 load.bytes += bytes;
             }

@@ -12,7 +12,7 @@ use super::tls::TlsApp;
 use super::{MakeQuic, MakeTcp, PageSpec, Tls, WebSpec, check, http1, http2, http3};
 use crate::load::StreamReport;
 use crate::{
-    App, Asker, Counters, Event, Gauges, MakeApp, News, Node, Order, Payload, Report, quic,
+    App, Asker, Counters, Event, Gauges, MakeApp, Node, Notice, Order, Payload, Report, quic,
 };
 
 /// A browser and its connections: it hands on what they tell each other.
@@ -24,7 +24,7 @@ pub struct Client {
     page: Arc<PageSpec>,
     tls: Tls,
     /// What connections have said and the browser has not heard.
-    said: Vec<(u32, News)>,
+    said: Vec<(u32, Notice)>,
 }
 
 impl Client {
@@ -86,8 +86,8 @@ impl Client {
     fn work(&mut self, now: Time, out: &mut Vec<Payload>) {
         self.pair.take_said(&mut self.said);
         loop {
-            for (number, news) in self.said.drain(..) {
-                self.browser.hear(number, now, news);
+            for (number, notice) in self.said.drain(..) {
+                self.browser.hear(number, now, notice);
             }
             let dials = self.browser.step(now);
             let mut orders = self.browser.take_orders();

@@ -7,7 +7,7 @@ use units::{Span, Time};
 
 use super::PageSpec;
 use super::speaker::Speaker;
-use crate::{News, Order};
+use crate::{Notice, Order};
 
 /// The end of a head.
 const END: &[u8] = b"\r\n\r\n";
@@ -58,10 +58,10 @@ impl Speaker for Client {
         order.enter(&mut self.requests);
     }
 
-    fn receive(&mut self, _now: Time, bytes: &[u8], said: &mut Vec<News>) {
+    fn receive(&mut self, _now: Time, bytes: &[u8], said: &mut Vec<Notice>) {
         let Some(object) = self.current else { return };
         if !std::mem::replace(&mut self.heard, true) {
-            said.push(News::Response(object));
+            said.push(Notice::Response(object));
         }
         self.buffer.extend_from_slice(bytes);
         if self.left.is_none() {
@@ -73,23 +73,23 @@ impl Speaker for Client {
         let taken = (*left).min(self.buffer.len() as u64);
         *left -= taken;
         self.buffer.drain(..taken as usize);
-        said.push(News::Body(object, taken));
+        said.push(Notice::Body(object, taken));
         if *left == 0 {
-            said.push(News::End(object));
+            said.push(Notice::End(object));
             self.current = None;
             self.left = None;
             self.heard = false;
         }
     }
 
-    fn send(&mut self, _now: Time, _most: usize, out: &mut Vec<u8>, said: &mut Vec<News>) {
+    fn send(&mut self, _now: Time, _most: usize, out: &mut Vec<u8>, said: &mut Vec<Notice>) {
         if self.current.is_none()
             && let Some(object) = self.requests.pop_front()
         {
             let length = self.page.objects[object as usize].request_bytes as usize;
             out.extend(head(&format!("GET /{object} HTTP/1.1"), length));
             self.current = Some(object);
-            said.push(News::Sent(object));
+            said.push(Notice::Sent(object));
         }
     }
 
@@ -124,7 +124,7 @@ impl Speaker for Server {
         self.now = now;
     }
 
-    fn receive(&mut self, now: Time, bytes: &[u8], _said: &mut Vec<News>) {
+    fn receive(&mut self, now: Time, bytes: &[u8], _said: &mut Vec<Notice>) {
         self.now = now;
         self.buffer.extend_from_slice(bytes);
         while let Some(head) = take_head(&mut self.buffer) {
@@ -136,7 +136,7 @@ impl Speaker for Server {
         }
     }
 
-    fn send(&mut self, now: Time, most: usize, out: &mut Vec<u8>, _said: &mut Vec<News>) {
+    fn send(&mut self, now: Time, most: usize, out: &mut Vec<u8>, _said: &mut Vec<Notice>) {
         self.now = now;
         loop {
             let part = self.left.min(most.saturating_sub(out.len()) as u64);

@@ -8,7 +8,7 @@ use units::{Span, Time};
 
 use super::PageSpec;
 use super::speaker::Speaker;
-use crate::{News, Order};
+use crate::{Notice, Order};
 
 /// RFC 9113 section 3.4.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -150,9 +150,9 @@ impl Client {
         }
     }
 
-    fn end(&self, stream: u32, said: &mut Vec<News>) {
+    fn end(&self, stream: u32, said: &mut Vec<Notice>) {
         if let Some(response) = self.responses.get(stream as usize / 2) {
-            said.push(News::End(response.object));
+            said.push(Notice::End(response.object));
         }
     }
 
@@ -184,7 +184,7 @@ impl Speaker for Client {
         order.enter(&mut self.requests);
     }
 
-    fn receive(&mut self, _now: Time, bytes: &[u8], said: &mut Vec<News>) {
+    fn receive(&mut self, _now: Time, bytes: &[u8], said: &mut Vec<Notice>) {
         self.reader.buffer.extend_from_slice(bytes);
         while let Some(part) = self.reader.next() {
             match part {
@@ -193,13 +193,13 @@ impl Speaker for Client {
                         && let Some(response) = self.responses.get_mut(frame.stream as usize / 2)
                         && !std::mem::replace(&mut response.heard, true)
                     {
-                        said.push(News::Response(response.object));
+                        said.push(Notice::Response(response.object));
                     }
                 }
                 Part::Data(head, bytes, last) => {
                     let over = last && head.flags & END_STREAM != 0;
                     if let Some(response) = self.responses.get(head.stream as usize / 2) {
-                        said.push(News::Body(response.object, bytes as u64));
+                        said.push(Notice::Body(response.object, bytes as u64));
                     }
                     self.take(head.stream, bytes as i64, over);
                     if over {
@@ -217,7 +217,7 @@ impl Speaker for Client {
         }
     }
 
-    fn send(&mut self, _now: Time, _most: usize, out: &mut Vec<u8>, said: &mut Vec<News>) {
+    fn send(&mut self, _now: Time, _most: usize, out: &mut Vec<u8>, said: &mut Vec<Notice>) {
         out.append(&mut self.control);
         while let Some(object) = self.requests.pop_front() {
             let stream = 2 * self.responses.len() as u32 + 1;
@@ -228,7 +228,7 @@ impl Speaker for Client {
             // What is asked for: the first bytes of the header block.
             let at = out.len() - block;
             out[at..at + 4].copy_from_slice(&object.to_be_bytes());
-            said.push(News::Sent(object));
+            said.push(Notice::Sent(object));
         }
     }
 
@@ -327,7 +327,7 @@ impl Speaker for Server {
         frame(&mut self.control, SETTINGS, 0, 0, 6 * SERVER_SETTINGS);
     }
 
-    fn receive(&mut self, now: Time, bytes: &[u8], _said: &mut Vec<News>) {
+    fn receive(&mut self, now: Time, bytes: &[u8], _said: &mut Vec<Notice>) {
         self.now = now;
         self.reader.buffer.extend_from_slice(bytes);
         if self.preface && self.reader.buffer.len() >= PREFACE.len() {
@@ -343,7 +343,7 @@ impl Speaker for Server {
         }
     }
 
-    fn send(&mut self, now: Time, most: usize, out: &mut Vec<u8>, _said: &mut Vec<News>) {
+    fn send(&mut self, now: Time, most: usize, out: &mut Vec<u8>, _said: &mut Vec<Notice>) {
         self.now = now;
         out.append(&mut self.control);
         for answer in &mut self.answers {

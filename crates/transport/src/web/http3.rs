@@ -9,7 +9,7 @@ use units::{Span, Time};
 
 use super::PageSpec;
 use crate::load::{StreamReport, zeros};
-use crate::{App, AppEvent, News, Order, ReadEnd, Received, Streams};
+use crate::{App, AppEvent, Notice, Order, ReadEnd, Received, Streams};
 
 /// Types of frames (RFC 9114 section 7.2).
 const DATA: u8 = 0;
@@ -133,13 +133,13 @@ impl Client {
             self.reports.push(StreamReport { written: length, finished: Some(now), ..report });
             let head = response_head(&self.page, object).len() as u64;
             self.responses.push((object, Received::default(), head));
-            streams.say(News::Sent(object));
+            streams.say(Notice::Sent(object));
         }
     }
 
     fn answered(&mut self, streams: &mut dyn Streams) {
         if !std::mem::replace(&mut self.answered, true) {
-            streams.say(News::Answered);
+            streams.say(Notice::Answered);
         }
     }
 
@@ -156,15 +156,15 @@ impl Client {
         let after = received.in_order();
         self.reports[place].update(now, received);
         if before == 0 && after > 0 {
-            streams.say(News::Response(object));
+            streams.say(Notice::Response(object));
         }
         let body = after.saturating_sub(*head) - before.saturating_sub(*head);
         if body > 0 {
-            streams.say(News::Body(object, body));
+            streams.say(Notice::Body(object, body));
         }
         if end == ReadEnd::Finished && self.reports[place].fin.is_none() {
             self.reports[place].fin = Some(now);
-            streams.say(News::End(object));
+            streams.say(Notice::End(object));
         }
     }
 }
@@ -175,7 +175,7 @@ impl App for Client {
         match event {
             AppEvent::Ready if !std::mem::replace(&mut self.ready, true) => {
                 open_control(streams);
-                streams.say(News::Ready);
+                streams.say(Notice::Ready);
                 // Without early data the handshake itself is the answer.
                 if now > self.opened {
                     self.answered(streams);
@@ -184,7 +184,7 @@ impl App for Client {
             AppEvent::Opened(id) | AppEvent::Readable(id) => self.read(now, id, streams),
             AppEvent::Closed => {
                 self.closed = true;
-                streams.say(News::Closed);
+                streams.say(Notice::Closed);
                 return;
             }
             _ => {}

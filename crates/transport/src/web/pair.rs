@@ -5,7 +5,7 @@ use units::Time;
 
 use super::Http;
 use crate::load::StreamReport;
-use crate::{Asker, Counters, Endpoint, Event, Gauges, News, Order, Payload, quic};
+use crate::{Asker, Counters, Endpoint, Event, Gauges, Notice, Order, Payload, quic};
 
 /// Number, in reports, of connection `number` of its transport: the same where there is but one
 /// transport; where there are two QUIC has the even numbers and TCP the odd ones.
@@ -82,7 +82,7 @@ impl Pair {
     }
 
     /// Appends what applications have said since the last call, with the numbers of reports.
-    pub fn take_said(&mut self, into: &mut Vec<(u32, News)>) {
+    pub fn take_said(&mut self, into: &mut Vec<(u32, Notice)>) {
         let quic = self.quic.as_mut().map(|quic| (true, quic as &mut dyn Endpoint));
         let tcp = self.tcp.as_mut().map(|tcp| (false, tcp.as_mut() as &mut dyn Endpoint));
         for (is_quic, endpoint) in quic.into_iter().chain(tcp) {

@@ -18,7 +18,7 @@ use super::Tls;
 use super::dial::Dial;
 use super::speaker::Speaker;
 use crate::load::StreamReport;
-use crate::{App, AppEvent, News, Order, ReadEnd, Received, Streams};
+use crate::{App, AppEvent, Notice, Order, ReadEnd, Received, Streams};
 
 /// The one stream of a TCP connection.
 const STREAM: u64 = 0;
@@ -33,7 +33,7 @@ pub(super) struct TlsApp {
     /// The browser wants something that was not looked at yet.
     asked: bool,
     /// What the browser is to hear of it.
-    said: Vec<News>,
+    said: Vec<Notice>,
     /// Bytes that are no whole record yet.
     incoming: Vec<u8>,
     /// Bytes that are no whole handshake message yet.
@@ -83,9 +83,9 @@ impl TlsApp {
         }
     }
 
-    fn say(&mut self, news: News) {
+    fn say(&mut self, notice: Notice) {
         if self.is_client {
-            self.said.push(news);
+            self.said.push(notice);
         }
     }
 
@@ -126,9 +126,9 @@ impl TlsApp {
                 Act::Open => {
                     self.open = true;
                     self.speaker.start(now);
-                    self.say(News::Ready);
+                    self.say(Notice::Ready);
                 }
-                Act::Ticket => self.say(News::Ticket),
+                Act::Ticket => self.say(Notice::Ticket),
             }
         }
     }
@@ -194,7 +194,7 @@ impl TlsApp {
         let Some(report) = self.report.first_mut() else { return };
         report.update(now, &self.received);
         if before == 0 && self.received.total() > 0 {
-            self.say(News::Answered);
+            self.say(Notice::Answered);
         }
         self.read_records(now);
         if end == ReadEnd::Finished {
@@ -261,7 +261,7 @@ impl TlsApp {
             AppEvent::Closed => {
                 self.closed = true;
                 self.outgoing.clear();
-                self.say(News::Closed);
+                self.say(Notice::Closed);
                 return;
             }
             _ => {}
@@ -276,7 +276,7 @@ impl TlsApp {
 impl App for TlsApp {
     fn on(&mut self, now: Time, event: AppEvent, streams: &mut dyn Streams) {
         self.work(now, event, streams);
-        self.said.drain(..).for_each(|news| streams.say(news));
+        self.said.drain(..).for_each(|notice| streams.say(notice));
     }
 
     fn hear(&mut self, order: Order) {

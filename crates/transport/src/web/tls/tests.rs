@@ -7,15 +7,15 @@ use super::TlsApp;
 use crate::web::dial::{Dial, Protocol};
 use crate::web::speaker::Speaker;
 use crate::web::{Tls, TlsVersion};
-use crate::{App, AppEvent, News, ReadEnd, Streams};
+use crate::{App, AppEvent, Notice, ReadEnd, Streams};
 
 /// Says nothing.
 struct Mute;
 
 impl Speaker for Mute {
     fn start(&mut self, _: Time) {}
-    fn receive(&mut self, _: Time, _: &[u8], _: &mut Vec<News>) {}
-    fn send(&mut self, _: Time, _: usize, _: &mut Vec<u8>, _: &mut Vec<News>) {}
+    fn receive(&mut self, _: Time, _: &[u8], _: &mut Vec<Notice>) {}
+    fn send(&mut self, _: Time, _: usize, _: &mut Vec<u8>, _: &mut Vec<Notice>) {}
     fn has_data(&self) -> bool {
         false
     }
@@ -30,7 +30,7 @@ struct Pipe {
     incoming: Vec<u8>,
     read: u64,
     outgoing: Vec<u8>,
-    said: Vec<News>,
+    said: Vec<Notice>,
 }
 
 impl Streams for Pipe {
@@ -50,8 +50,8 @@ impl Streams for Pipe {
     fn finish(&mut self, _: u64) {}
     fn reset(&mut self, _: u64) {}
     fn stop(&mut self, _: u64) {}
-    fn say(&mut self, news: News) {
-        self.said.push(news);
+    fn say(&mut self, notice: Notice) {
+        self.said.push(notice);
     }
     fn appetite(&self) -> usize {
         0
@@ -83,7 +83,7 @@ fn flights(version: TlsVersion, resume: bool, early: bool) -> (Vec<usize>, usize
     sides[1].on(at, AppEvent::Ready, &mut pipes[1]);
     for turn in 0..8 {
         let (from, to) = (turn % 2, 1 - turn % 2);
-        if pipes[0].said.contains(&News::Ready) {
+        if pipes[0].said.contains(&Notice::Ready) {
             ready.get_or_insert(turn);
         }
         let flight = std::mem::take(&mut pipes[from].outgoing);
