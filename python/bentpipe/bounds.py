@@ -10,12 +10,12 @@ from bentpipe.groups import firsts
 from bentpipe.layout import Hop
 from bentpipe.resolve import bdp_bytes
 from bentpipe.tcpwords import TIMESTAMPS_BYTES
+from bentpipe.units import Rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bentpipe.plan import Cell, Plan
-    from bentpipe.units import Rate
 
 __all__ = ["Bound", "SegmentStart", "bounds"]
 
@@ -42,9 +42,9 @@ class Bound:
     cell: Mapping[str, object]
     flow: str
     rate_bit_s: int | None
-    """Of the narrowest link the data crosses."""
+    """Of the narrowest link the data crosses; on the widest way, where hand-overs lead over several."""
     min_rtt_ms: float
-    """Propagation both ways and one full packet's serialisation on the way."""
+    """Propagation both ways when it is least, and one full packet's serialisation on the way."""
     bdp_bytes: int | None
     queue_bytes: int | None
     queue_packets: int | None
@@ -87,12 +87,13 @@ def _bound(cell: Cell, shown: str, flow: Mapping[str, Any]) -> Bound:
     if not isinstance(transport, dict):
         raise TypeError("transport is a table in every resolved run")
     up, down = cell.resolved.up[name], cell.resolved.down[name]
-    data = down if _sends_down(flow) else up
     propagation = sum(hop.delay_ns for hop in (*up, *down))
-    rated: list[tuple[Rate, Hop]] = [(hop.rate, hop) for hop in data if hop.rate is not None]
     window, payload, wire = _packet(flow, transport, _sends_down(flow))
-    on_the_wire = sum(wire * 8e9 / rate.bit_s for rate, _ in rated)
-    rtt_ms = (propagation + on_the_wire) / 1e6
+    # Of all ways that hand-overs lead over: the quickest bounds the round trip, the widest the goodput.
+    ways = cell.resolved.ways[name]
+    rtt_ms = min(_least_ns(way, wire, down=_sends_down(flow)) for way in ways) / 1e6
+    every = [_rated(way, down=_sends_down(flow)) for way in ways]
+    rated = max(every, key=lambda hops: min((rate for rate, _ in hops), default=_ENDLESS))
     first_byte = startup.first_byte_ns(cell.resolved.spec, flow, up, down)
     first_byte_s = None if first_byte is None else first_byte / 1e9
     if not rated:
@@ -112,6 +113,20 @@ def _bound(cell: Cell, shown: str, flow: Mapping[str, Any]) -> Bound:
         _segments(cell, flow, (up, down), rate.bit_s, window),
         first_byte_s,
     )
+
+
+_ENDLESS = Rate(2**63 - 1)
+
+
+def _rated(way: tuple[tuple[Hop, ...], tuple[Hop, ...]], *, down: bool) -> list[tuple[Rate, Hop]]:
+    """The links with a rate that the data crosses."""
+    return [(hop.rate, hop) for hop in way[down] if hop.rate is not None]
+
+
+def _least_ns(way: tuple[tuple[Hop, ...], tuple[Hop, ...]], wire: int, *, down: bool) -> float:
+    """Propagation both ways when it is least, and one full packet's serialisation."""
+    propagation = sum(hop.least_delay_ns for hops in way for hop in hops)
+    return propagation + sum(wire * 8e9 / rate.bit_s for rate, _ in _rated(way, down=down))
 
 
 def _packet(flow: Mapping[str, Any], transport: Mapping[str, Any], down: bool) -> tuple[int, int, int]:

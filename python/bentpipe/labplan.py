@@ -11,8 +11,9 @@ from pydantic import Field, PlainValidator, StrictBool, StrictInt, StrictStr, Va
 
 from bentpipe.problems import from_validation
 from bentpipe.tables import Table
+from bentpipe.units import Duration
 
-__all__ = ["LabPlan", "checked"]
+__all__ = ["LabPlan", "checked", "other_ways"]
 
 Whole = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]
 Text = Annotated[StrictStr, Field(min_length=1)]
@@ -109,6 +110,17 @@ class LabPlan(Table):
         if listening is not None:
             raise ValueError(f"near.{listening}.listens: found one, which only services of the far side have")
         return self
+
+
+def other_ways(graph: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Why a graph cannot be had in real time: devices stand where they stand, while links go in and out of use."""
+    events = [event for event in graph.get("changes", ()) if event["at_ns"] > 0 and event.get("links")]
+    if not events:
+        return []
+    link, at = events[0]["links"][0], Duration(events[0]["at_ns"])
+    what = f'at {at} the link "{link["link"]}" {"comes into" if link["in_use"] else "goes out of"} use'
+    why = "in real time delay, rate, queue and loss change, and the way stays; expected no gap and no other link"
+    return [("handover", f"{what}; {why}")]
 
 
 def checked(plan: Mapping[str, Any]) -> Mapping[str, Any]:

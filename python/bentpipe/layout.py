@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bentpipe.legs import Toward
 from bentpipe.problems import ScenarioError
@@ -31,6 +31,10 @@ __all__ = [
 ]
 
 
+Route = list[tuple[str, bool]]
+"""Links, each with whether it is crossed from its client's side."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hop:
     """One direction of a link as the planner sees it: for bounds."""
@@ -41,6 +45,11 @@ class Hop:
     queue_bytes: int | None
     """The queue's bound; None for none."""
     delay_ns: int
+    """At the start of the run."""
+    least_delay_ns: int
+    """The smallest that it ever is."""
+    most_delay_ns: int
+    """At the start, or after a hand-over, the largest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +64,7 @@ class Edge:
     """The flow of the scenario whose access it is."""
 
 
-def layout(scenario: Scenario) -> tuple[list[dict[str, str]], list[Edge], dict[str, tuple[str, str]]]:
+def layout(scenario: Scenario) -> tuple[list[dict[str, Any]], list[Edge], dict[str, tuple[str, str]]]:
     """Nodes, links and each flow's two ends. A path is a line of nodes from "client" to "server"."""
     if scenario.graph is not None:
         return _graph(scenario.graph, scenario)
@@ -68,7 +77,14 @@ def layout(scenario: Scenario) -> tuple[list[dict[str, str]], list[Edge], dict[s
     line = ["client", *inner, "server"]
     between = ["proxy" if name in split.values() else "router" for name in inner]
     kinds = ["router" if own else "host", *between, "host"]
-    nodes = [{"name": name, "kind": kind} for name, kind in zip(line, kinds, strict=True)]
+    nodes: list[dict[str, Any]] = [
+        {"name": name, "kind": kind} for name, kind in zip(line, kinds, strict=True)
+    ]
+    for place, node in enumerate(nodes):
+        beside = [segment.hold for segment in segments[max(place - 1, 0) : place + 1]]
+        held = next((hold for hold in beside if hold is not None), None)
+        if held is not None:
+            node["hold_bytes"] = held.bytes
     edges = [Edge(s.name, a, b, s) for s, a, b in zip(segments, line, line[1:], strict=False)]
     ends: dict[str, tuple[str, str]] = {}
     for flow in scenario.flow:
@@ -89,8 +105,12 @@ def access_of(flow: str) -> str:
 
 def _graph(
     graph: Graph, scenario: Scenario
-) -> tuple[list[dict[str, str]], list[Edge], dict[str, tuple[str, str]]]:
-    nodes = [{"name": node.name, "kind": node.role} for node in graph.node]
+) -> tuple[list[dict[str, Any]], list[Edge], dict[str, tuple[str, str]]]:
+    nodes: list[dict[str, Any]] = [
+        {"name": node.name, "kind": node.role}
+        | ({"hold_bytes": node.hold.bytes} if node.hold is not None else {})
+        for node in graph.node
+    ]
     edges = [Edge(link.name, link.client_side, link.server_side, link) for link in graph.link]
     _check_linked(graph)
     ends = {name: (flow.client or "", flow.server or "") for flow in scenario.flow for name in flow.names}
@@ -118,17 +138,34 @@ def key_of(edge: Edge, scenario: Scenario) -> str:
 
 
 def routes(
-    scenario: Scenario, edges: list[Edge], ends: Mapping[str, tuple[str, str]], hosts: frozenset[str]
-) -> dict[str, list[tuple[str, bool]]]:
-    """The way of each flow. Those of a group differ in their access alone."""
-    found: dict[str, list[tuple[str, bool]]] = {}
+    scenario: Scenario,
+    edges: list[Edge],
+    ends: Mapping[str, tuple[str, str]],
+    hosts: frozenset[str],
+    unused: Sequence[set[str]],
+) -> dict[str, list[Route]]:
+    """The ways of each flow while these links are not in use, each once; over all links where none ever leads there.
+    Those of a group differ in their access alone."""
+    found: dict[str, list[Route]] = {}
     for flow in scenario.flow:
         first, *others = flow.names
-        found[first] = way = shortest(edges, *ends[first], flow.name, hosts)
+        found[first] = _ways(edges, unused, ends[first], flow.name, hosts)
         for name in others:
             own = {access_of(first): access_of(name)}
-            found[name] = [(own.get(edge, edge), forward) for edge, forward in way]
+            found[name] = [[(own.get(edge, edge), forward) for edge, forward in way] for way in found[first]]
     return found
+
+
+def _ways(
+    edges: list[Edge], unused: Sequence[set[str]], ends: tuple[str, str], flow: str, hosts: frozenset[str]
+) -> list[Route]:
+    found: list[Route] = []
+    for without in unused if any(unused) else ():
+        used = [edge for edge in edges if edge.name not in without]
+        way = _reached(used, *ends, hosts).get(ends[1])
+        if way is not None and way not in found:
+            found.append(way)
+    return found or [shortest(edges, *ends, flow, hosts)]
 
 
 def shortest(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import BeforeValidator, Field, PlainValidator, StrictBool, StrictInt, StrictStr, model_validator
 from pydantic_core import PydanticCustomError
 
+from bentpipe.handovers import GraphHandover, PathHandover, check_handovers
 from bentpipe.problems import unknown_word
 from bentpipe.proxies import Proxy, ProxyKeys, check_proxies, places, pool_without_end
 from bentpipe.tables import (
@@ -20,6 +22,7 @@ from bentpipe.tables import (
     SizeText,
     Table,
     as_table,
+    described,
     merged,
     only_one,
 )
@@ -256,6 +259,16 @@ _DIRECTION_HINT = {
 }
 
 
+def _hold(found: object) -> Size:
+    size = Size.parse(found)
+    if size.bytes == 0:
+        raise ValueError(f'found {found!r}, expected a size above 0 such as "1 MB"'.replace("'", '"'))
+    return size
+
+
+HoldText = Annotated[Size, PlainValidator(_hold), described("1 MB", "bytes that a node holds")]
+
+
 class Access(Table):
     """Two directions between two nodes; rates and delays are one-way."""
 
@@ -275,9 +288,10 @@ class Access(Table):
 
 
 class Segment(Access):
-    """A part of the path, client to server."""
+    """A part of the path, client to server. The nodes at its ends ``hold`` so many bytes while no way leads on."""
 
     name: Name
+    hold: HoldText | None = None
 
 
 class Path(Table):
@@ -289,6 +303,7 @@ class Path(Table):
     preset: StrictStr | None = None
     segment: list[Segment] = Field(default_factory=list)
     proxy: list[Proxy] = Field(default_factory=list)
+    handover: list[PathHandover] = Field(default_factory=list)
 
     @model_validator(mode="before")
     @classmethod
@@ -311,7 +326,13 @@ class Path(Table):
     def _whole(self) -> Path:
         if not self.segment and self.preset is None:
             raise ValueError("expected at least one [[path.segment]], or a preset")
-        check_proxies(self.proxy, [segment.name for segment in self.segment])
+        names = [segment.name for segment in self.segment]
+        check_proxies(self.proxy, names)
+        check_handovers(self.handover, names, "segment", [proxy.name for proxy in self.proxy])
+        for near, far in pairwise(self.segment):
+            if near.hold is not None and far.hold is not None and near.hold != far.hold:
+                error = f"found {far.hold} beside {near.hold} of {near.name}, expected one of the node between them"
+                raise PydanticCustomError("scenario", "{error}", {"error": error, "at": f"{far.name}.hold"})
         return self
 
 
@@ -320,6 +341,7 @@ class Node(ProxyKeys):
 
     name: Name
     kind: Literal["host", "router", "proxy"] = "host"
+    hold: HoldText | None = None
 
     @property
     def role(self) -> str:
@@ -334,11 +356,13 @@ class Node(ProxyKeys):
         return self
 
 
-class Link(Segment):
+class Link(Access):
     """A link of a graph; up goes from ``client_side`` to ``server_side``."""
 
+    name: Name
     client_side: Name
     server_side: Name
+    in_use: StrictBool = True
 
 
 class Graph(Table):
@@ -346,6 +370,7 @@ class Graph(Table):
 
     node: list[Annotated[Node, as_table("name")]] = Field(min_length=2)
     link: list[Link] = Field(min_length=1)
+    handover: list[GraphHandover] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _ends(self) -> Graph:
@@ -357,6 +382,14 @@ class Graph(Table):
                 if end not in names:
                     raise ValueError(f"link {link.name}: {unknown_word(end, names, 'node')}")
         self._check_proxies()
+        check_handovers(self.handover, [link.name for link in self.link], "link", names)
+        used = {one.to for one in self.handover}
+        for link in self.link:
+            if not link.in_use and link.name not in used:
+                error = "found false, and no hand-over leads to it; expected one, or true"
+                raise PydanticCustomError(
+                    "scenario", "{error}", {"error": error, "at": f"{link.name}.in_use"}
+                )
         return self
 
     def _check_proxies(self) -> None:

@@ -104,7 +104,7 @@ def key_path(location: Sequence[int | str], data: object) -> str:
             child = at[step]
             name = child.get("name") if isinstance(child, Mapping) else None
             if isinstance(name, str) and is_name(name):
-                if words and words[-1] in ("segment", "link", "proxy"):
+                if words and words[-1] in ("segment", "link", "proxy", "handover"):
                     words.pop()
                 words.append(name)
             elif words:
@@ -151,7 +151,7 @@ def one_table(key: str) -> str:
     return f'[{key}] is one table, expected a list of them; did you mean "[[{key}]]"?'
 
 
-_LISTED = ("flow", "segment", "proxy", "node", "link", "object")
+_LISTED = ("flow", "segment", "proxy", "node", "link", "handover", "object")
 """Keys whose tables stand in double brackets, one after the other."""
 
 _EXPECTED = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.changes import handovers_of
 from bentpipe.groups import firsts
 from bentpipe.units import Duration
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from bentpipe.plan import Cell, Plan
+    from bentpipe.scenario import Scenario
 
 __all__ = ["LONG_NS", "Remark", "RemarkWarning", "remarks"]
 
@@ -57,13 +59,22 @@ def _of_cell(cell: Cell) -> Iterator[Remark]:
         yield Remark("duration", f"found {_time(whole)}, which is longer than a day")
     for name, flow in firsts(spec):
         yield from _of_flow(name, flow, cell, whole)
+    yield from _of_handovers(cell.scenario, whole)
+
+
+def _of_handovers(scenario: Scenario, whole: int) -> Iterator[Remark]:
+    for number, one in enumerate(handovers_of(scenario)):
+        if one.at.ns >= whole:
+            root = "path" if scenario.path is not None else "graph"
+            text = f"found {one.at}, but the run lasts {_time(whole)}: it never happens"
+            yield Remark(f"{root}.{one.name or f'handover[{number + 1}]'}.at", text)
 
 
 def _of_flow(name: str, flow: Mapping[str, Any], cell: Cell, whole: int) -> Iterator[Remark]:
     start = int(flow["start_ns"])
     rest = whole - start
-    ways = {"up": cell.resolved.up[flow["name"]], "down": cell.resolved.down[flow["name"]]}
-    trip = sum(hop.delay_ns for hops in ways.values() for hop in hops)
+    every = cell.resolved.ways[flow["name"]]
+    trip = min(sum(hop.least_delay_ns for hops in way for hop in hops) for way in every)
     if trip >= rest:
         problem = (
             f"a round trip on its way takes {_time(trip)}, but the run ends {_time(rest)} after its start"
@@ -74,9 +85,9 @@ def _of_flow(name: str, flow: Mapping[str, Any], cell: Cell, whole: int) -> Iter
     longest = max(_times(flow["load"]), default=0)
     if longest > whole:  # flows that begin late and are cut off with the others are usual
         yield Remark(key, f"found {_time(longest)}, but the run lasts {_time(whole)}")
-    for way, size in _sizes(flow["load"]).items():
-        rates = [hop.rate.bit_s for hop in ways[way] if hop.rate is not None]
-        least = size * 8 * 10**9 // min(rates) if rates else 0
+    for side, (way, size) in enumerate(_sizes(flow["load"]).items()):
+        rates = [[hop.rate.bit_s for hop in one[side] if hop.rate is not None] for one in every]
+        least = size * 8 * 10**9 // max(map(min, rates)) if all(rates) else 0
         if least > rest:
             what = f"found {_bytes(size)} {way}, which take {_time(least)} or longer at the rate of the path"
             yield Remark(key, f"{what}, but the run ends {_time(rest)} after its start")

@@ -22,16 +22,19 @@ idle_timeout        none: an outage shall be survived, or not, by the transport'
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from bentpipe import load as loads
 from bentpipe import web
+from bentpipe.changes import SIDES, Line, changes, moved_of, unused_at_first, unused_later
+from bentpipe.hops import crossed, crossings
 from bentpipe.layout import Edge, Hop, access_of, base_rtts, key_of, layout, proxies_of, routes, stops, toward
 from bentpipe.legs import proxy_words
 from bentpipe.problems import ScenarioError
-from bentpipe.stages import Files, base_delay_ns, most_rate, queue_bytes, stages
+from bentpipe.stages import Files, base_delay_ns, first_rate, stages
 from bentpipe.tcpwords import header_bytes, mss_bytes, tcp_words
 from bentpipe.units import Duration, Rate
 
@@ -52,6 +55,8 @@ PAGE_BURST = 10
 """Packets that browsers and their servers send unpaced when nothing is in flight (Chromium's kInitialUnpacedBurst)."""
 HEADER_BYTES = {4: 28, 6: 48}
 MIB = 1 << 20
+Hops = Sequence[tuple[Hop, ...]]
+"""What packets cross there and back, by each way that a flow has."""
 NARROW_UNKNOWN = 64 * MIB  # send and receive windows on a path without a rate
 
 
@@ -63,6 +68,8 @@ class Resolved:
     up: dict[str, tuple[Hop, ...]]
     """Per flow: what its packets cross from client to server."""
     down: dict[str, tuple[Hop, ...]]
+    ways: dict[str, tuple[tuple[tuple[Hop, ...], tuple[Hop, ...]], ...]] = field(default_factory=dict)
+    """Per table of a flow, by its first: the same of every way in the course of the run, the first of them first."""
 
 
 def resolve(scenario: Scenario, files: Files) -> Resolved:
@@ -75,59 +82,40 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
     nodes, edges, ends = layout(scenario)
     wire = max(size for flow in scenario.flow for size in _wires(flow, scenario))
     hosts = frozenset(node["name"] for node in nodes if node["kind"] == "host")
-    ways = routes(scenario, edges, ends, hosts)
-    shared = base_rtts(edges, ways, scenario, files)
-    made: dict[str, dict[str, tuple[list[dict[str, Any]], Hop]]] = {}
-    """By flow of the scenario: its access, which all flows of a group have alike."""
-
-    links: list[dict[str, Any]] = []
-    hops: dict[tuple[str, str], Hop] = {}
-    for edge in edges:
-        link: dict[str, Any] = {
+    # "1 BDP" is of the first way
+    ways = routes(scenario, edges, ends, hosts, [unused_at_first(scenario)])
+    shared = base_rtts(edges, {name: found[0] for name, found in ways.items()}, scenario, files)
+    lines = _lines(scenario, edges, shared, wire, files)
+    links = [
+        {
             "name": edge.name,
             "client_side": edge.client_side,
             "server_side": edge.server_side,
-            "up": [],
-            "down": [],
+            **{side: line.stages if (line := lines.get((edge.name, side))) else [] for side in SIDES},
         }
-        for side in ("up", "down"):
-            rtt = Duration(shared[edge.name])
-            if edge.access is None:
-                hops[edge.name, side] = Hop(f"{edge.name}.{side}", None, None, 0)
-                continue
-            own = made.setdefault(edge.owner, {}) if edge.owner else {}
-            if side not in own:
-                direction = edge.access.toward("up" if side == "up" else "down")
-                key = f"{key_of(edge, scenario)}.{side}"
-                hop = Hop(
-                    "",
-                    most_rate(direction, files, key),
-                    queue_bytes(direction, rtt, wire, files, key),
-                    base_delay_ns(direction, files, key),
-                )
-                own[side] = stages(direction, rtt, wire, files, key), hop
-            link[side], hop = own[side]
-            hops[edge.name, side] = replace(hop, name=f"{edge.name}.{side}")
-        links.append(link)
-
-    up = {
-        name: tuple(hops[edge, "up" if forward else "down"] for edge, forward in route)
-        for name, route in ways.items()
-    }
-    down = {
-        name: tuple(hops[edge, "down" if forward else "up"] for edge, forward in reversed(route))
-        for name, route in ways.items()
+        for edge in edges
+    ]
+    events, extremes = changes(scenario, edges, lines, shared, wire)
+    if events:
+        ways = routes(scenario, edges, ends, hosts, list(unused_later(events)))
+    hops = crossings(edges, lines, extremes, shared, wire, files)
+    up = {name: crossed(found[0], hops, "up") for name, found in ways.items()}
+    down = {name: crossed(found[0], hops, "down") for name, found in ways.items()}
+    firsts = [flow.names[0] for flow in scenario.flow]
+    every_way = {
+        name: tuple((crossed(way, hops, "up"), crossed(way, hops, "down")) for way in ways[name])
+        for name in firsts
     }
     users = _users(scenario)
     flows = []
     for flow in scenario.flow:
         first = flow.names[0]
-        words = _flow(flow, scenario, files, (*up[first], *down[first]))
+        words = _flow(flow, scenario, files, [(*there, *back) for there, back in every_way[first]])
         for name in flow.names:
             client, server = ends[name]
             whose = {"user": users[name]} if users[name] else {}
             flows.append({"name": name, "client": client, "server": server, **words, **whose})
-    every = tuple(hop for flow in scenario.flow for hop in (*up[flow.names[0]], *down[flow.names[0]]))
+    every = [tuple(hop for name in firsts for hop in (*up[name], *down[name]))]
     proxies = [
         _proxy(key, proxy, scenario, edges, hops, _windows(every))
         for key, proxy in proxies_of(scenario).items()
@@ -136,7 +124,7 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
         "seed": 0,
         "duration_ns": scenario.duration.ns,
         "sample_ns": scenario.sample.ns,
-        "graph": {"nodes": nodes, "links": links},
+        "graph": {"nodes": nodes, "links": links} | ({"changes": events} if events else {}),
         "flows": flows,
         "trace": {
             "qlog": scenario.trace.qlog,
@@ -153,7 +141,29 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
         spec["trace"]["packets"] = True
     if scenario.trace.stages:
         spec["trace"]["stages"] = True
-    return Resolved(spec, up, down)
+    return Resolved(spec, up, down, every_way)
+
+
+def _lines(
+    scenario: Scenario, edges: Sequence[Edge], shared: Mapping[str, int], wire: int, files: Files
+) -> dict[tuple[str, str], Line]:
+    """The directions of all links that are not wires. Accesses of a group, which are alike, are one."""
+    lines: dict[tuple[str, str], Line] = {}
+    made: dict[tuple[str, str], Line] = {}
+    for edge in edges:
+        for side in SIDES:
+            if edge.access is None:
+                continue
+            if (edge.owner, side) not in made or not edge.owner:
+                rtt = Duration(shared[edge.name])
+                direction = edge.access.toward(side)
+                key = f"{key_of(edge, scenario)}.{side}"
+                moved = set() if edge.owner else moved_of(scenario, edge.name, side)
+                words = stages(direction, rtt, wire, files, key, moved)
+                rate, delay = first_rate(direction, files, key), base_delay_ns(direction, files, key)
+                made[edge.owner, side] = Line(direction, words, rate, delay, key)
+            lines[edge.name, side] = made[edge.owner, side]
+    return lines
 
 
 # --- flows ----------------------------------------------------------------------------------------------------
@@ -210,7 +220,7 @@ def _group(flow: Flow, links: set[str]) -> dict[str, Any]:
     return group
 
 
-def _flow(flow: Flow, scenario: Scenario, files: Files, hops: tuple[Hop, ...]) -> dict[str, Any]:
+def _flow(flow: Flow, scenario: Scenario, files: Files, hops: Hops) -> dict[str, Any]:
     """What the flows that ``flow`` stands for have in common."""
     if flow.start.ns >= scenario.duration.ns:
         raise ScenarioError(
@@ -284,7 +294,7 @@ def _tcp_congestion(tcp: Tcp, flow: Flow) -> tuple[dict[str, Any], dict[str, Any
     )
 
 
-def _tcp(tcp: Tcp, hops: tuple[Hop, ...], flow: str) -> dict[str, Any]:
+def _tcp(tcp: Tcp, hops: Hops, flow: str) -> dict[str, Any]:
     buffers = _windows(hops)
     key = f"flow.{flow}.tcp"
     return {
@@ -301,7 +311,7 @@ def _round_up(value: int) -> int:
     return -(-value // MIB) * MIB
 
 
-def _quic(quic: Quic, hops: tuple[Hop, ...]) -> dict[str, Any]:
+def _quic(quic: Quic, hops: Hops) -> dict[str, Any]:
     mtu = _mtu(quic)
     receive, send = _windows(hops)
     window = min(10 * mtu, max(INITIAL_WINDOW_BYTES, 2 * mtu))
@@ -334,9 +344,14 @@ def _burst(quic: Quic, usual: int) -> dict[str, int]:
     return {"unpaced_burst_packets": packets} if packets else {}
 
 
-def _windows(hops: tuple[Hop, ...]) -> tuple[int, int]:
-    """Receive and send windows that never are the limit on this path, bytes."""
-    rtt = sum(hop.delay_ns for hop in hops)
+def _windows(ways: Hops) -> tuple[int, int]:
+    """Receive and send windows that never are the limit, on none of these ways."""
+    receive, send = zip(*map(_window, ways), strict=True)
+    return max(receive), max(send)
+
+
+def _window(hops: tuple[Hop, ...]) -> tuple[int, int]:
+    rtt = sum(hop.most_delay_ns for hop in hops)
     rated = [hop for hop in hops if hop.rate is not None]
     narrowest = min((hop.rate.bit_s for hop in rated if hop.rate is not None), default=0)
     holds = max((_capacity(hop, rtt, narrowest) for hop in rated), default=None)

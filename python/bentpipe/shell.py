@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.labplan import checked
+from bentpipe.labplan import checked, other_ways
 from bentpipe.labs import folder_name, signals_in_order, started
 from bentpipe.plan import Document, make, open_document
 from bentpipe.presets import presets
@@ -111,6 +111,8 @@ def path_of(
         }
         document = open_document(data, overrides)
     spec = make(document, "", priced=False).runs[0].spec
+    if problems := other_ways(spec["graph"]):
+        raise ScenarioError(problems, document.name)
     if pep is not None and not spec.get("proxies"):
         spec = _split(spec, pep)
     flow = spec["flows"][0]
@@ -177,7 +179,7 @@ def _split(spec: Mapping[str, Any], setup: str) -> dict[str, Any]:
     else:
         nodes = [{**node, "kind": "proxy"} if node["name"] == behind else node for node in nodes]
         proxy = {**proxy, "node": behind}
-    return {**spec, "graph": {"nodes": nodes, "links": links}, "proxies": [proxy]}
+    return {**spec, "graph": {**spec["graph"], "nodes": nodes, "links": links}, "proxies": [proxy]}
 
 
 def _delay_ns(link: Mapping[str, Any]) -> int:

@@ -14,12 +14,22 @@ from bentpipe.traces import MAHIMAHI_BYTES, Mahimahi, TraceError, packet_list, r
 from bentpipe.units import Duration, QueueSize, Rate, UnitError
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from decimal import Decimal
     from pathlib import Path
 
     from bentpipe.pathspec import Direction, Jitter, Loss
 
-__all__ = ["Files", "base_delay_ns", "most_rate", "queue_bytes", "stages"]
+__all__ = [
+    "Files",
+    "base_delay_ns",
+    "first_rate",
+    "least_delay_ns",
+    "limit_of",
+    "most_rate",
+    "queue_bytes",
+    "stages",
+]
 
 ETHERNET_BYTES = 1500
 """A packet where a bound in packets is made of one in bytes (the convention of netem's users)."""
@@ -77,7 +87,26 @@ def base_delay_ns(direction: Direction, files: Files, key: str) -> int:
     return int(files.csv(delay.trace or "", "delay", f"{key}.delay")[0][1])
 
 
-def _rate(direction: Direction, files: Files, key: str) -> Rate | None:
+def least_delay_ns(direction: Direction, files: Files, key: str) -> int:
+    """The smallest one-way delay that the direction ever has by itself."""
+    delay = direction.delay
+    if delay is not None and delay.trace is not None:
+        return min(int(value) for _, value in files.csv(delay.trace, "delay", f"{key}.delay"))
+    changed = [change.delay.ns for change in direction.changes or [] if change.delay is not None]
+    return min([base_delay_ns(direction, files, key), *changed])
+
+
+def limit_of(
+    direction: Direction, queue: QueueSize, rate: Rate, rtt: Duration, wire: int, key: str
+) -> dict[str, int] | None:
+    """Another bound of the direction's queue, in the engine's words, at this rate and round trip."""
+    whole = direction.model_copy(update={"queue": queue})
+    if direction.netem or (direction.aqm is not None and direction.aqm.name == "fq-codel"):
+        return {"packets": _packets(whole, rate, rtt, key)}
+    return _limit(whole, rate, rtt, wire, key)
+
+
+def first_rate(direction: Direction, files: Files, key: str) -> Rate | None:
     """Rate at the start of the run (a Mahimahi trace's mean); None without a transmitter."""
     if direction.trace is not None:
         return Rate(files.mahimahi(direction.trace, f"{key}.trace").bit_s)
@@ -106,7 +135,7 @@ def _rates(direction: Direction, files: Files, key: str) -> list[tuple[int, int]
 
 def most_rate(direction: Direction, files: Files, key: str) -> Rate | None:
     """The largest rate the direction ever has."""
-    first = _rate(direction, files, key)
+    first = first_rate(direction, files, key)
     if first is None:
         return None
     rates = [
@@ -120,7 +149,7 @@ def most_rate(direction: Direction, files: Files, key: str) -> Rate | None:
 
 def queue_bytes(direction: Direction, rtt: Duration, wire: int, files: Files, key: str) -> int | None:
     """The queue's bound in bytes (packets taken as full ones); None without a bound or a transmitter."""
-    rate = _rate(direction, files, key)
+    rate = first_rate(direction, files, key)
     if rate is None:
         return None
     queue = direction.queue or _default_queue(direction)
@@ -148,7 +177,14 @@ def _default_queue(direction: Direction) -> QueueSize:
     return QueueSize.parse("1 BDP")
 
 
-def stages(direction: Direction, rtt: Duration, wire: int, files: Files, key: str) -> list[dict[str, Any]]:
+def stages(
+    direction: Direction,
+    rtt: Duration,
+    wire: int,
+    files: Files,
+    key: str,
+    moved: Collection[str] = (),
+) -> list[dict[str, Any]]:
     """The direction in the engine's words (``StageSpec``).
 
     Args:
@@ -157,13 +193,14 @@ def stages(direction: Direction, rtt: Duration, wire: int, files: Files, key: st
         wire: bytes of a full packet with all headers.
         files: traces.
         key: the direction's key, for errors.
+        moved: ``delay`` and ``loss`` have a stage even if they are none, because hand-overs set them.
 
     Raises:
         ScenarioError: keys that do not go together, a trace that cannot be used.
     """
     before = (direction.loss_place or ("before" if direction.netem else "after")) == "before"
-    loss = _loss(direction, files, key)
-    delay = _delay(direction, files, key)
+    loss = _loss(direction, files, key, always="loss" in moved)
+    delay = _delay(direction, files, key, always="delay" in moved)
     if direction.netem:
         service = [_netem(direction, rtt, wire, files, key)]
         delay = []
@@ -186,7 +223,7 @@ def stages(direction: Direction, rtt: Duration, wire: int, files: Files, key: st
 
 
 def _transmit(direction: Direction, rtt: Duration, wire: int, files: Files, key: str) -> list[dict[str, Any]]:
-    rate = _rate(direction, files, key)
+    rate = first_rate(direction, files, key)
     if rate is None:
         for name in ("queue", "aqm"):
             if getattr(direction, name) is not None:
@@ -290,7 +327,7 @@ def _netem(direction: Direction, rtt: Duration, wire: int, files: Files, key: st
     }
 
 
-def _delay(direction: Direction, files: Files, key: str) -> list[dict[str, Any]]:
+def _delay(direction: Direction, files: Files, key: str, *, always: bool) -> list[dict[str, Any]]:
     changes = [
         {"at_ns": change.at.ns, "delay_ns": change.delay.ns}
         for change in direction.changes or []
@@ -318,7 +355,7 @@ def _delay(direction: Direction, files: Files, key: str) -> list[dict[str, Any]]
             }
         ]
     constant = base_delay_ns(direction, files, key)
-    if constant == 0 and not changes:
+    if constant == 0 and not changes and not always:
         return []
     return [{"kind": "delay", "delay_ns": constant, "changes": changes}]
 
@@ -337,8 +374,8 @@ def _outages(direction: Direction) -> list[dict[str, Any]]:
     ]
 
 
-def _loss(direction: Direction, files: Files, key: str) -> list[dict[str, Any]]:
-    """The loss stage; none where nothing is ever lost."""
+def _loss(direction: Direction, files: Files, key: str, *, always: bool) -> list[dict[str, Any]]:
+    """The loss stage; none where nothing is ever lost, unless ``always``."""
     changes = [
         {"at_ns": change.at.ns, "probability": change.loss.value}
         for change in direction.changes or []
@@ -360,7 +397,7 @@ def _loss(direction: Direction, files: Files, key: str) -> list[dict[str, Any]]:
         changes = [{"at_ns": at, "probability": value} for at, value in points[1:]]
     else:
         model = _loss_model(loss, files, key)
-    if model == {"kind": "bernoulli", "probability": 0.0} and not changes:
+    if model == {"kind": "bernoulli", "probability": 0.0} and not changes and not always:
         return []
     return [{"kind": "loss", "model": model, "changes": changes}]
 

@@ -123,7 +123,7 @@ def _example(root: str) -> str:
 def _member(data: Mapping[str, Any], words: Sequence[str], key: str) -> dict[str, Any]:
     """The segment, proxy, link, node or flow that ``words`` name."""
     root = words[0]
-    inner = {"path": ("segment", "proxy"), "graph": ("link", "node")}.get(root)
+    inner = {"path": ("segment", "proxy", "handover"), "graph": ("link", "node", "handover")}.get(root)
     whole: Any = data.get(root)
     lists = {root: whole}
     if inner is not None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.browse.chromium import MODES
 from bentpipe.kernel import Machine, fixed, wrong_controller
+from bentpipe.labplan import other_ways
 from bentpipe.plan import Document, Plan, Run, canonical, identity, make, open_document
 from bentpipe.problems import ScenarioError, unknown_word
 from bentpipe.sweep import covers, parse_override, swept
@@ -170,7 +171,7 @@ def _refusals(
     """What Chromium, or the kernel's TCP, cannot be made to do."""
     flow = spec["flows"][0]
     load, where = flow["load"], f"flow.{flow['name']}"
-    found = []
+    found = other_ways(spec["graph"])
     tls = load["tls"]
     for wrong, key, text in (
         (tls["version"] == "1.2", "load.tls", 'found "1.2", expected "1.3" or "1.2-false-start"'),

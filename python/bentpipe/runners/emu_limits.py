@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.catalogue import by_name
 from bentpipe.kernel import Machine, fixed, wrong_controller
+from bentpipe.labplan import other_ways
 from bentpipe.load import senders
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def refusals(
         for key in ("qlog", "pcapng", "packets", "stages")
         if spec["trace"].get(key)
     ]
+    problems += other_ways(spec["graph"])
     ends = (spec["flows"][0]["client"], spec["flows"][0]["server"])
     for flow in spec["flows"]:
         key = f"flow.{flow['name']}"

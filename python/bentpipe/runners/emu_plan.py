@@ -291,14 +291,26 @@ def _kernel(spec: Mapping[str, Any]) -> tuple[dict[str, int | None], dict[str, d
 
 
 def round_trip_ns(spec: Mapping[str, Any]) -> int:
-    """Propagation of all links, both ways."""
+    """Propagation of all links, both ways, when it is largest."""
+    moved: dict[tuple[str, int], list[int]] = {}
+    for event in spec["graph"].get("changes", ()):
+        for one in event.get("stages", ()):
+            if one["change"]["kind"] == "delay":
+                delays = moved.setdefault((one["line"], one["stage"]), [])
+                delays.append(int(one["change"]["delay_ns"]))
     return sum(
-        max([int(stage["delay_ns"]), *(int(change["delay_ns"]) for change in stage.get("changes", ()))])
-        if stage["kind"] in ("delay", "netem")
-        else max((int(point[1]) for point in stage["points"]), default=0)
-        if stage["kind"] == "delay_trace"
-        else 0
+        max([_largest_ns(stage), *moved.get((f"{link['name']}.{side}", number), [])])
         for link in spec["graph"]["links"]
         for side in ("up", "down")
-        for stage in link[side]
+        for number, stage in enumerate(link[side])
     )
+
+
+def _largest_ns(stage: Mapping[str, Any]) -> int:
+    if stage["kind"] in ("delay", "netem"):
+        return max(
+            [int(stage["delay_ns"]), *(int(change["delay_ns"]) for change in stage.get("changes", ()))]
+        )
+    if stage["kind"] == "delay_trace":
+        return max((int(point[1]) for point in stage["points"]), default=0)
+    return 0

@@ -1,0 +1,289 @@
+"""Hand-overs in a scenario: what the engine is told, what comes of it, what `check` computes, what each message says."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from bentpipe.bounds import Bound, bounds
+from bentpipe.labplan import other_ways
+from bentpipe.plan import Plan, make, open_document
+from bentpipe.problems import ScenarioError
+from bentpipe.remarks import remarks
+from bentpipe.runners.emu_limits import refusals
+from bentpipe.runners.emu_plan import round_trip_ns
+from bentpipe.shell import path_of
+from traced import judged, made, spec_of
+
+PATH: dict[str, Any] = {
+    "duration": "6 s",
+    "trace": {"stages": True},
+    "path": {
+        "segment": [
+            {"name": "lan", "delay": "1 ms"},
+            {"name": "satellite", "delay": "30 ms", "both": {"rate": "10 Mbit/s"}},
+            {"name": "internet", "delay": "4 ms"},
+        ],
+        "handover": [
+            {"name": "switch", "at": "2 s", "segment": "satellite", "delay": "10 ms", "in_flight": "in-order"}
+        ],
+    },
+    "flow": [{"name": "f0", "congestion": "cubic", "send": "down", "load": {"time": "6 s"}}],
+}
+GRAPH: dict[str, Any] = {
+    "duration": "6 s",
+    "trace": {"stages": True},
+    "graph": {
+        "node": [
+            "terminal", {"name": "far", "kind": "router"}, {"name": "near", "kind": "router"},
+            {"name": "gateway", "kind": "router"}, "server",
+        ],
+        "link": [
+            {"name": "one", "client_side": "terminal", "server_side": "far", "delay": "30 ms",
+             "both": {"rate": "10 Mbit/s"}},
+            {"name": "two", "client_side": "terminal", "server_side": "near", "delay": "10 ms",
+             "both": {"rate": "20 Mbit/s"}, "in_use": False},
+            {"name": "three", "client_side": "far", "server_side": "gateway", "delay": "5 ms"},
+            {"name": "four", "client_side": "near", "server_side": "gateway", "delay": "5 ms"},
+            {"name": "ground", "client_side": "gateway", "server_side": "server", "delay": "1 ms"},
+        ],
+        "handover": [{"at": "2 s", "to": "two", "replaces": "one", "in_flight": "lost"}],
+    },
+    "flow": [
+        {"name": "f0", "congestion": "cubic", "client": "terminal", "server": "server", "load": {"time": "6 s"}}
+    ],
+}  # fmt: skip
+
+
+def planned(data: dict[str, Any], **change: Any) -> Plan:
+    changes = {key.replace("__", "."): value for key, value in change.items()}
+    return make(open_document(copy.deepcopy(data), list(changes.items())), "test")
+
+
+def with_handovers(*handovers: dict[str, Any], base: dict[str, Any] = PATH) -> dict[str, Any]:
+    data = copy.deepcopy(base)
+    data["path" if "path" in data else "graph"]["handover"] = list(handovers)
+    return data
+
+
+def at_2_s(**keys: Any) -> dict[str, Any]:
+    return {"at": "2 s", "segment": "satellite", **keys}
+
+
+def stage(line: str, number: int, kind: str, **change: Any) -> dict[str, Any]:
+    return {"line": line, "stage": number, "change": {"kind": kind, **change}}
+
+
+def test_the_engine_is_told_of_one_event() -> None:
+    handover = at_2_s(
+        delay="10 ms", down={"rate": "20 Mbit/s", "queue": "1 BDP", "loss": "1 %"}, up={"delay": "12 ms"},
+        in_flight="lost", waiting="lost", gap="100 ms",
+    )  # fmt: skip
+    graph = spec_of(with_handovers(handover))["graph"]
+    first, second = graph["changes"]
+    assert [first["at_ns"], second["at_ns"]] == [2_000_000_000, 2_100_000_000]
+    assert first["links"] == [{"link": "satellite", "in_use": False}]
+    assert second == {"at_ns": 2_100_000_000, "links": [{"link": "satellite", "in_use": True}]}
+    up, down = "satellite.up", "satellite.down"
+    # at 10 and 12 ms the round trip is 32 ms, of which 20 Mbit/s are 80 kB
+    assert first["stages"] == [
+        stage(up, 0, "in_flight", fate="lost"),
+        stage(up, 1, "in_flight", fate="lost"),
+        stage(down, 0, "in_flight", fate="lost"),
+        stage(down, 2, "in_flight", fate="lost"),
+        stage(up, 1, "delay", delay_ns=12_000_000),
+        stage(down, 2, "delay", delay_ns=10_000_000),
+        stage(down, 0, "rate", rate_bit_s=20_000_000),
+        stage(down, 0, "limit", limit={"bytes": 80_000}),
+        stage(down, 1, "loss", probability=0.01),
+    ]
+    assert "changes" not in spec_of(with_handovers())["graph"], "scenarios without keep their runs"
+
+
+def test_what_comes_again_and_what_meets_at_an_instant() -> None:
+    again = {"every": "2 s", "in_flight": "overtaken"}
+    handovers = [
+        at_2_s(delay="10 ms", **again),
+        {**at_2_s(delay="20 ms", **again), "at": "1 s"},
+        {"at": "1 s", "segment": "lan", "gap": "1 s"},
+    ]
+    events = spec_of(with_handovers(*handovers))["graph"]["changes"]
+    assert [event["at_ns"] // 10**9 for event in events] == [1, 2, 3, 4, 5]
+    assert [bool(event.get("links")) for event in events] == [True, True, False, False, False]
+    delays = [event["stages"][2]["change"]["delay_ns"] // 10**6 for event in events]
+    assert delays == [20, 10, 20, 10, 20]
+
+
+RUNS = {
+    "path": PATH,
+    "overtaken": with_handovers(at_2_s(delay="10 ms", in_flight="overtaken")),
+    "lost": with_handovers(at_2_s(in_flight="lost", waiting="lost", every="1 s")),
+    "gap": with_handovers(at_2_s(gap="200 ms", both={"rate": "5 Mbit/s", "queue": "20 packets"})),
+    "graph": GRAPH,
+    "graph with a gap": with_handovers(
+        {"at": "2 s", "to": "two", "replaces": "one", "gap": "300 ms"}, base=GRAPH
+    ),
+    "a way that comes later": with_handovers(
+        {"at": "2 s", "to": "one"}, {"at": "4 s", "to": "two"}, base=GRAPH
+    ),
+}
+RUNS["a way that comes later"]["graph"]["link"][0]["in_use"] = False
+
+
+@pytest.mark.parametrize("transport", ["quic", "tcp"])
+@pytest.mark.parametrize("name", RUNS)
+def test_runs_are_sound(name: str, transport: str, tmp_path: Path) -> None:
+    data = copy.deepcopy(RUNS[name])
+    data["flow"][0]["transport"] = transport
+    spec = spec_of(data)
+    tables = made(spec)
+    assert not judged(tmp_path, spec, tables)
+    ways = planned(data).cells[0].resolved.ways["f0"]
+    least = min(sum(hop.least_delay_ns for hops in way for hop in hops) for way in ways)
+    rtt = tables["flows"]["min_rtt_ms"].drop_nulls().min()
+    assert isinstance(rtt, float)
+    assert least / 1e6 <= rtt, "no packet is quicker than the bound, whatever changes"
+
+
+def test_a_segment_holds_what_comes_in_its_gap(tmp_path: Path) -> None:
+    data = with_handovers(at_2_s(gap="200 ms"))
+    rows = made(spec_of(data))["packets"]
+    assert rows.filter(pl.col("dropped").str.ends_with(": route")).height > 0
+    data["path"]["segment"][1]["hold"] = "200 kB"
+    spec = spec_of(data)
+    holding = [node["name"] for node in spec["graph"]["nodes"] if node.get("hold_bytes") == 200_000]
+    assert holding == ["lan-satellite", "satellite-internet"]
+    tables = made(spec)
+    assert not judged(tmp_path, spec, tables)
+    assert set(tables["holds"]["node"]) == set(holding)
+    assert tables["holds"]["released_packets"].max() > 0  # type: ignore[operator]
+    assert not any(drop.endswith(": route") for drop in tables["packets"]["dropped"].unique())
+
+
+def test_bounds_are_those_of_the_whole_run() -> None:
+    def of(data: dict[str, Any]) -> Bound:
+        return bounds(planned(data))[0]
+
+    still, quicker = of(with_handovers()), of(PATH)
+    assert still.min_rtt_ms - quicker.min_rtt_ms == pytest.approx(40)
+    assert of(with_handovers(at_2_s(both={"rate": "40 Mbit/s"}))).rate_bit_s == 40_000_000
+    assert of(with_handovers(at_2_s(both={"rate": "1 Mbit/s"}))).rate_bit_s == still.rate_bit_s
+    bound = of(GRAPH)
+    assert bound.rate_bit_s == 20_000_000
+    assert bound.min_rtt_ms == pytest.approx(2 * 16 + 1480 * 8 / 20_000)
+    changed = with_handovers()
+    changed["path"]["segment"][1]["down"] = {"changes": [{"at": "1 s", "delay": "20 ms"}]}
+    assert of(changed).min_rtt_ms == pytest.approx(still.min_rtt_ms - 10)
+
+
+def test_a_window_is_not_the_limit_after_a_hand_over() -> None:
+    longer = with_handovers(at_2_s(delay="20 s", both={"rate": "100 Mbit/s"}))
+    quic = spec_of(longer)["flows"][0]["transport"]
+    assert quic["receive_window_bytes"] > 4 * 100_000_000 / 8 * 40
+
+
+def test_a_sweep_and_a_remark() -> None:
+    plan = planned(
+        PATH, sweep={"path.switch.in_flight": ["in-order", "lost"], "path.switch.rate": ["5 Mbit/s"]}
+    )
+    assert [cell.values["path.switch.in_flight"] for cell in plan.cells] == ["in-order", "lost"]
+    assert plan.cells[1].resolved.spec["graph"]["changes"][0]["stages"][0]["change"]["fate"] == "lost"
+    late = remarks(planned(PATH, path__switch__at="7 s"))
+    assert [(one.key, one.text) for one in late] == [
+        ("path.switch.at", "found 7 s, but the run lasts 6 s: it never happens")
+    ]
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no segment": (
+        {"at": "2 s", "segment": "satelite", "delay": "1 ms"},
+        (
+            'path.handover[1].segment: no segment "satelite", expected one of: lan, satellite, internet; did you mean '
+            '"satellite"?'
+        ),
+    ),
+    "nothing": (
+        at_2_s(),
+        (
+            "path.handover[1]: found a hand-over that changes nothing, expected at least one of delay, up, down, both, "
+            "in_flight, gap"
+        ),
+    ),
+    "a gap without end": (
+        at_2_s(gap="2 s", every="2 s"),
+        "path.handover[1]: found a gap of 2 s every 2 s, expected a shorter one",
+    ),
+    "a fate": (
+        at_2_s(in_flight="in_order"),
+        (
+            'path.handover[1].in_flight: found "in_order": no word "in_order", expected one of: in-order, overtaken, lost; '
+            'did you mean "in-order"?'
+        ),
+    ),
+    "a direction's key": (
+        at_2_s(rate="5 Mbit/s"),
+        'path.handover[1].rate: no key "rate" here: it belongs to a direction; did you mean "both = { rate = ... }"?',
+    ),
+    "no rate": (
+        {"at": "2 s", "segment": "lan", "both": {"rate": "5 Mbit/s"}},
+        "path.handover[1].up.rate: goes with a rate of path.lan.up, and there is none",
+    ),
+    "called like a segment": (
+        at_2_s(delay="1 ms", name="lan"),
+        'path.lan: a hand-over and something else are called "lan", expected a name for each',
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_said_at_its_key(name: str) -> None:
+    handover, message = WRONG[name]
+    with pytest.raises(ScenarioError) as caught:
+        planned(with_handovers(handover))
+    assert str(caught.value) == f"scenario: {message}"
+
+
+def said(data: dict[str, Any]) -> str:
+    with pytest.raises(ScenarioError) as caught:
+        planned(data)
+    return str(caught.value)
+
+
+def test_what_else_is_wrong() -> None:
+    nowhere = with_handovers(at_2_s(in_flight="lost"))
+    nowhere["path"]["segment"][1]["delay"] = "0 s"
+    assert 'found "lost", and nothing is in flight on satellite; expected a delay there' in said(nowhere)
+    beside = with_handovers(at_2_s(delay="1 ms"))
+    beside["path"]["segment"][1]["down"] = {"changes": [{"at": "1 s", "delay": "20 ms"}]}
+    assert "found a delay beside changes of path.satellite.down, expected one of them" in said(beside)
+    two = copy.deepcopy(PATH)
+    for segment, hold in zip(two["path"]["segment"], ("1 MB", "2 MB", "2 MB"), strict=True):
+        segment["hold"] = hold
+    assert "path.satellite.hold: found 2 MB beside 1 MB of lan, expected one of the node between" in said(two)
+    two["path"]["segment"][0]["hold"] = "0 B"
+    assert 'path.lan.hold: found "0 B", expected a size above 0' in said(two)
+    unused = with_handovers(base=GRAPH)
+    assert "graph.two.in_use: found false, and no hand-over leads to it; expected one, or true" in said(
+        unused
+    )
+    same = with_handovers({"at": "2 s", "to": "two", "replaces": "two"}, base=GRAPH)
+    assert 'found to and replaces "two", expected two links, or no replaces' in said(same)
+
+
+def test_real_time_changes_links_and_refuses_other_ways() -> None:
+    spec = spec_of({**PATH, "trace": {}})
+    assert refusals(spec, []) == [] or all("handover" not in key for key, _ in refusals(spec, []))
+    longer = spec_of(with_handovers(at_2_s(delay="50 ms")))
+    assert round_trip_ns(longer) == 2 * (1 + 50 + 4) * 10**6
+    path, _ = path_of({"path": PATH["path"]}, pep="early")
+    assert path["graph"]["changes"][0]["at_ns"] == 2_000_000_000
+    gap = with_handovers(at_2_s(gap="100 ms"))
+    why = 'at 2 s the link "satellite" goes out of use; in real time delay, rate, queue and loss change'
+    assert why in other_ways(spec_of(gap)["graph"])[0][1]
+    assert any(key == "handover" for key, _ in refusals(spec_of(gap), []))
+    with pytest.raises(ScenarioError, match='the link "satellite" goes out of use'):
+        path_of({"path": gap["path"]})
