@@ -16,16 +16,6 @@ __all__ = ["page_rows", "summary_rows"]
 
 _OF_PAGES = {"ttr_s": "TTR median s", "plt_s": "PLT median s"}
 
-_OF_GROUPS = (
-    "flows",
-    "goodput_p5_bit_s",
-    "goodput_p50_bit_s",
-    "goodput_p95_bit_s",
-    "goodput_sum_bit_s",
-    "group_jain",
-)
-"""What is said of groups of flows beside what is said of flows."""
-
 _SHOWN = (
     ("flows", "flows", 1.0),
     ("goodput_bit_s", "goodput Mbit/s", 1e-6),
@@ -47,11 +37,11 @@ def summary_rows(directory: Path, *, numbers: bool = False) -> tuple[str, list[d
     """
     from bentpipe.reading import read_store
     from bentpipe.stats import METRICS, cell_summary
-    from bentpipe.together import group_metrics
+    from bentpipe.together import OVER_FLOWS, group_metrics
 
     store = read_store(directory)
     metrics = group_metrics(store)
-    of_groups = [name for name in _OF_GROUPS if name in metrics.columns]
+    of_groups = [name for name in ("flows", *OVER_FLOWS) if name in metrics.columns]
     cells = cell_summary(metrics, store.keys, [*METRICS, *of_groups])
     if numbers:
         return store.title, store.shown(cells).to_dicts()

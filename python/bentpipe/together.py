@@ -12,7 +12,7 @@ from bentpipe import stats
 from bentpipe.reading import Reading
 from bentpipe.stats import GROUP
 
-__all__ = ["LEAST", "MOST", "accesses_as_groups", "as_groups", "group_metrics", "grouped"]
+__all__ = ["LEAST", "MOST", "OVER_FLOWS", "accesses_as_groups", "as_groups", "group_metrics", "grouped"]
 
 LEAST, MOST = 0.05, 0.95
 """Quantiles over the flows of a group that are shown beside its mean."""
@@ -21,6 +21,9 @@ _MEANS = (
     "goodput_bit_s", "largest_cwnd_bytes", "ack_bytes", "sent_bytes", "received_bytes", "congestion_events",
     "ptos", "harm",
 )  # fmt: skip
+OVER_FLOWS = ("goodput_p5_bit_s", "goodput_p50_bit_s", "goodput_p95_bit_s", "goodput_sum_bit_s", "group_jain")
+"""Metrics of a group alone: what a mean over its flows does not say."""
+
 _OF_RUN = (
     "jain", "convergence_s", "bottleneck_bit_s", "utilisation", "queueing_p50_ms", "queueing_p95_ms", "queueing_p99_ms",
 )  # fmt: skip
@@ -59,7 +62,7 @@ def group_metrics(store: Reading, each: pl.DataFrame | None = None) -> pl.DataFr
     all of them, quantiles of completion times are over the streams of all, the data lasts from the first flow's start
     to the last one's end, and ``finished`` says that all have. Beside that: ``flows``, how many;
     ``goodput_p5_bit_s``, ``goodput_p50_bit_s`` and ``goodput_p95_bit_s``, quantiles over them, ``goodput_sum_bit_s``;
-    and ``group_jain``, Jain's index among them.
+    and ``group_jain``, Jain's index among them. A flow that is in no group is alone in its row, without these.
     """
     each = stats.run_metrics(store) if each is None else each
     if not grouped(each):
@@ -88,8 +91,11 @@ def group_metrics(store: Reading, each: pl.DataFrame | None = None) -> pl.DataFr
             goodput.sum() ** 2 / (pl.len() * (goodput**2).sum())
         ),
     )
-    found = found.with_columns(completed=pl.when(pl.col("completed") > 0).then("completed"))
-    found = found.rename({GROUP: "flow"})
+    alone = pl.col(GROUP).is_in(each.filter(pl.col("flow") == pl.col(GROUP))["flow"].unique().to_list())
+    found = found.with_columns(
+        pl.when(pl.col("completed") > 0).then("completed").alias("completed"),
+        *(pl.when(~alone).then(name).alias(name) for name in OVER_FLOWS),
+    ).rename({GROUP: "flow"})
     times = as_groups(stats.completion_times(store.table("streams")), store.table("summary"))
     over_all = times.group_by("run", "flow", maintain_order=True).agg(
         p50=pl.col("completion_s").quantile(0.5, "linear"),

@@ -21,6 +21,7 @@ from bentpipe.report import build
 from bentpipe.results import TABLES, decode
 from bentpipe.runners import engine
 from bentpipe.runners.emu_groups import with_groups
+from bentpipe.runners.emu_limits import refusals
 from bentpipe.stats import GROUP, jain_index, run_metrics
 from bentpipe.store import Store
 from bentpipe.together import group_metrics
@@ -241,6 +242,7 @@ def test_a_count_is_swept_and_shown(tmp_path: Path) -> None:
     every = each.filter(pl.col("flow.web.count") == "5", seed=1)["goodput_bit_s"].to_list()
     assert row["jain"] == pytest.approx(jain_index(every))
     assert groups["convergence_s"].null_count() == groups.height  # needs the series of each
+    assert groups.filter(flow="rival")["goodput_sum_bit_s"].null_count() == 4
     alone = groups.filter(flow="rival").select(each.drop(GROUP).columns)
     assert alone.equals(each.filter(flow="rival").drop(GROUP))
 
@@ -252,6 +254,7 @@ def test_a_count_is_swept_and_shown(tmp_path: Path) -> None:
     assert "Flows by count" in page
     assert "rival and web (1 to 5 flows) share a path" in page.replace("\u00a0", " ")
     assert '"web-3' not in page
+    assert "Of a group, the mean over its flows that have a connection." in page
     material = Material(store)
     assert list(material.flow_names) == ["rival down", "web down"]
     changes = compare(path, path).changes
@@ -350,3 +353,16 @@ def test_groups_in_real_time_are_added_up_as_the_engine_does() -> None:
         assert ours[name].to_list() == pytest.approx(engines[name].to_list(), abs=1e-6, nan_ok=True)
     sums = with_groups(theirs, spec_of(scenario({**WEB, "count": 4}, RIVAL)))
     assert set(sums["flows"]["flow"]) == {"web", "rival"}
+
+
+def test_what_real_time_cannot_do_is_said_once_a_group() -> None:
+    def refused(**flow: Any) -> list[tuple[str, str]]:
+        return refusals(spec_of(scenario({**WEB, "transport": "quic", **flow})), engine.catalogue())
+
+    assert refused(count=20) == []
+    said = "found 300, each two processes; expected at most 250 in real time"
+    assert refused(count=300) == [("flow.web.count", said)]
+    ((key, _),) = refused(count=3, load={"on_off": {"on": "1 s", "off": "1 s"}})
+    assert key == "flow.web.load"
+    ((key, said),) = refused(count=3, access={"delay": "1 ms"})
+    assert (key, "a client of its own" in said) == ("flow.web", True)

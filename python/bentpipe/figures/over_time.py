@@ -19,6 +19,9 @@ from bentpipe.thinning import thin
 
 _BY = ["run", "flow", "direction"]
 
+TOGETHER = "Of a group, all its flows together."
+MEAN = "Of a group, the mean over its flows that have a connection."
+
 
 def _range(material: Material, frame: pl.DataFrame) -> pl.DataFrame:
     first, last = material.time_range
@@ -79,12 +82,18 @@ def _lines(
     return Figure(key, title, caption, chart, shown.height, material.time_note)
 
 
+def _said(material: Material, text: str, of_groups: str) -> str:
+    """A caption, with what is drawn of a group where there is one."""
+    return f"{text.strip()} {of_groups}" if material.grouped else text.strip()
+
+
 def window(material: Material) -> Figure | None:
     """The congestion window of the sender, kB."""
     frame = _while_sending(material, legs.samples(material, ["cwnd_bytes"]))
     return _lines(
         material, "cwnd", "Congestion window",
-        f"What the sender's controller allows in flight. {legs.caption(material)}".strip(), "window, kB",
+        _said(material, f"What the sender's controller allows in flight. {legs.caption(material)}", TOGETHER),
+        "window, kB",
         frame.with_columns(y=pl.col("cwnd_bytes") / 1000),
     )  # fmt: skip
 
@@ -99,7 +108,12 @@ def goodput(material: Material) -> Figure | None:
     frame = _while_sending(material, stats.goodput_windows(_received(material), material.ways))
     return _lines(
         material, "goodput", "Goodput, windows of 1 s",
-        "Bytes that the receiving application could read in order; a jump is data that waited for a missing packet.",
+        _said(
+            material,
+            "Bytes that the receiving application could read in order; a jump is data that waited for a missing "
+            "packet.",
+            TOGETHER,
+        ),
         "goodput, Mbit/s", frame.with_columns(y=pl.col("goodput_bit_s") / 1e6), step=True,
     )  # fmt: skip
 
@@ -111,7 +125,7 @@ def goodput_since_start(material: Material) -> Figure | None:
     frame = _while_sending(material, frame)
     return _lines(
         material, "goodput-since-start", "Goodput since the start",
-        "The average from the start of the flow's data to each instant.",
+        _said(material, "The average from the start of the flow's data to each instant.", TOGETHER),
         "goodput, Mbit/s", frame.with_columns(y=pl.col("goodput_bit_s") / 1e6),
     )  # fmt: skip
 
@@ -121,7 +135,7 @@ def rtt(material: Material) -> Figure | None:
     frame = _while_sending(material, legs.samples(material, ["smoothed_rtt_ms"]))
     return _lines(
         material, "rtt", "Round-trip time",
-        f"Smoothed, as the sender knows it. {legs.caption(material)}".strip(), "RTT, ms",
+        _said(material, f"Smoothed, as the sender knows it. {legs.caption(material)}", MEAN), "RTT, ms",
         frame.with_columns(y=pl.col("smoothed_rtt_ms")),
     )  # fmt: skip
 

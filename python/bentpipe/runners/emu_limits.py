@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.catalogue import by_name
+from bentpipe.groups import by_flow
 from bentpipe.kernel import Machine, fixed, wrong_controller
 from bentpipe.labplan import other_ways
 from bentpipe.load import senders
@@ -23,6 +24,9 @@ SHARED = (
 MOST_ARRIVALS = 500
 """Clients of one flow: each arrival is a process."""
 
+MOST_FLOWS = 250
+"""Flows of one group: each is a server and a client."""
+
 
 def refusals(
     spec: Mapping[str, Any], catalogue: Sequence[Mapping[str, Any]], machine: Machine | None = None
@@ -37,8 +41,13 @@ def refusals(
     ]
     problems += other_ways(spec["graph"])
     ends = (spec["flows"][0]["client"], spec["flows"][0]["server"])
+    groups = by_flow(spec)
+    for group in spec.get("groups", ()):
+        if (count := len(group["flows"])) > MOST_FLOWS:
+            said = f"found {count}, each two processes; expected at most {MOST_FLOWS} in real time"
+            problems.append((f"flow.{group['name']}.count", said))
     for flow in spec["flows"]:
-        key = f"flow.{flow['name']}"
+        key = f"flow.{groups.get(flow['name'], flow['name'])}"
         if (flow["client"], flow["server"]) != ends:
             what = "a client of its own" if flow["client"] != ends[0] else "a server of its own"
             problems.append((key, f"has {what} on the path; in real time all flows have the same two ends"))
@@ -47,7 +56,7 @@ def refusals(
             problems += _quic(flow, key, known)
         elif flow["transport"]["kind"] == "tcp":
             problems += _tcp(flow, key, catalogue, machine)
-    return problems + _agree(spec)
+    return list(dict.fromkeys(problems + _agree(spec, groups)))
 
 
 def _load(load: Mapping[str, Any], key: str, duration_ns: int) -> list[tuple[str, str]]:
@@ -94,7 +103,7 @@ def _tcp(
     return list(dict.fromkeys(problems))
 
 
-def _agree(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _agree(spec: Mapping[str, Any], groups: Mapping[str, str]) -> list[tuple[str, str]]:
     """Options that a namespace has once."""
     flows = [flow for flow in spec["flows"] if flow["transport"]["kind"] == "tcp"]
     problems = []
@@ -104,6 +113,7 @@ def _agree(spec: Mapping[str, Any]) -> list[tuple[str, str]]:
             for option in SHARED:
                 if ours[option] != first[option]:
                     word = option.removesuffix("_bytes")
-                    why = f'differs from that of flow "{flows[0]["name"]}"; in real time all TCP of a side has one'
-                    problems.append((f"flow.{flow['name']}.tcp.{word}", why))
-    return list(dict.fromkeys(problems))
+                    name, other = (groups.get(one["name"], one["name"]) for one in (flow, flows[0]))
+                    why = f'differs from that of flow "{other}"; in real time all TCP of a side has one'
+                    problems.append((f"flow.{name}.tcp.{word}", why))
+    return problems
