@@ -234,9 +234,11 @@ impl Connection {
         self.app.hear(order);
     }
 
-    /// What its application has said since the last call.
-    pub(super) fn take_said(&mut self) -> impl Iterator<Item = Notice> {
-        self.said.drain(..)
+    /// Appends what its application has said since the last call.
+    pub(super) fn take_said(&mut self, into: &mut Vec<(u32, Notice)>) {
+        if !self.said.is_empty() {
+            into.extend(self.said.drain(..).map(|notice| (self.index, notice)));
+        }
     }
 
     /// The name of its controller, where its client has a say in it.

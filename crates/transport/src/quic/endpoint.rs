@@ -223,8 +223,7 @@ impl Endpoint {
                 connection.transmit(now, outlet, &mut self.ledger.events, buffer);
             }
         }
-        let index = connection.index();
-        self.said.extend(connection.take_said().map(|notice| (index, notice)));
+        connection.take_said(&mut self.said);
         if self.limits.is_some_and(|limits| limits.give_way) {
             connection.place(now);
         }

@@ -275,7 +275,9 @@ impl Endpoint {
     fn run(&mut self, now: Time, slot: usize, out: &mut Vec<Payload>) {
         let live = &mut self.live[slot];
         live.run(now, &mut self.ledger, out);
-        self.said.extend(live.said.drain(..).map(|notice| (live.index, notice)));
+        if !live.said.is_empty() {
+            self.said.extend(live.said.drain(..).map(|notice| (live.index, notice)));
+        }
         let (wake_at, over) = (live.wake_at, live.over);
         if !over {
             self.live.wake(slot, wake_at);
