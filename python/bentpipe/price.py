@@ -37,6 +37,9 @@ PACKETS_REQUEST = 3
 EVENTS_CPU_S = {"quic": 1.4e6, "tcp": 3.5e6}
 """Events of a second of one processor: `bentpipe bench`, in packets of 2.25 events."""
 
+CPU_FLOW_S = {"quic": 1.3e-3, "tcp": 0.2e-3}
+"""What it takes beside that to build a flow's two ends, to connect them and to tell of them."""
+
 START_S = 1.2
 KEEP_S = 0.045
 """Of a plan: until workers run, and for each run that the one coordinator keeps, beside the workers."""
@@ -53,8 +56,8 @@ BYTES_TRACED = {"qlog": 2e3, "pcapng": 1.6e3, "packets": 0.5e3}
 BYTES_STEPS = 0.8e3
 """Memory of a packet in each kind of trace; of its steps over a link (``trace.stages``)."""
 
-BYTES_ROUTE = 4
-"""Memory of an entry of a table of routes."""
+BYTES_ROUTE, BYTES_QUEUE = 4, 30e3
+"""Memory of an entry of a table of routes, and of a queue that packets pass: the histogram of how long they wait."""
 
 BYTES_HELD = 1.25
 """Memory of a byte that is on its way or waits in a queue."""
@@ -134,7 +137,9 @@ def cost(resolved: Resolved) -> Cost:
     groups = by_flow(spec)
     flows = [_Flow(flow, groups.get(flow["name"], flow["name"]), resolved, seconds) for flow in spec["flows"]]
     _share(flows, seconds)
-    parts = [Part("duration", "a run", memory_bytes=BYTES_RUN + _routes(spec["graph"]) * BYTES_ROUTE)]
+    queues = {hop.name for flow in flows for way in flow.hops.values() for hop in way if hop.rate is not None}
+    path = _routes(spec["graph"]) * BYTES_ROUTE + len(queues) * BYTES_QUEUE
+    parts = [Part("duration", "a run", memory_bytes=BYTES_RUN + path)]
     alike: dict[str, list[list[Part]]] = defaultdict(list)
     for flow in flows:
         alike[flow.called].append(list(flow.parts(spec["trace"])))
@@ -273,7 +278,8 @@ class _Flow:
         events = packets * (EVENTS_END + EVENTS_LINE * len(self.hops["up"])) + self.ticks
         memory = self.connections * BYTES_CONNECTION[self.over] + self.streams * BYTES_STREAM[self.over]
         memory += BYTES_FLOW[self.over]
-        yield Part(self.key, self.why, events, memory, events / EVENTS_CPU_S[self.over])
+        cpu_s = events / EVENTS_CPU_S[self.over] + CPU_FLOW_S[self.over]
+        yield Part(self.key, self.why, events, memory, cpu_s)
         for kind, size in BYTES_TRACED.items():
             if trace.get(kind):
                 text = f"{packets:,.0f} packets of {self.name}"
