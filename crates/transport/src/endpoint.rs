@@ -4,6 +4,7 @@
 use cc::CongestionControl;
 use units::{Direction, Ecn, Span, Time};
 
+use crate::datagram::Datagram;
 use crate::event::Event;
 use crate::load::StreamReport;
 use crate::{App, Counters, Notice, Order, quic, tcp};
@@ -55,9 +56,9 @@ pub type MakeController = Box<dyn FnMut() -> Box<dyn CongestionControl> + Send>;
 #[derive(Clone, Debug)]
 pub enum Payload {
     /// A UDP datagram of QUIC.
-    Datagram(quic::Datagram),
+    Datagram(Datagram),
     /// A UDP datagram of anything else.
-    Udp(quic::Datagram),
+    Udp(Datagram),
     /// A TCP segment.
     Segment(tcp::Segment),
 }
@@ -67,7 +68,7 @@ impl Payload {
     pub fn wire_bytes(&self) -> u32 {
         match self {
             Payload::Datagram(datagram) | Payload::Udp(datagram) => {
-                datagram.data.len() as u32 + u32::from(datagram.header_bytes)
+                datagram.payload_bytes() as u32 + u32::from(datagram.header_bytes)
             }
             Payload::Segment(segment) => segment.wire_bytes(),
         }

@@ -3,6 +3,7 @@
 
 mod app;
 mod counters;
+mod datagram;
 mod endpoint;
 mod event;
 mod ledger;
@@ -20,6 +21,7 @@ mod words;
 
 pub use app::{App, AppEvent, PeerStreams, ReadEnd, Streams};
 pub use counters::Counters;
+pub use datagram::Datagram;
 pub use endpoint::{Asker, Endpoint, Gauges, MakeApp, MakeController, Payload, Side};
 pub use event::{Event, EventKind};
 pub use load::{AmountSpec, LoadSpec, SizeSpec, StreamSpec};

@@ -3,7 +3,7 @@
 
 use path::{Cause, Topology};
 use transport::tcp::{Flags, Segment};
-use transport::{Payload, quic};
+use transport::{Datagram, Payload};
 use units::{NodeId, Packet, Time};
 
 use crate::tables::{Column, Data, Table};
@@ -49,7 +49,7 @@ impl Packets {
             Payload::Datagram(datagram) | Payload::Udp(datagram) => Row {
                 packet: *packet,
                 connection: datagram.connection,
-                payload_bytes: datagram.data.len() as u32,
+                payload_bytes: datagram.payload_bytes() as u32,
                 label: match payload {
                     Payload::Udp(_) => "UDP",
                     _ => quic_label(datagram),
@@ -160,12 +160,13 @@ fn stream_offset(segment: &Segment) -> u64 {
 }
 
 /// RFC 9000 section 17.2: bit 7 says long header, bits 4 and 5 the type.
-fn quic_label(datagram: &quic::Datagram) -> &'static str {
-    match datagram.data.first().map(|first| (first & 0x80 != 0, first >> 4 & 3)) {
-        Some((true, 0)) => "Initial",
-        Some((true, 1)) => "0-RTT",
-        Some((true, 2)) => "Handshake",
-        Some((true, _)) => "Retry",
+fn quic_label(datagram: &Datagram) -> &'static str {
+    let first = datagram.first_byte();
+    match (first & 0x80 != 0, first >> 4 & 3) {
+        (true, 0) => "Initial",
+        (true, 1) => "0-RTT",
+        (true, 2) => "Handshake",
+        (true, _) => "Retry",
         _ => "1-RTT",
     }
 }

@@ -3,9 +3,9 @@
 
 use std::net::IpAddr;
 
-use transport::quic::{self, Crypto, Datagram};
+use transport::quic::{self, Crypto};
 use transport::tcp::Segment;
-use transport::{Payload, Side};
+use transport::{Datagram, Payload, Side};
 use units::{Ecn, Time};
 
 use super::tcp_header::{self, Scaling};
@@ -105,7 +105,7 @@ impl Capture {
         let (whole_header, plain) = match payload {
             Payload::Datagram(datagram) => {
                 self.write_datagram(sender, datagram);
-                (datagram.data.first().is_some_and(|first| first & 0x80 != 0), self.plain)
+                (datagram.first_byte() & 0x80 != 0, self.plain)
             }
             Payload::Udp(datagram) => {
                 self.write_datagram(sender, datagram);
@@ -158,7 +158,7 @@ impl Capture {
     /// The IP packet with the datagram (RFC 768).
     fn write_datagram(&mut self, sender: Side, datagram: &Datagram) {
         let [from, to] = self.addresses.ends(sender.sends(), datagram.connection);
-        let length = 8 + datagram.data.len() as u16;
+        let length = 8 + datagram.payload_bytes() as u16;
         let packet = &mut self.packet;
         packet.clear();
         let addresses = ip_header(packet, from.0, to.0, PROTOCOL_UDP, datagram.ecn);
@@ -167,7 +167,7 @@ impl Capture {
         for field in [from.1, to.1, length, 0] {
             packet.extend_from_slice(&field.to_be_bytes());
         }
-        packet.extend_from_slice(&datagram.data);
+        packet.extend_from_slice(&datagram.payload());
         let pseudo = sum(&packet[addresses..udp]) + u64::from(length) + u64::from(PROTOCOL_UDP);
         // Zero would mean that there is none.
         let checksum = match fold(pseudo + sum(&packet[udp..])) {

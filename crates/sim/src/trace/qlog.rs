@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::IpAddr;
 
-use transport::quic::{self, Connection, Crypto, Datagram, QuicSpec};
-use transport::{Gauges, Payload, Side};
+use transport::quic::{self, Connection, Crypto, QuicSpec};
+use transport::{Datagram, Gauges, Payload, Side};
 use units::{Ecn, Time};
 
 use super::frames::{Frame, Packet, PacketType, packets};
@@ -81,8 +81,9 @@ impl Trace {
 
     fn packets(&mut self, now: Time, way: Way, datagram: &Datagram, plain: bool) {
         self.datagrams += 1;
-        let coalesced = packets(&datagram.data).count() > 1;
-        for packet in packets(&datagram.data).flatten() {
+        let payload = datagram.payload();
+        let coalesced = packets(&payload).count() > 1;
+        for packet in packets(&payload).flatten() {
             let opened = if plain { packet.open().ok() } else { None };
             // With encryption nobody outside can tell a stateless reset from a packet.
             let reset = plain && !self.track.knows(way, &packet);
@@ -258,7 +259,8 @@ impl Qlog {
     pub fn datagram(&mut self, now: Time, way: Way, datagram: &Datagram) {
         let plain = self.spec.crypto == Crypto::Modelled;
         let windows = (self.spec.receive_window_bytes, self.spec.stream_receive_window_bytes);
-        let first = packets(&datagram.data).next().and_then(Result::ok);
+        let payload = datagram.payload();
+        let first = packets(&payload).next().and_then(Result::ok);
         let trace = self.trace(now, datagram.connection, first);
         trace.packets(now, way, datagram, plain);
         if way == Way::In && !std::mem::replace(&mut trace.peer_known, true) {

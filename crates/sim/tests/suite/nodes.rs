@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use path::{GraphSpec, Topology};
 use serde_json::json;
 use sim::{Leg, Seat, World};
-use transport::quic::Datagram;
+use transport::Datagram;
 use transport::{Node, Payload};
 use units::{Ecn, Span, Time};
 
@@ -18,7 +18,7 @@ const MS: u64 = 1_000_000;
 /// A datagram of 100 bytes on the wire that says `number`.
 fn datagram(number: u32) -> Payload {
     let data = BytesMut::zeroed(72);
-    Payload::Udp(Datagram { data, ecn: Ecn::NotEct, connection: number, header_bytes: 28 })
+    Payload::Udp(Datagram::new(data, Ecn::NotEct, number, 28))
 }
 
 fn number(payload: &Payload) -> u32 {

@@ -7,7 +7,7 @@ use bytes::BytesMut;
 use path::{GraphSpec, Topology};
 use serde_json::{Value, json};
 use sim::{Leg, Measurements, Seat, World};
-use transport::quic::Datagram;
+use transport::Datagram;
 use transport::{Node, Payload};
 use units::{Ecn, Time};
 
@@ -33,13 +33,7 @@ impl Node for Ticker {
 
     fn wake(&mut self, _: Time, out: &mut [Vec<Payload>]) {
         let data = BytesMut::zeroed(72);
-        let connection = self.next;
-        out[0].push(Payload::Udp(Datagram {
-            data,
-            ecn: Ecn::NotEct,
-            connection,
-            header_bytes: 28,
-        }));
+        out[0].push(Payload::Udp(Datagram::new(data, Ecn::NotEct, self.next, 28)));
         self.next += 1;
     }
 

@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use bytes::BytesMut;
 use cc::CongestionControl;
 use quinn_proto::{ClientConfig, ConnectionHandle, EndpointConfig, ServerConfig};
 use units::{Ecn, Time};
@@ -16,6 +15,7 @@ use super::dial::{Arrival, Limits};
 use super::gate::Gate;
 use super::outlet::Packets;
 use super::{Batch, Ended, Needs, Outlet, QuicSpec, config};
+use crate::datagram::Payloads;
 use crate::ledger::Ledger;
 use crate::load::StreamReport;
 use crate::ports::{self, client_address, client_port};
@@ -26,19 +26,6 @@ use crate::{
 
 /// The server's name where there is but one.
 pub(super) const SERVER_NAME: &str = "server.example";
-
-/// A UDP datagram.
-#[derive(Clone, Debug)]
-pub struct Datagram {
-    /// UDP payload.
-    pub data: BytesMut,
-    /// ECN field of its IP header.
-    pub ecn: Ecn,
-    /// Which connection of the flow it belongs to: source upwards, destination downwards.
-    pub connection: u32,
-    /// IP and UDP headers, bytes.
-    pub header_bytes: u16,
-}
 
 /// A connection that has not ended, and what it is known as.
 pub(super) struct Member {
@@ -76,8 +63,8 @@ pub struct Endpoint {
     pub(super) worked: BTreeSet<usize>,
     /// What the stack writes datagrams into.
     buffer: Vec<u8>,
-    /// What the loop's datagrams lie in.
-    memory: BytesMut,
+    /// Where the payloads of the loop's packets lie.
+    payloads: Payloads,
     /// Bidirectional streams that a peer may have open at once.
     pub(super) streams: u32,
     pub(super) needs: Needs,
@@ -137,7 +124,7 @@ impl Endpoint {
             worked: BTreeSet::new(),
             // It grows to what is sent at once, which is little where flows are many.
             buffer: Vec::new(),
-            memory: BytesMut::new(),
+            payloads: Payloads::default(),
             // A server opens none.
             streams: if is_client { config::FEW_STREAMS } else { config::STREAMS },
             needs: Needs::default(),
@@ -303,10 +290,10 @@ impl Endpoint {
         out: &mut Vec<Payload>,
         work: impl FnOnce(&mut Endpoint, &mut Packets<'_>) -> T,
     ) -> T {
-        let (header_bytes, memory) = (self.spec.header_bytes, std::mem::take(&mut self.memory));
-        let mut packets = Packets { out, header_bytes, memory };
+        let (header_bytes, payloads) = (self.spec.header_bytes, std::mem::take(&mut self.payloads));
+        let mut packets = Packets { out, header_bytes, payloads };
         let done = work(self, &mut packets);
-        self.memory = packets.memory;
+        self.payloads = packets.payloads;
         done
     }
 
@@ -327,7 +314,9 @@ impl crate::Endpoint for Endpoint {
     }
 
     fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>) {
-        let Payload::Datagram(Datagram { data, ecn, connection, .. }) = payload else { return };
+        let Payload::Datagram(datagram) = payload else { return };
+        let (ecn, connection) = (datagram.ecn, datagram.connection);
+        let data = self.payloads.unpack(datagram);
         let arrival = Arrival { remote: address(connection), local: None, ecn, data };
         self.with_packets(out, |endpoint, packets| {
             if let Some(slot) = endpoint.take(now, arrival, Some(connection), packets) {

@@ -1,11 +1,12 @@
 //! Connections are told apart however many there were, and leave their places.
 
+use bytes::BytesMut;
 use units::{Span, Time};
 
 use super::dial::Limits;
 use super::endpoint::address;
 use super::outlet::Packets;
-use super::{Arrival, Crypto, Datagram, Endpoint, Handshake, QuicSpec};
+use super::{Arrival, Crypto, Endpoint, Handshake, QuicSpec};
 use crate::load::{PerfClient, PerfServer};
 use crate::{App, Endpoint as _, Payload, Side};
 
@@ -66,8 +67,10 @@ fn the_65_537th_connection_is_none_of_those_before() {
 fn feed(server: &mut Endpoint, payloads: &mut Vec<Payload>, out: &mut Vec<Payload>) {
     let mut packets = Packets::new(out, 28);
     for payload in payloads.drain(..) {
-        let Payload::Datagram(Datagram { data, ecn, connection, .. }) = payload else { continue };
-        let arrival = Arrival { remote: address(connection), local: None, ecn, data };
+        let Payload::Datagram(datagram) = payload else { continue };
+        let data = BytesMut::from(&*datagram.payload());
+        let remote = address(datagram.connection);
+        let arrival = Arrival { remote, local: None, ecn: datagram.ecn, data };
         server.feed(Time::ZERO, arrival, &mut packets);
     }
     server.run_all(Time::ZERO, &mut packets);

@@ -28,7 +28,7 @@ mod warm_up;
 pub use choice::Chooser;
 pub use connection::Connection;
 pub use dial::Arrival;
-pub use endpoint::{Datagram, Endpoint};
+pub use endpoint::Endpoint;
 pub use live::{End, Ended, Live, LiveTls};
 pub use needs::Needs;
 pub use outlet::{Batch, Outlet};

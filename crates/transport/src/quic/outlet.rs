@@ -2,12 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use bytes::BytesMut;
 use units::Ecn;
 
-use super::Datagram;
 use super::endpoint::connection;
 use crate::Payload;
+use crate::datagram::Payloads;
 
 /// Datagrams that leave together for one peer.
 #[derive(Clone, Copy, Debug)]
@@ -30,23 +29,18 @@ pub trait Outlet {
     fn put(&mut self, batch: Batch<'_>);
 }
 
-/// Memory that datagrams share, bytes: what one of full size would ask for by itself costs more than all else that is
-/// done with it here, as allocators keep only small pieces at hand.
-const SHARED: usize = 16 << 10;
-
 /// The loop's packets.
 pub(super) struct Packets<'a> {
     pub(super) out: &'a mut Vec<Payload>,
     pub(super) header_bytes: u16,
-    /// Where the next datagrams go: a part of what the last ones lie in.
-    pub(super) memory: BytesMut,
+    pub(super) payloads: Payloads,
 }
 
 impl<'a> Packets<'a> {
     /// Datagrams become packets in `out`, with `header_bytes` before each.
     #[cfg(test)]
     pub(super) fn new(out: &'a mut Vec<Payload>, header_bytes: u16) -> Packets<'a> {
-        Packets { out, header_bytes, memory: BytesMut::new() }
+        Packets { out, header_bytes, payloads: Payloads::default() }
     }
 }
 
@@ -54,13 +48,8 @@ impl Outlet for Packets<'_> {
     fn put(&mut self, batch: Batch<'_>) {
         let Batch { ecn, to, .. } = batch;
         for data in batch.data.chunks(batch.segment) {
-            if self.memory.capacity() < data.len() {
-                self.memory = BytesMut::with_capacity(SHARED.max(data.len()));
-            }
-            self.memory.extend_from_slice(data);
-            let data = self.memory.split();
-            let (connection, header_bytes) = (connection(to), self.header_bytes);
-            self.out.push(Payload::Datagram(Datagram { data, ecn, connection, header_bytes }));
+            let datagram = self.payloads.pack(data, ecn, connection(to), self.header_bytes);
+            self.out.push(Payload::Datagram(datagram));
         }
     }
 }
