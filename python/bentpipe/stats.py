@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from bentpipe.intervals import CONFIDENCE, mean_interval, median_interval
-from bentpipe.reading import Reading
+from bentpipe.reading import GROUP, Reading
 
 WINDOW_S = 1.0
 """Window of goodput over time, seconds: the one that published figures of this field use."""
@@ -44,9 +44,6 @@ METRICS: dict[str, str] = {
     "harm": "harm done to the flow",
 }
 """Metrics of :func:`run_metrics` that are aggregated over seeds, and what they are called."""
-
-GROUP = "flow_group"
-"""Column of ``summary`` and of metrics where a scenario has groups: the group of a flow, or the flow itself."""
 
 _BY = ["run", "flow", "direction"]
 

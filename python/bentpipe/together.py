@@ -9,8 +9,7 @@ from __future__ import annotations
 import polars as pl
 
 from bentpipe import stats
-from bentpipe.reading import Reading
-from bentpipe.stats import GROUP
+from bentpipe.reading import GROUP, Reading
 
 __all__ = ["LEAST", "MOST", "OVER_FLOWS", "accesses_as_groups", "as_groups", "group_metrics", "grouped"]
 
@@ -82,6 +81,7 @@ def group_metrics(store: Reading, each: pl.DataFrame | None = None) -> pl.DataFr
         *(pl.col(name).first() for name in _OF_RUN),
         *(pl.col(f"completion_{quantile}_s").mean() for quantile in ("p50", "p95")),
         pl.col("completed").sum(),
+        group=(pl.col("flow") != pl.col(GROUP)).any(),
         flows=pl.len(),
         goodput_p5_bit_s=goodput.quantile(LEAST, "linear"),
         goodput_p50_bit_s=goodput.median(),
@@ -91,11 +91,11 @@ def group_metrics(store: Reading, each: pl.DataFrame | None = None) -> pl.DataFr
             goodput.sum() ** 2 / (pl.len() * (goodput**2).sum())
         ),
     )
-    alone = pl.col(GROUP).is_in(each.filter(pl.col("flow") == pl.col(GROUP))["flow"].unique().to_list())
     found = found.with_columns(
         pl.when(pl.col("completed") > 0).then("completed").alias("completed"),
-        *(pl.when(~alone).then(name).alias(name) for name in OVER_FLOWS),
-    ).rename({GROUP: "flow"})
+        *(pl.when("group").then(name).alias(name) for name in OVER_FLOWS),
+    )
+    found = found.drop("group").rename({GROUP: "flow"})
     times = as_groups(stats.completion_times(store.table("streams")), store.table("summary"))
     over_all = times.group_by("run", "flow", maintain_order=True).agg(
         p50=pl.col("completion_s").quantile(0.5, "linear"),

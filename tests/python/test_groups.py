@@ -16,13 +16,13 @@ from bentpipe.figures.material import Material
 from bentpipe.groups import by_flow, firsts, series
 from bentpipe.plan import make, open_document
 from bentpipe.problems import ScenarioError
-from bentpipe.reading import read_store
+from bentpipe.reading import GROUP, read_store
 from bentpipe.report import build
 from bentpipe.results import TABLES, decode
 from bentpipe.runners import engine
 from bentpipe.runners.emu_groups import with_groups
 from bentpipe.runners.emu_limits import refusals
-from bentpipe.stats import GROUP, jain_index, run_metrics
+from bentpipe.stats import jain_index, run_metrics
 from bentpipe.store import Store
 from bentpipe.together import group_metrics
 from bentpipe.verify import verify
@@ -30,8 +30,6 @@ from bentpipe.verify import verify
 SEGMENT: dict[str, Any] = {"name": "s", "delay": "20 ms", "both": {"rate": "10 Mbit/s"}}
 WEB: dict[str, Any] = {"name": "web", "congestion": "cubic", "transport": "tcp", "send": "down"}
 RIVAL: dict[str, Any] = {"name": "rival", "congestion": "newreno", "send": "down"}
-COUNTERS = ["sent_packets", "sent_bytes", "lost_packets", "timeouts", "received_in_order_bytes"]
-SUMS = ["cwnd_bytes", "in_flight_bytes", "pacing_rate_bit_s"]
 
 
 def scenario(*flows: dict[str, Any], **top: Any) -> dict[str, Any]:
@@ -366,3 +364,37 @@ def test_what_real_time_cannot_do_is_said_once_a_group() -> None:
     assert key == "flow.web.load"
     ((key, said),) = refused(count=3, access={"delay": "1 ms"})
     assert (key, "a client of its own" in said) == ("flow.web", True)
+
+
+def test_proxies_of_a_group_are_added_up_and_drawn(tmp_path: Path) -> None:
+    path = {
+        "segment": [{"name": "access", "delay": "5 ms", "both": {"rate": "20 Mbit/s"}}, SEGMENT],
+        "proxy": [{"name": "gateway", "between": ["access", "s"]}],
+    }
+    data = scenario({**WEB, "count": 3, "series": "each"}, path=path, trace={"stages": True}, duration="2 s")
+    store = Store(stored(data, tmp_path))
+    proxies = store.proxies
+    assert set(proxies["flow"]) == {"web", "web-1", "web-2", "web-3"}
+    sums = ["connections", "cwnd_bytes", "in_flight_bytes", "buffered_bytes", "sent_bytes", "lost_packets"]
+    by = ["time_s", "socket"]
+    group = proxies.filter(flow="web").sort(by)
+    members = proxies.filter(pl.col("flow") != "web").group_by(by).agg(pl.col(sums).sum()).sort(by)
+    assert group.select(*by, *sums).equals(members)
+    (verdict,) = verify(store)
+    assert verdict.findings == ()
+    text = build(store.path).read_text()
+    assert "drawn is the leg with the longest round trip" in text
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_sweep_may_have_groups_in_some_of_its_cells(turned: bool, tmp_path: Path) -> None:
+    one, many = {"label": "one", "flow.web.start": "0 s"}, {"label": "many", "flow.web.count": 3}
+    steps = [many, one] if turned else [one, many]
+    path = stored(scenario(WEB, RIVAL, duration="2 s", sweep={"how": steps}), tmp_path)
+    store = read_store(path)
+    found = group_metrics(store).select("sweep.how", "flow", "flows").rows()
+    assert sorted(found) == [("many", "rival", 1), ("many", "web", 3), ("one", "rival", 1), ("one", "web", 1)]
+    assert "web (1 to 3 flows)" in build(path).read_text().replace("\u00a0", " ")
+    assert not {change.verdict for change in compare(path, path).changes} - {"none"}
+    flows = {name for (name,) in Store(path).connect().execute("SELECT flow FROM summary").fetchall()}
+    assert flows == {"rival", "web", "web-1", "web-2", "web-3"}

@@ -9,7 +9,7 @@ import polars as pl
 
 from bentpipe import stats, together
 from bentpipe.cells import Dimension, Grid, dimensions, grid, of_kind
-from bentpipe.reading import Reading
+from bentpipe.reading import GROUP, Reading
 
 MOST_COLOURS = 8
 
@@ -73,7 +73,7 @@ class Material:
         """The table ``pages`` with the cell and seed of every run; no rows where nothing loads pages."""
         rows = self.store.table("pages")
         if self.grouped and rows.width > 1:
-            members = self.summary.select("run", "flow", stats.GROUP).unique(maintain_order=True)
+            members = self.summary.select("run", "flow", GROUP).unique(maintain_order=True)
             rows = rows.join(members, on=["run", "flow"], how="left", maintain_order="left")
         return (
             rows.join(self.store.runs, on="run", how="inner", maintain_order="left")

@@ -131,11 +131,12 @@ def summary(material: Material) -> str:
 def _flows(material: Material) -> str:
     """How many flows there are, and which groups of them."""
     flows = material.ways["flow"].unique(maintain_order=True).to_list()
-    sizes: dict[str, list[int]] = {}
+    groups: dict[str, list[int]] = {}
     if material.grouped:
+        of_groups = set(material.metrics.drop_nulls("goodput_sum_bit_s")["flow"].to_list())
         for flow, size in material.metrics.select("flow", "flows").unique(maintain_order=True).iter_rows():
-            sizes.setdefault(flow, []).append(size)
-    groups = {flow: size for flow, size in sizes.items() if flow not in set(material.each["flow"].to_list())}
+            if flow in of_groups:
+                groups.setdefault(flow, []).append(size)
     if not groups:
         return f"{len(flows)} flows share a path" if len(flows) > 1 else f"One flow ({flows[0]}) on a path"
     named = [f"{flow} ({_range(groups[flow])} flows)" if flow in groups else str(flow) for flow in flows]

@@ -129,8 +129,7 @@ GROUPS = (
 def groups(material: Material) -> str:
     """One row per cell and group: how far apart its flows are; means over seeds."""
     keys = list(material.store.keys)
-    single = set(material.each["flow"].to_list())
-    frame = material.metrics.filter(~pl.col("flow").is_in(list(single)))
+    frame = material.metrics.drop_nulls("goodput_sum_bit_s")
     found = cell_summary(frame, keys, ["flows", *(name for name, *_ in GROUPS)])
     heads: list[Heading] = [(material.title(dim), "", True) for dim in material.dims]
     heads += [("flows of", "", True), ("flows", "", False)]
