@@ -7,7 +7,7 @@ queue               1 BDP (draft-kuhn-quic-4-sat-07, section 4); CoDel 1000 pack
                     tc-fq_codel(8)); netem 1000 packets (tc-netem(8))
 start_jitter        up to 10 ms where several flows meet, which is more than one full packet takes at 1.2 Mbit/s:
                     without it drop-tail phase effects are the result (Floyd and Jacobson 1992, section 4);
-                    0 for a flow alone, which has nothing to be in phase with
+                    0 for a flow alone, which has nothing to be in phase with, unless it is a group of one
 mtu                 1452 B of UDP payload: 1500 B of Ethernet minus the larger (IPv6) headers, what path MTU
                     discovery of the common stacks ends at
 initial_window      10 packets, no more than 14720 B (RFC 9002 section 7.2)
@@ -231,7 +231,9 @@ def _flow(flow: Flow, scenario: Scenario, files: Files, hops: Hops) -> dict[str,
                 )
             ]
         )
-    jitter = START_JITTER_NS if sum(len(one.names) for one in scenario.flow) > 1 else 0
+    # Of a group also where it is one flow: in the next cell of a sweep it may be many, and that one begins as here.
+    several = len(scenario.flow) > 1 or flow.count is not None
+    jitter = START_JITTER_NS if several else 0
     rest = scenario.duration.ns - flow.start.ns
     tcp = flow.tcp.over(scenario.tcp)
     server = flow.server_congestion or flow.congestion

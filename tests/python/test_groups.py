@@ -177,7 +177,7 @@ def test_a_group_is_the_sum_of_its_flows(transport: str) -> None:
 
 
 def test_a_group_of_one_is_that_flow() -> None:
-    plain = tables_of(scenario({**WEB, "name": "web-1"}))
+    plain = tables_of(scenario({**WEB, "name": "web-1", "start_jitter": "10 ms"}))
     group = tables_of(scenario({**WEB, "count": 1}))
     for name in TABLES:
         if name in plain and name != "internals":
@@ -203,7 +203,7 @@ def test_state_of_flows_that_are_over_is_no_part_of_a_group() -> None:
 def test_each_flow_draws_its_own_whatever_the_count_is() -> None:
     load = {"poisson": {"every": "400 ms", "size": {"exponential": "10 kB"}}}
     opened = {}
-    for count in (3, 6):
+    for count in (1, 3, 6):
         found = tables_of(scenario({**WEB, "count": count, "load": load}))["streams"]
         opened[count] = {
             name: found.filter(flow=name)["start_s"].to_list() for name in found["flow"].unique()
@@ -211,6 +211,7 @@ def test_each_flow_draws_its_own_whatever_the_count_is() -> None:
     for name, times in opened[3].items():
         # Of the arrivals; what the connection then takes depends on who is there.
         assert opened[6][name][0] == times[0]
+    assert opened[1]["web-1"][0] == opened[3]["web-1"][0]
     assert len({times[0] for times in opened[6].values()}) == 6
 
 
