@@ -1,7 +1,7 @@
 """Whatever is drawn: ``verify`` finds nothing, and the same seed gives the same bytes.
 
 Paths of one to four links with stages of every kind, queues of every discipline, QUIC and TCP with their options, proxies
-between the links, several flows at once. ``BENTPIPE_DRAWN=500`` draws that many.
+between the links, several flows at once; hand-overs, ways round a link, nodes that hold. ``BENTPIPE_DRAWN=500`` draws that many.
 """
 
 from __future__ import annotations
@@ -149,6 +149,80 @@ FLOWS = draw.lists(
 )
 
 
+TENS = draw.integers(1, 40).map(lambda tens: tens * 10 * MS)
+INSTANTS = TENS | draw.integers(0, 600 * MS)
+FATES = draw.sampled_from(["in_order", "overtaken", "lost"])
+
+
+def fate(fates: draw.SearchStrategy[str]) -> draw.SearchStrategy[Stage]:
+    return of("in_flight", fate=fates)
+
+
+def changes_of(stage: Stage) -> draw.SearchStrategy[Stage]:
+    """A change that this stage takes."""
+    lost = fate(draw.just("lost"))
+    packets = draw.fixed_dictionaries({"packets": draw.integers(1, 80)})
+    if stage["kind"] == "delay":
+        return of("delay", delay_ns=NS) | fate(FATES)
+    if stage["kind"] == "transmit":
+        some = [lost, of("limit", limit=packets if stage["queue"]["kind"] == "fq_codel" else LIMITS)]
+        return draw.one_of(
+            *some, *([of("rate", rate_bit_s=RATES)] if stage["service"]["kind"] == "rate" else [])
+        )
+    if stage["kind"] == "netem":
+        return of("delay", delay_ns=NS) | of("rate", rate_bit_s=RATES) | of("limit", limit=packets)
+    if stage["kind"] == "loss":
+        return of("loss", probability=PART)
+    return fate(FATES) if stage.get("reorder") is False else lost
+
+
+@draw.composite
+def handed_over(take: draw.DrawFn, graph: Stage, detour: Stage) -> Stage:
+    """``graph`` with a way round one of its links, which is like ``detour``, with nodes that hold, and hand-overs."""
+    links, nodes = list(graph["links"]), [dict(node) for node in graph["nodes"]]
+    if take(draw.booleans()):
+        round_ = links[take(draw.integers(0, len(links) - 1))]
+        ends = {"client_side": round_["client_side"], "server_side": "d"}
+        links.append({**detour, "name": "d1", **ends})
+        ends = {"client_side": "d", "server_side": round_["server_side"]}
+        links.append({"name": "d2", **ends, "up": take(LINES), "down": take(LINES)})
+        nodes.append({"name": "d", "kind": "router"})
+    for node in nodes:
+        if take(draw.booleans()):
+            node["hold_bytes"] = take(draw.integers(1, 60_000))
+    events: dict[int, Stage] = {}
+
+    def at(instant: int) -> Stage:
+        return events.setdefault(instant, {"at_ns": instant, "links": [], "ways": [], "stages": []})
+
+    # A link is cut for a while, or for good.
+    for _ in range(take(draw.integers(1, 3))):
+        name, begin = take(draw.sampled_from([link["name"] for link in links])), take(INSTANTS)
+        at(begin)["links"].append({"link": name, "in_use": False})
+        if take(draw.integers(0, 3)) < 3:
+            at(begin + take(TENS))["links"].append({"link": name, "in_use": True})
+    hosts = [node["name"] for node in nodes if node["kind"] != "router"]
+    ways = draw.fixed_dictionaries(
+        {
+            "node": draw.sampled_from([node["name"] for node in nodes]),
+            "to": draw.sampled_from(hosts),
+            "way": draw.sampled_from(["none", "shortest", "shortest"]),
+        }
+    ).filter(lambda way: way["node"] != way["to"])
+    stages = [
+        (f"{link['name']}.{way}", number, stage)
+        for link in links
+        for way in ("up", "down")
+        for number, stage in enumerate(link[way])
+    ]
+    for _ in range(take(draw.integers(0, 4))):
+        event = at(take(INSTANTS))
+        event["ways"] += take(draw.lists(ways, max_size=1))
+        for line, number, stage in take(draw.lists(draw.sampled_from(stages), max_size=3)) if stages else []:
+            event["stages"].append({"line": line, "stage": number, "change": take(changes_of(stage))})
+    return {"nodes": nodes, "links": links, "changes": [events[when] for when in sorted(events)]}
+
+
 @draw.composite
 def specs(take: draw.DrawFn) -> dict[str, Any]:
     """A resolved run. The narrowest rate of the planned path is kept on its first link, so that no run is endless."""
@@ -169,10 +243,13 @@ def specs(take: draw.DrawFn) -> dict[str, Any]:
     data = scenario(*segments, flows=tuple(flows), **({"proxy": proxies} if proxies else {}))
     data |= {"duration": "2 s", "sample": "100 ms", "tcp": take(TCP_OPTIONS)}
     spec = spec_of(data)
+    planned = dict(spec["graph"]["links"][0])
     for number, link in enumerate(spec["graph"]["links"]):
         for way in ("up", "down"):
             drawn = take(LINES)
             link[way] = [*link[way], *drawn] if number == 0 else drawn
+    if take(draw.booleans()):
+        spec["graph"] = take(handed_over(spec["graph"], planned))
     return {**spec, "seed": take(draw.integers(0, 2**32))}
 
 

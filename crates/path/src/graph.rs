@@ -171,16 +171,21 @@ impl Topology {
         .collect()
     }
 
-    /// As [`Topology::path_between`], but if no way leads there yet, by the first routes to come by which one does.
+    /// As [`Topology::path_between`], but if no way leads all the way yet, by the first routes to come by which one does;
+    /// empty if none ever does.
     pub fn first_path_between(&self, a: NodeId, b: NodeId) -> Vec<usize> {
-        if a == b || self.next_hop(a, b).is_some() {
-            return self.path_between(a, b);
+        let leads = |path: &[usize]| path.last().is_none_or(|line| self.line_end(*line) == b);
+        let mut path = self.path_between(a, b);
+        if a == b || !path.is_empty() && leads(&path) {
+            return path;
         }
         let mut routes = self.routes.clone();
-        while routes.next_hop(a, b).is_none() && routes.changes_at() < Time::MAX {
+        path.clear();
+        while (path.is_empty() || !leads(&path)) && routes.changes_at() < Time::MAX {
             routes.apply(routes.changes_at());
+            path = self.path_by(&routes, a, b);
         }
-        self.path_by(&routes, a, b)
+        if leads(&path) { path } else { Vec::new() }
     }
 
     /// The node of this name.

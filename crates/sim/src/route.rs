@@ -23,7 +23,8 @@ fn crossed(topology: &Topology, from: NodeId, to: NodeId, split: &[NodeId]) -> V
 }
 
 impl Route {
-    /// The route between two hosts; `split` are the nodes whose proxies split it.
+    /// The route between two hosts; `split` are the nodes whose proxies split it. Where a way only ever leads in one
+    /// direction, it is that one's.
     ///
     /// # Errors
     /// The ways of both directions do not cross the same proxies.
@@ -33,9 +34,15 @@ impl Route {
         server: NodeId,
         split: &[NodeId],
     ) -> Result<Route, String> {
-        let proxies = crossed(topology, client, server, split);
+        let ever = |from, to| !topology.first_path_between(from, to).is_empty();
         let mut back = crossed(topology, server, client, split);
         back.reverse();
+        let mut proxies = crossed(topology, client, server, split);
+        if !split.is_empty() && !ever(client, server) {
+            proxies.clone_from(&back);
+        } else if !split.is_empty() && !ever(server, client) {
+            back.clone_from(&proxies);
+        }
         let mut stops = vec![client];
         stops.extend(&proxies);
         stops.push(server);

@@ -83,7 +83,7 @@ def _transmit(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Ite
     else:
         link = _Slots(service["slots_ns"], service["slot_bytes"], service["repeat_ns"])
     begins: dict[int, int] = {}
-    yield from _service(line, link, visits, begins, end)
+    yield from _service(line, link, visits, begins, end, single=queue["kind"] != "fq_codel")
     yield from _limit(line, stage, visits, begins)
     yield from _lost(line, Fates(stage), visits, begins, end)
     if queue["kind"] in ("drop_tail", "codel"):
@@ -107,7 +107,13 @@ def _lost(
 
 
 def _service(
-    line: Line, link: _Rate | _Slots, visits: Sequence[Visit], begins: dict[int, int], end: int
+    line: Line,
+    link: _Rate | _Slots,
+    visits: Sequence[Visit],
+    begins: dict[int, int],
+    end: int,
+    *,
+    single: bool,
 ) -> Iterator[Finding]:
     """No service is shorter than it has to be, and none begins later than it could; sets ``begins`` by packet."""
     served = sorted((v for v in visits if v.left is not None), key=lambda v: v.left_step)
@@ -132,10 +138,11 @@ def _service(
         free = left
     rest = [visit for visit in visits if visit.gone is None]
     if rest:
-        # Whose turn it is at the end is known of one queue only; with several somebody's it is.
+        # Whose turn it is at the end is known of one queue only; with several it may be the largest one's.
         busy = rest[0].came <= free
         begins[rest[0].packet] = begin = free if busy else rest[0].came
-        if link.end(begin, rest[0], busy=busy) + 1 < end:
+        turn = rest[0] if single else max(rest, key=lambda visit: visit.bytes)
+        if link.end(begin, turn, busy=busy) + 1 < end:
             text = f"packet {rest[0].packet} and {len(rest) - 1} more were to be served, and were not"
             yield Finding("bytes are conserved", line.name, text)
 

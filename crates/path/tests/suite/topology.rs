@@ -271,3 +271,24 @@ fn a_version_holds_from_its_instant_on_and_by_hand_until_said_otherwise() {
     topology.apply(Time(50));
     assert_eq!(path(&topology, "B", "A"), ["rb.down", "ar.down"]);
 }
+
+#[test]
+fn the_first_way_is_one_that_leads_all_the_way() {
+    let mut graph = graph(&["A", "B", "r"], &[("ar", "A", "r"), ("rb", "r", "B")]);
+    graph.changes = serde_json::from_str(
+        r#"[{"at_ns":0,"ways":[{"node":"r","to":"B","way":"none"}], "links":[{"link":"ar","in_use":false}]},
+            {"at_ns":10,"links":[{"link":"ar","in_use":true}]},
+            {"at_ns":20,"ways":[{"node":"r","to":"B","way":"shortest"},{"node":"B","to":"A","way":"none"}]}]"#,
+    )
+    .unwrap();
+    let mut topology = Topology::build(&graph, 1).unwrap();
+    let [a, b] = ["A", "B"].map(|name| topology.node_id(name).unwrap());
+    let named = |topology: &Topology, from, to| -> Vec<String> {
+        let lines = topology.first_path_between(from, to);
+        lines.iter().map(|line| topology.line_name(*line).to_owned()).collect()
+    };
+    assert_eq!(named(&topology, a, b), ["ar.up", "rb.up"], "at 20, not the half of it at 10");
+    assert_eq!(named(&topology, b, a), ["rb.down", "ar.down"], "at 10");
+    topology.apply(Time(20));
+    assert!(named(&topology, b, a).is_empty(), "never again");
+}
