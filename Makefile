@@ -13,6 +13,10 @@ ENGINE := python/bentpipe/_engine.abi3.so
 OUT    ?= out/demo
 CARGO_PROFILE ?= release
 
+# Hundreds of processes of Python begin in `make test`; where none may keep what it has compiled, each compiles everything again.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
+
 .PHONY: help demo test venv venv-dev engine rt system fmt pins golden instructions fuzz clean \
         check-rustfmt check-clippy check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-system
 
