@@ -1,7 +1,7 @@
 """bentpipe: a laboratory for transport protocols over satellite paths.
 
 ``bentpipe.run(scenario)`` runs a scenario file and returns a :class:`Results`; ``bentpipe.open(directory)`` opens a
-store. Everything else is in the modules, from ``units`` to ``report`` (ARCHITECTURE.md says in which order).
+store. Everything else is in the rooms, from ``scenario`` to ``report`` (ARCHITECTURE.md says in which order).
 Importing this package loads nothing heavy.
 """
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bentpipe.api import Results, RunsFailed, run
     from bentpipe.api import Results as open  # noqa: A004 - bentpipe.open(...) reads like what it does
-    from bentpipe.problems import ScenarioError
-    from bentpipe.store import Store, StoreError
+    from bentpipe.scenario.problems import ScenarioError
+    from bentpipe.store.directory import Store, StoreError
 
     __version__: str
     """The engine's: the release, and a hash of the sources that decide on results."""
@@ -23,9 +23,9 @@ __all__ = ["Results", "RunsFailed", "ScenarioError", "Store", "StoreError", "__v
 _HOME = {
     "Results": ("bentpipe.api", "Results"),
     "RunsFailed": ("bentpipe.api", "RunsFailed"),
-    "ScenarioError": ("bentpipe.problems", "ScenarioError"),
-    "Store": ("bentpipe.store", "Store"),
-    "StoreError": ("bentpipe.store", "StoreError"),
+    "ScenarioError": ("bentpipe.scenario.problems", "ScenarioError"),
+    "Store": ("bentpipe.store.directory", "Store"),
+    "StoreError": ("bentpipe.store.directory", "StoreError"),
     "open": ("bentpipe.api", "Results"),
     "run": ("bentpipe.api", "run"),
 }

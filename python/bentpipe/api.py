@@ -15,11 +15,11 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.plan import make, open_document
-from bentpipe.remarks import RemarkWarning, remarks
-from bentpipe.session import Report, conduct
-from bentpipe.store import Store, StoreError, Writer
-from bentpipe.sweep import written_override
+from bentpipe.plan.remarks import RemarkWarning, remarks
+from bentpipe.plan.runs import make, open_document
+from bentpipe.runners.conduct import Report, conduct
+from bentpipe.scenario.sweep import written_override
+from bentpipe.store.directory import Store, StoreError, Writer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ class Results(Store):
 
     def _repr_html_(self) -> str | None:
         try:
-            from bentpipe.notebook import html
+            from bentpipe.report.notebook import html
         except ImportError:
             return None
         try:
@@ -90,11 +90,11 @@ def run(
         settings: dotted keys to set, as ``--set`` does.
 
     Warns:
-        bentpipe.remarks.RemarkWarning: what is in order and yet hardly meant, such as seeds without chance.
+        bentpipe.plan.remarks.RemarkWarning: what is in order and yet hardly meant, such as seeds without chance.
 
     Raises:
-        bentpipe.problems.ScenarioError: what is wrong with the scenario, by key.
-        bentpipe.store.StoreError: ``out`` is not a store of this scenario.
+        bentpipe.ScenarioError: what is wrong with the scenario, by key.
+        bentpipe.StoreError: ``out`` is not a store of this scenario.
         RunsFailed: some runs failed; the others are in its ``results``.
         ValueError: ``jobs`` beside ``on``.
     """

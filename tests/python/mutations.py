@@ -23,11 +23,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bentpipe import price, session
-from bentpipe.bounds import bounds
-from bentpipe.plan import Plan, make, open_document
-from bentpipe.problems import ScenarioError
-from bentpipe.runners import engine
+from bentpipe.plan import price
+from bentpipe.plan.bounds import bounds
+from bentpipe.plan.runs import Plan, make, open_document
+from bentpipe.runners import conduct, engine
+from bentpipe.scenario.problems import ScenarioError
 
 ROOT = Path(__file__).parents[2]
 PRESETS = ROOT / "python" / "bentpipe" / "presets"
@@ -381,7 +381,7 @@ def judge(found: Mutant) -> Verdict:
         plan = _plan(found)
         bounds(plan)
         price.estimate_seconds(plan, 1)
-        _ = [session.cost(run) for run in plan.runs]
+        _ = [conduct.cost(run) for run in plan.runs]
     except ScenarioError as error:
         bad = [text for _, text in error.problems if not text.isprintable() or not text or len(text) > 2000]
         return Verdict("fault", f"a message {bad[0]!r}") if bad else Verdict("refused", str(error))

@@ -15,9 +15,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bentpipe.reading import read_store
-from bentpipe.results import TABLES
-from bentpipe.store import NoTableError, Store, StoreError
+from bentpipe.store.codec import TABLES
+from bentpipe.store.directory import NoTableError, Store, StoreError
+from bentpipe.store.reader import read_store
 
 OUTSIDE = ("journal.jsonl",)
 """Files outside the promise of equal bytes."""

@@ -18,11 +18,11 @@ import pytest
 import realtime
 from bentpipe.agree import Verdict, compare
 from bentpipe.agree.both import planned, run_both
-from bentpipe.agree.bounds import Kind, kind, verdict
 from bentpipe.agree.standing import Part, markdown
-from bentpipe.plan import make, open_document
-from bentpipe.realtime import machine
+from bentpipe.agree.tolerance import Kind, kind, verdict
+from bentpipe.plan.runs import make, open_document
 from bentpipe.runners import engine
+from bentpipe.store.journal import machine
 
 ROOT = Path(__file__).parents[2]
 STAND_IN = Path(__file__).with_name("standin_lab.py")

@@ -14,8 +14,8 @@ import pytest
 
 import bentpipe
 import store_damage
-from bentpipe.asking import OutOfBoundsError
-from bentpipe.store import Store
+from bentpipe.store.directory import Store
+from bentpipe.store.sql import OutOfBoundsError
 
 ROOT = Path(__file__).parents[2]
 SMALL = {

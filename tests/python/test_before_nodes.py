@@ -17,13 +17,13 @@ import polars as pl
 import pytest
 
 from bentpipe import api
-from bentpipe.diff import compare
-from bentpipe.export import FORMATS, export
-from bentpipe.reading import read_store
-from bentpipe.report import build
-from bentpipe.results import TABLES
+from bentpipe.report.export import FORMATS, export
+from bentpipe.report.report import build
 from bentpipe.runners import engine
-from bentpipe.store import NoTableError, Store, StoreError
+from bentpipe.stats.diff import compare
+from bentpipe.store.codec import TABLES
+from bentpipe.store.directory import NoTableError, Store, StoreError
+from bentpipe.store.reader import read_store
 
 SCENARIO = Path(__file__).with_name("before_nodes.toml")
 LATER = {"stages", "holds"}

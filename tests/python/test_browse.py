@@ -23,21 +23,21 @@ import pytest
 
 import realtime
 from bentpipe import studies
-from bentpipe.browse import split
-from bentpipe.browse.chromium import Site, flags
-from bentpipe.browse.far import authorities, lab_plan, object_of
-from bentpipe.browse.packets import connections
-from bentpipe.browse.pcapng import Packet, Writer, read
-from bentpipe.browse.planned import Options, in_order, pauses, plan_units
-from bentpipe.browse.runner import BrowserRunner, Due
-from bentpipe.browse.serving import Serving, plan
-from bentpipe.browse.tables import _Tables
-from bentpipe.har import read_har
-from bentpipe.kernel import sysctls
-from bentpipe.problems import ScenarioError
-from bentpipe.report import build
+from bentpipe.lab.browser import split
+from bentpipe.lab.browser.chromium import Site, flags
+from bentpipe.lab.browser.connections import connections
+from bentpipe.lab.browser.far import authorities, lab_plan, object_of
+from bentpipe.lab.browser.measurements import _Tables
+from bentpipe.lab.browser.pcapng import Packet, Writer, read
+from bentpipe.lab.browser.planned import Options, in_order, pauses, plan_units
+from bentpipe.lab.browser.runner import BrowserRunner, Due
+from bentpipe.lab.browser.serving import Serving, plan
+from bentpipe.lab.kernel import sysctls
+from bentpipe.report.report import build
 from bentpipe.runners import engine
-from bentpipe.store import DiskError, Store
+from bentpipe.scenario.har import read_har
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.store.directory import DiskError, Store
 from bentpipe.studies.thomas_2019 import real
 
 CATALOGUE = engine.catalogue()

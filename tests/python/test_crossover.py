@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from bentpipe.cli import app
-from bentpipe.crossover.plan import Question, access, ask, scenario, split_rtt
+from bentpipe.crossover.question import Question, access, ask, scenario, split_rtt
 from bentpipe.crossover.ratios import Cell, break_even
-from bentpipe.plan import make, open_document
-from bentpipe.problems import ScenarioError
+from bentpipe.plan.runs import make, open_document
+from bentpipe.scenario.problems import ScenarioError
 
 
 def _ask(**words: object) -> Question:

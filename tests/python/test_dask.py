@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from bentpipe import api
-from bentpipe.plan import make, open_document
+from bentpipe.plan.runs import make, open_document
 from bentpipe.runners import engine
 from bentpipe.runners.dask import DaskRunner
 from bentpipe.runners.outcome import RunnerError

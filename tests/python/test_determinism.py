@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bentpipe.plan import make, open_document
+from bentpipe.plan.runs import make, open_document
 from bentpipe.runners import engine
 
 CONTROLLERS = ("newreno", "cubic", "hybla", "bbr1", "bbr3", "westwood", "fast", "aimd")

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import synthetic_pages
-from bentpipe.diff import compare
+from bentpipe.stats.diff import compare
 
 if TYPE_CHECKING:
     from pathlib import Path

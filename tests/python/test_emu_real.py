@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import realtime
-from bentpipe.plan import make, open_document
-from bentpipe.runners.emu_plan import lab_plan
-from bentpipe.store import Store
+from bentpipe.lab.emu.planned import lab_plan
+from bentpipe.plan.runs import make, open_document
+from bentpipe.store.directory import Store
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,17 +15,18 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bentpipe.columns import COLUMNS
-from bentpipe.kernel import Machine
-from bentpipe.plan import Plan, make, open_document
-from bentpipe.problems import ScenarioError
-from bentpipe.results import Measurements, decode
-from bentpipe.runners import emu, engine
-from bentpipe.runners.chance import Random
-from bentpipe.runners.emu_frames import Connection, Frames, read_frames
-from bentpipe.runners.emu_limits import refusals
-from bentpipe.runners.emu_plan import drawn, lab_plan
+from bentpipe.lab.emu import runner as emu
+from bentpipe.lab.emu.arrivals import Random
+from bentpipe.lab.emu.frames import Connection, Frames, read_frames
+from bentpipe.lab.emu.limits import refusals
+from bentpipe.lab.emu.planned import drawn, lab_plan
+from bentpipe.lab.kernel import Machine
+from bentpipe.plan.runs import Plan, make, open_document
+from bentpipe.runners import engine
 from bentpipe.runners.outcome import Outcome, RunnerError
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.store.codec import Measurements, decode
+from bentpipe.store.schema import COLUMNS
 
 STAND_IN = Path(__file__).with_name("standin_lab.py")
 CLASSIC = {"name": "cubic", "slow_start_exit": "classic", "avoidance": "linux"}

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from bentpipe.figures import FIGURES, Material, figures, parse_range, write_figures
+from bentpipe.figures.registry import FIGURES, Material, figures, parse_range, write_figures
 from bentpipe.figures.style import palette
-from bentpipe.reading import read_store
-from bentpipe.thinning import MOST_ROWS, thin
+from bentpipe.figures.thinning import MOST_ROWS, thin
+from bentpipe.store.reader import read_store
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,21 +11,21 @@ import pytest
 from typer.testing import CliRunner
 
 from bentpipe.cli import app
-from bentpipe.diff import compare
 from bentpipe.figures.material import Material
-from bentpipe.groups import by_flow, firsts, series
-from bentpipe.plan import make, open_document
-from bentpipe.problems import ScenarioError
-from bentpipe.reading import GROUP, read_store
-from bentpipe.report import build
-from bentpipe.results import TABLES, decode
+from bentpipe.lab.emu.groups import with_groups
+from bentpipe.lab.emu.limits import refusals
+from bentpipe.plan.groups import by_flow, firsts, series
+from bentpipe.plan.runs import make, open_document
+from bentpipe.report.report import build
 from bentpipe.runners import engine
-from bentpipe.runners.emu_groups import with_groups
-from bentpipe.runners.emu_limits import refusals
-from bentpipe.stats import jain_index, run_metrics
-from bentpipe.store import Store
-from bentpipe.together import group_metrics
-from bentpipe.verify import verify
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.stats.diff import compare
+from bentpipe.stats.groups import group_metrics
+from bentpipe.stats.metrics import jain_index, run_metrics
+from bentpipe.store.codec import TABLES, decode
+from bentpipe.store.directory import Store
+from bentpipe.store.reader import GROUP, read_store
+from bentpipe.tools.verify import verify
 
 SEGMENT: dict[str, Any] = {"name": "s", "delay": "20 ms", "both": {"rate": "10 Mbit/s"}}
 WEB: dict[str, Any] = {"name": "web", "congestion": "cubic", "transport": "tcp", "send": "down"}

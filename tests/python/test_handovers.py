@@ -9,14 +9,14 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bentpipe.bounds import Bound, bounds
-from bentpipe.labplan import other_ways
-from bentpipe.plan import Plan, make, open_document
-from bentpipe.problems import ScenarioError
-from bentpipe.remarks import remarks
-from bentpipe.runners.emu_limits import refusals
-from bentpipe.runners.emu_plan import round_trip_ns
-from bentpipe.shell import path_of
+from bentpipe.lab.emu.limits import refusals
+from bentpipe.lab.emu.planned import round_trip_ns
+from bentpipe.lab.labplan import other_ways
+from bentpipe.lab.shell import path_of
+from bentpipe.plan.bounds import Bound, bounds
+from bentpipe.plan.remarks import remarks
+from bentpipe.plan.runs import Plan, make, open_document
+from bentpipe.scenario.problems import ScenarioError
 from traced import judged, made, spec_of
 
 PATH: dict[str, Any] = {

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from bentpipe.plan import make, open_document
-from bentpipe.problems import ScenarioError
+from bentpipe.cli.terminal import print_table
+from bentpipe.plan.runs import make, open_document
 from bentpipe.runners.worker import told
-from bentpipe.storefiles import digest
-from bentpipe.sweep import covers
-from bentpipe.terminal import print_table
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.sweep import covers
+from bentpipe.store.files import digest
 
 DATA = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())
 GEO: str = DATA["scenario"]
@@ -263,7 +263,7 @@ def test_tables_break_no_word(capsys: pytest.CaptureFixture[str], monkeypatch: p
         "goodput Mbit/s": "8.54 ± 0.45",
         "queueing p95 ms": 501.2,
     }
-    monkeypatch.setattr("bentpipe.terminal.PAGE", 40)
+    monkeypatch.setattr("bentpipe.cli.terminal.PAGE", 40)
     print_table([row])
     shown = capsys.readouterr().out
     for word in ("congestion", "controller", "goodput", "Mbit/s", "queueing", "p95 ms", "8.54 ± 0.45"):

@@ -20,10 +20,11 @@ from typing import Any
 import pytest
 
 import realtime
-from bentpipe import labplan, labs, shell
-from bentpipe.labplan import checked
-from bentpipe.problems import ScenarioError
-from bentpipe.shell import SessionError, change, executable, path_of, session
+from bentpipe.lab import labplan, shell
+from bentpipe.lab import process as labs
+from bentpipe.lab.labplan import checked
+from bentpipe.lab.shell import SessionError, change, executable, path_of, session
+from bentpipe.scenario.problems import ScenarioError
 
 ROOT = Path(__file__).parents[2]
 Plans = Callable[..., dict[str, Any]]
@@ -185,7 +186,7 @@ def test_a_live_change(plan: Plans, tmp_path: Path) -> None:
     sink = {"name": "sink", "command": [sys.executable, "-c", SINK], "listens": 9000,
             "output": str(tmp_path / "sink")}  # fmt: skip
     by_hand = (
-        "import sys, time; from bentpipe.shell import change; time.sleep(1.5)\n"
+        "import sys, time; from bentpipe.lab.shell import change; time.sleep(1.5)\n"
         "before = time.monotonic()\n"
         f"change('link.up.rate=2 Mbit/s', control={str(control)!r})\n"
         f"change('loss=0 %', control={str(control)!r})\n"
@@ -304,7 +305,7 @@ def test_ctrl_c_keeps_what_was_measured(plan: Plans, tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     file.write_text(json.dumps(plan(_one(), command)))
     caller = (
-        "import json, sys; from bentpipe.shell import InterruptedSession, session\n"
+        "import json, sys; from bentpipe.lab.shell import InterruptedSession, session\n"
         "try: session(json.load(open(sys.argv[1])))\n"
         "except InterruptedSession as error: print(json.dumps(error.result))"
     )

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bentpipe.columns import table
-from bentpipe.lab_series import read_series
+from bentpipe.lab.series import read_series
+from bentpipe.store.schema import table
 
 START = 5_000_000_000
 MS = 1_000_000

@@ -12,22 +12,22 @@ import pytest
 
 import bentpipe
 import synthetic_pages
-from bentpipe import notebook, report, stats
 from bentpipe.agree.compare import compare as both_clocks
 from bentpipe.agree.compare import lines
 from bentpipe.agree.drawing import figures as agreement_figures
-from bentpipe.browse import standing
-from bentpipe.cells import dimensions
-from bentpipe.columns import COLUMNS
-from bentpipe.diff import compare
-from bentpipe.export import export
-from bentpipe.export_ods import sheets
-from bentpipe.plan import make, open_document
-from bentpipe.problems import ScenarioError
-from bentpipe.reading import read_store
-from bentpipe.store import Store
-from bentpipe.summary import page_rows, summary_rows
-from bentpipe.sweep import column, plain
+from bentpipe.figures.dimensions import dimensions
+from bentpipe.plan.runs import make, open_document
+from bentpipe.report import notebook, page_units, report
+from bentpipe.report.export import export
+from bentpipe.report.ods import sheets
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.sweep import column, plain
+from bentpipe.stats import metrics as stats
+from bentpipe.stats.diff import compare
+from bentpipe.stats.summary import page_rows, summary_rows
+from bentpipe.store.directory import Store
+from bentpipe.store.reader import read_store
+from bentpipe.store.schema import COLUMNS
 
 ROOT = Path(bentpipe.__file__).parent
 BROKE = ("arm", "load", "http", "jain", "n", "mean", "row", "column", "series", "metric", "flow", "x")
@@ -103,7 +103,7 @@ def everything(place: Path, out: Path) -> None:
     agreement_figures(both)
     assert sheets(read_store(place))
     if read_store(place).table("pages").height:
-        assert standing.rows(place)
+        assert page_units.rows(place)
 
 
 @pytest.mark.parametrize("kind", ["rivals", "sizes", "pages"])

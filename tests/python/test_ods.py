@@ -13,10 +13,10 @@ from odf.opendocument import OpenDocumentSpreadsheet, load
 from odf.table import Table, TableCell, TableRow
 from odf.text import P
 
-from bentpipe.export_ods import Tables, column_name, write_ods
-from bentpipe.ods_template import TemplateError
-from bentpipe.reading import read_store
-from bentpipe.results import TABLES
+from bentpipe.report.ods import Tables, column_name, write_ods
+from bentpipe.report.ods_template import TemplateError
+from bentpipe.store.codec import TABLES
+from bentpipe.store.reader import read_store
 
 if TYPE_CHECKING:
     from pathlib import Path

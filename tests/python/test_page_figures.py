@@ -17,16 +17,16 @@ import polars as pl
 import pytest
 
 import bentpipe
-from bentpipe import report
-from bentpipe.figures import FIGURES, Material, style
+from bentpipe.figures import style
 from bentpipe.figures.ladder import nodes_in_order
 from bentpipe.figures.packets import equivalent
 from bentpipe.figures.page_loads import PageLoads, Sample, paired_values, pairs
-from bentpipe.intervals import median_interval
-from bentpipe.reading import read_store
-from bentpipe.report import page_loads
-from bentpipe.summary import page_rows
-from bentpipe.thinning import MOST_ROWS
+from bentpipe.figures.registry import FIGURES, Material
+from bentpipe.figures.thinning import MOST_ROWS
+from bentpipe.report import page_loads, report
+from bentpipe.stats.intervals import median_interval
+from bentpipe.stats.summary import page_rows
+from bentpipe.store.reader import read_store
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from bentpipe.har import as_toml, read_har
-from bentpipe.pages import Page
-from bentpipe.plan import Plan, make, open_document
-from bentpipe.problems import ScenarioError
+from bentpipe.plan.runs import Plan, make, open_document
 from bentpipe.runners.engine import catalogue
+from bentpipe.scenario.har import as_toml, read_har
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.web_page import Page
 
 NEWS: dict[str, Any] = {
     "duration": "60 s",

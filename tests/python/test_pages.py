@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bentpipe import report
-from bentpipe.browse.chromium import Chromium, ChromiumError, find
-from bentpipe.browse.devtools import DevTools
 from bentpipe.crossover import page as map_page
+from bentpipe.lab.browser.chromium import Chromium, ChromiumError, find
+from bentpipe.lab.browser.devtools import DevTools
+from bentpipe.report import report
 from bentpipe.report.base import Page, data_table
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from typing import Any, TypeVar
 import pytest
 
 import realtime
-from bentpipe.plan import make, open_document
-from bentpipe.shell import lab
+from bentpipe.lab.shell import lab
+from bentpipe.plan.runs import make, open_document
 
 ROOT = Path(__file__).parents[2]
 T = TypeVar("T")

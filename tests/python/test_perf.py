@@ -21,11 +21,11 @@ from typing import Any
 import pytest
 
 import realtime
-from bentpipe.load import DataAmount, TimeAmount
-from bentpipe.perf import Client, Options, Report, Server, asked, client_plan, load, server_plan
-from bentpipe.problems import ScenarioError
-from bentpipe.shell import lab
-from bentpipe.units import Duration
+from bentpipe.lab.perf import Client, Options, Report, Server, asked, client_plan, load, server_plan
+from bentpipe.lab.shell import lab
+from bentpipe.scenario.load import DataAmount, TimeAmount
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.units import Duration
 
 pytestmark = pytest.mark.system
 
@@ -517,7 +517,7 @@ def test_behind_an_emulated_path(program: Path, tmp_path: Path, transport: str) 
 @pytest.mark.system
 def test_the_benchmark_of_sockets(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every case gives figures; which ones is the machine's business."""
-    from bentpipe.bench_sockets import CASES, bench
+    from bentpipe.tools.bench.sockets import CASES, bench
 
     monkeypatch.setenv("BENTPIPE_RT", str(program))
     figures = bench(1, "0.2 s")

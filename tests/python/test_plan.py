@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bentpipe.bounds import bounds
-from bentpipe.plan import Plan, make, open_document
-from bentpipe.problems import ScenarioError
+from bentpipe.plan.bounds import bounds
+from bentpipe.plan.runs import Plan, make, open_document
 from bentpipe.runners.engine import catalogue
-from bentpipe.sweep import parse_override
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.sweep import parse_override
 
 GEO: str = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())["scenario"]
 ROOT = Path(__file__).parents[2]
@@ -134,7 +134,7 @@ def test_the_scenarios_that_come_along_are_right(file: Path) -> None:
 
 
 def test_every_preset_makes_a_plan() -> None:
-    from bentpipe.presets import presets
+    from bentpipe.scenario.presets import presets
 
     assert len(presets()) >= 5
     for preset in presets():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from bentpipe.plan import make, open_document
-from bentpipe.presets import Page, Preset, page, pages, presets, proxies, segments
-from bentpipe.problems import ScenarioError
-from bentpipe.units import Duration, Rate, Size
+from bentpipe.plan.runs import make, open_document
+from bentpipe.scenario.presets import Page, Preset, page, pages, presets, proxies, segments
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.units import Duration, Rate, Size
 
 ACCESSES = {preset.name: preset for preset in presets()}
 PAGES = {found.name: found for found in pages()}

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bentpipe.presets import page, segments
-from bentpipe.units import Duration, Probability, Rate, Size
+from bentpipe.scenario.presets import page, segments
+from bentpipe.scenario.units import Duration, Probability, Rate, Size
 
 STUDIES = Path(__file__).parents[2] / "studies"
 

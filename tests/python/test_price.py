@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from bentpipe import price
-from bentpipe.plan import Plan, make, open_document
-from bentpipe.problems import ScenarioError
+from bentpipe.cli.terminal import patience
+from bentpipe.lab.shell import path_of
+from bentpipe.plan import price
+from bentpipe.plan.runs import Plan, make, open_document
 from bentpipe.runners import engine
-from bentpipe.shell import path_of
-from bentpipe.terminal import patience
+from bentpipe.scenario.problems import ScenarioError
 
 BULK: dict[str, Any] = {"name": "f", "congestion": "cubic"}
 SEGMENT: dict[str, Any] = {"name": "s", "delay": "10 ms", "both": {"rate": "100 Mbit/s"}}
@@ -60,8 +60,8 @@ MEASURE = """
 import json, sys
 from pathlib import Path
 from bentpipe.runners import engine
-from bentpipe.shell import path_of
-from bentpipe.results import decode
+from bentpipe.lab.shell import path_of
+from bentpipe.store.codec import decode
 
 def kilobytes(name):
     lines = Path("/proc/self/status").read_text().splitlines()

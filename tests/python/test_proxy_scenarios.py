@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bentpipe.bounds import bounds
-from bentpipe.plan import Plan, make, open_document
-from bentpipe.problems import ScenarioError
-from bentpipe.startup import slow_start_s
+from bentpipe.plan.bounds import bounds
+from bentpipe.plan.runs import Plan, make, open_document
+from bentpipe.plan.startup import slow_start_s
+from bentpipe.scenario.problems import ScenarioError
 
 THREE: dict[str, Any] = {
     "duration": "30 s",

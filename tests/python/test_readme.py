@@ -14,8 +14,8 @@ LOSSES = ("0 %", "0.01 %", "0.1 %", "1 %")
 def result(folder: Path) -> str:
     """The table: mean goodput by controller and loss, Mbit/s, to one decimal."""
     import bentpipe
-    from bentpipe import stats
-    from bentpipe.reading import read_store
+    from bentpipe.stats import metrics as stats
+    from bentpipe.store.reader import read_store
 
     store = read_store(bentpipe.run(ROOT / "scenarios/geo.toml", out=folder / "geo"))
     cells = stats.cell_summary(stats.run_metrics(store), store.keys, ["goodput_bit_s"])

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import bentpipe
-from bentpipe.plan import Plan, make, open_document
-from bentpipe.problems import ScenarioError
-from bentpipe.remarks import RemarkWarning, remarks
+from bentpipe.plan.remarks import RemarkWarning, remarks
+from bentpipe.plan.runs import Plan, make, open_document
 from bentpipe.runners import engine
+from bentpipe.scenario.problems import ScenarioError
 
 PATH: dict[str, Any] = {
     "duration": "10 s",

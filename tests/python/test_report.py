@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import synthetic_pages
-from bentpipe import notebook, report
 from bentpipe.api import Results
-from bentpipe.figures import Material
-from bentpipe.reading import read_store
-from bentpipe.stats import bottlenecks
+from bentpipe.figures.registry import Material
+from bentpipe.report import notebook, report
+from bentpipe.stats.metrics import bottlenecks
+from bentpipe.store.reader import read_store
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ import numpy
 import pytest
 from scipy import special, stats
 
-from bentpipe.intervals import median_interval
-from bentpipe.samples import (
+from bentpipe.stats.intervals import median_interval
+from bentpipe.stats.samples import (
     autocorrelation,
     disjoint_intervals,
     ecdf,

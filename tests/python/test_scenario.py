@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from bentpipe.plan import make, open_document
-from bentpipe.problems import ScenarioError
-from bentpipe.scenario import Scenario
+from bentpipe.plan.runs import make, open_document
+from bentpipe.scenario.model import Scenario
+from bentpipe.scenario.problems import ScenarioError
 
 DATA = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())
 GEO: str = DATA["scenario"]

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 import realtime
-from bentpipe.perf import Options, Report, Server, server_plan
+from bentpipe.lab.perf import Options, Report, Server, server_plan
 
 pytestmark = pytest.mark.system
 

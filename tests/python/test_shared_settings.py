@@ -17,7 +17,7 @@ import pytest
 
 import killing
 import realtime
-from bentpipe.shell import lab
+from bentpipe.lab.shell import lab
 
 SCENARIO = """
 duration = "1 s"

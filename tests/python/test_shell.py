@@ -22,9 +22,9 @@ from pathlib import Path
 import pytest
 
 import realtime
-from bentpipe import shell
-from bentpipe.problems import ScenarioError
-from bentpipe.shell import executable, lab
+from bentpipe.lab import shell
+from bentpipe.lab.shell import executable, lab
+from bentpipe.scenario.problems import ScenarioError
 
 ROOT = Path(__file__).parents[2]
 
@@ -76,7 +76,7 @@ def test_a_preset_that_is_not_there_is_named() -> None:
 
 
 def test_an_executable_that_is_not_built_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bentpipe.shell.Path.is_file", lambda _self: False)
+    monkeypatch.setattr("bentpipe.lab.shell.Path.is_file", lambda _self: False)
     monkeypatch.setenv("BENTPIPE_RT", "/nowhere")
     with pytest.raises(ScenarioError, match='BENTPIPE_RT: no file "/nowhere"'):
         executable()

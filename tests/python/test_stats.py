@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
-from bentpipe import intervals, stats
-from bentpipe.cells import dimensions, grid, magnitude, natural_order
-from bentpipe.reading import read_store
-from bentpipe.store import StoreError
+from bentpipe.figures.dimensions import dimensions, grid, magnitude, natural_order
+from bentpipe.stats import intervals
+from bentpipe.stats import metrics as stats
+from bentpipe.store.directory import StoreError
+from bentpipe.store.reader import read_store
 
 if TYPE_CHECKING:
     from pathlib import Path

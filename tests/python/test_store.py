@@ -18,15 +18,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import bentpipe
-from bentpipe import store as stores
-from bentpipe.plan import Plan, Run, make, open_document
-from bentpipe.problems import ScenarioError
-from bentpipe.results import DecodeError, decode
+from bentpipe.plan.runs import Plan, Run, make, open_document
+from bentpipe.runners.conduct import conduct
 from bentpipe.runners.outcome import Outcome
-from bentpipe.session import conduct
-from bentpipe.store import DiskError, Store, StoreError, Writer
-from bentpipe.sweep import parse_override, written_override
-from bentpipe.tomltext import dumps, inline
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.sweep import parse_override, written_override
+from bentpipe.scenario.tomltext import dumps, inline
+from bentpipe.store import directory as stores
+from bentpipe.store.codec import DecodeError, decode
+from bentpipe.store.directory import DiskError, Store, StoreError, Writer
 
 GEO: str = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())["scenario"]
 SWEPT = (

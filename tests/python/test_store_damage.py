@@ -22,16 +22,16 @@ import pytest
 import bentpipe
 import realtime
 import store_damage
-from bentpipe import store as stores
 from bentpipe.agree.publish import publish
-from bentpipe.plan import make, open_document
-from bentpipe.reading import read_store
-from bentpipe.report import build
+from bentpipe.plan.runs import make, open_document
+from bentpipe.report.report import build
 from bentpipe.runners import engine
-from bentpipe.session import DamageWarning
-from bentpipe.store import DiskError, Store, StoreError, Writer
-from bentpipe.storefiles import SUMS, listing
-from bentpipe.studies.stores import Measured, Part
+from bentpipe.runners.conduct import DamageWarning
+from bentpipe.store import directory as stores
+from bentpipe.store.directory import DiskError, Store, StoreError, Writer
+from bentpipe.store.files import SUMS, listing
+from bentpipe.store.reader import read_store
+from bentpipe.studies.parts import Measured, Part
 
 ROOT = Path(__file__).parents[2]
 SMALL = """

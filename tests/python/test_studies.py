@@ -11,13 +11,13 @@ import polars as pl
 import pytest
 
 from bentpipe import studies
-from bentpipe.problems import ScenarioError
-from bentpipe.stats import jain_index
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.stats.metrics import jain_index
 from bentpipe.studies import measures
 from bentpipe.studies.andreotti_2025 import JAIN_TOLERANCE, STUDY
 from bentpipe.studies.andreotti_2025.cells import CONTROLLERS, GEO, LOSSES
 from bentpipe.studies.andreotti_2025.criteria import CRITERIA
-from bentpipe.studies.stores import Measured
+from bentpipe.studies.parts import Measured
 from bentpipe.studies.study import Part, chosen, matching
 from bentpipe.studies.verdicts import FLOOR, Check, Quantity, Verdict, expected_range, together
 
@@ -149,7 +149,7 @@ def test_every_row_and_claim_has_a_sentence_and_a_criterion() -> None:
 
 
 def test_the_matrix_is_the_thesis_s() -> None:
-    from bentpipe.plan import make, open_document
+    from bentpipe.plan.runs import make, open_document
 
     plan = make(open_document(FOLDER / "single-flow.toml"), "test")
     assert len(plan.cells) == 112
@@ -178,7 +178,7 @@ def test_other_scenarios_differ_from_the_matrix_only_where_they_say() -> None:
 def test_the_manual_says_how_many_runs() -> None:
     import importlib
 
-    from bentpipe.studies.stores import plan_part
+    from bentpipe.studies.parts import plan_part
 
     table = (ROOT / "docs/manual/studies.md").read_text()
     for name, module in studies.NAMES.items():

@@ -36,7 +36,7 @@ def test_an_objective_is_met_or_missed(values: tuple[float | None, ...], verdict
 
 
 def test_every_access_has_cells_in_both_parts_and_sentences_where_it_has_objectives() -> None:
-    from bentpipe.plan import make, open_document
+    from bentpipe.plan.runs import make, open_document
     from bentpipe.studies.study import as_text
 
     for part in STUDY.parts():

@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from bentpipe.studies.loads import EXPECTED_S, opinion, reached_s, slow_start_s
-from bentpipe.studies.thomas_2019 import compare
+from bentpipe.studies.page_loads import EXPECTED_S, opinion, reached_s, slow_start_s
+from bentpipe.studies.thomas_2019 import orders as compare
 from bentpipe.studies.thomas_2019.criteria import two_valued
 from bentpipe.studies.verdicts import Claim, Fact, Verdict
 

@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 from bentpipe import studies
+from bentpipe.studies.output import as_data, claim_rows
 from bentpipe.studies.page import write_page
-from bentpipe.studies.stores import Measured
+from bentpipe.studies.parts import Measured
 from bentpipe.studies.study import chosen
-from bentpipe.studies.tables import as_data, claim_rows
 from bentpipe.studies.thomas_2019 import STUDY
 from bentpipe.studies.thomas_2019.criteria import CRITERIA
 from bentpipe.studies.verdicts import Verdict

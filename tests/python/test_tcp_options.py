@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bentpipe.plan import make, open_document
-from bentpipe.problems import ScenarioError
+from bentpipe.plan.runs import make, open_document
+from bentpipe.scenario.problems import ScenarioError
 
 
 def scenario(**flow: Any) -> dict[str, Any]:

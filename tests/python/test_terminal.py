@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bentpipe.terminal import emit, plain, print_table
+from bentpipe.cli.terminal import emit, plain, print_table
 
 ROOT = Path(__file__).parents[2]
 EVIL = "a\x1b]0;pwned\x07b\x9b31mc\u202ed\x7fe\rf\x00\u2066"

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bentpipe.units import Duration, Probability, QueueSize, Rate, Size, UnitError, WindowSize, nearest
+from bentpipe.scenario.units import (
+    Duration,
+    Probability,
+    QueueSize,
+    Rate,
+    Size,
+    UnitError,
+    WindowSize,
+    nearest,
+)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bentpipe.cli import app
-from bentpipe.plan import make, open_document
+from bentpipe.plan.runs import make, open_document
 from bentpipe.runners import engine
 from traced import (
     DELAY,

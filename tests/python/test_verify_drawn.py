@@ -15,8 +15,8 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as draw
 
-from bentpipe.results import decode
 from bentpipe.runners import engine
+from bentpipe.store.codec import decode
 from traced import judged, loss, scenario, spec_of
 
 MS = 1_000_000

@@ -8,11 +8,11 @@ from typing import Any
 
 import polars as pl
 
-from bentpipe.plan import make, open_document
-from bentpipe.results import decode
+from bentpipe.plan.runs import make, open_document
 from bentpipe.runners import engine
-from bentpipe.verify import Finding, findings
-from bentpipe.verify.trace import load
+from bentpipe.store.codec import decode
+from bentpipe.tools.verify import Finding, findings
+from bentpipe.tools.verify.trace import load
 
 RATE = "10 Mbit/s"
 QUIC: dict[str, Any] = {"name": "f", "congestion": "cubic", "load": {"time": "3 s"}}

@@ -1,7 +1,7 @@
 """``bentpipe agree``: a scenario on both clocks, flow by flow, with the difference and whether it is within its bound.
 
-``both`` runs (or resumes) the two stores, ``compare`` sets them side by side, ``page`` and ``drawing`` show them,
-``standing`` is the table of ``studies/agreement``.
+``both`` runs (or resumes) the two stores, ``compare`` sets them side by side, within ``tolerance``, ``page`` and
+``drawing`` show them, ``standing`` is the table of ``studies/agreement``.
 """
 
 from bentpipe.agree.compare import Comparison, Row, Verdict, compare

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from bentpipe.plan import Plan
+    from bentpipe.plan.runs import Plan
+    from bentpipe.runners.conduct import Report
     from bentpipe.runners.outcome import Runner
-    from bentpipe.session import Report
 
 __all__ = ["Both", "planned", "run_both", "stores_of"]
 
@@ -29,7 +29,7 @@ class Both:
 
 def stores_of(out: Path) -> tuple[Path, Path]:
     """The simulated store and the real one, as far as they are there."""
-    from bentpipe.runners import emu
+    from bentpipe.lab.emu import runner as emu
 
     browser = out.with_name(f"{out.name}-browser")
     return out, browser if browser.is_dir() else out.with_name(f"{out.name}-{emu.ENGINE}")
@@ -47,8 +47,9 @@ def planned(
     Raises:
         ScenarioError: what is wrong, or what real time cannot have.
     """
-    from bentpipe.plan import make, open_document
-    from bentpipe.runners import emu, engine
+    from bentpipe.lab.emu import runner as emu
+    from bentpipe.plan.runs import make, open_document
+    from bentpipe.runners import engine
 
     document = open_document(file, overrides, shown)
     chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
@@ -68,11 +69,11 @@ def _pages(
     file: Path, out: Path, shown: Sequence[str], simulated: Plan, chosen: tuple[int, ...] | None
 ) -> Both:
     """A page: in real time a browser loads it, a unit a seed."""
-    from bentpipe.browse import chromium
-    from bentpipe.browse.planned import Options, engine_name, plan_units
-    from bentpipe.plan import make
-    from bentpipe.problems import ScenarioError
+    from bentpipe.lab.browser import chromium
+    from bentpipe.lab.browser.planned import Options, engine_name, plan_units
+    from bentpipe.plan.runs import make
     from bentpipe.runners import engine
+    from bentpipe.scenario.problems import ScenarioError
 
     catalogue = engine.catalogue()
     try:
@@ -91,10 +92,10 @@ def run_both(both: Both, jobs: int | None = None, *, quiet: bool = False) -> tup
     """Runs what the stores do not have yet, in virtual time and then in real time (``jobs`` labs at a time).
 
     Raises:
-        bentpipe.store.StoreError: a store there is not this scenario's.
+        bentpipe.StoreError: a store there is not this scenario's.
     """
+    from bentpipe.runners.conduct import BROWSER, REAL_TIME
     from bentpipe.runners.local import LocalRunner
-    from bentpipe.session import BROWSER, REAL_TIME
 
     where = BROWSER if both.chromium else REAL_TIME
     simulated = _run(both.simulated, LocalRunner(), both.stores[0], "local", quiet)
@@ -102,16 +103,16 @@ def run_both(both: Both, jobs: int | None = None, *, quiet: bool = False) -> tup
 
 
 def _real(both: Both, jobs: int | None) -> Runner:
+    from bentpipe.lab.shell import executable
     from bentpipe.runners import engine
-    from bentpipe.shell import executable
 
     if both.chromium is not None:
-        from bentpipe.browse.runner import BrowserRunner
+        from bentpipe.lab.browser.runner import BrowserRunner
 
         return BrowserRunner(
             both.stores[1], both.real.engine, both.chromium, executable(), labs=min(jobs or 1, MOST_LABS)
         )
-    from bentpipe.runners.emu import EmuRunner
+    from bentpipe.lab.emu.runner import EmuRunner
 
     return EmuRunner(executable(), engine.version(), jobs)
 
@@ -121,9 +122,9 @@ MOST_LABS = 3
 
 
 def _run(plan: Plan, runner: Runner, path: Path, where: str, quiet: bool) -> Report:
-    from bentpipe.session import conduct
-    from bentpipe.store import Writer
-    from bentpipe.terminal import progress
+    from bentpipe.cli.terminal import progress
+    from bentpipe.runners.conduct import conduct
+    from bentpipe.store.directory import Writer
 
     with Writer(path, plan) as writer:
         missing = writer.missing(plan.runs)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from bentpipe.agree.bounds import BOUNDS, Kind, Verdict, kind, verdict
-from bentpipe.intervals import Interval, mean_interval, round_significant, significant
-from bentpipe.reading import Reading, read_store
-from bentpipe.stats import directions, run_metrics
-from bentpipe.sweep import column, headings, plain
+from bentpipe.agree.tolerance import BOUNDS, Kind, Verdict, kind, verdict
+from bentpipe.scenario.sweep import column, headings, plain
+from bentpipe.stats.intervals import Interval, mean_interval, round_significant, significant
+from bentpipe.stats.metrics import directions, run_metrics
+from bentpipe.store.reader import Reading, read_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,7 +156,7 @@ def compare(simulated: Path | Reading, real: Path | Reading) -> Comparison:
     """Both stores, as far as both have run.
 
     Raises:
-        bentpipe.store.StoreError: one is not a store, or has no finished run.
+        bentpipe.StoreError: one is not a store, or has no finished run.
     """
     sim = simulated if isinstance(simulated, Reading) else read_store(simulated)
     emu = real if isinstance(real, Reading) else read_store(real)

@@ -9,13 +9,13 @@ import polars as pl
 
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import BLUE, ORANGE, inline, panel_width
-from bentpipe.stats import directions
-from bentpipe.thinning import thin
-from bentpipe.together import as_groups
+from bentpipe.figures.thinning import thin
+from bentpipe.stats.groups import as_groups
+from bentpipe.stats.metrics import directions
 
 if TYPE_CHECKING:
     from bentpipe.agree.compare import Comparison
-    from bentpipe.reading import Reading
+    from bentpipe.store.reader import Reading
 
 __all__ = ["figures"]
 

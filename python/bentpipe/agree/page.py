@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from bentpipe.agree.compare import lines
 from bentpipe.agree.drawing import figures
-from bentpipe.realtime import machine
 from bentpipe.report.base import Page, data_table
+from bentpipe.store.journal import machine
 
 if TYPE_CHECKING:
     from pathlib import Path

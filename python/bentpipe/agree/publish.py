@@ -6,8 +6,8 @@ import io
 import tarfile
 from typing import TYPE_CHECKING
 
-from bentpipe.store import Store
-from bentpipe.storefiles import SUMS, listing, written_whole
+from bentpipe.store.directory import Store
+from bentpipe.store.files import SUMS, listing, written_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ def publish(stores: Iterable[Path], archive: Path) -> None:
     captures. Unpacked, each is a store again.
 
     Raises:
-        bentpipe.store.StoreError: a run is damaged.
+        bentpipe.StoreError: a run is damaged.
     """
     with written_whole(archive) as part, tarfile.open(part, "w:xz", format=tarfile.PAX_FORMAT) as whole:
         for store in sorted(stores):

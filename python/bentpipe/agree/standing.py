@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.agree.bounds import Verdict
 from bentpipe.agree.compare import Comparison, Row, spread
+from bentpipe.agree.tolerance import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bentpipe.session import Failure
+    from bentpipe.runners.conduct import Failure
 
 __all__ = ["markdown", "standing"]
 
@@ -63,10 +63,10 @@ def standing(
     from bentpipe.agree.both import planned, run_both, stores_of
     from bentpipe.agree.compare import compare
     from bentpipe.agree.publish import publish
-    from bentpipe.problems import ScenarioError
-    from bentpipe.storefiles import NothingRunError
-    from bentpipe.sweep import parse_override
-    from bentpipe.terminal import emit, print_table
+    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.scenario.problems import ScenarioError
+    from bentpipe.scenario.sweep import parse_override
+    from bentpipe.store.files import NothingRunError
 
     files = [file for file in sorted(folder.glob("*.toml")) if file.name != NOTES]
     if not files:

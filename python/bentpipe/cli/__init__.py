@@ -75,9 +75,9 @@ def _warn(message: Warning | str, *_: object, **__: object) -> None:
 
 def _told(error: Exception) -> tuple[int, str]:
     """Exit status and message of an error."""
-    from bentpipe.problems import BrokenControllerError, ScenarioError
     from bentpipe.runners.outcome import RunnerError
-    from bentpipe.store import DiskError, StoreError
+    from bentpipe.scenario.problems import BrokenControllerError, ScenarioError
+    from bentpipe.store.directory import DiskError, StoreError
 
     if isinstance(error, (DiskError, BrokenControllerError)):
         return FAILED, str(error)

@@ -11,7 +11,7 @@ import typer
 from bentpipe.cli.common import FAILED, INTERRUPTED, AsJson, Jobs, Seeds, Settings, refuse
 
 if TYPE_CHECKING:
-    from bentpipe.session import Report
+    from bentpipe.runners.conduct import Report
 
 __all__ = ["agree"]
 
@@ -59,10 +59,10 @@ def agree(
             refuse(f"{option}: found it with {file}, expected a folder of scenarios")
     from bentpipe.agree.both import planned, run_both
     from bentpipe.agree.compare import compare, lines
-    from bentpipe.realtime import machine
-    from bentpipe.storefiles import NothingRunError
-    from bentpipe.sweep import parse_override
-    from bentpipe.terminal import emit, print_table
+    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.scenario.sweep import parse_override
+    from bentpipe.store.files import NothingRunError
+    from bentpipe.store.journal import machine
 
     given = settings or []
     target = out or Path("out") / file.stem

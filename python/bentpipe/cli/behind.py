@@ -51,8 +51,8 @@ def shell(
     ] = None,
 ) -> None:
     """Run a command behind an emulated access."""
-    from bentpipe.shell import run
-    from bentpipe.sweep import parse_override
+    from bentpipe.lab.shell import run
+    from bentpipe.scenario.sweep import parse_override
 
     overrides = [parse_override(text) for text in settings or []]
     status = run(
@@ -72,7 +72,7 @@ def change(
     ] = None,
 ) -> None:
     """Change the access of a running shell, from inside it."""
-    from bentpipe.shell import change as ask
+    from bentpipe.lab.shell import change as ask
 
     for one in words:
         ask(one, control=control)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bentpipe.cli.common import FAILED, INTERRUPTED, AsJson, Settings, count, not_made, refuse
-from bentpipe.problems import not_utf8
+from bentpipe.scenario.problems import not_utf8
 
 if TYPE_CHECKING:
-    from bentpipe.browse.runner import BrowserRunner, Due, Far
-    from bentpipe.plan import Plan
-    from bentpipe.session import Report
+    from bentpipe.lab.browser.runner import BrowserRunner, Due, Far
+    from bentpipe.plan.runs import Plan
+    from bentpipe.runners.conduct import Report
 
 __all__ = ["browse", "serve"]
 
@@ -78,12 +78,12 @@ def browse(
     as_json: AsJson = False,
 ) -> None:
     """Load a page in a real Chromium, by several versions of HTTP. The same command resumes."""
-    from bentpipe.browse import chromium
-    from bentpipe.browse.planned import Options, engine_name, plan_units
-    from bentpipe.browse.runner import BrowserRunner, Far
+    from bentpipe.lab.browser import chromium
+    from bentpipe.lab.browser.planned import Options, engine_name, plan_units
+    from bentpipe.lab.browser.runner import BrowserRunner, Far
+    from bentpipe.lab.shell import executable
     from bentpipe.runners import engine
-    from bentpipe.shell import executable
-    from bentpipe.store import Writer
+    from bentpipe.store.directory import Writer
 
     far = _far(field, spki)
     notes = _notes(note, metar)
@@ -122,8 +122,8 @@ def browse(
 
 
 def _conduct(plan: Plan, runner: BrowserRunner, writer: Any, only: list[str], quiet: bool) -> Report:
-    from bentpipe.session import BROWSER, conduct
-    from bentpipe.terminal import progress, say_interrupted
+    from bentpipe.cli.terminal import progress, say_interrupted
+    from bentpipe.runners.conduct import BROWSER, conduct
 
     wanted = writer.missing([one for one in plan.runs if not only or one.id in only])
     words = "bentpipe " + " ".join(word for word in sys.argv[1:] if not word.startswith("--only"))
@@ -136,13 +136,14 @@ def _conduct(plan: Plan, runner: BrowserRunner, writer: Any, only: list[str], qu
 
 
 def _tell(report: Report, runner: BrowserRunner, as_json: bool) -> None:
-    from bentpipe.browse import split, standing
-    from bentpipe.terminal import emit, print_table
+    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.lab.browser import split
+    from bentpipe.report import page_units
 
     done = report.done + report.kept
-    rows = standing.rows(report.store) if done else []
-    doubts = standing.doubts(report.store) if done else []
-    verdict = split.judge(list(standing.units(report.store))) if done and runner.far is not None else None
+    rows = page_units.rows(report.store) if done else []
+    doubts = page_units.doubts(report.store) if done else []
+    verdict = split.judge(list(page_units.units(report.store))) if done and runner.far is not None else None
     if as_json:
         emit({
             "store": str(report.store), "planned": report.planned, "done": report.done, "kept": report.kept,
@@ -179,8 +180,8 @@ def _far(field: str | None, spki: str | None) -> Far | None:
     import ipaddress
     import socket
 
-    from bentpipe.browse.far import PORT
-    from bentpipe.browse.runner import Far
+    from bentpipe.lab.browser.far import PORT
+    from bentpipe.lab.browser.runner import Far
 
     if field is None:
         if spki is not None:
@@ -226,7 +227,7 @@ def _notes(notes: list[str] | None, metar: Path | None) -> dict[str, Any]:
 
 
 def _seconds(option: str, text: str) -> float:
-    from bentpipe.units import Duration
+    from bentpipe.scenario.units import Duration
 
     try:
         return Duration.parse(text).ns / 1e9
@@ -255,8 +256,8 @@ def _pause(text: str | None) -> tuple[float, float] | None:
 
 
 def _due(every: str, hours: str | None, quota: str | None) -> Due:
-    from bentpipe.browse.runner import Due
-    from bentpipe.units import Size
+    from bentpipe.lab.browser.runner import Due
+    from bentpipe.scenario.units import Size
 
     span = None
     if hours is not None:
@@ -301,7 +302,7 @@ def serve(
     settings: Settings = None,
 ) -> None:
     """Serve a page over HTTP/3 and HTTP/2, for browse --field."""
-    from bentpipe.browse.serving import Serving, run
+    from bentpipe.lab.browser.serving import Serving, run
 
     serving = Serving(page, listen, name, certificate, key, congestion, access_log, tuple(settings or ()))
     raise typer.Exit(run(serving))

@@ -18,8 +18,8 @@ def presets(as_json: AsJson = False) -> None:
     """List accesses for [path] preset = "NAME". Every number has its source."""
     from dataclasses import asdict
 
-    from bentpipe.presets import presets as known
-    from bentpipe.terminal import emit, print_table
+    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.scenario.presets import presets as known
 
     if as_json:
         emit([asdict(preset) for preset in known()])
@@ -37,8 +37,8 @@ def check_cc(
     as_json: AsJson = False,
 ) -> None:
     """Run the conformance list on a congestion controller."""
-    from bentpipe.conformance import verdicts
-    from bentpipe.terminal import emit, print_table
+    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.tools.conformance import verdicts
 
     rows = verdicts(controller, option or [])
     if as_json:

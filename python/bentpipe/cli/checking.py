@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.cli.common import AsJson, ScenarioFile, Seeds, Settings, count, read_plan
 
 if TYPE_CHECKING:
-    from bentpipe.bounds import Bound, SegmentStart
+    from bentpipe.plan.bounds import Bound, SegmentStart
 
 __all__ = ["check", "schema"]
 
@@ -18,12 +18,12 @@ def check(
     """Say what is wrong with a scenario, or what follows from it. Nothing runs."""
     from dataclasses import asdict
 
-    from bentpipe.bounds import bounds
-    from bentpipe.price import estimate_seconds
-    from bentpipe.remarks import remarks
+    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.plan.bounds import bounds
+    from bentpipe.plan.price import estimate_seconds
+    from bentpipe.plan.remarks import remarks
     from bentpipe.runners.local import cores
-    from bentpipe.sweep import describe
-    from bentpipe.terminal import emit, print_table
+    from bentpipe.scenario.sweep import describe
 
     plan = read_plan(file, settings, seeds)
     found = bounds(plan)
@@ -93,7 +93,7 @@ def check(
 
 def _segment_rows(found: list[Bound]) -> list[dict[str, Any]]:
     """Segments of split TCP, each value of the sweep that changes them once; the longest marked."""
-    from bentpipe.sweep import describe
+    from bentpipe.scenario.sweep import describe
 
     seen: dict[tuple[str, tuple[SegmentStart, ...]], list[str]] = {}
     for bound in found:
@@ -116,7 +116,7 @@ def _segment_rows(found: list[Bound]) -> list[dict[str, Any]]:
 
 def schema() -> None:
     """Print the JSON schema of scenarios, for editors."""
-    from bentpipe.scenario import Scenario
-    from bentpipe.terminal import emit
+    from bentpipe.cli.terminal import emit
+    from bentpipe.scenario.model import Scenario
 
     emit({"$schema": "https://json-schema.org/draft/2020-12/schema", **Scenario.model_json_schema()})

@@ -11,8 +11,8 @@ import typer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bentpipe.plan import Plan
-    from bentpipe.session import Report
+    from bentpipe.plan.runs import Plan
+    from bentpipe.runners.conduct import Report
 
 __all__ = [
     "BAD_INPUT",
@@ -70,10 +70,10 @@ def read_plan(file: Path, settings: list[str] | None, seeds: int | None, clock: 
     Raises:
         ScenarioError: what is wrong, or what real time cannot have.
     """
-    from bentpipe.plan import make, open_document
+    from bentpipe.cli.terminal import patience
+    from bentpipe.plan.runs import make, open_document
     from bentpipe.runners import engine
-    from bentpipe.sweep import parse_override
-    from bentpipe.terminal import patience
+    from bentpipe.scenario.sweep import parse_override
 
     given = settings or []
     document = open_document(file, [parse_override(text) for text in given], given)
@@ -82,7 +82,7 @@ def read_plan(file: Path, settings: list[str] | None, seeds: int | None, clock: 
         plan = make(document, engine.version(), seeds=chosen, catalogue=engine.catalogue(), each=patience())
         _say(plan)
         return plan
-    from bentpipe.runners import emu
+    from bentpipe.lab.emu import runner as emu
 
     version = emu.engine_version(engine.version())
     plan = make(document, version, seeds=chosen, catalogue=engine.catalogue(), repeats=True, each=patience())
@@ -93,7 +93,7 @@ def read_plan(file: Path, settings: list[str] | None, seeds: int | None, clock: 
 
 def _say(plan: Plan) -> None:
     """What is in order and yet hardly meant, on standard error."""
-    from bentpipe.remarks import remarks
+    from bentpipe.plan.remarks import remarks
 
     for remark in remarks(plan):
         print(f"note: {remark.line(plan.document.name)}", file=sys.stderr)

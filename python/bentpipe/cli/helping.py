@@ -18,7 +18,7 @@ def helps(
     ] = None,
 ) -> None:
     """Say what the commands are, or what one of them takes."""
-    from bentpipe.problems import unknown_word
+    from bentpipe.scenario.problems import unknown_word
 
     here = context.find_root()
     for word in command or []:

@@ -29,7 +29,7 @@ def bench(
     """Measure the engine on this machine. Runs interleaved, median and spread."""
     from dataclasses import asdict
 
-    from bentpipe.terminal import emit, print_table
+    from bentpipe.cli.terminal import emit, print_table
 
     measure = {"sim": _simulator, "endpoint": _endpoint, "emu": _emulator}[engine]
     measured = measure(times, None if as_json else lambda text: print(text, file=sys.stderr))
@@ -48,7 +48,7 @@ class _Measured(NamedTuple):
 
 
 def _simulator(times: int, each: Callable[[str], None] | None) -> _Measured:
-    from bentpipe.bench import bench as measure
+    from bentpipe.tools.bench.simulator import bench as measure
 
     figures = measure(times, each)
     rows = [
@@ -69,8 +69,8 @@ def _simulator(times: int, each: Callable[[str], None] | None) -> _Measured:
 
 
 def _endpoint(times: int, each: Callable[[str], None] | None) -> _Measured:
-    from bentpipe.bench_sockets import SocketsError
-    from bentpipe.bench_sockets import bench as measure
+    from bentpipe.tools.bench.sockets import SocketsError
+    from bentpipe.tools.bench.sockets import bench as measure
 
     try:
         figures = measure(times, each=each)
@@ -94,7 +94,7 @@ def _endpoint(times: int, each: Callable[[str], None] | None) -> _Measured:
 
 
 def _emulator(times: int, each: Callable[[str], None] | None) -> _Measured:
-    from bentpipe.bench_emulator import bench as measure
+    from bentpipe.tools.bench.emulator import bench as measure
 
     figures = measure(times, each)
     rows = [
@@ -115,8 +115,8 @@ def doctor(as_json: AsJson = False) -> None:
     """Say what of this machine bentpipe can use. Exit status 2 when something needed is missing."""
     from dataclasses import asdict
 
-    from bentpipe.doctor import examine
-    from bentpipe.terminal import emit, print_table
+    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.lab.doctor import examine
 
     checks = examine()
     if as_json:

@@ -37,7 +37,7 @@ def crossover(
 ) -> None:
     """Map where QUIC or split TCP loads a page faster."""
     from bentpipe.crossover import run
-    from bentpipe.crossover.plan import RTTS, SIZES, ask
+    from bentpipe.crossover.question import RTTS, SIZES, ask
 
     question = ask(
         access,

@@ -12,7 +12,7 @@ import typer
 from bentpipe.cli.common import AsJson
 
 if TYPE_CHECKING:
-    from bentpipe.perf import Options
+    from bentpipe.lab.perf import Options
 
 __all__ = ["perf"]
 
@@ -103,7 +103,7 @@ def server(
 ) -> None:
     """Answer the clients of `bentpipe perf client`, and of others that speak ALPN perf or pico-perf.
     SSLKEYLOGFILE gets the keys."""
-    from bentpipe.perf import Report, Server, run, server_plan
+    from bentpipe.lab.perf import Report, Server, run, server_plan
 
     side = Server(listen, once, certificate, key, connections, handshakes, streams, transport, choose)
     report = Report(interval, csv, csv_interval, as_json, frames, frames_interval, _colour(), qlog)
@@ -148,8 +148,8 @@ def client(
 ) -> None:
     """Send to a server, or have it send. Without --insecure or --fingerprint a certificate that nobody
     vouches for is taken at loopback and private addresses alone. SSLKEYLOGFILE gets the keys."""
-    from bentpipe.perf import Client, Report, asked, client_plan, run
-    from bentpipe.perf import load as words
+    from bentpipe.lab.perf import Client, Report, asked, client_plan, run
+    from bentpipe.lab.perf import load as words
 
     chosen = words(load, time=time, size=size, send=send, streams=streams)
     options = _options(congestion or "cubic", initial_window, mtu, ecn, mss, buffer)
@@ -174,8 +174,8 @@ def _options(
 ) -> Options:
     import json
 
-    from bentpipe.perf import Options
-    from bentpipe.problems import ScenarioError
+    from bentpipe.lab.perf import Options
+    from bentpipe.scenario.problems import ScenarioError
 
     name, colon, text = congestion.partition(":")
     options = {}

@@ -17,7 +17,7 @@ def page(
     ] = None,
 ) -> None:
     """Turn a HAR file into a page. Objects, hosts, sizes and what waits for what, as TOML."""
-    from bentpipe.har import as_toml, read_har
+    from bentpipe.scenario.har import as_toml, read_har
 
     text = as_toml(read_har(file))
     if out is None:

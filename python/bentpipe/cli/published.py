@@ -9,7 +9,7 @@ import typer
 
 from bentpipe.cli.common import AsJson, Jobs, Seeds, refuse
 from bentpipe.cli.running import ENGINES, Engine
-from bentpipe.problems import unknown_word
+from bentpipe.scenario.problems import unknown_word
 
 __all__ = ["study"]
 

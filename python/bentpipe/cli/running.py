@@ -22,11 +22,11 @@ from bentpipe.cli.common import (
     read_plan,
     refuse,
 )
-from bentpipe.problems import unknown_word
+from bentpipe.scenario.problems import unknown_word
 
 if TYPE_CHECKING:
+    from bentpipe.runners.conduct import Report
     from bentpipe.runners.outcome import Runner
-    from bentpipe.session import Report
 
 __all__ = ["ENGINES", "Engine", "run"]
 
@@ -55,9 +55,9 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario into a store. The same command resumes what was interrupted."""
-    from bentpipe.session import REAL_TIME, conduct
-    from bentpipe.store import Writer
-    from bentpipe.terminal import emit, progress, say_interrupted
+    from bentpipe.cli.terminal import emit, progress, say_interrupted
+    from bentpipe.runners.conduct import REAL_TIME, conduct
+    from bentpipe.store.directory import Writer
 
     if engine not in ENGINES:
         refuse(f"--engine: {unknown_word(engine, ENGINES, 'engine')}")
@@ -90,9 +90,9 @@ def run(
 
 def _runner(on: str | None, jobs: int | None, name: str) -> Runner:
     if name == "emu":
+        from bentpipe.lab.emu.runner import EmuRunner
+        from bentpipe.lab.shell import executable
         from bentpipe.runners import engine
-        from bentpipe.runners.emu import EmuRunner
-        from bentpipe.shell import executable
 
         return EmuRunner(executable(), engine.version(), jobs)
     if on is None:

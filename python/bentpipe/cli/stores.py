@@ -14,9 +14,9 @@ __all__ = ["diff", "query", "show", "verify"]
 
 def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
     """Print the summary of a store. Means over seeds, with their 95 % intervals."""
-    from bentpipe.realtime import machine
-    from bentpipe.summary import page_rows, summary_rows
-    from bentpipe.terminal import emit, print_table
+    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.stats.summary import page_rows, summary_rows
+    from bentpipe.store.journal import machine
 
     title, rows = summary_rows(directory, numbers=as_json)
     if as_json:
@@ -40,9 +40,9 @@ def query(
     """Ask a store in SQL. One view a table (runs, summary, flows, links...) with run, seed and the sweep's keys."""
     import duckdb
 
-    from bentpipe.asking import unlike
-    from bentpipe.store import Store
-    from bentpipe.terminal import emit, print_table
+    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.store.directory import Store
+    from bentpipe.store.sql import unlike
 
     connection = Store(directory).connect(unrestricted=unrestricted)
     try:
@@ -63,9 +63,9 @@ def diff(
     as_json: AsJson = False,
 ) -> None:
     """Compare two stores, run by run. An interval a metric; exit status 1 when one got worse."""
-    from bentpipe.diff import compare
-    from bentpipe.store import StoreError
-    from bentpipe.terminal import emit, print_table
+    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.stats.diff import compare
+    from bentpipe.store.directory import StoreError
 
     try:
         comparison = compare(before, after)
@@ -89,9 +89,9 @@ _SHOWN = 5
 
 def verify(directory: StoreDirectory, as_json: AsJson = False) -> None:
     """Check a traced store without the engine. Needs [trace] stages = true; exit status 1 when something cannot be."""
-    from bentpipe.store import Store
-    from bentpipe.terminal import emit
-    from bentpipe.verify import verify as check
+    from bentpipe.cli.terminal import emit
+    from bentpipe.store.directory import Store
+    from bentpipe.tools.verify import verify as check
 
     wrong, rows = 0, []
     for verdict in check(Store(directory)):

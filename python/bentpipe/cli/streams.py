@@ -12,7 +12,7 @@ import os
 import sys
 from typing import BinaryIO, TextIO, cast
 
-from bentpipe.terminal import plain
+from bentpipe.cli.terminal import plain
 
 __all__ = ["OutputError", "close", "drop", "open_all"]
 

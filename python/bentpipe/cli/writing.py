@@ -35,8 +35,8 @@ def export(
     ] = None,
 ) -> None:
     """Write a store in another format. CSV, Parquet, JSON, a spreadsheet, or the traces it holds."""
-    from bentpipe.export import export as write
-    from bentpipe.store import Store
+    from bentpipe.report.export import export as write
+    from bentpipe.store.directory import Store
 
     if template is not None and form is not ExportFormat.ods:
         refuse("--template goes with --format ods")
@@ -57,8 +57,8 @@ def report(
     ] = None,
 ) -> None:
     """Write one HTML page about a store. It needs no network; figures also as PDF and SVG."""
-    from bentpipe import report as pages
-    from bentpipe.figures import parse_range
+    from bentpipe.figures.registry import parse_range
+    from bentpipe.report import report as pages
 
     try:
         span = parse_range(between)

@@ -1,6 +1,6 @@
 """The crossover map: from which object size, and at which round-trip time, does split TCP beat QUIC?
 
-``plan`` makes a scenario of it, ``ratios`` reads its store, ``page`` draws it; :func:`run` is ``bentpipe map``.
+``question`` makes a scenario of it, ``ratios`` reads its store, ``page`` draws it; :func:`run` is ``bentpipe map``.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bentpipe.crossover.plan import Question
-from bentpipe.problems import ScenarioError
+from bentpipe.crossover.question import Question
+from bentpipe.scenario.problems import ScenarioError
 
 if TYPE_CHECKING:
-    from bentpipe.session import Report
+    from bentpipe.runners.conduct import Report
 
 __all__ = ["Question", "run"]
 
@@ -45,18 +45,18 @@ def run(
 
     Raises:
         ScenarioError: what is wrong with the question.
-        bentpipe.store.StoreError: ``out`` holds another map.
+        bentpipe.StoreError: ``out`` holds another map.
     """
+    from bentpipe.cli.terminal import emit, print_table, progress, say_interrupted
     from bentpipe.crossover.page import write
-    from bentpipe.crossover.plan import scenario
+    from bentpipe.crossover.question import scenario
     from bentpipe.crossover.ratios import break_even_rows, read_map
-    from bentpipe.plan import make, open_document
+    from bentpipe.plan.runs import make, open_document
     from bentpipe.runners import engine
+    from bentpipe.runners.conduct import conduct
     from bentpipe.runners.local import LocalRunner
-    from bentpipe.session import conduct
-    from bentpipe.store import Writer
-    from bentpipe.sweep import parse_override
-    from bentpipe.terminal import emit, print_table, progress, say_interrupted
+    from bentpipe.scenario.sweep import parse_override
+    from bentpipe.store.directory import Writer
 
     overrides = [parse_override(text) for text in settings]
     document = open_document(scenario(question), overrides, list(settings))

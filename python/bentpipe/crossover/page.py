@@ -11,7 +11,7 @@ from bentpipe.crossover.ratios import Map, break_even_rows
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.ratio_map import RatioCell, ratio_map
 from bentpipe.report.base import Page, data_table
-from bentpipe.units import Duration, Size
+from bentpipe.scenario.units import Duration, Size
 
 __all__ = ["figure", "write"]
 

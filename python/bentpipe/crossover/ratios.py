@@ -12,9 +12,9 @@ from typing import Any
 
 import polars as pl
 
-from bentpipe.crossover.plan import Question, page_name, split_rtt
-from bentpipe.reading import read_store
-from bentpipe.units import Duration, Size
+from bentpipe.crossover.question import Question, page_name, split_rtt
+from bentpipe.scenario.units import Duration, Size
+from bentpipe.store.reader import read_store
 
 __all__ = ["Cell", "Map", "break_even", "break_even_rows", "read_map"]
 

@@ -11,8 +11,8 @@ from bentpipe.figures.figure import Figure
 from bentpipe.figures.material import Material
 from bentpipe.figures.page_loads import METRICS, PageLoads, Sample, pairs
 from bentpipe.figures.style import axis, multiples, palette
-from bentpipe.intervals import significant
-from bentpipe.samples import notched_box, welch
+from bentpipe.stats.intervals import significant
+from bentpipe.stats.samples import notched_box, welch
 
 SLOT = 0.84
 """Part of the distance between two loads that boxes take."""

@@ -9,8 +9,8 @@ from bentpipe.figures.figure import Figure
 from bentpipe.figures.material import Material
 from bentpipe.figures.page_loads import METRICS, PageLoads
 from bentpipe.figures.style import GREY, axis, colour, multiples
-from bentpipe.samples import autocorrelation, ecdf
-from bentpipe.thinning import MOST_ROWS
+from bentpipe.figures.thinning import MOST_ROWS
+from bentpipe.stats.samples import autocorrelation, ecdf
 
 
 def page_load_distribution(material: Material) -> Figure | None:

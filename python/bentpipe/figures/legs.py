@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from bentpipe.figures.material import Material
-from bentpipe.intervals import significant
+from bentpipe.stats.intervals import significant
 
 __all__ = ["caption", "samples"]
 

@@ -7,9 +7,9 @@ from functools import cached_property
 
 import polars as pl
 
-from bentpipe import stats, together
-from bentpipe.cells import Dimension, Grid, dimensions, grid, of_kind
-from bentpipe.reading import GROUP, Reading
+from bentpipe.figures.dimensions import Dimension, Grid, dimensions, grid, of_kind
+from bentpipe.stats import groups, metrics
+from bentpipe.store.reader import GROUP, Reading
 
 MOST_COLOURS = 8
 
@@ -32,23 +32,23 @@ class Material:
 
     @cached_property
     def each(self) -> pl.DataFrame:
-        """:func:`bentpipe.stats.run_metrics`: one row per run, flow and direction."""
-        return stats.run_metrics(self.store)
+        """:func:`bentpipe.stats.metrics.run_metrics`: one row per run, flow and direction."""
+        return metrics.run_metrics(self.store)
 
     @cached_property
     def metrics(self) -> pl.DataFrame:
-        """:func:`bentpipe.together.group_metrics`: the same, a group in the place of its flows."""
-        return together.group_metrics(self.store, self.each)
+        """:func:`bentpipe.stats.groups.group_metrics`: the same, a group in the place of its flows."""
+        return groups.group_metrics(self.store, self.each)
 
     @property
     def grouped(self) -> bool:
         """Whether flows are in groups; these are then what figures and tables call flows."""
-        return together.grouped(self.summary)
+        return groups.grouped(self.summary)
 
     @cached_property
     def cells(self) -> pl.DataFrame:
-        """:func:`bentpipe.stats.cell_summary` of :attr:`metrics`."""
-        return stats.cell_summary(self.metrics, self.store.keys)
+        """:func:`bentpipe.stats.metrics.cell_summary` of :attr:`metrics`."""
+        return metrics.cell_summary(self.metrics, self.store.keys)
 
     @cached_property
     def dims(self) -> tuple[Dimension, ...]:
@@ -57,16 +57,16 @@ class Material:
 
     @cached_property
     def ways(self) -> pl.DataFrame:
-        """:func:`bentpipe.stats.directions` of the store's flows, or groups."""
-        summary = together.as_groups(self.summary, self.summary)
-        return stats.directions(summary.select("flow", "side", "written_bytes"))
+        """:func:`bentpipe.stats.metrics.directions` of the store's flows, or groups."""
+        summary = groups.as_groups(self.summary, self.summary)
+        return metrics.directions(summary.select("flow", "side", "written_bytes"))
 
     @cached_property
     def links(self) -> pl.DataFrame:
-        """The busiest link of every run and direction (:func:`bentpipe.stats.bottlenecks`); an access of a group goes
-        by its group's name, as in the time series."""
-        busiest = stats.bottlenecks(stats.link_metrics(self.store))
-        return together.accesses_as_groups(busiest, self.summary)
+        """The busiest link of every run and direction (:func:`bentpipe.stats.metrics.bottlenecks`); an access of a
+        group goes by its group's name, as in the time series."""
+        busiest = metrics.bottlenecks(metrics.link_metrics(self.store))
+        return groups.accesses_as_groups(busiest, self.summary)
 
     @cached_property
     def pages(self) -> pl.DataFrame:

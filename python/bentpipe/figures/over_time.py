@@ -1,6 +1,6 @@
 """Figures over time: window, goodput, RTT, queue, fairness.
 
-One run a cell is shown, of the first seed. Lines keep the extremes of every bucket (:mod:`bentpipe.thinning`).
+One run a cell is shown, of the first seed. Lines keep the extremes of every bucket (:mod:`bentpipe.figures.thinning`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import altair as alt
 import polars as pl
 
-from bentpipe import stats
 from bentpipe.figures import legs, style
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.material import Material
 from bentpipe.figures.style import colour, multiples
-from bentpipe.thinning import thin
+from bentpipe.figures.thinning import thin
+from bentpipe.stats import metrics
 
 _BY = ["run", "flow", "direction"]
 
@@ -105,7 +105,7 @@ def _received(material: Material) -> pl.DataFrame:
 
 def goodput(material: Material) -> Figure | None:
     """Goodput in windows of 1 s, Mbit/s."""
-    frame = _while_sending(material, stats.goodput_windows(_received(material), material.ways))
+    frame = _while_sending(material, metrics.goodput_windows(_received(material), material.ways))
     return _lines(
         material, "goodput", "Goodput, windows of 1 s",
         _said(
@@ -121,7 +121,7 @@ def goodput(material: Material) -> Figure | None:
 def goodput_since_start(material: Material) -> Figure | None:
     """Goodput averaged since the data's start, Mbit/s."""
     starts = material.metrics.select(*_BY, "data_start_s")
-    frame = stats.goodput_since_start(_received(material), material.ways, starts)
+    frame = metrics.goodput_since_start(_received(material), material.ways, starts)
     frame = _while_sending(material, frame)
     return _lines(
         material, "goodput-since-start", "Goodput since the start",
@@ -165,17 +165,17 @@ def fairness(material: Material) -> Figure | None:
     starts = material.each.select(
         *_BY, "data_start_s", (pl.col("data_start_s") + pl.col("duration_s")).alias("data_end_s")
     )
-    each = stats.with_all_series(_received(material), material.summary)
+    each = metrics.with_all_series(_received(material), material.summary)
     if not each.height:
         return None
-    ways = stats.directions(material.summary)
-    frame = stats.jain_over_time(stats.goodput_windows(each, ways), starts)
+    ways = metrics.directions(material.summary)
+    frame = metrics.jain_over_time(metrics.goodput_windows(each, ways), starts)
     frame = frame.filter(pl.col("direction") == material.ways["direction"][0])
     frame = frame.with_columns(y=pl.col("jain"), series=pl.lit("Jain's index"))
     return _lines(
         material, "fairness", "Fairness over time",
         "Jain's index of the flows' goodput in windows of 1 s: 1 when all get the same, 1/n when one gets all. "
-        f"Shares count as fair from {stats.FAIR_JAIN} on.",
+        f"Shares count as fair from {metrics.FAIR_JAIN} on.",
         "Jain's index", frame, ["Jain's index"], domain=(min(0.4, 1 / ways.height), 1.0),
     )  # fmt: skip
 

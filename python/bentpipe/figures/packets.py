@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from bentpipe.figures.page_loads import PageLoads
-from bentpipe.reading import Reading
+from bentpipe.store.reader import Reading
 
 _CONNECTION = ["run", "flow", "connection"]
 

@@ -9,9 +9,9 @@ from itertools import combinations
 
 import polars as pl
 
-from bentpipe.cells import Dimension, Grid, grid, of_kind
+from bentpipe.figures.dimensions import Dimension, Grid, grid, of_kind
 from bentpipe.figures.material import Material
-from bentpipe.reading import GROUP
+from bentpipe.store.reader import GROUP
 
 HTTP = {"1.1": "HTTP/1.1", "2": "HTTP/2", "3": "HTTP/3", "alt-svc": "Alt-Svc"}
 """What a scenario's ``http`` asks for, in words."""

@@ -14,7 +14,7 @@ import polars as pl
 from bentpipe.figures.contour import contour
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import BLUE, BYTES, RED, WIDTH, inline
-from bentpipe.intervals import significant
+from bentpipe.stats.intervals import significant
 
 MOST_FACTOR = 8.0
 """Ratios beyond this factor (and its inverse) have the deepest colour; the number in the cell stays."""

@@ -12,7 +12,7 @@ from bentpipe.figures.material import Material
 from bentpipe.figures.packets import equivalent, received
 from bentpipe.figures.page_loads import PageLoads
 from bentpipe.figures.style import BYTES, colour, multiples
-from bentpipe.thinning import MOST_ROWS, thin
+from bentpipe.figures.thinning import MOST_ROWS, thin
 
 MOST_SEEDS = 4
 """Units that are drawn: the first in full colour, the others faint."""

@@ -13,7 +13,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from bentpipe.cells import Grid
+from bentpipe.figures.dimensions import Grid
 
 BLUE, ORANGE, GREEN, RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 SKY, PURPLE, YELLOW, GREY = "#56B4E9", "#CC79A7", "#F0E442", "#8A8A8A"
@@ -120,7 +120,7 @@ def multiples(
     """The same ``layers`` in every panel of ``where``: rows one under the other with scales of their own.
 
     Panels of a row share the vertical scale unless ``own_y``. ``frame`` has the columns ``column`` and ``row``
-    (:meth:`bentpipe.cells.Grid.select`).
+    (:meth:`bentpipe.figures.dimensions.Grid.select`).
     """
     parts = {row: frame.filter(pl.col("row") == row).drop("row") for row in _labels(where, "row")}
     parts = {row: part for row, part in parts.items() if part.height}

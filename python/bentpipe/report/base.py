@@ -15,10 +15,10 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from bentpipe.cli.terminal import humane
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import config
-from bentpipe.store import write_whole
-from bentpipe.terminal import humane
+from bentpipe.store.directory import write_whole
 
 __all__ = ["Heading", "Page", "Row", "data_table", "table"]
 

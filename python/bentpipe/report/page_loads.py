@@ -7,9 +7,9 @@ from html import escape
 
 from bentpipe.figures.material import Material
 from bentpipe.figures.page_loads import METRICS, PageLoads, Sample, paired_values, pairs
-from bentpipe.intervals import Interval, median_interval, significant
 from bentpipe.report.base import Heading, Row, table
-from bentpipe.samples import (
+from bentpipe.stats.intervals import Interval, median_interval, significant
+from bentpipe.stats.samples import (
     autocorrelation,
     disjoint_intervals,
     median_ratio,

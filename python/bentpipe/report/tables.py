@@ -9,9 +9,9 @@ from html import escape
 import polars as pl
 
 from bentpipe.figures.material import Material
-from bentpipe.intervals import significant
 from bentpipe.report.base import Heading, table
-from bentpipe.stats import cell_summary
+from bentpipe.stats.intervals import significant
+from bentpipe.stats.metrics import cell_summary
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from bentpipe.runners.outcome import Outcome, RunnerError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bentpipe.plan import Run
+    from bentpipe.plan.runs import Run
 
 __all__ = ["DaskRunner", "execute", "worker_version"]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from bentpipe.plan import Run
+    from bentpipe.plan.runs import Run
     from bentpipe.runners.outcome import Outcome
 
     Take = Callable[[threading.Event], Run | None]

@@ -22,7 +22,7 @@ from bentpipe.runners.worker import exactly, receive, send, serve
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bentpipe.plan import Run
+    from bentpipe.plan.runs import Run
 
 __all__ = ["InProcess", "LocalRunner", "cores"]
 

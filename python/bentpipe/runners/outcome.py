@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bentpipe.plan import Run
-    from bentpipe.results import Measurements
+    from bentpipe.plan.runs import Run
+    from bentpipe.store.codec import Measurements
 
 __all__ = ["Outcome", "Runner", "RunnerError"]
 

@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.problems import ScenarioError, unknown_word
+from bentpipe.scenario.problems import ScenarioError, unknown_word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bentpipe.session import Report
+    from bentpipe.runners.conduct import Report
     from bentpipe.studies.study import Study
 
 __all__ = ["NAMES", "find", "run"]
@@ -66,13 +66,13 @@ def run(
 
     Raises:
         ScenarioError: no such study or part.
-        bentpipe.store.StoreError: a store there is not this study's.
+        bentpipe.StoreError: a store there is not this study's.
     """
+    from bentpipe.cli.terminal import emit
+    from bentpipe.studies.output import as_data, print_findings
     from bentpipe.studies.page import write_page
-    from bentpipe.studies.stores import Measured, plan_part, run_part
+    from bentpipe.studies.parts import Measured, plan_part, run_part
     from bentpipe.studies.study import chosen
-    from bentpipe.studies.tables import as_data, print_findings
-    from bentpipe.terminal import emit
 
     study = find(name)
     if engine == "emu":

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from bentpipe.stats import WINDOW_S, jain_index
+from bentpipe.stats.metrics import WINDOW_S, jain_index
 
 if TYPE_CHECKING:
-    from bentpipe.studies.stores import Measured
+    from bentpipe.studies.parts import Measured
 
 __all__ = ["jain_between", "mean_window", "variation"]
 

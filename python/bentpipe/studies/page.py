@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.report.base import Page, data_table
+from bentpipe.studies.output import claim_rows, differences, row_rows
 from bentpipe.studies.study import Findings
-from bentpipe.studies.tables import claim_rows, differences, row_rows
 
 if TYPE_CHECKING:
     from bentpipe.figures.figure import Figure
@@ -57,9 +57,9 @@ def _folder(path: Path) -> Path:
 
 def _figures(out: Path, wanted: Sequence[tuple[str, str]]) -> Iterator[tuple[Figure, str]]:
     """Figures of stores that have something for them, and the store of each."""
-    from bentpipe.figures import Material, figures
-    from bentpipe.reading import read_store
-    from bentpipe.storefiles import NothingRunError
+    from bentpipe.figures.registry import Material, figures
+    from bentpipe.store.files import NothingRunError
+    from bentpipe.store.reader import read_store
 
     for part, key in wanted:
         try:

@@ -10,8 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bentpipe.problems import ScenarioError, unknown_word
-from bentpipe.studies.stores import Measured, Part, Wanted
+from bentpipe.scenario.problems import ScenarioError, unknown_word
+from bentpipe.studies.parts import Measured, Part, Wanted
 from bentpipe.studies.verdicts import Claim, Quantity, Verdict, together
 
 if TYPE_CHECKING:

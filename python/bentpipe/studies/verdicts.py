@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from bentpipe.intervals import CONFIDENCE, Interval, mean_interval, significant, student_t
+from bentpipe.stats.intervals import CONFIDENCE, Interval, mean_interval, significant, student_t
 
 __all__ = ["FLOOR", "Check", "Claim", "Fact", "Quantity", "Verdict", "expected_range", "together"]
 

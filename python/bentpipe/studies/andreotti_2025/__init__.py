@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bentpipe.stats import jain_index
+from bentpipe.stats.metrics import jain_index
 from bentpipe.studies.andreotti_2025.cells import (
     ALONE,
     DELAY,
@@ -24,7 +24,7 @@ from bentpipe.studies.andreotti_2025.cells import (
     queue,
 )
 from bentpipe.studies.andreotti_2025.criteria import CRITERIA
-from bentpipe.studies.andreotti_2025.standing import (
+from bentpipe.studies.andreotti_2025.further import (
     alone_table,
     grid_table,
     late_table,
@@ -34,7 +34,7 @@ from bentpipe.studies.andreotti_2025.standing import (
     why_tcp_tables,
 )
 from bentpipe.studies.evidence import FilteredCubic, UnfrozenHybla
-from bentpipe.studies.stores import Measured, Part, Wanted
+from bentpipe.studies.parts import Measured, Part, Wanted
 from bentpipe.studies.study import Findings, Published, Row, Table, either, matching
 from bentpipe.studies.verdicts import FLOOR, Claim, Quantity
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bentpipe.studies import measures
 from bentpipe.studies.andreotti_2025.cells import CONTROLLERS, GEO, LEO, LOSSES, alone, late, per_seed
-from bentpipe.studies.stores import Measured
+from bentpipe.studies.parts import Measured
 from bentpipe.studies.verdicts import Check
 
 CLOSE = 0.9

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.agree.both import planned, run_both
 from bentpipe.agree.compare import Row, compare, spread
-from bentpipe.problems import ScenarioError
-from bentpipe.realtime import machine
+from bentpipe.cli.terminal import emit, print_table
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.store.journal import machine
 from bentpipe.studies.andreotti_2025.cells import LEO
 from bentpipe.studies.study import folder, toml
-from bentpipe.terminal import emit, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

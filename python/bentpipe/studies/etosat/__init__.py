@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bentpipe.intervals import significant
+from bentpipe.stats.intervals import significant
 from bentpipe.studies.etosat.drawings import downloads
 from bentpipe.studies.etosat.transfers import transfer_times
-from bentpipe.studies.stores import Measured, Part, Wanted
+from bentpipe.studies.parts import Measured, Part, Wanted
 from bentpipe.studies.study import Findings, Published, Table, as_text, matching
 from bentpipe.studies.verdicts import Check, Claim, Fact, Verdict
 

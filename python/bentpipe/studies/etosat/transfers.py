@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 if TYPE_CHECKING:
-    from bentpipe.studies.stores import Measured
+    from bentpipe.studies.parts import Measured
 
 __all__ = ["crossing_s", "transfer_times"]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bentpipe.studies.loads import REACHED, slow_start_s
-from bentpipe.studies.stores import Measured, Part, Wanted
+from bentpipe.studies.page_loads import REACHED, slow_start_s
+from bentpipe.studies.parts import Measured, Part, Wanted
 from bentpipe.studies.study import Findings, Published, Table, matching
-from bentpipe.studies.thomas_2019 import standing
+from bentpipe.studies.thomas_2019 import further
 from bentpipe.studies.thomas_2019.cells import (
     HTTP,
     PAGE,
@@ -96,16 +96,16 @@ class Thomas2019(Published):
         every = not asked or "results" in asked
         claims = tuple(claim for claim in self.claims(measured) if every or claim.id in asked)
         tables: list[Table] = [
-            standing.satcom_table(measured),
-            standing.four_g_table(measured),
-            standing.model_table(measured),
-            standing.start_up_table(measured),
-            standing.controllers_table(measured),
-            standing.tcp_table(measured),
-            standing.rtt_table(measured),
-            standing.congested_table(measured),
-            standing.dependent_table(measured),
-            standing.head_of_line_table(measured),
+            further.satcom_table(measured),
+            further.four_g_table(measured),
+            further.model_table(measured),
+            further.start_up_table(measured),
+            further.controllers_table(measured),
+            further.tcp_table(measured),
+            further.rtt_table(measured),
+            further.congested_table(measured),
+            further.dependent_table(measured),
+            further.head_of_line_table(measured),
         ]
         return Findings(
             (),
@@ -139,7 +139,7 @@ class Thomas2019(Published):
             equation,
             "Chance between units is a model, not theirs: waits for frames of 26.5 and 10 ms, and the pauses.",
         ]
-        lost = standing.lost_packets(measured)
+        lost = further.lost_packets(measured)
         if lost:
             found.append(f"Packets lost in the runs with one loss: {', '.join(map(str, lost))}.")
         return found

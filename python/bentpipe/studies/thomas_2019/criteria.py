@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-from bentpipe.intervals import significant
-from bentpipe.studies.loads import times
-from bentpipe.studies.stores import Measured
-from bentpipe.studies.thomas_2019 import compare
+from bentpipe.stats.intervals import significant
+from bentpipe.studies.page_loads import times
+from bentpipe.studies.parts import Measured
+from bentpipe.studies.thomas_2019 import orders
 from bentpipe.studies.thomas_2019.cells import (
     CONTROLLERS,
     G4_RTT,
@@ -20,7 +20,7 @@ from bentpipe.studies.thomas_2019.cells import (
     g4,
     satcom,
 )
-from bentpipe.studies.thomas_2019.startup import growth, parts_of_load
+from bentpipe.studies.thomas_2019.phases import growth, parts_of_load
 from bentpipe.studies.verdicts import Check, Fact, Verdict
 
 __all__ = ["CRITERIA", "TCP_READINGS"]
@@ -62,8 +62,8 @@ def r1(measured: Measured, _reading: str) -> Checks:
     checks: list[Check | Fact] = []
     for load in (2, 3):
         quic, tcp = _satcom(measured, "target-a", load)
-        checks.append(compare.ratio(f"load {load}, median PLT, QUIC over TCP", quic, tcp, *TWICE))
-        checks.append(compare.ordered(f"load {load}, median PLT, TCP and QUIC, s", tcp, quic))
+        checks.append(orders.ratio(f"load {load}, median PLT, QUIC over TCP", quic, tcp, *TWICE))
+        checks.append(orders.ordered(f"load {load}, median PLT, TCP and QUIC, s", tcp, quic))
     return tuple(checks)
 
 
@@ -71,8 +71,8 @@ def r2(measured: Measured, _reading: str) -> Checks:
     """Load 1 is the same."""
     one, two = _satcom(measured, "target-a", 1)
     return (
-        compare.overlapping("load 1, median PLT of the two browsers, s", one, two),
-        compare.same("load 1, Welch's test", one, two),
+        orders.overlapping("load 1, median PLT of the two browsers, s", one, two),
+        orders.same("load 1, Welch's test", one, two),
     )
 
 
@@ -93,7 +93,7 @@ def r4(measured: Measured, _reading: str) -> Checks:
     """QUIC's TTR is a little shorter."""
     most = MUCH_LESS * SATCOM_RTT * 1e3
     return tuple(
-        compare.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, 0.0, most)
+        orders.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, 0.0, most)
         for load in (2, 3)
         for quic, tcp in [_satcom(measured, "target-a", load, "ttr_s")]
     )
@@ -114,9 +114,9 @@ def r5(measured: Measured, reading: str) -> Checks:
     for load in (2, 3):
         quic, tcp = _g4(measured, reading, load)
         checks += [
-            compare.ratio(f"load {load}, median PLT, TCP over QUIC", tcp, quic, *SLIGHTLY),
-            compare.overlapping(f"load {load}, median PLT, QUIC and TCP, s", quic, tcp),
-            compare.undominated(f"load {load}, dominance, QUIC and TCP", quic, tcp),
+            orders.ratio(f"load {load}, median PLT, TCP over QUIC", tcp, quic, *SLIGHTLY),
+            orders.overlapping(f"load {load}, median PLT, QUIC and TCP, s", quic, tcp),
+            orders.undominated(f"load {load}, dominance, QUIC and TCP", quic, tcp),
         ]
     return tuple(checks)
 
@@ -124,7 +124,7 @@ def r5(measured: Measured, reading: str) -> Checks:
 def r5b(measured: Measured, reading: str) -> Checks:
     """90 ms of TTR."""
     return tuple(
-        compare.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, *ABOUT_90_MS)
+        orders.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, *ABOUT_90_MS)
         for load in (2, 3)
         for quic, tcp in [_g4(measured, reading, load, "ttr_s")]
     )
@@ -133,7 +133,7 @@ def r5b(measured: Measured, reading: str) -> Checks:
 def r6(measured: Measured, _reading: str) -> Checks:
     """Target B is slightly better with QUIC; nearly dominant at load 2."""
     checks: list[Check | Fact] = [
-        compare.ratio(f"load {load}, median PLT, TCP over QUIC", tcp, quic, *SLIGHTLY)
+        orders.ratio(f"load {load}, median PLT, TCP over QUIC", tcp, quic, *SLIGHTLY)
         for load in (2, 3)
         for quic, tcp in [_satcom(measured, "target-b", load)]
     ]
@@ -144,7 +144,7 @@ def r6(measured: Measured, _reading: str) -> Checks:
     checks.append(
         Fact(
             "load 2, quantiles of PLT at which QUIC is ahead",
-            f"{share:.0%}" if ahead else compare.NO_SAMPLE,
+            f"{share:.0%}" if ahead else orders.NO_SAMPLE,
             f"≥ {ALMOST:.0%}",
             verdict if ahead else Verdict.NOT_RUN,
             share if ahead else None,
@@ -165,7 +165,7 @@ def r7(measured: Measured, _reading: str) -> Checks:
     values = times(measured, "satcom", satcom("target-a", WITHOUT), 2, "ttr_s")
     text, needed = "load 2, widest gap between TTRs of TCP, and the part below it", "≥ 75 ms, 30 … 70 %"
     if len(values) < 2:
-        return (Fact(text, compare.NO_SAMPLE, needed, Verdict.NOT_RUN),)
+        return (Fact(text, orders.NO_SAMPLE, needed, Verdict.NOT_RUN),)
     wide, below = two_valued(values)
     split = wide >= TWO_VALUED * SATCOM_RTT and 0.3 <= below <= 0.7
     found = f"{significant(wide * 1e3, 3)} ms, {below:.0%}"
@@ -175,7 +175,7 @@ def r7(measured: Measured, _reading: str) -> Checks:
 def r8(measured: Measured, _reading: str) -> Checks:
     """Nobody dominates in TTR."""
     return tuple(
-        compare.undominated(f"load {load}, dominance in TTR, QUIC and TCP", quic, tcp)
+        orders.undominated(f"load {load}, dominance in TTR, QUIC and TCP", quic, tcp)
         for load in (2, 3)
         for quic, tcp in [_satcom(measured, "target-a", load, "ttr_s")]
     )
@@ -191,7 +191,7 @@ def r10(measured: Measured, reading: str) -> Checks:
     """Split TCP is ahead of both transports with a first window of 60 and the reading's controller."""
     split = times(measured, "satcom", satcom("target-a", WITHOUT), 1)
     return tuple(
-        compare.ordered(
+        orders.ordered(
             f"median PLT, split TCP and {what} from end to end, s",
             split,
             times(measured, "end-to-end", end_to_end(http, reading, "60 packets"), 1),

@@ -7,11 +7,11 @@ import polars as pl
 
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import GREY, WIDTH, colour, inline, shape
-from bentpipe.studies.loads import chosen_loads
-from bentpipe.studies.stores import Measured
+from bentpipe.studies.page_loads import chosen_loads
+from bentpipe.studies.parts import Measured
 from bentpipe.studies.thomas_2019.cells import MODELS, WITH, WITHOUT, satcom
-from bentpipe.studies.thomas_2019.standing import figure_2_11, gallery, model_ratios
-from bentpipe.studies.thomas_2019.startup import received
+from bentpipe.studies.thomas_2019.further import figure_2_11, gallery, model_ratios
+from bentpipe.studies.thomas_2019.phases import received
 
 __all__ = ["figures"]
 

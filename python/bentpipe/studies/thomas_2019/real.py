@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.problems import ScenarioError, unknown_word
-from bentpipe.studies.loads import times
-from bentpipe.studies.stores import Measured, Part
+from bentpipe.scenario.problems import ScenarioError, unknown_word
+from bentpipe.studies.page_loads import times
+from bentpipe.studies.parts import Measured, Part
 from bentpipe.studies.study import Findings, Table
-from bentpipe.studies.thomas_2019 import compare
+from bentpipe.studies.thomas_2019 import orders
 from bentpipe.studies.thomas_2019.cells import PAGE
 from bentpipe.studies.verdicts import Claim, Verdict
 
 if TYPE_CHECKING:
-    from bentpipe.plan import Plan
-    from bentpipe.session import Report
+    from bentpipe.plan.runs import Plan
+    from bentpipe.runners.conduct import Report
     from bentpipe.studies.thomas_2019 import Thomas2019
 
 __all__ = ["Job", "compared", "findings", "run"]
@@ -85,12 +85,12 @@ def run(
 
     Raises:
         ScenarioError: no such part; no Chromium.
-        bentpipe.store.StoreError: a store there is not this study's.
+        bentpipe.StoreError: a store there is not this study's.
     """
+    from bentpipe.cli.terminal import emit
+    from bentpipe.studies.output import as_data, print_findings
     from bentpipe.studies.page import write_page
-    from bentpipe.studies.tables import as_data, print_findings
     from bentpipe.studies.thomas_2019 import STUDY
-    from bentpipe.terminal import emit
 
     words = tuple(word.strip() for word in only.split(",") if word.strip()) if only else ()
     job = Job(place, seeds, words, min(jobs or 1, MOST_LABS), settings, keep_late, as_json)
@@ -122,7 +122,7 @@ def compared(study: Thomas2019, job: Job) -> tuple[Findings, dict[str, Report]]:
 
     Raises:
         ScenarioError: no such part; no Chromium.
-        bentpipe.store.StoreError: a store there is not this study's.
+        bentpipe.StoreError: a store there is not this study's.
     """
     for word in job.only:
         if word not in PARTS:
@@ -137,11 +137,11 @@ def compared(study: Thomas2019, job: Job) -> tuple[Findings, dict[str, Report]]:
 
 
 def _plans(file: Path, job: Job) -> tuple[Plan, Plan]:
-    from bentpipe.browse import chromium
-    from bentpipe.browse.planned import Options, engine_name, plan_units
-    from bentpipe.plan import make
+    from bentpipe.lab.browser import chromium
+    from bentpipe.lab.browser.planned import Options, engine_name, plan_units
+    from bentpipe.plan.runs import make
     from bentpipe.runners import engine
-    from bentpipe.sweep import written_override
+    from bentpipe.scenario.sweep import written_override
 
     try:
         name = engine_name(engine.version(), chromium.version(chromium.find()))
@@ -156,14 +156,14 @@ def _plans(file: Path, job: Job) -> tuple[Plan, Plan]:
 
 
 def _conduct(plan: Plan, store: Path, job: Job, *, real: bool) -> Report:
-    from bentpipe.browse import chromium
-    from bentpipe.browse.runner import BrowserRunner
+    from bentpipe.cli.terminal import progress
+    from bentpipe.lab.browser import chromium
+    from bentpipe.lab.browser.runner import BrowserRunner
+    from bentpipe.lab.shell import executable
+    from bentpipe.runners.conduct import BROWSER, conduct
     from bentpipe.runners.local import LocalRunner
     from bentpipe.runners.outcome import Runner
-    from bentpipe.session import BROWSER, conduct
-    from bentpipe.shell import executable
-    from bentpipe.store import Writer
-    from bentpipe.terminal import progress
+    from bentpipe.store.directory import Writer
 
     runner: Runner = LocalRunner()
     if real:
@@ -226,7 +226,7 @@ def _loads_table(measured: Measured) -> Table:
                     for column, name in (("plt_s", "PLT s"), ("ttr_s", "TTR s")):
                         for tail, clock in CLOCKS.items():
                             values = _times(measured, part, tail, page, stack, load, column)
-                            row[f"{name}, {clock}"] = compare.shown(values)
+                            row[f"{name}, {clock}"] = orders.shown(values)
                             found = found or bool(values)
                     if found:
                         rows.append(row)
@@ -253,8 +253,8 @@ def _ratio_table(measured: Measured) -> Table:
 
 def _ratio(above: Sequence[float], below: Sequence[float]) -> str:
     if not above or len(above) != len(below):
-        return compare.NO_SAMPLE
-    fact = compare.ratio("", above, below, *TWICE)
+        return orders.NO_SAMPLE
+    fact = orders.ratio("", above, below, *TWICE)
     return fact.measured
 
 
@@ -277,17 +277,17 @@ def _claims(study: Thomas2019, measured: Measured) -> Iterator[Claim]:
             checks = []
             for load in (2, 3):
                 quic, tcp = pair("target-a", load, "plt_s")
-                checks.append(compare.ratio(f"load {load}, PLT, QUIC over TCP", quic, tcp, *TWICE))
+                checks.append(orders.ratio(f"load {load}, PLT, QUIC over TCP", quic, tcp, *TWICE))
             yield Claim("r1", said["r1"], "the ratio of PLT is 1.5 to 2.5", reading, tuple(checks))
             most = 0.25 * 750.0
             gaps = [
-                compare.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, 0.0, most)
+                orders.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, 0.0, most)
                 for load in (2, 3)
                 for quic, tcp in [pair("target-a", load, "ttr_s")]
             ]
             yield Claim("r4", said["r4"], "a gap below a quarter of a round trip", reading, tuple(gaps))
             better = [
-                compare.ratio(f"load {load}, PLT, TCP over QUIC", tcp, quic, *SLIGHTLY)
+                orders.ratio(f"load {load}, PLT, TCP over QUIC", tcp, quic, *SLIGHTLY)
                 for load in (2, 3)
                 for quic, tcp in [pair("target-b", load, "plt_s")]
             ]
@@ -297,9 +297,9 @@ def _claims(study: Thomas2019, measured: Measured) -> Iterator[Claim]:
             for column in ("plt_s", "ttr_s")
             for load in (2, 3)
         ]
-        ratios = [compare.ratio(f"load {load}, PLT, TCP over QUIC", tcp, quic, *SLIGHTLY)
+        ratios = [orders.ratio(f"load {load}, PLT, TCP over QUIC", tcp, quic, *SLIGHTLY)
                   for load, (quic, tcp) in zip((2, 3), g4[:2], strict=True)]  # fmt: skip
         yield Claim("r5", said["r5"], "the ratio of PLT is 1 to 1.5", clock, tuple(ratios))
-        waits = [compare.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, *G4_GAP_MS)
+        waits = [orders.gap(f"load {load}, TTR of TCP less that of QUIC", tcp, quic, *G4_GAP_MS)
                  for load, (quic, tcp) in zip((2, 3), g4[2:], strict=True)]  # fmt: skip
         yield Claim("r5b", said["r5b"], "a gap of 70 to 110 ms", clock, tuple(waits))

@@ -1,0 +1,196 @@
+"""What the command line prints: tables, the progress bar, and rows as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+import textwrap
+import time
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import IO
+
+    from bentpipe.plan.runs import Plan, Run
+    from bentpipe.store.directory import Writer
+
+__all__ = ["emit", "humane", "patience", "plain", "print_table", "progress", "say_interrupted"]
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What a terminal obeys or hides behind: C0 but for tab and new line, C1, and what turns the direction of text."""
+
+
+def plain(text: str) -> str:
+    """``text`` with control characters written out: ``\\x1b`` for ESC."""
+    return _CONTROL.sub(lambda found: _written_out(found[0]), text)
+
+
+def _written_out(character: str) -> str:
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+
+
+def _one_line(text: str) -> str:
+    """``text`` as one line of a table or a bar."""
+    return plain(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _screen(stream: IO[str]) -> IO[str]:
+    """The stream for texts that are plain already, with colours."""
+    styled: IO[str] = getattr(stream, "styled", stream)
+    return styled
+
+
+def humane(value: object) -> str:
+    """A cell of a table: numbers to four significant digits, nothing as a dash."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return str(value)
+        if value and (abs(value) >= 1e7 or abs(value) < 1e-3):
+            return f"{value:.3e}"
+        return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value)
+
+
+def print_table(
+    rows: Sequence[Mapping[str, Any]], title: str = "", headings: Mapping[str, str] | None = None
+) -> None:
+    """Prints rows that share their keys; numbers to the right. Long texts and headings wrap, but no word is broken.
+
+    What is wider than the terminal even so is printed as wide as it is.
+    """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(file=_screen(sys.stdout), width=None if sys.stdout.isatty() else PAGE)
+    if not rows:
+        console.print("(no rows)")
+        return
+    if title:
+        console.print(Text(_one_line(title)), soft_wrap=True)
+    names = {key: _one_line((headings or {}).get(key, key)) for key in rows[0]}
+    cells = {key: [plain(humane(row.get(key))) for row in rows] for key in rows[0]}
+    wide = {key: max(_least(names[key], cells[key]), len(names[key])) for key in rows[0]}
+    least = {key: _least(names[key], cells[key]) for key in rows[0]}
+    if sum(wide.values()) + 2 * len(wide) > console.width:
+        names = {key: "\n".join(textwrap.wrap(names[key], least[key])) for key in rows[0]}
+    else:
+        least = wide
+    gap = 2 if sum(least.values()) + 2 * len(least) <= console.width else 1
+    console.width = max(console.width, sum(least.values()) + gap * len(least))
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
+    for key in rows[0]:
+        numeric = any(isinstance(row.get(key), (int, float)) for row in rows)
+        table.add_column(
+            Text(names[key]), justify="right" if numeric else "left", overflow="fold", min_width=least[key]
+        )
+    for index in range(len(rows)):
+        table.add_row(*(Text(cells[key][index]) for key in rows[0]))
+    console.print(table)
+
+
+PAGE = 200
+"""Width where there is no terminal."""
+
+SENTENCE = 32
+"""A cell longer than this is text, and may wrap."""
+
+
+def _least(heading: str, cells: Sequence[str]) -> int:
+    """The least width of a column: its longest word, and its longest cell that is no sentence."""
+    words = [word for text in (heading, *cells) for word in text.split()]
+    whole = [cell for cell in cells if len(cell) <= SENTENCE]
+    return max((len(part) for part in (*words, *whole)), default=0)
+
+
+def emit(rows: object) -> None:
+    """Prints rows as JSON."""
+    text = json.dumps(_finite(rows), indent=2, ensure_ascii=False, default=_plain, allow_nan=False)
+    # JSON has a way of its own to write them out, which gives the same text back to whoever reads it
+    print(_CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text))
+
+
+def _finite(value: object) -> object:
+    """JSON has no infinities and no not-a-numbers: they become null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _finite(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(inner) for inner in value]
+    return value
+
+
+def _plain(value: object) -> object:
+    return _finite(float(value)) if isinstance(value, Decimal) else str(value)
+
+
+def say_interrupted(writer: Writer, planned: int, what: str = "runs") -> None:
+    """What Ctrl-C left, on standard error: how much is finished, where, and how it goes on."""
+    kept = f"{writer.count()} of {planned} {what} are in {writer.path}"
+    print(f"\ninterrupted: {kept}; the same command goes on from there", file=sys.stderr)
+
+
+def patience() -> Callable[[int, int], None]:
+    """Says on standard error how far a long plan is: after 2 s, then every 5 s, and when it is done."""
+    begun = time.monotonic()
+    next_s = begun + 2
+
+    def each(done: int, of: int) -> None:
+        nonlocal next_s
+        now = time.monotonic()
+        if now >= next_s or (done == of and next_s > begun + 2):
+            next_s = now + 5
+            print(f"planning: {done:,} of {of:,} cells", file=sys.stderr, flush=True)
+
+    return each
+
+
+@contextmanager
+def progress(
+    plan: Plan, runs: Sequence[Run], *, quiet: bool = False
+) -> Iterator[Callable[[Run, bool], None]]:
+    """A progress bar on standard error with an estimate of the time left; nothing where there is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from bentpipe.runners.conduct import cost
+
+    console = Console(file=_screen(sys.stderr))
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.fields[runs]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=quiet or not console.is_terminal or not runs,
+    )
+    total = len(runs)
+    done = failed = 0
+    with bar:
+        task = bar.add_task(
+            _one_line(plan.title), total=sum(cost(run) for run in runs), runs=f"0 of {total} runs"
+        )
+
+        def each(run: Run, good: bool) -> None:
+            nonlocal done, failed
+            done += 1
+            failed += not good
+            tail = f", {failed} failed" if failed else ""
+            bar.update(task, advance=cost(run), runs=f"{done} of {total} runs{tail}")
+
+        yield each

@@ -1,0 +1,224 @@
+"""The map's question, and the scenario that answers it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bentpipe.scenario.presets import presets
+from bentpipe.scenario.problems import ScenarioError, unknown_word
+from bentpipe.scenario.units import Duration, Rate, Size, UnitError
+
+__all__ = ["PROXIES", "RTTS", "SIZES", "Access", "Question", "access", "ask", "scenario"]
+
+SIZES = tuple(f"{n} {unit}" for unit in ("kB", "MB") for n in (1, 3, 10, 30, 100, 300))[:-1]
+"""1 kB to 100 MB, two or three a decade."""
+
+RTTS = ("20 ms", "40 ms", "80 ms", "150 ms", "300 ms", "550 ms", "800 ms")
+"""From a fibre to a geostationary path with a slow gateway."""
+
+TERRESTRIAL_RTT_NS = 30_000_000
+"""Round trip behind the gateway, as measured from KA-SAT's (Thomas et al. 2019, section 3.2); half of a shorter one."""
+
+LAN_RTT_NS = 1_000_000
+"""Round trip between terminal and client (same place)."""
+
+LOAD_FACTOR = 4
+"""A run lasts this many times the transfer at the access's rate, and ``SETTLE_RTTS`` round trips more."""
+
+SETTLE_RTTS = 60
+
+_PLAIN: dict[str, Any] = {"setup": "early", "client_side": {}, "server_side": {}}
+_KNOWING: dict[str, Any] = {"rate_knowing": True}
+PROXIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "plain": (_PLAIN, _PLAIN),
+    "pooled": ({**_PLAIN, "setup": "pooled"}, _PLAIN),
+    "rate-knowing": (
+        {"setup": "pooled", "client_side": {}, "server_side": _KNOWING},
+        {"setup": "early", "client_side": _KNOWING, "server_side": {}},
+    ),
+}
+"""Proxies at the terminal and at the gateway: split only; with connections over the satellite out of a pool; and with
+a satellite segment that sends at its known rate from the first byte, as the proprietary ones seem to."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """What of an access the map is about: both directions of its bottleneck. Its round-trip time is the map's axis."""
+
+    name: str
+    title: str
+    down: Mapping[str, Any]
+    up: Mapping[str, Any]
+
+    @property
+    def down_rate(self) -> Rate:
+        """Rate towards the client."""
+        return Rate.parse(str(self.down["rate"]))
+
+
+@dataclass(frozen=True)
+class Question:
+    """A map to make."""
+
+    access: Access
+    sizes: tuple[str, ...] = SIZES
+    rtts: tuple[str, ...] = RTTS
+    controllers: tuple[str, ...] = ("cubic", "bbr")
+    windows: tuple[str, ...] = ("10 packets", "32 packets")
+    tcp: str = "cubic"
+    """Controller of the TCP servers and clients."""
+    proxy: str = "rate-knowing"
+    seeds: int = 1
+
+
+def access(name: str) -> Access:
+    """The access of preset ``name``: the segment with the lowest rate towards the client. Raises ScenarioError."""
+    known = {preset.name: preset for preset in presets()}
+    if name not in known:
+        raise ScenarioError([("ACCESS", unknown_word(name, known, "preset"))])
+    found: list[tuple[int, Mapping[str, Any], Mapping[str, Any]]] = []
+    for segment in known[name].segments:
+        both = segment.get("both", {})
+        down, up = {**both, **segment.get("down", {})}, {**both, **segment.get("up", {})}
+        if isinstance(down.get("rate"), str) and isinstance(up.get("rate"), str):
+            found.append((Rate.parse(down["rate"]).bit_s, down, up))
+    if not found:
+        raise ScenarioError(
+            [("ACCESS", f"{name} has no segment with a constant rate both ways, which a map needs")]
+        )
+    _, towards_client, towards_server = min(found, key=lambda one: one[0])
+    return Access(name, known[name].title, towards_client, towards_server)
+
+
+def page_name(size: str) -> str:
+    """The page of one object of this size."""
+    return "size-" + size.replace(" ", "-").replace(".", "-")
+
+
+def split_rtt(rtt: str) -> tuple[int, int, int]:
+    """One-way delays of the three segments (client's network, access, internet) for a whole round trip, in ns."""
+    whole = Duration.parse(rtt).ns
+    lan = min(LAN_RTT_NS, whole // 20)
+    internet = min(TERRESTRIAL_RTT_NS, whole // 2)
+    return lan // 2, (whole - lan - internet) // 2, internet // 2
+
+
+def duration_ns(size: str, question: Question) -> int:
+    """Length of the runs that load an object of this size."""
+    longest = max(Duration.parse(rtt).ns for rtt in question.rtts)
+    transfer = Size.parse(size).bytes * 8 * 10**9 // question.access.down_rate.bit_s
+    seconds = math.ceil((LOAD_FACTOR * transfer + SETTLE_RTTS * longest) / 1e9)
+    return seconds * 10**9
+
+
+def scenario(question: Question) -> dict[str, Any]:
+    """The scenario as parsed TOML. Raises ScenarioError for an unknown proxy."""
+    if question.proxy not in PROXIES:
+        raise ScenarioError([("--proxy", unknown_word(question.proxy, PROXIES, "kind of proxy"))])
+    terminal, gateway = PROXIES[question.proxy]
+    lan, middle, internet = split_rtt(question.rtts[0])
+    return {
+        "title": f"QUIC against split TCP, {question.access.title}",
+        "duration": f"{duration_ns(question.sizes[0], question)} ns",
+        "sample": "1 s",
+        "seeds": question.seeds,
+        "path": {
+            "segment": [
+                {"name": "lan", "delay": f"{lan} ns"},
+                {"name": "access", "delay": f"{middle} ns", "down": dict(question.access.down),
+                 "up": dict(question.access.up)},
+                {"name": "internet", "delay": f"{internet} ns"},
+            ],
+            "proxy": [
+                {"name": "terminal", "between": ["lan", "access"], **terminal},
+                {"name": "gateway", "between": ["access", "internet"], **gateway},
+            ],
+        },
+        "page": {page_name(size): {"object": [{"name": "object", "size": size}]} for size in question.sizes},
+        "tcp": {"congestion": question.tcp},
+        "flow": [
+            {"name": "web", "congestion": question.controllers[0],
+             "load": {"page": page_name(question.sizes[0]), "http": "3", "loads": 1}},
+        ],
+        "sweep": {"arm": _arms(question), "size": _sizes(question), "rtt": [_delays(rtt) for rtt in question.rtts]},
+    }  # fmt: skip
+
+
+def _arms(question: Question) -> list[dict[str, Any]]:
+    quic = [
+        {"flow.web.load.http": "3", "flow.web.congestion": controller, "quic.initial_window": window}
+        for controller in question.controllers
+        for window in question.windows
+    ]
+    # What a QUIC controller would do does not matter to TCP: its keys stay at the first values.
+    tcp = {
+        "flow.web.load.http": "2",
+        "flow.web.congestion": question.controllers[0],
+        "quic.initial_window": question.windows[0],
+    }
+    return [tcp, *quic]
+
+
+def _sizes(question: Question) -> list[dict[str, Any]]:
+    return [
+        {"flow.web.load.page": page_name(size), "duration": f"{duration_ns(size, question)} ns"}
+        for size in question.sizes
+    ]
+
+
+def _delays(rtt: str) -> dict[str, Any]:
+    lan, middle, internet = split_rtt(rtt)
+    return {
+        "path.access.delay": f"{middle} ns",
+        "path.internet.delay": f"{internet} ns",
+        "path.lan.delay": f"{lan} ns",
+    }
+
+
+def ask(
+    name: str,
+    *,
+    controllers: Sequence[str],
+    windows: Sequence[str],
+    tcp: str,
+    proxy: str,
+    sizes: Sequence[str],
+    rtts: Sequence[str],
+    seeds: int,
+) -> Question:
+    """The question that the command line's words ask; windows are numbers of packets.
+
+    Raises:
+        ScenarioError: a word that is wrong, with the option it was given for.
+    """
+    lists = {"--controllers": controllers, "--windows": windows, "--sizes": sizes, "--rtts": rtts}
+    for option, words in lists.items():
+        if not words:
+            raise ScenarioError([(option, "found nothing, expected words with commas between them")])
+        twice = next((word for word in words if words.count(word) > 1), None)
+        if twice is not None:
+            raise ScenarioError([(option, f'found "{twice}" twice')])
+    for window in windows:
+        if not window.isdecimal() or int(window) == 0:
+            raise ScenarioError([("--windows", f'found "{window}", expected packets such as 10')])
+    if proxy not in PROXIES:
+        raise ScenarioError([("--proxy", unknown_word(proxy, PROXIES, "kind of proxy"))])
+    for option, words, kind in (("--sizes", sizes, Size), ("--rtts", rtts, Duration)):
+        for word in words:
+            try:
+                kind.parse(word)
+            except UnitError as error:
+                raise ScenarioError([(option, str(error))]) from None
+    return Question(
+        access(name),
+        tuple(sorted(sizes, key=lambda size: Size.parse(size).bytes)),
+        tuple(sorted(rtts, key=lambda rtt: Duration.parse(rtt).ns)),
+        tuple(controllers),
+        tuple(f"{window} packets" for window in windows),
+        tcp,
+        proxy,
+        seeds,
+    )

@@ -1,0 +1,192 @@
+"""The cells of a sweep as something to draw: which keys vary, how they are called, in what order their values come.
+
+A key of a sweep is a path into the scenario (``flow.rival.congestion``), its values are what the scenario would
+hold (``"250 ms"``). Keys that always change together (the rates of both directions) are one :class:`Dimension`, and
+so is a list of tables with a ``label`` each, on which its other keys depend. Keys are columns here, as
+:func:`bentpipe.scenario.sweep.column` calls them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from bentpipe.scenario.sweep import LABELS, plain
+
+_NUMBER = re.compile(r"^\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\s*(.*?)\s*$", re.IGNORECASE)
+_SCALE = {
+    "": 1.0, "%": 1e-2,
+    "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0,
+    "bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "Mb/s": 1e6,
+    "B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1024.0, "MiB": 1048576.0, "GiB": 1073741824.0,
+    "BDP": 1.0, "packets": 1.0,
+}  # fmt: skip
+
+_PLAIN = ("duration", "sample")
+"""Keys of a scenario without dots, which a sweep may hold too."""
+
+_KINDS = {"congestion": "congestion", "loss": "loss", "delay": "delay", "rtt": "delay", "rate": "rate"}
+_NAMES = {"congestion": "", "delay": "one-way delay", "rtt": "RTT"}
+
+
+def magnitude(value: str) -> float | None:
+    """The number a value stands for, in base units, to sort by; ``None`` when it is not a number with a unit."""
+    match = _NUMBER.match(value)
+    if match is None or match[2] not in _SCALE:
+        return None
+    return float(match[1]) * _SCALE[match[2]]
+
+
+def natural_order(values: Iterable[str]) -> tuple[str, ...]:
+    """Distinct values: by magnitude when all have one, else in the order in which the plan names them."""
+    distinct = tuple(dict.fromkeys(values))
+    sizes = {value: magnitude(value) for value in distinct}
+    if any(size is None for size in sizes.values()):
+        return distinct
+    return tuple(sorted(distinct, key=lambda value: sizes[value] or 0.0))
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One thing that a sweep varies: ``keys`` that change together, and the values of the first of them."""
+
+    name: str
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+    kind: str
+    labelled: bool = False
+    """Its values are labels of the scenario's own, which need no name before them."""
+
+    @property
+    def key(self) -> str:
+        """The column that holds its values."""
+        return self.keys[0]
+
+    def label(self, value: str) -> str:
+        """``value`` in words: ``loss 1 %``, or just ``cubic`` where the value says it all."""
+        return f"{self.name} {value}" if self.name and not self.labelled else value
+
+    @property
+    def title(self) -> str:
+        """What to call it on an axis."""
+        return self.name or "controller"
+
+
+def _short(key: str, keys: Sequence[str]) -> str:
+    """The last word of a key, with as many words before it as tell it from the other keys."""
+    parts = key.split(".")
+    last = parts[-1]
+    rivals = [other for other in keys if other != key and other.split(".")[-1] == last]
+    name = _NAMES.get(last, last.replace("_", " "))
+    if not rivals:
+        return name
+    owner = parts[1] if parts[0] in ("flow", "path") and len(parts) > 2 else ".".join(parts[:-1])
+    if any(other.split(".")[1:2] == parts[1:2] for other in rivals):
+        owner = ".".join(parts[1:-1])
+    return f"{owner} {name}".strip()
+
+
+def _labels(key: str) -> bool:
+    """Whether ``key`` is the name of a list of labelled tables, not a path into the scenario."""
+    return key.startswith(LABELS) and plain(key) not in _PLAIN
+
+
+def dimensions(runs: pl.DataFrame, keys: Sequence[str]) -> tuple[Dimension, ...]:
+    """The dimensions of a sweep, in the plan's order; keys with a single value are none."""
+    varying = [key for key in keys if runs[key].n_unique() > 1]
+    groups: list[list[str]] = []
+    for key in varying:
+        for group in groups:
+            pairs = runs.select(pl.struct(group[0], key).n_unique()).item()
+            follows = pairs == runs[group[0]].n_unique()
+            if follows and (_labels(group[0]) or pairs == runs[key].n_unique()):
+                group.append(key)
+                break
+        else:
+            groups.append([key])
+    firsts = [group[0] for group in groups]
+    return tuple(
+        Dimension(
+            name=_short(group[0], firsts),
+            keys=tuple(group),
+            values=natural_order(value for value in runs[group[0]].to_list() if value is not None),
+            kind=_KINDS.get(group[0].split(".")[-1], "other"),
+            labelled=_labels(group[0]),
+        )
+        for group in groups
+    )
+
+
+def of_kind(dims: Iterable[Dimension], *kinds: str) -> Dimension | None:
+    """The first dimension of one of ``kinds``, in the order of ``kinds``."""
+    listed = list(dims)
+    return next((dim for kind in kinds for dim in listed if dim.kind == kind), None)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Small multiples: what the columns and rows of panels stand for, and what is held fixed.
+
+    ``shown`` are the values of columns and rows that fit; ``fixed`` are (dimension, value) pairs.
+    """
+
+    column: Dimension | None
+    row: Dimension | None
+    columns: tuple[str, ...]
+    rows: tuple[str, ...]
+    fixed: tuple[tuple[Dimension, str], ...]
+
+    def select(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Rows of ``frame`` (which has the cell's columns) that the grid shows, with ``column`` and ``row`` labels."""
+        for dim, value in self.fixed:
+            frame = frame.filter(pl.col(dim.key) == value)
+        for name, over, values in (("column", self.column, self.columns), ("row", self.row, self.rows)):
+            if over is None:
+                frame = frame.with_columns(pl.lit("").alias(name))
+                continue
+            frame = frame.filter(pl.col(over.key).is_in(list(values)))
+            labels = [over.label(value) for value in values]
+            frame = frame.with_columns(
+                pl.col(over.key).replace_strict(list(values), labels, return_dtype=pl.String).alias(name)
+            )
+        return frame
+
+    @property
+    def note(self) -> str:
+        """Which cells are shown, in a sentence; empty when all are."""
+        parts = [f"{dim.label(value)} (of {', '.join(dim.values)})" for dim, value in self.fixed]
+        for dim, values in ((self.column, self.columns), (self.row, self.rows)):
+            if dim is not None and len(values) < len(dim.values):
+                parts.append(f"{len(values)} of {len(dim.values)} values of {dim.title}")
+        return "Shown: " + "; ".join(parts) + "." if parts else ""
+
+
+def _spread(values: tuple[str, ...], most: int) -> tuple[str, ...]:
+    """At most ``most`` of ``values``, evenly spaced, the first and the last among them."""
+    if len(values) <= most:
+        return values
+    if most == 1:
+        return values[:1]
+    return tuple(values[round(i * (len(values) - 1) / (most - 1))] for i in range(most))
+
+
+def grid(
+    dims: Sequence[Dimension],
+    column: Dimension | None,
+    row: Dimension | None,
+    fixed: dict[str, str] | None = None,
+    most: int = 12,
+) -> Grid:
+    """A grid of at most ``most`` panels over ``column`` and ``row``; every other dimension is held at one value.
+
+    ``fixed`` says at which (by key); the first value otherwise. Dimensions that a figure draws inside its panels
+    must not be among ``dims``.
+    """
+    rows = _spread(row.values, min(4, most)) if row else ()
+    columns = _spread(column.values, max(1, min(6, most // max(1, len(rows))))) if column else ()
+    fixed = fixed or {}
+    rest = tuple((dim, fixed.get(dim.key, dim.values[0])) for dim in dims if dim not in (column, row))
+    return Grid(column, row, columns, rows, rest)

@@ -1,0 +1,95 @@
+"""The figures: one definition each, for the page, for PDF and for SVG.
+
+A figure is an Altair chart over at most about 2,000 rows that lie in it as CSV. What it draws follows from what the
+store holds: the controllers of a sweep are colours, losses and delays are panels, what remains is held at one value
+and the caption says so. :func:`figures` makes all that a store has something for, the key figure first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from bentpipe.figures import boxes, distributions, ladder, over_cells, over_time, sequence
+from bentpipe.figures.figure import Figure
+from bentpipe.figures.material import Material
+from bentpipe.scenario.units import Duration, UnitError
+from bentpipe.store.directory import Store
+from bentpipe.store.reader import Reading, read_store
+
+__all__ = ["FIGURES", "Figure", "Material", "figures", "parse_range", "write_figures"]
+
+TimeRange = tuple[float, float | None]
+
+FIGURES: dict[str, Callable[[Material], Figure | None]] = {
+    "page-load-time": boxes.page_load_time,
+    "time-to-response": boxes.time_to_response,
+    "page-load-distribution": distributions.page_load_distribution,
+    "time-to-response-distribution": distributions.time_to_response_distribution,
+    "independence": distributions.independence,
+    "sequence": sequence.sequence,
+    "ladder": ladder.ladder,
+    "completion": over_cells.completion,
+    "goodput-against": over_cells.goodput_against,
+    "friendliness": over_cells.friendliness,
+    "goodput": over_time.goodput,
+    "goodput-since-start": over_time.goodput_since_start,
+    "cwnd": over_time.window,
+    "rtt": over_time.rtt,
+    "queue": over_time.queue,
+    "queueing": over_cells.queueing,
+    "fairness": over_time.fairness,
+    "internals": over_time.internals,
+}
+"""Every figure by its key, in the order of a report. Each is ``None`` for a store that has nothing for it."""
+
+
+def _seconds(text: str) -> float:
+    try:
+        return Duration.parse(text.strip() if text.strip() != "0" else 0).seconds
+    except UnitError as error:
+        raise ValueError(f"time range: {error}") from None
+
+
+def parse_range(text: str | None) -> TimeRange:
+    """A time range: ``"30 s"`` is the first 30 s, ``"10 s..80 s"`` from 10 to 80 s, ``None`` everything.
+
+    Raises ValueError, which says what was expected.
+    """
+    if text is None:
+        return (0.0, None)
+    first, dots, last = text.partition("..")
+    if not dots:
+        return (0.0, _seconds(first))
+    span = (_seconds(first) if first.strip() else 0.0, _seconds(last) if last.strip() else None)
+    if span[1] is not None and span[1] <= span[0]:
+        raise ValueError(f"time range: {text!r} ends before it begins")
+    return span
+
+
+def figures(material: Material, only: Sequence[str] | None = None) -> Iterator[Figure]:
+    """All figures (or those named in ``only``) that the store has something for, in the order of ``FIGURES``.
+
+    Raises KeyError for a name that is no figure.
+    """
+    for key in only or FIGURES:
+        figure = FIGURES[key](material)
+        if figure is not None:
+            yield figure
+
+
+def write_figures(
+    store: Reading | Store | Path | str,
+    out: Path,
+    time_range: TimeRange = (0.0, None),
+    formats: Sequence[str] = ("pdf", "svg"),
+    only: Sequence[str] | None = None,
+) -> list[Path]:
+    """Write every figure of a store as vectors into the directory ``out``: ``KEY.pdf`` and ``KEY.svg``."""
+    reading = store if isinstance(store, Reading) else read_store(store)
+    out.mkdir(parents=True, exist_ok=True)
+    return [
+        figure.write(out / f"{figure.key}.{suffix}")
+        for figure in figures(Material(reading, time_range), only)
+        for suffix in formats
+    ]

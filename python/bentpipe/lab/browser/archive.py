@@ -1,0 +1,165 @@
+"""A load as a HAR file (HTTP Archive 1.2), from the browser's Network events."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bentpipe.lab.browser.devtools import Event
+
+__all__ = ["Request", "archive", "progress", "requests"]
+
+Request = dict[str, Any]
+"""What the events say of one request: ``id, sent, response, extra, end_s, encoded, body, failed``."""
+
+
+def requests(events: Sequence[Event]) -> list[Request]:
+    """The requests of a load, in the order in which they were made; those that were not fetched are left out."""
+    found: dict[str, Request] = {}
+    for event in events:
+        about = event["params"]
+        name = about.get("requestId", "")
+        if event["method"] == "Network.requestWillBeSent":
+            if about["request"]["url"].startswith("https:") and name not in found:
+                found[name] = {"id": name, "sent": about, "body": 0, "encoded": 0}
+        elif name in found:
+            _note(found[name], event["method"], about)
+    return list(found.values())
+
+
+def _note(one: Request, method: str, about: Mapping[str, Any]) -> None:
+    if method == "Network.responseReceived":
+        one["response"] = about["response"]
+    elif method == "Network.dataReceived":
+        one["body"] += about["dataLength"]
+    elif method == "Network.loadingFinished":
+        one["end_s"], one["encoded"] = about["timestamp"], about["encodedDataLength"]
+    elif method == "Network.loadingFailed":
+        one["failed"] = about.get("errorText", "failed")
+
+
+def progress(events: Sequence[Event], offset: float) -> list[tuple[float, int]]:
+    """When the page had how many bytes more of bodies; ``offset`` is added to the browser's clock."""
+    wanted = {one["id"] for one in requests(events)}
+    return [
+        (about["timestamp"] + offset, about["dataLength"])
+        for event in events
+        if event["method"] == "Network.dataReceived" and (about := event["params"])["requestId"] in wanted
+    ]
+
+
+def archive(number: int, events: Sequence[Event], timings: Mapping[str, Any], browser: str) -> dict[str, Any]:
+    """The HAR file of load ``number``. What events do not say is -1, as the format has it."""
+    encoded = {
+        entry["name"]: int(entry["encodedBodySize"])
+        for entry in [timings.get("navigation") or {}, *timings.get("resources", [])]
+        if entry.get("encodedBodySize")
+    }
+    entries = [_entry(one, f"load_{number}", encoded) for one in requests(events)]
+    navigation = timings.get("navigation") or {}
+    start = entries[0]["startedDateTime"] if entries else _date(float(timings.get("time_origin_ms", 0)) / 1e3)
+    page = {
+        "startedDateTime": start,
+        "id": f"load_{number}",
+        "title": navigation.get("name", ""),
+        "pageTimings": {
+            "onContentLoad": _known(navigation.get("domContentLoadedEventEnd")),
+            "onLoad": _known(navigation.get("loadEventEnd")),
+        },
+    }
+    name, _, version = browser.partition(" ")
+    return {
+        "log": {
+            "version": "1.2",
+            "creator": {"name": "bentpipe browse", "version": "1"},
+            "browser": {"name": name or "Chromium", "version": version},
+            "pages": [page],
+            "entries": entries,
+        }
+    }
+
+
+def _known(value: float | None) -> float:
+    return value or -1
+
+
+def _date(seconds: float) -> str:
+    return (
+        datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
+
+
+def _entry(one: Request, page: str, encoded: Mapping[str, int]) -> dict[str, Any]:
+    sent, response = one["sent"], one.get("response", {})
+    request = sent["request"]
+    timing = response.get("timing") or {}
+    end = one.get("end_s")
+    blocked, phases = _phases(timing, sent["timestamp"], end)
+    total = sum(value for value in [blocked, *phases.values()] if value > 0)
+    head = -1
+    body = encoded.get(request["url"], -1)  # the events do not tell bodies from heads
+    initiator = {
+        key: value for key, value in sent.get("initiator", {}).items() if key in ("type", "url", "lineNumber")
+    }
+    return {
+        "pageref": page,
+        "startedDateTime": _date(sent["wallTime"]),
+        "time": round(total, 3),
+        "request": {
+            "method": request["method"], "url": request["url"], "httpVersion": response.get("protocol", ""),
+            "cookies": [], "headers": _headers(response.get("requestHeaders") or request["headers"]),
+            "queryString": [], "headersSize": head, "bodySize": 0,
+        },
+        "response": {
+            "status": response.get("status", 0), "statusText": response.get("statusText", ""),
+            "httpVersion": response.get("protocol", ""), "cookies": [],
+            "headers": _headers(response.get("headers", {})),
+            "content": {"size": one["body"], "mimeType": response.get("mimeType", "")},
+            "redirectURL": "", "headersSize": head, "bodySize": body,
+            "_transferSize": one["encoded"], **({"_error": one["failed"]} if "failed" in one else {}),
+        },
+        "cache": {},
+        "timings": {"blocked": blocked, **phases},
+        "serverIPAddress": response.get("remoteIPAddress", "").strip("[]"),
+        "connection": str(response.get("connectionId", "")),
+        "_initiator": initiator,
+        "_priority": request.get("initialPriority", ""),
+        "_resourceType": sent.get("type", "").lower(),
+    }  # fmt: skip
+
+
+def _phases(
+    timing: Mapping[str, Any], queued_s: float, end_s: float | None
+) -> tuple[float, dict[str, float]]:
+    """The times of HAR, ms. Those of the browser count from ``requestTime``; -1 is a phase that there was not."""
+    if not timing:
+        return -1, {"dns": -1, "connect": -1, "ssl": -1, "send": 0, "wait": 0, "receive": 0}
+
+    def span(first: str, last: str) -> float:
+        a, b = timing.get(first, -1), timing.get(last, -1)
+        return round(b - a, 3) if a >= 0 and b >= 0 else -1
+
+    before = (timing["requestTime"] - queued_s) * 1e3
+    first = next(
+        (timing[key] for key in ("dnsStart", "connectStart", "sendStart") if timing.get(key, -1) >= 0), 0.0
+    )
+    head = timing["receiveHeadersEnd"]
+    whole = (end_s - timing["requestTime"]) * 1e3 - head if end_s is not None else 0.0
+    phases = {
+        "dns": span("dnsStart", "dnsEnd"),
+        "connect": span("connectStart", "connectEnd"),
+        "ssl": span("sslStart", "sslEnd"),
+        "send": max(0.0, span("sendStart", "sendEnd")),
+        "wait": max(0.0, span("sendEnd", "receiveHeadersEnd")),
+        "receive": round(max(0.0, whole), 3),
+    }
+    return round(max(0.0, before + first), 3), phases
+
+
+def _headers(found: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": str(value)} for name, value in found.items()]

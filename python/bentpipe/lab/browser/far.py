@@ -1,0 +1,187 @@
+"""What a unit's lab is: the path, its proxies, the page server at the far end, the browser at the near one."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.lab.browser.planned import pauses, tcp_controller
+from bentpipe.lab.kernel import ETHERNET_MTU, initial_window, sysctls
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from bentpipe.plan.runs import Run
+
+__all__ = ["PORT", "authorities", "lab_plan", "object_of", "server_plan", "unit_plan"]
+
+PORT = 4433
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?")
+
+
+def authorities(page: Mapping[str, Any], name: str | None = None) -> dict[str, str]:
+    """Names of the page's hosts, by label: LABEL.example; with a name of one's own that for the first, LABEL.NAME for
+    the others. Labels that are no names are numbered."""
+    found: dict[str, str] = {}
+    for number, host in enumerate(page["hosts"]):
+        label = host["name"]
+        word = label if _NAME.fullmatch(label) and label not in found.values() else f"host{number}"
+        found[label] = f"{word}.example" if name is None else name if number == 0 else f"{word}.{name}"
+    return found
+
+
+def server_plan(
+    spec: Mapping[str, Any],
+    *,
+    listen: str,
+    port: int,
+    name: str | None = None,
+    tcp: str | None = None,
+    mss_bytes: int | None = None,
+) -> dict[str, Any]:
+    """The plan of ``bentpipe-rt serve`` for the page of a resolved run.
+
+    Args:
+        spec: the run.
+        listen: address and port.
+        port: in the page's addresses.
+        name: of the server, if it has one of its own.
+        tcp: controller of TCP; None: the kernel's default.
+        mss_bytes: largest segment of TCP; None: what the way lets pass.
+    """
+    flow = spec["flows"][0]
+    load, transport = flow["load"], flow["transport"]
+    names = authorities(load["page"], name)
+    return {
+        "listen": [listen],
+        "certificate": None,
+        "certificate_bytes": load["tls"]["certificate_bytes"],
+        "content": {
+            "page": load["page"],
+            "authorities": {label: f"{host}:{port}" for label, host in names.items()},
+        },
+        "alt_svc": True,
+        "quic": transport["quic"],
+        "congestion": flow["server_congestion"],
+        "tcp": {"congestion": tcp, "mss_bytes": mss_bytes},
+        "tls": {"resumption": load["tls"]["resumption"], "early_data": load["tls"]["early_data"]},
+    }
+
+
+def unit_plan(
+    run: Run, folder: Path, home: Path, address: str, *, port: int, spki: str | None, ready: Path | None,
+    name: str | None, program: Path, sandbox: bool,
+) -> dict[str, Any]:  # fmt: skip
+    """The plan of the unit's process (:class:`bentpipe.lab.browser.unit.Plan`)."""
+    page, browser = run.spec["flows"][0]["load"]["page"], run.spec["browser"]
+    load = run.spec["flows"][0]["load"]
+    names = authorities(page, name)
+    first = names[page["hosts"][0]["name"]]
+    return {
+        "directory": str(folder),
+        "home": str(home),
+        "mode": load["http"],
+        "tls12": load["tls"]["version"] != "1.3",
+        "hosts": dict.fromkeys(names.values(), address),
+        "port": port,
+        "url": f"https://{first}:{port}/",
+        "spki": spki,
+        "ready": str(ready) if ready is not None else None,
+        "opened": [names[host["name"]] for host in page["hosts"] if host["open"]],
+        "loads": browser["loads"],
+        "pauses_s": pauses(run),
+        "profile": load["profile"],
+        "timeout_s": browser["timeout_s"],
+        "netlog": browser["netlog"],
+        "sandbox": sandbox,
+        "chromium": str(program),
+    }
+
+
+def object_of(page: Mapping[str, Any], url: str) -> tuple[str, str] | None:
+    """Name and host's label of the object that ``url`` is: the document is /, object I is /I.EXT; None for others."""
+    found = re.fullmatch(r"https://[^/]+/(?:(\d{1,5})\.[a-z0-9]+)?", url)
+    if found is None:
+        return None
+    number = int(found.group(1) or 0)
+    if number >= len(page["objects"]):
+        return None
+    one = page["objects"][number]
+    return one["name"], page["hosts"][one["host"]]["name"]
+
+
+def lab_plan(
+    run: Run, folder: Path, home: Path, program: Path, executable: Path, *, check: bool
+) -> dict[str, Any]:
+    """The plan of a lab; those of its server and of its unit are written into ``folder``. ``home`` is the browser's."""
+    spec = run.spec
+    flow = spec["flows"][0]
+    server, unit = folder / "server.json", folder / "plan.json"
+    ready = folder / "server.out"
+    over_tcp = None if flow["load"]["http"] == "3" else tcp_controller(flow)["name"]
+    mtu, mss = _packets(spec)
+    _write(server, server_plan(spec, listen=f"[::]:{PORT}", port=PORT, tcp=over_tcp, mss_bytes=mss))
+    _write(
+        unit,
+        unit_plan(
+            run,
+            folder,
+            home,
+            "{far}",
+            port=PORT,
+            spki=None,
+            ready=ready,
+            name=None,
+            program=program,
+            sandbox=False,
+        ),
+    )
+    lab = {
+        "lab": {
+            "graph": spec["graph"], "client": flow["client"], "server": flow["server"],
+            "seed": spec["seed"], "mtu": mtu,
+        },
+        "proxies": spec.get("proxies") or [],
+        "private": True,
+        "outside": False,
+        "check": check,
+        "far": [{
+            "name": "server", "command": [str(executable), "serve", str(server)], "listens": PORT, "output": str(ready),
+        }],
+        "near": [{
+            "name": "browser", "command": [sys.executable, "-m", "bentpipe.lab.browser.unit", str(unit), "{far}"],
+            "start_ns": 0, "output": str(folder / "unit.log"),
+        }],
+        **_kernel(spec),
+        "record": {"directory": str(folder / "links"), "interval_ns": spec["sample_ns"]},
+        "result": str(folder / "lab.json"),
+    }  # fmt: skip
+    (folder / "links").mkdir()
+    return lab
+
+
+def _kernel(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What the kernel's TCP is told, for each side."""
+    tcp = spec["flows"][0]["transport"]["tcp"]
+    ends = {"near": tcp["client"], "far": tcp["server"]}
+    return {
+        "settings": {side: sysctls(end) for side, end in ends.items()},
+        "initial_windows": {side: initial_window(end) for side, end in ends.items()},
+    }
+
+
+def _packets(spec: Mapping[str, Any]) -> tuple[int, int | None]:
+    """MTU of the links, and the segment size that the server announces and keeps to: the smaller end's, if the links
+    would let pass another one."""
+    tcp = spec["flows"][0]["transport"]["tcp"]
+    smaller = min((tcp["client"], tcp["server"]), key=lambda end: int(end["mss_bytes"]))
+    mss, whole = int(smaller["mss_bytes"]), int(smaller["mss_bytes"]) + int(smaller["header_bytes"])
+    return max(ETHERNET_MTU, whole), None if whole == ETHERNET_MTU else mss
+
+
+def _write(file: Path, value: object) -> None:
+    file.write_text(json.dumps(value), encoding="utf-8")

@@ -1,0 +1,332 @@
+"""Units on this machine, when they are due: each in a lab of its own, or on a real access."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.lab.browser.far import lab_plan, unit_plan
+from bentpipe.lab.browser.planned import in_order
+from bentpipe.lab.emu.runner import refuse_without
+from bentpipe.lab.process import folder_name, remove, started
+from bentpipe.lab.series import LINKS, read_series
+from bentpipe.runners.hands import Hand, outcomes
+from bentpipe.runners.outcome import Outcome
+from bentpipe.store.codec import Measurements
+from bentpipe.store.directory import DiskError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from bentpipe.plan.runs import Run
+
+__all__ = ["PART", "BrowserRunner", "Due", "Far", "Stop", "spent_bytes"]
+
+PART = ".part-unit-"
+"""Folders of units that are under way, in the store's: what a killed process leaves is removed with the next start."""
+
+MOST_LABS = 3
+"""At a time: on two processors, as many do not disturb each other."""
+
+TRIES = 3
+"""A unit that the emulator was too late for is made again twice."""
+
+PATIENCE_S = 90.0
+"""Beyond the loads' own times: the lab, the check of its path, starts and ends of browsers."""
+
+LEAST_FREE = 1 << 16
+"""Bytes: with less, a disk has no room for the record of a unit, about 20 kB, beside its log."""
+
+A_LOAD_S = 60.0
+"""Longest that a browser takes to start and to end, by its driver's own limits."""
+
+
+class Stop(Exception):
+    """No more units are to be started; the message says why."""
+
+
+@dataclass(frozen=True)
+class Due:
+    """When units may start."""
+
+    every_s: float = 0.0
+    """From one start to the next, at least."""
+    hours: tuple[float, float] | None = None
+    """Of the local day, from and to; over midnight where from is after to."""
+    quota_bytes: int | None = None
+    """Of IP packets both ways, over all units of the store."""
+
+    def wait(self, now: datetime.datetime, last_s: float | None, monotonic_s: float) -> float:
+        """Seconds until the next unit may start."""
+        wait = 0.0 if last_s is None else max(0.0, last_s + self.every_s - monotonic_s)
+        if self.hours is None:
+            return wait
+        then = now + datetime.timedelta(seconds=wait)
+        low, high = self.hours
+        hour = then.hour + then.minute / 60 + then.second / 3600
+        inside = low <= hour < high if low <= high else hour >= low or hour < high
+        return wait if inside else wait + ((low - hour) % 24) * 3600
+
+
+@dataclass(frozen=True)
+class Far:
+    """A real server: where, and how the browser is to know it."""
+
+    host: str
+    address: str
+    port: int
+    spki: str | None
+    name: str | None
+
+
+def spent_bytes(store: Path) -> int:
+    """Bytes that crossed the client's interface in the finished units of a store."""
+    total = 0
+    for file in store.glob("runs/*/unit.json"):
+        with contextlib.suppress(OSError, ValueError):
+            total += int(json.loads(file.read_text(encoding="utf-8")).get("capture", {}).get("bytes", 0))
+    return total
+
+
+@dataclass
+class BrowserRunner:
+    """Makes units. ``store`` is the directory that its working folders are in."""
+
+    store: Path
+    engine: str
+    chromium: Path
+    executable: Path | None
+    """``bentpipe-rt``; None on a real access."""
+    far: Far | None = None
+    """On a real access: the server."""
+    labs: int = 1
+    check: bool = True
+    keep_late: bool = False
+    """Units that the emulator was too late for count too."""
+    due: Due = field(default_factory=Due)
+    notes: dict[str, Any] = field(default_factory=dict)
+    """Kept with every unit: weather, and what else the user says."""
+    say: Callable[[str], None] = lambda _: None
+    """Told what is waited for."""
+    stopped: str = ""
+    """Why units were not started any more."""
+
+    def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
+        """Outcomes as they come. Closing the iterator ends the units under way."""
+        self._waiting = iter(in_order(runs))
+        self._gate = threading.Lock()
+        self._last: float | None = None
+        self._spent = spent_bytes(self.store)
+        return outcomes([_Unit(self) for _ in range(min(self.labs, len(runs)))], self.next)
+
+    def next(self, stopping: threading.Event) -> Run | None:
+        """The next unit, once it is due; None when there is none, or no more may start."""
+        with self._gate:
+            if self.due.quota_bytes is not None and self._spent >= self.due.quota_bytes:
+                spent, quota = self._spent / 1e6, self.due.quota_bytes / 1e6
+                self.stopped = f"the quota is used up: {spent:,.1f} MB of {quota:,.1f} MB"
+                return None
+            run = next(self._waiting, None)
+            if run is None:
+                return None
+            while not stopping.is_set():
+                now = datetime.datetime.now().astimezone()
+                seconds = self.due.wait(now, self._last, time.monotonic())
+                if seconds <= 0:
+                    self._last = time.monotonic()
+                    return run
+                if seconds > 2:
+                    self.say(f"next unit at {(now + datetime.timedelta(seconds=seconds)):%H:%M:%S}")
+                stopping.wait(min(seconds, 60.0))
+            return None
+
+    def count(self, size: int) -> None:
+        """Adds what a unit has used of the quota."""
+        with self._gate:
+            self._spent += size
+
+
+class _Unit(Hand):
+    """One unit at a time."""
+
+    def __init__(self, runner: BrowserRunner) -> None:
+        self.runner = runner
+        self.stopping = False
+        self.process: subprocess.Popen[bytes] | None = None
+        self.lock = threading.Lock()
+
+    def make(self, run: Run) -> Outcome:
+        """Tries as often as the emulator is too late."""
+        began = time.perf_counter()
+        found: Measurements | None = None
+        error, attempts, late = "", 0, False
+        facts: dict[str, Any] = {}
+        while attempts < TRIES:
+            attempts += 1
+            found, error, facts = self._attempt(run)
+            late = found is not None and not facts["valid"] and not self.runner.keep_late
+            if not late or self.stopping:
+                break
+            found, error = (
+                None,
+                f"the machine is too busy: {facts['reasons'][0]}; --keep-late keeps such units",
+            )
+        facts["attempts"] = attempts
+        seconds = time.perf_counter() - began
+        return Outcome(
+            run, found, error, seconds, retried=attempts > 1, late=late and found is None, facts=facts
+        )
+
+    def _attempt(self, run: Run) -> tuple[Measurements | None, str, dict[str, Any]]:
+        """A unit: its measurements, or what went wrong; and for the journal what it rests on."""
+        folder = (self.runner.store / f"{PART}{run.id}").absolute()
+        home = folder_name("bentpipe-browse-")
+        shutil.rmtree(folder, ignore_errors=True)
+        with ExitStack() as stack:
+            said = self._process(run, folder, home, stack)
+            found, error = self._found(run, folder, said)
+            unit = _json(folder / "unit.json")
+            lab = _json(folder / "lab.json")
+        facts = {"chromium": unit.get("chromium"), "cpu": unit.get("cpu"), "valid": lab.get("valid", True)}
+        facts |= {key: lab[key] for key in ("reasons", "check", "segments") if key in lab}
+        return found, error, facts
+
+    def _process(self, run: Run, folder: Path, home: Path, stack: ExitStack) -> str:
+        """Runs a unit to its end; what went wrong with the process itself. ``folder`` and ``home`` are there until
+        ``stack`` is left."""
+        log = stack.enter_context(os.fdopen(os.memfd_create("bentpipe-unit"), "r+b"))
+        paths = os.pathsep.join(path for path in sys.path if path)
+        # A session of its own: Ctrl-C at the terminal is the coordinator's to handle.
+        how: dict[str, Any] = {
+            "stdin": subprocess.DEVNULL, "stdout": log, "stderr": subprocess.STDOUT, "start_new_session": True,
+            "env": {**os.environ, "PYTHONPATH": paths},
+        }  # fmt: skip
+        seconds = _patience(run)
+        with self.lock:
+            if self.stopping:
+                return "stopped"
+            self.process = process = self._started(run, folder, home, stack, how)
+        try:
+            status = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._end()
+            return f"the unit did not end within {seconds:.0f} s and was killed"
+        finally:
+            with self.lock:
+                self.process = None
+        log.seek(0)
+        lines = log.read().decode(errors="replace").strip().splitlines()
+        return (
+            "" if status == 0 else (lines[-1].removeprefix("error: ") if lines else f"exit status {status}")
+        )
+
+    def _started(
+        self, run: Run, folder: Path, home: Path, stack: ExitStack, how: Mapping[str, Any]
+    ) -> subprocess.Popen[bytes]:
+        """The process of a unit: its lab, or on a real access itself."""
+        runner = self.runner
+        if runner.executable is not None:
+            lab = stack.enter_context(started(runner.executable, [folder, home], **how))
+            lab.send(lab_plan(run, folder, home, runner.chromium, runner.executable, check=runner.check))
+            return lab.process
+        far = runner.far
+        if far is None:
+            raise ValueError("neither a lab nor a server")
+        for one in (folder, home):
+            stack.callback(remove, one)
+            one.mkdir(mode=0o700)
+        plan = unit_plan(
+            run, folder, home, far.address, port=far.port, spki=far.spki, ready=None, name=far.name,
+            program=runner.chromium, sandbox=os.geteuid() != 0,
+        )  # fmt: skip
+        file = folder / "plan.json"
+        file.write_text(json.dumps(plan), encoding="utf-8")
+        return subprocess.Popen([sys.executable, "-m", "bentpipe.lab.browser.unit", str(file)], **how)
+
+    def _found(self, run: Run, folder: Path, said: str) -> tuple[Measurements | None, str]:
+        from bentpipe.lab.browser.measurements import measurements
+
+        unit = _json(folder / "unit.json")
+        # with no room for its record or its log, a unit cannot say why it ended
+        full = not unit and shutil.disk_usage(self.runner.store).free < LEAST_FREE
+        if full or os.strerror(errno.ENOSPC) in unit.get("error", ""):
+            count = sum(1 for _ in self.runner.store.glob("runs/*"))
+            units = "1 finished unit is" if count == 1 else f"{count} finished units are"
+            raise DiskError(
+                f"{self.runner.store}: the disk is full; {units} kept, and the same command goes on from there"
+            )
+        if not unit:
+            if said and self.runner.executable is not None and not _json(folder / "lab.json"):
+                refuse_without(run)
+            return None, _last_line(folder / "unit.log") or said or "the unit left no record"
+        self.runner.count(int(unit.get("capture", {}).get("bytes", 0)))
+        if unit["error"] or said:
+            return None, unit["error"] or said
+        unit["lab"] = _json(folder / "lab.json")
+        unit["notes"] = self.runner.notes
+        capture = folder / "client.pcapng"
+        data = capture.read_bytes() if capture.exists() else b""
+        record = folder / "links"
+        series = read_series(record, unit["lab"]) if (record / LINKS).is_file() else None
+        found = measurements(run, unit, data, series, self.runner.engine)
+        kept = {file.name: file.read_bytes() for file in sorted(folder.glob("load-*"))}
+        if data:
+            kept[capture.name] = data
+        kept |= {file.name: file.read_bytes() for file in sorted(record.glob("*"))}
+        kept["unit.json"] = json.dumps(unit, ensure_ascii=False).encode()
+        return Measurements(found.engine, found.tables, kept, found.packets, 0), ""
+
+    def _end(self) -> None:
+        process = self.process
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def stop(self) -> None:
+        """Ends the unit under way; its browser, and its lab's namespaces and processes go with it."""
+        with self.lock:
+            self.stopping = True
+            process = self.process
+        if process is not None:
+            self._end()
+
+
+def _patience(run: Run) -> float:
+    browser = run.spec["browser"]
+    loads = browser["loads"]
+    return float(PATIENCE_S + loads * (browser["timeout_s"] + A_LOAD_S + browser["pause_s"][1]))
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found
+
+
+def _last_line(file: Path) -> str:
+    try:
+        lines = file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return lines[-1] if lines else ""

@@ -1,0 +1,179 @@
+"""``bentpipe serve``: the page server of a unit, for browsers on other machines."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.lab.browser.far import PORT, server_plan
+from bentpipe.lab.browser.planned import page_flow, real_path, tcp_controller
+from bentpipe.lab.kernel import Machine, twin_name, wrong_controller
+from bentpipe.lab.shell import executable, handed
+from bentpipe.plan.runs import make, open_document
+from bentpipe.runners import engine
+from bentpipe.scenario.har import read_har
+from bentpipe.scenario.problems import ScenarioError, unknown_word
+from bentpipe.scenario.sweep import parse_override
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Serving", "plan", "run"]
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What the command line says."""
+
+    page: str
+    listen: str = f"[::]:{PORT}"
+    name: str | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    congestion: str | None = None
+    access_log: Path | None = None
+    settings: tuple[str, ...] = ()
+
+
+def plan(serving: Serving) -> dict[str, Any]:
+    """The plan of ``bentpipe-rt serve``.
+
+    Raises:
+        ScenarioError: no such page, wrong settings, half of a certificate.
+    """
+    if (serving.certificate is None) != (serving.key is None):
+        raise ScenarioError(
+            [("--certificate", "found one of --certificate and --key, expected both or none")]
+        )
+    port = re.fullmatch(r".*:(\d{1,5})", serving.listen)
+    if port is None:
+        raise ScenarioError([("--listen", f'found "{serving.listen}", expected ADDR:PORT')])
+    if not 0 < int(port.group(1)) < 65536:
+        # the page's addresses have it in them before the kernel could choose one
+        raise ScenarioError([("--listen", f"found port {port.group(1)}, expected 1 to 65535")])
+    if serving.name is not None and not re.fullmatch(
+        r"[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*", serving.name
+    ):
+        raise ScenarioError(
+            [("--name", f'found "{serving.name}", expected a host such as "host.example.org"')]
+        )
+    spec = _spec(serving)
+    tcp = _tcp(spec)
+    found = server_plan(spec, listen=serving.listen, port=int(port.group(1)), name=serving.name, tcp=tcp)
+    if Path(serving.page).is_dir():
+        found["content"] = {"root": str(Path(serving.page).absolute())}
+    if serving.certificate is not None and serving.key is not None:
+        found["certificate"] = {
+            "certificate": str(serving.certificate.absolute()), "key": str(serving.key.absolute())
+        }  # fmt: skip
+        found["certificate_bytes"] = None
+    found["access_log"] = str(serving.access_log.absolute()) if serving.access_log is not None else None
+    return found
+
+
+def _tcp(spec: Mapping[str, Any]) -> str | None:
+    """The controller of TCP; None for one of QUIC alone, unless it is asked for of TCP."""
+    flow = spec["flows"][0]
+    named, catalogue = tcp_controller(flow), engine.catalogue()
+    if flow["transport"].get("tcp_congestion"):
+        key = f"flow.{flow['name']}.tcp.congestion"
+        if problems := wrong_controller(named, key, catalogue, Machine(), whole=False):
+            raise ScenarioError(problems)
+    return named["name"] if twin_name(named["name"], catalogue) else None
+
+
+def _spec(serving: Serving) -> Mapping[str, Any]:
+    """A resolved run with the page; all cells of a scenario have the same page, so the first will do."""
+    given = [parse_override(text) for text in serving.settings]
+    if not serving.page.strip():  # Path("") is the folder that one happens to be in
+        raise ScenarioError([("PAGE", "found nothing, expected a page, a scenario, or a folder such as .")])
+    source = Path(serving.page)
+    if source.suffix == ".toml":
+        document = open_document(source, given, serving.settings)
+        flow = page_flow(document.data, document.name)
+        if serving.congestion is not None:
+            instead = f"--set flow.{flow.get('name')}.congestion={serving.congestion}"
+            problem = f"found it with {source}, which names its own; {instead} changes it"
+            raise ScenarioError([("--congestion", problem)])
+    else:
+        page: object = serving.page
+        if source.suffix == ".har":
+            read_har(source)  # what is wrong with the file is not wrong with a scenario
+            page = {"har": str(source.absolute())}
+        elif source.is_dir():
+            page = "target-a"  # options of the transports alone are taken from it
+        else:
+            from bentpipe.scenario import presets
+
+            names = [one.name for one in presets.pages()]
+            if "/" in serving.page:
+                raise ScenarioError([("PAGE", f'no file or folder "{serving.page}"')])
+            if serving.page not in names:
+                raise ScenarioError(
+                    [("PAGE", f"{unknown_word(serving.page, names, 'page')}; or a file or folder")]
+                )
+        data = {
+            "title": "served",
+            "duration": "1 h",
+            "path": real_path(),
+            "flow": [
+                {"name": "browser", "congestion": serving.congestion or "cubic", "load": {"page": page}}
+            ],
+        }
+        document = open_document(data, given, serving.settings)
+    try:
+        return make(document, "", catalogue=engine.catalogue(), priced=False).runs[0].spec
+    except ScenarioError as error:
+        if source.suffix == ".toml":
+            raise
+        asked = {"flow.browser.congestion": "--congestion"}
+        raise ScenarioError([(asked.get(key, key), text) for key, text in error.problems]) from None
+
+
+def run(serving: Serving) -> int:
+    """Serves until it is interrupted; the exit status."""
+    words = plan(serving)
+    program = executable()
+    with handed(words) as descriptor:
+        command = [str(program), "serve", f"/proc/self/fd/{descriptor}"]
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=[descriptor]) as process:
+            try:
+                _follow(process, serving, words)
+            except KeyboardInterrupt:
+                # From the terminal it has the same signal already. It says what it has done.
+                process.terminate()
+                _follow(process, serving, words)
+            except BaseException:
+                process.terminate()  # or the wait that ends `with` would be for ever
+                process.communicate()  # its last words have no reader
+                raise
+            return process.wait()
+
+
+def _follow(process: subprocess.Popen[str], serving: Serving, plan: Mapping[str, Any]) -> None:
+    for line in process.stdout or ():
+        _tell(json.loads(line), serving, plan)
+
+
+def _tell(said: Mapping[str, Any], serving: Serving, plan: Mapping[str, Any]) -> None:
+    if said.get("ready"):
+        ways = f"listening at {', '.join(said['listen'])} by {', '.join(said['protocols'])}"
+        if plan["tcp"]["congestion"] is None:
+            name = plan["congestion"]["name"]
+            print(f"{name} is QUIC's; TCP has the kernel's default controller", flush=True)
+        if "document" not in said:
+            print(f"{ways}: the folder {serving.page}", flush=True)
+            return
+        print(f"{ways}: {said['document']}", flush=True)
+        if serving.certificate is None:
+            words = f"bentpipe browse {serving.page} --field HOST:{said['port']} --spki {said['spki']}"
+            print(f"there: {words}", flush=True)
+    elif said.get("end"):
+        count = sum(said["requests"].values())
+        print(f"{count} requests, {said['body_bytes'] / 1e6:,.1f} MB, {said['wall_s']:.1f} s", flush=True)

@@ -1,0 +1,119 @@
+"""What real time cannot do: each refusal names the key of the scenario, what it asks for, and why not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.lab.kernel import Machine, fixed, wrong_controller
+from bentpipe.lab.labplan import other_ways
+from bentpipe.plan.controllers import by_name
+from bentpipe.plan.groups import by_flow
+from bentpipe.scenario.load import senders
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["refusals"]
+
+SHARED = (
+    "initial_window_bytes", "loss_detection", "sack", "dsack", "frto", "timestamps", "window_scaling", "ecn",
+    "restart_after_idle", "receive_buffer_bytes", "send_buffer_bytes",
+)  # fmt: skip
+"""Options that a namespace has once, for all of its TCP."""
+
+MOST_ARRIVALS = 500
+"""Clients of one flow: each arrival is a process."""
+
+MOST_FLOWS = 250
+"""Flows of one group: each is a server and a client."""
+
+
+def refusals(
+    spec: Mapping[str, Any], catalogue: Sequence[Mapping[str, Any]], machine: Machine | None = None
+) -> list[tuple[str, str]]:
+    """Keys and reasons why the resolved run cannot be had in real time; none when it can."""
+    machine = machine or Machine()
+    known = by_name(catalogue)
+    problems = [
+        (f"trace.{key}", "found true; only simulated packets are traced")
+        for key in ("qlog", "pcapng", "packets", "stages")
+        if spec["trace"].get(key)
+    ]
+    problems += other_ways(spec["graph"])
+    ends = (spec["flows"][0]["client"], spec["flows"][0]["server"])
+    groups = by_flow(spec)
+    for group in spec.get("groups", ()):
+        if (count := len(group["flows"])) > MOST_FLOWS:
+            said = f"found {count}, each two processes; expected at most {MOST_FLOWS} in real time"
+            problems.append((f"flow.{group['name']}.count", said))
+    for flow in spec["flows"]:
+        key = f"flow.{groups.get(flow['name'], flow['name'])}"
+        if (flow["client"], flow["server"]) != ends:
+            what = "a client of its own" if flow["client"] != ends[0] else "a server of its own"
+            problems.append((key, f"has {what} on the path; in real time all flows have the same two ends"))
+        problems += _load(flow["load"], f"{key}.load", int(spec["duration_ns"]))
+        if flow["transport"]["kind"] == "quic":
+            problems += _quic(flow, key, known)
+        elif flow["transport"]["kind"] == "tcp":
+            problems += _tcp(flow, key, catalogue, machine)
+    return list(dict.fromkeys(problems + _agree(spec, groups)))
+
+
+def _load(load: Mapping[str, Any], key: str, duration_ns: int) -> list[tuple[str, str]]:
+    if load["kind"] == "on_off":
+        return [(key, "is an on-off source, which `bentpipe perf` does not have")]
+    if load["kind"] == "page":
+        return [(key, "is a page; pages in real time are `bentpipe browse`")]
+    if load["kind"] == "poisson":
+        expected = min(int(load["duration_ns"]), duration_ns) / int(load["mean_interarrival_ns"])
+        if expected > MOST_ARRIVALS:
+            said = f"about {expected:,.0f} arrivals, each a process; expected at most {MOST_ARRIVALS}"
+            return [(f"{key}.poisson", f"found {said}")]
+    return []
+
+
+def _quic(flow: Mapping[str, Any], key: str, known: Mapping[str, Any]) -> list[tuple[str, str]]:
+    problems = []
+    if flow["transport"]["handshake"] != "1-rtt":
+        problems.append((f"{key}.quic.handshake", 'found "0-rtt"; a client of `bentpipe perf` has no ticket'))
+    for side, word in (("client", "congestion"), ("server", "server_congestion")):
+        name = flow[f"{side}_congestion"]["name"]
+        if name not in known:
+            problems.append(
+                (f"{key}.{word}", f'found "{name}", a controller in Python, which has no real clock')
+            )
+    return problems
+
+
+def _tcp(
+    flow: Mapping[str, Any], key: str, catalogue: Sequence[Mapping[str, Any]], machine: Machine
+) -> list[tuple[str, str]]:
+    problems = []
+    transport = flow["transport"]
+    sends = senders(flow["load"])
+    for side, word in (("client", "congestion"), ("server", "server_congestion")):
+        if side in sends:
+            where = (
+                f"{key}.{word}"
+                if flow["client_congestion"] != flow["server_congestion"]
+                else f"{key}.congestion"
+            )
+            problems += wrong_controller(flow[f"{side}_congestion"], where, catalogue, machine)
+    problems += fixed(transport, f"{key}.tcp")
+    return list(dict.fromkeys(problems))
+
+
+def _agree(spec: Mapping[str, Any], groups: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Options that a namespace has once."""
+    flows = [flow for flow in spec["flows"] if flow["transport"]["kind"] == "tcp"]
+    problems = []
+    for flow in flows[1:]:
+        for side in ("client", "server"):
+            ours, first = flow["transport"][side], flows[0]["transport"][side]
+            for option in SHARED:
+                if ours[option] != first[option]:
+                    word = option.removesuffix("_bytes")
+                    name, other = (groups.get(one["name"], one["name"]) for one in (flow, flows[0]))
+                    why = f'differs from that of flow "{other}"; in real time all TCP of a side has one'
+                    problems.append((f"flow.{name}.tcp.{word}", why))
+    return problems

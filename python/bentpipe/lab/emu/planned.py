@@ -1,0 +1,316 @@
+"""A resolved run as a lab: namespaces behind the emulated path, and the processes in them.
+
+Every flow is a server in the far namespace and a client in the near one (every arrival of a Poisson load: a client of
+its own). QUIC is bentpipe's own over UDP sockets; TCP is the kernel's, set up by sysctls and routes of the namespaces.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.lab.emu.arrivals import Random
+from bentpipe.lab.emu.limits import refusals
+from bentpipe.lab.kernel import ETHERNET_MTU, initial_window, sysctls
+from bentpipe.scenario.load import senders
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+__all__ = ["FlowFiles", "LabPlan", "Session", "lab_plan", "refusals", "round_trip_ns"]
+
+FIRST_PORT = 4433
+HANDSHAKE_NS = 60 * 10**9
+"""Longest handshake: those of the simulation have no end but the run's."""
+
+CONNECTIONS = 4096
+"""Most at once at a server."""
+
+PAUSE_S = 0.3
+"""A client's process stays this long, and a round trip, after its end: what it sent last is on its way."""
+
+FRAME_NS = 50_000_000
+"""Longest interval between samples: with it the last sample before the end of a run is near it."""
+
+WRAP = (
+    'sed "s/@FAR@/$1/g" "$2" > "$2.ready" || exit 2; '
+    'timeout --foreground --signal=INT --kill-after=5 "$3" "$5" perf "$2.ready"; s=$?; sleep "$4"; '
+    "[ $s = 124 ] && s=0; exit $s"
+)
+"""A client, ended like by Ctrl-C when the run's time is over."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """One client's process."""
+
+    start_ns: int
+    frames: Path
+
+
+@dataclass(frozen=True)
+class FlowFiles:
+    """Where a flow's measurements will be."""
+
+    name: str
+    server: Path
+    sessions: tuple[Session, ...]
+
+
+@dataclass(frozen=True)
+class LabPlan:
+    """What the lab runs."""
+
+    plan: dict[str, Any]
+    flows: tuple[FlowFiles, ...]
+    result: Path
+    record: Path
+
+
+def lab_plan(spec: Mapping[str, Any], folder: Path, program: str) -> LabPlan:
+    """The lab of the resolved run ``spec``; the plans of its processes are written into ``folder``.
+
+    Args:
+        spec: a run that :func:`refusals` has nothing against.
+        folder: for plans and measurements.
+        program: ``bentpipe-rt``.
+    """
+    first = spec["flows"][0]
+    record = folder / "record"
+    record.mkdir()
+    result = folder / "result.json"
+    far: list[dict[str, Any]] = []
+    near: list[dict[str, Any]] = []
+    flows = []
+    trip_ns = round_trip_ns(spec)
+    interval = min(int(spec["sample_ns"]), FRAME_NS)
+    for number, flow in enumerate(spec["flows"]):
+        port = FIRST_PORT + number
+        files = FlowFiles(flow["name"], folder / f"{number}.server.frames", ())
+        serves = _put(folder / f"{number}.server.json", _server(flow, port, files.server, interval))
+        far.append(
+            {
+                "name": f"{flow['name']}.server",
+                "command": [program, "perf", str(serves)],
+                "listens": port,
+                "output": str(folder / f"{number}.server.log"),
+                "errors": str(folder / f"{number}.server.errors"),
+            }
+        )
+        sessions = []
+        for index, (start_ns, streams) in enumerate(
+            _starts(flow, int(spec["seed"]), int(spec["duration_ns"]))
+        ):
+            frames = folder / f"{number}.{index}.client.frames"
+            asks = _put(
+                folder / f"{number}.{index}.client.json", _client(flow, port, streams, frames, interval)
+            )
+            stop_s = (int(spec["duration_ns"]) - start_ns) / 1e9
+            far_word = "{far6}" if _ip(flow) == 6 else "{far}"
+            words = [far_word, str(asks), f"{stop_s:.3f}", f"{PAUSE_S + trip_ns / 1e9:.3f}", program]
+            near.append(
+                {
+                    "name": f"{flow['name']}.{index}",
+                    "command": ["/bin/sh", "-c", WRAP, "bentpipe", *words],
+                    "start_ns": start_ns,
+                    "output": str(folder / f"{number}.{index}.client.log"),
+                    "errors": str(folder / f"{number}.{index}.client.errors"),
+                }
+            )
+            sessions.append(Session(start_ns, frames))
+        flows.append(replace(files, sessions=tuple(sessions)))
+    windows, settings = _kernel(spec)
+    plan = {
+        "lab": {
+            "graph": spec["graph"],
+            "client": first["client"],
+            "server": first["server"],
+            "seed": spec["seed"],
+            "mtu": _mtu(spec),
+        },
+        "proxies": list(spec.get("proxies", ())),
+        "private": True,
+        "outside": False,
+        "check": True,
+        "far": far,
+        "near": near,
+        "settings": settings,
+        "initial_windows": windows,
+        "record": {"directory": str(record), "interval_ns": int(spec["sample_ns"])},
+        "result": str(result),
+    }
+    return LabPlan(plan, tuple(flows), result, record)
+
+
+def _put(file: Path, plan: Mapping[str, Any]) -> Path:
+    file.write_text(json.dumps(plan), encoding="utf-8")
+    return file
+
+
+# --- one flow -------------------------------------------------------------------------------------------------
+
+
+def _starts(flow: Mapping[str, Any], seed: int, end_ns: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """When each client begins, and its streams: the draws of the simulation."""
+    name, load = str(flow["name"]), flow["load"]
+    start = int(flow["start_ns"]) + Random(seed, name, "start").below(int(flow["start_jitter_ns"]) + 1)
+    if load["kind"] == "perf":
+        yield start, list(load["streams"])
+        return
+    arrivals, sizes = Random(seed, name, "arrivals"), Random(seed, name, "sizes")
+    until, mean_s = min(start + int(load["duration_ns"]), end_ns), int(load["mean_interarrival_ns"]) / 1e9
+    at = start
+    while (at := at + round(arrivals.exponential(mean_s) * 1e9)) < until:
+        size = drawn(load["size"], sizes)
+        up, down = (size, 0) if load["send"] == "up" else (8, size)
+        amount = {"mode": "data", "up_bytes": up, "down_bytes": down}
+        yield at, [{"stream_id": 0, "after": None, "amount": amount}]
+
+
+def drawn(size: Mapping[str, Any], random: Random) -> int:
+    """Bytes of a short flow."""
+    if size["kind"] == "exponential":
+        return math.ceil(random.exponential(float(size["mean_bytes"])))
+    if size["kind"] == "pareto":
+        found = int(random.pareto(float(size["shape"]), float(size["least_bytes"])))
+        return min(found, int(size["most_bytes"]))
+    return int(size["bytes"])
+
+
+def _ip(flow: Mapping[str, Any]) -> int:
+    transport = flow["transport"]
+    if transport["kind"] == "tcp":
+        return 4 if transport["client"]["header_bytes"] == 40 else 6
+    return 4 if transport["header_bytes"] == 28 else 6
+
+
+def _side(flow: Mapping[str, Any], side: str, frames: Path, interval_ns: int) -> dict[str, Any]:
+    """What both roles of ``bentpipe-rt perf`` have in common."""
+    transport = flow["transport"]
+    named = flow[f"{side}_congestion"]
+    tcp = transport["kind"] == "tcp"
+    # Options are the kernel's own, or refused. Who sends but a request may have a controller that the kernel has not.
+    name = named["name"] if side in senders(flow["load"]) else "newreno"
+    congestion = {"name": name, "options": {}} if tcp else named
+    quic = dict(QUIC) if tcp else {key: value for key, value in transport.items() if key != "kind"}
+    own = transport[side]["mss_bytes"] if tcp else None
+    return {
+        "transport": "tcp" if tcp else "quic",
+        "quic": quic | {"crypto": "rustls"},
+        "tcp": {"mss_bytes": own, "buffer_bytes": None, "idle_timeout_ns": HANDSHAKE_NS},
+        "congestion": congestion,
+        "report": {
+            "interval_ns": None,
+            "csv": None,
+            "json": True,
+            "frames": {"file": str(frames), "interval_ns": interval_ns},
+        },
+    }
+
+
+def _server(flow: Mapping[str, Any], port: int, frames: Path, interval_ns: int) -> dict[str, Any]:
+    return {
+        "role": "server",
+        "listen": f"[::]:{port}",
+        "once": False,
+        "certificate": None,
+        # handshakes: no Retry, which the simulation does not have
+        "limits": {"connections": CONNECTIONS, "handshakes": CONNECTIONS, "streams": 10_000},
+        **_side(flow, "server", frames, interval_ns),
+    }
+
+
+def _client(
+    flow: Mapping[str, Any], port: int, streams: list[dict[str, Any]], frames: Path, interval_ns: int
+) -> dict[str, Any]:
+    return {
+        "role": "client",
+        "host": "@FAR@",
+        "port": port,
+        "load": streams,
+        "alpn": "perf",
+        "trust": "insecure",
+        "timeout_ns": HANDSHAKE_NS,
+        **_side(flow, "client", frames, interval_ns),
+    }
+
+
+QUIC = {
+    "handshake": "1-rtt",
+    "mtu_bytes": 1200,
+    "header_bytes": 28,
+    "initial_window_bytes": 12_000,
+    "initial_rtt_ns": 333_000_000,
+    "ack_eliciting_threshold": None,
+    "max_ack_delay_ns": None,
+    "ecn": False,
+    "receive_window_bytes": 1 << 20,
+    "stream_receive_window_bytes": 1 << 20,
+    "send_window_bytes": 1 << 20,
+    "idle_timeout_ns": None,
+    "packet_threshold": 3,
+}
+"""What a plan of TCP says of the QUIC that it does not use."""
+
+
+# --- the kernel -----------------------------------------------------------------------------------------------
+
+
+def _tcp_flows(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [flow["transport"] for flow in spec["flows"] if flow["transport"]["kind"] == "tcp"]
+
+
+def _mtu(spec: Mapping[str, Any]) -> int:
+    """Largest IP packet of the lab: Ethernet's, or what a flow needs."""
+    sizes = [ETHERNET_MTU]
+    for flow in spec["flows"]:
+        transport = flow["transport"]
+        if transport["kind"] == "tcp":
+            sizes += [
+                end["mss_bytes"] + end["header_bytes"] for end in (transport["client"], transport["server"])
+            ]
+        else:
+            sizes.append(transport["mtu_bytes"] + transport["header_bytes"])
+    return max(sizes)
+
+
+def _kernel(spec: Mapping[str, Any]) -> tuple[dict[str, int | None], dict[str, dict[str, str]]]:
+    """Initial windows of the routes, and sysctls, of each side. :func:`refusals` holds that all flows agree."""
+    flows = _tcp_flows(spec)
+    if not flows:
+        return {"near": None, "far": None}, {"near": {}, "far": {}}
+    windows: dict[str, int | None] = {}
+    settings = {}
+    for side, end in (("near", flows[0]["client"]), ("far", flows[0]["server"])):
+        windows[side] = initial_window(end)
+        settings[side] = sysctls(end)
+    return windows, settings
+
+
+def round_trip_ns(spec: Mapping[str, Any]) -> int:
+    """Propagation of all links, both ways, when it is largest."""
+    moved: dict[tuple[str, int], list[int]] = {}
+    for event in spec["graph"].get("changes", ()):
+        for one in event.get("stages", ()):
+            if one["change"]["kind"] == "delay":
+                delays = moved.setdefault((one["line"], one["stage"]), [])
+                delays.append(int(one["change"]["delay_ns"]))
+    return sum(
+        max([_largest_ns(stage), *moved.get((f"{link['name']}.{side}", number), [])])
+        for link in spec["graph"]["links"]
+        for side in ("up", "down")
+        for number, stage in enumerate(link[side])
+    )
+
+
+def _largest_ns(stage: Mapping[str, Any]) -> int:
+    if stage["kind"] in ("delay", "netem"):
+        return max(
+            [int(stage["delay_ns"]), *(int(change["delay_ns"]) for change in stage.get("changes", ()))]
+        )
+    if stage["kind"] == "delay_trace":
+        return max((int(point[1]) for point in stage["points"]), default=0)
+    return 0

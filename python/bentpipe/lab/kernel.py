@@ -1,0 +1,178 @@
+"""The TCP of this machine's kernel in place of a simulated one: its controllers and options, and what it cannot do.
+
+Each refusal names the key of the scenario, what it asks for, and why not.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.plan.controllers import by_name
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["ETHERNET_MTU", "Machine", "fixed", "initial_window", "sysctls", "twin_name", "wrong_controller"]
+
+FIXED = {
+    "initial_rto_ns": (1_000_000_000, "initial_rto", "Linux has no setting for it"),
+    "min_rto_ns": (200_000_000, "min_rto", "Linux's is 200 ms"),
+    "max_rto_ns": (120_000_000_000, "max_rto", "Linux's is 120 s"),
+    "adapt_reordering": (True, "adapt_reordering", "Linux always adapts"),
+    "limited_transmit": (True, "limited_transmit", "Linux always has it"),
+    "prr": (True, "prr", "Linux always has it"),
+    "fast_open": (False, "fast_open", "the programs in a lab do not use it"),
+    "pacing": (
+        False,
+        "pacing",
+        "Linux paces with BBR alone, or by a queueing discipline that the lab does not have",
+    ),
+    "delayed_ack": (
+        {"timeout_ns": 40_000_000, "every": 2, "quick": 16},
+        "delayed_ack",
+        "Linux has no setting for it",
+    ),
+    "ack_counting": ({"kind": "unlimited"}, "abc", "Linux counts every byte"),
+}
+"""Options of TCP that Linux fixes: value, key in the scenario, reason."""
+
+ETHERNET_MTU = 1500
+"""Largest IP packet of a lab's links where nothing needs a larger one."""
+
+MOST_BUFFER = (1 << 31) - 1  # sysctls of buffers are C ints
+
+
+class Machine:
+    """What this machine's kernel has."""
+
+    def __init__(self, proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> None:
+        """Reads it from ``proc`` and ``sys``."""
+        self.controllers = _words(proc / "sys/net/ipv4/tcp_available_congestion_control")
+        self.hystart = _words(sys / "module/tcp_cubic/parameters/hystart")
+
+    def options(self, twin: Mapping[str, Any]) -> dict[str, Any]:
+        """Options under which the simulation's controller is the kernel's ``twin`` of it."""
+        found = dict(twin["options"])
+        if twin["name"] == "cubic" and self.hystart == ["0"]:
+            found["slow_start_exit"] = "none"
+        return found
+
+
+def _words(file: Path) -> list[str]:
+    try:
+        return file.read_text(encoding="ascii").split()
+    except OSError:
+        return []
+
+
+# --- controllers ----------------------------------------------------------------------------------------------
+
+
+def twin_name(name: str, catalogue: Sequence[Mapping[str, Any]]) -> str | None:
+    """What the kernel calls the controller ``name`` of the simulation; None where it has none like it."""
+    twin = by_name(catalogue).get(name, {}).get("kernel")
+    return None if twin is None else str(twin["name"])
+
+
+def wrong_controller(
+    named: Mapping[str, Any],
+    key: str,
+    catalogue: Sequence[Mapping[str, Any]],
+    machine: Machine,
+    *,
+    whole: bool = True,
+) -> list[tuple[str, str]]:
+    """Why a simulated controller cannot be the kernel's.
+
+    Args:
+        named: its name and the options given.
+        key: of it in the scenario.
+        catalogue: the engine's.
+        machine: the kernel.
+        whole: with the options that were not given too: is it the same controller? Else what was asked for is asked
+            of the kernel, and nothing more.
+    """
+    name, entries = named["name"], by_name(catalogue)
+    entry = entries.get(name, {})
+    twin = entry.get("kernel")
+    if twin is None:
+        return [(key, f'found "{name}"{_instead(name, entries, machine)}')]
+    if twin["name"] not in machine.controllers:
+        has = ", ".join(machine.controllers) or "none"
+        what = f"Linux's {twin['name']}"
+        return [
+            (key, f'found "{name}", which is {what}; this kernel has {has} (modprobe tcp_{twin["name"]})')
+        ]
+    options = {option["name"]: option.get("default") for option in entry["options"]} if whole else {}
+    asked = {**options, **(named.get("options") or {})}
+    wrong = {
+        option: value for option, value in machine.options(twin).items() if asked.get(option, value) != value
+    }
+    if not wrong:
+        return []
+    word = ", ".join(f"{option} = {json.dumps(asked.get(option))}" for option in wrong)
+    right = ", ".join(f"{option} = {json.dumps(value)}" for option, value in wrong.items())
+    return [(key, f'found "{name}" with {word}; Linux\'s {twin["name"]} is {{ name = "{name}", {right} }}')]
+
+
+def _instead(name: str, entries: Mapping[str, Mapping[str, Any]], machine: Machine) -> str:
+    """What ``name`` is, and what there is instead: the kernel's controller of the same name first."""
+    entry = entries.get(name)
+    twins = {ours: one["kernel"] for ours, one in entries.items() if one["kernel"] is not None}
+    alike = [] if entry is None else [entry["name"], *entry["aliases"]]
+    namesake = [ours for ours, twin in twins.items() if twin["name"] in alike]
+    what = "" if entry is None or not namesake else f", which is {entry['title']}"
+    there = ", ".join(sorted(ours for ours, twin in twins.items() if twin["name"] in machine.controllers))
+    near = f'; did you mean "{namesake[0]}", {twins[namesake[0]]["title"]}?' if namesake else ""
+    return f"{what}; this kernel's TCP has {there or 'none of them'}{near}"
+
+
+# --- options --------------------------------------------------------------------------------------------------
+
+
+def fixed(transport: Mapping[str, Any], place: str) -> list[tuple[str, str]]:
+    """Options of both ends (``client``, ``server``) that Linux has otherwise; ``place`` is the key of their table."""
+    problems: dict[tuple[str, str], None] = {}
+    for option, (value, name, why) in FIXED.items():
+        said = f"found what this kernel's TCP cannot do: {why}"
+        if transport["client"][option] != value:
+            problems[f"{place}.{name}", said] = None
+        elif transport["server"][option] != value:
+            problems[f"{place}.server.{name}", said] = None
+    return list(problems)
+
+
+def initial_window(end: Mapping[str, Any]) -> int:
+    """Segments of the initial window: Linux counts them whatever options they carry."""
+    return max(1, round(int(end["initial_window_bytes"]) / int(end["mss_bytes"])))
+
+
+def sysctls(end: Mapping[str, Any]) -> dict[str, str]:
+    """One end's options as sysctls of a namespace (Documentation/networking/ip-sysctl.rst of Linux)."""
+    rack = end["loss_detection"]["kind"] == "rack_tlp"
+    # Half of a buffer is window at first (tcp_adv_win_scale = 1). The second number is where it begins: a window that
+    # starts at 64 kB and follows the sender's would be another limit than the scenario's.
+    receive = min(2 * end["receive_buffer_bytes"], MOST_BUFFER)
+    # A send buffer counts its packets' bookkeeping too.
+    send = min(2 * end["send_buffer_bytes"], MOST_BUFFER)
+    flags = {
+        "tcp_sack": end["sack"],
+        "tcp_dsack": end["dsack"],
+        "tcp_timestamps": end["timestamps"],
+        "tcp_window_scaling": end["window_scaling"],
+        "tcp_ecn": end["ecn"],
+        "tcp_slow_start_after_idle": end["restart_after_idle"],
+        "tcp_recovery": rack,
+    }
+    values = {name: str(int(bool(value))) for name, value in flags.items()}
+    values |= {
+        "tcp_frto": "2" if end["frto"] else "0",
+        "tcp_early_retrans": "3" if rack else "0",
+        "tcp_reordering": str(end["loss_detection"].get("threshold", 3)),
+        "tcp_rmem": f"4096 {receive} {receive}",
+        "tcp_wmem": f"4096 {min(send, 1 << 20)} {send}",
+        "tcp_no_metrics_save": "1",
+    }
+    return {f"net.ipv4.{name}": value for name, value in values.items()}

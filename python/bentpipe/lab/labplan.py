@@ -1,0 +1,132 @@
+"""The plan of a session in real time (``lab::Plan`` of crates/rt), checked before it leaves: types, ranges, what goes
+with what. docs/manual/shell.md has it key by key; a test holds the keys against the executable's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, PlainValidator, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
+
+from bentpipe.scenario.problems import from_validation
+from bentpipe.scenario.quantities import Table
+from bentpipe.scenario.units import Duration
+
+__all__ = ["LabPlan", "checked", "other_ways"]
+
+Whole = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]
+Text = Annotated[StrictStr, Field(min_length=1)]
+Specification = dict[str, Any]
+"""As :func:`bentpipe.lab.shell.path_of` makes it; the executable reads what is in it."""
+
+
+def _port(found: object) -> int:
+    if isinstance(found, int) and not isinstance(found, bool) and 1 <= found <= 65535:
+        return found
+    shown = f'"{found}"' if isinstance(found, str) else found
+    raise ValueError(
+        f"found {shown}, expected a port from 1 to 65535; of UDP or TCP, whichever is listened on"
+    )
+
+
+class Lab(Table):
+    """The path."""
+
+    graph: Specification
+    client: Text
+    server: Text
+    seed: Whole
+    mtu: Annotated[StrictInt, Field(ge=68, le=65535)]  # what IPv4 asks for at least (RFC 791)
+
+
+class Process(Table):
+    """A command at one end."""
+
+    hints: ClassVar[Mapping[str, str]] = {
+        "args": 'no key "args"; arguments stand in "command", after its first word'
+    }
+    name: Text
+    command: Annotated[list[StrictStr], Field(min_length=1)]
+    start_ns: Whole = 0
+    listens: Annotated[int, PlainValidator(_port)] | None = None
+    output: Text | None = None
+    errors: Text | None = None
+
+
+class Settings(Table):
+    """Kernel settings of the two ends."""
+
+    near: dict[str, StrictStr] = Field(default_factory=dict)
+    far: dict[str, StrictStr] = Field(default_factory=dict)
+
+
+class Windows(Table):
+    """Initial windows of kernel TCP, in segments."""
+
+    near: Annotated[StrictInt, Field(ge=1, le=2**32 - 1)] | None = None
+    far: Annotated[StrictInt, Field(ge=1, le=2**32 - 1)] | None = None
+
+
+class Record(Table):
+    """Series to keep."""
+
+    directory: Text
+    interval_ns: Annotated[StrictInt, Field(ge=1, le=2**63 - 1)]
+
+
+class LabPlan(Table):
+    """A session: a path, what splits TCP on it, and the processes at its ends."""
+
+    lab: Lab
+    proxies: list[Specification] = Field(default_factory=list)
+    private: StrictBool = False
+    outside: StrictBool = False
+    check: StrictBool = False
+    far: list[Process] = Field(default_factory=list)
+    near: Annotated[list[Process], Field(min_length=1)]
+    settings: Settings = Settings()
+    initial_windows: Windows = Windows()
+    record: Record | None = None
+    watch: StrictBool = False
+    control: Text | None = None
+    result: Text | None = None
+
+    @model_validator(mode="after")
+    def _together(self) -> LabPlan:
+        far = [("far", self.far), ("settings.far", self.settings.far)]
+        for key, found in far:
+            if found and not self.private:
+                raise ValueError(
+                    f"{key}: found some without private = true, expected the far side to be private"
+                )
+        names = Counter(one.name for one in (*self.near, *self.far))
+        twice = next((name for name, count in names.items() if count > 1), None)
+        if twice is not None:
+            raise ValueError(
+                f'two commands are called "{twice}", expected a name for each: results are by name'
+            )
+        listening = next((one.name for one in self.near if one.listens is not None), None)
+        if listening is not None:
+            raise ValueError(f"near.{listening}.listens: found one, which only services of the far side have")
+        return self
+
+
+def other_ways(graph: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Why a graph cannot be had in real time: devices stand where they stand, while links go in and out of use."""
+    events = [event for event in graph.get("changes", ()) if event["at_ns"] > 0 and event.get("links")]
+    if not events:
+        return []
+    link, at = events[0]["links"][0], Duration(events[0]["at_ns"])
+    what = f'at {at} the link "{link["link"]}" {"comes into" if link["in_use"] else "goes out of"} use'
+    why = "in real time delay, rate, queue and loss change, and the way stays; expected no gap and no other link"
+    return [("handover", f"{what}; {why}")]
+
+
+def checked(plan: Mapping[str, Any]) -> Mapping[str, Any]:
+    """``plan``. Raises ScenarioError for what is wrong with it, by key."""
+    try:
+        LabPlan.model_validate(plan)
+    except ValidationError as error:
+        raise from_validation(error, plan, "plan") from None
+    return plan

@@ -1,0 +1,149 @@
+"""What a lab recorded of its path and proxies, as the tables ``links``, ``link_summary`` and ``proxies``.
+
+Instants are of the machine's CLOCK_MONOTONIC, which is the same in every namespace. What the emulator or the kernel
+does not count is null, never 0.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.store.schema import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+__all__ = ["LINKS", "Series", "read_series"]
+
+Points = list[tuple[int, Row]]
+"""Instants, ns, and the counters then."""
+
+LINKS = "links.csv"
+"""The file of the path's series in a record."""
+
+WAYS = ("up", "down")
+SOCKETS = ("client_side", "server_side")
+CAUSES = ("loss", "overflow", "aqm", "outage", "link", "route")
+
+
+@dataclass
+class Series:
+    """Counters of every direction of every segment, and of every proxy's sockets."""
+
+    links: dict[str, Points] = field(default_factory=dict)
+    """By ``SEGMENT.up`` or ``SEGMENT.down``."""
+    proxies: dict[tuple[str, str], Points] = field(default_factory=dict)
+    """By node and socket."""
+    totals: dict[str, Row] = field(default_factory=dict)
+    """Of each direction at the end of the lab."""
+
+    def link_rows(
+        self, graph: Mapping[str, Any], origin_ns: int, ticks_ns: Sequence[int]
+    ) -> tuple[list[Row], list[Row]]:
+        """Rows of ``links``, and of ``link_summary`` at the last tick; instants count from ``origin_ns``.
+
+        The emulator counts at the two ends of a segment, the part of the path between two namespaces: links in a row
+        are one there, by the name ``A+B``.
+        """
+        rows, summary = [], []
+        for name, total in self.totals.items():
+            points = self.links.get(name, [])
+            rows += [
+                {"time_s": _seconds(tick, origin_ns), "link": name, **_at(points, tick)} for tick in ticks_ns
+            ]
+            last = _at(points, ticks_ns[-1]) if ticks_ns else {}
+            summary.append({"link": name, **_promise(graph, name), **(last or total)})
+        return rows, summary
+
+    def proxy_rows(self, flows: Sequence[str], origin_ns: int, ticks_ns: Sequence[int]) -> list[Row]:
+        """Rows of ``proxies``. A proxy counts all its connections together: ``flow`` is null where several flows
+        cross it."""
+        flow = flows[0] if len(flows) == 1 else None
+        return [
+            {"time_s": _seconds(tick, origin_ns), "flow": flow, "proxy": node, "socket": socket, **row}
+            for tick in ticks_ns
+            for (node, socket), points in self.proxies.items()
+            if (row := _at(points, tick))
+        ]
+
+
+def read_series(record: Path, result: Mapping[str, Any]) -> Series:
+    """What the lab of ``result`` (its ``result.json``) has recorded in the folder ``record``; lines that were cut
+    short are left out."""
+    series = Series()
+    for segment in result.get("segments", ()):
+        for way in WAYS:
+            series.totals[f"{segment['name']}.{way}"] = _totals(segment[way])
+    started = int(result.get("started_ns", 0))
+    file = record / LINKS
+    if file.is_file():
+        with file.open(encoding="utf-8", newline="") as lines:
+            for row in csv.DictReader(lines):
+                if None not in row.values():
+                    at = started + round(float(row["time_s"]) * 1e9)
+                    series.links.setdefault(f"{row['segment']}.{row['direction']}", []).append(
+                        (at, _link(row))
+                    )
+    for file in sorted(record.glob("proxy-*.jsonl")):
+        node = file.stem.removeprefix("proxy-")
+        for line in file.read_text(encoding="utf-8").splitlines():
+            try:
+                found = json.loads(line)
+            except ValueError:
+                continue
+            for socket in SOCKETS:
+                points = series.proxies.setdefault((node, socket), [])
+                points.append((int(found["time_ns"]), found[socket]))
+    return series
+
+
+def _seconds(time_ns: int, origin_ns: int) -> float:
+    return round((time_ns - origin_ns) / 1e9, 9)
+
+
+def _at(points: Points, time_ns: int) -> Row:
+    """The last known counters at an instant."""
+    place = bisect_right(points, time_ns, key=lambda point: point[0])
+    return points[place - 1][1] if place else {}
+
+
+def _totals(found: Mapping[str, Any]) -> Row:
+    dropped = found.get("dropped") or {}
+    return _counted(found, {cause: dropped.get(cause, 0) for cause in CAUSES})
+
+
+def _link(row: Mapping[str, str]) -> Row:
+    waiting = {name: int(row[name]) for name in ("queued_packets", "queued_bytes")}
+    return waiting | _counted(row, {cause: row[f"dropped_{cause}"] for cause in CAUSES})
+
+
+def _counted(found: Mapping[str, Any], dropped: Mapping[str, Any]) -> Row:
+    """The emulator's counters by the names of the tables."""
+    return {
+        "arrived_packets": int(found["packets_in"]),
+        "delivered_packets": int(found["packets_out"]),
+        "delivered_bytes": int(found["bytes_out"]),
+        **{f"dropped_{cause}_packets": int(count) for cause, count in dropped.items()},
+    }
+
+
+def _promise(graph: Mapping[str, Any], name: str) -> Row:
+    """Least rate (None without a transmitter) and propagation of one direction, as the simulator says them."""
+    segment, _, way = name.rpartition(".")
+    names = segment.split("+")
+    rates, delay = [], 0
+    for stage in (stage for link in graph["links"] if link["name"] in names for stage in link[way]):
+        if stage["kind"] == "transmit" and stage["service"]["kind"] == "rate":
+            rates.append(float(stage["service"]["rate_bit_s"]))
+        if stage["kind"] == "netem":
+            rates.append(float(stage["rate_bit_s"]))
+        if stage["kind"] in ("delay", "netem"):
+            delay += int(stage["delay_ns"])
+        if stage["kind"] == "delay_trace":
+            delay += int(stage["points"][0][1])
+    return {"rate_bit_s": min(rates, default=None), "propagation_ms": delay / 1e6}

@@ -1,0 +1,252 @@
+"""Hand-overs in the engine's words (``graph.changes``): at each instant, links in use and changes of stages."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from bentpipe.plan.stages import limit_of
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.units import Duration, Rate
+
+if TYPE_CHECKING:
+    from bentpipe.plan.graph import Edge
+    from bentpipe.scenario.handover import Handover, Moved
+    from bentpipe.scenario.model import Scenario
+    from bentpipe.scenario.path import Direction
+
+__all__ = [
+    "SIDES",
+    "Extremes",
+    "Line",
+    "changes",
+    "handovers_of",
+    "moved_of",
+    "unused_at_first",
+    "unused_later",
+]
+
+SIDES: tuple[Literal["up", "down"], ...] = ("up", "down")
+
+AFTER = ("delay", "delay_trace", "jitter", "reorder", "outage")
+"""Stages behind the transmitter that packets are in flight in."""
+
+
+@dataclass
+class Extremes:
+    """What a line has in the course of the run."""
+
+    rates: list[int] = field(default_factory=list)
+    delays: list[int] = field(default_factory=list)
+    limits: list[int | None] = field(default_factory=list)
+    """Bounds of the queue, bytes; None: unbounded."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A direction of a link before any hand-over."""
+
+    direction: Direction
+    stages: Sequence[Mapping[str, Any]]
+    rate: Rate | None
+    delay_ns: int
+    key: str
+
+
+def handovers_of(scenario: Scenario) -> Sequence[Handover]:
+    """Of a path or a graph."""
+    if scenario.path is not None:
+        return scenario.path.handover
+    return scenario.graph.handover if scenario.graph is not None else ()
+
+
+def moved_of(scenario: Scenario, edge: str, side: Literal["up", "down"]) -> set[str]:
+    """What hand-overs set of a direction."""
+    own = [one.toward(side) for one in handovers_of(scenario) if one.link == edge]
+    return {key for one in own for key in type(one).model_fields if getattr(one, key) is not None}
+
+
+def unused_at_first(scenario: Scenario) -> set[str]:
+    """Links of a graph that are not in use before a hand-over leads to them."""
+    return {link.name for link in scenario.graph.link if not link.in_use} if scenario.graph else set()
+
+
+def unused_later(events: Sequence[Mapping[str, Any]]) -> Iterator[set[str]]:
+    """The links that are not in use at the start, and after each event."""
+    unused: set[str] = set()
+    if events[0]["at_ns"] > 0:
+        yield set()
+    for event in events:
+        for one in event.get("links", []):
+            (unused.discard if one["in_use"] else unused.add)(one["link"])
+        yield set(unused)
+
+
+def changes(
+    scenario: Scenario,
+    edges: Sequence[Edge],
+    lines: Mapping[tuple[str, str], Line],
+    shared: Mapping[str, int],
+    wire: int,
+) -> tuple[list[dict[str, Any]], Mapping[tuple[str, str], Extremes]]:
+    """What changes at which instant, and what each line has in the course of the run.
+
+    Args:
+        scenario: whose hand-overs.
+        edges: links.
+        lines: by link and direction.
+        shared: by link, the round trip that "1 BDP" counts with before any hand-over.
+        wire: bytes of a full packet.
+
+    Raises:
+        ScenarioError: a hand-over of what is not there.
+    """
+    made = _Changes(scenario, lines, shared, wire)
+    for at, number, one in _in_order(scenario):
+        made.add(at, number, one)
+    used = {edge.name: True for edge in edges}
+    events: list[dict[str, Any]] = []
+    made.links[0] = [*((name, False) for name in sorted(unused_at_first(scenario))), *made.links.get(0, [])]
+    for at in sorted({*made.links, *made.stages}):
+        final = dict(made.links.get(at, []))
+        links = [{"link": name, "in_use": use} for name, use in final.items() if used[name] != use]
+        used |= final
+        event: dict[str, Any] = {"at_ns": at}
+        if links:
+            event["links"] = links
+        if made.stages.get(at):
+            event["stages"] = made.stages[at]
+        if len(event) > 1:
+            events.append(event)
+    return events, made.extremes
+
+
+def _in_order(scenario: Scenario) -> Iterator[tuple[int, int, Handover]]:
+    """Every hand-over at every instant, in order of time, then of the scenario."""
+    many = [
+        (at, number, one)
+        for number, one in enumerate(handovers_of(scenario))
+        for at in one.instants(scenario.duration.ns)
+    ]
+    return iter(sorted(many, key=lambda event: event[:2]))
+
+
+class _Changes:
+    """What has changed so far."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        lines: Mapping[tuple[str, str], Line],
+        shared: Mapping[str, int],
+        wire: int,
+    ) -> None:
+        self.scenario, self.lines, self.shared, self.wire = scenario, lines, shared, wire
+        self.links: dict[int, list[tuple[str, bool]]] = {}
+        self.stages: dict[int, list[dict[str, Any]]] = {}
+        self.extremes: dict[tuple[str, str], Extremes] = defaultdict(Extremes)
+        self.segments = {one.name for one in scenario.path.segment} if scenario.path is not None else set()
+        self.rate = {place: line.rate for place, line in lines.items()}
+        self.delay = {place: line.delay_ns for place, line in lines.items()}
+
+    def add(self, at: int, number: int, one: Handover) -> None:
+        """``one``, which is hand-over ``number``, happens at ``at``."""
+        root = "path" if self.scenario.path is not None else "graph"
+        key = f"{root}.{one.name or f'handover[{number + 1}]'}"
+        self._use(at, one)
+        stages = self.stages.setdefault(at, [])
+        stages += self._in_flight(one, key)
+        for side in SIDES:
+            if (one.link, side) in self.lines:
+                stages += self._moved(one.link, side, one.toward(side), f"{key}.{side}")
+
+    def _use(self, at: int, one: Handover) -> None:
+        now = self.links.setdefault(at, [])
+        if one.leaves != one.link:
+            now.append((one.leaves, False))
+        now.append((one.link, one.gap is None))
+        if one.gap is not None:
+            self.links.setdefault(at + one.gap.ns, []).append((one.link, True))
+
+    def _in_flight(self, one: Handover, key: str) -> Iterator[dict[str, Any]]:
+        """What becomes of what is on the link, and of what waits for it."""
+        met = False
+        for side in SIDES:
+            line = self.lines.get((one.leaves, side))
+            for index, stage in enumerate(line.stages if line is not None else ()):
+                kind, fate = stage["kind"], None
+                if (kind == "transmit" and one.waiting == "lost") or (
+                    kind in AFTER and one.in_flight == "lost"
+                ):
+                    fate = "lost"
+                elif kind in AFTER[:3] and one.in_flight is not None and not stage.get("reorder", False):
+                    fate = one.in_flight.replace("-", "_")
+                if fate is not None:
+                    met = met or kind != "transmit"
+                    yield _stage(f"{one.leaves}.{side}", index, "in_flight", fate=fate)
+        if one.in_flight is not None and not met:
+            text = (
+                f'found "{one.in_flight}", and nothing is in flight on {one.leaves}; expected a delay there'
+            )
+            raise ScenarioError([(f"{key}.in_flight", text)])
+
+    def _moved(self, link: str, side: str, moved: Moved, key: str) -> Iterator[dict[str, Any]]:
+        """What one direction has from now on."""
+        line, place, name = self.lines[link, side], (link, side), f"{link}.{side}"
+        seen = self.extremes[place]
+        if moved.delay is not None:
+            index = self._index(line, ("delay", "netem"), f"{key}.delay")
+            self.delay[place] = moved.delay.ns
+            seen.delays.append(moved.delay.ns)
+            yield _stage(name, index, "delay", delay_ns=moved.delay.ns)
+        if moved.rate is not None:
+            index = self._index(line, ("transmit", "netem"), f"{key}.rate")
+            self.rate[place] = moved.rate
+            seen.rates.append(moved.rate.bit_s)
+            yield _stage(name, index, "rate", rate_bit_s=moved.rate.bit_s)
+        if moved.queue is not None:
+            index = self._index(line, ("transmit", "netem"), f"{key}.queue")
+            rate = self.rate[place] or Rate(0)
+            rtt = Duration(self._round_trip(link))
+            limit = limit_of(line.direction, moved.queue, rate, rtt, self.wire, key)
+            packets, size = (limit or {}).get("packets"), (limit or {}).get("bytes")
+            seen.limits.append(size if packets is None else packets * self.wire)
+            yield _stage(name, index, "limit", limit=limit)
+        if moved.loss is not None:
+            index = self._index(line, ("loss",), f"{key}.loss")
+            yield _stage(name, index, "loss", probability=moved.loss.value)
+
+    def _index(self, line: Line, kinds: Sequence[str], key: str) -> int:
+        """The number of the first stage of these kinds, which must follow nothing of its own."""
+        what = key.rpartition(".")[2]
+        traced = {
+            "delay": line.direction.delay is not None and line.direction.delay.trace is not None,
+            "rate": line.direction.trace is not None
+            or (line.direction.rate is not None and line.direction.rate.trace is not None),
+            "loss": line.direction.loss is not None and (line.direction.loss.trace or "").endswith(".csv"),
+        }
+        if traced.get(what):
+            raise ScenarioError(
+                [(key, f"found a {what} beside the trace of {line.key}, expected one of them")]
+            )
+        if any(getattr(change, what, None) is not None for change in line.direction.changes or []):
+            raise ScenarioError([(key, f"found a {what} beside changes of {line.key}, expected one of them")])
+        index = next((n for n, stage in enumerate(line.stages) if stage["kind"] in kinds), None)
+        if index is None:
+            raise ScenarioError([(key, f"goes with a rate of {line.key}, and there is none")])
+        return index
+
+    def _round_trip(self, link: str) -> int:
+        """The round trip of "1 BDP" now: on a path that of all segments, in a graph that of the link is another."""
+        moved = [
+            self.delay[place] - self.lines[place].delay_ns
+            for place in self.lines
+            if place[0] in self.segments or place[0] == link
+        ]
+        return self.shared[link] + sum(moved)
+
+
+def _stage(line: str, stage: int, kind: str, **change: Any) -> dict[str, Any]:
+    return {"line": line, "stage": stage, "change": {"kind": kind, **change}}

@@ -1,0 +1,125 @@
+"""What is in order in a plan and yet hardly meant: each a sentence at its key, which `check`, `run` and Python say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.plan.changes import handovers_of
+from bentpipe.plan.groups import firsts
+from bentpipe.scenario.units import Duration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from bentpipe.plan.runs import Cell, Plan
+    from bentpipe.scenario.model import Scenario
+
+__all__ = ["LONG_NS", "Remark", "RemarkWarning", "remarks"]
+
+LONG_NS = 86_400 * 10**9
+"""A day. Nothing that is studied here lasts longer: the slowest published transfers take hours."""
+
+
+class RemarkWarning(UserWarning):
+    """A :class:`Remark`, for the warnings of Python."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """A sentence about a key of a scenario."""
+
+    key: str
+    text: str
+
+    def line(self, source: str) -> str:
+        """With the file that it is said of."""
+        return f"{source}: {self.key}: {self.text}"
+
+
+def remarks(plan: Plan) -> tuple[Remark, ...]:
+    """Of every cell, each key once: of the first cell that it is true of."""
+    found: dict[str, Remark] = {}
+    cells = [one for cell in plan.cells for one in _of_cell(cell)]
+    for remark in [*_seeds(plan), *cells]:
+        found.setdefault(remark.key, remark)
+    return tuple(found.values())
+
+
+def _seeds(plan: Plan) -> Iterator[Remark]:
+    if plan.seeds > 1 and all(len(cell.seeds) == 1 for cell in plan.cells):
+        why = "nothing in this scenario is left to chance: all would give the same, so one is run"
+        yield Remark("seeds", f"found {plan.seeds}, but {why}")
+
+
+def _of_cell(cell: Cell) -> Iterator[Remark]:
+    spec = cell.resolved.spec
+    whole = int(spec["duration_ns"])
+    if whole > LONG_NS:
+        yield Remark("duration", f"found {_time(whole)}, which is longer than a day")
+    for name, flow in firsts(spec):
+        yield from _of_flow(name, flow, cell, whole)
+    yield from _of_handovers(cell.scenario, whole)
+
+
+def _of_handovers(scenario: Scenario, whole: int) -> Iterator[Remark]:
+    for number, one in enumerate(handovers_of(scenario)):
+        if one.at.ns >= whole:
+            root = "path" if scenario.path is not None else "graph"
+            text = f"found {one.at}, but the run lasts {_time(whole)}: it never happens"
+            yield Remark(f"{root}.{one.name or f'handover[{number + 1}]'}.at", text)
+
+
+def _of_flow(name: str, flow: Mapping[str, Any], cell: Cell, whole: int) -> Iterator[Remark]:
+    start = int(flow["start_ns"])
+    rest = whole - start
+    every = cell.resolved.ways[flow["name"]]
+    trip = min(sum(hop.least_delay_ns for hops in way for hop in hops) for way in every)
+    if trip >= rest:
+        problem = (
+            f"a round trip on its way takes {_time(trip)}, but the run ends {_time(rest)} after its start"
+        )
+        yield Remark(f"flow.{name}", f"{problem}: nothing is ever answered")
+        return
+    key = f"flow.{name}.load"
+    longest = max(_times(flow["load"]), default=0)
+    if longest > whole:  # flows that begin late and are cut off with the others are usual
+        yield Remark(key, f"found {_time(longest)}, but the run lasts {_time(whole)}")
+    for side, (way, size) in enumerate(_sizes(flow["load"]).items()):
+        rates = [[hop.rate.bit_s for hop in one[side] if hop.rate is not None] for one in every]
+        least = size * 8 * 10**9 // max(map(min, rates)) if all(rates) else 0
+        if least > rest:
+            what = f"found {_bytes(size)} {way}, which take {_time(least)} or longer at the rate of the path"
+            yield Remark(key, f"{what}, but the run ends {_time(rest)} after its start")
+            return
+
+
+def _times(load: Mapping[str, Any]) -> Iterable[int]:
+    """How long a load is to last, as far as it says."""
+    if load["kind"] == "perf":
+        return [int(s["amount"]["duration_ns"]) for s in load["streams"] if s["amount"]["mode"] == "time"]
+    return [int(load["duration_ns"])] if "duration_ns" in load else []
+
+
+def _sizes(load: Mapping[str, Any]) -> dict[str, int]:
+    """Bytes of a load of given size, each way."""
+    amounts = [s["amount"] for s in load["streams"]] if load["kind"] == "perf" else []
+    return {
+        way: sum(int(amount[f"{way}_bytes"]) for amount in amounts if amount["mode"] == "data")
+        for way in ("up", "down")
+    }
+
+
+def _time(ns: int) -> str:
+    """To three digits, in the unit a person would use."""
+    for unit, size in (("h", 3600 * 10**9), ("min", 60 * 10**9), ("s", 10**9), ("ms", 10**6)):
+        if ns >= size:
+            return f"{ns / size:,.0f} {unit}" if ns >= 1000 * size else f"{ns / size:.3g} {unit}"
+    return str(Duration(ns))
+
+
+def _bytes(size: int) -> str:
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= factor:
+            return f"{size / factor:,.4g} {unit}"
+    return f"{size} B"

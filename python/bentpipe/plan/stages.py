@@ -1,0 +1,444 @@
+"""One direction of a link as a list of stages, in the order in which a packet meets them.
+
+``[loss before] -> queue and transmitter (or netem's) -> outages -> [loss after] -> delay -> jitter ->
+reordering``. Loss "after" (the default) falls on the link: a lost packet has used the link's time. Loss
+"before" (the default with ``netem = true``) is netem's order: a lost packet never enters the queue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.traces import (
+    MAHIMAHI_BYTES,
+    Mahimahi,
+    TraceError,
+    packet_list,
+    read_csv,
+    read_mahimahi,
+)
+from bentpipe.scenario.units import Duration, QueueSize, Rate, UnitError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from decimal import Decimal
+    from pathlib import Path
+
+    from bentpipe.scenario.path import Direction, Jitter, Loss
+
+__all__ = [
+    "Files",
+    "base_delay_ns",
+    "first_rate",
+    "least_delay_ns",
+    "limit_of",
+    "most_rate",
+    "queue_bytes",
+    "stages",
+]
+
+ETHERNET_BYTES = 1500
+"""A packet where a bound in packets is made of one in bytes (the convention of netem's users)."""
+NETEM_LIMIT = 1000  # tc-netem(8)
+CODEL_LIMIT = 1000  # tc-codel(8)
+FQ_CODEL_LIMIT = 10_240  # RFC 8290 section 5.2.3
+MOST_PACKETS = 2**32 - 1  # what tc takes for a limit
+
+
+class Files:
+    """Traces beside a scenario, each read once."""
+
+    def __init__(self, folder: Path) -> None:
+        """``folder`` holds the scenario."""
+        self.folder = folder
+        self._points: dict[tuple[str, str], list[tuple[int, Decimal]]] = {}
+        self._packets: dict[str, list[int]] = {}
+        self._mahimahi: dict[str, Mahimahi] = {}
+
+    def csv(self, name: str, kind: str, key: str) -> list[tuple[int, Decimal]]:
+        """Points of a CSV trace; ``key`` is said in errors. Raises ScenarioError."""
+        if (kind, name) not in self._points:
+            try:
+                self._points[kind, name] = read_csv(self.folder, name, kind)
+            except TraceError as error:
+                raise ScenarioError([(key, str(error))]) from None
+        return self._points[kind, name]
+
+    def packets(self, name: str, key: str) -> list[int]:
+        """Indices of lost packets. Raises ScenarioError."""
+        if name not in self._packets:
+            try:
+                self._packets[name] = packet_list(self.folder, name)
+            except TraceError as error:
+                raise ScenarioError([(key, str(error))]) from None
+        return self._packets[name]
+
+    def mahimahi(self, name: str, key: str) -> Mahimahi:
+        """A packet-delivery trace. Raises ScenarioError."""
+        if name not in self._mahimahi:
+            try:
+                self._mahimahi[name] = read_mahimahi(self.folder, name)
+            except TraceError as error:
+                raise ScenarioError([(key, str(error))]) from None
+        return self._mahimahi[name]
+
+
+def base_delay_ns(direction: Direction, files: Files, key: str) -> int:
+    """One-way delay at the start of the run: what "1 BDP" counts with."""
+    delay = direction.delay
+    if delay is None:
+        return 0
+    if delay.constant is not None:
+        return delay.constant.ns
+    return int(files.csv(delay.trace or "", "delay", f"{key}.delay")[0][1])
+
+
+def least_delay_ns(direction: Direction, files: Files, key: str) -> int:
+    """The smallest one-way delay that the direction ever has by itself."""
+    delay = direction.delay
+    if delay is not None and delay.trace is not None:
+        return min(int(value) for _, value in files.csv(delay.trace, "delay", f"{key}.delay"))
+    changed = [change.delay.ns for change in direction.changes or [] if change.delay is not None]
+    return min([base_delay_ns(direction, files, key), *changed])
+
+
+def limit_of(
+    direction: Direction, queue: QueueSize, rate: Rate, rtt: Duration, wire: int, key: str
+) -> dict[str, int] | None:
+    """Another bound of the direction's queue, in the engine's words, at this rate and round trip."""
+    whole = direction.model_copy(update={"queue": queue})
+    if direction.netem or (direction.aqm is not None and direction.aqm.name == "fq-codel"):
+        return {"packets": _packets(whole, rate, rtt, key)}
+    return _limit(whole, rate, rtt, wire, key)
+
+
+def first_rate(direction: Direction, files: Files, key: str) -> Rate | None:
+    """Rate at the start of the run (a Mahimahi trace's mean); None without a transmitter."""
+    if direction.trace is not None:
+        return Rate(files.mahimahi(direction.trace, f"{key}.trace").bit_s)
+    if direction.rate is None:
+        return None
+    if direction.rate.constant is not None:
+        return direction.rate.constant
+    return Rate(_rates(direction, files, key)[0][1])
+
+
+def _rates(direction: Direction, files: Files, key: str) -> list[tuple[int, int]]:
+    name = direction.rate.trace if direction.rate is not None else None
+    points = [(at, int(value)) for at, value in files.csv(name or "", "rate", f"{key}.rate")]
+    stopped = next((at for at, value in points if value == 0), None)
+    if stopped is not None:
+        raise ScenarioError(
+            [
+                (
+                    f"{key}.rate",
+                    f"found a rate of 0 at {Duration(stopped)}, expected rates above 0; use outages",
+                )
+            ]
+        )
+    return points
+
+
+def most_rate(direction: Direction, files: Files, key: str) -> Rate | None:
+    """The largest rate the direction ever has."""
+    first = first_rate(direction, files, key)
+    if first is None:
+        return None
+    rates = [
+        first.bit_s,
+        *[change.rate.bit_s for change in direction.changes or [] if change.rate is not None],
+    ]
+    if direction.rate is not None and direction.rate.trace is not None:
+        rates += [value for _, value in _rates(direction, files, key)]
+    return Rate(max(rates))
+
+
+def queue_bytes(direction: Direction, rtt: Duration, wire: int, files: Files, key: str) -> int | None:
+    """The queue's bound in bytes (packets taken as full ones); None without a bound or a transmitter."""
+    rate = first_rate(direction, files, key)
+    if rate is None:
+        return None
+    queue = direction.queue or _default_queue(direction)
+    if queue.kind == "none":
+        return None
+    if queue.kind == "packets":
+        return int(queue.amount) * wire
+    return max(_bytes_at(queue, rate, rtt, key) or 0, wire)
+
+
+def _bytes_at(queue: QueueSize, rate: Rate, rtt: Duration, key: str) -> int | None:
+    try:
+        return queue.bytes_at(rate, rtt)
+    except UnitError as error:
+        raise ScenarioError([(f"{key}.queue", str(error))]) from None
+
+
+def _default_queue(direction: Direction) -> QueueSize:
+    if direction.netem:
+        return QueueSize.parse(f"{NETEM_LIMIT} packets")
+    if direction.aqm is not None and direction.aqm.name == "codel":
+        return QueueSize.parse(f"{CODEL_LIMIT} packets")
+    if direction.aqm is not None and direction.aqm.name == "fq-codel":
+        return QueueSize.parse(f"{FQ_CODEL_LIMIT} packets")
+    return QueueSize.parse("1 BDP")
+
+
+def stages(
+    direction: Direction,
+    rtt: Duration,
+    wire: int,
+    files: Files,
+    key: str,
+    moved: Collection[str] = (),
+) -> list[dict[str, Any]]:
+    """The direction in the engine's words (``StageSpec``).
+
+    Args:
+        direction: the direction with everything merged in.
+        rtt: what "1 BDP" counts with.
+        wire: bytes of a full packet with all headers.
+        files: traces.
+        key: the direction's key, for errors.
+        moved: ``delay`` and ``loss`` have a stage even if they are none, because hand-overs set them.
+
+    Raises:
+        ScenarioError: keys that do not go together, a trace that cannot be used.
+    """
+    before = (direction.loss_place or ("before" if direction.netem else "after")) == "before"
+    loss = _loss(direction, files, key, always="loss" in moved)
+    delay = _delay(direction, files, key, always="delay" in moved)
+    if direction.netem:
+        service = [_netem(direction, rtt, wire, files, key)]
+        delay = []
+    else:
+        service = _transmit(direction, rtt, wire, files, key)
+    found = [*(loss if before else []), *service, *_outages(direction), *([] if before else loss), *delay]
+    if direction.jitter is not None:
+        found.append(
+            {"kind": "jitter", "model": _jitter(direction.jitter), "reorder": direction.jitter.reorder}
+        )
+    if direction.reorder is not None:
+        found.append(
+            {
+                "kind": "reorder",
+                "probability": direction.reorder.probability.value,
+                "hold_ns": direction.reorder.hold.ns,
+            }
+        )
+    return found
+
+
+def _transmit(direction: Direction, rtt: Duration, wire: int, files: Files, key: str) -> list[dict[str, Any]]:
+    rate = first_rate(direction, files, key)
+    if rate is None:
+        for name in ("queue", "aqm"):
+            if getattr(direction, name) is not None:
+                raise ScenarioError([(f"{key}.{name}", "goes with a rate or a trace, and there is none")])
+        if any(change.rate is not None for change in direction.changes or []):
+            raise ScenarioError(
+                [(f"{key}.changes", "found a change of rate, and there is no rate to change")]
+            )
+        return []
+    service: dict[str, Any]
+    if direction.trace is not None:
+        trace = files.mahimahi(direction.trace, f"{key}.trace")
+        if any(change.rate is not None for change in direction.changes or []):
+            raise ScenarioError(
+                [(f"{key}.changes", "found a change of rate beside a trace, expected one of them")]
+            )
+        service = {
+            "kind": "trace",
+            "slots_ns": list(trace.slots_ns),
+            "slot_bytes": MAHIMAHI_BYTES,
+            "repeat_ns": trace.repeat_ns,
+        }
+    else:
+        changes = [(c.at.ns, c.rate.bit_s) for c in direction.changes or [] if c.rate is not None]
+        if direction.rate is not None and direction.rate.trace is not None:
+            if changes:
+                raise ScenarioError(
+                    [(f"{key}.changes", "found a change of rate beside a trace, expected one of them")]
+                )
+            changes = _rates(direction, files, key)[1:]
+        service = {
+            "kind": "rate",
+            "rate_bit_s": rate.bit_s,
+            "changes": [{"at_ns": at, "rate_bit_s": value} for at, value in changes],
+        }
+    return [{"kind": "transmit", "queue": _queue(direction, rate, rtt, wire, key), "service": service}]
+
+
+def _limit(direction: Direction, rate: Rate, rtt: Duration, wire: int, key: str) -> dict[str, int] | None:
+    queue = direction.queue or _default_queue(direction)
+    if queue.kind == "none":
+        return None
+    if queue.kind == "packets":
+        return {"packets": int(queue.amount)}
+    size = _bytes_at(queue, rate, rtt, key) or 0
+    if queue.kind == "bytes" and size < wire:
+        raise ScenarioError(
+            [(f"{key}.queue", f"found {queue}, expected room for at least one full packet of {wire} B")]
+        )
+    return {"bytes": max(size, wire)}
+
+
+def _packets(direction: Direction, rate: Rate, rtt: Duration, key: str) -> int:
+    """The bound in packets of 1500 bytes, rounded to the nearest (416.67 is netem's 417)."""
+    limit = _limit(direction, rate, rtt, ETHERNET_BYTES, key)
+    if limit is None:
+        return MOST_PACKETS
+    return limit.get("packets") or max(1, (2 * limit["bytes"] + ETHERNET_BYTES) // (2 * ETHERNET_BYTES))
+
+
+def _queue(direction: Direction, rate: Rate, rtt: Duration, wire: int, key: str) -> dict[str, Any]:
+    aqm = direction.aqm
+    if aqm is None or aqm.name == "drop-tail":
+        return {"kind": "drop_tail", "limit": _limit(direction, rate, rtt, wire, key)}
+    control = {"target_ns": aqm.target.ns, "interval_ns": aqm.interval.ns}
+    if aqm.name == "codel":
+        limit = _limit(direction, rate, rtt, wire, key)
+        return {"kind": "codel", "limit": limit, **control, "ecn": bool(aqm.ecn)}
+    return {
+        "kind": "fq_codel",
+        "limit_packets": _packets(direction, rate, rtt, key),
+        "flows": aqm.queues,
+        "quantum_bytes": aqm.quantum.bytes,
+        **control,
+        "ecn": True if aqm.ecn is None else aqm.ecn,
+    }
+
+
+def _netem(direction: Direction, rtt: Duration, wire: int, files: Files, key: str) -> dict[str, Any]:
+    del wire
+    rate = direction.rate.constant if direction.rate is not None else None
+    if rate is None:
+        raise ScenarioError(
+            [(f"{key}.netem", 'expected a constant rate beside it, such as rate = "10 Mbit/s"')]
+        )
+    if direction.aqm is not None:
+        raise ScenarioError(
+            [(f"{key}.aqm", "does not go with netem = true, whose queue is first in, first out")]
+        )
+    if direction.delay is not None and direction.delay.trace is not None:
+        raise ScenarioError([(f"{key}.delay", "found a trace, expected a constant delay with netem = true")])
+    if any(change.rate is not None or change.delay is not None for change in direction.changes or []):
+        raise ScenarioError(
+            [(f"{key}.changes", "found a change of rate or delay, which netem = true does not have")]
+        )
+    return {
+        "kind": "netem",
+        "rate_bit_s": rate.bit_s,
+        "delay_ns": base_delay_ns(direction, files, key),
+        "limit_packets": _packets(direction, rate, rtt, key),
+    }
+
+
+def _delay(direction: Direction, files: Files, key: str, *, always: bool) -> list[dict[str, Any]]:
+    changes = [
+        {"at_ns": change.at.ns, "delay_ns": change.delay.ns}
+        for change in direction.changes or []
+        if change.delay is not None
+    ]
+    delay = direction.delay
+    if delay is not None and delay.trace is not None:
+        if changes:
+            raise ScenarioError(
+                [(f"{key}.changes", "found a change of delay beside a trace, expected one of them")]
+            )
+        points = files.csv(delay.trace, "delay", f"{key}.delay")
+        if delay.repeat is not None and points[-1][0] >= delay.repeat.ns:
+            last = Duration(points[-1][0])
+            raise ScenarioError(
+                [(f"{key}.delay.repeat", f"found {delay.repeat}, expected more than the trace's {last}")]
+            )
+        return [
+            {
+                "kind": "delay_trace",
+                "points": [[at, int(value)] for at, value in points],
+                "interpolation": delay.interpolation,
+                "repeat_ns": delay.repeat.ns if delay.repeat is not None else None,
+                "reorder": delay.reorder,
+            }
+        ]
+    constant = base_delay_ns(direction, files, key)
+    if constant == 0 and not changes and not always:
+        return []
+    return [{"kind": "delay", "delay_ns": constant, "changes": changes}]
+
+
+def _outages(direction: Direction) -> list[dict[str, Any]]:
+    outages = direction.outages
+    if outages is None:
+        return []
+    return [
+        {
+            "kind": "outage",
+            "windows": [[window.at.ns, window.at.ns + window.length.ns] for window in outages.windows],
+            "repeat_ns": outages.repeat.ns if outages.repeat is not None else None,
+            "hold": outages.hold,
+        }
+    ]
+
+
+def _loss(direction: Direction, files: Files, key: str, *, always: bool) -> list[dict[str, Any]]:
+    """The loss stage; none where nothing is ever lost, unless ``always``."""
+    changes = [
+        {"at_ns": change.at.ns, "probability": change.loss.value}
+        for change in direction.changes or []
+        if change.loss is not None
+    ]
+    loss = direction.loss
+    if loss is not None and loss.trace is not None and loss.trace.endswith(".csv"):
+        points = [(at, float(value)) for at, value in files.csv(loss.trace, "loss", f"{key}.loss")]
+        wrong = next((value for _, value in points if value > 1), None)
+        if wrong is not None:
+            raise ScenarioError(
+                [(f"{key}.loss", f'"{loss.trace}": found a loss of {wrong:.4g}, expected 0 to 1')]
+            )
+        if changes:
+            raise ScenarioError(
+                [(f"{key}.changes", "found a change of loss beside a trace, expected one of them")]
+            )
+        model: dict[str, Any] = {"kind": "bernoulli", "probability": points[0][1]}
+        changes = [{"at_ns": at, "probability": value} for at, value in points[1:]]
+    else:
+        model = _loss_model(loss, files, key)
+    if model == {"kind": "bernoulli", "probability": 0.0} and not changes and not always:
+        return []
+    return [{"kind": "loss", "model": model, "changes": changes}]
+
+
+def _loss_model(loss: Loss | None, files: Files, key: str) -> dict[str, Any]:
+    if loss is None:
+        return {"kind": "bernoulli", "probability": 0.0}
+    if loss.probability is not None:
+        return {"kind": "bernoulli", "probability": loss.probability.value}
+    if loss.gilbert_elliott is not None:
+        states = loss.gilbert_elliott
+        return {
+            "kind": "gilbert_elliott",
+            "good_to_bad": states.good_to_bad.value,
+            "bad_to_good": states.bad_to_good.value,
+            "loss_good": states.loss_good.value,
+            "loss_bad": states.loss_bad.value,
+        }
+    if loss.burst is not None:
+        burst = loss.burst
+        return {
+            "kind": "burst",
+            "period_ns": burst.every.ns,
+            "length_ns": burst.length.ns,
+            "offset_ns": burst.offset.ns,
+        }
+    return {"kind": "trace", "packets": files.packets(loss.trace or "", f"{key}.loss")}
+
+
+def _jitter(jitter: Jitter) -> dict[str, Any]:
+    if jitter.uniform is not None:
+        return {"kind": "uniform", "most_ns": jitter.uniform.ns}
+    if jitter.exponential is not None:
+        return {"kind": "exponential", "mean_ns": jitter.exponential.ns}
+    if jitter.normal is None:
+        raise ScenarioError([("jitter", "found none, expected a distribution")])
+    return {"kind": "normal", "mean_ns": jitter.normal.mean.ns, "deviation_ns": jitter.normal.deviation.ns}

@@ -1,0 +1,227 @@
+"""The report: one page that opens anywhere, without a network, and says what it rests on.
+
+:func:`build` reads a store and writes HTML; it never runs anything.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+
+from bentpipe.figures.dimensions import Dimension
+from bentpipe.figures.registry import FIGURES, Material, TimeRange, write_figures
+from bentpipe.report import page_loads, tables
+from bentpipe.report.base import Page
+from bentpipe.stats import metrics
+from bentpipe.stats.intervals import significant
+from bentpipe.store.directory import Store
+from bentpipe.store.journal import machine
+from bentpipe.store.reader import Reading, read_store
+
+__all__ = ["build", "figures_pdf"]
+
+KEY = ("completion", "goodput-against", "friendliness")
+OVER_TIME = ("goodput", "goodput-since-start", "cwnd", "rtt", "queue", "fairness", "internals")
+AFTER = ("queueing",)
+
+MOST_VARIANTS = 6
+"""Values of the dimension that a reader can choose from; more would only make the page heavy."""
+
+DEFINITIONS = {
+    "goodput": "stream bytes that the receiving application could read in order, over the time from the start of the "
+    "flow's data to the last of them, or to the end of the run when the flow had more to send",
+    "Jain's index": "(Σx)² / (n Σx²) of the flows' goodput: 1 when all get the same, 1/n when one gets all "
+    "(Jain, Chiu and Hawe 1984)",
+    "fair after": f"from the start of the last flow's data to the first window of 1 s from which Jain's index of the "
+    f"windows stays at {metrics.FAIR_JAIN} or above for {metrics.HOLD_WINDOWS} s (after RFC 5166's delta-fair "
+    "convergence time); the median of the runs that get there",
+    "harm": "(solo − shared) / solo of the goodput, where the sweep holds the same flow alone (Ware et al. 2019)",
+    "sent again": "bytes of retransmissions over all bytes sent, headers included",
+    "queueing": "the time packets waited for the transmitter, without loss, transmission and propagation",
+    "± and bars": "half of the 95 % interval of the mean over seeds (Student's t); seeds are paired between cells",
+}
+
+
+OF_GROUPS = {
+    "group": "flows that one table of the scenario stands for, by its count. A group has one value a run: the mean "
+    "over its flows, of its bytes for what was sent again, of all its streams for completion times. Over time its "
+    "flows are added up: goodput, windows; a round-trip time is the mean over the flows that have a connection then",
+    "5th, 50th, 95th percentile": "of the goodput of a group's flows in a run, averaged over seeds",
+    "Jain's index within": "of the goodput of a group's flows alone",
+}
+
+
+def build(
+    store_path: Path | str | Store, out: Path | None = None, time_range: TimeRange = (0.0, None)
+) -> Path:
+    """Write the report of the store at ``store_path`` to ``out`` (``STORE/report.html`` by default); return its path.
+
+    ``time_range`` (seconds) restricts the figures over time; tables are of whole runs. Raises StoreError.
+    """
+    store = read_store(store_path)
+    return render(store, time_range).write(out if out is not None else store.path / "report.html")
+
+
+def figures_pdf(
+    store_path: Path | str | Store,
+    out_dir: Path,
+    time_range: TimeRange = (0.0, None),
+    formats: tuple[str, ...] = ("pdf", "svg"),
+) -> list[Path]:
+    """Write every figure of the store as a vector file; see :func:`bentpipe.figures.registry.write_figures`."""
+    return write_figures(store_path, out_dir, time_range, formats)
+
+
+def render(store: Reading, time_range: TimeRange = (0.0, None)) -> Page:
+    """The whole page."""
+    material = Material(store, time_range)
+    page = Page(store.title)
+    page.add(f"<h1>{escape(store.title)}</h1>", f'<p class="lead">{escape(summary(material))}</p>')
+    if store.planned > store.runs.height:
+        missing = store.planned - store.runs.height
+        page.add(f'<p class="warning">{missing} of {store.planned} planned runs have not finished.</p>')
+    if said := machine(store.path):
+        page.add(f"<p>{escape(said)}</p>")
+    if material.pages.height:
+        page.add("<h2>Page loads</h2>", *page_loads.tables(material))
+        for key in page_loads.FIGURES:
+            page.figure(FIGURES[key](material))
+    for key in KEY:
+        page.figure(FIGURES[key](material))
+    page.add("<h2>Results</h2>", tables.results(material))
+    if material.grouped:
+        page.add("<h3>Flows by count</h3>", tables.groups(material))
+    _over_time(material, page)
+    page.add("<h2>Links</h2>")
+    for key in AFTER:
+        page.figure(FIGURES[key](material))
+    page.add(
+        f"<details><summary>The busiest link of each direction</summary>{tables.links(material)}</details>",
+        *_rests_on(material),
+    )
+    return page
+
+
+def summary(material: Material) -> str:
+    """What was run, in a sentence or two."""
+    store = material.store
+    seeds = store.runs["seed"].n_unique()
+    count = store.runs.height
+    ends = store.ends["end_s"]
+    longest = float(ends.max() or 0.0)  # type: ignore[arg-type]
+    what = _flows(material)
+    text = f"{what}, {significant(longest, 3)} s a run"
+    if material.dims:
+        swept = "; ".join(f"{material.title(dim)} {', '.join(dim.values)}" for dim in material.dims)
+        text += f". Swept: {swept}"
+    cells = store.runs.select(store.keys).n_unique() if store.keys else 1
+    text += f". {count} runs" if count > 1 else ". One run"
+    if count > 1:
+        word = "seed" if seeds == 1 else "seeds"
+        often = f"{seeds} {word}" if count == cells * seeds else f"up to {seeds} {word}"
+        text += f": {cells} cells, {often}" if cells > 1 else f" with {often}"
+    total = float(ends.sum() or 0.0)
+    spent = f"{significant(total / 3600, 2)} hours" if total >= 7200 else f"{significant(total, 3)} s"
+    return _unbroken(f"{text}; {spent} of link time.")
+
+
+def _flows(material: Material) -> str:
+    """How many flows there are, and which groups of them."""
+    flows = material.ways["flow"].unique(maintain_order=True).to_list()
+    groups: dict[str, list[int]] = {}
+    if material.grouped:
+        of_groups = set(material.metrics.drop_nulls("goodput_sum_bit_s")["flow"].to_list())
+        for flow, size in material.metrics.select("flow", "flows").unique(maintain_order=True).iter_rows():
+            if flow in of_groups:
+                groups.setdefault(flow, []).append(size)
+    if not groups:
+        return f"{len(flows)} flows share a path" if len(flows) > 1 else f"One flow ({flows[0]}) on a path"
+    named = [f"{flow} ({_range(groups[flow])} flows)" if flow in groups else str(flow) for flow in flows]
+    listed = f"{', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else named[0]
+    return f"{listed} share a path"
+
+
+def _range(sizes: Sequence[int]) -> str:
+    return str(sizes[0]) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+
+
+def _unbroken(text: str) -> str:
+    """A number and its unit stay on one line."""
+    return re.sub(r"(?<=\d) (?=[%a-zA-Z])", "\u00a0", text)
+
+
+def _over_time(material: Material, page: Page) -> None:
+    """Figures over time; what panels hold fixed, a reader chooses."""
+    figures = [figure for key in OVER_TIME if (figure := FIGURES[key](material)) is not None]
+    if not figures:
+        return
+    first, last = material.time_range
+    span = f", {significant(first)} to {significant(last)} s" if last is not None else ""
+    page.add(f"<h2>Over time{span}</h2>")
+    choices = variants(material)
+    if len(choices) > 1:
+        page.add('<div class="choice">')
+        for index, (fixed, label) in enumerate(choices):
+            pressed = "true" if index == 0 else "false"
+            page.add(f'<button data-variant="{index}" aria-pressed="{pressed}">{escape(label)}</button>')
+            if index:
+                other = Material(material.store, material.time_range, fixed)
+                known = ("summary", "each", "metrics", "links")
+                other.__dict__.update({name: getattr(material, name) for name in known})
+                for key in OVER_TIME:
+                    if (figure := FIGURES[key](other)) is not None:
+                        page.variant(figure, index)
+        page.add("</div>")
+    note = material.time_note if len(choices) <= 1 else material.seed_note
+    if note:
+        page.add(f'<p class="note">{escape(note)} Click a name in a legend to single it out.</p>')
+    for figure in figures:
+        page.figure(figure)
+
+
+def variants(material: Material) -> list[tuple[dict[str, str], str]]:
+    """What the figures over time can hold fixed: the values of the fixed dimensions and how to call them."""
+    dims: list[Dimension] = [dim for dim, _ in material.time_grid.fixed]
+    while dims:
+        combinations = list(itertools.product(*(dim.values for dim in dims)))
+        if len(combinations) <= MOST_VARIANTS:
+            return [
+                (
+                    {dim.key: value for dim, value in zip(dims, values, strict=True)},
+                    ", ".join(dim.label(value) for dim, value in zip(dims, values, strict=True)),
+                )
+                for values in combinations
+            ]
+        dims.pop()
+    return []
+
+
+def _rests_on(material: Material) -> list[str]:
+    store = material.store
+    seeds = sorted(store.runs["seed"].unique().to_list())
+    listed = (
+        ", ".join(map(str, seeds)) if len(seeds) <= 12 else f"{seeds[0]} to {seeds[-1]} ({len(seeds)} seeds)"
+    )
+    facts = {
+        "engine": store.engine or "unknown",
+        "seeds": listed,
+        "runs": f"{store.runs.height} finished of {store.planned} planned",
+        "store": store.path.name,
+    }
+    if store.overrides:
+        facts["changed by --set"] = ", ".join(store.overrides)
+    entries = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items())
+    definitions = DEFINITIONS | (page_loads.DEFINITIONS if material.pages.height else {})
+    if material.grouped:
+        definitions = definitions | OF_GROUPS
+    words = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in definitions.items())
+    return [
+        "<footer><h2>What this rests on</h2>",
+        f"<dl>{entries}</dl>",
+        "<details open><summary>The scenario</summary>",
+        f"<pre>{escape(store.scenario)}</pre></details>",
+        f"<details><summary>What the words mean</summary><dl>{words}</dl></details></footer>",
+    ]

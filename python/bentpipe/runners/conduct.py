@@ -1,0 +1,211 @@
+"""From a plan to a store: what is missing is run, what comes back is written, what fails is said with its replay."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import os
+import platform
+import shlex
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from bentpipe.store.codec import DecodeError
+from bentpipe.store.files import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Mapping, Sequence
+    from pathlib import Path
+
+    from bentpipe.plan.runs import Plan, Run
+    from bentpipe.runners.outcome import Runner
+    from bentpipe.store.directory import Writer
+
+__all__ = ["DamageWarning", "Failure", "Report", "conduct", "cost"]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A run that failed."""
+
+    run: str
+    error: str
+    replay: str
+    """The command that makes it again, alone."""
+    late: bool = False
+    """The machine was too late for it; there is nothing wrong with the run."""
+
+    @property
+    def word(self) -> str:
+        """What happened to it."""
+        return "late" if self.late else "failed"
+
+
+@dataclass(slots=True)
+class Report:
+    """What a session did."""
+
+    store: Path
+    planned: int
+    kept: int = 0
+    """Runs that were in the store already."""
+    done: int = 0
+    failed: list[Failure] = field(default_factory=list)
+    """Runs that were not made; the late ones too."""
+    seconds: float = 0.0
+    packets: int = 0
+    damaged: dict[str, str] = field(default_factory=dict)
+    """What was wrong with each run that was there and damaged, by its id."""
+    refused: str = ""
+    """Why nothing could be written, where nothing had to be."""
+
+
+class DamageWarning(UserWarning):
+    """A finished run was damaged."""
+
+
+def cost(run: Run) -> float:
+    """Weight of a run in the estimate of the time that is left: link time times megabits per second."""
+    rates = [
+        stage["service"]["rate_bit_s"]
+        for link in run.spec["graph"]["links"]
+        for side in ("up", "down")
+        for stage in link[side]
+        if stage["kind"] == "transmit" and stage["service"]["kind"] == "rate"
+    ]
+    return float(run.spec["duration_ns"]) / 1e9 * max(min(rates, default=10_000_000) / 1e6, 0.1)
+
+
+def conduct(
+    plan: Plan,
+    runner: Runner,
+    writer: Writer,
+    *,
+    only: Sequence[str] = (),
+    each: Callable[[Run, bool], None] | None = None,
+    where: str = "local",
+    command: str = "run",
+) -> Report:
+    """Runs what ``writer``'s store does not have yet.
+
+    Args:
+        plan: the runs.
+        runner: where they run.
+        writer: an entered store.
+        only: ids of the runs to make; all without.
+        each: told after every run whether it went well, for a progress bar.
+        where: for the journal; ``REAL_TIME`` and ``BROWSER`` have commands of their own that make a run again.
+        command: the one that makes a run again, in what is said of those that failed.
+
+    Raises:
+        StoreError: the disk is full, and what is finished is kept; or it cannot be written, and a run is missing.
+        RunnerError: no run can be made at all.
+    """
+    began = time.perf_counter()
+    wanted = [run for run in plan.runs if not only or run.id in only]
+    missing = writer.missing(wanted)
+    report = Report(writer.path, len(wanted), kept=len(wanted) - len(missing))
+    report.damaged, report.refused = dict(writer.damaged), writer.refused
+    if missing and writer.refused:
+        runs = "1 run is" if len(missing) == 1 else f"{len(missing)} runs are"
+        what = f"{writer.path} cannot be written: {writer.refused}; {runs} missing in it"
+        raise StoreError("; ".join([what, *list(report.damaged.values())[:3]]))
+    writer.note({"event": "begin", "at": _now(), "where": where, "runs": len(missing), **_host()})
+    _warn(report.damaged, {run.id for run in missing}, writer)
+    if missing:
+        outcomes = runner.run(missing)
+        try:
+            for outcome in outcomes:
+                entry: dict[str, object] = {
+                    "event": "run",
+                    "run": outcome.run.id,
+                    "seconds": round(outcome.seconds, 3),
+                }
+                error = outcome.error
+                if outcome.data is not None:
+                    try:
+                        counts = writer.add(outcome.run, outcome.data)
+                    except DecodeError as wrong:
+                        error = str(wrong)
+                    else:
+                        report.done += 1
+                        report.packets += counts["packets"]
+                        entry |= counts
+                if error:
+                    report.failed.append(
+                        Failure(
+                            outcome.run.id, error, replay(plan, outcome.run, command, where), outcome.late
+                        )
+                    )
+                    entry |= {"event": report.failed[-1].word, "error": error}
+                if outcome.retried:
+                    entry["retried"] = True
+                if outcome.facts:
+                    entry["real_time"] = dict(outcome.facts)
+                writer.note(entry)
+                if each is not None:
+                    each(outcome.run, not error)
+        finally:
+            close = getattr(outcomes, "close", None)
+            if close is not None:
+                close()
+    report.seconds = time.perf_counter() - began
+    unmade = {word: sum(one.word == word for one in report.failed) for word in ("failed", "late")}
+    writer.note({"event": "end", "at": _now(), "done": report.done, **unmade})
+    return report
+
+
+def _warn(damaged: Mapping[str, str], missing: Container[str], writer: Writer) -> None:
+    """Names damaged runs: a few to people, all in the journal."""
+    for run, what in damaged.items():
+        writer.note({"event": "damaged", "run": run, "error": what})
+    for run, what in itertools.islice(damaged.items(), MOST_NAMED):
+        then = "it is made again" if run in missing else "not asked for, and left as it is"
+        warnings.warn(f"{what}: run {run}, {then}", DamageWarning, stacklevel=3)
+    if len(damaged) > MOST_NAMED:
+        more = f"{len(damaged) - MOST_NAMED} more damaged runs: see {writer.path / 'journal.jsonl'}"
+        warnings.warn(more, DamageWarning, stacklevel=3)
+
+
+MOST_NAMED = 10
+"""Damaged runs that people are told of, each."""
+
+REAL_TIME = "real time"
+BROWSER = "browser"
+
+
+def replay(plan: Plan, run: Run, command: str = "run", where: str = "local") -> str:
+    """One command that makes this run again, alone."""
+    if command != "run":
+        return f"{command} --only {run.id}"
+    words = ["bentpipe", "browse" if where == BROWSER else "run", plan.document.name]
+    for override in plan.document.overrides:
+        words += ["--set", override]
+    if where == BROWSER:
+        words += ["--units", str(run.seed)]
+    elif len({other.seed for other in plan.runs}) > 1 or run.seed != 1:
+        seed = f"seeds=[{run.seed}]"
+        words += [] if seed in plan.document.overrides else ["--set", seed]
+    if where == REAL_TIME:
+        words += ["--engine", "emu"]
+    words += ["--only", run.id, *(() if where == BROWSER else ("--jobs", "1"))]
+    return shlex.join([*words, "--out", f"out/replay-{run.id}"])
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _host() -> dict[str, object]:
+    import polars
+
+    return {
+        "host": platform.node(),
+        "machine": platform.machine(),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "polars": polars.__version__,
+        "cores": os.cpu_count(),
+    }

@@ -1,0 +1,366 @@
+"""The scenario: what the TOML file may say, with units in types (``bentpipe schema`` prints it as JSON schema).
+
+Reading a scenario runs nothing and opens no other file; what follows from it (queues in bytes,
+traces, the graph) is worked out in the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import (
+    Field,
+    PlainValidator,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from bentpipe.scenario import load as loads
+from bentpipe.scenario.page_load import PageLoad
+from bentpipe.scenario.path import Access, Graph, Path
+from bentpipe.scenario.problems import from_validation, unknown_word
+from bentpipe.scenario.quantities import (
+    Congestion,
+    DurationText,
+    Name,
+    PositiveText,
+    RateText,
+    SizeText,
+    Table,
+    WindowText,
+    as_table,
+    described,
+    merged,
+    only_one,
+    positive,
+)
+from bentpipe.scenario.tcp import Tcp
+from bentpipe.scenario.units import Duration, Size
+from bentpipe.scenario.web_page import Page
+
+__all__ = ["Congestion", "Flow", "Limits", "Load", "Quic", "Scenario", "Tcp", "Trace", "validate"]
+
+LARGEST_MTU_BYTES = 16_000
+"""Lengths of handshake packets are written in 14 bits (RFC 9000 sections 16 and 17.2)."""
+
+
+class Quic(Table):
+    """Options of QUIC connections; what is silent takes ``[quic]``'s, then the default of ``plan.resolve``."""
+
+    crypto: Literal["modelled", "rustls"] | None = None
+    handshake: Literal["1-rtt", "0-rtt"] | None = None
+    mtu: SizeText | None = None
+    ip: Literal[4, 6] | None = None
+    initial_window: WindowText | None = None
+    unpaced_burst: Annotated[StrictInt, Field(ge=0, le=1000)] | None = None
+    initial_rtt: PositiveText | None = None
+    ack_every: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
+    max_ack_delay: DurationText | None = None
+    ecn: StrictBool | None = None
+    receive_window: SizeText | None = None
+    stream_receive_window: SizeText | None = None
+    send_window: SizeText | None = None
+    idle_timeout: (
+        Annotated[
+            Duration | Literal["none"],
+            PlainValidator(lambda found: "none" if found == "none" else positive(found)),
+            described("30 s", 'a duration, or "none"'),
+        ]
+        | None
+    ) = None
+    packet_threshold: Annotated[StrictInt, Field(ge=3, le=10_000)] | None = None
+
+    @model_validator(mode="after")
+    def _datagram(self) -> Quic:
+        if self.mtu is not None and not 1200 <= self.mtu.bytes <= LARGEST_MTU_BYTES:
+            most = f"{LARGEST_MTU_BYTES} B"
+            raise ValueError(f"found mtu = {self.mtu}, expected 1200 B (RFC 9000 section 14) to {most}")
+        return self
+
+    def over(self, other: Quic) -> Quic:
+        """These options, with those of ``other`` where this table is silent."""
+        return merged(self, other)
+
+
+class Pareto(Table):
+    """Pareto distribution of sizes, cut off at ``most``."""
+
+    shape: Annotated[StrictFloat | StrictInt, Field(gt=0, le=100)]
+    least: SizeText
+    most: SizeText
+
+
+class DrawnSize(Table):
+    """Size of a short flow: one of the keys. A bare size is ``fixed``."""
+
+    exponential: SizeText | None = None
+    pareto: Pareto | None = None
+    fixed: SizeText | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> DrawnSize:
+        only_one(self, ("fixed", "exponential", "pareto"), "a size")
+        return self
+
+
+class Poisson(Table):
+    """Short flows that arrive at random, one every ``every`` on average, each on its own connection."""
+
+    every: PositiveText
+    size: Annotated[DrawnSize, as_table("fixed")]
+    time: PositiveText | None = None
+
+
+class OnOff(Table):
+    """A source that sends for ``on`` and is silent for ``off``."""
+
+    on: PositiveText
+    off: PositiveText
+    exponential: StrictBool = False
+    rate: RateText | None = None
+    time: PositiveText | None = None
+
+
+class Load(PageLoad):
+    """What a flow sends: one of the keys. A bare text is ``pico_perf`` (see ``bentpipe.scenario.load``).
+
+    ``page`` has keys of its own beside it.
+    """
+
+    pico_perf: StrictStr | None = None
+    time: PositiveText | None = None
+    bytes: SizeText | None = None
+    poisson: Poisson | None = None
+    on_off: OnOff | None = None
+    streams: Annotated[StrictInt, Field(ge=1, le=loads.MOST_STREAMS)] = 1
+
+    @model_validator(mode="after")
+    def _one(self) -> Load:
+        only_one(self, ("pico_perf", "time", "bytes", "poisson", "on_off", "page"), "a load")
+        if self.streams != 1 and self.time is None and self.bytes is None:
+            raise ValueError("found streams, which only goes with time or bytes")
+        if self.pico_perf is not None:
+            loads.parse(self.pico_perf)
+        if self.bytes is not None and self.bytes.bytes == 0:
+            raise ValueError('found bytes = 0, expected a size above 0 such as "5.3 MB"')
+        return self
+
+
+MOST_FLOWS = 10_000
+
+
+class Flow(Table):
+    """A client, a server, and what they send each other; with ``count``, that many of them: a group."""
+
+    name: Name
+    count: Annotated[StrictInt, Field(ge=1, le=MOST_FLOWS)] | None = None
+    series: Literal["sum", "each"] | None = None
+    user: Name | None = None
+    transport: Literal["quic", "tcp"] = "quic"
+    congestion: Annotated[Congestion, as_table("name")]
+    server_congestion: Annotated[Congestion, as_table("name")] | None = None
+    send: Literal["up", "down", "both"] | None = None
+    load: Annotated[Load, as_table("pico_perf")] | None = None
+    start: DurationText = Duration(0)
+    start_jitter: DurationText | None = None
+    access: Access | None = None
+    client: Name | None = None
+    server: Name | None = None
+    quic: Quic = Quic()
+    tcp: Tcp = Tcp()
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the flows that it stands for."""
+        if self.count is None:
+            return [self.name]
+        return [f"{self.name}-{number}" for number in range(1, self.count + 1)]
+
+    @model_validator(mode="after")
+    def _group(self) -> Flow:
+        if self.series is not None and self.count is None:
+            raise ValueError(f'found series = "{self.series}" without a count, expected both or neither')
+        return self
+
+    @model_validator(mode="after")
+    def _transport(self) -> Flow:
+        if self.load is not None and self.load.page is not None:
+            self._check_http(self.load)
+            return self
+        for other in ("quic", "tcp"):
+            if other != self.transport and getattr(self, other).model_fields_set:
+                raise ValueError(
+                    f'found {other} options in a flow with transport = "{self.transport}", expected none '
+                    f"(loads of pages take both); options for several flows stand in [{other}]"
+                )
+        if self.transport == "tcp" and self.load is not None and self.load.pico_perf is not None:
+            waiting = next((s for s in loads.parse(self.load.pico_perf) if s.after is not None), None)
+            if waiting is not None:
+                raise ValueError(
+                    f"load: stream {waiting.stream_id} waits for stream {waiting.after}, but over TCP each stream "
+                    'is a connection of its own; expected "-" as its previous stream, or transport = "quic"'
+                )
+        return self
+
+    def _check_http(self, load: Load) -> None:
+        """A page's versions of HTTP go with the transport, if that is said."""
+        if self.send is not None:
+            raise ValueError(
+                f'found send = "{self.send}" beside a page, whose requests say who sends; expected none'
+            )
+        if "transport" not in self.model_fields_set or load.http is None:
+            return
+        over = "tcp" if load.http in ("1.1", "2") else "quic"
+        if over != self.transport:
+            raise ValueError(
+                f'found http = "{load.http}" with transport = "{self.transport}", expected no transport: '
+                "http says which"
+            )
+
+    @model_validator(mode="after")
+    def _direction(self) -> Flow:
+        if self.load is None:
+            return self
+        if self.load.pico_perf is not None and self.send in ("down", "both"):
+            raise ValueError(
+                f'found send = "{self.send}" beside a pico-perf load, which says itself who sends; '
+                'expected no send, or a load such as { time = "60 s" }'
+            )
+        if self.send == "both" and (self.load.poisson is not None or self.load.on_off is not None):
+            raise ValueError('found send = "both", expected "up" or "down" for this load; declare two flows')
+        return self
+
+
+class Trace(Table):
+    """Per-packet traces to keep: large files, one per flow and side; ``packets`` and ``stages`` are tables."""
+
+    qlog: StrictBool = False
+    pcapng: StrictBool = False
+    packets: StrictBool = False
+    stages: StrictBool = False
+
+
+class Limits(Table):
+    """What a run may cost before it is refused, as estimated beforehand (``bentpipe.plan.price``)."""
+
+    events: Annotated[StrictInt, Field(ge=1)] = 1_000_000_000
+    memory: SizeText = Size(4_000_000_000)
+
+
+MOST_SEEDS = 100_000
+
+
+def _seeds(found: object) -> tuple[int, ...]:
+    expected = f"a number of seeds from 1 to {MOST_SEEDS}, or a list of different whole numbers"
+    if isinstance(found, int) and not isinstance(found, bool):
+        if not 1 <= found <= MOST_SEEDS:
+            raise ValueError(f"found {found}, expected {expected}")
+        return tuple(range(1, found + 1))
+    if isinstance(found, list) and found:
+        whole = [n for n in found if isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**63]
+        if len(whole) == len(found) == len(set(whole)):
+            return tuple(whole)
+    shown = f'"{found}"' if isinstance(found, str) else found
+    raise ValueError(f"found {shown}, expected {expected}")
+
+
+_SEEDS_SCHEMA = {
+    "anyOf": [{"type": "integer", "minimum": 1}, {"type": "array", "items": {"type": "integer"}}]
+}
+Seeds = Annotated[tuple[int, ...], PlainValidator(_seeds), WithJsonSchema(_SEEDS_SCHEMA)]
+
+
+class Scenario(Table):
+    """A whole scenario: a path or a graph, the flows over it, what is swept, how often."""
+
+    hints: ClassVar[Mapping[str, str]] = {
+        "flows": 'no key "flows"; did you mean "[[flow]]"?',
+        "proxy": 'no key "proxy"; did you mean "[[path.proxy]]"?',
+        "segment": 'no key "segment"; did you mean "[[path.segment]]"?',
+    }
+    title: StrictStr = ""
+    duration: PositiveText
+    seeds: Seeds = (1,)
+    sample: PositiveText = Duration(100_000_000)
+    path: Path | None = None
+    graph: Graph | None = None
+    flow: list[Flow] = Field(min_length=1)
+    quic: Quic = Quic()
+    tcp: Tcp = Tcp()
+    page: dict[Name, Page] = Field(default_factory=dict)
+    trace: Trace = Trace()
+    limits: Limits = Field(default_factory=Limits)
+    sweep: dict[str, list[Any]] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Scenario:
+        if (self.path is None) == (self.graph is None):
+            raise ValueError("expected a path ([[path.segment]]) or a graph ([graph]), and not both")
+        places = (self.path.segment if self.path else []) + list(self.graph.link if self.graph else [])
+        where = "path" if self.path else "graph"
+        for what, key, names in (
+            ("flow", "flow", [f.name for f in self.flow]),
+            ("segment" if self.path else "link", where, [p.name for p in places]),
+        ):
+            twice = next((name for name in names if names.count(name) > 1), None)
+            if twice is not None:
+                error = f'two {what}s are called "{twice}", expected a name for each'
+                raise PydanticCustomError(
+                    "scenario", "{error}", {"error": error, "at": f"{key}.{twice}.name"}
+                )
+        for flow in self.flow:
+            _check_ends(flow, self.graph)
+        _check_members(self.flow)
+        return self
+
+
+def _check_ends(flow: Flow, graph: Graph | None) -> None:
+    if graph is None:
+        if flow.client is not None or flow.server is not None:
+            raise ValueError(f"flow.{flow.name}: client and server are for a graph; a path has its two ends")
+        return
+    hosts = [node.name for node in graph.node if node.kind == "host"]
+    for key, end in (("client", flow.client), ("server", flow.server)):
+        if end is None:
+            raise ValueError(
+                f"flow.{flow.name}.{key}: missing, expected a host of the graph: {', '.join(hosts)}"
+            )
+        if end not in hosts:
+            raise ValueError(f"flow.{flow.name}.{key}: {unknown_word(end, hosts, 'host')}")
+    if flow.client == flow.server:
+        raise ValueError(f"flow.{flow.name}: client and server are both {flow.client}, expected two hosts")
+    if flow.access is not None:
+        raise ValueError(
+            f"flow.{flow.name}.access: goes with a path; in a graph, give the host a link of its own"
+        )
+
+
+def _check_members(flows: list[Flow]) -> None:
+    """No flow is called like one of a group. Raises PydanticCustomError."""
+    singles = {flow.name for flow in flows}
+    owners: dict[str, str] = {}
+    for flow in flows:
+        for name in flow.names if flow.count is not None else ():
+            other = name if name in singles else owners.get(name)
+            if other is not None:
+                error = f'"{name}" is also the name of one of the {flow.count} flows of "{flow.name}"'
+                at = f"flow.{other}.name"
+                raise PydanticCustomError(
+                    "scenario", "{error}", {"error": f"{error}; expected another", "at": at}
+                )
+            owners[name] = flow.name
+
+
+def validate(data: Mapping[str, Any], source: str = "scenario") -> Scenario:
+    """The scenario that ``data`` (parsed TOML) says. Raises ScenarioError."""
+    try:
+        return Scenario.model_validate(data)
+    except ValidationError as error:
+        raise from_validation(error, data, source) from None

@@ -1,0 +1,254 @@
+"""Two stores compared, before and after a change: paired differences with intervals, and a verdict a metric.
+
+Runs are paired by cell of the sweep, seed, flow and direction (loads of pages by their number too), so what chance did
+to both sides alike cancels out.
+What has no partner is counted and left out. A verdict needs an interval that excludes no change *and* a change that
+matters (``LEAST``): with many seeds any difference at all becomes certain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import polars as pl
+
+from bentpipe.stats.groups import as_groups, group_metrics
+from bentpipe.stats.intervals import (
+    CONFIDENCE,
+    Interval,
+    mean_difference,
+    median,
+    paired_bootstrap,
+    ratio_of_means,
+    round_significant,
+    significant,
+)
+from bentpipe.store.directory import Store
+from bentpipe.store.reader import Reading, read_store
+
+Verdict = Literal["regression", "improvement", "none"]
+
+LEAST = 0.01
+"""Smallest change of a metric's mean, as a part of the mean before, that a verdict is given for."""
+
+BETTER: dict[str, int] = {
+    "goodput_bit_s": 1,
+    "jain": 1,
+    "retransmission_ratio": -1,
+    "completion_p50_s": -1,
+    "completion_p95_s": -1,
+    "queueing_p95_ms": -1,
+    "convergence_s": -1,
+}
+"""Metrics that are compared, and whether more (1) or less (-1) is better."""
+
+OF_PAGES: dict[str, int] = {"loads_finished": 1, "ttr_s": -1, "plt_s": -1}
+"""The same of loads of pages. One that did not finish has no times, but counts as not finished."""
+
+OF_RUN = ("jain", "convergence_s", "queueing_p95_ms")
+"""Metrics that belong to a run, not to one of its flows; they are compared once a run and direction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One metric in one group of pairs.
+
+    ``before`` and ``after`` are means, ``difference`` the mean paired difference with its bootstrap interval,
+    ``median_difference`` the median of the paired differences, all in the metric's unit; ``ratio`` is after over
+    before, with its interval. ``pairs`` went in; ``flow`` and ``direction`` are empty for metrics of a run.
+    """
+
+    metric: str
+    flow: str
+    direction: str
+    pairs: int
+    before: float
+    after: float
+    difference: Interval
+    median_difference: float
+    ratio: Interval
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All changes, and how many rows of either store had no partner."""
+
+    changes: tuple[Change, ...]
+    only_before: int
+    only_after: int
+
+    @property
+    def regressed(self) -> bool:
+        """Whether any metric got worse: the exit status of ``bentpipe diff``."""
+        return any(change.verdict == "regression" for change in self.changes)
+
+    def frame(self) -> pl.DataFrame:
+        """One row per change, numbers to six significant digits."""
+        return pl.DataFrame(self.rows(), schema=_SCHEMA)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The same, ready for JSON."""
+        return [
+            {
+                "metric": c.metric, "flow": c.flow, "direction": c.direction, "pairs": c.pairs,
+                "before": round_significant(c.before), "after": round_significant(c.after),
+                "difference": round_significant(c.difference.estimate),
+                "difference_low": round_significant(c.difference.low),
+                "difference_high": round_significant(c.difference.high),
+                "median_difference": round_significant(c.median_difference),
+                "ratio": round_significant(c.ratio.estimate), "ratio_low": round_significant(c.ratio.low),
+                "ratio_high": round_significant(c.ratio.high), "verdict": c.verdict,
+            }
+            for c in self.changes
+        ]  # fmt: skip
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The same for people: fewer columns, and the units a summary has."""
+        found = []
+        for c in self.changes:
+            factor, unit = UNITS[c.metric]
+            found.append(
+                {
+                    "metric": unit, "flow": c.flow, "direction": c.direction, "pairs": c.pairs,
+                    "before": significant(c.before * factor), "after": significant(c.after * factor),
+                    "difference": _spread(c.difference, factor),
+        "ratio": significant(c.ratio.estimate) if c.before or c.after else "",
+                    "verdict": "" if c.verdict == "none" else c.verdict,
+                }
+            )  # fmt: skip
+        dull = {name for name in ("flow", "direction") if len({line[name] for line in found} - {""}) <= 1}
+        return [{key: value for key, value in line.items() if key not in dull} for line in found]
+
+
+UNITS: dict[str, tuple[float, str]] = {
+    "goodput_bit_s": (1e-6, "goodput Mbit/s"),
+    "jain": (1.0, "Jain"),
+    "retransmission_ratio": (100.0, "sent again %"),
+    "completion_p50_s": (1.0, "completion p50 s"),
+    "completion_p95_s": (1.0, "completion p95 s"),
+    "queueing_p95_ms": (1.0, "queueing p95 ms"),
+    "convergence_s": (1.0, "fair after s"),
+    "loads_finished": (100.0, "loads finished %"),
+    "ttr_s": (1.0, "TTR s"),
+    "plt_s": (1.0, "PLT s"),
+}
+"""What people are shown of a metric: its factor and its name with the unit."""
+
+
+def _spread(found: Interval, factor: float) -> str:
+    text = significant(found.estimate * factor)
+    if found.low is None or found.high is None or found.low == found.high:
+        return text
+    return f"{text} [{significant(found.low * factor)}, {significant(found.high * factor)}]"
+
+
+_SCHEMA = {
+    "metric": pl.String, "flow": pl.String, "direction": pl.String, "pairs": pl.Int64,
+    "before": pl.Float64, "after": pl.Float64,
+    "difference": pl.Float64, "difference_low": pl.Float64, "difference_high": pl.Float64,
+    "median_difference": pl.Float64, "ratio": pl.Float64, "ratio_low": pl.Float64, "ratio_high": pl.Float64,
+    "verdict": pl.String,
+}  # fmt: skip
+
+
+def compare(
+    before: Reading | Store | Path | str, after: Reading | Store | Path | str, confidence: float = CONFIDENCE
+) -> Comparison:
+    """Compare two stores. Raises StoreError for a directory that is none, ValueError when nothing can be paired."""
+    first = before if isinstance(before, Reading) else read_store(before)
+    second = after if isinstance(after, Reading) else read_store(after)
+    keys = sorted({*first.keys, *second.keys})
+    by = [*keys, "seed", "flow", "direction"]
+    a, b = (_frame(group_metrics(store), keys) for store in (first, second))
+    pairs = a.join(b, on=by, how="inner", suffix="_after", nulls_equal=True, maintain_order="left")
+    if not pairs.height:
+        raise ValueError(
+            f"{first.path.name} and {second.path.name} have no run in common (same cell, seed and flow)"
+        )
+    changes = []
+    for metric in BETTER:
+        groups = _groups(pairs, metric, by)
+        for flow, direction, group in groups:
+            left, right = group[metric].to_list(), group[f"{metric}_after"].to_list()
+            changes.append(_change(metric, flow, direction, left, right, confidence))
+    changes += _page_changes(first, second, keys, confidence)
+    return Comparison(tuple(changes), a.height - pairs.height, b.height - pairs.height)
+
+
+def _frame(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    missing = [pl.lit(None, pl.String).alias(key) for key in keys if key not in metrics.columns]
+    return metrics.with_columns(missing).select(*keys, "seed", "flow", "direction", *BETTER)
+
+
+def _page_changes(before: Reading, after: Reading, keys: Sequence[str], confidence: float) -> list[Change]:
+    """Of loads of pages, by flow."""
+    a, b = _loads(before, keys), _loads(after, keys)
+    if a is None or b is None:
+        return []
+    by = [*keys, "seed", "flow", "load"]
+    pairs = a.join(b, on=by, how="inner", suffix="_after", nulls_equal=True, maintain_order="left")
+    pairs = as_groups(pairs, before.table("summary"))
+    changes = []
+    for metric in OF_PAGES:
+        known = pairs.drop_nulls([metric, f"{metric}_after"])
+        if (
+            metric == "loads_finished"
+            and known.select(pl.min_horizontal(metric, f"{metric}_after").min()).item() == 1
+        ):
+            continue  # all of them, both times
+        for group in known.partition_by("flow", maintain_order=True):
+            left, right = group[metric].to_list(), group[f"{metric}_after"].to_list()
+            changes.append(_change(metric, group["flow"][0], "down", left, right, confidence))
+    return changes
+
+
+def _loads(store: Reading, keys: Sequence[str]) -> pl.DataFrame | None:
+    pages = store.table("pages")
+    if not pages.height:
+        return None
+    done = pl.col("finished") == 1
+    joined = store.runs.join(pages, on="run", how="inner", maintain_order="left_right").with_columns(
+        [pl.lit(None, pl.String).alias(key) for key in keys if key not in store.keys]
+    )
+    return joined.select(
+        *keys, "seed", "flow", "load", done.cast(pl.Float64).alias("loads_finished"),
+        *(pl.when(done).then(name).alias(name) for name in ("ttr_s", "plt_s")),
+    )  # fmt: skip
+
+
+def _groups(pairs: pl.DataFrame, metric: str, by: Sequence[str]) -> list[tuple[str, str, pl.DataFrame]]:
+    known = pairs.drop_nulls([metric, f"{metric}_after"])
+    if metric in OF_RUN:
+        once = [column for column in by if column != "flow"]
+        known = known.unique(once, keep="first", maintain_order=True)
+        return [("", "", known)] if known.height else []
+    parts = known.partition_by("flow", "direction", maintain_order=True)
+    return [(part["flow"][0], part["direction"][0], part) for part in parts]
+
+
+def _change(
+    metric: str, flow: str, direction: str, left: Sequence[float], right: Sequence[float], confidence: float
+) -> Change:
+    difference = paired_bootstrap(left, right, mean_difference, confidence)
+    ratio = paired_bootstrap(left, right, ratio_of_means, confidence)
+    mean = sum(left) / len(left)
+    return Change(
+        metric, flow, direction, len(left), mean, sum(right) / len(right),
+        difference, median([y - x for x, y in zip(left, right, strict=True)]), ratio,
+        _verdict(difference, mean, (BETTER | OF_PAGES)[metric]),
+    )  # fmt: skip
+
+
+def _verdict(difference: Interval, mean: float, better: int) -> Verdict:
+    """One pair has no interval: then the change alone decides, because runs without chance repeat exactly."""
+    if abs(difference.estimate) <= LEAST * abs(mean) or difference.estimate == 0:
+        return "none"
+    low = difference.estimate if difference.low is None else difference.low
+    high = difference.estimate if difference.high is None else difference.high
+    if low <= 0 <= high:
+        return "none"
+    return "improvement" if difference.estimate * better > 0 else "regression"

@@ -1,0 +1,456 @@
+"""What is computed from raw measurements: goodput, fairness, convergence, harm, completion times.
+
+Every function is pure: Polars frames with a column ``run`` go in (the tables of docs/manual/results.md), frames come
+out, sorted by run (in the store's order), flow and direction. Nothing depends on the order of a hash.
+
+A flow has two *directions*: ``up``, from client to server, and ``down``. What a direction delivers is counted where it
+arrives: goodput is stream bytes that the receiving application could read in order (RFC 5166 section 2.1.1 counts
+duplicates out; bytes held back by a missing packet are not delivered yet).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from bentpipe.stats.intervals import CONFIDENCE, mean_interval, median_interval
+from bentpipe.store.reader import GROUP, Reading
+
+WINDOW_S = 1.0
+"""Window of goodput over time, seconds: the one that published figures of this field use."""
+
+FAIR_JAIN = 0.95
+"""Jain's index from which two flows count as sharing fairly. For two flows it is delta-fairness (RFC 5166, section
+2.3.3, after Bansal et al. 2001) with delta = 0.229: neither has more than 61.5 % of the sum."""
+
+HOLD_WINDOWS = 10
+"""Windows in a row that must be fair before a share counts as converged."""
+
+MINOR_SHARE = 0.01
+"""A direction that carries less than this part of a flow's bytes, over all runs, is not reported: the 8 bytes of a
+request are not a transfer."""
+
+METRICS: dict[str, str] = {
+    "goodput_bit_s": "mean goodput",
+    "retransmission_ratio": "bytes sent again, of all bytes sent",
+    "completion_p50_s": "median completion time of streams",
+    "completion_p95_s": "95th percentile of completion times",
+    "largest_cwnd_bytes": "largest congestion window",
+    "ack_bytes": "ACK volume on the return path",
+    "queueing_p95_ms": "95th percentile of the queueing delay",
+    "jain": "Jain's fairness index",
+    "convergence_s": "time until shares are fair",
+    "harm": "harm done to the flow",
+}
+"""Metrics of :func:`run_metrics` that are aggregated over seeds, and what they are called."""
+
+_BY = ["run", "flow", "direction"]
+
+
+def _rank(frame: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
+    """Sort by the store's order of runs, then flow and direction (then time, where there is one)."""
+    order = runs.select("run").with_row_index("__order")
+    by = ["__order", *[c for c in ("flow", "direction", "link", "time_s") if c in frame.columns]]
+    return frame.join(order, on="run", how="left").sort(by, maintain_order=True).drop("__order")
+
+
+def directions(summary: pl.DataFrame) -> pl.DataFrame:
+    """The directions of every flow that count: ``flow, direction, sender, receiver``.
+
+    A direction counts when it carries at least ``MINOR_SHARE`` of the flow's stream bytes over all runs, or of those of
+    its group together; a flow that wrote nothing at all is kept with ``up``, so that its zero is seen.
+    """
+    if GROUP in summary.columns:
+        found = directions(summary.select("side", "written_bytes", flow=GROUP))
+        members = summary.select("flow", GROUP).unique(maintain_order=True)
+        each = members.join(found.rename({"flow": GROUP}), on=GROUP, how="inner").drop(GROUP)
+        return each.sort("flow", "direction", descending=[False, True])
+    written = summary.group_by("flow", "side", maintain_order=True).agg(pl.col("written_bytes").sum())
+    total = pl.col("written_bytes").sum().over("flow")
+    share = (
+        pl.when(total > 0)
+        .then(pl.col("written_bytes") / total)
+        .otherwise((pl.col("side") == "client").cast(pl.Float64))
+    )
+    up = pl.col("sender") == "client"
+    return (
+        written.with_columns(share=share)
+        .filter(pl.col("share") >= MINOR_SHARE)
+        .select(pl.col("flow"), pl.col("side").alias("sender"))
+        .with_columns(
+            direction=pl.when(up).then(pl.lit("up")).otherwise(pl.lit("down")),
+            receiver=pl.when(up).then(pl.lit("server")).otherwise(pl.lit("client")),
+        )
+        .select("flow", "direction", "sender", "receiver")
+        .sort("flow", "direction", descending=[False, True])
+    )
+
+
+def _received(flows: pl.DataFrame, ways: pl.DataFrame) -> pl.DataFrame:
+    """In-order bytes over time at the receiver of every direction: ``run, flow, direction, time_s, bytes``."""
+    arriving = ways.select("flow", "direction", pl.col("receiver").alias("side"))
+    return flows.join(arriving, on=["flow", "side"], how="inner", maintain_order="left").select(
+        "run", "flow", "direction", "time_s", pl.col("received_in_order_bytes").alias("bytes")
+    )
+
+
+def goodput_windows(flows: pl.DataFrame, ways: pl.DataFrame, window_s: float = WINDOW_S) -> pl.DataFrame:
+    """Goodput in windows of ``window_s`` from the run's start: ``run, flow, direction, time_s, goodput_bit_s``.
+
+    ``time_s`` is the window's end. A window's goodput is the growth of the in-order counter between the last samples
+    at or before its two ends, over the time between those samples; so a sampling interval that does not divide the
+    window makes no ripple. Windows without a sample are left out.
+    """
+    # 1 ns of slack: the sample at 3.0 s belongs to the window that ends there, however its seconds were rounded.
+    window = ((pl.col("time_s") - 1e-9) / window_s).ceil().cast(pl.Int64)
+    last = (
+        _received(flows, ways)
+        .with_columns(window=window)
+        .group_by(*_BY, "window", maintain_order=True)
+        .agg(pl.col("time_s").last(), pl.col("bytes").last())
+    )
+    before_t = pl.col("time_s").shift(1).over(_BY).fill_null(0.0)
+    before_b = pl.col("bytes").shift(1).over(_BY).fill_null(0)
+    return (
+        last.with_columns(goodput_bit_s=(pl.col("bytes") - before_b) * 8 / (pl.col("time_s") - before_t))
+        .filter(pl.col("window") > 0)
+        .select(*_BY, (pl.col("window") * window_s).alias("time_s"), "goodput_bit_s")
+    )
+
+
+def goodput_since_start(flows: pl.DataFrame, ways: pl.DataFrame, starts: pl.DataFrame) -> pl.DataFrame:
+    """Goodput averaged since the direction's data began, at every sample after it.
+
+    ``starts`` has ``run, flow, direction, data_start_s`` (:func:`starts_and_ends`). Result as
+    :func:`goodput_windows`.
+    """
+    since = pl.col("time_s") - pl.col("data_start_s")
+    return (
+        _received(flows, ways)
+        .join(starts.select(*_BY, "data_start_s"), on=_BY, how="left", maintain_order="left")
+        .filter(since > 1e-9)
+        .select(*_BY, "time_s", (pl.col("bytes") * 8 / since).alias("goodput_bit_s"))
+    )
+
+
+def starts_and_ends(
+    summary: pl.DataFrame, streams: pl.DataFrame, run_ends: pl.DataFrame, ways: pl.DataFrame
+) -> pl.DataFrame:
+    """When each direction's data began and when it counts as over: ``..., data_start_s, data_end_s, finished``.
+
+    It is over when the receiver had the last in-order byte, if every stream of the direction that carried bytes has
+    its FIN; otherwise at the end of the run (``run_ends``: ``run, end_s``), so that a flow that stalls is charged
+    for the stall.
+    """
+    sending = ways.select("flow", "direction", pl.col("sender").alias("side"))
+    mine = summary.select("run", "flow", "side", "data_start_s", "data_end_s").join(
+        sending, on=["flow", "side"], how="inner", maintain_order="left"
+    )
+    open_parts = []
+    for direction in ("up", "down"):
+        unfinished = (
+            pl.col(f"{direction}_fin_s").is_null() & (pl.col(f"{direction}_written_bytes") > 0)
+        ).any()
+        if streams.width > 1:
+            open_parts.append(
+                streams.group_by("run", "flow", maintain_order=True)
+                .agg(unfinished.alias("open"))
+                .with_columns(pl.lit(direction).alias("direction"))
+            )
+    opened = (
+        pl.concat(open_parts)
+        if open_parts
+        else pl.DataFrame(
+            schema={"run": pl.String, "flow": pl.String, "open": pl.Boolean, "direction": pl.String}
+        )
+    )
+    return (
+        mine.join(opened, on=_BY, how="left", maintain_order="left")
+        .join(run_ends, on="run", how="left", maintain_order="left")
+        .with_columns(finished=~pl.col("open").fill_null(True) & pl.col("data_end_s").is_not_null())
+        .with_columns(data_end_s=pl.when("finished").then("data_end_s").otherwise("end_s"))
+        .select(*_BY, "data_start_s", "data_end_s", "finished")
+    )
+
+
+def completion_times(streams: pl.DataFrame) -> pl.DataFrame:
+    """Completion time of every stream of a given size: ``run, flow, start_s, bytes, completion_s``.
+
+    From the opening of the stream to the last FIN with all its bytes, of either direction; null when a direction
+    that carried bytes never got there. Streams in time mode and on-off sources have no size and are left out.
+    """
+    if streams.width <= 1:
+        return pl.DataFrame(schema={"run": pl.String, "flow": pl.String, "start_s": pl.Float64,
+                                    "bytes": pl.Int64, "completion_s": pl.Float64})  # fmt: skip
+    stuck = pl.any_horizontal(
+        pl.col(f"{way}_fin_s").is_null() & (pl.col(f"{way}_written_bytes") > 0) for way in ("up", "down")
+    )
+    last = pl.max_horizontal("up_fin_s", "down_fin_s")
+    return streams.filter(pl.col("mode") == "data").select(
+        "run",
+        "flow",
+        "start_s",
+        (pl.col("up_bytes") + pl.col("down_bytes")).alias("bytes"),
+        pl.when(~stuck).then(last - pl.col("start_s")).alias("completion_s"),
+    )
+
+
+def jain_index(shares: Sequence[float]) -> float | None:
+    """Jain's index: (sum x)^2 / (n sum x^2), from 1/n (one has all) to 1 (all have the same).
+
+    ``None`` for no shares or when all are 0. Source: Jain, Chiu and Hawe, DEC-TR-301 (1984), section 3.
+    """
+    squares = sum(x * x for x in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares > 0 else None
+
+
+def _jain_expr(column: str) -> pl.Expr:
+    squares = (pl.col(column) ** 2).sum()
+    return pl.when(squares > 0).then(pl.col(column).sum() ** 2 / (pl.len() * squares))
+
+
+def jain_over_time(windows: pl.DataFrame, starts: pl.DataFrame) -> pl.DataFrame:
+    """Jain's index in every window in which at least two flows of a direction run: ``run, direction, time_s, jain``.
+
+    ``windows`` is :func:`goodput_windows`, ``starts`` :func:`starts_and_ends`. A flow counts in the windows that
+    begin after its data did and end before its data was over; windows with fewer than two flows are left out.
+    """
+    span = pl.col("time_s") - WINDOW_S
+    active = (span >= pl.col("data_start_s")) & (pl.col("time_s") <= pl.col("data_end_s") + 1e-9)
+    return (
+        windows.join(starts, on=_BY, how="left", maintain_order="left")
+        .filter(active)
+        .group_by("run", "direction", "time_s", maintain_order=True)
+        .agg(_jain_expr("goodput_bit_s").alias("jain"), pl.len().alias("flows"))
+        .filter(pl.col("flows") >= 2)
+        .sort("run", "direction", "time_s", maintain_order=True)
+        .drop("flows")
+    )
+
+
+def convergence_times(fairness: pl.DataFrame, starts: pl.DataFrame) -> pl.DataFrame:
+    """Time until the flows of a direction share fairly: ``run, direction, convergence_s``.
+
+    From the start of the last flow's data to the beginning of the first window from which Jain's index of 1 s windows
+    stays at or above ``FAIR_JAIN`` for ``HOLD_WINDOWS`` windows in a row; null when it never does. It is
+    the delta-fair convergence time of RFC 5166 section 2.3.3 (Bansal, Balakrishnan, Floyd and Shenker, SIGCOMM 2001),
+    with a share that must last, and from the start the flows really had instead of the shares 100/101 and 1/101.
+    Windows without any goodput are not fair.
+    """
+    last_start = starts.group_by("run", "direction", maintain_order=True).agg(pl.col("data_start_s").max())
+    fair = (pl.col("jain").fill_null(0.0) >= FAIR_JAIN).cast(pl.Int32)
+    held = fair.reverse().rolling_sum(HOLD_WINDOWS).reverse().over("run", "direction") == HOLD_WINDOWS
+    found = (
+        fairness.with_columns(held=held)
+        .filter(pl.col("held"))
+        .group_by("run", "direction", maintain_order=True)
+        .agg((pl.col("time_s").first() - WINDOW_S).alias("fair_from_s"))
+    )
+    return (
+        fairness.select("run", "direction")
+        .unique(maintain_order=True)
+        .join(found, on=["run", "direction"], how="left", maintain_order="left")
+        .join(last_start, on=["run", "direction"], how="left", maintain_order="left")
+        .select(
+            "run",
+            "direction",
+            (pl.col("fair_from_s") - pl.col("data_start_s")).clip(lower_bound=0).alias("convergence_s"),
+        )
+    )
+
+
+def with_all_series(flows: pl.DataFrame, summary: pl.DataFrame) -> pl.DataFrame:
+    """Rows of ``flows`` of the runs in which every flow has a series of its own: shares over time need them all."""
+    if GROUP not in summary.columns:
+        return flows
+    theirs = flows.select("run", "flow").unique()
+    lacking = summary.select("run", "flow").unique().join(theirs, on=["run", "flow"], how="anti")
+    return flows.join(lacking.select("run").unique(), on="run", how="anti", maintain_order="left")
+
+
+def harm(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
+    """Harm done to each row's flow by the others of its run, aligned with ``metrics``.
+
+    (solo - with others) / solo of the goodput, a more-is-better metric: Ware, Mukerjee, Seshan and Sherry, Beyond
+    Jain's Fairness Index (HotNets 2019), section 3. ``solo`` is the same flow and seed in a run of the sweep where no
+    other flow received anything and every key of the cell that does not belong to another flow has the same value.
+    Null where the sweep has no such run, or the flow was alone itself. Negative when company did good.
+    """
+    owner = pl.col(GROUP if GROUP in metrics.columns else "flow").alias("owner")
+    rows = metrics.select("run", "seed", "flow", owner, "direction", "goodput_bit_s", *keys).to_dicts()
+    company: dict[str, set[str]] = {}
+    for row in rows:
+        if row["goodput_bit_s"]:
+            company.setdefault(row["run"], set()).add(row["flow"])
+
+    def identity(row: dict[str, object]) -> tuple[object, ...]:
+        own = f"flow.{row['owner']}."
+        same = [row[key] for key in keys if not key.startswith("flow.") or key.startswith(own)]
+        return (row["flow"], row["direction"], row["seed"], *same)
+
+    solo = {identity(row): row["goodput_bit_s"] for row in rows if company.get(row["run"]) == {row["flow"]}}
+    values: list[float | None] = []
+    for row in rows:
+        alone = solo.get(identity(row))
+        together = len(company.get(row["run"], set()) | {row["flow"]}) > 1
+        values.append((alone - row["goodput_bit_s"]) / alone if alone and together else None)
+    return pl.Series("harm", values, dtype=pl.Float64)
+
+
+def link_metrics(store: Reading) -> pl.DataFrame:
+    """One row per run and direction of a link, with the cell: utilisation, losses by place, queueing delay.
+
+    ``utilisation`` is the time the transmitter needed for what it sent, at the rate it began with, over the run's
+    length (null without a transmitter). ``lost_ratio`` and ``overflow_ratio`` are drops over arrivals.
+    """
+    rows = store.table("link_summary").join(store.ends, on="run", how="left", maintain_order="left")
+    arrived = pl.max_horizontal(pl.col("arrived_packets"), 1)
+    rows = rows.with_columns(
+        utilisation=pl.col("sent_bytes") * 8 / (pl.col("rate_bit_s") * pl.col("end_s")),
+        lost_ratio=pl.col("dropped_loss_packets") / arrived,
+        overflow_ratio=pl.col("dropped_overflow_packets") / arrived,
+        marked_ratio=pl.col("marked_packets") / arrived,
+    )
+    quantiles = [f"queueing_{q}_ms" for q in ("p50", "p95", "p99", "max")]
+    wanted = ["run", "link", "rate_bit_s", "propagation_ms", "utilisation", "lost_ratio", "overflow_ratio",
+              "marked_ratio", *quantiles]  # fmt: skip
+    return _rank(
+        rows.select(wanted).join(store.runs, on="run", how="left", maintain_order="left"), store.runs
+    )
+
+
+def bottlenecks(links: pl.DataFrame) -> pl.DataFrame:
+    """The busiest link of every run and direction: ``run, direction, link, rate_bit_s, utilisation, queueing_...``.
+
+    The one with the highest utilisation; the first by name among equals. ``links`` is :func:`link_metrics`, whose
+    order of runs is kept.
+    """
+    way = pl.col("link").str.split(".").list.last()
+    return (
+        links.with_row_index("place")
+        .with_columns(pl.col("place").min().over("run"), direction=way)
+        .filter(pl.col("rate_bit_s").is_not_null())
+        .sort(
+            ["place", "direction", "utilisation", "link"],
+            descending=[False, False, True, False],
+            nulls_last=True,
+        )
+        .drop("place")
+        .group_by("run", "direction", maintain_order=True)
+        .first()
+    )
+
+
+def run_metrics(store: Reading) -> pl.DataFrame:
+    """One row per run, flow and direction that counts, with the cell's columns: everything a table prints.
+
+    ``run, seed, KEYS..., flow, direction, congestion, data_start_s, duration_s, finished, received_bytes,
+    goodput_bit_s, retransmission_ratio, largest_cwnd_bytes, ack_bytes, completed, completion_p50_s,
+    completion_p95_s, jain, convergence_s, harm, bottleneck_bit_s, utilisation, queueing_p50_ms, queueing_p95_ms,
+    queueing_p99_ms``, and ``flow_group`` where the scenario has groups. ``goodput_bit_s`` is in-order bytes over the
+    time from the data's start to its end (:func:`starts_and_ends`); the queue and utilisation are those of the
+    direction's busiest link (:func:`bottlenecks`); ``jain`` and ``convergence_s`` belong to the run and stand in each
+    of its rows.
+    """
+    summary = store.table("summary")
+    streams = store.table("streams")
+    ways = directions(summary)
+    starts = starts_and_ends(summary, streams, store.ends, ways)
+    side: dict[str, dict[str, pl.Expr]] = {}
+    side["sender"] = {
+        "congestion": pl.col("congestion"),
+        "sent_bytes": pl.col("sent_bytes"),
+        "retransmission_ratio": pl.col("retransmitted_bytes") / pl.max_horizontal("sent_bytes", 1),
+        "largest_cwnd_bytes": pl.col("largest_cwnd_bytes"),
+        "congestion_events": pl.col("congestion_events"),
+        "ptos": pl.col("ptos"),
+    }
+    side["receiver"] = {
+        "received_bytes": pl.col("received_in_order_bytes"),
+        "ack_bytes": pl.col("ack_bytes"),
+    }
+    rows = starts
+    for who, columns in side.items():
+        part = summary.join(
+            ways.select("flow", "direction", pl.col(who).alias("side")), on=["flow", "side"], how="inner"
+        ).select(*_BY, **columns)
+        rows = rows.join(part, on=_BY, how="left", maintain_order="left")
+    duration = pl.col("data_end_s") - pl.col("data_start_s")
+    rows = rows.with_columns(
+        duration_s=duration,
+        goodput_bit_s=pl.when(duration > 0).then(pl.col("received_bytes") * 8 / duration).otherwise(0.0),
+    )
+    done = (
+        completion_times(streams)
+        .group_by("run", "flow", maintain_order=True)
+        .agg(
+            completed=pl.col("completion_s").count(),
+            completion_p50_s=pl.col("completion_s").quantile(0.5, "linear"),
+            completion_p95_s=pl.col("completion_s").quantile(0.95, "linear"),
+        )
+    )
+    rows = rows.join(done, on=["run", "flow"], how="left", maintain_order="left")
+    together = pl.len().over("run", "direction") > 1
+    total = pl.col("goodput_bit_s").sum().over("run", "direction")
+    squares = (pl.col("goodput_bit_s") ** 2).sum().over("run", "direction")
+    count = pl.len().over("run", "direction")
+    rows = rows.with_columns(jain=pl.when(together & (squares > 0)).then(total**2 / (count * squares)))
+    shared = rows.filter(together)["run"].unique(maintain_order=True)
+    flows = pl.DataFrame()
+    if len(shared):
+        flows = store.table("flows", ["time_s", "flow", "side", "received_in_order_bytes"], shared)
+        flows = with_all_series(flows, summary)
+    if flows.height:
+        windows = goodput_windows(flows, ways)
+        rows = rows.join(
+            convergence_times(jain_over_time(windows, starts), starts),
+            on=["run", "direction"], how="left", maintain_order="left",
+        )  # fmt: skip
+    else:
+        rows = rows.with_columns(convergence_s=pl.lit(None, pl.Float64))
+    tight = bottlenecks(link_metrics(store)).select(
+        "run", "direction", pl.col("rate_bit_s").alias("bottleneck_bit_s"), "utilisation",
+        "queueing_p50_ms", "queueing_p95_ms", "queueing_p99_ms",
+    )  # fmt: skip
+    rows = rows.join(tight, on=["run", "direction"], how="left", maintain_order="left")
+    rows = store.runs.join(rows, on="run", how="inner", maintain_order="left")
+    if GROUP in summary.columns:
+        members = summary.select("run", "flow", GROUP).unique(maintain_order=True)
+        rows = rows.join(members, on=["run", "flow"], how="left", maintain_order="left")
+    rows = _rank(rows, store.runs)
+    return rows.with_columns(harm(rows, store.keys))
+
+
+def cell_summary(
+    metrics: pl.DataFrame,
+    keys: Sequence[str],
+    names: Sequence[str] = tuple(METRICS),
+    confidence: float = CONFIDENCE,
+) -> pl.DataFrame:
+    """``metrics`` aggregated over seeds: one row per cell, flow, direction and metric.
+
+    ``KEYS..., flow, direction, congestion, metric, n, mean, mean_low, mean_high, median, median_low, median_high``:
+    mean with Student's t interval, median with the order-statistic interval; bounds are null where there are too few
+    seeds (2 and 6 at 95 %). Metrics without a value in a cell have no row. Cells come in the order of ``metrics``.
+    """
+    by = [*keys, "flow", "direction"]
+    rows = []
+    for group in metrics.partition_by(by, maintain_order=True):
+        first = group.row(0, named=True)
+        for name in names:
+            values = [float(value) for value in group[name].to_list() if value is not None]
+            if not values:
+                continue
+            mean, middle = mean_interval(values, confidence), median_interval(values, confidence)
+            rows.append(
+                {key: first[key] for key in by}
+                | {"congestion": first["congestion"], "metric": name, "n": len(values)}
+                | {"mean": mean.estimate, "mean_low": mean.low, "mean_high": mean.high}
+                | {"median": middle.estimate, "median_low": middle.low, "median_high": middle.high}
+            )
+    numbers = ("mean", "mean_low", "mean_high", "median", "median_low", "median_high")
+    texts = [*by, "congestion", "metric"]
+    return pl.DataFrame(
+        rows, schema=dict.fromkeys(texts, pl.String) | {"n": pl.Int64} | dict.fromkeys(numbers, pl.Float64)
+    )

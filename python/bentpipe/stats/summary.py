@@ -1,0 +1,137 @@
+"""``bentpipe show``: a store's metrics as the rows of a table."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.scenario.sweep import headings
+from bentpipe.stats.intervals import significant
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+__all__ = ["page_rows", "summary_rows"]
+
+_OF_PAGES = {"ttr_s": "TTR median s", "plt_s": "PLT median s"}
+
+_SHOWN = (
+    ("flows", "flows", 1.0),
+    ("goodput_bit_s", "goodput Mbit/s", 1e-6),
+    ("goodput_p5_bit_s", "5th percentile", 1e-6),
+    ("goodput_p95_bit_s", "95th", 1e-6),
+    ("jain", "Jain", 1.0),
+    ("completion_p50_s", "completion s", 1.0),
+    ("retransmission_ratio", "sent again %", 100.0),
+    ("largest_cwnd_bytes", "largest cwnd kB", 1e-3),
+    ("queueing_p95_ms", "queueing p95 ms", 1.0),
+)
+
+
+def summary_rows(directory: Path, *, numbers: bool = False) -> tuple[str, list[dict[str, Any]]]:
+    """Title and rows: one a cell, flow and direction; ``numbers`` gives all metrics unrounded, one a row.
+
+    Raises:
+        bentpipe.StoreError: not a store, or no finished run.
+    """
+    from bentpipe.stats.groups import OVER_FLOWS, group_metrics
+    from bentpipe.stats.metrics import METRICS, cell_summary
+    from bentpipe.store.reader import read_store
+
+    store = read_store(directory)
+    metrics = group_metrics(store)
+    of_groups = [name for name in ("flows", *OVER_FLOWS) if name in metrics.columns]
+    cells = cell_summary(metrics, store.keys, [*METRICS, *of_groups])
+    if numbers:
+        return store.title, store.shown(cells).to_dicts()
+    rows: dict[tuple[object, ...], dict[str, Any]] = {}
+    by = [*store.keys, "flow", "direction"]
+    present = [item for item in _SHOWN if item[0] in set(cells["metric"].to_list())]
+    others = ["flow", "direction", "controller", "seeds", *(heading for _, heading, _ in present)]
+    called = _called(store.keys, others) | {"flow": "flow", "direction": "direction"}
+    for entry in cells.iter_rows(named=True):
+        key = tuple(entry[name] for name in by)
+        if key not in rows:
+            rows[key] = {called[name]: entry[name] for name in by}
+            rows[key] |= {"controller": entry["congestion"], "seeds": entry["n"]}
+            rows[key] |= {heading: None for _, heading, _ in present}
+        for name, heading, factor in present:
+            if name == entry["metric"]:
+                rows[key][heading] = _with_spread(entry, factor)
+                rows[key]["seeds"] = max(rows[key]["seeds"], entry["n"])
+    finished = f"{store.runs.height} of {store.planned} runs"
+    title = f"{store.title} ({finished}; ± is half of the 95 % interval of the mean)"
+    return title, _without_repetition(list(rows.values()))
+
+
+def page_rows(directory: Path) -> list[dict[str, Any]]:
+    """Loads of pages: one row a cell, flow, load and protocol, with medians over the seeds' finished loads.
+
+    Empty for a store without loads.
+
+    Raises:
+        bentpipe.StoreError: not a store, or no finished run.
+    """
+    import polars as pl
+
+    from bentpipe.stats.groups import as_groups
+    from bentpipe.store.reader import read_store
+
+    store = read_store(directory)
+    pages = store.table("pages")
+    if not pages.height:
+        return []
+    by = [*store.keys, "flow", "load", "protocol"]
+    pages = as_groups(pages, store.table("summary"))
+    loads = store.runs.join(pages, on="run", how="inner", maintain_order="left_right")
+    done = pl.col("finished") == 1
+    found = loads.group_by(by, maintain_order=True).agg(
+        pl.format("{} of {}", done.sum(), pl.len()).alias("finished"),
+        pl.col("ttr_s").filter(done).median(),
+        pl.col("plt_s").filter(done).median(),
+    )
+    own = ["flow", "load", "protocol"]
+    called = _called(store.keys, [*own, "finished", *_OF_PAGES.values()]) | {name: name for name in own}
+    rows = []
+    for entry in found.iter_rows(named=True):
+        row = {called[name]: entry[name] for name in by}
+        row["finished"] = entry["finished"]
+        for name, heading in _OF_PAGES.items():
+            row[heading] = None if entry[name] is None else significant(entry[name])
+        rows.append(row)
+    return rows
+
+
+def _called(keys: Sequence[str], others: Sequence[str]) -> dict[str, str]:
+    """Headings of the sweep's keys: the last word, where that says enough."""
+    return headings({key: key.rsplit(".", maxsplit=1)[-1] for key in keys}, others)
+
+
+def _without_repetition(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Leaves out columns that say the same in every row, or what another column says."""
+    if not rows:
+        return rows
+    dull = {name for name in ("flow", "direction", "controller") if len({row[name] for row in rows}) == 1}
+    others = [name for name in rows[0] if name not in ("flow", "direction", "controller")]
+    if any(all(row[name] == row["controller"] for row in rows) for name in others):
+        dull.add("controller")
+    if len(dull) == 3 and len(rows) == 1:
+        dull = set()
+    return [{name: value for name, value in row.items() if name not in dull} for row in rows]
+
+
+def _with_spread(entry: dict[str, Any], factor: float) -> str:
+    """``5.72 ± 0.11``: two digits of the half width, and as many decimals of the mean."""
+    mean = entry["mean"] * factor
+    low, high = entry["mean_low"], entry["mean_high"]
+    half = (high - low) / 2 * factor if low is not None and high is not None else 0.0
+    if half <= 1e-9 * abs(mean):
+        return significant(mean)
+    decimals = max(0, 1 - _exponent(half))
+    decimals = min(decimals, max(0, 4 - _exponent(mean)))
+    return f"{mean:.{decimals}f} ± {half:.{decimals}f}"
+
+
+def _exponent(value: float) -> int:
+    return math.floor(math.log10(abs(value))) if value else 0

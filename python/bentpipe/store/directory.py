@@ -1,0 +1,444 @@
+"""The store: one directory a scenario, one directory of Parquet files in it for each finished run.
+
+::
+
+    DIR/scenario.toml           the scenario, verbatim
+    DIR/plan.json               title, engine, overrides, and every run: id, cell of the sweep, seed
+    DIR/runs/ID/TABLE.parquet   measurements (docs/manual/results.md), with spec.json, the resolved run, and traces
+    DIR/runs/ID/SHA256SUMS      what the run consists of, and its checksums
+    DIR/journal.jsonl           when, where and with what it ran: outside the promise of equal bytes
+
+A run is written beside its place, synchronised to the disk, and renamed: what is in ``runs/`` was whole. Whatever is
+read is compared with its checksum first; what is not there any more, or is not what was written, is named, and a
+resume makes it again.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Self
+
+from bentpipe.plan.runs import SCHEMA, Plan, Run
+from bentpipe.scenario.sweep import column, headings
+from bentpipe.store import planfile
+from bentpipe.store.codec import TABLES, Measurements, decode, parquet
+from bentpipe.store.files import (
+    FULL,
+    SUMS,
+    DiskError,
+    Kept,
+    NoTableError,
+    StoreError,
+    digest,
+    listing,
+    look,
+    readable,
+    sync,
+    sync_all,
+    write_whole,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    import polars as pl
+
+    from bentpipe.store.sql import Answers
+
+__all__ = ["DiskError", "NoTableError", "Store", "StoreError", "Writer", "write_whole"]
+
+
+class Store:
+    """A store, for reading. Tables are frames with the run's id, cell and seed in front.
+
+    ``store.flows``, ``.links``, ``.internals``, ``.streams``, ``.events``, ``.summary``, ``.link_summary`` and
+    ``.runs`` are Polars frames, read when they are asked for.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        """Opens the store at ``path``. Raises StoreError when there is none."""
+        self.path = Path(path)
+        plan = planfile.read(self.path)
+        self.title, self.engine, self.schema = plan.title, plan.engine, plan.schema
+        self.overrides, self.planned = plan.overrides, plan.planned
+        self._plan = plan
+
+    @property
+    def scenario(self) -> str:
+        """The scenario's text. Raises StoreError when it cannot be read, or is not what was written."""
+        file = self.path / "scenario.toml"
+        try:
+            written = file.read_bytes()
+            text = written.decode()
+        except (OSError, UnicodeDecodeError):
+            raise StoreError(f"{self.path}: its scenario.toml is missing or cannot be read") from None
+        if self._plan.scenario not in (None, digest(written)):
+            what = "is damaged: it is not what was written; the command that made the store writes it anew"
+            raise StoreError(f"{file} {what}")
+        return text
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of the sweep, in its order."""
+        return tuple(dict.fromkeys(key for run in self.planned for key in run["cell"]))
+
+    def finished(self) -> list[dict[str, Any]]:
+        """Planned runs that are in the store with all their files, in the plan's order."""
+        there = self._look().files
+        return [run for run in self.planned if run["id"] in there]
+
+    def kept(self) -> Kept:
+        """The finished runs as they are on the disk now. Raises StoreError that names those that are damaged."""
+        kept = self._look()
+        kept.refuse()
+        return kept
+
+    @property
+    def summed(self) -> bool:
+        """Whether every run has checksums: those that were made before there were any may have none."""
+        return self._plan.summed
+
+    def is_of(self, scenario: str) -> bool:
+        """Whether this is the store of a scenario, even where its own copy is damaged."""
+        if self._plan.scenario is not None:
+            return self._plan.scenario == digest(scenario.encode())
+        return self.scenario == scenario
+
+    def _look(self) -> Kept:
+        return look(self.path, [run["id"] for run in self.planned], self._plan.summed)
+
+    @property
+    def runs(self) -> pl.DataFrame:
+        """One row per finished run: ``run``, ``seed``, and the sweep's keys as text. Raises StoreError as kept()."""
+        return self.rows_of(self.kept())
+
+    def rows_of(self, kept: Kept) -> pl.DataFrame:
+        """One row per run of ``kept``, in the plan's order."""
+        import polars as pl
+
+        rows = [run for run in self.planned if run["id"] in kept.files]
+        data: dict[str, list[Any]] = {"run": [r["id"] for r in rows], "seed": [r["seed"] for r in rows]}
+        for key in self.keys:
+            data[key] = [_text(r["cell"].get(key)) for r in rows]
+        return pl.DataFrame(
+            data, schema={"run": pl.String, "seed": pl.Int64, **dict.fromkeys(self.keys, pl.String)}
+        )
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Table ``name`` of all finished runs, in the plan's order.
+
+        Raises:
+            StoreError: no such table, no finished run, or a run that is damaged.
+        """
+        import polars as pl
+
+        if name == "runs":
+            return self.runs
+        if name not in TABLES:
+            raise StoreError(f"no table {name!r}, expected one of: runs, {', '.join(TABLES)}")
+        kept = self.kept()
+        rows = self.rows_of(kept)
+        files = kept.table(name, rows["run"])
+        frames = []
+        for row in rows.iter_rows(named=True):
+            if row["run"] in files:
+                scan = pl.scan_parquet(files[row["run"]])
+                with readable(self.path, name):
+                    there = scan.collect_schema().names()
+                called = headings({column(key): key for key in self.keys}, there)
+                cell = [
+                    pl.lit(value, dtype=pl.Int64 if key == "seed" else pl.String).alias(
+                        called.get(column(key), key)
+                    )
+                    for key, value in row.items()
+                ]
+                frames.append(scan.select(*cell, pl.all()))
+        if not frames:
+            raise NoTableError(f"{self.path}: no finished run has a table {name!r}")
+        with readable(self.path, name):
+            return pl.concat(frames, how="diagonal_relaxed").collect()
+
+    def __getattr__(self, name: str) -> pl.DataFrame:
+        """A table by its name."""
+        if name in TABLES:
+            return self.table(name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __dir__(self) -> list[str]:
+        """Tables too, for completion."""
+        return [*super().__dir__(), *TABLES]
+
+    def files(self, suffix: str) -> list[Path]:
+        """Traces whose name ends in ``suffix``, in the plan's order, as they were written. Raises StoreError."""
+        kept = self.kept()
+        found = []
+        for run in self.planned:
+            if run["id"] in kept.files:
+                place, names = self.path / "runs" / run["id"], sorted(kept.files[run["id"]])
+                found += [(run["id"], place / name) for name in names if name.endswith(suffix)]
+        kept.check(found)
+        return [path for _, path in found]
+
+    def connect(self, *, unrestricted: bool = False) -> Answers:
+        """DuckDB with one view a table, each joined with the run's id, seed and cell.
+
+        It reaches these tables and nothing else, neither another file nor the network, unless ``unrestricted``.
+
+        Raises:
+            StoreError: no finished run, or one that is damaged.
+        """
+        from bentpipe.store.sql import connect
+
+        return connect(self, TABLES, unrestricted=unrestricted)
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+class Writer:
+    """A store, for writing: one process at a time.
+
+    Use as a context manager; leaving it releases the store.
+    """
+
+    def __init__(self, path: Path, plan: Plan) -> None:
+        """Makes the store of ``plan`` at ``path``, or takes up the one that is there.
+
+        Raises:
+            StoreError: the directory holds something else, another scenario's store, or one of another engine;
+                another process is writing to it; the disk is full.
+        """
+        self.path = path
+        self.plan = plan
+        self.refused = ""
+        """Why nothing can be written here; empty where it can."""
+        self._journal: IO[str] | None = None
+        self._summed = True
+        planned = planfile.rows(plan)
+        if path.exists():
+            planned = self._check_same(planned)
+        self.store_rows = planned
+        self._looked: tuple[set[str], dict[str, str]] | None = None
+
+    def _check_same(self, planned: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The runs of the store and of the plan together, if both come of the same scenario."""
+        path, plan = self.path, self.plan
+        if not path.is_dir():
+            raise StoreError(f"{path} is a file, expected a directory for the store")
+        try:
+            store = Store(path)
+        except planfile.LostPlanError:
+            return self._check_lost()
+        other = f"choose another directory with --out, or remove {path}"
+        if store.schema != SCHEMA or store.engine != plan.engine:
+            raise StoreError(
+                f"{path} was made by engine {store.engine}, schema {store.schema}; this is engine {plan.engine}, "
+                f"schema {SCHEMA}, which does not resume it; {other}"
+            )
+        if not store.is_of(_verbatim(plan)):
+            raise StoreError(f'{path} holds the runs of another scenario, "{store.title}"; {other}')
+        if store.overrides != tuple(plan.document.overrides):
+            said = ", ".join(store.overrides) or "none"
+            raise StoreError(f"{path} was made with other settings of --set ({said}); {other}")
+        # What the scenario's text and --set do not say is in the id alone: options of browse, traces, controllers.
+        wanted = {_place(row): row["id"] for row in planned}
+        stale = [row for row in store.planned if wanted.get(_place(row), row["id"]) != row["id"]]
+        for row in stale:
+            if (path / "runs" / row["id"]).is_dir():
+                raise StoreError(
+                    f"{path} holds run {row['id']}, of a cell and seed that are asked for again with other options, or "
+                    f"with other contents of a trace, page or controller; {other}"
+                )
+        kept = [row for row in store.planned if row not in stale]
+        known = {row["id"] for row in kept}
+        self._summed = store.summed
+        return [*kept, *(row for row in planned if row["id"] not in known)]
+
+    def _check_lost(self) -> list[dict[str, Any]]:
+        """The runs of a store without a plan: one whose first second failed, or whose plan was lost or damaged."""
+        path = self.path
+        there = [entry.name for entry in (path / "runs").iterdir()] if (path / "runs").is_dir() else []
+        ours = {run.id for run in self.plan.runs}
+        self._summed = not there or any((path / "runs" / run / SUMS).exists() for run in there)
+        if _holds(path / "scenario.toml", _verbatim(self.plan).encode()) or ours & set(there):
+            return planfile.again(path, self.plan, there)
+        if (path / "scenario.toml").exists() and (path / "runs").is_dir():
+            raise StoreError(
+                f"{path} holds another scenario, and no plan.json; choose another directory with --out, or remove it"
+            )
+        begun = all(entry.name in _BEGUN for entry in path.iterdir())
+        if there or not begun:
+            raise StoreError(f"{path} is not empty and not a store; choose another directory with --out")
+        return planfile.rows(self.plan)
+
+    def __enter__(self) -> Self:
+        """Takes hold of the directory."""
+        try:
+            with _disk(self.path, self):
+                self._take()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _take(self) -> None:
+        try:
+            (self.path / "runs").mkdir(parents=True, exist_ok=True)
+            self._journal = (self.path / "journal.jsonl").open("a", encoding="utf-8")
+        except OSError as error:
+            if error.errno in FULL:
+                raise
+            if all(_holds(file, data) for file, data in self._files().items()):
+                self.refused = str(error.strerror)
+                return
+            what = f"{self.path} cannot be made: {error.strerror}; choose another directory with --out"
+            raise StoreError(what) from None
+        try:
+            fcntl.flock(self._journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise StoreError(f"{self.path}: another bentpipe is writing to this store") from None
+        # again, now that nobody else can write: another may have been here since
+        self.store_rows = self._check_same(planfile.rows(self.plan))
+        for left in self.path.glob(".part-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        for file, data in self._files().items():
+            file.with_name(f".new-{file.name}").unlink(missing_ok=True)
+            if not _holds(file, data):
+                write_whole(file, data)
+
+    def _files(self) -> dict[Path, bytes]:
+        """The store's own files, as they are to be."""
+        scenario = _verbatim(self.plan).encode()
+        plan = planfile.text(self.plan, self.store_rows, scenario, summed=self._summed).encode()
+        return {self.path / "scenario.toml": scenario, self.path / "plan.json": plan}
+
+    def __exit__(self, *_: object) -> None:
+        """Releases the directory."""
+        if self._journal is not None:
+            with suppress(OSError):  # a line that a full disk did not take is tried again here
+                self._journal.close()
+
+    def missing(self, runs: Iterable[Run]) -> list[Run]:
+        """Those of ``runs`` that are not in the store yet, or not as they were written."""
+        whole, _ = self._look()
+        return [run for run in runs if run.id not in whole]
+
+    @property
+    def damaged(self) -> Mapping[str, str]:
+        """What is wrong with each run that is there and damaged, by its id."""
+        return self._look()[1]
+
+    def _look(self) -> tuple[set[str], dict[str, str]]:
+        if self._looked is None:
+            kept = look(self.path, [row["id"] for row in self.store_rows], self._summed)
+            damaged = kept.damaged()
+            self._looked = set(kept.files) - damaged.keys(), damaged
+        return self._looked
+
+    def count(self) -> int:
+        """Finished runs of the plan."""
+        damaged = self._looked[1] if self._looked else {}
+        there = [row["id"] for row in self.store_rows if row["id"] not in damaged]
+        return sum((self.path / "runs" / run).is_dir() for run in there)
+
+    def add(self, run: Run, data: bytes | Measurements) -> dict[str, int]:
+        """Writes one run's measurements, whole or not at all, in place of a damaged one.
+
+        Returns:
+            What the journal may say of it: packets and events.
+
+        Raises:
+            DiskError: the disk is full or refuses.
+            bentpipe.store.codec.DecodeError: the bytes are not an engine's.
+        """
+        found = data if isinstance(data, Measurements) else decode(data)
+        files = {f"{name}.parquet": parquet(frame) for name, frame in found.tables.items()}
+        files |= found.files
+        files["spec.json"] = run.spec_json().encode() + b"\n"
+        files[SUMS] = listing({name: digest(content) for name, content in files.items()})
+        part = self.path / f".part-{run.id}"
+        place = self.path / "runs" / run.id
+        with _disk(self.path, self):
+            try:
+                part.mkdir()
+                for name, content in files.items():
+                    (part / name).write_bytes(content)
+                sync_all([*(part / name for name in files), part])
+                _clear(place)
+                part.rename(place)
+                sync(self.path / "runs")
+            except BaseException:
+                shutil.rmtree(part, ignore_errors=True)
+                raise
+        whole, damaged = self._look()
+        whole.add(run.id)
+        damaged.pop(run.id, None)
+        return {"packets": found.packets, "events": found.events}
+
+    def note(self, entry: Mapping[str, object]) -> None:
+        """Appends a line to the journal; a full disk loses the line, not the runs."""
+        if self._journal is None:
+            return
+        try:
+            self._journal.write(json.dumps(entry, ensure_ascii=False) + "\n")
+            self._journal.flush()
+        except OSError:
+            return
+
+
+_BEGUN = ("journal.jsonl", "runs", ".new-scenario.toml", ".new-plan.json")
+"""What there is before there is a scenario."""
+
+
+def _holds(file: Path, data: bytes) -> bool:
+    """Whether a file is there and holds just ``data``."""
+    try:
+        return file.read_bytes() == data
+    except OSError:
+        return False
+
+
+def _clear(place: Path) -> None:
+    """Removes what is left of a damaged run."""
+    if place.is_dir() and not place.is_symlink():
+        gone = place.parent.parent / f".part-{place.name}-damaged"
+        place.rename(gone)  # at once: half of it in its place would be another damaged run
+        shutil.rmtree(gone, ignore_errors=True)
+    else:
+        place.unlink(missing_ok=True)
+
+
+def _place(row: Mapping[str, Any]) -> str:
+    """Cell and seed of a planned run."""
+    return json.dumps([row["seed"], row["cell"]], sort_keys=True)
+
+
+def _verbatim(plan: Plan) -> str:
+    """The scenario's text; one that was given as a table is written as TOML."""
+    document = plan.document
+    if not document.text.startswith("{"):
+        return document.text
+    from bentpipe.scenario.tomltext import dumps
+
+    return dumps(document.data)
+
+
+@contextmanager
+def _disk(path: Path, writer: Writer) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        full = error.errno in FULL
+        what = "the disk is full" if full else str(error.strerror or error)
+        kept = writer.count() if (path / "runs").is_dir() else 0
+        if not kept:
+            raise DiskError(f"{path}: {what}") from error
+        runs = "1 finished run is" if kept == 1 else f"{kept} finished runs are"
+        raise DiskError(f"{path}: {what}; {runs} kept, and the same command goes on from there") from error

@@ -1,0 +1,149 @@
+"""``plan.json`` of a store: what its runs are, with a checksum of itself and one of ``scenario.toml``.
+
+Nothing in it cannot be had again: the command that made the store writes it anew, from the scenario and from the runs
+that are there (:func:`again`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.plan.runs import SCHEMA, Plan, canonical, identity
+from bentpipe.store.files import NothingRunError, StoreError, digest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["LostPlanError", "PlanFile", "again", "read", "rows", "text"]
+
+_END = re.compile(r', "sha256": "([0-9a-f]{64})"}\n\Z')
+"""Its checksum, of all before."""
+
+
+class LostPlanError(StoreError):
+    """A ``plan.json`` that is not there or cannot be read."""
+
+
+@dataclass(frozen=True)
+class PlanFile:
+    """What ``plan.json`` says."""
+
+    title: str
+    engine: str
+    schema: int
+    overrides: tuple[str, ...]
+    planned: tuple[dict[str, Any], ...]
+    """Every run: ``id``, ``seed``, ``cell``."""
+    scenario: str | None
+    """Checksum of the scenario; None in a store that was made before there were checksums."""
+    summed: bool
+    """Whether every run has checksums."""
+
+
+def rows(plan: Plan) -> list[dict[str, Any]]:
+    """The runs of a plan, as ``plan.json`` has them."""
+    return [{"id": run.id, "seed": run.seed, "cell": dict(run.cell)} for run in plan.runs]
+
+
+def text(plan: Plan, planned: Sequence[Mapping[str, Any]], scenario: bytes, *, summed: bool) -> str:
+    """``plan.json`` of a store with the runs ``planned``."""
+    head: dict[str, Any] = {
+        "schema": SCHEMA,
+        "title": plan.title,
+        "engine": plan.engine,
+        "overrides": list(plan.document.overrides),
+        "scenario": digest(scenario),
+    }
+    if summed:
+        head["checksums"] = "sha256"
+    listed = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in planned)
+    body = json.dumps(head, ensure_ascii=False)[:-1] + f', "runs": [\n  {listed}\n]'
+    return f'{body}, "sha256": "{digest(body.encode())}"}}\n'
+
+
+def read(store: Path) -> PlanFile:
+    """What the ``plan.json`` of ``store`` says.
+
+    Raises:
+        NothingRunError: there is no such directory.
+        LostPlanError: it is damaged or not there.
+        StoreError: it cannot be read, or is a newer bentpipe's.
+    """
+    file = store / "plan.json"
+    lost = "the command that made the store writes it anew and keeps what is finished"
+    try:
+        found = _parsed(file.read_bytes().decode())
+    except (FileNotFoundError, NotADirectoryError):
+        if not store.exists():
+            raise NothingRunError(f"{store} is not a store: there is no such directory") from None
+        if (store / "runs").is_dir() and (store / "scenario.toml").is_file():
+            raise LostPlanError(f"{file} is missing; {lost}") from None
+        what = "it is a file" if store.is_file() else "it has no plan.json"
+        raise LostPlanError(f"{store} is not a store: {what}") from None
+    except (LookupError, TypeError, ValueError, AttributeError):
+        raise LostPlanError(f"{file} cannot be read: it is not the plan of a store; {lost}") from None
+    except OSError as error:
+        raise StoreError(f"{file} cannot be read: {error.strerror}") from None
+    if found.schema > SCHEMA:
+        raise StoreError(
+            f"{store} was made by engine {found.engine}, schema {found.schema}, expected schema {SCHEMA} "
+            "or older: a newer bentpipe reads it"
+        )
+    return found
+
+
+def _parsed(written: str) -> PlanFile:
+    """Raises ValueError and its like for what is no plan, or not the one that was written."""
+    plan = json.loads(written)
+    end = _END.search(written)
+    if end is None and "checksums" in plan:
+        raise ValueError("it has no checksum")
+    if end is not None and digest(written[: end.start()].encode()) != end[1]:
+        raise ValueError("its checksum is another")
+    return PlanFile(
+        title=str(plan["title"]),
+        engine=str(plan["engine"]),
+        schema=int(plan["schema"]),
+        overrides=tuple(plan["overrides"]),
+        planned=tuple(
+            {"id": str(run["id"]), "seed": int(run["seed"]), "cell": dict(run["cell"])}
+            for run in plan["runs"]
+        ),
+        scenario=plan.get("scenario"),
+        summed="checksums" in plan,
+    )
+
+
+def again(store: Path, plan: Plan, there: Iterable[str]) -> list[dict[str, Any]]:
+    """The rows of a ``plan.json`` that was lost: the plan's, and those runs of ``there`` that are of other seeds of it.
+
+    Raises:
+        StoreError: one of ``there`` is none of this scenario, with these settings and this engine.
+    """
+    found = rows(plan)
+    known = {row["id"] for row in found}
+    for run in sorted(set(there) - known):
+        row = _identified(store / "runs" / run / "spec.json", run, plan)
+        if row is None:
+            raise StoreError(
+                f"{store / 'plan.json'} is lost, and run {run} is none of this command's with engine {plan.engine}: "
+                f"say --set, and what else was said when the store was made, again; or remove {store / 'runs' / run}"
+            )
+        found.append(row)
+    return found
+
+
+def _identified(spec_file: Path, run: str, plan: Plan) -> dict[str, Any] | None:
+    """The row of a run by its seed: its id is a hash of what one of the plan's runs with that seed rests on."""
+    try:
+        seed = int(json.loads(spec_file.read_text(encoding="utf-8"))["seed"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    for like in {canonical(one.cell): one for one in plan.runs}.values():
+        if identity(like.cell, {**like.spec, "seed": seed}, plan.engine, plan.own) == run:
+            return {"id": run, "seed": seed, "cell": dict(like.cell)}
+    return None

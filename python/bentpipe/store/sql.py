@@ -1,0 +1,198 @@
+"""SQL over a store: DuckDB with a view a table, which by itself reaches nothing else.
+
+DuckDB is told which files it may read, and that its settings are final: no other file, no network, no extension. It
+may also write to what it may read, so statements that write files are refused before it sees them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import tempfile
+from typing import TYPE_CHECKING, Any, Self
+
+from bentpipe.store.files import StoreError, readable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import duckdb
+
+    from bentpipe.store.directory import Store
+
+__all__ = ["Answers", "OutOfBoundsError", "connect", "unlike"]
+
+_HARMLESS = frozenset({
+    "SELECT", "EXPLAIN", "MULTI", "CREATE", "CREATE_FUNC", "DROP", "INSERT", "UPDATE", "DELETE", "MERGE_INTO", "ALTER",
+    "SET", "VARIABLE_SET", "CALL", "PRAGMA", "TRANSACTION", "ANALYZE",
+})  # fmt: skip
+"""Kinds of statement that write no file; several in one (MULTI) is what PIVOT becomes."""
+
+
+class OutOfBoundsError(StoreError):
+    """A statement that reaches for more than the store's tables."""
+
+
+class Answers:
+    """A connection to DuckDB for questions about one store.
+
+    ``execute``, ``sql`` and ``query`` are DuckDB's, and so is what they give: ``fetchall``, ``pl``, ``df``... One that
+    is bounded raises OutOfBoundsError for a statement that reaches for more than the store's tables.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, allowed: Sequence[str] | None) -> None:
+        """Of a connection that has its views. From now on it reaches the files ``allowed``; None: whatever it likes."""
+        self._connection = connection
+        self._bounded = allowed is not None
+        self._spill: tempfile.TemporaryDirectory[str] | None = None
+        """Where DuckDB puts what does not fit into memory."""
+        if allowed is not None:
+            self._spill = tempfile.TemporaryDirectory(prefix="bentpipe-query-", ignore_cleanup_errors=True)
+            for setting in (
+                f"temp_directory = {_text(self._spill.name)}",
+                f"allowed_directories = {_list([self._spill.name])}",
+                f"allowed_paths = {_list(allowed)}",
+                "autoload_known_extensions = false",
+                "autoinstall_known_extensions = false",
+                "python_enable_replacements = false",
+                "enable_external_access = false",
+                "lock_configuration = true",
+            ):
+                connection.execute(f"SET {setting}")
+
+    def execute(self, sql: str, parameters: object = None) -> Self:
+        """Runs statements; the answer of the last one is to be fetched."""
+        self._ask("execute", sql, parameters)
+        return self
+
+    def sql(self, sql: str, **more: Any) -> Any:
+        """Runs statements; the answer of the last one as DuckDB's relation, or None."""
+        return self._ask("sql", sql, **more)
+
+    query = sql
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets DuckDB go."""
+        self._connection.close()
+        if self._spill is not None:
+            self._spill.cleanup()
+
+    def __getattr__(self, name: str) -> Any:
+        """How an answer is fetched, as DuckDB has it."""
+        if name in _FETCHING or not self._bounded:
+            return getattr(self._connection, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _ask(self, how: str, sql: str, *words: Any, **more: Any) -> Any:
+        import duckdb
+
+        if not self._bounded:
+            return getattr(self._connection, how)(sql, *words, **more)
+        try:
+            self._check(sql)
+            return getattr(self._connection, how)(sql, *words, **more)
+        except duckdb.Error as error:
+            if beyond := _beyond(error):
+                raise OutOfBoundsError(beyond) from None
+            raise
+
+    def _check(self, sql: str) -> None:
+        """Raises OutOfBoundsError for what writes files."""
+        for one in self._connection.extract_statements(sql):
+            try:
+                kind = one.type.name
+            except ValueError:  # a kind that DuckDB's Python has no name for: UPDATE EXTENSIONS
+                kind = ""
+            copies = kind in ("EXPLAIN", "MULTI") and re.search(r"\bcopy\b", one.query, re.IGNORECASE)
+            if kind not in _HARMLESS or copies:
+                words = one.query.split()
+                raise OutOfBoundsError(_said(words[0].upper() if words and not copies else "COPY"))
+
+
+_FETCHING = frozenset({
+    "fetchone", "fetchmany", "fetchall", "fetchdf", "fetchnumpy", "fetch_df", "fetch_df_chunk", "fetch_arrow_table",
+    "fetch_record_batch", "df", "pl", "arrow", "description", "rowcount", "interrupt",
+})  # fmt: skip
+
+
+def _said(what: str) -> str:
+    ways = "query --unrestricted, connect(unrestricted=True)"
+    return f"{what} is out of bounds: SQL reads the tables of this store alone, unless it is unrestricted ({ways})"
+
+
+def _beyond(error: duckdb.Error) -> str:
+    """What to say of DuckDB's error if it is one of the bounds; otherwise empty."""
+    text = str(error)
+    if found := re.search(r'Cannot access (?:file|directory) "([^"]*)"', text):
+        return _said(found[1])
+    if found := re.search(r'configuration option "+([^"]*)"+ - the configuration has been locked', text):
+        return _said(f"the setting {found[1]}")
+    if "disabled through configuration" in text or "disabled by configuration" in text:
+        return _said(text.split(":", 1)[-1].strip().splitlines()[0])
+    if found := re.match(r"Catalog Error: Table with name (\S*[/.:]\S*) does not exist!", text):
+        return _said(found[1])
+    return ""
+
+
+def connect(store: Store, tables: Sequence[str], *, unrestricted: bool = False) -> Answers:
+    """A connection with a view of each of ``tables``, joined with run, seed and cell.
+
+    Raises:
+        StoreError: no finished run, or one that is damaged.
+    """
+    import duckdb
+
+    kept = store.kept()
+    rows = store.rows_of(kept)
+    if not rows.height:
+        raise StoreError(f"{store.path}: no run has finished")
+    connection = duckdb.connect(":memory:")
+    names = unlike(["run", "seed", *store.keys])
+    kinds = ["VARCHAR", "BIGINT", *("VARCHAR" for _ in store.keys)]
+    columns = [f"{_quoted(name)} {kind}" for name, kind in zip(names, kinds, strict=True)]
+    connection.execute("CREATE TABLE runs (" + ", ".join(columns) + ")")
+    places = ", ".join("?" * len(columns))
+    connection.executemany(f"INSERT INTO runs SELECT {places}", [list(row) for row in rows.iter_rows()])
+    allowed: list[str] = []
+    for name in tables:
+        files = [str(path.resolve()) for path in kept.table(name, rows["run"]).values()]
+        if not files:
+            continue
+        allowed += files
+        with readable(store.path, name):
+            connection.execute(
+                f"CREATE VIEW {name} AS SELECT runs.*, t.* EXCLUDE (filename) "  # noqa: S608 - names are ours
+                f"FROM read_parquet({_list(files)}, filename=true, union_by_name=true) t "
+                "JOIN runs ON runs.run = parse_path(t.filename)[-2]"
+            )
+    return Answers(connection, None if unrestricted else allowed)
+
+
+def unlike(names: Sequence[str]) -> list[str]:
+    """Names of columns, with a number behind those that are there already, for SQL: in other letters too."""
+    found: dict[str, str] = {}
+    for name in names:
+        count = itertools.count(2)
+        fresh = name
+        while fresh.casefold() in found:
+            fresh = f"{name}_{next(count)}"
+        found[fresh.casefold()] = fresh
+    return list(found.values())
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _list(values: Sequence[str]) -> str:
+    return "[" + ", ".join(map(_text, values)) + "]"

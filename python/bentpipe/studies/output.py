@@ -1,0 +1,169 @@
+"""Findings as tables in the terminal and as plain data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bentpipe.stats.intervals import round_significant, significant
+from bentpipe.studies.study import Findings, Row
+from bentpipe.studies.verdicts import Check, Claim, Fact, Quantity, Verdict
+
+__all__ = ["as_data", "claim_rows", "differences", "print_findings", "row_rows"]
+
+
+def _measured(quantity: Quantity) -> str:
+    found = quantity.interval
+    if found is None:
+        return "–"
+    half = "" if found.high is None else f" ± {significant(found.high - found.estimate, 2)}"
+    return f"{significant(found.estimate)}{half}"
+
+
+def _expected(quantity: Quantity) -> str:
+    found = quantity.expected
+    return "–" if found is None else f"{significant(found[0])} … {significant(found[1])}"
+
+
+def row_rows(findings: Findings) -> list[dict[str, Any]]:
+    """One line per row and reading: published, measured, verdict."""
+    lines = []
+    for row in findings.rows:
+        held = [quantity.name for quantity in row.quantities if quantity.verdict is Verdict.AGREES]
+        part = f" ({', '.join(held)} agrees)" if held and row.verdict is Verdict.DIFFERS else ""
+        line: dict[str, Any] = {
+            "row": row.what,
+            findings.reading_title: row.reading,
+            "verdict": row.verdict.value + part,
+        }
+        for quantity in row.quantities:
+            line[f"{quantity.name}, published"] = f"{quantity.published:g}"
+            line[f"{quantity.name}, measured"] = _measured(quantity)
+            line[f"{quantity.name}, one more run"] = _expected(quantity)
+        lines.append(line)
+    return lines
+
+
+def _claim_verdict(claim: Claim) -> str:
+    if claim.verdict is not Verdict.DIFFERS:
+        return claim.verdict.value
+    held = sum(check.verdict is Verdict.AGREES for check in claim.checks)
+    return f"{claim.verdict.value} ({held} of {len(claim.checks)} hold)"
+
+
+def claim_rows(findings: Findings) -> list[dict[str, Any]]:
+    """One line per check of a claim, with the claim's verdict on its first line."""
+    lines = []
+    for claim in findings.claims:
+        for index, check in enumerate(claim.checks):
+            lines.append(
+                {
+                    "claim": claim.id if index == 0 else "",
+                    findings.reading_title: claim.reading if index == 0 else "",
+                    "verdict": _claim_verdict(claim) if index == 0 else "",
+                    "check": check.text,
+                    "measured": check.measured,
+                    "needed": check.needed,
+                    "": "" if check.verdict is Verdict.AGREES else check.verdict.value,
+                }
+            )
+    return lines
+
+
+def differences(findings: Findings) -> list[tuple[str, str]]:
+    """What does not agree, and why, once for all readings: (what, sentence)."""
+    found: dict[str, str] = {}
+    items: list[Row | Claim] = [*findings.rows, *findings.claims]
+    for item in items:
+        if item.verdict in (Verdict.DIFFERS, Verdict.UNDECIDED) and item.why:
+            found.setdefault(item.id, item.why)
+    return list(found.items())
+
+
+def print_findings(title: str, findings: Findings) -> None:
+    """Everything, to standard output."""
+    from bentpipe.cli.terminal import print_table
+
+    print(title)
+    for table in findings.tables:
+        print()
+        print_table(table.rows, table.title)
+    if findings.rows:
+        print()
+        lines = row_rows(findings)
+        print_table(
+            [{k: v for k, v in line.items() if "one more" not in k} for line in lines],
+            findings.rows_title,
+        )
+    if findings.claims:
+        print()
+        print_table(claim_rows(findings), "Claims as criteria")
+        for claim in {claim.id: claim for claim in findings.claims}.values():
+            print(f"{claim.id}: {claim.text}.\n    Criterion: {claim.criterion}.")
+    reasons = differences(findings)
+    if reasons:
+        print("\nWhy it differs")
+        for name, why in reasons:
+            print(f"  {name}: {why}")
+    print(f"\n{findings.tolerance}")
+    for note in findings.notes:
+        print(note)
+
+
+def _quantity(quantity: Quantity) -> dict[str, Any]:
+    found, expected = quantity.interval, quantity.expected
+    return {
+        "name": quantity.name,
+        "published": quantity.published,
+        "measured": round_significant(found.estimate) if found else None,
+        "low": round_significant(found.low) if found else None,
+        "high": round_significant(found.high) if found else None,
+        "one_more_run": [round_significant(bound) for bound in expected] if expected else None,
+        "seeds": len(quantity.values),
+        "verdict": quantity.verdict.value,
+    }
+
+
+def _check(check: Check | Fact) -> dict[str, Any]:
+    found = check.interval
+    data = {
+        "check": check.text,
+        "measured": round_significant(found.estimate) if found else None,
+        "low": round_significant(found.low) if found else None,
+        "high": round_significant(found.high) if found else None,
+        "needed": check.needed.replace("≥", ">=").replace("≤", "<="),
+        "verdict": check.verdict.value,
+    }
+    return data | {"found": check.measured} if isinstance(check, Fact) else data
+
+
+def as_data(findings: Findings) -> dict[str, Any]:
+    """Everything, as JSON would have it."""
+    return {
+        "rows": [
+            {
+                "id": row.id,
+                "row": row.what,
+                "where": row.where,
+                findings.reading_title: row.reading,
+                "quantities": [_quantity(quantity) for quantity in row.quantities],
+                "verdict": row.verdict.value,
+                "why": row.why if row.verdict is not Verdict.AGREES else "",
+            }
+            for row in findings.rows
+        ],
+        "claims": [
+            {
+                "id": claim.id,
+                "claim": claim.text,
+                "criterion": claim.criterion,
+                findings.reading_title: claim.reading,
+                "checks": [_check(check) for check in claim.checks],
+                "verdict": claim.verdict.value,
+                "why": claim.why if claim.verdict is not Verdict.AGREES else "",
+            }
+            for claim in findings.claims
+        ],
+        "tables": [{"title": table.title, "rows": list(table.rows)} for table in findings.tables],
+        "tolerance": findings.tolerance,
+        "notes": list(findings.notes),
+    }

@@ -1,0 +1,77 @@
+"""``bentpipe check-cc``: the conformance list on a built-in controller or on a Python class in a file."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.runners.worker import told
+from bentpipe.scenario.problems import BrokenControllerError, ScenarioError, unknown_word
+from bentpipe.scenario.sweep import parse_override
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["load_class", "verdicts"]
+
+
+def verdicts(controller: str, options: Sequence[str]) -> list[dict[str, Any]]:
+    """One row a check of the list: ``name, passed, exemption, detail, rfc_section``.
+
+    A check that a controller fails by its design carries the reason in ``exemption``.
+
+    Args:
+        controller: a name of the catalogue, or a Python file that defines one class with ``on_event``.
+        options: ``KEY=VALUE`` for the controller.
+
+    Raises:
+        ScenarioError: no such controller or file, or not exactly one class in it.
+        BrokenControllerError: the class raises, or answers with what is no window.
+    """
+    from bentpipe.runners import engine
+
+    given = dict(parse_override(text, "--option", "beta=0.8") for text in options)
+    if controller.endswith(".py"):
+        kind = load_class(Path(controller))
+        try:
+            rows = engine.check_controller(kind, given)
+        except Exception as error:
+            raise BrokenControllerError(f"{controller}: {told(error)}") from error
+    else:
+        names = [name for entry in engine.catalogue() for name in (entry["name"], *entry["aliases"])]
+        if controller not in names:
+            raise ScenarioError([("", unknown_word(controller, names, "controller"))], "check-cc")
+        try:
+            rows = engine.check_controller(controller, given)
+        except ValueError as error:
+            raise ScenarioError([("", str(error))], "--option") from None
+    keys = ("name", "passed", "exemption", "detail", "rfc_section")
+    return [{key: row.get(key) for key in keys} for row in rows]
+
+
+def load_class(path: Path) -> type:
+    """The one class with ``on_event`` that ``path`` defines. Raises ScenarioError."""
+    if not path.is_file():
+        raise ScenarioError([("", "no such file")], str(path))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise ScenarioError([("", "is not a Python file")], str(path))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise ScenarioError([("", f"cannot be loaded: {told(error)}")], str(path)) from error
+    classes = [
+        member
+        for _, member in inspect.getmembers(module, inspect.isclass)
+        if member.__module__ == module.__name__ and callable(getattr(member, "on_event", None))
+    ]
+    if len(classes) != 1:
+        found = ", ".join(kind.__name__ for kind in classes) or "none"
+        raise ScenarioError([("", f"found {found}, expected one class with a method on_event")], str(path))
+    only: type = classes[0]
+    return only

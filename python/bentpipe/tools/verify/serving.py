@@ -1,0 +1,255 @@
+"""Transmitters: what waits, who is served when, and what finds no room.
+
+The link is worked through from one service to the next: it may not stand still while somebody waits, nor serve faster
+than its rate, and a queue may neither hold more than its limit nor drop while there is room.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bentpipe.tools.verify.changing import Fates, Spec, stepped
+from bentpipe.tools.verify.trace import Finding, Line, Rule, Visit
+
+__all__ = ["RULES"]
+
+SECOND = 1_000_000_000
+
+
+@dataclass
+class _Rate:
+    """A rate: a busy period lasts its bits over the rate."""
+
+    at: Callable[[int], int]
+    rate: int = 0
+    start: int = 0
+    bits: int = 0
+
+    def end(self, begin: int, visit: Visit, *, busy: bool, set_at: int | None = None) -> int:
+        """When a service ends that begins at ``begin``; ``busy``: at the end of the one before. The rate is that of
+        ``set_at``, or of its begin."""
+        rate = self.at(begin if set_at is None else set_at)
+        if not busy or rate != self.rate:
+            self.rate, self.start, self.bits = rate, begin, 0
+        self.bits += 8 * visit.bytes
+        return self.start + self.bits * SECOND // rate
+
+
+@dataclass
+class _Slots:
+    """Delivery opportunities: a busy period uses up one after the other."""
+
+    slots: Sequence[int]
+    slot_bytes: int
+    repeat: int
+    first: int = 0
+    bytes: int = 0
+
+    def end(self, begin: int, visit: Visit, *, busy: bool) -> int:
+        """When the opportunity comes that carries the packet's last byte."""
+        if not busy:
+            cycle, phase = divmod(begin, self.repeat)
+            self.first, self.bytes = cycle * len(self.slots) + bisect_right(self.slots, phase), 0
+        self.bytes += visit.bytes
+        cycle, slot = divmod(self.first + (self.bytes - 1) // self.slot_bytes, len(self.slots))
+        return cycle * self.repeat + self.slots[slot]
+
+
+@dataclass
+class _Room:
+    """What waits over time: those who come, less those whose service begins or who are dropped."""
+
+    went: list[tuple[int, int]] = field(default_factory=list)
+    packets: int = 0
+    bytes: int = 0
+    next_gone: int = 0
+
+    def until(self, at: int) -> None:
+        """Lets go who is gone by ``at``."""
+        while self.next_gone < len(self.went) and self.went[self.next_gone][0] <= at:
+            self.packets -= 1
+            self.bytes -= self.went[self.next_gone][1]
+            self.next_gone += 1
+
+
+def _transmit(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
+    service, queue = stage["service"], stage["queue"]
+    link: _Rate | _Slots
+    if service["kind"] == "rate":
+        changes = [(one["at_ns"], one["rate_bit_s"]) for one in service.get("changes", [])]
+        link = _Rate(stepped(service["rate_bit_s"], changes))
+    else:
+        link = _Slots(service["slots_ns"], service["slot_bytes"], service["repeat_ns"])
+    begins: dict[int, int] = {}
+    yield from _service(line, link, visits, begins, end, single=queue["kind"] != "fq_codel")
+    yield from _limit(line, stage, visits, begins)
+    yield from _lost(line, Fates(stage), visits, begins, end)
+    if queue["kind"] in ("drop_tail", "codel"):
+        yield from _in_order(line, visits)
+    yield from _managed(line, queue, [visit for visit in visits if visit.cause != "outage"], begins)
+
+
+def _lost(
+    line: Line, fates: Fates, visits: Sequence[Visit], begins: Mapping[int, int], end: int
+) -> Iterator[Finding]:
+    """Those who wait when it is lost what waits are dropped then, and nobody else for that."""
+    for visit in visits:
+        until = begins.get(visit.packet, visit.dropped if visit.dropped is not None else end)
+        at = fates.lost(visit.came, until)
+        if visit.cause == "outage" and at is None:
+            text = f"packet {visit.packet} was dropped ({visit.cause}) at {visit.dropped} ns by a queue"
+            yield Finding("a cause for every drop", line.name, text)
+        elif at is not None and at < end and (visit.cause != "outage" or visit.dropped != at):
+            text = f"packet {visit.packet} waited at {at} ns, when what waited was lost, and was not dropped"
+            yield Finding("a hand-over is one event", line.name, text)
+
+
+def _service(
+    line: Line,
+    link: _Rate | _Slots,
+    visits: Sequence[Visit],
+    begins: dict[int, int],
+    end: int,
+    *,
+    single: bool,
+) -> Iterator[Finding]:
+    """No service is shorter than it has to be, and none begins later than it could; sets ``begins`` by packet."""
+    served = sorted((v for v in visits if v.left is not None), key=lambda v: v.left_step)
+    arrivals = [visit.came for visit in visits]
+    drops = sorted(visit.dropped for visit in visits if visit.dropped is not None)
+    free = -1
+    for number, visit in enumerate(served):
+        # Those who had come by then less those who had gone: somebody waited, and the next service began at once.
+        waiting = bisect_right(arrivals, free) - number - bisect_right(drops, free)
+        begin = free if waiting > 0 else visit.came
+        begins[visit.packet] = begin
+        due = link.end(begin, visit, busy=waiting > 0 or visit.came == free)
+        left = visit.left or 0
+        if left < due - 1 or visit.came > begin:
+            text = (
+                f"packet {visit.packet} of {visit.bytes} bytes left at {left} ns, expected {due} ns or later"
+            )
+            yield Finding("no faster than the rate", line.name, text)
+        elif left > due + 1:
+            text = f"packet {visit.packet} left at {left} ns, expected {due} ns: the link stood still"
+            yield Finding("a link works while somebody waits", line.name, text)
+        free = left
+    rest = [visit for visit in visits if visit.gone is None]
+    if rest:
+        # Whose turn it is at the end is known of one queue only; with several it may be the largest one's.
+        busy = rest[0].came <= free
+        begins[rest[0].packet] = begin = free if busy else rest[0].came
+        turn = rest[0] if single else max(rest, key=lambda visit: visit.bytes)
+        if link.end(begin, turn, busy=busy) + 1 < end:
+            text = f"packet {rest[0].packet} and {len(rest) - 1} more were to be served, and were not"
+            yield Finding("bytes are conserved", line.name, text)
+
+
+def _limit(line: Line, stage: Spec, visits: Sequence[Visit], begins: Mapping[int, int]) -> Iterator[Finding]:
+    """No more waits than may, and what is dropped for want of room had none."""
+    queue = stage["queue"]
+    first = {"packets": queue["limit_packets"]} if queue["kind"] == "fq_codel" else queue["limit"]
+    limit_at = stepped(first, stage.get("limits", []))
+    room = _Room()
+    at_once = {id(v) for v in visits if v.dropped == v.came and v.cause == "overflow"}
+    for visit in visits:
+        until = begins.get(visit.packet, visit.dropped)
+        if until is not None and id(visit) not in at_once:
+            room.went.append((until, visit.bytes))
+    room.went.sort()
+    for visit in visits:
+        room.until(visit.came)
+        limit = limit_at(visit.came) or {}
+        most_packets, most_bytes = limit.get("packets"), limit.get("bytes")
+        fits = (most_packets is None or room.packets + 1 <= most_packets) and (
+            most_bytes is None or room.bytes + visit.bytes <= most_bytes
+        )
+        held = f"{room.packets} packets of {room.bytes} bytes"
+        if id(visit) in at_once:
+            if fits and queue["kind"] != "fq_codel":
+                text = f"packet {visit.packet} found no room at {visit.came} ns behind {held}"
+                yield Finding("no drop while there is room", line.name, text)
+            continue
+        starts = begins.get(visit.packet) == visit.came
+        if not fits and not (starts and room.packets == 0 and visit.bytes <= (most_bytes or visit.bytes)):
+            text = f"packet {visit.packet} was let in at {visit.came} ns behind {held}"
+            yield Finding("no queue longer than its limit", line.name, text)
+        room.packets += 1
+        room.bytes += visit.bytes
+
+
+def _in_order(line: Line, visits: Sequence[Visit]) -> Iterator[Finding]:
+    before = -1
+    for visit in visits:
+        if visit.left is not None:
+            if visit.left_step < before:
+                yield Finding(
+                    "the order is kept", line.name, f"packet {visit.packet} was overtaken in the queue"
+                )
+            before = max(before, visit.left_step)
+
+
+def _managed(
+    line: Line, queue: Spec, visits: Sequence[Visit], begins: Mapping[int, int]
+) -> Iterator[Finding]:
+    """Causes are the queue's own; CoDel (RFC 8289 section 4) drops what has waited for its target, when all did for an
+    interval."""
+    known = {"overflow"} if queue["kind"] == "drop_tail" else {"overflow", "aqm"}
+    above: int | None = None
+    single = queue["kind"] == "codel"
+    ordered = sorted(visits, key=lambda v: begins.get(v.packet, v.dropped if v.dropped is not None else -1))
+    for visit in ordered:
+        at = begins.get(visit.packet, visit.dropped)
+        if at is None:
+            continue
+        if visit.dropped is not None and visit.cause not in known:
+            text = f"packet {visit.packet} was dropped ({visit.cause}) by a {queue['kind']} queue"
+            yield Finding("a cause for every drop", line.name, text)
+        if "aqm" not in known or visit.cause == "overflow":
+            continue
+        waited = at - visit.came
+        if waited < queue["target_ns"]:
+            above = None
+        elif above is None:
+            above = at
+        if visit.cause == "aqm" and (above is None or (single and at < above + queue["interval_ns"])):
+            text = f"packet {visit.packet} was dropped after {waited} ns, too soon for CoDel"
+            yield Finding("active queue management by its law", line.name, text)
+            above = at if above is None else above
+
+
+def _netem(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
+    changes = stage.get("changes", [])
+    rates = [(one["at_ns"], one["rate_bit_s"]) for one in changes if "rate_bit_s" in one]
+    delays = [(one["at_ns"], one["delay_ns"]) for one in changes if "delay_ns" in one]
+    limits = [(at, limit["packets"]) for at, limit in stage.get("limits", [])]
+    link = _Rate(stepped(stage["rate_bit_s"], rates))
+    delay, most = stepped(stage["delay_ns"], delays), stepped(stage["limit_packets"], limits)
+    inside: list[int] = []
+    free = first = 0
+    for visit in visits:
+        while first < len(inside) and inside[first] <= visit.came:
+            first += 1
+        full = len(inside) - first >= most(visit.came)
+        if visit.dropped is not None or full:
+            if visit.dropped != visit.came or visit.cause != "overflow" or not full:
+                what = "was let in" if visit.dropped is None else f"was dropped ({visit.cause})"
+                text = f"packet {visit.packet} {what} behind {len(inside) - first} packets"
+                yield Finding("no queue longer than its limit", line.name, text)
+            continue
+        ready = visit.came + delay(visit.came)
+        due = link.end(max(ready, free), visit, busy=ready <= free, set_at=visit.came)
+        left = visit.left
+        if left is None and due + 1 < end:
+            yield Finding("bytes are conserved", line.name, f"packet {visit.packet} was to leave at {due} ns")
+        elif left is not None and abs(left - due) > 1:
+            text = f"packet {visit.packet} left at {left} ns, expected {due} ns"
+            yield Finding("no faster than the rate", line.name, text)
+        free = due
+        inside.append(due)
+
+
+RULES: Mapping[str, Rule] = {"transmit": _transmit, "netem": _netem}
+"""By the kind of the stage."""

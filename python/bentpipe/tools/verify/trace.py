@@ -1,0 +1,188 @@
+"""A traced run as it lies in its store: what was asked for (``spec.json``) and every step that a packet made.
+
+Instants are whole nanoseconds since the start of the run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.tools.verify.changing import Spec, changed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import polars as pl
+
+__all__ = ["Crossing", "Finding", "Line", "Rule", "Trace", "Visit", "load", "nanoseconds"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something in a run that cannot be."""
+
+    rule: str
+    """Which rule is broken, in a word or two."""
+    place: str
+    """A link's direction, a flow, or the run."""
+    text: str
+    """What was found, and what was expected."""
+
+
+@dataclass(slots=True)
+class Visit:
+    """A packet in one stage."""
+
+    packet: int
+    bytes: int
+    came: int
+    left: int | None = None
+    left_step: int = -1
+    """Tells who was first of those that left at one instant."""
+    dropped: int | None = None
+    cause: str = ""
+
+    @property
+    def gone(self) -> int | None:
+        """When it was not there any more."""
+        return self.left if self.left is not None else self.dropped
+
+
+@dataclass(slots=True)
+class Crossing:
+    """A packet on one link."""
+
+    line: str
+    packet: int
+    entered: int
+    left: int | None = None
+    dropped: int | None = None
+    cause: str = ""
+    stranded: bool = False
+    """It left, and from the node at the link's end no way led on."""
+
+
+@dataclass
+class Line:
+    """One direction of a link: what it is made of, and who was in it."""
+
+    name: str
+    start: str
+    end: str
+    stages: list[dict[str, Any]]
+    visits: list[list[Visit]]
+    """By stage, in order of arrival."""
+    crossings: list[Crossing] = field(default_factory=list)
+
+
+Rule = Callable[[Line, Spec, Sequence[Visit], int], Iterator[Finding]]
+"""What cannot be in a stage of a line, of its specification, its visits in order of arrival, and the run's end."""
+
+
+@dataclass
+class Trace:
+    """A run."""
+
+    spec: Mapping[str, Any]
+    tables: Mapping[str, pl.DataFrame]
+    lines: dict[str, Line]
+    holds: dict[str, Line]
+    """Nodes that hold packets, each as a line from itself to itself with one stage."""
+    ways: dict[int, list[Crossing]]
+    """Of each packet the links it crossed, in order."""
+    sent: list[dict[str, Any]]
+    """The table of packets."""
+    findings: list[Finding]
+    """What is wrong with the steps themselves."""
+
+    @property
+    def end(self) -> int:
+        """The end of the run."""
+        return int(self.spec["duration_ns"])
+
+    def place(self, name: str) -> Line | None:
+        """A line, or a node that holds."""
+        return self.lines.get(name) or self.holds.get(name)
+
+
+def nanoseconds(seconds: float | None) -> int | None:
+    """The nearest whole nanosecond."""
+    return None if seconds is None else round(seconds * 1e9)
+
+
+def load(folder: Path, tables: Mapping[str, pl.DataFrame]) -> Trace:
+    """The run in ``folder``; ``tables`` are its own rows, ``stages`` and ``packets`` among them."""
+    spec = json.loads((folder / "spec.json").read_text())
+    lines = {}
+    for link in spec["graph"]["links"]:
+        ends = (link["client_side"], link["server_side"])
+        for way, (start, end) in (("up", ends), ("down", ends[::-1])):
+            name = f"{link['name']}.{way}"
+            stages = changed(spec["graph"], name, link[way])
+            lines[name] = Line(name, start, end, stages, [[] for _ in stages])
+    holds = {
+        node["name"]: Line(node["name"], node["name"], node["name"], [_stage(node)], [[]])
+        for node in spec["graph"]["nodes"]
+        if node.get("hold_bytes") is not None
+    }
+    trace = Trace(spec, tables, lines, holds, defaultdict(list), tables["packets"].to_dicts(), [])
+    _read(trace)
+    for packet, crossings in trace.ways.items():
+        last, place = crossings[-1], trace.place(crossings[-1].line)
+        end = None if place is None else place.end
+        last.stranded = last.left is not None and end != trace.sent[packet]["to_node"]
+    return trace
+
+
+def _stage(node: Spec) -> dict[str, Any]:
+    return {"kind": "hold", "bytes": node["hold_bytes"]}
+
+
+def _read(trace: Trace) -> None:
+    """Puts every step in its place, and tells of those that have none."""
+    say = trace.findings.append
+    inside: dict[tuple[str, int], tuple[int, Visit]] = {}
+    before = 0
+    columns = ("step", "packet", "link", "stage", "at_ns", "dropped")
+    for step, packet, name, stage, at, cause in (
+        trace.tables["stages"].sort("step").select(columns).iter_rows()
+    ):
+        line = trace.place(name)
+        if line is None or not 0 <= stage <= len(line.stages) or not 0 <= packet < len(trace.sent):
+            say(
+                Finding("a place for everything", str(name), f"step {step}: there is no such stage or packet")
+            )
+            continue
+        if at < before:
+            say(
+                Finding(
+                    "time passes", name, f"packet {packet} made a step at {at} ns, after one at {before} ns"
+                )
+            )
+        before = at
+        place, here = inside.pop((name, packet), (-1, None))
+        if stage != place + (not cause):
+            text = f"packet {packet} was in stage {place}, and at {at} ns in stage {stage}"
+            say(Finding("one stage after the other", name, text))
+        if here is None:
+            crossing = Crossing(name, packet, at)
+            line.crossings.append(crossing)
+            trace.ways[packet].append(crossing)
+        crossing = trace.ways[packet][-1]
+        if cause:
+            crossing.dropped, crossing.cause = at, cause
+            if here is not None:
+                here.dropped, here.cause = at, cause
+            continue
+        if here is not None:
+            here.left, here.left_step = at, step
+        if stage == len(line.stages):
+            crossing.left = at
+        else:
+            visit = Visit(packet, trace.sent[packet]["bytes"], at)
+            line.visits[stage].append(visit)
+            inside[name, packet] = stage, visit
