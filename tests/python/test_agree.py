@@ -123,7 +123,7 @@ def test_both_stores_side_by_side(
 ) -> None:
     monkeypatch.setenv("RATE", "8e6")
     both = planned(scenario, tmp_path / "store")
-    run_both(both, quiet=True)
+    run_both(both)
     found = compare(*both.stores)
     rows = {(row.congestion, row.metric.name): row for row in found.rows}
     goodput = rows["cubic", "goodput_bit_s"]
@@ -143,7 +143,7 @@ def test_both_stores_side_by_side(
     assert "| cubic | goodput Mbit/s | 1 / 2 |" in text
     assert "A stand-in." in text
     # the same command resumes: nothing is run again
-    assert [report.done for report in run_both(both, quiet=True)] == [0, 0]
+    assert [report.done for report in run_both(both)] == [0, 0]
 
 
 def agree(*words: str, where: Path, **variables: str) -> subprocess.CompletedProcess[str]:

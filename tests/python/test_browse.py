@@ -813,8 +813,7 @@ def test_the_study_has_a_form_in_real_time(rt: Path, tmp_path: Path) -> None:
         "flow.chrome.load.loads": 1,
         "flow.chrome.load.pause": "0 s",
     }
-    status = real.run(tmp_path, only="4g", seeds=1, settings=short, keep_late=True)
-    assert status == 0
+    assert real.run(tmp_path, only="4g", seeds=1, settings=short, keep_late=True).good
     data = json.loads((tmp_path / "study.json").read_text())
     rows = data["tables"][0]["rows"]
     assert [(row["target"], row["TCP's proxy"], row["load"]) for row in rows] == [

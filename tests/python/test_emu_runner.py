@@ -21,12 +21,12 @@ from bentpipe.lab.emu.frames import Connection, Frames, read_frames
 from bentpipe.lab.emu.limits import refusals
 from bentpipe.lab.emu.planned import drawn, lab_plan
 from bentpipe.lab.kernel import Machine
+from bentpipe.plan.measured import COLUMNS
 from bentpipe.plan.runs import Plan, make, open_document
 from bentpipe.runners import engine
 from bentpipe.runners.outcome import Outcome, RunnerError
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.store.codec import Measurements, decode
-from bentpipe.store.schema import COLUMNS
 
 STAND_IN = Path(__file__).with_name("standin_lab.py")
 CLASSIC = {"name": "cubic", "slow_start_exit": "classic", "avoidance": "linux"}

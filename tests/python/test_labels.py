@@ -16,6 +16,7 @@ from bentpipe.agree.compare import compare as both_clocks
 from bentpipe.agree.compare import lines
 from bentpipe.agree.drawing import figures as agreement_figures
 from bentpipe.figures.dimensions import dimensions
+from bentpipe.plan.measured import COLUMNS
 from bentpipe.plan.runs import make, open_document
 from bentpipe.report import notebook, page_units, report
 from bentpipe.report.export import export
@@ -27,7 +28,6 @@ from bentpipe.stats.diff import compare
 from bentpipe.stats.summary import page_rows, summary_rows
 from bentpipe.store.directory import Store
 from bentpipe.store.reader import read_store
-from bentpipe.store.schema import COLUMNS
 
 ROOT = Path(bentpipe.__file__).parent
 BROKE = ("arm", "load", "http", "jain", "n", "mean", "row", "column", "series", "metric", "flow", "x")

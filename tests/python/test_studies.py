@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from bentpipe import studies
+from bentpipe.cli.terminal import answer
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.stats.metrics import jain_index
 from bentpipe.studies import measures
@@ -215,7 +216,7 @@ def test_unknown_words_get_the_nearest() -> None:
 # --- the short form -------------------------------------------------------------------------------------------
 
 
-def test_the_short_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_short_form(tmp_path: Path) -> None:
     """Two cells of 20 s, one seed: everything runs, is judged, is kept, and is resumed."""
     short = {
         "duration": "20 s",
@@ -225,11 +226,9 @@ def test_the_short_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         "flow.rival.congestion": ["newreno"],
     }  # fmt: skip
     for again in (False, True):
-        status = studies.run(
-            STUDY.name, only="friendliness", seeds=1, jobs=1, out=tmp_path, settings=short, as_json=True
-        )
-        assert status == 0
-        data = json.loads(capsys.readouterr().out)
+        said = studies.run(STUDY.name, only="friendliness", seeds=1, jobs=1, out=tmp_path, settings=short)
+        assert said.good
+        data = said.data
         (store,) = data["stores"]
         assert (store["runs"], store["done"], store["kept"]) == (2, 0 if again else 2, 2 if again else 0)
     rows = {(row["id"], row["queue"]): row for row in data["rows"]}
@@ -254,7 +253,7 @@ def test_words_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "duration": "40 s",
         "order": [{"flow.first.congestion": "hybla", "flow.second.congestion": "cubic"}],
     }
-    assert studies.run(STUDY.name, only="c6", seeds=1, jobs=1, out=tmp_path, settings=short) == 0
+    answer(studies.run(STUDY.name, only="c6", seeds=1, jobs=1, out=tmp_path, settings=short))
     said = capsys.readouterr().out
     assert "Criterion: Jain's index of what both deliver ≥ 0.9" in said
     assert "7 of 7 rows within 0.0001" in said

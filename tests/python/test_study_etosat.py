@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -54,10 +53,11 @@ def test_every_access_has_cells_in_both_parts_and_sentences_where_it_has_objecti
     assert set(STUDY.notes["objectives"]) == judged
 
 
-def test_the_short_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_short_form(tmp_path: Path) -> None:
     """One access, one seed: split TCP that knows the rate meets what QUIC misses."""
-    assert studies.run(STUDY.name, only="small", seeds=1, jobs=1, out=tmp_path, as_json=True) == 0
-    data = json.loads(capsys.readouterr().out)
+    said = studies.run(STUDY.name, only="small", seeds=1, jobs=1, out=tmp_path)
+    assert said.good
+    data = said.data
     verdicts = {(claim["id"], claim["by"]): claim["verdict"] for claim in data["claims"]}
     assert verdicts["small down", "TCP split, rate known"] == "agrees"
     assert verdicts["small down", "QUIC newreno"] == "differs"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -103,12 +102,12 @@ def test_results_can_fail(tmp_path: Path, pages: ModuleType, synthetic: ModuleTy
     assert found["r7"] is Verdict.DIFFERS  # one value, spread a little
 
 
-def test_the_short_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_short_form(tmp_path: Path) -> None:
     """Two units of r1 and the page with one lost packet: everything runs, is judged, and is kept."""
     for again in (False, True):
-        status = studies.run(STUDY.name, only="r1,head-of-line", seeds=2, jobs=1, out=tmp_path, as_json=True)
-        assert status == 0
-        data = json.loads(capsys.readouterr().out)
+        said = studies.run(STUDY.name, only="r1,head-of-line", seeds=2, jobs=1, out=tmp_path)
+        assert said.good
+        data = said.data
         assert [store["kept"] for store in data["stores"]] == ([4, 4] if again else [0, 0])
     (claim,) = data["claims"]
     assert claim["id"] == "r1"

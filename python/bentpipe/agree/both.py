@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.runs import Plan
     from bentpipe.runners.conduct import Report
     from bentpipe.runners.outcome import Runner
+    from bentpipe.runners.session import Watch
 
 __all__ = ["Both", "planned", "run_both", "stores_of"]
 
@@ -88,18 +89,20 @@ def _pages(
     return Both(simulated, real, (out, out.with_name(f"{out.name}-browser")), program)
 
 
-def run_both(both: Both, jobs: int | None = None, *, quiet: bool = False) -> tuple[Report, Report]:
+def run_both(both: Both, jobs: int | None = None, watch: Watch | None = None) -> tuple[Report, Report]:
     """Runs what the stores do not have yet, in virtual time and then in real time (``jobs`` labs at a time).
 
     Raises:
+        bentpipe.runners.session.Interrupted: Ctrl-C.
         bentpipe.StoreError: a store there is not this scenario's.
     """
     from bentpipe.runners.conduct import BROWSER, REAL_TIME
     from bentpipe.runners.local import LocalRunner
+    from bentpipe.runners.session import session
 
     where = BROWSER if both.chromium else REAL_TIME
-    simulated = _run(both.simulated, LocalRunner(), both.stores[0], "local", quiet)
-    return simulated, _run(both.real, _real(both, jobs), both.stores[1], where, quiet)
+    simulated = session(both.simulated, LocalRunner(), both.stores[0], watch=watch)
+    return simulated, session(both.real, _real(both, jobs), both.stores[1], watch=watch, where=where)
 
 
 def _real(both: Both, jobs: int | None) -> Runner:
@@ -119,14 +122,3 @@ def _real(both: Both, jobs: int | None) -> Runner:
 
 MOST_LABS = 3
 """Browsers at a time."""
-
-
-def _run(plan: Plan, runner: Runner, path: Path, where: str, quiet: bool) -> Report:
-    from bentpipe.cli.terminal import progress
-    from bentpipe.runners.conduct import conduct
-    from bentpipe.store.directory import Writer
-
-    with Writer(path, plan) as writer:
-        missing = writer.missing(plan.runs)
-        with progress(plan, missing, quiet=quiet) as each:
-            return conduct(plan, runner, writer, each=each, where=where)

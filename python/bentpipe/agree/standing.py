@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.agree.compare import Comparison, Row, spread
 from bentpipe.agree.tolerance import Verdict
+from bentpipe.stats.wording import Answer, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from bentpipe.runners.conduct import Failure
+    from bentpipe.runners.session import Watch
 
 __all__ = ["markdown", "standing"]
 
@@ -43,27 +44,26 @@ def standing(
     settings: Sequence[str],
     seeds: int | None,
     jobs: int | None,
-    out: Path | None,
-    table: Path | None,
+    place: Path,
     *,
-    as_json: bool = False,
-    as_is: bool = False,
+    table: Path | None = None,
     archive: Path | None = None,
-) -> int:
-    """Runs (or resumes) both stores of every scenario in ``folder`` and prints, or writes, the table.
+    as_is: bool = False,
+    watch: Watch | None = None,
+) -> Answer:
+    """Runs (or resumes) both stores of every scenario in ``folder``, below ``place``: the table, with what failed.
 
-    ``as_is`` runs nothing: the table is of what has run, wherever it ran. ``archive``: the stores as one file.
-
-    Returns:
-        0, or 1 when a run failed or a bound is exceeded.
+    ``table``: where to write it, as one document; ``archive``: the stores as one file. ``as_is`` runs nothing: the
+    table is of what has run, wherever it ran. It is good when no run failed and no bound is exceeded.
 
     Raises:
         ScenarioError: a scenario is wrong, or real time cannot have it; nothing has run then.
+        bentpipe.runners.session.Interrupted: Ctrl-C.
     """
     from bentpipe.agree.both import planned, run_both, stores_of
     from bentpipe.agree.compare import compare
     from bentpipe.agree.publish import publish
-    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.runners.session import Interrupted
     from bentpipe.scenario.problems import ScenarioError
     from bentpipe.scenario.sweep import parse_override
     from bentpipe.store.files import NothingRunError
@@ -71,7 +71,6 @@ def standing(
     files = [file for file in sorted(folder.glob("*.toml")) if file.name != NOTES]
     if not files:
         raise ScenarioError([("", "holds no scenario (*.toml)")], str(folder))
-    place = out or Path("out") / folder.resolve().name
     overrides = [parse_override(text) for text in settings]
     # All are planned before the first is run: what is wrong is said at once.
     plans = {} if as_is else {
@@ -80,32 +79,30 @@ def standing(
     parts = []
     try:
         for name in (file.stem for file in files):
-            reports = run_both(plans[name], jobs, quiet=as_json) if name in plans else ()
+            reports = run_both(plans[name], jobs, watch) if name in plans else ()
             part = Part(name, failed=[failure for report in reports for failure in report.failed])
             parts.append(part)
             with suppress(NothingRunError):
                 part.comparison = compare(*stores_of(place / name))
     except KeyboardInterrupt:
-        print(f"\ninterrupted: what is finished is in {place}; the same command goes on", file=sys.stderr)
-        raise
+        raise Interrupted(f"what is finished is in {place}; the same command goes on") from None
     notes = _notes(folder)
-    names = notes.get("cells", {})
     if table is not None:
         table.write_text(markdown(parts, notes), encoding="utf-8")
+    compared = {part.name: part.comparison for part in parts if part.comparison is not None}
     if archive is not None:
-        compared = (part.name for part in parts if part.comparison is not None)
         publish((store for name in compared for store in stores_of(place / name)), archive)
-    if as_json:
-        emit({part.name: part.comparison.data() for part in parts if part.comparison is not None})
-    else:
-        for part in parts:
-            if part.comparison is not None:
-                print_table([_line(row, names) for row in _judged(part.comparison)], part.comparison.title)
     failed = [failure for part in parts for failure in part.failed]
-    for failure in failed[:10]:
-        print(f"{failure.word}: {failure.run}: {failure.error}", file=sys.stderr)
-    beyond = any(part.comparison is not None and part.comparison.exceeded for part in parts)
-    return 1 if failed or beyond else 0
+    return Answer(
+        {name: comparison.data() for name, comparison in compared.items()},
+        tuple(_table(comparison, notes) for comparison in compared.values()),
+        tuple(f"{failure.word}: {failure.run}: {failure.error}" for failure in failed[:10]),
+        not failed and not any(comparison.exceeded for comparison in compared.values()),
+    )
+
+
+def _table(comparison: Comparison, notes: Mapping[str, Any]) -> Table:
+    return Table(comparison.title, [_line(row, notes.get("cells", {})) for row in _judged(comparison)])
 
 
 def _notes(folder: Path) -> dict[str, Any]:
@@ -150,8 +147,7 @@ def markdown(parts: Sequence[Part], notes: Mapping[str, Any]) -> str:
         if part.comparison is None and not part.failed:
             continue
         lines += [f"## {part.name if part.comparison is None else part.comparison.title}", ""]
-        found = [] if part.comparison is None else _judged(part.comparison)
-        rows = [_line(row, notes.get("cells", {})) for row in found]
+        rows = [] if part.comparison is None else _table(part.comparison, notes).rows
         if rows:
             lines.append("| " + " | ".join(rows[0]) + " |")
             lines.append("|" + "---|" * len(rows[0]))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bentpipe.cli.common import FAILED, INTERRUPTED, AsJson, Jobs, Seeds, Settings, refuse
+from bentpipe.cli.common import FAILED, INTERRUPTED, AsJson, Jobs, Seeds, Settings, interruptible, refuse
 
 if TYPE_CHECKING:
     from bentpipe.runners.conduct import Report
@@ -44,22 +44,26 @@ def agree(
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario in virtual and in real time. Prints both with their difference; exit status 1 beyond a bound."""
+    from bentpipe.cli.terminal import answer, emit, print_table, watch
+
     if file.is_dir():
         if page is not None:
             refuse(f"--page: found it with the folder {file}, expected one scenario")
         from bentpipe.agree.standing import standing
 
-        raise typer.Exit(
-            standing(
-                file, settings or [], seeds, jobs, out, table, as_json=as_json, as_is=as_is, archive=publish
-            )
-        )
+        place = out or Path("out") / file.resolve().name
+        with interruptible():
+            said = standing(
+                file, settings or [], seeds, jobs, place,
+                table=table, archive=publish, as_is=as_is, watch=watch(quiet=as_json),
+            )  # fmt: skip
+        answer(said, as_json=as_json)
+        raise typer.Exit(0 if said.good else FAILED)
     for option, given_file in (("--table", table), ("--publish", publish)):
         if given_file is not None:
             refuse(f"{option}: found it with {file}, expected a folder of scenarios")
     from bentpipe.agree.both import planned, run_both
     from bentpipe.agree.compare import compare, lines
-    from bentpipe.cli.terminal import emit, print_table
     from bentpipe.scenario.sweep import parse_override
     from bentpipe.store.files import NothingRunError
     from bentpipe.store.journal import machine
@@ -68,7 +72,7 @@ def agree(
     target = out or Path("out") / file.stem
     both = planned(file, target, [parse_override(text) for text in given], given, seeds)
     try:
-        reports = () if as_is else run_both(both, jobs, quiet=as_json)
+        reports = () if as_is else run_both(both, jobs, watch(quiet=as_json))
     except KeyboardInterrupt:
         print("\ninterrupted: the same command goes on from there", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None

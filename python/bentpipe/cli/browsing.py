@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bentpipe.cli.common import FAILED, INTERRUPTED, AsJson, Settings, count, not_made, refuse
+from bentpipe.cli.common import FAILED, AsJson, Settings, count, interruptible, not_made, refuse
 from bentpipe.scenario.problems import not_utf8
 
 if TYPE_CHECKING:
     from bentpipe.lab.browser.runner import BrowserRunner, Due, Far
-    from bentpipe.plan.runs import Plan
     from bentpipe.runners.conduct import Report
 
 __all__ = ["browse", "serve"]
@@ -78,12 +77,14 @@ def browse(
     as_json: AsJson = False,
 ) -> None:
     """Load a page in a real Chromium, by several versions of HTTP. The same command resumes."""
+    from bentpipe.cli.terminal import watch
     from bentpipe.lab.browser import chromium
     from bentpipe.lab.browser.planned import Options, engine_name, plan_units
     from bentpipe.lab.browser.runner import BrowserRunner, Far
     from bentpipe.lab.shell import executable
     from bentpipe.runners import engine
-    from bentpipe.store.directory import Writer
+    from bentpipe.runners.conduct import BROWSER
+    from bentpipe.runners.session import session
 
     far = _far(field, spki)
     notes = _notes(note, metar)
@@ -109,30 +110,19 @@ def browse(
     for wrong in [one for one in only or [] if one not in ids]:
         refuse(f"--only: no unit {wrong} in this plan of {count(ids, 'unit')}")
     target = out or Path("out") / f"{Path(file).stem}-browser"
-    with Writer(target, plan) as writer:
-        runner = BrowserRunner(
-            target, name, program, executable() if far is None else None, far, labs, not no_check, keep_late, due,
-            notes,
-            lambda text: print(text, file=sys.stderr),
-        )  # fmt: skip
-        report = _conduct(plan, runner, writer, only or [], as_json)
+    seen = watch(quiet=as_json)
+    runner = BrowserRunner(
+        target, name, program, executable() if far is None else None, far, labs, not no_check, keep_late, due, notes,
+        seen.say,
+    )  # fmt: skip
+    words = "bentpipe " + " ".join(word for word in sys.argv[1:] if not word.startswith("--only"))
+    with interruptible():
+        report = session(
+            plan, runner, target, only=only or (), watch=seen, where=BROWSER, command=words, what="units"
+        )
     _tell(report, runner, as_json)
     if report.failed:
         raise typer.Exit(FAILED)
-
-
-def _conduct(plan: Plan, runner: BrowserRunner, writer: Any, only: list[str], quiet: bool) -> Report:
-    from bentpipe.cli.terminal import progress, say_interrupted
-    from bentpipe.runners.conduct import BROWSER, conduct
-
-    wanted = writer.missing([one for one in plan.runs if not only or one.id in only])
-    words = "bentpipe " + " ".join(word for word in sys.argv[1:] if not word.startswith("--only"))
-    try:
-        with progress(plan, wanted, quiet=quiet) as each:
-            return conduct(plan, runner, writer, only=only, each=each, where=BROWSER, command=words)
-    except KeyboardInterrupt:
-        say_interrupted(writer, len(plan.runs), "units")
-        raise typer.Exit(INTERRUPTED) from None
 
 
 def _tell(report: Report, runner: BrowserRunner, as_json: bool) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from bentpipe.plan.runs import Plan
     from bentpipe.runners.conduct import Report
@@ -25,6 +26,7 @@ __all__ = [
     "Settings",
     "StoreDirectory",
     "count",
+    "interruptible",
     "not_made",
     "read_plan",
     "refuse",
@@ -56,6 +58,18 @@ def not_made(report: Report) -> str:
     """How many runs failed, and for how many the machine was too late."""
     words = [failure.word for failure in report.failed]
     return "".join(f"; {words.count(word)} {word}" for word in ("failed", "late") if word in words)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Says on standard error what Ctrl-C left of a session, and how it goes on."""
+    from bentpipe.runners.session import Interrupted
+
+    try:
+        yield
+    except Interrupted as left:
+        print(f"\ninterrupted: {left}", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 def refuse(message: str) -> NoReturn:

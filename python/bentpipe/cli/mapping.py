@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli.common import AsJson, Jobs
+from bentpipe.cli.common import FAILED, AsJson, Jobs, interruptible
 
 __all__ = ["crossover"]
 
@@ -36,6 +36,7 @@ def crossover(
     as_json: AsJson = False,
 ) -> None:
     """Map where QUIC or split TCP loads a page faster."""
+    from bentpipe.cli.terminal import answer, watch
     from bentpipe.crossover import run
     from bentpipe.crossover.question import RTTS, SIZES, ask
 
@@ -49,9 +50,11 @@ def crossover(
         rtts=_words(rtts) if rtts else RTTS,
         seeds=seeds,
     )
-    status = run(question, out or Path("out") / f"map-{access}", jobs=jobs, as_json=as_json)
-    if status:
-        raise typer.Exit(status)
+    with interruptible():
+        said = run(question, out or Path("out") / f"map-{access}", jobs=jobs, watch=watch(quiet=as_json))
+    answer(said, as_json=as_json)
+    if not said.good:
+        raise typer.Exit(FAILED)
 
 
 def _words(text: str) -> tuple[str, ...]:

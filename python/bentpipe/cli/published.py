@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli.common import AsJson, Jobs, Seeds, refuse
+from bentpipe.cli.common import FAILED, AsJson, Jobs, Seeds, interruptible, refuse
 from bentpipe.cli.running import ENGINES, Engine
 from bentpipe.scenario.problems import unknown_word
 
@@ -27,9 +27,13 @@ def study(
 ) -> None:
     """Run a published study. Prints published against measured, with a verdict a row."""
     from bentpipe import studies
+    from bentpipe.cli.terminal import answer, watch
 
     if engine not in ENGINES:
         refuse(f"--engine: {unknown_word(engine, ENGINES, 'engine')}")
-    status = studies.run(name, only=only, seeds=seeds, jobs=jobs, out=out, as_json=as_json, engine=engine)
-    if status:
-        raise typer.Exit(status)
+    seen = watch(quiet=as_json)
+    with interruptible():
+        said = studies.run(name, only=only, seeds=seeds, jobs=jobs, out=out, engine=engine, watch=seen)
+    answer(said, as_json=as_json)
+    if not said.good:
+        raise typer.Exit(FAILED)

@@ -11,13 +11,13 @@ import typer
 
 from bentpipe.cli.common import (
     FAILED,
-    INTERRUPTED,
     AsJson,
     Jobs,
     ScenarioFile,
     Seeds,
     Settings,
     count,
+    interruptible,
     not_made,
     read_plan,
     refuse,
@@ -55,9 +55,9 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario into a store. The same command resumes what was interrupted."""
-    from bentpipe.cli.terminal import emit, progress, say_interrupted
-    from bentpipe.runners.conduct import REAL_TIME, conduct
-    from bentpipe.store.directory import Writer
+    from bentpipe.cli.terminal import emit, watch
+    from bentpipe.runners.conduct import REAL_TIME
+    from bentpipe.runners.session import session
 
     if engine not in ENGINES:
         refuse(f"--engine: {unknown_word(engine, ENGINES, 'engine')}")
@@ -71,15 +71,9 @@ def run(
         refuse(f"--only: no run {wrong} in this plan of {count(ids, 'run')}")
     target = out or Path("out") / (file.stem if engine == "sim" else f"{file.stem}-{engine}")
     runner = _runner(on, jobs, engine)
-    with Writer(target, plan) as writer:
-        wanted = writer.missing([one for one in plan.runs if not only or one.id in only])
-        try:
-            with progress(plan, wanted, quiet=as_json) as each:
-                where = on or ("local" if engine == "sim" else REAL_TIME)
-                report = conduct(plan, runner, writer, only=only or (), each=each, where=where)
-        except KeyboardInterrupt:
-            say_interrupted(writer, len(ids))
-            raise typer.Exit(INTERRUPTED) from None
+    where = on or ("local" if engine == "sim" else REAL_TIME)
+    with interruptible():
+        report = session(plan, runner, target, only=only or (), watch=watch(quiet=as_json), where=where)
     if as_json:
         emit(_report_rows(report))
     else:

@@ -10,16 +10,20 @@ import textwrap
 import time
 from contextlib import contextmanager
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from bentpipe.stats.wording import Table, humane
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import IO
 
     from bentpipe.plan.runs import Plan, Run
-    from bentpipe.store.directory import Writer
+    from bentpipe.runners.session import Watch
+    from bentpipe.stats.wording import Answer
 
-__all__ = ["emit", "humane", "patience", "plain", "print_table", "progress", "say_interrupted"]
+__all__ = ["answer", "emit", "patience", "plain", "print_table", "progress", "watch"]
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 """What a terminal obeys or hides behind: C0 but for tab and new line, C1, and what turns the direction of text."""
@@ -44,23 +48,6 @@ def _screen(stream: IO[str]) -> IO[str]:
     """The stream for texts that are plain already, with colours."""
     styled: IO[str] = getattr(stream, "styled", stream)
     return styled
-
-
-def humane(value: object) -> str:
-    """A cell of a table: numbers to four significant digits, nothing as a dash."""
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return str(value)
-        if value and (abs(value) >= 1e7 or abs(value) < 1e-3):
-            return f"{value:.3e}"
-        return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
-    if isinstance(value, int):
-        return f"{value:,}"
-    return str(value)
 
 
 def print_table(
@@ -137,12 +124,6 @@ def _plain(value: object) -> object:
     return _finite(float(value)) if isinstance(value, Decimal) else str(value)
 
 
-def say_interrupted(writer: Writer, planned: int, what: str = "runs") -> None:
-    """What Ctrl-C left, on standard error: how much is finished, where, and how it goes on."""
-    kept = f"{writer.count()} of {planned} {what} are in {writer.path}"
-    print(f"\ninterrupted: {kept}; the same command goes on from there", file=sys.stderr)
-
-
 def patience() -> Callable[[int, int], None]:
     """Says on standard error how far a long plan is: after 2 s, then every 5 s, and when it is done."""
     begun = time.monotonic()
@@ -156,6 +137,27 @@ def patience() -> Callable[[int, int], None]:
             print(f"planning: {done:,} of {of:,} cells", file=sys.stderr, flush=True)
 
     return each
+
+
+def answer(said: Answer, *, as_json: bool = False) -> None:
+    """Prints what came out, and on standard error what went wrong."""
+    if as_json:
+        emit(said.data)
+    else:
+        for part in said.shown:
+            if isinstance(part, Table):
+                print_table(part.rows, part.title)
+            else:
+                print(part)
+    for problem in said.problems:
+        print(problem, file=sys.stderr)
+
+
+def watch(*, quiet: bool = False) -> Watch:
+    """Says on standard error how far a session is; ``quiet`` is without its bar."""
+    from bentpipe.runners.session import Watch
+
+    return Watch(partial(progress, quiet=quiet), lambda text: print(text, file=sys.stderr))
 
 
 @contextmanager

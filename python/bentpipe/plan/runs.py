@@ -22,6 +22,7 @@ from bentpipe.plan import price
 from bentpipe.plan.chance import controllers, drawn
 from bentpipe.plan.controllers import by_name, silent
 from bentpipe.plan.graph import proxies_of
+from bentpipe.plan.measured import owners
 from bentpipe.plan.resolve import Resolved, resolve
 from bentpipe.plan.stages import Files
 from bentpipe.scenario.model import Scenario, validate
@@ -326,7 +327,7 @@ def _undisturbed() -> Iterator[None]:
 
 def _cells(document: Document) -> list[dict[str, Any]]:
     try:
-        return cells(document.data.get("sweep"))
+        return cells(document.data.get("sweep"), owners())
     except ScenarioError as error:
         raise error.within(document.name) from None
 

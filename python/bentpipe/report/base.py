@@ -15,9 +15,9 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from bentpipe.cli.terminal import humane
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import config
+from bentpipe.stats.wording import humane
 from bentpipe.store.directory import write_whole
 
 __all__ = ["Heading", "Page", "Row", "data_table", "table"]

@@ -194,14 +194,15 @@ def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     return flat
 
 
-def cells(sweep: object) -> list[dict[str, Any]]:
+def cells(sweep: object, taken: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
     """Every combination of the sweep's values, the last key fastest; one empty cell without a sweep.
 
     An entry whose values are tables of dotted keys is a tied axis: each table sets its keys together, and
-    ``label`` in it names the combination.
+    ``label`` in it names the combination. It is a column beside those of what is measured: ``taken`` has their names,
+    without case, and says who has each.
 
     Raises:
-        ScenarioError: not a list, no values, the same value twice.
+        ScenarioError: not a list, no values, the same value twice, a name that is taken.
     """
     if sweep is None:
         return [{}]
@@ -217,7 +218,7 @@ def cells(sweep: object) -> list[dict[str, Any]]:
         twice = next((text for text in seen if seen.count(text) > 1), None)
         if twice is not None:
             raise ScenarioError([(where, f"found {twice} twice, expected different values")])
-        axes.append([_step(key, value, where) for value in values])
+        axes.append([_step(key, value, where, taken or {}) for value in values])
     count = math.prod(len(axis) for axis in axes)
     if count > MOST_CELLS:
         raise ScenarioError([("sweep", f"gives {count:,} cells, expected at most {MOST_CELLS:,}")])
@@ -280,7 +281,7 @@ def is_place(key: str) -> bool:
     return "." in key or key in ("duration", "sample")
 
 
-def _step(key: str, value: object, where: str) -> dict[str, Any]:
+def _step(key: str, value: object, where: str, taken: Mapping[str, str]) -> dict[str, Any]:
     if is_place(key):
         return {key: value}
     if not isinstance(value, dict):
@@ -292,18 +293,12 @@ def _step(key: str, value: object, where: str) -> dict[str, Any]:
         raise ScenarioError(
             [(where, 'expected tables of dotted keys such as { "path.satellite.delay" = "15 ms" }')]
         )
-    _check_name(key, where)
+    _check_name(key, where, taken)
     return ({key: value["label"]} if "label" in value else {}) | tied
 
 
-def _check_name(key: str, where: str) -> None:
-    """A tied axis is a column beside those of every table of a store, in SQL too, where case does not count."""
-    from bentpipe.store.schema import COLUMNS, OPTIONAL
-
-    every = [*COLUMNS.items(), *OPTIONAL.items()]
-    tables = {name.casefold(): f"the table {table} has" for table, names in every for name in names}
-    tables |= dict.fromkeys(("run", "seed"), "all tables have")
-    if (whose := tables.get(key.casefold())) is not None:
+def _check_name(key: str, where: str, taken: Mapping[str, str]) -> None:
+    if (whose := taken.get(key.casefold())) is not None:
         problem = f'a tied axis cannot be called "{key}": {whose} such a column; expected another name'
         raise ScenarioError([(where, problem)])
     if not key or not key.isprintable():

@@ -6,7 +6,6 @@ a store is kept, resumed by the same command, and reported like any other. A dif
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bentpipe.runners.conduct import Report
+    from bentpipe.runners.session import Watch
+    from bentpipe.stats.wording import Answer
     from bentpipe.studies.study import Study
 
 __all__ = ["NAMES", "find", "run"]
@@ -45,11 +46,11 @@ def run(
     seeds: int | None = None,
     jobs: int | None = None,
     out: str | Path | None = None,
-    as_json: bool = False,
     settings: Mapping[str, object] | None = None,
     engine: str = "sim",
-) -> int:
-    """Runs a study as far as it is not in its stores yet, and prints published against measured.
+    watch: Watch | None = None,
+) -> Answer:
+    """Runs a study as far as it is not in its stores yet: published against measured.
 
     Args:
         name: the study.
@@ -57,26 +58,28 @@ def run(
         seeds: how many, instead of the scenarios'.
         jobs: worker processes.
         out: where its stores are; ``out/NAME`` without.
-        as_json: print JSON instead of tables.
         settings: dotted keys to set in each of its scenarios, for a shorter form of it.
         engine: ``emu`` for the study's short form in real time, where it has one.
+        watch: who is told meanwhile.
 
     Returns:
-        0 when everything ran, whatever came out; 1 when a run failed.
+        What came out; it is good when everything ran, whatever that is.
 
     Raises:
         ScenarioError: no such study or part.
         bentpipe.StoreError: a store there is not this study's.
+        bentpipe.runners.session.Interrupted: Ctrl-C.
     """
-    from bentpipe.cli.terminal import emit
-    from bentpipe.studies.output import as_data, print_findings
+    from bentpipe.runners.session import Interrupted
+    from bentpipe.stats.wording import Answer
+    from bentpipe.studies.output import as_data, findings_shown
     from bentpipe.studies.page import write_page
     from bentpipe.studies.parts import Measured, plan_part, run_part
     from bentpipe.studies.study import chosen
 
     study = find(name)
     if engine == "emu":
-        return _real(name, only, seeds, jobs, out, as_json=as_json)
+        return _real(name, only, seeds, jobs, out, watch)
     words, wanted = chosen(study, only)
     place = Path(out) if out is not None else Path("out") / name
     # All parts are planned before the first is run: what is wrong is said at once.
@@ -84,34 +87,36 @@ def run(
         plan_part(part, wanted[part.name], seeds, settings) for part in study.parts() if part.name in wanted
     ]
     try:
-        reports = {one.part.name: run_part(one, place, jobs=jobs, quiet=as_json) for one in planned}
+        reports = {one.part.name: run_part(one, place, jobs=jobs, watch=watch) for one in planned}
     except KeyboardInterrupt:
-        print(
-            f"\ninterrupted: what is finished is in {place}; the same command goes on from there",
-            file=sys.stderr,
-        )
-        raise
+        raise Interrupted(f"what is finished is in {place}; the same command goes on from there") from None
     findings = study.findings(Measured(place, study.parts()), words)
     data = {"study": name, "title": study.title, "stores": _stores(reports), **as_data(findings)}
     page = write_page(place, study.title, findings, data)
-    if as_json:
-        emit(data)
-    else:
-        print_findings(study.title, findings)
-        _say_where(list(reports.values()), page)
-    return _failures(reports)
+    failed = [failure for report in reports.values() for failure in report.failed]
+    return Answer(
+        data,
+        (*findings_shown(study.title, findings), *_where(list(reports.values()), page)),
+        tuple(f"failed: {one.run}: {one.error}\n  again: {one.replay}" for one in failed[:10]),
+        not failed,
+    )
 
 
 REAL = {
     "andreotti-2025": "bentpipe.studies.andreotti_2025.real",
     "thomas-2019": "bentpipe.studies.thomas_2019.real",
 }
-"""Studies with a form in real time, and the module of each: its ``run`` prints published, simulated and real."""
+"""Studies with a form in real time, and the module of each: ``run`` sets published, simulated and real side by side."""
 
 
 def _real(
-    name: str, only: str | None, seeds: int | None, jobs: int | None, out: str | Path | None, *, as_json: bool
-) -> int:
+    name: str,
+    only: str | None,
+    seeds: int | None,
+    jobs: int | None,
+    out: str | Path | None,
+    watch: Watch | None,
+) -> Answer:
     if name not in REAL:
         there = ", ".join(REAL)
         raise ScenarioError([("--engine", f'found "emu", but only {there} can be had in real time')])
@@ -119,8 +124,8 @@ def _real(
 
     place = Path(out) if out is not None else Path("out") / f"{name}-emu"
     run_real = importlib.import_module(REAL[name]).run
-    status: int = run_real(place, only=only, seeds=seeds, jobs=jobs, as_json=as_json)
-    return status
+    answer: Answer = run_real(place, only=only, seeds=seeds, jobs=jobs, watch=watch)
+    return answer
 
 
 def _stores(reports: Mapping[str, Report]) -> list[dict[str, Any]]:
@@ -131,17 +136,11 @@ def _stores(reports: Mapping[str, Report]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _say_where(reports: Sequence[Report], page: Path) -> None:
+def _where(reports: Sequence[Report], page: Path) -> list[str]:
     done = sum(report.done for report in reports)
     kept = sum(report.kept for report in reports)
     seconds = sum(report.seconds for report in reports)
-    print(f"\n{done} runs in {seconds:.0f} s, {kept} were there already. Tables and figures: {page}")
-    for report in reports:
-        print(f"  bentpipe report {report.store}")
-
-
-def _failures(reports: Mapping[str, Report]) -> int:
-    failed = [failure for report in reports.values() for failure in report.failed]
-    for failure in failed[:10]:
-        print(f"failed: {failure.run}: {failure.error}\n  again: {failure.replay}", file=sys.stderr)
-    return 1 if failed else 0
+    return [
+        f"\n{done} runs in {seconds:.0f} s, {kept} were there already. Tables and figures: {page}",
+        *(f"  bentpipe report {report.store}" for report in reports),
+    ]

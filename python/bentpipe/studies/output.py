@@ -1,14 +1,15 @@
-"""Findings as tables in the terminal and as plain data."""
+"""Findings as lines and tables for people, and as plain data."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from bentpipe.stats.intervals import round_significant, significant
+from bentpipe.stats.wording import Table
 from bentpipe.studies.study import Findings, Row
 from bentpipe.studies.verdicts import Check, Claim, Fact, Quantity, Verdict
 
-__all__ = ["as_data", "claim_rows", "differences", "print_findings", "row_rows"]
+__all__ = ["as_data", "claim_rows", "differences", "findings_shown", "row_rows"]
 
 
 def _measured(quantity: Quantity) -> str:
@@ -79,34 +80,24 @@ def differences(findings: Findings) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def print_findings(title: str, findings: Findings) -> None:
-    """Everything, to standard output."""
-    from bentpipe.cli.terminal import print_table
-
-    print(title)
+def findings_shown(title: str, findings: Findings) -> list[str | Table]:
+    """Everything, as lines and tables."""
+    shown: list[str | Table] = [title]
     for table in findings.tables:
-        print()
-        print_table(table.rows, table.title)
+        shown += ["", table]
     if findings.rows:
-        print()
         lines = row_rows(findings)
-        print_table(
-            [{k: v for k, v in line.items() if "one more" not in k} for line in lines],
-            findings.rows_title,
-        )
+        few = [{k: v for k, v in line.items() if "one more" not in k} for line in lines]
+        shown += ["", Table(findings.rows_title, few)]
     if findings.claims:
-        print()
-        print_table(claim_rows(findings), "Claims as criteria")
+        shown += ["", Table("Claims as criteria", claim_rows(findings))]
         for claim in {claim.id: claim for claim in findings.claims}.values():
-            print(f"{claim.id}: {claim.text}.\n    Criterion: {claim.criterion}.")
+            shown.append(f"{claim.id}: {claim.text}.\n    Criterion: {claim.criterion}.")
     reasons = differences(findings)
     if reasons:
-        print("\nWhy it differs")
-        for name, why in reasons:
-            print(f"  {name}: {why}")
-    print(f"\n{findings.tolerance}")
-    for note in findings.notes:
-        print(note)
+        shown.append("\nWhy it differs")
+        shown += [f"  {name}: {why}" for name, why in reasons]
+    return [*shown, f"\n{findings.tolerance}", *findings.notes]
 
 
 def _quantity(quantity: Quantity) -> dict[str, Any]:

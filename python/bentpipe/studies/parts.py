@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.runs import Plan
     from bentpipe.runners.conduct import Report
+    from bentpipe.runners.session import Watch
     from bentpipe.store.reader import Reading
 
 __all__ = ["Measured", "Part", "Planned", "Wanted", "plan_part", "run_part"]
@@ -64,27 +65,22 @@ def plan_part(
     return Planned(part, plan, tuple(run.id for run in plan.runs if wanted(run.cell)))
 
 
-def run_part(planned: Planned, out: Path, *, jobs: int | None = None, quiet: bool = False) -> Report:
+def run_part(planned: Planned, out: Path, *, jobs: int | None = None, watch: Watch | None = None) -> Report:
     """Runs what the part's store does not have yet of it.
 
     Raises:
-        bentpipe.StoreError, bentpipe.runners.outcome.RunnerError.
+        bentpipe.runners.session.Interrupted, bentpipe.StoreError, bentpipe.runners.outcome.RunnerError.
     """
     from bentpipe.api import import_place
-    from bentpipe.cli.terminal import progress
-    from bentpipe.runners.conduct import Report, conduct
+    from bentpipe.runners.conduct import Report
     from bentpipe.runners.local import LocalRunner
-    from bentpipe.store.directory import Writer
+    from bentpipe.runners.session import session
 
     part, plan = planned.part, planned.plan
     if not planned.ids:
         return Report(part.store(out), 0)
     places = {name: import_place(kind) or "" for name, kind in part.controllers.items()}
-    with Writer(part.store(out), plan) as writer:
-        ids = set(planned.ids)
-        missing = [run for run in writer.missing(plan.runs) if run.id in ids]
-        with progress(plan, missing, quiet=quiet) as each:
-            return conduct(plan, LocalRunner(jobs, places), writer, only=planned.ids, each=each)
+    return session(plan, LocalRunner(jobs, places), part.store(out), only=planned.ids, watch=watch)
 
 
 class Measured:

@@ -16,13 +16,13 @@ from bentpipe.studies.verdicts import Claim, Quantity, Verdict, together
 
 if TYPE_CHECKING:
     from bentpipe.figures.figure import Figure
+    from bentpipe.stats.wording import Table
 
 __all__ = [
     "Findings",
     "Published",
     "Row",
     "Study",
-    "Table",
     "as_text",
     "chosen",
     "either",
@@ -76,14 +76,6 @@ class Row:
     def verdict(self) -> Verdict:
         """On all its numbers together."""
         return together([quantity.verdict for quantity in self.quantities])
-
-
-@dataclass(frozen=True)
-class Table:
-    """Measurements that stand alone."""
-
-    title: str
-    rows: tuple[Mapping[str, Any], ...]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bentpipe.plan.groups import by_flow
-from bentpipe.store.schema import COLUMNS, COUNTERS
+from bentpipe.plan.measured import COLUMNS, COUNTERS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

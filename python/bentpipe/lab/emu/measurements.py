@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.emu.frames import Connection, Frames, Pair, pairs
 from bentpipe.lab.emu.groups import with_groups
+from bentpipe.plan.measured import COLUMNS, COUNTERS, GAUGES
 from bentpipe.store.codec import Measurements
-from bentpipe.store.schema import COLUMNS, COUNTERS, GAUGES, Row, table
+from bentpipe.store.schema import Row, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

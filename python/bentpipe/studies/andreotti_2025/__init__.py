@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bentpipe.stats.metrics import jain_index
+from bentpipe.stats.wording import Table
 from bentpipe.studies.andreotti_2025.cells import (
     ALONE,
     DELAY,
@@ -35,7 +36,7 @@ from bentpipe.studies.andreotti_2025.further import (
 )
 from bentpipe.studies.evidence import FilteredCubic, UnfrozenHybla
 from bentpipe.studies.parts import Measured, Part, Wanted
-from bentpipe.studies.study import Findings, Published, Row, Table, either, matching
+from bentpipe.studies.study import Findings, Published, Row, either, matching
 from bentpipe.studies.verdicts import FLOOR, Claim, Quantity
 
 __all__ = ["STUDY", "Andreotti2025"]

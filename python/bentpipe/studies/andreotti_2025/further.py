@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bentpipe.stats.intervals import mean_interval
+from bentpipe.stats.wording import Table
 from bentpipe.studies import measures
 from bentpipe.studies.andreotti_2025.cells import (
     ALONE,
@@ -22,7 +23,6 @@ from bentpipe.studies.andreotti_2025.cells import (
 )
 from bentpipe.studies.andreotti_2025.criteria import SETTLED_S
 from bentpipe.studies.parts import Measured
-from bentpipe.studies.study import Table
 
 
 def shown(values: tuple[float, ...]) -> str | None:

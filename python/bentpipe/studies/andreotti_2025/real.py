@@ -6,13 +6,12 @@ simulated number says what the shorter run alone changes. Sentences on differenc
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.agree.both import planned, run_both
 from bentpipe.agree.compare import Row, compare, spread
-from bentpipe.cli.terminal import emit, print_table
 from bentpipe.scenario.problems import ScenarioError
+from bentpipe.stats.wording import Answer, Table
 from bentpipe.store.journal import machine
 from bentpipe.studies.andreotti_2025.cells import LEO
 from bentpipe.studies.study import folder, toml
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe.agree.compare import Comparison
+    from bentpipe.runners.session import Watch
 
 __all__ = ["run", "side_by_side"]
 
@@ -35,15 +35,13 @@ def run(
     only: str | None = None,
     seeds: int | None = None,
     jobs: int | None = None,
-    as_json: bool = False,
-) -> int:
-    """Runs (or resumes) both stores of each part below ``place`` and prints the rows.
-
-    Returns:
-        0 when everything ran, whatever came out; 1 when a run failed.
+    watch: Watch | None = None,
+) -> Answer:
+    """Runs (or resumes) both stores of each part below ``place``: its rows. Good when everything ran.
 
     Raises:
         ScenarioError: no such part, or what this machine cannot have in real time.
+        bentpipe.runners.session.Interrupted: Ctrl-C.
     """
     words = [word.strip() for word in only.split(",")] if only else list(PARTS)
     for word in words:
@@ -54,22 +52,20 @@ def run(
     failures = []
     found: dict[str, Comparison] = {}
     for word, both in plans.items():
-        for report in run_both(both, jobs, quiet=as_json):
+        for report in run_both(both, jobs, watch):
             failures += [f"{failure.run}: {failure.error}" for failure in report.failed]
         found[word] = compare(*both.stores)
     published, notes = toml(here / "published.toml"), toml(here / "notes.toml").get("real", {})
     tables = {word: side_by_side(comparison, published) for word, comparison in found.items()}
-    if as_json:
-        emit({"study": "andreotti-2025", "engine": "emu", "rows": tables, "notes": notes})
-    else:
-        for word, comparison in found.items():
-            print_table(tables[word], f"{comparison.title}: goodput, Mb/s")
-            print(machine(comparison.real.path))
-        for name, sentence in notes.items():
-            print(f"  {name}: {sentence}")
-    for error in failures[:10]:
-        print(f"failed: {error}", file=sys.stderr)
-    return 1 if failures else 0
+    shown: list[str | Table] = []
+    for word, comparison in found.items():
+        shown += [Table(f"{comparison.title}: goodput, Mb/s", tables[word]), machine(comparison.real.path)]
+    return Answer(
+        {"study": "andreotti-2025", "engine": "emu", "rows": tables, "notes": notes},
+        (*shown, *(f"  {name}: {sentence}" for name, sentence in notes.items())),
+        tuple(f"failed: {error}" for error in failures[:10]),
+        not failures,
+    )
 
 
 def side_by_side(comparison: Comparison, published: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from bentpipe.stats.intervals import significant
+from bentpipe.stats.wording import Table
 from bentpipe.studies.etosat.drawings import downloads
 from bentpipe.studies.etosat.transfers import transfer_times
 from bentpipe.studies.parts import Measured, Part, Wanted
-from bentpipe.studies.study import Findings, Published, Table, as_text, matching
+from bentpipe.studies.study import Findings, Published, as_text, matching
 from bentpipe.studies.verdicts import Check, Claim, Fact, Verdict
 
 __all__ = ["STUDY", "Etosat"]

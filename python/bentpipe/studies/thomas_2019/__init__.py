@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from bentpipe.stats.wording import Table
 from bentpipe.studies.page_loads import REACHED, slow_start_s
 from bentpipe.studies.parts import Measured, Part, Wanted
-from bentpipe.studies.study import Findings, Published, Table, matching
+from bentpipe.studies.study import Findings, Published, matching
 from bentpipe.studies.thomas_2019 import further
 from bentpipe.studies.thomas_2019.cells import (
     HTTP,

@@ -8,9 +8,9 @@ from typing import Any
 import polars as pl
 
 from bentpipe.stats.intervals import median, significant
+from bentpipe.stats.wording import Table
 from bentpipe.studies.page_loads import EXPECTED_S, chosen_loads, opinion, slow_start_s, times
 from bentpipe.studies.parts import Measured
-from bentpipe.studies.study import Table
 from bentpipe.studies.thomas_2019.cells import (
     CONTROLLERS,
     EVERY,

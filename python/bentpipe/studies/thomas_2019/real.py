@@ -7,21 +7,23 @@ QUIC to TCP is shown for each model of them.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.runners.session import Interrupted, Watch, session
 from bentpipe.scenario.problems import ScenarioError, unknown_word
+from bentpipe.stats.wording import Answer, Table
 from bentpipe.studies.page_loads import times
 from bentpipe.studies.parts import Measured, Part
-from bentpipe.studies.study import Findings, Table
+from bentpipe.studies.study import Findings
 from bentpipe.studies.thomas_2019 import orders
 from bentpipe.studies.thomas_2019.cells import PAGE
 from bentpipe.studies.verdicts import Claim, Verdict
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bentpipe.plan.runs import Plan
     from bentpipe.runners.conduct import Report
     from bentpipe.studies.thomas_2019 import Thomas2019
@@ -61,7 +63,7 @@ class Job:
     labs: int = 1
     settings: Mapping[str, object] | None = None
     keep_late: bool = False
-    quiet: bool = False
+    watch: Watch = field(default_factory=Watch)
 
 
 def _parts(study: Thomas2019) -> list[Part]:
@@ -74,11 +76,11 @@ def run(
     only: str | None = None,
     seeds: int | None = None,
     jobs: int | None = None,
-    as_json: bool = False,
     settings: Mapping[str, object] | None = None,
     keep_late: bool = False,
-) -> int:
-    """Runs the study on both clocks into ``place`` and prints published, simulated and measured; 1 when a run failed.
+    watch: Watch | None = None,
+) -> Answer:
+    """Runs the study on both clocks into ``place``: published, simulated and measured. Good when everything ran.
 
     ``jobs`` labs at a time, 3 at most; ``settings`` are dotted keys of the scenarios; ``keep_late`` keeps units that
     the machine was too late for.
@@ -86,35 +88,31 @@ def run(
     Raises:
         ScenarioError: no such part; no Chromium.
         bentpipe.StoreError: a store there is not this study's.
+        bentpipe.runners.session.Interrupted: Ctrl-C.
     """
-    from bentpipe.cli.terminal import emit
-    from bentpipe.studies.output import as_data, print_findings
+    from bentpipe.studies.output import as_data, findings_shown
     from bentpipe.studies.page import write_page
     from bentpipe.studies.thomas_2019 import STUDY
 
     words = tuple(word.strip() for word in only.split(",") if word.strip()) if only else ()
-    job = Job(place, seeds, words, min(jobs or 1, MOST_LABS), settings, keep_late, as_json)
+    job = Job(place, seeds, words, min(jobs or 1, MOST_LABS), settings, keep_late, watch or Watch())
     try:
         found, reports = compared(STUDY, job)
     except KeyboardInterrupt:
-        print(f"\ninterrupted: what is finished is in {place}; the same command goes on", file=sys.stderr)
-        raise
+        raise Interrupted(f"what is finished is in {place}; the same command goes on") from None
     title = f"{STUDY.title}, in real time"
     stores = {name: {"store": str(one.store), "runs": one.planned, "kept": one.kept, "done": one.done,
                      "failed": len(one.failed)} for name, one in reports.items()}  # fmt: skip
     data = {"study": STUDY.name, "title": title, "stores": stores, **as_data(found)}
     page = write_page(place, title, found, data)
-    if as_json:
-        emit(data)
-    else:
-        print_findings(title, found)
-        print(f"\nTables and figures: {page}")
-        for one in reports.values():
-            print(f"  bentpipe report {one.store}")
+    stored = [f"  bentpipe report {one.store}" for one in reports.values()]
     failed = [failure for one in reports.values() for failure in one.failed]
-    for error in dict.fromkeys(failure.error for failure in failed):
-        print(f"failed: {error}", file=sys.stderr)
-    return 1 if failed else 0
+    return Answer(
+        data,
+        (*findings_shown(title, found), f"\nTables and figures: {page}", *stored),
+        tuple(f"failed: {error}" for error in dict.fromkeys(failure.error for failure in failed)),
+        not failed,
+    )
 
 
 def compared(study: Thomas2019, job: Job) -> tuple[Findings, dict[str, Report]]:
@@ -156,24 +154,21 @@ def _plans(file: Path, job: Job) -> tuple[Plan, Plan]:
 
 
 def _conduct(plan: Plan, store: Path, job: Job, *, real: bool) -> Report:
-    from bentpipe.cli.terminal import progress
     from bentpipe.lab.browser import chromium
     from bentpipe.lab.browser.runner import BrowserRunner
     from bentpipe.lab.shell import executable
-    from bentpipe.runners.conduct import BROWSER, conduct
+    from bentpipe.runners.conduct import BROWSER
     from bentpipe.runners.local import LocalRunner
     from bentpipe.runners.outcome import Runner
-    from bentpipe.store.directory import Writer
 
     runner: Runner = LocalRunner()
     if real:
         runner = BrowserRunner(
             store, plan.engine, chromium.find(), executable(), labs=job.labs, keep_late=job.keep_late,
-            say=lambda text: print(text, file=sys.stderr),
+            say=job.watch.say,
         )  # fmt: skip
     where = BROWSER if real else "local"
-    with Writer(store, plan) as writer, progress(plan, writer.missing(plan.runs), quiet=job.quiet) as each:
-        return conduct(plan, runner, writer, each=each, where=where)
+    return session(plan, runner, store, watch=job.watch, where=where)
 
 
 def findings(study: Thomas2019, measured: Measured) -> Findings:

@@ -1,0 +1,77 @@
+"""What is measured of a run, table by table (docs/manual/results.md): names of columns, and what they hold.
+
+The engine declares its own; a test holds both together.
+"""
+
+from __future__ import annotations
+
+__all__ = ["COLUMNS", "COUNTERS", "GAUGES", "OPTIONAL", "owners"]
+
+COUNTERS = (
+    "sent_packets", "sent_bytes", "ack_packets", "ack_bytes", "lost_packets", "lost_bytes", "congestion_events",
+    "persistent_congestion", "ptos", "timeouts", "undone", "retransmitted_bytes", "written_bytes", "received_bytes",
+    "received_in_order_bytes",
+)  # fmt: skip
+LINK_COUNTERS = (
+    "queued_packets", "queued_bytes", "sent_bytes", "arrived_packets", "arrived_bytes", "delivered_packets",
+    "delivered_bytes", "dropped_loss_packets", "dropped_overflow_packets", "dropped_aqm_packets",
+    "dropped_outage_packets", "dropped_link_packets", "dropped_route_packets", "marked_packets",
+)  # fmt: skip
+GAUGES = {
+    "cwnd_bytes": "f64", "ssthresh_bytes": "f64", "in_flight_bytes": "i64", "smoothed_rtt_ms": "f64",
+    "latest_rtt_ms": "f64", "min_rtt_ms": "f64", "pacing_rate_bit_s": "f64",
+}  # fmt: skip
+
+
+def _kinds(words: str) -> dict[str, str]:
+    """``name`` is f64, ``name#`` i64, ``name=`` cat."""
+    marks = {"#": "i64", "=": "cat"}
+    return {word.rstrip("#="): marks.get(word[-1], "f64") for word in words.split()}
+
+
+COLUMNS: dict[str, dict[str, str]] = {
+    "summary": _kinds(
+        "flow= side= congestion= start_s connected_s first_byte_s data_start_s data_end_s fin_s end_s connections# "
+        "completed_connections#"
+    )
+    | dict.fromkeys(COUNTERS, "i64")
+    | _kinds("largest_cwnd_bytes# delivered_bytes# delivered_in_order_bytes#"),
+    "streams": _kinds(
+        "flow= connection# stream_id# mode= start_s up_written_bytes# up_bytes# up_first_byte_s up_last_byte_s "
+        "up_fin_s down_written_bytes# down_bytes# down_first_byte_s down_last_byte_s down_fin_s"
+    ),
+    "link_summary": _kinds("link= rate_bit_s propagation_ms")
+    | dict.fromkeys(LINK_COUNTERS, "i64")
+    | _kinds("queueing_p50_ms queueing_p95_ms queueing_p99_ms queueing_max_ms"),
+    "flows": _kinds("time_s flow= side=") | GAUGES | dict.fromkeys(COUNTERS, "i64"),
+    "links": _kinds("time_s link=") | dict.fromkeys(LINK_COUNTERS, "i64"),
+    "events": _kinds("time_s flow= side= connection# kind= value"),
+    "internals": _kinds("time_s flow= side= name= value"),
+    "proxies": _kinds(
+        "time_s flow= proxy= socket= connections# cwnd_bytes ssthresh_bytes in_flight_bytes# smoothed_rtt_ms "
+        "min_rtt_ms pacing_rate_bit_s buffered_bytes# sent_packets# sent_bytes# lost_packets# retransmitted_bytes# "
+        "congestion_events# timeouts# ptos#"
+    ),
+    "pages": _kinds(
+        "flow= load# http= protocol= start_s connect_start_s connect_end_s request_start_s response_start_s "
+        "response_end_s content_loaded_s load_event_end_s ttr_s plt_s objects# bytes# connections# finished#"
+    ),
+    "requests": _kinds(
+        "flow= load# object= host= protocol= connection# queued_s sent_s response_start_s end_s bytes#"
+    ),
+    "packets": _kinds(
+        "packet# flow= connection# transport= from_node= to_node= sent_s received_s dropped= bytes# payload_bytes# "
+        "label= sequence retransmission#"
+    ),
+}
+"""Columns of every table, as the engine has them."""
+
+OPTIONAL = {"summary": {"flow_group": "cat"}}
+"""Columns that a table has where its scenario asks for it: groups of flows."""
+
+
+def owners() -> dict[str, str]:
+    """Who has a column, by its name without case (SQL has none), in words."""
+    every = [*COLUMNS.items(), *OPTIONAL.items()]
+    tables = {name.casefold(): f"the table {table} has" for table, names in every for name in names}
+    return tables | dict.fromkeys(("run", "seed"), "all tables have")
