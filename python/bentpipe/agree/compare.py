@@ -12,8 +12,9 @@ import polars as pl
 
 from bentpipe.agree.tolerance import BOUNDS, Kind, Verdict, kind, verdict
 from bentpipe.scenario.sweep import column, headings, plain
-from bentpipe.stats.intervals import Interval, mean_interval, round_significant, significant
+from bentpipe.stats.intervals import Interval, mean_interval, round_significant
 from bentpipe.stats.metrics import directions, run_metrics
+from bentpipe.stats.wording import plus_minus, two_digits
 from bentpipe.store.reader import Reading, read_store
 
 if TYPE_CHECKING:
@@ -107,19 +108,21 @@ class Row:
         relative = self.metric.relative
         factor = 100.0 if relative else self.metric.factor
         found = self.difference
-        text = f"{'+' if found.estimate > 0 else ''}{significant(found.estimate * factor, 2)}"
+        half = None
         if found.high is not None and found.high > found.estimate:
-            text += f" ± {significant((found.high - found.estimate) * factor, 2)}"
-        return text + (" %" if relative else "")
+            half = (found.high - found.estimate) * factor
+        sign = "+" if found.estimate > 0 else ""
+        return f"{sign}{plus_minus(found.estimate * factor, half, two_digits)}{' %' if relative else ''}"
 
 
 def spread(found: Interval, factor: float) -> str:
-    """``5.72 ± 0.11``."""
-    text = significant(found.estimate * factor)
+    """A mean over seeds and half of its interval, unless that is nothing."""
     if found.high is None or found.high - found.estimate <= 1e-9 * abs(found.estimate):
-        return text
+        return plus_minus(found.estimate * factor, None)
     half = (found.high - found.estimate) * factor
-    return f"{text} ± {significant(half, 2) if half >= LEAST else f'<{LEAST:g}'}"
+    return plus_minus(
+        found.estimate * factor, half, number_of_half=two_digits if half >= LEAST else lambda _: f"<{LEAST:g}"
+    )
 
 
 LEAST = 1e-4

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.scenario.sweep import headings
-from bentpipe.stats.intervals import median_interval, significant
+from bentpipe.stats.intervals import median_interval
+from bentpipe.stats.wording import bracketed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,9 +42,7 @@ def _shown(values: Sequence[float]) -> str | None:
     """Median, with its 95 % interval where there are values enough (6)."""
     if not values:
         return None
-    found = median_interval(values)
-    text = significant(found.estimate)
-    return f"{text} [{significant(found.low)}, {significant(found.high)}]" if found.known else text
+    return bracketed(median_interval(values))
 
 
 def units(store: Path) -> Iterator[dict[str, Any]]:

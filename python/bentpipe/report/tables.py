@@ -12,6 +12,7 @@ from bentpipe.figures.material import Material
 from bentpipe.report.base import Heading, table
 from bentpipe.stats.intervals import significant
 from bentpipe.stats.metrics import cell_summary
+from bentpipe.stats.wording import aligned, plus_minus
 
 
 @dataclass(frozen=True)
@@ -45,21 +46,16 @@ RESULTS = (
 
 
 def mean_and_spread(mean: float, low: float | None, high: float | None, factor: float) -> str:
-    """``5.72 ± 0.11``: the interval's half width has two digits and the mean as many decimals."""
-    if low is None or high is None:
-        return significant(mean * factor, 4)
-    half = (high - low) / 2 * abs(factor)
-    if half == 0:
-        return significant(mean * factor, 4)
-    decimals = max(0, min(6, 1 - _exponent(half)))
-    decimals = min(decimals, max(0, 4 - _exponent(mean * factor)))
-    spread = f"{half:.{decimals}f}"
-    if not float(spread):
-        return significant(mean * factor, 4)
-    return f"{mean * factor:.{decimals}f} <small>± {spread}</small>"
+    """A mean over seeds and, smaller, half of its interval, with decimals alike; HTML."""
+    half = None if low is None or high is None or low == high else (high - low) / 2 * abs(factor)
+    text, mark, spread = aligned(mean * factor, half, _magnitude, most=6).partition(" ± ")
+    if not mark or not float(spread):
+        return plus_minus(mean * factor, None)
+    return f"{text} <small>± {spread}</small>"
 
 
-def _exponent(value: float) -> int:
+def _magnitude(value: float) -> int:
+    """Of the number rounded to one digit: of 0.096 that of 0.1."""
     return int(f"{abs(value):.0e}".partition("e")[2]) if value else 0
 
 

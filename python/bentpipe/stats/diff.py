@@ -26,6 +26,7 @@ from bentpipe.stats.intervals import (
     round_significant,
     significant,
 )
+from bentpipe.stats.wording import bracketed
 from bentpipe.store.directory import Store
 from bentpipe.store.reader import Reading, read_store
 
@@ -140,10 +141,8 @@ UNITS: dict[str, tuple[float, str]] = {
 
 
 def _spread(found: Interval, factor: float) -> str:
-    text = significant(found.estimate * factor)
-    if found.low is None or found.high is None or found.low == found.high:
-        return text
-    return f"{text} [{significant(found.low * factor)}, {significant(found.high * factor)}]"
+    one = found.low == found.high
+    return significant(found.estimate * factor) if one else bracketed(found, factor)
 
 
 _SCHEMA = {

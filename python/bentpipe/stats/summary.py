@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.scenario.sweep import headings
 from bentpipe.stats.intervals import significant
+from bentpipe.stats.wording import aligned
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,16 +123,12 @@ def _without_repetition(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _with_spread(entry: dict[str, Any], factor: float) -> str:
-    """``5.72 ± 0.11``: two digits of the half width, and as many decimals of the mean."""
+    """A mean over seeds and half of its interval, with decimals alike."""
     mean = entry["mean"] * factor
     low, high = entry["mean_low"], entry["mean_high"]
     half = (high - low) / 2 * factor if low is not None and high is not None else 0.0
-    if half <= 1e-9 * abs(mean):
-        return significant(mean)
-    decimals = max(0, 1 - _exponent(half))
-    decimals = min(decimals, max(0, 4 - _exponent(mean)))
-    return f"{mean:.{decimals}f} ± {half:.{decimals}f}"
+    return aligned(mean, half if half > 1e-9 * abs(mean) else None, _magnitude)
 
 
-def _exponent(value: float) -> int:
+def _magnitude(value: float) -> int:
     return math.floor(math.log10(abs(value))) if value else 0

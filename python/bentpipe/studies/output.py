@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bentpipe.stats.intervals import round_significant, significant
-from bentpipe.stats.wording import Table
+from bentpipe.stats.wording import Table, plus_minus
 from bentpipe.studies.study import Findings, Row
 from bentpipe.studies.verdicts import Check, Claim, Fact, Quantity, Verdict
 
@@ -16,8 +16,7 @@ def _measured(quantity: Quantity) -> str:
     found = quantity.interval
     if found is None:
         return "–"
-    half = "" if found.high is None else f" ± {significant(found.high - found.estimate, 2)}"
-    return f"{significant(found.estimate)}{half}"
+    return plus_minus(found.estimate, None if found.high is None else found.high - found.estimate)
 
 
 def _expected(quantity: Quantity) -> str:

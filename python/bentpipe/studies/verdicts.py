@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from bentpipe.stats.intervals import CONFIDENCE, Interval, mean_interval, significant, student_t
+from bentpipe.stats.wording import plus_minus
 
 __all__ = ["FLOOR", "Check", "Claim", "Fact", "Quantity", "Verdict", "expected_range", "together"]
 
@@ -121,8 +122,7 @@ class Check:
         found = self.interval
         if found is None:
             return "–"
-        half = "" if found.high is None else f" ± {significant(found.high - found.estimate, 2)}"
-        return f"{significant(found.estimate)}{half}"
+        return plus_minus(found.estimate, None if found.high is None else found.high - found.estimate)
 
     @property
     def needed(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bentpipe.stats.intervals import mean_interval
-from bentpipe.stats.wording import Table
+from bentpipe.stats.wording import Table, plus_minus
 from bentpipe.studies import measures
 from bentpipe.studies.andreotti_2025.cells import (
     ALONE,
@@ -29,8 +29,9 @@ def shown(values: tuple[float, ...]) -> str | None:
     if not values:
         return None
     found = mean_interval(values)
-    half = "" if found.high is None else f" ± {found.high - found.estimate:.2g}"
-    return f"{found.estimate:.3g}{half}" if found.estimate < 100 else f"{found.estimate:.1f}{half}"
+    half = None if found.high is None else found.high - found.estimate
+    number = "{:.3g}".format if found.estimate < 100 else "{:.1f}".format
+    return plus_minus(found.estimate, half, number, "{:.2g}".format)
 
 
 def alone_table(measured: Measured, reading: str, part: str) -> Table:

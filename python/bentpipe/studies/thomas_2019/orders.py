@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from bentpipe.stats.intervals import Interval, median_interval, significant
 from bentpipe.stats.samples import disjoint_intervals, median_ratio, stochastic_dominance, welch
+from bentpipe.stats.wording import bracketed
 from bentpipe.studies.verdicts import Fact, Verdict
 
 __all__ = ["NO_SAMPLE", "gap", "ordered", "overlapping", "ratio", "same", "shown", "undominated"]
@@ -18,11 +19,7 @@ def shown(values: Times, digits: int = 4) -> str:
     """Median with its 95 % interval (Le Boudec, theorem 2.1)."""
     if not values:
         return NO_SAMPLE
-    found = median_interval(values)
-    text = significant(found.estimate, digits)
-    if found.low is None or found.high is None:
-        return text
-    return f"{text} [{significant(found.low, digits)}, {significant(found.high, digits)}]"
+    return bracketed(median_interval(values), digits=digits)
 
 
 def _pair(text: str, one: Times, two: Times, needed: str) -> Fact | tuple[Interval, Interval]:
