@@ -66,6 +66,36 @@ def test_help_is_quick(tmp_path: Path) -> None:
     assert cost < 0.75 * most, f"--help takes {cost:.3f} s of a processor, import polars {most:.3f} s"
 
 
+LOADED = """
+import atexit, sys
+from bentpipe.cli import main
+atexit.register(lambda: print(*sys.modules, file=sys.stderr))
+sys.argv = ["bentpipe", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "without"),
+    [
+        (["check", "test.toml"], "polars duckdb numpy scipy altair vl_convert"),
+        (["show", "STORE"], "bentpipe.scenario.model duckdb numpy scipy altair vl_convert"),
+        (["query", "STORE", "SELECT 1"], "bentpipe.scenario.model polars numpy scipy altair vl_convert"),
+        (["report", "STORE", "-o", "page.html"], "bentpipe.scenario.model duckdb numpy scipy"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_command_loads_what_it_needs(store: Path, tmp_path: Path, words: list[str], without: str) -> None:
+    """Of libraries, importing is most of what these commands cost."""
+    write(tmp_path)
+    command = [sys.executable, "-c", LOADED, *(str(store) if word == "STORE" else word for word in words)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    loaded = done.stderr.splitlines()[-1].split()
+    assert "typer" in loaded
+    assert not set(without.split()) & set(loaded)
+
+
 # one wrong scenario of each sort the manual promises to catch; test_scenario.py has them all
 SORTS = (
     "titel",

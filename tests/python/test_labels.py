@@ -21,8 +21,8 @@ from bentpipe.plan.runs import make, open_document
 from bentpipe.report import notebook, page_units, report
 from bentpipe.report.export import export
 from bentpipe.report.ods import sheets
+from bentpipe.scenario.columns import column, plain
 from bentpipe.scenario.problems import ScenarioError
-from bentpipe.scenario.sweep import column, plain
 from bentpipe.stats import metrics as stats
 from bentpipe.stats.diff import compare
 from bentpipe.stats.summary import page_rows, summary_rows

@@ -11,6 +11,7 @@ import pytest
 from bentpipe.figures.dimensions import dimensions, grid, magnitude, natural_order
 from bentpipe.stats import intervals
 from bentpipe.stats import metrics as stats
+from bentpipe.stats.student import STUDENT_T
 from bentpipe.store.directory import StoreError
 from bentpipe.store.reader import read_store
 
@@ -69,6 +70,18 @@ def test_mean_interval_is_student_t() -> None:
     assert intervals.mean_interval([7.0]).low is None
     same = intervals.mean_interval([7.0, 7.0])
     assert (same.low, same.high) == (7.0, 7.0)
+
+
+def test_quantiles_of_student_t_are_scipys() -> None:
+    """Every entry of the table, and beside it what SciPy says itself. Another processor's SciPy may round otherwise."""
+    from scipy.special import stdtrit
+
+    assert len(STUDENT_T) == 200
+    for degrees, quantile in enumerate(STUDENT_T, start=1):
+        assert abs(quantile - float(stdtrit(degrees, 0.5 + 0.95 / 2))) <= math.ulp(quantile)
+        assert intervals.student_t(0.95, degrees) == quantile
+    assert intervals.student_t(0.95, 201) == float(stdtrit(201, 0.975)) < STUDENT_T[-1]
+    assert intervals.student_t(0.9, 2) == pytest.approx(2.919986, rel=1e-6)
 
 
 def test_bootstrap_is_deterministic_and_paired() -> None:

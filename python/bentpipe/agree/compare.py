@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bentpipe.agree.tolerance import BOUNDS, Kind, Verdict, kind, verdict
-from bentpipe.scenario.sweep import column, headings, plain
+from bentpipe.scenario.columns import column, headings, plain
 from bentpipe.stats.intervals import Interval, mean_interval, round_significant
 from bentpipe.stats.metrics import directions, run_metrics
 from bentpipe.stats.wording import plus_minus, two_digits

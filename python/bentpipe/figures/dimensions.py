@@ -3,7 +3,7 @@
 A key of a sweep is a path into the scenario (``flow.rival.congestion``), its values are what the scenario would
 hold (``"250 ms"``). Keys that always change together (the rates of both directions) are one :class:`Dimension`, and
 so is a list of tables with a ``label`` each, on which its other keys depend. Keys are columns here, as
-:func:`bentpipe.scenario.sweep.column` calls them.
+:func:`bentpipe.scenario.columns.column` calls them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from bentpipe.scenario.sweep import LABELS, plain
+from bentpipe.scenario.columns import LABELS, plain
 
 _NUMBER = re.compile(r"^\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\s*(.*?)\s*$", re.IGNORECASE)
 _SCALE = {

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import gc
-import hashlib
 import json
 import math
 import pickle
@@ -19,9 +18,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan import price
-from bentpipe.plan.chance import controllers, drawn
+from bentpipe.plan.chance import drawn
 from bentpipe.plan.controllers import by_name, silent
 from bentpipe.plan.graph import proxies_of
+from bentpipe.plan.identity import canonical, identity
 from bentpipe.plan.measured import owners
 from bentpipe.plan.resolve import Resolved, resolve
 from bentpipe.plan.stages import Files
@@ -35,10 +35,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.quantities import Congestion
     from bentpipe.scenario.tcp import TcpEnd
 
-__all__ = ["SCHEMA", "Document", "Plan", "Run", "canonical", "identity", "make", "open_document"]
-
-SCHEMA = 1
-"""Version of plans, results and the store together."""
+__all__ = ["Document", "Plan", "Run", "make", "open_document"]
 
 MOST_RUNS = 1_000_000
 
@@ -103,11 +100,6 @@ class Plan:
     def link_seconds(self) -> float:
         """Virtual time of all runs together."""
         return sum(float(run.spec["duration_ns"]) for run in self.runs) / 1e9
-
-
-def canonical(value: object) -> str:
-    """JSON with sorted keys and no spaces: equal values give equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def open_document(
@@ -337,20 +329,6 @@ def _run(
 ) -> Run:
     whole = {**spec, "seed": seed}
     return Run(identity(cell, whole, engine, own), cell, seed, whole)
-
-
-def identity(cell: Mapping[str, Any], spec: Mapping[str, Any], engine: str, own: Mapping[str, str]) -> str:
-    """A run's id: a hash of all that its bytes rest on.
-
-    Of a real server's, its key is left out: one that was started again has another, and its units are the same.
-    """
-    if "browser" in spec:
-        spec = {**spec, "browser": {key: value for key, value in spec["browser"].items() if key != "spki"}}
-    rests_on: dict[str, Any] = {"schema": SCHEMA, "engine": engine, "cell": cell, "spec": spec}
-    prints = {name: own[name] for name in sorted(controllers(spec)) if name in own}
-    if prints:
-        rests_on["controllers"] = prints
-    return hashlib.sha256(canonical(rests_on).encode()).hexdigest()[:16]
 
 
 class _Controllers:

@@ -17,6 +17,7 @@ from typing import Any
 
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import config
+from bentpipe.report.library import library
 from bentpipe.stats.wording import humane
 from bentpipe.store.directory import write_whole
 
@@ -75,7 +76,7 @@ class Page:
         end = ""
         if self._specs:
             configs = _json("configs", {"light": config(), "dark": config(dark=True)})
-            end = "\n".join([*self._specs.values(), configs, *map(_script, (_library(), script))])
+            end = "\n".join([*self._specs.values(), configs, *map(_script, (library(), script))])
         return Template(frame).substitute(
             title=escape(self.title), css=css, body="\n".join(self.body), end=end
         )
@@ -144,13 +145,3 @@ def _json(name: str, value: Any) -> str:
 
 def _script(text: str) -> str:
     return f"<script>\n{text}\n</script>"
-
-
-def _library() -> str:
-    """Vega, Vega-Lite and Vega-Embed in one script, for the version of Vega-Lite that Altair writes."""
-    import altair
-    import vl_convert
-
-    version = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)
-    return str(script).replace("</script", "<\\/script")

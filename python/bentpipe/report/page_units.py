@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.scenario.sweep import headings
+from bentpipe.scenario.columns import headings
 from bentpipe.stats.intervals import median_interval
 from bentpipe.stats.wording import bracketed
 

@@ -2,6 +2,6 @@
 
 Nothing here runs anything, or knows how it is run. In the order of reading: ``units``, ``problems`` and ``quantities``,
 of which every table is made; ``path``, ``handover``, ``tcp``, ``proxy``, ``load``, ``web_page`` and ``page_load``, the
-tables; ``model``, the whole; ``sweep``, which names its places; ``presets``, ``traces`` and ``har``, which read other
-files; ``tomltext``, which writes TOML.
+tables; ``model``, the whole; ``sweep``, which names its places, and ``columns``, what these are called in frames;
+``presets``, ``traces`` and ``har``, which read other files; ``tomltext``, which writes TOML.
 """

@@ -14,21 +14,19 @@ import math
 import tomllib
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.scenario.columns import LABELS
 from bentpipe.scenario.path import Direction
 from bentpipe.scenario.problems import ScenarioError, one_table, unknown_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 __all__ = [
     "cells",
-    "column",
     "covers",
     "describe",
-    "headings",
     "is_place",
     "parse_override",
-    "plain",
     "put",
     "swept",
     "written_override",
@@ -65,27 +63,6 @@ _BARE = {  # what a bare value of these keys stands for; see the tables of ``pat
     "delayed_ack": "timeout",
 }
 _OF_A_DIRECTION = frozenset(Direction.model_fields) - {"delay"}
-
-
-LABELS = "sweep."
-"""In front of the name of a tied axis, where its labels are a column among columns of ours: those have no dot."""
-
-
-def column(key: str) -> str:
-    """The column of a key of the sweep in frames that statistics and figures compute with."""
-    return key if "." in key else LABELS + key
-
-
-def plain(column: str) -> str:
-    """The key of the sweep that a column holds."""
-    return column.removeprefix(LABELS)
-
-
-def headings(short: Mapping[str, str], taken: Iterable[str]) -> dict[str, str]:
-    """What columns of a sweep are called beside columns that are called ``taken``: their ``short`` name, or all of
-    their own where that is another's too."""
-    names = [*taken, *short.values()]
-    return {key: name if names.count(name) == 1 else key for key, name in short.items()}
 
 
 def put(data: dict[str, Any], key: str, value: object) -> None:

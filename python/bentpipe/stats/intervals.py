@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from bentpipe.stats.student import STUDENT_T
+
 CONFIDENCE = 0.95
 """Level of every interval that is printed or drawn, unless an argument says otherwise."""
 
@@ -98,6 +100,8 @@ def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> 
 
 def student_t(confidence: float, degrees: int) -> float:
     """Two-sided quantile of Student's t distribution."""
+    if confidence == CONFIDENCE and 1 <= degrees <= len(STUDENT_T):
+        return STUDENT_T[degrees - 1]
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, 0.5 + confidence / 2))

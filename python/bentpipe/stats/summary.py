@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.scenario.sweep import headings
+from bentpipe.scenario.columns import headings
 from bentpipe.stats.intervals import significant
 from bentpipe.stats.wording import aligned
 

@@ -22,8 +22,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
-from bentpipe.plan.runs import SCHEMA, Plan, Run
-from bentpipe.scenario.sweep import column, headings
+from bentpipe.plan.identity import SCHEMA
+from bentpipe.scenario.columns import column, headings
 from bentpipe.store import planfile
 from bentpipe.store.codec import TABLES, Measurements, decode, parquet
 from bentpipe.store.files import (
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from bentpipe.plan.runs import Plan, Run
     from bentpipe.store.sql import Answers
 
 __all__ = ["DiskError", "NoTableError", "Store", "StoreError", "Writer", "write_whole"]
@@ -120,13 +121,13 @@ class Store:
         """One row per run of ``kept``, in the plan's order."""
         import polars as pl
 
-        rows = [run for run in self.planned if run["id"] in kept.files]
-        data: dict[str, list[Any]] = {"run": [r["id"] for r in rows], "seed": [r["seed"] for r in rows]}
-        for key in self.keys:
-            data[key] = [_text(r["cell"].get(key)) for r in rows]
-        return pl.DataFrame(
-            data, schema={"run": pl.String, "seed": pl.Int64, **dict.fromkeys(self.keys, pl.String)}
-        )
+        schema = {"run": pl.String, "seed": pl.Int64, **dict.fromkeys(self.keys, pl.String)}
+        return pl.DataFrame(self.lines_of(kept), schema=schema, orient="row")
+
+    def lines_of(self, kept: Kept) -> list[tuple[Any, ...]]:
+        """The same as plain values: id, seed and the cell."""
+        rows, keys = [run for run in self.planned if run["id"] in kept.files], self.keys
+        return [(r["id"], r["seed"], *(_text(r["cell"].get(key)) for key in keys)) for r in rows]
 
     def table(self, name: str) -> pl.DataFrame:
         """Table ``name`` of all finished runs, in the plan's order.

@@ -222,12 +222,14 @@ def _wrong(file: tuple[Path, str]) -> str:
 @contextmanager
 def readable(store: Path, table: str) -> Iterator[None]:
     """Turns what Polars and DuckDB say of a damaged file that has no checksum into a StoreError that names it."""
-    import duckdb
-    import polars as pl
-
     try:
         yield
-    except (pl.exceptions.PolarsError, duckdb.Error) as error:
+    except Exception as error:
+        import duckdb  # not before there is something wrong: it takes longer than what is read here
+        import polars as pl
+
+        if not isinstance(error, (pl.exceptions.PolarsError, duckdb.Error)):
+            raise
         for file in sorted((store / "runs").glob(f"*/{table}.parquet")):
             try:
                 pl.read_parquet(file)

@@ -12,11 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.plan.runs import SCHEMA, Plan, canonical, identity
+from bentpipe.plan.identity import SCHEMA, canonical, identity
 from bentpipe.store.files import NothingRunError, StoreError, digest
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from bentpipe.plan.runs import Plan
 
 __all__ = ["LostPlanError", "PlanFile", "again", "read", "rows", "text"]
 

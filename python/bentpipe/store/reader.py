@@ -16,7 +16,7 @@ from pathlib import Path
 
 import polars as pl
 
-from bentpipe.scenario.sweep import column, headings, plain
+from bentpipe.scenario.columns import column, headings, plain
 from bentpipe.store.directory import Store
 from bentpipe.store.files import Kept, NothingRunError, readable
 
@@ -31,7 +31,7 @@ class Reading:
     """A store, opened for reading.
 
     ``runs`` has one row per finished run: ``run`` (its id), ``seed`` and one column of text per key of the sweep
-    (``keys``: as :func:`bentpipe.scenario.sweep.column` calls it, so that it is never another column's name);
+    (``keys``: as :func:`bentpipe.scenario.columns.column` calls it, so that it is never another column's name);
     ``planned`` counts the unfinished ones too. ``overrides`` are the scenario's changes by ``--set``.
     """
 

@@ -149,19 +149,24 @@ def connect(store: Store, tables: Sequence[str], *, unrestricted: bool = False) 
     import duckdb
 
     kept = store.kept()
-    rows = store.rows_of(kept)
-    if not rows.height:
+    rows = store.lines_of(kept)
+    if not rows:
         raise StoreError(f"{store.path}: no run has finished")
     connection = duckdb.connect(":memory:")
     names = unlike(["run", "seed", *store.keys])
     kinds = ["VARCHAR", "BIGINT", *("VARCHAR" for _ in store.keys)]
     columns = [f"{_quoted(name)} {kind}" for name, kind in zip(names, kinds, strict=True)]
     connection.execute("CREATE TABLE runs (" + ", ".join(columns) + ")")
-    places = ", ".join("?" * len(columns))
-    connection.executemany(f"INSERT INTO runs SELECT {places}", [list(row) for row in rows.iter_rows()])
+    lists = ", ".join(f"unnest(?::{kind}[])" for kind in kinds)  # a statement a row takes half a millisecond
+    connection.execute(
+        f"INSERT INTO runs SELECT {lists}", [list(values) for values in zip(*rows, strict=True)]
+    )
     allowed: list[str] = []
+    runs = store.path.resolve() / "runs"
     for name in tables:
-        files = [str(path.resolve()) for path in kept.table(name, rows["run"]).values()]
+        files = [
+            f"{runs}/{run}/{path.name}" for run, path in kept.table(name, (run for run, *_ in rows)).items()
+        ]
         if not files:
             continue
         allowed += files

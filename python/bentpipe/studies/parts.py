@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.scenario.sweep import column
+from bentpipe.scenario.columns import column
 
 if TYPE_CHECKING:
     import polars as pl

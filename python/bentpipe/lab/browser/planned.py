@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.lab.browser.chromium import MODES
 from bentpipe.lab.kernel import Machine, fixed, wrong_controller
 from bentpipe.lab.labplan import other_ways
-from bentpipe.plan.runs import Document, Plan, Run, canonical, identity, make, open_document
+from bentpipe.plan.identity import canonical, identity
+from bentpipe.plan.runs import Document, Plan, Run, make, open_document
 from bentpipe.scenario.problems import ScenarioError, unknown_word
 from bentpipe.scenario.sweep import covers, parse_override, swept
 

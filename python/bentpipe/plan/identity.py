@@ -1,0 +1,36 @@
+"""What a run is called: its id is a hash of all that its bytes rest on. Who reads a store needs no more of a plan."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.plan.chance import controllers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["SCHEMA", "canonical", "identity"]
+
+SCHEMA = 1
+"""Version of plans, results and the store together."""
+
+
+def canonical(value: object) -> str:
+    """JSON with sorted keys and no spaces: equal values give equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def identity(cell: Mapping[str, Any], spec: Mapping[str, Any], engine: str, own: Mapping[str, str]) -> str:
+    """A run's id: a hash of all that its bytes rest on.
+
+    Of a real server's, its key is left out: one that was started again has another, and its units are the same.
+    """
+    if "browser" in spec:
+        spec = {**spec, "browser": {key: value for key, value in spec["browser"].items() if key != "spki"}}
+    rests_on: dict[str, Any] = {"schema": SCHEMA, "engine": engine, "cell": cell, "spec": spec}
+    prints = {name: own[name] for name in sorted(controllers(spec)) if name in own}
+    if prints:
+        rests_on["controllers"] = prints
+    return hashlib.sha256(canonical(rests_on).encode()).hexdigest()[:16]
