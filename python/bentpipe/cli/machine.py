@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from bentpipe.cli.common import BAD_INPUT, AsJson
+from bentpipe.cli.common import BAD_INPUT, FAILED, AsJson
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -18,10 +18,10 @@ __all__ = ["bench", "doctor"]
 def bench(
     times: Annotated[int, typer.Option(min=1, metavar="N", help="runs of each case")] = 7,
     engine: Annotated[
-        Literal["sim", "endpoint", "emu"],
+        Literal["sim", "endpoint", "emu", "commands"],
         typer.Option(
             help="sim: packets per CPU second; endpoint: perf over loopback, beside kernel TCP; "
-            "emu: the emulator against its promise"
+            "emu: the emulator against its promise; commands: seconds from typing to seeing"
         ),
     ] = "sim",
     as_json: AsJson = False,
@@ -31,7 +31,7 @@ def bench(
 
     from bentpipe.cli.terminal import emit, print_table
 
-    measure = {"sim": _simulator, "endpoint": _endpoint, "emu": _emulator}[engine]
+    measure = {"sim": _simulator, "endpoint": _endpoint, "emu": _emulator, "commands": _commands}[engine]
     measured = measure(times, None if as_json else lambda text: print(text, file=sys.stderr))
     if as_json:
         emit([asdict(figure) for figure in measured.figures])
@@ -109,6 +109,28 @@ def _emulator(times: int, each: Callable[[str], None] | None) -> _Measured:
         for f in figures
     ]
     return _Measured(figures, rows, "The emulator on this machine")
+
+
+def _commands(times: int, each: Callable[[str], None] | None) -> _Measured:
+    from bentpipe.tools.bench.commands import CommandError
+    from bentpipe.tools.bench.commands import bench as measure
+
+    try:
+        figures = measure(times, each)
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(FAILED) from None
+    rows = [
+        {
+            "command": f.case,
+            "seconds": round(f.median_s, 3),
+            "lowest": round(f.lowest_s, 3),
+            "highest": round(f.highest_s, 3),
+            "at most": f.most_s,
+        }
+        for f in figures
+    ]
+    return _Measured(figures, rows, "Seconds from the start of a command to its end")
 
 
 def doctor(as_json: AsJson = False) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from contextlib import suppress
+from importlib import metadata
 from pathlib import Path
 
 from bentpipe.store.files import write_whole
@@ -23,7 +24,8 @@ def library() -> str:
 
     version = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
     folder = _caches()
-    place = folder / f"vega-{version}-vl-convert-{vl_convert.__version__}.js" if folder is not None else None
+    made_by = metadata.version("vl-convert-python")
+    place = folder / f"vega-{version}-vl-convert-{made_by}.js" if folder is not None else None
     if place is not None and (kept := _kept(place)) is not None:
         return kept
     script = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;", vl_version=version)

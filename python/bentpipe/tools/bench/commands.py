@@ -1,0 +1,150 @@
+"""From typing to seeing: seconds of whole processes of the command line, over a finished store and before one."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["CASES", "CommandError", "Figure", "bench"]
+
+_PATH = """
+[[path.segment]]
+name = "satellite"
+delay = "250 ms"
+both = { rate = "10 Mbit/s", queue = "1 BDP" }
+"""
+
+_FLOW = """
+[[flow]]
+name = "bulk"
+transport = "quic"
+congestion = "cubic"
+send = "up"
+"""
+
+SCENARIOS = {
+    "store.toml": f"""title = "Four controllers on a GEO link, alone, against loss"
+duration = "60 s"
+seeds = 5
+{_PATH}{_FLOW}
+[sweep]
+"flow.bulk.congestion" = ["newreno", "cubic", "hybla", "bbr"]
+"path.satellite.up.loss" = ["0 %", "0.01 %", "0.1 %", "1 %"]
+""",
+    "many.toml": f"""title = "300 runs of one second"
+duration = "1 s"
+seeds = 100
+{_PATH}{_FLOW}
+[sweep]
+"path.satellite.up.loss" = ["0.1 %", "0.5 %", "1 %"]
+""",
+    "pages.toml": f"""title = "100 cells of pages"
+duration = "60 s"
+{_PATH}
+[[flow]]
+name = "browser"
+congestion = "cubic"
+load = {{ page = "target-a", http = "3" }}
+
+[sweep]
+"path.satellite.delay" = [{", ".join(f'"{delay} ms"' for delay in range(10, 510, 5))}]
+""",
+}
+"""``store.toml`` is that of the demo (scenarios/geo.toml)."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One command: its words, where ``NEW`` is a store that is not there yet, and what is aimed at."""
+
+    name: str
+    words: Sequence[str]
+    most_s: float
+
+
+CASES = (
+    Case("--help", ["--help"], 0.25),
+    Case("check", ["check", "store.toml"], 0.6),
+    Case("show", ["show", "store"], 0.8),
+    Case("query", ["query", "store", "SELECT run, flow, received_bytes FROM summary"], 0.8),
+    Case("report", ["report", "store", "-o", "page.html"], 3.0),
+    Case("check, 100 cells of a preset page", ["check", "pages.toml"], 1.0),
+    Case("run, 300 runs of one second", ["run", "many.toml", "--out", "NEW"], 4.0),
+)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Seconds from the start of a process to its end."""
+
+    case: str
+    runs: int
+    median_s: float
+    lowest_s: float
+    highest_s: float
+    most_s: float
+
+
+class CommandError(Exception):
+    """A command that failed."""
+
+
+def bench(times: int, each: Callable[[str], None] | None = None) -> list[Figure]:
+    """Every command ``times`` times, interleaved, after one time that is not counted: it fills caches.
+
+    What Python compiles is kept, as on a user's machine: if the environment forbids that, in a folder of this bench.
+
+    Raises:
+        CommandError: a command failed.
+    """
+    found: list[list[float]] = [[] for _ in CASES]
+    with tempfile.TemporaryDirectory(prefix="bentpipe-bench-") as name:
+        folder = Path(name)
+        for file, text in SCENARIOS.items():
+            (folder / file).write_text(text, encoding="utf-8")
+        environment = dict(os.environ)
+        if environment.pop("PYTHONDONTWRITEBYTECODE", None):
+            environment["PYTHONPYCACHEPREFIX"] = str(folder / "compiled")
+        if any("store" in case.words for case in CASES):
+            if each is not None:
+                each("the store")
+            _seconds(folder, environment, ["run", "store.toml", "--out", "store"])
+        for number in range(times + 1):
+            for case, row in zip(CASES, found, strict=True):
+                if each is not None:
+                    each(f"{number} of {times}: {case.name}" if number else f"first: {case.name}")
+                words = [f"new-{number}" if word == "NEW" else word for word in case.words]
+                spent = _seconds(folder, environment, words)
+                if number:
+                    row.append(spent)
+    return [
+        Figure(case.name, times, statistics.median(row), min(row), max(row), case.most_s)
+        for case, row in zip(CASES, found, strict=True)
+    ]
+
+
+def _seconds(folder: Path, environment: Mapping[str, str], words: Sequence[str]) -> float:
+    """How long a command takes. Raises CommandError."""
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "bentpipe.cli", *words],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    spent = time.perf_counter() - began
+    if done.returncode != 0:
+        raise CommandError(f"bentpipe {' '.join(words)}: {done.stderr.strip()}")
+    return spent

@@ -1,0 +1,55 @@
+"""``bentpipe bench --engine commands``: it measures what it says, of commands that do something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bentpipe.plan.runs import Plan, make, open_document
+from bentpipe.tools.bench import commands
+from bentpipe.tools.bench.commands import Case, CommandError
+
+GEO = Path(__file__).parents[2] / "scenarios" / "geo.toml"
+
+
+def plan(folder: Path, name: str) -> Plan:
+    (folder / name).write_text(commands.SCENARIOS[name])
+    return make(open_document(folder / name), "1")
+
+
+def test_scenarios_are_what_they_are_called(tmp_path: Path) -> None:
+    store, demo = plan(tmp_path, "store.toml"), make(open_document(GEO), "1")
+    assert [run.id for run in store.runs] == [run.id for run in demo.runs]
+    many = plan(tmp_path, "many.toml")
+    assert {run.spec["duration_ns"] for run in many.runs} == {10**9}
+    assert len(many.runs) == 300
+    assert len(plan(tmp_path, "pages.toml").cells) == 100
+
+
+def test_it_times_whole_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = (
+        Case("help", ["--help"], 1.0),
+        Case("pages", ["check", "pages.toml", "--set", "path.satellite.delay=20 ms"], 2.0),
+    )
+    monkeypatch.setattr(commands, "CASES", cases)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    told: list[str] = []
+    first, second = commands.bench(2, told.append)
+    assert told == [
+        "first: help",
+        "first: pages",
+        "1 of 2: help",
+        "1 of 2: pages",
+        "2 of 2: help",
+        "2 of 2: pages",
+    ]
+    assert (first.case, first.runs, first.most_s) == ("help", 2, 1.0)
+    assert 0 < first.lowest_s <= first.median_s <= first.highest_s
+    assert second.lowest_s > 0
+
+
+def test_a_command_that_fails_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "CASES", (Case("none", ["show", "nowhere"], 1.0),))
+    with pytest.raises(CommandError, match="show nowhere: error: nowhere is not a store"):
+        commands.bench(1)
