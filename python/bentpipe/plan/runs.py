@@ -260,9 +260,9 @@ def make(
     planned: list[Cell] = []
     runs: list[Run] = []
     title, asked = "", 1
-    combined = _cells(document)
     whole = pickle.dumps({key: value for key, value in document.data.items() if key != "sweep"})
     with _undisturbed():
+        combined = _cells(document)
         for values in combined:
             data = pickle.loads(whole)  # noqa: S301 - a copy of what was just read, in a fifth of deepcopy's time
             context = f"in the sweep, with {describe(values)}" if values else ""

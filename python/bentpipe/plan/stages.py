@@ -7,7 +7,7 @@ reordering``. Loss "after" (the default) falls on the link: a lost packet has us
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.traces import (
@@ -21,7 +21,7 @@ from bentpipe.scenario.traces import (
 from bentpipe.scenario.units import Duration, QueueSize, Rate, UnitError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection, Hashable
     from decimal import Decimal
     from pathlib import Path
 
@@ -46,8 +46,11 @@ FQ_CODEL_LIMIT = 10_240  # RFC 8290 section 5.2.3
 MOST_PACKETS = 2**32 - 1  # what tc takes for a limit
 
 
+_Read = TypeVar("_Read")
+
+
 class Files:
-    """Traces beside a scenario, each read once."""
+    """What a plan reads beside its scenario: traces, pages, HAR files, each once."""
 
     def __init__(self, folder: Path) -> None:
         """``folder`` holds the scenario."""
@@ -55,6 +58,14 @@ class Files:
         self._points: dict[tuple[str, str], list[tuple[int, Decimal]]] = {}
         self._packets: dict[str, list[int]] = {}
         self._mahimahi: dict[str, Mahimahi] = {}
+        self._others: dict[Hashable, Any] = {}
+
+    def once(self, what: Hashable, read: Callable[[], _Read]) -> _Read:
+        """What ``read`` gives the first time that ``what`` is asked for; nobody changes it."""
+        if what not in self._others:
+            self._others[what] = read()
+        found: _Read = self._others[what]
+        return found
 
     def csv(self, name: str, kind: str, key: str) -> list[tuple[int, Decimal]]:
         """Points of a CSV trace; ``key`` is said in errors. Raises ScenarioError."""

@@ -27,6 +27,8 @@ from bentpipe.scenario.units import Duration, Size
 from bentpipe.scenario.web_page import Page, PageObject, PageSource
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from bentpipe.plan.stages import Files
 
 __all__ = ["PageLoad", "found_page", "http_version", "words"]
@@ -133,18 +135,24 @@ def found_page(source: PageSource, pages: dict[str, Page], files: Files, key: st
     if source.har is not None:
         from bentpipe.scenario.har import read_har
 
-        return source.har, read_har(files.folder / source.har, f"{key}.har")
+        file = files.folder / source.har
+        return source.har, files.once(file, lambda: read_har(file, f"{key}.har"))
     if source.named is None:
         return "page", Page.model_construct(object=source.object, host=source.host)
     if source.named in pages:
         return source.named, pages[source.named]
+    name = source.named
+    return name, files.once(("page", name), lambda: _preset_page(name, pages, key))
+
+
+def _preset_page(name: str, pages: Iterable[str], key: str) -> Page:
     from bentpipe.scenario import presets
 
-    known = [page.name for page in presets.pages()]
-    if source.named not in known:
-        raise ScenarioError([(key, unknown_word(source.named, [*pages, *known], "page"))])
-    preset = presets.page(source.named, key)
-    return preset.name, Page.model_validate({"object": preset.objects, "host": preset.hosts})
+    known = presets.page_names()
+    if name not in known:
+        raise ScenarioError([(key, unknown_word(name, [*pages, *known], "page"))])
+    preset = presets.page(name, key)
+    return Page.model_validate({"object": preset.objects, "host": preset.hosts})
 
 
 def words(load: PageLoad, name: str, page: Page, http: Http) -> dict[str, Any]:

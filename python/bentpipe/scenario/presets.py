@@ -6,17 +6,17 @@ An access is what ``[path] preset = "NAME"`` stands for, a page what ``load = { 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from bentpipe.scenario.problems import ScenarioError, unknown_word
 
-__all__ = ["Page", "Preset", "page", "pages", "presets", "proxies", "segments"]
+__all__ = ["Page", "Preset", "page", "page_names", "pages", "presets", "proxies", "segments"]
 
 _FOLDER = Path(__file__).parent / "presets"
 """Beside this module, so that an installed package has it too."""
+_PAGES = _FOLDER / "pages"
 
 
 @dataclass(frozen=True)
@@ -47,32 +47,44 @@ class Page:
     hosts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
-def _files(under: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    for file in sorted((_FOLDER / under).glob("*.toml")):
-        yield file.stem, tomllib.loads(file.read_text(encoding="utf-8"))
+def _names(folder: Path) -> list[str]:
+    return [file.stem for file in sorted(folder.glob("*.toml"))]
+
+
+def _read(folder: Path, name: str) -> dict[str, Any]:
+    return tomllib.loads((folder / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def presets() -> list[Preset]:
     """All accesses, by name."""
-    return [
-        Preset(name, data["title"], data["source"], data["path"]["segment"], data.get("proxy", []))
-        for name, data in _files()
-    ]
+    return [_access(name) for name in _names(_FOLDER)]
 
 
 def pages() -> list[Page]:
     """All pages, by name."""
-    return [
-        Page(name, data["title"], data["source"], data["object"], data.get("host", {}))
-        for name, data in _files("pages")
-    ]
+    return [_page(name) for name in page_names()]
+
+
+def page_names() -> list[str]:
+    """Names of all pages."""
+    return _names(_PAGES)
+
+
+def _access(name: str) -> Preset:
+    data = _read(_FOLDER, name)
+    return Preset(name, data["title"], data["source"], data["path"]["segment"], data.get("proxy", []))
+
+
+def _page(name: str) -> Page:
+    data = _read(_PAGES, name)
+    return Page(name, data["title"], data["source"], data["object"], data.get("host", {}))
 
 
 def _preset(name: object) -> Preset:
-    known = {preset.name: preset for preset in presets()}
+    known = _names(_FOLDER)
     if not isinstance(name, str) or name not in known:
         raise ScenarioError([("path.preset", unknown_word(str(name), known, "preset"))])
-    return known[name]
+    return _access(name)
 
 
 def segments(name: object) -> list[dict[str, Any]]:
@@ -87,7 +99,7 @@ def proxies(name: object) -> list[dict[str, Any]]:
 
 def page(name: object, key: str = "load.page") -> Page:
     """The page ``name``. Raises ScenarioError at ``key`` when there is none."""
-    known = {found.name: found for found in pages()}
+    known = page_names()
     if not isinstance(name, str) or name not in known:
         raise ScenarioError([(key, unknown_word(str(name), known, "page"))])
-    return known[name]
+    return _page(name)

@@ -12,6 +12,7 @@ import itertools
 import json
 import math
 import tomllib
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.scenario.columns import LABELS
@@ -191,8 +192,8 @@ def cells(sweep: object, taken: Mapping[str, str] | None = None) -> list[dict[st
         if not isinstance(values, list) or not values:
             shown = "an empty list" if values == [] else json.dumps(values)
             raise ScenarioError([(where, f"found {shown}, expected a list of values")])
-        seen = [json.dumps(value, sort_keys=True) for value in values]
-        twice = next((text for text in seen if seen.count(text) > 1), None)
+        times = Counter(json.dumps(value, sort_keys=True) for value in values)
+        twice = next((text for text, count in times.items() if count > 1), None)
         if twice is not None:
             raise ScenarioError([(where, f"found {twice} twice, expected different values")])
         axes.append([_step(key, value, where, taken or {}) for value in values])
