@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import struct
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bentpipe.plan.runs import make, open_document
+from bentpipe.runners import engine
+from bentpipe.runners.conduct import conduct
+from bentpipe.runners.local import LocalRunner
+from bentpipe.store import codec, directory, files
+from bentpipe.store.directory import Writer
 
 
 def scenario(flow: dict[str, Any], sweep: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -64,3 +74,95 @@ def test_a_har_file_is_read_once_a_plan(opened: list[Path], tmp_path: Path) -> N
     opened.clear()
     assert len(make(document, "1").cells) == 10
     assert [file.name for file in opened] == ["page.har"]
+
+
+def test_the_files_of_a_run_are_made_once_and_where_it_was_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The coordinator decodes and encodes nothing; it hands every file to the disk once."""
+    plan = make(open_document(scenario({"send": "up"}, {}, duration="1 s", seeds=4)), engine.version())
+    assert len(plan.runs) == 4
+    synchronised: list[Path] = []
+    monkeypatch.setattr(codec, "decode", _never)
+    monkeypatch.setattr(directory, "decode", _never)
+    monkeypatch.setattr(codec, "_parquet", _never)
+    real = files.sync
+    monkeypatch.setattr(files, "sync", lambda path: (synchronised.append(path), real(path))[1])
+    with Writer(tmp_path / "store", plan) as writer:
+        synchronised.clear()
+        assert conduct(plan, LocalRunner(2), writer).done == 4
+    kept = [file for file in (tmp_path / "store" / "runs").rglob("*") if file.is_file()]
+    names = sorted(path.name for path in synchronised if not path.name.startswith(".part-"))
+    assert names == sorted(file.name for file in kept)
+
+
+def _never(*_: object) -> None:
+    raise AssertionError("a worker's work")
+
+
+def test_a_table_without_rows_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = make(open_document(scenario({"send": "up"}, {}, duration="1 s", seeds=3)), engine.version())
+    encoded: list[pl.DataFrame] = []
+    real = codec._parquet
+    monkeypatch.setattr(codec, "_parquet", lambda frame: (encoded.append(frame), real(frame))[1])
+    monkeypatch.setattr(codec, "_empty", {})
+    found = [codec.decode(engine.run(run.spec_json())) for run in plan.runs]
+    finished = [codec.encode(one) for one in found]
+    filled = sum(frame.height > 0 for one in found for frame in one.tables.values())
+    schemas = {
+        tuple(frame.schema.items()) for one in found for frame in one.tables.values() if not frame.height
+    }
+    assert len(schemas) > 3
+    assert len(encoded) == filled + len(schemas)
+    for one, made in zip(found, finished, strict=True):
+        for name, frame in one.tables.items():
+            assert pl.read_parquet(io.BytesIO(made.files[f"{name}.parquet"])).equals(frame)
+
+
+def test_files_arrive_as_they_were_packed() -> None:
+    made = {"a.parquet": b"1" * 1000, "b": b"", "c.qlog": b"23"}
+    sent = codec.Finished(made, {name: files.digest(data) for name, data in made.items()}, 5, 7)
+    packed = sent.packed()
+    assert codec.Finished.unpacked(packed) == sent
+    for cut in (0, 7, 40, len(packed) - 1):
+        with pytest.raises(codec.DecodeError, match="cut short"):
+            codec.Finished.unpacked(packed[:cut])
+
+
+columns = st.fixed_dictionaries(
+    {
+        "time_s": st.sampled_from([0.0, 0.5, 1.0, math.nan]),
+        "flow": st.sampled_from(["b", "a", "é", "Z"]),
+        "packet": st.sampled_from([-1, 0, 3]),
+        "value": st.sampled_from([1.5, math.nan, -2.0]),
+    }
+)
+
+
+@settings(deadline=None)
+@given(st.lists(columns, max_size=12))
+def test_rows_are_sorted_as_polars_sorts_them(rows: list[dict[str, Any]]) -> None:
+    """By every key in turn, text by its letters, what is missing last, and what is equal as the engine had it."""
+    words = ["é", "b", "Z", "a"]  # the engine's categories are in no order
+    kinds = {"time_s": "f64", "flow": "cat", "packet": "i64", "value": "f64"}
+    parts = []
+    for name, kind in kinds.items():
+        values = [words.index(row[name]) if kind == "cat" else row[name] for row in rows]
+        code = {"f64": "d", "i64": "q", "cat": "I"}[kind]
+        parts.append((name, kind, struct.pack(f"<{len(rows)}{code}", *values)))
+    at, listed = 0, []
+    for name, kind, data in parts:
+        entry = {"name": name, "type": kind, "offset": at, "bytes": len(data)}
+        listed.append(entry | ({"categories": words} if kind == "cat" else {}))
+        at += len(data)
+    table = {"name": "flows", "rows": len(rows), "columns": listed}
+    header = json.dumps({"engine": "1", "tables": [table], "files": [], "packets": 0, "events": 0}).encode()
+    data = len(header).to_bytes(8, "little") + header + b"".join(data for *_, data in parts)
+    types = {"f64": pl.Float64, "i64": pl.Int64, "cat": pl.String}
+    schema = {name: types[kind] for name, kind in kinds.items()}
+    plain = pl.DataFrame(rows, schema=schema).with_columns(pl.col("time_s", "value").fill_nan(None))
+    wanted = plain.sort("packet", "time_s", "flow", nulls_last=True, maintain_order=True)
+    found = codec.decode(data).tables["flows"]
+    assert found.schema == wanted.schema
+    assert found.equals(wanted)
+    assert codec.parquet(found) == codec.parquet(wanted)

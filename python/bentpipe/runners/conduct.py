@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import importlib.metadata
 import itertools
 import os
 import platform
@@ -199,13 +200,11 @@ def _now() -> str:
 
 
 def _host() -> dict[str, object]:
-    import polars
-
     return {
         "host": platform.node(),
         "machine": platform.machine(),
         "system": f"{platform.system()} {platform.release()}",
         "python": platform.python_version(),
-        "polars": polars.__version__,
+        "polars": importlib.metadata.version("polars"),
         "cores": os.cpu_count(),
     }

@@ -1,7 +1,8 @@
 """Runs on a dask.distributed cluster whose workers have the same engine.
 
-The cluster returns the engine's bytes; the coordinator alone writes them, so the store is the same as from local
-workers. A worker that is killed has its runs moved to others by the scheduler.
+The cluster returns the files of a run; or the engine's bytes, from a worker that would encode them otherwise (another
+Polars). The coordinator alone writes them, so the store is the same as from local workers. A worker that is killed has
+its runs moved to others by the scheduler.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.runners.outcome import Outcome, RunnerError
+from bentpipe.store.codec import Finished
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,22 +32,28 @@ def worker_version() -> str:
     return engine.version()
 
 
-def execute(spec: str, controllers: Mapping[str, str], version: str) -> tuple[bool, bytes, float]:
+def execute(
+    spec: str, controllers: Mapping[str, str], version: str, encodes: str
+) -> tuple[str, bytes, float]:
     """One run; runs on a worker.
 
     Returns:
-        Whether it went well, the measurements or an error's text, and the seconds it took.
+        What came of it (FILES, MEASURED, or an error), that, or the error's text, and the seconds it took.
     """
     from bentpipe.runners import engine
     from bentpipe.runners.worker import serve
+    from bentpipe.store.codec import encoder
 
     if engine.version() != version:
-        return False, f"{WRONG}{engine.version()}".encode(), 0.0
+        return FAILED, f"{WRONG}{engine.version()}".encode(), 0.0
     began = time.perf_counter()
-    status, answer = serve(spec, engine.load_controllers(controllers))
-    return status == b"+", answer, time.perf_counter() - began
+    encoded = encoder() == encodes
+    status, answer = serve(spec, engine.load_controllers(controllers), encoded=encoded)
+    what = FAILED if status != b"+" else FILES if encoded else MEASURED
+    return what, answer, time.perf_counter() - began
 
 
+FILES, MEASURED, FAILED = "files", "measured", "failed"
 WRONG = "another engine on this worker: "
 
 
@@ -74,8 +82,10 @@ class DaskRunner:
         Raises:
             RunnerError: no cluster there, or a worker with another engine.
         """
+        from bentpipe.store.codec import encoder
+
         client, as_completed = self._connect()
-        batch = uuid.uuid4().hex
+        batch, encodes = uuid.uuid4().hex, encoder()
         try:
             self._check_workers(client)
             futures: dict[Any, Run] = {
@@ -84,6 +94,7 @@ class DaskRunner:
                     run.spec_json(),
                     self.controllers,
                     self.version,
+                    encodes,
                     key=f"bentpipe-{run.id}-{batch}",
                     pure=False,
                     retries=RETRIES,
@@ -126,8 +137,10 @@ class DaskRunner:
     def _outcome(self, future: Any, run: Run) -> Outcome:
         if future.status == "error":
             return Outcome(run, None, f"lost on the cluster: {future.exception()}")
-        good, answer, seconds = future.result()
-        if good:
+        what, answer, seconds = future.result()
+        if what == FILES:
+            return Outcome(run, Finished.unpacked(answer), "", seconds)
+        if what == MEASURED:
             return Outcome(run, answer, "", seconds)
         error = answer.decode(errors="replace")
         if error.startswith(WRONG):

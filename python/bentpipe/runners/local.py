@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 from bentpipe.runners.hands import Hand, in_turn, outcomes
 from bentpipe.runners.outcome import Outcome
 from bentpipe.runners.worker import exactly, receive, send, serve
+from bentpipe.store.codec import Finished
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -46,7 +47,7 @@ class InProcess:
             status, answer = serve(run.spec_json(), self.controllers)
             seconds = time.perf_counter() - began
             if status == b"+":
-                yield Outcome(run, answer, seconds=seconds)
+                yield Outcome(run, Finished.unpacked(answer), seconds=seconds)
             else:
                 yield Outcome(run, None, answer.decode(errors="replace"), seconds)
 
@@ -65,15 +66,18 @@ class LocalRunner:
 
     def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
         """Outcomes as they come. Closing the iterator kills the workers."""
-        hands = [_Worker(self.setup) for _ in range(min(self.jobs, len(runs)))]
+        count = min(self.jobs, len(runs))
+        threads = max(cores() // max(count, 1), 1)
+        hands = [_Worker(self.setup, threads) for _ in range(count)]
         return outcomes(hands, in_turn(runs))
 
 
 class _Worker(Hand):
     """One worker process, and another when it has died."""
 
-    def __init__(self, setup: Mapping[str, Any]) -> None:
+    def __init__(self, setup: Mapping[str, Any], threads: int) -> None:
         self.setup = setup
+        self.threads = threads
         self.stopping = False
         self.worker: subprocess.Popen[bytes] | None = None
         self.lock = threading.Lock()
@@ -92,7 +96,7 @@ class _Worker(Hand):
                 continue
             seconds = time.perf_counter() - began
             if status == b"+":
-                return Outcome(run, answer, "", seconds, retried=attempt > 1)
+                return Outcome(run, Finished.unpacked(answer), "", seconds, retried=attempt > 1)
             return Outcome(run, None, answer.decode(errors="replace"), seconds, retried=attempt > 1)
         error = f"the worker died twice in this run: {reason}"
         return Outcome(run, None, error, time.perf_counter() - began, retried=True)
@@ -112,7 +116,7 @@ class _Worker(Hand):
                     [sys.executable, "-m", "bentpipe.runners.worker"],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    env=_environment(),
+                    env=_environment(self.threads),
                 )
             worker = self.worker
         if worker.stdin is None or worker.stdout is None:
@@ -152,7 +156,11 @@ class _Worker(Hand):
                 self.worker.kill()
 
 
-def _environment() -> dict[str, str]:
-    """The parent's environment, with the place this package was loaded from in the search path."""
+def _environment(threads: int) -> dict[str, str]:
+    """The parent's environment, with the place this package was loaded from in the search path.
+
+    Polars takes ``threads`` where nothing else is said: the workers share the machine, and a small table that is handed
+    from thread to thread takes longer.
+    """
     paths = [p for p in sys.path if p]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    return {"POLARS_MAX_THREADS": str(threads), **os.environ, "PYTHONPATH": os.pathsep.join(paths)}

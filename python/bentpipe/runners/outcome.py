@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bentpipe.plan.runs import Run
-    from bentpipe.store.codec import Measurements
+    from bentpipe.store.codec import Finished, Measurements
 
 __all__ = ["Outcome", "Runner", "RunnerError"]
 
@@ -23,8 +23,8 @@ class Outcome:
     """One run, done or failed."""
 
     run: Run
-    data: bytes | Measurements | None
-    """The engine's bytes, or what they would decode to; None when the run failed."""
+    data: bytes | Measurements | Finished | None
+    """The run's files; or the engine's bytes, or what they would decode to. None when the run failed."""
     error: str = ""
     seconds: float = 0.0
     """Wall time."""

@@ -1,9 +1,8 @@
-"""A worker process: reads runs from its standard input, writes measurements to its standard output.
+"""A worker process: reads runs from its standard input, writes their files to its standard output.
 
 A message is 8 bytes little-endian length and that many bytes. In: JSON, first ``{"controllers", "search",
-"coordinator"}``, then
-one ``{"spec"}`` a run. Out, for each: one byte (``+`` measurements, ``-`` an error's text), then a message. It
-imports the engine and nothing heavy, and it ends when its input does.
+"coordinator"}``, then one resolved run after the other. Out, for each: one byte (``+`` files, ``-`` an error's text),
+then a message. It imports the engine and what encodes its tables, and it ends when its input does.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from bentpipe.runners import engine
+from bentpipe.store.codec import DecodeError, decode, encode
 
 __all__ = ["main", "receive", "send", "serve", "told"]
 
@@ -43,7 +43,7 @@ def exactly(stream: IO[bytes], count: int) -> bytes:
 
 def main() -> None:
     """Serves until the input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the coordinator's to handle
+    _ignore_interrupts()
     source = sys.stdin.buffer
     target = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a controller prints goes to the terminal, not between the messages
@@ -58,6 +58,16 @@ def main() -> None:
             send(target, answer)
     except (EOFError, BrokenPipeError):
         return
+
+
+def _ignore_interrupts() -> None:
+    """Ctrl-C is the coordinator's to handle. Polars brings a handler of its own when it is imported."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    import numpy  # noqa: F401
+    import polars  # noqa: F401
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _end_with(coordinator: int) -> None:
@@ -75,16 +85,19 @@ _PR_SET_PDEATHSIG = 1
 """linux/prctl.h"""
 
 
-def serve(spec: str, classes: dict[str, type]) -> tuple[bytes, bytes]:
-    """One run: its measurements, or what went wrong (a panic of the engine is an exception too).
+def serve(spec: str, classes: dict[str, type], *, encoded: bool = True) -> tuple[bytes, bytes]:
+    """A run: its files, packed, or the engine's bytes; or what went wrong (a panic of the engine is an exception too).
 
     Raises:
         KeyboardInterrupt: Ctrl-C reached a controller, where that runs in the user's own process.
     """
     try:
-        return b"+", engine.run(spec, classes or None)
+        data = engine.run(spec, classes or None)
+        return b"+", encode(decode(data)).packed() if encoded else data
     except KeyboardInterrupt:
         raise
+    except DecodeError as wrong:
+        return b"-", str(wrong).encode(errors="replace")
     except BaseException as error:  # noqa: BLE001 - a panic derives from BaseException and must fail one run only
         return b"-", told(error).encode(errors="replace")
 

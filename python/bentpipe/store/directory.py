@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any, Self
 from bentpipe.plan.identity import SCHEMA
 from bentpipe.scenario.columns import column, headings
 from bentpipe.store import planfile
-from bentpipe.store.codec import TABLES, Measurements, decode, parquet
+from bentpipe.store.codec import TABLES, Finished, Measurements, decode, encode
 from bentpipe.store.files import (
     FULL,
     SUMS,
@@ -39,6 +39,7 @@ from bentpipe.store.files import (
     readable,
     sync,
     sync_all,
+    write_soon,
     write_whole,
 )
 
@@ -349,8 +350,10 @@ class Writer:
         there = [row["id"] for row in self.store_rows if row["id"] not in damaged]
         return sum((self.path / "runs" / run).is_dir() for run in there)
 
-    def add(self, run: Run, data: bytes | Measurements) -> dict[str, int]:
+    def add(self, run: Run, data: bytes | Measurements | Finished) -> dict[str, int]:
         """Writes one run's measurements, whole or not at all, in place of a damaged one.
+
+        It is kept, whatever happens next, when this returns.
 
         Returns:
             What the journal may say of it: packets and events.
@@ -359,18 +362,18 @@ class Writer:
             DiskError: the disk is full or refuses.
             bentpipe.store.codec.DecodeError: the bytes are not an engine's.
         """
-        found = data if isinstance(data, Measurements) else decode(data)
-        files = {f"{name}.parquet": parquet(frame) for name, frame in found.tables.items()}
-        files |= found.files
-        files["spec.json"] = run.spec_json().encode() + b"\n"
-        files[SUMS] = listing({name: digest(content) for name, content in files.items()})
+        measured = decode(data) if isinstance(data, bytes) else data
+        found = encode(measured) if isinstance(measured, Measurements) else measured
+        spec = run.spec_json().encode() + b"\n"
+        files = {**found.files, "spec.json": spec}
+        files[SUMS] = listing({**found.sums, "spec.json": digest(spec)})
         part = self.path / f".part-{run.id}"
         place = self.path / "runs" / run.id
         with _disk(self.path, self):
             try:
                 part.mkdir()
                 for name, content in files.items():
-                    (part / name).write_bytes(content)
+                    write_soon(part / name, content)
                 sync_all([*(part / name for name in files), part])
                 _clear(place)
                 part.rename(place)
