@@ -19,6 +19,7 @@ import fcntl
 import json
 import shutil
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
@@ -42,6 +43,8 @@ from bentpipe.store.files import (
     write_soon,
     write_whole,
 )
+from bentpipe.store.frames import Frames
+from bentpipe.store.numbers import text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -49,21 +52,23 @@ if TYPE_CHECKING:
     import polars as pl
 
     from bentpipe.plan.runs import Plan, Run
+    from bentpipe.store.numbers import Axis
     from bentpipe.store.sql import Answers
 
 __all__ = ["DiskError", "NoTableError", "Store", "StoreError", "Writer", "write_whole"]
 
 
-class Store:
-    """A store, for reading. Tables are frames with the run's id, cell and seed in front.
+class Store(Frames):
+    """A store, for reading. Tables are frames with the run's id, seed and cell in front.
 
-    ``store.flows``, ``.links``, ``.internals``, ``.streams``, ``.events``, ``.summary``, ``.link_summary`` and
-    ``.runs`` are Polars frames, read when they are asked for.
+    ``store.flows``, ``.links``, ``.summary``... and ``.runs`` are Polars frames, read when they are asked for.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        """Opens the store at ``path``. Raises StoreError when there is none."""
+    def __init__(self, path: str | Path, *, numbers: bool = False) -> None:
+        """Opens the store at ``path``; with ``numbers``, swept quantities are columns of numbers too
+        (:mod:`bentpipe.store.numbers`). Raises StoreError when there is none."""
         self.path = Path(path)
+        self.numbers = numbers
         plan = planfile.read(self.path)
         self.title, self.engine, self.schema = plan.title, plan.engine, plan.schema
         self.overrides, self.planned = plan.overrides, plan.planned
@@ -116,10 +121,12 @@ class Store:
     @property
     def runs(self) -> pl.DataFrame:
         """One row per finished run: ``run``, ``seed``, and the sweep's keys as text. Raises StoreError as kept()."""
-        return self.rows_of(self.kept())
+        from bentpipe.store.numbers import beside
+
+        return beside(self.rows_of(self.kept()).lazy(), self.axes).collect()
 
     def rows_of(self, kept: Kept) -> pl.DataFrame:
-        """One row per run of ``kept``, in the plan's order."""
+        """One row per run of ``kept``, in the plan's order: ``run``, ``seed``, and the sweep's keys as text."""
         import polars as pl
 
         schema = {"run": pl.String, "seed": pl.Int64, **dict.fromkeys(self.keys, pl.String)}
@@ -128,51 +135,55 @@ class Store:
     def lines_of(self, kept: Kept) -> list[tuple[Any, ...]]:
         """The same as plain values: id, seed and the cell."""
         rows, keys = [run for run in self.planned if run["id"] in kept.files], self.keys
-        return [(r["id"], r["seed"], *(_text(r["cell"].get(key)) for key in keys)) for r in rows]
+        return [(r["id"], r["seed"], *(text(r["cell"].get(key)) for key in keys)) for r in rows]
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """Swept quantities that have a column of numbers; none unless ``numbers``."""
+        from bentpipe.store.numbers import axes
+
+        return axes(run["cell"] for run in self.planned) if self.numbers else ()
+
+    def scan(self, name: str) -> pl.LazyFrame:
+        """Table ``name`` of all finished runs, in the plan's order, as a lazy frame.
+
+        The checksums of the table's files are compared now; rows are read when the frame is collected, and of these
+        only the columns that are asked for.
+
+        Raises:
+            StoreError: no such table, no finished run, or a run that is damaged.
+        """
+        if name == "runs":
+            return self.runs.lazy()
+        if name not in TABLES:
+            raise StoreError(f"no table {name!r}, expected one of: runs, {', '.join(TABLES)}")
+        from bentpipe.store.numbers import beside
+        from bentpipe.store.scanning import GROUP, grouped, scan
+
+        kept = self.kept()
+        rows = self.rows_of(kept)
+        found = scan(kept, name, rows["run"])
+        if found is None:
+            raise NoTableError(f"{self.path}: no finished run has a table {name!r}")
+        with readable(self.path, name):
+            if name == "summary" and not grouped(found):
+                found = found.drop(GROUP)
+            there = found.collect_schema().names()
+        called = headings({column(key): key for key in self.keys}, there)
+        cells = rows.rename({key: called[column(key)] for key in self.keys})
+        joined = found.join(cells.lazy(), on="run", how="left", maintain_order="left")
+        placed = joined.select(*cells.columns, *(name for name in there if name != "run"))
+        return beside(placed, self.axes, {key: called[column(key)] for key in self.keys})
 
     def table(self, name: str) -> pl.DataFrame:
         """Table ``name`` of all finished runs, in the plan's order.
 
         Raises:
-            StoreError: no such table, no finished run, or a run that is damaged.
+            StoreError: as :meth:`scan`.
         """
-        import polars as pl
-
-        if name == "runs":
-            return self.runs
-        if name not in TABLES:
-            raise StoreError(f"no table {name!r}, expected one of: runs, {', '.join(TABLES)}")
-        kept = self.kept()
-        rows = self.rows_of(kept)
-        files = kept.table(name, rows["run"])
-        frames = []
-        for row in rows.iter_rows(named=True):
-            if row["run"] in files:
-                scan = pl.scan_parquet(files[row["run"]])
-                with readable(self.path, name):
-                    there = scan.collect_schema().names()
-                called = headings({column(key): key for key in self.keys}, there)
-                cell = [
-                    pl.lit(value, dtype=pl.Int64 if key == "seed" else pl.String).alias(
-                        called.get(column(key), key)
-                    )
-                    for key, value in row.items()
-                ]
-                frames.append(scan.select(*cell, pl.all()))
-        if not frames:
-            raise NoTableError(f"{self.path}: no finished run has a table {name!r}")
+        found = self.scan(name)
         with readable(self.path, name):
-            return pl.concat(frames, how="diagonal_relaxed").collect()
-
-    def __getattr__(self, name: str) -> pl.DataFrame:
-        """A table by its name."""
-        if name in TABLES:
-            return self.table(name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def __dir__(self) -> list[str]:
-        """Tables too, for completion."""
-        return [*super().__dir__(), *TABLES]
+            return found.collect()
 
     def files(self, suffix: str) -> list[Path]:
         """Traces whose name ends in ``suffix``, in the plan's order, as they were written. Raises StoreError."""
@@ -196,12 +207,6 @@ class Store:
         from bentpipe.store.sql import connect
 
         return connect(self, TABLES, unrestricted=unrestricted)
-
-
-def _text(value: object) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
-    return json.dumps(value, ensure_ascii=False)
 
 
 class Writer:

@@ -19,11 +19,9 @@ import polars as pl
 from bentpipe.scenario.columns import column, headings, plain
 from bentpipe.store.directory import Store
 from bentpipe.store.files import Kept, NothingRunError, readable
+from bentpipe.store.scanning import GROUP, grouped, scan
 
 __all__ = ["GROUP", "Reading", "read_store"]
-
-GROUP = "flow_group"
-"""Column of ``summary``, and of what is made of it, where a scenario has groups: the group of a flow, or the flow."""
 
 
 @dataclass(frozen=True)
@@ -67,32 +65,16 @@ class Reading:
         Raises:
             StoreError: a run's table is not there any more, or not what was written; it is named.
         """
-        wanted = self.runs["run"].to_list() if runs is None else list(runs)
-        files = {str(file): run for run, file in self.kept.table(name, wanted).items()}
-        if not files:
+        found = scan(self.kept, name, self.runs["run"] if runs is None else runs)
+        if found is None:
             return pl.DataFrame(schema={"run": pl.String})
         with readable(self.path, name):
-            scan = _scan(name, list(files))
-            rows = (scan if columns is None else scan.select("run", *columns)).collect()
+            rows = (found if columns is None else found.select("run", *columns)).collect()
         if GROUP in rows.columns:
-            known = rows[GROUP].null_count() < rows.height
-            rows = rows.with_columns(pl.col(GROUP).fill_null(pl.col("flow"))) if known else rows.drop(GROUP)
+            named = pl.col(GROUP).fill_null(pl.col("flow"))
+            rows = rows.select("run", named, pl.exclude("run", GROUP)) if grouped(rows) else rows.drop(GROUP)
         texts = [column for column, kind in rows.schema.items() if kind in (pl.Categorical, pl.Enum)]
-        return rows.select("run", pl.exclude("run")).with_columns(
-            pl.col("run").replace_strict(list(files), list(files.values()), return_dtype=pl.String),
-            pl.col(texts).cast(pl.String),
-        )
-
-
-def _scan(name: str, files: Sequence[str]) -> pl.LazyFrame:
-    """The files as one table. Of one scenario they have the same columns, but that a sweep may make groups in some of
-    its cells alone."""
-    if name != "summary":
-        return pl.scan_parquet(list(files), glob=False, include_file_paths="run")
-    schema = {GROUP: pl.String(), **pl.read_parquet_schema(files[0])}
-    return pl.scan_parquet(
-        list(files), glob=False, include_file_paths="run", schema=schema, missing_columns="insert"
-    )
+        return rows.with_columns(pl.col(texts).cast(pl.String))
 
 
 def read_store(path: Path | str | Store) -> Reading:

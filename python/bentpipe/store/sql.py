@@ -153,14 +153,11 @@ def connect(store: Store, tables: Sequence[str], *, unrestricted: bool = False) 
     if not rows:
         raise StoreError(f"{store.path}: no run has finished")
     connection = duckdb.connect(":memory:")
-    names = unlike(["run", "seed", *store.keys])
-    kinds = ["VARCHAR", "BIGINT", *("VARCHAR" for _ in store.keys)]
-    columns = [f"{_quoted(name)} {kind}" for name, kind in zip(names, kinds, strict=True)]
-    connection.execute("CREATE TABLE runs (" + ", ".join(columns) + ")")
+    names, kinds, columns = _columns(store, rows)
+    listed = ", ".join(f"{_quoted(name)} {kind}" for name, kind in zip(unlike(names), kinds, strict=True))
+    connection.execute(f"CREATE TABLE runs ({listed})")
     lists = ", ".join(f"unnest(?::{kind}[])" for kind in kinds)  # a statement a row takes half a millisecond
-    connection.execute(
-        f"INSERT INTO runs SELECT {lists}", [list(values) for values in zip(*rows, strict=True)]
-    )
+    connection.execute(f"INSERT INTO runs SELECT {lists}", columns)
     allowed: list[str] = []
     runs = store.path.resolve() / "runs"
     for name in tables:
@@ -177,6 +174,20 @@ def connect(store: Store, tables: Sequence[str], *, unrestricted: bool = False) 
                 "JOIN runs ON runs.run = parse_path(t.filename)[-2]"
             )
     return Answers(connection, None if unrestricted else allowed)
+
+
+def _columns(
+    store: Store, rows: Sequence[tuple[Any, ...]]
+) -> tuple[list[str], list[str], list[Sequence[Any]]]:
+    """Names, types and values of the columns of ``runs``: the texts of the sweep, and behind them their numbers."""
+    values = list(zip(*rows, strict=True))
+    names, kinds, columns = ["run", "seed"], ["VARCHAR", "BIGINT"], [list(one) for one in values[:2]]
+    for key, texts in zip(store.keys, values[2:], strict=True):
+        axes = [axis for axis in store.axes if axis.key == key]
+        names += [key, *(f"{key}{axis.unit}" for axis in axes)]
+        kinds += ["VARCHAR", *("DOUBLE" for _ in axes)]
+        columns += [list(texts), *([axis.values.get(text) for text in texts] for axis in axes)]
+    return names, kinds, list(columns)
 
 
 def unlike(names: Sequence[str]) -> list[str]:
