@@ -4,4 +4,93 @@ Nothing here runs anything, or knows how it is run. In the order of reading: ``u
 of which every table is made; ``path``, ``handover``, ``tcp``, ``proxy``, ``load``, ``web_page`` and ``page_load``, the
 tables; ``model``, the whole; ``sweep``, which names its places, and ``columns``, what these are called in frames;
 ``presets``, ``traces`` and ``har``, which read other files; ``tomltext``, which writes TOML.
+
+The tables of which a scenario is composed in Python are here by their names, loaded when they are asked for
+(docs/manual/python.md).
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bentpipe.scenario.handover import GraphHandover, Moved, PathHandover
+    from bentpipe.scenario.model import (
+        DrawnSize,
+        Flow,
+        Limits,
+        Load,
+        OnOff,
+        Pareto,
+        Poisson,
+        Quic,
+        Scenario,
+        Trace,
+    )
+    from bentpipe.scenario.path import (
+        Access,
+        Aqm,
+        BurstLoss,
+        Change,
+        Delay,
+        Direction,
+        GilbertElliott,
+        Graph,
+        Jitter,
+        Link,
+        LinkRate,
+        Loss,
+        Node,
+        NormalJitter,
+        Outage,
+        Outages,
+        Path,
+        Reorder,
+        Segment,
+    )
+    from bentpipe.scenario.problems import ScenarioError
+    from bentpipe.scenario.proxy import Proxy, Side
+    from bentpipe.scenario.quantities import Congestion
+    from bentpipe.scenario.tcp import Tcp
+    from bentpipe.scenario.units import Duration, Probability, QueueSize, Rate, Size, WindowSize
+    from bentpipe.scenario.web_page import Host, Page, PageObject, PageSource
+
+_TABLES = {
+    "handover": ("GraphHandover", "Moved", "PathHandover"),
+    "model": (
+        "DrawnSize", "Flow", "Limits", "Load", "OnOff", "Pareto", "Poisson", "Quic", "Scenario", "Trace",
+    ),
+    "path": (
+        "Access", "Aqm", "BurstLoss", "Change", "Delay", "Direction", "GilbertElliott", "Graph", "Jitter", "Link",
+        "LinkRate", "Loss", "Node", "NormalJitter", "Outage", "Outages", "Path", "Reorder", "Segment",
+    ),
+    "problems": ("ScenarioError",),
+    "proxy": ("Proxy", "Side"),
+    "quantities": ("Congestion",),
+    "tcp": ("Tcp",),
+    "units": ("Duration", "Probability", "QueueSize", "Rate", "Size", "WindowSize"),
+    "web_page": ("Host", "Page", "PageObject", "PageSource"),
+}  # fmt: skip
+_HOME = {name: module for module, names in _TABLES.items() for name in names}
+
+__all__ = [
+    "Access", "Aqm", "BurstLoss", "Change", "Congestion", "Delay", "Direction", "DrawnSize", "Duration", "Flow",
+    "GilbertElliott", "Graph", "GraphHandover", "Host", "Jitter", "Limits", "Link", "LinkRate", "Load", "Loss", "Moved",
+    "Node", "NormalJitter", "OnOff", "Outage", "Outages", "Page", "PageObject", "PageSource", "Pareto", "Path",
+    "PathHandover", "Poisson", "Probability", "Proxy", "QueueSize", "Quic", "Rate", "Reorder", "Scenario",
+    "ScenarioError", "Segment", "Side", "Size", "Tcp", "Trace", "WindowSize",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a table when it is asked for."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'bentpipe.scenario' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"bentpipe.scenario.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """What scenarios are composed of."""
+    return list(__all__)

@@ -263,7 +263,7 @@ def _seeds(found: object) -> tuple[int, ...]:
         if not 1 <= found <= MOST_SEEDS:
             raise ValueError(f"found {found}, expected {expected}")
         return tuple(range(1, found + 1))
-    if isinstance(found, list) and found:
+    if isinstance(found, (list, tuple)) and found:
         whole = [n for n in found if isinstance(n, int) and not isinstance(n, bool) and 0 <= n < 2**63]
         if len(whole) == len(found) == len(set(whole)):
             return tuple(whole)

@@ -45,7 +45,7 @@ MOST_LOADS = 10_000
 
 def _pause(found: object) -> tuple[Duration, Duration]:
     expected = 'a duration such as "5 s", or two such as ["5 s", "15 s"]'
-    if isinstance(found, list):
+    if isinstance(found, (list, tuple)):
         if len(found) != 2:
             raise ValueError(f"found a list of {len(found)}, expected {expected}")
         least, most = Duration.parse(found[0]), Duration.parse(found[1])

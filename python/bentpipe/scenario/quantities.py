@@ -92,6 +92,32 @@ class Table(BaseModel):
                     raise PydanticCustomError("scenario", "{error}", {"error": error, "at": str(key)})
         return found
 
+    def written(self) -> dict[str, Any]:
+        """The table of TOML that says the same: the keys that were given, with quantities as text."""
+        given = [name for name in type(self).model_fields if name in self.model_fields_set]
+        found = {type(self).model_fields[name].alias or name: getattr(self, name) for name in given}
+        return {
+            key: written(value)
+            for key, value in (found | (self.model_extra or {})).items()
+            if value is not None
+        }
+
+
+QUANTITIES = (Duration, Rate, Size, Probability, QueueSize, WindowSize)
+
+
+def written(value: object) -> Any:
+    """``value`` as a scenario writes it, and tables and quantities anywhere in it; what is plain stays as it is."""
+    if isinstance(value, Table):
+        return value.written()
+    if isinstance(value, QUANTITIES):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: written(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [written(inner) for inner in value]
+    return value
+
 
 Some = TypeVar("Some", bound=Table)
 

@@ -2,7 +2,8 @@
 
 Parsing is exact (decimal arithmetic, no floats): a duration is nanoseconds, a rate bits per second,
 a size bytes. A quantity finer than that is refused. Every error says what was found, what was
-expected and, where there is one, the nearest right spelling.
+expected and, where there is one, the nearest right spelling. What is a quantity already is taken as
+it is, and ``str`` of it is text that parses to the same.
 """
 
 from __future__ import annotations
@@ -209,6 +210,8 @@ class Duration:
     @classmethod
     def parse(cls, found: object) -> Self:
         """A duration from text such as ``"250 ms"``; 0 needs no unit. Raises UnitError."""
+        if isinstance(found, cls):
+            return found
         return cls(_whole(found, cls.units, 'a duration such as "250 ms"', "ms", "1 ns", _DAYS))
 
     @property
@@ -240,6 +243,8 @@ class Rate:
     @classmethod
     def parse(cls, found: object) -> Self:
         """A rate above 0 from text such as ``"10 Mbit/s"``. Raises UnitError."""
+        if isinstance(found, cls):
+            return found
         expected = 'a rate above 0 such as "10 Mbit/s"'
         value = _whole(found, cls.units, expected, "Mbit/s", "1 bit/s", _RATES)
         if value == 0:
@@ -269,6 +274,8 @@ class Size:
     @classmethod
     def parse(cls, found: object) -> Self:
         """A size from text such as ``"5.3 MB"``; 0 needs no unit. Raises UnitError."""
+        if isinstance(found, cls):
+            return found
         return cls(_whole(found, cls.units, 'a size such as "5.3 MB"', "B", "1 B", _SIZES))
 
     def __str__(self) -> str:
@@ -286,6 +293,8 @@ class Probability:
     @classmethod
     def parse(cls, found: object) -> Self:
         """A probability from text such as ``"0.01 %"``; 0 needs no unit. Raises UnitError."""
+        if isinstance(found, cls):
+            return found
         expected = 'a percentage from 0 % to 100 % such as "0.01 %"'
         number, unit = _split(found, expected)
         if unit == "":
@@ -336,6 +345,8 @@ class QueueSize:
     @classmethod
     def parse(cls, found: object) -> Self:
         """A queue's bound from text such as ``"1 BDP"``. Raises UnitError."""
+        if isinstance(found, cls):
+            return found
         if found == "none":
             return cls("none", Decimal(0))
         number, unit = _split(found, cls.expected)
@@ -360,13 +371,16 @@ class QueueSize:
             return cls("bytes", Decimal(Size.parse(found).bytes))
         if unit in Duration.units:
             return cls("time", Decimal(Duration.parse(found).ns))
-        if unit in _SIZES:
-            hint = _hint(number, unit, Size.units, _SIZES)
-        else:
-            words = ["BDP", "packets", *Size.units, *Duration.units]
-            near = nearest(unit, words) or _ALIASES.get(unit.casefold())
-            hint = f'; did you mean "{_plain(number)} {near}"?' if near else ""
+        hint = cls._near(number, unit)
         raise UnitError(f'found {_show(found)}: no unit "{unit}", expected {cls.expected}{hint}')
+
+    @staticmethod
+    def _near(number: Decimal, unit: str) -> str:
+        if unit in _SIZES:
+            return _hint(number, unit, Size.units, _SIZES)
+        words = ["BDP", "packets", *Size.units, *Duration.units]
+        near = nearest(unit, words) or _ALIASES.get(unit.casefold())
+        return f'; did you mean "{_plain(number)} {near}"?' if near else ""
 
     def bytes_at(self, rate: Rate, rtt: Duration) -> int | None:
         """The bound in bytes at ``rate`` and round trip ``rtt``; None for packets or no bound.
@@ -412,6 +426,8 @@ class WindowSize:
     @classmethod
     def parse(cls, found: object) -> Self:
         """A window from text such as ``"10 packets"`` or ``"14 kB"``. Raises UnitError."""
+        if isinstance(found, cls):
+            return found
         expected = 'a window above 0 such as "10 packets" or "14720 B"'
         number, unit = _split(found, expected)
         if number <= 0:
@@ -431,6 +447,9 @@ class WindowSize:
             near = nearest(unit, ["packets", *Size.units]) or _ALIASES.get(unit.casefold())
             hint = f'; did you mean "{_plain(number)} {near}"?' if near else ""
         raise UnitError(f"found {_show(found)}, expected {expected}{hint}")
+
+    def __str__(self) -> str:
+        return f"{self.packets} packets" if self.packets is not None else str(Size(self.bytes or 0))
 
     def in_bytes(self, packet_bytes: int) -> int:
         """The window in bytes for full packets of ``packet_bytes``."""

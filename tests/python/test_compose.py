@@ -1,0 +1,126 @@
+"""Scenarios that are composed of classes say what their TOML says."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path as File
+
+import pytest
+from pydantic import ValidationError
+
+import bentpipe
+from bentpipe import scenario as tables
+from bentpipe.plan.runs import make, open_document
+from bentpipe.scenario import (
+    Congestion,
+    Direction,
+    Duration,
+    Flow,
+    Load,
+    Path,
+    Probability,
+    QueueSize,
+    Rate,
+    Scenario,
+    Segment,
+    Size,
+    WindowSize,
+)
+from bentpipe.scenario.model import validate
+from bentpipe.scenario.quantities import written
+
+ROOT = File(__file__).resolve().parents[2]
+FILES = sorted([*(ROOT / "scenarios").glob("*.toml"), *(ROOT / "tests/python").glob("before_nodes.toml")])
+
+IN_WORDS = {
+    "title": "Two delays",
+    "duration": "2 s",
+    "seeds": 2,
+    "path": {
+        "segment": [
+            {
+                "name": "satellite",
+                "delay": "50 ms",
+                "both": {"rate": "10 Mbit/s", "queue": "1 BDP"},
+                "up": {"loss": "0.1 %"},
+            }
+        ]
+    },
+    "flow": [{"name": "bulk", "congestion": "cubic", "load": {"time": "1 s"}}],
+    "sweep": {"path.satellite.delay": ["15 ms", "50 ms"]},
+}
+COMPOSED = Scenario(
+    title="Two delays",
+    duration=Duration.parse("2 s"),
+    seeds=(1, 2),
+    path=Path(
+        segment=[
+            Segment(
+                name="satellite",
+                delay="50 ms",
+                both=Direction(rate="10 Mbit/s", queue=QueueSize.parse("1 BDP")),
+                up=Direction(loss="0.1 %"),
+            )
+        ]
+    ),
+    flow=[Flow(name="bulk", congestion=Congestion(name="cubic"), load=Load(time="1 s"))],
+    sweep={"path.satellite.delay": [Duration.parse("15 ms"), "50 ms"]},
+)
+
+
+def ids(source: object) -> list[str]:
+    return [run.id for run in make(open_document(source), "test").runs]
+
+
+def test_a_composed_scenario_is_the_same_runs() -> None:
+    assert ids(COMPOSED.written()) == ids(IN_WORDS)
+    assert bentpipe.check(COMPOSED).bounds == bentpipe.check(IN_WORDS).bounds
+
+
+def test_tables_of_words_may_hold_classes() -> None:
+    mixed = {**IN_WORDS, "path": COMPOSED.path, "flow": [*COMPOSED.flow]}
+    assert ids(written(mixed)) == ids(IN_WORDS)
+    assert bentpipe.check(mixed).runs == 4
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_what_is_written_of_a_file_is_the_same_scenario(file: File) -> None:
+    document = open_document(file)
+    scenario = validate(document.data)
+    again = validate(scenario.written())
+    assert again == scenario
+    assert again.written() == scenario.written()
+
+
+@pytest.mark.parametrize(
+    "quantity",
+    [
+        *(Duration(ns) for ns in (0, 1, 1_234_567, 10**9, 90 * 10**9 + 1)),
+        *(Rate(bits) for bits in (1, 999, 10_000_001, 10**12)),
+        *(Size(count) for count in (0, 1, 1514, 1_000_001)),
+        *(Probability(value) for value in (0.0, 1e-6, 1 / 3, 0.1, 1.0)),
+        *(QueueSize.parse(text) for text in ("1.5 BDP", "417 packets", "64 kB", "100 ms", "none")),
+        *(WindowSize.parse(text) for text in ("10 packets", "14720 B")),
+    ],
+    ids=str,
+)
+def test_a_quantity_is_taken_as_it_is_and_its_text_is_the_same_quantity(quantity: object) -> None:
+    kind = type(quantity)
+    assert kind.parse(quantity) is quantity
+    assert kind.parse(str(quantity)) == quantity
+
+
+def test_what_is_wrong_is_said_where_it_is_composed() -> None:
+    with pytest.raises(ValidationError, match=r'found 250 without a unit.*did you mean "250 ms"'):
+        Segment(name="satellite", delay=250)
+    with pytest.raises(ValidationError, match="expected exactly one of"):
+        Load(time="1 s", bytes="1 MB")
+
+
+def test_every_table_is_where_it_is_said_to_be() -> None:
+    for name in tables.__all__:
+        found = getattr(tables, name)
+        assert getattr(importlib.import_module(found.__module__), name) is found
+    assert dir(tables) == tables.__all__
+    with pytest.raises(AttributeError, match="no attribute 'Segmnt'"):
+        tables.Segmnt  # noqa: B018
