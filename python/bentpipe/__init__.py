@@ -1,8 +1,9 @@
 """bentpipe: a laboratory for transport protocols over satellite paths.
 
-``bentpipe.run(scenario)`` runs a scenario file and returns a :class:`Results`; ``bentpipe.open(directory)`` opens a
-store. Everything else is in the rooms, from ``scenario`` to ``report`` (ARCHITECTURE.md says in which order).
-Importing this package loads nothing heavy.
+``bentpipe.run(scenario)`` runs a scenario and returns a :class:`Results`, ``bentpipe.start(scenario)`` gives its runs
+as they finish; ``bentpipe.open(directory)`` opens a store. ``check`` and ``presets`` are the commands of these names.
+The tables of which scenarios are composed are in ``bentpipe.scenario``. Everything else is in the rooms, from
+``scenario`` to ``report`` (ARCHITECTURE.md says in which order). Importing this package loads nothing heavy.
 """
 
 from __future__ import annotations
@@ -10,24 +11,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bentpipe.api import Results, RunsFailed, run
-    from bentpipe.api import Results as open  # noqa: A004 - bentpipe.open(...) reads like what it does
+    from bentpipe.api.checking import Checked, check
+    from bentpipe.api.results import Results
+    from bentpipe.api.results import Results as open  # noqa: A004 - bentpipe.open(...) reads like what it does
+    from bentpipe.api.running import Runs, RunsFailed, run, start
+    from bentpipe.runners.conduct import Finished
+    from bentpipe.scenario.model import Scenario
+    from bentpipe.scenario.presets import presets
     from bentpipe.scenario.problems import ScenarioError
     from bentpipe.store.directory import Store, StoreError
 
     __version__: str
     """The engine's: the release, and a hash of the sources that decide on results."""
 
-__all__ = ["Results", "RunsFailed", "ScenarioError", "Store", "StoreError", "__version__", "open", "run"]
+__all__ = [
+    "Checked", "Finished", "Results", "Runs", "RunsFailed", "Scenario", "ScenarioError", "Store", "StoreError",
+    "__version__", "check", "open", "presets", "run", "start",
+]  # fmt: skip
 
 _HOME = {
-    "Results": ("bentpipe.api", "Results"),
-    "RunsFailed": ("bentpipe.api", "RunsFailed"),
+    "Checked": ("bentpipe.api.checking", "Checked"),
+    "Finished": ("bentpipe.runners.conduct", "Finished"),
+    "Results": ("bentpipe.api.results", "Results"),
+    "Runs": ("bentpipe.api.running", "Runs"),
+    "RunsFailed": ("bentpipe.api.running", "RunsFailed"),
+    "Scenario": ("bentpipe.scenario.model", "Scenario"),
     "ScenarioError": ("bentpipe.scenario.problems", "ScenarioError"),
     "Store": ("bentpipe.store.directory", "Store"),
     "StoreError": ("bentpipe.store.directory", "StoreError"),
-    "open": ("bentpipe.api", "Results"),
-    "run": ("bentpipe.api", "run"),
+    "check": ("bentpipe.api.checking", "check"),
+    "open": ("bentpipe.api.results", "Results"),
+    "presets": ("bentpipe.scenario.presets", "presets"),
+    "run": ("bentpipe.api.running", "run"),
+    "start": ("bentpipe.api.running", "start"),
 }
 
 

@@ -26,24 +26,28 @@ class Figure:
         spec.pop("config", None)
         return spec
 
-    def write(self, path: Path) -> Path:
-        """Write it as vectors: ``.pdf`` or ``.svg`` by the suffix. Raises ValueError for another suffix."""
-        import vl_convert
-
-        heading = {
+    def whole(self) -> dict[str, Any]:
+        """The specification as it stands alone, on white: with the title, the note, colours and fonts."""
+        spec = self.spec()
+        if "title" in spec:
+            schema = spec.pop("$schema")
+            datasets = spec.pop("datasets", {})  # only looked for at the top
+            spec = {"$schema": schema, "vconcat": [spec], "datasets": datasets}
+        spec["title"] = {
             "text": self.title,
             "fontSize": 15,
             "subtitle": self.note,
             "subtitleFontSize": 11,
             "offset": 12,
         }
-        spec = self.spec()
-        if "title" in spec:
-            schema = spec.pop("$schema")
-            datasets = spec.pop("datasets", {})  # only looked for at the top
-            spec = {"$schema": schema, "vconcat": [spec], "datasets": datasets}
-        spec["title"] = heading
         spec["config"] = config() | {"background": "white"}
+        return spec
+
+    def write(self, path: Path) -> Path:
+        """Write it as vectors: ``.pdf`` or ``.svg`` by the suffix. Raises ValueError for another suffix."""
+        import vl_convert
+
+        spec = self.whole()
         version = ".".join(spec["$schema"].rsplit("/v", 1)[-1].removesuffix(".json").split(".")[:2])
         if path.suffix == ".pdf":
             path.write_bytes(vl_convert.vegalite_to_pdf(spec, vl_version=version))

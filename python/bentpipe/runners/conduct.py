@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import importlib.metadata
 import itertools
@@ -17,14 +18,14 @@ from bentpipe.store.codec import DecodeError
 from bentpipe.store.files import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Generator, Mapping, Sequence
     from pathlib import Path
 
     from bentpipe.plan.runs import Plan, Run
     from bentpipe.runners.outcome import Runner
     from bentpipe.store.directory import Writer
 
-__all__ = ["DamageWarning", "Failure", "Report", "conduct", "cost"]
+__all__ = ["DamageWarning", "Failure", "Finished", "Report", "conduct", "cost", "each_finished"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,23 @@ class Failure:
     def word(self) -> str:
         """What happened to it."""
         return "late" if self.late else "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A run that has just been made, or could not be."""
+
+    run: Run
+    done: int
+    """How many runs of this session there are with it, the failed ones too..."""
+    of: int
+    """... and how many there will be."""
+    seconds: float
+    """Wall time that it took."""
+    packets: int = 0
+    """Packets that it moved; 0 where it failed."""
+    error: str = ""
+    """Why it failed; empty where it did not."""
 
 
 @dataclass(slots=True)
@@ -104,6 +122,31 @@ def conduct(
         StoreError: the disk is full, and what is finished is kept; or it cannot be written, and a run is missing.
         RunnerError: no run can be made at all.
     """
+    session = each_finished(plan, runner, writer, only=only, where=where, command=command)
+    with contextlib.closing(session):
+        while True:
+            try:
+                one = next(session)
+            except StopIteration as end:
+                report: Report = end.value
+                return report
+            if each is not None:
+                each(one.run, not one.error)
+
+
+def each_finished(
+    plan: Plan,
+    runner: Runner,
+    writer: Writer,
+    *,
+    only: Sequence[str] = (),
+    where: str = "local",
+    command: str = "run",
+) -> Generator[Finished, None, Report]:
+    """:func:`conduct` step by step: each run as it finishes and is in the store, and the report at the end.
+
+    Closing it stops what is under way; what is finished is kept.
+    """
     began = time.perf_counter()
     wanted = [run for run in plan.runs if not only or run.id in only]
     missing = writer.missing(wanted)
@@ -124,7 +167,7 @@ def conduct(
                     "run": outcome.run.id,
                     "seconds": round(outcome.seconds, 3),
                 }
-                error = outcome.error
+                error, counts = outcome.error, {"packets": 0}
                 if outcome.data is not None:
                     try:
                         counts = writer.add(outcome.run, outcome.data)
@@ -146,8 +189,9 @@ def conduct(
                 if outcome.facts:
                     entry["real_time"] = dict(outcome.facts)
                 writer.note(entry)
-                if each is not None:
-                    each(outcome.run, not error)
+                made = report.done + len(report.failed)
+                packets = int(counts["packets"]) if not error else 0
+                yield Finished(outcome.run, made, len(missing), outcome.seconds, packets, error)
         finally:
             close = getattr(outcomes, "close", None)
             if close is not None:
@@ -164,10 +208,10 @@ def _warn(damaged: Mapping[str, str], missing: Container[str], writer: Writer) -
         writer.note({"event": "damaged", "run": run, "error": what})
     for run, what in itertools.islice(damaged.items(), MOST_NAMED):
         then = "it is made again" if run in missing else "not asked for, and left as it is"
-        warnings.warn(f"{what}: run {run}, {then}", DamageWarning, stacklevel=3)
+        warnings.warn(f"{what}: run {run}, {then}", DamageWarning, stacklevel=4)
     if len(damaged) > MOST_NAMED:
         more = f"{len(damaged) - MOST_NAMED} more damaged runs: see {writer.path / 'journal.jsonl'}"
-        warnings.warn(more, DamageWarning, stacklevel=3)
+        warnings.warn(more, DamageWarning, stacklevel=4)
 
 
 MOST_NAMED = 10

@@ -52,7 +52,7 @@ def plan_part(
     part: Part, wanted: Wanted, seeds: int | None = None, settings: Mapping[str, object] | None = None
 ) -> Planned:
     """The wanted cells of ``part``. Raises ScenarioError."""
-    from bentpipe.api import fingerprint
+    from bentpipe.api.running import fingerprint
     from bentpipe.plan.runs import make, open_document
     from bentpipe.runners import engine
     from bentpipe.scenario.sweep import written_override

@@ -1,0 +1,93 @@
+"""What follows from a scenario before anything runs: ``bentpipe check`` as data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.api.planning import check_engine, plan_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    import polars as pl
+
+    from bentpipe.api.planning import Engine
+    from bentpipe.plan.bounds import Bound
+    from bentpipe.plan.remarks import Remark
+    from bentpipe.scenario.model import Scenario
+
+__all__ = ["Checked", "check"]
+
+_WHOLE = ("rate_bit_s", "bdp_bytes", "queue_bytes", "queue_packets")
+"""Bounds that are whole numbers."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A scenario that is in order, and what no run of it can beat."""
+
+    title: str
+    engine: str
+    """Version of the engine that would run it."""
+    cells: int
+    """Combinations of the sweep's values."""
+    runs: int
+    link_seconds: float
+    """Time of all runs together, on their own clocks."""
+    estimated_seconds: float
+    """How long they take here, on all processors; in real time, one after the other."""
+    bounds: tuple[Bound, ...]
+    """Of every flow in every cell: BDP, slow start, least RTT, most goodput."""
+    remarks: tuple[Remark, ...]
+    """What is in order and yet hardly meant, once a key."""
+
+    def frame(self) -> pl.DataFrame:
+        """The bounds, one row per cell and flow: the sweep's keys as text and, behind quantities, as numbers; then
+        ``flow, rate_bit_s, min_rtt_ms, bdp_bytes, queue_bytes, queue_packets, slow_start_s, goodput_bit_s,
+        slow_start_one_way_s, first_byte_s``; null is unbounded, or does not apply."""
+        import polars as pl
+
+        from bentpipe.scenario.columns import column, headings
+        from bentpipe.store.numbers import axes, beside, text
+
+        cells = [bound.cell for bound in self.bounds]
+        keys = list(dict.fromkeys(key for cell in cells for key in cell))
+        rows = [asdict(bound) for bound in self.bounds]
+        names = [name for name in rows[0] if name not in ("cell", "segments")] if rows else []
+        called = headings({column(key): key for key in keys}, names)
+        columns: dict[str, list[Any]] = {
+            called[column(key)]: [text(cell.get(key)) for cell in cells] for key in keys
+        }
+        columns |= {name: [row[name] for row in rows] for name in names}
+        kinds = {name: pl.Int64() if name in _WHOLE else pl.Float64() for name in names if name != "flow"}
+        frame = pl.DataFrame(columns, schema_overrides=kinds).lazy()
+        return beside(frame, axes(cells), {key: called[column(key)] for key in keys}).collect()
+
+
+def check(
+    scenario: str | Path | Mapping[str, Any] | Scenario,
+    *,
+    seeds: int | None = None,
+    settings: Mapping[str, object] | None = None,
+    engine: Engine = "sim",
+) -> Checked:
+    """What follows from a scenario; nothing runs. Arguments are those of :func:`bentpipe.run`.
+
+    Raises:
+        bentpipe.ScenarioError: what is wrong with it, by key.
+        ValueError: no such engine.
+    """
+    from bentpipe.plan.bounds import bounds
+    from bentpipe.plan.price import estimate_seconds
+    from bentpipe.plan.remarks import remarks
+    from bentpipe.runners.local import cores
+
+    check_engine(engine)
+    plan = plan_of(scenario, settings, seeds=seeds, engine=engine)
+    seconds = estimate_seconds(plan, cores()) if engine == "sim" else plan.link_seconds
+    return Checked(
+        plan.title, plan.engine, len(plan.cells), len(plan.runs), plan.link_seconds, round(seconds, 1),
+        tuple(bounds(plan)), remarks(plan),
+    )  # fmt: skip

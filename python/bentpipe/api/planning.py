@@ -1,0 +1,58 @@
+"""The plan of a scenario as Python has it: a file, tables, or classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from bentpipe.plan.runs import make, open_document
+from bentpipe.scenario.problems import unknown_word
+from bentpipe.scenario.quantities import written
+from bentpipe.scenario.sweep import written_override
+
+if TYPE_CHECKING:
+    from bentpipe.plan.runs import Plan
+    from bentpipe.scenario.model import Scenario
+
+__all__ = ["ENGINES", "Engine", "check_engine", "plan_of"]
+
+Engine = Literal["sim", "emu"]
+ENGINES: tuple[Engine, ...] = ("sim", "emu")
+
+
+def check_engine(engine: str) -> None:
+    """Raises ValueError for what is none."""
+    if engine not in ENGINES:
+        raise ValueError(f"engine: {unknown_word(engine, ENGINES, 'engine')}")
+
+
+def plan_of(
+    scenario: str | Path | Mapping[str, Any] | Scenario,
+    settings: Mapping[str, object] | None = None,
+    *,
+    seeds: int | None = None,
+    engine: Engine = "sim",
+    own: Mapping[str, str] | None = None,
+) -> Plan:
+    """Every run of ``scenario``, as :func:`bentpipe.run` takes it; ``own`` are fingerprints of its controllers.
+
+    Raises:
+        ScenarioError: what is wrong, by key, or what real time cannot have.
+    """
+    from bentpipe.runners import engine as engines
+
+    source = scenario if isinstance(scenario, (str, Path)) else written(scenario)
+    given: dict[str, object] = {key: written(value) for key, value in (settings or {}).items()}
+    document = open_document(source, given.items(), [written_override(*one) for one in given.items()])
+    chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
+    version, catalogue = engines.version(), engines.catalogue()
+    if engine == "sim":
+        return make(document, version, seeds=chosen, catalogue=catalogue, own=own)
+    from bentpipe.lab.emu import runner as emu
+
+    plan = make(
+        document, emu.engine_version(version), seeds=chosen, catalogue=catalogue, own=own, repeats=True
+    )
+    emu.check(plan, catalogue)
+    return plan

@@ -1,0 +1,200 @@
+"""Results: a store's tables as frames, and what is computed and drawn from them."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.scenario.problems import unknown_word
+from bentpipe.store.directory import Store, StoreError
+
+if TYPE_CHECKING:
+    import tempfile
+    from collections.abc import Sequence
+
+    import altair
+    import polars as pl
+
+    from bentpipe.figures.figure import Figure
+    from bentpipe.figures.registry import Material
+    from bentpipe.stats.diff import Comparison
+
+__all__ = ["Results"]
+
+
+class Results(Store):
+    """A store whose tables, metrics and figures are at hand, and which shows itself in a notebook.
+
+    Every frame has the cell in front: the sweep's keys as text, and behind each that is a quantity a column of numbers
+    in its unit (``path.satellite.delay`` is ``"250 ms"``, ``path.satellite.delay_s`` is 0.25).
+
+    One made without ``out`` lives in a temporary directory, as long as this object does.
+    """
+
+    def __init__(self, path: str | Path, temporary: tempfile.TemporaryDirectory[str] | None = None) -> None:
+        """Opens the store at ``path``; keeps ``temporary`` alive. Raises StoreError when there is no store."""
+        super().__init__(path, numbers=True)
+        self._temporary = temporary
+        self._known: tuple[frozenset[str], Material] | None = None
+
+    def __repr__(self) -> str:
+        """Title, place and number of runs."""
+        return f"<bentpipe results: {self.title}, {len(self.finished())} of {len(self.planned)} runs, {self.path}>"
+
+    def _repr_html_(self) -> str | None:
+        try:
+            from bentpipe.report.notebook import html
+        except ImportError:
+            return None
+        try:
+            return html(self.path)
+        except StoreError as error:
+            return f"<strong>{escape(self.title)}</strong>\n<p>{escape(str(error))}</p>"
+
+    @property
+    def metrics(self) -> pl.DataFrame:
+        """One row per run, flow (or group of flows) and direction: ``run, seed``, the cell, ``flow, direction``, and
+        goodput, completion times, fairness... (``bentpipe.stats.metrics.METRICS``; docs/manual/report.md defines them).
+
+        Units stand in the names: ``_bit_s``, ``_s``, ``_ms``, ``_bytes``; a ratio is a part of 1. What a run does not
+        have is null.
+
+        Raises:
+            StoreError: no finished run, or one that is damaged.
+        """
+        return self._shown(self._material().metrics)
+
+    @property
+    def cells(self) -> pl.DataFrame:
+        """The metrics over seeds: one row per cell, flow, direction and ``metric``, with ``n`` seeds, their ``mean``
+        and ``median`` and the bounds of the 95 % intervals (``mean_low``...; null where there are too few seeds).
+        What ``bentpipe show --json`` prints. Raises StoreError as :attr:`metrics`.
+        """
+        from bentpipe.stats.groups import OVER_FLOWS
+        from bentpipe.stats.metrics import METRICS, cell_summary
+
+        material = self._material()
+        of_groups = [name for name in ("flows", *OVER_FLOWS) if name in material.metrics.columns]
+        return self._shown(cell_summary(material.metrics, material.store.keys, [*METRICS, *of_groups]))
+
+    def figure(self, key: str, range: str | None = None) -> altair.TopLevelMixin:  # noqa: A002 - as the command has it
+        """A figure of the report as an Altair chart, which a notebook draws and ``.save("x.svg")`` writes.
+
+        Args:
+            key: which, such as ``"cwnd"``; :meth:`figures` has those there are.
+            range: of time, for figures over time: ``"30 s"`` is the first 30 s, ``"10 s..80 s"`` a part.
+
+        Raises:
+            ValueError: no such figure, one that this store has nothing for, or a range that is none.
+            StoreError: no finished run, or one that is damaged.
+        """
+        import altair as alt
+
+        return alt.Chart.from_dict(self._figure(key, range).whole())
+
+    def figures(self) -> list[str]:
+        """Keys of the figures that this store has something for, in the report's order. Raises StoreError."""
+        from bentpipe.figures.registry import figures
+
+        return [figure.key for figure in figures(self._material())]
+
+    def report(self, out: str | Path | None = None, range: str | None = None) -> Path:  # noqa: A002
+        """Writes the report, one page that opens anywhere, and says where: ``out``, or ``report.html`` in the store.
+
+        ``range`` is of the figures over time, as in :meth:`figure`. Raises StoreError, ValueError for the range.
+        """
+        from bentpipe.figures.registry import parse_range
+        from bentpipe.report.report import build
+
+        return build(self, Path(out) if out is not None else None, parse_range(range))
+
+    def diff(self, after: Store | str | Path) -> Comparison:
+        """This store compared with ``after``, run by run: paired differences with 95 % intervals, a verdict a metric.
+
+        ``.frame()`` has one row a metric, flow and direction; ``.regressed`` says whether one got worse.
+
+        Raises:
+            StoreError: one of the two has no finished run, or is damaged.
+            ValueError: no run of one has a partner in the other (same cell, seed and flow).
+        """
+        from bentpipe.stats.diff import compare
+
+        return compare(self, after)
+
+    def sql(self, query: str, parameters: Sequence[object] | None = None) -> pl.DataFrame:
+        """The answer of DuckDB to ``query`` as a frame: a view a table, each joined with run, seed, cell and numbers.
+
+        ``parameters`` stand for the ``?`` in it. :meth:`connect` gives the connection, for more than one question.
+
+        Raises:
+            StoreError: no finished run, one that is damaged, or a query that reaches for more than the store's tables.
+            duckdb.Error: what is wrong with the query.
+        """
+        with self.connect() as connection:
+            found = (
+                connection.sql(query)
+                if parameters is None
+                else connection.sql(query, params=list(parameters))
+            )
+            return _frame(found)
+
+    def _material(self, range: str | None = None) -> Material:  # noqa: A002
+        """What is computed of the runs that are finished now; once for the same runs."""
+        from bentpipe.figures.registry import Material, parse_range
+        from bentpipe.store.reader import read_store
+
+        there = frozenset(self.kept().files)
+        if self._known is None or self._known[0] != there:
+            self._known = (there, Material(read_store(self)))
+        known = self._known[1]
+        return known if range is None else Material(known.store, parse_range(range))
+
+    def _figure(self, key: str, range: str | None) -> Figure:  # noqa: A002
+        from bentpipe.figures.registry import FIGURES
+
+        if key not in FIGURES:
+            raise ValueError(f"figure: {unknown_word(key, FIGURES, 'figure')}")
+        figure = FIGURES[key](self._material(range))
+        if figure is None:
+            raise ValueError(f'figure: {self.title} has nothing for "{key}"; figures() says what there is')
+        return figure
+
+    def _shown(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """With keys called as the scenario has them, where no other column is, and their numbers."""
+        from bentpipe.scenario.columns import column
+        from bentpipe.store.numbers import beside
+
+        shown = self._material().store.shown(frame)
+        called = {key: key if key in shown.columns and column(key) not in shown.columns else column(key)
+                  for key in self.keys}  # fmt: skip
+        return beside(shown.lazy(), self.axes, called).collect()
+
+
+_TYPES = {
+    "BOOLEAN": "Boolean", "VARCHAR": "String", "FLOAT": "Float32", "DOUBLE": "Float64", "DECIMAL": "Float64",
+    "TINYINT": "Int8", "SMALLINT": "Int16", "INTEGER": "Int32", "BIGINT": "Int64", "HUGEINT": "Int64",
+    "UTINYINT": "UInt8", "USMALLINT": "UInt16", "UINTEGER": "UInt32", "UBIGINT": "UInt64",
+}  # fmt: skip
+"""DuckDB's types in Polars' words. A sum of whole numbers is a HUGEINT, and nearly always fits into 64 bits."""
+
+
+def _frame(found: Any) -> pl.DataFrame:
+    """A relation of DuckDB as a frame; without columns where a statement has no answer."""
+    import polars as pl
+
+    from bentpipe.store.sql import unlike
+
+    if found is None:
+        return pl.DataFrame()
+    names, kinds, rows = unlike(found.columns), [str(kind) for kind in found.types], found.fetchall()
+    columns = []
+    for index, (name, kind) in enumerate(zip(names, kinds, strict=True)):
+        values = [row[index] for row in rows]
+        if kind.startswith("DECIMAL"):
+            values = [float(value) if isinstance(value, Decimal) else value for value in values]
+        wide = kind == "HUGEINT" and any(abs(value) >= 2**63 for value in values if value is not None)
+        word = "Int128" if wide else _TYPES.get(kind.partition("(")[0])
+        columns.append(pl.Series(name, values, dtype=getattr(pl, word) if word else None, strict=True))
+    return pl.DataFrame(columns)

@@ -1,0 +1,284 @@
+"""bentpipe from Python: results, runs as they finish, checks; and that importing it is light."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import altair as alt
+import duckdb
+import polars as pl
+import pytest
+
+import bentpipe
+from bentpipe.api import running
+from bentpipe.plan.runs import Run
+from bentpipe.runners.outcome import Outcome
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.store.codec import TABLES
+from bentpipe.store.sql import OutOfBoundsError
+
+SCENARIO = {
+    "title": "Two controllers at two delays",
+    "duration": "3 s",
+    "seeds": 2,
+    "path": {
+        "segment": [
+            {
+                "name": "satellite",
+                "delay": "20 ms",
+                "both": {"rate": "5 Mbit/s", "queue": "1 BDP"},
+                "up": {"loss": "0.5 %"},
+            }
+        ]
+    },
+    "flow": [{"name": "bulk", "congestion": "cubic"}],
+    "sweep": {"flow.bulk.congestion": ["cubic", "newreno"], "path.satellite.delay": ["20 ms", "60 ms"]},
+}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> bentpipe.Results:
+    return bentpipe.run(SCENARIO, jobs=2, out=tmp_path_factory.mktemp("api") / "store")
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    code = "import sys, bentpipe, bentpipe.scenario; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    heavy = {"polars", "pydantic", "duckdb", "numpy", "scipy", "altair", "typer", "rich", "bentpipe._engine"}
+    assert not heavy & set(loaded)
+    assert [name for name in loaded if name.startswith("bentpipe.")] == ["bentpipe.scenario"]
+
+
+def test_every_public_name_is_there() -> None:
+    for name in bentpipe.__all__:
+        assert getattr(bentpipe, name) is not None
+    assert dir(bentpipe) == sorted(bentpipe.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'runs'"):
+        bentpipe.runs  # noqa: B018
+
+
+def test_every_table_is_a_property(results: bentpipe.Results) -> None:
+    for name in TABLES:
+        assert isinstance(getattr(bentpipe.Store, name), property)
+    assert results.summary.equals(results.table("summary"))
+    assert results.flows.height == results.table("flows").height > 0
+    assert results.packets.is_empty()
+    with pytest.raises(AttributeError):
+        results.sumary  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_scan_is_lazy_and_gives_the_table(results: bentpipe.Results) -> None:
+    for name in ("runs", "summary", "flows", "links"):
+        found = results.scan(name)
+        assert isinstance(found, pl.LazyFrame)
+        assert found.collect().equals(results.table(name))
+    last = (
+        results.scan("flows")
+        .filter(pl.col("path.satellite.delay_s") > 0.05)
+        .select("run", "time_s")
+        .collect()
+    )
+    assert last["run"].n_unique() == 4
+    assert last.columns == ["run", "time_s"]
+    with pytest.raises(bentpipe.StoreError, match="no table 'flow', expected one of: runs, summary"):
+        results.scan("flow")
+
+
+def test_metrics_and_cells(results: bentpipe.Results) -> None:
+    metrics = results.metrics
+    keys = ["flow.bulk.congestion", "path.satellite.delay", "path.satellite.delay_s"]
+    assert metrics.columns[:7] == ["run", "seed", *keys, "flow", "direction"]
+    assert metrics.height == 8
+    assert metrics["goodput_bit_s"].max() < 5e6
+    cells = results.cells.filter(metric="goodput_bit_s")
+    assert cells["n"].to_list() == [2] * 4
+    assert cells.columns[:3] == keys
+    by_hand = metrics.group_by(keys, maintain_order=True).agg(pl.col("goodput_bit_s").mean())
+    assert cells["mean"].to_list() == pytest.approx(by_hand["goodput_bit_s"].to_list())
+    assert (cells["mean_low"] < cells["mean"]).all()
+
+
+def test_figures_are_altair_charts(results: bentpipe.Results) -> None:
+    there = results.figures()
+    assert {"goodput-against", "cwnd", "rtt", "queue"} <= set(there)
+    assert "ladder" not in there
+    for key in there:
+        chart = results.figure(key)
+        assert isinstance(chart, alt.TopLevelMixin)
+        drawn = io.StringIO()
+        chart.save(drawn, format="svg")
+        assert drawn.getvalue().startswith("<svg")
+    assert results.figure("cwnd").to_dict()["title"]["text"] == "Congestion window"
+    short = results.figure("cwnd", range="1 s")
+    assert len(str(short.to_dict())) < len(str(results.figure("cwnd").to_dict()))
+    with pytest.raises(ValueError, match=r'no figure "cwmd".*did you mean "cwnd"'):
+        results.figure("cwmd")
+    with pytest.raises(ValueError, match='has nothing for "ladder"'):
+        results.figure("ladder")
+    with pytest.raises(ValueError, match="time range"):
+        results.figure("cwnd", range="soon")
+
+
+def test_a_report_and_a_difference(results: bentpipe.Results, tmp_path: Path) -> None:
+    page = results.report(tmp_path / "page.html", range="2 s")
+    assert page == tmp_path / "page.html"
+    assert "Over time, 0 to 2 s" in page.read_text()
+    same = results.diff(results)
+    assert not same.regressed
+    assert set(same.frame()["verdict"]) == {"none"}
+    slower = bentpipe.run(SCENARIO, jobs=2, settings={"path.satellite.up.loss": "5 %"})
+    assert results.diff(slower).regressed
+    verdicts = {change.metric: change.verdict for change in slower.diff(results.path).changes}
+    assert verdicts["goodput_bit_s"] == "improvement"
+
+
+def test_sql_gives_frames(results: bentpipe.Results) -> None:
+    found = results.sql(
+        'SELECT "path.satellite.delay_s" AS delay_s, sum(sent_bytes) AS sent, count(*) AS n, 0.5 AS half '
+        "FROM summary WHERE side = 'client' GROUP BY ALL ORDER BY ALL"
+    )
+    assert dict(found.schema) == {"delay_s": pl.Float64, "sent": pl.Int64, "n": pl.Int64, "half": pl.Float64}
+    frame = (
+        results.summary.filter(side="client")
+        .group_by("path.satellite.delay_s")
+        .agg(pl.col("sent_bytes").sum())
+    )
+    assert found.select("delay_s", "sent").rows() == sorted(frame.rows())
+    empty = results.sql("SELECT run, time_s FROM flows WHERE false")
+    assert dict(empty.schema) == {"run": pl.String, "time_s": pl.Float64}
+    assert results.sql("SELECT sum(9223372036854775807::BIGINT) * 4 AS large").item() == 4 * (2**63 - 1)
+    with pytest.raises(duckdb.Error, match="nosuch"):
+        results.sql("SELECT * FROM nosuch")
+    with pytest.raises(OutOfBoundsError):
+        results.sql("SELECT * FROM read_csv('/etc/passwd')")
+
+
+def test_runs_come_as_they_finish(tmp_path: Path) -> None:
+    runs = bentpipe.start(SCENARIO, jobs=1, out=tmp_path / "store")
+    assert len(runs) == 8
+    seen = []
+    for one in runs:
+        seen.append(one)
+        assert (one.done, one.of) == (len(seen), 8)
+        assert len(runs.results.finished()) == len(seen)
+        assert one.packets > 0
+        assert not one.error
+    assert {one.run.id for one in seen} == set(runs.results.runs["run"])
+    assert (runs.report.done, runs.report.kept) == (8, 0)
+    # the same again has nothing to do
+    again = bentpipe.start(SCENARIO, jobs=1, out=tmp_path / "store")
+    assert len(again) == 0
+    assert list(again) == []
+    assert again.report.kept == 8
+
+
+def test_leaving_early_keeps_what_is_finished_and_lets_the_store_go(tmp_path: Path) -> None:
+    with bentpipe.start(SCENARIO, jobs=1, out=tmp_path / "store") as runs:
+        next(runs)
+        with pytest.raises(bentpipe.StoreError):
+            bentpipe.start(SCENARIO, jobs=1, out=tmp_path / "store")
+    assert list(runs) == []
+    kept = len(runs.results.finished())
+    assert 1 <= kept < 8
+    told = []
+    results = bentpipe.run(SCENARIO, jobs=1, out=tmp_path / "store", progress=told.append)
+    assert len(told) == 8 - kept
+    assert len(results.finished()) == 8
+
+
+def test_what_progress_raises_ends_the_session(tmp_path: Path) -> None:
+    def enough(one: bentpipe.Finished) -> None:
+        raise RuntimeError(f"enough after {one.done}")
+
+    with pytest.raises(RuntimeError, match="enough after 1"):
+        bentpipe.run(SCENARIO, jobs=1, out=tmp_path / "store", progress=enough)
+    assert 1 <= len(bentpipe.open(tmp_path / "store").finished()) < 8
+
+
+def test_a_run_that_fails_is_given_with_its_error() -> None:
+    class Broken:
+        def __init__(self, config: object) -> None:
+            pass
+
+        def on_event(self, now: int, event: object) -> int:
+            raise RuntimeError("no idea")
+
+    data = {**SCENARIO, "sweep": {"flow.bulk.congestion": ["cubic", "mine"]}, "seeds": 1}
+    errors = {
+        one.run.cell["flow.bulk.congestion"]: one.error for one in bentpipe.start(data, {"mine": Broken})
+    }
+    assert errors["cubic"] == ""
+    assert "no idea" in errors["mine"]
+
+
+class Lab:
+    """In the place of real labs: it says what it was made with and fails every run."""
+
+    made: tuple[object, ...] = ()
+
+    def __init__(self, program: Path, version: str, jobs: int | None = None) -> None:
+        type(self).made = (program, version, jobs)
+
+    def run(self, runs: Sequence[Run]) -> Iterator[Outcome]:
+        for run in runs:
+            yield Outcome(run, None, "the machine was too late", late=True)
+
+
+def test_in_real_time_a_run_is_a_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    from bentpipe.lab import shell
+    from bentpipe.lab.emu import runner
+
+    monkeypatch.setattr(runner, "EmuRunner", Lab)
+    monkeypatch.setattr(shell, "executable", lambda: Path("bentpipe-rt"))
+    with pytest.raises(bentpipe.RunsFailed, match=r"too late") as failed:
+        bentpipe.run(SCENARIO, engine="emu", jobs=3)
+    assert Lab.made == (Path("bentpipe-rt"), bentpipe.__version__, 3)
+    # every seed is run: real time is its own chance
+    assert failed.value.report.planned == 8
+    assert failed.value.results.engine.endswith("-emu")
+    assert "--engine emu" in failed.value.report.failed[0].replay
+    with pytest.raises(ValueError, match="found controllers beside"):
+        bentpipe.run(SCENARIO, {"mine": Lab}, engine="emu")
+    with pytest.raises(ValueError, match=r"engine: no engine"):
+        running.start(SCENARIO, engine="emo")  # type: ignore[arg-type]
+
+
+def test_a_check_is_what_the_command_says() -> None:
+    found = bentpipe.check(SCENARIO)
+    assert (found.cells, found.runs, found.link_seconds) == (4, 8, 24.0)
+    frame = found.frame()
+    assert frame.columns[:4] == [
+        "flow.bulk.congestion",
+        "path.satellite.delay",
+        "path.satellite.delay_s",
+        "flow",
+    ]
+    assert frame["rate_bit_s"].to_list() == [5_000_000] * 4
+    assert (frame["min_rtt_ms"] > 2e3 * frame["path.satellite.delay_s"]).all()
+    assert frame["first_byte_s"].dtype == pl.Float64
+    silent = {**SCENARIO, "path": {"segment": [{"name": "satellite", "delay": "20 ms"}]}, "sweep": {}}
+    assert [remark.key for remark in bentpipe.check(silent).remarks] == ["seeds"]
+    with pytest.raises(ScenarioError, match=r"flow.bulk.congestion"):
+        bentpipe.check(SCENARIO, settings={"flow.bulk.congestion": ["cubik"]})
+
+
+def test_presets_are_what_scenarios_name() -> None:
+    names = [preset.name for preset in bentpipe.presets()]
+    data = {key: value for key, value in SCENARIO.items() if key not in ("path", "sweep")}
+    assert bentpipe.check({**data, "path": {"preset": names[0]}}).runs >= 1
+    assert all(preset.source for preset in bentpipe.presets())
+
+
+def test_a_scenario_file_is_taken_too(tmp_path: Path) -> None:
+    from bentpipe.scenario.tomltext import dumps
+
+    (tmp_path / "x.toml").write_text(dumps(SCENARIO))
+    assert tomllib.loads((tmp_path / "x.toml").read_text()) == SCENARIO
+    assert bentpipe.check(tmp_path / "x.toml").runs == 8
