@@ -29,6 +29,11 @@ impl Received {
         if low >= high {
             return;
         }
+        if self.beyond.is_empty() && low == self.in_order {
+            self.total += high - low;
+            self.in_order = high;
+            return;
+        }
         let mut known = 0;
         while let Some((&start, &end)) = self.beyond.range(..=high).next_back() {
             if end < low {

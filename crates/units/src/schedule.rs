@@ -2,8 +2,8 @@
 
 use crate::Time;
 
-/// Times that are searched one by one: as many as two cache lines hold.
-const WIDTH: usize = 16;
+/// Times that are searched one by one: as many as a cache line holds.
+const WIDTH: usize = 8;
 
 /// Wake-up times, and above them the earliest of each [`WIDTH`], and so on. Changing a time of a few is a store; who is
 /// first is searched for when somebody asks, among a few of each level. There is one entry a party, however many

@@ -205,7 +205,12 @@ impl Receiver {
 
     /// Everything of `start..end` lies beyond a gap already.
     fn covers(&self, start: u64, end: u64) -> bool {
-        self.ranges.range(..=start).next_back().is_some_and(|(_, range_end)| *range_end >= end)
+        !self.ranges.is_empty()
+            && self
+                .ranges
+                .range(..=start)
+                .next_back()
+                .is_some_and(|(_, range_end)| *range_end >= end)
     }
 
     fn append(&mut self, data: Bytes) {
@@ -353,7 +358,7 @@ impl Receiver {
             blocks.push(start, end);
         }
         for start in &self.recent {
-            if blocks.as_slice().len() >= most {
+            if self.ranges.is_empty() || blocks.as_slice().len() >= most {
                 break;
             }
             if let Some((&low, &high)) = self.ranges.range(..=*start).next_back()
