@@ -14,38 +14,31 @@ from bentpipe.agree.tolerance import BOUNDS, Kind, Verdict, kind, verdict
 from bentpipe.scenario.columns import column, headings, plain
 from bentpipe.stats.intervals import Interval, mean_interval, round_significant
 from bentpipe.stats.metrics import directions, run_metrics
+from bentpipe.stats.titles import METRICS, Metric
 from bentpipe.stats.wording import plus_minus, two_digits
 from bentpipe.store.reader import Reading, read_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["METRICS", "Comparison", "Metric", "Row", "Verdict", "compare"]
+__all__ = ["COMPARED", "Comparison", "Row", "Verdict", "compare"]
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A number of both clocks."""
-
-    name: str
-    title: str
-    factor: float = 1.0
-    relative: bool = True
-    """Its difference is said in per cent; otherwise in its unit."""
-
-
-METRICS = (
-    Metric("goodput_bit_s", "goodput Mbit/s", 1e-6),
-    Metric("completion_p50_s", "completion s"),
-    Metric("ttr_s", "TTR ms", 1e3, relative=False),
-    Metric("plt_s", "PLT ms", 1e3, relative=False),
-    Metric("smoothed_rtt_ms", "mean RTT ms"),
-    Metric("least_rtt_ms", "least RTT ms", relative=False),
-    Metric("sent_again_percent", "sent again %", relative=False),
-    Metric("largest_cwnd_bytes", "largest cwnd kB", 1e-3),
-    Metric("queueing_p95_ms", "queueing p95 ms", relative=False),
+COMPARED = (
+    METRICS["goodput_bit_s"],
+    METRICS["completion_p50_s"],
+    METRICS["ttr_s"].within("ms", 1e3),
+    METRICS["plt_s"].within("ms", 1e3),
+    METRICS["smoothed_rtt_ms"],
+    METRICS["least_rtt_ms"],
+    METRICS["sent_again_percent"],
+    METRICS["largest_cwnd_bytes"],
+    METRICS["queueing_p95_ms"],
 )
 """What is compared, in the order in which it is printed."""
+
+IN_PER_CENT = frozenset({"goodput_bit_s", "completion_p50_s", "smoothed_rtt_ms", "largest_cwnd_bytes"})
+"""Metrics whose difference is said so; of the others in their unit."""
 
 
 @dataclass(frozen=True)
@@ -60,9 +53,14 @@ class Row:
     simulated: Interval
     real: Interval
     difference: Interval
-    """Real minus simulated, paired by seed; relative to the simulated mean where the metric says so."""
+    """Real minus simulated, paired by seed; relative to the simulated mean where ``relative``."""
     kind: Kind
     verdict: Verdict
+
+    @property
+    def relative(self) -> bool:
+        """Whether the difference is one to the simulated mean."""
+        return self.metric.name in IN_PER_CENT
 
     @property
     def bound(self) -> str:
@@ -82,7 +80,7 @@ class Row:
         return {
             "cell": dict(self.cell), "flow": self.flow, "direction": self.direction, "congestion": self.congestion,
             "metric": self.metric.name, "simulated": told(self.simulated), "real": told(self.real),
-            "difference": told(self.difference) | {"relative": self.metric.relative}, "bound": self.bound,
+            "difference": told(self.difference) | {"relative": self.relative}, "bound": self.bound,
             "verdict": self.verdict.value or None,
         }  # fmt: skip
 
@@ -92,7 +90,7 @@ class Row:
         line = {
             "flow": self.flow,
             "way": self.direction,
-            "metric": self.metric.title,
+            "metric": self.metric.heading_alone,
             "simulated": spread(self.simulated, factor),
             "real": spread(self.real, factor),
             "difference": self.apart,
@@ -105,14 +103,13 @@ class Row:
     @property
     def apart(self) -> str:
         """The difference with its interval, as text."""
-        relative = self.metric.relative
-        factor = 100.0 if relative else self.metric.factor
+        factor = 100.0 if self.relative else self.metric.factor
         found = self.difference
         half = None
         if found.high is not None and found.high > found.estimate:
             half = (found.high - found.estimate) * factor
         sign = "+" if found.estimate > 0 else ""
-        return f"{sign}{plus_minus(found.estimate * factor, half, two_digits)}{' %' if relative else ''}"
+        return f"{sign}{plus_minus(found.estimate * factor, half, two_digits)}{' %' if self.relative else ''}"
 
 
 def spread(found: Interval, factor: float) -> str:
@@ -182,7 +179,7 @@ def compare(simulated: Path | Reading, real: Path | Reading) -> Comparison:
 
 def _rows(cell: Mapping[str, Any], which: Kind, ours: pl.DataFrame, theirs: pl.DataFrame) -> Iterator[Row]:
     first = theirs.row(0, named=True)
-    for metric in METRICS:
+    for metric in COMPARED:
         simulated, real = _values(ours, metric.name), _values(theirs, metric.name)
         if not simulated or not real:
             continue
@@ -196,7 +193,7 @@ def _rows(cell: Mapping[str, Any], which: Kind, ours: pl.DataFrame, theirs: pl.D
             continue
         differences = [after - before for before, after in pairs]
         answer = verdict(metric.name, which, mean, differences)
-        if metric.relative:
+        if metric.name in IN_PER_CENT:
             if mean == 0:
                 continue
             differences = [difference / mean for difference in differences]

@@ -118,7 +118,7 @@ def _line(row: Row, names: Mapping[str, str]) -> dict[str, Any]:
     return {
         "cell": cell_name(row, names),
         "controller": row.congestion,
-        "metric": row.metric.title,
+        "metric": row.metric.heading_alone,
         "seeds": f"{row.simulated.n} / {row.real.n}",
         "simulated": spread(row.simulated, row.metric.factor),
         "real": spread(row.real, row.metric.factor),

@@ -56,7 +56,7 @@ class Results(Store):
     @property
     def metrics(self) -> pl.DataFrame:
         """One row per run, flow (or group of flows) and direction: ``run, seed``, the cell, ``flow, direction``, and
-        goodput, completion times, fairness... (``bentpipe.stats.metrics.METRICS``; docs/manual/report.md defines them).
+        goodput, completion times, fairness... (``bentpipe.stats.titles.METRICS``; docs/manual/report.md defines them).
 
         Units stand in the names: ``_bit_s``, ``_s``, ``_ms``, ``_bytes``; a ratio is a part of 1. What a run does not
         have is null.
@@ -73,11 +73,11 @@ class Results(Store):
         What ``bentpipe show --json`` prints. Raises StoreError as :attr:`metrics`.
         """
         from bentpipe.stats.groups import OVER_FLOWS
-        from bentpipe.stats.metrics import METRICS, cell_summary
+        from bentpipe.stats.metrics import OVER_SEEDS, cell_summary
 
         material = self._material()
         of_groups = [name for name in ("flows", *OVER_FLOWS) if name in material.metrics.columns]
-        return self._shown(cell_summary(material.metrics, material.store.keys, [*METRICS, *of_groups]))
+        return self._shown(cell_summary(material.metrics, material.store.keys, [*OVER_SEEDS, *of_groups]))
 
     def figure(self, key: str, range: str | None = None) -> altair.TopLevelMixin:  # noqa: A002 - as the command has it
         """A figure of the report as an Altair chart, which a notebook draws and ``.save("x.svg")`` writes.

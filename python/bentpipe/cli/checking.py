@@ -24,6 +24,7 @@ def check(
     from bentpipe.plan.remarks import remarks
     from bentpipe.runners.local import cores
     from bentpipe.scenario.sweep import describe
+    from bentpipe.stats.titles import METRICS
 
     plan = read_plan(file, settings, seeds)
     found = bounds(plan)
@@ -75,8 +76,8 @@ def check(
         rows,
         "What no run of it can beat",
         {
-            "rate": "rate Mbit/s",
-            "least RTT": "least RTT ms",
+            "rate": METRICS["rate_bit_s"].heading,
+            "least RTT": METRICS["least_rtt_ms"].heading,
             "BDP": "BDP bytes",
             "queue": "queue bytes",
             "packets": "queue packets",

@@ -9,7 +9,7 @@ import polars as pl
 
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.material import Material
-from bentpipe.figures.page_loads import METRICS, PageLoads, Sample, pairs
+from bentpipe.figures.page_loads import TIMES, PageLoads, Sample, pairs
 from bentpipe.figures.style import axis, multiples, palette
 from bentpipe.stats.intervals import significant
 from bentpipe.stats.samples import notched_box, welch
@@ -65,7 +65,7 @@ def _boxes(material: Material, key: str, metric: str, title: str, what: str) -> 
     if not frame.height:
         return None
     frame = _with_p(frame, where.select(_p_values(samples)) if len(found.arms) == 2 else None)
-    chart = multiples(_layers(frame, found, half, METRICS[metric]), frame, where, height=230)
+    chart = multiples(_layers(frame, found, half, TIMES[metric].title), frame, where, height=230)
     caption = f"{title}, {what}. {_meaning(samples, frame)} {where.note}".strip()
     return Figure(key, title, caption, chart, frame.height)
 

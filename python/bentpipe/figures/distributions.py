@@ -7,7 +7,7 @@ import polars as pl
 
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.material import Material
-from bentpipe.figures.page_loads import METRICS, PageLoads
+from bentpipe.figures.page_loads import TIMES, PageLoads
 from bentpipe.figures.style import GREY, axis, colour, multiples
 from bentpipe.figures.thinning import MOST_ROWS
 from bentpipe.stats.samples import autocorrelation, ecdf
@@ -52,7 +52,7 @@ def _distribution(material: Material, key: str, metric: str, title: str) -> Figu
     place, count = pl.int_range(pl.len()).over(by), pl.len().over(by)
     rows = rows.filter((place % (count / most).ceil().cast(pl.Int64) == 0) | (place == count - 1))
     line = alt.Chart().mark_line(interpolate="step-after").encode(
-        x=alt.X("x:Q", **axis(rows["x"].to_list(), f"{METRICS[metric]}, s")),
+        x=alt.X("x:Q", **axis(rows["x"].to_list(), TIMES[metric].axis)),
         y=alt.Y("y:Q", title="loads, %", scale=alt.Scale(domain=[0, 100])),
         color=colour(found.arms, title=found.arm_title),
     )  # fmt: skip

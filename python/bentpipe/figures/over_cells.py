@@ -17,6 +17,7 @@ from bentpipe.figures.style import GREY, colour, multiples, shape
 from bentpipe.figures.thinning import MOST_ROWS
 from bentpipe.stats import metrics
 from bentpipe.stats.groups import as_groups
+from bentpipe.stats.titles import METRICS
 
 
 def _intervals(material: Material) -> str:
@@ -74,19 +75,22 @@ def goodput_against(material: Material) -> Figure | None:
         scale=alt.Scale(padding=0.4),
     )
     y = alt.Y(
-        "y:Q", title="goodput, Mbit/s", scale=alt.Scale(zero=True, nice=False), axis=alt.Axis(tickCount=5)
+        "y:Q",
+        title=METRICS["goodput_bit_s"].axis,
+        scale=alt.Scale(zero=True, nice=False),
+        axis=alt.Axis(tickCount=5),
     )
     hue = colour(series, title=material.series_title)
-    tips = ["series:N", "x:N", alt.Tooltip("y:Q", title="mean, Mbit/s", format=".4~g"),
+    tips = ["series:N", "x:N", alt.Tooltip("y:Q", title=f"mean, {METRICS['goodput_bit_s'].unit}", format=".4~g"),
             alt.Tooltip("low:Q", format=".4~g"), alt.Tooltip("high:Q", format=".4~g"), "n:Q"]  # fmt: skip
     base = alt.Chart()
     layers = [
-        base.mark_point(opacity=0).encode(x=x, y=alt.Y("top:Q", title="goodput, Mbit/s")),
+        base.mark_point(opacity=0).encode(x=x, y=alt.Y("top:Q", title=METRICS["goodput_bit_s"].axis)),
         base.mark_line(strokeDash=[4, 4], color=GREY, strokeWidth=1).encode(
-            x=x, y=alt.Y("limit:Q", title="goodput, Mbit/s")
+            x=x, y=alt.Y("limit:Q", title=METRICS["goodput_bit_s"].axis)
         ),
         base.mark_rule(strokeWidth=2).encode(
-            x=x, y=alt.Y("low:Q", title="goodput, Mbit/s"), y2="high:Q", color=hue
+            x=x, y=alt.Y("low:Q", title=METRICS["goodput_bit_s"].axis), y2="high:Q", color=hue
         ),
         base.mark_point(filled=True, size=60, opacity=1).encode(
             x=x, y=y, color=hue, shape=shape(series, title=material.series_title), tooltip=tips
@@ -141,13 +145,13 @@ def friendliness(material: Material) -> Figure | None:
     limit = float(frame.select(pl.max_horizontal(pl.col("x").max(), pl.col("high").max())).item() or 1) * 1.05
     x = alt.X(
         "x:Q",
-        title="goodput, Mbit/s",
+        title=METRICS["goodput_bit_s"].axis,
         scale=alt.Scale(domain=[0, limit], nice=False),
         axis=alt.Axis(tickCount=6),
     )
     hue = colour(series, title="flow")
     base = alt.Chart()
-    tips = ["series:N", "line:N", alt.Tooltip("x:Q", title="mean, Mbit/s", format=".4~g"),
+    tips = ["series:N", "line:N", alt.Tooltip("x:Q", title=f"mean, {METRICS['goodput_bit_s'].unit}", format=".4~g"),
             alt.Tooltip("low:Q", format=".4~g"), alt.Tooltip("high:Q", format=".4~g"), "n:Q"]  # fmt: skip
     text = base.mark_text(align="right", dx=-4, dy=-13, fontSize=10.5).encode(
         y=y, x=alt.value("width"), text="jain:N"
@@ -155,7 +159,7 @@ def friendliness(material: Material) -> Figure | None:
     layers = [
         base.mark_line(color=GREY, strokeWidth=1, opacity=0.7).encode(x=x, y=y, detail="line:N"),
         base.mark_rule(strokeWidth=3).encode(
-            x=alt.X("low:Q", title="goodput, Mbit/s"), x2="high:Q", y=y, color=hue
+            x=alt.X("low:Q", title=METRICS["goodput_bit_s"].axis), x2="high:Q", y=y, color=hue
         ),
         base.mark_point(filled=True, size=90, opacity=1).encode(
             x=x, y=y, color=hue, shape=shape(series, title="flow"), tooltip=tips
@@ -292,7 +296,7 @@ def completion(material: Material) -> Figure | None:
         rows = rows.filter((place % step == 0) | (place == count - 1))
     series = [name for name in material.series if name in set(rows["series"].to_list())]
     line = alt.Chart().mark_line(interpolate="step-after").encode(
-        x=alt.X("x:Q", title="completion time, s"),
+        x=alt.X("x:Q", title=METRICS["completion_s"].axis),
         y=alt.Y("y:Q", title="streams done, %", scale=alt.Scale(domain=[0, 100])),
         color=colour(series, title=material.series_title),
     )  # fmt: skip

@@ -16,6 +16,7 @@ from bentpipe.figures.material import Material
 from bentpipe.figures.style import colour, multiples
 from bentpipe.figures.thinning import thin
 from bentpipe.stats import metrics
+from bentpipe.stats.titles import METRICS
 
 _BY = ["run", "flow", "direction"]
 
@@ -93,7 +94,7 @@ def window(material: Material) -> Figure | None:
     return _lines(
         material, "cwnd", "Congestion window",
         _said(material, f"What the sender's controller allows in flight. {legs.caption(material)}", TOGETHER),
-        "window, kB",
+        METRICS["cwnd_bytes"].axis,
         frame.with_columns(y=pl.col("cwnd_bytes") / 1000),
     )  # fmt: skip
 
@@ -114,7 +115,7 @@ def goodput(material: Material) -> Figure | None:
             "packet.",
             TOGETHER,
         ),
-        "goodput, Mbit/s", frame.with_columns(y=pl.col("goodput_bit_s") / 1e6), step=True,
+        METRICS["goodput_bit_s"].axis, frame.with_columns(y=pl.col("goodput_bit_s") / 1e6), step=True,
     )  # fmt: skip
 
 
@@ -126,7 +127,7 @@ def goodput_since_start(material: Material) -> Figure | None:
     return _lines(
         material, "goodput-since-start", "Goodput since the start",
         _said(material, "The average from the start of the flow's data to each instant.", TOGETHER),
-        "goodput, Mbit/s", frame.with_columns(y=pl.col("goodput_bit_s") / 1e6),
+        METRICS["goodput_bit_s"].axis, frame.with_columns(y=pl.col("goodput_bit_s") / 1e6),
     )  # fmt: skip
 
 
@@ -135,7 +136,8 @@ def rtt(material: Material) -> Figure | None:
     frame = _while_sending(material, legs.samples(material, ["smoothed_rtt_ms"]))
     return _lines(
         material, "rtt", "Round-trip time",
-        _said(material, f"Smoothed, as the sender knows it. {legs.caption(material)}", MEAN), "RTT, ms",
+        _said(material, f"Smoothed, as the sender knows it. {legs.caption(material)}", MEAN),
+        METRICS["smoothed_rtt_ms"].axis,
         frame.with_columns(y=pl.col("smoothed_rtt_ms")),
     )  # fmt: skip
 
@@ -171,12 +173,12 @@ def fairness(material: Material) -> Figure | None:
     ways = metrics.directions(material.summary)
     frame = metrics.jain_over_time(metrics.goodput_windows(each, ways), starts)
     frame = frame.filter(pl.col("direction") == material.ways["direction"][0])
-    frame = frame.with_columns(y=pl.col("jain"), series=pl.lit("Jain's index"))
+    frame = frame.with_columns(y=pl.col("jain"), series=pl.lit(METRICS["jain"].title))
     return _lines(
         material, "fairness", "Fairness over time",
         "Jain's index of the flows' goodput in windows of 1 s: 1 when all get the same, 1/n when one gets all. "
         f"Shares count as fair from {metrics.FAIR_JAIN} on.",
-        "Jain's index", frame, ["Jain's index"], domain=(min(0.4, 1 / ways.height), 1.0),
+        METRICS["jain"].axis, frame, [METRICS["jain"].title], domain=(min(0.4, 1 / ways.height), 1.0),
     )  # fmt: skip
 
 

@@ -11,13 +11,14 @@ import polars as pl
 
 from bentpipe.figures.dimensions import Dimension, Grid, grid, of_kind
 from bentpipe.figures.material import Material
+from bentpipe.stats.titles import METRICS
 from bentpipe.store.reader import GROUP
 
 HTTP = {"1.1": "HTTP/1.1", "2": "HTTP/2", "3": "HTTP/3", "alt-svc": "Alt-Svc"}
 """What a scenario's ``http`` asks for, in words."""
 
-METRICS = {"plt_s": "page load time", "ttr_s": "time to response"}
-"""Columns of the table ``pages`` that are compared, seconds."""
+TIMES = {name: METRICS[name] for name in ("plt_s", "ttr_s")}
+"""Columns of the table ``pages`` that are compared."""
 
 MOST_PAIRED = 3
 """With more arms than this, all are compared with the first one instead of all with all."""

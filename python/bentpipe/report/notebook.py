@@ -15,6 +15,7 @@ from bentpipe.figures.registry import FIGURES, Material
 from bentpipe.report import page_loads
 from bentpipe.report.report import summary
 from bentpipe.stats.intervals import significant
+from bentpipe.stats.titles import METRICS
 from bentpipe.store.directory import Store
 from bentpipe.store.reader import Reading, read_store
 
@@ -47,9 +48,8 @@ def html(store: Reading | Store | Path | str) -> str:
 
 def _table(material: Material) -> str:
     keys = list(material.store.keys)
-    wanted = {"goodput_bit_s": ("goodput, Mbit/s", 1e-6), "jain": ("Jain's index", 1.0),
-              "retransmission_ratio": ("sent again, %", 100.0)}  # fmt: skip
-    heads = [material.title(dim) for dim in material.dims] + ["flow", *(name for name, _ in wanted.values())]
+    wanted = [METRICS[name] for name in ("goodput_bit_s", "jain", "retransmission_ratio")]
+    heads = [material.title(dim) for dim in material.dims] + ["flow", *(metric.axis for metric in wanted)]
     groups = material.cells.partition_by([*keys, "flow", "direction"], maintain_order=True)
     lines = []
     for group in groups[:MOST_ROWS]:
@@ -57,7 +57,7 @@ def _table(material: Material) -> str:
         means: dict[str, Any] = dict(zip(group["metric"].to_list(), group["mean"].to_list(), strict=True))
         texts = [first[dim.key] or "" for dim in material.dims]
         texts.append(material.flow_names[f"{first['flow']} {first['direction']}"])
-        texts += [significant(means[m] * f) if m in means else "–" for m, (_, f) in wanted.items()]
+        texts += [significant(means[m.name] * m.factor) if m.name in means else "–" for m in wanted]
         lines.append("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in texts) + "</tr>")
     head = "".join(f"<th>{escape(text)}</th>" for text in heads)
     more = len(groups) - len(lines)

@@ -20,6 +20,7 @@ from bentpipe.figures.registry import Material
 from bentpipe.figures.style import palette
 from bentpipe.report.ods_template import cell_text, fill
 from bentpipe.stats import metrics
+from bentpipe.stats.titles import METRICS
 from bentpipe.store.codec import TABLES
 from bentpipe.store.directory import Store, StoreError, write_whole
 from bentpipe.store.reader import Reading, read_store
@@ -30,7 +31,11 @@ MOST_CELLS = 40_000
 MOST_SERIES = 16
 """Columns of a sheet over time."""
 
-CHARTS = {"cwnd": "window, kB", "goodput": "goodput, Mbit/s", "goodput since start": "goodput, Mbit/s"}
+CHARTS = {
+    "cwnd": METRICS["cwnd_bytes"].axis,
+    "goodput": METRICS["goodput_bit_s"].axis,
+    "goodput since start": METRICS["goodput_bit_s"].axis,
+}
 """Sheets that get a chart, and what its vertical axis says."""
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from bentpipe.figures.material import Material
-from bentpipe.figures.page_loads import METRICS, PageLoads, Sample, paired_values, pairs
+from bentpipe.figures.page_loads import TIMES, PageLoads, Sample, paired_values, pairs
 from bentpipe.report.base import Heading, Row, table
 from bentpipe.stats.intervals import Interval, median_interval, significant
 from bentpipe.stats.samples import (
@@ -46,7 +46,7 @@ DEFINITIONS = {
 def tables(material: Material) -> list[str]:
     """HTML of the two tables: one row a sample, and one row a pair and metric where something is compared."""
     found = PageLoads(material)
-    samples = {metric: found.samples(metric) for metric in METRICS}
+    samples = {metric: found.samples(metric) for metric in TIMES}
     parts = [_medians(found, samples["plt_s"], samples["ttr_s"])]
     rows = _comparisons(found, samples)
     if rows:
@@ -69,8 +69,8 @@ def _medians(found: PageLoads, plt: Sequence[Sample], ttr: Sequence[Sample]) -> 
     heads: list[Heading] = [(dim.title, "", True) for dim in found.cell_dims]
     heads += [
         ("load", "", False), (found.arm_title, "", True), ("came by", "", True), ("finished", "of loads", False),
-        ("TTR, median", "s", False),
-        ("PLT, median", "s", False), ("independent", "", True),
+        *((f"{TIMES[name].short}, median", TIMES[name].unit, False) for name in ("ttr_s", "plt_s")),
+        ("independent", "", True),
     ]  # fmt: skip
     rows: list[Row] = []
     before: tuple[object, ...] | None = None
@@ -126,13 +126,13 @@ def _said(word: str, reason: str) -> str:
 def _comparisons(found: PageLoads, samples: dict[str, list[Sample]]) -> list[Row]:
     rows: list[Row] = []
     before: tuple[object, ...] | None = None
-    both = zip(*(_by_place(samples[metric]) for metric in METRICS), strict=True)
+    both = zip(*(_by_place(samples[metric]) for metric in TIMES), strict=True)
     for groups in both:
-        for metric, group in zip(METRICS, groups, strict=True):
+        for metric, group in zip(TIMES, groups, strict=True):
             for one, two in pairs(group):
                 here = (*one.cell.values(), one.load)
                 line = _cell(found, one, before)
-                line += [str(one.load) if here != before else "", METRICS[metric]]
+                line += [str(one.load) if here != before else "", TIMES[metric].title]
                 line += [escape(one.arm), escape(two.arm)] if len(found.arms) > 2 else []
                 rows.append(([*line, *_compared(one, two)], here != before))
                 before = here

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.scenario.columns import headings
 from bentpipe.stats.intervals import median_interval
+from bentpipe.stats.titles import METRICS
 from bentpipe.stats.wording import bracketed
 
 if TYPE_CHECKING:
@@ -27,13 +28,14 @@ def rows(store: Path) -> list[dict[str, Any]]:
     from bentpipe.store.reader import read_store
 
     found = PageLoads(Material(read_store(store)))
-    fixed = [found.arm_title, "load", "came by", "units", "TTR s", "PLT s"]
+    ttr_s, plt_s = METRICS["ttr_s"].heading, METRICS["plt_s"].heading
+    fixed = [found.arm_title, "load", "came by", "units", ttr_s, plt_s]
     called = headings({dim.key: dim.title for dim in found.cell_dims}, fixed)
     table = []
     for plt, ttr in zip(found.samples("plt_s"), found.samples("ttr_s"), strict=True):
         row: dict[str, Any] = {called[dim.key]: plt.cell[dim.key] for dim in found.cell_dims}
         row |= {found.arm_title: plt.arm, "load": plt.load, "came by": ", ".join(plt.protocols) or None}
-        row |= {"units": plt.loads, "TTR s": _shown(ttr.values), "PLT s": _shown(plt.values)}
+        row |= {"units": plt.loads, ttr_s: _shown(ttr.values), plt_s: _shown(plt.values)}
         table.append(row)
     return table
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from html import escape
 
 import polars as pl
@@ -12,37 +11,20 @@ from bentpipe.figures.material import Material
 from bentpipe.report.base import Heading, table
 from bentpipe.stats.intervals import significant
 from bentpipe.stats.metrics import cell_summary
+from bentpipe.stats.titles import METRICS
 from bentpipe.stats.wording import aligned, plus_minus
 
-
-@dataclass(frozen=True)
-class Column:
-    """A column of the table of results: a metric, its heading and unit, and the factor that leads to the unit.
-
-    ``of_run``: it belongs to the whole run, and is printed once a cell. ``skewed``: the median is printed, because
-    a few large values would carry the mean away.
-    """
-
-    metric: str
-    heading: str
-    unit: str
-    factor: float = 1.0
-    of_run: bool = False
-    skewed: bool = False
-
-
 RESULTS = (
-    Column("goodput_bit_s", "goodput", "Mbit/s", 1e-6),
-    Column("jain", "Jain's index", "", of_run=True),
-    Column("convergence_s", "fair after", "s", of_run=True, skewed=True),
-    Column("harm", "harm", "%", 100.0),
-    Column("completion_p50_s", "completion, median", "s"),
-    Column("completion_p95_s", "completion, p95", "s"),
-    Column("retransmission_ratio", "sent again", "%", 100.0),
-    Column("largest_cwnd_bytes", "largest window", "kB", 1e-3),
-    Column("ack_bytes", "ACK volume", "kB", 1e-3),
-    Column("queueing_p95_ms", "queueing, p95", "ms"),
-)
+    "goodput_bit_s", "jain", "convergence_s", "harm", "completion_p50_s", "completion_p95_s", "retransmission_ratio",
+    "largest_cwnd_bytes", "ack_bytes", "queueing_p95_ms",
+)  # fmt: skip
+"""Columns of the table of results."""
+
+OF_RUN = frozenset({"jain", "convergence_s"})
+"""Belong to the whole run, and are printed once a cell."""
+
+SKEWED = frozenset({"convergence_s"})
+"""The median is printed, because a few large values would carry the mean away."""
 
 
 def mean_and_spread(mean: float, low: float | None, high: float | None, factor: float) -> str:
@@ -65,14 +47,14 @@ def results(material: Material) -> str:
     cells = material.cells
     sizes = _sizes(material)
     present = set(cells["metric"].unique().to_list())
-    columns = [column for column in RESULTS if column.metric in present]
+    columns = [METRICS[name] for name in RESULTS if name in present]
     by = [*keys, "flow", "direction"]
     many = material.ways.height > 1 or material.ways["flow"].is_duplicated().any()
     heads = [(material.title(dim), "", True) for dim in material.dims]
     heads += [("flow", "", True)] if many or not material.dims else []
     heads += [("flows", "", False)] if material.grouped else []
     heads += [("controller", "", True)] if _tells(material) else []
-    heads += [(column.heading, column.unit, False) for column in columns]
+    heads += [(column.title, column.unit, False) for column in columns]
     rows: list[tuple[Sequence[str], bool]] = []
     before: tuple[object, ...] | None = None
     said: set[tuple[object, ...]] = set()
@@ -88,12 +70,12 @@ def results(material: Material) -> str:
         if _tells(material):
             line.append(escape(first["congestion"] or ""))
         for column in columns:
-            row = values.get(column.metric)
-            if column.of_run and (*cell, first["direction"]) in said:
+            row = values.get(column.name)
+            if column.name in OF_RUN and (*cell, first["direction"]) in said:
                 line.append("")
             elif row is None:
                 line.append("–")
-            elif column.skewed:
+            elif column.name in SKEWED:
                 line.append(significant(row["median"] * column.factor, 3))
             else:
                 line.append(mean_and_spread(row["mean"], row["mean_low"], row["mean_high"], column.factor))
@@ -112,24 +94,33 @@ def _sizes(material: Material) -> dict[tuple[object, ...], float]:
     return {tuple(row[:-1]): row[-1] for row in sizes.iter_rows()}
 
 
-GROUPS = (
-    ("goodput_p5_bit_s", "goodput, 5th percentile", "Mbit/s", 1e-6),
-    ("goodput_p50_bit_s", "50th", "Mbit/s", 1e-6),
-    ("goodput_p95_bit_s", "95th", "Mbit/s", 1e-6),
-    ("goodput_sum_bit_s", "all together", "Mbit/s", 1e-6),
-    ("group_jain", "Jain's index within", "", 1.0),
-)
+GROUPS = ("goodput_p5_bit_s", "goodput_p50_bit_s", "goodput_p95_bit_s", "goodput_sum_bit_s", "group_jain")
 """Of the flows of a group: what a mean does not say."""
+
+LINKS = (
+    "utilisation", "lost_ratio", "overflow_ratio", "marked_ratio", "queueing_p50_ms", "queueing_p95_ms",
+    "queueing_p99_ms", "queueing_max_ms",
+)  # fmt: skip
+"""Of the busiest links."""
+
+
+def _heads(names: Sequence[str]) -> list[Heading]:
+    """Headings of metrics beside each other: the first of its kind says it all."""
+    kinds = [METRICS[name].title.partition(", ")[0] for name in names]
+    return [
+        (metric.beside if metric.beside and kind in kinds[:at] else metric.title, metric.unit, False)
+        for at, (kind, metric) in enumerate(zip(kinds, (METRICS[name] for name in names), strict=True))
+    ]
 
 
 def groups(material: Material) -> str:
     """One row per cell and group: how far apart its flows are; means over seeds."""
     keys = list(material.store.keys)
     frame = material.metrics.drop_nulls("goodput_sum_bit_s")
-    found = cell_summary(frame, keys, ["flows", *(name for name, *_ in GROUPS)])
+    found = cell_summary(frame, keys, ["flows", *GROUPS])
     heads: list[Heading] = [(material.title(dim), "", True) for dim in material.dims]
     heads += [("flows of", "", True), ("flows", "", False)]
-    heads += [(heading, unit, False) for _, heading, unit, _ in GROUPS]
+    heads += _heads(GROUPS)
     rows: list[tuple[Sequence[str], bool]] = []
     before: tuple[object, ...] | None = None
     for group in found.partition_by([*keys, "flow", "direction"], maintain_order=True):
@@ -141,12 +132,12 @@ def groups(material: Material) -> str:
             escape(material.flow_names_short[f"{first['flow']} {first['direction']}"]),
             significant(values["flows"]["mean"]),
         ]
-        for name, _, _, factor in GROUPS:
+        for name in GROUPS:
             row = values.get(name)
             line.append(
                 "–"
                 if row is None
-                else mean_and_spread(row["mean"], row["mean_low"], row["mean_high"], factor)
+                else mean_and_spread(row["mean"], row["mean_low"], row["mean_high"], METRICS[name].factor)
             )
         rows.append((line, cell != before))
         before = cell
@@ -162,24 +153,12 @@ def _tells(material: Material) -> bool:
 def links(material: Material) -> str:
     """One row per cell and busiest link, means over seeds."""
     keys = list(material.store.keys)
-    numbers: list[tuple[str, str, str, Callable[[float], float]]] = [
-        ("utilisation", "used", "%", lambda v: 100 * v),
-        ("lost_ratio", "lost", "%", lambda v: 100 * v),
-        ("overflow_ratio", "dropped, queue full", "%", lambda v: 100 * v),
-        ("marked_ratio", "marked CE", "%", lambda v: 100 * v),
-        ("queueing_p50_ms", "queueing, p50", "ms", lambda v: v),
-        ("queueing_p95_ms", "p95", "ms", lambda v: v),
-        ("queueing_p99_ms", "p99", "ms", lambda v: v),
-        ("queueing_max_ms", "max", "ms", lambda v: v),
-    ]
-    names = [name for name, *_ in numbers]
     order = [*keys, "link"]
     means = material.links.group_by(order, maintain_order=True).agg(
-        pl.col("rate_bit_s").mean() / 1e6, pl.col("propagation_ms").mean(), pl.col(names).mean()
+        pl.col("rate_bit_s").mean() / 1e6, pl.col("propagation_ms").mean(), pl.col(LINKS).mean()
     )
     heads = [(material.title(dim), "", True) for dim in material.dims]
-    heads += [("link", "", True), ("rate", "Mbit/s", False), ("propagation", "ms", False)]
-    heads += [(heading, unit, False) for _, heading, unit, _ in numbers]
+    heads += [("link", "", True), *_heads(("rate_bit_s", "propagation_ms", *LINKS))]
     rows: list[tuple[Sequence[str], bool]] = []
     before: tuple[object, ...] | None = None
     for row in means.to_dicts():
@@ -187,7 +166,7 @@ def links(material: Material) -> str:
         line = [escape(row[dim.key] or "") if cell != before else "" for dim in material.dims]
         line += [escape(row["link"]), significant(row["rate_bit_s"]), significant(row["propagation_ms"])]
         line += [
-            significant(None if row[name] is None else unit(row[name]), 3) for name, _, _, unit in numbers
+            significant(None if row[name] is None else METRICS[name].factor * row[name], 3) for name in LINKS
         ]
         rows.append((line, cell != before))
         before = cell

@@ -26,6 +26,7 @@ from bentpipe.stats.intervals import (
     round_significant,
     significant,
 )
+from bentpipe.stats.titles import METRICS
 from bentpipe.stats.wording import bracketed
 from bentpipe.store.directory import Store
 from bentpipe.store.reader import Reading, read_store
@@ -111,10 +112,11 @@ class Comparison:
         """The same for people: fewer columns, and the units a summary has."""
         found = []
         for c in self.changes:
-            factor, unit = UNITS[c.metric]
+            metric = METRICS[c.metric]
+            factor = metric.factor
             found.append(
                 {
-                    "metric": unit, "flow": c.flow, "direction": c.direction, "pairs": c.pairs,
+                    "metric": metric.heading, "flow": c.flow, "direction": c.direction, "pairs": c.pairs,
                     "before": significant(c.before * factor), "after": significant(c.after * factor),
                     "difference": _spread(c.difference, factor),
         "ratio": significant(c.ratio.estimate) if c.before or c.after else "",
@@ -123,21 +125,6 @@ class Comparison:
             )  # fmt: skip
         dull = {name for name in ("flow", "direction") if len({line[name] for line in found} - {""}) <= 1}
         return [{key: value for key, value in line.items() if key not in dull} for line in found]
-
-
-UNITS: dict[str, tuple[float, str]] = {
-    "goodput_bit_s": (1e-6, "goodput Mbit/s"),
-    "jain": (1.0, "Jain"),
-    "retransmission_ratio": (100.0, "sent again %"),
-    "completion_p50_s": (1.0, "completion p50 s"),
-    "completion_p95_s": (1.0, "completion p95 s"),
-    "queueing_p95_ms": (1.0, "queueing p95 ms"),
-    "convergence_s": (1.0, "fair after s"),
-    "loads_finished": (100.0, "loads finished %"),
-    "ttr_s": (1.0, "TTR s"),
-    "plt_s": (1.0, "PLT s"),
-}
-"""What people are shown of a metric: its factor and its name with the unit."""
 
 
 def _spread(found: Interval, factor: float) -> str:

@@ -31,19 +31,11 @@ MINOR_SHARE = 0.01
 """A direction that carries less than this part of a flow's bytes, over all runs, is not reported: the 8 bytes of a
 request are not a transfer."""
 
-METRICS: dict[str, str] = {
-    "goodput_bit_s": "mean goodput",
-    "retransmission_ratio": "bytes sent again, of all bytes sent",
-    "completion_p50_s": "median completion time of streams",
-    "completion_p95_s": "95th percentile of completion times",
-    "largest_cwnd_bytes": "largest congestion window",
-    "ack_bytes": "ACK volume on the return path",
-    "queueing_p95_ms": "95th percentile of the queueing delay",
-    "jain": "Jain's fairness index",
-    "convergence_s": "time until shares are fair",
-    "harm": "harm done to the flow",
-}
-"""Metrics of :func:`run_metrics` that are aggregated over seeds, and what they are called."""
+OVER_SEEDS = (
+    "goodput_bit_s", "retransmission_ratio", "completion_p50_s", "completion_p95_s", "largest_cwnd_bytes", "ack_bytes",
+    "queueing_p95_ms", "jain", "convergence_s", "harm",
+)  # fmt: skip
+"""Metrics of :func:`run_metrics` that are aggregated over seeds."""
 
 _BY = ["run", "flow", "direction"]
 
@@ -425,7 +417,7 @@ def run_metrics(store: Reading) -> pl.DataFrame:
 def cell_summary(
     metrics: pl.DataFrame,
     keys: Sequence[str],
-    names: Sequence[str] = tuple(METRICS),
+    names: Sequence[str] = OVER_SEEDS,
     confidence: float = CONFIDENCE,
 ) -> pl.DataFrame:
     """``metrics`` aggregated over seeds: one row per cell, flow, direction and metric.

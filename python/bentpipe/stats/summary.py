@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.scenario.columns import headings
 from bentpipe.stats.intervals import significant
+from bentpipe.stats.titles import METRICS
 from bentpipe.stats.wording import aligned
 
 if TYPE_CHECKING:
@@ -15,19 +16,17 @@ if TYPE_CHECKING:
 
 __all__ = ["page_rows", "summary_rows"]
 
-_OF_PAGES = {"ttr_s": "TTR median s", "plt_s": "PLT median s"}
+_OF_PAGES = {name: f"{METRICS[name].short} median {METRICS[name].unit}" for name in ("ttr_s", "plt_s")}
 
-_SHOWN = (
-    ("flows", "flows", 1.0),
-    ("goodput_bit_s", "goodput Mbit/s", 1e-6),
-    ("goodput_p5_bit_s", "5th percentile", 1e-6),
-    ("goodput_p95_bit_s", "95th", 1e-6),
-    ("jain", "Jain", 1.0),
-    ("completion_p50_s", "completion s", 1.0),
-    ("retransmission_ratio", "sent again %", 100.0),
-    ("largest_cwnd_bytes", "largest cwnd kB", 1e-3),
-    ("queueing_p95_ms", "queueing p95 ms", 1.0),
-)
+_SHOWN = tuple(
+    (name, metric.beside if name.startswith("goodput_p") else metric.heading_alone, metric.factor)
+    for name in (
+        "flows", "goodput_bit_s", "goodput_p5_bit_s", "goodput_p95_bit_s", "jain", "completion_p50_s",
+        "retransmission_ratio", "largest_cwnd_bytes", "queueing_p95_ms",
+    )
+    for metric in (METRICS[name],)
+)  # fmt: skip
+"""Column, heading and factor."""
 
 
 def summary_rows(directory: Path, *, numbers: bool = False) -> tuple[str, list[dict[str, Any]]]:
@@ -37,13 +36,13 @@ def summary_rows(directory: Path, *, numbers: bool = False) -> tuple[str, list[d
         bentpipe.StoreError: not a store, or no finished run.
     """
     from bentpipe.stats.groups import OVER_FLOWS, group_metrics
-    from bentpipe.stats.metrics import METRICS, cell_summary
+    from bentpipe.stats.metrics import OVER_SEEDS, cell_summary
     from bentpipe.store.reader import read_store
 
     store = read_store(directory)
     metrics = group_metrics(store)
     of_groups = [name for name in ("flows", *OVER_FLOWS) if name in metrics.columns]
-    cells = cell_summary(metrics, store.keys, [*METRICS, *of_groups])
+    cells = cell_summary(metrics, store.keys, [*OVER_SEEDS, *of_groups])
     if numbers:
         return store.title, store.shown(cells).to_dicts()
     rows: dict[tuple[object, ...], dict[str, Any]] = {}

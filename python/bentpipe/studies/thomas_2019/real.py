@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.runners.session import Interrupted, Watch, session
 from bentpipe.scenario.problems import ScenarioError, unknown_word
+from bentpipe.stats.titles import METRICS
 from bentpipe.stats.wording import Answer, Table
 from bentpipe.studies.page_loads import times
 from bentpipe.studies.parts import Measured, Part
@@ -218,10 +219,10 @@ def _loads_table(measured: Measured) -> Table:
                         "load": load,
                     }
                     found = False
-                    for column, name in (("plt_s", "PLT s"), ("ttr_s", "TTR s")):
+                    for column in ("plt_s", "ttr_s"):
                         for tail, clock in CLOCKS.items():
                             values = _times(measured, part, tail, page, stack, load, column)
-                            row[f"{name}, {clock}"] = orders.shown(values)
+                            row[f"{METRICS[column].heading}, {clock}"] = orders.shown(values)
                             found = found or bool(values)
                     if found:
                         rows.append(row)

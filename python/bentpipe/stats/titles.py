@@ -1,0 +1,90 @@
+"""Every metric once: the column that has it, what people call it, its unit, and the factor that leads there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+__all__ = ["METRICS", "Metric"]
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A number of a run, a flow or a link, as people are shown it."""
+
+    name: str
+    """Its column."""
+    title: str
+    """In a page."""
+    unit: str = ""
+    factor: float = 1.0
+    """From the column to the unit."""
+    short: str = ""
+    """In the terminal; the title, unless it is said."""
+    alone: str = ""
+    """The same where no other of its kind is shown."""
+    beside: str = ""
+    """Right of one whose title says the rest."""
+
+    @property
+    def heading(self) -> str:
+        """Of a column in the terminal, with the unit."""
+        return f"{self.short or self.title} {self.unit}".rstrip()
+
+    @property
+    def heading_alone(self) -> str:
+        """The same where no other of its kind is shown."""
+        return f"{self.alone or self.short or self.title} {self.unit}".rstrip()
+
+    @property
+    def axis(self) -> str:
+        """Of a figure, with the unit."""
+        return f"{self.title}, {self.unit}" if self.unit else self.title
+
+    def within(self, unit: str, factor: float) -> Metric:
+        """In another unit."""
+        return replace(self, unit=unit, factor=factor)
+
+
+_EVERY = (
+    # of a flow
+    Metric("goodput_bit_s", "goodput", "Mbit/s", 1e-6),
+    Metric("retransmission_ratio", "sent again", "%", 100.0),
+    Metric("sent_again_percent", "sent again", "%"),
+    Metric("completion_s", "completion time", "s"),
+    Metric("completion_p50_s", "completion, median", "s", short="completion p50", alone="completion"),
+    Metric("completion_p95_s", "completion, p95", "s", short="completion p95"),
+    Metric("cwnd_bytes", "window", "kB", 1e-3),
+    Metric("largest_cwnd_bytes", "largest window", "kB", 1e-3, short="largest cwnd"),
+    Metric("ack_bytes", "ACK volume", "kB", 1e-3),
+    Metric("smoothed_rtt_ms", "RTT", "ms", short="mean RTT"),
+    Metric("least_rtt_ms", "least RTT", "ms"),
+    Metric("harm", "harm", "%", 100.0),
+    # of the flows of a run together
+    Metric("jain", "Jain's index", short="Jain"),
+    Metric("convergence_s", "fair after", "s"),
+    # of a group of flows
+    Metric("flows", "flows"),
+    Metric("goodput_p5_bit_s", "goodput, 5th percentile", "Mbit/s", 1e-6, beside="5th percentile"),
+    Metric("goodput_p50_bit_s", "goodput, 50th percentile", "Mbit/s", 1e-6, beside="50th"),
+    Metric("goodput_p95_bit_s", "goodput, 95th percentile", "Mbit/s", 1e-6, beside="95th"),
+    Metric("goodput_sum_bit_s", "goodput, all together", "Mbit/s", 1e-6, beside="all together"),
+    Metric("group_jain", "Jain's index within"),
+    # of a link
+    Metric("rate_bit_s", "rate", "Mbit/s", 1e-6),
+    Metric("propagation_ms", "propagation", "ms"),
+    Metric("utilisation", "used", "%", 100.0),
+    Metric("lost_ratio", "lost", "%", 100.0),
+    Metric("overflow_ratio", "dropped, queue full", "%", 100.0),
+    Metric("marked_ratio", "marked CE", "%", 100.0),
+    Metric("queueing_p50_ms", "queueing, p50", "ms"),
+    Metric("queueing_p95_ms", "queueing, p95", "ms", short="queueing p95", beside="p95"),
+    Metric("queueing_p99_ms", "queueing, p99", "ms", beside="p99"),
+    Metric("queueing_max_ms", "queueing, max", "ms", beside="max"),
+    # of a load of a page
+    Metric("loads_finished", "loads finished", "%", 100.0),
+    Metric("ttr_s", "time to response", "s", short="TTR"),
+    Metric("plt_s", "page load time", "s", short="PLT"),
+)
+
+METRICS = {metric.name: metric for metric in _EVERY}
+"""By name; docs/manual/results.md says how each is computed."""
