@@ -46,6 +46,7 @@ def test_it_times_whole_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert (first.case, first.runs, first.most_s) == ("help", 2, 1.0)
     assert 0 < first.lowest_s <= first.median_s <= first.highest_s
+    assert 0 < first.processor_s <= 2 * first.highest_s
     assert second.lowest_s > 0
 
 

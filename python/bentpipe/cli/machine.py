@@ -126,6 +126,7 @@ def _commands(times: int, each: Callable[[str], None] | None) -> _Measured:
             "seconds": round(f.median_s, 3),
             "lowest": round(f.lowest_s, 3),
             "highest": round(f.highest_s, 3),
+            "of a processor": round(f.processor_s, 3),
             "at most": f.most_s,
         }
         for f in figures

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -85,13 +86,14 @@ CASES = (
 
 @dataclass(frozen=True)
 class Figure:
-    """Seconds from the start of a process to its end."""
+    """Seconds from the start of a process to its end, and of a processor (median), with all that it started."""
 
     case: str
     runs: int
     median_s: float
     lowest_s: float
     highest_s: float
+    processor_s: float
     most_s: float
 
 
@@ -107,7 +109,7 @@ def bench(times: int, each: Callable[[str], None] | None = None) -> list[Figure]
     Raises:
         CommandError: a command failed.
     """
-    found: list[list[float]] = [[] for _ in CASES]
+    found: list[list[tuple[float, float]]] = [[] for _ in CASES]
     with tempfile.TemporaryDirectory(prefix="bentpipe-bench-") as name:
         folder = Path(name)
         for file, text in SCENARIOS.items():
@@ -127,14 +129,19 @@ def bench(times: int, each: Callable[[str], None] | None = None) -> list[Figure]
                 spent = _seconds(folder, environment, words)
                 if number:
                     row.append(spent)
-    return [
-        Figure(case.name, times, statistics.median(row), min(row), max(row), case.most_s)
-        for case, row in zip(CASES, found, strict=True)
-    ]
+    return [_figure(case, *zip(*row, strict=True)) for case, row in zip(CASES, found, strict=True)]
 
 
-def _seconds(folder: Path, environment: Mapping[str, str], words: Sequence[str]) -> float:
-    """How long a command takes. Raises CommandError."""
+def _figure(case: Case, spent: Sequence[float], processor: Sequence[float]) -> Figure:
+    middle = statistics.median
+    return Figure(
+        case.name, len(spent), middle(spent), min(spent), max(spent), middle(processor), case.most_s
+    )
+
+
+def _seconds(folder: Path, environment: Mapping[str, str], words: Sequence[str]) -> tuple[float, float]:
+    """How long a command takes, and how much of a processor. Raises CommandError."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     began = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-m", "bentpipe.cli", *words],
@@ -145,6 +152,7 @@ def _seconds(folder: Path, environment: Mapping[str, str], words: Sequence[str])
         check=False,
     )
     spent = time.perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode != 0:
         raise CommandError(f"bentpipe {' '.join(words)}: {done.stderr.strip()}")
-    return spent
+    return spent, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
