@@ -113,10 +113,11 @@ def _emulator(times: int, each: Callable[[str], None] | None) -> _Measured:
 
 def _commands(times: int, each: Callable[[str], None] | None) -> _Measured:
     from bentpipe.tools.bench.commands import CommandError
-    from bentpipe.tools.bench.commands import bench as measure
+    from bentpipe.tools.bench.commands import bench as commands
+    from bentpipe.tools.bench.planning import bench as planning
 
     try:
-        figures = measure(times, each)
+        figures = [*commands(times, each), *planning(times, each)]
     except CommandError as error:
         print(error, file=sys.stderr)
         raise typer.Exit(FAILED) from None

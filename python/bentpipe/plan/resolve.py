@@ -246,15 +246,13 @@ def _flow(flow: Flow, scenario: Scenario, files: Files, hops: Hops) -> dict[str,
     several = len(scenario.flow) > 1 or flow.count is not None
     jitter = START_JITTER_NS if several else 0
     rest = scenario.duration.ns - flow.start.ns
-    tcp = flow.tcp.over(scenario.tcp)
     server = flow.server_congestion or flow.congestion
     client_congestion, server_congestion = _congestion(flow.congestion), _congestion(server)
     page = flow.load is not None and flow.load.page is not None
-    for_tcp = _tcp_congestion(tcp, flow)
-    if for_tcp is not None and flow.transport == "tcp" and not page:
-        client_congestion, server_congestion = for_tcp
     transport: dict[str, Any]
     if page:
+        tcp = flow.tcp.over(scenario.tcp)
+        for_tcp = _tcp_congestion(tcp, flow)
         quic = flow.quic.over(scenario.quic)
         if quic.handshake == "0-rtt":
             key = "quic" if flow.quic.handshake is None else f"flow.{flow.name}.quic"
@@ -267,6 +265,11 @@ def _flow(flow: Flow, scenario: Scenario, files: Files, hops: Hops) -> dict[str,
             "tcp_congestion": list(for_tcp) if for_tcp is not None else None,
         }
     elif flow.transport == "tcp":
+        tcp = flow.tcp.over(scenario.tcp)
+        client_congestion, server_congestion = _tcp_congestion(tcp, flow) or (
+            client_congestion,
+            server_congestion,
+        )
         transport = {"kind": "tcp", **_tcp(tcp, hops, flow.name)}
     else:
         transport = {

@@ -124,6 +124,10 @@ Some = TypeVar("Some", bound=Table)
 
 def merged(own: Some, other: Some) -> Some:
     """The keys of ``own``, with those of ``other``, of the same sort, where it is silent."""
+    if not own.model_fields_set:
+        return other
+    if not other.model_fields_set and type(own) is type(other):
+        return own
     return other.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
 
 

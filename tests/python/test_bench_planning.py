@@ -1,0 +1,34 @@
+"""Planning cases of ``bentpipe bench --engine commands``."""
+
+from __future__ import annotations
+
+import pytest
+
+from bentpipe.plan.runs import make, open_document
+from bentpipe.tools.bench import planning
+from bentpipe.tools.bench.commands import CommandError
+from bentpipe.tools.bench.planning import Case
+
+
+def test_cases_are_what_they_are_called() -> None:
+    pages, axis = planning.CASES
+    plan = make(open_document(pages.scenario()), "1")
+    assert len(plan.cells) == 100
+    named = {cell.resolved.spec["flows"][0]["load"]["page"]["name"] for cell in plan.cells}
+    assert len(named) == 4
+    assert [len(values) for values in axis.sweep.values()] == [8000]
+
+
+def test_each_plan_is_timed_in_a_process_of_its_own() -> None:
+    small = Case("two", {"send": "up"}, {"path.satellite.delay": ["10 ms", "20 ms"]}, 1.0)
+    told: list[str] = []
+    (found,) = planning.bench(2, told.append, [small])
+    assert told == ["1 of 2: two", "2 of 2: two"]
+    assert (found.case, found.runs, found.most_s) == ("two", 2, 1.0)
+    assert 0 < found.lowest_s <= found.median_s <= found.highest_s
+
+
+def test_a_plan_that_is_refused_is_not_timed() -> None:
+    wrong = Case("wrong", {"send": "sideways"}, {}, 1.0)
+    with pytest.raises(CommandError, match=r"(?s)wrong: .*sideways"):
+        planning.bench(1, None, [wrong])
