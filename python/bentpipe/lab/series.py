@@ -12,6 +12,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.plan.facts import delays_ns, rate_bit_s
 from bentpipe.store.schema import Row
 
 if TYPE_CHECKING:
@@ -136,14 +137,7 @@ def _promise(graph: Mapping[str, Any], name: str) -> Row:
     """Least rate (None without a transmitter) and propagation of one direction, as the simulator says them."""
     segment, _, way = name.rpartition(".")
     names = segment.split("+")
-    rates, delay = [], 0
-    for stage in (stage for link in graph["links"] if link["name"] in names for stage in link[way]):
-        if stage["kind"] == "transmit" and stage["service"]["kind"] == "rate":
-            rates.append(float(stage["service"]["rate_bit_s"]))
-        if stage["kind"] == "netem":
-            rates.append(float(stage["rate_bit_s"]))
-        if stage["kind"] in ("delay", "netem"):
-            delay += int(stage["delay_ns"])
-        if stage["kind"] == "delay_trace":
-            delay += int(stage["points"][0][1])
+    stages = [stage for link in graph["links"] if link["name"] in names for stage in link[way]]
+    rates = [rate for stage in stages if (rate := rate_bit_s(stage)) is not None]
+    delay = sum(sum(delays_ns(stage)[:1]) for stage in stages)
     return {"rate_bit_s": min(rates, default=None), "propagation_ms": delay / 1e6}

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.labplan import checked, other_ways
 from bentpipe.lab.process import folder_name, signals_in_order, started
+from bentpipe.plan.facts import delays_ns
 from bentpipe.plan.runs import Document, make, open_document
 from bentpipe.scenario.presets import presets
 from bentpipe.scenario.problems import ScenarioError, unknown_word
@@ -184,9 +185,7 @@ def _split(spec: Mapping[str, Any], setup: str) -> dict[str, Any]:
 
 def _delay_ns(link: Mapping[str, Any]) -> int:
     """Propagation upwards: constant delays, and the least of traced ones."""
-    constant = sum(stage.get("delay_ns", 0) for stage in link["up"])
-    traced = sum(min(delay for _, delay in stage["points"]) for stage in link["up"] if "points" in stage)
-    return int(constant + traced)
+    return sum(min(delays_ns(stage, changed=False), default=0) for stage in link["up"])
 
 
 PEP = "gateway"

@@ -14,6 +14,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from bentpipe.plan.facts import rate_bit_s
 from bentpipe.store.codec import DecodeError
 from bentpipe.store.files import StoreError
 
@@ -87,13 +88,8 @@ class DamageWarning(UserWarning):
 
 def cost(run: Run) -> float:
     """Weight of a run in the estimate of the time that is left: link time times megabits per second."""
-    rates = [
-        stage["service"]["rate_bit_s"]
-        for link in run.spec["graph"]["links"]
-        for side in ("up", "down")
-        for stage in link[side]
-        if stage["kind"] == "transmit" and stage["service"]["kind"] == "rate"
-    ]
+    stages = (stage for link in run.spec["graph"]["links"] for side in ("up", "down") for stage in link[side])
+    rates = [rate for stage in stages if (rate := rate_bit_s(stage)) is not None]
     return float(run.spec["duration_ns"]) / 1e9 * max(min(rates, default=10_000_000) / 1e6, 0.1)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.lab.emu.arrivals import Random
 from bentpipe.lab.emu.limits import refusals
 from bentpipe.lab.kernel import ETHERNET_MTU, initial_window, sysctls
+from bentpipe.plan.facts import delays_ns
 from bentpipe.scenario.load import senders
 
 if TYPE_CHECKING:
@@ -299,18 +300,8 @@ def round_trip_ns(spec: Mapping[str, Any]) -> int:
                 delays = moved.setdefault((one["line"], one["stage"]), [])
                 delays.append(int(one["change"]["delay_ns"]))
     return sum(
-        max([_largest_ns(stage), *moved.get((f"{link['name']}.{side}", number), [])])
+        max([0, *delays_ns(stage), *moved.get((f"{link['name']}.{side}", number), [])])
         for link in spec["graph"]["links"]
         for side in ("up", "down")
         for number, stage in enumerate(link[side])
     )
-
-
-def _largest_ns(stage: Mapping[str, Any]) -> int:
-    if stage["kind"] in ("delay", "netem"):
-        return max(
-            [int(stage["delay_ns"]), *(int(change["delay_ns"]) for change in stage.get("changes", ()))]
-        )
-    if stage["kind"] == "delay_trace":
-        return max((int(point[1]) for point in stage["points"]), default=0)
-    return 0
