@@ -1,9 +1,10 @@
 """bentpipe: a laboratory for transport protocols over satellite paths.
 
 ``bentpipe.run(scenario)`` runs a scenario and returns a :class:`Results`, ``bentpipe.start(scenario)`` gives its runs
-as they finish; ``bentpipe.open(directory)`` opens a store. ``check`` and ``presets`` are the commands of these names.
-The tables of which scenarios are composed are in ``bentpipe.scenario``. Everything else is in the rooms, from
-``scenario`` to ``report`` (ARCHITECTURE.md says in which order). Importing this package loads nothing heavy.
+as they finish; ``bentpipe.open(directory)`` opens a store. ``check``, ``presets``, ``map`` and ``study`` are the
+commands of these names. The tables of which scenarios are composed are in ``bentpipe.scenario``. Everything else is in
+the rooms, from ``scenario`` to ``report`` (ARCHITECTURE.md says in which order). Importing this package loads nothing
+heavy.
 """
 
 from __future__ import annotations
@@ -15,18 +16,20 @@ if TYPE_CHECKING:
     from bentpipe.api.results import Results
     from bentpipe.api.results import Results as open  # noqa: A004 - bentpipe.open(...) reads like what it does
     from bentpipe.api.running import Runs, RunsFailed, run, start
+    from bentpipe.crossover import measure as map  # noqa: A004 - the command's name
     from bentpipe.runners.conduct import Finished
     from bentpipe.scenario.model import Scenario
     from bentpipe.scenario.presets import presets
     from bentpipe.scenario.problems import ScenarioError
     from bentpipe.store.directory import Store, StoreError
+    from bentpipe.studies import run as study
 
     __version__: str
     """The engine's: the release, and a hash of the sources that decide on results."""
 
 __all__ = [
     "Checked", "Finished", "Results", "Runs", "RunsFailed", "Scenario", "ScenarioError", "Store", "StoreError",
-    "__version__", "check", "open", "presets", "run", "start",
+    "__version__", "check", "map", "open", "presets", "run", "start", "study",
 ]  # fmt: skip
 
 _HOME = {
@@ -40,10 +43,12 @@ _HOME = {
     "Store": ("bentpipe.store.directory", "Store"),
     "StoreError": ("bentpipe.store.directory", "StoreError"),
     "check": ("bentpipe.api.checking", "check"),
+    "map": ("bentpipe.crossover", "measure"),
     "open": ("bentpipe.api.results", "Results"),
     "presets": ("bentpipe.scenario.presets", "presets"),
     "run": ("bentpipe.api.running", "run"),
     "start": ("bentpipe.api.running", "start"),
+    "study": ("bentpipe.studies", "run"),
 }
 
 

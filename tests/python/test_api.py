@@ -282,3 +282,32 @@ def test_a_scenario_file_is_taken_too(tmp_path: Path) -> None:
     (tmp_path / "x.toml").write_text(dumps(SCENARIO))
     assert tomllib.loads((tmp_path / "x.toml").read_text()) == SCENARIO
     assert bentpipe.check(tmp_path / "x.toml").runs == 8
+
+
+def test_a_map_is_a_frame(tmp_path: Path) -> None:
+    found = bentpipe.map(
+        "geo-konnect",
+        controllers=["cubic"],
+        windows=[10],
+        sizes=["10 kB"],
+        rtts=["300 ms"],
+        jobs=1,
+        out=tmp_path,
+    )
+    row = found.frame().row(0, named=True)
+    assert (row["controller"], row["initial_window"], row["bytes"], row["rtt_s"]) == (
+        "cubic",
+        "10 packets",
+        10_000,
+        0.3,
+    )
+    assert row["ratio"] == pytest.approx(row["quic_plt_s"] / row["tcp_plt_s"])
+    assert row["quic_plt_s"] > 2 * 0.3
+    assert (tmp_path / "map.html").exists()
+    with pytest.raises(ScenarioError, match="no preset"):
+        bentpipe.map("geo-konect", out=tmp_path)
+
+
+def test_a_study_is_found_by_its_name() -> None:
+    with pytest.raises(ScenarioError, match=r"andreotti-2025"):
+        bentpipe.study("andreotti-2024")

@@ -1,23 +1,26 @@
 """The crossover map: from which object size, and at which round-trip time, does split TCP beat QUIC?
 
-``question`` makes a scenario of it, ``ratios`` reads its store, ``page`` draws it; :func:`run` is ``bentpipe map``.
+``question`` makes a scenario of it, ``ratios`` reads its store, ``page`` draws it; :func:`run` is ``bentpipe map``, and
+:func:`measure` is ``bentpipe.map``.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bentpipe.crossover.question import Question
+from bentpipe.crossover.question import RTTS, SIZES, Question, ask
 from bentpipe.scenario.problems import ScenarioError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Sequence
 
+    from bentpipe.crossover.ratios import Map
     from bentpipe.runners.conduct import Report
     from bentpipe.runners.session import Watch
     from bentpipe.stats.wording import Answer
 
-__all__ = ["Question", "run"]
+__all__ = ["Question", "measure", "run"]
 
 _ASKED_BY = {"flow.web.congestion": "--controllers", "tcp.congestion": "--tcp"}
 """The options behind keys of the scenario that a map is."""
@@ -46,23 +49,10 @@ def run(
         bentpipe.runners.session.Interrupted: Ctrl-C came before the last run.
     """
     from bentpipe.crossover.page import write
-    from bentpipe.crossover.question import scenario
-    from bentpipe.crossover.ratios import break_even_rows, read_map
-    from bentpipe.plan.runs import make, open_document
-    from bentpipe.runners import engine
-    from bentpipe.runners.local import LocalRunner
-    from bentpipe.runners.session import session
-    from bentpipe.scenario.sweep import parse_override
+    from bentpipe.crossover.ratios import break_even_rows
     from bentpipe.stats.wording import Answer, Table
 
-    overrides = [parse_override(text) for text in settings]
-    document = open_document(scenario(question), overrides, list(settings))
-    try:
-        plan = make(document, engine.version(), catalogue=engine.catalogue())
-    except ScenarioError as error:
-        raise ScenarioError([(_ASKED_BY.get(key, key), text) for key, text in error.problems]) from None
-    report = session(plan, LocalRunner(jobs), out / "store", watch=watch)
-    found = read_map(out / "store", question)
+    found, report = _measured(question, out, jobs, settings, watch)
     page = write(found, out)
     rows = break_even_rows(found)
     title = (
@@ -75,6 +65,82 @@ def run(
         tuple(f"failed: {failure.run}: {failure.error}" for failure in report.failed[:10]),
         not report.failed,
     )  # fmt: skip
+
+
+def measure(
+    access: str,
+    *,
+    controllers: Sequence[str] = ("cubic", "bbr"),
+    windows: Sequence[int] = (10, 32),
+    tcp: str = "cubic",
+    proxy: str = "rate-knowing",
+    sizes: Sequence[str] = SIZES,
+    rtts: Sequence[str] = RTTS,
+    seeds: int = 1,
+    jobs: int | None = None,
+    out: str | Path | None = None,
+) -> Map:
+    """The map of an access: page load times of QUIC over those of split TCP, by object size and round-trip time.
+
+    What is missing is run; ``map.html``, ``map.json`` and figures are written beside the store.
+
+    Args:
+        access: a preset (:func:`bentpipe.presets`).
+        controllers: QUIC's congestion controllers.
+        windows: QUIC's initial windows, in packets.
+        tcp: controller of the TCP servers.
+        proxy: ``"plain"``, ``"pooled"`` or ``"rate-knowing"``.
+        sizes: of the object, such as ``"1 MB"``.
+        rtts: round-trip times, such as ``"600 ms"``.
+        seeds: how many, where the access has chance.
+        jobs: worker processes (default: one a processor).
+        out: directory of the map; ``out/map-ACCESS`` without.
+
+    Raises:
+        bentpipe.ScenarioError: what is wrong with the question, by the command's option.
+        bentpipe.StoreError: ``out`` holds another map.
+        bentpipe.RunsFailed: some runs failed.
+    """
+    from bentpipe.api.results import Results
+    from bentpipe.api.running import RunsFailed
+    from bentpipe.crossover.page import write
+
+    question = ask(
+        access, controllers=tuple(controllers), windows=tuple(map(str, windows)), tcp=tcp, proxy=proxy,
+        sizes=tuple(sizes), rtts=tuple(rtts), seeds=seeds,
+    )  # fmt: skip
+    place = Path(out) if out is not None else Path("out") / f"map-{access}"
+    found, report = _measured(question, place, jobs)
+    if report.failed:
+        raise RunsFailed(Results(place / "store"), report)
+    write(found, place)
+    return found
+
+
+def _measured(
+    question: Question,
+    out: Path,
+    jobs: int | None,
+    settings: tuple[str, ...] = (),
+    watch: Watch | None = None,
+) -> tuple[Map, Report]:
+    """The map, after what was missing of it has been run."""
+    from bentpipe.crossover.question import scenario
+    from bentpipe.crossover.ratios import read_map
+    from bentpipe.plan.runs import make, open_document
+    from bentpipe.runners import engine
+    from bentpipe.runners.local import LocalRunner
+    from bentpipe.runners.session import session
+    from bentpipe.scenario.sweep import parse_override
+
+    overrides = [parse_override(text) for text in settings]
+    document = open_document(scenario(question), overrides, list(settings))
+    try:
+        plan = make(document, engine.version(), catalogue=engine.catalogue())
+    except ScenarioError as error:
+        raise ScenarioError([(_ASKED_BY.get(key, key), text) for key, text in error.problems]) from None
+    report = session(plan, LocalRunner(jobs), out / "store", watch=watch)
+    return read_map(out / "store", question), report
 
 
 def _where(report: Report, page: Path) -> str:

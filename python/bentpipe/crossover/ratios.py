@@ -49,6 +49,13 @@ class Map:
     cells: tuple[Cell, ...]
     engine: str
 
+    def frame(self) -> pl.DataFrame:
+        """One row per QUIC, object size and round-trip time: ``controller, initial_window, bytes, rtt_s, quic_plt_s,
+        tcp_plt_s, ratio`` (above 1 split TCP is faster; null where a load did not end)."""
+        times = dict.fromkeys(("rtt_s", "quic_plt_s", "tcp_plt_s", "ratio"), pl.Float64)
+        schema = {"controller": pl.String, "initial_window": pl.String, "bytes": pl.Int64, **times}
+        return pl.DataFrame([cell.as_row() for cell in self.cells], schema=schema)
+
     def of(self, controller: str, window: str) -> tuple[Cell, ...]:
         """The cells of one QUIC."""
         return tuple(cell for cell in self.cells if (cell.controller, cell.window) == (controller, window))
