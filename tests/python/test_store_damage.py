@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -29,7 +31,7 @@ from bentpipe.runners import engine
 from bentpipe.runners.conduct import DamageWarning
 from bentpipe.store import directory as stores
 from bentpipe.store.directory import DiskError, Store, StoreError, Writer
-from bentpipe.store.files import SUMS, listing
+from bentpipe.store.files import SUMS, Kept, listing
 from bentpipe.store.reader import read_store
 from bentpipe.studies.parts import Measured, Part
 
@@ -329,3 +331,29 @@ def test_kills_at_any_moment_lose_nothing(folder: Path, made: Path) -> None:
         assert status == 0
         assert store_damage.contents(folder / f"killed{number}") == store_damage.contents(made / "store")
     assert killed
+
+
+@pytest.mark.parametrize("size", [10, (1 << 20) - 1, 1 << 20])
+@pytest.mark.parametrize("count", [1, 5])
+def test_files_of_every_size_are_read(tmp_path: Path, size: int, count: int) -> None:
+    """Large ones are read side by side, small ones one after the other; a damaged or missing one is named either way."""
+    place = tmp_path / "runs" / "one"
+    place.mkdir(parents=True)
+    sums: dict[str, str | None] = {}
+    for name in (f"{number}.qlog" for number in range(count)):
+        data = name.encode() + bytes(size - len(name))
+        (place / name).write_bytes(data)
+        sums[name] = hashlib.sha256(data).hexdigest()
+    last = place / f"{count - 1}.qlog"
+    places = [("one", place / name) for name in sums]
+    kept = Kept(tmp_path, {"one": sums}, {})
+    kept.check(places)
+    last.write_bytes(last.read_bytes()[:-1] + b"x")
+    os.utime(last, ns=(1, 1))  # clocks of file systems are coarse
+    with pytest.raises(
+        StoreError, match=f"^{re.escape(str(last))} is damaged: it is not what was written; the"
+    ):
+        kept.check(places)
+    last.unlink()
+    with pytest.raises(StoreError, match=f"^{re.escape(str(last))} is missing; the"):
+        kept.check(places)
