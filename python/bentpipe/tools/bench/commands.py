@@ -49,17 +49,6 @@ seeds = 100
 [sweep]
 "path.satellite.up.loss" = ["0.1 %", "0.5 %", "1 %"]
 """,
-    "pages.toml": f"""title = "100 cells of pages"
-duration = "60 s"
-{_PATH}
-[[flow]]
-name = "browser"
-congestion = "cubic"
-load = {{ page = "target-a", http = "3" }}
-
-[sweep]
-"path.satellite.delay" = [{", ".join(f'"{delay} ms"' for delay in range(10, 510, 5))}]
-""",
 }
 """``store.toml`` is that of the demo (scenarios/geo.toml)."""
 
@@ -79,7 +68,6 @@ CASES = (
     Case("show", ["show", "store"], 0.8),
     Case("query", ["query", "store", "SELECT run, flow, received_bytes FROM summary"], 0.8),
     Case("report", ["report", "store", "-o", "page.html"], 3.0),
-    Case("check, 100 cells of a preset page", ["check", "pages.toml"], 1.0),
     Case("run, 300 runs of one second", ["run", "many.toml", "--out", "NEW"], 4.0),
 )
 
