@@ -295,8 +295,8 @@ def write_whole(path: Path, data: bytes) -> None:
 def write_soon(path: Path, data: bytes) -> None:
     """Writes a file that :func:`sync_all` comes for soon.
 
-    The system is asked to begin at once: all files of a run then stand in one transaction of the disk's journal, and
-    the first fsync is the only one that waits for it.
+    The system is asked to begin at once, so that all files of a run are on their way to the disk together when the
+    first fsync waits, and little is left to the others.
     """
     with path.open("wb", buffering=0) as file:
         rest = memoryview(data)
@@ -307,7 +307,7 @@ def write_soon(path: Path, data: bytes) -> None:
 
 
 def sync_all(paths: Iterable[Path]) -> None:
-    """Synchronises all, one after the other: threads cost more than they save once the disk has been told."""
+    """Synchronises all, one after the other: once the disk has been told, threads cost more than they save."""
     for path in paths:
         sync(path)
 

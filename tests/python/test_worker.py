@@ -1,0 +1,70 @@
+"""What a worker sends back, whoever it is."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from bentpipe.plan.runs import Run, make, open_document
+from bentpipe.runners import dask, engine
+from bentpipe.runners.local import InProcess, LocalRunner
+from bentpipe.runners.worker import exactly, receive, send
+from bentpipe.store.codec import Finished, decode, encode, encoder
+from bentpipe.store.files import digest
+
+PACKAGE = Path(dask.__file__).parents[2]
+
+
+def run() -> Run:
+    """One of a second."""
+    segment = {"name": "satellite", "delay": "20 ms", "both": {"rate": "10 Mbit/s", "loss": "0.1 %"}}
+    flow = {"name": "bulk", "congestion": "cubic", "send": "up"}
+    scenario = {"duration": "1 s", "seeds": [1], "path": {"segment": [segment]}, "flow": [flow]}
+    return make(open_document(scenario), engine.version()).runs[0]
+
+
+def test_every_runner_gives_the_same_files_with_their_checksums() -> None:
+    one = run()
+    wanted = encode(decode(engine.run(one.spec_json())))
+    assert wanted.sums == {name: digest(content) for name, content in wanted.files.items()}
+    for runner in (LocalRunner(1), InProcess({})):
+        (outcome,) = runner.run([one])
+        assert outcome.data == wanted
+    what, answer, _ = dask.execute(one.spec_json(), {}, engine.version(), encoder())
+    assert (what, Finished.unpacked(answer)) == (dask.FILES, wanted)
+
+
+def test_a_worker_of_a_cluster_that_would_encode_otherwise_sends_what_was_measured() -> None:
+    one = run()
+    what, answer, _ = dask.execute(one.spec_json(), {}, engine.version(), "another Polars")
+    assert (what, answer) == (dask.MEASURED, engine.run(one.spec_json()))
+
+
+def test_a_worker_of_another_engine_makes_nothing() -> None:
+    what, answer, _ = dask.execute(run().spec_json(), {}, "another", encoder())
+    assert what == dask.FAILED
+    assert answer.decode() == f"{dask.WRONG}{engine.version()}"
+
+
+def test_ctrl_c_at_a_terminal_is_not_a_workers_to_handle() -> None:
+    """Polars has a handler of its own, which would end what it is doing."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "bentpipe.runners.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
+    ) as worker:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        send(worker.stdin, json.dumps({"controllers": {}, "search": [], "coordinator": os.getpid()}).encode())
+        for _ in range(5):
+            send(worker.stdin, run().spec_json().encode())
+            assert exactly(worker.stdout, 1) == b"+"
+            Finished.unpacked(receive(worker.stdout))
+            worker.send_signal(signal.SIGINT)
+        worker.stdin.close()
+        assert worker.wait(10) == 0
