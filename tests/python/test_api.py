@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 import bentpipe
+from bentpipe import api
 from bentpipe.api import running
 from bentpipe.plan.runs import Run
 from bentpipe.runners.outcome import Outcome
@@ -57,6 +58,9 @@ def test_importing_loads_nothing_heavy() -> None:
 
 
 def test_every_public_name_is_there() -> None:
+    assert Path(bentpipe.__file__).with_name("py.typed").exists()  # type checkers read the types
+    for name in api.__all__:
+        assert getattr(api, name).__module__ == f"bentpipe.api.{api._HOME[name]}"
     for name in bentpipe.__all__:
         assert getattr(bentpipe, name) is not None
     assert dir(bentpipe) == sorted(bentpipe.__all__)

@@ -1,11 +1,30 @@
 """bentpipe from Python: the same runs, the same store, frames instead of files (docs/manual/python.md).
 
 ``planning`` takes a scenario in whatever form, ``checking`` says what follows from it, ``running`` runs it, ``results``
-is what a store gives.
+is what a store gives. Their names are here too, loaded when they are asked for: the command line needs the first alone.
 """
 
-from bentpipe.api.checking import Checked, check
-from bentpipe.api.results import Results
-from bentpipe.api.running import Runs, RunsFailed, fingerprint, import_place, run, start
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bentpipe.api.checking import Checked, check
+    from bentpipe.api.results import Results
+    from bentpipe.api.running import Runs, RunsFailed, fingerprint, import_place, run, start
+
+_HOME = {
+    "Checked": "checking", "check": "checking", "Results": "results", "Runs": "running", "RunsFailed": "running",
+    "fingerprint": "running", "import_place": "running", "run": "running", "start": "running",
+}  # fmt: skip
 
 __all__ = ["Checked", "Results", "Runs", "RunsFailed", "check", "fingerprint", "import_place", "run", "start"]
+
+
+def __getattr__(name: str) -> Any:
+    """Loads a name when it is asked for."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'bentpipe.api' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"bentpipe.api.{_HOME[name]}"), name)

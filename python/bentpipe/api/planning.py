@@ -12,10 +12,12 @@ from bentpipe.scenario.quantities import written
 from bentpipe.scenario.sweep import written_override
 
 if TYPE_CHECKING:
-    from bentpipe.plan.runs import Plan
+    from collections.abc import Callable
+
+    from bentpipe.plan.runs import Document, Plan
     from bentpipe.scenario.model import Scenario
 
-__all__ = ["ENGINES", "Engine", "check_engine", "plan_of"]
+__all__ = ["ENGINES", "Engine", "check_engine", "plan_of", "planned"]
 
 Engine = Literal["sim", "emu"]
 ENGINES: tuple[Engine, ...] = ("sim", "emu")
@@ -40,19 +42,33 @@ def plan_of(
     Raises:
         ScenarioError: what is wrong, by key, or what real time cannot have.
     """
-    from bentpipe.runners import engine as engines
-
     source = scenario if isinstance(scenario, (str, Path)) else written(scenario)
     given: dict[str, object] = {key: written(value) for key, value in (settings or {}).items()}
     document = open_document(source, given.items(), [written_override(*one) for one in given.items()])
+    return planned(document, seeds=seeds, engine=engine, own=own)
+
+
+def planned(
+    document: Document,
+    *,
+    seeds: int | None = None,
+    engine: Engine = "sim",
+    own: Mapping[str, str] | None = None,
+    each: Callable[[int, int], None] | None = None,
+) -> Plan:
+    """Every run of ``document`` with ``seeds`` of them a cell, for virtual or real time.
+
+    ``each`` is told of every cell, as :func:`bentpipe.plan.runs.make` has it. Raises ScenarioError as :func:`plan_of`.
+    """
+    from bentpipe.runners import engine as engines
+
     chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
     version, catalogue = engines.version(), engines.catalogue()
     if engine == "sim":
-        return make(document, version, seeds=chosen, catalogue=catalogue, own=own)
+        return make(document, version, seeds=chosen, catalogue=catalogue, own=own, each=each)
     from bentpipe.lab.emu import runner as emu
 
-    plan = make(
-        document, emu.engine_version(version), seeds=chosen, catalogue=catalogue, own=own, repeats=True
-    )
+    version = emu.engine_version(version)
+    plan = make(document, version, seeds=chosen, catalogue=catalogue, own=own, repeats=True, each=each)
     emu.check(plan, catalogue)
     return plan

@@ -84,23 +84,14 @@ def read_plan(file: Path, settings: list[str] | None, seeds: int | None, clock: 
     Raises:
         ScenarioError: what is wrong, or what real time cannot have.
     """
+    from bentpipe.api.planning import planned
     from bentpipe.cli.terminal import patience
-    from bentpipe.plan.runs import make, open_document
-    from bentpipe.runners import engine
+    from bentpipe.plan.runs import open_document
     from bentpipe.scenario.sweep import parse_override
 
     given = settings or []
     document = open_document(file, [parse_override(text) for text in given], given)
-    chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
-    if clock == "sim":
-        plan = make(document, engine.version(), seeds=chosen, catalogue=engine.catalogue(), each=patience())
-        _say(plan)
-        return plan
-    from bentpipe.lab.emu import runner as emu
-
-    version = emu.engine_version(engine.version())
-    plan = make(document, version, seeds=chosen, catalogue=engine.catalogue(), repeats=True, each=patience())
-    emu.check(plan, engine.catalogue())
+    plan = planned(document, seeds=seeds, engine="emu" if clock == "emu" else "sim", each=patience())
     _say(plan)
     return plan
 
