@@ -68,3 +68,27 @@ def test_ctrl_c_at_a_terminal_is_not_a_workers_to_handle() -> None:
             worker.send_signal(signal.SIGINT)
         worker.stdin.close()
         assert worker.wait(10) == 0
+
+
+_LARGE = """
+import polars as pl
+from bentpipe.store import codec
+from bentpipe.store.files import digest
+rows = 400_000
+frame = pl.DataFrame({"time_s": pl.arange(rows, eager=True) * 0.37, "flow": ["a", "bb", "c", "d"] * (rows // 4)})
+print(pl.thread_pool_size(), digest(codec.parquet(frame)))
+"""
+
+
+def test_a_large_table_is_the_same_file_with_any_number_of_threads() -> None:
+    """A worker's Polars has as many as there are processors for it, so that --jobs decides."""
+    answers = []
+    for threads in ("1", "3"):
+        environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "POLARS_MAX_THREADS": threads}
+        said = subprocess.run(
+            [sys.executable, "-c", _LARGE], env=environment, capture_output=True, text=True, check=True
+        )
+        used, checksum = said.stdout.split()
+        assert used == threads
+        answers.append(checksum)
+    assert answers[0] == answers[1]
