@@ -142,8 +142,9 @@ def run(
         bentpipe.plan.remarks.RemarkWarning: what is in order and yet hardly meant, such as seeds without chance.
 
     Raises:
-        bentpipe.ScenarioError: what is wrong with the scenario, by key.
-        bentpipe.StoreError: ``out`` is not a store of this scenario.
+        bentpipe.ScenarioError: what is wrong with the scenario, by key; in real time, also what the machine lacks.
+        bentpipe.StoreError: ``out`` is not a store of this scenario, or the disk is full.
+        bentpipe.runners.outcome.RunnerError: no run can be made at all, such as by a cluster that is not there.
         RunsFailed: some runs failed; the others are in its ``results``.
         ValueError: ``jobs`` beside ``on``, or what ``emu`` cannot have.
     """
