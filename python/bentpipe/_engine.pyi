@@ -1,6 +1,8 @@
 """The engine: runs resolved plans in virtual time (docs/manual/engine.md)."""
 
-from typing import Protocol, final
+from typing import Protocol, final, type_check_only
+
+__all__ = ["Config", "Control", "Event", "catalogue", "check_controller", "run", "version"]
 
 @final
 class Config:
@@ -52,7 +54,9 @@ class Event:
     round_start: bool
     rounds: int
     cwnd_limited: bool
+    window: int
 
+@type_check_only
 class Controller(Protocol):
     """A congestion controller of one's own: a class of this shape."""
 
