@@ -48,6 +48,11 @@ impl Wiring {
         lines.iter().map(|line| (*line, self.ends[*line as usize].0.0 as usize))
     }
 
+    /// Those of them that are in use.
+    fn used_into(&self, node: usize) -> impl Iterator<Item = (u32, usize)> {
+        self.lines_into(node).filter(|(line, _)| self.is_used(*line))
+    }
+
     fn is_used(&self, line: u32) -> bool {
         self.in_use[line as usize / 2]
     }
@@ -138,8 +143,8 @@ impl Table {
                 continue;
             }
             self.looked += self.wiring.degree(node);
-            for (line, before) in self.wiring.lines_into(node) {
-                if self.wiring.is_used(line) && column.far[before] == FAR {
+            for (_, before) in self.wiring.used_into(node) {
+                if column.far[before] == FAR {
                     column.far[before] = column.far[node] + 1;
                     frontier.push_back(before);
                 }
@@ -251,9 +256,7 @@ impl Table {
             touched.insert(node);
             if self.passes(node, to) {
                 looked += self.wiring.degree(node);
-                let before =
-                    self.wiring.lines_into(node).filter(|(line, _)| self.wiring.is_used(*line));
-                for (_, before) in before {
+                for (_, before) in self.wiring.used_into(node) {
                     touched.insert(before);
                     if far[before] == links + 1 {
                         orphans.push(Reverse((links + 1, before)));
@@ -270,9 +273,10 @@ impl Table {
         }
         for node in lost {
             looked += self.wiring.degree(node);
-            let out = self.wiring.lines_into(node).filter(|(line, other)| {
-                self.wiring.is_used(*line) && self.passes(*other, to) && far[*other] != FAR
-            });
+            let out = self
+                .wiring
+                .used_into(node)
+                .filter(|(_, other)| self.passes(*other, to) && far[*other] != FAR);
             if let Some(least) = out.map(|(_, other)| far[other] + 1).min() {
                 settling.push(Reverse((least, node)));
             }
@@ -285,9 +289,7 @@ impl Table {
             touched.insert(node);
             if self.passes(node, to) {
                 looked += self.wiring.degree(node);
-                let before =
-                    self.wiring.lines_into(node).filter(|(line, _)| self.wiring.is_used(*line));
-                for (_, before) in before {
+                for (_, before) in self.wiring.used_into(node) {
                     touched.insert(before);
                     if links + 1 < far[before] {
                         settling.push(Reverse((links + 1, before)));
