@@ -15,6 +15,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from bentpipe.api.choosing import runner_of
 from bentpipe.api.planning import check_engine, plan_of
 from bentpipe.api.results import Results
 from bentpipe.plan.remarks import RemarkWarning, remarks
@@ -206,34 +207,19 @@ def _begin(
     )
     for remark in remarks(plan):
         warnings.warn(remark.line(plan.document.name), RemarkWarning, stacklevel=3)
-    runner = _real(jobs) if engine == "emu" else _runner(own, jobs, on)
+    runner = _runner(own, engine, jobs, on)
     return Runs(plan, runner, out, on or ("local" if engine == "sim" else REAL_TIME))
 
 
-def _real(jobs: int | None) -> Runner:
-    from bentpipe.lab.emu.runner import EmuRunner
-    from bentpipe.lab.shell import executable
-    from bentpipe.runners import engine
-
-    return EmuRunner(executable(), engine.version(), jobs)
-
-
-def _runner(own: Mapping[str, type], jobs: int | None, on: str | None) -> Runner:
-    from bentpipe.runners.local import InProcess, LocalRunner
-
+def _runner(own: Mapping[str, type], engine: Engine, jobs: int | None, on: str | None) -> Runner:
     places = {name: place for name, kind in own.items() if (place := import_place(kind)) is not None}
+    if len(places) == len(own):
+        return runner_of(engine, jobs, on, places)
     if on is not None:
-        from bentpipe.runners import engine
-        from bentpipe.runners.dask import DaskRunner
+        raise ValueError("controllers for a cluster must be classes of modules that its workers can import")
+    from bentpipe.runners.local import InProcess
 
-        if len(places) < len(own):
-            raise ValueError(
-                "controllers for a cluster must be classes of modules that its workers can import"
-            )
-        cluster = DaskRunner(on, engine.version(), places)
-        cluster.check()
-        return cluster
-    return LocalRunner(jobs, places) if len(places) == len(own) else InProcess(own)
+    return InProcess(own)
 
 
 def import_place(kind: type) -> str | None:

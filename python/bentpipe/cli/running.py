@@ -26,7 +26,6 @@ from bentpipe.scenario.problems import unknown_word
 
 if TYPE_CHECKING:
     from bentpipe.runners.conduct import Report
-    from bentpipe.runners.outcome import Runner
 
 __all__ = ["ENGINES", "Engine", "run"]
 
@@ -55,6 +54,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario into a store. The same command resumes what was interrupted."""
+    from bentpipe.api.choosing import runner_of
     from bentpipe.cli.terminal import emit, watch
     from bentpipe.runners.conduct import REAL_TIME
     from bentpipe.runners.session import session
@@ -70,7 +70,9 @@ def run(
     for wrong in [one for one in only or [] if one not in ids]:
         refuse(f"--only: no run {wrong} in this plan of {count(ids, 'run')}")
     target = out or Path("out") / (file.stem if engine == "sim" else f"{file.stem}-{engine}")
-    runner = _runner(on, jobs, engine)
+    if on is not None and not re.fullmatch(r"dask://[^/:]+:\d+|dask://\[[0-9a-fA-F:]+\]:\d+", on):
+        refuse(f'--on: found "{on}", expected dask://HOST:PORT')
+    runner = runner_of(engine, jobs, on)
     where = on or ("local" if engine == "sim" else REAL_TIME)
     with interruptible():
         report = session(plan, runner, target, only=only or (), watch=watch(quiet=as_json), where=where)
@@ -80,27 +82,6 @@ def run(
         _print_report(report)
     if report.failed:
         raise typer.Exit(FAILED)
-
-
-def _runner(on: str | None, jobs: int | None, name: str) -> Runner:
-    if name == "emu":
-        from bentpipe.lab.emu.runner import EmuRunner
-        from bentpipe.lab.shell import executable
-        from bentpipe.runners import engine
-
-        return EmuRunner(executable(), engine.version(), jobs)
-    if on is None:
-        from bentpipe.runners.local import LocalRunner
-
-        return LocalRunner(jobs)
-    if not re.fullmatch(r"dask://[^/:]+:\d+|dask://\[[0-9a-fA-F:]+\]:\d+", on):
-        refuse(f'--on: found "{on}", expected dask://HOST:PORT')
-    from bentpipe.runners import engine
-    from bentpipe.runners.dask import DaskRunner
-
-    runner = DaskRunner(on, engine.version())
-    runner.check()
-    return runner
 
 
 def _report_rows(report: Report) -> dict[str, Any]:
