@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from bentpipe.scenario.model import Scenario
     from bentpipe.scenario.presets import presets
     from bentpipe.scenario.problems import ScenarioError
-    from bentpipe.store.directory import Store, StoreError
+    from bentpipe.store.files import StoreError
+    from bentpipe.store.reader import Store
     from bentpipe.studies import run as study
 
     __version__: str
@@ -40,8 +41,8 @@ _HOME = {
     "RunsFailed": ("bentpipe.api.running", "RunsFailed"),
     "Scenario": ("bentpipe.scenario.model", "Scenario"),
     "ScenarioError": ("bentpipe.scenario.problems", "ScenarioError"),
-    "Store": ("bentpipe.store.directory", "Store"),
-    "StoreError": ("bentpipe.store.directory", "StoreError"),
+    "Store": ("bentpipe.store.reader", "Store"),
+    "StoreError": ("bentpipe.store.files", "StoreError"),
     "check": ("bentpipe.api.checking", "check"),
     "map": ("bentpipe.crossover", "measure"),
     "open": ("bentpipe.api.results", "Results"),

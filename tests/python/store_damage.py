@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bentpipe.store.codec import TABLES
-from bentpipe.store.directory import NoTableError, Store, StoreError
-from bentpipe.store.reader import read_store
+from bentpipe.store.files import NoTableError, StoreError
+from bentpipe.store.reader import Store, read_store
 
 OUTSIDE = ("journal.jsonl",)
 """Files outside the promise of equal bytes."""
@@ -79,7 +79,7 @@ def values(store: Path) -> dict[str, str]:
         answer = answers.execute(f"FROM {name}").fetchall()
         found[f"{name} by DuckDB"] = repr(sorted(map(repr, answer)))
         if name != "runs":
-            found[f"{name} by column"] = str(reading.table(name).to_dicts())
+            found[f"{name} by column"] = str(reading.rows(name).to_dicts())
     for file in opened.files("log"):
         found[file.name] = hashlib.sha256(file.read_bytes()).hexdigest()
     return {key: hashlib.sha256(value.encode()).hexdigest() for key, value in found.items()}

@@ -14,7 +14,7 @@ import pytest
 
 import bentpipe
 import store_damage
-from bentpipe.store.directory import Store
+from bentpipe.store.reader import Store
 from bentpipe.store.sql import OutOfBoundsError
 
 ROOT = Path(__file__).parents[2]

@@ -22,8 +22,8 @@ from bentpipe.report.report import build
 from bentpipe.runners import engine
 from bentpipe.stats.diff import compare
 from bentpipe.store.codec import TABLES
-from bentpipe.store.directory import NoTableError, Store, StoreError
-from bentpipe.store.reader import read_store
+from bentpipe.store.files import NoTableError, StoreError
+from bentpipe.store.reader import Store, read_store
 
 SCENARIO = Path(__file__).with_name("before_nodes.toml")
 LATER = {"stages", "holds"}
@@ -59,7 +59,7 @@ def test_it_holds_every_kind_of_table(old: Path) -> None:
         else:
             assert store.table(name).height, name
     assert store.runs.height == 4
-    assert read_store(old).table("stages").columns == ["run"]
+    assert read_store(old).rows("stages").columns == ["run"]
 
 
 def test_the_same_scenario_has_the_same_numbers_today(old: Path, new: Path) -> None:

@@ -18,8 +18,9 @@ from bentpipe.plan.runs import make, open_document
 from bentpipe.runners import engine
 from bentpipe.runners.conduct import conduct
 from bentpipe.runners.local import LocalRunner
-from bentpipe.store import codec, directory, files
-from bentpipe.store.directory import Writer
+from bentpipe.store import codec, files
+from bentpipe.store import writer as writing
+from bentpipe.store.writer import Writer
 
 
 def scenario(flow: dict[str, Any], sweep: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -84,7 +85,7 @@ def test_the_files_of_a_run_are_made_once_and_where_it_was_made(
     assert len(plan.runs) == 4
     synchronised: list[Path] = []
     monkeypatch.setattr(codec, "decode", _never)
-    monkeypatch.setattr(directory, "decode", _never)
+    monkeypatch.setattr(writing, "decode", _never)
     monkeypatch.setattr(codec, "_parquet", _never)
     real = files.sync
     monkeypatch.setattr(files, "sync", lambda path: (synchronised.append(path), real(path))[1])

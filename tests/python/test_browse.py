@@ -37,7 +37,8 @@ from bentpipe.report.report import build
 from bentpipe.runners import engine
 from bentpipe.scenario.har import read_har
 from bentpipe.scenario.problems import ScenarioError
-from bentpipe.store.directory import DiskError, Store
+from bentpipe.store.files import DiskError
+from bentpipe.store.reader import Store
 from bentpipe.studies.thomas_2019 import real
 
 CATALOGUE = engine.catalogue()

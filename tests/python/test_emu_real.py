@@ -14,7 +14,7 @@ import pytest
 import realtime
 from bentpipe.lab.emu.planned import lab_plan
 from bentpipe.plan.runs import make, open_document
-from bentpipe.store.directory import Store
+from bentpipe.store.reader import Store
 
 ROOT = Path(__file__).parents[2]
 

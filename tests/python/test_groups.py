@@ -23,8 +23,8 @@ from bentpipe.stats.diff import compare
 from bentpipe.stats.groups import group_metrics
 from bentpipe.stats.metrics import jain_index, run_metrics
 from bentpipe.store.codec import TABLES, decode
-from bentpipe.store.directory import Store
-from bentpipe.store.reader import GROUP, read_store
+from bentpipe.store.reader import Store, read_store
+from bentpipe.store.scanning import GROUP
 from bentpipe.tools.verify import verify
 
 SEGMENT: dict[str, Any] = {"name": "s", "delay": "20 ms", "both": {"rate": "10 Mbit/s"}}

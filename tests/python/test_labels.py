@@ -26,8 +26,7 @@ from bentpipe.scenario.problems import ScenarioError
 from bentpipe.stats import metrics as stats
 from bentpipe.stats.diff import compare
 from bentpipe.stats.summary import page_rows, summary_rows
-from bentpipe.store.directory import Store
-from bentpipe.store.reader import read_store
+from bentpipe.store.reader import Store, read_store
 
 ROOT = Path(bentpipe.__file__).parent
 BROKE = ("arm", "load", "http", "jain", "n", "mean", "row", "column", "series", "metric", "flow", "x")
@@ -102,7 +101,7 @@ def everything(place: Path, out: Path) -> None:
     assert lines(both.rows)
     agreement_figures(both)
     assert sheets(read_store(place))
-    if read_store(place).table("pages").height:
+    if read_store(place).rows("pages").height:
         assert page_units.rows(place)
 
 
@@ -137,7 +136,7 @@ def test_a_label_of_a_name_that_broke_is_a_dimension(
     text = report.build(place, tmp_path / "report.html").read_text(encoding="utf-8")
     assert f"Swept: {name} cell 0, cell 1" in text.replace("\u00a0", " ")
     store = read_store(place)
-    assert dimensions(store.runs, store.keys)[0].key == column(name)
+    assert dimensions(store.index, store.columns)[0].key == column(name)
     assert Store(place).summary.height
     assert export(Store(place), "csv", tmp_path / "csv")
 
@@ -146,8 +145,8 @@ def test_no_column_of_ours_has_a_dot(stores: dict[str, Path]) -> None:
     store = read_store(stores["rivals"])
     metrics = stats.run_metrics(store)
     ours = [*(name for table in COLUMNS.values() for name in table), *metrics.columns]
-    ours += [*stats.link_metrics(store).columns, *stats.cell_summary(metrics, store.keys).columns]
-    assert [name for name in ours if "." in name and name not in store.keys] == []
+    ours += [*stats.link_metrics(store).columns, *stats.cell_summary(metrics, store.columns).columns]
+    assert [name for name in ours if "." in name and name not in store.columns] == []
     assert column("arm") == "sweep.arm"
     assert column("flow.a.congestion") == "flow.a.congestion"
     assert all(plain(column(key)) == key for key in ("arm", "flow.a.congestion", "duration"))

@@ -71,4 +71,4 @@ def test_a_store_has_numbers_where_they_are_asked_for(tmp_path: Path) -> None:
     plain = bentpipe.Store(results.path)
     assert plain.runs.columns == ["run", "seed", "path.satellite.delay", "duration"]
     assert "path.satellite.delay_s" not in plain.summary.columns
-    assert read_store(results).runs.columns == ["run", "seed", "path.satellite.delay", "sweep.duration"]
+    assert read_store(results).index.columns == ["run", "seed", "path.satellite.delay", "sweep.duration"]

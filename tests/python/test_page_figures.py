@@ -145,7 +145,7 @@ def test_arms_without_a_sweep(maker: ModuleType, synthetic: ModuleType, tmp_path
 def test_boxes_hold_the_numbers_of_the_table(material: Material, store: Path) -> None:
     _, frames = _figure(material, "page-load-time")
     row = pl.concat(frames).filter((pl.col("load") == 2) & (pl.col("arm") == "HTTP/2"))
-    runs = material.store.runs.filter(
+    runs = material.store.index.filter(
         (pl.col("flow.chrome.load.http") == "2") & (pl.col("flow.chrome.load.page") == "target-a")
     )["run"]
     values = [

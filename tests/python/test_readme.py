@@ -18,7 +18,7 @@ def result(folder: Path) -> str:
     from bentpipe.store.reader import read_store
 
     store = read_store(bentpipe.run(ROOT / "scenarios/geo.toml", out=folder / "geo"))
-    cells = stats.cell_summary(stats.run_metrics(store), store.keys, ["goodput_bit_s"])
+    cells = stats.cell_summary(stats.run_metrics(store), store.columns, ["goodput_bit_s"])
     lines = [f"| goodput, Mbit/s | {' | '.join(LOSSES)} |", "|---|---:|---:|---:|---:|"]
     for controller in ("newreno", "cubic", "hybla", "bbr"):
         rows = cells.filter(congestion=controller)

@@ -134,5 +134,5 @@ def test_links_stand_in_the_order_of_the_sweep(synthetic: ModuleType, tmp_path: 
     """Runs are directories named by a hash: that order must not be seen."""
     material = Material(read_store(synthetic.rivals_store(tmp_path / "rivals", duration_s=5.0)))
     links = bottlenecks(material.links)["run"].unique(maintain_order=True).to_list()
-    assert links == material.store.runs["run"].to_list()
+    assert links == material.store.index["run"].to_list()
     assert links != sorted(links), "a store in which the two orders differ"

@@ -12,7 +12,7 @@ from bentpipe.figures.dimensions import dimensions, grid, magnitude, natural_ord
 from bentpipe.stats import intervals
 from bentpipe.stats import metrics as stats
 from bentpipe.stats.student import STUDENT_T
-from bentpipe.store.directory import StoreError
+from bentpipe.store.files import StoreError
 from bentpipe.store.reader import read_store
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def test_goodput_of_a_constant_rate(synthetic: ModuleType, tmp_path: Path) -> No
     assert metrics["flow"].to_list() == ["first", "second"]
     assert metrics["goodput_bit_s"].to_list() == pytest.approx([5.7253e6, 2.9755e6], rel=1e-6)
     assert metrics["jain"].to_list() == pytest.approx([0.9091, 0.9091], abs=1e-4)
-    flows, ways = store.table("flows"), stats.directions(store.table("summary"))
+    flows, ways = store.rows("flows"), stats.directions(store.rows("summary"))
     windows = stats.goodput_windows(flows, ways)
     assert windows.height == 60
     assert windows.filter(pl.col("flow") == "first")["goodput_bit_s"].to_list() == pytest.approx(
@@ -132,7 +132,7 @@ def test_windows_do_not_depend_on_a_sampling_interval_that_does_not_divide_them(
     flow = synthetic.Flow("only", rate_bit_s=8e6)
     path = synthetic.write_store(tmp_path / "store", [({}, 1, [flow], {"interval_s": 0.3})])
     store = read_store(path)
-    windows = stats.goodput_windows(store.table("flows"), stats.directions(store.table("summary")))
+    windows = stats.goodput_windows(store.rows("flows"), stats.directions(store.rows("summary")))
     assert windows["goodput_bit_s"].to_list() == pytest.approx([8e6] * windows.height, rel=1e-4)
 
 
@@ -180,13 +180,13 @@ def test_completion_times() -> None:
 def test_summary_over_seeds_and_its_order(synthetic: ModuleType, tmp_path: Path) -> None:
     store = read_store(synthetic.rivals_store(tmp_path / "store", duration_s=20.0))
     metrics = stats.run_metrics(store)
-    cells = stats.cell_summary(metrics, store.keys)
+    cells = stats.cell_summary(metrics, store.columns)
     goodput = cells.filter(pl.col("metric") == "goodput_bit_s")
     assert goodput.height == 2 * 2 * 4 * 2
     assert goodput["n"].to_list() == [3] * 32
     assert (goodput["mean_low"] <= goodput["mean"]).all()
     assert metrics.equals(stats.run_metrics(read_store(store.path)))
-    assert metrics["run"].unique(maintain_order=True).to_list() == store.runs["run"].to_list()
+    assert metrics["run"].unique(maintain_order=True).to_list() == store.index["run"].to_list()
 
 
 def test_not_a_store(tmp_path: Path) -> None:
@@ -221,7 +221,7 @@ def test_labelled_tables_are_one_dimension_whatever_they_hold() -> None:
 
 def test_keys_that_change_together_are_one_dimension(synthetic: ModuleType, tmp_path: Path) -> None:
     store = read_store(synthetic.matrix_store(tmp_path / "s", seeds=1, rates=(10, 25), duration_s=3.0))
-    dims = dimensions(store.runs, store.keys)
+    dims = dimensions(store.index, store.columns)
     assert [dim.title for dim in dims] == ["one-way delay", "rate", "loss", "controller"]
     assert len(dims[1].keys) == 2
     shown = grid(dims[:3], dims[2], dims[0])

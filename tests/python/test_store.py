@@ -24,9 +24,11 @@ from bentpipe.runners.outcome import Outcome
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.sweep import parse_override, written_override
 from bentpipe.scenario.tomltext import dumps, inline
-from bentpipe.store import directory as stores
+from bentpipe.store import writer as stores
 from bentpipe.store.codec import DecodeError, decode
-from bentpipe.store.directory import DiskError, Store, StoreError, Writer
+from bentpipe.store.files import DiskError, StoreError
+from bentpipe.store.reader import Store
+from bentpipe.store.writer import Writer
 
 GEO: str = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())["scenario"]
 SWEPT = (

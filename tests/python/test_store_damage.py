@@ -29,10 +29,10 @@ from bentpipe.plan.runs import make, open_document
 from bentpipe.report.report import build
 from bentpipe.runners import engine
 from bentpipe.runners.conduct import DamageWarning
-from bentpipe.store import directory as stores
-from bentpipe.store.directory import DiskError, Store, StoreError, Writer
-from bentpipe.store.files import SUMS, Kept, listing
-from bentpipe.store.reader import read_store
+from bentpipe.store import writer as stores
+from bentpipe.store.files import SUMS, DiskError, Kept, StoreError, listing
+from bentpipe.store.reader import Store, read_store
+from bentpipe.store.writer import Writer
 from bentpipe.studies.parts import Measured, Part
 
 ROOT = Path(__file__).parents[2]
@@ -279,7 +279,7 @@ def test_a_store_from_before_checksums_is_read(tmp_path: Path, made: Path) -> No
     found = store_damage.values(store)
     assert len(found) > 20
     reading = read_store(store)
-    assert reading.table("summary").height == 4
+    assert reading.rows("summary").height == 4
     assert reading.scenario.startswith('title = "Before checksums"')
     build(store, tmp_path / "report.html")
     lost = min(store.glob("runs/*/links.parquet"))
@@ -299,7 +299,7 @@ def test_what_is_published_can_be_checked_too(folder: Path) -> None:
     with tarfile.open(folder / "stores.tar.xz") as archive:
         archive.extractall(folder / "elsewhere", filter="data")
     again = folder / "elsewhere" / "store"
-    assert read_store(again).table("summary").equals(read_store(store).table("summary"))
+    assert read_store(again).rows("summary").equals(read_store(store).rows("summary"))
     assert not list(again.glob("runs/*/packets.parquet"))
     table = min(again.glob("runs/*/summary.parquet"))
     table.write_bytes(table.read_bytes()[:-1])

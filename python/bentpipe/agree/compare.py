@@ -16,7 +16,7 @@ from bentpipe.stats.intervals import Interval, mean_interval, round_significant
 from bentpipe.stats.metrics import directions, run_metrics
 from bentpipe.stats.titles import METRICS, Metric
 from bentpipe.stats.wording import plus_minus, two_digits
-from bentpipe.store.reader import Reading, read_store
+from bentpipe.store.reader import Store, read_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,8 +131,8 @@ class Comparison:
     """All numbers of two stores."""
 
     title: str
-    simulated: Reading
-    real: Reading
+    simulated: Store
+    real: Store
     rows: tuple[Row, ...]
 
     @property
@@ -152,15 +152,15 @@ class Comparison:
         }
 
 
-def compare(simulated: Path | Reading, real: Path | Reading) -> Comparison:
+def compare(simulated: Path | Store, real: Path | Store) -> Comparison:
     """Both stores, as far as both have run.
 
     Raises:
         bentpipe.StoreError: one is not a store, or has no finished run.
     """
-    sim = simulated if isinstance(simulated, Reading) else read_store(simulated)
-    emu = real if isinstance(real, Reading) else read_store(real)
-    keys = list(sim.keys)
+    sim = read_store(simulated)
+    emu = read_store(real)
+    keys = list(sim.columns)
     frames = [_metrics(store) for store in (sim, emu)]
     kinds = _kinds(sim)
     rows = []
@@ -212,31 +212,31 @@ def _values(frame: pl.DataFrame, name: str) -> dict[tuple[int, int], float]:
     return {(row["seed"], row["load"] or 0): float(row[name]) for row in rows.iter_rows(named=True)}
 
 
-def _metrics(store: Reading) -> pl.DataFrame:
+def _metrics(store: Store) -> pl.DataFrame:
     """One row a run, flow and direction, and load of a page, with everything that is compared."""
     by = ["run", "flow", "direction"]
     frame = run_metrics(store).with_columns(load=pl.lit(None, pl.Int64))
     frame = frame.with_columns(sent_again_percent=pl.col("retransmission_ratio") * 100)
     frame = _since_open(store, frame)
     frame = frame.join(_round_trips(store, frame), on=by, how="left", maintain_order="left")
-    pages = store.table("pages")
+    pages = store.rows("pages")
     if not pages.height:
         return frame
     loads = pages.filter(pl.col("finished") == 1).select("run", "flow", "load", "ttr_s", "plt_s")
     heads = frame.filter(~pl.col("flow").is_in(loads["flow"].implode()))
-    paged = store.runs.join(loads, on="run", how="inner", maintain_order="left_right").with_columns(
+    paged = store.index.join(loads, on="run", how="inner", maintain_order="left_right").with_columns(
         direction=pl.lit("down"), congestion=pl.lit("")
     )
     return pl.concat([heads, paged], how="diagonal")
 
 
-def _since_open(store: Reading, frame: pl.DataFrame) -> pl.DataFrame:
+def _since_open(store: Store, frame: pl.DataFrame) -> pl.DataFrame:
     """Goodput from the client's opening of its first stream on.
 
     The tables count from the first that either side knows of it: for TCP the SYN at a simulated server, but at a real
     one what the kernel hands over after the handshake.
     """
-    streams = store.table("streams")
+    streams = store.rows("streams")
     if streams.width <= 1:
         return frame
     opened = streams.group_by("run", "flow", maintain_order=True).agg(
@@ -253,13 +253,11 @@ def _since_open(store: Reading, frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _round_trips(store: Reading, frame: pl.DataFrame) -> pl.DataFrame:
+def _round_trips(store: Store, frame: pl.DataFrame) -> pl.DataFrame:
     """Mean of the senders' smoothed RTT while they send, and the least RTT."""
-    ways = directions(store.table("summary")).select("flow", "direction", pl.col("sender").alias("side"))
+    ways = directions(store.rows("summary")).select("flow", "direction", pl.col("sender").alias("side"))
     columns = ["time_s", "flow", "side", "smoothed_rtt_ms", "min_rtt_ms"]
-    samples = store.table("flows", columns).join(
-        ways, on=["flow", "side"], how="inner", maintain_order="left"
-    )
+    samples = store.rows("flows", columns).join(ways, on=["flow", "side"], how="inner", maintain_order="left")
     spans = frame.select("run", "flow", "direction", "data_start_s", "duration_s")
     during = (pl.col("time_s") > pl.col("data_start_s")) & (
         pl.col("time_s") <= pl.col("data_start_s") + pl.col("duration_s")
@@ -272,11 +270,11 @@ def _round_trips(store: Reading, frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _kinds(store: Reading) -> dict[tuple[Any, ...], Kind]:
+def _kinds(store: Store) -> dict[tuple[Any, ...], Kind]:
     """Of each cell, from its first run's resolved run."""
     found: dict[tuple[Any, ...], Kind] = {}
-    for row in store.runs.iter_rows(named=True):
-        cell = tuple(row[key] for key in store.keys)
+    for row in store.index.iter_rows(named=True):
+        cell = tuple(row[key] for key in store.columns)
         if cell not in found:
             spec = json.loads((store.path / "runs" / row["run"] / "spec.json").read_text(encoding="utf-8"))
             found[cell] = kind(spec)

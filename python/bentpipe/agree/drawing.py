@@ -15,7 +15,7 @@ from bentpipe.stats.metrics import directions
 
 if TYPE_CHECKING:
     from bentpipe.agree.compare import Comparison
-    from bentpipe.store.reader import Reading
+    from bentpipe.store.reader import Store
 
 __all__ = ["figures"]
 
@@ -41,15 +41,15 @@ def _both(comparison: Comparison, column: str, who: str) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def _series(store: Reading, column: str, who: str) -> pl.DataFrame:
-    summary = store.table("summary")
+def _series(store: Store, column: str, who: str) -> pl.DataFrame:
+    summary = store.rows("summary")
     ways = directions(as_groups(summary, summary).select("flow", "side", "written_bytes"))
     ways = ways.select("flow", "direction", pl.col(who).alias("side"))
-    frame = store.table("flows", ["time_s", "flow", "side", column]).join(
+    frame = store.rows("flows", ["time_s", "flow", "side", column]).join(
         ways, on=["flow", "side"], how="inner", maintain_order="left"
     )
-    frame = store.runs.join(frame, on="run", how="inner", maintain_order="left_right")
-    words = [pl.col(key).fill_null("") for key in store.keys]
+    frame = store.index.join(frame, on="run", how="inner", maintain_order="left_right")
+    words = [pl.col(key).fill_null("") for key in store.columns]
     title = pl.concat_str([*words, pl.col("flow"), pl.col("direction")], separator=", ")
     frame = frame.select(
         title.alias("panel"),

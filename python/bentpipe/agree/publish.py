@@ -6,8 +6,8 @@ import io
 import tarfile
 from typing import TYPE_CHECKING
 
-from bentpipe.store.directory import Store
 from bentpipe.store.files import SUMS, listing, written_whole
+from bentpipe.store.reader import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

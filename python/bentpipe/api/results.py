@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.scenario.problems import unknown_word
-from bentpipe.store.directory import Store, StoreError
+from bentpipe.store.files import StoreError
+from bentpipe.store.reader import Store
 
 if TYPE_CHECKING:
     import tempfile
@@ -147,6 +148,7 @@ class Results(Store):
 
         there = frozenset(self.kept().files)
         if self._known is None or self._known[0] != there:
+            self._known = None  # what is kept of the store as it is now must not keep what it was
             self._known = (there, Material(read_store(self)))
         known = self._known[1]
         return known if range is None else Material(known.store, parse_range(range))

@@ -20,7 +20,7 @@ from bentpipe.api.planning import check_engine, plan_of
 from bentpipe.api.results import Results
 from bentpipe.plan.remarks import RemarkWarning, remarks
 from bentpipe.runners.conduct import REAL_TIME, Finished, Report, each_finished
-from bentpipe.store.directory import Writer
+from bentpipe.store.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -77,7 +77,7 @@ def _told(error: Exception) -> tuple[int, str]:
     """Exit status and message of an error."""
     from bentpipe.runners.outcome import RunnerError
     from bentpipe.scenario.problems import BrokenControllerError, ScenarioError
-    from bentpipe.store.directory import DiskError, StoreError
+    from bentpipe.store.files import DiskError, StoreError
 
     if isinstance(error, (DiskError, BrokenControllerError)):
         return FAILED, str(error)

@@ -41,7 +41,7 @@ def query(
     import duckdb
 
     from bentpipe.cli.terminal import emit, print_table
-    from bentpipe.store.directory import Store
+    from bentpipe.store.reader import Store
     from bentpipe.store.sql import unlike
 
     connection = Store(directory).connect(unrestricted=unrestricted)
@@ -65,7 +65,7 @@ def diff(
     """Compare two stores, run by run. An interval a metric; exit status 1 when one got worse."""
     from bentpipe.cli.terminal import emit, print_table
     from bentpipe.stats.diff import compare
-    from bentpipe.store.directory import StoreError
+    from bentpipe.store.files import StoreError
 
     try:
         comparison = compare(before, after)
@@ -90,7 +90,7 @@ _SHOWN = 5
 def verify(directory: StoreDirectory, as_json: AsJson = False) -> None:
     """Check a traced store without the engine. Needs [trace] stages = true; exit status 1 when something cannot be."""
     from bentpipe.cli.terminal import emit
-    from bentpipe.store.directory import Store
+    from bentpipe.store.reader import Store
     from bentpipe.tools.verify import verify as check
 
     wrong, rows = 0, []

@@ -36,7 +36,7 @@ def export(
 ) -> None:
     """Write a store in another format. CSV, Parquet, JSON, a spreadsheet, or the traces it holds."""
     from bentpipe.report.export import export as write
-    from bentpipe.store.directory import Store
+    from bentpipe.store.reader import Store
 
     if template is not None and form is not ExportFormat.ods:
         refuse("--template goes with --format ods")

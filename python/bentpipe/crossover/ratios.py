@@ -64,10 +64,10 @@ class Map:
 def read_map(store: Path, question: Question) -> Map:
     """The map in a store. Raises StoreError."""
     reading = read_store(store)
-    loads = reading.table("pages", ["plt_s", "finished"])
+    loads = reading.rows("pages", ["plt_s", "finished"])
     keys = ["run", "seed", "flow.web.load.http", "flow.web.congestion", "quic.initial_window",
             "flow.web.load.page", "path.access.delay"]  # fmt: skip
-    frame = loads.join(reading.runs.select(keys), on="run").filter(pl.col("finished") == 1)
+    frame = loads.join(reading.index.select(keys), on="run").filter(pl.col("finished") == 1)
     times: dict[tuple[str, ...], dict[int, float]] = {}
     for seed, http, controller, window, page, delay, plt in frame.select(
         "seed", *keys[2:], "plt_s"

@@ -58,13 +58,13 @@ def _senders(material: Material, columns: Sequence[str]) -> pl.DataFrame:
     """Samples of all who send data of a flow: its own end, and the proxies' sockets towards the other end."""
     runs = material.time_runs["run"]
     ways = material.ways
-    own = material.store.table("flows", ["flow", "side", *columns], runs).join(
+    own = material.store.rows("flows", ["flow", "side", *columns], runs).join(
         ways.select("flow", "direction", pl.col("sender").alias("side")),
         on=["flow", "side"], how="inner", maintain_order="left",
     )  # fmt: skip
     order = [*_BY, "leg", *columns]
     own = own.with_columns(leg=pl.format("the {}", "side")).select(order)
-    between = material.store.table("proxies", ["flow", "proxy", "socket", *columns], runs)
+    between = material.store.rows("proxies", ["flow", "proxy", "socket", *columns], runs)
     if between.width == 1 or not between.height:
         return own
     towards = pl.col("direction").replace_strict(_TOWARDS, return_dtype=pl.String)

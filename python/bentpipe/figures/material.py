@@ -9,7 +9,8 @@ import polars as pl
 
 from bentpipe.figures.dimensions import Dimension, Grid, dimensions, grid, of_kind
 from bentpipe.stats import groups, metrics
-from bentpipe.store.reader import GROUP, Reading
+from bentpipe.store.reader import Store
+from bentpipe.store.scanning import GROUP
 
 MOST_COLOURS = 8
 
@@ -21,14 +22,14 @@ class Material:
     ``fixed`` says at which value figures over time hold the dimensions that they have no panels for, by key.
     """
 
-    store: Reading
+    store: Store
     time_range: tuple[float, float | None] = (0.0, None)
     fixed: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def summary(self) -> pl.DataFrame:
         """The table ``summary``: one row per run, flow and side."""
-        return self.store.table("summary")
+        return self.store.rows("summary")
 
     @cached_property
     def each(self) -> pl.DataFrame:
@@ -48,12 +49,12 @@ class Material:
     @cached_property
     def cells(self) -> pl.DataFrame:
         """:func:`bentpipe.stats.metrics.cell_summary` of :attr:`metrics`."""
-        return metrics.cell_summary(self.metrics, self.store.keys)
+        return metrics.cell_summary(self.metrics, self.store.columns)
 
     @cached_property
     def dims(self) -> tuple[Dimension, ...]:
         """What the sweep varies."""
-        return dimensions(self.store.runs, self.store.keys)
+        return dimensions(self.store.index, self.store.columns)
 
     @cached_property
     def ways(self) -> pl.DataFrame:
@@ -71,12 +72,12 @@ class Material:
     @cached_property
     def pages(self) -> pl.DataFrame:
         """The table ``pages`` with the cell and seed of every run; no rows where nothing loads pages."""
-        rows = self.store.table("pages")
+        rows = self.store.rows("pages")
         if self.grouped and rows.width > 1:
             members = self.summary.select("run", "flow", GROUP).unique(maintain_order=True)
             rows = rows.join(members, on=["run", "flow"], how="left", maintain_order="left")
         return (
-            rows.join(self.store.runs, on="run", how="inner", maintain_order="left")
+            rows.join(self.store.index, on="run", how="inner", maintain_order="left")
             if rows.width > 1
             else rows.clear()
         )
@@ -118,8 +119,8 @@ class Material:
     @cached_property
     def time_runs(self) -> pl.DataFrame:
         """The runs that figures over time show, of the first seed only: ``run, column, row`` and the cell."""
-        runs = self.time_grid.select(self.store.runs)
-        cell = list(self.store.keys)
+        runs = self.time_grid.select(self.store.index)
+        cell = list(self.store.columns)
         return (
             runs.sort("seed", maintain_order=True).unique(cell, keep="first", maintain_order=True)
             if cell
@@ -134,7 +135,7 @@ class Material:
     @property
     def seed_note(self) -> str:
         """Which seed figures over time show; empty when there is one."""
-        seeds = self.store.runs["seed"].n_unique()
+        seeds = self.store.index["seed"].n_unique()
         return (
             f"The run of seed {self.time_runs['seed'].to_list()[0]}, of {seeds} seeds." if seeds > 1 else ""
         )

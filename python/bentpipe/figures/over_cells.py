@@ -21,7 +21,7 @@ from bentpipe.stats.titles import METRICS
 
 
 def _intervals(material: Material) -> str:
-    seeds = material.store.runs["seed"].n_unique()
+    seeds = material.store.index["seed"].n_unique()
     return (
         f"Points are means over {seeds} seeds, bars 95 % intervals."
         if seeds > 1
@@ -55,11 +55,11 @@ def goodput_against(material: Material) -> Figure | None:
     column = of_kind([dim for dim in rest if dim is not row], "rate", "loss", "other", "congestion")
     where = grid(rest, column, row)
     cells = material.cells.filter(pl.col("metric") == "goodput_bit_s")
-    limit = material.metrics.group_by(list(material.store.keys), maintain_order=True).agg(
+    limit = material.metrics.group_by(list(material.store.columns), maintain_order=True).agg(
         pl.col("bottleneck_bit_s").max() / 1e6
     )
     frame = material.label(
-        where.select(cells.join(limit, on=list(material.store.keys), how="left", nulls_equal=True))
+        where.select(cells.join(limit, on=list(material.store.columns), how="left", nulls_equal=True))
     )
     frame = frame.select(
         "row", "column", "series", pl.col(along.key).alias("x"), (pl.col("mean") / 1e6).alias("y"),
@@ -129,10 +129,10 @@ def friendliness(material: Material) -> Figure | None:
     frame = material.label(where.select(material.cells.filter(pl.col("metric") == "goodput_bit_s")))
     name, order = _line_labels(material, lines)
     jain = material.cells.filter(pl.col("metric") == "jain").select(
-        *material.store.keys, "flow", "direction",
+        *material.store.columns, "flow", "direction",
         pl.struct("mean", "mean_low", "mean_high").map_elements(_jain_text, return_dtype=pl.String).alias("jain"),
     )  # fmt: skip
-    by = [*material.store.keys, "flow", "direction"]
+    by = [*material.store.columns, "flow", "direction"]
     first = material.ways.group_by("direction", maintain_order=True).first()
     first_flows = first.select(pl.concat_str("flow", "direction")).to_series().to_list()
     frame = frame.join(jain, on=by, how="left", maintain_order="left", nulls_equal=True).select(
@@ -211,7 +211,7 @@ def queueing(material: Material) -> Figure | None:
     row = of_kind(rest, "delay")
     column = of_kind([dim for dim in rest if dim is not row], "loss", "rate", "other", "congestion")
     where = grid(rest, column, row)
-    keys = list(material.store.keys)
+    keys = list(material.store.columns)
     quantiles = [f"queueing_{q}_ms" for q in ("p50", "p95", "p99")]
     means = links.group_by(keys, maintain_order=True).agg(pl.col(quantiles).mean()) if keys else links.select(
         pl.col(quantiles).mean()
@@ -272,7 +272,7 @@ def _stroke(hue: object) -> object:
 
 def completion(material: Material) -> Figure | None:
     """The distribution of completion times of streams of a given size, over all seeds."""
-    times = metrics.completion_times(material.store.table("streams")).drop_nulls("completion_s")
+    times = metrics.completion_times(material.store.rows("streams")).drop_nulls("completion_s")
     if not times.height:
         return None
     rows = times.join(material.each.select("run", "flow", "direction"), on=["run", "flow"], how="inner",
@@ -281,7 +281,7 @@ def completion(material: Material) -> Figure | None:
     rows = as_groups(rows, material.summary)
     where = material.time_grid
     rows = material.label(
-        where.select(rows.join(material.store.runs, on="run", how="left", maintain_order="left"))
+        where.select(rows.join(material.store.index, on="run", how="left", maintain_order="left"))
     )
     by = ["row", "column", "series"]
     rank = pl.col("completion_s").rank("ordinal").over(by) / pl.len().over(by)

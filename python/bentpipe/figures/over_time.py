@@ -101,7 +101,7 @@ def window(material: Material) -> Figure | None:
 
 def _received(material: Material) -> pl.DataFrame:
     columns = ["time_s", "flow", "side", "received_in_order_bytes"]
-    return material.store.table("flows", columns, material.time_runs["run"])
+    return material.store.rows("flows", columns, material.time_runs["run"])
 
 
 def goodput(material: Material) -> Figure | None:
@@ -146,7 +146,7 @@ def queue(material: Material) -> Figure | None:
     """Packets waiting at the busiest link of the flows' direction."""
     ways = material.ways["direction"].unique(maintain_order=True).to_list()
     busiest = material.links.filter(pl.col("direction").is_in(ways)).select("run", "link", "direction")
-    frame = material.store.table("links", ["time_s", "link", "queued_packets"], material.time_runs["run"])
+    frame = material.store.rows("links", ["time_s", "link", "queued_packets"], material.time_runs["run"])
     if frame.width == 1 or not busiest.height:
         return None
     frame = frame.join(busiest, on=["run", "link"], how="inner", maintain_order="left")
@@ -184,10 +184,10 @@ def fairness(material: Material) -> Figure | None:
 
 def internals(material: Material) -> Figure | None:
     """What a controller calls its own; only for stores of a single cell, where there is room for it."""
-    if material.store.runs.height > material.store.runs["seed"].n_unique():
+    if material.store.index.height > material.store.index["seed"].n_unique():
         return None
     columns = ["time_s", "flow", "side", "name", "value"]
-    frame = material.store.table("internals", columns, material.time_runs["run"])
+    frame = material.store.rows("internals", columns, material.time_runs["run"])
     if frame.width == 1 or not frame.height:
         return None
     sending = material.ways.select("flow", "direction", pl.col("sender").alias("side"))

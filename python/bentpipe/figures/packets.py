@@ -7,24 +7,24 @@ from collections.abc import Sequence
 import polars as pl
 
 from bentpipe.figures.page_loads import PageLoads
-from bentpipe.store.reader import Reading
+from bentpipe.store.reader import Store
 
 _CONNECTION = ["run", "flow", "connection"]
 
 
-def of_loads(store: Reading, runs: Sequence[str], columns: Sequence[str]) -> pl.DataFrame:
+def of_loads(store: Store, runs: Sequence[str], columns: Sequence[str]) -> pl.DataFrame:
     """Packets of ``runs`` with the ``load`` that used their connection; none where the scenario kept no packets.
 
     A connection belongs to the first load that sent a request over it; packets of others are left out. Packets number
     the connections of each transport by themselves; ``connection`` of the result is the number that requests have.
     """
     wanted = list(dict.fromkeys(["packet", "flow", "connection", "transport", *columns]))
-    packets = store.table("packets", wanted, runs)
-    requests = store.table("requests", ["flow", "load", "connection"], runs)
+    packets = store.rows("packets", wanted, runs)
+    requests = store.rows("requests", ["flow", "load", "connection"], runs)
     if packets.width == 1 or requests.width == 1 or not packets.height:
         return pl.DataFrame()
     # Where a flow has both transports, requests give QUIC the even numbers and TCP the odd ones.
-    both = store.table("pages", ["flow", "http"], runs).filter(pl.col("http") == "alt-svc")
+    both = store.rows("pages", ["flow", "http"], runs).filter(pl.col("http") == "alt-svc")
     packets = packets.join(
         both.select("run", "flow", both=pl.lit(1)).unique(), on=["run", "flow"], how="left", maintain_order="left"
     ).with_columns(

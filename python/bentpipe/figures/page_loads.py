@@ -12,7 +12,7 @@ import polars as pl
 from bentpipe.figures.dimensions import Dimension, Grid, grid, of_kind
 from bentpipe.figures.material import Material
 from bentpipe.stats.titles import METRICS
-from bentpipe.store.reader import GROUP
+from bentpipe.store.scanning import GROUP
 
 HTTP = {"1.1": "HTTP/1.1", "2": "HTTP/2", "3": "HTTP/3", "alt-svc": "Alt-Svc"}
 """What a scenario's ``http`` asks for, in words."""

@@ -14,8 +14,7 @@ from bentpipe.figures import boxes, distributions, ladder, over_cells, over_time
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.material import Material
 from bentpipe.scenario.units import Duration, UnitError
-from bentpipe.store.directory import Store
-from bentpipe.store.reader import Reading, read_store
+from bentpipe.store.reader import Store, read_store
 
 __all__ = ["FIGURES", "Figure", "Material", "figures", "parse_range", "write_figures"]
 
@@ -79,14 +78,14 @@ def figures(material: Material, only: Sequence[str] | None = None) -> Iterator[F
 
 
 def write_figures(
-    store: Reading | Store | Path | str,
+    store: Store | Path | str,
     out: Path,
     time_range: TimeRange = (0.0, None),
     formats: Sequence[str] = ("pdf", "svg"),
     only: Sequence[str] | None = None,
 ) -> list[Path]:
     """Write every figure of a store as vectors into the directory ``out``: ``KEY.pdf`` and ``KEY.svg``."""
-    reading = store if isinstance(store, Reading) else read_store(store)
+    reading = read_store(store)
     out.mkdir(parents=True, exist_ok=True)
     return [
         figure.write(out / f"{figure.key}.{suffix}")

@@ -19,7 +19,7 @@ from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import config
 from bentpipe.report.library import library
 from bentpipe.stats.wording import humane
-from bentpipe.store.directory import write_whole
+from bentpipe.store.files import write_whole
 
 __all__ = ["Heading", "Page", "Row", "data_table", "table"]
 

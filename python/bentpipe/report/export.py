@@ -6,8 +6,8 @@ import shutil
 from typing import TYPE_CHECKING, Literal
 
 from bentpipe.store.codec import TABLES
-from bentpipe.store.directory import NoTableError, Store, StoreError
-from bentpipe.store.files import written_whole
+from bentpipe.store.files import NoTableError, StoreError, written_whole
+from bentpipe.store.reader import Store
 
 if TYPE_CHECKING:
     from pathlib import Path

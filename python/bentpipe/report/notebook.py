@@ -16,8 +16,7 @@ from bentpipe.report import page_loads
 from bentpipe.report.report import summary
 from bentpipe.stats.intervals import significant
 from bentpipe.stats.titles import METRICS
-from bentpipe.store.directory import Store
-from bentpipe.store.reader import Reading, read_store
+from bentpipe.store.reader import Store, read_store
 
 MOST_ROWS = 12
 """Rows of the table; the rest is counted."""
@@ -26,9 +25,9 @@ KEY_FIGURES = ("page-load-time", "completion", "goodput-against", "friendliness"
 """The first of these that the store has something for is shown."""
 
 
-def html(store: Reading | Store | Path | str) -> str:
+def html(store: Store | Path | str) -> str:
     """A fragment of HTML about a store: title, sentence, page loads, goodput, key figure. Raises StoreError."""
-    reading = store if isinstance(store, Reading) else read_store(store)
+    reading = read_store(store)
     material = Material(reading)
     parts = [
         f"<strong>{escape(reading.title)}</strong>",
@@ -47,7 +46,7 @@ def html(store: Reading | Store | Path | str) -> str:
 
 
 def _table(material: Material) -> str:
-    keys = list(material.store.keys)
+    keys = list(material.store.columns)
     wanted = [METRICS[name] for name in ("goodput_bit_s", "jain", "retransmission_ratio")]
     heads = [material.title(dim) for dim in material.dims] + ["flow", *(metric.axis for metric in wanted)]
     groups = material.cells.partition_by([*keys, "flow", "direction"], maintain_order=True)

@@ -22,8 +22,8 @@ from bentpipe.report.ods_template import cell_text, fill
 from bentpipe.stats import metrics
 from bentpipe.stats.titles import METRICS
 from bentpipe.store.codec import TABLES
-from bentpipe.store.directory import Store, StoreError, write_whole
-from bentpipe.store.reader import Reading, read_store
+from bentpipe.store.files import StoreError, write_whole
+from bentpipe.store.reader import Store, read_store
 
 MOST_CELLS = 40_000
 """Cells of a sheet over time; more makes a spreadsheet slow to open."""
@@ -39,13 +39,13 @@ CHARTS = {
 """Sheets that get a chart, and what its vertical axis says."""
 
 
-def write_ods(store_path: Reading | Store | Path | str, out: Path, template: Path | None = None) -> Path:
+def write_ods(store_path: Store | Path | str, out: Path, template: Path | None = None) -> Path:
     """Write a store as ODS to ``out``; with ``template``, a copy of it whose sheets are filled.
 
     Raises StoreError for a directory that is no store, TemplateError for a template in which no sheet has the name
     of a table.
     """
-    store = store_path if isinstance(store_path, Reading) else read_store(store_path)
+    store = read_store(store_path)
     if template is not None:
         return fill(template, out, Tables(store))
     document = _document(sheets(store))
@@ -59,7 +59,7 @@ def write_ods(store_path: Reading | Store | Path | str, out: Path, template: Pat
 class Tables:
     """The tables a template may ask for, by the name of a sheet."""
 
-    def __init__(self, store: Reading) -> None:
+    def __init__(self, store: Store) -> None:
         """Of ``store``; nothing is read before it is asked for."""
         self.store = store
         self._material = Material(store)
@@ -71,18 +71,18 @@ class Tables:
     def get(self, name: str) -> pl.DataFrame | None:
         """The table ``name``: one of :func:`sheets`, a raw table of all runs, or ``RUN.TABLE``; else ``None``."""
         run, dot, table = name.rpartition(".")
-        if dot and table in TABLES and run in self.store.runs["run"].to_list():
-            return self.store.table(table, runs=[run])
+        if dot and table in TABLES and run in self.store.index["run"].to_list():
+            return self.store.rows(table, runs=[run])
         if name in TABLES:
             return self.store.shown(
-                self.store.runs.join(
-                    self.store.table(name), on="run", how="inner", maintain_order="left_right"
+                self.store.index.join(
+                    self.store.rows(name), on="run", how="inner", maintain_order="left_right"
                 )
             )
         return _sheet(self._material, name)
 
 
-def sheets(store: Reading) -> dict[str, pl.DataFrame]:
+def sheets(store: Store) -> dict[str, pl.DataFrame]:
     """The sheets of an ODS file without a template, by name."""
     material = Material(store)
     found = {name: _sheet(material, name) for name in ("runs", "cells", *CHARTS)}
@@ -98,7 +98,7 @@ def _sheet(material: Material, name: str) -> pl.DataFrame | None:
         return None
     runs = material.time_runs
     columns = ["time_s", "flow", "side", "received_in_order_bytes", "cwnd_bytes"]
-    flows = material.store.table("flows", columns, runs["run"])
+    flows = material.store.rows("flows", columns, runs["run"])
     if name == "goodput":
         frame = metrics.goodput_windows(flows, material.ways).with_columns(
             value=pl.col("goodput_bit_s") / 1e6

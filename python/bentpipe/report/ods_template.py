@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 
 import polars as pl
 
-from bentpipe.store.directory import StoreError
+from bentpipe.store.files import StoreError
 
 _TABLE = "urn:oasis:names:tc:opendocument:xmlns:table:1.0"
 _OFFICE = "urn:oasis:names:tc:opendocument:xmlns:office:1.0"

@@ -49,7 +49,8 @@ def _shown(values: Sequence[float]) -> str | None:
 
 def units(store: Path) -> Iterator[dict[str, Any]]:
     """The records of the finished units. Raises StoreError that names one that cannot be read."""
-    from bentpipe.store.directory import Store, StoreError
+    from bentpipe.store.files import StoreError
+    from bentpipe.store.reader import Store
 
     for file in Store(store).files("unit.json"):
         try:

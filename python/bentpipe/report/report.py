@@ -17,9 +17,8 @@ from bentpipe.report import page_loads, tables
 from bentpipe.report.base import Page
 from bentpipe.stats import metrics
 from bentpipe.stats.intervals import significant
-from bentpipe.store.directory import Store
 from bentpipe.store.journal import machine
-from bentpipe.store.reader import Reading, read_store
+from bentpipe.store.reader import Store, read_store
 
 __all__ = ["build", "figures_pdf"]
 
@@ -75,14 +74,14 @@ def figures_pdf(
     return write_figures(store_path, out_dir, time_range, formats)
 
 
-def render(store: Reading, time_range: TimeRange = (0.0, None)) -> Page:
+def render(store: Store, time_range: TimeRange = (0.0, None)) -> Page:
     """The whole page."""
     material = Material(store, time_range)
     page = Page(store.title)
     page.add(f"<h1>{escape(store.title)}</h1>", f'<p class="lead">{escape(summary(material))}</p>')
-    if store.planned > store.runs.height:
-        missing = store.planned - store.runs.height
-        page.add(f'<p class="warning">{missing} of {store.planned} planned runs have not finished.</p>')
+    if len(store.planned) > store.index.height:
+        missing = len(store.planned) - store.index.height
+        page.add(f'<p class="warning">{missing} of {len(store.planned)} planned runs have not finished.</p>')
     if said := machine(store.path):
         page.add(f"<p>{escape(said)}</p>")
     if material.pages.height:
@@ -108,8 +107,8 @@ def render(store: Reading, time_range: TimeRange = (0.0, None)) -> Page:
 def summary(material: Material) -> str:
     """What was run, in a sentence or two."""
     store = material.store
-    seeds = store.runs["seed"].n_unique()
-    count = store.runs.height
+    seeds = store.index["seed"].n_unique()
+    count = store.index.height
     ends = store.ends["end_s"]
     longest = float(ends.max() or 0.0)  # type: ignore[arg-type]
     what = _flows(material)
@@ -117,7 +116,7 @@ def summary(material: Material) -> str:
     if material.dims:
         swept = "; ".join(f"{material.title(dim)} {', '.join(dim.values)}" for dim in material.dims)
         text += f". Swept: {swept}"
-    cells = store.runs.select(store.keys).n_unique() if store.keys else 1
+    cells = store.index.select(store.columns).n_unique() if store.columns else 1
     text += f". {count} runs" if count > 1 else ". One run"
     if count > 1:
         word = "seed" if seeds == 1 else "seeds"
@@ -201,14 +200,14 @@ def variants(material: Material) -> list[tuple[dict[str, str], str]]:
 
 def _rests_on(material: Material) -> list[str]:
     store = material.store
-    seeds = sorted(store.runs["seed"].unique().to_list())
+    seeds = sorted(store.index["seed"].unique().to_list())
     listed = (
         ", ".join(map(str, seeds)) if len(seeds) <= 12 else f"{seeds[0]} to {seeds[-1]} ({len(seeds)} seeds)"
     )
     facts = {
         "engine": store.engine or "unknown",
         "seeds": listed,
-        "runs": f"{store.runs.height} finished of {store.planned} planned",
+        "runs": f"{store.index.height} finished of {len(store.planned)} planned",
         "store": store.path.name,
     }
     if store.overrides:

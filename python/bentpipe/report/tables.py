@@ -43,7 +43,7 @@ def _magnitude(value: float) -> int:
 
 def results(material: Material) -> str:
     """One row per cell and flow: mean ± half of the interval over seeds."""
-    keys = list(material.store.keys)
+    keys = list(material.store.columns)
     cells = material.cells
     sizes = _sizes(material)
     present = set(cells["metric"].unique().to_list())
@@ -89,7 +89,7 @@ def _sizes(material: Material) -> dict[tuple[object, ...], float]:
     """How many flows each row stands for, by cell, flow and direction."""
     if not material.grouped:
         return {}
-    by = [*material.store.keys, "flow", "direction"]
+    by = [*material.store.columns, "flow", "direction"]
     sizes = material.metrics.group_by(by, maintain_order=True).agg(pl.col("flows").mean())
     return {tuple(row[:-1]): row[-1] for row in sizes.iter_rows()}
 
@@ -115,7 +115,7 @@ def _heads(names: Sequence[str]) -> list[Heading]:
 
 def groups(material: Material) -> str:
     """One row per cell and group: how far apart its flows are; means over seeds."""
-    keys = list(material.store.keys)
+    keys = list(material.store.columns)
     frame = material.metrics.drop_nulls("goodput_sum_bit_s")
     found = cell_summary(frame, keys, ["flows", *GROUPS])
     heads: list[Heading] = [(material.title(dim), "", True) for dim in material.dims]
@@ -152,7 +152,7 @@ def _tells(material: Material) -> bool:
 
 def links(material: Material) -> str:
     """One row per cell and busiest link, means over seeds."""
-    keys = list(material.store.keys)
+    keys = list(material.store.columns)
     order = [*keys, "link"]
     means = material.links.group_by(order, maintain_order=True).agg(
         pl.col("rate_bit_s").mean() / 1e6, pl.col("propagation_ms").mean(), pl.col(LINKS).mean()

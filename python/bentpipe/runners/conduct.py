@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.runs import Plan, Run
     from bentpipe.runners.outcome import Runner
-    from bentpipe.store.directory import Writer
+    from bentpipe.store.writer import Writer
 
 __all__ = ["DamageWarning", "Failure", "Finished", "Report", "conduct", "cost", "each_finished"]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from bentpipe.runners.conduct import Report, conduct
-from bentpipe.store.directory import Writer
+from bentpipe.store.writer import Writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -28,8 +28,7 @@ from bentpipe.stats.intervals import (
 )
 from bentpipe.stats.titles import METRICS
 from bentpipe.stats.wording import bracketed
-from bentpipe.store.directory import Store
-from bentpipe.store.reader import Reading, read_store
+from bentpipe.store.reader import Store, read_store
 
 Verdict = Literal["regression", "improvement", "none"]
 
@@ -142,12 +141,12 @@ _SCHEMA = {
 
 
 def compare(
-    before: Reading | Store | Path | str, after: Reading | Store | Path | str, confidence: float = CONFIDENCE
+    before: Store | Path | str, after: Store | Path | str, confidence: float = CONFIDENCE
 ) -> Comparison:
     """Compare two stores. Raises StoreError for a directory that is none, ValueError when nothing can be paired."""
-    first = before if isinstance(before, Reading) else read_store(before)
-    second = after if isinstance(after, Reading) else read_store(after)
-    keys = sorted({*first.keys, *second.keys})
+    first = read_store(before)
+    second = read_store(after)
+    keys = sorted({*first.columns, *second.columns})
     by = [*keys, "seed", "flow", "direction"]
     a, b = (_frame(group_metrics(store), keys) for store in (first, second))
     pairs = a.join(b, on=by, how="inner", suffix="_after", nulls_equal=True, maintain_order="left")
@@ -170,14 +169,14 @@ def _frame(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     return metrics.with_columns(missing).select(*keys, "seed", "flow", "direction", *BETTER)
 
 
-def _page_changes(before: Reading, after: Reading, keys: Sequence[str], confidence: float) -> list[Change]:
+def _page_changes(before: Store, after: Store, keys: Sequence[str], confidence: float) -> list[Change]:
     """Of loads of pages, by flow."""
     a, b = _loads(before, keys), _loads(after, keys)
     if a is None or b is None:
         return []
     by = [*keys, "seed", "flow", "load"]
     pairs = a.join(b, on=by, how="inner", suffix="_after", nulls_equal=True, maintain_order="left")
-    pairs = as_groups(pairs, before.table("summary"))
+    pairs = as_groups(pairs, before.rows("summary"))
     changes = []
     for metric in OF_PAGES:
         known = pairs.drop_nulls([metric, f"{metric}_after"])
@@ -192,13 +191,13 @@ def _page_changes(before: Reading, after: Reading, keys: Sequence[str], confiden
     return changes
 
 
-def _loads(store: Reading, keys: Sequence[str]) -> pl.DataFrame | None:
-    pages = store.table("pages")
+def _loads(store: Store, keys: Sequence[str]) -> pl.DataFrame | None:
+    pages = store.rows("pages")
     if not pages.height:
         return None
     done = pl.col("finished") == 1
-    joined = store.runs.join(pages, on="run", how="inner", maintain_order="left_right").with_columns(
-        [pl.lit(None, pl.String).alias(key) for key in keys if key not in store.keys]
+    joined = store.index.join(pages, on="run", how="inner", maintain_order="left_right").with_columns(
+        [pl.lit(None, pl.String).alias(key) for key in keys if key not in store.columns]
     )
     return joined.select(
         *keys, "seed", "flow", "load", done.cast(pl.Float64).alias("loads_finished"),

@@ -9,7 +9,8 @@ from __future__ import annotations
 import polars as pl
 
 from bentpipe.stats import metrics
-from bentpipe.store.reader import GROUP, Reading
+from bentpipe.store.reader import Store
+from bentpipe.store.scanning import GROUP
 
 __all__ = ["LEAST", "MOST", "OVER_FLOWS", "accesses_as_groups", "as_groups", "group_metrics", "grouped"]
 
@@ -54,7 +55,7 @@ def accesses_as_groups(links: pl.DataFrame, summary: pl.DataFrame) -> pl.DataFra
     return links.with_columns(pl.col("link").replace(names))
 
 
-def group_metrics(store: Reading, each: pl.DataFrame | None = None) -> pl.DataFrame:
+def group_metrics(store: Store, each: pl.DataFrame | None = None) -> pl.DataFrame:
     """:func:`bentpipe.stats.metrics.run_metrics` (``each``, if it is known) with one row a group in place of its flows.
 
     Without groups it is the same. A group's row has means over its flows; ``retransmission_ratio`` is of the bytes of
@@ -71,7 +72,7 @@ def group_metrics(store: Reading, each: pl.DataFrame | None = None) -> pl.DataFr
     ends = pl.col("data_start_s") + pl.col("duration_s")
     again = (pl.col("retransmission_ratio") * pl.max_horizontal(sent, 1)).sum()
     found = each.group_by(by, maintain_order=True).agg(
-        pl.col("seed", *store.keys, "congestion").first(),
+        pl.col("seed", *store.columns, "congestion").first(),
         pl.col("data_start_s").min(),
         pl.col("data_end_s").max(),
         (ends.max() - pl.col("data_start_s").min()).alias("duration_s"),
@@ -96,7 +97,7 @@ def group_metrics(store: Reading, each: pl.DataFrame | None = None) -> pl.DataFr
         *(pl.when("group").then(name).alias(name) for name in OVER_FLOWS),
     )
     found = found.drop("group").rename({GROUP: "flow"})
-    times = as_groups(metrics.completion_times(store.table("streams")), store.table("summary"))
+    times = as_groups(metrics.completion_times(store.rows("streams")), store.rows("summary"))
     over_all = times.group_by("run", "flow", maintain_order=True).agg(
         p50=pl.col("completion_s").quantile(0.5, "linear"),
         p95=pl.col("completion_s").quantile(0.95, "linear"),

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from bentpipe.stats.intervals import CONFIDENCE, mean_interval, median_interval
-from bentpipe.store.reader import GROUP, Reading
+from bentpipe.store.reader import Store
+from bentpipe.store.scanning import GROUP
 
 WINDOW_S = 1.0
 """Window of goodput over time, seconds: the one that published figures of this field use."""
@@ -290,13 +291,13 @@ def harm(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
     return pl.Series("harm", values, dtype=pl.Float64)
 
 
-def link_metrics(store: Reading) -> pl.DataFrame:
+def link_metrics(store: Store) -> pl.DataFrame:
     """One row per run and direction of a link, with the cell: utilisation, losses by place, queueing delay.
 
     ``utilisation`` is the time the transmitter needed for what it sent, at the rate it began with, over the run's
     length (null without a transmitter). ``lost_ratio`` and ``overflow_ratio`` are drops over arrivals.
     """
-    rows = store.table("link_summary").join(store.ends, on="run", how="left", maintain_order="left")
+    rows = store.rows("link_summary").join(store.ends, on="run", how="left", maintain_order="left")
     arrived = pl.max_horizontal(pl.col("arrived_packets"), 1)
     rows = rows.with_columns(
         utilisation=pl.col("sent_bytes") * 8 / (pl.col("rate_bit_s") * pl.col("end_s")),
@@ -308,7 +309,7 @@ def link_metrics(store: Reading) -> pl.DataFrame:
     wanted = ["run", "link", "rate_bit_s", "propagation_ms", "utilisation", "lost_ratio", "overflow_ratio",
               "marked_ratio", *quantiles]  # fmt: skip
     return _rank(
-        rows.select(wanted).join(store.runs, on="run", how="left", maintain_order="left"), store.runs
+        rows.select(wanted).join(store.index, on="run", how="left", maintain_order="left"), store.index
     )
 
 
@@ -334,7 +335,7 @@ def bottlenecks(links: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def run_metrics(store: Reading) -> pl.DataFrame:
+def run_metrics(store: Store) -> pl.DataFrame:
     """One row per run, flow and direction that counts, with the cell's columns: everything a table prints.
 
     ``run, seed, KEYS..., flow, direction, congestion, data_start_s, duration_s, finished, received_bytes,
@@ -345,8 +346,8 @@ def run_metrics(store: Reading) -> pl.DataFrame:
     direction's busiest link (:func:`bottlenecks`); ``jain`` and ``convergence_s`` belong to the run and stand in each
     of its rows.
     """
-    summary = store.table("summary")
-    streams = store.table("streams")
+    summary = store.rows("summary")
+    streams = store.rows("streams")
     ways = directions(summary)
     starts = starts_and_ends(summary, streams, store.ends, ways)
     side: dict[str, dict[str, pl.Expr]] = {}
@@ -391,7 +392,7 @@ def run_metrics(store: Reading) -> pl.DataFrame:
     shared = rows.filter(together)["run"].unique(maintain_order=True)
     flows = pl.DataFrame()
     if len(shared):
-        flows = store.table("flows", ["time_s", "flow", "side", "received_in_order_bytes"], shared)
+        flows = store.rows("flows", ["time_s", "flow", "side", "received_in_order_bytes"], shared)
         flows = with_all_series(flows, summary)
     if flows.height:
         windows = goodput_windows(flows, ways)
@@ -406,12 +407,12 @@ def run_metrics(store: Reading) -> pl.DataFrame:
         "queueing_p50_ms", "queueing_p95_ms", "queueing_p99_ms",
     )  # fmt: skip
     rows = rows.join(tight, on=["run", "direction"], how="left", maintain_order="left")
-    rows = store.runs.join(rows, on="run", how="inner", maintain_order="left")
+    rows = store.index.join(rows, on="run", how="inner", maintain_order="left")
     if GROUP in summary.columns:
         members = summary.select("run", "flow", GROUP).unique(maintain_order=True)
         rows = rows.join(members, on=["run", "flow"], how="left", maintain_order="left")
-    rows = _rank(rows, store.runs)
-    return rows.with_columns(harm(rows, store.keys))
+    rows = _rank(rows, store.index)
+    return rows.with_columns(harm(rows, store.columns))
 
 
 def cell_summary(

@@ -42,14 +42,14 @@ def summary_rows(directory: Path, *, numbers: bool = False) -> tuple[str, list[d
     store = read_store(directory)
     metrics = group_metrics(store)
     of_groups = [name for name in ("flows", *OVER_FLOWS) if name in metrics.columns]
-    cells = cell_summary(metrics, store.keys, [*OVER_SEEDS, *of_groups])
+    cells = cell_summary(metrics, store.columns, [*OVER_SEEDS, *of_groups])
     if numbers:
         return store.title, store.shown(cells).to_dicts()
     rows: dict[tuple[object, ...], dict[str, Any]] = {}
-    by = [*store.keys, "flow", "direction"]
+    by = [*store.columns, "flow", "direction"]
     present = [item for item in _SHOWN if item[0] in set(cells["metric"].to_list())]
     others = ["flow", "direction", "controller", "seeds", *(heading for _, heading, _ in present)]
-    called = _called(store.keys, others) | {"flow": "flow", "direction": "direction"}
+    called = _called(store.columns, others) | {"flow": "flow", "direction": "direction"}
     for entry in cells.iter_rows(named=True):
         key = tuple(entry[name] for name in by)
         if key not in rows:
@@ -60,7 +60,7 @@ def summary_rows(directory: Path, *, numbers: bool = False) -> tuple[str, list[d
             if name == entry["metric"]:
                 rows[key][heading] = _with_spread(entry, factor)
                 rows[key]["seeds"] = max(rows[key]["seeds"], entry["n"])
-    finished = f"{store.runs.height} of {store.planned} runs"
+    finished = f"{store.index.height} of {len(store.planned)} runs"
     title = f"{store.title} ({finished}; ± is half of the 95 % interval of the mean)"
     return title, _without_repetition(list(rows.values()))
 
@@ -79,12 +79,12 @@ def page_rows(directory: Path) -> list[dict[str, Any]]:
     from bentpipe.store.reader import read_store
 
     store = read_store(directory)
-    pages = store.table("pages")
+    pages = store.rows("pages")
     if not pages.height:
         return []
-    by = [*store.keys, "flow", "load", "protocol"]
-    pages = as_groups(pages, store.table("summary"))
-    loads = store.runs.join(pages, on="run", how="inner", maintain_order="left_right")
+    by = [*store.columns, "flow", "load", "protocol"]
+    pages = as_groups(pages, store.rows("summary"))
+    loads = store.index.join(pages, on="run", how="inner", maintain_order="left_right")
     done = pl.col("finished") == 1
     found = loads.group_by(by, maintain_order=True).agg(
         pl.format("{} of {}", done.sum(), pl.len()).alias("finished"),
@@ -92,7 +92,7 @@ def page_rows(directory: Path) -> list[dict[str, Any]]:
         pl.col("plt_s").filter(done).median(),
     )
     own = ["flow", "load", "protocol"]
-    called = _called(store.keys, [*own, "finished", *_OF_PAGES.values()]) | {name: name for name in own}
+    called = _called(store.columns, [*own, "finished", *_OF_PAGES.values()]) | {name: name for name in own}
     rows = []
     for entry in found.iter_rows(named=True):
         row = {called[name]: entry[name] for name in by}

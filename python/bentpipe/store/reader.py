@@ -1,63 +1,186 @@
-"""What statistics, figures and reports read of a store: its finished runs and chosen columns of their tables.
+"""Reading a store: one directory a scenario, one directory of Parquet files in it for each finished run.
 
-:class:`bentpipe.Store` is the store itself; a :class:`Reading` is a picture of it at one moment, in which runs
-that finish later do not appear, and which reads only the columns it is asked for, of all runs at once. Rows come in
-the plan's order of runs and in the order in which a run wrote them, so everything computed from them is the same
-on every machine.
+::
+
+    DIR/scenario.toml           the scenario, verbatim
+    DIR/plan.json               title, engine, overrides, and every run: id, cell of the sweep, seed
+    DIR/runs/ID/TABLE.parquet   measurements (docs/manual/results.md), with spec.json, the resolved run, and traces
+    DIR/runs/ID/SHA256SUMS      what the run consists of, and its checksums
+    DIR/journal.jsonl           when, where and with what it ran: outside the promise of equal bytes
+
+Whatever is read is compared with its checksum first; what is not there any more, or is not what was written, is named,
+and a resume makes it again. Rows come in the plan's order of runs and in the order in which a run wrote them, so
+everything computed from them is the same on every machine.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-
-import polars as pl
+from typing import TYPE_CHECKING, Any, Self
 
 from bentpipe.scenario.columns import column, headings, plain
-from bentpipe.store.directory import Store
-from bentpipe.store.files import Kept, NothingRunError, readable
-from bentpipe.store.scanning import GROUP, grouped, scan
+from bentpipe.store import planfile
+from bentpipe.store.codec import TABLES
+from bentpipe.store.files import Kept, NoTableError, NothingRunError, StoreError, digest, look, readable
+from bentpipe.store.frames import Frames
+from bentpipe.store.numbers import text
 
-__all__ = ["GROUP", "Reading", "read_store"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    import polars as pl
+
+    from bentpipe.store.numbers import Axis
+    from bentpipe.store.sql import Answers
+
+__all__ = ["Store", "read_store"]
 
 
-@dataclass(frozen=True)
-class Reading:
-    """A store, opened for reading.
+class Store(Frames):
+    """A store, for reading. Tables are frames with the run's id, seed and cell in front.
 
-    ``runs`` has one row per finished run: ``run`` (its id), ``seed`` and one column of text per key of the sweep
-    (``keys``: as :func:`bentpipe.scenario.columns.column` calls it, so that it is never another column's name);
-    ``planned`` counts the unfinished ones too. ``overrides`` are the scenario's changes by ``--set``.
+    ``store.flows``, ``.links``, ``.summary``... and ``.runs`` are Polars frames, read when they are asked for, of the
+    runs that are finished then; of :meth:`still`, of those that were finished when it was made.
+
+    Statistics and figures read ``index`` and ``rows``, whose columns of the sweep (``columns``) have names that no
+    other column can have, and join them.
     """
 
-    path: Path
-    title: str
-    engine: str
-    scenario: str
-    overrides: tuple[str, ...]
-    keys: tuple[str, ...]
-    runs: pl.DataFrame
-    planned: int
-    kept: Kept
+    def __init__(self, path: str | Path, *, numbers: bool = False) -> None:
+        """Opens the store at ``path``; with ``numbers``, swept quantities are columns of numbers too
+        (:mod:`bentpipe.store.numbers`). Raises StoreError when there is none."""
+        self.path = Path(path)
+        self.numbers = numbers
+        plan = planfile.read(self.path)
+        self.title = plan.title or self.path.resolve().name
+        self.engine, self.schema = plan.engine, plan.schema
+        self.overrides, self.planned = plan.overrides, plan.planned
+        self._plan = plan
+        self._kept: Kept | None = None
+        self._index: pl.DataFrame | None = None
+        self._ends: pl.DataFrame | None = None
+
+    def still(self) -> Self:
+        """The store as it is now: runs that finish later do not appear in it.
+
+        Raises:
+            NothingRunError: no run has finished.
+            StoreError: runs are damaged; it says which.
+        """
+        if self._kept is not None:
+            return self
+        kept = self.kept()
+        if not kept.files:
+            raise NothingRunError(f"{self.path}: no run has finished ({len(self.planned)} are planned)")
+        found = copy.copy(self)
+        found.path = self.path.resolve()
+        found._kept = dataclasses.replace(kept, store=found.path)  # noqa: SLF001 - one of its own
+        return found
+
+    @property
+    def scenario(self) -> str:
+        """The scenario's text. Raises StoreError when it cannot be read, or is not what was written."""
+        file = self.path / "scenario.toml"
+        try:
+            written = file.read_bytes()
+            text = written.decode()
+        except (OSError, UnicodeDecodeError):
+            raise StoreError(f"{self.path}: its scenario.toml is missing or cannot be read") from None
+        if self._plan.scenario not in (None, digest(written)):
+            what = "is damaged: it is not what was written; the command that made the store writes it anew"
+            raise StoreError(f"{file} {what}")
+        return text
 
     @cached_property
+    def keys(self) -> tuple[str, ...]:
+        """Keys of the sweep, in its order, as the scenario has them."""
+        return tuple(dict.fromkeys(key for run in self.planned for key in run["cell"]))
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The sweep's columns in frames that are computed with: the keys, never called like another column."""
+        return tuple(map(column, self.keys))
+
+    def finished(self) -> list[dict[str, Any]]:
+        """Planned runs that are in the store with all their files, in the plan's order."""
+        there = self._look().files
+        return [run for run in self.planned if run["id"] in there]
+
+    def kept(self) -> Kept:
+        """The finished runs as they are on the disk now. Raises StoreError that names those that are damaged."""
+        kept = self._look()
+        kept.refuse()
+        return kept
+
+    @property
+    def summed(self) -> bool:
+        """Whether every run has checksums: those that were made before there were any may have none."""
+        return self._plan.summed
+
+    def is_of(self, scenario: str) -> bool:
+        """Whether this is the store of a scenario, even where its own copy is damaged."""
+        if self._plan.scenario is not None:
+            return self._plan.scenario == digest(scenario.encode())
+        return self.scenario == scenario
+
+    def _look(self) -> Kept:
+        if self._kept is not None:
+            return self._kept
+        return look(self.path, [run["id"] for run in self.planned], self._plan.summed)
+
+    @property
+    def runs(self) -> pl.DataFrame:
+        """One row per finished run: ``run``, ``seed``, and the sweep's keys as text. Raises StoreError as kept()."""
+        from bentpipe.store.numbers import beside
+
+        return beside(self._frame(self.kept(), self.keys).lazy(), self.axes).collect()
+
+    @property
+    def index(self) -> pl.DataFrame:
+        """The same for computing: the sweep's keys are called as :attr:`columns`, and have no numbers beside them."""
+        if self._index is not None:
+            return self._index
+        index = self._frame(self.kept(), self.columns)
+        if self._kept is not None:
+            self._index = index
+        return index
+
+    def _frame(self, kept: Kept, keys: Sequence[str]) -> pl.DataFrame:
+        import polars as pl
+
+        schema = {"run": pl.String, "seed": pl.Int64, **dict.fromkeys(keys, pl.String)}
+        return pl.DataFrame(self.lines_of(kept), schema=schema, orient="row")
+
+    def lines_of(self, kept: Kept) -> list[tuple[Any, ...]]:
+        """One line per run of ``kept``, in the plan's order: id, seed and the cell as text."""
+        rows, keys = [run for run in self.planned if run["id"] in kept.files], self.keys
+        return [(r["id"], r["seed"], *(text(r["cell"].get(key)) for key in keys)) for r in rows]
+
+    @property
     def ends(self) -> pl.DataFrame:
         """The instant of the last sample of every run: ``run, end_s``."""
-        times = self.table("links", ["time_s"])
-        return times.group_by("run", maintain_order=True).agg(end_s=pl.col("time_s").max())
+        import polars as pl
+
+        if self._ends is not None:
+            return self._ends
+        times = self.rows("links", ["time_s"])
+        ends = times.group_by("run", maintain_order=True).agg(end_s=pl.col("time_s").max())
+        if self._kept is not None:
+            self._ends = ends
+        return ends
 
     def shown(self, frame: pl.DataFrame) -> pl.DataFrame:
         """``frame`` with the sweep's columns under the names that the scenario has for them, where these are free."""
-        others = [name for name in frame.columns if name not in self.keys]
-        return frame.rename(headings({key: plain(key) for key in self.keys}, others), strict=False)
+        others = [name for name in frame.columns if name not in self.columns]
+        return frame.rename(headings({key: plain(key) for key in self.columns}, others), strict=False)
 
-    def table(
+    def rows(
         self, name: str, columns: Sequence[str] | None = None, runs: Iterable[str] | None = None
     ) -> pl.DataFrame:
-        """Table ``name`` of all finished runs (or of ``runs``), with the run's id in ``run``.
+        """Table ``name`` of all finished runs (or of ``runs``), with the run's id in ``run`` and no cell.
 
         Text is ``String`` whatever the file holds. Runs that were made without the table are left out; when none has
         it, the frame is empty and has no columns but ``run``.
@@ -65,7 +188,13 @@ class Reading:
         Raises:
             StoreError: a run's table is not there any more, or not what was written; it is named.
         """
-        found = scan(self.kept, name, self.runs["run"] if runs is None else runs)
+        import polars as pl
+
+        from bentpipe.store.scanning import GROUP, grouped, scan
+
+        kept = self.kept()
+        wanted = (run["id"] for run in self.planned if run["id"] in kept.files) if runs is None else runs
+        found = scan(kept, name, wanted)
         if found is None:
             return pl.DataFrame(schema={"run": pl.String})
         with readable(self.path, name):
@@ -76,27 +205,83 @@ class Reading:
         texts = [column for column, kind in rows.schema.items() if kind in (pl.Categorical, pl.Enum)]
         return rows.with_columns(pl.col(texts).cast(pl.String))
 
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """Swept quantities that have a column of numbers; none unless ``numbers``."""
+        from bentpipe.store.numbers import axes
 
-def read_store(path: Path | str | Store) -> Reading:
-    """Open a store.
+        return axes(run["cell"] for run in self.planned) if self.numbers else ()
+
+    def scan(self, name: str) -> pl.LazyFrame:
+        """Table ``name`` of all finished runs, in the plan's order, as a lazy frame.
+
+        The checksums of the table's files are compared now; rows are read when the frame is collected, and of these
+        only the columns that are asked for.
+
+        Raises:
+            StoreError: no such table, no finished run, or a run that is damaged.
+        """
+        if name == "runs":
+            return self.runs.lazy()
+        if name not in TABLES:
+            raise StoreError(f"no table {name!r}, expected one of: runs, {', '.join(TABLES)}")
+        from bentpipe.store.numbers import beside
+        from bentpipe.store.scanning import GROUP, grouped, scan
+
+        kept = self.kept()
+        rows = self._frame(kept, self.keys)
+        found = scan(kept, name, rows["run"])
+        if found is None:
+            raise NoTableError(f"{self.path}: no finished run has a table {name!r}")
+        with readable(self.path, name):
+            if name == "summary" and not grouped(found):
+                found = found.drop(GROUP)
+            there = found.collect_schema().names()
+        called = headings({column(key): key for key in self.keys}, there)
+        cells = rows.rename({key: called[column(key)] for key in self.keys})
+        joined = found.join(cells.lazy(), on="run", how="left", maintain_order="left")
+        placed = joined.select(*cells.columns, *(name for name in there if name != "run"))
+        return beside(placed, self.axes, {key: called[column(key)] for key in self.keys})
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Table ``name`` of all finished runs, in the plan's order.
+
+        Raises:
+            StoreError: as :meth:`scan`.
+        """
+        found = self.scan(name)
+        with readable(self.path, name):
+            return found.collect()
+
+    def files(self, suffix: str) -> list[Path]:
+        """Traces whose name ends in ``suffix``, in the plan's order, as they were written. Raises StoreError."""
+        kept = self.kept()
+        found = []
+        for run in self.planned:
+            if run["id"] in kept.files:
+                place, names = self.path / "runs" / run["id"], sorted(kept.files[run["id"]])
+                found += [(run["id"], place / name) for name in names if name.endswith(suffix)]
+        kept.check(found)
+        return [path for _, path in found]
+
+    def connect(self, *, unrestricted: bool = False) -> Answers:
+        """DuckDB with one view a table, each joined with the run's id, seed and cell.
+
+        It reaches these tables and nothing else, neither another file nor the network, unless ``unrestricted``.
+
+        Raises:
+            StoreError: no finished run, or one that is damaged.
+        """
+        from bentpipe.store.sql import connect
+
+        return connect(self, TABLES, unrestricted=unrestricted)
+
+
+def read_store(path: Path | str | Store) -> Store:
+    """The store at ``path``, or one that is open, as it is now.
 
     Raises:
         NothingRunError: it is not there, or no run of it has finished.
         StoreError: it cannot be read, or runs are damaged; it says which.
     """
-    store = path if isinstance(path, Store) else Store(path)
-    kept = store.kept()
-    runs = store.rows_of(kept)
-    if not runs.height:
-        raise NothingRunError(f"{store.path}: no run has finished ({len(store.planned)} are planned)")
-    return Reading(
-        path=store.path.resolve(),
-        title=store.title or store.path.name,
-        engine=store.engine,
-        scenario=store.scenario,
-        overrides=store.overrides,
-        keys=tuple(column(key) for key in store.keys),
-        runs=runs.rename({key: column(key) for key in store.keys}),
-        planned=len(store.planned),
-        kept=dataclasses.replace(kept, store=store.path.resolve()),
-    )
+    return (path if isinstance(path, Store) else Store(path)).still()

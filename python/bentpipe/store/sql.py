@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from bentpipe.store.directory import Store
+    from bentpipe.store.reader import Store
 
 __all__ = ["Answers", "OutOfBoundsError", "connect", "unlike"]
 

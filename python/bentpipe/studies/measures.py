@@ -24,7 +24,7 @@ def _samples(measured: Measured, part: str, cell: Cell, side: str, column: str) 
     if reading is None or not rows.height:
         return []
     runs = rows["run"].unique(maintain_order=True).to_list()
-    frame = reading.table("flows", ["time_s", "flow", "side", column], runs).filter(pl.col("side") == side)
+    frame = reading.rows("flows", ["time_s", "flow", "side", column], runs).filter(pl.col("side") == side)
     return [frame.filter(pl.col("run") == run).sort("flow", "time_s", maintain_order=True) for run in runs]
 
 

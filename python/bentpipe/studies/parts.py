@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.runs import Plan
     from bentpipe.runners.conduct import Report
     from bentpipe.runners.session import Watch
-    from bentpipe.store.reader import Reading
+    from bentpipe.store.reader import Store
 
 __all__ = ["Measured", "Part", "Planned", "Wanted", "plan_part", "run_part"]
 
@@ -90,7 +90,7 @@ class Measured:
         """``out`` holds one store a part."""
         self._stores = {part.name: _Store(part.store(out)) for part in parts}
 
-    def reading(self, part: str) -> Reading | None:
+    def reading(self, part: str) -> Store | None:
         """The store of a part; None when nothing of it has run."""
         return self._stores[part].reading
 
@@ -134,13 +134,13 @@ class _Store:
         if self.reading is None:
             return pl.DataFrame()
         if name not in self.tables:
-            rows = self.reading.table(name)
-            joined = self.reading.runs.join(rows, on="run", how="inner", maintain_order="left")
+            rows = self.reading.rows(name)
+            joined = self.reading.index.join(rows, on="run", how="inner", maintain_order="left")
             self.tables[name] = self.reading.shown(joined)
         return self.tables[name]
 
     @cached_property
-    def reading(self) -> Reading | None:
+    def reading(self) -> Store | None:
         from bentpipe.store.files import NothingRunError
         from bentpipe.store.reader import read_store
 

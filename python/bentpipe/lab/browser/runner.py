@@ -26,7 +26,7 @@ from bentpipe.lab.series import LINKS, read_series
 from bentpipe.runners.hands import Hand, outcomes
 from bentpipe.runners.outcome import Outcome
 from bentpipe.store.codec import Measurements
-from bentpipe.store.directory import DiskError
+from bentpipe.store.files import DiskError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -101,7 +101,7 @@ def why_table(measured: Measured) -> Table:
     reading = measured.reading("why")
     if reading is None:
         return Table("", ())
-    cells = reading.runs.select(DELAY, HYBLA, RIVAL).unique(maintain_order=True)
+    cells = reading.index.select(DELAY, HYBLA, RIVAL).unique(maintain_order=True)
     rows = []
     for cell in cells.iter_rows(named=True):
         hybla, other = (measured.goodput("why", cell, flow) for flow in ("hybla", "rival"))
@@ -124,7 +124,7 @@ def why_alone_table(measured: Measured) -> Table:
     if reading is None:
         return Table("", ())
     rows = []
-    for cell in reading.runs.select(DELAY, LOSS, ALONE).unique(maintain_order=True).iter_rows(named=True):
+    for cell in reading.index.select(DELAY, LOSS, ALONE).unique(maintain_order=True).iter_rows(named=True):
         path = "LEO" if cell[DELAY] == LEO else "GEO"
         head = {"path": path, "loss": cell[LOSS], "controller": cell[ALONE]}
         goodput = shown(measured.goodput("why-alone", cell))
@@ -147,7 +147,7 @@ def why_tcp_tables(measured: Measured) -> list[Table]:
         if reading is None:
             continue
         rows = []
-        for cell in reading.runs.select(reading.keys).unique(maintain_order=True).iter_rows(named=True):
+        for cell in reading.index.select(reading.columns).unique(maintain_order=True).iter_rows(named=True):
             hybla, other = (measured.goodput(part, cell, flow) for flow in ("hybla", "rival"))
             jain = tuple(measured.rows(part, cell, "rival")["jain"].to_list())
             head = {AS[key]: value for key, value in cell.items()}

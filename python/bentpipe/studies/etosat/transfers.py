@@ -44,9 +44,7 @@ def transfer_times(
     receiver = "client" if send == "down" else "server"
     for row in summary.filter(pl.col("side") == "client").sort("seed").iter_rows(named=True):
         columns = ["time_s", "flow", "side", "received_in_order_bytes"]
-        frame = (
-            reading.table("flows", columns, [row["run"]]).filter(pl.col("side") == receiver).sort("time_s")
-        )
+        frame = reading.rows("flows", columns, [row["run"]]).filter(pl.col("side") == receiver).sort("time_s")
         times, counts = frame["time_s"].to_list(), frame["received_in_order_bytes"].to_list()
         for size in sizes:
             at = crossing_s(times, counts, size)

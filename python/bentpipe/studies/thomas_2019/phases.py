@@ -30,7 +30,7 @@ def received(measured: Measured, part: str, run: str, flow: str) -> tuple[list[f
     reading = measured.reading(part)
     if reading is None:
         return [], []
-    frame = reading.table("flows", ["time_s", "flow", "side", "received_bytes"], [run])
+    frame = reading.rows("flows", ["time_s", "flow", "side", "received_bytes"], [run])
     frame = frame.filter((pl.col("side") == "client") & (pl.col("flow") == flow)).sort("time_s")
     return frame["time_s"].to_list(), frame["received_bytes"].to_list()
 
@@ -90,7 +90,7 @@ def bulk_start_up(measured: Measured, part: str) -> dict[float, float | None]:
     if reading is None:
         return {}
     found: dict[float, float | None] = {}
-    for row in reading.runs.iter_rows(named=True):
+    for row in reading.index.iter_rows(named=True):
         rtt = 4 * float(row[HALF].removesuffix(" ms")) / 1e3
         times, bytes_ = received(measured, part, row["run"], "bulk")
         first = next((at for at, count in zip(times, bytes_, strict=True) if count > 0), None)

@@ -14,7 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bentpipe.store.directory import NoTableError, Store, StoreError
+from bentpipe.store.files import NoTableError, StoreError
+from bentpipe.store.reader import Store
 from bentpipe.tools.verify import counting, holding, passing, serving
 from bentpipe.tools.verify.trace import Finding, Trace, load
 

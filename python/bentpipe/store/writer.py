@@ -1,16 +1,6 @@
-"""The store: one directory a scenario, one directory of Parquet files in it for each finished run.
+"""Writing a store: one process at a time, a run whole or not at all.
 
-::
-
-    DIR/scenario.toml           the scenario, verbatim
-    DIR/plan.json               title, engine, overrides, and every run: id, cell of the sweep, seed
-    DIR/runs/ID/TABLE.parquet   measurements (docs/manual/results.md), with spec.json, the resolved run, and traces
-    DIR/runs/ID/SHA256SUMS      what the run consists of, and its checksums
-    DIR/journal.jsonl           when, where and with what it ran: outside the promise of equal bytes
-
-A run is written beside its place, synchronised to the disk, and renamed: what is in ``runs/`` was whole. Whatever is
-read is compared with its checksum first; what is not there any more, or is not what was written, is named, and a
-resume makes it again.
+A run is written beside its place, synchronised to the disk, and renamed: what is in ``runs/`` was whole.
 """
 
 from __future__ import annotations
@@ -19,194 +9,33 @@ import fcntl
 import json
 import shutil
 from contextlib import contextmanager, suppress
-from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 from bentpipe.plan.identity import SCHEMA
-from bentpipe.scenario.columns import column, headings
 from bentpipe.store import planfile
-from bentpipe.store.codec import TABLES, Finished, Measurements, decode, encode
+from bentpipe.store.codec import Finished, Measurements, decode, encode
 from bentpipe.store.files import (
     FULL,
     SUMS,
     DiskError,
-    Kept,
-    NoTableError,
     StoreError,
     digest,
     listing,
     look,
-    readable,
     sync,
     sync_all,
     write_soon,
     write_whole,
 )
-from bentpipe.store.frames import Frames
-from bentpipe.store.numbers import text
+from bentpipe.store.reader import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    import polars as pl
-
     from bentpipe.plan.runs import Plan, Run
-    from bentpipe.store.numbers import Axis
-    from bentpipe.store.sql import Answers
 
-__all__ = ["DiskError", "NoTableError", "Store", "StoreError", "Writer", "write_whole"]
-
-
-class Store(Frames):
-    """A store, for reading. Tables are frames with the run's id, seed and cell in front.
-
-    ``store.flows``, ``.links``, ``.summary``... and ``.runs`` are Polars frames, read when they are asked for.
-    """
-
-    def __init__(self, path: str | Path, *, numbers: bool = False) -> None:
-        """Opens the store at ``path``; with ``numbers``, swept quantities are columns of numbers too
-        (:mod:`bentpipe.store.numbers`). Raises StoreError when there is none."""
-        self.path = Path(path)
-        self.numbers = numbers
-        plan = planfile.read(self.path)
-        self.title, self.engine, self.schema = plan.title, plan.engine, plan.schema
-        self.overrides, self.planned = plan.overrides, plan.planned
-        self._plan = plan
-
-    @property
-    def scenario(self) -> str:
-        """The scenario's text. Raises StoreError when it cannot be read, or is not what was written."""
-        file = self.path / "scenario.toml"
-        try:
-            written = file.read_bytes()
-            text = written.decode()
-        except (OSError, UnicodeDecodeError):
-            raise StoreError(f"{self.path}: its scenario.toml is missing or cannot be read") from None
-        if self._plan.scenario not in (None, digest(written)):
-            what = "is damaged: it is not what was written; the command that made the store writes it anew"
-            raise StoreError(f"{file} {what}")
-        return text
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """Keys of the sweep, in its order."""
-        return tuple(dict.fromkeys(key for run in self.planned for key in run["cell"]))
-
-    def finished(self) -> list[dict[str, Any]]:
-        """Planned runs that are in the store with all their files, in the plan's order."""
-        there = self._look().files
-        return [run for run in self.planned if run["id"] in there]
-
-    def kept(self) -> Kept:
-        """The finished runs as they are on the disk now. Raises StoreError that names those that are damaged."""
-        kept = self._look()
-        kept.refuse()
-        return kept
-
-    @property
-    def summed(self) -> bool:
-        """Whether every run has checksums: those that were made before there were any may have none."""
-        return self._plan.summed
-
-    def is_of(self, scenario: str) -> bool:
-        """Whether this is the store of a scenario, even where its own copy is damaged."""
-        if self._plan.scenario is not None:
-            return self._plan.scenario == digest(scenario.encode())
-        return self.scenario == scenario
-
-    def _look(self) -> Kept:
-        return look(self.path, [run["id"] for run in self.planned], self._plan.summed)
-
-    @property
-    def runs(self) -> pl.DataFrame:
-        """One row per finished run: ``run``, ``seed``, and the sweep's keys as text. Raises StoreError as kept()."""
-        from bentpipe.store.numbers import beside
-
-        return beside(self.rows_of(self.kept()).lazy(), self.axes).collect()
-
-    def rows_of(self, kept: Kept) -> pl.DataFrame:
-        """One row per run of ``kept``, in the plan's order: ``run``, ``seed``, and the sweep's keys as text."""
-        import polars as pl
-
-        schema = {"run": pl.String, "seed": pl.Int64, **dict.fromkeys(self.keys, pl.String)}
-        return pl.DataFrame(self.lines_of(kept), schema=schema, orient="row")
-
-    def lines_of(self, kept: Kept) -> list[tuple[Any, ...]]:
-        """The same as plain values: id, seed and the cell."""
-        rows, keys = [run for run in self.planned if run["id"] in kept.files], self.keys
-        return [(r["id"], r["seed"], *(text(r["cell"].get(key)) for key in keys)) for r in rows]
-
-    @cached_property
-    def axes(self) -> tuple[Axis, ...]:
-        """Swept quantities that have a column of numbers; none unless ``numbers``."""
-        from bentpipe.store.numbers import axes
-
-        return axes(run["cell"] for run in self.planned) if self.numbers else ()
-
-    def scan(self, name: str) -> pl.LazyFrame:
-        """Table ``name`` of all finished runs, in the plan's order, as a lazy frame.
-
-        The checksums of the table's files are compared now; rows are read when the frame is collected, and of these
-        only the columns that are asked for.
-
-        Raises:
-            StoreError: no such table, no finished run, or a run that is damaged.
-        """
-        if name == "runs":
-            return self.runs.lazy()
-        if name not in TABLES:
-            raise StoreError(f"no table {name!r}, expected one of: runs, {', '.join(TABLES)}")
-        from bentpipe.store.numbers import beside
-        from bentpipe.store.scanning import GROUP, grouped, scan
-
-        kept = self.kept()
-        rows = self.rows_of(kept)
-        found = scan(kept, name, rows["run"])
-        if found is None:
-            raise NoTableError(f"{self.path}: no finished run has a table {name!r}")
-        with readable(self.path, name):
-            if name == "summary" and not grouped(found):
-                found = found.drop(GROUP)
-            there = found.collect_schema().names()
-        called = headings({column(key): key for key in self.keys}, there)
-        cells = rows.rename({key: called[column(key)] for key in self.keys})
-        joined = found.join(cells.lazy(), on="run", how="left", maintain_order="left")
-        placed = joined.select(*cells.columns, *(name for name in there if name != "run"))
-        return beside(placed, self.axes, {key: called[column(key)] for key in self.keys})
-
-    def table(self, name: str) -> pl.DataFrame:
-        """Table ``name`` of all finished runs, in the plan's order.
-
-        Raises:
-            StoreError: as :meth:`scan`.
-        """
-        found = self.scan(name)
-        with readable(self.path, name):
-            return found.collect()
-
-    def files(self, suffix: str) -> list[Path]:
-        """Traces whose name ends in ``suffix``, in the plan's order, as they were written. Raises StoreError."""
-        kept = self.kept()
-        found = []
-        for run in self.planned:
-            if run["id"] in kept.files:
-                place, names = self.path / "runs" / run["id"], sorted(kept.files[run["id"]])
-                found += [(run["id"], place / name) for name in names if name.endswith(suffix)]
-        kept.check(found)
-        return [path for _, path in found]
-
-    def connect(self, *, unrestricted: bool = False) -> Answers:
-        """DuckDB with one view a table, each joined with the run's id, seed and cell.
-
-        It reaches these tables and nothing else, neither another file nor the network, unless ``unrestricted``.
-
-        Raises:
-            StoreError: no finished run, or one that is damaged.
-        """
-        from bentpipe.store.sql import connect
-
-        return connect(self, TABLES, unrestricted=unrestricted)
+__all__ = ["Writer"]
 
 
 class Writer:
