@@ -15,6 +15,7 @@ from bentpipe.api import Results
 from bentpipe.figures.registry import Material
 from bentpipe.report import notebook, report
 from bentpipe.stats.metrics import bottlenecks
+from bentpipe.stats.summary import summary_rows
 from bentpipe.store.reader import read_store
 
 if TYPE_CHECKING:
@@ -85,6 +86,17 @@ def test_figures_as_vectors(synthetic: ModuleType, tmp_path: Path) -> None:
     files = report.figures_pdf(store, tmp_path / "figures", (0.0, 10.0), formats=("pdf",))
     assert {file.suffix for file in files} == {".pdf"}
     assert all(file.stat().st_size > 1000 for file in files)
+
+
+def test_the_terminal_and_the_page_write_a_number_alike(synthetic: ModuleType, tmp_path: Path) -> None:
+    shares = [(5.0, 4.0), (5.2, 3.9), (5.066, 4.1)]
+    store = synthetic.pair_store(tmp_path / "pair", shares)
+    _, rows = summary_rows(store)
+    said = {row["goodput Mbit/s"] for row in rows}
+    assert all(" ± " in one for one in said)
+    page = report.build(store).read_text(encoding="utf-8")
+    written = re.findall(r"<td>([0-9.]+) <small>(± [0-9.]+)</small>", page)
+    assert said <= {" ".join(one) for one in written}
 
 
 def test_results_show_themselves_in_a_notebook(synthetic: ModuleType, tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ import pytest
 from bentpipe.figures.dimensions import dimensions, grid, magnitude, natural_order
 from bentpipe.stats import intervals
 from bentpipe.stats import metrics as stats
+from bentpipe.stats.intervals import Interval
 from bentpipe.stats.student import STUDENT_T
+from bentpipe.stats.wording import plus_minus
 from bentpipe.store.files import StoreError
 from bentpipe.store.reader import read_store
 
@@ -106,6 +108,30 @@ def test_bootstrap_is_deterministic_and_paired() -> None:
 )  # fmt: skip
 def test_significant(value: float | None, text: str) -> None:
     assert intervals.significant(value) == text
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "text"),
+    [
+        (5.7253, 0.1137, "5.73 ± 0.11"),
+        (0.5, 0.096, "0.500 ± 0.096"),
+        (0.5, 0.0996, "0.50 ± 0.10"),  # as it is rounded, not as it was
+        (1234.56, 9.96, "1235 ± 10"),
+        (325.4, 180.2, "325 ± 180"),  # whole numbers are whole
+        (18.9939, 0.00045, "18.99390 ± 0.00045"),
+        (-0.001, 0.25, "0.00 ± 0.25"),
+        (0.0, 0.25, "0.00 ± 0.25"),
+        (8.54321, 0.0, "8.543"),
+        (8.54321, 1e-9, "8.543"),
+        (8.54321, None, "8.543"),
+        (math.inf, math.nan, "∞"),
+    ],
+)
+def test_a_mean_ends_where_two_digits_of_its_half_do(mean: float, half: float | None, text: str) -> None:
+    low, high = (None, None) if half is None else (mean - half, mean + half)
+    assert plus_minus(Interval(mean, low, high, 3)) == text
+    thousand = Interval(mean * 1e3, *(None if one is None else one * 1e3 for one in (low, high)), 3)
+    assert plus_minus(thousand, 1e-3) == text
 
 
 def test_goodput_of_a_constant_rate(synthetic: ModuleType, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from bentpipe.scenario.columns import column, headings, plain
 from bentpipe.stats.intervals import Interval, mean_interval, round_significant
 from bentpipe.stats.metrics import directions, run_metrics
 from bentpipe.stats.titles import METRICS, Metric
-from bentpipe.stats.wording import plus_minus, two_digits
+from bentpipe.stats.wording import plus_minus
 from bentpipe.store.reader import Store, read_store
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ class Row:
             "flow": self.flow,
             "way": self.direction,
             "metric": self.metric.heading_alone,
-            "simulated": spread(self.simulated, factor),
-            "real": spread(self.real, factor),
+            "simulated": plus_minus(self.simulated, factor),
+            "real": plus_minus(self.real, factor),
             "difference": self.apart,
             "bound": self.bound,
             "": self.verdict.value,
@@ -105,25 +105,9 @@ class Row:
         """The difference with its interval, as text."""
         factor = 100.0 if self.relative else self.metric.factor
         found = self.difference
-        half = None
-        if found.high is not None and found.high > found.estimate:
-            half = (found.high - found.estimate) * factor
         sign = "+" if found.estimate > 0 else ""
-        return f"{sign}{plus_minus(found.estimate * factor, half, two_digits)}{' %' if self.relative else ''}"
-
-
-def spread(found: Interval, factor: float) -> str:
-    """A mean over seeds and half of its interval, unless that is nothing."""
-    if found.high is None or found.high - found.estimate <= 1e-9 * abs(found.estimate):
-        return plus_minus(found.estimate * factor, None)
-    half = (found.high - found.estimate) * factor
-    return plus_minus(
-        found.estimate * factor, half, number_of_half=two_digits if half >= LEAST else lambda _: f"<{LEAST:g}"
-    )
-
-
-LEAST = 1e-4
-"""Half an interval that is printed as a number."""
+        said = plus_minus(found, factor, digits=2)
+        return f"{sign}{said}{' %' if self.relative else ''}"
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.agree.compare import Comparison, Row, spread
+from bentpipe.agree.compare import Comparison, Row
 from bentpipe.agree.tolerance import Verdict
-from bentpipe.stats.wording import Answer, Table
+from bentpipe.stats.wording import Answer, Table, plus_minus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -120,8 +120,8 @@ def _line(row: Row, names: Mapping[str, str]) -> dict[str, Any]:
         "controller": row.congestion,
         "metric": row.metric.heading_alone,
         "seeds": f"{row.simulated.n} / {row.real.n}",
-        "simulated": spread(row.simulated, row.metric.factor),
-        "real": spread(row.real, row.metric.factor),
+        "simulated": plus_minus(row.simulated, row.metric.factor),
+        "real": plus_minus(row.real, row.metric.factor),
         "difference": row.apart,
         "bound": row.bound,
         "verdict": row.verdict.value,

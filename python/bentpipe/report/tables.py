@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
+from typing import Any
 
 import polars as pl
 
@@ -12,7 +13,7 @@ from bentpipe.report.base import Heading, table
 from bentpipe.stats.intervals import significant
 from bentpipe.stats.metrics import cell_summary
 from bentpipe.stats.titles import METRICS
-from bentpipe.stats.wording import aligned, plus_minus
+from bentpipe.stats.wording import over_seeds, plus_minus
 
 RESULTS = (
     "goodput_bit_s", "jain", "convergence_s", "harm", "completion_p50_s", "completion_p95_s", "retransmission_ratio",
@@ -27,18 +28,10 @@ SKEWED = frozenset({"convergence_s"})
 """The median is printed, because a few large values would carry the mean away."""
 
 
-def mean_and_spread(mean: float, low: float | None, high: float | None, factor: float) -> str:
-    """A mean over seeds and, smaller, half of its interval, with decimals alike; HTML."""
-    half = None if low is None or high is None or low == high else (high - low) / 2 * abs(factor)
-    text, mark, spread = aligned(mean * factor, half, _magnitude, most=6).partition(" ± ")
-    if not mark or not float(spread):
-        return plus_minus(mean * factor, None)
-    return f"{text} <small>± {spread}</small>"
-
-
-def _magnitude(value: float) -> int:
-    """Of the number rounded to one digit: of 0.096 that of 0.1."""
-    return int(f"{abs(value):.0e}".partition("e")[2]) if value else 0
+def _spread(row: Mapping[str, Any], factor: float) -> str:
+    """A mean over seeds and, smaller, half of its interval; HTML."""
+    mean, mark, half = plus_minus(over_seeds(row), factor).partition(" ± ")
+    return f"{mean} <small>± {half}</small>" if mark else mean
 
 
 def results(material: Material) -> str:
@@ -78,7 +71,7 @@ def results(material: Material) -> str:
             elif column.name in SKEWED:
                 line.append(significant(row["median"] * column.factor, 3))
             else:
-                line.append(mean_and_spread(row["mean"], row["mean_low"], row["mean_high"], column.factor))
+                line.append(_spread(row, column.factor))
         said.add((*cell, first["direction"]))
         rows.append((line, many and cell != before))
         before = cell
@@ -134,11 +127,7 @@ def groups(material: Material) -> str:
         ]
         for name in GROUPS:
             row = values.get(name)
-            line.append(
-                "–"
-                if row is None
-                else mean_and_spread(row["mean"], row["mean_low"], row["mean_high"], METRICS[name].factor)
-            )
+            line.append("–" if row is None else _spread(row, METRICS[name].factor))
         rows.append((line, cell != before))
         before = cell
     return table(heads, rows)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.scenario.columns import headings
 from bentpipe.stats.intervals import significant
 from bentpipe.stats.titles import METRICS
-from bentpipe.stats.wording import aligned
+from bentpipe.stats.wording import over_seeds, plus_minus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +57,7 @@ def summary_rows(directory: Path, *, numbers: bool = False) -> tuple[str, list[d
             rows[key] |= {heading: None for _, heading, _ in present}
         for name, heading, factor in present:
             if name == entry["metric"]:
-                rows[key][heading] = _with_spread(entry, factor)
+                rows[key][heading] = plus_minus(over_seeds(entry), factor)
                 rows[key]["seeds"] = max(rows[key]["seeds"], entry["n"])
     finished = f"{store.index.height} of {len(store.planned)} runs"
     title = f"{store.title} ({finished}; ± is half of the 95 % interval of the mean)"
@@ -119,15 +118,3 @@ def _without_repetition(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if len(dull) == 3 and len(rows) == 1:
         dull = set()
     return [{name: value for name, value in row.items() if name not in dull} for row in rows]
-
-
-def _with_spread(entry: dict[str, Any], factor: float) -> str:
-    """A mean over seeds and half of its interval, with decimals alike."""
-    mean = entry["mean"] * factor
-    low, high = entry["mean_low"], entry["mean_high"]
-    half = (high - low) / 2 * factor if low is not None and high is not None else 0.0
-    return aligned(mean, half if half > 1e-9 * abs(mean) else None, _magnitude)
-
-
-def _magnitude(value: float) -> int:
-    return math.floor(math.log10(abs(value))) if value else 0

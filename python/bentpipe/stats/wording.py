@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,7 @@ from bentpipe.stats.intervals import Interval, significant
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Answer", "Table", "aligned", "bracketed", "humane", "plus_minus"]
-
-Number = Callable[[float], str]
-"""How a number is written."""
+__all__ = ["Answer", "Table", "bracketed", "humane", "over_seeds", "plus_minus"]
 
 
 @dataclass(frozen=True)
@@ -57,31 +53,30 @@ def humane(value: object) -> str:
     return str(value)
 
 
-def two_digits(value: float) -> str:
-    """What half of an interval is worth."""
-    return significant(value, 2)
+def plus_minus(found: Interval, factor: float = 1.0, digits: int = 4) -> str:
+    """``5.72 ± 0.11``: a mean and half of its interval; without one, the mean alone to ``digits`` significant digits.
 
-
-def plus_minus(
-    mean: float, half: float | None, number: Number = significant, number_of_half: Number = two_digits
-) -> str:
-    """``5.72 ± 0.11``: a mean and half of its interval; the mean alone without one."""
-    return number(mean) if half is None else f"{number(mean)} ± {number_of_half(half)}"
-
-
-def aligned(
-    mean: float, half: float | None, magnitude: Callable[[float], int], most: int | None = None
-) -> str:
-    """``plus_minus`` with as many decimals as two digits of the half have, at most four more than the mean's magnitude.
-
-    ``magnitude`` is the power of ten of a number; ``most`` decimals are written.
+    The half has two significant digits and the mean ends at the same decimal place (JCGM 100:2008, the GUM, 7.2.6);
+    whole numbers are written whole. A half of less than a millionth of the mean is none.
     """
-    if half is None:
-        return plus_minus(mean, None)
-    decimals = max(0, 1 - magnitude(half))
-    decimals = min(decimals if most is None else min(most, decimals), max(0, 4 - magnitude(mean)))
-    number = f"{{:.{decimals}f}}".format
-    return plus_minus(mean, half, number, number)
+    mean = found.estimate * factor
+    if found.low is None or found.high is None:
+        return significant(mean, digits)
+    half = (found.high - found.low) / 2 * abs(factor)
+    if not math.isfinite(mean) or not math.isfinite(half) or half <= LEAST_HALF * abs(mean):
+        return significant(mean, digits)
+    exponent = int(f"{half:.1e}".partition("e")[2])  # of the half as it is written: of 0.0996 that of 0.10
+    decimals = max(0, 1 - exponent)
+    return f"{round(mean, decimals) + 0.0:.{decimals}f} ± {half:.{decimals}f}"
+
+
+LEAST_HALF = 1e-6
+"""Part of a mean below which half of its interval is not worth its digits."""
+
+
+def over_seeds(row: Mapping[str, Any]) -> Interval:
+    """The mean of a row of :func:`bentpipe.stats.metrics.cell_summary` with its interval."""
+    return Interval(row["mean"], row["mean_low"], row["mean_high"], row["n"])
 
 
 def bracketed(found: Interval, factor: float = 1.0, digits: int = 4) -> str:

@@ -16,7 +16,7 @@ def _measured(quantity: Quantity) -> str:
     found = quantity.interval
     if found is None:
         return "–"
-    return plus_minus(found.estimate, None if found.high is None else found.high - found.estimate)
+    return plus_minus(found)
 
 
 def _expected(quantity: Quantity) -> str:

@@ -122,7 +122,7 @@ class Check:
         found = self.interval
         if found is None:
             return "–"
-        return plus_minus(found.estimate, None if found.high is None else found.high - found.estimate)
+        return plus_minus(found)
 
     @property
     def needed(self) -> str:

@@ -29,9 +29,7 @@ def shown(values: tuple[float, ...]) -> str | None:
     if not values:
         return None
     found = mean_interval(values)
-    half = None if found.high is None else found.high - found.estimate
-    number = "{:.3g}".format if found.estimate < 100 else "{:.1f}".format
-    return plus_minus(found.estimate, half, number, "{:.2g}".format)
+    return plus_minus(found, digits=3)
 
 
 def alone_table(measured: Measured, reading: str, part: str) -> Table:

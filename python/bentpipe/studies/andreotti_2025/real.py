@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.agree.both import planned, run_both
-from bentpipe.agree.compare import Row, compare, spread
+from bentpipe.agree.compare import Row, compare
 from bentpipe.scenario.problems import ScenarioError
-from bentpipe.stats.wording import Answer, Table
+from bentpipe.stats.wording import Answer, Table, plus_minus
 from bentpipe.store.journal import machine
 from bentpipe.studies.andreotti_2025.cells import LEO
 from bentpipe.studies.study import folder, toml
@@ -77,8 +77,8 @@ def side_by_side(comparison: Comparison, published: Mapping[str, Any]) -> list[d
             "pair": _pair(row),
             "flow": "hybla" if row.flow == "hybla" else _rival(row),
             "published": _printed(row, published["friendliness"]),
-            "simulated": spread(row.simulated, 1e-6),
-            "real": spread(row.real, 1e-6),
+            "simulated": plus_minus(row.simulated, 1e-6),
+            "real": plus_minus(row.real, 1e-6),
             "real to simulated": row.apart,
             "": row.verdict.value,
         }
