@@ -185,7 +185,10 @@ def test_tcp_of_one_side_has_one_set_of_options() -> None:
     flows = [{"name": name, "transport": "tcp", "tcp": {"initial_window": f"{size} packets"}}
              for name, size in (("a", 10), ("b", 20))]  # fmt: skip
     assert refused(*flows, machine=Linux("cubic")) == [
-        ("flow.b.tcp.initial_window", 'differs from that of flow "a"; in real time all TCP of a side has one')
+        (
+            "flow.b.tcp.initial_window",
+            'differs from that of flow "a"; expected the same for all TCP of a side',
+        )
     ]
 
 
@@ -467,3 +470,14 @@ def test_a_scenario_that_real_time_cannot_have_is_said_at_once(tmp_path: Path) -
     data = scenario({"name": "t", "transport": "tcp", "congestion": "hybla"})
     with pytest.raises(ScenarioError, match=r"flow\.t\.congestion: in real time: found \"hybla\""):
         emu.check(plan_of(data), engine.catalogue())
+
+
+def test_that_it_is_real_time_is_said_once(tmp_path: Path) -> None:
+    gap = {"at": "1 s", "segment": "satellite", "gap": "100 ms"}
+    data = scenario({"name": "t", "transport": "tcp"}, {"name": "u", "transport": "tcp", "count": 300})
+    data["path"]["handover"] = [gap]
+    with pytest.raises(ScenarioError) as refused:
+        emu.check(plan_of(data), engine.catalogue())
+    said = [text for _, text in refused.value.problems]
+    assert len(said) == 2
+    assert all(text.count("real time") == 1 for text in said), said

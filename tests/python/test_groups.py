@@ -359,7 +359,7 @@ def test_what_real_time_cannot_do_is_said_once_a_group() -> None:
         return refusals(spec_of(scenario({**WEB, "transport": "quic", **flow})), engine.catalogue())
 
     assert refused(count=20) == []
-    said = "found 300, each two processes; expected at most 250 in real time"
+    said = "found 300, each two processes; expected at most 250"
     assert refused(count=300) == [("flow.web.count", said)]
     ((key, _),) = refused(count=3, load={"on_off": {"on": "1 s", "off": "1 s"}})
     assert key == "flow.web.load"

@@ -282,7 +282,7 @@ def test_real_time_changes_links_and_refuses_other_ways() -> None:
     path, _ = path_of({"path": PATH["path"]}, pep="early")
     assert path["graph"]["changes"][0]["at_ns"] == 2_000_000_000
     gap = with_handovers(at_2_s(gap="100 ms"))
-    why = 'at 2 s the link "satellite" goes out of use; in real time delay, rate, queue and loss change'
+    why = 'at 2 s the link "satellite" goes out of use; a lab can change delay, rate, queue and loss, and no ways'
     assert why in other_ways(spec_of(gap)["graph"])[0][1]
     assert any(key == "handover" for key, _ in refusals(spec_of(gap), []))
     with pytest.raises(ScenarioError, match='the link "satellite" goes out of use'):

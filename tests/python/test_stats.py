@@ -13,7 +13,7 @@ from bentpipe.stats import intervals
 from bentpipe.stats import metrics as stats
 from bentpipe.stats.intervals import Interval
 from bentpipe.stats.student import STUDENT_T
-from bentpipe.stats.wording import plus_minus
+from bentpipe.stats.wording import plus_minus, short
 from bentpipe.store.files import StoreError
 from bentpipe.store.reader import read_store
 
@@ -132,6 +132,24 @@ def test_a_mean_ends_where_two_digits_of_its_half_do(mean: float, half: float | 
     assert plus_minus(Interval(mean, low, high, 3)) == text
     thousand = Interval(mean * 1e3, *(None if one is None else one * 1e3 for one in (low, high)), 3)
     assert plus_minus(thousand, 1e-3) == text
+
+
+def test_tables_of_a_sweep_have_short_names_that_tell_them_apart() -> None:
+    linux = '{"name": "cubic", "slow_start_exit": "classic", "avoidance": "linux"}'
+    assert short(
+        ["hybla", '{"name": "newreno"}', linux, '{"name": "hybla", "growth_cap": 1e9, "fast": true}']
+    ) == {
+        '{"name": "newreno"}': "newreno",
+        linux: "cubic (classic, linux)",
+        '{"name": "hybla", "growth_cap": 1e9, "fast": true}': "hybla (growth cap 1e+09, fast)",
+    }
+    alike = ['{"client": "classic"}', '{"server": "classic"}']
+    assert list(short(alike).values()) == ["client classic", "server classic"]
+    assert short(["cubic", '{"name": "cubic", "beta": {"up": 0.5}}']) == {
+        '{"name": "cubic", "beta": {"up": 0.5}}': "cubic (beta up 0.5)"
+    }
+    # What cannot be told apart in words stays what it is.
+    assert short(["cubic", '{"name": "cubic"}']) == {'{"name": "cubic"}': '{"name": "cubic"}'}
 
 
 def test_goodput_of_a_constant_rate(synthetic: ModuleType, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from bentpipe.scenario.columns import column, headings, plain
 from bentpipe.stats.intervals import Interval, mean_interval, round_significant
 from bentpipe.stats.metrics import directions, run_metrics
 from bentpipe.stats.titles import METRICS, Metric
-from bentpipe.stats.wording import plus_minus
+from bentpipe.stats.wording import plus_minus, short
 from bentpipe.store.reader import Store, read_store
 
 if TYPE_CHECKING:
@@ -266,8 +266,9 @@ def _kinds(store: Store) -> dict[tuple[Any, ...], Kind]:
 
 
 def lines(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Rows as the terminal prints them, without columns that say nothing."""
-    found = [row.line() for row in rows]
+    """Rows as people are shown them, without columns that say nothing."""
+    words = short({value for row in rows for value in row.cell.values() if value is not None})
+    found = [{key: words.get(str(value), value) for key, value in row.line().items()} for row in rows]
     if not found:
         return found
     dull = [name for name in ("way", "bound", "") if all(not line[name] for line in found)]

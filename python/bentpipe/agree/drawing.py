@@ -12,6 +12,7 @@ from bentpipe.figures.style import BLUE, ORANGE, inline, panel_width
 from bentpipe.figures.thinning import thin
 from bentpipe.stats.groups import as_groups
 from bentpipe.stats.metrics import directions
+from bentpipe.stats.wording import short
 
 if TYPE_CHECKING:
     from bentpipe.agree.compare import Comparison
@@ -49,7 +50,8 @@ def _series(store: Store, column: str, who: str) -> pl.DataFrame:
         ways, on=["flow", "side"], how="inner", maintain_order="left"
     )
     frame = store.index.join(frame, on="run", how="inner", maintain_order="left_right")
-    words = [pl.col(key).fill_null("") for key in store.columns]
+    names = short(value for key in store.columns for value in store.index[key].unique() if value is not None)
+    words = [pl.col(key).replace(names).fill_null("") for key in store.columns]
     title = pl.concat_str([*words, pl.col("flow"), pl.col("direction")], separator=", ")
     frame = frame.select(
         title.alias("panel"),

@@ -9,12 +9,13 @@ so is a list of tables with a ``label`` each, on which its other keys depend. Ke
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import polars as pl
 
 from bentpipe.scenario.columns import LABELS, plain
+from bentpipe.stats.wording import short
 
 _NUMBER = re.compile(r"^\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\s*(.*?)\s*$", re.IGNORECASE)
 _SCALE = {
@@ -59,6 +60,8 @@ class Dimension:
     kind: str
     labelled: bool = False
     """Its values are labels of the scenario's own, which need no name before them."""
+    words: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """What values are called that are tables in the scenario."""
 
     @property
     def key(self) -> str:
@@ -66,8 +69,18 @@ class Dimension:
         return self.keys[0]
 
     def label(self, value: str) -> str:
-        """``value`` in words: ``loss 1 %``, or just ``cubic`` where the value says it all."""
-        return f"{self.name} {value}" if self.name and not self.labelled else value
+        """``value`` with its name: ``loss 1 %``, or just ``cubic`` where the value says it all."""
+        said = self.word(value)
+        return f"{self.name} {said}" if self.name and not self.labelled else said
+
+    def word(self, value: str | None) -> str:
+        """``value`` as people read it: a table by what is in it."""
+        return "" if value is None else self.words.get(value, value)
+
+    @property
+    def worded(self) -> pl.Expr:
+        """Its column in these words."""
+        return pl.col(self.key).replace(dict(self.words))
 
     @property
     def title(self) -> str:
@@ -108,15 +121,17 @@ def dimensions(runs: pl.DataFrame, keys: Sequence[str]) -> tuple[Dimension, ...]
         else:
             groups.append([key])
     firsts = [group[0] for group in groups]
+    values = [natural_order(value for value in runs[key].to_list() if value is not None) for key in firsts]
     return tuple(
         Dimension(
             name=_short(group[0], firsts),
             keys=tuple(group),
-            values=natural_order(value for value in runs[group[0]].to_list() if value is not None),
+            values=found,
+            words=short(found),
             kind=_KINDS.get(group[0].split(".")[-1], "other"),
             labelled=_labels(group[0]),
         )
-        for group in groups
+        for group, found in zip(groups, values, strict=True)
     )
 
 
@@ -157,7 +172,9 @@ class Grid:
     @property
     def note(self) -> str:
         """Which cells are shown, in a sentence; empty when all are."""
-        parts = [f"{dim.label(value)} (of {', '.join(dim.values)})" for dim, value in self.fixed]
+        parts = [
+            f"{dim.label(value)} (of {', '.join(map(dim.word, dim.values))})" for dim, value in self.fixed
+        ]
         for dim, values in ((self.column, self.columns), (self.row, self.rows)):
             if dim is not None and len(values) < len(dim.values):
                 parts.append(f"{len(values)} of {len(dim.values)} values of {dim.title}")

@@ -62,14 +62,14 @@ def goodput_against(material: Material) -> Figure | None:
         where.select(cells.join(limit, on=list(material.store.columns), how="left", nulls_equal=True))
     )
     frame = frame.select(
-        "row", "column", "series", pl.col(along.key).alias("x"), (pl.col("mean") / 1e6).alias("y"),
+        "row", "column", "series", along.worded.alias("x"), (pl.col("mean") / 1e6).alias("y"),
         (pl.col("mean_low") / 1e6).clip(lower_bound=0).alias("low"), (pl.col("mean_high") / 1e6).alias("high"), "n",
         pl.col("bottleneck_bit_s").alias("limit"), (pl.col("bottleneck_bit_s") * 1.06).alias("top"),
     )  # fmt: skip
     series = [name for name in material.series if name in set(frame["series"].to_list())]
     x = alt.X(
         "x:N",
-        sort=list(along.values),
+        sort=[along.word(value) for value in along.values],
         title=material.title(along),
         axis=alt.Axis(labelAngle=0),
         scale=alt.Scale(padding=0.4),

@@ -119,7 +119,7 @@ def other_ways(graph: Mapping[str, Any]) -> list[tuple[str, str]]:
         return []
     link, at = events[0]["links"][0], Duration(events[0]["at_ns"])
     what = f'at {at} the link "{link["link"]}" {"comes into" if link["in_use"] else "goes out of"} use'
-    why = "in real time delay, rate, queue and loss change, and the way stays; expected no gap and no other link"
+    why = "a lab can change delay, rate, queue and loss, and no ways; expected no gap and no other link"
     return [("handover", f"{what}; {why}")]
 
 

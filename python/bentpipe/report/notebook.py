@@ -54,7 +54,7 @@ def _table(material: Material) -> str:
     for group in groups[:MOST_ROWS]:
         first = group.row(0, named=True)
         means: dict[str, Any] = dict(zip(group["metric"].to_list(), group["mean"].to_list(), strict=True))
-        texts = [first[dim.key] or "" for dim in material.dims]
+        texts = [dim.word(first[dim.key]) for dim in material.dims]
         texts.append(material.flow_names[f"{first['flow']} {first['direction']}"])
         texts += [significant(means[m.name] * m.factor) if m.name in means else "–" for m in wanted]
         lines.append("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in texts) + "</tr>")

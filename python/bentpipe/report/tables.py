@@ -55,7 +55,7 @@ def results(material: Material) -> str:
         first = group.row(0, named=True)
         values = {row["metric"]: row for row in group.to_dicts()}
         cell = tuple(first[key] for key in keys)
-        line = [escape(first[dim.key] or "") if cell != before else "" for dim in material.dims]
+        line = [escape(dim.word(first[dim.key])) if cell != before else "" for dim in material.dims]
         if many or not material.dims:
             line.append(escape(material.flow_names_short[f"{first['flow']} {first['direction']}"]))
         if material.grouped:
@@ -120,7 +120,7 @@ def groups(material: Material) -> str:
         first = group.row(0, named=True)
         values = {row["metric"]: row for row in group.to_dicts()}
         cell = tuple(first[key] for key in keys)
-        line = [escape(first[dim.key] or "") if cell != before else "" for dim in material.dims]
+        line = [escape(dim.word(first[dim.key])) if cell != before else "" for dim in material.dims]
         line += [
             escape(material.flow_names_short[f"{first['flow']} {first['direction']}"]),
             significant(values["flows"]["mean"]),
@@ -152,7 +152,7 @@ def links(material: Material) -> str:
     before: tuple[object, ...] | None = None
     for row in means.to_dicts():
         cell = tuple(row[key] for key in keys)
-        line = [escape(row[dim.key] or "") if cell != before else "" for dim in material.dims]
+        line = [escape(dim.word(row[dim.key])) if cell != before else "" for dim in material.dims]
         line += [escape(row["link"]), significant(row["rate_bit_s"]), significant(row["propagation_ms"])]
         line += [
             significant(None if row[name] is None else METRICS[name].factor * row[name], 3) for name in LINKS

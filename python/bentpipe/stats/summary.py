@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.scenario.columns import headings
 from bentpipe.stats.intervals import significant
 from bentpipe.stats.titles import METRICS
-from bentpipe.stats.wording import over_seeds, plus_minus
+from bentpipe.stats.wording import over_seeds, plus_minus, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,10 +49,11 @@ def summary_rows(directory: Path, *, numbers: bool = False) -> tuple[str, list[d
     present = [item for item in _SHOWN if item[0] in set(cells["metric"].to_list())]
     others = ["flow", "direction", "controller", "seeds", *(heading for _, heading, _ in present)]
     called = _called(store.columns, others) | {"flow": "flow", "direction": "direction"}
+    words = short(value for key in store.columns for value in store.index[key].unique() if value is not None)
     for entry in cells.iter_rows(named=True):
         key = tuple(entry[name] for name in by)
         if key not in rows:
-            rows[key] = {called[name]: entry[name] for name in by}
+            rows[key] = {called[name]: words.get(entry[name], entry[name]) for name in by}
             rows[key] |= {"controller": entry["congestion"], "seeds": entry["n"]}
             rows[key] |= {heading: None for _, heading, _ in present}
         for name, heading, factor in present:
@@ -92,9 +93,10 @@ def page_rows(directory: Path) -> list[dict[str, Any]]:
     )
     own = ["flow", "load", "protocol"]
     called = _called(store.columns, [*own, "finished", *_OF_PAGES.values()]) | {name: name for name in own}
+    words = short(value for key in store.columns for value in store.index[key].unique() if value is not None)
     rows = []
     for entry in found.iter_rows(named=True):
-        row = {called[name]: entry[name] for name in by}
+        row = {called[name]: words.get(entry[name], entry[name]) for name in by}
         row["finished"] = entry["finished"]
         for name, heading in _OF_PAGES.items():
             row[heading] = None if entry[name] is None else significant(entry[name])

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.stats.intervals import Interval, significant
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["Answer", "Table", "bracketed", "humane", "over_seeds", "plus_minus"]
+__all__ = ["Answer", "Table", "bracketed", "humane", "over_seeds", "plus_minus", "short"]
 
 
 @dataclass(frozen=True)
@@ -85,3 +87,37 @@ def bracketed(found: Interval, factor: float = 1.0, digits: int = 4) -> str:
     if found.low is None or found.high is None:
         return text
     return f"{text} [{significant(found.low * factor, digits)}, {significant(found.high * factor, digits)}]"
+
+
+def short(values: Iterable[str]) -> dict[str, str]:
+    """What to call those of a sweep's ``values`` that are tables, so that all are told apart.
+
+    ``{"name": "cubic", "beta": 0.8, "avoidance": "linux"}`` is ``cubic (beta 0.8, linux)``: an option that is a word
+    says itself, and all say their names where two tables would be called alike.
+    """
+    listed = list(dict.fromkeys(values))
+    tables = {value: json.loads(value) for value in listed if value.startswith("{")}
+    called = {value: _called(table) for value, table in tables.items()}
+    taken = [*called.values(), *listed]
+    for value, name in called.items():
+        if taken.count(name) > 1:
+            called[value] = _called(tables[value], named=True)
+    taken = [*called.values(), *listed]
+    return {value: name if taken.count(name) == 1 else value for value, name in called.items()}
+
+
+def _called(table: Mapping[str, Any], *, named: bool = False) -> str:
+    options = dict(table)
+    name = options.pop("name", None)
+    said = ", ".join(_option(key.replace("_", " "), value, named=named) for key, value in options.items())
+    return said if not isinstance(name, str) else f"{name} ({said})" if said else name
+
+
+def _option(what: str, value: object, *, named: bool) -> str:
+    if isinstance(value, dict):
+        return f"{what} {_called(value, named=named)}"
+    if isinstance(value, bool):
+        return what if value else f"no {what}"
+    if isinstance(value, str) and not named and re.match(r"[^\W\d]", value):
+        return value
+    return f"{what} {value:g}" if isinstance(value, float) else f"{what} {value}"

@@ -44,13 +44,13 @@ def refusals(
     groups = by_flow(spec)
     for group in spec.get("groups", ()):
         if (count := len(group["flows"])) > MOST_FLOWS:
-            said = f"found {count}, each two processes; expected at most {MOST_FLOWS} in real time"
+            said = f"found {count}, each two processes; expected at most {MOST_FLOWS}"
             problems.append((f"flow.{group['name']}.count", said))
     for flow in spec["flows"]:
         key = f"flow.{groups.get(flow['name'], flow['name'])}"
         if (flow["client"], flow["server"]) != ends:
             what = "a client of its own" if flow["client"] != ends[0] else "a server of its own"
-            problems.append((key, f"has {what} on the path; in real time all flows have the same two ends"))
+            problems.append((key, f"has {what} on the path; expected the same two ends for all flows"))
         problems += _load(flow["load"], f"{key}.load", int(spec["duration_ns"]))
         if flow["transport"]["kind"] == "quic":
             problems += _quic(flow, key, known)
@@ -63,7 +63,7 @@ def _load(load: Mapping[str, Any], key: str, duration_ns: int) -> list[tuple[str
     if load["kind"] == "on_off":
         return [(key, "is an on-off source, which `bentpipe perf` does not have")]
     if load["kind"] == "page":
-        return [(key, "is a page; pages in real time are `bentpipe browse`")]
+        return [(key, "is a page, which `bentpipe browse` loads")]
     if load["kind"] == "poisson":
         expected = min(int(load["duration_ns"]), duration_ns) / int(load["mean_interarrival_ns"])
         if expected > MOST_ARRIVALS:
@@ -114,6 +114,6 @@ def _agree(spec: Mapping[str, Any], groups: Mapping[str, str]) -> list[tuple[str
                 if ours[option] != first[option]:
                     word = option.removesuffix("_bytes")
                     name, other = (groups.get(one["name"], one["name"]) for one in (flow, flows[0]))
-                    why = f'differs from that of flow "{other}"; in real time all TCP of a side has one'
+                    why = f'differs from that of flow "{other}"; expected the same for all TCP of a side'
                     problems.append((f"flow.{name}.tcp.{word}", why))
     return problems
