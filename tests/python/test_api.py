@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import duckdb
@@ -308,10 +309,33 @@ def test_a_map_is_a_frame(tmp_path: Path) -> None:
     assert row["ratio"] == pytest.approx(row["quic_plt_s"] / row["tcp_plt_s"])
     assert row["quic_plt_s"] > 2 * 0.3
     assert (tmp_path / "map.html").exists()
-    with pytest.raises(ScenarioError, match="no preset"):
+    with pytest.raises(ScenarioError, match=r"^access: .*no preset"):
         bentpipe.map("geo-konect", out=tmp_path)
 
 
-def test_a_study_is_found_by_its_name() -> None:
-    with pytest.raises(ScenarioError, match=r"andreotti-2025"):
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({"windows": [0]}, 'windows: found "0", expected packets such as 10'),
+        ({"rtts": []}, "rtts: found nothing, expected at least one"),
+        ({"sizes": ["1 MB", "1 MB"]}, 'sizes: found "1 MB" twice'),
+        ({"proxy": "poold"}, "proxy: "),
+        ({"controllers": ["cubik"]}, "controllers: "),
+        ({"tcp": "cubik"}, "tcp: "),
+    ],
+)
+def test_what_is_wrong_with_a_map_is_said_of_its_argument(
+    words: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        bentpipe.map("geo-konnect", out=tmp_path, **words)
+    assert str(refused.value).startswith(said)
+
+
+def test_a_study_is_found_by_its_name_and_says_its_arguments() -> None:
+    with pytest.raises(ScenarioError, match=r"^name: .*andreotti-2025"):
         bentpipe.study("andreotti-2024")
+    with pytest.raises(ScenarioError, match=r"^only: .*friendliness"):
+        bentpipe.study("andreotti-2025", only="friendlines")
+    with pytest.raises(ScenarioError, match=r"^engine: found \"emu\""):
+        bentpipe.study("etosat", engine="emu")

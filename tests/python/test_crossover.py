@@ -48,17 +48,34 @@ def test_every_cell_is_planned(proxy: str) -> None:
     ("words", "said"),
     [
         ({"proxy": "pool"}, "pooled"),
-        ({"windows": ("ten",)}, "--windows"),
-        ({"windows": ("0",)}, "--windows"),
-        ({"sizes": ("10",)}, "--sizes"),
-        ({"rtts": ("40",)}, "--rtts"),
-        ({"controllers": ()}, "--controllers"),
+        ({"windows": ("ten",)}, "^windows: "),
+        ({"windows": ("0",)}, "^windows: "),
+        ({"sizes": ("10",)}, "^sizes: "),
+        ({"rtts": ("40",)}, "^rtts: "),
+        ({"controllers": ()}, "^controllers: "),
         ({"rtts": ("40 ms", "40 ms")}, "twice"),
     ],
 )
 def test_wrong_words_are_named(words: dict[str, object], said: str) -> None:
     with pytest.raises(ScenarioError, match=said):
         _ask(**words)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["map", "satcom-2018", "--windows", "0"], "--windows: found"),
+        (["map", "satcom-2018", "--controllers", "cubik"], "--controllers: "),
+        (["map", "satcom-2017"], "ACCESS: "),
+        (["study", "etosaat"], "NAME: "),
+        (["study", "etosat", "--only", "quik"], "--only: "),
+        (["study", "etosat", "--engine", "emu"], "--engine: found"),
+    ],
+)
+def test_the_command_says_its_option(words: list[str], said: str, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, [*words, "--out", str(tmp_path)])
+    assert isinstance(done.exception, ScenarioError)
+    assert str(done.exception).startswith(said)
 
 
 def test_break_even_is_where_the_logarithms_cross() -> None:

@@ -241,6 +241,20 @@ def test_the_short_form(tmp_path: Path) -> None:
         assert 2 < first["measured"] < 10
         assert 0.5 < first["measured"] + second["measured"] < 10
         assert 0.5 <= jain["measured"] <= 1
+    frame = said.frame()
+    assert frame.height == 3 * len(rows) + sum(len(claim["checks"]) for claim in data["claims"])
+    assert set(frame["verdict"]) == {"undecided", "not run"}
+    first = frame.row(by_predicate=(pl.col("id") == "leo-newreno") & (pl.col("reading") == "netem")
+                      & (pl.col("part") == "first"), named=True)  # fmt: skip
+    assert (first["published"], first["together"], first["low"], first["needed"]) == (
+        5.7253,
+        "undecided",
+        None,
+        None,
+    )
+    assert first["measured"] == pytest.approx(
+        rows["leo-newreno", "netem"]["quantities"][0]["measured"], rel=1e-5
+    )
     page = (tmp_path / "study.html").read_text()
     assert "GEO: hybla against cubic" in page
     assert 'data-key="friendliness' in page

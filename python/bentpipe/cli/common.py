@@ -28,6 +28,7 @@ __all__ = [
     "count",
     "interruptible",
     "not_made",
+    "options",
     "read_plan",
     "refuse",
 ]
@@ -70,6 +71,20 @@ def interruptible() -> Iterator[None]:
     except Interrupted as left:
         print(f"\ninterrupted: {left}", file=sys.stderr)
         raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def options(**others: str) -> Iterator[None]:
+    """Says what is wrong with an argument of its option; ``others`` are arguments whose word is not ``--NAME``."""
+    from bentpipe.scenario.problems import ARGUMENT, NO_FILE, ScenarioError
+
+    try:
+        yield
+    except ScenarioError as error:
+        if error.source != ARGUMENT:
+            raise
+        said = [(others.get(key, f"--{key}" if key else ""), text) for key, text in error.problems]
+        raise ScenarioError(said, NO_FILE) from None
 
 
 def refuse(message: str) -> NoReturn:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli.common import FAILED, AsJson, Jobs, interruptible
+from bentpipe.cli.common import FAILED, AsJson, Jobs, interruptible, options
 
 __all__ = ["crossover"]
 
@@ -40,17 +40,17 @@ def crossover(
     from bentpipe.crossover import run
     from bentpipe.crossover.question import RTTS, SIZES, ask
 
-    question = ask(
-        access,
-        controllers=_words(controllers),
-        windows=_words(windows),
-        tcp=tcp,
-        proxy=proxy,
-        sizes=_words(sizes) if sizes else SIZES,
-        rtts=_words(rtts) if rtts else RTTS,
-        seeds=seeds,
-    )
-    with interruptible():
+    with options(access="ACCESS"), interruptible():
+        question = ask(
+            access,
+            controllers=_words(controllers),
+            windows=_words(windows),
+            tcp=tcp,
+            proxy=proxy,
+            sizes=_words(sizes) if sizes else SIZES,
+            rtts=_words(rtts) if rtts else RTTS,
+            seeds=seeds,
+        )
         said = run(question, out or Path("out") / f"map-{access}", jobs=jobs, watch=watch(quiet=as_json))
     answer(said, as_json=as_json)
     if not said.good:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli.common import FAILED, AsJson, Jobs, Seeds, interruptible, refuse
+from bentpipe.cli.common import FAILED, AsJson, Jobs, Seeds, interruptible, options, refuse
 from bentpipe.cli.running import ENGINES, Engine
 from bentpipe.scenario.problems import unknown_word
 
@@ -32,7 +32,7 @@ def study(
     if engine not in ENGINES:
         refuse(f"--engine: {unknown_word(engine, ENGINES, 'engine')}")
     seen = watch(quiet=as_json)
-    with interruptible():
+    with options(name="NAME"), interruptible():
         said = studies.run(name, only=only, seeds=seeds, jobs=jobs, out=out, engine=engine, watch=seen)
     answer(said, as_json=as_json)
     if not said.good:

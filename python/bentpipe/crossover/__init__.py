@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bentpipe.crossover.question import RTTS, SIZES, Question, ask
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.problems import ARGUMENT, ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Question", "measure", "run"]
 
-_ASKED_BY = {"flow.web.congestion": "--controllers", "tcp.congestion": "--tcp"}
-"""The options behind keys of the scenario that a map is."""
+_ASKED_BY = {"flow.web.congestion": "controllers", "tcp.congestion": "tcp"}
+"""The arguments behind keys of the scenario that a map is."""
 
 
 def run(
@@ -44,7 +44,7 @@ def run(
         watch: who is told meanwhile.
 
     Raises:
-        ScenarioError: what is wrong with the question.
+        ScenarioError: what is wrong with the question, by the argument of :func:`measure`.
         bentpipe.StoreError: ``out`` holds another map.
         bentpipe.runners.session.Interrupted: Ctrl-C came before the last run.
     """
@@ -97,7 +97,7 @@ def measure(
         out: directory of the map; ``out/map-ACCESS`` without.
 
     Raises:
-        bentpipe.ScenarioError: what is wrong with the question, by the command's option.
+        bentpipe.ScenarioError: what is wrong with the question, by the argument.
         bentpipe.StoreError: ``out`` holds another map.
         bentpipe.RunsFailed: some runs failed.
     """
@@ -138,7 +138,9 @@ def _measured(
     try:
         plan = make(document, engine.version(), catalogue=engine.catalogue())
     except ScenarioError as error:
-        raise ScenarioError([(_ASKED_BY.get(key, key), text) for key, text in error.problems]) from None
+        if not all(key in _ASKED_BY for key, _ in error.problems):
+            raise
+        raise ScenarioError([(_ASKED_BY[key], text) for key, text in error.problems], ARGUMENT) from None
     report = session(plan, LocalRunner(jobs), out / "store", watch=watch)
     return read_map(out / "store", question), report
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bentpipe.scenario.presets import presets
-from bentpipe.scenario.problems import ScenarioError, unknown_word
+from bentpipe.scenario.problems import ARGUMENT, ScenarioError, unknown_word
 from bentpipe.scenario.units import Duration, Rate, Size, UnitError
 
 __all__ = ["PROXIES", "RTTS", "SIZES", "Access", "Question", "access", "ask", "scenario"]
@@ -78,7 +78,7 @@ def access(name: str) -> Access:
     """The access of preset ``name``: the segment with the lowest rate towards the client. Raises ScenarioError."""
     known = {preset.name: preset for preset in presets()}
     if name not in known:
-        raise ScenarioError([("ACCESS", unknown_word(name, known, "preset"))])
+        raise ScenarioError([("access", unknown_word(name, known, "preset"))], ARGUMENT)
     found: list[tuple[int, Mapping[str, Any], Mapping[str, Any]]] = []
     for segment in known[name].segments:
         both = segment.get("both", {})
@@ -87,7 +87,7 @@ def access(name: str) -> Access:
             found.append((Rate.parse(down["rate"]).bit_s, down, up))
     if not found:
         raise ScenarioError(
-            [("ACCESS", f"{name} has no segment with a constant rate both ways, which a map needs")]
+            [("access", f"{name} has no segment with a constant rate both ways, which a map needs")], ARGUMENT
         )
     _, towards_client, towards_server = min(found, key=lambda one: one[0])
     return Access(name, known[name].title, towards_client, towards_server)
@@ -117,7 +117,7 @@ def duration_ns(size: str, question: Question) -> int:
 def scenario(question: Question) -> dict[str, Any]:
     """The scenario as parsed TOML. Raises ScenarioError for an unknown proxy."""
     if question.proxy not in PROXIES:
-        raise ScenarioError([("--proxy", unknown_word(question.proxy, PROXIES, "kind of proxy"))])
+        raise ScenarioError([("proxy", unknown_word(question.proxy, PROXIES, "kind of proxy"))], ARGUMENT)
     terminal, gateway = PROXIES[question.proxy]
     lan, middle, internet = split_rtt(question.rtts[0])
     return {
@@ -189,29 +189,29 @@ def ask(
     rtts: Sequence[str],
     seeds: int,
 ) -> Question:
-    """The question that the command line's words ask; windows are numbers of packets.
+    """The question that is asked in words; windows are numbers of packets.
 
     Raises:
-        ScenarioError: a word that is wrong, with the option it was given for.
+        ScenarioError: a word that is wrong, with the argument it was given for.
     """
-    lists = {"--controllers": controllers, "--windows": windows, "--sizes": sizes, "--rtts": rtts}
-    for option, words in lists.items():
+    lists = {"controllers": controllers, "windows": windows, "sizes": sizes, "rtts": rtts}
+    for argument, words in lists.items():
         if not words:
-            raise ScenarioError([(option, "found nothing, expected words with commas between them")])
+            raise ScenarioError([(argument, "found nothing, expected at least one")], ARGUMENT)
         twice = next((word for word in words if words.count(word) > 1), None)
         if twice is not None:
-            raise ScenarioError([(option, f'found "{twice}" twice')])
+            raise ScenarioError([(argument, f'found "{twice}" twice')], ARGUMENT)
     for window in windows:
         if not window.isdecimal() or int(window) == 0:
-            raise ScenarioError([("--windows", f'found "{window}", expected packets such as 10')])
+            raise ScenarioError([("windows", f'found "{window}", expected packets such as 10')], ARGUMENT)
     if proxy not in PROXIES:
-        raise ScenarioError([("--proxy", unknown_word(proxy, PROXIES, "kind of proxy"))])
-    for option, words, kind in (("--sizes", sizes, Size), ("--rtts", rtts, Duration)):
+        raise ScenarioError([("proxy", unknown_word(proxy, PROXIES, "kind of proxy"))], ARGUMENT)
+    for argument, words, kind in (("sizes", sizes, Size), ("rtts", rtts, Duration)):
         for word in words:
             try:
                 kind.parse(word)
             except UnitError as error:
-                raise ScenarioError([(option, str(error))]) from None
+                raise ScenarioError([(argument, str(error))], ARGUMENT) from None
     return Question(
         access(name),
         tuple(sorted(sizes, key=lambda size: Size.parse(size).bytes)),

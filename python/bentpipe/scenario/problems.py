@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 __all__ = [
+    "ARGUMENT",
     "BrokenControllerError",
     "ScenarioError",
     "from_validation",
@@ -26,6 +27,9 @@ __all__ = [
 
 NO_FILE = "scenario"
 """Source of what is said of no file."""
+
+ARGUMENT = ""
+"""Source of what is said of a function's argument, by its name; the command line says its option (``cli/common``)."""
 
 
 class ScenarioError(ValueError):

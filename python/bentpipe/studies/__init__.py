@@ -9,14 +9,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.scenario.problems import ScenarioError, unknown_word
+from bentpipe.scenario.problems import ARGUMENT, ScenarioError, unknown_word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bentpipe.runners.conduct import Report
     from bentpipe.runners.session import Watch
-    from bentpipe.stats.wording import Answer
+    from bentpipe.studies.output import Judged
     from bentpipe.studies.study import Study
 
 __all__ = ["NAMES", "find", "run"]
@@ -32,7 +32,7 @@ NAMES = {
 def find(name: str) -> Study:
     """The study called ``name``. Raises ScenarioError when there is none."""
     if name not in NAMES:
-        raise ScenarioError([("NAME", unknown_word(name, list(NAMES), "study"))])
+        raise ScenarioError([("name", unknown_word(name, list(NAMES), "study"))], ARGUMENT)
     import importlib
 
     study: Study = importlib.import_module(NAMES[name]).STUDY
@@ -49,7 +49,7 @@ def run(
     settings: Mapping[str, object] | None = None,
     engine: str = "sim",
     watch: Watch | None = None,
-) -> Answer:
+) -> Judged:
     """Runs a study as far as it is not in its stores yet: published against measured.
 
     Args:
@@ -63,16 +63,15 @@ def run(
         watch: who is told meanwhile.
 
     Returns:
-        What came out; it is good when everything ran, whatever that is.
+        What came out, with a frame of its verdicts; it is good when everything ran, whatever that is.
 
     Raises:
-        ScenarioError: no such study or part.
+        ScenarioError: no such study or part, by the argument.
         bentpipe.StoreError: a store there is not this study's.
         bentpipe.runners.session.Interrupted: Ctrl-C.
     """
     from bentpipe.runners.session import Interrupted
-    from bentpipe.stats.wording import Answer
-    from bentpipe.studies.output import as_data, findings_shown
+    from bentpipe.studies.output import Judged, as_data, findings_shown, verdicts_of
     from bentpipe.studies.page import write_page
     from bentpipe.studies.parts import Measured, plan_part, run_part
     from bentpipe.studies.study import chosen
@@ -94,11 +93,12 @@ def run(
     data = {"study": name, "title": study.title, "stores": _stores(reports), **as_data(findings)}
     page = write_page(place, study.title, findings, data)
     failed = [failure for report in reports.values() for failure in report.failed]
-    return Answer(
+    return Judged(
         data,
         (*findings_shown(study.title, findings), *_where(list(reports.values()), page)),
         tuple(f"failed: {one.run}: {one.error}\n  again: {one.replay}" for one in failed[:10]),
         not failed,
+        verdicts_of(findings),
     )
 
 
@@ -116,15 +116,15 @@ def _real(
     jobs: int | None,
     out: str | Path | None,
     watch: Watch | None,
-) -> Answer:
+) -> Judged:
     if name not in REAL:
         there = ", ".join(REAL)
-        raise ScenarioError([("--engine", f'found "emu", but only {there} can be had in real time')])
+        raise ScenarioError([("engine", f'found "emu", but only {there} can be had in real time')], ARGUMENT)
     import importlib
 
     place = Path(out) if out is not None else Path("out") / f"{name}-emu"
     run_real = importlib.import_module(REAL[name]).run
-    answer: Answer = run_real(place, only=only, seeds=seeds, jobs=jobs, watch=watch)
+    answer: Judged = run_real(place, only=only, seeds=seeds, jobs=jobs, watch=watch)
     return answer
 
 

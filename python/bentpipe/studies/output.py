@@ -2,14 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from bentpipe.stats.intervals import round_significant, significant
-from bentpipe.stats.wording import Table, plus_minus
+from bentpipe.stats.intervals import Interval, round_significant, significant
+from bentpipe.stats.wording import Answer, Table, plus_minus
 from bentpipe.studies.study import Findings, Row
 from bentpipe.studies.verdicts import Check, Claim, Fact, Quantity, Verdict
 
-__all__ = ["as_data", "claim_rows", "differences", "findings_shown", "row_rows"]
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = [
+    "Judged",
+    "as_data",
+    "bounds",
+    "claim_rows",
+    "differences",
+    "findings_shown",
+    "row_rows",
+    "verdicts_of",
+]
+
+_TEXTS = ("id", "what", "reading", "part")
+_NUMBERS = ("published", "measured", "low", "high", "expected_low", "expected_high")
+
+
+@dataclass(frozen=True)
+class Judged(Answer):
+    """What came out of a study, with its verdicts."""
+
+    verdicts: tuple[Mapping[str, Any], ...] = ()
+    """One a number of a published row, and one a check of a claim."""
+
+    def frame(self) -> pl.DataFrame:
+        """The verdicts, one row each: ``id`` and ``what`` of the published row or claim, the ``reading`` of what was
+        left open, the ``part`` that is judged, ``published`` (null for a claim's check), ``measured`` with the bounds
+        of its interval (``low, high``), where one more run would lie (``expected_low, expected_high``), what a check
+        ``needed``, its ``verdict``, and ``together`` that of the whole row or claim."""
+        import polars as pl
+
+        schema = {
+            **dict.fromkeys(_TEXTS, pl.String), **dict.fromkeys(_NUMBERS, pl.Float64),
+            **dict.fromkeys(("needed", "verdict", "together"), pl.String),
+        }  # fmt: skip
+        return pl.DataFrame(list(self.verdicts), schema=schema)
 
 
 def _measured(quantity: Quantity) -> str:
@@ -157,3 +195,37 @@ def as_data(findings: Findings) -> dict[str, Any]:
         "tolerance": findings.tolerance,
         "notes": list(findings.notes),
     }
+
+
+def verdicts_of(findings: Findings) -> tuple[Mapping[str, Any], ...]:
+    """The rows of :meth:`Judged.frame`; what a row of it does not name is null."""
+    found: list[Mapping[str, Any]] = []
+    for row in findings.rows:
+        whole = {"id": row.id, "what": row.what, "reading": row.reading, "together": row.verdict.value}
+        for quantity in row.quantities:
+            expected = quantity.expected or (None, None)
+            found.append(
+                {**whole, "part": quantity.name, "published": quantity.published, **bounds(quantity.interval),
+                 "expected_low": expected[0], "expected_high": expected[1], "verdict": quantity.verdict.value}
+            )  # fmt: skip
+    for claim in findings.claims:
+        whole = {
+            "id": claim.id,
+            "what": claim.text,
+            "reading": claim.reading,
+            "together": claim.verdict.value,
+        }
+        found += [
+            {**whole, "part": check.text, **bounds(check.interval), "needed": check.needed,
+             "verdict": check.verdict.value}
+            for check in claim.checks
+        ]  # fmt: skip
+    return tuple(found)
+
+
+def bounds(found: Interval | None, factor: float = 1.0) -> dict[str, float | None]:
+    """A mean with its interval as columns of :meth:`Judged.frame`."""
+    if found is None:
+        return {"measured": None, "low": None, "high": None}
+    low, high = (None if one is None else one * factor for one in (found.low, found.high))
+    return {"measured": found.estimate * factor, "low": low, "high": high}

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bentpipe.scenario.problems import ScenarioError, unknown_word
+from bentpipe.scenario.problems import ARGUMENT, ScenarioError, unknown_word
 from bentpipe.studies.parts import Measured, Part, Wanted
 from bentpipe.studies.verdicts import Claim, Quantity, Verdict, together
 
@@ -149,7 +149,7 @@ def chosen(study: Study, only: str | None) -> tuple[list[str], dict[str, Wanted]
     words = [word.strip() for word in only.split(",") if word.strip()] if only else []
     for word in words:
         if word not in known:
-            raise ScenarioError([("--only", unknown_word(word, list(known), "part"))])
+            raise ScenarioError([("only", unknown_word(word, list(known), "part"))], ARGUMENT)
     needs: dict[str, list[Wanted]] = {}
     for word in words or list(known):
         for part, wanted in known[word].items():

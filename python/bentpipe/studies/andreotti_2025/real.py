@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.agree.both import planned, run_both
 from bentpipe.agree.compare import Row, compare
-from bentpipe.scenario.problems import ScenarioError
-from bentpipe.stats.wording import Answer, Table, plus_minus
+from bentpipe.scenario.problems import ARGUMENT, ScenarioError, unknown_word
+from bentpipe.stats.wording import Table, plus_minus
 from bentpipe.store.journal import machine
 from bentpipe.studies.andreotti_2025.cells import LEO
+from bentpipe.studies.output import Judged, bounds
 from bentpipe.studies.study import folder, toml
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def run(
     seeds: int | None = None,
     jobs: int | None = None,
     watch: Watch | None = None,
-) -> Answer:
+) -> Judged:
     """Runs (or resumes) both stores of each part below ``place``: its rows. Good when everything ran.
 
     Raises:
@@ -46,7 +47,7 @@ def run(
     words = [word.strip() for word in only.split(",")] if only else list(PARTS)
     for word in words:
         if word not in PARTS:
-            raise ScenarioError([("--only", f'no part "{word}" in real time, expected {" or ".join(PARTS)}')])
+            raise ScenarioError([("only", unknown_word(word, PARTS, "part in real time"))], ARGUMENT)
     here = folder("andreotti-2025")
     plans = {word: planned(here / f"{word}.toml", place / word, seeds=seeds) for word in words}
     failures = []
@@ -60,12 +61,27 @@ def run(
     shown: list[str | Table] = []
     for word, comparison in found.items():
         shown += [Table(f"{comparison.title}: goodput, Mb/s", tables[word]), machine(comparison.real.path)]
-    return Answer(
+    return Judged(
         {"study": "andreotti-2025", "engine": "emu", "rows": tables, "notes": notes},
         (*shown, *(f"  {name}: {sentence}" for name, sentence in notes.items())),
         tuple(f"failed: {error}" for error in failures[:10]),
         not failures,
+        tuple(row for comparison in found.values() for row in _verdicts(comparison, published)),
     )
+
+
+def _verdicts(comparison: Comparison, published: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Real against simulated goodput, as a frame of verdicts has them."""
+    rows = [row for row in comparison.rows if row.metric.name == "goodput_bit_s"]
+    return [
+        {
+            "id": _pair(row), "what": f"{'LEO' if row.cell[DELAY] == LEO else 'GEO'}: {_pair(row)}",
+            "reading": "real against simulated", "part": "hybla" if row.flow == "hybla" else _rival(row),
+            "published": None if (printed := _printed(row, published["friendliness"])) is None else float(printed),
+            **bounds(row.real, 1e-6), "needed": row.bound, "verdict": row.verdict.value, "together": row.verdict.value,
+        }
+        for row in rows
+    ]  # fmt: skip
 
 
 def side_by_side(comparison: Comparison, published: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.runners.session import Interrupted, Watch, session
-from bentpipe.scenario.problems import ScenarioError, unknown_word
+from bentpipe.scenario.problems import ARGUMENT, ScenarioError, unknown_word
 from bentpipe.stats.titles import METRICS
-from bentpipe.stats.wording import Answer, Table
+from bentpipe.stats.wording import Table
 from bentpipe.studies.page_loads import times
 from bentpipe.studies.parts import Measured, Part
 from bentpipe.studies.study import Findings
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.runs import Plan
     from bentpipe.runners.conduct import Report
+    from bentpipe.studies.output import Judged
     from bentpipe.studies.thomas_2019 import Thomas2019
 
 __all__ = ["Job", "compared", "findings", "run"]
@@ -80,7 +81,7 @@ def run(
     settings: Mapping[str, object] | None = None,
     keep_late: bool = False,
     watch: Watch | None = None,
-) -> Answer:
+) -> Judged:
     """Runs the study on both clocks into ``place``: published, simulated and measured. Good when everything ran.
 
     ``jobs`` labs at a time, 3 at most; ``settings`` are dotted keys of the scenarios; ``keep_late`` keeps units that
@@ -91,7 +92,7 @@ def run(
         bentpipe.StoreError: a store there is not this study's.
         bentpipe.runners.session.Interrupted: Ctrl-C.
     """
-    from bentpipe.studies.output import as_data, findings_shown
+    from bentpipe.studies.output import Judged, as_data, findings_shown, verdicts_of
     from bentpipe.studies.page import write_page
     from bentpipe.studies.thomas_2019 import STUDY
 
@@ -108,11 +109,12 @@ def run(
     page = write_page(place, title, found, data)
     stored = [f"  bentpipe report {one.store}" for one in reports.values()]
     failed = [failure for one in reports.values() for failure in one.failed]
-    return Answer(
+    return Judged(
         data,
         (*findings_shown(title, found), f"\nTables and figures: {page}", *stored),
         tuple(f"failed: {error}" for error in dict.fromkeys(failure.error for failure in failed)),
         not failed,
+        verdicts_of(found),
     )
 
 
@@ -125,7 +127,7 @@ def compared(study: Thomas2019, job: Job) -> tuple[Findings, dict[str, Report]]:
     """
     for word in job.only:
         if word not in PARTS:
-            raise ScenarioError([("--only", unknown_word(word, PARTS, "part in real time"))])
+            raise ScenarioError([("only", unknown_word(word, PARTS, "part in real time"))], ARGUMENT)
     wanted = job.only or PARTS
     plans = {name: _plans(study.place / f"real-{name}.toml", job) for name in wanted}
     reports: dict[str, Report] = {}
