@@ -166,7 +166,7 @@ def friendliness(material: Material) -> Figure | None:
         ),
         text,
     ]
-    chart = multiples(layers, frame, where, height=44 * max(1, frame["line"].n_unique()))
+    chart = multiples(layers, frame, where, height=44 * max(1, frame["line"].n_unique()), names=order)
     whose = "of each flow, of a group the mean of its flows" if material.grouped else "of each flow"
     caption = (
         f"Mean goodput {whose}; the closer the points of a line, the fairer. J is Jain's index, 1 when all get "
@@ -253,7 +253,7 @@ def queueing(material: Material) -> Figure | None:
             x=alt.X("p99:Q", title=title), y=y, color=hue, tooltip=tips
         ),
     ]
-    chart = multiples(layers, frame, where, height=26 * max(2, frame["line"].n_unique()))
+    chart = multiples(layers, frame, where, height=26 * max(2, frame["line"].n_unique()), names=order)
     names = ", ".join(links["link"].unique(maintain_order=True).to_list())
     caption = (
         f"How long packets wait for the transmitter of {names}: dot the median, ring the 95th, tick the 99th "

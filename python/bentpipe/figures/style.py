@@ -115,17 +115,22 @@ def panel_width(columns: int, own_axis: bool) -> int:
 
 
 def multiples(
-    layers: Sequence[alt.Chart], frame: pl.DataFrame, where: Grid, height: int = 150, own_y: bool = False
-) -> alt.TopLevelMixin:  # fmt: skip
+    layers: Sequence[alt.Chart],
+    frame: pl.DataFrame,
+    where: Grid,
+    height: int = 150,
+    own_y: bool = False,
+    names: Sequence[str] = (),
+) -> alt.TopLevelMixin:
     """The same ``layers`` in every panel of ``where``: rows one under the other with scales of their own.
 
-    Panels of a row share the vertical scale unless ``own_y``. ``frame`` has the columns ``column`` and ``row``
-    (:meth:`bentpipe.figures.dimensions.Grid.select`).
+    Panels of a row share the vertical scale unless ``own_y``; ``names`` are what stands left of it, where that is no
+    number. ``frame`` has the columns ``column`` and ``row`` (:meth:`bentpipe.figures.dimensions.Grid.select`).
     """
     parts = {row: frame.filter(pl.col("row") == row).drop("row") for row in _labels(where, "row")}
     parts = {row: part for row, part in parts.items() if part.height}
     columns = min(4, max(part["column"].n_unique() for part in parts.values()))
-    width = panel_width(columns, own_y)
+    width = panel_width(columns, own_y) - max(0, _text_width(names) - AXIS) // columns
     charts = []
     for row, part in parts.items():
         present = set(part["column"].to_list())
@@ -147,6 +152,15 @@ def multiples(
     with warnings.catch_warnings():  # rows share one selection; Altair says so each time
         warnings.filterwarnings("ignore", message="Automatically deduplicated selection parameter")
         return alt.vconcat(*charts, spacing=18)
+
+
+AXIS = 84
+"""Beside a panel there is as much room as this for an axis, CSS pixels; page.js has the same."""
+
+
+def _text_width(names: Sequence[str]) -> int:
+    """About how wide the longest of an axis's ``names`` is; Vega cuts them at 180 pixels."""
+    return min(180, round(6.2 * max(map(len, names), default=0)))
 
 
 def _labels(where: Grid, name: str) -> list[str]:
