@@ -6,7 +6,8 @@ use units::{Packet, Random, Time};
 
 use crate::build::{self, Bounds};
 use crate::departures::Heap;
-use crate::{Cause, Change, Cx, Feedback, Gauge, Histogram, InFlight, SpecError, Stage, StageSpec};
+use crate::wires::{Told, Wire, Wires};
+use crate::{Cause, Change, Cx, Gauge, Histogram, InFlight, SpecError, Stage, StageSpec};
 
 /// What left a line. The caller empties it; its memory is reused.
 #[derive(Debug, Default)]
@@ -79,17 +80,17 @@ pub struct Counters {
 /// One direction of a link.
 ///
 /// Work is done in order of its due time, whenever the caller comes, so that a late [`Line::poll`]
-/// gives the same packets with the same stamps. At one instant: first scheduled changes, then own
-/// work from the first stage to the last, then arrivals. Within the chain, too, a stage does its
-/// own work due at an instant before it takes a packet that arrives at that instant. What stages tell each other
-/// passes a [`crate::Link`]; in a line alone nobody listens.
+/// gives the same packets with the same stamps. At one instant: first scheduled changes, then what stages hear of each
+/// other ([`Line::wire`]) in the order in which it was told, then own work from the first stage to the last, then
+/// arrivals. Within the chain, too, a stage does its own work due at an instant before it takes a packet that arrives
+/// at that instant. Feedback takes time: what is told at one instant is heard at a later one.
 ///
 /// Call [`Line::push`] with instants that do not run backwards, [`Line::poll`] at or after
 /// [`Line::poll_at`], and [`Line::change`] for a live change. Everything else is a getter.
 pub struct Line {
     stages: Vec<Slot>,
     /// Each stage's next wake-up, beside each other for the search of the first. Where a change makes
-    /// packets leave, its instant stands behind them.
+    /// packets leave ([`LOSS`]) or stages hear each other ([`HEARD`]), its instant stands behind them.
     wakes: Vec<Time>,
     /// The first of `wakes` and `ahead`.
     next: Time,
@@ -102,11 +103,17 @@ pub struct Line {
     changes: VecDeque<(Time, usize, Change)>,
     /// When the first of them is due.
     change_at: Time,
+    /// What stages tell each other; none: nobody listens.
+    wires: Option<Box<Wires>>,
     counters: Counters,
     bounds: Bounds,
     /// Every step since they were taken last; none: nobody asks.
     steps: Option<Vec<Step>>,
 }
+
+/// Places in [`Line::wakes`] behind the stages'.
+const LOSS: usize = 0;
+const HEARD: usize = 1;
 
 struct Slot {
     stage: Box<dyn Stage>,
@@ -136,6 +143,7 @@ impl Line {
             ahead: Heap::default(),
             changes: VecDeque::new(),
             change_at: Time::MAX,
+            wires: None,
             counters: Counters::default(),
             bounds: Bounds::default(),
             steps: None,
@@ -162,6 +170,7 @@ impl Line {
         self.counters.arrived_packets += 1;
         self.counters.arrived_bytes += u64::from(packet.bytes);
         self.arrive(0, due, packet, out);
+        self.collect();
         self.settle();
         if self.next <= due {
             self.advance(due, out);
@@ -224,40 +233,66 @@ impl Line {
     fn await_loss(&mut self) {
         let next = self.changes.iter().find(|(_, _, change)| loses(change));
         let at = next.map_or(Time::MAX, |(at, _, _)| *at);
-        match self.wakes.get_mut(self.stages.len()) {
-            Some(wake) => *wake = at,
-            None => self.wakes.push(at),
-        }
+        self.wake_besides(LOSS, at);
         self.settle();
     }
 
-    /// How many stages there are.
-    pub(crate) fn stage_count(&self) -> usize {
-        self.stages.len()
-    }
-
-    /// From now on what the stage at `index` tells is kept for [`Line::take_told`].
-    pub(crate) fn listen(&mut self, index: usize) {
-        self.stages[index].cx.told.get_or_insert_default();
-    }
-
-    /// What the stage at `index` has told since the last call.
-    pub(crate) fn take_told(&mut self, index: usize) -> impl Iterator<Item = (Time, Feedback)> {
-        self.stages[index].cx.told.iter_mut().flat_map(|told| told.drain(..))
-    }
-
-    /// The stage at `index` hears `feedback` at `due`, which is after the start: after own work due earlier and
-    /// changes due by then, before own work due at the same instant.
-    pub(crate) fn hear(&mut self, due: Time, index: usize, feedback: &Feedback, out: &mut Output) {
-        self.advance(Time(due.nanos() - 1), out);
-        while self.change_at <= due {
-            self.apply_first(out);
+    /// There is work at `at` that is no stage's.
+    fn wake_besides(&mut self, which: usize, at: Time) {
+        let place = self.stages.len() + which;
+        if self.wakes.len() <= place {
+            self.wakes.resize(place + 1, Time::MAX);
         }
-        let Slot { stage, cx } = &mut self.stages[index];
-        stage.feedback(due, feedback, cx);
-        self.wakes[index] = stage.poll_at();
-        self.forward(index, due, out);
-        self.settle();
+        self.wakes[place] = at;
+    }
+
+    /// From now on the stage `wire.to` hears what `wire.from` tells. `random` draws once for each, whatever the
+    /// chance of loss.
+    ///
+    /// # Panics
+    /// If there is no such stage, or the feedback would take no time.
+    pub fn wire(&mut self, wire: Wire, random: Random) {
+        assert!(wire.spec.delay_ns > 0, "feedback takes time");
+        for index in [wire.from, wire.to] {
+            assert!(index < self.stages.len(), "no stage {index} in this line");
+        }
+        self.stages[wire.from].cx.told.get_or_insert_default();
+        self.wires.get_or_insert_default().add(wire, random);
+    }
+
+    /// What its stages told each other since the start.
+    pub fn told(&self) -> Told {
+        self.wires.as_ref().map_or(Told::default(), |wires| wires.told())
+    }
+
+    /// Sends what the stages have told on its way.
+    #[inline]
+    fn collect(&mut self) {
+        if self.wires.is_some() {
+            self.collect_told();
+        }
+    }
+
+    #[inline(never)]
+    fn collect_told(&mut self) {
+        let Some(wires) = &mut self.wires else { return };
+        let stages = &mut self.stages;
+        wires.collect(|from, list| {
+            list.extend(stages[from].cx.told.iter_mut().flat_map(|told| told.drain(..)))
+        });
+        let next = wires.next();
+        self.wake_besides(HEARD, next);
+    }
+
+    /// The stages hear what is due at `due`.
+    fn hear(&mut self, due: Time, out: &mut Output) {
+        while let Some((index, feedback)) = self.wires.as_mut().and_then(|wires| wires.hear(due)) {
+            let Slot { stage, cx } = &mut self.stages[index];
+            stage.feedback(due, &feedback, cx);
+            self.wakes[index] = stage.poll_at();
+            self.forward(index, due, out);
+        }
+        self.collect_told();
     }
 
     /// What passed since the start.
@@ -313,7 +348,9 @@ impl Line {
             if work > now || work == Time::MAX {
                 return;
             }
-            if let Some(index) = self.next_stage {
+            if self.wires.as_ref().is_some_and(|wires| wires.next() <= work) {
+                self.hear(work, out);
+            } else if let Some(index) = self.next_stage {
                 self.work(index, work, out);
                 if self.wakes[index] <= work {
                     // The stage has not done all its work: the caller sees by `poll_at` that the line does
@@ -324,6 +361,7 @@ impl Line {
             } else if let Some((_, (index, packet))) = self.ahead.pop(work) {
                 self.arrive(index, work, packet, out);
             }
+            self.collect();
             self.settle();
         }
     }
@@ -333,6 +371,7 @@ impl Line {
         stage.change(due, change, cx);
         self.wakes[index] = stage.poll_at();
         self.forward(index, due, out);
+        self.collect();
         if loses(change) {
             self.await_loss();
         }

@@ -108,6 +108,16 @@ pub struct RateChange {
     pub rate_bit_s: u64,
 }
 
+/// How what a stage tells comes to who hears it.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct FeedbackSpec {
+    /// How much later it is heard; more than zero.
+    pub delay_ns: u64,
+    /// Chance that it never is.
+    pub loss: f64,
+}
+
 /// How a trace is read between its points.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]

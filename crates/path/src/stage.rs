@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use units::{Ecn, Packet, Rate, Span, Time};
 
-use crate::Limit;
+use crate::{Limit, Quality};
 
 /// Why a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -268,15 +268,8 @@ pub trait Service: Send {
     }
 }
 
-/// The state of a radio channel towards one user at one instant.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Quality {
-    /// Signal-to-noise ratio, in dB.
-    pub snr_db: f64,
-}
-
 /// A channel: a function of (seed, user, time) on its own time grid, never of the traffic.
 pub trait Channel: Send {
-    /// The channel of `user` at `at`.
+    /// The channel of `user` at `at`, which may lie up to a second before the latest instant asked for of that user.
     fn at(&mut self, user: u32, at: Time) -> Quality;
 }

@@ -5,19 +5,9 @@ use std::collections::VecDeque;
 use units::{Packet, Time};
 
 use crate::{
-    Cause, Change, Channel, Cx, Fate, Feedback, Gauge, Histogram, InFlight, Job, News, Quality,
-    Queue, Service, Stage,
+    Cause, Change, Channel, Cx, Fate, Feedback, FixedChannel, Gauge, Histogram, InFlight, Job,
+    News, Queue, Service, Stage,
 };
-
-/// A channel without noise or fading, the default of a [`Transmitter`].
-#[derive(Clone, Copy, Debug, Default)]
-pub struct PerfectChannel;
-
-impl Channel for PerfectChannel {
-    fn at(&mut self, _user: u32, _at: Time) -> Quality {
-        Quality { snr_db: f64::INFINITY }
-    }
-}
 
 /// Serves the packets of a queue one at a time. It takes a packet from the queue when the link
 /// frees, never before, so that the queue's decision (a drop, a mark, whose turn it is) rests on
@@ -25,7 +15,7 @@ impl Channel for PerfectChannel {
 /// new ones once their instant has come; until then new ones use the link. Each packet leaves once, however often
 /// it is served: when it is delivered without the service knowing, what waits is a copy ([`Fate::Unconfirmed`]).
 #[derive(Debug)]
-pub struct Transmitter<Q, S, C = PerfectChannel> {
+pub struct Transmitter<Q, S, C = FixedChannel> {
     queue: Q,
     service: S,
     channel: C,
@@ -46,7 +36,7 @@ pub struct Transmitter<Q, S, C = PerfectChannel> {
 impl<Q: Queue, S: Service> Transmitter<Q, S> {
     /// A transmitter over a perfect channel.
     pub fn new(queue: Q, service: S) -> Transmitter<Q, S> {
-        Transmitter::over(queue, service, PerfectChannel)
+        Transmitter::over(queue, service, FixedChannel::PERFECT)
     }
 }
 

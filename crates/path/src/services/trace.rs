@@ -91,7 +91,7 @@ mod tests {
     use units::Packet;
 
     use super::*;
-    use crate::PerfectChannel;
+    use crate::FixedChannel;
 
     #[test]
     fn opportunities_carry_bytes_and_repeat() {
@@ -99,7 +99,7 @@ mod tests {
         let mut begin = |due: u64, bytes: u32| {
             let packet = Packet::of_bytes(bytes);
             let job = Job { packet, number: 0, attempt: 1, copy: false };
-            service.begin(Time(due), &job, &mut PerfectChannel).nanos()
+            service.begin(Time(due), &job, &mut FixedChannel::PERFECT.clone()).nanos()
         };
         assert_eq!(begin(0, 1504), 10);
         // Two opportunities at one instant.

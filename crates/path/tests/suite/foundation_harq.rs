@@ -4,18 +4,17 @@
 use std::collections::VecDeque;
 
 use path::{
-    Cause, Channel, Cx, Delay, Fate, Feedback, Job, Line, Link, News, Output, Place, Quality,
-    Queue, Service, Told, Transmitter, WireSpec,
+    Cause, Channel, Cx, Delay, Fate, Feedback, FeedbackSpec, Job, Line, News, Output, Quality,
+    Queue, Service, Told, Transmitter, Wire,
 };
 use proptest::prelude::*;
-use units::{Direction, Packet, Random, Span, Time};
+use units::{Packet, Random, Span, Time};
 
 use crate::common::packet;
 
 const SLOT: Span = Span(1_000);
 const FEEDBACK: Span = Span(1_500);
 const TIME_OUT: Span = Span(4_000);
-const TRANSMITTER: Place = Place { direction: Direction::Up, stage: 0 };
 
 #[derive(Default)]
 struct RoundRobin {
@@ -46,7 +45,7 @@ struct TwoUsers;
 
 impl Channel for TwoUsers {
     fn at(&mut self, user: u32, _at: Time) -> Quality {
-        Quality { snr_db: if user == 0 { 20.0 } else { 2.0 } }
+        Quality::of(if user == 0 { 20.0 } else { 2.0 })
     }
 }
 
@@ -65,7 +64,7 @@ impl Harq {
 
 impl Service for Harq {
     fn begin(&mut self, due: Time, job: &Job, channel: &mut dyn Channel) -> Time {
-        let signal = channel.at(job.packet.flow, due).snr_db;
+        let signal = channel.at(job.packet.flow, due).es_n0;
         match self.place(job.number) {
             Some(place) => self.open[place].1 += signal,
             None => self.open.push((job.number, signal)),
@@ -99,35 +98,35 @@ impl Service for Harq {
     }
 }
 
-/// Upwards the transmitter and 2 us to the far end; a wire back from its receiver.
-fn link(processes: usize, delay: Span, loss: f64, seed: u64) -> Link {
+/// The transmitter and 2 us to the far end; a wire back from its receiver.
+fn line(processes: usize, delay: Span, loss: f64, seed: u64) -> Line {
     let harq = Harq { processes, open: Vec::new() };
     let transmitter = Transmitter::over(RoundRobin::default(), harq, TwoUsers);
-    let up = Line::of(vec![Box::new(transmitter), Box::new(Delay::new(Span(2_000)))]);
-    let mut link = Link::of(up, Line::of(Vec::new()));
-    let wire = WireSpec { from: TRANSMITTER, to: TRANSMITTER, delay, loss };
-    link.wire(wire, Random::named(seed, "satellite", "feedback"));
-    link
+    let mut line = Line::of(vec![Box::new(transmitter), Box::new(Delay::new(Span(2_000)))]);
+    answer(&mut line, delay, loss, seed);
+    line
 }
 
-/// All `packets` come at once and the link works until nothing is left; what left upwards, and when it was done.
-fn run(link: &mut Link, packets: u32, lateness: Span) -> (Output, Time) {
-    let (mut out, mut random) = (<[Output; 2]>::default(), Random::named(1, "driver", "lateness"));
+fn answer(line: &mut Line, delay: Span, loss: f64, seed: u64) {
+    let spec = FeedbackSpec { delay_ns: delay.nanos(), loss };
+    line.wire(Wire { from: 0, to: 0, spec }, Random::named(seed, "satellite", "feedback"));
+}
+
+/// All `packets` come at once and the line works until nothing is left; what left, and when it was done.
+fn run(line: &mut Line, packets: u32, lateness: Span) -> (Output, Time) {
+    let (mut out, mut random) = (Output::default(), Random::named(1, "driver", "lateness"));
     for number in 0..packets {
         let packet = Packet { flow: number % 2, ..packet(number, 100) };
-        link.push(Direction::Up, Time::ZERO, packet, &mut out);
+        line.push(Time::ZERO, packet, &mut out);
     }
     let mut end = Time::ZERO;
-    while link.poll_at() != Time::MAX {
-        end = link.poll_at();
-        link.poll(end + random.span_below(lateness), &mut out);
-        let line = link.line(Direction::Up);
+    while line.poll_at() != Time::MAX {
+        end = line.poll_at();
+        line.poll(end + random.span_below(lateness), &mut out);
         assert!(line.gauge().queued_packets <= line.in_transit().0, "copies do not count");
     }
-    let line = link.line(Direction::Up);
     assert_eq!((line.in_transit(), line.gauge().queued_packets), ((0, 0), 0));
-    let [up, _] = out;
-    (up, end)
+    (out, end)
 }
 
 fn order(out: &Output) -> Vec<(u64, u32)> {
@@ -136,8 +135,8 @@ fn order(out: &Output) -> Vec<(u64, u32)> {
 
 #[test]
 fn users_take_turns_and_retransmissions_go_first() {
-    let mut link = link(8, FEEDBACK, 0.0, 1);
-    let (out, _) = run(&mut link, 8, Span(1));
+    let mut line = line(8, FEEDBACK, 0.0, 1);
+    let (out, _) = run(&mut line, 8, Span(1));
     // Slots from 0 us: 0 1 2 3, 1 again (its answer came at 3.5 us), 4, 3 again, 5 6 7, 5 again, a wait for an
     // answer, 7 again at 11.5 us, 5 for the third time; 2 us later each is there.
     assert_eq!(
@@ -145,12 +144,12 @@ fn users_take_turns_and_retransmissions_go_first() {
         [(3_000, 0), (5_000, 2), (7_000, 1), (8_000, 4), (9_000, 3), (11_000, 6), (14_500, 7)]
     );
     assert_eq!(out.dropped, [(Time(13_500), Packet { flow: 1, ..packet(5, 100) }, Cause::Link)]);
-    assert_eq!(link.told(), Told { sent: 13, lost: 0 });
+    assert_eq!(line.told(), Told { sent: 13, lost: 0 });
 }
 
 #[test]
 fn a_process_is_stop_and_wait() {
-    let (out, _) = run(&mut link(1, FEEDBACK, 0.0, 1), 3, Span(1));
+    let (out, _) = run(&mut line(1, FEEDBACK, 0.0, 1), 3, Span(1));
     // 0; its answer at 2.5 us frees the process for 1, which needs a second attempt at 5; 2 at 7.5 us.
     assert_eq!(order(&out), [(3_000, 0), (8_000, 1), (10_500, 2)]);
 }
@@ -159,18 +158,18 @@ fn a_process_is_stop_and_wait() {
 fn lost_and_late_answers_cost_air_and_nothing_else() {
     // Without an answer every packet has three attempts: the first four processes at 0, 5 and 10 us (4 us after an
     // end), the next four from 14 us. What was decoded before is a copy.
-    let nothing_heard = |link: &mut Link| {
-        let (out, _) = run(link, 8, Span(1));
+    let nothing_heard = |line: &mut Line| {
+        let (out, _) = run(line, 8, Span(1));
         let first = [(3_000, 0), (5_000, 2), (9_000, 1), (11_000, 3)];
         assert_eq!(order(&out), [&first[..], &[(17_000, 4), (19_000, 6), (25_000, 7)]].concat());
         assert_eq!(out.dropped.len(), 1);
-        assert_eq!(link.told().sent, 24);
+        assert_eq!(line.told().sent, 24);
     };
-    let mut lost = link(4, FEEDBACK, 1.0, 1);
+    let mut lost = line(4, FEEDBACK, 1.0, 1);
     nothing_heard(&mut lost);
     assert_eq!(lost.told().lost, 24);
     // An answer that comes after the third attempt is as good as none.
-    nothing_heard(&mut link(4, Span(100_000), 0.0, 1));
+    nothing_heard(&mut line(4, Span(100_000), 0.0, 1));
 }
 
 /// Never decodes, and waits for the answer, which is misheard as "decoded" from the second on.
@@ -194,10 +193,9 @@ impl Service for Misheard {
 #[test]
 fn what_the_sender_believes_delivered_is_lost() {
     let transmitter = Transmitter::over(RoundRobin::default(), Misheard(0), TwoUsers);
-    let mut link = Link::of(Line::of(vec![Box::new(transmitter)]), Line::of(Vec::new()));
-    let wire = WireSpec { from: TRANSMITTER, to: TRANSMITTER, delay: FEEDBACK, loss: 0.0 };
-    link.wire(wire, Random::named(1, "satellite", "feedback"));
-    let (out, _) = run(&mut link, 1, Span(1));
+    let mut line = Line::of(vec![Box::new(transmitter)]);
+    answer(&mut line, FEEDBACK, 0.0, 1);
+    let (out, _) = run(&mut line, 1, Span(1));
     // Served from 0 us, its answer at 2.5, served again from 3.5, the second answer at 6 us.
     assert_eq!(
         (out.delivered, out.dropped),
@@ -211,7 +209,7 @@ proptest! {
     fn each_packet_leaves_once_and_lateness_changes_nothing(
         processes in 1usize..9, delay in 1u64..9_000, loss in 0.0..1.0, packets in 1u32..60, seed: u64,
     ) {
-        let [mut exact, mut late] = [0; 2].map(|_| link(processes, Span(delay), loss, seed));
+        let [mut exact, mut late] = [0; 2].map(|_| line(processes, Span(delay), loss, seed));
         let (out, end) = run(&mut exact, packets, Span(1));
         let (out_late, _) = run(&mut late, packets, Span(30_000));
         prop_assert_eq!(&out.delivered, &out_late.delivered);

@@ -2,9 +2,9 @@
 
 mod aqm;
 mod common;
+mod foundation_feedback;
 mod foundation_harq;
 mod foundation_late_clock;
-mod foundation_link;
 mod foundation_proxy;
 mod foundation_router;
 mod line;
