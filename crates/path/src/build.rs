@@ -2,20 +2,18 @@
 
 use units::{Random, Rate, Span, Time};
 
+use crate::channels;
 use crate::validate;
 use crate::{
-    Change, Codel, Delay, DelayTrace, DropTail, FqCodel, Jitter, Loss, Netem, Outage, Queue,
-    QueueSpec, RateService, Reorder, ServiceSpec, SpecError, Stage, StageSpec, TraceService,
-    Transmitter,
+    Arq, Change, Channel, Codel, Delay, DelayTrace, DropTail, FqCodel, Jitter, Line, Loss, Netem,
+    Outage, Queue, QueueSpec, RadioSpec, RateService, Reorder, ReorderingSpec, Service,
+    ServiceSpec, SpecError, Stage, StageSpec, TraceService, Transmitter, Wire,
 };
 
-/// The stages of the line `name`; `random` gives the stream of a purpose.
-pub(crate) fn stages(
-    specs: &[StageSpec],
-    name: &str,
-    random: impl Fn(&str) -> Random,
-) -> Result<Vec<Box<dyn Stage>>, SpecError> {
-    let mut stages = Vec::with_capacity(specs.len());
+/// The line `name` of run `seed`, but for its scheduled changes and bounds.
+pub(crate) fn line(specs: &[StageSpec], name: &str, seed: u64) -> Result<Line, SpecError> {
+    let (mut stages, mut wires) = (Vec::with_capacity(specs.len()), Vec::new());
+    let random = |purpose: &str| Random::named(seed, name, purpose);
     for (index, spec) in specs.iter().enumerate() {
         let kind = kind(spec);
         validate::stage(spec)
@@ -24,9 +22,22 @@ pub(crate) fn stages(
         // that inserting another stage leaves the chance of this one as it was.
         let several = specs.iter().filter(|other| self::kind(other) == kind).count() > 1;
         let purpose = if several { format!("{kind}.{index}") } else { kind.to_owned() };
-        stages.push(stage(spec, random(&purpose)));
+        if let StageSpec::Radio(radio) = spec {
+            if let Some(feedback) = radio.link_layer.feedback {
+                let wire = Wire { from: index, to: index, spec: feedback };
+                wires.push((wire, random(&format!("{purpose}.feedback"))));
+            }
+            let channel = channels::build(&radio.channel, name, seed);
+            stages.push(self::radio(radio, channel, random(&purpose)));
+        } else {
+            stages.push(stage(spec, random(&purpose)));
+        }
     }
-    Ok(stages)
+    let mut line = Line::of(stages);
+    for (wire, random) in wires {
+        line.wire(wire, random);
+    }
+    Ok(line)
 }
 
 /// The name of a stage's kind, as in the specification.
@@ -35,6 +46,7 @@ pub(crate) fn kind(spec: &StageSpec) -> &'static str {
         StageSpec::Delay { .. } => "delay",
         StageSpec::DelayTrace { .. } => "delay_trace",
         StageSpec::Transmit { .. } => "transmit",
+        StageSpec::Radio(_) => "radio",
         StageSpec::Netem { .. } => "netem",
         StageSpec::Loss { .. } => "loss",
         StageSpec::Jitter { .. } => "jitter",
@@ -49,30 +61,8 @@ fn stage(spec: &StageSpec, random: Random) -> Box<dyn Stage> {
         StageSpec::DelayTrace { points, interpolation, repeat_ns, reorder } => {
             Box::new(DelayTrace::new(points, *interpolation, *repeat_ns, *reorder))
         }
-        StageSpec::Transmit { queue, service } => match queue {
-            QueueSpec::DropTail { limit } => transmitter(DropTail::new(*limit), service),
-            QueueSpec::Codel { limit, target_ns, interval_ns, ecn } => {
-                transmitter(Codel::new(*limit, Span(*target_ns), Span(*interval_ns), *ecn), service)
-            }
-            QueueSpec::FqCodel {
-                limit_packets,
-                flows,
-                quantum_bytes,
-                target_ns,
-                interval_ns,
-                ecn,
-            } => transmitter(
-                FqCodel::new(
-                    *limit_packets,
-                    *flows,
-                    *quantum_bytes,
-                    Span(*target_ns),
-                    Span(*interval_ns),
-                    *ecn,
-                ),
-                service,
-            ),
-        },
+        StageSpec::Transmit { queue, service } => before(queue, Wired(service)),
+        StageSpec::Radio(_) => unreachable!("made with its channel"),
         StageSpec::Netem { rate_bit_s, delay_ns, limit_packets } => {
             Box::new(Netem::new(Rate(*rate_bit_s), Span(*delay_ns), *limit_packets))
         }
@@ -89,13 +79,65 @@ fn stage(spec: &StageSpec, random: Random) -> Box<dyn Stage> {
     }
 }
 
-fn transmitter(queue: impl Queue + 'static, service: &ServiceSpec) -> Box<dyn Stage> {
-    match service {
-        ServiceSpec::Rate { rate_bit_s, .. } => {
-            Box::new(Transmitter::new(queue, RateService::new(Rate(*rate_bit_s))))
+/// What stands behind a queue. The pairs of a wired link are types of their own, so that a packet meets no call by
+/// pointer between its queue and its service; a radio link, which does more for a packet, is put together of boxes.
+trait Behind {
+    fn queue(self, queue: impl Queue + 'static) -> Box<dyn Stage>;
+}
+
+struct Wired<'a>(&'a ServiceSpec);
+
+impl Behind for Wired<'_> {
+    fn queue(self, queue: impl Queue + 'static) -> Box<dyn Stage> {
+        match self.0 {
+            ServiceSpec::Rate { rate_bit_s, .. } => {
+                Box::new(Transmitter::new(queue, RateService::new(Rate(*rate_bit_s))))
+            }
+            ServiceSpec::Trace { slots_ns, slot_bytes, repeat_ns } => {
+                let service = TraceService::new(slots_ns, *slot_bytes, *repeat_ns);
+                Box::new(Transmitter::new(queue, service))
+            }
         }
-        ServiceSpec::Trace { slots_ns, slot_bytes, repeat_ns } => {
-            Box::new(Transmitter::new(queue, TraceService::new(slots_ns, *slot_bytes, *repeat_ns)))
+    }
+}
+
+struct Wireless {
+    service: Box<dyn Service>,
+    channel: Box<dyn Channel>,
+    reordering: Option<ReorderingSpec>,
+}
+
+impl Behind for Wireless {
+    fn queue(self, queue: impl Queue + 'static) -> Box<dyn Stage> {
+        let queue: Box<dyn Queue> = Box::new(queue);
+        let transmitter = Transmitter::over(queue, self.service, self.channel).tallied();
+        Box::new(match self.reordering {
+            None => transmitter,
+            Some(spec) => transmitter.reordering(spec),
+        })
+    }
+}
+
+fn radio(spec: &RadioSpec, channel: Box<dyn Channel>, random: Random) -> Box<dyn Stage> {
+    let service = Box::new(Arq::new(&spec.link_layer, &spec.channel, random));
+    before(&spec.queue, Wireless { service, channel, reordering: spec.reordering })
+}
+
+fn before(queue: &QueueSpec, behind: impl Behind) -> Box<dyn Stage> {
+    match queue {
+        QueueSpec::DropTail { limit } => behind.queue(DropTail::new(*limit)),
+        QueueSpec::Codel { limit, target_ns, interval_ns, ecn } => {
+            behind.queue(Codel::new(*limit, Span(*target_ns), Span(*interval_ns), *ecn))
+        }
+        QueueSpec::FqCodel { limit_packets, flows, quantum_bytes, target_ns, interval_ns, ecn } => {
+            behind.queue(FqCodel::new(
+                *limit_packets,
+                *flows,
+                *quantum_bytes,
+                Span(*target_ns),
+                Span(*interval_ns),
+                *ecn,
+            ))
         }
     }
 }
@@ -167,6 +209,7 @@ pub(crate) fn bounds(specs: &[StageSpec]) -> Bounds {
     let rate = |spec: &StageSpec| match spec {
         StageSpec::Transmit { service: ServiceSpec::Rate { rate_bit_s, .. }, .. }
         | StageSpec::Netem { rate_bit_s, .. } => Some(*rate_bit_s),
+        StageSpec::Radio(radio) => Some(radio.link_layer.useful_rate_bit_s()),
         StageSpec::Transmit {
             service: ServiceSpec::Trace { slots_ns, slot_bytes, repeat_ns },
             ..

@@ -6,8 +6,8 @@ use units::{NodeId, Rate, Span, Time};
 
 use crate::routes::{Fault, NONE, Table, Version, Wiring};
 use crate::{
-    Change, ChangeSpec, GraphSpec, InFlight, Limit, NodeKind, QueueSpec, ServiceSpec, SpecError,
-    StageChange, StageSpec, Topology, Way, WayChange, build, validate,
+    Change, ChangeSpec, GraphSpec, InFlight, Limit, NodeKind, QueueSpec, RadioSpec, ServiceSpec,
+    SpecError, StageChange, StageSpec, Topology, Way, WayChange, build, validate,
 };
 
 impl StageSpec {
@@ -17,7 +17,11 @@ impl StageSpec {
             (Change::Rate(_), StageSpec::Transmit { service, .. }) => {
                 matches!(service, ServiceSpec::Rate { .. })
             }
-            (Change::Limit(limit), StageSpec::Transmit { queue, .. }) => {
+            (Change::Rate(_), StageSpec::Radio(_)) => true,
+            (
+                Change::Limit(limit),
+                StageSpec::Transmit { queue, .. } | StageSpec::Radio(RadioSpec { queue, .. }),
+            ) => {
                 let packets = matches!(limit, Some(Limit::Packets(_)));
                 packets || !matches!(queue, QueueSpec::FqCodel { .. })
             }
@@ -27,7 +31,8 @@ impl StageSpec {
                 | StageSpec::Jitter { reorder: true, .. }
                 | StageSpec::Reorder { .. }
                 | StageSpec::Outage { .. }
-                | StageSpec::Transmit { .. } => *fate == InFlight::Lost,
+                | StageSpec::Transmit { .. }
+                | StageSpec::Radio(_) => *fate == InFlight::Lost,
                 StageSpec::Delay { .. }
                 | StageSpec::DelayTrace { .. }
                 | StageSpec::Jitter { .. } => true,

@@ -4,6 +4,7 @@
 //! A [`Topology`] is nodes and [`Line`]s; a line is one direction of a link, a chain of [`Stage`]s with the feedback
 //! between them; a [`Transmitter`] is the stage made of a [`Queue`], a [`Service`] and a [`Channel`].
 
+mod boxed;
 mod build;
 mod changes;
 mod channels;
@@ -15,11 +16,14 @@ mod histogram;
 mod hold;
 mod line;
 mod queues;
+mod radio_spec;
+mod reordering;
 mod routes;
 mod services;
 mod spec;
 mod stage;
 mod stages;
+mod tally;
 mod transmitter;
 mod validate;
 mod wires;
@@ -32,9 +36,11 @@ pub use histogram::Histogram;
 pub use hold::{Hold, HoldCounters};
 pub use line::{Counters, Line, Output, Step};
 pub use queues::{Codel, DropTail, FqCodel};
-pub use services::{RateService, TraceService};
+pub use radio_spec::*;
+pub use services::{Arq, RateService, TraceService};
 pub use spec::*;
 pub use stage::*;
 pub use stages::{Delay, DelayTrace, Jitter, Loss, Netem, Outage, Reorder};
+pub use tally::UserTally;
 pub use transmitter::Transmitter;
 pub use wires::{Told, Wire};

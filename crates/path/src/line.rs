@@ -7,7 +7,9 @@ use units::{Packet, Random, Time};
 use crate::build::{self, Bounds};
 use crate::departures::Heap;
 use crate::wires::{Told, Wire, Wires};
-use crate::{Cause, Change, Cx, Gauge, Histogram, InFlight, SpecError, Stage, StageSpec};
+use crate::{
+    Cause, Change, Cx, Gauge, Histogram, InFlight, SpecError, Stage, StageSpec, UserTally,
+};
 
 /// What left a line. The caller empties it; its memory is reused.
 #[derive(Debug, Default)]
@@ -124,8 +126,7 @@ impl Line {
     /// The line `name` (`"<link>.up"` or `"<link>.down"`, the key of its random streams) of run
     /// `seed`. An empty list is a wire without length.
     pub fn build(stages: &[StageSpec], name: &str, seed: u64) -> Result<Line, SpecError> {
-        let mut line =
-            Line::of(build::stages(stages, name, |purpose| Random::named(seed, name, purpose))?);
+        let mut line = build::line(stages, name, seed)?;
         line.changes = build::changes(stages).into();
         line.expect_change();
         line.bounds = build::bounds(stages);
@@ -307,6 +308,12 @@ impl Line {
             queued_bytes: sum.queued_bytes + one.queued_bytes,
             sent_bytes: sum.sent_bytes + one.sent_bytes,
         })
+    }
+
+    /// What each user had of the first radio link; empty without one.
+    pub fn users(&self) -> &[UserTally] {
+        let mut all = self.stages.iter().map(|slot| slot.stage.users());
+        all.find(|users| !users.is_empty()).unwrap_or(&[])
     }
 
     /// The waiting times of the first stage that has a transmitter.

@@ -4,6 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::RadioSpec;
+
 /// One stage.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -34,6 +36,8 @@ pub enum StageSpec {
         /// The transmitter.
         service: ServiceSpec,
     },
+    /// A queue before a radio link.
+    Radio(RadioSpec),
     /// Linux netem's `rate` + `delay` + `limit` in one: the limit counts the packets in the delay
     /// line too.
     Netem {
@@ -106,16 +110,6 @@ pub struct RateChange {
     pub at_ns: u64,
     /// New rate, in bits per second.
     pub rate_bit_s: u64,
-}
-
-/// How what a stage tells comes to who hears it.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields)]
-pub struct FeedbackSpec {
-    /// How much later it is heard; more than zero.
-    pub delay_ns: u64,
-    /// Chance that it never is.
-    pub loss: f64,
 }
 
 /// How a trace is read between its points.

@@ -160,6 +160,11 @@ pub trait Stage: Send {
         Gauge::default()
     }
 
+    /// What each user had of a radio link, by its index; empty for other stages.
+    fn users(&self) -> &[crate::UserTally] {
+        &[]
+    }
+
     /// Time each packet waited for the transmitter, for stages that have one.
     fn sojourn(&self) -> Option<&crate::Histogram> {
         None
@@ -181,6 +186,24 @@ pub trait Queue: Send {
 
     /// Packets and bytes that wait.
     fn backlog(&self) -> (u64, u64);
+
+    /// Which of the packets that may be served again now goes before new ones, by its place among `ready` (in order of
+    /// the instants from which they might; at least one); none: a new one first. The default: the first.
+    fn again(
+        &mut self,
+        now: Time,
+        ready: &mut dyn Iterator<Item = &Job>,
+        channel: &mut dyn Channel,
+    ) -> Option<usize> {
+        let _ = (now, ready, channel);
+        Some(0)
+    }
+
+    /// The service of `job` ended at `due`, after it had used the link for `air`: a scheduler learns what its choice
+    /// came to.
+    fn served(&mut self, due: Time, job: &Job, air: Span, fate: Fate) {
+        let _ = (due, job, air, fate);
+    }
 
     /// The instant at which the packet that [`Queue::dequeue`] returned last had arrived; the
     /// transmitter records the waiting time from it. None: the queue does not keep it.
@@ -206,6 +229,8 @@ pub struct Job {
     pub attempt: u32,
     /// Whether the packet has left already ([`Fate::Unconfirmed`]).
     pub copy: bool,
+    /// Its place among its flow's first transmissions, counted from 0, where a reordering buffer goes by that.
+    pub sequence: u64,
 }
 
 /// The fate of a packet at the end of its service. A copy only costs air: of it nothing is delivered or dropped.
@@ -239,6 +264,12 @@ pub enum News {
         /// When.
         at: Time,
     },
+    /// It and every packet counted after it that waits may be served again at this instant, in their order (go-back-N);
+    /// it may have left meanwhile.
+    GoBack {
+        /// When.
+        at: Time,
+    },
 }
 
 /// How a transmitter spends air time on a packet: a rate, the slots of a trace, HARQ.
@@ -253,6 +284,11 @@ pub trait Service: Send {
     /// processes); [`Time::MAX`]: after an end or with feedback.
     fn free_at(&self) -> Time {
         Time::ZERO
+    }
+
+    /// Bits that `job`, which is the last that began, puts on the air in this attempt.
+    fn bits(&self, job: &Job) -> u64 {
+        u64::from(job.packet.bytes) * 8
     }
 
     /// Hears `feedback` at `due`: news of the packet with a number ([`Job::number`]), if it says any. For one in

@@ -4,16 +4,21 @@ use std::collections::VecDeque;
 
 use units::{Packet, Time};
 
+use crate::reordering::Reordering;
+use crate::tally::Tallies;
 use crate::{
     Cause, Change, Channel, Cx, Fate, Feedback, FixedChannel, Gauge, Histogram, InFlight, Job,
-    News, Queue, Service, Stage,
+    News, Queue, ReorderingSpec, Service, Stage, UserTally,
 };
 
 /// Serves the packets of a queue one at a time. It takes a packet from the queue when the link
 /// frees, never before, so that the queue's decision (a drop, a mark, whose turn it is) rests on
 /// what is known then. Packets that the service wants to serve again ([`Fate::Again`]) go before
-/// new ones once their instant has come; until then new ones use the link. Each packet leaves once, however often
+/// new ones once their instant has come, unless the queue has it otherwise ([`Queue::again`]); until then new ones use
+/// the link. Each packet leaves once, however often
 /// it is served: when it is delivered without the service knowing, what waits is a copy ([`Fate::Unconfirmed`]).
+/// Of a radio link it may keep who had what ([`Transmitter::tallied`]), and put packets in order again
+/// ([`Transmitter::reordering`]).
 #[derive(Debug)]
 pub struct Transmitter<Q, S, C = FixedChannel> {
     queue: Q,
@@ -29,6 +34,12 @@ pub struct Transmitter<Q, S, C = FixedChannel> {
     /// Packets that have been served.
     count: u64,
     wake: Time,
+    /// When the service of what is on the link began.
+    began: Time,
+    tallies: Option<Tallies>,
+    reordering: Option<Reordering>,
+    /// When the reordering buffer has work.
+    timer: Time,
     sent_bytes: u64,
     sojourn: Histogram,
 }
@@ -53,17 +64,31 @@ impl<Q: Queue, S: Service, C: Channel> Transmitter<Q, S, C> {
             again_bytes: 0,
             count: 0,
             wake: Time::MAX,
+            began: Time::ZERO,
+            tallies: None,
+            reordering: None,
+            timer: Time::MAX,
             sent_bytes: 0,
             sojourn: Histogram::default(),
         }
     }
 
+    /// Keeps what each user had.
+    pub fn tallied(mut self) -> Self {
+        self.tallies = Some(Tallies::default());
+        self
+    }
+
+    /// Puts the packets of a flow in order again.
+    pub fn reordering(mut self, spec: ReorderingSpec) -> Self {
+        self.reordering = Some(Reordering::new(spec));
+        self
+    }
+
     /// Puts the next packet, if there is one, on the free link at `due`; sets the next wake-up.
     fn start(&mut self, due: Time, cx: &mut Cx) {
         let job = match self.again.front() {
-            Some((at, _)) if *at <= due => {
-                self.take_again(0).map(|job| Job { attempt: job.attempt + 1, ..job })
-            }
+            Some((at, _)) if *at <= due => self.served_again(due, cx),
             _ => self.fresh(due, cx),
         };
         let Some(job) = job else {
@@ -74,7 +99,21 @@ impl<Q: Queue, S: Service, C: Channel> Transmitter<Q, S, C> {
             return;
         };
         self.wake = self.service.begin(due, &job, &mut self.channel).max(due);
+        self.began = due;
         self.serving = Some(job);
+    }
+
+    /// Of what may be served again at `due` what the queue chooses, or a new packet if it prefers one and has one.
+    fn served_again(&mut self, due: Time, cx: &mut Cx) -> Option<Job> {
+        let mut ready = self.again.iter().take_while(|(at, _)| *at <= due).map(|(_, job)| job);
+        let chosen = self.queue.again(due, &mut ready, &mut self.channel);
+        if chosen.is_none()
+            && let Some(job) = self.fresh(due, cx)
+        {
+            return Some(job);
+        }
+        let job = self.take_again(chosen.unwrap_or(0))?;
+        Some(Job { attempt: job.attempt + 1, ..job })
     }
 
     /// A packet that has not been served yet.
@@ -88,38 +127,82 @@ impl<Q: Queue, S: Service, C: Channel> Transmitter<Q, S, C> {
         }
         let number = self.count;
         self.count += 1;
-        Some(Job { packet, number, attempt: 1, copy: false })
+        let sequence = self.reordering.as_mut().map_or(0, |buffer| buffer.number(&packet));
+        Some(Job { packet, number, attempt: 1, copy: false, sequence })
     }
 
     /// What is on the link has been served at `due`.
     fn end(&mut self, due: Time, cx: &mut Cx) {
-        let Some(job) = &self.serving else { return };
-        let fate = self.service.end(due, job, cx);
+        let Some(job) = self.serving.take() else { return };
+        let fate = self.service.end(due, &job, cx);
+        let air = due.since(self.began);
+        self.queue.served(due, &job, air, fate);
+        if let Some(tallies) = &mut self.tallies {
+            tallies.served(&job, air, self.service.bits(&job), fate);
+        }
         if let Fate::Deliver | Fate::Unconfirmed { .. } = fate
             && !job.copy
         {
             self.sent_bytes += u64::from(job.packet.bytes);
-            cx.emit(due, job.packet);
+            match &mut self.reordering {
+                None => cx.emit(due, job.packet),
+                Some(buffer) => {
+                    buffer.decoded(due, &job, cx);
+                    self.timer = buffer.timer();
+                }
+            }
         }
         match fate {
             Fate::Deliver => {}
-            Fate::Unconfirmed { at } => self.serve_again(at, Job { copy: true, ..*job }),
-            Fate::Again { at } => self.serve_again(at, *job),
+            Fate::Unconfirmed { at } => self.serve_again(at, Job { copy: true, ..job }),
+            Fate::Again { at } => self.serve_again(at, job),
             Fate::Drop(_) if job.copy => {}
-            Fate::Drop(cause) => cx.drop(due, job.packet, cause),
+            Fate::Drop(cause) => self.give_up(due, &job, cause, cx),
         }
-        self.serving = None;
+    }
+
+    /// `job`, which has not left, never will.
+    fn give_up(&mut self, due: Time, job: &Job, cause: Cause, cx: &mut Cx) {
+        cx.drop(due, job.packet, cause);
+        if let Some(buffer) = &mut self.reordering {
+            buffer.gave_up(due, job, cx);
+            self.timer = buffer.timer();
+        }
     }
 
     /// `job` waits until `at`, or for news.
     fn serve_again(&mut self, at: Time, job: Job) {
-        // The feedback delay is mostly constant: the place is mostly the last.
-        let later = self.again.iter().rev().take_while(|(other, _)| *other > at).count();
-        self.again.insert(self.again.len() - later, (at, job));
+        self.insert(at, job);
         if !job.copy {
             self.again_packets += 1;
             self.again_bytes += u64::from(job.packet.bytes);
         }
+    }
+
+    fn insert(&mut self, at: Time, job: Job) {
+        // The feedback delay is mostly constant: the place is mostly the last.
+        let later = self.again.iter().rev().take_while(|(other, _)| *other > at).count();
+        self.again.insert(self.again.len() - later, (at, job));
+    }
+
+    /// What waits with `number` and above waits until `at`, in order of the numbers.
+    fn go_back(&mut self, number: u64, at: Time) {
+        let mut moved = Vec::new();
+        self.again.retain(|(_, job)| {
+            let stays = job.number < number;
+            if !stays {
+                moved.push(*job);
+            }
+            stays
+        });
+        moved.sort_by_key(|job| job.number);
+        for job in moved {
+            self.insert(at, job);
+        }
+    }
+
+    fn place(&self, number: u64) -> Option<usize> {
+        self.again.iter().position(|(_, job)| job.number == number)
     }
 
     /// Takes out what waits at `place`.
@@ -142,23 +225,33 @@ impl<Q: Queue, S: Service, C: Channel> Stage for Transmitter<Q, S, C> {
     }
 
     fn poll(&mut self, now: Time, cx: &mut Cx) {
-        while self.wake <= now {
-            let due = self.wake;
-            self.end(due, cx);
-            self.start(due, cx);
+        while self.wake.min(self.timer) <= now {
+            let due = self.wake.min(self.timer);
+            if let Some(buffer) = &mut self.reordering
+                && self.timer <= due
+            {
+                buffer.time_out(due, cx);
+                self.timer = buffer.timer();
+            }
+            if self.wake <= due {
+                self.end(due, cx);
+                self.start(due, cx);
+            }
         }
     }
 
     fn poll_at(&self) -> Time {
-        self.wake
+        self.wake.min(self.timer)
     }
 
     fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
         self.queue.change(due, change, cx);
         self.service.change(due, change);
         if *change == Change::InFlight(InFlight::Lost) {
-            for (_, job) in self.again.drain(..).filter(|(_, job)| !job.copy) {
-                cx.drop(due, job.packet, Cause::Outage);
+            for (_, job) in std::mem::take(&mut self.again) {
+                if !job.copy {
+                    self.give_up(due, &job, Cause::Outage, cx);
+                }
             }
             (self.again_packets, self.again_bytes) = (0, 0);
             // Whoever is being served is served to the end.
@@ -169,14 +262,25 @@ impl<Q: Queue, S: Service, C: Channel> Stage for Transmitter<Q, S, C> {
     }
 
     fn feedback(&mut self, due: Time, feedback: &Feedback, cx: &mut Cx) {
-        if let Some((number, news)) = self.service.feedback(due, feedback)
-            && let Some(place) = self.again.iter().position(|(_, job)| job.number == number)
-            && let Some(job) = self.take_again(place)
-        {
-            match news {
-                News::Again { at } => self.serve_again(at, job),
-                News::Done if job.copy => {}
-                News::Done => cx.drop(due, job.packet, Cause::Link),
+        match self.service.feedback(due, feedback) {
+            None => {}
+            Some((number, News::Again { at })) => {
+                if let Some((_, job)) =
+                    self.place(number).and_then(|place| self.again.remove(place))
+                {
+                    self.insert(at, job);
+                }
+            }
+            Some((number, News::GoBack { at })) => self.go_back(number, at),
+            Some((number, News::Done)) => {
+                if let Some(job) = self.place(number).and_then(|place| self.take_again(place))
+                    && !job.copy
+                {
+                    if let Some(tallies) = &mut self.tallies {
+                        tallies.gave_up(job.packet.user);
+                    }
+                    self.give_up(due, &job, Cause::Link, cx);
+                }
             }
         }
         if self.serving.is_none() {
@@ -191,6 +295,10 @@ impl<Q: Queue, S: Service, C: Channel> Stage for Transmitter<Q, S, C> {
             queued_bytes: bytes + self.again_bytes,
             sent_bytes: self.sent_bytes,
         }
+    }
+
+    fn users(&self) -> &[UserTally] {
+        self.tallies.as_ref().map_or(&[], Tallies::users)
     }
 
     fn sojourn(&self) -> Option<&Histogram> {

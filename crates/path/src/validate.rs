@@ -1,6 +1,9 @@
 //! Says what is wrong with a stage.
 
-use crate::{Change, JitterSpec, Limit, LossSpec, QueueSpec, ServiceSpec, StageSpec};
+use crate::{
+    Change, CodeSpec, Combining, DecoderSpec, JitterSpec, Limit, LinkLayerSpec, LossSpec,
+    QueueSpec, RadioSpec, ServiceSpec, StageSpec,
+};
 
 /// A message for a person, or nothing wrong.
 type Verdict = Result<(), String>;
@@ -15,6 +18,7 @@ pub(crate) fn stage(spec: &StageSpec) -> Verdict {
             within_repeat("points", points.last().map(|point| point.0), *repeat_ns)
         }
         StageSpec::Transmit { queue: q, service: s } => queue(q).and_then(|()| service(s)),
+        StageSpec::Radio(spec) => radio(spec),
         StageSpec::Netem { rate_bit_s, limit_packets, .. } => {
             above_zero("rate_bit_s", *rate_bit_s)?;
             above_zero("limit_packets", *limit_packets)
@@ -91,6 +95,81 @@ fn service(spec: &ServiceSpec) -> Verdict {
             match slots_ns.last() {
                 Some(last) if last > repeat_ns => {
                     Err(format!("slots_ns end at {last}, after repeat_ns = {repeat_ns}"))
+                }
+                _ => Ok(()),
+            }
+        }
+    }
+}
+
+fn radio(spec: &RadioSpec) -> Verdict {
+    queue(&spec.queue)?;
+    link_layer(&spec.link_layer)?;
+    match spec.reordering {
+        Some(buffer) => above_zero("reordering: packets", buffer.packets),
+        None => Ok(()),
+    }
+}
+
+fn link_layer(spec: &LinkLayerSpec) -> Verdict {
+    above_zero("rate_bit_s", spec.rate_bit_s)?;
+    above_zero("frame_bytes", u64::from(spec.frame_bytes))?;
+    if spec.attempts == Some(0) || spec.window == Some(0) {
+        return Err("attempts and window are above 0, or none".into());
+    }
+    let information = f64::from(spec.frame_bytes) * 8.0;
+    match &spec.code {
+        CodeSpec::Given { coded_bits } => {
+            not_empty("coded_bits", coded_bits)?;
+            coded_bits.iter().try_for_each(|bits| above_zero("coded_bits", u64::from(*bits)))?;
+            if spec.combining == Combining::Chase && coded_bits.len() > 1 {
+                return Err(
+                    "Chase combining sends the same bits again: coded_bits has one entry".into()
+                );
+            }
+        }
+        CodeSpec::Adaptive { mother_rate, decoded } => {
+            if !(*mother_rate > 0.0 && *mother_rate <= 1.0) {
+                return Err(format!(
+                    "mother_rate = {mother_rate} is no code rate above 0 and up to 1"
+                ));
+            }
+            if information / mother_rate > f64::from(u32::MAX) {
+                return Err(format!(
+                    "mother_rate = {mother_rate}: more coded bits than can be counted"
+                ));
+            }
+            decoded.iter().try_for_each(|share| probability("decoded", *share))?;
+            if spec.attempts != u32::try_from(decoded.len() + 1).ok() {
+                return Err(format!("decoded has {} shares, for one attempt more", decoded.len()));
+            }
+            if spec.feedback.is_none() || spec.combining != Combining::Incremental {
+                return Err("adaptive coded bits need feedback and incremental combining".into());
+            }
+        }
+    }
+    match &spec.decoder {
+        DecoderSpec::Information { margin } if *margin < 1.0 || !margin.is_finite() => {
+            return Err(format!("margin = {margin} is not at least 1"));
+        }
+        DecoderSpec::Information { .. } => {}
+        DecoderSpec::BlockErrors { probabilities } => {
+            not_empty("probabilities", probabilities)?;
+            probabilities.iter().try_for_each(|p| probability("probabilities", *p))?;
+        }
+    }
+    match spec.feedback {
+        None if spec.attempts != Some(1) => Err("without feedback a packet has one attempt".into()),
+        None => Ok(()),
+        Some(feedback) => {
+            above_zero("feedback: delay_ns", feedback.delay_ns)?;
+            probability("feedback: loss", feedback.loss)?;
+            match spec.time_out_ns {
+                None if feedback.loss > 0.0 => {
+                    Err("feedback that may be lost needs time_out_ns".into())
+                }
+                Some(after) if after < feedback.delay_ns => {
+                    Err(format!("time_out_ns = {after} is shorter than the feedback's delay"))
                 }
                 _ => Ok(()),
             }

@@ -67,9 +67,14 @@ impl Serializer {
     /// Begins a packet of `bytes` at `now` (no earlier than the last packet's end) and returns the
     /// instant at which its last bit leaves.
     pub fn begin(&mut self, now: Time, bytes: u32) -> Time {
+        self.begin_bits(now, u64::from(bytes) * 8)
+    }
+
+    /// As [`Serializer::begin`], of `bits`.
+    pub fn begin_bits(&mut self, now: Time, bits: u64) -> Time {
         let rate = self.rate.0.max(1);
         let (start, carried) = if now > self.free { (now, 0) } else { (self.free, self.remainder) };
-        let bit_nanos = u128::from(bytes) * 8_000_000_000 + u128::from(carried);
+        let bit_nanos = u128::from(bits) * 1_000_000_000 + u128::from(carried);
         let (nanos, remainder) = divide(bit_nanos, rate);
         self.remainder = remainder;
         self.free = start + Span(nanos as u64);

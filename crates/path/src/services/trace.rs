@@ -98,7 +98,7 @@ mod tests {
         let mut service = TraceService::new(&[10, 20, 20, 40], 1504, 40);
         let mut begin = |due: u64, bytes: u32| {
             let packet = Packet::of_bytes(bytes);
-            let job = Job { packet, number: 0, attempt: 1, copy: false };
+            let job = Job { packet, number: 0, attempt: 1, copy: false, sequence: 0 };
             service.begin(Time(due), &job, &mut FixedChannel::PERFECT.clone()).nanos()
         };
         assert_eq!(begin(0, 1504), 10);

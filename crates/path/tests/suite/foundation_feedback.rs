@@ -132,6 +132,10 @@ fn radio(specs: &[Vec<StageSpec>; 2], delays: [u64; 4], loss: f64, seed: u64) ->
     line
 }
 
+fn tells(stage: &StageSpec) -> bool {
+    matches!(stage, StageSpec::Radio(_))
+}
+
 const AT_ONCE: FeedbackSpec = FeedbackSpec { delay_ns: 1, loss: 0.0 };
 
 proptest! {
@@ -151,7 +155,8 @@ proptest! {
 
     #[test]
     fn wires_on_which_nothing_is_told_change_nothing(
-        specs in prop::collection::vec(stages(), 1..5), arrivals in arrivals(), seed: u64, late: bool,
+        specs in prop::collection::vec(stages().prop_filter("tells", |s| !tells(s)), 1..5),
+        arrivals in arrivals(), seed: u64, late: bool,
     ) {
         let lateness = if late { Span::from_millis(30) } else { Span(1) };
         let expected = run(build(&specs, seed), &arrivals, lateness);

@@ -10,6 +10,7 @@ mod foundation_router;
 mod line;
 mod loss_statistics;
 mod properties;
+mod radio;
 mod routes;
 mod stages;
 mod topology;

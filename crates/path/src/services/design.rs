@@ -1,0 +1,84 @@
+//! Coded bits of each attempt of Adaptive-HARQ, from the long run of a channel.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use units::{Span, Time};
+
+use crate::channels::{self, ChannelSpec};
+
+/// The channel that the bits are designed on: 1,000 s of it (a hundred times its slowest state at walking speed), with
+/// four instants in each retransmission delay.
+const LENGTH: Span = Span(1_000_000_000_000);
+const STEPS_A_DELAY: u64 = 4;
+
+/// What a frame's code has to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame {
+    /// Mutual information that it takes, in bits.
+    pub need: f64,
+    /// Coded bits of the first attempt at least: as many as information bits.
+    pub least: f64,
+    /// Coded bits of all attempts together at most.
+    pub most: f64,
+}
+
+/// Coded bits of each attempt so that after the first, second... a share `decoded` of packets is decoded in the long run
+/// of the channel, when the next attempt begins `delay` after the one before. The attempt after all these has
+/// what is left of `frame.most`.
+///
+/// The share decoded by `i` attempts is a quantile of what the attempt must have: `(need - gathered before) / I`, `I`
+/// the mutual information a bit at its instant (Tauran 2018, section 3.4; Ali, Lochin et al., arXiv 1411.3625).
+pub(crate) fn adaptive(
+    channel: &ChannelSpec,
+    frame: Frame,
+    decoded: &[f64],
+    delay: Span,
+) -> Vec<u32> {
+    static KNOWN: Mutex<BTreeMap<String, Vec<u32>>> = Mutex::new(BTreeMap::new());
+    let key = format!("{channel:?} {frame:?} {decoded:?} {delay:?}");
+    let known = |bits: Option<Vec<u32>>| {
+        let mut all = KNOWN.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        match bits {
+            Some(bits) => all.insert(key.clone(), bits),
+            None => all.get(&key).cloned(),
+        }
+    };
+    known(None).unwrap_or_else(|| {
+        let bits = design(&information(channel, delay), frame, decoded);
+        known(Some(bits.clone()));
+        bits
+    })
+}
+
+/// Mutual information a bit, four times a `delay`.
+fn information(channel: &ChannelSpec, delay: Span) -> Vec<f64> {
+    // A stream of its own: the design is the same in every run.
+    let mut channel = channels::build(channel, "design", 0);
+    let step = (delay.nanos() / STEPS_A_DELAY).max(1);
+    (0..LENGTH.nanos() / step).map(|index| channel.at(0, Time(index * step)).information).collect()
+}
+
+fn design(information: &[f64], frame: Frame, decoded: &[f64]) -> Vec<u32> {
+    let delay = STEPS_A_DELAY as usize;
+    let mut bits: Vec<f64> = Vec::new();
+    for share in decoded {
+        let attempt = bits.len();
+        let starts = 0..information.len() - attempt * delay;
+        let mut needed: Vec<f64> = starts
+            .map(|start| {
+                let gathered: f64 =
+                    bits.iter().zip(0..).map(|(n, i)| n * information[start + i * delay]).sum();
+                (frame.need - gathered).max(0.0)
+                    / information[start + attempt * delay].max(f64::MIN_POSITIVE)
+            })
+            .collect();
+        let place = ((needed.len() - 1) as f64 * share) as usize;
+        let (_, quantile, _) = needed.select_nth_unstable_by(place, f64::total_cmp);
+        let least = if attempt == 0 { frame.least } else { 0.0 };
+        let left = frame.most - bits.iter().sum::<f64>();
+        bits.push(quantile.max(least).min(left).ceil());
+    }
+    bits.push(frame.most - bits.iter().sum::<f64>());
+    bits.into_iter().map(|bits| bits as u32).collect()
+}

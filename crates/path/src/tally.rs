@@ -1,0 +1,68 @@
+//! What each user had of a radio link.
+
+use units::Span;
+
+use crate::{Fate, Job};
+
+/// What a user had of a radio link since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UserTally {
+    /// Attempts, copies included.
+    pub attempts: u64,
+    /// Attempts at packets that had left already.
+    pub copies: u64,
+    /// Time the link was theirs.
+    pub air: Span,
+    /// Bits on the air.
+    pub coded_bits: u64,
+    /// Packets that left after 0, 1, 2... retransmissions.
+    pub decoded_after: Vec<u64>,
+    /// Bytes of these packets.
+    pub decoded_bytes: u64,
+    /// Packets that the link layer gave up.
+    pub dropped_packets: u64,
+}
+
+/// The tallies of a transmitter's users, by their index.
+#[derive(Debug, Default)]
+pub(crate) struct Tallies(Vec<UserTally>);
+
+impl Tallies {
+    /// The service of `job` ended after `air` with `bits` on the air.
+    pub fn served(&mut self, job: &Job, air: Span, bits: u64, fate: Fate) {
+        let user = self.of(job.packet.user);
+        user.attempts += 1;
+        user.copies += u64::from(job.copy);
+        user.air += air;
+        user.coded_bits += bits;
+        match fate {
+            Fate::Deliver | Fate::Unconfirmed { .. } if !job.copy => {
+                let retransmissions = job.attempt as usize - 1;
+                if user.decoded_after.len() <= retransmissions {
+                    user.decoded_after.resize(retransmissions + 1, 0);
+                }
+                user.decoded_after[retransmissions] += 1;
+                user.decoded_bytes += u64::from(job.packet.bytes);
+            }
+            Fate::Drop(_) if !job.copy => user.dropped_packets += 1,
+            _ => {}
+        }
+    }
+
+    /// A packet of `user` was given up between two attempts.
+    pub fn gave_up(&mut self, user: u32) {
+        self.of(user).dropped_packets += 1;
+    }
+
+    pub fn users(&self) -> &[UserTally] {
+        &self.0
+    }
+
+    fn of(&mut self, user: u32) -> &mut UserTally {
+        let index = user as usize;
+        if self.0.len() <= index {
+            self.0.resize_with(index + 1, UserTally::default);
+        }
+        &mut self.0[index]
+    }
+}
