@@ -17,7 +17,7 @@ CARGO_PROFILE ?= release
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
-.PHONY: help demo test venv venv-dev engine rt system fmt pins golden instructions fuzz clean \
+.PHONY: help demo test venv venv-dev engine rt system fmt pins types golden instructions fuzz clean \
         check-rustfmt check-clippy check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-system
 
 help: ## this list
@@ -94,6 +94,10 @@ fmt: venv-dev ## format everything
 	cargo fmt --all
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix --quiet .
+
+types: venv-dev engine ## write plan/spec.py, the types of a resolved run, from the engine
+	PYTHONPATH=python $(BIN)/python scripts/spec-types > target/spec.py
+	mv target/spec.py python/bentpipe/plan/spec.py
 
 golden: venv-dev engine ## write the outputs that examples, tutorial and README show anew, for a look at the difference
 	BENTPIPE_UPDATE=1 $(BIN)/python -m pytest -q tests/python/test_{examples,tutorial,readme,determinism}.py

@@ -2,7 +2,7 @@
 
 from typing import Protocol, final, type_check_only
 
-__all__ = ["Config", "Control", "Event", "catalogue", "check_controller", "run", "version"]
+__all__ = ["Config", "Control", "Event", "catalogue", "check_controller", "run", "run_schema", "version"]
 
 @final
 class Config:
@@ -71,6 +71,9 @@ def run(spec_json: str, controllers: dict[str, type[Controller]] | None = None) 
 
 def catalogue() -> str:
     """The congestion controllers and their options, as JSON."""
+
+def run_schema() -> str:
+    """What a resolved run looks like, as a JSON Schema."""
 
 def check_controller(controller: str | type[Controller], options_json: str = "{}") -> str:
     """Run the conformance list on a controller of the catalogue, or on a class; verdicts as JSON."""

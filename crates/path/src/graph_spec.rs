@@ -1,12 +1,13 @@
 //! The serialisable specification of a path: nodes, the links between them, and what of it changes
 //! when.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{InFlight, Limit, StageSpec};
 
 /// A graph of nodes and links.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct GraphSpec {
     /// Nodes; a [`units::NodeId`] is an index into this list.
@@ -19,7 +20,7 @@ pub struct GraphSpec {
 }
 
 /// A node of the graph.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct NodeSpec {
     /// Unique name.
@@ -32,7 +33,7 @@ pub struct NodeSpec {
 }
 
 /// What a node does.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeKind {
     /// Sends and receives flows.
@@ -45,7 +46,7 @@ pub enum NodeKind {
 
 /// A link between two nodes: `up` carries packets from `client_side` to `server_side`, `down` the
 /// other way.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct LinkSpec {
     /// Unique name; keys the link's random streams.
@@ -62,7 +63,7 @@ pub struct LinkSpec {
 
 /// What changes together at one instant, before any packet of that instant: a hand-over. Whatever it
 /// does not name stays as it was.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct GraphChange {
     /// The instant.
@@ -80,7 +81,7 @@ pub struct GraphChange {
 }
 
 /// Whether a link is in use from now on.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct LinkUse {
     /// Name of the link.
@@ -90,7 +91,7 @@ pub struct LinkUse {
 }
 
 /// Where packets for `to` go on from `node` from now on.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct WayChange {
     /// Name of the node that they are at.
@@ -102,7 +103,7 @@ pub struct WayChange {
 }
 
 /// How packets go on from a node.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {
     /// Over the fewest links in use, as where nothing is said.
@@ -114,7 +115,7 @@ pub enum Way {
 }
 
 /// A change of one stage.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct StageChange {
     /// `"<link>.up"` or `"<link>.down"`.
@@ -126,7 +127,7 @@ pub struct StageChange {
 }
 
 /// What changes of a stage.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ChangeSpec {
     /// Its delay, for packets that arrive from now on.

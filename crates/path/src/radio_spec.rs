@@ -1,12 +1,13 @@
 //! The serialisable specification of a radio link: its channel, what its link layer does about errors, and how it
 //! puts packets in order again.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{ChannelSpec, QueueSpec};
 
 /// A queue before a radio link.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct RadioSpec {
     /// The queue.
@@ -20,7 +21,7 @@ pub struct RadioSpec {
 }
 
 /// A link layer: how many coded bits a packet becomes, when a receiver can decode it, and what follows if not.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct LinkLayerSpec {
     /// Coded bits per second on the air.
@@ -61,7 +62,7 @@ impl LinkLayerSpec {
 }
 
 /// Coded bits of a frame in each attempt.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum CodeSpec {
     /// These.
@@ -80,7 +81,7 @@ pub enum CodeSpec {
 }
 
 /// When a receiver can decode a frame.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum DecoderSpec {
     /// When it has gathered `margin` times its information bits of mutual information.
@@ -96,7 +97,7 @@ pub enum DecoderSpec {
 }
 
 /// What a receiver does with attempts that it could not decode.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Combining {
     /// Forgets them: ARQ, HARQ type I.
@@ -108,7 +109,7 @@ pub enum Combining {
 }
 
 /// In which order packets are sent again.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Repeat {
     /// Each for itself.
@@ -118,7 +119,7 @@ pub enum Repeat {
 }
 
 /// How what a stage tells comes to who hears it.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct FeedbackSpec {
     /// How much later it is heard; more than zero.
@@ -128,7 +129,7 @@ pub struct FeedbackSpec {
 }
 
 /// A reordering buffer.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct ReorderingSpec {
     /// Packets of a flow that wait when all of them leave.

@@ -2,12 +2,13 @@
 //! their name; nothing here has a default that a reader could not see, because the plan writes
 //! every field.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::RadioSpec;
 
 /// One stage.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum StageSpec {
     /// A constant delay.
@@ -83,7 +84,7 @@ pub enum StageSpec {
 }
 
 /// From `at_ns` on the delay is `delay_ns`.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct DelayChange {
     /// Instant of the change.
@@ -93,7 +94,7 @@ pub struct DelayChange {
 }
 
 /// From `at_ns` on packets are lost with probability `probability`.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct LossChange {
     /// Instant of the change.
@@ -103,7 +104,7 @@ pub struct LossChange {
 }
 
 /// From `at_ns` on the rate is `rate_bit_s`.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct RateChange {
     /// Instant of the change; the rate holds from the next packet on.
@@ -113,7 +114,7 @@ pub struct RateChange {
 }
 
 /// How a trace is read between its points.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Interpolation {
     /// The last point's value holds.
@@ -123,7 +124,7 @@ pub enum Interpolation {
 }
 
 /// What bounds a queue; the packet in service does not count.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// At most this many packets wait.
@@ -134,7 +135,7 @@ pub enum Limit {
 }
 
 /// A queue discipline.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum QueueSpec {
     /// First in, first out; an arrival that does not fit is dropped. No limit: unbounded.
@@ -171,7 +172,7 @@ pub enum QueueSpec {
 }
 
 /// A transmitter.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ServiceSpec {
     /// A constant rate, with scheduled changes.
@@ -194,7 +195,7 @@ pub enum ServiceSpec {
 }
 
 /// A loss model.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum LossSpec {
     /// Each packet is lost independently.
@@ -231,7 +232,7 @@ pub enum LossSpec {
 }
 
 /// Distribution of a random extra delay.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum JitterSpec {
     /// Uniform between 0 and `most_ns`.

@@ -1,5 +1,6 @@
 //! The four boundaries of a path: [`Stage`], [`Queue`], [`Service`] and [`Channel`].
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Ecn, Packet, Rate, Span, Time};
 
@@ -110,7 +111,7 @@ pub enum Change {
 }
 
 /// What becomes of the packets that are on their way when their link is handed over.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum InFlight {
     /// Nobody who comes later overtakes them.

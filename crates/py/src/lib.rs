@@ -8,6 +8,7 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use schemars::generate::SchemaSettings;
 use sim::{CongestionSpec, RunSpec};
 
 use controller::{Failure, Outside, PyConfig, PyControl, PyEvent};
@@ -55,6 +56,14 @@ fn run<'py>(
 #[pyfunction]
 fn catalogue() -> String {
     cc::catalogue().to_string()
+}
+
+/// What a resolved run looks like, as a JSON Schema: the planner's types are made from it.
+#[pyfunction]
+fn run_schema() -> String {
+    // As it is written: a field is required unless it is left out where it says nothing.
+    let settings = SchemaSettings::draft2020_12().for_serialize();
+    settings.into_generator().into_root_schema_for::<RunSpec>().to_value().to_string()
 }
 
 /// Runs the conformance list on a controller of the catalogue (by name) or on a class; returns the
@@ -105,6 +114,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyEvent>()?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue, module)?)?;
+    module.add_function(wrap_pyfunction!(run_schema, module)?)?;
     module.add_function(wrap_pyfunction!(check_controller, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     Ok(())

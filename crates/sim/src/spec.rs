@@ -2,6 +2,7 @@
 //! its unit; nothing is left to a default that a reader of the plan could not see.
 
 use path::GraphSpec;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use transport::LoadSpec;
 use transport::pep::ProxySpec;
@@ -9,7 +10,7 @@ use transport::quic::QuicSpec;
 use transport::tcp::TcpSpec;
 
 /// One run.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {
     /// Seed of every random stream.
@@ -38,7 +39,7 @@ fn is_first(user: &u32) -> bool {
 }
 
 /// One flow: a client, a server, and what they do.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct FlowSpec {
     /// Unique name; keys the flow's random streams.
@@ -66,7 +67,7 @@ pub struct FlowSpec {
 }
 
 /// Flows of which the time series have one entry together; what is counted once a run is counted for each.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct GroupSpec {
     /// Name of the series, which no flow has.
@@ -82,7 +83,7 @@ pub struct GroupSpec {
 }
 
 /// A congestion controller by name.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct CongestionSpec {
     /// Name in the catalogue, or of a controller given from outside.
@@ -93,7 +94,7 @@ pub struct CongestionSpec {
 }
 
 /// A transport and its options.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TransportSpec {
     /// QUIC (RFC 9000) by quinn-proto.
@@ -123,7 +124,7 @@ impl TransportSpec {
 }
 
 /// Options of both ends of a TCP flow.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct TcpSides {
     /// The client's.
@@ -133,7 +134,7 @@ pub struct TcpSides {
 }
 
 /// Which per-packet traces a run keeps.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct TraceSpec {
     /// One qlog file per flow and side.

@@ -12,7 +12,7 @@ from bentpipe import _engine
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["catalogue", "check_controller", "load_controllers", "run", "version"]
+__all__ = ["catalogue", "check_controller", "load_controllers", "run", "run_schema", "version"]
 
 
 def version() -> str:
@@ -24,6 +24,12 @@ def catalogue() -> list[dict[str, Any]]:
     """The congestion controllers with their options."""
     entries: list[dict[str, Any]] = json.loads(_engine.catalogue())
     return entries
+
+
+def run_schema() -> dict[str, Any]:
+    """What :func:`run` takes, as a JSON Schema."""
+    schema: dict[str, Any] = json.loads(_engine.run_schema())
+    return schema
 
 
 def run(spec_json: str, controllers: Mapping[str, type] | None = None) -> bytes:

@@ -1,13 +1,14 @@
 //! What a flow sends, resolved: loads of every notation (pico-perf strings, plain keys) come down
 //! to these.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::Direction;
 
 use crate::web::WebSpec;
 
 /// The load of one flow.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum LoadSpec {
     /// Streams of the perf protocol over one connection, which closes when all are done.
@@ -46,7 +47,7 @@ pub enum LoadSpec {
 }
 
 /// One stream of the perf protocol.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct StreamSpec {
     /// Client-initiated bidirectional stream id (RFC 9000 section 2.1): a multiple of 4.
@@ -58,7 +59,7 @@ pub struct StreamSpec {
 }
 
 /// How much a stream sends.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(tag = "mode", rename_all = "snake_case", deny_unknown_fields)]
 pub enum AmountSpec {
     /// The client sends `up_bytes` and FIN; the server then sends `down_bytes` and FIN. The first 8
@@ -79,7 +80,7 @@ pub enum AmountSpec {
 }
 
 /// Distribution of the size of a short flow.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum SizeSpec {
     /// Always the same.

@@ -1,12 +1,13 @@
 //! A splitting proxy in a resolved run.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::tcp::TcpSpec;
 
 /// A proxy at a node of the path. Every TCP connection whose packets cross the node is split there;
 /// both addresses stay as they are (a transparent proxy). Everything else passes as through a router.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct ProxySpec {
     /// Name of its node, of kind `proxy`.
@@ -23,7 +24,7 @@ pub struct ProxySpec {
 }
 
 /// One of a proxy's two sockets.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct SocketSpec {
     /// TCP options.
@@ -36,7 +37,7 @@ pub struct SocketSpec {
 }
 
 /// How a proxy answers a SYN and goes on towards the server.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Setup {
     /// The SYN goes on, and is answered when the answer has come back: the set-up takes as long as

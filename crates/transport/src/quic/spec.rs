@@ -1,9 +1,10 @@
 //! Options of a QUIC connection in a resolved run.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Options of both endpoints of a QUIC flow.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct QuicSpec {
     /// Modelled cryptography, or TLS 1.3 by rustls.
@@ -44,7 +45,7 @@ pub struct QuicSpec {
 }
 
 /// Cryptography of a flow.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Crypto {
     /// Messages of true size, tags of true length, nothing encrypted.
@@ -54,7 +55,7 @@ pub enum Crypto {
 }
 
 /// Handshake of a flow.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 pub enum Handshake {
     /// Data follows one round trip after the first packet.
     #[serde(rename = "1-rtt")]

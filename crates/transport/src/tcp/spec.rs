@@ -1,10 +1,11 @@
 //! Options of a TCP connection in a resolved run.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Options of one end of a TCP connection. What both ends must agree on (SACK, timestamps, window
 /// scaling, ECN) is negotiated by the SYN as in life: an end that lacks it turns it off for both.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct TcpSpec {
     /// Largest segment: payload and TCP options together (the MSS option of RFC 9293 section
@@ -61,7 +62,7 @@ pub struct TcpSpec {
 }
 
 /// How losses are found before the retransmission timer runs out.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum LossDetection {
     /// Duplicate ACKs, or SACKed segments above, by count (RFC 5681 section 3.2, RFC 6675).
@@ -74,7 +75,7 @@ pub enum LossDetection {
 }
 
 /// Delayed acknowledgements (RFC 1122 section 4.2.3.2, RFC 5681 section 4.2).
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct DelayedAck {
     /// Longest delay.
@@ -87,7 +88,7 @@ pub struct DelayedAck {
 }
 
 /// Growth of the window for an ACK.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum AckCounting {
     /// An ACK counts as at most one segment, however many it acknowledges (RFC 5681 section 3.1).

@@ -1,9 +1,10 @@
 //! A page and how it is loaded, in a resolved run.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Loads of a page.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct WebSpec {
     /// The page.
@@ -35,7 +36,7 @@ pub struct WebSpec {
 }
 
 /// Versions of HTTP that a browser uses.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 pub enum Http {
     /// HTTP/1.1 over TCP (RFC 9112), without pipelining.
     #[serde(rename = "1.1")]
@@ -53,7 +54,7 @@ pub enum Http {
 }
 
 /// TLS over TCP. Resumption applies to hosts of which the profile holds a ticket.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
     /// Version and variant.
@@ -69,7 +70,7 @@ pub struct Tls {
 }
 
 /// Version of TLS over TCP.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 pub enum TlsVersion {
     /// TLS 1.2 (RFC 5246): two round trips, one when resumed (RFC 5077).
     #[serde(rename = "1.2")]
@@ -83,7 +84,7 @@ pub enum TlsVersion {
 }
 
 /// What the browser remembers from load to load.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
     /// A fresh profile for every load.
@@ -93,7 +94,7 @@ pub enum Profile {
 }
 
 /// A page: a list of objects, the first of which is the main document. Nothing is cached.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct PageSpec {
     /// Name, for results.
@@ -105,7 +106,7 @@ pub struct PageSpec {
 }
 
 /// A host of a page.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct HostSpec {
     /// Name.
@@ -115,7 +116,7 @@ pub struct HostSpec {
 }
 
 /// An object of a page.
-#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct ObjectSpec {
     /// Unique name.

@@ -1,0 +1,769 @@
+"""A resolved run in types: what the planner writes and the engine reads (``RunSpec`` of ``crates/sim``).
+
+Made by ``scripts/spec-types`` from the schema that the engine exports, not by hand; a test holds both together.
+Of use to mypy alone: who plans or reads a run imports it under ``TYPE_CHECKING``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, NotRequired, TypedDict, final
+
+
+class PerAckAckCounting(TypedDict):
+    """An ACK counts as at most one segment, however many it acknowledges (RFC 5681 section 3.1)."""
+
+    kind: Literal["per_ack"]
+
+
+class BytesAckCounting(TypedDict):
+    """Appropriate byte counting (RFC 3465): in slow start at most ``limit`` segments an ACK, 1 in slow
+    start after a timeout; afterwards all bytes.
+    """
+
+    kind: Literal["bytes"]
+    limit: int
+
+
+class UnlimitedAckCounting(TypedDict):
+    """Every byte acknowledged counts (Linux since 3.14; what QUIC does)."""
+
+    kind: Literal["unlimited"]
+
+
+class DataAmountSpec(TypedDict):
+    """The client sends ``up_bytes`` and FIN; the server then sends ``down_bytes`` and FIN. The first 8
+    bytes upwards, big-endian, are the response size.
+    """
+
+    mode: Literal["data"]
+    up_bytes: int
+    down_bytes: int
+
+
+class TimeAmountSpec(TypedDict):
+    """One side sends as fast as it can for this long after the stream opens."""
+
+    mode: Literal["time"]
+    duration_ns: int
+    send: Direction
+
+
+class DelayChangeSpec(TypedDict):
+    """Its delay, for packets that arrive from now on."""
+
+    kind: Literal["delay"]
+    delay_ns: int
+
+
+class RateChangeSpec(TypedDict):
+    """Its rate, from the next packet on."""
+
+    kind: Literal["rate"]
+    rate_bit_s: int
+
+
+class LimitChangeSpec(TypedDict):
+    """The limit of its queue, for packets that arrive from now on; what waits stays."""
+
+    kind: Literal["limit"]
+    limit: Limit | None
+
+
+class LossChangeSpec(TypedDict):
+    """Its loss: Bernoulli from now on."""
+
+    kind: Literal["loss"]
+    probability: float
+
+
+class InFlightChangeSpec(TypedDict):
+    """What becomes of the packets that it holds."""
+
+    kind: Literal["in_flight"]
+    fate: InFlight
+
+
+class FixedChannelSpec(TypedDict):
+    """White noise alone."""
+
+    kind: Literal["fixed"]
+    snr_db: float
+
+
+class GivenCodeSpec(TypedDict):
+    """These."""
+
+    kind: Literal["given"]
+    coded_bits: Sequence[int]
+
+
+class AdaptiveCodeSpec(TypedDict):
+    """As many as the long run of the channel asks for: see ``services/design.rs``."""
+
+    kind: Literal["adaptive"]
+    mother_rate: float
+    decoded: Sequence[float]
+
+
+class CongestionSpec(TypedDict):
+    """A congestion controller by name."""
+
+    name: str
+    options: NotRequired[Any]
+
+
+class InformationDecoderSpec(TypedDict):
+    """When it has gathered ``margin`` times its information bits of mutual information."""
+
+    kind: Literal["information"]
+    margin: float
+
+
+class BlockErrorsDecoderSpec(TypedDict):
+    """With these chances, whatever the channel."""
+
+    kind: Literal["block_errors"]
+    probabilities: Sequence[float]
+
+
+class DelayChange(TypedDict):
+    """From ``at_ns`` on the delay is ``delay_ns``."""
+
+    at_ns: int
+    delay_ns: int
+
+
+class DelayedAck(TypedDict):
+    """Delayed acknowledgements (RFC 1122 section 4.2.3.2, RFC 5681 section 4.2)."""
+
+    timeout_ns: int
+    every: int
+    quick: int
+
+
+class FeedbackSpec(TypedDict):
+    """How what a stage tells comes to who hears it."""
+
+    delay_ns: int
+    loss: float
+
+
+class FlowSpec(TypedDict):
+    """One flow: a client, a server, and what they do."""
+
+    name: str
+    client: str
+    server: str
+    start_ns: int
+    start_jitter_ns: int
+    client_congestion: CongestionSpec
+    server_congestion: CongestionSpec
+    transport: TransportSpec
+    load: LoadSpec
+    user: NotRequired[int]
+
+
+class GraphChange(TypedDict):
+    """What changes together at one instant, before any packet of that instant: a hand-over. Whatever it
+    does not name stays as it was.
+    """
+
+    at_ns: int
+    links: NotRequired[Sequence[LinkUse]]
+    stages: NotRequired[Sequence[StageChange]]
+    ways: NotRequired[Sequence[WayChange]]
+
+
+class GraphSpec(TypedDict):
+    """A graph of nodes and links."""
+
+    nodes: Sequence[NodeSpec]
+    links: Sequence[LinkSpec]
+    changes: NotRequired[Sequence[GraphChange]]
+
+
+class GroupSpec(TypedDict):
+    """Flows of which the time series have one entry together; what is counted once a run is counted for
+    each.
+    """
+
+    name: str
+    flows: Sequence[str]
+    each: NotRequired[bool]
+    links: NotRequired[Sequence[str]]
+
+
+class HostSpec(TypedDict):
+    """A host of a page."""
+
+    name: str
+    open: bool
+
+
+class UniformJitterSpec(TypedDict):
+    """Uniform between 0 and ``most_ns``."""
+
+    kind: Literal["uniform"]
+    most_ns: int
+
+
+class NormalJitterSpec(TypedDict):
+    """Normal, cut off below 0."""
+
+    kind: Literal["normal"]
+    mean_ns: int
+    deviation_ns: int
+
+
+class ExponentialJitterSpec(TypedDict):
+    """Exponential."""
+
+    kind: Literal["exponential"]
+    mean_ns: int
+
+
+@final
+class PacketsLimit(TypedDict):
+    """At most this many packets wait."""
+
+    packets: int
+
+
+@final
+class BytesLimit(TypedDict):
+    """At most this many bytes wait; a larger packet never enters, not even before an idle transmitter."""
+
+    bytes: int
+
+
+class LinkLayerSpec(TypedDict):
+    """A link layer: how many coded bits a packet becomes, when a receiver can decode it, and what follows
+    if not.
+    """
+
+    rate_bit_s: int
+    frame_bytes: int
+    overhead_bits: int
+    code: CodeSpec
+    decoder: DecoderSpec
+    combining: Combining
+    repeat: Repeat
+    attempts: int | None
+    window: int | None
+    feedback: FeedbackSpec | None
+    time_out_ns: int | None
+
+
+class LinkSpec(TypedDict):
+    """A link between two nodes: ``up`` carries packets from ``client_side`` to ``server_side``, ``down``
+    the other way.
+    """
+
+    name: str
+    client_side: str
+    server_side: str
+    up: Sequence[StageSpec]
+    down: Sequence[StageSpec]
+
+
+class LinkUse(TypedDict):
+    """Whether a link is in use from now on."""
+
+    link: str
+    in_use: bool
+
+
+class PerfLoadSpec(TypedDict):
+    """Streams of the perf protocol over one connection, which closes when all are done."""
+
+    kind: Literal["perf"]
+    streams: Sequence[StreamSpec]
+
+
+class PoissonLoadSpec(TypedDict):
+    """Short flows that arrive as a Poisson process, each on a connection of its own."""
+
+    kind: Literal["poisson"]
+    mean_interarrival_ns: int
+    size: SizeSpec
+    send: Direction
+    duration_ns: int
+
+
+class OnOffLoadSpec(TypedDict):
+    """A source that alternates between sending and silence, over one connection and one stream."""
+
+    kind: Literal["on_off"]
+    on_ns: int
+    off_ns: int
+    exponential: bool
+    rate_bit_s: int | None
+    send: Direction
+    duration_ns: int
+
+
+class PageLoadSpec(TypedDict):
+    """Loads of a web page."""
+
+    kind: Literal["page"]
+    page: PageSpec
+    http: Http
+    tls: Tls
+    loads: int
+    pause_ns: Sequence[int]
+    timeout_ns: int
+    profile: Profile
+    keep_connections: bool
+    udp_blocked: bool
+    quic_head_start_ns: int
+    connections_per_host: int
+    parse_ns: int
+
+
+class LossChange(TypedDict):
+    """From ``at_ns`` on packets are lost with probability ``probability``."""
+
+    at_ns: int
+    probability: float
+
+
+class DuplicateAcksLossDetection(TypedDict):
+    """Duplicate ACKs, or SACKed segments above, by count (RFC 5681 section 3.2, RFC 6675)."""
+
+    kind: Literal["duplicate_acks"]
+    threshold: int
+
+
+class RackTlpLossDetection(TypedDict):
+    """RACK-TLP (RFC 8985): by time, with tail loss probes. Needs SACK."""
+
+    kind: Literal["rack_tlp"]
+
+
+class BernoulliLossSpec(TypedDict):
+    """Each packet is lost independently."""
+
+    kind: Literal["bernoulli"]
+    probability: float
+
+
+class GilbertElliottLossSpec(TypedDict):
+    """Two states, one transition chance per packet (Gilbert 1960, Elliott 1963)."""
+
+    kind: Literal["gilbert_elliott"]
+    good_to_bad: float
+    bad_to_good: float
+    loss_good: float
+    loss_bad: float
+
+
+class BurstLossSpec(TypedDict):
+    """Every packet is lost during ``length_ns`` at the start of every ``period_ns``, from ``offset_ns``
+    on.
+    """
+
+    kind: Literal["burst"]
+    period_ns: int
+    length_ns: int
+    offset_ns: int
+
+
+class TraceLossSpec(TypedDict):
+    """Each listed packet, counted from 0 in order of arrival, is lost."""
+
+    kind: Literal["trace"]
+    packets: Sequence[int]
+
+
+class NodeSpec(TypedDict):
+    """A node of the graph."""
+
+    name: str
+    kind: NodeKind
+    hold_bytes: NotRequired[int | None]
+
+
+class ObjectSpec(TypedDict):
+    """An object of a page."""
+
+    name: str
+    host: int
+    request_bytes: int
+    response_header_bytes: int
+    body_bytes: int
+    after: Sequence[int]
+    think_ns: int
+
+
+class PageSpec(TypedDict):
+    """A page: a list of objects, the first of which is the main document. Nothing is cached."""
+
+    name: str
+    hosts: Sequence[HostSpec]
+    objects: Sequence[ObjectSpec]
+
+
+class ProxySpec(TypedDict):
+    """A proxy at a node of the path. Every TCP connection whose packets cross the node is split there;
+    both addresses stay as they are (a transparent proxy). Everything else passes as through a router.
+    """
+
+    node: str
+    setup: Setup
+    buffer_bytes: int
+    client_side: SocketSpec
+    server_side: SocketSpec
+
+
+class DropTailQueueSpec(TypedDict):
+    """First in, first out; an arrival that does not fit is dropped. No limit: unbounded."""
+
+    kind: Literal["drop_tail"]
+    limit: Limit | None
+
+
+class CodelQueueSpec(TypedDict):
+    """CoDel (RFC 8289)."""
+
+    kind: Literal["codel"]
+    limit: Limit | None
+    target_ns: int
+    interval_ns: int
+    ecn: bool
+
+
+class FqCodelQueueSpec(TypedDict):
+    """FQ-CoDel (RFC 8290)."""
+
+    kind: Literal["fq_codel"]
+    limit_packets: int
+    flows: int
+    quantum_bytes: int
+    target_ns: int
+    interval_ns: int
+    ecn: bool
+
+
+class QuicSpec(TypedDict):
+    """Options of both endpoints of a QUIC flow."""
+
+    crypto: Crypto
+    handshake: Handshake
+    mtu_bytes: int
+    header_bytes: int
+    initial_window_bytes: int
+    unpaced_burst_packets: NotRequired[int]
+    initial_rtt_ns: int
+    ack_eliciting_threshold: int | None
+    max_ack_delay_ns: int | None
+    ecn: bool
+    receive_window_bytes: int
+    stream_receive_window_bytes: int
+    send_window_bytes: int
+    idle_timeout_ns: int | None
+    packet_threshold: int
+
+
+class RateChange(TypedDict):
+    """From ``at_ns`` on the rate is ``rate_bit_s``."""
+
+    at_ns: int
+    rate_bit_s: int
+
+
+class ReorderingSpec(TypedDict):
+    """A reordering buffer."""
+
+    packets: int
+    time_limit_ns: int | None
+
+
+class RunSpec(TypedDict):
+    """One run."""
+
+    seed: int
+    duration_ns: int
+    sample_ns: int
+    graph: GraphSpec
+    flows: Sequence[FlowSpec]
+    proxies: NotRequired[Sequence[ProxySpec]]
+    trace: NotRequired[TraceSpec]
+    groups: NotRequired[Sequence[GroupSpec]]
+
+
+class RateServiceSpec(TypedDict):
+    """A constant rate, with scheduled changes."""
+
+    kind: Literal["rate"]
+    rate_bit_s: int
+    changes: NotRequired[Sequence[RateChange]]
+
+
+class TraceServiceSpec(TypedDict):
+    """Delivery opportunities of a trace (Mahimahi): at each instant up to ``slot_bytes`` may leave."""
+
+    kind: Literal["trace"]
+    slots_ns: Sequence[int]
+    slot_bytes: int
+    repeat_ns: int
+
+
+class FixedSizeSpec(TypedDict):
+    """Always the same."""
+
+    kind: Literal["fixed"]
+    bytes: int
+
+
+class ExponentialSizeSpec(TypedDict):
+    """Exponential."""
+
+    kind: Literal["exponential"]
+    mean_bytes: int
+
+
+class ParetoSizeSpec(TypedDict):
+    """Pareto, cut off at ``most_bytes``."""
+
+    kind: Literal["pareto"]
+    shape: float
+    least_bytes: int
+    most_bytes: int
+
+
+class SocketSpec(TypedDict):
+    """One of a proxy's two sockets."""
+
+    tcp: TcpSpec
+    congestion: str
+    options: NotRequired[Any]
+
+
+class StageChange(TypedDict):
+    """A change of one stage."""
+
+    line: str
+    stage: int
+    change: ChangeSpec
+
+
+class DelayStageSpec(TypedDict):
+    """A constant delay."""
+
+    kind: Literal["delay"]
+    delay_ns: int
+    changes: NotRequired[Sequence[DelayChange]]
+
+
+class DelayTraceStageSpec(TypedDict):
+    """A delay that follows a trace; before the first point the first value holds."""
+
+    kind: Literal["delay_trace"]
+    points: Sequence[Sequence[int]]
+    interpolation: Interpolation
+    repeat_ns: int | None
+    reorder: bool
+
+
+class TransmitStageSpec(TypedDict):
+    """A queue before a transmitter."""
+
+    kind: Literal["transmit"]
+    queue: QueueSpec
+    service: ServiceSpec
+
+
+class RadioStageSpec(TypedDict):
+    """A queue before a radio link."""
+
+    kind: Literal["radio"]
+    queue: QueueSpec
+    channel: ChannelSpec
+    link_layer: LinkLayerSpec
+    reordering: ReorderingSpec | None
+
+
+class NetemStageSpec(TypedDict):
+    """Linux netem's ``rate`` + ``delay`` + ``limit`` in one: the limit counts the packets in the delay
+    line too.
+    """
+
+    kind: Literal["netem"]
+    rate_bit_s: int
+    delay_ns: int
+    limit_packets: int
+
+
+class LossStageSpec(TypedDict):
+    """Packet loss."""
+
+    kind: Literal["loss"]
+    model: LossSpec
+    changes: NotRequired[Sequence[LossChange]]
+
+
+class JitterStageSpec(TypedDict):
+    """Random extra delay per packet."""
+
+    kind: Literal["jitter"]
+    model: JitterSpec
+    reorder: bool
+
+
+class ReorderStageSpec(TypedDict):
+    """Some packets are held back by a fixed time, so that later ones overtake them."""
+
+    kind: Literal["reorder"]
+    probability: float
+    hold_ns: int
+
+
+class OutageStageSpec(TypedDict):
+    """Periods in which nothing passes."""
+
+    kind: Literal["outage"]
+    windows: Sequence[Sequence[int]]
+    repeat_ns: int | None
+    hold: bool
+
+
+class StreamSpec(TypedDict):
+    """One stream of the perf protocol."""
+
+    stream_id: int
+    after: int | None
+    amount: AmountSpec
+
+
+class TcpSides(TypedDict):
+    """Options of both ends of a TCP flow."""
+
+    client: TcpSpec
+    server: TcpSpec
+
+
+class TcpSpec(TypedDict):
+    """Options of one end of a TCP connection. What both ends must agree on (SACK, timestamps, window
+    scaling, ECN) is negotiated by the SYN as in life: an end that lacks it turns it off for both.
+    """
+
+    mss_bytes: int
+    header_bytes: int
+    initial_window_bytes: int
+    initial_rto_ns: int
+    min_rto_ns: int
+    max_rto_ns: int
+    loss_detection: LossDetection
+    sack: bool
+    dsack: bool
+    adapt_reordering: bool
+    limited_transmit: bool
+    prr: bool
+    frto: bool
+    timestamps: bool
+    window_scaling: bool
+    delayed_ack: DelayedAck | None
+    ack_counting: AckCounting
+    ecn: bool
+    fast_open: bool
+    pacing: bool
+    restart_after_idle: bool
+    receive_buffer_bytes: int
+    send_buffer_bytes: int
+
+
+class Tls(TypedDict):
+    """TLS over TCP. Resumption applies to hosts of which the profile holds a ticket."""
+
+    version: TlsVersion
+    resumption: bool
+    early_data: bool
+    certificate_bytes: int
+    client_hello_bytes: int
+
+
+class TraceSpec(TypedDict):
+    """Which per-packet traces a run keeps."""
+
+    qlog: NotRequired[bool]
+    pcapng: NotRequired[bool]
+    packets: NotRequired[bool]
+    stages: NotRequired[bool]
+
+
+class WebTransportSpec(TypedDict):
+    """What a browser has: both, for loads of pages."""
+
+    kind: Literal["web"]
+    quic: QuicSpec
+    tcp: TcpSides
+    tcp_congestion: NotRequired[Sequence[CongestionSpec] | None]
+
+
+@final
+class LinkWay(TypedDict):
+    """Over this link, which must be in use."""
+
+    link: str
+
+
+class WayChange(TypedDict):
+    """Where packets for ``to`` go on from ``node`` from now on."""
+
+    node: str
+    to: str
+    way: Way
+
+
+class QuicTransportSpec(QuicSpec):
+    """QUIC (RFC 9000) by quinn-proto."""
+
+    kind: Literal["quic"]
+
+
+class TcpTransportSpec(TcpSides):
+    """TCP (RFC 9293). Every stream of a load is a connection of its own."""
+
+    kind: Literal["tcp"]
+
+
+Combining = Literal["none", "chase", "incremental"]
+Crypto = Literal["modelled", "rustls"]
+Direction = Literal["up", "down"]
+Handshake = Literal["1-rtt", "0-rtt"]
+Http = Literal["1.1", "2", "3", "alt-svc"]
+InFlight = Literal["in_order", "overtaken", "lost"]
+Interpolation = Literal["step", "linear"]
+NodeKind = Literal["host", "router", "proxy"]
+Profile = Literal["fresh", "kept"]
+Repeat = Literal["selective", "go_back_n"]
+Setup = Literal["relayed", "early", "pooled"]
+TlsVersion = Literal["1.2", "1.2-false-start", "1.3"]
+Way = Literal["shortest", "none"] | LinkWay
+AckCounting = PerAckAckCounting | BytesAckCounting | UnlimitedAckCounting
+AmountSpec = DataAmountSpec | TimeAmountSpec
+ChangeSpec = DelayChangeSpec | RateChangeSpec | LimitChangeSpec | LossChangeSpec | InFlightChangeSpec
+ChannelSpec = FixedChannelSpec
+CodeSpec = GivenCodeSpec | AdaptiveCodeSpec
+DecoderSpec = InformationDecoderSpec | BlockErrorsDecoderSpec
+JitterSpec = UniformJitterSpec | NormalJitterSpec | ExponentialJitterSpec
+Limit = PacketsLimit | BytesLimit
+LoadSpec = PerfLoadSpec | PoissonLoadSpec | OnOffLoadSpec | PageLoadSpec
+LossDetection = DuplicateAcksLossDetection | RackTlpLossDetection
+LossSpec = BernoulliLossSpec | GilbertElliottLossSpec | BurstLossSpec | TraceLossSpec
+QueueSpec = DropTailQueueSpec | CodelQueueSpec | FqCodelQueueSpec
+ServiceSpec = RateServiceSpec | TraceServiceSpec
+SizeSpec = FixedSizeSpec | ExponentialSizeSpec | ParetoSizeSpec
+StageSpec = (
+    DelayStageSpec
+    | DelayTraceStageSpec
+    | TransmitStageSpec
+    | RadioStageSpec
+    | NetemStageSpec
+    | LossStageSpec
+    | JitterStageSpec
+    | ReorderStageSpec
+    | OutageStageSpec
+)
+TransportSpec = QuicTransportSpec | TcpTransportSpec | WebTransportSpec

@@ -1,0 +1,61 @@
+"""``plan/spec.py``, the types of a resolved run, against the engine."""
+
+from __future__ import annotations
+
+import importlib.util
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+
+from bentpipe.runners import engine
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _script() -> ModuleType:
+    loader = SourceFileLoader("spec_types", str(ROOT / "scripts/spec-types"))
+    spec = importlib.util.spec_from_loader("spec_types", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def test_the_types_are_those_of_the_engine() -> None:
+    made = _script().module(engine.run_schema())
+    assert made == (ROOT / "python/bentpipe/plan/spec.py").read_text(encoding="utf-8"), "make types"
+
+
+def test_what_may_be_left_out_and_what_tells_choices_apart() -> None:
+    schema = {
+        "title": "Run",
+        "type": "object",
+        "properties": {
+            "seed": {"type": "integer"},
+            "name": {"type": ["string", "null"]},
+            "trace": {"type": "boolean", "default": False},
+            "model": {"$ref": "#/$defs/Model"},
+        },
+        "required": ["seed", "name", "trace"],
+        "$defs": {
+            "Model": {
+                "oneOf": [
+                    {
+                        "properties": {"kind": {"const": "two_words"}, "at": {"type": "number"}},
+                        "required": ["kind", "at"],
+                    },
+                    {"properties": {"bytes": {"type": "integer"}}, "required": ["bytes"]},
+                    {"const": "none"},
+                ]
+            }
+        },
+    }
+    text = _script().module(schema)
+    for line in (
+        'class TwoWordsModel(TypedDict):\n    kind: Literal["two_words"]\n    at: float\n',
+        "@final\nclass BytesModel(TypedDict):\n    bytes: int\n",
+        "    seed: int\n    name: str | None\n    trace: NotRequired[bool]\n    model: NotRequired[Model]\n",
+        'Model = Literal["none"] | TwoWordsModel | BytesModel\n',
+    ):
+        assert line in text
+    compile(text, "spec.py", "exec")
