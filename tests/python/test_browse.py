@@ -93,8 +93,8 @@ def test_units_have_names_of_their_own_and_keep_them(scenario: Path) -> None:
     for other in ({"pause_s": (1.0, 2.0)}, {"loads": 2}, {"timeout_s": 9.0}, {"netlog": True}):
         assert not ids() & ids(**other), other
     real = {"field_host": "127.0.0.1"}
-    assert ids(**real, extra={"port": "1", "spki": "a"}) == ids(**real, extra={"port": "1", "spki": "b"})
-    assert not ids(**real, extra={"port": "1"}) & ids(**real, extra={"port": "2"})
+    assert ids(**real, real=("1", "a")) == ids(**real, real=("1", "b"))
+    assert not ids(**real, real=("1", "")) & ids(**real, real=("2", ""))
 
 
 def test_order_is_drawn_within_a_number_and_pauses_within_their_range(scenario: Path) -> None:

@@ -21,6 +21,8 @@ from bentpipe.store.reader import Store, read_store
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from bentpipe.plan.spec import RunSpec
+
 __all__ = ["COMPARED", "Comparison", "Row", "Verdict", "compare"]
 
 
@@ -260,7 +262,9 @@ def _kinds(store: Store) -> dict[tuple[Any, ...], Kind]:
     for row in store.index.iter_rows(named=True):
         cell = tuple(row[key] for key in store.columns)
         if cell not in found:
-            spec = json.loads((store.path / "runs" / row["run"] / "spec.json").read_text(encoding="utf-8"))
+            spec: RunSpec = json.loads(
+                (store.path / "runs" / row["run"] / "spec.json").read_text(encoding="utf-8")
+            )
             found[cell] = kind(spec)
     return found
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING
 
 from bentpipe.plan.chance import Draw, drawn
 from bentpipe.stats.intervals import Interval, mean_interval
+
+if TYPE_CHECKING:
+    from bentpipe.plan.spec import RunSpec
 
 __all__ = ["BOUNDS", "Bound", "Kind", "Verdict", "kind", "verdict"]
 
@@ -54,7 +57,7 @@ BOUNDS: dict[str, Bound] = {
 """By metric. What has none is shown and not judged."""
 
 
-def kind(spec: Mapping[str, Any]) -> Kind:
+def kind(spec: RunSpec) -> Kind:
     """What a difference in this resolved run may come from."""
     return Kind.CHANCE if len(spec["flows"]) > 1 or Draw.PATH in drawn(spec) else Kind.SINGLE
 

@@ -97,7 +97,7 @@ def browse(
         netlog=netlog,
         field_host=far.host if isinstance(far, Far) else None,
         settings=tuple(settings or ()),
-        extra={"port": str(far.port), "spki": far.spki or ""} if far is not None else {},
+        real=(str(far.port), far.spki or "") if far is not None else None,
     )
     due = _due(every, hours, quota)
     try:

@@ -14,6 +14,8 @@ from bentpipe.plan.controllers import by_name
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from bentpipe.plan.spec import CongestionSpec, TcpSides, TcpSpec
+
 __all__ = ["ETHERNET_MTU", "Machine", "fixed", "initial_window", "sysctls", "twin_name", "wrong_controller"]
 
 FIXED = {
@@ -77,7 +79,7 @@ def twin_name(name: str, catalogue: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 def wrong_controller(
-    named: Mapping[str, Any],
+    named: CongestionSpec,
     key: str,
     catalogue: Sequence[Mapping[str, Any]],
     machine: Machine,
@@ -132,24 +134,26 @@ def _instead(name: str, entries: Mapping[str, Mapping[str, Any]], machine: Machi
 # --- options --------------------------------------------------------------------------------------------------
 
 
-def fixed(transport: Mapping[str, Any], place: str) -> list[tuple[str, str]]:
+def fixed(transport: TcpSides, place: str) -> list[tuple[str, str]]:
     """Options of both ends (``client``, ``server``) that Linux has otherwise; ``place`` is the key of their table."""
     problems: dict[tuple[str, str], None] = {}
+    client: Mapping[str, object] = transport["client"]
+    server: Mapping[str, object] = transport["server"]
     for option, (value, name, why) in FIXED.items():
         said = f"found what this kernel's TCP cannot do: {why}"
-        if transport["client"][option] != value:
+        if client[option] != value:
             problems[f"{place}.{name}", said] = None
-        elif transport["server"][option] != value:
+        elif server[option] != value:
             problems[f"{place}.server.{name}", said] = None
     return list(problems)
 
 
-def initial_window(end: Mapping[str, Any]) -> int:
+def initial_window(end: TcpSpec) -> int:
     """Segments of the initial window: Linux counts them whatever options they carry."""
-    return max(1, round(int(end["initial_window_bytes"]) / int(end["mss_bytes"])))
+    return max(1, round(end["initial_window_bytes"] / end["mss_bytes"]))
 
 
-def sysctls(end: Mapping[str, Any]) -> dict[str, str]:
+def sysctls(end: TcpSpec) -> dict[str, str]:
     """One end's options as sysctls of a namespace (Documentation/networking/ip-sysctl.rst of Linux)."""
     rack = end["loss_detection"]["kind"] == "rack_tlp"
     # Half of a buffer is window at first (tcp_adv_win_scale = 1). The second number is where it begins: a window that

@@ -5,13 +5,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field, PlainValidator, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
 from bentpipe.scenario.problems import from_validation
 from bentpipe.scenario.quantities import Table
 from bentpipe.scenario.units import Duration
+
+if TYPE_CHECKING:
+    from bentpipe.plan.spec import GraphSpec
 
 __all__ = ["LabPlan", "checked", "other_ways"]
 
@@ -112,7 +115,7 @@ class LabPlan(Table):
         return self
 
 
-def other_ways(graph: Mapping[str, Any]) -> list[tuple[str, str]]:
+def other_ways(graph: GraphSpec) -> list[tuple[str, str]]:
     """Why a graph cannot be had in real time: devices stand where they stand, while links go in and out of use."""
     events = [event for event in graph.get("changes", ()) if event["at_ns"] > 0 and event.get("links")]
     if not events:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bentpipe.lab.shell import executable, handed
+from bentpipe.plan.loads import senders, stream_words
+from bentpipe.plan.quic import MTU_BYTES, defaults
 from bentpipe.scenario import load as loads
 from bentpipe.scenario.model import LARGEST_MTU_BYTES
 from bentpipe.scenario.problems import ScenarioError, unknown_word
@@ -34,12 +36,6 @@ TRANSPORTS = ("quic", "tcp", "tls")
 CHOICES = ("no", "named", "any")
 """Controllers of a server that its clients may ask for: none, those that react to congestion, all with options."""
 
-MTU_BYTES = 1452
-"""UDP payload of a full packet: 1500 B of Ethernet minus the larger (IPv6) headers, as in a scenario."""
-
-INITIAL_WINDOW_BYTES = 14_720  # RFC 9002 section 7.2
-INITIAL_RTT_NS = 333_000_000  # RFC 9002 section 6.2.2
-PACKET_THRESHOLD = 3  # RFC 9002 section 6.1.1
 IDLE_TIMEOUT_NS = (
     30_000_000_000  # RFC 9000 section 10.1 leaves it open; longer than any outage a load survives
 )
@@ -210,7 +206,7 @@ def asked(
 ) -> tuple[tuple[str, dict[str, Any]] | None, Options]:
     """Who of the two sides is to send ``streams`` with the controller of ``options``: what the server is asked for,
     and the options of a client, which has its own controller where it sends nothing."""
-    sides = loads.senders({"kind": "perf", "streams": loads.spec(streams)})
+    sides = senders({"kind": "perf", "streams": stream_words(streams)})
     wish = (options.congestion, options.options) if "server" in sides else None
     return wish, options if "client" in sides else replace(options, congestion="cubic", options={})
 
@@ -263,7 +259,7 @@ def client_plan(client: Client, options: Options, report: Report) -> dict[str, A
         "role": "client",
         "host": host,
         "port": port,
-        "load": loads.spec(client.streams),
+        "load": stream_words(client.streams),
         "alpn": client.alpn,
         "trust": trust,
         "timeout_ns": timeout.ns,
@@ -338,12 +334,14 @@ def _side(options: Options, report: Report) -> dict[str, Any]:
                 [("--mtu", f"found {mtu}, expected 1200 (RFC 9000 section 14) to {LARGEST_MTU_BYTES} bytes")],
                 "perf",
             )
-    window = min(10 * mtu, max(INITIAL_WINDOW_BYTES, 2 * mtu))
+    quic = defaults(mtu, 6, (WINDOW_BYTES, WINDOW_BYTES))
+    quic |= {"crypto": "rustls", "ecn": options.ecn, "idle_timeout_ns": IDLE_TIMEOUT_NS}
     if options.initial_window is not None:
         asked: str | int = options.initial_window
         if options.initial_window.isdecimal():
             asked = f"{options.initial_window} packets"
-        window = _parsed("--initial-window", WindowSize, asked, "10").in_bytes(mtu)
+        found: WindowSize = _parsed("--initial-window", WindowSize, asked, "10")
+        quic["initial_window_bytes"] = found.in_bytes(mtu)
     interval = _time("--interval", report.interval, zero=True)
     csv = None
     if report.csv is not None:
@@ -354,22 +352,7 @@ def _side(options: Options, report: Report) -> dict[str, Any]:
         often = _time("--frames-interval", report.frames_interval)
         frames = {"file": str(report.frames), "interval_ns": often.ns}
     return {
-        "quic": {
-            "crypto": "rustls",
-            "handshake": "1-rtt",
-            "mtu_bytes": mtu,
-            "header_bytes": 48,
-            "initial_window_bytes": window,
-            "initial_rtt_ns": INITIAL_RTT_NS,
-            "ack_eliciting_threshold": None,
-            "max_ack_delay_ns": None,
-            "ecn": options.ecn,
-            "receive_window_bytes": WINDOW_BYTES,
-            "stream_receive_window_bytes": WINDOW_BYTES,
-            "send_window_bytes": WINDOW_BYTES,
-            "idle_timeout_ns": IDLE_TIMEOUT_NS,
-            "packet_threshold": PACKET_THRESHOLD,
-        },
+        "quic": quic,
         "congestion": {"name": options.congestion, "options": options.options},
         "tcp": _tcp(options),
         "report": {

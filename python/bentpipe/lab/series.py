@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from bentpipe.plan.spec import GraphSpec
+
 __all__ = ["LINKS", "Series", "read_series"]
 
 Points = list[tuple[int, Row]]
@@ -44,7 +46,7 @@ class Series:
     """Of each direction at the end of the lab."""
 
     def link_rows(
-        self, graph: Mapping[str, Any], origin_ns: int, ticks_ns: Sequence[int]
+        self, graph: GraphSpec, origin_ns: int, ticks_ns: Sequence[int]
     ) -> tuple[list[Row], list[Row]]:
         """Rows of ``links``, and of ``link_summary`` at the last tick; instants count from ``origin_ns``.
 
@@ -133,11 +135,16 @@ def _counted(found: Mapping[str, Any], dropped: Mapping[str, Any]) -> Row:
     }
 
 
-def _promise(graph: Mapping[str, Any], name: str) -> Row:
+def _promise(graph: GraphSpec, name: str) -> Row:
     """Least rate (None without a transmitter) and propagation of one direction, as the simulator says them."""
     segment, _, way = name.rpartition(".")
     names = segment.split("+")
-    stages = [stage for link in graph["links"] if link["name"] in names for stage in link[way]]
+    stages = [
+        stage
+        for link in graph["links"]
+        if link["name"] in names
+        for stage in link["up" if way == "up" else "down"]
+    ]
     rates = [rate for stage in stages if (rate := rate_bit_s(stage)) is not None]
     delay = sum(sum(delays_ns(stage)[:1]) for stage in stages)
     return {"rate_bit_s": min(rates, default=None), "propagation_ms": delay / 1e6}

@@ -26,6 +26,8 @@ from bentpipe.scenario.units import Duration, Probability, Rate, UnitError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from bentpipe.plan.spec import LinkSpec, ProxySpec, RunSpec
+
 __all__ = [
     "MTU",
     "PEP_SETUPS",
@@ -86,7 +88,7 @@ def path_of(
     overrides: Sequence[tuple[str, object]] = (),
     *,
     pep: str | None = None,
-) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+) -> tuple[dict[str, Any], list[ProxySpec]]:
     """The path of a preset or of a scenario file, and the proxies on it (``ProxySpec`` of crates/transport).
 
     Args:
@@ -152,7 +154,7 @@ def _with_flow(document: Document) -> Document:
     return replace(document, data={"duration": "1 h", **data, "flow": [flow]})
 
 
-def _split(spec: Mapping[str, Any], setup: str) -> dict[str, Any]:
+def _split(spec: RunSpec, setup: str) -> RunSpec:
     """The resolved run with a proxy where the ground begins: at the far end of its longest segment."""
     if setup not in PEP_SETUPS:
         raise ScenarioError([("--pep", unknown_word(setup, PEP_SETUPS, "set-up"))])
@@ -171,10 +173,10 @@ def _split(spec: Mapping[str, Any], setup: str) -> dict[str, Any]:
     # A proxy as a scenario's is by default; its node takes the place of the end or router behind the segment.
     proxy = make(open_document(example), "").runs[0].spec["proxies"][0]
     behind = longest["server_side"]
-    nodes = [dict(node) for node in spec["graph"]["nodes"]]
+    nodes = list(spec["graph"]["nodes"])
     if behind == spec["flows"][0]["server"]:
         nodes.append({"name": PEP, "kind": "proxy"})
-        wire = {"name": "ground", "client_side": PEP, "server_side": behind, "up": [], "down": []}
+        wire: LinkSpec = {"name": "ground", "client_side": PEP, "server_side": behind, "up": [], "down": []}
         links = [*links[:place], {**longest, "server_side": PEP}, *links[place + 1 :], wire]
         proxy = {**proxy, "node": PEP}
     else:
@@ -183,7 +185,7 @@ def _split(spec: Mapping[str, Any], setup: str) -> dict[str, Any]:
     return {**spec, "graph": {**spec["graph"], "nodes": nodes, "links": links}, "proxies": [proxy]}
 
 
-def _delay_ns(link: Mapping[str, Any]) -> int:
+def _delay_ns(link: LinkSpec) -> int:
     """Propagation upwards: constant delays, and the least of traced ones."""
     return sum(min(delays_ns(stage, changed=False), default=0) for stage in link["up"])
 

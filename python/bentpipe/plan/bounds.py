@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bentpipe.plan import startup
+from bentpipe.plan.facts import over
 from bentpipe.plan.graph import Hop
 from bentpipe.plan.groups import firsts
-from bentpipe.plan.resolve import bdp_bytes
-from bentpipe.plan.transports import TIMESTAMPS_BYTES
+from bentpipe.plan.tcp import TIMESTAMPS_BYTES
 from bentpipe.scenario.units import Rate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bentpipe.plan.runs import Cell, Plan
+    from bentpipe.plan.spec import FlowSpec
 
 __all__ = ["Bound", "SegmentStart", "bounds"]
 
@@ -67,28 +68,24 @@ def bounds(plan: Plan) -> list[Bound]:
     return [_bound(cell, shown, flow) for cell in plan.cells for shown, flow in firsts(cell.resolved.spec)]
 
 
-def _sends_down(flow: Mapping[str, Any]) -> bool:
+def _sends_down(flow: FlowSpec) -> bool:
     load = flow["load"]
-    if not isinstance(load, dict):
-        return False
     if load["kind"] == "page":
         return True
     if load["kind"] != "perf":
-        return bool(load["send"] == "down")
+        return load["send"] == "down"
     amounts = [stream["amount"] for stream in load["streams"]]
     return all(
-        amount.get("send") == "down" or amount.get("down_bytes", 0) > amount.get("up_bytes", 0)
+        amount["send"] == "down" if amount["mode"] == "time" else amount["down_bytes"] > amount["up_bytes"]
         for amount in amounts
     )
 
 
-def _bound(cell: Cell, shown: str, flow: Mapping[str, Any]) -> Bound:
-    name, transport = str(flow["name"]), flow["transport"]
-    if not isinstance(transport, dict):
-        raise TypeError("transport is a table in every resolved run")
+def _bound(cell: Cell, shown: str, flow: FlowSpec) -> Bound:
+    name = flow["name"]
     up, down = cell.resolved.up[name], cell.resolved.down[name]
     propagation = sum(hop.delay_ns for hop in (*up, *down))
-    window, payload, wire = _packet(flow, transport, _sends_down(flow))
+    window, payload, wire = _packet(flow, down=_sends_down(flow))
     # Of all ways that hand-overs lead over: the quickest bounds the round trip, the widest the goodput.
     ways = cell.resolved.ways[name]
     rtt_ms = min(_least_ns(way, wire, down=_sends_down(flow)) for way in ways) / 1e6
@@ -104,7 +101,7 @@ def _bound(cell: Cell, shown: str, flow: Mapping[str, Any]) -> Bound:
         shown,
         rate.bit_s,
         rtt_ms,
-        int(bdp_bytes(rate, propagation)),
+        rate.bit_s * propagation // (8 * 10**9),
         narrow.queue_bytes,
         narrow.queue_bytes // wire if narrow.queue_bytes is not None else None,
         startup.slow_start_s(rate.bit_s, propagation, window),
@@ -129,31 +126,28 @@ def _least_ns(way: tuple[tuple[Hop, ...], tuple[Hop, ...]], wire: int, *, down: 
     return propagation + sum(wire * 8e9 / rate.bit_s for rate, _ in _rated(way, down=down))
 
 
-def _packet(flow: Mapping[str, Any], transport: Mapping[str, Any], down: bool) -> tuple[int, int, int]:
+def _packet(flow: FlowSpec, *, down: bool) -> tuple[int, int, int]:
     """Initial window, payload and whole size of a full packet of the sender."""
-    quic = transport["kind"] == "quic" or (transport["kind"] == "web" and flow["load"]["http"] == "3")
-    if quic:
-        words = transport["quic"] if transport["kind"] == "web" else transport
-        mtu = int(words["mtu_bytes"])
-        return int(words["initial_window_bytes"]), mtu - QUIC_OVERHEAD_BYTES, mtu + int(words["header_bytes"])
-    sides = transport["tcp"] if transport["kind"] == "web" else transport
-    end = sides["server" if down else "client"]
-    both = sides["client"]["timestamps"] and sides["server"]["timestamps"]
-    payload = int(end["mss_bytes"]) - (TIMESTAMPS_BYTES if both else 0)
-    return int(end["initial_window_bytes"]), payload, int(end["mss_bytes"]) + int(end["header_bytes"])
+    way = over(flow)
+    if way["kind"] == "quic":
+        mtu = way["mtu_bytes"]
+        return way["initial_window_bytes"], mtu - QUIC_OVERHEAD_BYTES, mtu + way["header_bytes"]
+    end = way["server" if down else "client"]
+    both = way["client"]["timestamps"] and way["server"]["timestamps"]
+    payload = end["mss_bytes"] - (TIMESTAMPS_BYTES if both else 0)
+    return end["initial_window_bytes"], payload, end["mss_bytes"] + end["header_bytes"]
 
 
 def _segments(
     cell: Cell,
-    flow: Mapping[str, Any],
+    flow: FlowSpec,
     ways: tuple[tuple[Hop, ...], tuple[Hop, ...]],
     rate_bit_s: int,
     window: int,
 ) -> tuple[SegmentStart, ...]:
     """Slow start of each segment of split TCP; none where nothing splits it."""
     spec = cell.resolved.spec
-    transport = flow["transport"]
-    if transport["kind"] == "quic" or (transport["kind"] == "web" and flow["load"]["http"] == "3"):
+    if over(flow)["kind"] == "quic":
         return ()
     found = startup.legs(spec, *ways)
     if len(found) < 2:
@@ -165,7 +159,7 @@ def _segments(
         sender = leg.server_side if down else leg.client_side
         socket = None if sender is None else sender["client_side" if down else "server_side"]
         known = socket is not None and socket["congestion"] == "fixed"
-        own = window if socket is None else int(socket["tcp"]["initial_window_bytes"])
+        own = window if socket is None else socket["tcp"]["initial_window_bytes"]
         rows.append(
             (
                 leg,

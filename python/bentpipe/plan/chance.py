@@ -4,10 +4,12 @@ differ in."""
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection
+
+    from bentpipe.plan.spec import LoadSpec, RunSpec, StageSpec
 
 __all__ = ["Draw", "controllers", "drawn"]
 
@@ -23,7 +25,7 @@ class Draw(StrEnum):
     """A congestion controller's own: when BBR probes. One that is not known may."""
 
 
-def drawn(spec: Mapping[str, Any], silent: Collection[str] = ()) -> frozenset[Draw]:
+def drawn(spec: RunSpec, silent: Collection[str] = ()) -> frozenset[Draw]:
     """What is drawn in a resolved run; ``silent`` are the controllers that draw nothing."""
     stages = (stage for link in spec["graph"]["links"] for way in ("up", "down") for stage in link[way])
     found = {
@@ -34,18 +36,20 @@ def drawn(spec: Mapping[str, Any], silent: Collection[str] = ()) -> frozenset[Dr
     return frozenset(draw for draw, is_drawn in found.items() if is_drawn)
 
 
-def controllers(spec: Mapping[str, Any]) -> set[str]:
+def controllers(spec: RunSpec) -> set[str]:
     """Names of all controllers that a resolved run uses."""
     found: set[str] = set()
     for flow in spec["flows"]:
         found |= {flow["client_congestion"]["name"], flow["server_congestion"]["name"]}
-        found |= {one["name"] for one in flow["transport"].get("tcp_congestion") or ()}
+        transport = flow["transport"]
+        if transport["kind"] == "web":
+            found |= {one["name"] for one in transport.get("tcp_congestion") or ()}
     for proxy in spec.get("proxies", ()):
         found |= {proxy["client_side"]["congestion"], proxy["server_side"]["congestion"]}
     return found
 
 
-def _stage(stage: Mapping[str, Any]) -> bool:
+def _stage(stage: StageSpec) -> bool:
     """Bursts and lists of packets are losses at set instants and places."""
     if stage["kind"] in ("jitter", "reorder"):
         return True
@@ -55,14 +59,14 @@ def _stage(stage: Mapping[str, Any]) -> bool:
         return True
     model = stage["model"]
     if model["kind"] == "bernoulli":
-        return 0 < float(model["probability"]) < 1
-    return bool(model["kind"] == "gilbert_elliott")
+        return 0 < model["probability"] < 1
+    return model["kind"] == "gilbert_elliott"
 
 
-def _load(load: Mapping[str, Any]) -> bool:
+def _load(load: LoadSpec) -> bool:
     if load["kind"] == "on_off":
-        return bool(load["exponential"])
+        return load["exponential"]
     if load["kind"] == "page":
         low, high = load["pause_ns"]
-        return bool(load["loads"] > 1 and low != high)
-    return bool(load["kind"] == "poisson")
+        return load["loads"] > 1 and low != high
+    return load["kind"] == "poisson"

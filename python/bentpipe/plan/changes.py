@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from bentpipe.plan.stages import limit_of
 from bentpipe.scenario.problems import ScenarioError
@@ -13,6 +13,7 @@ from bentpipe.scenario.units import Duration, Rate
 
 if TYPE_CHECKING:
     from bentpipe.plan.graph import Edge
+    from bentpipe.plan.spec import ChangeSpec, GraphChange, InFlight, Limit, LinkUse, StageChange, StageSpec
     from bentpipe.scenario.handover import Handover, Moved
     from bentpipe.scenario.model import Scenario
     from bentpipe.scenario.path import Direction
@@ -33,6 +34,8 @@ SIDES: tuple[Literal["up", "down"], ...] = ("up", "down")
 AFTER = ("delay", "delay_trace", "jitter", "reorder", "outage")
 """Stages behind the transmitter that packets are in flight in."""
 
+FATES: dict[str, InFlight] = {"in-order": "in_order", "overtaken": "overtaken", "lost": "lost"}
+
 
 @dataclass
 class Extremes:
@@ -49,7 +52,7 @@ class Line:
     """A direction of a link before any hand-over."""
 
     direction: Direction
-    stages: Sequence[Mapping[str, Any]]
+    stages: Sequence[StageSpec]
     rate: Rate | None
     delay_ns: int
     key: str
@@ -73,7 +76,7 @@ def unused_at_first(scenario: Scenario) -> set[str]:
     return {link.name for link in scenario.graph.link if not link.in_use} if scenario.graph else set()
 
 
-def unused_later(events: Sequence[Mapping[str, Any]]) -> Iterator[set[str]]:
+def unused_later(events: Sequence[GraphChange]) -> Iterator[set[str]]:
     """The links that are not in use at the start, and after each event."""
     unused: set[str] = set()
     if events[0]["at_ns"] > 0:
@@ -90,7 +93,7 @@ def changes(
     lines: Mapping[tuple[str, str], Line],
     shared: Mapping[str, int],
     wire: int,
-) -> tuple[list[dict[str, Any]], Mapping[tuple[str, str], Extremes]]:
+) -> tuple[list[GraphChange], Mapping[tuple[str, str], Extremes]]:
     """What changes at which instant, and what each line has in the course of the run.
 
     Args:
@@ -107,13 +110,15 @@ def changes(
     for at, number, one in _in_order(scenario):
         made.add(at, number, one)
     used = {edge.name: True for edge in edges}
-    events: list[dict[str, Any]] = []
+    events: list[GraphChange] = []
     made.links[0] = [*((name, False) for name in sorted(unused_at_first(scenario))), *made.links.get(0, [])]
     for at in sorted({*made.links, *made.stages}):
         final = dict(made.links.get(at, []))
-        links = [{"link": name, "in_use": use} for name, use in final.items() if used[name] != use]
+        links: list[LinkUse] = [
+            {"link": name, "in_use": use} for name, use in final.items() if used[name] != use
+        ]
         used |= final
-        event: dict[str, Any] = {"at_ns": at}
+        event: GraphChange = {"at_ns": at}
         if links:
             event["links"] = links
         if made.stages.get(at):
@@ -145,7 +150,7 @@ class _Changes:
     ) -> None:
         self.scenario, self.lines, self.shared, self.wire = scenario, lines, shared, wire
         self.links: dict[int, list[tuple[str, bool]]] = {}
-        self.stages: dict[int, list[dict[str, Any]]] = {}
+        self.stages: dict[int, list[StageChange]] = {}
         self.extremes: dict[tuple[str, str], Extremes] = defaultdict(Extremes)
         self.segments = {one.name for one in scenario.path.segment} if scenario.path is not None else set()
         self.rate = {place: line.rate for place, line in lines.items()}
@@ -170,29 +175,30 @@ class _Changes:
         if one.gap is not None:
             self.links.setdefault(at + one.gap.ns, []).append((one.link, True))
 
-    def _in_flight(self, one: Handover, key: str) -> Iterator[dict[str, Any]]:
+    def _in_flight(self, one: Handover, key: str) -> Iterator[StageChange]:
         """What becomes of what is on the link, and of what waits for it."""
         met = False
         for side in SIDES:
             line = self.lines.get((one.leaves, side))
             for index, stage in enumerate(line.stages if line is not None else ()):
-                kind, fate = stage["kind"], None
+                kind = stage["kind"]
+                fate: InFlight | None = None
                 if (kind == "transmit" and one.waiting == "lost") or (
                     kind in AFTER and one.in_flight == "lost"
                 ):
                     fate = "lost"
-                elif kind in AFTER[:3] and one.in_flight is not None and not stage.get("reorder", False):
-                    fate = one.in_flight.replace("-", "_")
+                elif kind in AFTER[:3] and one.in_flight is not None and not _reorders(stage):
+                    fate = FATES[one.in_flight]
                 if fate is not None:
                     met = met or kind != "transmit"
-                    yield _stage(f"{one.leaves}.{side}", index, "in_flight", fate=fate)
+                    yield _stage(f"{one.leaves}.{side}", index, {"kind": "in_flight", "fate": fate})
         if one.in_flight is not None and not met:
             text = (
                 f'found "{one.in_flight}", and nothing is in flight on {one.leaves}; expected a delay there'
             )
             raise ScenarioError([(f"{key}.in_flight", text)])
 
-    def _moved(self, link: str, side: str, moved: Moved, key: str) -> Iterator[dict[str, Any]]:
+    def _moved(self, link: str, side: str, moved: Moved, key: str) -> Iterator[StageChange]:
         """What one direction has from now on."""
         line, place, name = self.lines[link, side], (link, side), f"{link}.{side}"
         seen = self.extremes[place]
@@ -200,23 +206,22 @@ class _Changes:
             index = self._index(line, ("delay", "netem"), f"{key}.delay")
             self.delay[place] = moved.delay.ns
             seen.delays.append(moved.delay.ns)
-            yield _stage(name, index, "delay", delay_ns=moved.delay.ns)
+            yield _stage(name, index, {"kind": "delay", "delay_ns": moved.delay.ns})
         if moved.rate is not None:
             index = self._index(line, ("transmit", "netem"), f"{key}.rate")
             self.rate[place] = moved.rate
             seen.rates.append(moved.rate.bit_s)
-            yield _stage(name, index, "rate", rate_bit_s=moved.rate.bit_s)
+            yield _stage(name, index, {"kind": "rate", "rate_bit_s": moved.rate.bit_s})
         if moved.queue is not None:
             index = self._index(line, ("transmit", "netem"), f"{key}.queue")
             rate = self.rate[place] or Rate(0)
             rtt = Duration(self._round_trip(link))
             limit = limit_of(line.direction, moved.queue, rate, rtt, self.wire, key)
-            packets, size = (limit or {}).get("packets"), (limit or {}).get("bytes")
-            seen.limits.append(size if packets is None else packets * self.wire)
-            yield _stage(name, index, "limit", limit=limit)
+            seen.limits.append(_bytes(limit, self.wire))
+            yield _stage(name, index, {"kind": "limit", "limit": limit})
         if moved.loss is not None:
             index = self._index(line, ("loss",), f"{key}.loss")
-            yield _stage(name, index, "loss", probability=moved.loss.value)
+            yield _stage(name, index, {"kind": "loss", "probability": moved.loss.value})
 
     def _index(self, line: Line, kinds: Sequence[str], key: str) -> int:
         """The number of the first stage of these kinds, which must follow nothing of its own."""
@@ -248,5 +253,16 @@ class _Changes:
         return self.shared[link] + sum(moved)
 
 
-def _stage(line: str, stage: int, kind: str, **change: Any) -> dict[str, Any]:
-    return {"line": line, "stage": stage, "change": {"kind": kind, **change}}
+def _reorders(stage: StageSpec) -> bool:
+    return (stage["kind"] == "delay_trace" or stage["kind"] == "jitter") and stage["reorder"]
+
+
+def _bytes(limit: Limit | None, wire: int) -> int | None:
+    """A queue's bound in bytes, packets taken as full ones."""
+    if limit is None:
+        return None
+    return limit["packets"] * wire if "packets" in limit else limit["bytes"]
+
+
+def _stage(line: str, stage: int, change: ChangeSpec) -> StageChange:
+    return {"line": line, "stage": stage, "change": change}

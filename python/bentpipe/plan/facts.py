@@ -1,30 +1,52 @@
-"""What a stage of a resolved run says of its rate and its propagation, read in one place."""
+"""What a resolved run says of a stage's rate and propagation, and of a flow's transport, read in one place."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from bentpipe.plan.spec import FlowSpec, QuicSpec, QuicTransportSpec, StageSpec, TcpTransportSpec
 
-__all__ = ["delays_ns", "rate_bit_s"]
+__all__ = ["delays_ns", "over", "quic_of", "rate_bit_s"]
 
 
-def delays_ns(stage: Mapping[str, Any], *, changed: bool = True) -> list[int]:
+def delays_ns(stage: StageSpec, *, changed: bool = True) -> list[int]:
     """Propagation of a stage: as it begins, then as its trace or (``changed``) its changes have it; none of others.
 
     Jitter is no propagation, nor is what waits.
     """
-    if stage["kind"] in ("delay", "netem"):
+    if stage["kind"] == "delay":
         later = stage.get("changes", ()) if changed else ()
-        return [int(stage["delay_ns"]), *(int(change["delay_ns"]) for change in later)]
-    return [int(delay) for _, delay in stage["points"]] if stage["kind"] == "delay_trace" else []
+        return [stage["delay_ns"], *(change["delay_ns"] for change in later)]
+    if stage["kind"] == "netem":
+        return [stage["delay_ns"]]
+    return [delay for _, delay in stage["points"]] if stage["kind"] == "delay_trace" else []
 
 
-def rate_bit_s(stage: Mapping[str, Any]) -> float | None:
+def rate_bit_s(stage: StageSpec) -> float | None:
     """Rate of a stage as it begins, where it is a number."""
     if stage["kind"] == "netem":
         return float(stage["rate_bit_s"])
     if stage["kind"] == "transmit" and stage["service"]["kind"] == "rate":
         return float(stage["service"]["rate_bit_s"])
     return None
+
+
+def over(flow: FlowSpec) -> QuicTransportSpec | TcpTransportSpec:
+    """The transport of a flow's data: of a page's flow, which has both, that of the first load."""
+    transport, load = flow["transport"], flow["load"]
+    if transport["kind"] != "web":
+        return transport
+    if load["kind"] == "page" and load["http"] == "3":
+        return {"kind": "quic", **transport["quic"]}
+    return {"kind": "tcp", **transport["tcp"]}
+
+
+def quic_of(flow: FlowSpec) -> QuicSpec:
+    """Options of QUIC of a flow that has it."""
+    transport = flow["transport"]
+    if transport["kind"] == "tcp":
+        raise TypeError(f"{flow['name']} is over TCP alone")
+    if transport["kind"] == "web":
+        return transport["quic"]
+    return cast("QuicSpec", {key: value for key, value in transport.items() if key != "kind"})

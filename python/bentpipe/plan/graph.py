@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from bentpipe.plan.files import Files
 from bentpipe.plan.proxies import Toward
-from bentpipe.plan.stages import Files, base_delay_ns
+from bentpipe.plan.stages import base_delay_ns
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.units import Rate
 
 if TYPE_CHECKING:
+    from bentpipe.plan.spec import NodeKind, NodeSpec
     from bentpipe.scenario.model import Scenario
     from bentpipe.scenario.path import Access, Graph, Node
     from bentpipe.scenario.proxy import Proxy
@@ -64,7 +66,7 @@ class Edge:
     """The flow of the scenario whose access it is."""
 
 
-def layout(scenario: Scenario) -> tuple[list[dict[str, Any]], list[Edge], dict[str, tuple[str, str]]]:
+def layout(scenario: Scenario) -> tuple[list[NodeSpec], list[Edge], dict[str, tuple[str, str]]]:
     """Nodes, links and each flow's two ends. A path is a line of nodes from "client" to "server"."""
     if scenario.graph is not None:
         return _graph(scenario.graph, scenario)
@@ -75,11 +77,9 @@ def layout(scenario: Scenario) -> tuple[list[dict[str, Any]], list[Edge], dict[s
     split = {tuple(proxy.between): proxy.name for proxy in _splitting(scenario.path.proxy)}
     inner = [split.get((a.name, b.name), f"{a.name}-{b.name}") for a, b in pairwise(segments)]
     line = ["client", *inner, "server"]
-    between = ["proxy" if name in split.values() else "router" for name in inner]
-    kinds = ["router" if own else "host", *between, "host"]
-    nodes: list[dict[str, Any]] = [
-        {"name": name, "kind": kind} for name, kind in zip(line, kinds, strict=True)
-    ]
+    between: list[NodeKind] = ["proxy" if name in split.values() else "router" for name in inner]
+    kinds: list[NodeKind] = ["router" if own else "host", *between, "host"]
+    nodes: list[NodeSpec] = [{"name": name, "kind": kind} for name, kind in zip(line, kinds, strict=True)]
     for place, node in enumerate(nodes):
         beside = [segment.hold for segment in segments[max(place - 1, 0) : place + 1]]
         held = next((hold for hold in beside if hold is not None), None)
@@ -103,14 +103,11 @@ def access_of(flow: str) -> str:
     return f"{flow}.access"
 
 
-def _graph(
-    graph: Graph, scenario: Scenario
-) -> tuple[list[dict[str, Any]], list[Edge], dict[str, tuple[str, str]]]:
-    nodes: list[dict[str, Any]] = [
-        {"name": node.name, "kind": node.role}
-        | ({"hold_bytes": node.hold.bytes} if node.hold is not None else {})
-        for node in graph.node
-    ]
+def _graph(graph: Graph, scenario: Scenario) -> tuple[list[NodeSpec], list[Edge], dict[str, tuple[str, str]]]:
+    nodes: list[NodeSpec] = [{"name": node.name, "kind": node.role} for node in graph.node]
+    for spec, node in zip(nodes, graph.node, strict=True):
+        if node.hold is not None:
+            spec["hold_bytes"] = node.hold.bytes
     edges = [Edge(link.name, link.client_side, link.server_side, link) for link in graph.link]
     _check_linked(graph)
     ends = {name: (flow.client or "", flow.server or "") for flow in scenario.flow for name in flow.names}

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from bentpipe.plan.spec import FlowSpec, RunSpec
 
 __all__ = ["by_flow", "firsts", "series"]
 
 
-def by_flow(spec: Mapping[str, Any]) -> dict[str, str]:
+def by_flow(spec: RunSpec) -> dict[str, str]:
     """The group of each flow that has one."""
     return {flow: str(group["name"]) for group in spec.get("groups", ()) for flow in group["flows"]}
 
 
-def firsts(spec: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+def firsts(spec: RunSpec) -> list[tuple[str, FlowSpec]]:
     """One flow of each table of the scenario, by the table's name: those of a group are alike."""
     groups = by_flow(spec)
-    found: dict[str, Mapping[str, Any]] = {}
+    found: dict[str, FlowSpec] = {}
     for flow in spec["flows"]:
         found.setdefault(groups.get(flow["name"], flow["name"]), flow)
     return list(found.items())
 
 
-def series(spec: Mapping[str, Any]) -> tuple[int, int]:
+def series(spec: RunSpec) -> tuple[int, int]:
     """How many time series a run has of flows, and how many of links (one for both directions)."""
     flows, links = len(spec["flows"]), len(spec["graph"]["links"])
     for group in spec.get("groups", ()):

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Literal
 
 from bentpipe.plan.changes import SIDES, Extremes, Line
+from bentpipe.plan.files import Files
 from bentpipe.plan.graph import Edge, Hop, Route
-from bentpipe.plan.stages import Files, least_delay_ns, most_rate, queue_bytes
+from bentpipe.plan.stages import least_delay_ns, most_rate, queue_bytes
 from bentpipe.scenario.units import Duration, Rate
 
 __all__ = ["crossed", "crossings"]

@@ -11,6 +11,8 @@ from bentpipe.plan.chance import controllers
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from bentpipe.plan.spec import RunSpec
+
 __all__ = ["SCHEMA", "canonical", "identity"]
 
 SCHEMA = 1
@@ -22,14 +24,15 @@ def canonical(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def identity(cell: Mapping[str, Any], spec: Mapping[str, Any], engine: str, own: Mapping[str, str]) -> str:
+def identity(cell: Mapping[str, Any], spec: RunSpec, engine: str, own: Mapping[str, str]) -> str:
     """A run's id: a hash of all that its bytes rest on.
 
     Of a real server's, its key is left out: one that was started again has another, and its units are the same.
     """
-    if "browser" in spec:
-        spec = {**spec, "browser": {key: value for key, value in spec["browser"].items() if key != "spki"}}
-    rests_on: dict[str, Any] = {"schema": SCHEMA, "engine": engine, "cell": cell, "spec": spec}
+    whole: dict[str, Any] = {**spec}
+    if "browser" in whole:
+        whole["browser"] = {key: value for key, value in whole["browser"].items() if key != "spki"}
+    rests_on: dict[str, Any] = {"schema": SCHEMA, "engine": engine, "cell": cell, "spec": whole}
     prints = {name: own[name] for name in sorted(controllers(spec)) if name in own}
     if prints:
         rests_on["controllers"] = prints

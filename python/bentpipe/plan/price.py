@@ -8,17 +8,26 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bentpipe.plan.groups import by_flow, series
 from bentpipe.scenario.problems import ScenarioError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from bentpipe.plan.graph import Hop
     from bentpipe.plan.resolve import Resolved
     from bentpipe.plan.runs import Plan
+    from bentpipe.plan.spec import (
+        CongestionSpec,
+        FlowSpec,
+        GraphSpec,
+        PageLoadSpec,
+        SizeSpec,
+        StreamSpec,
+        TraceSpec,
+    )
     from bentpipe.scenario.model import Limits
 
 __all__ = ["Cost", "Part", "check", "cost", "estimate_seconds"]
@@ -168,17 +177,17 @@ def _added(parts: Sequence[Part]) -> Part:
     )
 
 
-def _routes(graph: Mapping[str, Any]) -> int:
+def _routes(graph: GraphSpec) -> int:
     """Entries of the engine's tables of routes: of each node to each that packets are sent to, in every version."""
     ends = sum(node["kind"] != "router" for node in graph["nodes"])
-    return int(ends * len(graph["nodes"]) * (1 + len(graph.get("changes", ()))))
+    return ends * len(graph["nodes"]) * (1 + len(graph.get("changes", ())))
 
 
 class _Flow:
     """What a flow sends, both ways."""
 
-    def __init__(self, flow: Mapping[str, Any], called: str, resolved: Resolved, seconds: float) -> None:
-        self.name = str(flow["name"])
+    def __init__(self, flow: FlowSpec, called: str, resolved: Resolved, seconds: float) -> None:
+        self.name = flow["name"]
         self.called = called
         self.key = f"flow.{called}"
         self.load = flow["load"]
@@ -187,14 +196,14 @@ class _Flow:
         self.rtt_s = sum(hop.delay_ns for hops in self.hops.values() for hop in hops) / 1e9
         transport = flow["transport"]
         self.over = "tcp" if transport["kind"] == "tcp" else "quic"
-        own = transport["quic"] if transport["kind"] == "web" else transport
-        if self.over == "tcp":
-            ends = (own["client"], own["server"])
+        if transport["kind"] == "tcp":
+            ends = (transport["client"], transport["server"])
             self.window = {"up": ends[1]["receive_buffer_bytes"], "down": ends[0]["receive_buffer_bytes"]}
             self.payload = min(end["mss_bytes"] for end in ends)
         else:
-            self.window = dict.fromkeys(("up", "down"), own["receive_window_bytes"])
-            self.payload = own["mtu_bytes"]
+            quic = transport["quic"] if transport["kind"] == "web" else transport
+            self.window = dict.fromkeys(("up", "down"), quic["receive_window_bytes"])
+            self.payload = quic["mtu_bytes"]
         congestion = {"up": flow["client_congestion"], "down": flow["server_congestion"]}
         self.constant = {way: _constant_bit_s(one) for way, one in congestion.items()}
         self.connections, self.streams, self.requests, self.ticks = 1.0, 1.0, 0.0, 0.0
@@ -242,7 +251,7 @@ class _Flow:
         self.why = f"{self.ticks:,.0f} switches and what it sends"
         return amounts
 
-    def _perf(self, streams: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    def _perf(self, streams: Sequence[StreamSpec]) -> dict[str, float]:
         amounts = {"up": 0.0, "down": 0.0}
         for stream in streams:
             amount = stream["amount"]
@@ -257,7 +266,7 @@ class _Flow:
             self.connections = len(streams)
         return amounts
 
-    def _page(self, load: Mapping[str, Any]) -> dict[str, float]:
+    def _page(self, load: PageLoadSpec) -> dict[str, float]:
         objects = load["page"]["objects"]
         amounts = {
             "up": float(sum(one["request_bytes"] for one in objects)),
@@ -271,7 +280,7 @@ class _Flow:
         self.why = f"{loads:,.0f} loads of {len(objects):,} objects"
         return {way: amount * loads for way, amount in amounts.items()}
 
-    def parts(self, trace: Mapping[str, bool]) -> Iterator[Part]:
+    def parts(self, trace: TraceSpec) -> Iterator[Part]:
         """What it costs."""
         packets = sum(self.bytes.values()) / self.payload * (1 + ACKS)
         packets += self.connections * PACKETS_CONNECTION + self.requests * PACKETS_REQUEST
@@ -322,14 +331,14 @@ def _held(flows: Sequence[_Flow]) -> Iterator[tuple[str, float]]:
             yield group[0].called, held
 
 
-def _constant_bit_s(congestion: Mapping[str, Any]) -> float:
+def _constant_bit_s(congestion: CongestionSpec) -> float:
     """The rate of a source without congestion control; 0 for others."""
-    options = congestion["options"] if congestion["name"] == "fixed" else None
+    options = congestion.get("options") if congestion["name"] == "fixed" else None
     rate = options.get("rate_bit_s") if isinstance(options, dict) else None
     return float(rate or 0)
 
 
-def _mean_bytes(size: Mapping[str, Any]) -> float:
+def _mean_bytes(size: SizeSpec) -> float:
     if size["kind"] == "fixed":
         return float(size["bytes"])
     if size["kind"] == "exponential":

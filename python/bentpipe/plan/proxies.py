@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from bentpipe.plan.transports import header_bytes, mss_bytes, payload_bytes, tcp_words
+from bentpipe.plan.tcp import header_bytes, mss_bytes, payload_bytes, tcp_words
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.quantities import Congestion
 
 if TYPE_CHECKING:
+    from bentpipe.plan.spec import ProxySpec, SocketSpec
     from bentpipe.scenario.proxy import ProxyKeys, Side
     from bentpipe.scenario.tcp import Tcp
 
@@ -39,7 +40,7 @@ def proxy_words(
     toward: Mapping[str, Toward | None],
     buffers: tuple[int, int],
     key: str,
-) -> dict[str, Any]:
+) -> ProxySpec:
     """A proxy in the engine's words.
 
     Args:
@@ -57,11 +58,10 @@ def proxy_words(
         ("client_side", keys.client_side),
         ("server_side", keys.server_side),
     )
-    found: dict[str, Any] = {
-        "node": name,
-        "setup": keys.setup,
-        "buffer_bytes": keys.buffer.bytes if keys.buffer is not None else buffers[1],
-    }
+    if keys.setup == "none":
+        raise ValueError(f"{name} splits nothing")
+    buffer = keys.buffer.bytes if keys.buffer is not None else buffers[1]
+    sockets: dict[str, SocketSpec] = {}
     for word, side in sides:
         whole = side.over(defaults)
         if word == "server_side" and side.fast_open is None:
@@ -69,15 +69,21 @@ def proxy_words(
         congestion = whole.congestion or Congestion(name=DEFAULT_CONGESTION)
         if side.rate_knowing:
             congestion = _knowing(whole, toward[word], f"{key}.{word}")
-        found[word] = {
+        sockets[word] = {
             "tcp": tcp_words(whole, buffers, f"{key}.{word}"),
             "congestion": congestion.name,
             "options": congestion.options,
         }
-        if found["buffer_bytes"] < (least := mss_bytes(whole)):
-            said = f"found {found['buffer_bytes']} B, expected at least a segment of {word}, {least} B"
+        if buffer < (least := mss_bytes(whole)):
+            said = f"found {buffer} B, expected at least a segment of {word}, {least} B"
             raise ScenarioError([(f"{key}.buffer", said)])
-    return found
+    return {
+        "node": name,
+        "setup": keys.setup,
+        "buffer_bytes": buffer,
+        "client_side": sockets["client_side"],
+        "server_side": sockets["server_side"],
+    }
 
 
 def _knowing(side: Side, toward: Toward | None, key: str) -> Congestion:

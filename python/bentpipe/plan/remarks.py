@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from bentpipe.plan.changes import handovers_of
 from bentpipe.plan.groups import firsts
 from bentpipe.scenario.units import Duration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from bentpipe.plan.runs import Cell, Plan
+    from bentpipe.plan.spec import FlowSpec, LoadSpec
     from bentpipe.scenario.model import Scenario
 
 __all__ = ["LONG_NS", "Remark", "RemarkWarning", "remarks"]
@@ -54,7 +55,7 @@ def _seeds(plan: Plan) -> Iterator[Remark]:
 
 def _of_cell(cell: Cell) -> Iterator[Remark]:
     spec = cell.resolved.spec
-    whole = int(spec["duration_ns"])
+    whole = spec["duration_ns"]
     if whole > LONG_NS:
         yield Remark("duration", f"found {_time(whole)}, which is longer than a day")
     for name, flow in firsts(spec):
@@ -70,8 +71,8 @@ def _of_handovers(scenario: Scenario, whole: int) -> Iterator[Remark]:
             yield Remark(f"{root}.{one.name or f'handover[{number + 1}]'}.at", text)
 
 
-def _of_flow(name: str, flow: Mapping[str, Any], cell: Cell, whole: int) -> Iterator[Remark]:
-    start = int(flow["start_ns"])
+def _of_flow(name: str, flow: FlowSpec, cell: Cell, whole: int) -> Iterator[Remark]:
+    start = flow["start_ns"]
     rest = whole - start
     every = cell.resolved.ways[flow["name"]]
     trip = min(sum(hop.least_delay_ns for hops in way for hop in hops) for way in every)
@@ -94,19 +95,21 @@ def _of_flow(name: str, flow: Mapping[str, Any], cell: Cell, whole: int) -> Iter
             return
 
 
-def _times(load: Mapping[str, Any]) -> Iterable[int]:
+def _times(load: LoadSpec) -> Iterable[int]:
     """How long a load is to last, as far as it says."""
     if load["kind"] == "perf":
-        return [int(s["amount"]["duration_ns"]) for s in load["streams"] if s["amount"]["mode"] == "time"]
-    return [int(load["duration_ns"])] if "duration_ns" in load else []
+        amounts = [stream["amount"] for stream in load["streams"]]
+        return [amount["duration_ns"] for amount in amounts if amount["mode"] == "time"]
+    return [] if load["kind"] == "page" else [load["duration_ns"]]
 
 
-def _sizes(load: Mapping[str, Any]) -> dict[str, int]:
+def _sizes(load: LoadSpec) -> dict[str, int]:
     """Bytes of a load of given size, each way."""
     amounts = [s["amount"] for s in load["streams"]] if load["kind"] == "perf" else []
+    sized = [amount for amount in amounts if amount["mode"] == "data"]
     return {
-        way: sum(int(amount[f"{way}_bytes"]) for amount in amounts if amount["mode"] == "data")
-        for way in ("up", "down")
+        "up": sum(amount["up_bytes"] for amount in sized),
+        "down": sum(amount["down_bytes"] for amount in sized),
     }
 
 

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.plan import price
 from bentpipe.plan.chance import drawn
 from bentpipe.plan.controllers import by_name, silent
+from bentpipe.plan.files import Files
 from bentpipe.plan.graph import proxies_of
 from bentpipe.plan.identity import canonical, identity
 from bentpipe.plan.measured import owners
 from bentpipe.plan.resolve import Resolved, resolve
-from bentpipe.plan.stages import Files
 from bentpipe.scenario.model import Scenario, validate
 from bentpipe.scenario.problems import ScenarioError, not_utf8, unknown_word
 from bentpipe.scenario.sweep import cells, covers, describe, is_place, put, settings, swept
@@ -32,6 +32,7 @@ from bentpipe.scenario.sweep import cells, covers, describe, is_place, put, sett
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from bentpipe.plan.spec import RunSpec
     from bentpipe.scenario.quantities import Congestion
     from bentpipe.scenario.tcp import TcpEnd
 
@@ -64,8 +65,8 @@ class Run:
     cell: Mapping[str, Any]
     """Keys of the sweep and their values here, as the scenario writes them."""
     seed: int
-    spec: Mapping[str, Any]
-    """The resolved run (``RunSpec`` of the engine)."""
+    spec: RunSpec
+    """The resolved run."""
 
     def spec_json(self) -> str:
         """The resolved run as the engine takes it."""
@@ -324,10 +325,8 @@ def _cells(document: Document) -> list[dict[str, Any]]:
         raise error.within(document.name) from None
 
 
-def _run(
-    cell: Mapping[str, Any], seed: int, spec: Mapping[str, Any], engine: str, own: Mapping[str, str]
-) -> Run:
-    whole = {**spec, "seed": seed}
+def _run(cell: Mapping[str, Any], seed: int, spec: RunSpec, engine: str, own: Mapping[str, str]) -> Run:
+    whole: RunSpec = {**spec, "seed": seed}
     return Run(identity(cell, whole, engine, own), cell, seed, whole)
 
 

@@ -7,28 +7,30 @@ reordering``. Loss "after" (the default) falls on the link: a lost packet has us
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 from bentpipe.scenario.problems import ScenarioError
-from bentpipe.scenario.traces import (
-    MAHIMAHI_BYTES,
-    Mahimahi,
-    TraceError,
-    packet_list,
-    read_csv,
-    read_mahimahi,
-)
+from bentpipe.scenario.traces import MAHIMAHI_BYTES
 from bentpipe.scenario.units import Duration, QueueSize, Rate, UnitError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable
-    from decimal import Decimal
-    from pathlib import Path
+    from collections.abc import Collection
 
+    from bentpipe.plan.files import Files
+    from bentpipe.plan.spec import (
+        DelayChange,
+        JitterSpec,
+        Limit,
+        LossChange,
+        LossSpec,
+        NetemStageSpec,
+        QueueSpec,
+        ServiceSpec,
+        StageSpec,
+    )
     from bentpipe.scenario.path import Direction, Jitter, Loss
 
 __all__ = [
-    "Files",
     "base_delay_ns",
     "first_rate",
     "least_delay_ns",
@@ -44,55 +46,6 @@ NETEM_LIMIT = 1000  # tc-netem(8)
 CODEL_LIMIT = 1000  # tc-codel(8)
 FQ_CODEL_LIMIT = 10_240  # RFC 8290 section 5.2.3
 MOST_PACKETS = 2**32 - 1  # what tc takes for a limit
-
-
-_Read = TypeVar("_Read")
-
-
-class Files:
-    """What a plan reads beside its scenario: traces, pages, HAR files, each once."""
-
-    def __init__(self, folder: Path) -> None:
-        """``folder`` holds the scenario."""
-        self.folder = folder
-        self._points: dict[tuple[str, str], list[tuple[int, Decimal]]] = {}
-        self._packets: dict[str, list[int]] = {}
-        self._mahimahi: dict[str, Mahimahi] = {}
-        self._others: dict[Hashable, Any] = {}
-
-    def once(self, what: Hashable, read: Callable[[], _Read]) -> _Read:
-        """What ``read`` gives the first time that ``what`` is asked for; nobody changes it."""
-        if what not in self._others:
-            self._others[what] = read()
-        found: _Read = self._others[what]
-        return found
-
-    def csv(self, name: str, kind: str, key: str) -> list[tuple[int, Decimal]]:
-        """Points of a CSV trace; ``key`` is said in errors. Raises ScenarioError."""
-        if (kind, name) not in self._points:
-            try:
-                self._points[kind, name] = read_csv(self.folder, name, kind)
-            except TraceError as error:
-                raise ScenarioError([(key, str(error))]) from None
-        return self._points[kind, name]
-
-    def packets(self, name: str, key: str) -> list[int]:
-        """Indices of lost packets. Raises ScenarioError."""
-        if name not in self._packets:
-            try:
-                self._packets[name] = packet_list(self.folder, name)
-            except TraceError as error:
-                raise ScenarioError([(key, str(error))]) from None
-        return self._packets[name]
-
-    def mahimahi(self, name: str, key: str) -> Mahimahi:
-        """A packet-delivery trace. Raises ScenarioError."""
-        if name not in self._mahimahi:
-            try:
-                self._mahimahi[name] = read_mahimahi(self.folder, name)
-            except TraceError as error:
-                raise ScenarioError([(key, str(error))]) from None
-        return self._mahimahi[name]
 
 
 def base_delay_ns(direction: Direction, files: Files, key: str) -> int:
@@ -116,7 +69,7 @@ def least_delay_ns(direction: Direction, files: Files, key: str) -> int:
 
 def limit_of(
     direction: Direction, queue: QueueSize, rate: Rate, rtt: Duration, wire: int, key: str
-) -> dict[str, int] | None:
+) -> Limit | None:
     """Another bound of the direction's queue, in the engine's words, at this rate and round trip."""
     whole = direction.model_copy(update={"queue": queue})
     if direction.netem or (direction.aqm is not None and direction.aqm.name == "fq-codel"):
@@ -202,7 +155,7 @@ def stages(
     files: Files,
     key: str,
     moved: Collection[str] = (),
-) -> list[dict[str, Any]]:
+) -> list[StageSpec]:
     """The direction in the engine's words (``StageSpec``).
 
     Args:
@@ -220,7 +173,7 @@ def stages(
     loss = _loss(direction, files, key, always="loss" in moved)
     delay = _delay(direction, files, key, always="delay" in moved)
     if direction.netem:
-        service = [_netem(direction, rtt, wire, files, key)]
+        service: list[StageSpec] = [_netem(direction, rtt, wire, files, key)]
         delay = []
     else:
         service = _transmit(direction, rtt, wire, files, key)
@@ -240,7 +193,7 @@ def stages(
     return found
 
 
-def _transmit(direction: Direction, rtt: Duration, wire: int, files: Files, key: str) -> list[dict[str, Any]]:
+def _transmit(direction: Direction, rtt: Duration, wire: int, files: Files, key: str) -> list[StageSpec]:
     rate = first_rate(direction, files, key)
     if rate is None:
         for name in ("queue", "aqm"):
@@ -251,7 +204,7 @@ def _transmit(direction: Direction, rtt: Duration, wire: int, files: Files, key:
                 [(f"{key}.changes", "found a change of rate, and there is no rate to change")]
             )
         return []
-    service: dict[str, Any]
+    service: ServiceSpec
     if direction.trace is not None:
         trace = files.mahimahi(direction.trace, f"{key}.trace")
         if any(change.rate is not None for change in direction.changes or []):
@@ -280,7 +233,7 @@ def _transmit(direction: Direction, rtt: Duration, wire: int, files: Files, key:
     return [{"kind": "transmit", "queue": _queue(direction, rate, rtt, wire, key), "service": service}]
 
 
-def _limit(direction: Direction, rate: Rate, rtt: Duration, wire: int, key: str) -> dict[str, int] | None:
+def _limit(direction: Direction, rate: Rate, rtt: Duration, wire: int, key: str) -> Limit | None:
     queue = direction.queue or _default_queue(direction)
     if queue.kind == "none":
         return None
@@ -299,28 +252,36 @@ def _packets(direction: Direction, rate: Rate, rtt: Duration, key: str) -> int:
     limit = _limit(direction, rate, rtt, ETHERNET_BYTES, key)
     if limit is None:
         return MOST_PACKETS
-    return limit.get("packets") or max(1, (2 * limit["bytes"] + ETHERNET_BYTES) // (2 * ETHERNET_BYTES))
+    if "packets" in limit:
+        return limit["packets"]
+    return max(1, (2 * limit["bytes"] + ETHERNET_BYTES) // (2 * ETHERNET_BYTES))
 
 
-def _queue(direction: Direction, rate: Rate, rtt: Duration, wire: int, key: str) -> dict[str, Any]:
+def _queue(direction: Direction, rate: Rate, rtt: Duration, wire: int, key: str) -> QueueSpec:
     aqm = direction.aqm
     if aqm is None or aqm.name == "drop-tail":
         return {"kind": "drop_tail", "limit": _limit(direction, rate, rtt, wire, key)}
-    control = {"target_ns": aqm.target.ns, "interval_ns": aqm.interval.ns}
     if aqm.name == "codel":
         limit = _limit(direction, rate, rtt, wire, key)
-        return {"kind": "codel", "limit": limit, **control, "ecn": bool(aqm.ecn)}
+        return {
+            "kind": "codel",
+            "limit": limit,
+            "target_ns": aqm.target.ns,
+            "interval_ns": aqm.interval.ns,
+            "ecn": bool(aqm.ecn),
+        }
     return {
         "kind": "fq_codel",
         "limit_packets": _packets(direction, rate, rtt, key),
         "flows": aqm.queues,
         "quantum_bytes": aqm.quantum.bytes,
-        **control,
+        "target_ns": aqm.target.ns,
+        "interval_ns": aqm.interval.ns,
         "ecn": True if aqm.ecn is None else aqm.ecn,
     }
 
 
-def _netem(direction: Direction, rtt: Duration, wire: int, files: Files, key: str) -> dict[str, Any]:
+def _netem(direction: Direction, rtt: Duration, wire: int, files: Files, key: str) -> NetemStageSpec:
     del wire
     rate = direction.rate.constant if direction.rate is not None else None
     if rate is None:
@@ -345,8 +306,8 @@ def _netem(direction: Direction, rtt: Duration, wire: int, files: Files, key: st
     }
 
 
-def _delay(direction: Direction, files: Files, key: str, *, always: bool) -> list[dict[str, Any]]:
-    changes = [
+def _delay(direction: Direction, files: Files, key: str, *, always: bool) -> list[StageSpec]:
+    changes: list[DelayChange] = [
         {"at_ns": change.at.ns, "delay_ns": change.delay.ns}
         for change in direction.changes or []
         if change.delay is not None
@@ -378,7 +339,7 @@ def _delay(direction: Direction, files: Files, key: str, *, always: bool) -> lis
     return [{"kind": "delay", "delay_ns": constant, "changes": changes}]
 
 
-def _outages(direction: Direction) -> list[dict[str, Any]]:
+def _outages(direction: Direction) -> list[StageSpec]:
     outages = direction.outages
     if outages is None:
         return []
@@ -392,9 +353,9 @@ def _outages(direction: Direction) -> list[dict[str, Any]]:
     ]
 
 
-def _loss(direction: Direction, files: Files, key: str, *, always: bool) -> list[dict[str, Any]]:
+def _loss(direction: Direction, files: Files, key: str, *, always: bool) -> list[StageSpec]:
     """The loss stage; none where nothing is ever lost, unless ``always``."""
-    changes = [
+    changes: list[LossChange] = [
         {"at_ns": change.at.ns, "probability": change.loss.value}
         for change in direction.changes or []
         if change.loss is not None
@@ -411,7 +372,7 @@ def _loss(direction: Direction, files: Files, key: str, *, always: bool) -> list
             raise ScenarioError(
                 [(f"{key}.changes", "found a change of loss beside a trace, expected one of them")]
             )
-        model: dict[str, Any] = {"kind": "bernoulli", "probability": points[0][1]}
+        model: LossSpec = {"kind": "bernoulli", "probability": points[0][1]}
         changes = [{"at_ns": at, "probability": value} for at, value in points[1:]]
     else:
         model = _loss_model(loss, files, key)
@@ -420,7 +381,7 @@ def _loss(direction: Direction, files: Files, key: str, *, always: bool) -> list
     return [{"kind": "loss", "model": model, "changes": changes}]
 
 
-def _loss_model(loss: Loss | None, files: Files, key: str) -> dict[str, Any]:
+def _loss_model(loss: Loss | None, files: Files, key: str) -> LossSpec:
     if loss is None:
         return {"kind": "bernoulli", "probability": 0.0}
     if loss.probability is not None:
@@ -445,7 +406,7 @@ def _loss_model(loss: Loss | None, files: Files, key: str) -> dict[str, Any]:
     return {"kind": "trace", "packets": files.packets(loss.trace or "", f"{key}.loss")}
 
 
-def _jitter(jitter: Jitter) -> dict[str, Any]:
+def _jitter(jitter: Jitter) -> JitterSpec:
     if jitter.uniform is not None:
         return {"kind": "uniform", "most_ns": jitter.uniform.ns}
     if jitter.exponential is not None:

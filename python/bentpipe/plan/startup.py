@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from bentpipe.plan.graph import Hop
+    from bentpipe.plan.spec import FlowSpec, ProxySpec, RunSpec
 
 __all__ = ["Leg", "first_byte_ns", "legs", "slow_start_s"]
 
@@ -34,18 +35,18 @@ class Leg:
 
     name: str
     rtt_ns: int
-    client_side: Mapping[str, Any] | None
-    server_side: Mapping[str, Any] | None
+    client_side: ProxySpec | None
+    server_side: ProxySpec | None
 
 
-def legs(spec: Mapping[str, Any], up: Sequence[Hop], down: Sequence[Hop]) -> list[Leg]:
+def legs(spec: RunSpec, up: Sequence[Hop], down: Sequence[Hop]) -> list[Leg]:
     """The route of a flow, cut at the proxies of the resolved run."""
     proxies = {proxy["node"]: proxy for proxy in spec.get("proxies", ())}
     links = {link["name"]: link for link in spec["graph"]["links"]}
     found: list[Leg] = []
     names: list[str] = []
     rtt = 0
-    before: Mapping[str, Any] | None = None
+    before: ProxySpec | None = None
     for there, back in zip(up, reversed(down), strict=True):
         link, way = there.name.rsplit(".", 1)
         names.append(link)
@@ -57,9 +58,7 @@ def legs(spec: Mapping[str, Any], up: Sequence[Hop], down: Sequence[Hop]) -> lis
     return [*found, Leg("+".join(names), rtt, before, None)]
 
 
-def first_byte_ns(
-    spec: Mapping[str, Any], flow: Mapping[str, Any], up: Sequence[Hop], down: Sequence[Hop]
-) -> int | None:
+def first_byte_ns(spec: RunSpec, flow: FlowSpec, up: Sequence[Hop], down: Sequence[Hop]) -> int | None:
     """responseStart - connectStart of a page's first load: propagation only, without Fast Open; None without a page.
 
     A host that is connected beforehand takes one round trip.
@@ -70,11 +69,11 @@ def first_byte_ns(
     whole = sum(hop.delay_ns for hop in (*up, *down))
     main = load["page"]["objects"][0]
     if load["page"]["hosts"][main["host"]]["open"]:
-        return whole + int(main["think_ns"])
+        return whole + main["think_ns"]
     if load["http"] == "3":
-        return 2 * whole + int(main["think_ns"])
+        return 2 * whole + main["think_ns"]
     rounds = TLS_ROUNDS[load["tls"]["version"]] + 1
-    return handshake_ns(legs(spec, up, down)) + rounds * whole + int(main["think_ns"])
+    return handshake_ns(legs(spec, up, down)) + rounds * whole + main["think_ns"]
 
 
 def handshake_ns(way: Sequence[Leg]) -> int:

@@ -22,13 +22,13 @@ Grammar, as parsed (spaces around fields are ignored)::
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from bentpipe.scenario.units import Duration
 
-__all__ = ["DataAmount", "LoadError", "Stream", "TimeAmount", "parse", "senders", "spec"]
+__all__ = ["DataAmount", "LoadError", "Stream", "TimeAmount", "parse"]
 
 Side = Literal["up", "down"]
 HEADER_BYTES = 8  # of a client stream: the response size (quic-perf, section 2.3.1)
@@ -197,39 +197,3 @@ def check_order(streams: Sequence[Stream]) -> None:
                     'expected "-" or the id of an earlier stream as previous stream'
                 )
             seen.add(at.stream_id)
-
-
-def spec(streams: Iterable[Stream]) -> list[dict[str, object]]:
-    """The streams as the engine reads them (``StreamSpec``)."""
-    rows: list[dict[str, object]] = []
-    for stream in streams:
-        amount: dict[str, object]
-        if isinstance(stream.amount, TimeAmount):
-            amount = {
-                "mode": "time",
-                "duration_ns": stream.amount.duration.ns,
-                "send": stream.amount.send,
-            }
-        else:
-            amount = {
-                "mode": "data",
-                "up_bytes": stream.amount.up_bytes,
-                "down_bytes": stream.amount.down_bytes,
-            }
-        rows.append({"stream_id": stream.stream_id, "after": stream.after, "amount": amount})
-    return rows
-
-
-def senders(load: Mapping[str, Any]) -> set[str]:
-    """Sides of a resolved load whose controller matters: those that send more than a request."""
-    if load["kind"] == "poisson":
-        return {"client" if load["send"] == "up" else "server"}
-    found: set[str] = set()
-    for stream in load.get("streams", ()):
-        amount = stream["amount"]
-        if amount["mode"] == "time":
-            found.add("client" if amount["send"] == "up" else "server")
-        else:
-            found |= {"client"} if amount["up_bytes"] > HEADER_BYTES else set()
-            found |= {"server"} if amount["down_bytes"] else set()
-    return found or {"client", "server"}

@@ -52,7 +52,7 @@ LARGEST_MTU_BYTES = 16_000
 
 
 class Quic(Table):
-    """Options of QUIC connections; what is silent takes ``[quic]``'s, then the default of ``plan.resolve``."""
+    """Options of QUIC connections; what is silent takes ``[quic]``'s, then the default of ``plan.quic``."""
 
     crypto: Literal["modelled", "rustls"] | None = None
     handshake: Literal["1-rtt", "0-rtt"] | None = None

@@ -1,13 +1,10 @@
-"""Loads of pages in a scenario, and in the engine's words (``WebSpec``).
+"""Loads of pages in a scenario.
 
 The defaults, with their reasons (docs/models/web.md has the sizes and how they were measured):
 
 =====================  ========================================================================================
 certificate            2300 B: the median chain of services that speak QUIC (Nawrocki et al., CoNEXT 2022)
 client_hello           2014 B: a browser of today, with a post-quantum key share (measured)
-request                HTTP/1.1: 644 B for the document, 550 B for others; HTTP/2 and 3: 433 B for the first of a
-                       host, then 50 B, as the table of the connection holds the rest (measured, no cookie)
-response_header        HTTP/1.1: 500 B; HTTP/2 and 3: 300 B for the first of a host, then 100 B (a guess)
 connections_per_host   6 (Chromium, Firefox)
 quic_head_start        300 ms (Chromium, where the server's round trip is not known)
 timeout                300 s (the page load timeout of WebDriver)
@@ -17,29 +14,20 @@ resumption             false: Chromium keeps no TLS sessions over a restart
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, StrictBool, StrictInt, WithJsonSchema, model_validator
 
-from bentpipe.scenario.problems import ScenarioError, unknown_word
 from bentpipe.scenario.quantities import DurationText, PositiveText, SizeText, Table, as_table
 from bentpipe.scenario.units import Duration, Size
-from bentpipe.scenario.web_page import Page, PageObject, PageSource
+from bentpipe.scenario.web_page import PageSource
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from bentpipe.plan.stages import Files
-
-__all__ = ["PageLoad", "found_page", "http_version", "words"]
+__all__ = ["PageLoad"]
 
 Http = Literal["1.1", "2", "3", "alt-svc"]
 
 CERTIFICATE_BYTES = 2300
 CLIENT_HELLO_BYTES = 2014
-FIRST_REQUEST_BYTES, LATER_REQUEST_BYTES = 433, 50
-DOCUMENT_TEXT_BYTES, REQUEST_TEXT_BYTES = 644, 550
-FIRST_RESPONSE_BYTES, LATER_RESPONSE_BYTES, RESPONSE_TEXT_BYTES = 300, 100, 500
 MOST_LOADS = 10_000
 
 
@@ -119,102 +107,3 @@ class PageLoad(Table):
         ):
             if wrong:
                 raise ValueError(f"found early_data {found}, expected {expected}")
-
-
-def http_version(load: PageLoad, transport: str) -> Http:
-    """The version of HTTP: the load's, or that of the flow's transport."""
-    return load.http or ("2" if transport == "tcp" else "3")
-
-
-def found_page(source: PageSource, pages: dict[str, Page], files: Files, key: str) -> tuple[str, Page]:
-    """Name and page of ``source``: of the scenario, of a HAR file beside it, or of a preset.
-
-    Raises:
-        ScenarioError: at ``key``: no such page or file, or a preset or a file that cannot be used.
-    """
-    if source.har is not None:
-        from bentpipe.scenario.har import read_har
-
-        file = files.folder / source.har
-        return source.har, files.once(file, lambda: read_har(file, f"{key}.har"))
-    if source.named is None:
-        return "page", Page.model_construct(object=source.object, host=source.host)
-    if source.named in pages:
-        return source.named, pages[source.named]
-    name = source.named
-    return name, files.once(("page", name), lambda: _preset_page(name, pages, key))
-
-
-def _preset_page(name: str, pages: Iterable[str], key: str) -> Page:
-    from bentpipe.scenario import presets
-
-    known = presets.page_names()
-    if name not in known:
-        raise ScenarioError([(key, unknown_word(name, [*pages, *known], "page"))])
-    preset = presets.page(name, key)
-    return Page.model_validate({"object": preset.objects, "host": preset.hosts})
-
-
-def words(load: PageLoad, name: str, page: Page, http: Http) -> dict[str, Any]:
-    """The load in the engine's words."""
-    return {
-        "kind": "page",
-        "page": _page(name, page, http),
-        "http": http,
-        "tls": {
-            "version": load.tls,
-            "resumption": load.resumption,
-            "early_data": load.early_data,
-            "certificate_bytes": load.certificate.bytes,
-            "client_hello_bytes": load.client_hello.bytes,
-        },
-        "loads": load.loads,
-        "pause_ns": [load.pause[0].ns, load.pause[1].ns],
-        "timeout_ns": load.timeout.ns,
-        "profile": load.profile,
-        "keep_connections": load.keep_connections,
-        "udp_blocked": load.udp_blocked,
-        "quic_head_start_ns": load.quic_head_start.ns,
-        "connections_per_host": load.connections_per_host,
-        "parse_ns": load.parse.ns,
-    }
-
-
-def _page(name: str, page: Page, http: Http) -> dict[str, Any]:
-    hosts = list(dict.fromkeys(one.host for one in page.object))
-    index = {one.name: number for number, one in enumerate(page.object)}
-    objects = []
-    met: set[str] = set()
-    for number, one in enumerate(page.object):
-        request, response = _header_bytes(one, number == 0, one.host not in met, http)
-        met.add(one.host)
-        objects.append(
-            {
-                "name": one.name,
-                "host": hosts.index(one.host),
-                "request_bytes": request,
-                "response_header_bytes": response,
-                "body_bytes": one.size.bytes,
-                "after": [index[before] for before in dict.fromkeys(one.after)],
-                "think_ns": one.think.ns,
-            }
-        )
-    return {
-        "name": name,
-        "hosts": [{"name": host, "open": host in page.host and page.host[host].open} for host in hosts],
-        "objects": objects,
-    }
-
-
-def _header_bytes(one: PageObject, document: bool, first: bool, http: Http) -> tuple[int, int]:
-    """Header blocks of the request and of the response."""
-    if http == "1.1":
-        request, response = DOCUMENT_TEXT_BYTES if document else REQUEST_TEXT_BYTES, RESPONSE_TEXT_BYTES
-    elif first:
-        request, response = FIRST_REQUEST_BYTES, FIRST_RESPONSE_BYTES
-    else:
-        request, response = LATER_REQUEST_BYTES, LATER_RESPONSE_BYTES
-    return (
-        one.request.bytes if one.request is not None else request,
-        one.response_header.bytes if one.response_header is not None else response,
-    )

@@ -344,7 +344,7 @@ class Node(ProxyKeys):
     hold: HoldText | None = None
 
     @property
-    def role(self) -> str:
+    def role(self) -> Literal["host", "router", "proxy"]:
         """Its kind in the engine's words: a proxy with ``setup = "none"`` is a router."""
         return "router" if self.kind == "proxy" and not self.splits else self.kind
 

@@ -58,7 +58,7 @@ def _widened(found: object) -> object:
 
 
 class TcpEnd(Table):
-    """Options of one end of TCP connections; what is silent takes the defaults of ``plan.transports``."""
+    """Options of one end of TCP connections; what is silent takes the defaults of ``plan.tcp``."""
 
     congestion: Annotated[Congestion, as_table("name")] | None = None
     mss: SizeText | None = None

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.browser.planned import pauses, tcp_controller
+from bentpipe.lab.browser.spec import browser_of, page_load, web_transport
 from bentpipe.lab.kernel import ETHERNET_MTU, initial_window, sysctls
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from bentpipe.plan.runs import Run
+    from bentpipe.plan.spec import PageSpec, RunSpec
 
 __all__ = ["PORT", "authorities", "lab_plan", "object_of", "server_plan", "unit_plan"]
 
@@ -23,7 +23,7 @@ PORT = 4433
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?")
 
 
-def authorities(page: Mapping[str, Any], name: str | None = None) -> dict[str, str]:
+def authorities(page: PageSpec, name: str | None = None) -> dict[str, str]:
     """Names of the page's hosts, by label: LABEL.example; with a name of one's own that for the first, LABEL.NAME for
     the others. Labels that are no names are numbered."""
     found: dict[str, str] = {}
@@ -35,7 +35,7 @@ def authorities(page: Mapping[str, Any], name: str | None = None) -> dict[str, s
 
 
 def server_plan(
-    spec: Mapping[str, Any],
+    spec: RunSpec,
     *,
     listen: str,
     port: int,
@@ -54,7 +54,7 @@ def server_plan(
         mss_bytes: largest segment of TCP; None: what the way lets pass.
     """
     flow = spec["flows"][0]
-    load, transport = flow["load"], flow["transport"]
+    load, transport = page_load(flow), web_transport(flow)
     names = authorities(load["page"], name)
     return {
         "listen": [listen],
@@ -77,8 +77,8 @@ def unit_plan(
     name: str | None, program: Path, sandbox: bool,
 ) -> dict[str, Any]:  # fmt: skip
     """The plan of the unit's process (:class:`bentpipe.lab.browser.unit.Plan`)."""
-    page, browser = run.spec["flows"][0]["load"]["page"], run.spec["browser"]
-    load = run.spec["flows"][0]["load"]
+    load, browser = page_load(run.spec["flows"][0]), browser_of(run.spec)
+    page = load["page"]
     names = authorities(page, name)
     first = names[page["hosts"][0]["name"]]
     return {
@@ -102,7 +102,7 @@ def unit_plan(
     }
 
 
-def object_of(page: Mapping[str, Any], url: str) -> tuple[str, str] | None:
+def object_of(page: PageSpec, url: str) -> tuple[str, str] | None:
     """Name and host's label of the object that ``url`` is: the document is /, object I is /I.EXT; None for others."""
     found = re.fullmatch(r"https://[^/]+/(?:(\d{1,5})\.[a-z0-9]+)?", url)
     if found is None:
@@ -122,7 +122,7 @@ def lab_plan(
     flow = spec["flows"][0]
     server, unit = folder / "server.json", folder / "plan.json"
     ready = folder / "server.out"
-    over_tcp = None if flow["load"]["http"] == "3" else tcp_controller(flow)["name"]
+    over_tcp = None if page_load(flow)["http"] == "3" else tcp_controller(flow)["name"]
     mtu, mss = _packets(spec)
     _write(server, server_plan(spec, listen=f"[::]:{PORT}", port=PORT, tcp=over_tcp, mss_bytes=mss))
     _write(
@@ -164,9 +164,9 @@ def lab_plan(
     return lab
 
 
-def _kernel(spec: Mapping[str, Any]) -> dict[str, Any]:
+def _kernel(spec: RunSpec) -> dict[str, Any]:
     """What the kernel's TCP is told, for each side."""
-    tcp = spec["flows"][0]["transport"]["tcp"]
+    tcp = web_transport(spec["flows"][0])["tcp"]
     ends = {"near": tcp["client"], "far": tcp["server"]}
     return {
         "settings": {side: sysctls(end) for side, end in ends.items()},
@@ -174,12 +174,12 @@ def _kernel(spec: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _packets(spec: Mapping[str, Any]) -> tuple[int, int | None]:
+def _packets(spec: RunSpec) -> tuple[int, int | None]:
     """MTU of the links, and the segment size that the server announces and keeps to: the smaller end's, if the links
     would let pass another one."""
-    tcp = spec["flows"][0]["transport"]["tcp"]
-    smaller = min((tcp["client"], tcp["server"]), key=lambda end: int(end["mss_bytes"]))
-    mss, whole = int(smaller["mss_bytes"]), int(smaller["mss_bytes"]) + int(smaller["header_bytes"])
+    tcp = web_transport(spec["flows"][0])["tcp"]
+    smaller = min((tcp["client"], tcp["server"]), key=lambda end: end["mss_bytes"])
+    mss, whole = smaller["mss_bytes"], smaller["mss_bytes"] + smaller["header_bytes"]
     return max(ETHERNET_MTU, whole), None if whole == ETHERNET_MTU else mss
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.lab.browser.connections import Connection, connections
 from bentpipe.lab.browser.far import object_of
 from bentpipe.lab.browser.pcapng import read
+from bentpipe.lab.browser.spec import page_load
 from bentpipe.store.codec import Measurements
 from bentpipe.store.schema import Row, table
 
@@ -46,7 +47,7 @@ class _Tables:
     def __init__(self, run: Run, unit: Mapping[str, Any], capture: bytes, series: Series | None) -> None:
         self.graph, self.series = run.spec["graph"], series
         self.flow = run.spec["flows"][0]
-        self.load = self.flow["load"]
+        self.load = page_load(self.flow)
         self.sample_s = run.spec["sample_ns"] / 1e9
         self.unit = unit
         self.zero = float(unit["began_s"])
@@ -294,7 +295,8 @@ class _Tables:
             client = side == CLIENT
             row: Row = {
                 "flow": self.flow["name"], "side": side,
-                "congestion": self.flow[f"{side}_congestion"]["name"], "start_s": 0.0, "connected_s": connected,
+                "congestion": self.flow["client_congestion" if client else "server_congestion"]["name"],
+                "start_s": 0.0, "connected_s": connected,
                 "first_byte_s": times[0] if client and times else None,
                 "data_start_s": first, "data_end_s": times[-1] if times and not client else None,
                 "fin_s": last if not client else None, "end_s": self.end,

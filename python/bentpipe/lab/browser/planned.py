@@ -5,11 +5,12 @@ from __future__ import annotations
 import copy
 import dataclasses
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.browser.chromium import MODES
+from bentpipe.lab.browser.spec import browser_of, page_load, web_transport
 from bentpipe.lab.kernel import Machine, fixed, wrong_controller
 from bentpipe.lab.labplan import other_ways
 from bentpipe.plan.identity import canonical, identity
@@ -19,6 +20,9 @@ from bentpipe.scenario.sweep import covers, parse_override, swept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from bentpipe.lab.browser.spec import BrowserSpec, UnitSpec
+    from bentpipe.plan.spec import CongestionSpec, FlowSpec, RunSpec, TcpSides
 
 __all__ = [
     "BOTH",
@@ -62,8 +66,8 @@ class Options:
     """``KEY=VALUE`` of ``--set``."""
     same_tcp: bool = False
     """The kernel's TCP stands beside the simulated one: what the scenario leaves open has to be the same too."""
-    extra: Mapping[str, str] = field(default_factory=dict)
-    """What else makes a unit another one: the port, the key, the names of a real server."""
+    real: tuple[str, str] | None = None
+    """What else makes a unit another one: the port and the key of a real server."""
 
 
 def engine_name(version: str, browser: str) -> str:
@@ -167,11 +171,11 @@ def _with_modes(document: Document, options: Options) -> Document:
 
 
 def _refusals(
-    spec: Mapping[str, Any], options: Options, catalogue: Sequence[Mapping[str, Any]]
+    spec: RunSpec, options: Options, catalogue: Sequence[Mapping[str, Any]]
 ) -> list[tuple[str, str]]:
     """What Chromium, or the kernel's TCP, cannot be made to do."""
     flow = spec["flows"][0]
-    load, where = flow["load"], f"flow.{flow['name']}"
+    load, transport, where = page_load(flow), web_transport(flow), f"flow.{flow['name']}"
     found = other_ways(spec["graph"])
     tls = load["tls"]
     for wrong, key, text in (
@@ -183,14 +187,14 @@ def _refusals(
         if wrong:
             found.append((f"{where}.{key}", text))
     if options.field_host is None and load["http"] != "3":
-        key = f"{where}.tcp.congestion" if flow["transport"].get("tcp_congestion") else f"{where}.congestion"
+        key = f"{where}.tcp.congestion" if transport.get("tcp_congestion") else f"{where}.congestion"
         found += wrong_controller(tcp_controller(flow), key, catalogue, Machine(), whole=options.same_tcp)
-        found += fixed(flow["transport"]["tcp"], f"{where}.tcp")
-        found += _sizes(flow["transport"]["tcp"], f"{where}.tcp", proxies=bool(spec.get("proxies")))
+        found += fixed(transport["tcp"], f"{where}.tcp")
+        found += _sizes(transport["tcp"], f"{where}.tcp", proxies=bool(spec.get("proxies")))
     return found
 
 
-def _sizes(tcp: Mapping[str, Any], key: str, *, proxies: bool) -> list[tuple[str, str]]:
+def _sizes(tcp: TcpSides, key: str, *, proxies: bool) -> list[tuple[str, str]]:
     """Segments and headers: a browser comes by IPv4 and announces what its link lets pass; the server can do less."""
     found = []
     client, server = tcp["client"], tcp["server"]
@@ -202,28 +206,28 @@ def _sizes(tcp: Mapping[str, Any], key: str, *, proxies: bool) -> list[tuple[str
     return found
 
 
-def tcp_controller(flow: Mapping[str, Any]) -> Mapping[str, Any]:
+def tcp_controller(flow: FlowSpec) -> CongestionSpec:
     """The server's controller over TCP."""
-    own = flow["transport"].get("tcp_congestion")
-    named: Mapping[str, Any] = own[1] if own else flow["server_congestion"]
-    return named
+    own = web_transport(flow).get("tcp_congestion")
+    return own[1] if own else flow["server_congestion"]
 
 
-def _unit(cell: Mapping[str, Any], seed: int, spec: Mapping[str, Any], engine: str, options: Options) -> Run:
-    load = spec["flows"][0]["load"]
+def _unit(cell: Mapping[str, Any], seed: int, spec: RunSpec, engine: str, options: Options) -> Run:
+    load = page_load(spec["flows"][0])
     pause = options.pause_s
     if pause is None:
         low, high = (float(ns) / 1e9 for ns in load["pause_ns"])
         pause = (low, high) if high > 0 else PAUSE_S
-    browser = {
+    browser: BrowserSpec = {
         "loads": options.loads or load["loads"],
         "pause_s": list(pause),
         "timeout_s": options.timeout_s or load["timeout_ns"] / 1e9,
         "netlog": options.netlog,
         "field": options.field_host,
-        **options.extra,
     }
-    whole = {**spec, "seed": seed, "browser": browser}
+    if options.real is not None:
+        browser["port"], browser["spki"] = options.real
+    whole: UnitSpec = {**spec, "seed": seed, "browser": browser}
     return Run(identity(cell, whole, engine, {}), cell, seed, whole)
 
 
@@ -242,7 +246,7 @@ def in_order(runs: Sequence[Run]) -> list[Run]:
 
 def pauses(run: Run) -> list[float]:
     """The pauses of a unit, s."""
-    browser = run.spec["browser"]
+    browser = browser_of(run.spec)
     low, high = browser["pause_s"]
     chance = random.Random(f"pauses/{run.seed}/{canonical(run.cell)}")  # noqa: S311
     return [chance.uniform(low, high) for _ in range(browser["loads"] - 1)]

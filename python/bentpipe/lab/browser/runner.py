@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.browser.far import lab_plan, unit_plan
 from bentpipe.lab.browser.planned import in_order
+from bentpipe.lab.browser.spec import browser_of
 from bentpipe.lab.emu.runner import refuse_without
 from bentpipe.lab.process import folder_name, remove, started
 from bentpipe.lab.series import LINKS, read_series
@@ -311,7 +312,7 @@ class _Unit(Hand):
 
 
 def _patience(run: Run) -> float:
-    browser = run.spec["browser"]
+    browser = browser_of(run.spec)
     loads = browser["loads"]
     return float(PATIENCE_S + loads * (browser["timeout_s"] + A_LOAD_S + browser["pause_s"][1]))
 

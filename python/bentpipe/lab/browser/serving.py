@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.browser.far import PORT, server_plan
 from bentpipe.lab.browser.planned import page_flow, real_path, tcp_controller
+from bentpipe.lab.browser.spec import web_transport
 from bentpipe.lab.kernel import Machine, twin_name, wrong_controller
 from bentpipe.lab.shell import executable, handed
 from bentpipe.plan.runs import make, open_document
@@ -22,6 +23,8 @@ from bentpipe.scenario.sweep import parse_override
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from bentpipe.plan.spec import RunSpec
 
 __all__ = ["Serving", "plan", "run"]
 
@@ -76,18 +79,18 @@ def plan(serving: Serving) -> dict[str, Any]:
     return found
 
 
-def _tcp(spec: Mapping[str, Any]) -> str | None:
+def _tcp(spec: RunSpec) -> str | None:
     """The controller of TCP; None for one of QUIC alone, unless it is asked for of TCP."""
     flow = spec["flows"][0]
     named, catalogue = tcp_controller(flow), engine.catalogue()
-    if flow["transport"].get("tcp_congestion"):
+    if web_transport(flow).get("tcp_congestion"):
         key = f"flow.{flow['name']}.tcp.congestion"
         if problems := wrong_controller(named, key, catalogue, Machine(), whole=False):
             raise ScenarioError(problems)
     return named["name"] if twin_name(named["name"], catalogue) else None
 
 
-def _spec(serving: Serving) -> Mapping[str, Any]:
+def _spec(serving: Serving) -> RunSpec:
     """A resolved run with the page; all cells of a scenario have the same page, so the first will do."""
     given = [parse_override(text) for text in serving.settings]
     if not serving.page.strip():  # Path("") is the folder that one happens to be in

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import polars as pl
 
@@ -12,6 +12,8 @@ from bentpipe.plan.measured import COLUMNS, COUNTERS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from bentpipe.plan.spec import RunSpec
+
 __all__ = ["with_groups"]
 
 _SUMS = ("cwnd_bytes", "in_flight_bytes", "pacing_rate_bit_s")
@@ -20,7 +22,7 @@ _SUMS = ("cwnd_bytes", "in_flight_bytes", "pacing_rate_bit_s")
 _MEANS = ("smoothed_rtt_ms", "latest_rtt_ms")
 
 
-def with_groups(tables: Mapping[str, pl.DataFrame], spec: Mapping[str, Any]) -> dict[str, pl.DataFrame]:
+def with_groups(tables: Mapping[str, pl.DataFrame], spec: RunSpec) -> dict[str, pl.DataFrame]:
     """``tables`` of a run, with the groups of ``spec`` in ``flows`` and named in ``summary``."""
     groups = by_flow(spec)
     if not groups:

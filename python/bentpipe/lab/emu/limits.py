@@ -8,10 +8,12 @@ from bentpipe.lab.kernel import Machine, fixed, wrong_controller
 from bentpipe.lab.labplan import other_ways
 from bentpipe.plan.controllers import by_name
 from bentpipe.plan.groups import by_flow
-from bentpipe.scenario.load import senders
+from bentpipe.plan.loads import senders
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bentpipe.plan.spec import CongestionSpec, FlowSpec, LoadSpec, QuicSpec, RunSpec, TcpSides
 
 __all__ = ["refusals"]
 
@@ -29,7 +31,7 @@ MOST_FLOWS = 250
 
 
 def refusals(
-    spec: Mapping[str, Any], catalogue: Sequence[Mapping[str, Any]], machine: Machine | None = None
+    spec: RunSpec, catalogue: Sequence[Mapping[str, Any]], machine: Machine | None = None
 ) -> list[tuple[str, str]]:
     """Keys and reasons why the resolved run cannot be had in real time; none when it can."""
     machine = machine or Machine()
@@ -51,69 +53,73 @@ def refusals(
         if (flow["client"], flow["server"]) != ends:
             what = "a client of its own" if flow["client"] != ends[0] else "a server of its own"
             problems.append((key, f"has {what} on the path; expected the same two ends for all flows"))
-        problems += _load(flow["load"], f"{key}.load", int(spec["duration_ns"]))
-        if flow["transport"]["kind"] == "quic":
-            problems += _quic(flow, key, known)
-        elif flow["transport"]["kind"] == "tcp":
-            problems += _tcp(flow, key, catalogue, machine)
+        problems += _load(flow["load"], f"{key}.load", spec["duration_ns"])
+        transport = flow["transport"]
+        if transport["kind"] == "quic":
+            problems += _quic(flow, transport, key, known)
+        elif transport["kind"] == "tcp":
+            problems += _tcp(flow, transport, key, catalogue, machine)
     return list(dict.fromkeys(problems + _agree(spec, groups)))
 
 
-def _load(load: Mapping[str, Any], key: str, duration_ns: int) -> list[tuple[str, str]]:
+def _load(load: LoadSpec, key: str, duration_ns: int) -> list[tuple[str, str]]:
     if load["kind"] == "on_off":
         return [(key, "is an on-off source, which `bentpipe perf` does not have")]
     if load["kind"] == "page":
         return [(key, "is a page, which `bentpipe browse` loads")]
     if load["kind"] == "poisson":
-        expected = min(int(load["duration_ns"]), duration_ns) / int(load["mean_interarrival_ns"])
+        expected = min(load["duration_ns"], duration_ns) / load["mean_interarrival_ns"]
         if expected > MOST_ARRIVALS:
             said = f"about {expected:,.0f} arrivals, each a process; expected at most {MOST_ARRIVALS}"
             return [(f"{key}.poisson", f"found {said}")]
     return []
 
 
-def _quic(flow: Mapping[str, Any], key: str, known: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _controllers(flow: FlowSpec) -> Iterator[tuple[str, str, CongestionSpec]]:
+    """Sides, the scenario's words for their controllers, and these."""
+    yield "client", "congestion", flow["client_congestion"]
+    yield "server", "server_congestion", flow["server_congestion"]
+
+
+def _quic(flow: FlowSpec, quic: QuicSpec, key: str, known: Mapping[str, Any]) -> list[tuple[str, str]]:
     problems = []
-    if flow["transport"]["handshake"] != "1-rtt":
+    if quic["handshake"] != "1-rtt":
         problems.append((f"{key}.quic.handshake", 'found "0-rtt"; a client of `bentpipe perf` has no ticket'))
-    for side, word in (("client", "congestion"), ("server", "server_congestion")):
-        name = flow[f"{side}_congestion"]["name"]
-        if name not in known:
-            problems.append(
-                (f"{key}.{word}", f'found "{name}", a controller in Python, which has no real clock')
-            )
+    for _, word, named in _controllers(flow):
+        if named["name"] not in known:
+            why = "a controller in Python, which has no real clock"
+            problems.append((f"{key}.{word}", f'found "{named["name"]}", {why}'))
     return problems
 
 
 def _tcp(
-    flow: Mapping[str, Any], key: str, catalogue: Sequence[Mapping[str, Any]], machine: Machine
+    flow: FlowSpec, tcp: TcpSides, key: str, catalogue: Sequence[Mapping[str, Any]], machine: Machine
 ) -> list[tuple[str, str]]:
     problems = []
-    transport = flow["transport"]
     sends = senders(flow["load"])
-    for side, word in (("client", "congestion"), ("server", "server_congestion")):
+    alike = flow["client_congestion"] == flow["server_congestion"]
+    for side, word, named in _controllers(flow):
         if side in sends:
-            where = (
-                f"{key}.{word}"
-                if flow["client_congestion"] != flow["server_congestion"]
-                else f"{key}.congestion"
-            )
-            problems += wrong_controller(flow[f"{side}_congestion"], where, catalogue, machine)
-    problems += fixed(transport, f"{key}.tcp")
+            where = f"{key}.congestion" if alike else f"{key}.{word}"
+            problems += wrong_controller(named, where, catalogue, machine)
+    problems += fixed(tcp, f"{key}.tcp")
     return list(dict.fromkeys(problems))
 
 
-def _agree(spec: Mapping[str, Any], groups: Mapping[str, str]) -> list[tuple[str, str]]:
+def _agree(spec: RunSpec, groups: Mapping[str, str]) -> list[tuple[str, str]]:
     """Options that a namespace has once."""
-    flows = [flow for flow in spec["flows"] if flow["transport"]["kind"] == "tcp"]
+    flows = [(flow["name"], flow["transport"]) for flow in spec["flows"]]
+    every = [(groups.get(name, name), own) for name, own in flows if own["kind"] == "tcp"]
     problems = []
-    for flow in flows[1:]:
-        for side in ("client", "server"):
-            ours, first = flow["transport"][side], flows[0]["transport"][side]
-            for option in SHARED:
-                if ours[option] != first[option]:
-                    word = option.removesuffix("_bytes")
-                    name, other = (groups.get(one["name"], one["name"]) for one in (flow, flows[0]))
-                    why = f'differs from that of flow "{other}"; expected the same for all TCP of a side'
-                    problems.append((f"flow.{name}.tcp.{word}", why))
+    for name, own in every[1:]:
+        other, first = every[0]
+        pairs: list[tuple[Mapping[str, object], Mapping[str, object]]] = [
+            (own["client"], first["client"]),
+            (own["server"], first["server"]),
+        ]
+        for option in (
+            option for ours, theirs in pairs for option in SHARED if ours[option] != theirs[option]
+        ):
+            why = f'differs from that of flow "{other}"; expected the same for all TCP of a side'
+            problems.append((f"flow.{name}.tcp.{option.removesuffix('_bytes')}", why))
     return problems

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bentpipe.lab.series import Series
+    from bentpipe.plan.spec import RunSpec
 
 __all__ = ["Flow", "NothingSent", "measurements"]
 
@@ -40,7 +41,7 @@ class Flow:
     server: Frames
 
 
-def measurements(engine: str, spec: Mapping[str, Any], flows: Sequence[Flow], series: Series) -> Measurements:
+def measurements(engine: str, spec: RunSpec, flows: Sequence[Flow], series: Series) -> Measurements:
     """The tables of a run.
 
     Raises:

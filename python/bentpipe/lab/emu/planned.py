@@ -10,16 +10,19 @@ import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe.lab.emu.arrivals import Random
 from bentpipe.lab.emu.limits import refusals
 from bentpipe.lab.kernel import ETHERNET_MTU, initial_window, sysctls
-from bentpipe.plan.facts import delays_ns
-from bentpipe.scenario.load import senders
+from bentpipe.plan.facts import delays_ns, quic_of
+from bentpipe.plan.loads import senders
+from bentpipe.plan.quic import defaults
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from bentpipe.plan.spec import AmountSpec, FlowSpec, RunSpec, SizeSpec, StreamSpec, TcpSides
 
 __all__ = ["FlowFiles", "LabPlan", "Session", "lab_plan", "refusals", "round_trip_ns"]
 
@@ -71,7 +74,7 @@ class LabPlan:
     record: Path
 
 
-def lab_plan(spec: Mapping[str, Any], folder: Path, program: str) -> LabPlan:
+def lab_plan(spec: RunSpec, folder: Path, program: str) -> LabPlan:
     """The lab of the resolved run ``spec``; the plans of its processes are written into ``folder``.
 
     Args:
@@ -154,53 +157,60 @@ def _put(file: Path, plan: Mapping[str, Any]) -> Path:
 # --- one flow -------------------------------------------------------------------------------------------------
 
 
-def _starts(flow: Mapping[str, Any], seed: int, end_ns: int) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+def _starts(flow: FlowSpec, seed: int, end_ns: int) -> Iterator[tuple[int, Sequence[StreamSpec]]]:
     """When each client begins, and its streams: the draws of the simulation."""
-    name, load = str(flow["name"]), flow["load"]
-    start = int(flow["start_ns"]) + Random(seed, name, "start").below(int(flow["start_jitter_ns"]) + 1)
+    name, load = flow["name"], flow["load"]
+    start = flow["start_ns"] + Random(seed, name, "start").below(flow["start_jitter_ns"] + 1)
     if load["kind"] == "perf":
-        yield start, list(load["streams"])
+        yield start, load["streams"]
         return
+    if load["kind"] != "poisson":
+        raise TypeError(f"{name}: no client does this: {load['kind']}")
     arrivals, sizes = Random(seed, name, "arrivals"), Random(seed, name, "sizes")
-    until, mean_s = min(start + int(load["duration_ns"]), end_ns), int(load["mean_interarrival_ns"]) / 1e9
+    until, mean_s = min(start + load["duration_ns"], end_ns), load["mean_interarrival_ns"] / 1e9
     at = start
     while (at := at + round(arrivals.exponential(mean_s) * 1e9)) < until:
         size = drawn(load["size"], sizes)
         up, down = (size, 0) if load["send"] == "up" else (8, size)
-        amount = {"mode": "data", "up_bytes": up, "down_bytes": down}
+        amount: AmountSpec = {"mode": "data", "up_bytes": up, "down_bytes": down}
         yield at, [{"stream_id": 0, "after": None, "amount": amount}]
 
 
-def drawn(size: Mapping[str, Any], random: Random) -> int:
+def drawn(size: SizeSpec, random: Random) -> int:
     """Bytes of a short flow."""
     if size["kind"] == "exponential":
-        return math.ceil(random.exponential(float(size["mean_bytes"])))
+        return math.ceil(random.exponential(size["mean_bytes"]))
     if size["kind"] == "pareto":
-        found = int(random.pareto(float(size["shape"]), float(size["least_bytes"])))
-        return min(found, int(size["most_bytes"]))
-    return int(size["bytes"])
+        found = int(random.pareto(size["shape"], float(size["least_bytes"])))
+        return min(found, size["most_bytes"])
+    return size["bytes"]
 
 
-def _ip(flow: Mapping[str, Any]) -> int:
+def _ip(flow: FlowSpec) -> int:
     transport = flow["transport"]
     if transport["kind"] == "tcp":
         return 4 if transport["client"]["header_bytes"] == 40 else 6
-    return 4 if transport["header_bytes"] == 28 else 6
+    return 4 if quic_of(flow)["header_bytes"] == 28 else 6
 
 
-def _side(flow: Mapping[str, Any], side: str, frames: Path, interval_ns: int) -> dict[str, Any]:
+def _side(
+    flow: FlowSpec, side: Literal["client", "server"], frames: Path, interval_ns: int
+) -> dict[str, Any]:
     """What both roles of ``bentpipe-rt perf`` have in common."""
     transport = flow["transport"]
-    named = flow[f"{side}_congestion"]
-    tcp = transport["kind"] == "tcp"
-    # Options are the kernel's own, or refused. Who sends but a request may have a controller that the kernel has not.
-    name = named["name"] if side in senders(flow["load"]) else "newreno"
-    congestion = {"name": name, "options": {}} if tcp else named
-    quic = dict(QUIC) if tcp else {key: value for key, value in transport.items() if key != "kind"}
-    own = transport[side]["mss_bytes"] if tcp else None
+    congestion = flow["client_congestion" if side == "client" else "server_congestion"]
+    if transport["kind"] == "tcp":
+        # Options are the kernel's own, or refused. Who sends but a request may have a controller that the kernel has
+        # not.
+        sends = side in senders(flow["load"])
+        congestion = {"name": congestion["name"] if sends else "newreno", "options": {}}
+        # what it says of the QUIC that it does not use
+        quic, own = defaults(1200, 4, (1 << 20, 1 << 20)), transport[side]["mss_bytes"]
+    else:
+        quic, own = quic_of(flow), None
     return {
-        "transport": "tcp" if tcp else "quic",
-        "quic": quic | {"crypto": "rustls"},
+        "transport": transport["kind"],
+        "quic": {**quic, "crypto": "rustls"},
         "tcp": {"mss_bytes": own, "buffer_bytes": None, "idle_timeout_ns": HANDSHAKE_NS},
         "congestion": congestion,
         "report": {
@@ -212,7 +222,7 @@ def _side(flow: Mapping[str, Any], side: str, frames: Path, interval_ns: int) ->
     }
 
 
-def _server(flow: Mapping[str, Any], port: int, frames: Path, interval_ns: int) -> dict[str, Any]:
+def _server(flow: FlowSpec, port: int, frames: Path, interval_ns: int) -> dict[str, Any]:
     return {
         "role": "server",
         "listen": f"[::]:{port}",
@@ -225,7 +235,7 @@ def _server(flow: Mapping[str, Any], port: int, frames: Path, interval_ns: int) 
 
 
 def _client(
-    flow: Mapping[str, Any], port: int, streams: list[dict[str, Any]], frames: Path, interval_ns: int
+    flow: FlowSpec, port: int, streams: Sequence[StreamSpec], frames: Path, interval_ns: int
 ) -> dict[str, Any]:
     return {
         "role": "client",
@@ -239,32 +249,15 @@ def _client(
     }
 
 
-QUIC = {
-    "handshake": "1-rtt",
-    "mtu_bytes": 1200,
-    "header_bytes": 28,
-    "initial_window_bytes": 12_000,
-    "initial_rtt_ns": 333_000_000,
-    "ack_eliciting_threshold": None,
-    "max_ack_delay_ns": None,
-    "ecn": False,
-    "receive_window_bytes": 1 << 20,
-    "stream_receive_window_bytes": 1 << 20,
-    "send_window_bytes": 1 << 20,
-    "idle_timeout_ns": None,
-    "packet_threshold": 3,
-}
-"""What a plan of TCP says of the QUIC that it does not use."""
-
-
 # --- the kernel -----------------------------------------------------------------------------------------------
 
 
-def _tcp_flows(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [flow["transport"] for flow in spec["flows"] if flow["transport"]["kind"] == "tcp"]
+def _tcp_flows(spec: RunSpec) -> list[TcpSides]:
+    transports = (flow["transport"] for flow in spec["flows"])
+    return [transport for transport in transports if transport["kind"] == "tcp"]
 
 
-def _mtu(spec: Mapping[str, Any]) -> int:
+def _mtu(spec: RunSpec) -> int:
     """Largest IP packet of the lab: Ethernet's, or what a flow needs."""
     sizes = [ETHERNET_MTU]
     for flow in spec["flows"]:
@@ -274,11 +267,12 @@ def _mtu(spec: Mapping[str, Any]) -> int:
                 end["mss_bytes"] + end["header_bytes"] for end in (transport["client"], transport["server"])
             ]
         else:
-            sizes.append(transport["mtu_bytes"] + transport["header_bytes"])
+            quic = quic_of(flow)
+            sizes.append(quic["mtu_bytes"] + quic["header_bytes"])
     return max(sizes)
 
 
-def _kernel(spec: Mapping[str, Any]) -> tuple[dict[str, int | None], dict[str, dict[str, str]]]:
+def _kernel(spec: RunSpec) -> tuple[dict[str, int | None], dict[str, dict[str, str]]]:
     """Initial windows of the routes, and sysctls, of each side. :func:`refusals` holds that all flows agree."""
     flows = _tcp_flows(spec)
     if not flows:
@@ -291,14 +285,14 @@ def _kernel(spec: Mapping[str, Any]) -> tuple[dict[str, int | None], dict[str, d
     return windows, settings
 
 
-def round_trip_ns(spec: Mapping[str, Any]) -> int:
+def round_trip_ns(spec: RunSpec) -> int:
     """Propagation of all links, both ways, when it is largest."""
     moved: dict[tuple[str, int], list[int]] = {}
     for event in spec["graph"].get("changes", ()):
         for one in event.get("stages", ()):
             if one["change"]["kind"] == "delay":
                 delays = moved.setdefault((one["line"], one["stage"]), [])
-                delays.append(int(one["change"]["delay_ns"]))
+                delays.append(one["change"]["delay_ns"])
     return sum(
         max([0, *delays_ns(stage), *moved.get((f"{link['name']}.{side}", number), [])])
         for link in spec["graph"]["links"]

@@ -5,13 +5,14 @@ Defaults are those of a current Linux; ``docs/manual/tcp.md`` has each with its 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.tcp import MOST_BUFFER, DelayedAck
 from bentpipe.scenario.units import Duration
 
 if TYPE_CHECKING:
+    from bentpipe.plan import spec
     from bentpipe.scenario.tcp import TcpEnd
 
 __all__ = ["header_bytes", "mss_bytes", "payload_bytes", "tcp_words"]
@@ -49,7 +50,7 @@ def _ns(said: Duration | None, default: int) -> int:
     return said.ns if said is not None else default
 
 
-def tcp_words(tcp: TcpEnd, buffers: tuple[int, int], key: str) -> dict[str, Any]:
+def tcp_words(tcp: TcpEnd, buffers: tuple[int, int], key: str) -> spec.TcpSpec:
     """One end in the engine's words.
 
     Args:
@@ -102,7 +103,7 @@ def tcp_words(tcp: TcpEnd, buffers: tuple[int, int], key: str) -> dict[str, Any]
     }
 
 
-def _loss_detection(tcp: TcpEnd, sack: bool, key: str) -> dict[str, Any]:
+def _loss_detection(tcp: TcpEnd, sack: bool, key: str) -> spec.LossDetection:
     """RACK-TLP, or duplicates where there is no SACK, as in Linux."""
     said = tcp.loss_detection
     if said is None:
@@ -121,13 +122,13 @@ def _loss_detection(tcp: TcpEnd, sack: bool, key: str) -> dict[str, Any]:
     return {"kind": "rack_tlp"}
 
 
-def _delayed_ack(said: DelayedAck) -> dict[str, Any] | None:
+def _delayed_ack(said: DelayedAck) -> spec.DelayedAck | None:
     if said.off:
         return None
     return {"timeout_ns": said.timeout.ns, "every": said.every, "quick": said.quick}
 
 
-def _counting(said: str | int) -> dict[str, Any]:
+def _counting(said: Literal["unlimited", "off", 1, 2]) -> spec.AckCounting:
     if said == "unlimited":
         return {"kind": "unlimited"}
     return {"kind": "per_ack"} if said == "off" else {"kind": "bytes", "limit": said}

@@ -1,0 +1,103 @@
+"""Options of QUIC in the engine's words (``QuicSpec``), with every default filled in.
+
+==================  ===========================================================================================
+mtu                 1452 B of UDP payload: 1500 B of Ethernet minus the larger (IPv6) headers, what path MTU
+                    discovery of the common stacks ends at
+initial_window      10 packets, no more than 14720 B (RFC 9002 section 7.2)
+initial_rtt         333 ms (RFC 9002 section 6.2.2)
+packet_threshold    3 (RFC 9002 section 6.1.1)
+idle_timeout        none: an outage shall be survived, or not, by the transport's own timers
+==================  ===========================================================================================
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bentpipe.scenario.units import Duration
+
+if TYPE_CHECKING:
+    from bentpipe.plan.spec import QuicSpec
+    from bentpipe.scenario.model import Quic
+
+__all__ = ["MTU_BYTES", "defaults", "quic_words", "wire_bytes"]
+
+MTU_BYTES = 1452
+INITIAL_WINDOW_BYTES = 14_720
+INITIAL_RTT_NS = 333_000_000
+PACKET_THRESHOLD = 3
+HEADER_BYTES = {4: 28, 6: 48}
+
+
+def wire_bytes(quic: Quic) -> int:
+    """A full packet with all headers."""
+    return _mtu(quic) + HEADER_BYTES[quic.ip or 4]
+
+
+def _mtu(quic: Quic) -> int:
+    return quic.mtu.bytes if quic.mtu is not None else MTU_BYTES
+
+
+def defaults(mtu_bytes: int, ip: int, windows: tuple[int, int]) -> QuicSpec:
+    """What a connection has of which nothing else is said.
+
+    Args:
+        mtu_bytes: UDP payload of a full packet.
+        ip: version of IP.
+        windows: receive and send window, bytes.
+    """
+    receive, send = windows
+    return {
+        "crypto": "modelled",
+        "handshake": "1-rtt",
+        "mtu_bytes": mtu_bytes,
+        "header_bytes": HEADER_BYTES[ip],
+        "initial_window_bytes": min(10 * mtu_bytes, max(INITIAL_WINDOW_BYTES, 2 * mtu_bytes)),
+        "initial_rtt_ns": INITIAL_RTT_NS,
+        "ack_eliciting_threshold": None,
+        "max_ack_delay_ns": None,
+        "ecn": False,
+        "receive_window_bytes": receive,
+        "stream_receive_window_bytes": receive,
+        "send_window_bytes": send,
+        "idle_timeout_ns": None,
+        "packet_threshold": PACKET_THRESHOLD,
+    }
+
+
+def quic_words(quic: Quic, windows: tuple[int, int], burst: int) -> QuicSpec:
+    """Options of a flow.
+
+    Args:
+        quic: as the scenario has them, merged.
+        windows: receive and send window where the options are silent, bytes.
+        burst: packets that leave unpaced where the options are silent.
+    """
+    mtu = _mtu(quic)
+    usual = defaults(mtu, quic.ip or 4, windows)
+    receive, send = windows
+    words: QuicSpec = {
+        **usual,
+        "crypto": quic.crypto or usual["crypto"],
+        "handshake": quic.handshake or usual["handshake"],
+        "initial_window_bytes": (
+            quic.initial_window.in_bytes(mtu)
+            if quic.initial_window is not None
+            else usual["initial_window_bytes"]
+        ),
+        "initial_rtt_ns": quic.initial_rtt.ns if quic.initial_rtt is not None else INITIAL_RTT_NS,
+        "ack_eliciting_threshold": quic.ack_every - 1 if quic.ack_every is not None else None,
+        "max_ack_delay_ns": quic.max_ack_delay.ns if quic.max_ack_delay is not None else None,
+        "ecn": bool(quic.ecn),
+        "receive_window_bytes": quic.receive_window.bytes if quic.receive_window is not None else receive,
+        "stream_receive_window_bytes": (
+            quic.stream_receive_window.bytes if quic.stream_receive_window is not None else receive
+        ),
+        "send_window_bytes": quic.send_window.bytes if quic.send_window is not None else send,
+        "idle_timeout_ns": quic.idle_timeout.ns if isinstance(quic.idle_timeout, Duration) else None,
+        "packet_threshold": quic.packet_threshold or PACKET_THRESHOLD,
+    }
+    # Silent where there are none, as every sender of bulk is paced: such a run keeps its id.
+    if packets := quic.unpaced_burst if quic.unpaced_burst is not None else burst:
+        words["unpaced_burst_packets"] = packets
+    return words
