@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import realtime
-from bentpipe.lab.shell import lab
+from bentpipe.lab.access import lab
 
 ROOT = Path(__file__).parents[2]
 FULL = Path("/dev/full")

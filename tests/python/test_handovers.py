@@ -9,10 +9,10 @@ from typing import Any
 import polars as pl
 import pytest
 
+from bentpipe.lab.access import path_of
 from bentpipe.lab.emu.limits import refusals
 from bentpipe.lab.emu.planned import round_trip_ns
 from bentpipe.lab.labplan import other_ways
-from bentpipe.lab.shell import path_of
 from bentpipe.plan.bounds import Bound, bounds
 from bentpipe.plan.remarks import remarks
 from bentpipe.plan.runs import Plan, make, open_document

@@ -22,8 +22,11 @@ import pytest
 import realtime
 from bentpipe.lab import labplan, shell
 from bentpipe.lab import process as labs
+from bentpipe.lab.access import path_of
+from bentpipe.lab.changing import change
+from bentpipe.lab.executable import executable
 from bentpipe.lab.labplan import checked
-from bentpipe.lab.shell import SessionError, change, executable, path_of, session
+from bentpipe.lab.shell import SessionError, session
 from bentpipe.scenario.problems import ScenarioError
 
 ROOT = Path(__file__).parents[2]
@@ -186,7 +189,7 @@ def test_a_live_change(plan: Plans, tmp_path: Path) -> None:
     sink = {"name": "sink", "command": [sys.executable, "-c", SINK], "listens": 9000,
             "output": str(tmp_path / "sink")}  # fmt: skip
     by_hand = (
-        "import sys, time; from bentpipe.lab.shell import change; time.sleep(1.5)\n"
+        "import sys, time; from bentpipe.lab.changing import change; time.sleep(1.5)\n"
         "before = time.monotonic()\n"
         f"change('link.up.rate=2 Mbit/s', control={str(control)!r})\n"
         f"change('loss=0 %', control={str(control)!r})\n"

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import realtime
-from bentpipe.lab.shell import path_of, session
+from bentpipe.lab.access import path_of
+from bentpipe.lab.shell import session
 
 HEAD = 'duration = "1 s"\n[[flow]]\nname = "any"\ncongestion = "cubic"\n[[path.segment]]\nname = "link"\ndelay = "2 ms"\n'
 BYTES = 8_000_000

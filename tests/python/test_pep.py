@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import pytest
 
 import realtime
-from bentpipe.lab.shell import lab
+from bentpipe.lab.access import lab
 from bentpipe.plan.runs import make, open_document
 
 ROOT = Path(__file__).parents[2]

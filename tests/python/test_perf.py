@@ -21,8 +21,8 @@ from typing import Any
 import pytest
 
 import realtime
+from bentpipe.lab.access import lab
 from bentpipe.lab.perf import Client, Options, Report, Server, asked, client_plan, load, server_plan
-from bentpipe.lab.shell import lab
 from bentpipe.scenario.load import DataAmount, TimeAmount
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.units import Duration

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bentpipe.cli.terminal import patience
-from bentpipe.lab.shell import path_of
+from bentpipe.lab.access import path_of
 from bentpipe.plan import price
 from bentpipe.plan.runs import Plan, make, open_document
 from bentpipe.runners import engine
@@ -60,7 +60,7 @@ MEASURE = """
 import json, sys
 from pathlib import Path
 from bentpipe.runners import engine
-from bentpipe.lab.shell import path_of
+from bentpipe.lab.access import path_of
 from bentpipe.store.codec import decode
 
 def kilobytes(name):

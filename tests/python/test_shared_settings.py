@@ -17,7 +17,7 @@ import pytest
 
 import killing
 import realtime
-from bentpipe.lab.shell import lab
+from bentpipe.lab.access import lab
 
 SCENARIO = """
 duration = "1 s"

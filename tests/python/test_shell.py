@@ -23,7 +23,8 @@ import pytest
 
 import realtime
 from bentpipe.lab import shell
-from bentpipe.lab.shell import executable, lab
+from bentpipe.lab.access import lab, path_of
+from bentpipe.lab.executable import executable
 from bentpipe.scenario.problems import ScenarioError
 
 ROOT = Path(__file__).parents[2]
@@ -76,7 +77,7 @@ def test_a_preset_that_is_not_there_is_named() -> None:
 
 
 def test_an_executable_that_is_not_built_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bentpipe.lab.shell.Path.is_file", lambda _self: False)
+    monkeypatch.setattr("bentpipe.lab.executable.Path.is_file", lambda _self: False)
     monkeypatch.setenv("BENTPIPE_RT", "/nowhere")
     with pytest.raises(ScenarioError, match='BENTPIPE_RT: no file "/nowhere"'):
         executable()
@@ -247,7 +248,7 @@ def test_the_far_end_answers_at_its_address(program: Path, pep: str | None, tmp_
         realtime.need("nft")
     output = tmp_path / "output"
     with echo() as port:
-        path, proxies = shell.path_of("lte-4g", pep=pep)
+        path, proxies = path_of("lte-4g", pep=pep)
         words = [sys.executable, "-c", ASK.replace("PORT", str(port))]
         status = shell.carry({
             "lab": path, "proxies": proxies, "check": False, "outside": False,

@@ -106,7 +106,7 @@ def run_both(both: Both, jobs: int | None = None, watch: Watch | None = None) ->
 
 
 def _real(both: Both, jobs: int | None) -> Runner:
-    from bentpipe.lab.shell import executable
+    from bentpipe.lab.executable import executable
     from bentpipe.runners import engine
 
     if both.chromium is not None:

@@ -23,7 +23,7 @@ def runner_of(
     """
     if engine == "emu":
         from bentpipe.lab.emu.runner import EmuRunner
-        from bentpipe.lab.shell import executable
+        from bentpipe.lab.executable import executable
         from bentpipe.runners.engine import version
 
         return EmuRunner(executable(), version(), jobs)

@@ -72,7 +72,7 @@ def change(
     ] = None,
 ) -> None:
     """Change the access of a running shell, from inside it."""
-    from bentpipe.lab.shell import change as ask
+    from bentpipe.lab.changing import change as ask
 
     for one in words:
         ask(one, control=control)

@@ -81,7 +81,7 @@ def browse(
     from bentpipe.lab.browser import chromium
     from bentpipe.lab.browser.planned import Options, engine_name, plan_units
     from bentpipe.lab.browser.runner import BrowserRunner, Far
-    from bentpipe.lab.shell import executable
+    from bentpipe.lab.executable import executable
     from bentpipe.runners import engine
     from bentpipe.runners.conduct import BROWSER
     from bentpipe.runners.session import session

@@ -68,7 +68,7 @@ PROGRAMS = (
 
 
 def _executable() -> Check:
-    from bentpipe.lab.shell import executable
+    from bentpipe.lab.executable import executable
     from bentpipe.scenario.problems import ScenarioError
 
     try:
@@ -83,8 +83,9 @@ LAB_S = 30.0
 
 def _lab() -> Check:
     """A lab with a proxy, for a command that ends at once: what one needs is tried."""
+    from bentpipe.lab.access import path_of
+    from bentpipe.lab.executable import executable
     from bentpipe.lab.process import started
-    from bentpipe.lab.shell import executable, path_of
 
     what = "a lab in real time"
     path, proxies = path_of("lte-4g", pep="early")

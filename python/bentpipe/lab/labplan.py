@@ -21,7 +21,7 @@ __all__ = ["LabPlan", "checked", "other_ways"]
 Whole = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]
 Text = Annotated[StrictStr, Field(min_length=1)]
 Specification = dict[str, Any]
-"""As :func:`bentpipe.lab.shell.path_of` makes it; the executable reads what is in it."""
+"""As :func:`bentpipe.lab.access.path_of` makes it; the executable reads what is in it."""
 
 
 def _port(found: object) -> int:

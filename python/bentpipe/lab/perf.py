@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from bentpipe.lab.shell import executable, handed
+from bentpipe.lab.executable import executable
+from bentpipe.lab.process import handed
 from bentpipe.plan.loads import senders, stream_words
 from bentpipe.plan.quic import MTU_BYTES, defaults
 from bentpipe.scenario import load as loads

@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["LabProcess", "folder_name", "remove", "signals_in_order", "started"]
+__all__ = ["LabProcess", "folder_name", "handed", "remove", "signals_in_order", "started"]
 
 PATIENCE_S = 8.0
 """From the request to end until a lab is killed: its commands have 3 s, and then its services."""
@@ -155,3 +155,12 @@ def signals_in_order() -> Iterator[None]:
             signal.signal(one, signal.SIG_DFL)
         if got:
             signal.raise_signal(got[0])
+
+
+@contextmanager
+def handed(plan: Mapping[str, Any]) -> Iterator[int]:
+    """The descriptor of a file in memory with ``plan``, which is gone with the processes that have it open."""
+    with os.fdopen(os.memfd_create("bentpipe-plan"), "wb") as file:
+        file.write(json.dumps(plan).encode())
+        file.flush()
+        yield file.fileno()

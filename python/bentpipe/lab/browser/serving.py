@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.lab.browser.far import PORT, server_plan
 from bentpipe.lab.browser.planned import page_flow, real_path, tcp_controller
 from bentpipe.lab.browser.spec import web_transport
+from bentpipe.lab.executable import executable
 from bentpipe.lab.kernel import Machine, twin_name, wrong_controller
-from bentpipe.lab.shell import executable, handed
+from bentpipe.lab.process import handed
 from bentpipe.plan.runs import make, open_document
 from bentpipe.runners import engine
 from bentpipe.scenario.har import read_har

@@ -159,7 +159,7 @@ def _plans(file: Path, job: Job) -> tuple[Plan, Plan]:
 def _conduct(plan: Plan, store: Path, job: Job, *, real: bool) -> Report:
     from bentpipe.lab.browser import chromium
     from bentpipe.lab.browser.runner import BrowserRunner
-    from bentpipe.lab.shell import executable
+    from bentpipe.lab.executable import executable
     from bentpipe.runners.conduct import BROWSER
     from bentpipe.runners.local import LocalRunner
     from bentpipe.runners.outcome import Runner

@@ -105,7 +105,7 @@ def bench(times: int, each: Callable[[str], None] | None = None) -> list[Figure]
 
 def _path(delay_ms: float, rate: str | None, pep: str | None = None) -> tuple[dict[str, Any], list[Any]]:
     """A link, and behind it a proxy and a wire if there is to be one; the proxies."""
-    from bentpipe.lab.shell import path_of
+    from bentpipe.lab.access import path_of
 
     way = {"queue": "1 BDP"} | ({} if rate is None else {"rate": rate})
     segment: dict[str, Any] = {"name": "link", "delay": f"{delay_ms} ms"}
@@ -149,8 +149,9 @@ def _tcp(
     delay_ms: float, rate: str | None, rate_mbit_s: float | None, pep: str | None = None
 ) -> list[tuple[str, float, str]]:
     """The rate of one download by kernel TCP, and the emulator's processor time."""
+    from bentpipe.lab.executable import executable
     from bentpipe.lab.perf import Client, Options, Report, Server, client_plan, load, server_plan
-    from bentpipe.lab.shell import executable, session
+    from bentpipe.lab.shell import session
 
     program = str(executable())
     path, proxies = _path(delay_ms, rate, pep)

@@ -96,8 +96,8 @@ def _figure(case: Case, rows: Sequence[tuple[float, float, float]]) -> Figure:
 
 def _pair(case: Case, length: str) -> tuple[float, float, float]:
     """Mbit/s, and CPU seconds per 10^9 bytes of the sender and of the receiver."""
+    from bentpipe.lab.executable import executable
     from bentpipe.lab.perf import Client, Options, Report, Server, client_plan, load, server_plan
-    from bentpipe.lab.shell import executable
 
     program = str(executable())
     options, report = Options(mtu=case.mtu), Report(interval="0", json=True)

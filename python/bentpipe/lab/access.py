@@ -1,0 +1,144 @@
+"""An access as a lab has it: the path of a preset or of a scenario, and what splits TCP on it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.lab.labplan import other_ways
+from bentpipe.plan.facts import delays_ns
+from bentpipe.plan.runs import Document, make, open_document
+from bentpipe.scenario.presets import presets
+from bentpipe.scenario.problems import ScenarioError, unknown_word
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from bentpipe.plan.spec import LinkSpec, ProxySpec, RunSpec
+
+__all__ = ["MTU", "PEP_SETUPS", "lab", "path_of"]
+
+MTU = 1500
+"""Of the emulated link: Ethernet's."""
+
+
+def lab(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, object]] = ()) -> dict[str, Any]:
+    """The path of a preset, or of a scenario file, as the emulator reads it (``LabSpec`` of crates/emu).
+
+    Raises:
+        ScenarioError: no such preset; what is wrong with the scenario.
+    """
+    return path_of(access, overrides)[0]
+
+
+def path_of(
+    access: str | Mapping[str, Any],
+    overrides: Sequence[tuple[str, object]] = (),
+    *,
+    pep: str | None = None,
+) -> tuple[dict[str, Any], list[ProxySpec]]:
+    """The path of a preset or of a scenario file, and the proxies on it (``ProxySpec`` of crates/transport).
+
+    Args:
+        access: a preset, a scenario file, or the table it would parse to; of these the path or graph is enough.
+        overrides: dotted keys and values, as ``--set`` gives them.
+        pep: set-up of a proxy that is put behind the longest segment of a path without one; a
+            path of one segment gets a wire without delay behind it.
+
+    Raises:
+        ScenarioError: no such preset; what is wrong with the scenario.
+    """
+    if not isinstance(access, str) or access.endswith(".toml") or Path(access).is_file():
+        document = _with_flow(open_document(access, overrides))
+    else:
+        names = [preset.name for preset in presets()]
+        if access not in names:
+            raise ScenarioError([("ACCESS", unknown_word(access, names, "preset"))])
+        data = {
+            "title": access,
+            "duration": "1 h",
+            "path": {"preset": access},
+            "flow": [{"name": "shell", "congestion": "cubic"}],
+        }
+        document = open_document(data, overrides)
+    spec = make(document, "", priced=False).runs[0].spec
+    if problems := other_ways(spec["graph"]):
+        raise ScenarioError(problems, document.name)
+    if pep is not None and not spec.get("proxies"):
+        spec = _split(spec, pep)
+    flow = spec["flows"][0]
+    path = {
+        "graph": spec["graph"],
+        "client": flow["client"],
+        "server": flow["server"],
+        "seed": spec["seed"],
+        "mtu": MTU,
+    }
+    return path, list(spec.get("proxies", ()))
+
+
+def _with_flow(document: Document) -> Document:
+    """A path alone becomes a scenario: its flow leads from end to end, and only says which these are."""
+    data = dict(document.data)
+    if data.get("flow"):
+        return document
+    flow: dict[str, Any] = {"name": "shell", "congestion": "cubic"}
+    graph = data.get("graph")
+    if isinstance(graph, dict):
+        nodes = graph.get("node")
+        tables = (
+            [{"name": one} if isinstance(one, str) else one for one in nodes]
+            if isinstance(nodes, list)
+            else []
+        )
+        hosts = [
+            one.get("name") for one in tables if isinstance(one, dict) and one.get("kind", "host") == "host"
+        ]
+        if len(hosts) != 2:
+            named = ", ".join(map(str, hosts)) or "none"
+            problem = f"missing, expected a flow that names its client and server among the hosts: {named}"
+            raise ScenarioError([("flow", problem)], document.name)
+        flow |= {"client": hosts[0], "server": hosts[1]}
+    return replace(document, data={"duration": "1 h", **data, "flow": [flow]})
+
+
+def _split(spec: RunSpec, setup: str) -> RunSpec:
+    """The resolved run with a proxy where the ground begins: at the far end of its longest segment."""
+    if setup not in PEP_SETUPS:
+        raise ScenarioError([("--pep", unknown_word(setup, PEP_SETUPS, "set-up"))])
+    links = list(spec["graph"]["links"])
+    place = max(range(len(links)), key=lambda at: _delay_ns(links[at]))
+    longest = links[place]
+    example = {
+        "title": "a proxy",
+        "duration": "1 s",
+        "path": {
+            "segment": [{"name": "a", "delay": "1 ms"}, {"name": "b", "delay": "1 ms"}],
+            "proxy": [{"name": PEP, "between": ["a", "b"], "setup": setup}],
+        },
+        "flow": [{"name": "any", "congestion": "cubic", "transport": "tcp"}],
+    }
+    # A proxy as a scenario's is by default; its node takes the place of the end or router behind the segment.
+    proxy = make(open_document(example), "").runs[0].spec["proxies"][0]
+    behind = longest["server_side"]
+    nodes = list(spec["graph"]["nodes"])
+    if behind == spec["flows"][0]["server"]:
+        nodes.append({"name": PEP, "kind": "proxy"})
+        wire: LinkSpec = {"name": "ground", "client_side": PEP, "server_side": behind, "up": [], "down": []}
+        links = [*links[:place], {**longest, "server_side": PEP}, *links[place + 1 :], wire]
+        proxy = {**proxy, "node": PEP}
+    else:
+        nodes = [{**node, "kind": "proxy"} if node["name"] == behind else node for node in nodes]
+        proxy = {**proxy, "node": behind}
+    return {**spec, "graph": {**spec["graph"], "nodes": nodes, "links": links}, "proxies": [proxy]}
+
+
+def _delay_ns(link: LinkSpec) -> int:
+    """Propagation upwards: constant delays, and the least of traced ones."""
+    return sum(min(delays_ns(stage, changed=False), default=0) for stage in link["up"])
+
+
+PEP = "gateway"
+PEP_SETUPS = ("early", "relayed")
+"""A pool needs a proxy at its far end: that is a scenario's to say."""
