@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import realtime
-from bentpipe.lab.doctor import examine
+from bentpipe.tools.doctor import examine
 
 SCENARIO = """
 duration = "1 s"

@@ -140,7 +140,7 @@ def doctor(as_json: AsJson = False) -> None:
     from dataclasses import asdict
 
     from bentpipe.cli.terminal import emit, print_table
-    from bentpipe.lab.doctor import examine
+    from bentpipe.tools.doctor import examine
 
     checks = examine()
     if as_json:

@@ -1,1 +1,2 @@
-"""About bentpipe itself: benchmarks, conformance of controllers, an independent check of traced runs."""
+"""About bentpipe itself: benchmarks, ``doctor`` (what of this machine can be used), conformance of controllers, an
+independent check of traced runs."""

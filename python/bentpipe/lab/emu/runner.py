@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.lab.doctor import lacking
 from bentpipe.lab.emu.frames import read_frames
 from bentpipe.lab.emu.limits import refusals
 from bentpipe.lab.emu.measurements import Flow, NothingSent, measurements
 from bentpipe.lab.emu.planned import LabPlan, lab_plan, round_trip_ns
+from bentpipe.lab.needs import lacking
 from bentpipe.lab.process import LabProcess, folder_name, started
 from bentpipe.lab.series import read_series
 from bentpipe.runners.hands import Hand, in_turn, outcomes

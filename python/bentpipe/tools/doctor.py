@@ -8,20 +8,11 @@ import platform
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Check", "examine", "lacking"]
+from bentpipe.lab.needs import PROGRAMS, Check, namespaces, program, tun
 
-
-@dataclass(frozen=True)
-class Check:
-    """One thing: whether it is well, whether it must be, and what was found."""
-
-    what: str
-    good: bool
-    needed: bool
-    found: str
+__all__ = ["examine"]
 
 
 def examine() -> list[Check]:
@@ -44,27 +35,10 @@ def examine() -> list[Check]:
 
 def _real_time() -> list[Check]:
     """What shell, browse and the real-time engine need: Linux, programs, namespaces, TUN."""
-    found = [_executable(), *(_program(*words) for words in PROGRAMS), _tun(), _namespaces(), _fifo(), _tcp()]
+    found = [_executable(), *(program(*words) for words in PROGRAMS), tun(), namespaces(), _fifo(), _tcp()]
     if found[0].good:
         found.append(_lab())
     return found
-
-
-def lacking(*, proxies: bool) -> list[str]:
-    """What keeps every lab of this machine from being, with the step that helps; nothing where there can be one.
-
-    Args:
-        proxies: whether TCP is split on the way.
-    """
-    names = ("ip", "nft") if proxies else ("ip",)
-    checks = [*(_program(*words) for words in PROGRAMS if words[0] in names), _tun(), _namespaces()]
-    return [f"{check.what}: {check.found}" for check in checks if not check.good]
-
-
-PROGRAMS = (
-    ("ip", "iproute2", "the path of a session"),
-    ("nft", "nftables", "the way outside of `shell`, splitting proxies"),
-)
 
 
 def _executable() -> Check:
@@ -89,7 +63,7 @@ def _lab() -> Check:
 
     what = "a lab in real time"
     path, proxies = path_of("lte-4g", pep="early")
-    nft = _program(*PROGRAMS[1]).good
+    nft = program(*PROGRAMS[1]).good
     plan = {
         "lab": path, "proxies": proxies if nft else [], "outside": False,
         "near": [{"name": "true", "command": ["true"]}],
@@ -112,57 +86,6 @@ def _lab() -> Check:
     if status == 0:
         return Check(what, True, False, "stood, and ended" if nft else "stood, and ended; without proxies")
     return Check(what, False, False, said[-1].removeprefix("bentpipe: ") if said else f"exit status {status}")
-
-
-def _program(name: str, package: str, use: str) -> Check:
-    found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
-    return Check(f"{name} ({use})", found is not None, False, found or f"none; Debian: apt install {package}")
-
-
-def _tun() -> Check:
-    what = "TUN devices"
-    try:
-        with Path("/dev/net/tun").open("r+b", buffering=0):
-            return Check(what, True, False, "/dev/net/tun opens")
-    except FileNotFoundError:
-        help_ = "modprobe tun; in a container: --device /dev/net/tun"
-        return Check(what, False, False, f"no /dev/net/tun; {help_}")
-    except OSError as error:
-        help_ = "as root: chmod 0666 /dev/net/tun"
-        return Check(what, False, False, f"/dev/net/tun: {error.strerror}; {help_}")
-
-
-USER_NAMESPACES = (
-    ("/proc/sys/kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
-    ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1",
-     "sysctl kernel.apparmor_restrict_unprivileged_userns=0"),
-    ("/proc/sys/user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"),
-)  # fmt: skip
-"""Settings that forbid an ordinary user's namespaces, the value that does, and what allows them."""
-
-
-def _namespaces() -> Check:
-    """Tried, not guessed: what forbids it has many names."""
-    root = os.geteuid() == 0
-    what = "network namespaces, as root" if root else "network namespaces, rootless"
-    tool = shutil.which("unshare")
-    if tool is None:
-        return Check(what, False, False, "no unshare to try it with; Debian: apt install util-linux")
-    flags = ["--net", "--mount", "--pid", "--fork"]
-    words = [tool, *([] if root else ["--user", "--map-root-user"]), *flags, "true"]
-    tried = subprocess.run(words, capture_output=True, text=True, check=False)
-    if tried.returncode == 0:
-        outside = "" if root else "; the command has no way outside"
-        return Check(what, True, False, f"allowed{outside}")
-    if root:
-        return Check(
-            what, False, False, "not allowed; in a container: --cap-add SYS_ADMIN --cap-add NET_ADMIN"
-        )
-    for place, forbids, help_ in USER_NAMESPACES:
-        file = Path(place)
-        if file.is_file() and file.read_text(encoding="ascii").strip() == forbids:
-            return Check(what, False, False, f"not allowed; as root: {help_}")
-    return Check(what, False, False, f"not allowed: {tried.stderr.strip()}")
 
 
 def _fifo() -> Check:
