@@ -168,7 +168,7 @@ def progress(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from bentpipe.runners.conduct import cost
+    from bentpipe.plan.price import weight
 
     console = Console(file=_screen(sys.stderr))
     bar = Progress(
@@ -185,7 +185,7 @@ def progress(
     done = failed = 0
     with bar:
         task = bar.add_task(
-            _one_line(plan.title), total=sum(cost(run) for run in runs), runs=f"0 of {total} runs"
+            _one_line(plan.title), total=sum(weight(run) for run in runs), runs=f"0 of {total} runs"
         )
 
         def each(run: Run, good: bool) -> None:
@@ -193,6 +193,6 @@ def progress(
             done += 1
             failed += not good
             tail = f", {failed} failed" if failed else ""
-            bar.update(task, advance=cost(run), runs=f"{done} of {total} runs{tail}")
+            bar.update(task, advance=weight(run), runs=f"{done} of {total} runs{tail}")
 
         yield each

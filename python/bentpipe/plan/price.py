@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bentpipe.plan.facts import rate_bit_s
 from bentpipe.plan.groups import by_flow, series
 from bentpipe.scenario.problems import ScenarioError
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.graph import Hop
     from bentpipe.plan.resolve import Resolved
-    from bentpipe.plan.runs import Plan
+    from bentpipe.plan.runs import Plan, Run
     from bentpipe.plan.spec import (
         CongestionSpec,
         FlowSpec,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     )
     from bentpipe.scenario.model import Limits
 
-__all__ = ["Cost", "Part", "check", "cost", "estimate_seconds"]
+__all__ = ["Cost", "Part", "check", "cost", "estimate_seconds", "weight"]
 
 ACKS = 0.5
 """Packets that acknowledge, for each that carries data (RFC 9000 section 13.2.2, RFC 9293 section 3.8.6.3)."""
@@ -112,6 +113,13 @@ def estimate_seconds(plan: Plan, jobs: int) -> float:
     """Wall time of a whole plan with ``jobs`` workers on a machine like that of the benchmark."""
     engine_s = sum(len(cell.seeds) * cost(cell.resolved).cpu_s for cell in plan.cells)
     return START_S + max(engine_s / min(jobs, len(plan.runs)), KEEP_S * len(plan.runs))
+
+
+def weight(run: Run) -> float:
+    """Of a run, in the estimate of the time that is left: link time times megabits per second."""
+    stages = (stage for link in run.spec["graph"]["links"] for side in ("up", "down") for stage in link[side])
+    rates = [rate for stage in stages if (rate := rate_bit_s(stage)) is not None]
+    return float(run.spec["duration_ns"]) / 1e9 * max(min(rates, default=10_000_000) / 1e6, 0.1)
 
 
 def check(resolved: Resolved, limits: Limits) -> None:

@@ -14,7 +14,6 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from bentpipe.plan.facts import rate_bit_s
 from bentpipe.store.codec import DecodeError
 from bentpipe.store.files import StoreError
 
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from bentpipe.runners.outcome import Runner
     from bentpipe.store.writer import Writer
 
-__all__ = ["DamageWarning", "Failure", "Finished", "Report", "conduct", "cost", "each_finished"]
+__all__ = ["DamageWarning", "Failure", "Finished", "Report", "conduct", "each_finished"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +83,6 @@ class Report:
 
 class DamageWarning(UserWarning):
     """A finished run was damaged."""
-
-
-def cost(run: Run) -> float:
-    """Weight of a run in the estimate of the time that is left: link time times megabits per second."""
-    stages = (stage for link in run.spec["graph"]["links"] for side in ("up", "down") for stage in link[side])
-    rates = [rate for stage in stages if (rate := rate_bit_s(stage)) is not None]
-    return float(run.spec["duration_ns"]) / 1e9 * max(min(rates, default=10_000_000) / 1e6, 0.1)
 
 
 def conduct(
