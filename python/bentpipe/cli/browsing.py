@@ -128,12 +128,14 @@ def browse(
 def _tell(report: Report, runner: BrowserRunner, as_json: bool) -> None:
     from bentpipe.cli.terminal import emit, print_table
     from bentpipe.lab.browser import split
+    from bentpipe.lab.browser.doubts import doubts as doubts_of
+    from bentpipe.lab.browser.doubts import units
     from bentpipe.report import page_units
 
     done = report.done + report.kept
     rows = page_units.rows(report.store) if done else []
-    doubts = page_units.doubts(report.store) if done else []
-    verdict = split.judge(list(page_units.units(report.store))) if done and runner.far is not None else None
+    doubts = doubts_of(report.store) if done else []
+    verdict = split.judge(list(units(report.store))) if done and runner.far is not None else None
     if as_json:
         emit({
             "store": str(report.store), "planned": report.planned, "done": report.done, "kept": report.kept,

@@ -1,9 +1,7 @@
-"""What a store of page loads says at the end of ``bentpipe browse``: medians with intervals, and what to doubt."""
+"""What a store of page loads says at the end of ``bentpipe browse``: medians with intervals."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.scenario.columns import headings
@@ -12,9 +10,10 @@ from bentpipe.stats.titles import METRICS
 from bentpipe.stats.wording import bracketed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
+    from pathlib import Path
 
-__all__ = ["doubts", "rows", "units"]
+__all__ = ["rows"]
 
 
 def rows(store: Path) -> list[dict[str, Any]]:
@@ -45,53 +44,3 @@ def _shown(values: Sequence[float]) -> str | None:
     if not values:
         return None
     return bracketed(median_interval(values))
-
-
-def units(store: Path) -> Iterator[dict[str, Any]]:
-    """The records of the finished units. Raises StoreError that names one that cannot be read."""
-    from bentpipe.store.files import StoreError
-    from bentpipe.store.reader import Store
-
-    for file in Store(store).files("unit.json"):
-        try:
-            yield json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            raise StoreError(
-                f"{file} is damaged; remove {file.parent}, and the same command makes the unit again"
-            ) from None
-
-
-def doubts(store: Path) -> list[str]:
-    """What a reader of the table should know of the units: each a sentence."""
-    found = list(units(store))
-    total = len(found)
-    said = []
-    late = [lab for unit in found if (lab := unit.get("lab")) and not lab.get("valid", True)]
-    if late:
-        why = next((reason for lab in late for reason in lab.get("reasons", [])), "")
-        said.append(f"{len(late)} of {total} units: the emulator was too late ({why})")
-    blind = {unit["capture"]["error"] for unit in found if unit.get("capture", {}).get("error")}
-    said += [f"no capture: {reason}" for reason in sorted(blind)]
-    spare = [one for unit in found for one in unit.get("connections", []) if not one["used"]]
-    if spare:
-        kinds = ", ".join(f"{sum(o['transport'] == k for o in spare)} by {k.upper()}" for k in ("tcp", "quic")
-                          if any(o["transport"] == k for o in spare))  # fmt: skip
-        said.append(f"connections that no request used (backups, races lost): {kinds}")
-    missed = sum(unit.get("capture", {}).get("missed", 0) for unit in found)
-    if missed:
-        said.append(f"the captures miss {missed} packets that the kernel had no room for")
-    loads = [load for unit in found for load in unit["loads"]]
-    failed = [load for load in loads if not load["finished"]]
-    if failed:
-        said.append(f"{len(failed)} of {len(loads)} loads did not finish ({failed[0]['error']})")
-    killed = sum(not load["quit_by_itself"] for load in loads)
-    if killed:
-        said.append(f"the browser had to be killed after {killed} of {len(loads)} loads")
-    busy = [unit["cpu"]["busy_mean"] for unit in found if unit.get("cpu", {}).get("busy_mean") is not None]
-    if busy and max(busy) > BUSY:
-        said.append(f"processors were busy up to {max(busy):.0%} of a unit's time: times may be too long")
-    return said
-
-
-BUSY = 0.9
-"""Share of all processors' time over a unit beyond which its times are doubted."""

@@ -10,5 +10,6 @@ between loads, no content cache, forced name resolution, QUIC to others blocked.
 - ``planned``, ``far``: from a scenario to units, and what a unit's lab is
 - ``runner``: units there, or on a real access, when they are due
 - ``measurements``: a unit as the tables of a store
+- ``doubts``: what to know of the units of a store
 - ``split``: whether TCP is split on a real access, and where
 """
