@@ -2,5 +2,6 @@
 
 ``schema`` (tables and columns), ``files`` (whole and checked) <- ``codec`` (the engine's bytes as frames and files),
 ``planfile``, ``sql``, ``scanning`` (a table of many runs), ``numbers`` (swept quantities), ``frames`` (tables as
-properties) <- ``reader`` (the store) <- ``writer`` (what fills it). ``journal`` is what the machine did meanwhile.
+properties) <- ``reader`` (the store) <- ``writer`` (what fills it), ``export`` (its files for other programs).
+``journal`` is what the machine did meanwhile.
 """
