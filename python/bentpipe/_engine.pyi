@@ -2,7 +2,18 @@
 
 from typing import Protocol, final, type_check_only
 
-__all__ = ["Config", "Control", "Event", "catalogue", "check_controller", "run", "run_schema", "version"]
+__all__ = [
+    "Config",
+    "Control",
+    "Event",
+    "catalogue",
+    "check_controller",
+    "orbit",
+    "orbit_tables",
+    "run",
+    "run_schema",
+    "version",
+]
 
 @final
 class Config:
@@ -77,6 +88,18 @@ def run_schema() -> str:
 
 def check_controller(controller: str | type[Controller], options_json: str = "{}") -> str:
     """Run the conformance list on a controller of the catalogue, or on a class; verdicts as JSON."""
+
+def orbit(question_json: str) -> str:
+    """Follow a pair of places over a constellation (docs/models/orbit.md); the answer is JSON.
+
+    :raises ValueError: what is wrong with the question.
+    """
+
+def orbit_tables(spec_json: str) -> int:
+    """Every satellite's next hop to every ground station, as one number that changes with any of them.
+
+    :raises ValueError: what is wrong with the specification.
+    """
 
 def version() -> str:
     """The engine's version; it changes whenever results may."""

@@ -101,6 +101,19 @@ fn check_controller(
     Ok(serde_json::Value::from(rows).to_string())
 }
 
+/// Follows a pair of places over a constellation; question and answer are JSON.
+#[pyfunction]
+#[pyo3(name = "orbit")]
+fn over_orbit(py: Python<'_>, question_json: &str) -> PyResult<String> {
+    py.detach(|| orbit::answer(question_json)).map_err(invalid)
+}
+
+/// Every satellite's next hop to every ground station, step by step, as one number that changes with any of them.
+#[pyfunction]
+fn orbit_tables(py: Python<'_>, spec_json: &str) -> PyResult<u64> {
+    py.detach(|| orbit::tables::fingerprint(spec_json)).map_err(invalid)
+}
+
 /// The engine's version.
 #[pyfunction]
 fn version() -> &'static str {
@@ -116,6 +129,8 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(catalogue, module)?)?;
     module.add_function(wrap_pyfunction!(run_schema, module)?)?;
     module.add_function(wrap_pyfunction!(check_controller, module)?)?;
+    module.add_function(wrap_pyfunction!(over_orbit, module)?)?;
+    module.add_function(wrap_pyfunction!(orbit_tables, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     Ok(())
 }

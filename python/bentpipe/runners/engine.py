@@ -12,7 +12,16 @@ from bentpipe import _engine
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["catalogue", "check_controller", "load_controllers", "run", "run_schema", "version"]
+__all__ = [
+    "catalogue",
+    "check_controller",
+    "load_controllers",
+    "orbit",
+    "orbit_tables",
+    "run",
+    "run_schema",
+    "version",
+]
 
 
 def version() -> str:
@@ -39,6 +48,25 @@ def run(spec_json: str, controllers: Mapping[str, type] | None = None) -> bytes:
         ValueError: what is wrong with the run.
     """
     return _engine.run(spec_json, dict(controllers) if controllers else None)
+
+
+def orbit(question: Mapping[str, Any]) -> dict[str, Any]:
+    """Ways and delays between two places over a constellation (``Question`` and ``Answer`` of ``crates/orbit``).
+
+    Raises:
+        ValueError: what is wrong with the question.
+    """
+    answer: dict[str, Any] = json.loads(_engine.orbit(json.dumps(question)))
+    return answer
+
+
+def orbit_tables(spec: Mapping[str, Any]) -> int:
+    """Every satellite's next hop to every ground station (``TablesSpec`` of ``crates/orbit``), as one number.
+
+    Raises:
+        ValueError: what is wrong with the specification.
+    """
+    return _engine.orbit_tables(json.dumps(spec))
 
 
 def check_controller(controller: str | type, options: Mapping[str, object]) -> Any:

@@ -20,7 +20,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from bentpipe.scenario.problems import is_name, unknown_word
-from bentpipe.scenario.units import Duration, Probability, QueueSize, Rate, Size, WindowSize
+from bentpipe.scenario.units import Angle, Distance, Duration, Probability, QueueSize, Rate, Size, WindowSize
 
 
 def described(example: str, meaning: str) -> WithJsonSchema:
@@ -32,6 +32,8 @@ DurationText = Annotated[Duration, PlainValidator(Duration.parse), described("25
 RateText = Annotated[Rate, PlainValidator(Rate.parse), described("10 Mbit/s", "a rate above 0")]
 SizeText = Annotated[Size, PlainValidator(Size.parse), described("5.3 MB", "a number of bytes")]
 ChanceText = Annotated[Probability, PlainValidator(Probability.parse), described("0.01 %", "a probability")]
+DistanceText = Annotated[Distance, PlainValidator(Distance.parse), described("550 km", "a distance")]
+AngleText = Annotated[Angle, PlainValidator(Angle.parse), described("25 deg", "an angle")]
 QueueText = Annotated[QueueSize, PlainValidator(QueueSize.parse), described("1 BDP", "the bound of a queue")]
 WindowText = Annotated[WindowSize, PlainValidator(WindowSize.parse), described("10 packets", "a window")]
 
@@ -103,7 +105,7 @@ class Table(BaseModel):
         }
 
 
-QUANTITIES = (Duration, Rate, Size, Probability, QueueSize, WindowSize)
+QUANTITIES = (Angle, Distance, Duration, Rate, Size, Probability, QueueSize, WindowSize)
 
 
 def written(value: object) -> Any:

@@ -16,6 +16,8 @@ from decimal import Decimal, InvalidOperation, localcontext
 from typing import ClassVar, Literal, Self
 
 __all__ = [
+    "Angle",
+    "Distance",
     "Duration",
     "Probability",
     "QueueSize",
@@ -280,6 +282,58 @@ class Size:
 
     def __str__(self) -> str:
         return _largest_unit(self.bytes, self.units, ("B", "kB", "MB", "GB"))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Distance:
+    """A length in whole metres."""
+
+    m: int
+
+    units: ClassVar[Mapping[str, Decimal]] = {"m": Decimal(1), "km": Decimal(1000)}
+
+    @classmethod
+    def parse(cls, found: object) -> Self:
+        """A distance from text such as ``"550 km"``; 0 needs no unit. Raises UnitError."""
+        if isinstance(found, cls):
+            return found
+        return cls(_whole(found, cls.units, 'a distance such as "550 km"', "km", "1 m"))
+
+    @property
+    def km(self) -> float:
+        """In kilometres."""
+        return self.m / 1000
+
+    def __str__(self) -> str:
+        return _largest_unit(self.m, self.units, ("m", "km"))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Angle:
+    """An angle of 0 or more in whole millionths of a degree."""
+
+    micro: int
+
+    units: ClassVar[Mapping[str, Decimal]] = {"deg": Decimal(10) ** 6, "°": Decimal(10) ** 6}
+
+    @classmethod
+    def parse(cls, found: object) -> Self:
+        """An angle from text such as ``"25 deg"``; 0 needs no unit. Raises UnitError."""
+        if isinstance(found, cls):
+            return found
+        expected = 'an angle such as "25 deg"'
+        value = _whole(found, cls.units, expected, "deg", "a millionth of a degree")
+        if value > 360 * 10**6:
+            raise UnitError(f"found {_show(found)}, expected {expected}, at most 360 deg")
+        return cls(value)
+
+    @property
+    def degrees(self) -> float:
+        """In degrees."""
+        return self.micro / 1e6
+
+    def __str__(self) -> str:
+        return f"{_plain(Decimal(self.micro) / 10**6)} deg"
 
 
 @dataclass(frozen=True, slots=True, order=True)

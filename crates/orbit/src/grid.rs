@@ -1,0 +1,157 @@
+//! Which satellites are linked: +Grid, two neighbours in the plane and one in each plane beside it.
+
+use crate::earth::{RADIUS, radians};
+use crate::spec::{ConstellationSpec, Links, Shell};
+use crate::{OrbitError, Vector};
+
+/// No satellite.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// A beam does not go lower than this over the ground, km: the mesopause, below which the air refracts it (the
+/// limit of Bhattacherjee and Singla, CoNEXT 2019, and of Hypatia).
+const LOWEST_KM: f64 = 80.0;
+
+/// The links of every satellite: the next and the one before in its plane, then those in the planes beside it.
+pub(crate) struct Grid {
+    pub neighbours: Vec<[u32; 4]>,
+    /// Square of the sine of the latitude beyond which planes are not linked.
+    within: f64,
+}
+
+impl Grid {
+    /// Raises that only planes can be linked.
+    pub fn new(
+        links: &Links,
+        constellation: &ConstellationSpec,
+    ) -> Result<Option<Grid>, OrbitError> {
+        let Links::Grid { nearest, closed, within_latitude_deg } = *links else {
+            return Ok(None);
+        };
+        let ConstellationSpec::Walker(shell) = constellation else {
+            let message =
+                "found a grid, which is of planes with equal distances; expected bent_pipe";
+            return Err(OrbitError::new("links", message));
+        };
+        let sine = within_latitude_deg.map_or(2.0, |limit| libm::sin(radians(limit)));
+        Ok(Some(Grid { neighbours: neighbours(shell, nearest, closed), within: sine * sine }))
+    }
+
+    /// Length of the link between `one` and its `way`-th neighbour now; none where there is none.
+    pub fn length(&self, one: u32, way: usize, at: &[Vector]) -> Option<(u32, f64)> {
+        let other = self.neighbours[one as usize][way];
+        if other == NONE {
+            return None;
+        }
+        let (a, b) = (at[one as usize], at[other as usize]);
+        if way >= 2 && self.within < 1.0 {
+            let beyond = |v: Vector| v.z * v.z > self.within * v.dot(v);
+            if beyond(a) || beyond(b) {
+                return None;
+            }
+        }
+        // both are equally high: halfway is where the beam is lowest
+        let middle = a + b;
+        let lowest = 2.0 * (RADIUS + LOWEST_KM);
+        (middle.dot(middle) >= lowest * lowest).then(|| (other, a.distance(b)))
+    }
+}
+
+fn neighbours(shell: &Shell, nearest: bool, closed: bool) -> Vec<[u32; 4]> {
+    let (planes, count) = (shell.planes, shell.per_plane);
+    // how much further along the satellite of the same number is in the next plane, in slots
+    let shift = |from: u32, to: u32| -> i64 {
+        if !nearest {
+            return 0;
+        }
+        let ahead = (shell.phase(to) - shell.phase(from)) / shell.slot();
+        -(libm::ceil(ahead - 0.5 - 1e-9) as i64)
+    };
+    let index =
+        |plane: u32, number: i64| plane * count + number.rem_euclid(i64::from(count)) as u32;
+    let mut found = vec![[NONE; 4]; (planes * count) as usize];
+    for plane in 0..planes {
+        for number in 0..count {
+            let own = &mut found[(plane * count + number) as usize];
+            let at = i64::from(number);
+            if count > 1 {
+                own[0] = index(plane, at + 1);
+            }
+            if count > 2 {
+                own[1] = index(plane, at - 1);
+            }
+        }
+        let next = (plane + 1) % planes;
+        if planes == 1 || (next == 0 && (!closed || planes == 2)) {
+            continue;
+        }
+        let further = shift(plane, next);
+        for number in 0..i64::from(count) {
+            let (here, there) = (index(plane, number), index(next, number + further));
+            found[here as usize][2] = there;
+            found[there as usize][3] = here;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::{Height, Phasing, Propagation};
+
+    fn shell(planes: u32, per_plane: u32, phasing: Phasing) -> Shell {
+        Shell {
+            planes,
+            per_plane,
+            inclination_deg: 53.0,
+            height: Height::AltitudeKm(550.0),
+            spread_deg: 360.0,
+            phasing,
+            propagation: Propagation::J2,
+            epoch_unix_ns: 0,
+        }
+    }
+
+    #[test]
+    fn links_are_mutual_and_four() {
+        for (phasing, nearest) in [(Phasing::Factor(39.0), true), (Phasing::Alternate, false)] {
+            let found = neighbours(&shell(72, 22, phasing), nearest, true);
+            for (one, others) in found.iter().enumerate() {
+                assert!(others.iter().all(|other| *other != NONE), "{one}: {others:?}");
+                for (way, back) in [(0, 1), (1, 0), (2, 3), (3, 2)] {
+                    assert_eq!(found[others[way] as usize][back], one as u32);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_nearest_in_phase_is_within_half_a_slot() {
+        let shell = shell(72, 22, Phasing::Factor(39.0));
+        let arguments: Vec<f64> = shell.places().map(|place| place.argument).collect();
+        let found = neighbours(&shell, true, true);
+        let turn = std::f64::consts::TAU;
+        for (one, others) in found.iter().enumerate() {
+            let apart = (arguments[others[2] as usize] - arguments[one]).rem_euclid(turn);
+            assert!(apart.min(turn - apart) <= shell.slot() / 2.0 + 1e-9, "{one}");
+        }
+    }
+
+    #[test]
+    fn a_star_has_a_seam() {
+        let found = neighbours(&shell(6, 11, Phasing::Factor(3.0)), true, false);
+        assert!(found[..11].iter().all(|one| one[3] == NONE && one[2] != NONE));
+        assert!(found[55..].iter().all(|one| one[2] == NONE && one[3] != NONE));
+    }
+
+    #[test]
+    fn a_beam_does_not_pass_through_the_earth() {
+        let shell = shell(3, 6, Phasing::Factor(0.0));
+        let constellation = ConstellationSpec::Walker(shell);
+        let links = Links::Grid { nearest: true, closed: true, within_latitude_deg: None };
+        let grid = Grid::new(&links, &constellation).unwrap().unwrap();
+        let mut sky = crate::Sky::new(&constellation).unwrap();
+        // six satellites of a plane at 550 km are 60 degrees apart: halfway is 6000 km from the centre
+        assert_eq!(grid.length(0, 0, sky.at(0).unwrap()), None);
+    }
+}

@@ -1,0 +1,75 @@
+"""``orbit``: a pair of places over a constellation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bentpipe.cli.common import AsJson, refuse
+
+__all__ = ["orbit"]
+
+
+def orbit(
+    start: Annotated[
+        str | None, typer.Argument(metavar="FROM", help='a place (--list), or "latitude,longitude"')
+    ] = None,
+    ends: Annotated[
+        list[str] | None, typer.Argument(metavar="TO...", help="where to; of several, the nearest")
+    ] = None,
+    constellation: Annotated[
+        str,
+        typer.Option(
+            "--constellation", "-c", metavar="NAME|FILE", help="a preset (--list), or elements: .tle, .json"
+        ),
+    ] = "starlink-shell-1",
+    duration: Annotated[str, typer.Option(metavar="TIME", help="how long")] = "10 min",
+    step: Annotated[
+        str | None, typer.Option(metavar="TIME", help="from one look to the next; default: 100 ms")
+    ] = None,
+    begin: Annotated[
+        str | None, typer.Option("--start", metavar="UTC", help="2026-11-22T12:00:00Z; default: the epoch")
+    ] = None,
+    elevation: Annotated[
+        str | None,
+        typer.Option(metavar="ANGLE", help='least elevation, "25 deg"; default: the constellation\'s'),
+    ] = None,
+    links: Annotated[
+        str | None, typer.Option(metavar="KIND", help="grid or bent-pipe; default: the constellation's")
+    ] = None,
+    relay: Annotated[
+        list[str] | None,
+        typer.Option("--relay", metavar="PLACE", help="a ground station that passes on; repeatable"),
+    ] = None,
+    handover: Annotated[
+        str,
+        typer.Option(
+            metavar="RULE", help="shortest-path, best-elevation, keep-until-lost or slots (of 15 s)"
+        ),
+    ] = "shortest-path",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="draw it there: a page, figures, traces")
+    ] = None,
+    listed: Annotated[bool, typer.Option("--list", help="list constellations and places")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Follow the way between two places over a constellation: delay, hops, hand-overs, gaps."""
+    from bentpipe.cli.terminal import answer
+
+    if listed:
+        from bentpipe.orbit.listing import listing
+
+        answer(listing(), as_json=as_json)
+        return
+    if start is None or not ends:
+        refuse('FROM and TO: missing, expected two places, such as "Rio de Janeiro" "Saint Petersburg"')
+    from bentpipe.orbit import run
+    from bentpipe.orbit.asking import ask
+
+    table = {
+        "constellation": constellation, "from": start, "to": ends, "relays": relay or [], "start": begin,
+        "step": step, "elevation": elevation, "links": links, "handover": handover,
+    }  # fmt: skip
+    answer(run(ask(table, duration), out), as_json=as_json)

@@ -1,0 +1,67 @@
+"""A question in words, as the command has it, and its answer by the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from bentpipe.plan.orbits import Ways, ways
+from bentpipe.runners import engine
+from bentpipe.scenario.constellations import preset
+from bentpipe.scenario.orbit import Orbit
+from bentpipe.scenario.problems import ScenarioError, from_validation
+from bentpipe.scenario.units import Duration, UnitError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Question", "ask", "follow"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A pair over a constellation for some time."""
+
+    orbit: Orbit
+    duration: Duration
+    folder: Path
+    """Where files of elements are."""
+
+
+def ask(table: Mapping[str, Any], duration: str) -> Question:
+    """The question of a table ``[orbit]``; ``constellation`` may be a file of elements (``.tle``, ``.txt``, ``.json``).
+
+    Raises:
+        ScenarioError: what is wrong, by the command's option.
+    """
+    try:
+        length = Duration.parse(duration)
+    except UnitError as error:
+        raise ScenarioError([("--duration", str(error))]) from None
+    if length.ns == 0:
+        raise ScenarioError([("--duration", 'found 0, expected more, such as "10 min"')])
+    data = {key: value for key, value in table.items() if value is not None}
+    data["constellation"] = _constellation(str(data.get("constellation", "")))
+    try:
+        return Question(Orbit.model_validate(data), length, Path())
+    except ValidationError as error:
+        raise from_validation(error, data, "orbit") from None
+
+
+def _constellation(name: str) -> object:
+    kind = {".tle": "tle", ".txt": "tle", ".json": "omm"}.get(Path(name).suffix)
+    if kind is not None:
+        return {kind: name, "title": Path(name).name, "elevation": "10 deg"}
+    try:
+        return preset(name)
+    except ValueError as error:
+        text = f"{error}; or a file of elements (.tle, .json)"
+        raise ScenarioError([("--constellation", text)]) from None
+
+
+def follow(question: Question, frames: int = 0) -> Ways:
+    """The engine's answer, with so many pictures of the whole sky. Raises ScenarioError."""
+    return ways(question.orbit, question.duration.ns, question.folder, engine.orbit, frames=frames)

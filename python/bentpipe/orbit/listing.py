@@ -1,0 +1,29 @@
+"""The constellations and places that have names."""
+
+from __future__ import annotations
+
+from bentpipe.scenario.constellations import constellation_names, preset
+from bentpipe.scenario.places import place_names
+from bentpipe.stats.wording import Answer, Table
+
+__all__ = ["listing"]
+
+
+def listing() -> Answer:
+    """Every preset with its source and its remark, and every place."""
+    rows = []
+    for name in constellation_names():
+        flies = preset(name)
+        rows.append(
+            {
+                "constellation": name,
+                "what": flies.title,
+                "source": flies.source,
+                "remark": flies.remark or None,
+            }
+        )
+    places = place_names()
+    return Answer(
+        {"constellations": rows, "places": places},
+        (Table("", rows), "\nPlaces: " + ", ".join(places)),
+    )

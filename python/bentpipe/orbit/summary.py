@@ -1,0 +1,168 @@
+"""What there is to say of a pair over a constellation: delays, hops, hand-overs by size, gaps."""
+
+from __future__ import annotations
+
+import statistics
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.stats.wording import Answer, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from bentpipe.orbit.asking import Question
+    from bentpipe.plan.orbits import Handover, Ways
+
+__all__ = ["coverage", "instant", "said"]
+
+SHOWN = 20
+"""Rows of hand-overs and of gaps that are printed."""
+
+SIZES = {
+    "small": "small (one node)",
+    "partial": "partial",
+    "large": "large (the whole way)",
+}
+
+
+def said(question: Question, found: Ways) -> Answer:
+    """As data, and as text for people."""
+    orbit, flies = question.orbit, question.orbit.constellation
+    pair = f"{orbit.from_} to {' or '.join(map(str, orbit.to))}"
+    when = f"{question.duration} from {instant(found.start_unix_ns)}, a look every {orbit.step}"
+    head = f"{pair} over {flies.title}: {when}"
+    hops = [route.hops for route in found.routes if route.hops is not None]
+    data: dict[str, Any] = {
+        "from": str(orbit.from_),
+        "to": [str(place) for place in orbit.to],
+        "constellation": flies.title,
+        "satellites": len(found.names),
+        "start": instant(found.start_unix_ns),
+        "duration_s": found.duration_ns / 1e9,
+        "step_s": found.step_ns / 1e9,
+        "coverage": coverage(found),
+        "one_way_delay_ms": _spread(_ms(found.delay_ns)),
+        "last_leg_ms": _spread(_ms(found.last_ns)),
+        "hops": {"least": min(hops, default=None), "most": max(hops, default=None)},
+        "handovers": [_handover(one) for one in found.handovers],
+        "gaps_s": [[a / 1e9, b / 1e9] for a, b in found.gaps],
+        "routes": [
+            {
+                "at_s": route.at_ns / 1e9,
+                "satellites": [_node(found, question, node) for node in route.nodes],
+                "to": str(orbit.to[route.end]) if route.nodes else None,
+            }
+            for route in found.routes
+        ],
+    }
+    shown: list[str | Table] = [head]
+    if flies.remark:
+        shown.append(f"Remark: {flies.remark}.")
+    delays = _delays(found)
+    if not delays:
+        shown.append("\nNo way at any time: no satellite is within reach of both ends, or none are linked.")
+        return Answer(data, tuple(shown))
+    shown += ["", Table("Delay", delays)]
+    shown.append(
+        f"\nHops: {min(hops)} to {max(hops)}. "
+        f"Coverage: {100 * coverage(found):.4g} % of the time, {_counted(len(found.gaps), 'gap')}."
+    )
+    if found.gaps:
+        gaps = [{"from, s": a / 1e9, "to, s": b / 1e9, "length, s": (b - a) / 1e9} for a, b in found.gaps]
+        shown += ["", Table("Gaps" + _first(gaps), gaps[:SHOWN])]
+    if found.handovers:
+        shown += ["", Table("Hand-overs by size", _by_size(found.handovers))]
+        rows = [_row(one) for one in found.handovers]
+        shown += ["", Table("Hand-overs" + _first(rows), rows[:SHOWN])]
+    return Answer(data, tuple(shown))
+
+
+def coverage(found: Ways) -> float:
+    """Share of the time in which there is a way."""
+    return 1 - sum(b - a for a, b in found.gaps) / found.duration_ns
+
+
+def instant(unix_ns: int) -> str:
+    """``2000-01-01T00:00:00Z``."""
+    when = datetime.fromtimestamp(unix_ns // 10**9, tz=UTC)
+    return when.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _ms(delays: Iterable[int | None]) -> list[float]:
+    return [delay / 1e6 for delay in delays if delay is not None]
+
+
+def _spread(delays: list[float]) -> dict[str, float] | None:
+    if not delays:
+        return None
+    return {
+        "first": delays[0],
+        "least": min(delays),
+        "median": statistics.median(delays),
+        "most": max(delays),
+    }
+
+
+def _delays(found: Ways) -> list[dict[str, Any]]:
+    """Rows: one way, there and back, the last leg."""
+    whole, last = _ms(found.delay_ns), _ms(found.last_ns)
+    if not whole:
+        return []
+    trips = [2 * delay for delay in whole]
+    return [
+        {"": name, "at first, ms": spread["first"], "least, ms": spread["least"],
+         "median, ms": spread["median"], "most, ms": spread["most"]}
+        for name, values in (("one way", whole), ("there and back", trips), ("of it the last leg, one way", last))
+        if (spread := _spread(values)) is not None
+    ]  # fmt: skip
+
+
+def _handover(one: Handover) -> dict[str, Any]:
+    return {
+        "at_s": one.at_ns / 1e9,
+        "size": one.size,
+        "new": one.new,
+        "left": one.left,
+        "kept": one.kept,
+        "before_ms": one.before_ns / 1e6,
+        "after_ms": one.after_ns / 1e6,
+    }
+
+
+def _by_size(handovers: list[Handover]) -> list[dict[str, Any]]:
+    rows = []
+    for size, name in SIZES.items():
+        steps = [abs(one.after_ns - one.before_ns) / 1e6 for one in handovers if one.size == size]
+        rows.append(
+            {"size": name, "hand-overs": len(steps),
+             "median step, ms": statistics.median(steps) if steps else None,
+             "largest step, ms": max(steps, default=None)}
+        )  # fmt: skip
+    return rows
+
+
+def _row(one: Handover) -> dict[str, Any]:
+    return {
+        "at, s": one.at_ns / 1e9,
+        "size": one.size,
+        "new": one.new,
+        "left": one.left,
+        "kept": one.kept,
+        "one way before, ms": one.before_ns / 1e6,
+        "after, ms": one.after_ns / 1e6,
+    }
+
+
+def _first(rows: list[Any]) -> str:
+    return f" (the first {SHOWN} of {len(rows)})" if len(rows) > SHOWN else ""
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def _node(found: Ways, question: Question, node: int) -> str:
+    if node < len(found.names):
+        return found.names[node]
+    return str(question.orbit.relays[node - len(found.names)])

@@ -1,0 +1,178 @@
+"""Pairs of places over constellations: the command, names of places and presets, and published figures.
+
+The published ones are in leo-reference form: Hypatia (IMC 2020) by its own conventions, and closed forms.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from bentpipe.cli import app
+from bentpipe.orbit.asking import Question, ask, follow
+from bentpipe.scenario.constellations import constellation_names, preset
+from bentpipe.scenario.orbit import Orbit
+from bentpipe.scenario.places import Place, place_names
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.units import Duration
+
+C_KM_S = 299_792.458
+R_KM = 6378.137
+
+
+def orbit(*words: str) -> dict[str, Any]:
+    done = CliRunner().invoke(app, ["orbit", *words, "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+def test_the_published_pair_over_kuiper() -> None:
+    said = orbit(
+        "Rio de Janeiro", "Saint Petersburg", "--constellation", "hypatia-kuiper-k1", "--duration", "200 s"
+    )
+    delay = said["one_way_delay_ms"]
+    assert 2 * delay["first"] == pytest.approx(113.230, abs=0.001)
+    assert (2 * delay["least"], 2 * delay["most"]) == pytest.approx((95.74, 136.62), abs=0.005)
+    assert said["gaps_s"] == [[155.4, 165.1]]
+    assert said["coverage"] == pytest.approx(1 - 9.7 / 200)
+    jumps = {one["at_s"]: (2 * one["before_ms"], 2 * one["after_ms"]) for one in said["handovers"]}
+    assert jumps[3.2] == pytest.approx((113.19, 96.02), abs=0.01)
+    assert jumps[32.9] == pytest.approx((95.74, 110.90), abs=0.01)
+    sizes = {one["at_s"]: one["size"] for one in said["handovers"]}
+    assert sizes[125.8] == "small"
+
+
+def test_the_same_pair_by_the_true_horizon_stays_within_bounds() -> None:
+    """20 degrees over the true horizon lets the path take what is lower; no path beats light over the ground."""
+    said = orbit("Rio de Janeiro", "Saint Petersburg", "--constellation", "kuiper-k1", "--duration", "200 s")
+    rio, petersburg = Place.parse("Rio de Janeiro"), Place.parse("Saint Petersburg")
+    a, b = math.radians(rio.latitude), math.radians(petersburg.latitude)
+    across = math.radians(petersburg.longitude - rio.longitude)
+    angle = math.acos(math.sin(a) * math.sin(b) + math.cos(a) * math.cos(b) * math.cos(across))
+    delay = said["one_way_delay_ms"]
+    assert delay["least"] > R_KM * angle / C_KM_S * 1e3
+    assert delay["most"] < 1.5 * (R_KM + 630) * angle / C_KM_S * 1e3
+    assert said["gaps_s"] == []
+    assert said["hops"]["least"] >= 3
+
+
+def test_what_is_printed() -> None:
+    words = ["orbit", "Rio de Janeiro", "Saint Petersburg", "-c", "hypatia-kuiper-k1", "--duration", "200 s"]
+    done = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert done.exit_code == 0
+    for part in (
+        "there and back",
+        "113.2",
+        "Hops: 12 to 17",
+        "1 gap",
+        "155.4  165.1",
+        "small (one node)",
+        "Remark: ",
+    ):
+        assert part in done.output, part
+
+
+@pytest.mark.parametrize("altitude", [550, 780, 1200])
+def test_a_geostationary_and_a_low_bent_pipe_are_within_their_closed_forms(altitude: int) -> None:
+    """A satellite over the pair: between straight up and down, and the slant range at the least elevation."""
+    table = {
+        "constellation": {
+            "planes": 24, "per_plane": 24, "inclination": "53 deg", "altitude": f"{altitude} km", "elevation": "25 deg",
+        },
+        "from": "Toulouse", "to": "Toulouse", "step": "1 s",
+    }  # fmt: skip
+    found = follow(ask_table(table, "100 min"))
+    orbit_km = R_KM + altitude
+    far = math.sqrt(orbit_km**2 - (R_KM * math.cos(math.radians(25))) ** 2) - R_KM * math.sin(
+        math.radians(25)
+    )
+    seen = [delay for delay in found.delay_ns if delay is not None]
+    # the ellipsoid is up to 21 km below the equatorial radius that altitudes are over
+    assert min(seen) >= 2 * altitude / C_KM_S * 1e9
+    assert max(seen) <= 2 * (far + 60) / C_KM_S * 1e9
+    assert all(route.hops in (None, 2) for route in found.routes)
+
+
+def ask_table(table: dict[str, Any], duration: str) -> Question:
+    return Question(Orbit.model_validate(table), Duration.parse(duration), Path())
+
+
+def test_geostationary_round_trip() -> None:
+    said = orbit("0,13", "0,13", "--constellation", "geo-13e", "--duration", "1 min", "--step", "1 s")
+    assert 4 * said["last_leg_ms"]["first"] == pytest.approx(477.0, abs=1)
+    assert said["handovers"] == []
+
+
+def test_every_preset_flies_and_says_where_its_numbers_are_from() -> None:
+    for name in constellation_names():
+        flies = preset(name)
+        assert flies.title, name
+        assert flies.source, name
+        found = follow(ask({"constellation": name, "from": "Paris", "to": ["Rome"]}, "5 s"))
+        count = (flies.planes or 1) * (flies.per_plane or 1)
+        assert len(found.names) == count, name
+    assert "850" in preset("iridium").remark  # what the thesis prints
+
+
+def test_places_are_found_however_they_are_written() -> None:
+    petersburg = Place.parse("Saint Petersburg")
+    for words in ("saint petersburg", "St Petersburg", "SAINT-PETERSBURG"):
+        assert Place.parse(words) == petersburg
+    assert Place.parse("sao paulo") == Place.parse("São Paulo")
+    assert Place.parse("48.85, 2.35") == Place("48.85,2.35", 48.85, 2.35)
+    assert len(place_names()) == len(set(place_names())) == 114
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["Rio de Janiero", "Paris"], 'from: no place "Rio de Janiero" in the list of 114'),
+        (["Rio de Janiero", "Paris"], 'did you mean "Rio de Janeiro"?'),
+        (["95,0", "Paris"], "expected a latitude within 90"),
+        (["Paris", "Lima", "-c", "kuiper"], 'no constellation "kuiper"'),
+        (["Paris", "Lima", "-c", "kuiper"], 'did you mean "kuiper-k1"?'),
+        (["Paris", "Lima", "--elevation", "25"], 'did you mean "25 deg"?'),
+        (["Paris", "Lima", "--elevation", "90 deg"], "expected 0 to less than 90"),
+        (["Paris", "Lima", "--handover", "shortest"], 'no word "shortest", expected one of'),
+        (["Paris", "Lima", "--start", "yesterday"], "expected an instant of UTC"),
+        (["Paris", "Lima", "-c", "none.tle"], 'no file "none.tle"'),
+        (["Paris", "Lima", "-c", "geo-13e", "--links", "grid"], "without planes"),
+        (["Paris"], "expected two places"),
+        (["Paris", "Lima", "--duration", "0"], "--duration: found 0"),
+        (["Paris", "Lima", "--step", "1 us", "--duration", "1 h"], "expected at most 5000000 steps"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_message(words: list[str], expected: str) -> None:
+    done = CliRunner().invoke(app, ["orbit", *words])
+    assert done.exit_code != 0
+    assert isinstance(done.exception, (ScenarioError, SystemExit))
+    assert expected in f"{done.exception} {done.output}"
+
+
+def test_no_way_at_any_time_is_said() -> None:
+    done = CliRunner().invoke(app, ["orbit", "Tokyo", "Lima", "-c", "geo-13e", "--duration", "10 s"])
+    assert done.exit_code == 0
+    assert "No way at any time" in done.output
+
+
+def test_policies_differ_as_they_say() -> None:
+    """Over one constellation: the shortest path is never longer than the others, keeping hands over least often."""
+    found = {}
+    for rule in ("shortest-path", "best-elevation", "keep-until-lost", "slots"):
+        said = orbit("Paris", "New York", "-c", "starlink-shell-1", "--duration", "10 min", "--step", "1 s",
+                     "--handover", rule)  # fmt: skip
+        found[rule] = said
+        assert said["coverage"] == 1
+    medians = {rule: said["one_way_delay_ms"]["median"] for rule, said in found.items()}
+    assert medians["shortest-path"] == min(medians.values())
+    counts = {rule: len(said["handovers"]) for rule, said in found.items()}
+    assert counts["keep-until-lost"] < counts["best-elevation"]
+    firsts = [(one["at_s"], one["satellites"][0]) for one in found["slots"]["routes"]]
+    changed = [at for (at, now), (_, before) in zip(firsts[1:], firsts, strict=False) if now != before]
+    assert sum(at % 15 == 0 for at in changed) >= 0.8 * len(changed), changed
