@@ -28,7 +28,9 @@ mod transmitter;
 mod validate;
 mod wires;
 
-pub use channels::{ChannelSpec, FixedChannel, Quality};
+pub use channels::{
+    ChannelSpec, FixedChannel, LooSpec, Motion, Quality, Reference, ThreeStateSpec,
+};
 pub use error::SpecError;
 pub use graph::Topology;
 pub use graph_spec::*;

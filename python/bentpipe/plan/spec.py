@@ -91,6 +91,19 @@ class FixedChannelSpec(TypedDict):
     snr_db: float
 
 
+class ThreeStateChannelSpec(TypedDict):
+    """Shadowing states that follow each other as a Markov chain, Loo's fading in each (Perez-Fontan)."""
+
+    kind: Literal["three_state"]
+    reference: Reference
+    motion: Motion
+    transitions: Sequence[Sequence[float]]
+    states: Sequence[LooSpec]
+    frames_m: Sequence[float]
+    transition_m: float
+    correlation_m: float
+
+
 class GivenCodeSpec(TypedDict):
     """These."""
 
@@ -321,6 +334,14 @@ class PageLoadSpec(TypedDict):
     parse_ns: int
 
 
+class LooSpec(TypedDict):
+    """Loo's distribution, in dB relative to the line of sight."""
+
+    mean_db: float
+    deviation_db: float
+    multipath_db: float
+
+
 class LossChange(TypedDict):
     """From ``at_ns`` on packets are lost with probability ``probability``."""
 
@@ -374,6 +395,16 @@ class TraceLossSpec(TypedDict):
 
     kind: Literal["trace"]
     packets: Sequence[int]
+
+
+class Motion(TypedDict):
+    """A terminal that moves at a constant speed, seen on a grid of time."""
+
+    step_ns: int
+    carrier_hz: int
+    speed_m_s: float
+    elevation_deg: float
+    azimuth_deg: float
 
 
 class NodeSpec(TypedDict):
@@ -470,6 +501,13 @@ class RateChange(TypedDict):
 
     at_ns: int
     rate_bit_s: int
+
+
+class Reference(TypedDict):
+    """The signal-to-noise ratio about which a channel varies."""
+
+    snr_db: float
+    error_db: NotRequired[float]
 
 
 class ReorderingSpec(TypedDict):
@@ -744,7 +782,7 @@ Way = Literal["shortest", "none"] | LinkWay
 AckCounting = PerAckAckCounting | BytesAckCounting | UnlimitedAckCounting
 AmountSpec = DataAmountSpec | TimeAmountSpec
 ChangeSpec = DelayChangeSpec | RateChangeSpec | LimitChangeSpec | LossChangeSpec | InFlightChangeSpec
-ChannelSpec = FixedChannelSpec
+ChannelSpec = FixedChannelSpec | ThreeStateChannelSpec
 CodeSpec = GivenCodeSpec | AdaptiveCodeSpec
 DecoderSpec = InformationDecoderSpec | BlockErrorsDecoderSpec
 JitterSpec = UniformJitterSpec | NormalJitterSpec | ExponentialJitterSpec

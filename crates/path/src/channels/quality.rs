@@ -28,8 +28,10 @@ impl Quality {
 /// standard deviation `2 sqrt(Es/N0)` in the closed form of Brannstrom, Rasmussen and Grant (IEEE Trans. Inf. Theory
 /// 51(9), 2005), which is within 6.4e-4 of the integral.
 fn information(es_n0: f64) -> f64 {
-    let sigma = 2.0 * libm::sqrt(es_n0);
-    libm::pow(1.0 - libm::exp2(-0.3073 * libm::pow(sigma, 1.787)), 1.1064)
+    // Powers by exp and log, which take half the time of `pow`.
+    let power = |base: f64, exponent: f64| libm::exp(exponent * libm::log(base));
+    let sigma = power(4.0 * es_n0, 1.787 / 2.0);
+    power(-libm::expm1(-0.3073 * std::f64::consts::LN_2 * sigma), 1.1064)
 }
 
 #[cfg(test)]

@@ -12,4 +12,190 @@ pub enum ChannelSpec {
         /// Es/N0, in dB.
         snr_db: f64,
     },
+    /// Shadowing states that follow each other as a Markov chain, Loo's fading in each (Perez-Fontan).
+    ThreeState(Box<ThreeStateSpec>),
+}
+
+/// Shadowing states that follow each other as a Markov chain, Loo's fading in each (Perez-Fontan).
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct ThreeStateSpec {
+    /// Es/N0 in line of sight.
+    pub reference: Reference,
+    /// The terminal and its grid.
+    pub motion: Motion,
+    /// The chance of each state (column) after a frame of each (row).
+    pub transitions: Vec<Vec<f64>>,
+    /// The fading in each state.
+    pub states: Vec<LooSpec>,
+    /// How far the terminal moves before the state is drawn again, for each state.
+    pub frames_m: Vec<f64>,
+    /// Over how much of the way the parameters move to those of a new state.
+    pub transition_m: f64,
+    /// The correlation length of the shadowing.
+    pub correlation_m: f64,
+}
+
+/// The signal-to-noise ratio about which a channel varies.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Reference {
+    /// Es/N0 without attenuation, in dB.
+    pub snr_db: f64,
+    /// By how much those who design for the channel take it for better than it is.
+    #[serde(default)]
+    pub error_db: f64,
+}
+
+/// A terminal that moves at a constant speed, seen on a grid of time.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Motion {
+    /// The grid: at most 1 ms and the time in which the terminal moves 1/16 wavelength.
+    pub step_ns: u64,
+    /// Carrier frequency.
+    pub carrier_hz: u64,
+    /// Speed, in metres a second.
+    pub speed_m_s: f64,
+    /// The satellite above the horizon.
+    pub elevation_deg: f64,
+    /// The satellite's bearing from the direction of motion: 0 is straight ahead.
+    pub azimuth_deg: f64,
+}
+
+/// Loo's distribution, in dB relative to the line of sight.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct LooSpec {
+    /// Mean of the direct path's level, which is normal in dB.
+    pub mean_db: f64,
+    /// Its standard deviation.
+    pub deviation_db: f64,
+    /// Mean power of the multipath.
+    pub multipath_db: f64,
+}
+
+const LIGHT_M_S: f64 = 299_792_458.0;
+const LONGEST_STEP_NS: u64 = 1_000_000;
+/// Of a wavelength.
+const LONGEST_STEP: f64 = 1.0 / 16.0;
+
+impl Motion {
+    /// The way of a step, in metres.
+    pub(super) fn step_m(&self) -> f64 {
+        self.speed_m_s * self.step_ns as f64 * 1e-9
+    }
+
+    /// The way of a step, in wavelengths.
+    pub(super) fn step_wavelengths(&self) -> f64 {
+        self.step_m() * self.carrier_hz as f64 / LIGHT_M_S
+    }
+
+    /// By how much the path to the satellite becomes shorter in a step by the terminal's motion, in wavelengths.
+    pub(super) fn closer_wavelengths(&self) -> f64 {
+        let cos = |degrees: f64| libm::cos(degrees.to_radians());
+        self.step_wavelengths() * cos(self.elevation_deg) * cos(self.azimuth_deg)
+    }
+}
+
+impl ChannelSpec {
+    /// What is wrong with it, for a person.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self {
+            ChannelSpec::Fixed { snr_db } => within("snr_db", *snr_db, -100.0, 200.0),
+            ChannelSpec::ThreeState(spec) => spec.check(),
+        }
+    }
+}
+
+impl ThreeStateSpec {
+    fn check(&self) -> Result<(), String> {
+        self.reference.check()?;
+        self.motion.check()?;
+        let n = self.states.len();
+        if n == 0 || self.frames_m.len() != n || self.transitions.len() != n {
+            return Err("states, frames_m and transitions must be as many, one at least".into());
+        }
+        self.states.iter().try_for_each(LooSpec::check)?;
+        self.frames_m.iter().try_for_each(|frame| length("frames_m", *frame))?;
+        within("transition_m", self.transition_m, 0.0, 1e6)?;
+        length("correlation_m", self.correlation_m)?;
+        chain(&self.transitions)
+    }
+}
+
+impl Reference {
+    /// Takes the estimate for the truth.
+    pub(super) fn believe(&mut self) {
+        *self = Reference { snr_db: self.snr_db + self.error_db, error_db: 0.0 };
+    }
+
+    fn check(&self) -> Result<(), String> {
+        within("snr_db", self.snr_db, -100.0, 200.0)?;
+        within("error_db", self.error_db, -100.0, 100.0)
+    }
+}
+
+impl Motion {
+    fn check(&self) -> Result<(), String> {
+        within("elevation_deg", self.elevation_deg, 0.0, 90.0)?;
+        within("azimuth_deg", self.azimuth_deg, -360.0, 360.0)?;
+        if self.speed_m_s <= 0.0 || self.carrier_hz == 0 || self.step_ns == 0 {
+            return Err("speed_m_s, carrier_hz and step_ns must be above 0".into());
+        }
+        within("speed_m_s", self.speed_m_s, 0.0, 1e5)?;
+        if self.step_ns > LONGEST_STEP_NS || self.step_wavelengths() > LONGEST_STEP {
+            return Err(format!("step_ns = {} exceeds 1 ms or 1/16 wavelength", self.step_ns));
+        }
+        Ok(())
+    }
+}
+
+impl LooSpec {
+    fn check(&self) -> Result<(), String> {
+        within("mean_db", self.mean_db, -200.0, 20.0)?;
+        within("deviation_db", self.deviation_db, 0.0, 50.0)?;
+        within("multipath_db", self.multipath_db, -200.0, 20.0)
+    }
+}
+
+fn length(key: &str, value: f64) -> Result<(), String> {
+    within(key, value, 1e-3, 1e6)
+}
+
+fn within(key: &str, value: f64, least: f64, most: f64) -> Result<(), String> {
+    if (least..=most).contains(&value) {
+        Ok(())
+    } else {
+        Err(format!("{key} = {value} is not between {least} and {most}"))
+    }
+}
+
+/// Rows of chances, and a way from every state to every other.
+fn chain(rows: &[Vec<f64>]) -> Result<(), String> {
+    let n = rows.len();
+    for row in rows {
+        let sum: f64 = row.iter().sum();
+        if row.len() != n
+            || row.iter().any(|p| !(0.0..=1.0).contains(p))
+            || (sum - 1.0).abs() > 1e-6
+        {
+            return Err(format!("transitions: {row:?} is no row of {n} chances that add up to 1"));
+        }
+    }
+    for from in 0..n {
+        let mut reached = vec![false; n];
+        reached[from] = true;
+        for _ in 0..n {
+            for state in 0..n {
+                if reached[state] {
+                    (0..n).filter(|to| rows[state][*to] > 0.0).for_each(|to| reached[to] = true);
+                }
+            }
+        }
+        if let Some(to) = reached.iter().position(|reached| !reached) {
+            return Err(format!("transitions: no way leads from state {from} to state {to}"));
+        }
+    }
+    Ok(())
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use units::{Span, Time};
+use units::Span;
 
-use crate::channels::{self, ChannelSpec};
+use crate::ChannelSpec;
 
 /// The channel that the bits are designed on: 1,000 s of it (a hundred times its slowest state at walking speed), with
 /// four instants in each retransmission delay.
@@ -53,10 +53,9 @@ pub(crate) fn adaptive(
 
 /// Mutual information a bit, four times a `delay`.
 fn information(channel: &ChannelSpec, delay: Span) -> Vec<f64> {
-    // A stream of its own: the design is the same in every run.
-    let mut channel = channels::build(channel, "design", 0);
     let step = (delay.nanos() / STEPS_A_DELAY).max(1);
-    (0..LENGTH.nanos() / step).map(|index| channel.at(0, Time(index * step)).information).collect()
+    let steps = (LENGTH.nanos() / step) as usize;
+    channel.long_run(Span(step)).take(steps).map(|quality| quality.information).collect()
 }
 
 fn design(information: &[f64], frame: Frame, decoded: &[f64]) -> Vec<u32> {

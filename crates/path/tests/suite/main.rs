@@ -1,6 +1,8 @@
 //! One program: linking takes longer than most of these tests.
 
 mod aqm;
+mod channel_fading;
+mod channel_three_state;
 mod common;
 mod foundation_feedback;
 mod foundation_harq;

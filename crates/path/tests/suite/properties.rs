@@ -8,6 +8,7 @@ use path::{
 use proptest::prelude::*;
 use units::{Ecn, Packet, Time};
 
+use crate::common::fading;
 use crate::common::{of_flow, packet};
 
 const MS: u64 = 1_000_000;
@@ -95,19 +96,19 @@ fn radios() -> impl Strategy<Value = StageSpec> {
     let feedback = (1u64..40 * MS, prop_oneof![Just(0.0), 0.0..0.5], 0u64..20 * MS);
     let buffer = (1u64..60, prop::option::of(1..50 * MS));
     (
-        (queues(), prop::option::of(-5.0..15.0f64), code, decoder, combining, repeat),
+        (queues(), channels(), code, decoder, combining, repeat),
         (1u32..6, prop::option::of(1u32..30), feedback, prop::option::of(buffer)),
     )
         .prop_map(
             |(
-                (queue, snr_db, code, decoder, combining, repeat),
+                (queue, channel, code, decoder, combining, repeat),
                 (attempts, window, feedback, buffer),
             )| {
                 let (coded_bits, overhead_bits, frame_bytes, rate_bit_s) = code;
                 let (delay_ns, loss, patience) = feedback;
                 StageSpec::Radio(RadioSpec {
                     queue,
-                    channel: ChannelSpec::Fixed { snr_db: snr_db.unwrap_or(20.0) },
+                    channel,
                     link_layer: LinkLayerSpec {
                         rate_bit_s,
                         frame_bytes,
@@ -126,6 +127,20 @@ fn radios() -> impl Strategy<Value = StageSpec> {
                 })
             },
         )
+}
+
+fn channels() -> impl Strategy<Value = ChannelSpec> {
+    prop_oneof![
+        Just(ChannelSpec::Fixed { snr_db: 20.0 }),
+        (-5.0..15.0).prop_map(|snr_db| ChannelSpec::Fixed { snr_db }),
+        (0.0..20.0).prop_map(|snr_db| {
+            let mut spec = fading::trees();
+            if let ChannelSpec::ThreeState(spec) = &mut spec {
+                spec.reference.snr_db = snr_db;
+            }
+            spec
+        }),
+    ]
 }
 
 pub fn stages() -> impl Strategy<Value = StageSpec> {

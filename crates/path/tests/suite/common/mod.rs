@@ -1,5 +1,7 @@
 //! What several tests share.
 
+pub mod fading;
+
 use path::{
     GraphSpec, Limit, LinkSpec, LossSpec, NodeKind, NodeSpec, QueueSpec, ServiceSpec, StageSpec,
 };

@@ -1,0 +1,158 @@
+//! Multipath without a direct path: the complex envelope of many echoes from all around, each with the Doppler shift
+//! of its own direction.
+
+use std::f64::consts::TAU;
+
+use units::Random;
+
+use super::grid::{BLOCK, Steps};
+
+/// How many sinusoids stand for all echoes. The fourth moment of the envelope is that of Rayleigh's less one part in
+/// twice their number, and levels near the mean are crossed more often by about as much again.
+const SINUSOIDS: usize = 32;
+
+/// Steps that are turned at a time, which is what the compiler makes vectors of.
+const LANES: usize = 4;
+
+/// A sum of sinusoids of unit mean power with Clarke's autocorrelation `J0(2 pi f_d t)`: angles of arrival
+/// `(2 pi n + theta_n) / N` with random theta_n and phases (Xiao, Zheng, Beaulieu, IEEE Trans. Wireless Commun. 5(12),
+/// 2006). It is a function of the step alone.
+#[derive(Debug)]
+pub(super) struct Jakes {
+    waves: Vec<Wave>,
+}
+
+#[derive(Debug)]
+struct Wave {
+    /// Doppler shift, in cycles per step.
+    shift: f64,
+    /// Phase at step 0, in cycles.
+    phase: f64,
+    /// The turn of 0 to `LANES` steps.
+    turns: [(f64, f64); LANES + 1],
+}
+
+impl Wave {
+    fn new(shift: f64, phase: f64) -> Wave {
+        Wave { shift, phase, turns: std::array::from_fn(|steps| turn(shift * steps as f64)) }
+    }
+
+    /// Adds this wave with `amplitude` to the steps from `first` on. Its phase is exact at `first`.
+    fn add(&self, first: u64, amplitude: f64, re: &mut Steps, im: &mut Steps) {
+        let cycles = self.shift * first as f64 + self.phase;
+        let start = turn(cycles - libm::floor(cycles));
+        let (mut x, mut y) = ([0.0; LANES], [0.0; LANES]);
+        for lane in 0..LANES {
+            let (c, s) = self.turns[lane];
+            x[lane] = amplitude * (start.0 * c - start.1 * s);
+            y[lane] = amplitude * (start.0 * s + start.1 * c);
+        }
+        let (c, s) = self.turns[LANES];
+        for (re, im) in re.as_chunks_mut::<LANES>().0.iter_mut().zip(im.as_chunks_mut::<LANES>().0)
+        {
+            for lane in 0..LANES {
+                re[lane] += x[lane];
+                im[lane] += y[lane];
+                (x[lane], y[lane]) = (x[lane] * c - y[lane] * s, x[lane] * s + y[lane] * c);
+            }
+        }
+    }
+}
+
+/// Cosine and sine of `cycles`.
+fn turn(cycles: f64) -> (f64, f64) {
+    let (sin, cos) = libm::sincos(TAU * cycles);
+    (cos, sin)
+}
+
+impl Jakes {
+    /// The echoes towards a terminal that moves `wavelengths` a step.
+    pub fn new(wavelengths: f64, random: &mut Random) -> Jakes {
+        let waves = (0..SINUSOIDS)
+            .map(|n| {
+                let angle = (n as f64 + random.between(-0.5, 0.5)) / SINUSOIDS as f64;
+                Wave::new(wavelengths * turn(angle).0, random.uniform())
+            })
+            .collect();
+        Jakes { waves }
+    }
+
+    /// The envelope of a block, real and imaginary part.
+    pub fn block(&self, block: u64) -> (Steps, Steps) {
+        let (mut re, mut im) = ([0.0; BLOCK], [0.0; BLOCK]);
+        let amplitude = 1.0 / libm::sqrt(self.waves.len() as f64);
+        for wave in &self.waves {
+            wave.add(block * BLOCK as u64, amplitude, &mut re, &mut im);
+        }
+        (re, im)
+    }
+}
+
+/// A direct path of unit power: one sinusoid.
+#[derive(Debug)]
+pub(super) struct Direct(Wave);
+
+impl Direct {
+    /// A path that becomes shorter by `wavelengths` a step.
+    pub fn new(wavelengths: f64) -> Direct {
+        Direct(Wave::new(wavelengths, 0.0))
+    }
+
+    /// The envelope of a block, real and imaginary part.
+    pub fn block(&self, block: u64) -> (Steps, Steps) {
+        let (mut re, mut im) = ([0.0; BLOCK], [0.0; BLOCK]);
+        self.0.add(block * BLOCK as u64, 1.0, &mut re, &mut im);
+        (re, im)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Clarke's autocorrelation over users, at lags within a block and across its end, and no correlation between the
+    /// parts of the envelope.
+    #[test]
+    fn the_autocorrelation_is_bessel() {
+        let (per_step, users) = (1.0 / 16.0, 20_000);
+        for lag in [0usize, 1, 2, 4, 6, 10, 16, 40, 127, 200] {
+            let (from, to) = (100, 100 + lag);
+            let (mut re_sum, mut re_square, mut im_sum, mut im_square) = (0.0, 0.0, 0.0, 0.0);
+            for user in 0..users {
+                let jakes = Jakes::new(per_step, &mut Random::named(user, "test", "jakes"));
+                let at = |step: usize| {
+                    let (re, im) = jakes.block((step / BLOCK) as u64);
+                    (re[step % BLOCK], im[step % BLOCK])
+                };
+                let ((a, b), (c, d)) = (at(from), at(to));
+                let (re, im) = (a * c + b * d, b * c - a * d);
+                re_sum += re;
+                re_square += re * re;
+                im_sum += im;
+                im_square += im * im;
+            }
+            let n = users as f64;
+            let check = |sum: f64, square: f64, expected: f64| {
+                let mean = sum / n;
+                let error = ((square / n - mean * mean) / n).sqrt();
+                assert!((mean - expected).abs() < 4.0 * error + 1e-12, "{lag}: {mean} +- {error}");
+            };
+            check(re_sum, re_square, libm::j0(TAU * per_step * lag as f64));
+            check(im_sum, im_square, 0.0);
+        }
+    }
+
+    /// Turning a phase step by step is as good as working it out anew.
+    #[test]
+    fn the_recursion_stays_exact() {
+        let wave = Wave::new(0.0612, 0.3);
+        let first = 3_600 * 24 * 2_000;
+        let (mut re, mut im) = ([0.0; BLOCK], [0.0; BLOCK]);
+        wave.add(first, 1.0, &mut re, &mut im);
+        let start = wave.shift * first as f64 + wave.phase;
+        for step in 0..BLOCK {
+            let (cos, sin) = turn((start - libm::floor(start)) + wave.shift * step as f64);
+            assert!((re[step] - cos).abs() < 1e-13 && (im[step] - sin).abs() < 1e-13);
+        }
+    }
+}

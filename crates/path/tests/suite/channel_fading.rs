@@ -1,0 +1,140 @@
+//! Fading in one state against closed forms: Loo's distribution by integration, Rice's rate of level crossings and
+//! average duration of fades.
+
+use std::f64::consts::PI;
+
+use path::Motion;
+
+use crate::common::fading::{TREES, db, gains, mean, motion, one_state};
+
+/// exp(-x) I0(x): Abramowitz and Stegun 9.8.1 and 9.8.2, within 2e-7.
+fn bessel_i0_scaled(x: f64) -> f64 {
+    let horner = |list: &[f64], t: f64| list.iter().rev().fold(0.0, |sum, next| sum * t + next);
+    if x < 3.75 {
+        let t = (x / 3.75) * (x / 3.75);
+        let list = [1.0, 3.5156229, 3.0899424, 1.2067492, 0.2659732, 0.0360768, 0.0045813];
+        libm::exp(-x) * horner(&list, t)
+    } else {
+        let list = [
+            0.39894228,
+            0.01328592,
+            0.00225319,
+            -0.00157565,
+            0.00916281,
+            -0.02057706,
+            0.02635537,
+            -0.01647633,
+            0.00392377,
+        ];
+        horner(&list, 3.75 / x) / x.sqrt()
+    }
+}
+
+/// Trapezoids.
+fn integral(from: f64, to: f64, steps: u32, f: impl Fn(f64) -> f64) -> f64 {
+    let width = (to - from) / f64::from(steps);
+    let inner: f64 = (1..steps).map(|step| f(from + f64::from(step) * width)).sum();
+    width * (inner + (f(from) + f(to)) / 2.0)
+}
+
+/// The chance that Rice's envelope, a direct path of amplitude `a` and echoes of mean power `power`, stays below `level`.
+fn rice_below(a: f64, power: f64, level: f64) -> f64 {
+    integral(0.0, level, 200, |r| {
+        let x = 2.0 * r * a / power;
+        2.0 * r / power * libm::exp(-(r - a) * (r - a) / power) * bessel_i0_scaled(x)
+    })
+}
+
+/// The same of Loo's envelope: the direct path is log-normal.
+fn loo_below(mean_db: f64, deviation_db: f64, multipath_db: f64, level_db: f64) -> f64 {
+    let amplitude = |level_db: f64| libm::exp10(level_db / 20.0);
+    let power = libm::exp10(multipath_db / 10.0);
+    integral(-6.0, 6.0, 120, |g| {
+        let weight = libm::exp(-g * g / 2.0) / (2.0 * PI).sqrt();
+        weight * rice_below(amplitude(mean_db + deviation_db * g), power, amplitude(level_db))
+    })
+}
+
+#[test]
+fn loos_distribution_is_its_integral() {
+    for (mean_db, deviation_db, multipath_db) in TREES {
+        let spec = one_state(mean_db, deviation_db, multipath_db, motion(60.0));
+        let mut channel = spec.build("test", 1).unwrap();
+        let users: Vec<Vec<f64>> = (0..2_000)
+            .map(|user| gains(&mut *channel, user, 20_000_000, 40).into_iter().map(db).collect())
+            .collect();
+        for level_db in [-25.0, -20.0, -15.0, -12.0, -9.0, -6.0, -3.0, -1.0, 1.0] {
+            let expected = loo_below(mean_db, deviation_db, multipath_db, level_db);
+            if !(0.002..0.998).contains(&expected) {
+                continue;
+            }
+            let below = |user: &Vec<f64>| {
+                user.iter().filter(|gain| **gain < level_db).count() as f64 / user.len() as f64
+            };
+            let (share, error) = mean(&users.iter().map(below).collect::<Vec<_>>());
+            assert!(
+                (share - expected).abs() < 4.0 * error,
+                "{mean_db} dB below {level_db} dB: {share} +- {error}, expected {expected}"
+            );
+        }
+    }
+}
+
+/// Crossings of the level and the share of time below it, by users. The grid is eight times as fine as it must be, so
+/// that few fades fall between two steps.
+fn crossings(mean_db: f64, multipath_db: f64, level: f64) -> ((f64, f64), (f64, f64), f64) {
+    let step_ns = 511_009 / 8;
+    let motion = Motion { step_ns, azimuth_deg: 90.0, ..motion(60.0) };
+    let mut channel = one_state(mean_db, 0.0, multipath_db, motion).build("test", 1).unwrap();
+    let (users, steps) = (300, 10_000);
+    let (mut rates, mut shares) = (Vec::new(), Vec::new());
+    for user in 0..users {
+        let gains = gains(&mut *channel, user, step_ns, steps);
+        let down = gains.windows(2).filter(|pair| pair[0] >= level && pair[1] < level).count();
+        let below = gains.iter().filter(|gain| **gain < level).count();
+        rates.push(down as f64 / (steps - 1) as f64 / (step_ns as f64 * 1e-9));
+        shares.push(below as f64 / steps as f64);
+    }
+    let doppler = 60.0 / 3.6 * 2.2e9 / 299_792_458.0;
+    (mean(&rates), mean(&shares), doppler)
+}
+
+/// Rice (Bell System Tech. J. 27, 1948): with rho the level over the root of the mean power and K the direct path's power
+/// over the echoes', `sqrt(2 pi (K + 1)) f_d rho exp(-K - (K + 1) rho^2) I0(2 rho sqrt(K (K + 1)))` crossings a second; a
+/// fade lasts the share of time below over that. K = 0 is Rayleigh's, `sqrt(2 pi) f_d rho exp(-rho^2)`.
+#[test]
+fn level_crossings_and_fades_are_rices() {
+    for (k_db, direct_db) in [(-200.0, -200.0), (6.0, 0.0)] {
+        let k = libm::exp10(k_db / 10.0);
+        let multipath_db = if k < 1e-9 { 0.0 } else { direct_db - k_db };
+        let power = libm::exp10(direct_db / 10.0) + libm::exp10(multipath_db / 10.0);
+        for rho_db in [-10.0, -5.0, 0.0, 2.0] {
+            let rho = libm::exp10(rho_db / 20.0);
+            let (rate, share, doppler) = crossings(direct_db, multipath_db, rho * rho * power);
+            let x = 2.0 * rho * (k * (k + 1.0)).sqrt();
+            let expected = (2.0 * PI * (k + 1.0)).sqrt()
+                * doppler
+                * rho
+                * libm::exp(-k - (k + 1.0) * rho * rho + x)
+                * bessel_i0_scaled(x);
+            let close = |(found, error): (f64, f64), expected: f64, what: &str| {
+                // The echoes are 32 sinusoids, which is not quite Gaussian.
+                assert!(
+                    (found - expected).abs() < 4.0 * error + expected / 32.0,
+                    "K = {k_db} dB, {rho_db} dB: {what} {found} +- {error}, expected {expected}"
+                );
+            };
+            close(rate, expected, "crossings a second");
+            let below = rice_below(
+                libm::exp10(direct_db / 20.0),
+                libm::exp10(multipath_db / 10.0),
+                rho * power.sqrt(),
+            );
+            close(share, below, "share of time below");
+            // The duration of a fade, with the relative errors of both.
+            let relative = rate.1 / rate.0 + share.1 / share.0;
+            let duration = share.0 / rate.0;
+            close((duration, duration * relative), below / expected, "seconds of a fade");
+        }
+    }
+}

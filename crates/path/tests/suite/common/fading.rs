@@ -1,0 +1,79 @@
+//! Statistics of channels: users are independent, so that the deviation over them gives the standard error.
+
+use path::{Channel, ChannelSpec, LooSpec, Motion, Reference, ThreeStateSpec};
+use units::Time;
+
+/// 1/16 wavelength at 60 km/h and 2.2 GHz.
+pub const STEP_NS: u64 = 511_009;
+
+/// A terminal at a speed for which `STEP_NS` is short enough.
+pub fn motion(speed_km_h: f64) -> Motion {
+    Motion {
+        step_ns: STEP_NS,
+        carrier_hz: 2_200_000_000,
+        speed_m_s: speed_km_h / 3.6,
+        elevation_deg: 40.0,
+        azimuth_deg: 0.0,
+    }
+}
+
+/// The three states of intermediate tree shadowing at 40 degrees in S band: mean, deviation and multipath in dB.
+#[allow(clippy::approx_constant, reason = "a level in dB")]
+pub const TREES: [(f64, f64, f64); 3] =
+    [(-0.4, 1.5, -13.2), (-8.2, 3.9, -12.7), (-17.0, 3.14, -10.0)];
+
+/// Intermediate tree shadowing; in line of sight Es/N0 is 0 dB, so that
+/// Es/N0 is the gain.
+pub fn trees() -> ChannelSpec {
+    let state =
+        |(mean_db, deviation_db, multipath_db)| LooSpec { mean_db, deviation_db, multipath_db };
+    ChannelSpec::ThreeState(Box::new(ThreeStateSpec {
+        reference: Reference { snr_db: 0.0, error_db: 0.0 },
+        motion: motion(60.0),
+        transitions: vec![
+            vec![0.7193, 0.1865, 0.0942],
+            vec![0.1848, 0.7269, 0.0883],
+            vec![0.1771, 0.0971, 0.7258],
+        ],
+        states: TREES.map(state).to_vec(),
+        frames_m: vec![6.3, 6.3, 4.5],
+        transition_m: 2.6,
+        correlation_m: 1.5,
+    }))
+}
+
+/// One state for ever.
+pub fn one_state(
+    mean_db: f64,
+    deviation_db: f64,
+    multipath_db: f64,
+    motion: Motion,
+) -> ChannelSpec {
+    ChannelSpec::ThreeState(Box::new(ThreeStateSpec {
+        reference: Reference { snr_db: 0.0, error_db: 0.0 },
+        motion,
+        transitions: vec![vec![1.0]],
+        states: vec![LooSpec { mean_db, deviation_db, multipath_db }],
+        frames_m: vec![5.0],
+        transition_m: 1.0,
+        correlation_m: 1.5,
+    }))
+}
+
+/// Es/N0 of `user` at `count` instants `every_ns` apart.
+pub fn gains(channel: &mut dyn Channel, user: u32, every_ns: u64, count: u64) -> Vec<f64> {
+    (0..count).map(|k| channel.at(user, Time(k * every_ns)).es_n0).collect()
+}
+
+/// Mean and its standard error.
+pub fn mean(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let square = values.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / (n - 1.0);
+    (mean, (square / n).sqrt())
+}
+
+/// A ratio in dB.
+pub fn db(ratio: f64) -> f64 {
+    10.0 * libm::log10(ratio)
+}
