@@ -32,7 +32,6 @@ from bentpipe.lab.browser.pcapng import Packet, Writer, read
 from bentpipe.lab.browser.planned import Options, in_order, pauses, plan_units
 from bentpipe.lab.browser.runner import BrowserRunner, Due
 from bentpipe.lab.browser.serving import Serving, plan
-from bentpipe.lab.kernel import sysctls
 from bentpipe.report.report import build
 from bentpipe.runners import engine
 from bentpipe.scenario.har import read_har
@@ -207,29 +206,20 @@ server = { window_scaling = false, frto = false, loss_detection = { name = "dupa
     )
     run = plan_units(str(scenario), Options(units=1, http=("2",)), "e", CATALOGUE).runs[0]
     lab = lab_plan(run, tmp_path, tmp_path / "home", Path("/c"), Path("/rt"), check=True)
-    near, far = ({key.removeprefix("net.ipv4.tcp_"): value for key, value in lab["settings"][side].items()}
-                 for side in ("near", "far"))  # fmt: skip
+    near, far = lab["tcp"]["near"], lab["tcp"]["far"]
     for side in (near, far):
-        got = {
-            key: side[key]
-            for key in ("sack", "dsack", "timestamps", "ecn", "recovery", "slow_start_after_idle")
-        }
-        assert got == {
-            "sack": "0",
-            "dsack": "0",
-            "timestamps": "0",
-            "ecn": "1",
-            "recovery": "0",
-            "slow_start_after_idle": "0",
-        }
-        assert side["rmem"] == "4096 6000000 6000000"
-    assert [(side["window_scaling"], side["frto"], side["reordering"]) for side in (near, far)] == [
-        ("1", "2", "3"),
-        ("0", "0", "5"),
+        assert [side[key] for key in ("sack", "dsack", "timestamps", "ecn", "restart_after_idle")] == [
+            False, False, False, True, False
+        ]  # fmt: skip
+        assert side["receive_buffer_bytes"] == 3_000_000
+    duplicates = [
+        {"kind": "duplicate_acks", "threshold": 3},  # without SACK
+        {"kind": "duplicate_acks", "threshold": 5},
     ]
-    assert lab["initial_windows"] == {"near": 10, "far": 4}
-    tcp = run.spec["flows"][0]["transport"]["tcp"]
-    assert lab["settings"] == {"near": sysctls(tcp["client"]), "far": sysctls(tcp["server"])}
+    assert [side["loss_detection"] for side in (near, far)] == duplicates
+    assert [(side["window_scaling"], side["frto"]) for side in (near, far)] == [(True, True), (False, False)]
+    assert (near["initial_window_bytes"], far["initial_window_bytes"]) == (10_000, 4000)
+    assert {"settings", "initial_windows"} & set(lab) == set()
     assert lab["lab"]["mtu"] == 1500
     assert json.loads((tmp_path / "server.json").read_text())["tcp"]["mss_bytes"] == 1000
 
@@ -264,8 +254,8 @@ def test_the_lab_has_the_path_the_server_and_the_browser(scenario: Path, tmp_pat
     assert lab["lab"]["graph"] == run.spec["graph"]
     assert lab["far"][0]["command"][:2] == ["/rt", "serve"]
     assert lab["near"][0]["command"][-1] == "{far}"
-    assert lab["initial_windows"] == {"near": 10, "far": 10}  # RFC 6928, the scenario's default
-    assert lab["settings"]["far"]["net.ipv4.tcp_no_metrics_save"] == "1"
+    tcp = run.spec["flows"][0]["transport"]["tcp"]
+    assert lab["tcp"] == {"near": tcp["client"], "far": tcp["server"]}
     server = json.loads((tmp_path / "server.json").read_text())
     assert server["congestion"]["name"] == "cubic"
     assert server["content"]["authorities"] == {

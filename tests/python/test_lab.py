@@ -466,7 +466,8 @@ def test_the_check_of_a_plan_knows_every_key_of_the_executable() -> None:
     assert set(structs) == set(models)
     for name, model in models.items():
         assert set(re.findall(r"^    pub (\w+):", structs[name], re.MULTILINE)) == set(model.model_fields)
-    assert set(labplan.Windows.model_fields) == {"near", "far"}
+    for sides in (labplan.Tcp, labplan.Windows):
+        assert set(sides.model_fields) == {"near", "far"}
     spec = re.search(
         r"pub struct LabSpec \{\n(.*?)\n\}", (ROOT / "crates/emu/src/lab.rs").read_text(), re.DOTALL
     )

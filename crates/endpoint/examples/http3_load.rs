@@ -9,7 +9,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use endpoint::{Driver, Socket, tls};
 use nix::sys::resource::{UsageWho, getrusage};
 use transport::load::StreamReport;
-use transport::quic::{Crypto, Endpoint, Handshake, Live, LiveTls, QuicSpec};
+use transport::quic::{Crypto, Endpoint, Live, LiveTls, QuicSpec};
 use transport::{App, AppEvent, ReadEnd, Streams};
 use units::Time;
 
@@ -114,20 +114,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (tls, _) = tls::client("h3", tls::Trust::Anyone)?;
     let spec = QuicSpec {
         crypto: Crypto::Rustls,
-        handshake: Handshake::OneRtt,
-        mtu_bytes: 1452,
-        header_bytes: 28,
         initial_window_bytes: 14_720,
         unpaced_burst_packets: 10,
-        initial_rtt_ns: 333_000_000,
-        ack_eliciting_threshold: None,
-        max_ack_delay_ns: None,
-        ecn: false,
         receive_window_bytes: 64 << 20,
         stream_receive_window_bytes: 64 << 20,
         send_window_bytes: 1 << 20,
         idle_timeout_ns: Some(10_000_000_000),
-        packet_threshold: 3,
+        ..QuicSpec::default()
     };
     let count = Arc::new(Count::default());
     let (shared, left, asked) = (count.clone(), requests.parse()?, request(path));

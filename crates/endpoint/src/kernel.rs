@@ -1,14 +1,60 @@
-//! The kernel's TCP: options of its sockets, and controllers of the catalogue by its names for them.
+//! The kernel's TCP: options of its sockets, options of a connection as settings of a namespace, and controllers of the
+//! catalogue by its names for them.
 
 use nix::libc;
 use nix::setsockopt_impl;
 use nix::sockopt_impl;
 use serde_json::Value;
+use transport::tcp::{LossDetection, TcpSpec};
 
 sockopt_impl!(
     /// Largest segment asked for (tcp(7)).
     MaxSegment, SetOnly, libc::IPPROTO_TCP, libc::TCP_MAXSEG, u32
 );
+
+/// Where a send buffer begins at the most, unless its program wants it whole.
+pub const SEND_BEGINS: u64 = 1 << 20;
+
+/// Options that a namespace has once for all of its sockets (ip-sysctl of Linux), by their names below `net/ipv4`. Send
+/// buffers begin at `send_begins`, no larger than they may become.
+pub fn sysctls(tcp: &TcpSpec, send_begins: u64) -> Vec<(&'static str, String)> {
+    let flag = |on: bool| u8::from(on).to_string();
+    let threshold = match tcp.loss_detection {
+        LossDetection::RackTlp => 3,
+        LossDetection::DuplicateAcks { threshold } => threshold,
+    };
+    let rack = tcp.loss_detection == LossDetection::RackTlp;
+    // Linux keeps data and its own overhead in one number, and takes half of it for a window until it
+    // knows better (TCP_DEFAULT_SCALING_RATIO).
+    let room = |bytes: u64| bytes.saturating_mul(2).clamp(8192, i32::MAX as u64);
+    let (receive, send) = (room(tcp.receive_buffer_bytes), room(tcp.send_buffer_bytes));
+    vec![
+        ("tcp_sack", flag(tcp.sack)),
+        ("tcp_dsack", flag(tcp.dsack)),
+        ("tcp_timestamps", flag(tcp.timestamps)),
+        ("tcp_window_scaling", flag(tcp.window_scaling)),
+        ("tcp_ecn", flag(tcp.ecn)),
+        ("tcp_frto", if tcp.frto { "2" } else { "0" }.to_owned()),
+        ("tcp_slow_start_after_idle", flag(tcp.restart_after_idle)),
+        ("tcp_recovery", flag(rack)),
+        // Tail loss probes, which RFC 8985 has beside RACK.
+        ("tcp_early_retrans", if rack { "3" } else { "0" }.to_owned()),
+        ("tcp_reordering", threshold.to_string()),
+        ("tcp_max_reordering", if tcp.adapt_reordering { 300 } else { threshold }.to_string()),
+        ("tcp_fastopen", "0".to_owned()),
+        // A connection begins as its options say, not with what an earlier one has found.
+        ("tcp_no_metrics_save", "1".to_owned()),
+        // A window that begins at 64 kB and follows the sender's would be another limit than what is asked for.
+        ("tcp_rmem", format!("4096 {receive} {receive}")),
+        ("tcp_wmem", format!("4096 {} {send}", send.min(send_begins))),
+    ]
+}
+
+/// Segments of the initial window: Linux counts them whatever options they carry.
+pub fn initial_segments(tcp: &TcpSpec) -> u32 {
+    let mss = u64::from(tcp.mss_bytes.max(1));
+    u32::try_from(((tcp.initial_window_bytes + mss / 2) / mss).max(1)).unwrap_or(u32::MAX)
+}
 
 /// Linux's name of a controller: its twin of one of the catalogue, else the kernel's own of that name.
 ///
@@ -38,6 +84,37 @@ pub fn is_kernels(name: &str, options: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_are_settings_of_a_namespace() {
+        let tcp = TcpSpec {
+            ecn: true,
+            sack: false,
+            loss_detection: LossDetection::DuplicateAcks { threshold: 5 },
+            receive_buffer_bytes: 3_000_000,
+            send_buffer_bytes: 1 << 40,
+            initial_window_bytes: 4 * 1000,
+            mss_bytes: 1000,
+            ..TcpSpec::default()
+        };
+        let found = sysctls(&tcp, SEND_BEGINS);
+        let value = |name: &str| found.iter().find(|one| one.0 == name).map(|one| one.1.as_str());
+        for (name, expected) in [
+            ("tcp_ecn", "1"),
+            ("tcp_sack", "0"),
+            ("tcp_timestamps", "1"),
+            ("tcp_recovery", "0"),
+            ("tcp_early_retrans", "0"),
+            ("tcp_reordering", "5"),
+            ("tcp_max_reordering", "300"),
+            ("tcp_rmem", "4096 6000000 6000000"),
+            ("tcp_wmem", "4096 1048576 2147483647"),
+        ] {
+            assert_eq!(value(name), Some(expected), "{name}");
+        }
+        assert_eq!(initial_segments(&tcp), 4);
+        assert_eq!(initial_segments(&TcpSpec { initial_window_bytes: 1, ..tcp }), 1);
+    }
 
     #[test]
     fn a_name_means_the_same_controller_everywhere() {

@@ -14,7 +14,7 @@ mod clock;
 mod driver;
 pub mod http;
 mod kept;
-mod kernel;
+pub mod kernel;
 pub mod pep;
 pub mod perf;
 mod say;

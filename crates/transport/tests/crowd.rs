@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use transport::load::{PerfClient, PerfServer, StreamReport};
-use transport::quic::{self, Crypto, Handshake, QuicSpec};
-use transport::tcp::{self, AckCounting, LossDetection, TcpSpec};
+use transport::quic::{self, QuicSpec};
+use transport::tcp::{self, TcpSpec};
 use transport::{
     AmountSpec, App, AppEvent, Endpoint, MakeApp, MakeController, Notice, Order, Side, StreamSpec,
     Streams,
@@ -66,50 +66,21 @@ fn controller(mss: u64) -> MakeController {
 
 fn over_quic(side: Side, app: MakeApp) -> Box<dyn Endpoint> {
     let spec = QuicSpec {
-        crypto: Crypto::Modelled,
-        handshake: Handshake::OneRtt,
         mtu_bytes: 1252,
-        header_bytes: 28,
         initial_window_bytes: 12_520,
         unpaced_burst_packets: 10,
         initial_rtt_ns: 100_000_000,
-        ack_eliciting_threshold: None,
-        max_ack_delay_ns: None,
-        ecn: false,
-        receive_window_bytes: 1 << 30,
-        stream_receive_window_bytes: 1 << 30,
-        send_window_bytes: 1 << 30,
-        idle_timeout_ns: None,
-        packet_threshold: 3,
+        ..QuicSpec::default()
     };
     Box::new(quic::Endpoint::new(side, &spec, 1, side.name(), app, controller(1252)).unwrap())
 }
 
 fn over_tcp(side: Side, app: MakeApp) -> Box<dyn Endpoint> {
     let spec = TcpSpec {
-        mss_bytes: 1460,
-        header_bytes: 40,
         initial_window_bytes: 14_480,
-        initial_rto_ns: 1_000_000_000,
-        min_rto_ns: 200_000_000,
-        max_rto_ns: 120_000_000_000,
-        loss_detection: LossDetection::RackTlp,
-        sack: true,
-        dsack: true,
-        adapt_reordering: true,
-        limited_transmit: true,
-        prr: true,
-        frto: true,
-        timestamps: true,
-        window_scaling: true,
         delayed_ack: None,
-        ack_counting: AckCounting::Unlimited,
-        ecn: false,
-        fast_open: false,
-        pacing: false,
-        restart_after_idle: true,
         receive_buffer_bytes: 1 << 20,
-        send_buffer_bytes: 1 << 20,
+        ..TcpSpec::default()
     };
     Box::new(tcp::Endpoint::new(side, &spec, app, controller(1448)))
 }

@@ -14,9 +14,9 @@ from bentpipe.plan.controllers import by_name
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bentpipe.plan.spec import CongestionSpec, TcpSides, TcpSpec
+    from bentpipe.plan.spec import CongestionSpec, TcpSides
 
-__all__ = ["ETHERNET_MTU", "Machine", "fixed", "initial_window", "sysctls", "twin_name", "wrong_controller"]
+__all__ = ["ETHERNET_MTU", "Machine", "fixed", "twin_name", "wrong_controller"]
 
 FIXED = {
     "initial_rto_ns": (1_000_000_000, "initial_rto", "Linux has no setting for it"),
@@ -42,8 +42,6 @@ FIXED = {
 
 ETHERNET_MTU = 1500
 """Largest IP packet of a lab's links where nothing needs a larger one."""
-
-MOST_BUFFER = (1 << 31) - 1  # sysctls of buffers are C ints
 
 
 class Machine:
@@ -146,37 +144,3 @@ def fixed(transport: TcpSides, place: str) -> list[tuple[str, str]]:
         elif server[option] != value:
             problems[f"{place}.server.{name}", said] = None
     return list(problems)
-
-
-def initial_window(end: TcpSpec) -> int:
-    """Segments of the initial window: Linux counts them whatever options they carry."""
-    return max(1, round(end["initial_window_bytes"] / end["mss_bytes"]))
-
-
-def sysctls(end: TcpSpec) -> dict[str, str]:
-    """One end's options as sysctls of a namespace (Documentation/networking/ip-sysctl.rst of Linux)."""
-    rack = end["loss_detection"]["kind"] == "rack_tlp"
-    # Half of a buffer is window at first (tcp_adv_win_scale = 1). The second number is where it begins: a window that
-    # starts at 64 kB and follows the sender's would be another limit than the scenario's.
-    receive = min(2 * end["receive_buffer_bytes"], MOST_BUFFER)
-    # A send buffer counts its packets' bookkeeping too.
-    send = min(2 * end["send_buffer_bytes"], MOST_BUFFER)
-    flags = {
-        "tcp_sack": end["sack"],
-        "tcp_dsack": end["dsack"],
-        "tcp_timestamps": end["timestamps"],
-        "tcp_window_scaling": end["window_scaling"],
-        "tcp_ecn": end["ecn"],
-        "tcp_slow_start_after_idle": end["restart_after_idle"],
-        "tcp_recovery": rack,
-    }
-    values = {name: str(int(bool(value))) for name, value in flags.items()}
-    values |= {
-        "tcp_frto": "2" if end["frto"] else "0",
-        "tcp_early_retrans": "3" if rack else "0",
-        "tcp_reordering": str(end["loss_detection"].get("threshold", 3)),
-        "tcp_rmem": f"4096 {receive} {receive}",
-        "tcp_wmem": f"4096 {min(send, 1 << 20)} {send}",
-        "tcp_no_metrics_save": "1",
-    }
-    return {f"net.ipv4.{name}": value for name, value in values.items()}

@@ -57,8 +57,15 @@ class Process(Table):
     errors: Text | None = None
 
 
+class Tcp(Table):
+    """Options of the two ends' kernel TCP (``TcpSpec`` of a resolved run); the executable reads what is in it."""
+
+    near: Specification | None = None
+    far: Specification | None = None
+
+
 class Settings(Table):
-    """Kernel settings of the two ends."""
+    """Other kernel settings of the two ends."""
 
     near: dict[str, StrictStr] = Field(default_factory=dict)
     far: dict[str, StrictStr] = Field(default_factory=dict)
@@ -88,6 +95,7 @@ class LabPlan(Table):
     check: StrictBool = False
     far: list[Process] = Field(default_factory=list)
     near: Annotated[list[Process], Field(min_length=1)]
+    tcp: Tcp = Tcp()
     settings: Settings = Settings()
     initial_windows: Windows = Windows()
     record: Record | None = None
@@ -97,7 +105,7 @@ class LabPlan(Table):
 
     @model_validator(mode="after")
     def _together(self) -> LabPlan:
-        far = [("far", self.far), ("settings.far", self.settings.far)]
+        far = [("far", self.far), ("tcp.far", self.tcp.far), ("settings.far", self.settings.far)]
         for key, found in far:
             if found and not self.private:
                 raise ValueError(

@@ -14,7 +14,7 @@ use endpoint::{Driver, Socket, tls};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
 use transport::load::StreamReport;
-use transport::quic::{Crypto, Endpoint, Handshake, Live, LiveTls, QuicSpec};
+use transport::quic::{Crypto, Endpoint, Live, LiveTls, QuicSpec};
 use transport::{App, AppEvent, ReadEnd, Streams};
 use units::{Span, Time};
 
@@ -234,20 +234,13 @@ impl QuicClient {
         let (tls, _) = tls::client(speaks.alpn(), tls::Trust::Anyone).map_err(io::Error::other)?;
         let spec = QuicSpec {
             crypto: Crypto::Rustls,
-            handshake: Handshake::OneRtt,
-            mtu_bytes: 1452,
-            header_bytes: 28,
             initial_window_bytes: 14_720,
             unpaced_burst_packets: 10,
-            initial_rtt_ns: 333_000_000,
-            ack_eliciting_threshold: None,
-            max_ack_delay_ns: None,
-            ecn: false,
             receive_window_bytes: 1 << 20,
             stream_receive_window_bytes: 1 << 20,
             send_window_bytes: 1 << 20,
             idle_timeout_ns: Some(PATIENCE.as_nanos() as u64),
-            packet_threshold: 3,
+            ..QuicSpec::default()
         };
         let config = cc::Config {
             mss: u64::from(spec.mtu_bytes),

@@ -3,9 +3,9 @@
 
 use serde_json::Value;
 use transport::pep::{ProxySpec, SocketSpec};
-use transport::tcp::{AckCounting, DelayedAck, LossDetection};
+use transport::tcp::{AckCounting, DelayedAck, TcpSpec};
 
-use crate::kernel::{is_kernels, kernel_name};
+use crate::kernel::{initial_segments, is_kernels, kernel_name, sysctls};
 
 /// Options of the kernel for the sockets of one side.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,8 +88,7 @@ impl Leg {
         let payload = u64::from(tcp.mss_bytes).saturating_sub(options).max(1);
         let mut leg = Leg {
             congestion: String::new(),
-            // The kernel counts segments, whatever options they carry.
-            initial_window: (tcp.initial_window_bytes / u64::from(tcp.mss_bytes)).max(1),
+            initial_window: initial_segments(tcp).into(),
             initial_receive: (tcp.receive_buffer_bytes / payload).clamp(1, u32::MAX.into()),
             rto_min_ms: tcp.min_rto_ns / 1_000_000,
             quickack,
@@ -170,36 +169,12 @@ pub fn settings(spec: &ProxySpec) -> Result<Vec<(&'static str, String)>, String>
     both("restart_after_idle", ours.restart_after_idle == theirs.restart_after_idle)?;
     both("loss_detection", ours.loss_detection == theirs.loss_detection)?;
     both("adapt_reordering", ours.adapt_reordering == theirs.adapt_reordering)?;
-    let flag = |on: bool| u8::from(on).to_string();
-    let threshold = match ours.loss_detection {
-        LossDetection::RackTlp => 3,
-        LossDetection::DuplicateAcks { threshold } => threshold,
+    let buffers = TcpSpec {
+        receive_buffer_bytes: ours.receive_buffer_bytes.max(theirs.receive_buffer_bytes),
+        send_buffer_bytes: ours.send_buffer_bytes.max(theirs.send_buffer_bytes),
+        ..ours.clone()
     };
-    let rack = ours.loss_detection == LossDetection::RackTlp;
-    // Linux keeps data and its own overhead in one number, and takes half of it for a window until it
-    // knows better (TCP_DEFAULT_SCALING_RATIO).
-    let room = |bytes: u64| bytes.saturating_mul(2).clamp(8192, i32::MAX as u64);
-    let receive = room(ours.receive_buffer_bytes.max(theirs.receive_buffer_bytes));
-    let send = room(ours.send_buffer_bytes.max(theirs.send_buffer_bytes));
-    Ok(vec![
-        ("tcp_sack", flag(ours.sack)),
-        ("tcp_dsack", flag(ours.dsack)),
-        ("tcp_timestamps", flag(ours.timestamps)),
-        ("tcp_window_scaling", flag(ours.window_scaling)),
-        ("tcp_ecn", flag(ours.ecn)),
-        ("tcp_frto", if ours.frto { "2" } else { "0" }.to_owned()),
-        ("tcp_slow_start_after_idle", flag(ours.restart_after_idle)),
-        ("tcp_recovery", flag(rack)),
-        // Tail loss probes, which RFC 8985 has beside RACK.
-        ("tcp_early_retrans", if rack { "3" } else { "0" }.to_owned()),
-        ("tcp_reordering", threshold.to_string()),
-        ("tcp_max_reordering", if ours.adapt_reordering { 300 } else { threshold }.to_string()),
-        ("tcp_fastopen", "0".to_owned()),
-        // A connection begins as its options say, not with what an earlier one has found.
-        ("tcp_no_metrics_save", "1".to_owned()),
-        ("tcp_rmem", format!("4096 {receive} {receive}")),
-        ("tcp_wmem", format!("4096 {send} {send}")),
-    ])
+    Ok(sysctls(&buffers, u64::MAX))
 }
 
 #[cfg(test)]
@@ -209,22 +184,15 @@ mod tests {
     use super::*;
 
     fn side() -> SocketSpec {
-        serde_json::from_value(json!({
-            "tcp": {
-                "mss_bytes": 1460, "header_bytes": 40, "initial_window_bytes": 14_600,
-                "initial_rto_ns": 1_000_000_000, "min_rto_ns": 200_000_000,
-                "max_rto_ns": 120_000_000_000u64, "loss_detection": {"kind": "rack_tlp"},
-                "sack": true, "dsack": true, "adapt_reordering": true, "limited_transmit": true,
-                "prr": true, "frto": true, "timestamps": true, "window_scaling": true,
-                "delayed_ack": {"timeout_ns": 40_000_000, "every": 2, "quick": 16},
-                "ack_counting": {"kind": "unlimited"}, "ecn": false, "fast_open": false,
-                "pacing": false, "restart_after_idle": true, "receive_buffer_bytes": 1_448_000,
-                "send_buffer_bytes": 1_000_000
+        SocketSpec {
+            tcp: TcpSpec {
+                receive_buffer_bytes: 1_448_000,
+                send_buffer_bytes: 1_000_000,
+                ..TcpSpec::default()
             },
-            "congestion": "newreno",
-            "options": {}
-        }))
-        .unwrap()
+            congestion: "newreno".to_owned(),
+            options: json!({}),
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use endpoint::perf::{Client, Failure, Plan, Server};
 use serde_json::{Value, json};
+use transport::quic::{Crypto, QuicSpec};
 
 /// A screen that can be read.
 #[derive(Clone, Default)]
@@ -47,13 +48,16 @@ impl Write for Screen {
 }
 
 pub fn quic() -> Value {
-    json!({
-        "crypto": "rustls", "handshake": "1-rtt", "mtu_bytes": 1452, "header_bytes": 48,
-        "initial_window_bytes": 14_520, "initial_rtt_ns": 333_000_000, "ack_eliciting_threshold": null,
-        "max_ack_delay_ns": null, "ecn": false, "receive_window_bytes": 16 << 20,
-        "stream_receive_window_bytes": 16 << 20, "send_window_bytes": 16 << 20,
-        "idle_timeout_ns": 30_000_000_000_u64, "packet_threshold": 3,
-    })
+    let spec = QuicSpec {
+        crypto: Crypto::Rustls,
+        header_bytes: 48,
+        receive_window_bytes: 16 << 20,
+        stream_receive_window_bytes: 16 << 20,
+        send_window_bytes: 16 << 20,
+        idle_timeout_ns: Some(30_000_000_000),
+        ..QuicSpec::default()
+    };
+    serde_json::to_value(spec).unwrap()
 }
 
 pub fn tcp() -> Value {

@@ -1,6 +1,7 @@
 //! `lab`: a path between namespaces, and processes at its ends.
 
 mod ending;
+mod kernels;
 mod outcome;
 mod plan;
 mod proxies;

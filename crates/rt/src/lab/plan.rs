@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use emu::LabSpec;
 use serde::Deserialize;
 use transport::pep::ProxySpec;
+use transport::tcp::TcpSpec;
 
 /// A session: a path, what splits TCP on it, and the processes at its ends.
 #[derive(Debug, Deserialize)]
@@ -29,10 +30,13 @@ pub struct Plan {
     pub far: Vec<Process>,
     /// Commands of the near side; the session lasts until all have ended.
     pub near: Vec<Process>,
-    /// Kernel settings of the ends, as sysctl(8) names them.
+    /// Options of the ends' kernel TCP, as a resolved run has them: their settings, and its initial windows.
+    #[serde(default)]
+    pub tcp: Sides<Option<TcpSpec>>,
+    /// Other kernel settings of the ends, as sysctl(8) names them; said last.
     #[serde(default)]
     pub settings: Sides<BTreeMap<String, String>>,
-    /// Initial windows of the ends' kernel TCP, in segments.
+    /// Initial windows of the ends' kernel TCP, in segments, in place of what its options say.
     #[serde(default)]
     pub initial_windows: Sides<Option<u32>>,
     /// Series to keep.

@@ -162,12 +162,13 @@ impl Session {
         let ends = Address::path(networks.first, segments);
         let files: Vec<&File> = spaces.iter().map(|space| &space.network).collect();
         let lab = Lab::open(&plan.lab, &files, &ends)?;
-        route(&spaces, &ends, &plan.initial_windows.near, &plan.initial_windows.far)?;
-        for (side, settings) in [(0, &plan.settings.near), (segments, &plan.settings.far)] {
-            if side == segments && !plan.private && !settings.is_empty() {
+        let [near, far] = plan.kernels();
+        route(&spaces, &ends, &near.initial_window, &far.initial_window)?;
+        for (side, kernel) in [(0, near), (segments, far)] {
+            if side == segments && !plan.private && !kernel.settings.is_empty() {
                 return Err(io::Error::other("settings of the far side need a private one"));
             }
-            for (name, value) in settings {
+            for (name, value) in &kernel.settings {
                 spaces[side].set(name, value)?;
             }
         }

@@ -3,6 +3,8 @@
 
 use serde_json::{Value, json};
 use sim::{Measurements, RunSpec};
+use transport::quic::QuicSpec;
+use transport::tcp::TcpSpec;
 
 pub const MTU: u64 = 1252;
 pub const HEADER: u64 = 28;
@@ -59,13 +61,14 @@ pub fn data(up: u64, down: u64) -> Value {
 }
 
 pub fn quic(changes: &Value) -> Value {
-    let mut quic = json!({
-        "kind": "quic", "crypto": "modelled", "handshake": "1-rtt", "mtu_bytes": MTU,
-        "header_bytes": HEADER, "initial_window_bytes": 10 * MTU, "initial_rtt_ns": 333_000_000,
-        "ack_eliciting_threshold": null, "max_ack_delay_ns": null, "ecn": false,
-        "receive_window_bytes": 1u64 << 30, "stream_receive_window_bytes": 1u64 << 30,
-        "send_window_bytes": 1u64 << 30, "idle_timeout_ns": null, "packet_threshold": 3
-    });
+    let plain = QuicSpec {
+        mtu_bytes: MTU as u16,
+        header_bytes: HEADER as u16,
+        initial_window_bytes: 10 * MTU,
+        ..QuicSpec::default()
+    };
+    let mut quic = serde_json::to_value(plain).unwrap();
+    quic["kind"] = json!("quic");
     for (key, value) in changes.as_object().into_iter().flatten() {
         quic[key] = value.clone();
     }
@@ -75,17 +78,8 @@ pub fn quic(changes: &Value) -> Value {
 /// Both ends as a current Linux has them, with `changes` to both, or to those named `client` and
 /// `server` alone.
 pub fn tcp(changes: &Value) -> Value {
-    let side = json!({
-        "mss_bytes": 1460, "header_bytes": 40, "initial_window_bytes": 10 * MSS,
-        "initial_rto_ns": 1_000_000_000u64, "min_rto_ns": 200_000_000u64,
-        "max_rto_ns": 120_000_000_000u64, "loss_detection": {"kind": "rack_tlp"}, "sack": true,
-        "dsack": true, "adapt_reordering": true, "limited_transmit": true, "prr": true,
-        "frto": true, "timestamps": true, "window_scaling": true,
-        "delayed_ack": {"timeout_ns": 40_000_000u64, "every": 2, "quick": 16},
-        "ack_counting": {"kind": "unlimited"}, "ecn": false, "fast_open": false, "pacing": false,
-        "restart_after_idle": true, "receive_buffer_bytes": 1u64 << 30,
-        "send_buffer_bytes": 1u64 << 30
-    });
+    let linux = TcpSpec { initial_window_bytes: 10 * MSS, ..TcpSpec::default() };
+    let side = serde_json::to_value(linux).unwrap();
     let mut tcp = json!({"kind": "tcp", "client": side, "server": side});
     for (key, value) in changes.as_object().into_iter().flatten() {
         if key == "client" || key == "server" {

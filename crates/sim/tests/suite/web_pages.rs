@@ -4,6 +4,7 @@
 use crate::common::{HEADER, MTU, quic};
 use serde_json::{Value, json};
 use sim::{Measurements, RunSpec};
+use transport::tcp::TcpSpec;
 
 const MSS: u64 = 1460;
 
@@ -58,16 +59,14 @@ impl Web {
 
     fn spec(&self) -> Result<RunSpec, serde_json::Error> {
         let tcp = merge(
-            json!({
-                "mss_bytes": MSS, "header_bytes": 40, "initial_window_bytes": 10 * MSS,
-                "initial_rto_ns": 1_000_000_000, "min_rto_ns": 200_000_000,
-                "max_rto_ns": 120_000_000_000u64, "loss_detection": {"kind": "rack_tlp"},
-                "sack": true, "dsack": true, "adapt_reordering": true, "limited_transmit": false,
-                "prr": true, "frto": true, "timestamps": true, "window_scaling": true,
-                "delayed_ack": null, "ack_counting": {"kind": "unlimited"}, "ecn": false,
-                "fast_open": false, "pacing": false, "restart_after_idle": true,
-                "receive_buffer_bytes": 1u64 << 30, "send_buffer_bytes": 1u64 << 30
-            }),
+            serde_json::to_value(TcpSpec {
+                mss_bytes: MSS as u16,
+                initial_window_bytes: 10 * MSS,
+                limited_transmit: false,
+                delayed_ack: None,
+                ..TcpSpec::default()
+            })
+            .unwrap(),
             &self.tcp,
         );
         let tls = merge(

@@ -12,17 +12,13 @@ use crate::{Node, Payload, Side};
 const NUMBER: u32 = 1024;
 
 fn tcp(receive_buffer_bytes: u64) -> TcpSpec {
-    serde_json::from_value(json!({
-        "mss_bytes": 1460, "header_bytes": 40, "initial_window_bytes": 14600,
-        "initial_rto_ns": 1_000_000_000u64, "min_rto_ns": 200_000_000u64,
-        "max_rto_ns": 120_000_000_000u64, "loss_detection": {"kind": "rack_tlp"}, "sack": true,
-        "dsack": true, "adapt_reordering": true, "limited_transmit": true, "prr": true, "frto": true,
-        "timestamps": true, "window_scaling": true, "delayed_ack": null,
-        "ack_counting": {"kind": "unlimited"}, "ecn": false, "fast_open": false, "pacing": false,
-        "restart_after_idle": false, "receive_buffer_bytes": receive_buffer_bytes,
-        "send_buffer_bytes": receive_buffer_bytes
-    }))
-    .unwrap()
+    TcpSpec {
+        delayed_ack: None,
+        restart_after_idle: false,
+        receive_buffer_bytes,
+        send_buffer_bytes: receive_buffer_bytes,
+        ..TcpSpec::default()
+    }
 }
 
 fn controller() -> Box<dyn CongestionControl> {

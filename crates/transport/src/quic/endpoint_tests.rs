@@ -6,27 +6,17 @@ use units::{Span, Time};
 use super::dial::Limits;
 use super::endpoint::address;
 use super::outlet::Packets;
-use super::{Arrival, Crypto, Endpoint, Handshake, QuicSpec};
+use super::{Arrival, Endpoint, QuicSpec};
 use crate::load::{PerfClient, PerfServer};
 use crate::{App, Endpoint as _, Payload, Side};
 
 pub(super) fn endpoint(side: Side) -> Endpoint {
     let spec = QuicSpec {
-        crypto: Crypto::Modelled,
-        handshake: Handshake::OneRtt,
         mtu_bytes: 1252,
-        header_bytes: 28,
         initial_window_bytes: 12_520,
         unpaced_burst_packets: 10,
         initial_rtt_ns: 100_000_000,
-        ack_eliciting_threshold: None,
-        max_ack_delay_ns: None,
-        ecn: false,
-        receive_window_bytes: 1 << 30,
-        stream_receive_window_bytes: 1 << 30,
-        send_window_bytes: 1 << 30,
-        idle_timeout_ns: None,
-        packet_threshold: 3,
+        ..QuicSpec::default()
     };
     let app = move |_| -> Box<dyn App> {
         match side {

@@ -44,6 +44,30 @@ pub struct QuicSpec {
     pub packet_threshold: u32,
 }
 
+/// A connection of which nothing is said, whose windows are no limit: where programs and tests begin. A plan writes
+/// every field.
+impl Default for QuicSpec {
+    fn default() -> QuicSpec {
+        QuicSpec {
+            crypto: Crypto::Modelled,
+            handshake: Handshake::OneRtt,
+            mtu_bytes: 1452,
+            header_bytes: 28,
+            initial_window_bytes: 14_520,
+            unpaced_burst_packets: 0,
+            initial_rtt_ns: 333_000_000,
+            ack_eliciting_threshold: None,
+            max_ack_delay_ns: None,
+            ecn: false,
+            receive_window_bytes: 1 << 30,
+            stream_receive_window_bytes: 1 << 30,
+            send_window_bytes: 1 << 30,
+            idle_timeout_ns: None,
+            packet_threshold: 3,
+        }
+    }
+}
+
 /// Cryptography of a flow.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]

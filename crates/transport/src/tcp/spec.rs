@@ -61,6 +61,38 @@ pub struct TcpSpec {
     pub send_buffer_bytes: u64,
 }
 
+/// An end as a current Linux has it, whose buffers are no limit: where programs and tests begin. A plan writes every
+/// field.
+impl Default for TcpSpec {
+    fn default() -> TcpSpec {
+        TcpSpec {
+            mss_bytes: 1460,
+            header_bytes: 40,
+            initial_window_bytes: 14_600,
+            initial_rto_ns: 1_000_000_000,
+            min_rto_ns: 200_000_000,
+            max_rto_ns: 120_000_000_000,
+            loss_detection: LossDetection::RackTlp,
+            sack: true,
+            dsack: true,
+            adapt_reordering: true,
+            limited_transmit: true,
+            prr: true,
+            frto: true,
+            timestamps: true,
+            window_scaling: true,
+            delayed_ack: Some(DelayedAck { timeout_ns: 40_000_000, every: 2, quick: 16 }),
+            ack_counting: AckCounting::Unlimited,
+            ecn: false,
+            fast_open: false,
+            pacing: false,
+            restart_after_idle: true,
+            receive_buffer_bytes: 1 << 30,
+            send_buffer_bytes: 1 << 30,
+        }
+    }
+}
+
 /// How losses are found before the retransmission timer runs out.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use transport::load::StreamReport;
-use transport::quic::{Crypto, Endpoint, Handshake, Needs, QuicSpec};
+use transport::quic::{Endpoint, Needs, QuicSpec};
 use transport::{App, AppEvent, Endpoint as _, MakeController, Payload, Side, Streams};
 use units::{Span, Time};
 
@@ -51,21 +51,11 @@ pub fn shared<T: Default>() -> Shared<T> {
 
 fn endpoint(side: Side, needs: Needs, does: Does, timer: Time) -> Endpoint {
     let spec = QuicSpec {
-        crypto: Crypto::Modelled,
-        handshake: Handshake::OneRtt,
         mtu_bytes: MTU as u16,
-        header_bytes: 28,
         initial_window_bytes: WINDOW,
         unpaced_burst_packets: 10,
         initial_rtt_ns: 100_000_000,
-        ack_eliciting_threshold: None,
-        max_ack_delay_ns: None,
-        ecn: false,
-        receive_window_bytes: 1 << 30,
-        stream_receive_window_bytes: 1 << 30,
-        send_window_bytes: 1 << 30,
-        idle_timeout_ns: None,
-        packet_threshold: 3,
+        ..QuicSpec::default()
     };
     let config = cc::Config {
         mss: MTU,

@@ -1,7 +1,7 @@
 //! Head-of-line blocking: one lost packet holds back every object of HTTP/2 that comes after it, and
 //! over HTTP/3 those alone whose bytes it carried.
 
-use transport::quic::{self, Crypto, Handshake, QuicSpec};
+use transport::quic::{self, QuicSpec};
 use transport::tcp::{self, TcpSpec};
 use transport::web::{
     Client, HostSpec, Http, ObjectSpec, PageSpec, Profile, RequestReport, Server, Tls, TlsVersion,
@@ -64,21 +64,11 @@ fn controller(mss: u64) -> MakeController {
 
 fn quic_endpoint(side: Side, app: MakeApp) -> Result<quic::Endpoint, String> {
     let spec = QuicSpec {
-        crypto: Crypto::Modelled,
-        handshake: Handshake::OneRtt,
         mtu_bytes: 1252,
-        header_bytes: 28,
         initial_window_bytes: 300_000,
         unpaced_burst_packets: 10,
         initial_rtt_ns: 200_000_000,
-        ack_eliciting_threshold: None,
-        max_ack_delay_ns: None,
-        ecn: false,
-        receive_window_bytes: 1 << 30,
-        stream_receive_window_bytes: 1 << 30,
-        send_window_bytes: 1 << 30,
-        idle_timeout_ns: None,
-        packet_threshold: 3,
+        ..QuicSpec::default()
     };
     quic::Endpoint::new(side, &spec, 1, side.name(), app, controller(1252))
 }

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.browser.planned import pauses, tcp_controller
 from bentpipe.lab.browser.spec import browser_of, page_load, web_transport
-from bentpipe.lab.kernel import ETHERNET_MTU, initial_window, sysctls
+from bentpipe.lab.kernel import ETHERNET_MTU
 
 if TYPE_CHECKING:
     from bentpipe.plan.runs import Run
-    from bentpipe.plan.spec import PageSpec, RunSpec
+    from bentpipe.plan.spec import PageSpec, RunSpec, TcpSpec
 
 __all__ = ["PORT", "authorities", "lab_plan", "object_of", "server_plan", "unit_plan"]
 
@@ -156,7 +156,7 @@ def lab_plan(
             "name": "browser", "command": [sys.executable, "-m", "bentpipe.lab.browser.unit", str(unit), "{far}"],
             "start_ns": 0, "output": str(folder / "unit.log"),
         }],
-        **_kernel(spec),
+        "tcp": _kernel(spec),
         "record": {"directory": str(folder / "links"), "interval_ns": spec["sample_ns"]},
         "result": str(folder / "lab.json"),
     }  # fmt: skip
@@ -164,14 +164,10 @@ def lab_plan(
     return lab
 
 
-def _kernel(spec: RunSpec) -> dict[str, Any]:
-    """What the kernel's TCP is told, for each side."""
+def _kernel(spec: RunSpec) -> dict[str, TcpSpec]:
+    """Options of TCP of each side's kernel."""
     tcp = web_transport(spec["flows"][0])["tcp"]
-    ends = {"near": tcp["client"], "far": tcp["server"]}
-    return {
-        "settings": {side: sysctls(end) for side, end in ends.items()},
-        "initial_windows": {side: initial_window(end) for side, end in ends.items()},
-    }
+    return {"near": tcp["client"], "far": tcp["server"]}
 
 
 def _packets(spec: RunSpec) -> tuple[int, int | None]:

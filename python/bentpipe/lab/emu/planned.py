@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe.lab.emu.arrivals import Random
 from bentpipe.lab.emu.limits import refusals
-from bentpipe.lab.kernel import ETHERNET_MTU, initial_window, sysctls
+from bentpipe.lab.kernel import ETHERNET_MTU
 from bentpipe.plan.facts import delays_ns, quic_of
 from bentpipe.plan.loads import senders
 from bentpipe.plan.quic import defaults
@@ -22,7 +22,7 @@ from bentpipe.plan.quic import defaults
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bentpipe.plan.spec import AmountSpec, FlowSpec, RunSpec, SizeSpec, StreamSpec, TcpSides
+    from bentpipe.plan.spec import AmountSpec, FlowSpec, RunSpec, SizeSpec, StreamSpec, TcpSides, TcpSpec
 
 __all__ = ["FlowFiles", "LabPlan", "Session", "lab_plan", "refusals", "round_trip_ns"]
 
@@ -126,7 +126,6 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> LabPlan:
             )
             sessions.append(Session(start_ns, frames))
         flows.append(replace(files, sessions=tuple(sessions)))
-    windows, settings = _kernel(spec)
     plan = {
         "lab": {
             "graph": spec["graph"],
@@ -141,8 +140,7 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> LabPlan:
         "check": True,
         "far": far,
         "near": near,
-        "settings": settings,
-        "initial_windows": windows,
+        "tcp": _kernel(spec),
         "record": {"directory": str(record), "interval_ns": int(spec["sample_ns"])},
         "result": str(result),
     }
@@ -272,17 +270,10 @@ def _mtu(spec: RunSpec) -> int:
     return max(sizes)
 
 
-def _kernel(spec: RunSpec) -> tuple[dict[str, int | None], dict[str, dict[str, str]]]:
-    """Initial windows of the routes, and sysctls, of each side. :func:`refusals` holds that all flows agree."""
+def _kernel(spec: RunSpec) -> dict[str, TcpSpec]:
+    """Options of TCP of each side's kernel. :func:`refusals` holds that all flows agree."""
     flows = _tcp_flows(spec)
-    if not flows:
-        return {"near": None, "far": None}, {"near": {}, "far": {}}
-    windows: dict[str, int | None] = {}
-    settings = {}
-    for side, end in (("near", flows[0]["client"]), ("far", flows[0]["server"])):
-        windows[side] = initial_window(end)
-        settings[side] = sysctls(end)
-    return windows, settings
+    return {"near": flows[0]["client"], "far": flows[0]["server"]} if flows else {}
 
 
 def round_trip_ns(spec: RunSpec) -> int:

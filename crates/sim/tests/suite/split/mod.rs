@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use sim::{Measurements, RunSpec};
+use transport::tcp::TcpSpec;
 
 /// One link: name, one-way delay in ms, rate in bit/s both ways, loss probability both ways.
 #[derive(Clone, Copy, Debug)]
@@ -25,17 +26,13 @@ pub struct Split {
 /// Options of a TCP end with `changes`.
 pub fn tcp(changes: &Value) -> Value {
     with(
-        json!({
-            "mss_bytes": 1460, "header_bytes": 40, "initial_window_bytes": 14600,
-            "initial_rto_ns": 1_000_000_000u64, "min_rto_ns": 200_000_000u64,
-            "max_rto_ns": 120_000_000_000u64, "loss_detection": {"kind": "rack_tlp"}, "sack": true,
-            "dsack": true, "adapt_reordering": true, "limited_transmit": true, "prr": true,
-            "frto": true, "timestamps": true, "window_scaling": true,
-            "delayed_ack": {"timeout_ns": 40_000_000u64, "every": 2, "quick": 16},
-            "ack_counting": {"kind": "unlimited"}, "ecn": false, "fast_open": false,
-            "pacing": false, "restart_after_idle": false, "receive_buffer_bytes": 1u64 << 26,
-            "send_buffer_bytes": 1u64 << 26
-        }),
+        serde_json::to_value(TcpSpec {
+            restart_after_idle: false,
+            receive_buffer_bytes: 1 << 26,
+            send_buffer_bytes: 1 << 26,
+            ..TcpSpec::default()
+        })
+        .unwrap(),
         changes,
     )
 }

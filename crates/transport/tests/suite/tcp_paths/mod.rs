@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use cc::CongestionControl;
 use transport::Payload;
-use transport::tcp::{AckCounting, Connection, DelayedAck, Flags, LossDetection, Segment, TcpSpec};
+use transport::tcp::{Connection, DelayedAck, Flags, Segment, TcpSpec};
 use units::{Span, Time};
 
 pub const MSS: u64 = 1448;
@@ -14,29 +14,11 @@ pub const MSS: u64 = 1448;
 /// The options of a current Linux.
 pub fn linux() -> TcpSpec {
     TcpSpec {
-        mss_bytes: 1460,
-        header_bytes: 40,
         initial_window_bytes: 10 * MSS,
-        initial_rto_ns: 1_000_000_000,
-        min_rto_ns: 200_000_000,
-        max_rto_ns: 120_000_000_000,
-        loss_detection: LossDetection::RackTlp,
-        sack: true,
-        dsack: true,
-        adapt_reordering: true,
-        limited_transmit: true,
-        prr: true,
-        frto: true,
-        timestamps: true,
-        window_scaling: true,
         delayed_ack: None,
-        ack_counting: AckCounting::Unlimited,
-        ecn: false,
-        fast_open: false,
-        pacing: false,
         restart_after_idle: false,
         receive_buffer_bytes: 64 << 20,
-        send_buffer_bytes: 64 << 20,
+        ..TcpSpec::default()
     }
 }
 
