@@ -18,6 +18,7 @@ fn shadowed_by_trees() -> ChannelSpec {
     ChannelSpec::ThreeState(Box::new(ThreeStateSpec {
         reference: Reference { snr_db: 10.0, error_db: 0.0 },
         motion: Motion {
+            seed: None,
             step_ns: STEP_NS,
             carrier_hz: 2_200_000_000,
             speed_m_s: 60.0 / 3.6,

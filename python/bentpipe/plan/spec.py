@@ -400,6 +400,7 @@ class TraceLossSpec(TypedDict):
 class Motion(TypedDict):
     """A terminal that moves at a constant speed, seen on a grid of time."""
 
+    seed: NotRequired[int | None]
     step_ns: int
     carrier_hz: int
     speed_m_s: float

@@ -20,6 +20,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from bentpipe.scenario.problems import is_name, unknown_word
+from bentpipe.scenario.radio_units import Decibel, Frequency, Speed
 from bentpipe.scenario.units import Angle, Distance, Duration, Probability, QueueSize, Rate, Size, WindowSize
 
 
@@ -105,7 +106,9 @@ class Table(BaseModel):
         }
 
 
-QUANTITIES = (Angle, Distance, Duration, Rate, Size, Probability, QueueSize, WindowSize)
+QUANTITIES = (
+    Angle, Decibel, Distance, Duration, Frequency, Probability, QueueSize, Rate, Size, Speed, WindowSize,
+)  # fmt: skip
 
 
 def written(value: object) -> Any:

@@ -86,7 +86,7 @@ fn loo(
         bridge: Arc::new(Bridge::new(motion.step_m(), correlation_m)),
         kept: Grid::kept(motion.step_ns),
     };
-    let name = name.to_owned();
+    let (name, seed) = (name.to_owned(), motion.seed.unwrap_or(seed));
     Grid::new(motion.step_ns, reference.snr_db, move |user| -> Box<dyn Fading> {
         let stream =
             |purpose: &str| Random::named(seed, &name, &format!("channel.{user}.{purpose}"));

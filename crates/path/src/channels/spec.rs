@@ -51,6 +51,9 @@ pub struct Reference {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Motion {
+    /// The seed of its way and of the fading on it; none: the run's.
+    #[serde(default)]
+    pub seed: Option<u64>,
     /// The grid: at most 1 ms and the time in which the terminal moves 1/16 wavelength.
     pub step_ns: u64,
     /// Carrier frequency.

@@ -112,6 +112,18 @@ fn hours_without_an_ask() {
     assert_eq!(idle.at(0, past), hourly.at(0, past));
 }
 
+/// A seed of the channel's own: the same way in every run.
+#[test]
+fn a_channel_has_the_seed_that_it_is_given() {
+    let mut spec = trees();
+    if let ChannelSpec::ThreeState(spec) = &mut spec {
+        spec.motion.seed = Some(1);
+    }
+    let at = |spec: &ChannelSpec, seed| spec.build("test", seed).unwrap().at(0, Time(SECOND));
+    assert_eq!(at(&spec, 1), at(&trees(), 1));
+    assert_eq!(at(&spec, 2), at(&trees(), 1));
+}
+
 #[test]
 fn between_two_steps_is_what_was_at_the_first() {
     let mut channel = trees().build("test", 1).unwrap();

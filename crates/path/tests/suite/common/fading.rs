@@ -9,6 +9,7 @@ pub const STEP_NS: u64 = 511_009;
 /// A terminal at a speed for which `STEP_NS` is short enough.
 pub fn motion(speed_km_h: f64) -> Motion {
     Motion {
+        seed: None,
         step_ns: STEP_NS,
         carrier_hz: 2_200_000_000,
         speed_m_s: speed_km_h / 3.6,

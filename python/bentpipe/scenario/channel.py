@@ -1,0 +1,63 @@
+"""The radio channel of a direction: what a receiver can make of a coded symbol, over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field, PlainValidator, StrictInt, StrictStr, model_validator
+
+from bentpipe.scenario.quantities import AngleText, PositiveText, Table, described
+from bentpipe.scenario.radio_units import Decibel, Frequency, Speed
+from bentpipe.scenario.units import Angle
+
+__all__ = ["Channel", "DecibelText"]
+
+DecibelText = Annotated[Decibel, PlainValidator(Decibel.parse), described("7 dB", "a ratio")]
+FrequencyText = Annotated[
+    Frequency, PlainValidator(Frequency.parse), described("2.2 GHz", "a frequency above 0")
+]
+SpeedText = Annotated[Speed, PlainValidator(Speed.parse), described("60 km/h", "a speed above 0")]
+
+_MOVING = frozenset({"snr_error", "speed", "frequency", "elevation", "azimuth", "step", "seed"})
+_KEYS: Mapping[str, frozenset[str]] = {
+    "white-noise": frozenset(),
+    "perez-fontan": _MOVING | {"environment", "state_lengths"},
+}
+"""Keys beside ``model`` and ``snr`` that a model has."""
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    "white-noise": (),
+    "perez-fontan": ("environment", "elevation", "speed"),
+}
+
+
+class Channel(Table):
+    """A channel; ``snr`` is Es/N0 of a coded symbol where nothing is in the way."""
+
+    hints: ClassVar[Mapping[str, str]] = {
+        "band": 'no key "band": the frequency says it; did you mean "frequency"?',
+    }
+    model: Literal["white-noise", "perez-fontan"]
+    snr: DecibelText
+    snr_error: DecibelText = Decibel(0.0)
+    environment: StrictStr | None = None
+    elevation: AngleText | None = None
+    azimuth: AngleText = Angle(0)
+    speed: SpeedText | None = None
+    frequency: FrequencyText = Frequency(2_200_000_000)
+    state_lengths: Literal["each", "one"] = "each"
+    step: PositiveText | None = None
+    seed: Annotated[StrictInt, Field(ge=0, le=2**63 - 1)] | None = None
+
+    @model_validator(mode="after")
+    def _keys_of_the_model(self) -> Channel:
+        given = self.model_fields_set - {"model", "snr"}
+        foreign = sorted(given - _KEYS[self.model])
+        if foreign:
+            raise ValueError(f'found {foreign[0]}, which does not go with model = "{self.model}"')
+        missing = [key for key in _NEEDED[self.model] if getattr(self, key) is None]
+        if missing:
+            raise ValueError(f'found no {missing[0]}, which model = "{self.model}" needs')
+        if self.elevation is not None and self.elevation.degrees > 90:
+            raise ValueError(f"elevation: found {self.elevation}, expected at most 90 deg")
+        return self

@@ -1,0 +1,159 @@
+"""Channels: their keys, published tables, and what is refused."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from bentpipe.plan import channels
+from bentpipe.plan.files import Files
+from bentpipe.scenario.channel import Channel
+from bentpipe.scenario.problems import ScenarioError, from_validation
+from bentpipe.scenario.radio_units import Decibel, Frequency, Speed
+from bentpipe.scenario.units import UnitError
+
+TREES = {
+    "model": "perez-fontan",
+    "environment": "intermediate-tree-shadowed",
+    "elevation": "40 deg",
+    "speed": "60 km/h",
+    "snr": "7 dB",
+}
+
+
+def resolved(**changes: Any) -> Any:
+    table = {key: value for key, value in (TREES | changes).items() if value is not None}
+    return channels.channel(Channel.model_validate(table), Files(Path()), "path.satellite.down.channel")
+
+
+def refused(**changes: Any) -> str:
+    try:
+        resolved(**changes)
+    except ScenarioError as error:
+        return str(error)
+    except ValidationError as error:
+        return str(from_validation(error, {}, "scenario"))
+    raise AssertionError("not refused")
+
+
+def test_a_cell_is_the_published_one() -> None:
+    found = resolved()
+    assert found["kind"] == "three_state"
+    assert found["reference"] == {"snr_db": 7.0, "error_db": 0.0}
+    assert found["states"][1] == {"mean_db": -8.2, "deviation_db": 3.9, "multipath_db": -12.7}
+    assert found["frames_m"] == [6.3, 6.3, 4.5]
+    assert (found["transition_m"], found["correlation_m"]) == (2.6, 1.5)
+    # 1/16 wavelength at 2.2 GHz and 60 km/h.
+    assert found["motion"]["step_ns"] == 511_009
+    assert found["motion"]["carrier_hz"] == 2_200_000_000
+
+
+def test_a_step_is_never_longer_than_a_millisecond() -> None:
+    assert resolved(speed="3 km/h")["motion"]["step_ns"] == 1_000_000
+    assert resolved(step="0.1 ms")["motion"]["step_ns"] == 100_000
+
+
+def test_all_states_may_have_the_length_of_the_first() -> None:
+    assert resolved(state_lengths="one")["frames_m"] == [6.3, 6.3, 6.3]
+
+
+@pytest.mark.parametrize(
+    ("environment", "vector"),
+    [
+        ("open", (0.5, 0.375, 0.125)),
+        ("suburban", (0.4545, 0.4545, 0.0910)),
+        ("intermediate-tree-shadowed", (0.3929, 0.3571, 0.25)),
+        ("heavy-tree-shadowed", (0.5, 0.5)),
+    ],
+)
+def test_the_matrices_have_the_published_vectors(environment: str, vector: tuple[float, ...]) -> None:
+    for cell in channels.FONTAN[environment].values():
+        assert all(sum(row) == pytest.approx(1, abs=1e-9) for row in cell.transitions)
+        found = [1 / len(vector)] * len(vector)
+        for _ in range(1000):
+            found = [
+                sum(share * row[state] for share, row in zip(found, cell.transitions, strict=True))
+                for state in range(len(vector))
+            ]
+        assert found == pytest.approx(vector, abs=5e-4)
+
+
+def test_a_cell_that_was_never_published_is_refused_by_name() -> None:
+    message = refused(environment="village")
+    assert message == (
+        'scenario: path.satellite.down.channel.environment: no published table of the environment "village", expected one '
+        "of: open, suburban, intermediate-tree-shadowed, heavy-tree-shadowed"
+    )
+    assert "whose table is not complete" in refused(environment="urban")
+    assert 'did you mean "suburban"' in refused(environment="suburbian")
+
+
+def test_below_the_lowest_table_is_refused_and_above_the_highest_is_said() -> None:
+    assert refused(elevation="30 deg").endswith(
+        'elevation: found 30 deg, below the lowest table of "intermediate-tree-shadowed", expected at least 40 deg'
+    )
+    high = Channel.model_validate(TREES | {"elevation": "70 deg"})
+    assert channels.remarks(high, "down.channel") == [
+        "down.channel.elevation: there is no table for 70 deg; that of 40 deg, the highest below, is used"
+    ]
+    assert resolved(elevation="70 deg")["motion"]["elevation_deg"] == 70.0
+    assert channels.remarks(Channel.model_validate(TREES), "down.channel") == []
+
+
+def test_other_bands_are_refused() -> None:
+    assert "found 1.5 GHz, expected 2 GHz to 4 GHz" in refused(frequency="1.5 GHz")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"step": "0.6 ms"},
+            "found 600 us, expected at most 511.009 us, the shorter of 1 ms and 1/16 wavelength",
+        ),
+        ({"speed": None}, 'found no speed, which model = "perez-fontan" needs'),
+        ({"speed": "60"}, 'found "60" without a unit'),
+        ({"speed": "0 km/h"}, "a speed above 0"),
+        ({"snr": "7"}, 'did you mean "7 dB"?'),
+        ({"snr": "7 db"}, 'did you mean "7 dB"?'),
+        ({"snr": None}, "missing"),
+        ({"elevation": "100 deg"}, "expected at most 90 deg"),
+        ({"model": "perez-fontain"}, 'did you mean "perez-fontan"?'),
+        ({"model": "white-noise"}, 'which does not go with model = "white-noise"'),
+        ({"band": "S"}, 'did you mean "frequency"?'),
+        ({"state_lengths": "all"}, "each, one"),
+    ],
+)
+def test_bad_keys_are_told_in_one_message(changes: dict[str, Any], words: str) -> None:
+    assert words in refused(**changes)
+
+
+def test_white_noise_needs_nothing_but_its_snr() -> None:
+    table = Channel.model_validate({"model": "white-noise", "snr": "13 dB"})
+    assert channels.channel(table, Files(Path()), "down.channel") == {"kind": "fixed", "snr_db": 13.0}
+
+
+def test_a_channel_is_written_as_it_was_read() -> None:
+    table = TREES | {"frequency": "2.1 GHz", "snr_error": "-1.5 dB", "seed": 3}
+    assert Channel.model_validate(table).written() == table
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("7 dB", 7.0), ("-0.65 dB", -0.65), (0, 0.0), ("+3dB", 3.0)],
+)
+def test_levels_have_a_sign(text: object, value: float) -> None:
+    assert Decibel.parse(text).db == value
+    assert Decibel.parse(str(Decibel.parse(text))) == Decibel.parse(text)
+
+
+def test_speeds_and_frequencies_are_whole_numbers() -> None:
+    assert Speed.parse("60 km/h").m_h == 60_000
+    assert Speed.parse("1 m/s").m_h == 3_600
+    assert str(Speed.parse("10 m/s")) == "36 km/h"
+    assert Frequency.parse("2.2 GHz").hz == 2_200_000_000
+    assert str(Frequency.parse("2200 MHz")) == "2.2 GHz"
+    for kind, text in ((Speed, "60 mph"), (Frequency, "-1 Hz"), (Decibel, "300 dB"), (Speed, "0.0001 km/h")):
+        with pytest.raises(UnitError):
+            kind.parse(text)
