@@ -5,9 +5,9 @@ use units::{Random, Rate, Span, Time};
 use crate::channels;
 use crate::validate;
 use crate::{
-    Arq, Change, Channel, Codel, Delay, DelayTrace, DropTail, FqCodel, Jitter, Line, Loss, Netem,
-    Outage, Queue, QueueSpec, RadioSpec, RateService, Reorder, ReorderingSpec, Service,
-    ServiceSpec, SpecError, Stage, StageSpec, TraceService, Transmitter, Wire,
+    Arq, Change, Channel, Codel, Delay, DelayTrace, DropTail, FixedChannel, FqCodel, Jitter, Line,
+    Loss, Netem, Outage, Queue, QueueSpec, RadioSpec, RateService, Reorder, ReorderingSpec,
+    Service, ServiceSpec, SpecError, Stage, StageSpec, TraceService, Transmitter, Wire,
 };
 
 /// The line `name` of run `seed`, but for its scheduled changes and bounds.
@@ -27,7 +27,10 @@ pub(crate) fn line(specs: &[StageSpec], name: &str, seed: u64) -> Result<Line, S
                 let wire = Wire { from: index, to: index, spec: feedback };
                 wires.push((wire, random(&format!("{purpose}.feedback"))));
             }
-            let channel = channels::build(&radio.channel, name, seed);
+            let channel: Box<dyn Channel> = match &radio.channel {
+                Some(channel) => channels::build(channel, name, seed),
+                None => Box::new(FixedChannel::PERFECT),
+            };
             stages.push(self::radio(radio, channel, random(&purpose)));
         } else {
             stages.push(stage(spec, random(&purpose)));
@@ -119,7 +122,7 @@ impl Behind for Wireless {
 }
 
 fn radio(spec: &RadioSpec, channel: Box<dyn Channel>, random: Random) -> Box<dyn Stage> {
-    let service = Box::new(Arq::new(&spec.link_layer, &spec.channel, random));
+    let service = Box::new(Arq::new(&spec.link_layer, spec.channel.as_ref(), random));
     before(&spec.queue, Wireless { service, channel, reordering: spec.reordering })
 }
 

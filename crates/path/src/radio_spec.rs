@@ -12,8 +12,8 @@ use crate::{ChannelSpec, QueueSpec};
 pub struct RadioSpec {
     /// The queue.
     pub queue: QueueSpec,
-    /// The channel.
-    pub channel: ChannelSpec,
+    /// The channel; none: no noise, for a decoder that knows its block error rates.
+    pub channel: Option<ChannelSpec>,
     /// What the link layer does.
     pub link_layer: LinkLayerSpec,
     /// The reordering buffer; none: packets leave as they are decoded.

@@ -104,7 +104,9 @@ fn service(spec: &ServiceSpec) -> Verdict {
 
 fn radio(spec: &RadioSpec) -> Verdict {
     queue(&spec.queue)?;
-    spec.channel.check().map_err(|message| format!("channel: {message}"))?;
+    if let Some(channel) = &spec.channel {
+        channel.check().map_err(|message| format!("channel: {message}"))?;
+    }
     link_layer(&spec.link_layer)?;
     match spec.reordering {
         Some(buffer) => above_zero("reordering: packets", buffer.packets),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use path::{Cause, HoldCounters, Topology};
+use path::{Cause, HoldCounters, Topology, UserTally};
 use transport::web::WebSpec;
 use transport::{Counters, Event, EventKind, Gauges, Side};
 use units::{Span, Time};
@@ -24,6 +24,7 @@ pub struct Recorder {
     links: Table,
     proxies: Table,
     holds: Table,
+    users: Table,
     events: Table,
     /// The pages that the flows load.
     loads: Vec<Option<WebSpec>>,
@@ -50,6 +51,7 @@ impl Recorder {
                 &proxy_row(0.0, ["", "", ""], 0, &Gauges::default(), 0, &Counters::default()),
             ),
             holds: Table::new("holds"),
+            users: Table::new("users"),
             events: Table::declared("events", &events_row("", "", &NO_EVENT)),
             loads,
         }
@@ -147,6 +149,9 @@ impl Recorder {
     fn sample_links(&mut self, time: f64, topology: &Topology) {
         let mut together: Vec<[Option<LinkCounters>; 2]> = vec![[None, None]; self.groups.len()];
         for (index, line) in topology.lines.iter().enumerate() {
+            for (user, tally) in (0u64..).zip(line.users()) {
+                self.users.row(&users_row(time, topology.line_name(index), user, tally));
+            }
             let counters = link_counters(line);
             let group = self.groups.of_link(index / 2);
             if let Some(group) = group {
@@ -182,9 +187,7 @@ impl Recorder {
             vec![summary(&flows, &self.groups), streams(&flows), link_summary(topology)];
         tables.extend([self.flows, self.links, self.events, self.internals, self.proxies]);
         tables.extend(pages::tables(seats, sides, &self.loads));
-        if self.holds.rows() > 0 {
-            tables.push(self.holds);
-        }
+        tables.extend([self.holds, self.users].into_iter().filter(|table| table.rows() > 0));
         tables
     }
 }
@@ -262,6 +265,26 @@ fn hold_row<'a>(time: f64, node: &'a str, counters: &HoldCounters) -> Row<'a, 10
         ("released_bytes", counters.released_bytes.into()),
         ("dropped_overflow_packets", counters.dropped_packets.into()),
         ("dropped_overflow_bytes", counters.dropped_bytes.into()),
+    ]
+}
+
+fn users_row<'a>(time: f64, link: &'a str, user: u64, tally: &UserTally) -> Row<'a, 14> {
+    let after = |retransmissions| tally.decoded_after.get(retransmissions).copied().unwrap_or(0);
+    [
+        ("time_s", time.into()),
+        ("link", link.into()),
+        ("user", user.into()),
+        ("attempts", tally.attempts.into()),
+        ("copies", tally.copies.into()),
+        ("air_s", tally.air.seconds().into()),
+        ("coded_bits", tally.coded_bits.into()),
+        ("useful_bits", (tally.decoded_bytes * 8).into()),
+        ("decoded_after_0_packets", after(0).into()),
+        ("decoded_after_1_packets", after(1).into()),
+        ("decoded_after_2_packets", after(2).into()),
+        ("decoded_after_3_packets", after(3).into()),
+        ("decoded_later_packets", tally.decoded_after.iter().skip(4).sum::<u64>().into()),
+        ("dropped_link_packets", tally.dropped_packets.into()),
     ]
 }
 

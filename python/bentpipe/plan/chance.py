@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from bentpipe.plan.spec import LoadSpec, RunSpec, StageSpec
+    from bentpipe.plan.spec import LoadSpec, RadioStageSpec, RunSpec, StageSpec
 
 __all__ = ["Draw", "controllers", "drawn"]
 
@@ -53,6 +53,8 @@ def _stage(stage: StageSpec) -> bool:
     """Bursts and lists of packets are losses at set instants and places."""
     if stage["kind"] in ("jitter", "reorder"):
         return True
+    if stage["kind"] == "radio":
+        return _radio(stage)
     if stage["kind"] != "loss":
         return False
     if any(0 < change["probability"] < 1 for change in stage.get("changes", ())):
@@ -61,6 +63,19 @@ def _stage(stage: StageSpec) -> bool:
     if model["kind"] == "bernoulli":
         return 0 < model["probability"] < 1
     return model["kind"] == "gilbert_elliott"
+
+
+def _radio(stage: RadioStageSpec) -> bool:
+    decoder, feedback, channel = (
+        stage["link_layer"]["decoder"],
+        stage["link_layer"]["feedback"],
+        stage["channel"],
+    )
+    if decoder["kind"] == "block_errors" and any(0 < one < 1 for one in decoder["probabilities"]):
+        return True
+    if feedback is not None and 0 < feedback["loss"] < 1:
+        return True
+    return channel is not None and channel["kind"] != "fixed"
 
 
 def _load(load: LoadSpec) -> bool:

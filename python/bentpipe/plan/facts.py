@@ -27,6 +27,8 @@ def rate_bit_s(stage: StageSpec) -> float | None:
     """Rate of a stage as it begins, where it is a number."""
     if stage["kind"] == "netem":
         return float(stage["rate_bit_s"])
+    if stage["kind"] == "radio":
+        return float(stage["link_layer"]["rate_bit_s"])
     if stage["kind"] == "transmit" and stage["service"]["kind"] == "rate":
         return float(stage["service"]["rate_bit_s"])
     return None

@@ -618,7 +618,7 @@ class RadioStageSpec(TypedDict):
 
     kind: Literal["radio"]
     queue: QueueSpec
-    channel: ChannelSpec
+    channel: ChannelSpec | None
     link_layer: LinkLayerSpec
     reordering: ReorderingSpec | None
 

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "DecodeError", "Finished", "Measurements", "decode", "encode", "encoder", "parquet"]
 
 TABLES = (
-    "summary", "link_summary", "pages", "requests", "flows", "internals", "links", "proxies", "holds", "streams",
-    "events", "packets", "stages",
+    "summary", "link_summary", "pages", "requests", "flows", "internals", "links", "proxies", "holds", "users",
+    "streams", "events", "packets", "stages",
 )  # fmt: skip
 """Tables of a run, the small ones first."""
 
 _ORDER = (
-    "step", "packet", "time_s", "flow", "load", "queued_s", "proxy", "socket", "link", "connection", "stream_id",
-    "side", "name", "kind",
+    "step", "packet", "time_s", "flow", "load", "queued_s", "proxy", "socket", "link", "user", "connection",
+    "stream_id", "side", "name", "kind",
 )  # fmt: skip
 """Sorting keys, as far as a table has them; rows that agree in all of them stay in the engine's order."""
 

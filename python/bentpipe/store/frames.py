@@ -67,6 +67,11 @@ class Frames(ABC):
         return self.table("holds")
 
     @property
+    def users(self) -> pl.DataFrame:
+        """What each user had of a radio link: one row per sample, link and ``user``, counters since the start."""
+        return self.table("users")
+
+    @property
     def streams(self) -> pl.DataFrame:
         """One row per stream: bytes and instants of both directions."""
         return self.table("streams")

@@ -47,7 +47,7 @@ struct Open {
 
 impl Arq {
     /// The link layer over `channel`. `random` draws block errors.
-    pub fn new(spec: &LinkLayerSpec, channel: &ChannelSpec, random: Random) -> Arq {
+    pub fn new(spec: &LinkLayerSpec, channel: Option<&ChannelSpec>, random: Random) -> Arq {
         Arq {
             bits: coded_bits(spec, channel),
             link: Serializer::new(Rate(spec.rate_bit_s)),
@@ -115,7 +115,7 @@ impl Arq {
 }
 
 /// Coded bits of a frame by attempt.
-fn coded_bits(spec: &LinkLayerSpec, channel: &ChannelSpec) -> Vec<u32> {
+fn coded_bits(spec: &LinkLayerSpec, channel: Option<&ChannelSpec>) -> Vec<u32> {
     match &spec.code {
         CodeSpec::Given { coded_bits } => coded_bits.clone(),
         CodeSpec::Adaptive { mother_rate, decoded } => {
@@ -130,7 +130,10 @@ fn coded_bits(spec: &LinkLayerSpec, channel: &ChannelSpec) -> Vec<u32> {
                 most: information / mother_rate,
             };
             let delay = spec.feedback.map_or(Span::ZERO, |feedback| Span(feedback.delay_ns));
-            design::adaptive(channel, frame, decoded, delay)
+            match channel {
+                Some(channel) => design::adaptive(channel, frame, decoded, delay),
+                None => vec![frame.need.ceil() as u32],
+            }
         }
     }
 }
@@ -167,8 +170,10 @@ impl Service for Arq {
         let Some(place) = self.place(job.number) else { return Fate::Deliver };
         let open = self.open[place];
         if !self.takes(place) {
-            // The sender has gone back already, and will come to it.
-            let at = if self.began < self.back { due } else { self.time_out(due) };
+            // The sender has gone back already, or will when it hears of the one before; if a scheduler has put this one
+            // before that, nobody answers, and its turn comes after the time of an answer.
+            let patience = self.spec.time_out_ns.or(self.spec.feedback.map(|f| f.delay_ns));
+            let at = if self.began < self.back { due } else { due + Span(patience.unwrap_or(0)) };
             return Fate::Again { at };
         }
         let decoded = open.decoded || self.decodes(&open);

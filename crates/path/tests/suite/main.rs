@@ -9,6 +9,7 @@ mod foundation_harq;
 mod foundation_late_clock;
 mod foundation_proxy;
 mod foundation_router;
+mod foundation_scheduler;
 mod line;
 mod loss_statistics;
 mod properties;

@@ -83,7 +83,7 @@ fn losses() -> impl Strategy<Value = StageSpec> {
 }
 
 /// Radio links: every link layer, with answers that take their time and may be lost.
-fn radios() -> impl Strategy<Value = StageSpec> {
+pub fn radios() -> impl Strategy<Value = StageSpec> {
     let code = (400u32..6_000, 0..200u32, 200u32..1_600, 100_000u64..50_000_000);
     let decoder = prop_oneof![
         prop::collection::vec(0.0..0.9, 1..4)
@@ -108,7 +108,7 @@ fn radios() -> impl Strategy<Value = StageSpec> {
                 let (delay_ns, loss, patience) = feedback;
                 StageSpec::Radio(RadioSpec {
                     queue,
-                    channel,
+                    channel: Some(channel),
                     link_layer: LinkLayerSpec {
                         rate_bit_s,
                         frame_bytes,

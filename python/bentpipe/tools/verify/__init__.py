@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from bentpipe.store.files import NoTableError, StoreError
 from bentpipe.store.reader import Store
-from bentpipe.tools.verify import counting, holding, passing, serving
+from bentpipe.tools.verify import counting, holding, passing, radiating, serving
 from bentpipe.tools.verify.trace import Finding, Trace, load
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding", "Verdict", "findings", "verify"]
 
-_RULES = {**passing.RULES, **serving.RULES}
+_RULES = {**passing.RULES, **radiating.RULES, **serving.RULES}
 
 _TABLES = ("summary", "link_summary", "flows", "links", "packets", "stages")
 
@@ -51,8 +51,9 @@ def verify(store: Store) -> Iterator[Verdict]:
         raise StoreError(
             f"{store.path}: no run has its packets' steps; run the scenario with --set trace.stages=true"
         ) from None
-    with suppress(NoTableError):
-        tables["holds"] = store.table("holds")
+    for name in ("holds", "users"):
+        with suppress(NoTableError):
+            tables[name] = store.table(name)
     folders = {file.parent.name: file.parent for file in store.files("spec.json")}
     for run in tables["stages"]["run"].unique(maintain_order=True):
         own = {name: table.filter(table["run"] == run) for name, table in tables.items()}
@@ -71,6 +72,7 @@ def findings(trace: Trace) -> Iterator[Finding]:
             else:
                 yield from rule(line, stage, visits, trace.end)
         yield from counting.counters(trace, line)
+        yield from radiating.users(trace, line)
     yield from holding.holds(trace)
     yield from counting.held(trace)
     yield from counting.ways(trace)

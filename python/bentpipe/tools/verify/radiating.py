@@ -1,0 +1,163 @@
+"""Radio links: the air that a packet takes at least, who may give it up and when, what users are said to have had.
+
+Of a packet it is seen when it came, and when it left or was dropped; what was tried in between is not. So these are
+bounds, and the sums of the table of users.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+
+from bentpipe.tools.verify.changing import Fates, Spec
+from bentpipe.tools.verify.trace import Finding, Line, Rule, Trace, Visit, nanoseconds
+
+__all__ = ["RULES", "users"]
+
+SECOND = 1_000_000_000
+
+
+def _air(layer: Spec, size: int, attempt: int) -> float:
+    """Nanoseconds of the air that an attempt at a packet of ``size`` bytes, counted from 0, takes at least."""
+    frames = -(-size // layer["frame_bytes"])
+    if layer["code"]["kind"] == "given":
+        bits = layer["code"]["coded_bits"]
+        coded = bits[min(attempt, len(bits) - 1)]
+    else:
+        coded = 8 * layer["frame_bytes"] if attempt == 0 else 0
+    return float(frames * (coded + layer["overhead_bits"]) * SECOND / layer["rate_bit_s"])
+
+
+def _radio(line: Line, stage: Spec, visits: Sequence[Visit], _end: int) -> Iterator[Finding]:
+    layer, fates = stage["link_layer"], Fates(stage)
+    for visit in visits:
+        least = visit.came + _air(layer, visit.bytes, 0)
+        if visit.left is not None and visit.left < least - 1:
+            text = f"packet {visit.packet} of {visit.bytes} bytes left at {visit.left} ns, expected {least:.0f} ns"
+            yield Finding("no faster than the rate", line.name, f"{text} or later")
+        if visit.dropped is not None:
+            yield from _dropped(line, stage, visit, fates)
+    yield from _sums(line, layer, visits)
+    yield from _order(line, stage, visits)
+    yield from _room(line, stage, visits)
+
+
+def _dropped(line: Line, stage: Spec, visit: Visit, fates: Fates) -> Iterator[Finding]:
+    """By the queue, by a hand-over, or given up after as many attempts as there are, with an answer after each but the
+    last."""
+    layer, at = stage["link_layer"], visit.dropped or 0
+    managed = stage["queue"]["kind"] != "drop_tail"
+    if visit.cause == "link":
+        most = layer["attempts"]
+        # Go-back-N gives up what was tried as often; what its receiver did not take is not counted.
+        least = visit.came + sum(_air(layer, visit.bytes, attempt) for attempt in range(most or 0))
+        if layer["feedback"] is not None and most is not None:
+            least += (most - 1) * layer["feedback"]["delay_ns"]
+        if most is None or at < least - 1:
+            text = f"packet {visit.packet} was given up at {at} ns, expected no attempt less: {least:.0f} ns or later"
+            yield Finding("a cause for every drop", line.name, text)
+    elif visit.cause == "outage":
+        if fates.lost(visit.came, at) != at:
+            text = f"packet {visit.packet} was dropped (outage) at {at} ns, when nothing was lost"
+            yield Finding("a cause for every drop", line.name, text)
+    elif visit.cause != "overflow" and not (managed and visit.cause == "aqm"):
+        text = f"packet {visit.packet} was dropped ({visit.cause}) at {at} ns by a radio link"
+        yield Finding("a cause for every drop", line.name, text)
+
+
+def _sums(line: Line, layer: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
+    """Those who have left by an instant had their air one after the other since the first came."""
+    left = sorted((v for v in visits if v.left is not None), key=lambda v: v.left or 0)
+    air, begin = 0.0, visits[0].came if visits else 0
+    for visit in left:
+        air += _air(layer, visit.bytes, 0)
+        if (visit.left or 0) < begin + air - 1:
+            text = f"by {visit.left} ns packets have left that take {air:.0f} ns of air since {begin} ns"
+            yield Finding("no faster than the rate", line.name, text)
+            return
+
+
+def _order(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
+    """One attempt, go-back-N and a buffer that never has to give way keep the order of one queue."""
+    layer, buffer = stage["link_layer"], stage["reordering"]
+    patient = buffer is not None and buffer["time_limit_ns"] is None and buffer["packets"] > len(visits)
+    kept = layer["attempts"] == 1 or layer["repeat"] == "go_back_n" or (patient and layer["attempts"] is None)
+    if not kept or stage["queue"]["kind"] == "fq_codel":
+        return
+    before = -1
+    for visit in visits:
+        if visit.left is not None:
+            if visit.left_step < before:
+                text = f"packet {visit.packet} was overtaken"
+                yield Finding("the order is kept", line.name, text)
+            before = max(before, visit.left_step)
+
+
+def _room(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
+    """What is dropped for want of room finds the queue full: so many packets or bytes are inside."""
+    limit = stage["queue"].get("limit") or {}
+    if stage["queue"]["kind"] == "fq_codel" or not limit:
+        return
+    gone = sorted((v.gone, v.bytes) for v in visits if v.gone is not None and v.gone != v.came)
+    inside, bytes_inside, first = 0, 0, 0
+    for visit in visits:
+        while first < len(gone) and (gone[first][0] or 0) < visit.came:
+            inside, bytes_inside, first = inside - 1, bytes_inside - gone[first][1], first + 1
+        if visit.dropped == visit.came and visit.cause == "overflow":
+            fits = inside < limit.get("packets", inside + 1)
+            if fits and bytes_inside + visit.bytes <= limit.get("bytes", bytes_inside + visit.bytes):
+                text = f"packet {visit.packet} found no room at {visit.came} ns beside {inside} packets"
+                yield Finding("no drop while there is room", line.name, text)
+            continue
+        inside, bytes_inside = inside + 1, bytes_inside + visit.bytes
+
+
+def users(trace: Trace, line: Line) -> Iterator[Finding]:
+    """What users are said to have had of a link adds up to what was seen."""
+    place = next((n for n, stage in enumerate(line.stages) if stage["kind"] == "radio"), None)
+    if place is None:
+        return
+    if "users" not in trace.tables:
+        if line.visits[place]:
+            yield Finding("counters count", line.name, "the run has no table of what its users had")
+        return
+    stage, visits = line.stages[place], line.visits[place]
+    left = sorted(v.left for v in visits if v.left is not None)
+    lost = sorted(v.dropped or 0 for v in visits if v.cause == "link")
+    rows = trace.tables["users"].filter(trace.tables["users"]["link"] == line.name)
+    for (at_s,), sample in rows.group_by("time_s", maintain_order=True):
+        at = nanoseconds(at_s) or 0
+        total = {
+            name: float(sample[name].sum())
+            for name in sample.columns
+            if name not in ("time_s", "link", "run", "user")
+        }
+        decoded = sum(total[name] for name in total if name.startswith("decoded_"))
+        seen, dropped = bisect_right(left, at), bisect_right(lost, at)
+        inside = len(visits) if stage["reordering"] is not None else 0
+        yield from _added(line, stage, at, total, decoded)
+        if not seen <= decoded <= seen + inside:
+            text = f"{decoded} packets are said to be decoded by {at} ns, and {seen} have left"
+            yield Finding("counters count", line.name, text)
+        if total["dropped_link_packets"] != dropped:
+            text = f"{total['dropped_link_packets']} packets are said to be given up by {at} ns, and {dropped} were"
+            yield Finding("counters count", line.name, text)
+
+
+def _added(line: Line, stage: Spec, at: int, total: Mapping[str, float], decoded: float) -> Iterator[Finding]:
+    """No more air than time, as many coded bits as the air has room for, no fewer attempts than packets."""
+    layer = stage["link_layer"]
+    bits = total["air_s"] * layer["rate_bit_s"]
+    # Each attempt's end is a whole nanosecond.
+    slack = total["attempts"] * layer["rate_bit_s"] / SECOND + 1
+    wrong = {
+        "air": total["air_s"] * SECOND > at + 1,
+        "coded bits": abs(bits - total["coded_bits"]) > slack,
+        "attempts": total["attempts"] - total["copies"] < decoded + total["dropped_link_packets"],
+    }
+    for what in (what for what, is_wrong in wrong.items() if is_wrong):
+        yield Finding("air is used once", line.name, f"{what} of the users at {at} ns: {dict(total)}")
+
+
+RULES: Mapping[str, Rule] = {"radio": _radio}
+"""By the kind of the stage."""

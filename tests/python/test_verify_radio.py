@@ -1,0 +1,160 @@
+"""``bentpipe verify`` over radio links: nothing to find in sound runs, and something in every kind of false one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from traced import (
+    DELAY,
+    DROP_TAIL,
+    QUIC,
+    TCP,
+    judged,
+    made,
+    scenario,
+    segment,
+    spec_of,
+    transmit,
+    with_stages,
+)
+
+CODEL = {"kind": "codel", "limit": None, "target_ns": 5_000_000, "interval_ns": 100_000_000, "ecn": False}
+
+
+def link_layer(**other: Any) -> dict[str, Any]:
+    """Frames of 1,500 bytes at a code rate of 3/4 and 20 Mbit/s, a tenth in error, answered after 20 ms."""
+    return {
+        "rate_bit_s": 20_000_000, "frame_bytes": 1_500, "overhead_bits": 100,
+        "code": {"kind": "given", "coded_bits": [16_000]},
+        "decoder": {"kind": "block_errors", "probabilities": [0.1, 0.3]},
+        "combining": "none", "repeat": "selective", "attempts": 3, "window": 100,
+        "feedback": {"delay_ns": 20_000_000, "loss": 0.0}, "time_out_ns": None,
+    } | other  # fmt: skip
+
+
+def radio(
+    queue: dict[str, Any] = DROP_TAIL, reordering: Any = None, channel: Any = None, **layer: Any
+) -> dict[str, Any]:
+    found = link_layer(**layer)
+    return {
+        "kind": "radio",
+        "queue": queue,
+        "channel": channel,
+        "link_layer": found,
+        "reordering": reordering,
+    }
+
+
+LOSSY = {"feedback": {"delay_ns": 20_000_000, "loss": 0.2}, "time_out_ns": 25_000_000}
+BUFFER = {"packets": 100, "time_limit_ns": None}
+PATIENT = {"packets": 10**9, "time_limit_ns": None}
+INCREMENTAL = {
+    "decoder": {"kind": "information", "margin": 1.05}, "combining": "incremental",
+    "code": {"kind": "adaptive", "mother_rate": 0.25, "decoded": [0.5, 0.8]},
+}  # fmt: skip
+
+STAGES: dict[str, dict[str, Any]] = {
+    "selective repeat": radio(),
+    "until it is decoded": radio(attempts=None),
+    "one attempt": radio(attempts=1, window=None, feedback=None),
+    "stop-and-wait": radio(window=1, feedback={"delay_ns": 2_000_000, "loss": 0.0}),
+    "go-back-n": radio(repeat="go_back_n", attempts=None),
+    "go-back-n that gives up": radio(repeat="go_back_n", **LOSSY),
+    "lost answers": radio(**LOSSY),
+    "a buffer": radio(reordering=BUFFER),
+    "a patient buffer": radio(reordering=PATIENT, attempts=None),
+    "a buffer with a limit": radio(reordering={"packets": 100, "time_limit_ns": 15_000_000}),
+    "codel": radio(CODEL),
+    "information": radio(channel={"kind": "fixed", "snr_db": 2.0}, **INCREMENTAL),
+    "small frames": radio(frame_bytes=400, code={"kind": "given", "coded_bits": [4_000]}),
+}
+
+
+def run_of(stage: dict[str, Any], flow: dict[str, Any]) -> dict[str, Any]:
+    return with_stages(spec_of(scenario(segment(), flows=(flow,))), stage, DELAY)
+
+
+@pytest.mark.parametrize("flow", [QUIC, TCP], ids=["quic", "tcp"])
+@pytest.mark.parametrize("name", STAGES)
+def test_nothing_is_found_in_a_sound_run(name: str, flow: dict[str, Any], tmp_path: Path) -> None:
+    spec = run_of(STAGES[name], flow)
+    tables = made(spec)
+    assert not judged(tmp_path, spec, tables)
+    last = tables["users"].filter(pl.col("time_s") == pl.col("time_s").max(), pl.col("link") == "s.up")
+    assert last["attempts"].sum() > 100
+    if name == "lost answers":
+        assert last["copies"].sum() > 20
+
+
+Tables = dict[str, pl.DataFrame]
+
+
+def users(tables: Tables, **columns: pl.Expr) -> Tables:
+    return {**tables, "users": tables["users"].with_columns(**columns)}
+
+
+def steps(tables: Tables, which: pl.Expr, **columns: pl.Expr) -> Tables:
+    """The steps with ``columns`` where ``which``."""
+    changed = {
+        name: pl.when(which).then(value).otherwise(pl.col(name)).alias(name)
+        for name, value in columns.items()
+    }
+    return {**tables, "stages": tables["stages"].with_columns(**changed)}
+
+
+GIVEN_UP = pl.col("dropped").eq("link")
+
+FALSE: dict[str, tuple[Callable[[Tables], Tables], str]] = {
+    "more air than time": (lambda t: users(t, air_s=pl.col("air_s") * 3, coded_bits=pl.col("coded_bits") * 3), "air is used once"),
+    "bits without air": (lambda t: users(t, coded_bits=pl.col("coded_bits") + 10_000), "air is used once"),
+    "fewer attempts than packets": (lambda t: users(t, attempts=pl.col("attempts") // 2), "air is used once"),
+    "one packet more": (lambda t: users(t, decoded_after_0_packets=pl.col("decoded_after_0_packets") + 1), "counters count"),
+    "one packet less given up": (
+        lambda t: users(t, dropped_link_packets=(pl.col("dropped_link_packets") - 1).clip(0)), "counters count",
+    ),
+    "no table": (lambda t: {name: table for name, table in t.items() if name != "users"}, "counters count"),
+    "given up too soon": (
+        lambda t: steps(t, GIVEN_UP, at_ns=pl.col("at_ns") - 30_000_000), "a cause for every drop",
+    ),
+    "another cause": (lambda t: steps(t, GIVEN_UP, dropped=pl.lit("aqm")), "a cause for every drop"),
+    "nothing was lost": (lambda t: steps(t, GIVEN_UP, dropped=pl.lit("outage")), "a cause for every drop"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FALSE)
+def test_a_false_run_is_caught(name: str, tmp_path: Path) -> None:
+    falsify, rule = FALSE[name]
+    spec = run_of(STAGES["selective repeat"], TCP)
+    tables = made(spec)
+    assert not judged(tmp_path, spec, tables)
+    assert rule in {one.rule for one in judged(tmp_path, spec, falsify(tables))}
+
+
+WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "the rate": (STAGES["selective repeat"], radio(rate_bit_s=5_000_000), "no faster than the rate"),
+    "the code": (STAGES["selective repeat"], radio(code={"kind": "given", "coded_bits": [64_000]}), "no faster than the rate"),
+    "the answer": (
+        STAGES["selective repeat"], radio(feedback={"delay_ns": 40_000_000, "loss": 0.0}), "a cause for every drop",
+    ),
+    "more attempts": (STAGES["selective repeat"], radio(attempts=4), "a cause for every drop"),
+    "who never gives up": (STAGES["selective repeat"], radio(attempts=None), "a cause for every drop"),
+    "go-back-n": (STAGES["until it is decoded"], radio(attempts=None, repeat="go_back_n"), "the order is kept"),
+    "a patient buffer": (STAGES["until it is decoded"], radio(attempts=None, reordering=PATIENT), "the order is kept"),
+    "room": (
+        radio({"kind": "drop_tail", "limit": {"packets": 3}}), radio({"kind": "drop_tail", "limit": {"packets": 1_000}}),
+        "no drop while there is room",
+    ),
+    "a wire": (STAGES["selective repeat"], transmit(), "a cause for every drop"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_run_of_another_link_is_caught(name: str, tmp_path: Path) -> None:
+    ran, said, rule = WRONG[name]
+    found = judged(tmp_path, run_of(said, TCP), made(run_of(ran, TCP)))
+    assert rule in {one.rule for one in found}
