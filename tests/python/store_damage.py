@@ -92,7 +92,7 @@ def judge(store: Path, flip: Flip, whole: Mapping[str, str]) -> str:
             found = values(store)
         except StoreError as error:
             # The name is that of the file, or of the list that has its checksum.
-            run = flip.file.parts[1] if flip.file.parts[0] == "runs" else flip.file.name
+            run = flip.file.parts[1] if flip.file.parts[0] in ("runs", "packs") else flip.file.name
             return "named" if run in str(error) else f"{flip}: another file is named: {error}"
         except Exception as error:  # noqa: BLE001 - any other exception is the finding
             return f"{flip}: {type(error).__name__}: {error}"

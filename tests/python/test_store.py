@@ -24,7 +24,7 @@ from bentpipe.runners.outcome import Outcome
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.sweep import parse_override, written_override
 from bentpipe.scenario.tomltext import dumps, inline
-from bentpipe.store import writer as stores
+from bentpipe.store import files as stores
 from bentpipe.store.codec import DecodeError, decode
 from bentpipe.store.files import DiskError, StoreError
 from bentpipe.store.reader import Store

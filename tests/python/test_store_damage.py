@@ -29,8 +29,9 @@ from bentpipe.plan.runs import make, open_document
 from bentpipe.report.report import build
 from bentpipe.runners import engine
 from bentpipe.runners.conduct import DamageWarning
-from bentpipe.store import writer as stores
-from bentpipe.store.files import SUMS, DiskError, Kept, StoreError, listing
+from bentpipe.store import files as stores
+from bentpipe.store.files import SUMS, DiskError, StoreError, listing
+from bentpipe.store.kept import Folder, Kept
 from bentpipe.store.reader import Store, read_store
 from bentpipe.store.writer import Writer
 from bentpipe.studies.parts import Measured, Part
@@ -345,8 +346,9 @@ def test_files_of_every_size_are_read(tmp_path: Path, size: int, count: int) -> 
         (place / name).write_bytes(data)
         sums[name] = hashlib.sha256(data).hexdigest()
     last = place / f"{count - 1}.qlog"
-    places = [("one", place / name) for name in sums]
-    kept = Kept(tmp_path, {"one": sums}, {})
+    folder = Folder("runs/one", sums)
+    places = [(folder, name) for name in sums]
+    kept = Kept(tmp_path, {"one": folder}, {})
     kept.check(places)
     last.write_bytes(last.read_bytes()[:-1] + b"x")
     os.utime(last, ns=(1, 1))  # clocks of file systems are coarse

@@ -91,4 +91,4 @@ def made(spec: dict[str, Any]) -> dict[str, pl.DataFrame]:
 
 def judged(folder: Path, spec: dict[str, Any], tables: dict[str, pl.DataFrame]) -> list[Finding]:
     (folder / "spec.json").write_text(json.dumps(spec))
-    return list(findings(load(folder, tables)))
+    return list(findings(load(json.loads((folder / "spec.json").read_text()), tables)))

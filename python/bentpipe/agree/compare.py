@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,6 @@ from bentpipe.store.reader import Store, read_store
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bentpipe.plan.spec import RunSpec
 
 __all__ = ["COMPARED", "Comparison", "Row", "Verdict", "compare"]
 
@@ -258,15 +256,11 @@ def _round_trips(store: Store, frame: pl.DataFrame) -> pl.DataFrame:
 
 def _kinds(store: Store) -> dict[tuple[Any, ...], Kind]:
     """Of each cell, from its first run's resolved run."""
-    found: dict[tuple[Any, ...], Kind] = {}
+    first: dict[tuple[Any, ...], str] = {}
     for row in store.index.iter_rows(named=True):
-        cell = tuple(row[key] for key in store.columns)
-        if cell not in found:
-            spec: RunSpec = json.loads(
-                (store.path / "runs" / row["run"] / "spec.json").read_text(encoding="utf-8")
-            )
-            found[cell] = kind(spec)
-    return found
+        first.setdefault(tuple(row[key] for key in store.columns), row["run"])
+    specs = store.specs(list(first.values()))
+    return {cell: kind(specs[run]) for cell, run in first.items()}
 
 
 def lines(rows: Sequence[Row]) -> list[dict[str, Any]]:

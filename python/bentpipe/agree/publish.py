@@ -6,12 +6,14 @@ import io
 import tarfile
 from typing import TYPE_CHECKING
 
-from bentpipe.store.files import SUMS, listing, written_whole
+from bentpipe.store.files import SUMS, digest, listing, written_whole
 from bentpipe.store.reader import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from bentpipe.store.kept import Kept
 
 __all__ = ["publish"]
 
@@ -44,15 +46,32 @@ def _files(store: Path) -> Iterator[tuple[str, bytes]]:
         if (store / name).is_file():
             yield name, (store / name).read_bytes()
     kept = Store(store).kept()
-    for run, files in sorted(kept.files.items()):
+    for run, files in _runs(kept):
         wanted = {name: files[name] for name in sorted(files) if _wanted(name)}
-        place = store / "runs" / run
-        kept.check((run, place / name) for name in wanted)
-        for name in wanted:
-            yield f"runs/{run}/{name}", (place / name).read_bytes()
-        sums = {name: checksum for name, checksum in wanted.items() if checksum is not None}
-        if sums:
-            yield f"runs/{run}/{SUMS}", listing(sums)
+        for name, data in wanted.items():
+            yield f"runs/{run}/{name}", data
+        if None not in kept.folders[run].files.values():
+            yield f"runs/{run}/{SUMS}", listing({name: digest(data) for name, data in wanted.items()})
+
+
+def _runs(kept: Kept) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Every run with its files, a packed one as it was before."""
+    from bentpipe.store.packing import taken_out
+
+    taken: dict[str, Iterator[tuple[str, dict[str, bytes]]]] = {}
+    for run, folder in sorted(kept.folders.items()):
+        place = kept.store / folder.name
+        if folder.packed is None:
+            names = [name for name in folder.files if _wanted(name)]
+            kept.check((folder, name) for name in names)
+            yield run, {name: (place / name).read_bytes() for name in names}
+            continue
+        if folder.name not in taken:
+            names = [name for name in folder.files if name.endswith(".parquet")]
+            kept.check((folder, name) for name in names)
+            own = sorted(one for one, where in kept.folders.items() if where is folder)
+            taken[folder.name] = taken_out(place, filter(_wanted, names), own)
+        yield next(taken[folder.name])
 
 
 def _wanted(name: str) -> bool:

@@ -146,7 +146,7 @@ class Results(Store):
         from bentpipe.figures.registry import Material, parse_range
         from bentpipe.store.reader import read_store
 
-        there = frozenset(self.kept().files)
+        there = frozenset(self.kept().folders)
         if self._known is None or self._known[0] != there:
             self._known = None  # what is kept of the store as it is now must not keep what it was
             self._known = (there, Material(read_store(self)))

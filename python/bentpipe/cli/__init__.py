@@ -124,6 +124,7 @@ for _command in (
     writing.export,
     writing.report,
     stores.diff,
+    stores.pack,
     checking.schema,
     catalogue.presets,
     orbiting.orbit,

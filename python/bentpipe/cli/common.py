@@ -119,6 +119,7 @@ def _say(plan: Plan) -> None:
         print(f"note: {remark.line(plan.document.name)}", file=sys.stderr)
 
 
-def count(things: Sequence[object], what: str) -> str:
+def count(things: Sequence[object] | int, what: str) -> str:
     """A number of things: ``1 run``, ``2 runs``."""
-    return f"{len(things):,} {what}" + ("" if len(things) == 1 else "s")
+    number = things if isinstance(things, int) else len(things)
+    return f"{number:,} {what}" + ("" if number == 1 else "s")

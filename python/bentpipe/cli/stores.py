@@ -1,4 +1,4 @@
-"""``show``, ``query``, ``diff`` and ``verify``: what a store says, and whether it can be so."""
+"""``show``, ``query``, ``diff``, ``pack`` and ``verify``: what a store says, whether it can be so, and made small."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from bentpipe.cli.common import FAILED, AsJson, StoreDirectory, refuse
 
-__all__ = ["diff", "query", "show", "verify"]
+__all__ = ["diff", "pack", "query", "show", "verify"]
 
 
 def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
@@ -82,6 +82,23 @@ def diff(
                 print(f"{count} rows of {where} have no partner")
     if comparison.regressed:
         raise typer.Exit(FAILED)
+
+
+def pack(directory: StoreDirectory) -> None:
+    """Pack the finished runs of a store. One file a table for 1,000 runs; every command reads it as before."""
+    from bentpipe.cli.common import count
+    from bentpipe.cli.terminal import patience
+    from bentpipe.store.writer import pack as packed
+
+    done = packed(directory, patience("packing", "runs"))
+    print(f"{count(done.runs, 'run')} packed into {count(done.packs, 'pack')}")
+    for number, why in (
+        (done.left.traced, "with traces, which are files of their own"),
+        (done.left.large, "too large to gain by it"),
+        (done.left.unsummed, "made before runs had checksums"),
+    ):
+        if number:
+            print(f"{count(number, 'run')} {why}: as they were")
 
 
 _SHOWN = 5

@@ -124,8 +124,8 @@ def _plain(value: object) -> object:
     return _finite(float(value)) if isinstance(value, Decimal) else str(value)
 
 
-def patience() -> Callable[[int, int], None]:
-    """Says on standard error how far a long plan is: after 2 s, then every 5 s, and when it is done."""
+def patience(doing: str = "planning", what: str = "cells") -> Callable[[int, int], None]:
+    """Says on standard error how far something long is: after 2 s, then every 5 s, and when it is done."""
     begun = time.monotonic()
     next_s = begun + 2
 
@@ -134,7 +134,7 @@ def patience() -> Callable[[int, int], None]:
         now = time.monotonic()
         if now >= next_s or (done == of and next_s > begun + 2):
             next_s = now + 5
-            print(f"planning: {done:,} of {of:,} cells", file=sys.stderr, flush=True)
+            print(f"{doing}: {done:,} of {of:,} {what}", file=sys.stderr, flush=True)
 
     return each
 

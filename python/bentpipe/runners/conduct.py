@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import importlib.metadata
-import itertools
 import os
 import platform
 import shlex
@@ -194,12 +193,26 @@ def _warn(damaged: Mapping[str, str], missing: Container[str], writer: Writer) -
     """Names damaged runs: a few to people, all in the journal."""
     for run, what in damaged.items():
         writer.note({"event": "damaged", "run": run, "error": what})
-    for run, what in itertools.islice(damaged.items(), MOST_NAMED):
-        then = "it is made again" if run in missing else "not asked for, and left as it is"
-        warnings.warn(f"{what}: run {run}, {then}", DamageWarning, stacklevel=4)
-    if len(damaged) > MOST_NAMED:
-        more = f"{len(damaged) - MOST_NAMED} more damaged runs: see {writer.path / 'journal.jsonl'}"
+    together: dict[str, list[str]] = {}
+    for run, what in damaged.items():
+        together.setdefault(what, []).append(run)
+    said = [_told(what, runs, missing) for what, runs in together.items()]
+    for one in said[:MOST_NAMED]:
+        warnings.warn(one, DamageWarning, stacklevel=4)
+    if len(said) > MOST_NAMED:
+        more = f"{len(said) - MOST_NAMED} more damaged runs: see {writer.path / 'journal.jsonl'}"
         warnings.warn(more, DamageWarning, stacklevel=4)
+
+
+def _told(what: str, runs: Sequence[str], missing: Container[str]) -> str:
+    """What is damaged, and what becomes of the runs in it: one, or many of a pack, or those that nobody knows."""
+    if len(runs) > 1:
+        made = sum(run in missing for run in runs)
+        return f"{what}: {len(runs):,} runs, of which {made:,} are made again"
+    if "/" in runs[0]:
+        return f"{what}: its runs are made again"
+    then = "it is made again" if runs[0] in missing else "not asked for, and left as it is"
+    return f"{what}: run {runs[0]}, {then}"
 
 
 MOST_NAMED = 10

@@ -1,9 +1,7 @@
 """Files of a store: written whole or not at all, and read as they were written.
 
-The directory of a run holds ``SHA256SUMS``, in the form of sha256sum(1) (``sha256sum -c SHA256SUMS`` there checks it by
-hand): what the run consists of, and a checksum of each file. SHA-256 because every system has the tool, every Python
-the function, and today's processors instructions for it. A run that was made before there were checksums has no such
-file; it consists of what the others of its store do.
+Checksums are lists of them as sha256sum(1) has them. SHA-256 because every system has the tool, every Python the
+function, and today's processors instructions for it.
 """
 
 from __future__ import annotations
@@ -12,26 +10,28 @@ import errno
 import hashlib
 import os
 import re
+import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 __all__ = [
     "FULL",
     "SUMS",
     "DiskError",
-    "Kept",
     "NoTableError",
     "NothingRunError",
     "StoreError",
+    "changed",
     "digest",
     "listing",
-    "look",
+    "read_listing",
     "readable",
+    "remove_folders",
     "sync",
     "sync_all",
+    "write_folder",
     "write_soon",
     "write_whole",
     "written_whole",
@@ -77,8 +77,8 @@ def _line(name: str, checksum: str) -> str:
 _LINE = re.compile(r"(\\?)([0-9a-f]{64})  ([^/\n]+)")
 
 
-def _read_listing(text: str) -> dict[str, str] | None:
-    """Names and checksums; None where it is no list of them."""
+def read_listing(text: str) -> dict[str, str] | None:
+    """Names and checksums of :func:`listing`; None where it is no list of them."""
     found = {}
     for line in text.removesuffix("\n").split("\n"):
         match = _LINE.fullmatch(line)
@@ -91,108 +91,11 @@ def _read_listing(text: str) -> dict[str, str] | None:
     return found if text.endswith("\n") else None
 
 
-@dataclass(frozen=True)
-class Kept:
-    """The finished runs of a store, as they were on the disk at one moment."""
-
-    store: Path
-    files: Mapping[str, Mapping[str, str | None]]
-    """Files of each run by name, with their checksums; None where there was none yet."""
-    faults: Mapping[str, str]
-    """What is wrong with a run, by its id: it is no directory, or is not all there."""
-
-    def refuse(self) -> None:
-        """Raises StoreError that names the damaged runs, if there are any."""
-        if self.faults:
-            raise _damaged(list(self.faults.values()))
-
-    def table(self, name: str, runs: Iterable[str]) -> dict[str, Path]:
-        """The file of a table of each of ``runs`` that has it, as it was written. Raises StoreError."""
-        file = f"{name}.parquet"
-        found = {run: self.store / "runs" / run / file for run in runs if file in self.files.get(run, {})}
-        self.check(found.items())
-        return found
-
-    def check(self, places: Iterable[tuple[str, Path]]) -> None:
-        """Raises StoreError that names those of the runs' files that are not as they were written."""
-        wrong = _changed([(path, self.files[run][path.name]) for run, path in places])
-        if wrong:
-            raise _damaged(list(wrong.values()))
-
-    def damaged(self) -> dict[str, str]:
-        """What is wrong with each damaged run, by its id, after reading every file of all."""
-        places = [
-            (self.store / "runs" / run / name, checksum)
-            for run, files in self.files.items()
-            for name, checksum in files.items()
-        ]
-        found = {path.parent.name: said for path, said in reversed(_changed(places).items())}
-        return {**found, **self.faults}
-
-
-def _damaged(said: list[str]) -> StoreError:
-    more = f"; and {len(said) - 3} more" if len(said) > 3 else ""
-    again = "the command that made the store makes the damaged runs again, and no others"
-    return StoreError(f"{'; '.join(said[:3])}{more}; {again}")
-
-
-def look(store: Path, runs: Iterable[str], summed: bool) -> Kept:
-    """Those of ``runs`` that are in the store. All of them must have checksums where it is ``summed``."""
-    files: dict[str, Mapping[str, str | None]] = {}
-    faults = {}
-    for run in runs:
-        place = store / "runs" / run
-        try:
-            there = set(os.listdir(place))  # noqa: PTH208 - names alone, of thousands of runs
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            faults[run] = f"{place} cannot be read: {error.strerror}"
-            continue
-        found = _consists_of(place, there, summed)
-        if isinstance(found, str):
-            faults[run] = found
-        else:
-            files[run] = found
-    before = [run for run, found in files.items() if None in found.values()]
-    whole = {name for run in before for name in files[run] if _of_every_run(name)}
-    for run in before:
-        if lost := whole - files[run].keys():
-            faults[run] = f"{store / 'runs' / run / min(lost)} is missing"
-            del files[run]
-    return Kept(store, files, faults)
-
-
-def _consists_of(run: Path, there: set[str], summed: bool) -> dict[str, str | None] | str:
-    """What a run consists of, or what is wrong with it."""
-    if SUMS not in there:
-        if not any(map(_of_every_run, there)):
-            return f"{run} is damaged: nothing of the run is in it"
-        return f"{run / SUMS} is missing" if summed else dict.fromkeys(there)
-    try:
-        listed = _read_listing((run / SUMS).read_bytes().decode())
-    except OSError as error:
-        return f"{run / SUMS} cannot be read: {error.strerror}"
-    except UnicodeDecodeError:
-        listed = None
-    if listed is None:
-        return f"{run / SUMS} is damaged: it is no list of checksums"
-    if lost := listed.keys() - there:
-        return f"{run / min(lost)} is missing"
-    if more := {name for name in there if name.endswith(".parquet")} - listed.keys():
-        return f"{run / SUMS} is damaged: it does not have {min(more)}"
-    return dict(listed)
-
-
-def _of_every_run(name: str) -> bool:
-    return name.endswith(".parquet") or name == "spec.json"
-
-
 _seen: dict[Path, tuple[int, int, int, str]] = {}
 """Files that were as they were written, with what changes when they do."""
 
 
-def _changed(files: list[tuple[Path, str | None]]) -> dict[Path, str]:
+def changed(files: list[tuple[Path, str | None]]) -> dict[Path, str]:
     """Which files are not as they were written, and what is wrong with them."""
     wanted = [(path, checksum) for path, checksum in files if checksum is not None]
     if not wanted:
@@ -304,6 +207,48 @@ def write_soon(path: Path, data: bytes) -> None:
             rest = rest[file.write(rest) :]
         if sys.platform == "linux":
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def write_folder(store: Path, folder: str, files: Mapping[str, bytes]) -> None:
+    """Makes a directory of a store with all its files at once, in place of what is there.
+
+    Raises:
+        OSError: it cannot be written; nothing of it stays, and what is there does.
+    """
+    part, place = _aside(store, folder), store / folder
+    try:
+        part.mkdir()
+        for name, content in files.items():
+            write_soon(part / name, content)
+        sync_all([*(part / name for name in files), part])
+        if place.is_dir() and not place.is_symlink():
+            remove_folders(store, [folder])
+        else:
+            place.unlink(missing_ok=True)
+        part.rename(place)
+        sync(place.parent)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+def remove_folders(store: Path, folders: Sequence[str]) -> None:
+    """Removes directories of a store, each at once: half of one in its place would be a damaged run."""
+    gone = []
+    for folder in folders:
+        aside = _aside(store, folder, "-gone")
+        shutil.rmtree(aside, ignore_errors=True)
+        (store / folder).rename(aside)
+        gone.append(aside)
+    for parent in {(store / folder).parent for folder in folders}:
+        sync(parent)
+    for aside in gone:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _aside(store: Path, folder: str, more: str = "") -> Path:
+    """Where what is not in its place yet, or any more, is: whoever writes to the store next removes it."""
+    return store / f".part-{folder.rpartition('/')[2]}{more}"
 
 
 def sync_all(paths: Iterable[Path]) -> None:

@@ -1,14 +1,48 @@
-"""What the machine did while it measured: from a store's journal, for people."""
+"""A store's journal: what the machine did, for people; whoever has it open is the only one that writes to the store."""
 
 from __future__ import annotations
 
+import fcntl
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.store.files import StoreError
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["machine", "real_time"]
+__all__ = ["Journal", "machine", "real_time"]
+
+
+class Journal:
+    """The journal of a store, open for writing, and the hold on the store that goes with it."""
+
+    def __init__(self, store: Path) -> None:
+        """Takes hold of the store.
+
+        Raises:
+            OSError: the journal cannot be written.
+            StoreError: another process has it.
+        """
+        self._file = (store / "journal.jsonl").open("a", encoding="utf-8")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._file.close()
+            raise StoreError(f"{store}: another bentpipe is writing to this store") from None
+
+    def note(self, entry: Mapping[str, object]) -> None:
+        """Appends a line; a full disk loses the line, not the runs."""
+        with suppress(OSError):
+            self._file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+            self._file.flush()
+
+    def close(self) -> None:
+        """Lets go of the store."""
+        with suppress(OSError):  # a line that a full disk did not take is tried again here
+            self._file.close()
 
 
 def real_time(store: Path) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -120,31 +120,30 @@ def _parsed(written: str) -> PlanFile:
     )
 
 
-def again(store: Path, plan: Plan, there: Iterable[str]) -> list[dict[str, Any]]:
-    """The rows of a ``plan.json`` that was lost: the plan's, and those runs of ``there`` that are of other seeds of it.
+def again(plan: Plan, others: Mapping[str, tuple[Path, int | None]]) -> list[dict[str, Any]]:
+    """The rows of a ``plan.json`` that was lost: the plan's, and those of ``others``, which are of other seeds of it.
+
+    Args:
+        plan: what the command asks for.
+        others: runs of the store that are none of the plan's: where each is, and its seed.
 
     Raises:
-        StoreError: one of ``there`` is none of this scenario, with these settings and this engine.
+        StoreError: one of them is none of this scenario, with these settings and this engine.
     """
     found = rows(plan)
-    known = {row["id"] for row in found}
-    for run in sorted(set(there) - known):
-        row = _identified(store / "runs" / run / "spec.json", run, plan)
+    for run, (place, seed) in sorted(others.items()):
+        row = None if seed is None else _identified(seed, run, plan)
         if row is None:
             raise StoreError(
-                f"{store / 'plan.json'} is lost, and run {run} is none of this command's with engine {plan.engine}: "
-                f"say --set, and what else was said when the store was made, again; or remove {store / 'runs' / run}"
+                f"{place.parent.parent / 'plan.json'} is lost, and run {run} is none of this command's with engine "
+                f"{plan.engine}: say --set, and what else was said when the store was made, again; or remove {place}"
             )
         found.append(row)
     return found
 
 
-def _identified(spec_file: Path, run: str, plan: Plan) -> dict[str, Any] | None:
+def _identified(seed: int, run: str, plan: Plan) -> dict[str, Any] | None:
     """The row of a run by its seed: its id is a hash of what one of the plan's runs with that seed rests on."""
-    try:
-        seed = int(json.loads(spec_file.read_text(encoding="utf-8"))["seed"])
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
     for like in {canonical(one.cell): one for one in plan.runs}.values():
         if identity(like.cell, {**like.spec, "seed": seed}, plan.engine, plan.own) == run:
             return {"id": run, "seed": seed, "cell": dict(like.cell)}

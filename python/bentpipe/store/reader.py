@@ -6,6 +6,7 @@
     DIR/plan.json               title, engine, overrides, and every run: id, cell of the sweep, seed
     DIR/runs/ID/TABLE.parquet   measurements (docs/manual/results.md), with spec.json, the resolved run, and traces
     DIR/runs/ID/SHA256SUMS      what the run consists of, and its checksums
+    DIR/packs/NAME/             many runs as one (bentpipe.store.packing)
     DIR/journal.jsonl           when, where and with what it ran: outside the promise of equal bytes
 
 Whatever is read is compared with its checksum first; what is not there any more, or is not what was written, is named,
@@ -24,8 +25,9 @@ from typing import TYPE_CHECKING, Any, Self
 from bentpipe.scenario.columns import column, headings, plain
 from bentpipe.store import planfile
 from bentpipe.store.codec import TABLES
-from bentpipe.store.files import Kept, NoTableError, NothingRunError, StoreError, digest, look, readable
+from bentpipe.store.files import NoTableError, NothingRunError, StoreError, digest, readable
 from bentpipe.store.frames import Frames
+from bentpipe.store.kept import Kept, look
 from bentpipe.store.numbers import text
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from bentpipe.plan.spec import RunSpec
     from bentpipe.store.numbers import Axis
     from bentpipe.store.sql import Answers
 
@@ -73,7 +76,7 @@ class Store(Frames):
         if self._kept is not None:
             return self
         kept = self.kept()
-        if not kept.files:
+        if not kept.folders:
             raise NothingRunError(f"{self.path}: no run has finished ({len(self.planned)} are planned)")
         found = copy.copy(self)
         found.path = self.path.resolve()
@@ -106,7 +109,7 @@ class Store(Frames):
 
     def finished(self) -> list[dict[str, Any]]:
         """Planned runs that are in the store with all their files, in the plan's order."""
-        there = self._look().files
+        there = self._look().folders
         return [run for run in self.planned if run["id"] in there]
 
     def kept(self) -> Kept:
@@ -156,7 +159,7 @@ class Store(Frames):
 
     def lines_of(self, kept: Kept) -> list[tuple[Any, ...]]:
         """One line per run of ``kept``, in the plan's order: id, seed and the cell as text."""
-        rows, keys = [run for run in self.planned if run["id"] in kept.files], self.keys
+        rows, keys = [run for run in self.planned if run["id"] in kept.folders], self.keys
         return [(r["id"], r["seed"], *(text(r["cell"].get(key)) for key in keys)) for r in rows]
 
     @property
@@ -193,7 +196,7 @@ class Store(Frames):
         from bentpipe.store.scanning import GROUP, grouped, scan
 
         kept = self.kept()
-        wanted = (run["id"] for run in self.planned if run["id"] in kept.files) if runs is None else runs
+        wanted = (run["id"] for run in self.planned if run["id"] in kept.folders) if runs is None else runs
         found = scan(kept, name, wanted)
         if found is None:
             return pl.DataFrame(schema={"run": pl.String})
@@ -254,15 +257,26 @@ class Store(Frames):
             return found.collect()
 
     def files(self, suffix: str) -> list[Path]:
-        """Traces whose name ends in ``suffix``, in the plan's order, as they were written. Raises StoreError."""
+        """Files beside the tables whose name ends in ``suffix``, in the plan's order, as they were written.
+
+        Runs that have traces are never packed. Raises StoreError.
+        """
         kept = self.kept()
-        found = []
-        for run in self.planned:
-            if run["id"] in kept.files:
-                place, names = self.path / "runs" / run["id"], sorted(kept.files[run["id"]])
-                found += [(run["id"], place / name) for name in names if name.endswith(suffix)]
+        folders = (kept.folders[run["id"]] for run in self.planned if run["id"] in kept.folders)
+        found = [
+            (folder, name)
+            for folder in folders
+            for name in sorted(folder.files)
+            if folder.packed is None and name.endswith(suffix)
+        ]
         kept.check(found)
-        return [path for _, path in found]
+        return [self.path / folder.name / name for folder, name in found]
+
+    def specs(self, runs: Sequence[str]) -> dict[str, RunSpec]:
+        """What each of ``runs`` resolved to, by id. Raises StoreError that names one that is damaged."""
+        from bentpipe.store.packing import specs
+
+        return specs(self.kept(), runs)
 
     def connect(self, *, unrestricted: bool = False) -> Answers:
         """DuckDB with one view a table, each joined with the run's id, seed and cell.

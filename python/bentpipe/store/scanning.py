@@ -11,7 +11,7 @@ from bentpipe.store.files import readable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bentpipe.store.files import Kept
+    from bentpipe.store.kept import Kept
 
 __all__ = ["GROUP", "grouped", "scan"]
 
@@ -28,22 +28,60 @@ def scan(kept: Kept, name: str, runs: Iterable[str]) -> pl.LazyFrame | None:
     Raises:
         StoreError: a run's table is not there any more, or not what was written; it is named.
     """
-    files = {str(file): run for run, file in kept.table(name, runs).items()}
-    if not files:
+    wanted = list(runs)
+    held = kept.table(name, wanted)
+    if not held:
         return None
-    places = list(files)
-    if name == "summary":
-        # of one scenario files have the same columns, but that a sweep may make groups in some of its cells alone
-        with readable(kept.store, name):
-            schema = {**pl.read_parquet_schema(places[0])}
-        schema.setdefault(GROUP, pl.String())
-        rows = pl.scan_parquet(
-            places, glob=False, include_file_paths="run", schema=schema, missing_columns="insert"
-        )
-    else:
-        rows = pl.scan_parquet(places, glob=False, include_file_paths="run")
-    run = pl.col("run").replace_strict(places, list(files.values()), return_dtype=pl.String)
-    return rows.select(run, pl.exclude("run"))
+    loose = [one for one in held if not one.packed and not one.bare]
+    packed = [one for one in held if one.packed]
+    pieces: list[tuple[list[str], pl.LazyFrame]] = []
+    if loose:
+        order = [one.runs[0] for one in loose]
+        places = [str(one.path) for one in loose]
+        run = pl.col("run").replace_strict(places, order, return_dtype=pl.String)
+        pieces.append((order, _scanned(kept, name, places, "run").select(run, pl.exclude("run"))))
+    whole = [one for one in packed if one.whole]
+    if whole:
+        order = [run for one in whole for run in one.folder.packed or ()]
+        pieces.append((order, _scanned(kept, name, [str(one.path) for one in whole], None)))
+    for one in packed:
+        if not one.whole:
+            own = set(one.runs)
+            order = [run for run in one.folder.packed or () if run in own]
+            rows = _scanned(kept, name, [str(one.path)], None).filter(pl.col("run").is_in(order))
+            pieces.append((order, rows))
+    if not pieces:
+        return pl.LazyFrame(schema={"run": pl.String})
+    return _in_order(pieces, wanted)
+
+
+def _scanned(kept: Kept, name: str, places: list[str], path: str | None) -> pl.LazyFrame:
+    """Files one after the other; the column ``path`` says which, if it has a name."""
+    if name != "summary":
+        return pl.scan_parquet(places, glob=False, include_file_paths=path)
+    # of one scenario files have the same columns, but that a sweep may make groups in some of its cells alone
+    with readable(kept.store, name):
+        schema = {**pl.read_parquet_schema(places[0])}
+    schema.setdefault(GROUP, pl.String())
+    return pl.scan_parquet(
+        places, glob=False, include_file_paths=path, schema=schema, missing_columns="insert"
+    )
+
+
+def _in_order(pieces: list[tuple[list[str], pl.LazyFrame]], wanted: list[str]) -> pl.LazyFrame:
+    """Pieces as one, with runs in the order of ``wanted``; it is sorted only where they do not follow each other so."""
+    rank = {run: place for place, run in enumerate(wanted)}
+    pieces.sort(key=lambda piece: rank[piece[0][0]])
+    rows = pieces[0][1]
+    if len(pieces) > 1:
+        names = rows.collect_schema().names()
+        rows = pl.concat([piece.select(names) for _, piece in pieces])
+    places = [rank[run] for order, _ in pieces for run in order]
+    if places != sorted(places):
+        ranks = pl.LazyFrame({"run": wanted, "__rank": range(len(wanted))})
+        rows = rows.join(ranks, on="run", how="left", maintain_order="left")
+        rows = rows.sort("__rank", maintain_order=True).drop("__rank")
+    return rows
 
 
 def grouped(summary: pl.DataFrame | pl.LazyFrame) -> bool:

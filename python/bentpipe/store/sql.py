@@ -6,6 +6,7 @@ may also write to what it may read, so statements that write files are refused b
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import re
 import tempfile
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
+    from bentpipe.store.kept import Held
     from bentpipe.store.reader import Store
 
 __all__ = ["Answers", "OutOfBoundsError", "connect", "unlike"]
@@ -159,21 +161,42 @@ def connect(store: Store, tables: Sequence[str], *, unrestricted: bool = False) 
     lists = ", ".join(f"unnest(?::{kind}[])" for kind in kinds)  # a statement a row takes half a millisecond
     connection.execute(f"INSERT INTO runs SELECT {lists}", columns)
     allowed: list[str] = []
-    runs = store.path.resolve() / "runs"
+    ids = [run for run, *_ in rows]
+    there = dataclasses.replace(kept, store=store.path.resolve())
     for name in tables:
-        files = [
-            f"{runs}/{run}/{path.name}" for run, path in kept.table(name, (run for run, *_ in rows)).items()
-        ]
-        if not files:
+        held = [one for one in there.table(name, ids) if not one.bare]
+        if not held:
             continue
-        allowed += files
+        allowed += [str(one.path) for one in held]
         with readable(store.path, name):
-            connection.execute(
-                f"CREATE VIEW {name} AS SELECT runs.*, t.* EXCLUDE (filename) "  # noqa: S608 - names are ours
-                f"FROM read_parquet({_list(files)}, filename=true, union_by_name=true) t "
-                "JOIN runs ON runs.run = parse_path(t.filename)[-2]"
-            )
+            connection.execute(f"CREATE VIEW {name} AS {_view(held)}")
     return Answers(connection, None if unrestricted else allowed)
+
+
+def _view(held: Sequence[Held]) -> str:
+    """The rows of files, joined with ``runs``: those of packs say whose they are, the others by their place."""
+    loose = [str(one.path) for one in held if not one.packed]
+    packed = [one for one in held if one.packed]
+    parts = []
+    if loose:
+        parts.append(
+            "SELECT runs.*, t.* EXCLUDE (filename) "  # noqa: S608 - names are ours
+            f"FROM read_parquet({_list(loose)}, filename=true, union_by_name=true) t "
+            "JOIN runs ON runs.run = parse_path(t.filename)[-2]"
+        )
+    whole = [str(one.path) for one in packed if one.whole]
+    lists = [(whole, "")] if whole else []
+    lists += [
+        ([str(one.path)], f" WHERE list_contains({_list(one.runs)}, t.run)")
+        for one in packed
+        if not one.whole
+    ]
+    parts += [
+        f"SELECT runs.*, t.* EXCLUDE (run) FROM read_parquet({_list(places)}, union_by_name=true) t "  # noqa: S608
+        f"JOIN runs ON runs.run = t.run{only}"
+        for places, only in lists
+    ]
+    return " UNION ALL BY NAME ".join(parts)
 
 
 def _columns(

@@ -5,12 +5,14 @@ A run is written beside its place, synchronised to the disk, and renamed: what i
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import json
+import os
 import shutil
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from bentpipe.plan.identity import SCHEMA
 from bentpipe.store import planfile
@@ -22,20 +24,21 @@ from bentpipe.store.files import (
     StoreError,
     digest,
     listing,
-    look,
-    sync,
-    sync_all,
-    write_soon,
+    remove_folders,
+    write_folder,
     write_whole,
 )
+from bentpipe.store.journal import Journal
+from bentpipe.store.kept import Folder, Kept, look, packed
 from bentpipe.store.reader import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from bentpipe.plan.runs import Plan, Run
+    from bentpipe.store.packing import Chosen
 
-__all__ = ["Writer"]
+__all__ = ["Packed", "Writer", "pack"]
 
 
 class Writer:
@@ -55,12 +58,14 @@ class Writer:
         self.plan = plan
         self.refused = ""
         """Why nothing can be written here; empty where it can."""
-        self._journal: IO[str] | None = None
+        self._journal: Journal | None = None
         self._summed = True
         planned = planfile.rows(plan)
         if path.exists():
             planned = self._check_same(planned)
         self.store_rows = planned
+        self._lost: dict[str, str] = {}
+        """What packs did not hold any more as it was written, by run or, where nobody knows which, by pack."""
         self._looked: tuple[set[str], dict[str, str]] | None = None
 
     def _check_same(self, planned: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -86,8 +91,9 @@ class Writer:
         # What the scenario's text and --set do not say is in the id alone: options of browse, traces, controllers.
         wanted = {_place(row): row["id"] for row in planned}
         stale = [row for row in store.planned if wanted.get(_place(row), row["id"]) != row["id"]]
+        in_packs = packed(path) if stale else ()
         for row in stale:
-            if (path / "runs" / row["id"]).is_dir():
+            if row["id"] in in_packs or (path / "runs" / row["id"]).is_dir():
                 raise StoreError(
                     f"{path} holds run {row['id']}, of a cell and seed that are asked for again with other options, or "
                     f"with other contents of a trace, page or controller; {other}"
@@ -100,11 +106,13 @@ class Writer:
     def _check_lost(self) -> list[dict[str, Any]]:
         """The runs of a store without a plan: one whose first second failed, or whose plan was lost or damaged."""
         path = self.path
-        there = [entry.name for entry in (path / "runs").iterdir()] if (path / "runs").is_dir() else []
+        loose = os.listdir(path / "runs") if (path / "runs").is_dir() else []  # noqa: PTH208 - names alone
+        there = packed(path) | {run: Folder(f"runs/{run}", {}) for run in loose}
         ours = {run.id for run in self.plan.runs}
-        self._summed = not there or any((path / "runs" / run / SUMS).exists() for run in there)
-        if _holds(path / "scenario.toml", _verbatim(self.plan).encode()) or ours & set(there):
-            return planfile.again(path, self.plan, there)
+        self._summed = not loose or any((path / "runs" / run / SUMS).exists() for run in loose)
+        if _holds(path / "scenario.toml", _verbatim(self.plan).encode()) or ours & there.keys():
+            others = {run: folder for run, folder in there.items() if run not in ours}
+            return planfile.again(self.plan, _seeds(path, others))
         if (path / "scenario.toml").exists() and (path / "runs").is_dir():
             raise StoreError(
                 f"{path} holds another scenario, and no plan.json; choose another directory with --out, or remove it"
@@ -127,7 +135,7 @@ class Writer:
     def _take(self) -> None:
         try:
             (self.path / "runs").mkdir(parents=True, exist_ok=True)
-            self._journal = (self.path / "journal.jsonl").open("a", encoding="utf-8")
+            self._journal = Journal(self.path)
         except OSError as error:
             if error.errno in FULL:
                 raise
@@ -136,14 +144,11 @@ class Writer:
                 return
             what = f"{self.path} cannot be made: {error.strerror}; choose another directory with --out"
             raise StoreError(what) from None
-        try:
-            fcntl.flock(self._journal, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise StoreError(f"{self.path}: another bentpipe is writing to this store") from None
         # again, now that nobody else can write: another may have been here since
         self.store_rows = self._check_same(planfile.rows(self.plan))
         for left in self.path.glob(".part-*"):
             shutil.rmtree(left, ignore_errors=True)
+        self._lost = _mended(self.path, self.note)
         for file, data in self._files().items():
             file.with_name(f".new-{file.name}").unlink(missing_ok=True)
             if not _holds(file, data):
@@ -158,8 +163,7 @@ class Writer:
     def __exit__(self, *_: object) -> None:
         """Releases the directory."""
         if self._journal is not None:
-            with suppress(OSError):  # a line that a full disk did not take is tried again here
-                self._journal.close()
+            self._journal.close()
 
     def missing(self, runs: Iterable[Run]) -> list[Run]:
         """Those of ``runs`` that are not in the store yet, or not as they were written."""
@@ -168,21 +172,22 @@ class Writer:
 
     @property
     def damaged(self) -> Mapping[str, str]:
-        """What is wrong with each run that is there and damaged, by its id."""
+        """What is, or was, wrong with each run that is there and damaged, by its id; or with a pack, by its name."""
         return self._look()[1]
 
     def _look(self) -> tuple[set[str], dict[str, str]]:
         if self._looked is None:
             kept = look(self.path, [row["id"] for row in self.store_rows], self._summed)
-            damaged = kept.damaged()
-            self._looked = set(kept.files) - damaged.keys(), damaged
+            damaged = {**self._lost, **kept.damaged()}
+            self._looked = set(kept.folders) - damaged.keys(), damaged
         return self._looked
 
     def count(self) -> int:
         """Finished runs of the plan."""
         damaged = self._looked[1] if self._looked else {}
         there = [row["id"] for row in self.store_rows if row["id"] not in damaged]
-        return sum((self.path / "runs" / run).is_dir() for run in there)
+        in_packs = packed(self.path)
+        return sum(run in in_packs or (self.path / "runs" / run).is_dir() for run in there)
 
     def add(self, run: Run, data: bytes | Measurements | Finished) -> dict[str, int]:
         """Writes one run's measurements, whole or not at all, in place of a damaged one.
@@ -201,20 +206,8 @@ class Writer:
         spec = run.spec_json().encode() + b"\n"
         files = {**found.files, "spec.json": spec}
         files[SUMS] = listing({**found.sums, "spec.json": digest(spec)})
-        part = self.path / f".part-{run.id}"
-        place = self.path / "runs" / run.id
         with _disk(self.path, self):
-            try:
-                part.mkdir()
-                for name, content in files.items():
-                    write_soon(part / name, content)
-                sync_all([*(part / name for name in files), part])
-                _clear(place)
-                part.rename(place)
-                sync(self.path / "runs")
-            except BaseException:
-                shutil.rmtree(part, ignore_errors=True)
-                raise
+            write_folder(self.path, f"runs/{run.id}", files)
         whole, damaged = self._look()
         whole.add(run.id)
         damaged.pop(run.id, None)
@@ -222,13 +215,82 @@ class Writer:
 
     def note(self, entry: Mapping[str, object]) -> None:
         """Appends a line to the journal; a full disk loses the line, not the runs."""
-        if self._journal is None:
-            return
-        try:
-            self._journal.write(json.dumps(entry, ensure_ascii=False) + "\n")
-            self._journal.flush()
-        except OSError:
-            return
+        if self._journal is not None:
+            self._journal.note(entry)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """What packing a store did."""
+
+    runs: int
+    packs: int
+    left: Chosen
+    """What there is to say of runs that stay as they are."""
+
+
+def pack(path: Path, each: Callable[[int, int], None] | None = None) -> Packed:
+    """Packs the finished runs of a store; what has traces, or is large by itself, stays as it is.
+
+    Ended at any moment, it leaves a store that has every run, and the same call goes on.
+
+    Args:
+        path: a store that nobody writes to.
+        each: told after each pack how many runs are done, of how many.
+
+    Raises:
+        StoreError: no store, one that somebody writes to, or a run is damaged.
+        DiskError: the disk is full or refuses; nothing is lost.
+    """
+    from bentpipe.store import packing
+
+    Store(path)
+    try:
+        journal = Journal(path)
+        with contextlib.closing(journal):
+            store = Store(path)
+            for left in path.glob(".part-*"):
+                shutil.rmtree(left, ignore_errors=True)
+            _finish(path, store.kept())
+            kept = store.kept()
+            found = packing.chosen(kept, [run["id"] for run in store.planned])
+            total, done = sum(map(len, found.packs)), 0
+            for runs in found.packs:
+                packing.write(kept, runs)
+                remove_folders(path, [f"runs/{run}" for run in runs])
+                done += len(runs)
+                journal.note({"event": "packed", "runs": len(runs)})
+                if each is not None:
+                    each(done, total)
+    except OSError as error:
+        what = "the disk is full" if error.errno in FULL else str(error.strerror or error)
+        raise DiskError(f"{path}: {what}; no run is lost, and the same command goes on from there") from error
+    return Packed(total, len(found.packs), found)
+
+
+def _finish(path: Path, kept: Kept) -> None:
+    """Removes directories of runs that are in packs too: an earlier packing was cut short. Raises StoreError."""
+    there = {pack.name: pack for pack in packed(path).values()}
+    kept.check((pack, file) for pack in there.values() for file in pack.files)
+    both = packed(path).keys() & set(os.listdir(path / "runs"))  # noqa: PTH208 - names alone
+    remove_folders(path, [f"runs/{run}" for run in sorted(both)])
+
+
+def _mended(path: Path, note: Callable[[Mapping[str, object]], None]) -> dict[str, str]:
+    """What is lost of damaged packs."""
+    if not (path / "packs").is_dir():
+        return {}
+    from bentpipe.store.mending import take_apart
+
+    return take_apart(path, note)
+
+
+def _seeds(path: Path, runs: Mapping[str, Folder]) -> dict[str, tuple[Path, int | None]]:
+    if not runs:
+        return {}
+    from bentpipe.store.packing import seeds
+
+    return seeds(path, runs)
 
 
 _BEGUN = ("journal.jsonl", "runs", ".new-scenario.toml", ".new-plan.json")
@@ -241,16 +303,6 @@ def _holds(file: Path, data: bytes) -> bool:
         return file.read_bytes() == data
     except OSError:
         return False
-
-
-def _clear(place: Path) -> None:
-    """Removes what is left of a damaged run."""
-    if place.is_dir() and not place.is_symlink():
-        gone = place.parent.parent / f".part-{place.name}-damaged"
-        place.rename(gone)  # at once: half of it in its place would be another damaged run
-        shutil.rmtree(gone, ignore_errors=True)
-    else:
-        place.unlink(missing_ok=True)
 
 
 def _place(row: Mapping[str, Any]) -> str:

@@ -54,10 +54,11 @@ def verify(store: Store) -> Iterator[Verdict]:
     for name in ("holds", "users"):
         with suppress(NoTableError):
             tables[name] = store.table(name)
-    folders = {file.parent.name: file.parent for file in store.files("spec.json")}
-    for run in tables["stages"]["run"].unique(maintain_order=True):
+    runs = tables["stages"]["run"].unique(maintain_order=True).to_list()
+    specs = store.specs(runs)
+    for run in runs:
         own = {name: table.filter(table["run"] == run) for name, table in tables.items()}
-        trace = load(folders[run], own)
+        trace = load(specs[run], own)
         yield Verdict(run, len(trace.sent), len(own["stages"]), tuple(findings(trace)))
 
 

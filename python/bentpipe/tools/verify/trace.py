@@ -5,7 +5,6 @@ Instants are whole nanoseconds since the start of the run.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.tools.verify.changing import Spec, changed
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import polars as pl
 
 __all__ = ["Crossing", "Finding", "Line", "Rule", "Trace", "Visit", "load", "nanoseconds"]
@@ -114,9 +111,8 @@ def nanoseconds(seconds: float | None) -> int | None:
     return None if seconds is None else round(seconds * 1e9)
 
 
-def load(folder: Path, tables: Mapping[str, pl.DataFrame]) -> Trace:
-    """The run in ``folder``; ``tables`` are its own rows, ``stages`` and ``packets`` among them."""
-    spec = json.loads((folder / "spec.json").read_text())
+def load(spec: Mapping[str, Any], tables: Mapping[str, pl.DataFrame]) -> Trace:
+    """The run of ``spec``; ``tables`` are its own rows, ``stages`` and ``packets`` among them."""
     lines = {}
     for link in spec["graph"]["links"]:
         ends = (link["client_side"], link["server_side"])
