@@ -11,6 +11,7 @@ mod elements;
 mod error;
 mod grid;
 mod journey;
+mod omm;
 mod search;
 mod shell;
 mod sky;

@@ -55,13 +55,13 @@ def planned(
     document = open_document(file, overrides, shown)
     chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
     catalogue = engine.catalogue()
-    simulated = make(document, engine.version(), seeds=chosen, catalogue=catalogue)
+    simulated = make(document, engine.version(), seeds=chosen, catalogue=catalogue, orbits=engine.orbit)
     if any(
         flow["load"]["kind"] == "page" for cell in simulated.cells for flow in cell.resolved.spec["flows"]
     ):
         return _pages(file, out, shown, simulated, chosen)
     version = emu.engine_version(engine.version())
-    real = make(document, version, seeds=chosen, catalogue=catalogue, repeats=True)
+    real = make(document, version, seeds=chosen, catalogue=catalogue, orbits=engine.orbit, repeats=True)
     emu.check(real, catalogue)
     return Both(simulated, real, (out, out.with_name(f"{out.name}-{emu.ENGINE}")))
 
@@ -85,7 +85,7 @@ def _pages(
     units = len(chosen if chosen is not None else simulated.cells[0].scenario.seeds)
     real = plan_units(str(file), Options(units=units, settings=tuple(shown), same_tcp=True), name, catalogue)
     # versions of HTTP that the scenario does not name are those that browse compares
-    simulated = make(real.document, engine.version(), seeds=chosen, catalogue=catalogue)
+    simulated = make(real.document, engine.version(), seeds=chosen, catalogue=catalogue, orbits=engine.orbit)
     return Both(simulated, real, (out, out.with_name(f"{out.name}-browser")), program)
 
 

@@ -63,12 +63,14 @@ def planned(
     from bentpipe.runners import engine as engines
 
     chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
-    version, catalogue = engines.version(), engines.catalogue()
+    version, catalogue, orbits = engines.version(), engines.catalogue(), engines.orbit
     if engine == "sim":
-        return make(document, version, seeds=chosen, catalogue=catalogue, own=own, each=each)
+        return make(document, version, seeds=chosen, catalogue=catalogue, orbits=orbits, own=own, each=each)
     from bentpipe.lab.emu import runner as emu
 
     version = emu.engine_version(version)
-    plan = make(document, version, seeds=chosen, catalogue=catalogue, own=own, repeats=True, each=each)
+    plan = make(
+        document, version, seeds=chosen, catalogue=catalogue, orbits=orbits, own=own, repeats=True, each=each
+    )  # fmt: skip
     emu.check(plan, catalogue)
     return plan

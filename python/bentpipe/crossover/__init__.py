@@ -136,7 +136,7 @@ def _measured(
     overrides = [parse_override(text) for text in settings]
     document = open_document(scenario(question), overrides, list(settings))
     try:
-        plan = make(document, engine.version(), catalogue=engine.catalogue())
+        plan = make(document, engine.version(), catalogue=engine.catalogue(), orbits=engine.orbit)
     except ScenarioError as error:
         if not all(key in _ASKED_BY for key, _ in error.problems):
             raise

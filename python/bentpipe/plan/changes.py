@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -12,6 +12,7 @@ from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.units import Duration, Rate
 
 if TYPE_CHECKING:
+    from bentpipe.plan.files import Files
     from bentpipe.plan.graph import Edge
     from bentpipe.plan.spec import ChangeSpec, GraphChange, InFlight, Limit, LinkUse, StageChange, StageSpec
     from bentpipe.scenario.handover import Handover, Moved
@@ -93,6 +94,7 @@ def changes(
     lines: Mapping[tuple[str, str], Line],
     shared: Mapping[str, int],
     wire: int,
+    files: Files,
 ) -> tuple[list[GraphChange], Mapping[tuple[str, str], Extremes]]:
     """What changes at which instant, and what each line has in the course of the run.
 
@@ -102,12 +104,13 @@ def changes(
         lines: by link and direction.
         shared: by link, the round trip that "1 BDP" counts with before any hand-over.
         wire: bytes of a full packet.
+        files: who knows when the way of an orbit changes.
 
     Raises:
         ScenarioError: a hand-over of what is not there.
     """
     made = _Changes(scenario, lines, shared, wire)
-    for at, number, one in _in_order(scenario):
+    for at, number, one in _in_order(scenario, lines, files):
         made.add(at, number, one)
     used = {edge.name: True for edge in edges}
     events: list[GraphChange] = []
@@ -128,14 +131,31 @@ def changes(
     return events, made.extremes
 
 
-def _in_order(scenario: Scenario) -> Iterator[tuple[int, int, Handover]]:
+def _in_order(
+    scenario: Scenario, lines: Mapping[tuple[str, str], Line], files: Files
+) -> Iterator[tuple[int, int, Handover]]:
     """Every hand-over at every instant, in order of time, then of the scenario."""
     many = [
         (at, number, one)
         for number, one in enumerate(handovers_of(scenario))
-        for at in one.instants(scenario.duration.ns)
+        for at in _instants(one, number, scenario, lines, files)
     ]
     return iter(sorted(many, key=lambda event: event[:2]))
+
+
+def _instants(
+    one: Handover, number: int, scenario: Scenario, lines: Mapping[tuple[str, str], Line], files: Files
+) -> Iterable[int]:
+    """When ``one`` happens: an orbit's hand-overs are those of the leg that the link takes."""
+    if one.at != "orbit":
+        return one.instants(scenario.duration.ns)
+    root = "path" if scenario.path is not None else "graph"
+    key = f"{root}.{one.name or f'handover[{number + 1}]'}.at"
+    delays = [line.direction.delay for side in SIDES if (line := lines.get((one.link, side))) is not None]
+    legs = {delay.orbit for delay in delays if delay is not None and delay.orbit is not None}
+    if not legs:
+        raise ScenarioError([(key, f'found "orbit", and {one.link} takes no leg of it; expected a time')])
+    return files.followed(key).changes("first" if "first" in legs else "last")
 
 
 class _Changes:
@@ -227,7 +247,7 @@ class _Changes:
         """The number of the first stage of these kinds, which must follow nothing of its own."""
         what = key.rpartition(".")[2]
         traced = {
-            "delay": line.direction.delay is not None and line.direction.delay.trace is not None,
+            "delay": line.direction.delay is not None and line.direction.delay.constant is None,
             "rate": line.direction.trace is not None
             or (line.direction.rate is not None and line.direction.rate.trace is not None),
             "loss": line.direction.loss is not None and (line.direction.loss.trace or "").endswith(".csv"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from bentpipe.plan.orbits import LEGS, Ask, Ways, question, said, ways
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.traces import Mahimahi, TraceError, packet_list, read_csv, read_mahimahi
 
@@ -11,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from decimal import Decimal
     from pathlib import Path
+
+    from bentpipe.scenario.orbit import Orbit
+    from bentpipe.scenario.path import Delay
 
 __all__ = ["Files"]
 
@@ -20,9 +26,11 @@ _Read = TypeVar("_Read")
 class Files:
     """What a plan reads beside its scenario: traces, pages, HAR files, each once."""
 
-    def __init__(self, folder: Path) -> None:
-        """``folder`` holds the scenario."""
+    def __init__(self, folder: Path, ask: Ask | None = None) -> None:
+        """``folder`` holds the scenario; ``ask`` is the engine that follows constellations."""
         self.folder = folder
+        self._ask = ask
+        self._orbit: tuple[Orbit, int] | None = None
         self._points: dict[tuple[str, str], list[tuple[int, Decimal]]] = {}
         self._packets: dict[str, list[int]] = {}
         self._mahimahi: dict[str, Mahimahi] = {}
@@ -43,6 +51,39 @@ class Files:
             except TraceError as error:
                 raise ScenarioError([(key, str(error))]) from None
         return self._points[kind, name]
+
+    def flying(self, orbit: Orbit | None, duration_ns: int) -> Files:
+        """The same for a scenario with this ``[orbit]`` and of this length; what has been read is shared."""
+        if orbit is None and self._orbit is None:
+            return self
+        same = copy.copy(self)
+        same._orbit = (orbit, duration_ns) if orbit is not None else None  # noqa: SLF001 - of one class
+        return same
+
+    def delays(self, delay: Delay, key: str) -> list[tuple[int, int]]:
+        """Points of a delay over time, in ns; ``key`` is said in errors. Raises ScenarioError."""
+        if delay.orbit is None:
+            return [(at, int(value)) for at, value in self.csv(delay.trace or "", "delay", f"{key}.delay")]
+        found = self.followed(f"{key}.delay")
+        leg = LEGS[delay.orbit]
+        return [(corner[0], corner[leg]) for corner in found.legs]
+
+    def followed(self, key: str) -> Ways:
+        """The ways of ``[orbit]``, with gaps only where they are wanted. Raises ScenarioError."""
+        if self._orbit is None:
+            raise ScenarioError([(key, "found a leg of an orbit, and there is no [orbit]; expected one")])
+        if self._ask is None:
+            raise ScenarioError([(key, "an orbit is followed by the engine, and there is none here")])
+        orbit, duration_ns = self._orbit
+        ask, text = self._ask, json.dumps(question(orbit, duration_ns, self.folder), sort_keys=True)
+        found: Ways = self.once(("orbit", text), lambda: ways(orbit, duration_ns, self.folder, ask))
+        if not found.legs:
+            raise ScenarioError([("orbit", f"no way from {orbit.from_} at any time of the run")])
+        if found.gaps and orbit.gaps == "refused":
+            pair = f"from {orbit.from_} to {' or '.join(map(str, orbit.to))}"
+            text = f'no way {pair} from {said(found.gaps)}; expected one all the time, or gaps = "outages"'
+            raise ScenarioError([("orbit", text)])
+        return found
 
     def packets(self, name: str, key: str) -> list[int]:
         """Indices of lost packets. Raises ScenarioError."""

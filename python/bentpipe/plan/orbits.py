@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
+from bentpipe.scenario.constellations import EPOCH
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.units import Duration
 
@@ -20,13 +21,16 @@ if TYPE_CHECKING:
     from bentpipe.scenario.orbit import HandoverRule, Orbit
     from bentpipe.scenario.places import Place
 
-__all__ = ["Ask", "Handover", "Route", "Ways", "question", "ways"]
+__all__ = ["LEGS", "Ask", "Handover", "Route", "Ways", "question", "said", "ways"]
 
 Ask = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 """The engine's answer to a question."""
 
 TOLERANCE_NS = 1000
 """How far a leg as straight lines may be from the leg: a thousandth of a full packet's time at 10 Mbit/s."""
+
+LEGS = {"first": 1, "last": 2}
+"""Where a corner of :attr:`Ways.legs` has them."""
 
 MOST_ELEMENTS_BYTES = 50_000_000
 
@@ -97,6 +101,15 @@ class Ways:
             for route, end in zip(self.routes, ends, strict=True)
             if not route.nodes and end > route.at_ns
         ]
+
+    def changes(self, leg: Literal["first", "last"]) -> list[int]:
+        """When another way begins; of the last leg, when its satellite or its end is another one."""
+        return [
+            new.at_ns
+            for old, new in pairwise(self.routes)
+            if old.nodes and new.nodes
+            and (leg == "first" or (old.nodes[-1], old.end) != (new.nodes[-1], new.end))
+        ]  # fmt: skip
 
     @property
     def handovers(self) -> list[Handover]:
@@ -182,7 +195,7 @@ def _constellation(flies: Constellation, folder: Path, key: str) -> dict[str, An
         "spread_deg": flies.spread.degrees,
         "phasing": "alternate" if flies.phasing == "alternate" else {"factor": float(flies.phasing)},
         "propagation": flies.propagation,
-        "epoch_unix_ns": flies.epoch.unix_ns,
+        "epoch_unix_ns": (flies.epoch or EPOCH).unix_ns,
     }
 
 
@@ -226,7 +239,9 @@ def _links(flies: Constellation, links: str) -> dict[str, Any]:
     return found
 
 
-def _policy(handover: HandoverRule) -> dict[str, Any]:
+def _policy(handover: HandoverRule | None) -> dict[str, Any]:
+    if handover is None:
+        return {"kind": "shortest_path"}
     if handover.rule != "slots":
         return {"kind": handover.rule.replace("-", "_")}
     return {
@@ -239,5 +254,6 @@ def _policy(handover: HandoverRule) -> dict[str, Any]:
 
 
 def said(gaps: Sequence[tuple[int, int]]) -> str:
-    """Gaps as text: ``155.4 s to 165.1 s``."""
-    return ", ".join(f"{Duration(a)} to {Duration(b)}" for a, b in gaps)
+    """Gaps as text, at most ten: ``155.4 s to 165.1 s``."""
+    text = ", ".join(f"{Duration(a)} to {Duration(b)}" for a, b in gaps[:10])
+    return f"{text} and {len(gaps) - 10} more times" if len(gaps) > 10 else text

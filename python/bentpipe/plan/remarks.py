@@ -65,7 +65,7 @@ def _of_cell(cell: Cell) -> Iterator[Remark]:
 
 def _of_handovers(scenario: Scenario, whole: int) -> Iterator[Remark]:
     for number, one in enumerate(handovers_of(scenario)):
-        if one.at.ns >= whole:
+        if one.at != "orbit" and one.at.ns >= whole:
             root = "path" if scenario.path is not None else "graph"
             text = f"found {one.at}, but the run lasts {_time(whole)}: it never happens"
             yield Remark(f"{root}.{one.name or f'handover[{number + 1}]'}.at", text)

@@ -58,6 +58,7 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
         ScenarioError: what only shows when the parts are put together (a trace that is not there, a queue
         smaller than a packet...).
     """
+    files = files.flying(scenario.orbit, scenario.duration.ns)
     nodes, edges, ends = layout(scenario)
     wire = max(size for flow in scenario.flow for size in wires(flow, scenario))
     hosts = frozenset(node["name"] for node in nodes if node["kind"] == "host")
@@ -75,7 +76,7 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
         }
         for edge in edges
     ]
-    events, extremes = changes(scenario, edges, lines, shared, wire)
+    events, extremes = changes(scenario, edges, lines, shared, wire, files)
     if events:
         ways = routes(scenario, edges, ends, hosts, list(unused_later(events)))
     hops = crossings(edges, lines, extremes, shared, wire, files)

@@ -32,6 +32,7 @@ from bentpipe.scenario.sweep import cells, covers, describe, is_place, put, sett
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from bentpipe.plan.orbits import Ask
     from bentpipe.plan.spec import RunSpec
     from bentpipe.scenario.quantities import Congestion
     from bentpipe.scenario.tcp import TcpEnd
@@ -236,6 +237,7 @@ def make(
     *,
     seeds: Sequence[int] | None = None,
     catalogue: Sequence[Mapping[str, Any]] | None = None,
+    orbits: Ask | None = None,
     own: Mapping[str, str] | None = None,
     repeats: bool = False,
     priced: bool = True,
@@ -248,6 +250,7 @@ def make(
         engine: version of the engine that will run it; part of every run's id.
         seeds: instead of the scenario's.
         catalogue: the engine's controllers, to check names and options against; None checks neither.
+        orbits: the engine's answers on constellations; None refuses scenarios with legs of an orbit.
         own: controllers given from outside: a fingerprint of each by name, part of the ids of runs that use it.
         repeats: every seed is run, also where chance has no part in the scenario: real time is its own chance.
         priced: what costs more than the scenario's limits is refused; False where nothing of it is simulated.
@@ -256,7 +259,7 @@ def make(
     Raises:
         ScenarioError: what is wrong, by key.
     """
-    files = Files(document.folder)
+    files = Files(document.folder, orbits)
     known = _Controllers(catalogue, own or {})
     planned: list[Cell] = []
     runs: list[Run] = []

@@ -55,14 +55,14 @@ def base_delay_ns(direction: Direction, files: Files, key: str) -> int:
         return 0
     if delay.constant is not None:
         return delay.constant.ns
-    return int(files.csv(delay.trace or "", "delay", f"{key}.delay")[0][1])
+    return files.delays(delay, key)[0][1]
 
 
 def least_delay_ns(direction: Direction, files: Files, key: str) -> int:
     """The smallest one-way delay that the direction ever has by itself."""
     delay = direction.delay
-    if delay is not None and delay.trace is not None:
-        return min(int(value) for _, value in files.csv(delay.trace, "delay", f"{key}.delay"))
+    if delay is not None and delay.constant is None:
+        return min(value for _, value in files.delays(delay, key))
     changed = [change.delay.ns for change in direction.changes or [] if change.delay is not None]
     return min([base_delay_ns(direction, files, key), *changed])
 
@@ -177,7 +177,14 @@ def stages(
         delay = []
     else:
         service = _transmit(direction, rtt, wire, files, key)
-    found = [*(loss if before else []), *service, *_outages(direction), *([] if before else loss), *delay]
+    found = [
+        *(loss if before else []),
+        *service,
+        *_outages(direction),
+        *_gaps(direction, files, key),
+        *([] if before else loss),
+        *delay,
+    ]
     if direction.jitter is not None:
         found.append(
             {"kind": "jitter", "model": _jitter(direction.jitter), "reorder": direction.jitter.reorder}
@@ -292,7 +299,7 @@ def _netem(direction: Direction, rtt: Duration, wire: int, files: Files, key: st
         raise ScenarioError(
             [(f"{key}.aqm", "does not go with netem = true, whose queue is first in, first out")]
         )
-    if direction.delay is not None and direction.delay.trace is not None:
+    if direction.delay is not None and direction.delay.constant is None:
         raise ScenarioError([(f"{key}.delay", "found a trace, expected a constant delay with netem = true")])
     if any(change.rate is not None or change.delay is not None for change in direction.changes or []):
         raise ScenarioError(
@@ -313,12 +320,12 @@ def _delay(direction: Direction, files: Files, key: str, *, always: bool) -> lis
         if change.delay is not None
     ]
     delay = direction.delay
-    if delay is not None and delay.trace is not None:
+    if delay is not None and delay.constant is None:
         if changes:
             raise ScenarioError(
                 [(f"{key}.changes", "found a change of delay beside a trace, expected one of them")]
             )
-        points = files.csv(delay.trace, "delay", f"{key}.delay")
+        points = files.delays(delay, key)
         if delay.repeat is not None and points[-1][0] >= delay.repeat.ns:
             last = Duration(points[-1][0])
             raise ScenarioError(
@@ -327,8 +334,8 @@ def _delay(direction: Direction, files: Files, key: str, *, always: bool) -> lis
         return [
             {
                 "kind": "delay_trace",
-                "points": [[at, int(value)] for at, value in points],
-                "interpolation": delay.interpolation,
+                "points": [[at, value] for at, value in points],
+                "interpolation": "linear" if delay.orbit is not None else delay.interpolation,
                 "repeat_ns": delay.repeat.ns if delay.repeat is not None else None,
                 "reorder": delay.reorder,
             }
@@ -337,6 +344,15 @@ def _delay(direction: Direction, files: Files, key: str, *, always: bool) -> lis
     if constant == 0 and not changes and not always:
         return []
     return [{"kind": "delay", "delay_ns": constant, "changes": changes}]
+
+
+def _gaps(direction: Direction, files: Files, key: str) -> list[StageSpec]:
+    """Outages while the orbit whose leg the direction takes has no way."""
+    if direction.delay is None or direction.delay.orbit is None:
+        return []
+    gaps = files.followed(f"{key}.delay").gaps
+    windows = [[begin, end] for begin, end in gaps]
+    return [{"kind": "outage", "windows": windows, "repeat_ns": None, "hold": False}] if windows else []
 
 
 def _outages(direction: Direction) -> list[StageSpec]:

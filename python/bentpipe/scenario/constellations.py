@@ -23,7 +23,15 @@ from bentpipe.scenario.problems import unknown_word
 from bentpipe.scenario.quantities import AngleText, DistanceText, Table, described, only_one
 from bentpipe.scenario.units import Angle
 
-__all__ = ["Constellation", "ConstellationOrName", "Instant", "InstantText", "constellation_names", "preset"]
+__all__ = [
+    "EPOCH",
+    "Constellation",
+    "ConstellationOrName",
+    "Instant",
+    "InstantText",
+    "constellation_names",
+    "preset",
+]
 
 _FOLDER = Path(__file__).parent / "constellations"
 
@@ -81,7 +89,7 @@ class Constellation(Table):
     spread: AngleText = Angle(360_000_000)
     phasing: Annotated[StrictFloat | StrictInt, Field(ge=0, lt=1000)] | Literal["alternate"] = 0
     propagation: Literal["kepler", "j2", "sgp4"] = "j2"
-    epoch: InstantText = EPOCH
+    epoch: InstantText | None = None
     longitudes: list[Annotated[StrictFloat | StrictInt, Field(ge=-180, le=180)]] | None = None
     tle: StrictStr | None = None
     omm: StrictStr | None = None

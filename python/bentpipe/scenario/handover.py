@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import model_validator
+from pydantic import PlainValidator, model_validator
 from pydantic_core import PydanticCustomError
 
 from bentpipe.scenario.problems import unknown_word
@@ -17,8 +17,10 @@ from bentpipe.scenario.quantities import (
     QueueText,
     RateText,
     Table,
+    described,
     merged,
 )
+from bentpipe.scenario.units import Duration
 
 __all__ = ["GraphHandover", "Handover", "Moved", "PathHandover", "check_handovers"]
 
@@ -43,7 +45,11 @@ class Handover(Table):
 
     hints: ClassVar[Mapping[str, str]] = _HINTS
     name: Name | None = None
-    at: DurationText
+    at: Annotated[
+        Duration | Literal["orbit"],
+        PlainValidator(lambda found: "orbit" if found == "orbit" else Duration.parse(found)),
+        described("15 s", 'a duration, or "orbit": whenever the way of [orbit] changes'),
+    ]
     every: PositiveText | None = None
     gap: PositiveText | None = None
     delay: DurationText | None = None
@@ -73,7 +79,9 @@ class Handover(Table):
         return whole
 
     def instants(self, duration_ns: int) -> Iterator[int]:
-        """When it happens in a run of this length."""
+        """When it happens in a run of this length; those of an orbit are not known here."""
+        if not isinstance(self.at, Duration):
+            return
         at = self.at.ns
         while at < duration_ns:
             yield at
@@ -83,6 +91,8 @@ class Handover(Table):
 
     @model_validator(mode="after")
     def _shorter(self) -> Handover:
+        if self.at == "orbit" and self.every is not None:
+            raise ValueError('found every beside at = "orbit", which says when; expected none')
         if self.gap is not None and self.every is not None and self.gap.ns >= self.every.ns:
             raise ValueError(f"found a gap of {self.gap} every {self.every}, expected a shorter one")
         return self

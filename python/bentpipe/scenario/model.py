@@ -23,6 +23,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from bentpipe.scenario import load as loads
+from bentpipe.scenario.orbit import Orbit
 from bentpipe.scenario.page_load import PageLoad
 from bentpipe.scenario.path import Access, Graph, Path
 from bentpipe.scenario.problems import from_validation, unknown_word
@@ -291,6 +292,7 @@ class Scenario(Table):
     sample: PositiveText = Duration(100_000_000)
     path: Path | None = None
     graph: Graph | None = None
+    orbit: Orbit | None = None
     flow: list[Flow] = Field(min_length=1)
     quic: Quic = Quic()
     tcp: Tcp = Tcp()

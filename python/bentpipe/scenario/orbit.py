@@ -57,7 +57,7 @@ class Orbit(Table):
     step: PositiveText = Duration(100_000_000)
     elevation: AngleText | None = None
     links: Literal["grid", "bent-pipe"] | None = None
-    handover: Annotated[HandoverRule, as_table("rule")] = HandoverRule(rule="shortest-path")
+    handover: Annotated[HandoverRule, as_table("rule")] | None = None
     gaps: Literal["refused", "outages"] = "refused"
 
     @model_validator(mode="after")

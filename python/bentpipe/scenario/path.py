@@ -30,17 +30,23 @@ from bentpipe.scenario.units import Duration, Probability, Size
 
 
 class Delay(Table):
-    """One-way delay: constant (a bare duration), or over time from a CSV file (``time_s,delay_ms``)."""
+    """One-way delay: constant (a bare duration), over time from a CSV file (``time_s,delay_ms``), or a leg of
+    ``[orbit]``: up to its last satellite (``first``), or from there on (``last``)."""
 
     constant: DurationText | None = None
     trace: StrictStr | None = None
+    orbit: Literal["first", "last"] | None = None
     interpolation: Literal["step", "linear"] = "step"
     repeat: PositiveText | None = None
     reorder: StrictBool = False
 
     @model_validator(mode="after")
     def _one(self) -> Delay:
-        only_one(self, ("constant", "trace"), "a delay")
+        only_one(self, ("constant", "trace", "orbit"), "a delay")
+        if self.orbit is not None:
+            other = next((key for key in ("interpolation", "repeat") if key in self.model_fields_set), None)
+            if other is not None:
+                raise ValueError(f"found {other} beside a leg of [orbit], which has its own; expected none")
         return self
 
 

@@ -19,6 +19,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from bentpipe.scenario.places import Place
 from bentpipe.scenario.problems import is_name, unknown_word
 from bentpipe.scenario.radio_units import Decibel, Frequency, Speed
 from bentpipe.scenario.units import Angle, Distance, Duration, Probability, QueueSize, Rate, Size, WindowSize
@@ -107,7 +108,7 @@ class Table(BaseModel):
 
 
 QUANTITIES = (
-    Angle, Decibel, Distance, Duration, Frequency, Probability, QueueSize, Rate, Size, Speed, WindowSize,
+    Angle, Decibel, Distance, Duration, Frequency, Place, Probability, QueueSize, Rate, Size, Speed, WindowSize,
 )  # fmt: skip
 
 

@@ -39,6 +39,7 @@ _ROOTS = (
     "path",
     "flow",
     "graph",
+    "orbit",
     "quic",
     "tcp",
     "page",
@@ -62,6 +63,7 @@ _BARE = {  # what a bare value of these keys stands for; see the tables of ``pat
     "page": "named",
     "loss_detection": "name",
     "delayed_ack": "timeout",
+    "handover": "rule",
 }
 _OF_A_DIRECTION = frozenset(Direction.model_fields) - {"delay"}
 

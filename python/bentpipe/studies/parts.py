@@ -61,7 +61,9 @@ def plan_part(
     document = open_document(part.scenario, given.items(), [written_override(*one) for one in given.items()])
     chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
     own = {name: fingerprint(kind) for name, kind in part.controllers.items()}
-    plan = make(document, engine.version(), seeds=chosen, catalogue=engine.catalogue(), own=own)
+    plan = make(
+        document, engine.version(), seeds=chosen, catalogue=engine.catalogue(), orbits=engine.orbit, own=own
+    )
     return Planned(part, plan, tuple(run.id for run in plan.runs if wanted(run.cell)))
 
 

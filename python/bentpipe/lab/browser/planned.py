@@ -15,6 +15,7 @@ from bentpipe.lab.kernel import Machine, fixed, wrong_controller
 from bentpipe.lab.labplan import other_ways
 from bentpipe.plan.identity import canonical, identity
 from bentpipe.plan.runs import Document, Plan, Run, make, open_document
+from bentpipe.runners import engine as engines
 from bentpipe.scenario.problems import ScenarioError, unknown_word
 from bentpipe.scenario.sweep import covers, parse_override, swept
 
@@ -84,7 +85,9 @@ def plan_units(source: str, options: Options, engine: str, catalogue: Sequence[M
     """
     document = _document(source, options)
     document = _with_modes(document, options)
-    plan = make(document, engine, seeds=(1,), catalogue=catalogue, priced=options.field_host is None)
+    plan = make(
+        document, engine, seeds=(1,), catalogue=catalogue, orbits=engines.orbit, priced=options.field_host is None
+    )  # fmt: skip
     runs: list[Run] = []
     for cell in plan.cells:
         spec = cell.resolved.spec

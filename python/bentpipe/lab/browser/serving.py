@@ -131,7 +131,9 @@ def _spec(serving: Serving) -> RunSpec:
         }
         document = open_document(data, given, serving.settings)
     try:
-        return make(document, "", catalogue=engine.catalogue(), priced=False).runs[0].spec
+        return (
+            make(document, "", catalogue=engine.catalogue(), orbits=engine.orbit, priced=False).runs[0].spec
+        )
     except ScenarioError as error:
         if source.suffix == ".toml":
             raise

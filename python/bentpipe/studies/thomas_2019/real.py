@@ -153,7 +153,7 @@ def _plans(file: Path, job: Job) -> tuple[Plan, Plan]:
     options = Options(units=job.units or 10, settings=settings, same_tcp=True)
     real = plan_units(str(file), options, name, catalogue)
     seeds = range(1, options.units + 1)
-    return make(real.document, engine.version(), seeds=seeds, catalogue=catalogue), real
+    return make(real.document, engine.version(), seeds=seeds, catalogue=catalogue, orbits=engine.orbit), real
 
 
 def _conduct(plan: Plan, store: Path, job: Job, *, real: bool) -> Report:

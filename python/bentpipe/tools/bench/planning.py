@@ -63,7 +63,7 @@ from bentpipe.plan.runs import make, open_document
 from bentpipe.runners import engine
 scenario, catalogue = json.load(sys.stdin), engine.catalogue()
 began, before = time.perf_counter(), time.process_time()
-plan = make(open_document(scenario), engine.version(), catalogue=catalogue)
+plan = make(open_document(scenario), engine.version(), catalogue=catalogue, orbits=engine.orbit)
 print(json.dumps([time.perf_counter() - began, time.process_time() - before]))
 """
 

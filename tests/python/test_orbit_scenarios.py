@@ -1,0 +1,173 @@
+"""`[orbit]` in a scenario: its legs as delays, hand-overs at its instants, gaps; what is refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from bentpipe.plan.orbits import ways
+from bentpipe.plan.runs import Plan, make, open_document
+from bentpipe.runners import engine
+from bentpipe.scenario import Scenario
+from bentpipe.scenario.problems import ScenarioError
+from traced import judged, made
+
+SCENARIO: dict[str, Any] = {
+    "duration": "60 s",
+    "orbit": {"constellation": "starlink-shell-1", "from": "Paris", "to": "New York"},
+    "path": {
+        "segment": [
+            {"name": "space", "delay": {"orbit": "first"}, "both": {"rate": "50 Mbit/s"}},
+            {"name": "mobile", "delay": {"orbit": "last"}, "both": {"rate": "10 Mbit/s"}},
+        ]
+    },
+    "flow": [{"name": "bulk", "transport": "tcp", "congestion": "cubic", "send": "down"}],
+}
+
+
+def scenario(**changed: Any) -> dict[str, Any]:
+    data = copy.deepcopy(SCENARIO)
+    for key, value in changed.items():
+        data[key] = {**data[key], **value} if isinstance(value, dict) and key in data else value
+    return data
+
+
+def plan(data: dict[str, Any], folder: Path | None = None) -> Plan:
+    document = open_document(data)
+    if folder is not None:
+        document = replace(document, folder=folder)
+    return make(document, "test", catalogue=engine.catalogue(), orbits=engine.orbit)
+
+
+def delays(found: Plan, link: int, side: str = "up") -> list[list[int]]:
+    stages = found.runs[0].spec["graph"]["links"][link][side]
+    trace = next(stage for stage in stages if stage["kind"] == "delay_trace")
+    assert trace["interpolation"] == "linear"
+    points: list[list[int]] = trace["points"]
+    return points
+
+
+def at(points: list[list[int]], when: int) -> float:
+    after = next(index for index, point in enumerate(points) if point[0] >= when)
+    (a, low), (b, high) = points[max(after - 1, 0)], points[after]
+    return high if a == b else low + (high - low) * (when - a) / (b - a)
+
+
+def test_two_legs_are_the_path() -> None:
+    found = plan(SCENARIO)
+    orbit = found.cells[0].scenario.orbit
+    assert orbit is not None
+    whole = ways(orbit, 60 * 10**9, Path(), engine.orbit)
+    first, last = delays(found, 0), delays(found, 1)
+    assert delays(found, 0, "down") == first
+    assert delays(found, 1, "down") == last
+    for step in range(0, 601, 7):
+        when = step * whole.step_ns
+        delay, leg = whole.delay_ns[step], whole.last_ns[step]
+        assert delay is not None
+        assert leg is not None
+        assert at(last, when) == pytest.approx(leg, abs=1001)
+        assert at(first, when) + at(last, when) == pytest.approx(delay, abs=2002)
+    # a hand-over is a step, not a ramp
+    jumps = [b[0] for a, b in pairwise(first) if b[0] - a[0] == 1]
+    assert jumps == [one.at_ns for one in whole.handovers]
+    assert jumps
+
+
+def test_a_run_over_an_orbit_is_within_its_bounds_and_verifies(tmp_path: Path) -> None:
+    found = plan(scenario(duration="20 s", trace={"stages": True}))
+    spec = json.loads(found.runs[0].spec_json())
+    tables = made(spec)
+    assert judged(tmp_path, spec, tables) == []
+    least = min(one for _, one in delays(found, 0)) + min(one for _, one in delays(found, 1))
+    samples = tables["packets"].filter(pl.col("received_s").is_not_null())
+    assert samples.height > 1000
+    taken = (samples["received_s"] - samples["sent_s"]).min()
+    assert isinstance(taken, float)
+    assert taken >= least / 1e9 - 1e-9
+
+
+def test_hand_overs_at_the_instants_of_the_orbit() -> None:
+    data = scenario()
+    data["path"]["handover"] = [{"segment": "mobile", "at": "orbit", "in_flight": "lost"}]
+    found = plan(data)
+    events = [event["at_ns"] for event in found.runs[0].spec["graph"]["changes"]]
+    last = delays(found, 1)
+    jumps = [b[0] for a, b in pairwise(last) if b[0] - a[0] == 1 and abs(b[1] - a[1]) > 10_000]
+    assert events
+    assert set(jumps) <= set(events)
+    data["path"]["handover"][0]["segment"] = "space"
+    more = [event["at_ns"] for event in plan(data).runs[0].spec["graph"]["changes"]]
+    assert set(events) <= set(more)
+
+
+def test_constellations_are_swept() -> None:
+    names = ["starlink-shell-1", "iridium", "tauran-66"]
+    found = plan(scenario(sweep={"orbit.constellation": names}))
+    assert len(found.runs) == 3
+    assert len({run.id for run in found.runs}) == 3
+
+
+def test_what_is_composed_in_python_is_the_same() -> None:
+    composed = Scenario.model_validate(scenario())
+    assert Scenario.model_validate(composed.written()) == composed
+
+
+def test_gaps_are_refused_with_their_times_or_are_outages() -> None:
+    kuiper = {"constellation": "hypatia-kuiper-k1", "from": "Rio de Janeiro", "to": "Saint Petersburg"}
+    data = scenario(duration="200 s", orbit=kuiper)
+    with pytest.raises(ScenarioError) as refused:
+        plan(data)
+    expected = "orbit: no way from Rio de Janeiro to Saint Petersburg from 155.4 s to 165.1 s"
+    assert expected in str(refused.value)
+    found = plan(scenario(duration="200 s", orbit={**kuiper, "gaps": "outages"}))
+    stages = found.runs[0].spec["graph"]["links"][0]["up"]
+    outage = next(stage for stage in stages if stage["kind"] == "outage")
+    assert outage["windows"] == [[155_400_000_000, 165_100_000_000]]
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"orbit": {"to": "New Yrk"}}, 'did you mean "New York"?'),
+        ({"orbit": {"to": "New Yrk"}}, "orbit.to"),
+        ({"orbit": {"constellation": "starlnk-shell-1"}}, "orbit.constellation"),
+        ({"orbit": {"constellation": "starlnk-shell-1"}}, 'did you mean "starlink-shell-1"?'),
+        ({"orbit": {"elevation": 25}}, "orbit.elevation"),
+        ({"orbit": {"handover": {"rule": "keep-until-lost", "every": "15 s"}}}, "expected it with"),
+        ({"orbit": {"constellation": {"tle": "none.tle", "elevation": "10 deg"}}}, "orbit.constellation.tle"),
+        ({"orbit": {"constellation": "oneweb", "from": "Toulouse", "to": "Lima"}}, "no way from Toulouse at any time"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_by_its_key(change: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ScenarioError) as wrong:
+        plan(scenario(**change))
+    assert expected in str(wrong.value)
+
+
+def test_a_leg_needs_an_orbit() -> None:
+    data = scenario()
+    del data["orbit"]
+    with pytest.raises(ScenarioError, match=r"path\.space\.up\.delay: .*there is no \[orbit\]"):
+        plan(data)
+
+
+ISS = """\
+ISS (ZARYA)
+1 25544U 98067A   20194.88612269 -.00002218  00000-0 -31515-4 0  9992
+2 25544  51.6461 221.2784 0001413  89.1723 280.4612 15.49507896236008
+"""
+
+
+def test_elements_with_a_wrong_checksum(tmp_path: Path) -> None:
+    table = {"constellation": {"tle": "iss.tle", "elevation": "10 deg"}, "gaps": "outages"}
+    (tmp_path / "iss.tle").write_text(ISS.replace("9992", "9993"))
+    with pytest.raises(ScenarioError, match=r"orbit: line 2: .*checksum"):
+        plan(scenario(orbit=table), tmp_path)
