@@ -24,6 +24,7 @@ from bentpipe.figures.page_loads import PageLoads, Sample, paired_values, pairs
 from bentpipe.figures.registry import FIGURES, Material
 from bentpipe.figures.thinning import MOST_ROWS
 from bentpipe.report import page_loads, report
+from bentpipe.report.grid import Cell
 from bentpipe.stats.intervals import median_interval
 from bentpipe.stats.summary import page_rows
 from bentpipe.store.reader import read_store
@@ -138,8 +139,7 @@ def test_arms_without_a_sweep(maker: ModuleType, synthetic: ModuleType, tmp_path
     assert FIGURES["sequence"](alone) is None, "the scenario kept no packets"
     assert FIGURES["ladder"](alone) is None
     assert FIGURES["independence"](alone) is None, "one unit has no autocorrelation"
-    text = page_loads.tables(alone)
-    assert len(text) == 1, "nothing is compared"
+    assert page_loads.tables(alone)[1] is None, "nothing is compared"
 
 
 def test_boxes_hold_the_numbers_of_the_table(material: Material, store: Path) -> None:
@@ -259,8 +259,9 @@ def test_many_controllers_over_one_load(maker: ModuleType, synthetic: ModuleType
     ladder, _ = _figure(many, "ladder")
     assert len(ladder.spec()["vconcat"]) == 3
     assert "initial window 10 packets; 3 of 4 arms" in ladder.caption
-    tables = page_loads.tables(many)
-    assert tables[-1].count("<tr") == 1 + 2 * 3 * 2, "three pairs of each window, two metrics, and the heads"
+    compared = page_loads.tables(many)[1]
+    assert compared is not None
+    assert len(compared.rows) == 2 * 3 * 2, "three pairs of each window, two metrics"
 
 
 def test_pairs_share_seeds() -> None:
@@ -353,11 +354,16 @@ def test_an_axis_of_times_begins_at_zero_or_says_so() -> None:
 def test_who_is_faster_is_said_once_a_row(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
     """With five seeds a median has no interval, so only one of the two orders can name an arm."""
     few = Material(read_store(maker.page_store(tmp_path / "few", synthetic, seeds=5, packets=False)))
-    table = page_loads.tables(few)[-1]
-    rows = [re.sub(r"<[^>]+>", "|", row) for row in table.split("<tr")[2:]]
-    assert any("|HTTP/2|||dominance|" in row for row in rows)
-    for row in rows:
-        assert not ("|none|" in row and "|dominance|" in row), row
+    compared = page_loads.tables(few)[1]
+    assert compared is not None
+    heads = [head.title for head in compared.heads]
+    at, by = heads.index("faster"), heads.index("by")
+    said = [
+        (faster.text, row.cells[by]) for row in compared.rows if isinstance(faster := row.cells[at], Cell)
+    ]
+    assert len(said) == len(compared.rows)
+    assert ("HTTP/2", "dominance") in said
+    assert not any(faster == "none" and why != "–" for faster, why in said)
 
 
 LINE = """

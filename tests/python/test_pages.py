@@ -10,10 +10,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bentpipe.crossover import page as map_page
+from bentpipe.crossover.question import Question, access
+from bentpipe.crossover.ratios import Cell, Map
 from bentpipe.lab.browser.chromium import Chromium, ChromiumError, find
 from bentpipe.lab.browser.devtools import DevTools
 from bentpipe.report import report
-from bentpipe.report.base import Page, data_table
+from bentpipe.stats.wording import Table
+from bentpipe.studies import page as study_page
+from bentpipe.studies.study import Findings
+from bentpipe.studies.verdicts import Claim, Fact, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,37 +98,34 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 def pages(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A report with many panels and wide tables, a map of four panels, and a study's claims."""
     base = tmp_path_factory.mktemp("pages")
-    claims = [
-        {
-            "claim": "r7" if index == 0 else "", "reading": "as printed" if index == 0 else "",
-            "verdict": "differs (1 of 3 hold)" if index == 0 else "",
-            "check": "median page load time of QUIC over that of TCP behind a proxy that splits, load 2, target A",
-            "measured": "2.12 [2.08, 2.19] over 40 units, 1.46 [1.40, 1.52] with an initial window of 32 packets",
-            "needed": "between 1.9 and 2.4, in at least 95 % of 2,000 resamples", "": "differs", "PLT, s": 7.03 + index,
-        }
-        for index in range(3)
-    ]  # fmt: skip
-    study = Page("Claims of a study")
-    study.add("<h1>Claims of a study</h1>", data_table(claims))
+    checks = tuple(
+        Fact("median page load time of QUIC over that of TCP behind a proxy that splits, load 2, target A",
+             "2.12 [2.08, 2.19] over 40 units, 1.46 [1.40, 1.52] with an initial window of 32 packets",
+             "between 1.9 and 2.4, in at least 95 % of 2,000 resamples", Verdict.DIFFERS)
+        for _ in range(3)
+    )  # fmt: skip
+    claim = Claim("r7", "QUIC is slower", "the ratio of medians", "as printed", checks)
+    numbers = Table("Times", [{"load": 1, "PLT, s": 7.03}, {"load": 2, "PLT, s": 8.03}])
+    findings = Findings((), (claim,), (numbers,), "An interval of 95 %.")
     return {
         "report": report.build(synthetic.rivals_store(base / "rivals", duration_s=20.0)),
         "map": _map(base / "map"),
-        "study": study.write(base / "study.html"),
+        "study": study_page.write_page(base / "study", "Claims of a study", findings, {}),
     }
 
 
 def _map(out: Path) -> Path:
-    from bentpipe.figures.ratio_map import RatioCell, ratio_map
-
+    question = Question(
+        access("satcom-2018"), ("1 kB", "3 kB", "10 kB", "30 kB", "100 kB", "300 kB", "1 MB", "3 MB", "10 MB"),
+        ("20 ms", "150 ms", "800 ms"),
+    )  # fmt: skip
     cells = [
-        RatioCell(x, y, 1.0 + (x * y) % 0.7, f"{name}, initial window {window}")
-        for name in ("cubic", "bbr") for window in ("10 packets", "32 packets")
-        for x in (1e3, 3e3, 1e4, 3e4, 1e5, 3e5, 1e6, 3e6, 1e7) for y in (0.02, 0.15, 0.8)
+        Cell(name, window, size, rtt, 1.0 + (x * y) % 7 / 10, 1.0, 1.0 + (x * y) % 7 / 10)
+        for name in question.controllers for window in question.windows
+        for x, size in enumerate(question.sizes) for y, rtt in enumerate(question.rtts)
     ]  # fmt: skip
-    page = Page("QUIC or split TCP")
-    page.figure(ratio_map(cells, "map", "PLT", "A map.", above="split TCP is faster", below="QUIC is faster"))
-    assert map_page.Page is Page, "the map's page is made of the same parts"
-    return page.write(out / "map.html")
+    out.mkdir()
+    return map_page.write(Map(question, tuple(cells), "0.1.0"), out)
 
 
 @pytest.mark.parametrize("name", ["report", "map", "study"])

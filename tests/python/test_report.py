@@ -56,7 +56,7 @@ def test_it_says_what_it_rests_on(page: Path) -> None:
     assert "What this rests on" in text
     assert "0.1.0" in text
     assert "48 finished of 48 planned" in text
-    assert "name = &quot;a&lt;b&quot;" in text
+    assert "name = &#34;a&lt;b&#34;" in text
     assert "48\u00a0runs: 16\u00a0cells, 3\u00a0seeds" in text
 
 
@@ -95,8 +95,8 @@ def test_the_terminal_and_the_page_write_a_number_alike(synthetic: ModuleType, t
     said = {row["goodput Mbit/s"] for row in rows}
     assert all(" ± " in one for one in said)
     page = report.build(store).read_text(encoding="utf-8")
-    written = re.findall(r"<td>([0-9.]+) <small>(± [0-9.]+)</small>", page)
-    assert said <= {" ".join(one) for one in written}
+    written = re.findall(r"<td>([0-9.]+) <small>(±\u00a0[0-9.]+)</small>", page)
+    assert said <= {" ".join(one).replace("\u00a0", " ") for one in written}
 
 
 def test_results_show_themselves_in_a_notebook(synthetic: ModuleType, tmp_path: Path) -> None:

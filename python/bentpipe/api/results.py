@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,13 +45,13 @@ class Results(Store):
 
     def _repr_html_(self) -> str | None:
         try:
-            from bentpipe.report.notebook import html
+            from bentpipe.report.notebook import html, without_runs
         except ImportError:
             return None
         try:
             return html(self.path)
         except StoreError as error:
-            return f"<strong>{escape(self.title)}</strong>\n<p>{escape(str(error))}</p>"
+            return without_runs(self.title, str(error))
 
     @property
     def metrics(self) -> pl.DataFrame:

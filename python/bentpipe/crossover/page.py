@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from html import escape
 from pathlib import Path
 from typing import Any
 
 from bentpipe.crossover.ratios import Map, break_even_rows
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.ratio_map import RatioCell, ratio_map
-from bentpipe.report.base import Page, data_table
+from bentpipe.report.base import Page
+from bentpipe.report.grid import grid
 from bentpipe.scenario.units import Duration, Size
 
 __all__ = ["figure", "write"]
@@ -60,17 +60,11 @@ def write(found: Map, out: Path) -> Path:
     }
     (out / "map.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     page = Page(f"QUIC or split TCP: {found.question.access.title}")
-    page.add(f"<h1>{escape(page.title)}</h1>")
-    page.figure(drawn, level=2)
-    page.add(
-        "<h2>Object size at which split TCP overtakes QUIC, by round-trip time</h2>",
-        data_table(rows),
-        "<h2>Page load times</h2>",
-        data_table(_times(found)),
-        f"<footer>bentpipe {escape(found.engine)}, {found.question.seeds} seed(s); the data: map.json, the runs: "
-        "store/.</footer>",
-    )
-    return page.write(out / "map.html")
+    return page.write(
+        out / "map.html", "crossover/page.html",
+        figure=page.drawing(drawn), break_even=grid(rows), times=grid(_times(found)), engine=found.engine,
+        seeds=found.question.seeds,
+    )  # fmt: skip
 
 
 def _times(found: Map) -> list[dict[str, Any]]:

@@ -6,13 +6,14 @@ notebook and on pages that only render it.
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from bentpipe.figures.registry import FIGURES, Material
 from bentpipe.report import page_loads
+from bentpipe.report.base import rendered
+from bentpipe.report.grid import Grid, Heading, Row
 from bentpipe.report.report import summary
 from bentpipe.stats.intervals import significant
 from bentpipe.stats.titles import METRICS
@@ -29,36 +30,41 @@ def html(store: Store | Path | str) -> str:
     """A fragment of HTML about a store: title, sentence, page loads, goodput, key figure. Raises StoreError."""
     reading = read_store(store)
     material = Material(reading)
-    parts = [
-        f"<strong>{escape(reading.title)}</strong>",
-        f"<p>{escape(summary(material))}</p>",
-        *(page_loads.tables(material) if material.pages.height else ()),
-        _table(material),
-    ]
+    loads = page_loads.tables(material) if material.pages.height else ()
+    goodput, more = _goodput(material)
+    return rendered(
+        "report/notebook.html", title=reading.title, lead=summary(material),
+        tables=[one for one in (*loads, goodput) if one is not None], more=more, figure=_figure(material),
+    )  # fmt: skip
+
+
+def without_runs(title: str, why: str) -> str:
+    """The same of a store that has nothing to show."""
+    return rendered("report/notebook.html", title=title, lead=why, tables=(), more=0, figure=None)
+
+
+def _figure(material: Material) -> str | None:
     for key in KEY_FIGURES:
         figure = FIGURES[key](material)
         if figure is not None:
             with TemporaryDirectory() as folder:
-                svg = figure.write(Path(folder) / "figure.svg").read_text(encoding="utf-8")
-            parts.append(f'<div style="background:#fff;max-width:100%;overflow-x:auto">{svg}</div>')
-            break
-    return "\n".join(parts)
+                return figure.write(Path(folder) / "figure.svg").read_text(encoding="utf-8")
+    return None
 
 
-def _table(material: Material) -> str:
+def _goodput(material: Material) -> tuple[Grid, int]:
+    """A table of the first cells, and how many rows there are more."""
     keys = list(material.store.columns)
     wanted = [METRICS[name] for name in ("goodput_bit_s", "jain", "retransmission_ratio")]
-    heads = [material.title(dim) for dim in material.dims] + ["flow", *(metric.axis for metric in wanted)]
+    heads = [Heading(material.title(dim), text=True) for dim in material.dims]
+    heads += [Heading("flow", text=True), *(Heading(metric.title, metric.unit) for metric in wanted)]
     groups = material.cells.partition_by([*keys, "flow", "direction"], maintain_order=True)
-    lines = []
+    rows = []
     for group in groups[:MOST_ROWS]:
         first = group.row(0, named=True)
         means: dict[str, Any] = dict(zip(group["metric"].to_list(), group["mean"].to_list(), strict=True))
-        texts = [dim.word(first[dim.key]) for dim in material.dims]
-        texts.append(material.flow_names[f"{first['flow']} {first['direction']}"])
-        texts += [significant(means[m.name] * m.factor) if m.name in means else "–" for m in wanted]
-        lines.append("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in texts) + "</tr>")
-    head = "".join(f"<th>{escape(text)}</th>" for text in heads)
-    more = len(groups) - len(lines)
-    rest = f"<p>… and {more} rows more</p>" if more > 0 else ""
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>{rest}"
+        cells = [dim.word(first[dim.key]) for dim in material.dims]
+        cells.append(material.flow_names[f"{first['flow']} {first['direction']}"])
+        cells += [significant(means[m.name] * m.factor) if m.name in means else "–" for m in wanted]
+        rows.append(Row(cells))
+    return Grid(heads, rows), len(groups) - len(rows)

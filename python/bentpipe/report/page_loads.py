@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
 from bentpipe.figures.material import Material
 from bentpipe.figures.page_loads import TIMES, PageLoads, Sample, paired_values, pairs
-from bentpipe.report.base import Heading, Row, table
+from bentpipe.report.grid import Cell, Grid, Heading, Row
 from bentpipe.stats.intervals import Interval, median_interval, significant
 from bentpipe.stats.samples import (
     autocorrelation,
@@ -16,6 +15,7 @@ from bentpipe.stats.samples import (
     stochastic_dominance,
     welch,
 )
+from bentpipe.stats.wording import bracketed
 
 FIGURES = (
     "page-load-time", "time-to-response", "page-load-distribution", "time-to-response-distribution", "sequence",
@@ -43,56 +43,59 @@ DEFINITIONS = {
 """What the words of this section mean."""
 
 
-def tables(material: Material) -> list[str]:
-    """HTML of the two tables: one row a sample, and one row a pair and metric where something is compared."""
+def tables(material: Material) -> tuple[Grid, Grid | None]:
+    """The two tables: one row a sample, and one row a pair and metric, where something is compared."""
     found = PageLoads(material)
     samples = {metric: found.samples(metric) for metric in TIMES}
-    parts = [_medians(found, samples["plt_s"], samples["ttr_s"])]
+    medians = _medians(found, samples["plt_s"], samples["ttr_s"])
     rows = _comparisons(found, samples)
-    if rows:
-        heads: list[Heading] = [(dim.title, "", True) for dim in found.cell_dims]
-        heads += [("load", "", False), ("of", "", True)]
-        one = f"{found.arms[0]} / {found.arms[1]}"
-        heads += [("ratio", one, False)] if len(found.arms) == 2 else [
-            ("first", "", True), ("second", "", True), ("ratio", "first / second", False)
-        ]  # fmt: skip
+    if not rows:
+        return medians, None
+    heads = [Heading(dim.title, text=True) for dim in found.cell_dims]
+    heads += [Heading("load"), Heading("of", text=True)]
+    if len(found.arms) == 2:
+        heads.append(Heading("ratio", f"{found.arms[0]} / {found.arms[1]}"))
+    else:
         heads += [
-            ("faster", "", True),
-            ("by", "", True),
-            ("Welch p", "", False),
+            Heading("first", text=True),
+            Heading("second", text=True),
+            Heading("ratio", "first / second"),
         ]
-        parts += ["<h3>Which is faster</h3>", table(heads, rows)]
-    return parts
+    heads += [Heading("faster", text=True), Heading("by", text=True), Heading("Welch p")]
+    return medians, Grid(heads, rows)
 
 
-def _medians(found: PageLoads, plt: Sequence[Sample], ttr: Sequence[Sample]) -> str:
-    heads: list[Heading] = [(dim.title, "", True) for dim in found.cell_dims]
-    heads += [
-        ("load", "", False), (found.arm_title, "", True), ("came by", "", True), ("finished", "of loads", False),
-        *((f"{TIMES[name].short}, median", TIMES[name].unit, False) for name in ("ttr_s", "plt_s")),
-        ("independent", "", True),
+def _medians(found: PageLoads, plt: Sequence[Sample], ttr: Sequence[Sample]) -> Grid:
+    heads = [
+        *(Heading(dim.title, text=True) for dim in found.cell_dims),
+        Heading("load"), Heading(found.arm_title, text=True), Heading("came by", text=True),
+        Heading("finished", "of loads"),
+        *(Heading(f"{TIMES[name].short}, median", TIMES[name].unit) for name in ("ttr_s", "plt_s")),
+        Heading("independent", text=True),
     ]  # fmt: skip
     rows: list[Row] = []
     before: tuple[object, ...] | None = None
     for load, response in zip(plt, ttr, strict=True):
         here = (*load.cell.values(), load.load)
-        line = _cell(found, load, before)
-        line += [
+        line: list[str | Cell] = [
+            *_cell(found, load, before),
             str(load.load) if here != before else "",
-            escape(load.arm),
-            escape(", ".join(load.protocols)),
+            load.arm,
+            ", ".join(load.protocols),
             _count(load),
+            _median(response),
+            _median(load),
+            _independent(load),
         ]
-        line += [_median(response), _median(load), _independent(load)]
-        rows.append((line, here != before))
+        rows.append(Row(line, here != before))
         before = here
-    return table(heads, rows)
+    return Grid(heads, rows)
 
 
 def _cell(found: PageLoads, sample: Sample, before: tuple[object, ...] | None) -> list[str]:
     values = tuple(sample.cell.values())
     new = before is None or before[: len(values)] != values
-    return [escape(dim.word(sample.cell[dim.key])) if new else "" for dim in found.cell_dims]
+    return [dim.word(sample.cell[dim.key]) if new else "" for dim in found.cell_dims]
 
 
 def _count(sample: Sample) -> str:
@@ -100,27 +103,21 @@ def _count(sample: Sample) -> str:
     return str(done) if done == sample.loads else f"{done} of {sample.loads}"
 
 
-def _median(sample: Sample) -> str:
+def _median(sample: Sample) -> str | Cell:
     return _interval(median_interval(sample.values)) if sample.values else "–"
 
 
-def _interval(value: Interval) -> str:
-    if value.low is None or value.high is None:
-        return significant(value.estimate)
-    return (
-        f"{significant(value.estimate)} <small>[{significant(value.low)}, {significant(value.high)}]</small>"
-    )
+def _interval(value: Interval) -> Cell:
+    said = bracketed(value)
+    estimate, mark, bounds = said.partition(" [")
+    return Cell(estimate, small=f"[{bounds}" if mark else "")
 
 
-def _independent(sample: Sample) -> str:
+def _independent(sample: Sample) -> str | Cell:
     result = autocorrelation(sample.values)
     if result is None:
         return "–" if len(set(sample.values)) != 1 or len(sample.values) < 2 else "no spread"
-    return _said("yes" if result.independent else "no", result.reason)
-
-
-def _said(word: str, reason: str) -> str:
-    return f'<span title="{escape(reason, quote=True)}">{escape(word)}</span>'
+    return Cell("yes" if result.independent else "no", hint=result.reason)
 
 
 def _comparisons(found: PageLoads, samples: dict[str, list[Sample]]) -> list[Row]:
@@ -133,8 +130,8 @@ def _comparisons(found: PageLoads, samples: dict[str, list[Sample]]) -> list[Row
                 here = (*one.cell.values(), one.load)
                 line = _cell(found, one, before)
                 line += [str(one.load) if here != before else "", TIMES[metric].title]
-                line += [escape(one.arm), escape(two.arm)] if len(found.arms) > 2 else []
-                rows.append(([*line, *_compared(one, two)], here != before))
+                line += [one.arm, two.arm] if len(found.arms) > 2 else []
+                rows.append(Row([*line, *_compared(one, two)], here != before))
                 before = here
     return rows
 
@@ -147,7 +144,7 @@ def _by_place(samples: Sequence[Sample]) -> list[list[Sample]]:
     return list(groups.values())
 
 
-def _compared(one: Sample, two: Sample) -> list[str]:
+def _compared(one: Sample, two: Sample) -> list[str | Cell]:
     together = paired_values(one, two)
     first, second = together or (one.values, two.values)
     ratio = median_ratio(first, second, paired=together is not None) if min(*first, *second) > 0 else None
@@ -162,7 +159,7 @@ def _compared(one: Sample, two: Sample) -> list[str]:
     test = welch(one.values, two.values)
     return [
         "–" if ratio is None else _interval(ratio),
-        _said(", ".join(faster) or "none", reasons),
+        Cell(", ".join(faster) or "none", hint=reasons),
         " and ".join(by) or "–",
-        "–" if test is None else "&lt; 0.001" if test.p < 0.001 else significant(test.p, 2),
+        "–" if test is None else "< 0.001" if test.p < 0.001 else significant(test.p, 2),
     ]

@@ -6,15 +6,14 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
+from typing import Any
 
 from bentpipe.figures.dimensions import Dimension
 from bentpipe.figures.registry import FIGURES, Material, TimeRange, write_figures
 from bentpipe.report import page_loads, tables
-from bentpipe.report.base import Page
+from bentpipe.report.base import Drawing, Page
 from bentpipe.stats import metrics
 from bentpipe.stats.intervals import significant
 from bentpipe.store.journal import machine
@@ -61,7 +60,9 @@ def build(
     ``time_range`` (seconds) restricts the figures over time; tables are of whole runs. Raises StoreError.
     """
     store = read_store(store_path)
-    return render(store, time_range).write(out if out is not None else store.path / "report.html")
+    page = Page(store.title)
+    content = _content(page, Material(store, time_range))
+    return page.write(out if out is not None else store.path / "report.html", "report/store.html", **content)
 
 
 def figures_pdf(
@@ -74,34 +75,37 @@ def figures_pdf(
     return write_figures(store_path, out_dir, time_range, formats)
 
 
-def render(store: Store, time_range: TimeRange = (0.0, None)) -> Page:
-    """The whole page."""
-    material = Material(store, time_range)
-    page = Page(store.title)
-    page.add(f"<h1>{escape(store.title)}</h1>", f'<p class="lead">{escape(summary(material))}</p>')
-    if len(store.planned) > store.index.height:
-        missing = len(store.planned) - store.index.height
-        page.add(f'<p class="warning">{missing} of {len(store.planned)} planned runs have not finished.</p>')
-    if said := machine(store.path):
-        page.add(f"<p>{escape(said)}</p>")
-    if material.pages.height:
-        page.add("<h2>Page loads</h2>", *page_loads.tables(material))
-        for key in page_loads.FIGURES:
-            page.figure(FIGURES[key](material))
-    for key in KEY:
-        page.figure(FIGURES[key](material))
-    page.add("<h2>Results</h2>", tables.results(material))
-    if material.grouped:
-        page.add("<h3>Flows by count</h3>", tables.groups(material))
-    _over_time(material, page)
-    page.add("<h2>Links</h2>")
-    for key in AFTER:
-        page.figure(FIGURES[key](material))
-    page.add(
-        f"<details><summary>The busiest link of each direction</summary>{tables.links(material)}</details>",
-        *_rests_on(material),
-    )
-    return page
+def _content(page: Page, material: Material) -> dict[str, Any]:
+    """What ``store.html`` shows, in its order."""
+    store = material.store
+    of = len(store.planned)
+    missing = of - store.index.height
+    return {
+        "lead": summary(material),
+        "missing": f"{missing} of {of} planned runs have not finished." if missing > 0 else "",
+        "machine": machine(store.path),
+        "loads": _page_loads(page, material) if material.pages.height else None,
+        "key": _drawings(page, material, KEY),
+        "results": tables.results(material),
+        "groups": tables.groups(material) if material.grouped else None,
+        "over_time": _over_time(page, material),
+        "after": _drawings(page, material, AFTER),
+        "links": tables.links(material),
+        "facts": _facts(store),
+        "scenario": store.scenario,
+        "definitions": _definitions(material),
+    }
+
+
+def _drawings(page: Page, material: Material, keys: Sequence[str]) -> list[Drawing]:
+    """Those of the figures that the store has something for."""
+    return [page.drawing(figure) for key in keys if (figure := FIGURES[key](material)) is not None]
+
+
+def _page_loads(page: Page, material: Material) -> dict[str, Any]:
+    medians, comparisons = page_loads.tables(material)
+    figures = _drawings(page, material, page_loads.FIGURES)
+    return {"medians": medians, "comparisons": comparisons, "figures": figures}
 
 
 def summary(material: Material) -> str:
@@ -126,7 +130,7 @@ def summary(material: Material) -> str:
         text += f": {cells} cells, {often}" if cells > 1 else f" with {often}"
     total = float(ends.sum() or 0.0)
     spent = f"{significant(total / 3600, 2)} hours" if total >= 7200 else f"{significant(total, 3)} s"
-    return _unbroken(f"{text}; {spent} of link time.")
+    return f"{text}; {spent} of link time."
 
 
 def _flows(material: Material) -> str:
@@ -149,38 +153,27 @@ def _range(sizes: Sequence[int]) -> str:
     return str(sizes[0]) if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
 
 
-def _unbroken(text: str) -> str:
-    """A number and its unit stay on one line."""
-    return re.sub(r"(?<=\d) (?=[%a-zA-Z])", "\u00a0", text)
-
-
-def _over_time(material: Material, page: Page) -> None:
+def _over_time(page: Page, material: Material) -> dict[str, Any] | None:
     """Figures over time; what panels hold fixed, a reader chooses."""
-    figures = [figure for key in OVER_TIME if (figure := FIGURES[key](material)) is not None]
+    figures = _drawings(page, material, OVER_TIME)
     if not figures:
-        return
+        return None
     first, last = material.time_range
-    span = f", {significant(first)} to {significant(last)} s" if last is not None else ""
-    page.add(f"<h2>Over time{span}</h2>")
     choices = variants(material)
-    if len(choices) > 1:
-        page.add('<div class="choice">')
-        for index, (fixed, label) in enumerate(choices):
-            pressed = "true" if index == 0 else "false"
-            page.add(f'<button data-variant="{index}" aria-pressed="{pressed}">{escape(label)}</button>')
-            if index:
-                other = Material(material.store, material.time_range, fixed)
-                known = ("summary", "each", "metrics", "links")
-                other.__dict__.update({name: getattr(material, name) for name in known})
-                for key in OVER_TIME:
-                    if (figure := FIGURES[key](other)) is not None:
-                        page.variant(figure, index)
-        page.add("</div>")
-    note = material.time_note if len(choices) <= 1 else material.seed_note
-    if note:
-        page.add(f'<p class="note">{escape(note)} Click a name in a legend to single it out.</p>')
-    for figure in figures:
-        page.figure(figure)
+    for index, (fixed, _) in enumerate(choices):
+        if index:
+            other = Material(material.store, material.time_range, fixed)
+            known = ("summary", "each", "metrics", "links")
+            other.__dict__.update({name: getattr(material, name) for name in known})
+            for key in OVER_TIME:
+                if (figure := FIGURES[key](other)) is not None:
+                    page.variant(figure, index)
+    return {
+        "span": f", {significant(first)} to {significant(last)} s" if last is not None else "",
+        "choices": [label for _, label in choices],
+        "note": material.time_note if len(choices) <= 1 else material.seed_note,
+        "figures": figures,
+    }
 
 
 def variants(material: Material) -> list[tuple[dict[str, str], str]]:
@@ -200,29 +193,21 @@ def variants(material: Material) -> list[tuple[dict[str, str], str]]:
     return []
 
 
-def _rests_on(material: Material) -> list[str]:
-    store = material.store
+def _facts(store: Store) -> list[tuple[str, str]]:
+    """What the page rests on."""
     seeds = sorted(store.index["seed"].unique().to_list())
     listed = (
         ", ".join(map(str, seeds)) if len(seeds) <= 12 else f"{seeds[0]} to {seeds[-1]} ({len(seeds)} seeds)"
     )
-    facts = {
-        "engine": store.engine or "unknown",
-        "seeds": listed,
-        "runs": f"{store.index.height} finished of {len(store.planned)} planned",
-        "store": store.path.name,
-    }
-    if store.overrides:
-        facts["changed by --set"] = ", ".join(store.overrides)
-    entries = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items())
-    definitions = DEFINITIONS | (page_loads.DEFINITIONS if material.pages.height else {})
-    if material.grouped:
-        definitions = definitions | OF_GROUPS
-    words = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in definitions.items())
-    return [
-        "<footer><h2>What this rests on</h2>",
-        f"<dl>{entries}</dl>",
-        "<details open><summary>The scenario</summary>",
-        f"<pre>{escape(store.scenario)}</pre></details>",
-        f"<details><summary>What the words mean</summary><dl>{words}</dl></details></footer>",
+    facts = [
+        ("engine", store.engine or "unknown"),
+        ("seeds", listed),
+        ("runs", f"{store.index.height} finished of {len(store.planned)} planned"),
+        ("store", store.path.name),
     ]
+    return facts + ([("changed by --set", ", ".join(store.overrides))] if store.overrides else [])
+
+
+def _definitions(material: Material) -> list[tuple[str, str]]:
+    of_pages = page_loads.DEFINITIONS if material.pages.height else {}
+    return list({**DEFINITIONS, **of_pages, **(OF_GROUPS if material.grouped else {})}.items())

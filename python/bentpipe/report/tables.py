@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 import polars as pl
 
 from bentpipe.figures.material import Material
-from bentpipe.report.base import Heading, table
+from bentpipe.report.grid import Cell, Grid, Heading, Row
 from bentpipe.stats.intervals import significant
 from bentpipe.stats.metrics import cell_summary
 from bentpipe.stats.titles import METRICS
@@ -28,13 +27,13 @@ SKEWED = frozenset({"convergence_s"})
 """The median is printed, because a few large values would carry the mean away."""
 
 
-def _spread(row: Mapping[str, Any], factor: float) -> str:
-    """A mean over seeds and, smaller, half of its interval; HTML."""
+def _spread(row: Mapping[str, Any], factor: float) -> Cell:
+    """A mean over seeds and, smaller, half of its interval."""
     mean, mark, half = plus_minus(over_seeds(row), factor).partition(" ± ")
-    return f"{mean} <small>± {half}</small>" if mark else mean
+    return Cell(mean, small=f"± {half}" if mark else "")
 
 
-def results(material: Material) -> str:
+def results(material: Material) -> Grid:
     """One row per cell and flow: mean ± half of the interval over seeds."""
     keys = list(material.store.columns)
     cells = material.cells
@@ -43,25 +42,25 @@ def results(material: Material) -> str:
     columns = [METRICS[name] for name in RESULTS if name in present]
     by = [*keys, "flow", "direction"]
     many = material.ways.height > 1 or material.ways["flow"].is_duplicated().any()
-    heads = [(material.title(dim), "", True) for dim in material.dims]
-    heads += [("flow", "", True)] if many or not material.dims else []
-    heads += [("flows", "", False)] if material.grouped else []
-    heads += [("controller", "", True)] if _tells(material) else []
-    heads += [(column.title, column.unit, False) for column in columns]
-    rows: list[tuple[Sequence[str], bool]] = []
+    heads = [Heading(material.title(dim), text=True) for dim in material.dims]
+    heads += [Heading("flow", text=True)] if many or not material.dims else []
+    heads += [Heading("flows")] if material.grouped else []
+    heads += [Heading("controller", text=True)] if _tells(material) else []
+    heads += [Heading(column.title, column.unit) for column in columns]
+    rows: list[Row] = []
     before: tuple[object, ...] | None = None
     said: set[tuple[object, ...]] = set()
     for group in cells.partition_by(by, maintain_order=True):
         first = group.row(0, named=True)
         values = {row["metric"]: row for row in group.to_dicts()}
         cell = tuple(first[key] for key in keys)
-        line = [escape(dim.word(first[dim.key])) if cell != before else "" for dim in material.dims]
+        line: list[str | Cell] = [dim.word(first[dim.key]) if cell != before else "" for dim in material.dims]
         if many or not material.dims:
-            line.append(escape(material.flow_names_short[f"{first['flow']} {first['direction']}"]))
+            line.append(material.flow_names_short[f"{first['flow']} {first['direction']}"])
         if material.grouped:
             line.append(significant(sizes[(*cell, first["flow"], first["direction"])]))
         if _tells(material):
-            line.append(escape(first["congestion"] or ""))
+            line.append(first["congestion"] or "")
         for column in columns:
             row = values.get(column.name)
             if column.name in OF_RUN and (*cell, first["direction"]) in said:
@@ -73,9 +72,9 @@ def results(material: Material) -> str:
             else:
                 line.append(_spread(row, column.factor))
         said.add((*cell, first["direction"]))
-        rows.append((line, many and cell != before))
+        rows.append(Row(line, many and cell != before))
         before = cell
-    return table(heads, rows)
+    return Grid(heads, rows)
 
 
 def _sizes(material: Material) -> dict[tuple[object, ...], float]:
@@ -101,36 +100,36 @@ def _heads(names: Sequence[str]) -> list[Heading]:
     """Headings of metrics beside each other: the first of its kind says it all."""
     kinds = [METRICS[name].title.partition(", ")[0] for name in names]
     return [
-        (metric.beside if metric.beside and kind in kinds[:at] else metric.title, metric.unit, False)
+        Heading(metric.beside if metric.beside and kind in kinds[:at] else metric.title, metric.unit)
         for at, (kind, metric) in enumerate(zip(kinds, (METRICS[name] for name in names), strict=True))
     ]
 
 
-def groups(material: Material) -> str:
+def groups(material: Material) -> Grid:
     """One row per cell and group: how far apart its flows are; means over seeds."""
     keys = list(material.store.columns)
     frame = material.metrics.drop_nulls("goodput_sum_bit_s")
     found = cell_summary(frame, keys, ["flows", *GROUPS])
-    heads: list[Heading] = [(material.title(dim), "", True) for dim in material.dims]
-    heads += [("flows of", "", True), ("flows", "", False)]
+    heads: list[Heading] = [Heading(material.title(dim), text=True) for dim in material.dims]
+    heads += [Heading("flows of", text=True), Heading("flows")]
     heads += _heads(GROUPS)
-    rows: list[tuple[Sequence[str], bool]] = []
+    rows: list[Row] = []
     before: tuple[object, ...] | None = None
     for group in found.partition_by([*keys, "flow", "direction"], maintain_order=True):
         first = group.row(0, named=True)
         values = {row["metric"]: row for row in group.to_dicts()}
         cell = tuple(first[key] for key in keys)
-        line = [escape(dim.word(first[dim.key])) if cell != before else "" for dim in material.dims]
+        line: list[str | Cell] = [dim.word(first[dim.key]) if cell != before else "" for dim in material.dims]
         line += [
-            escape(material.flow_names_short[f"{first['flow']} {first['direction']}"]),
+            material.flow_names_short[f"{first['flow']} {first['direction']}"],
             significant(values["flows"]["mean"]),
         ]
         for name in GROUPS:
             row = values.get(name)
             line.append("–" if row is None else _spread(row, METRICS[name].factor))
-        rows.append((line, cell != before))
+        rows.append(Row(line, cell != before))
         before = cell
-    return table(heads, rows)
+    return Grid(heads, rows)
 
 
 def _tells(material: Material) -> bool:
@@ -139,24 +138,24 @@ def _tells(material: Material) -> bool:
     return material.shared or not swept
 
 
-def links(material: Material) -> str:
+def links(material: Material) -> Grid:
     """One row per cell and busiest link, means over seeds."""
     keys = list(material.store.columns)
     order = [*keys, "link"]
     means = material.links.group_by(order, maintain_order=True).agg(
         pl.col("rate_bit_s").mean() / 1e6, pl.col("propagation_ms").mean(), pl.col(LINKS).mean()
     )
-    heads = [(material.title(dim), "", True) for dim in material.dims]
-    heads += [("link", "", True), *_heads(("rate_bit_s", "propagation_ms", *LINKS))]
-    rows: list[tuple[Sequence[str], bool]] = []
+    heads = [Heading(material.title(dim), text=True) for dim in material.dims]
+    heads += [Heading("link", text=True), *_heads(("rate_bit_s", "propagation_ms", *LINKS))]
+    rows: list[Row] = []
     before: tuple[object, ...] | None = None
     for row in means.to_dicts():
         cell = tuple(row[key] for key in keys)
-        line = [escape(dim.word(row[dim.key])) if cell != before else "" for dim in material.dims]
-        line += [escape(row["link"]), significant(row["rate_bit_s"]), significant(row["propagation_ms"])]
+        line: list[str | Cell] = [dim.word(row[dim.key]) if cell != before else "" for dim in material.dims]
+        line += [row["link"], significant(row["rate_bit_s"]), significant(row["propagation_ms"])]
         line += [
             significant(None if row[name] is None else METRICS[name].factor * row[name], 3) for name in LINKS
         ]
-        rows.append((line, cell != before))
+        rows.append(Row(line, cell != before))
         before = cell
-    return table(heads, rows)
+    return Grid(heads, rows)

@@ -1,0 +1,83 @@
+"""Tables of a page as data: headings with their units, rows of cells. ``parts.html`` makes them HTML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bentpipe.stats.wording import humane
+
+__all__ = ["Cell", "Grid", "Heading", "Row", "grid"]
+
+WIDE = 12
+"""Columns from which on a table is printed across the paper."""
+
+
+@dataclass(frozen=True)
+class Heading:
+    """Of a column, with its unit, and whether it holds text."""
+
+    title: str
+    unit: str = ""
+    text: bool = False
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is more than its text: ``small`` stands behind it, ``hint`` is shown where the mouse rests, ``mark`` is a
+    verdict, which has a colour."""
+
+    text: str
+    small: str = ""
+    hint: str = ""
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Cells, and whether they begin a group of rows."""
+
+    cells: Sequence[str | Cell]
+    first: bool = False
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table."""
+
+    heads: Sequence[Heading]
+    rows: Sequence[Row]
+
+    @property
+    def wide(self) -> bool:
+        """Whether it is printed across the paper."""
+        return len(self.heads) >= WIDE
+
+
+def grid(rows: Sequence[Mapping[str, Any]]) -> Grid | None:
+    """A table of rows as data, None without any; a column that holds nothing but numbers is set as such, and "time, s"
+    has its unit below.
+
+    An empty first cell continues the row above; verdicts have their colours.
+    """
+    if not rows:
+        return None
+    heads = []
+    for name in rows[0]:
+        head, comma, unit = str(name).rpartition(", ")
+        said = comma and re.fullmatch(r"[µm]?s|%|[kMG]?B|[kMG]?bit/s", unit)
+        numbers = all(isinstance(row[name], int | float) or row[name] is None for row in rows)
+        heads.append(Heading(head if said else str(name), unit if said else "", not numbers))
+    lines: list[Row] = []
+    for row in rows:
+        values = list(row.values())
+        lines.append(Row([_cell(value) for value in values], bool(lines) and humane(values[0]) != ""))
+    return Grid(heads, lines)
+
+
+def _cell(value: Any) -> str | Cell:
+    text = humane(value)
+    verdict = re.match(r"agrees|differs|(within|exceeded)$", text)
+    return Cell(text, mark=verdict[0]) if verdict else text
