@@ -25,8 +25,9 @@ from typing import Any
 
 from bentpipe.plan import price
 from bentpipe.plan.bounds import bounds
-from bentpipe.plan.runs import Plan, make, open_document
-from bentpipe.runners import conduct, engine
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import Plan, make
+from bentpipe.runners import engine
 from bentpipe.scenario.problems import ScenarioError
 
 ROOT = Path(__file__).parents[2]
@@ -381,7 +382,7 @@ def judge(found: Mutant) -> Verdict:
         plan = _plan(found)
         bounds(plan)
         price.estimate_seconds(plan, 1)
-        _ = [conduct.cost(run) for run in plan.runs]
+        _ = [price.weight(run) for run in plan.runs]
     except ScenarioError as error:
         bad = [text for _, text in error.problems if not text.isprintable() or not text or len(text) > 2000]
         return Verdict("fault", f"a message {bad[0]!r}") if bad else Verdict("refused", str(error))

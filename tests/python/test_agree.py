@@ -20,7 +20,8 @@ from bentpipe.agree import Verdict, compare
 from bentpipe.agree.both import planned, run_both
 from bentpipe.agree.standing import Part, markdown
 from bentpipe.agree.tolerance import Kind, kind, verdict
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
 from bentpipe.runners import engine
 from bentpipe.store.journal import machine
 

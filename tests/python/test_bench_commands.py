@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from bentpipe.plan.runs import Plan, make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import Plan, make
 from bentpipe.tools.bench import commands
 from bentpipe.tools.bench.commands import Case, CommandError
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
 from bentpipe.tools.bench import planning
 from bentpipe.tools.bench.commands import CommandError
 from bentpipe.tools.bench.planning import Case

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 
 import bentpipe
 from bentpipe import scenario as tables
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
 from bentpipe.scenario import (
     Congestion,
     Direction,

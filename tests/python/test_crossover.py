@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from bentpipe.cli import app
 from bentpipe.crossover.question import Question, access, ask, scenario, split_rtt
 from bentpipe.crossover.ratios import Cell, break_even
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
 from bentpipe.scenario.problems import ScenarioError
 
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from bentpipe import api
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
 from bentpipe.runners import engine
 from bentpipe.runners.dask import DaskRunner
 from bentpipe.runners.outcome import RunnerError

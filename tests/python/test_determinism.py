@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
 from bentpipe.runners import engine
 
 CONTROLLERS = ("newreno", "cubic", "hybla", "bbr1", "bbr3", "westwood", "fast", "aimd")

@@ -13,7 +13,8 @@ import pytest
 
 import realtime
 from bentpipe.lab.emu.planned import lab_plan
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
 from bentpipe.store.reader import Store
 
 ROOT = Path(__file__).parents[2]

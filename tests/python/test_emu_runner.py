@@ -21,8 +21,9 @@ from bentpipe.lab.emu.frames import Connection, Frames, read_frames
 from bentpipe.lab.emu.limits import refusals
 from bentpipe.lab.emu.planned import drawn, lab_plan
 from bentpipe.lab.kernel import Machine
+from bentpipe.plan.document import open_document
 from bentpipe.plan.measured import COLUMNS
-from bentpipe.plan.runs import Plan, make, open_document
+from bentpipe.plan.runs import Plan, make
 from bentpipe.runners import engine
 from bentpipe.runners.outcome import Outcome, RunnerError
 from bentpipe.scenario.problems import ScenarioError

@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from bentpipe.plan.document import open_document
 from bentpipe.plan.facts import delays_ns, rate_bit_s
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.runs import make
 
 SCENARIO: dict[str, Any] = {
     "duration": "1 s",

@@ -14,8 +14,9 @@ from bentpipe.cli import app
 from bentpipe.figures.material import Material
 from bentpipe.lab.emu.groups import with_groups
 from bentpipe.lab.emu.limits import refusals
+from bentpipe.plan.document import open_document
 from bentpipe.plan.groups import by_flow, firsts, series
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.runs import make
 from bentpipe.report.report import build
 from bentpipe.runners import engine
 from bentpipe.scenario.problems import ScenarioError

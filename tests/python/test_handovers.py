@@ -14,8 +14,9 @@ from bentpipe.lab.emu.limits import refusals
 from bentpipe.lab.emu.planned import round_trip_ns
 from bentpipe.lab.labplan import other_ways
 from bentpipe.plan.bounds import Bound, bounds
+from bentpipe.plan.document import open_document
 from bentpipe.plan.remarks import remarks
-from bentpipe.plan.runs import Plan, make, open_document
+from bentpipe.plan.runs import Plan, make
 from bentpipe.scenario.problems import ScenarioError
 from traced import judged, made, spec_of
 

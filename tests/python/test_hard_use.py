@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from bentpipe.cli.terminal import print_table
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
 from bentpipe.runners.worker import told
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.sweep import covers

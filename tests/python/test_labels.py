@@ -16,8 +16,9 @@ from bentpipe.agree.compare import compare as both_clocks
 from bentpipe.agree.compare import lines
 from bentpipe.agree.drawing import figures as agreement_figures
 from bentpipe.figures.dimensions import dimensions
+from bentpipe.plan.document import open_document
 from bentpipe.plan.measured import COLUMNS
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.runs import make
 from bentpipe.report import notebook, page_units, report
 from bentpipe.report.export import export
 from bentpipe.report.ods import sheets

@@ -12,8 +12,9 @@ from typing import Any
 import polars as pl
 import pytest
 
+from bentpipe.plan.document import open_document
 from bentpipe.plan.orbits import ways
-from bentpipe.plan.runs import Plan, make, open_document
+from bentpipe.plan.runs import Plan, make
 from bentpipe.runners import engine
 from bentpipe.scenario import Scenario
 from bentpipe.scenario.problems import ScenarioError

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from bentpipe.plan.runs import Plan, make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import Plan, make
 from bentpipe.runners.engine import catalogue
 from bentpipe.scenario.har import as_toml, read_har
 from bentpipe.scenario.problems import ScenarioError

@@ -25,7 +25,8 @@ import pytest
 
 import realtime
 from bentpipe.lab.access import lab
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
 
 ROOT = Path(__file__).parents[2]
 T = TypeVar("T")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bentpipe.plan.bounds import bounds
-from bentpipe.plan.runs import Plan, make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import Plan, make
 from bentpipe.runners.engine import catalogue
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.sweep import parse_override
@@ -145,3 +147,41 @@ def test_every_preset_makes_a_plan() -> None:
         }
         assert make(open_document(data), "test").runs
         assert preset.source
+
+
+def test_what_no_cell_sets_is_read_once_and_means_the_same() -> None:
+    """A cell after the first is what its scenario alone is, and shares what is set in none."""
+    data: dict[str, Any] = {
+        "title": "t",
+        "duration": "5 s",
+        "quic": {"ecn": True},
+        "path": {
+            "segment": [
+                {"name": "access", "delay": "5 ms", "both": {"rate": "50 Mbit/s"}},
+                {"name": "satellite", "delay": "250 ms", "both": {"rate": "10 Mbit/s", "queue": "1 BDP"}},
+            ],
+            "proxy": [{"name": "gateway", "between": ["access", "satellite"]}],
+            "handover": [{"name": "later", "segment": "satellite", "at": "2 s", "down": {"loss": "1 %"}}],
+        },
+        "flow": [
+            {"name": "bulk", "congestion": "cubic", "transport": "tcp", "load": "D:*1:0:-:50000:0"},
+            {"name": "other", "congestion": "cubic", "start": "1 s"},
+        ],
+    }
+    sweep = {
+        "path.satellite.delay": ["100 ms", "250 ms"],
+        "flow.other.congestion": ["newreno", {"name": "cubic", "beta": 0.5}],
+        "path.gateway.setup": ["early", "none"],
+    }
+    cells = make(open_document({**data, "sweep": sweep}), "e").cells
+    assert len(cells) == 8
+    for cell in cells:
+        alone = make(open_document(data, list(cell.values.items())), "e")
+        assert cell.resolved.spec == alone.cells[0].resolved.spec
+        assert cell.scenario.flow[0] is cells[0].scenario.flow[0]
+        assert cell.scenario.path is not None
+        assert cells[0].scenario.path is not None
+        assert cell.scenario.path.segment[0] is cells[0].scenario.path.segment[0]
+    wrong = {**data, "sweep": {"path.gateway.buffer": ["1 MB", "1 potato"]}}
+    with pytest.raises(ScenarioError, match=r"path\.gateway\.buffer.*potato.*in the sweep"):
+        make(open_document(wrong), "e")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
 from bentpipe.scenario.presets import Page, Preset, page, pages, presets, proxies, segments
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.units import Duration, Rate, Size

@@ -14,7 +14,8 @@ import pytest
 from bentpipe.cli.terminal import patience
 from bentpipe.lab.access import path_of
 from bentpipe.plan import price
-from bentpipe.plan.runs import Plan, make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import Plan, make
 from bentpipe.runners import engine
 from bentpipe.scenario.problems import ScenarioError
 

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from bentpipe.plan.bounds import bounds
-from bentpipe.plan.runs import Plan, make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import Plan, make
 from bentpipe.plan.startup import slow_start_s
 from bentpipe.scenario.problems import ScenarioError
 

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 import bentpipe
+from bentpipe.plan.document import open_document
 from bentpipe.plan.remarks import RemarkWarning, remarks
-from bentpipe.plan.runs import Plan, make, open_document
+from bentpipe.plan.runs import Plan, make
 from bentpipe.runners import engine
 from bentpipe.scenario.problems import ScenarioError
 

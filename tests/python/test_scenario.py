@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
 from bentpipe.scenario.model import Scenario
 from bentpipe.scenario.problems import ScenarioError
 

@@ -18,7 +18,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import bentpipe
-from bentpipe.plan.runs import Plan, Run, make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import Plan, Run, make
 from bentpipe.runners.conduct import conduct
 from bentpipe.runners.outcome import Outcome
 from bentpipe.scenario.problems import ScenarioError

@@ -25,7 +25,8 @@ import bentpipe
 import realtime
 import store_damage
 from bentpipe.agree.publish import publish
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
 from bentpipe.report.report import build
 from bentpipe.runners import engine
 from bentpipe.runners.conduct import DamageWarning

@@ -150,7 +150,8 @@ def test_every_row_and_claim_has_a_sentence_and_a_criterion() -> None:
 
 
 def test_the_matrix_is_the_thesis_s() -> None:
-    from bentpipe.plan.runs import make, open_document
+    from bentpipe.plan.document import open_document
+    from bentpipe.plan.runs import make
 
     plan = make(open_document(FOLDER / "single-flow.toml"), "test")
     assert len(plan.cells) == 112

@@ -35,7 +35,8 @@ def test_an_objective_is_met_or_missed(values: tuple[float | None, ...], verdict
 
 
 def test_every_access_has_cells_in_both_parts_and_sentences_where_it_has_objectives() -> None:
-    from bentpipe.plan.runs import make, open_document
+    from bentpipe.plan.document import open_document
+    from bentpipe.plan.runs import make
     from bentpipe.studies.study import as_text
 
     for part in STUDY.parts():

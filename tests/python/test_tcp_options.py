@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
 from bentpipe.scenario.problems import ScenarioError
 
 

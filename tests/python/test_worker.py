@@ -9,7 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bentpipe.plan.runs import Run, make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import Run, make
 from bentpipe.runners import dask, engine
 from bentpipe.runners.local import InProcess, LocalRunner
 from bentpipe.runners.worker import exactly, receive, send

@@ -8,7 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
 from bentpipe.runners import engine
 from bentpipe.store.codec import decode
 from bentpipe.tools.verify import Finding, findings

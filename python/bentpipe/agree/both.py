@@ -49,7 +49,8 @@ def planned(
         ScenarioError: what is wrong, or what real time cannot have.
     """
     from bentpipe.lab.emu import runner as emu
-    from bentpipe.plan.runs import make, open_document
+    from bentpipe.plan.document import open_document
+    from bentpipe.plan.runs import make
     from bentpipe.runners import engine
 
     document = open_document(file, overrides, shown)

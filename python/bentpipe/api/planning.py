@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
 from bentpipe.scenario.problems import unknown_word
 from bentpipe.scenario.quantities import written
 from bentpipe.scenario.sweep import written_override
@@ -14,7 +15,8 @@ from bentpipe.scenario.sweep import written_override
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bentpipe.plan.runs import Document, Plan
+    from bentpipe.plan.document import Document
+    from bentpipe.plan.runs import Plan
     from bentpipe.scenario.model import Scenario
 
 __all__ = ["ENGINES", "Engine", "check_engine", "plan_of", "planned"]

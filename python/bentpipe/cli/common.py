@@ -101,7 +101,7 @@ def read_plan(file: Path, settings: list[str] | None, seeds: int | None, clock: 
     """
     from bentpipe.api.planning import planned
     from bentpipe.cli.terminal import patience
-    from bentpipe.plan.runs import open_document
+    from bentpipe.plan.document import open_document
     from bentpipe.scenario.sweep import parse_override
 
     given = settings or []

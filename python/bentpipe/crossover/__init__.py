@@ -127,7 +127,8 @@ def _measured(
     """The map, after what was missing of it has been run."""
     from bentpipe.crossover.question import scenario
     from bentpipe.crossover.ratios import read_map
-    from bentpipe.plan.runs import make, open_document
+    from bentpipe.plan.document import open_document
+    from bentpipe.plan.runs import make
     from bentpipe.runners import engine
     from bentpipe.runners.local import LocalRunner
     from bentpipe.runners.session import session

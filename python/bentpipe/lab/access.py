@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.labplan import other_ways
+from bentpipe.plan.document import Document, open_document
 from bentpipe.plan.facts import delays_ns
-from bentpipe.plan.runs import Document, make, open_document
+from bentpipe.plan.runs import make
 from bentpipe.scenario.presets import presets
 from bentpipe.scenario.problems import ScenarioError, unknown_word
 

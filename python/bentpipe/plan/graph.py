@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from bentpipe.scenario.units import Rate
 if TYPE_CHECKING:
     from bentpipe.plan.spec import NodeKind, NodeSpec
     from bentpipe.scenario.model import Scenario
-    from bentpipe.scenario.path import Access, Graph, Node
+    from bentpipe.scenario.path import Access, Direction, Graph, Node
     from bentpipe.scenario.proxy import Proxy
 
 __all__ = [
@@ -61,7 +61,9 @@ class Edge:
     name: str
     client_side: str
     server_side: str
-    access: Access | None
+    up: Direction | None
+    down: Direction | None
+    """Its directions, with everything merged in; None for a wire."""
     owner: str = ""
     """The flow of the scenario whose access it is."""
 
@@ -85,17 +87,24 @@ def layout(scenario: Scenario) -> tuple[list[NodeSpec], list[Edge], dict[str, tu
         held = next((hold for hold in beside if hold is not None), None)
         if held is not None:
             node["hold_bytes"] = held.bytes
-    edges = [Edge(s.name, a, b, s) for s, a, b in zip(segments, line, line[1:], strict=False)]
+    edges = [_edge(s.name, a, b, s) for s, a, b in zip(segments, line, line[1:], strict=False)]
     ends: dict[str, tuple[str, str]] = {}
     for flow in scenario.flow:
+        alike = _edge("", "", "client", flow.access, flow.name)
         for name in flow.names:
             ends[name] = ("client", "server")
             if own:
                 host = f"{name}.client"
                 nodes.append({"name": host, "kind": "host"})
-                edges.append(Edge(access_of(name), host, "client", flow.access, flow.name))
+                edges.append(replace(alike, name=access_of(name), client_side=host))
                 ends[name] = (host, "server")
     return nodes, edges, ends
+
+
+def _edge(name: str, client_side: str, server_side: str, access: Access | None, owner: str = "") -> Edge:
+    if access is None:
+        return Edge(name, client_side, server_side, None, None, owner)
+    return Edge(name, client_side, server_side, access.toward("up"), access.toward("down"), owner)
 
 
 def access_of(flow: str) -> str:
@@ -108,7 +117,7 @@ def _graph(graph: Graph, scenario: Scenario) -> tuple[list[NodeSpec], list[Edge]
     for spec, node in zip(nodes, graph.node, strict=True):
         if node.hold is not None:
             spec["hold_bytes"] = node.hold.bytes
-    edges = [Edge(link.name, link.client_side, link.server_side, link) for link in graph.link]
+    edges = [_edge(link.name, link.client_side, link.server_side, link) for link in graph.link]
     _check_linked(graph)
     ends = {name: (flow.client or "", flow.server or "") for flow in scenario.flow for name in flow.names}
     return nodes, edges, ends
@@ -208,12 +217,9 @@ def _reached(
 
 
 def _round_trip(edge: Edge, files: Files, scenario: Scenario) -> int:
-    if edge.access is None:
-        return 0
     key = key_of(edge, scenario)
-    return base_delay_ns(edge.access.toward("up"), files, f"{key}.up") + base_delay_ns(
-        edge.access.toward("down"), files, f"{key}.down"
-    )
+    ways = (("up", edge.up), ("down", edge.down))
+    return sum(base_delay_ns(one, files, f"{key}.{side}") for side, one in ways if one is not None)
 
 
 def base_rtts(
@@ -225,9 +231,9 @@ def base_rtts(
     """
     same: dict[int, int] = {}  # accesses of a group are one table
     for one in edges:
-        if id(one.access) not in same:
-            same[id(one.access)] = _round_trip(one, files, scenario)
-    trips = {one.name: same[id(one.access)] for one in edges}
+        if id(one.up) not in same:
+            same[id(one.up)] = _round_trip(one, files, scenario)
+    trips = {one.name: same[id(one.up)] for one in edges}
     if scenario.path is not None:
         whole = sum(trips[segment.name] for segment in scenario.path.segment)
         return {one.name: whole + (trips[one.name] if one.owner else 0) for one in edges}

@@ -137,11 +137,11 @@ def _lines(
     made: dict[tuple[str, str], Line] = {}
     for edge in edges:
         for side in SIDES:
-            if edge.access is None:
+            direction = edge.up if side == "up" else edge.down
+            if direction is None:
                 continue
             if (edge.owner, side) not in made or not edge.owner:
                 rtt = Duration(shared[edge.name])
-                direction = edge.access.toward(side)
                 key = f"{key_of(edge, scenario)}.{side}"
                 moved = set() if edge.owner else moved_of(scenario, edge.name, side)
                 words = stages(direction, rtt, wire, files, key, moved)

@@ -240,7 +240,8 @@ class Direction(Table):
             return self
         whole = merged(self, other)
         for one, rival in (("rate", "trace"), ("trace", "rate")):
-            if one in self.model_fields_set and rival not in self.model_fields_set:
+            hidden = one in self.model_fields_set and rival not in self.model_fields_set
+            if hidden and rival in whole.model_fields_set:
                 whole = whole.model_copy(update={rival: None})
                 whole.model_fields_set.discard(rival)
         return whole
@@ -288,9 +289,9 @@ class Access(Table):
         """One direction whole: its own keys over ``both`` over the segment's delay."""
         own = (self.up if side == "up" else self.down) or _SILENT
         whole = own.over(self.both)
-        if self.delay is not None:
-            whole = whole.over(_SILENT.model_copy(update={"delay": self.delay}))
-        return whole
+        if self.delay is None or "delay" in whole.model_fields_set:
+            return whole
+        return whole.model_copy(update={"delay": self.delay})
 
 
 class Segment(Access):

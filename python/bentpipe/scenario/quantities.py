@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
@@ -89,7 +90,7 @@ class Table(BaseModel):
     @classmethod
     def _known_keys(cls, found: object) -> object:
         if isinstance(found, Mapping):
-            words = [field.alias or name for name, field in cls.model_fields.items()]
+            words = _words(cls)
             for key in found:
                 if key not in words:
                     error = cls.hints.get(str(key)) or unknown_word(str(key), words)
@@ -105,6 +106,12 @@ class Table(BaseModel):
             for key, value in (found | (self.model_extra or {})).items()
             if value is not None
         }
+
+
+@cache
+def _words(table: type[Table]) -> tuple[str, ...]:
+    """The keys of a table, as they are written."""
+    return tuple(field.alias or name for name, field in table.model_fields.items())
 
 
 QUANTITIES = (

@@ -53,7 +53,8 @@ def plan_part(
 ) -> Planned:
     """The wanted cells of ``part``. Raises ScenarioError."""
     from bentpipe.api.running import fingerprint
-    from bentpipe.plan.runs import make, open_document
+    from bentpipe.plan.document import open_document
+    from bentpipe.plan.runs import make
     from bentpipe.runners import engine
     from bentpipe.scenario.sweep import written_override
 

@@ -13,8 +13,9 @@ from bentpipe.lab.browser.chromium import MODES
 from bentpipe.lab.browser.spec import browser_of, page_load, web_transport
 from bentpipe.lab.kernel import Machine, fixed, wrong_controller
 from bentpipe.lab.labplan import other_ways
+from bentpipe.plan.document import Document, open_document
 from bentpipe.plan.identity import canonical, identity
-from bentpipe.plan.runs import Document, Plan, Run, make, open_document
+from bentpipe.plan.runs import Plan, Run, make
 from bentpipe.runners import engine as engines
 from bentpipe.scenario.problems import ScenarioError, unknown_word
 from bentpipe.scenario.sweep import covers, parse_override, swept

@@ -16,7 +16,8 @@ from bentpipe.lab.browser.spec import web_transport
 from bentpipe.lab.executable import executable
 from bentpipe.lab.kernel import Machine, twin_name, wrong_controller
 from bentpipe.lab.process import handed
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
 from bentpipe.runners import engine
 from bentpipe.scenario.har import read_har
 from bentpipe.scenario.problems import ScenarioError, unknown_word

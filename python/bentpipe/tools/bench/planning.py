@@ -59,7 +59,8 @@ CASES = (
 
 _CHILD = """
 import json, sys, time
-from bentpipe.plan.runs import make, open_document
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
 from bentpipe.runners import engine
 scenario, catalogue = json.load(sys.stdin), engine.catalogue()
 began, before = time.perf_counter(), time.process_time()

@@ -172,7 +172,8 @@ def bench(times: int = TIMES, each: Callable[[str], None] | None = None) -> list
     Raises:
         subprocess.CalledProcessError: a run failed.
     """
-    from bentpipe.plan.runs import make, open_document
+    from bentpipe.plan.document import open_document
+    from bentpipe.plan.runs import make
     from bentpipe.runners import engine
 
     specs = [make(open_document(case.scenario()), engine.version()).runs[0] for case in CASES]

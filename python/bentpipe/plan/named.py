@@ -1,0 +1,99 @@
+"""Controllers that a scenario names, against those that there are: names and options."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.plan.graph import proxies_of
+from bentpipe.scenario.problems import ScenarioError, unknown_word
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from bentpipe.scenario.model import Scenario
+    from bentpipe.scenario.quantities import Congestion
+    from bentpipe.scenario.tcp import TcpEnd
+
+__all__ = ["check_controllers"]
+
+
+def check_controllers(
+    scenario: Scenario, entries: Mapping[str, Mapping[str, Any]], own: Collection[str]
+) -> None:
+    """Raises ScenarioError for a name or an option that is not there.
+
+    Args:
+        scenario: whose.
+        entries: of the catalogue, by name; nothing is known without.
+        own: names of controllers that were given from outside.
+    """
+    if not entries:
+        return
+    problems: list[tuple[str, str]] = []
+    for where, congestion in _named(scenario):
+        if congestion.name in own:
+            continue
+        entry = entries.get(congestion.name)
+        if entry is None:
+            words = [*entries, *sorted(own)]
+            problems.append((where, unknown_word(congestion.name, words, "controller")))
+            continue
+        problems.extend(_wrong_options(where, congestion.options, entry))
+    if problems:
+        raise ScenarioError(problems)
+
+
+def _named(scenario: Scenario) -> list[tuple[str, Congestion]]:
+    """Every controller that the scenario names, with its key."""
+    found: list[tuple[str, Congestion | None]] = []
+    tables: list[tuple[str, TcpEnd | None]] = [("tcp", scenario.tcp), ("tcp.server", scenario.tcp.server)]
+    for flow in scenario.flow:
+        where = f"flow.{flow.name}"
+        found += [
+            (f"{where}.congestion", flow.congestion),
+            (f"{where}.server_congestion", flow.server_congestion),
+        ]
+        tables += [(f"{where}.tcp", flow.tcp), (f"{where}.tcp.server", flow.tcp.server)]
+    for key, proxy in proxies_of(scenario).items():
+        tables += [(f"{key}.client_side", proxy.client_side), (f"{key}.server_side", proxy.server_side)]
+    found += [(f"{key}.congestion", table.congestion) for key, table in tables if table is not None]
+    return [(key, congestion) for key, congestion in found if congestion is not None]
+
+
+def _wrong_options(where: str, given: Mapping[str, Any], entry: Mapping[str, Any]) -> list[tuple[str, str]]:
+    options = {option["name"]: option for option in entry.get("options", ())}
+    problems = []
+    for name, value in given.items():
+        option = options.get(name)
+        if option is None:
+            problems.append((f"{where}.{name}", unknown_word(name, options, f"option of {entry['name']}")))
+        elif (text := _misfit(value, option)) is not None:
+            problems.append((f"{where}.{name}", text))
+    return problems
+
+
+def _misfit(value: object, option: Mapping[str, Any]) -> str | None:
+    """What is wrong with an option's value; None when it fits."""
+    kind = option.get("type")
+    if kind == "boolean":
+        return None if isinstance(value, bool) else f"found {json.dumps(value)}, expected true or false"
+    if kind == "string":
+        words = list(option.get("allowed", ()))
+        if not words or value in words:
+            return None
+        return f"found {json.dumps(value)}: {unknown_word(str(value), words, 'word')}"
+    if kind in ("number", "integer"):
+        low, high = option.get("minimum"), option.get("maximum")
+        numeric = isinstance(value, int if kind == "integer" else (int, float)) and not isinstance(
+            value, bool
+        )
+        fits = (
+            numeric
+            and isinstance(value, (int, float))
+            and (low is None or value >= low)
+            and (high is None or value <= high)
+        )
+        what = "a whole number" if kind == "integer" else "a number"
+        return None if fits else f"found {json.dumps(value)}, expected {what} from {low} to {high}"
+    return None
