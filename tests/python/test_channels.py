@@ -7,6 +7,8 @@ import pytest
 from pydantic import ValidationError
 
 from bentpipe.plan import channels
+from bentpipe.plan.channel_tables import FONTAN
+from bentpipe.plan.channel_tables import P681 as TWO_STATES
 from bentpipe.plan.files import Files
 from bentpipe.scenario.channel import Channel
 from bentpipe.scenario.problems import ScenarioError, from_validation
@@ -20,6 +22,9 @@ TREES = {
     "speed": "60 km/h",
     "snr": "7 dB",
 }
+
+
+P681 = TREES | {"model": "p681", "environment": "urban", "elevation": "45 deg"}
 
 
 def resolved(**changes: Any) -> Any:
@@ -68,7 +73,7 @@ def test_all_states_may_have_the_length_of_the_first() -> None:
     ],
 )
 def test_the_matrices_have_the_published_vectors(environment: str, vector: tuple[float, ...]) -> None:
-    for cell in channels.FONTAN[environment].values():
+    for cell in FONTAN[environment].values():
         assert all(sum(row) == pytest.approx(1, abs=1e-9) for row in cell.transitions)
         found = [1 / len(vector)] * len(vector)
         for _ in range(1000):
@@ -80,10 +85,12 @@ def test_the_matrices_have_the_published_vectors(environment: str, vector: tuple
 
 
 def test_a_cell_that_was_never_published_is_refused_by_name() -> None:
-    message = refused(environment="village")
-    assert message == (
-        'scenario: path.satellite.down.channel.environment: no published table of the environment "village", expected one '
-        "of: open, suburban, intermediate-tree-shadowed, heavy-tree-shadowed"
+    assert refused(environment="village") == (
+        "scenario: path.satellite.down.channel.environment: no published table at 2.2 GHz for the environment "
+        '"village", expected one of: open, suburban, intermediate-tree-shadowed, heavy-tree-shadowed'
+    )
+    assert refused(**P681 | {"environment": "village"}).endswith(
+        "expected one of: urban, suburban, rural-wooded"
     )
     assert "whose table is not complete" in refused(environment="urban")
     assert 'did you mean "suburban"' in refused(environment="suburbian")
@@ -97,7 +104,7 @@ def test_below_the_lowest_table_is_refused_and_above_the_highest_is_said() -> No
     assert channels.remarks(high, "down.channel") == [
         "down.channel.elevation: there is no table for 70 deg; that of 40 deg, the highest below, is used"
     ]
-    assert resolved(elevation="70 deg")["motion"]["elevation_deg"] == 70.0
+    assert resolved(elevation="70 deg")["sight"] == {"elevation_deg": 70.0, "azimuth_deg": 0.0}
     assert channels.remarks(Channel.model_validate(TREES), "down.channel") == []
 
 
@@ -157,3 +164,117 @@ def test_speeds_and_frequencies_are_whole_numbers() -> None:
     for kind, text in ((Speed, "60 mph"), (Frequency, "-1 Hz"), (Decibel, "300 dB"), (Speed, "0.0001 km/h")):
         with pytest.raises(UnitError):
             kind.parse(text)
+
+
+def test_the_two_states_are_the_published_ones() -> None:
+    found = resolved(**P681)
+    assert found["kind"] == "semi_markov"
+    assert found["good"] == {
+        "ln_mean": 3.0639,
+        "ln_deviation": 1.698,
+        "least_m": 10.0,
+        "mean_db": -1.8225,
+        "mean_deviation_db": 1.1317,
+        "quantiles": [0.0, 1.0],
+        "deviation_per_db": -0.4643,
+        "deviation_db": 0.3334,
+        "multipath_per_db": -0.0481,
+        "multipath_db": -14.745,
+    }
+    assert found["bad"]["quantiles"] == [0.1, 0.9]
+    assert (found["correlation_m"], found["transition_m_per_db"], found["transition_least_m"]) == (
+        1.791,
+        0.0744,
+        2.1423,
+    )
+    assert found["sight"] == {"elevation_deg": 45.0, "azimuth_deg": 0.0}
+
+
+def test_p681_has_a_table_for_a_band_or_refuses() -> None:
+    ka = resolved(**P681 | {"environment": "rural-wooded", "frequency": "3 GHz"})
+    assert ka["good"]["ln_mean"] == 3.1803
+    assert "found 4 GHz, expected 1.5 GHz to 3 GHz or 10 GHz to 20 GHz" in refused(
+        **P681 | {"frequency": "4 GHz"}
+    )
+    assert "expected one of: suburban, rural" in refused(**P681 | {"frequency": "20 GHz"})
+    high = resolved(**P681 | {"environment": "suburban", "elevation": "34 deg", "frequency": "20 GHz"})
+    assert high["bad"]["quantiles"] == [0.1, 0.6]
+
+
+def test_between_two_tables_the_lower_is_used_and_said() -> None:
+    for asked, used in (("50 deg", 45), ("89 deg", 60), ("20 deg", 20)):
+        table = Channel.model_validate(P681 | {"elevation": asked})
+        said = channels.remarks(table, "down.channel")
+        assert said == [] if asked == f"{used} deg" else f"that of {used} deg" in said[0]
+        urban = next(iter(TWO_STATES.values()))["urban"]
+        assert resolved(**P681 | {"elevation": asked})["good"]["ln_mean"] == urban[used].good[0]
+    assert "expected at least 20 deg" in refused(**P681 | {"elevation": "10 deg"})
+
+
+def test_echoes_alone_need_a_speed() -> None:
+    found = Channel.model_validate({"model": "rayleigh", "snr": "10 dB", "speed": "3 km/h"})
+    assert channels.channel(found, Files(Path()), "key") == {
+        "kind": "rayleigh",
+        "reference": {"snr_db": 10.0, "error_db": 0.0},
+        "motion": {"seed": None, "step_ns": 1_000_000, "carrier_hz": 2_200_000_000, "speed_m_s": 3000 / 3600},
+    }
+    with pytest.raises(ValidationError, match="found no speed"):
+        Channel.model_validate({"model": "rayleigh", "snr": "10 dB"})
+
+
+FADES = {"model": "attenuation", "snr": "12 dB"}
+
+
+def test_attenuation_is_read_from_a_file_or_a_schedule(tmp_path: Path) -> None:
+    (tmp_path / "fade.csv").write_text("time_s,attenuation_dB\n0,0\n1.5,-0.5\n60,12.25\n")
+    from_file = Channel.model_validate(FADES | {"trace": "fade.csv", "repeat": "2 min"})
+    schedule = [
+        {"at": 0, "attenuation": 0},
+        {"at": "1.5 s", "attenuation": "-0.5 dB"},
+        {"at": "1 min", "attenuation": "12.25 dB"},
+    ]
+    inline = Channel.model_validate(FADES | {"schedule": schedule, "repeat": "2 min"})
+    found = channels.channel(from_file, Files(tmp_path), "key")
+    assert found == channels.channel(inline, Files(tmp_path), "key")
+    assert found == {
+        "kind": "measured",
+        "reference": {"snr_db": 12.0, "error_db": 0.0},
+        "points": [[0, 0.0], [1_500_000_000, -0.5], [60_000_000_000, 12.25]],
+        "interpolation": "linear",
+        "repeat_ns": 120_000_000_000,
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("time_s,attenuation\n0,0\n", 'did you mean "attenuation_dB"?'),
+        ("time_s,attenuation_dB\n0,x\n", 'line 2: found "x"'),
+        ("time_s,attenuation_dB\n1,0\n0,1\n", "time runs back"),
+        ("time_s,attenuation_dB\n0,1000\n", "expected at most 200 dB"),
+    ],
+)
+def test_a_file_of_attenuation_that_cannot_be_read(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "fade.csv").write_text(text)
+    found = Channel.model_validate(FADES | {"trace": "fade.csv"})
+    with pytest.raises(ScenarioError) as error:
+        channels.channel(found, Files(tmp_path), "down.channel")
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "found none, expected exactly one of trace, schedule"),
+        ({"schedule": []}, "at least 1"),
+        ({"trace": "a.csv", "speed": "60 km/h"}, "found speed, which does not go with"),
+        (
+            {"schedule": [{"at": "2 s", "attenuation": 0}, {"at": "1 s", "attenuation": 0}]},
+            "expected increasing times",
+        ),
+    ],
+)
+def test_a_schedule_that_cannot_be_used(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        Channel.model_validate(FADES | changes)
+    assert words in str(from_validation(error.value, {}, "scenario"))

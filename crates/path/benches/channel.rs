@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use path::{ChannelSpec, LooSpec, Motion, Reference, ThreeStateSpec};
+use path::{ChannelSpec, LooSpec, Motion, Reference, Sight, ThreeStateSpec};
 use units::Time;
 
 const STEPS: u64 = 2_000_000;
@@ -22,9 +22,8 @@ fn shadowed_by_trees() -> ChannelSpec {
             step_ns: STEP_NS,
             carrier_hz: 2_200_000_000,
             speed_m_s: 60.0 / 3.6,
-            elevation_deg: 40.0,
-            azimuth_deg: 0.0,
         },
+        sight: Sight { elevation_deg: 40.0, azimuth_deg: 0.0 },
         transitions: vec![
             vec![0.7193, 0.1865, 0.0942],
             vec![0.1848, 0.7269, 0.0883],

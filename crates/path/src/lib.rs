@@ -29,7 +29,8 @@ mod validate;
 mod wires;
 
 pub use channels::{
-    ChannelSpec, FixedChannel, LooSpec, Motion, Quality, Reference, ThreeStateSpec,
+    ChannelSpec, FixedChannel, LooSpec, Motion, Quality, Reference, SemiMarkovSpec, Sight,
+    StateSpec, ThreeStateSpec,
 };
 pub use error::SpecError;
 pub use graph::Topology;

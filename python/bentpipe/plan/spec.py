@@ -97,11 +97,44 @@ class ThreeStateChannelSpec(TypedDict):
     kind: Literal["three_state"]
     reference: Reference
     motion: Motion
+    sight: Sight
     transitions: Sequence[Sequence[float]]
     states: Sequence[LooSpec]
     frames_m: Sequence[float]
     transition_m: float
     correlation_m: float
+
+
+class SemiMarkovChannelSpec(TypedDict):
+    """A good and a bad state that take turns (ITU-R P.681)."""
+
+    kind: Literal["semi_markov"]
+    reference: Reference
+    motion: Motion
+    sight: Sight
+    good: StateSpec
+    bad: StateSpec
+    correlation_m: float
+    transition_m_per_db: float
+    transition_least_m: float
+
+
+class RayleighChannelSpec(TypedDict):
+    """Echoes without a direct path."""
+
+    kind: Literal["rayleigh"]
+    reference: Reference
+    motion: Motion
+
+
+class MeasuredChannelSpec(TypedDict):
+    """Attenuation over time, the same for every user."""
+
+    kind: Literal["measured"]
+    reference: Reference
+    points: Sequence[Sequence[int | float]]
+    interpolation: Interpolation
+    repeat_ns: int | None
 
 
 class GivenCodeSpec(TypedDict):
@@ -404,8 +437,6 @@ class Motion(TypedDict):
     step_ns: int
     carrier_hz: int
     speed_m_s: float
-    elevation_deg: float
-    azimuth_deg: float
 
 
 class NodeSpec(TypedDict):
@@ -548,6 +579,13 @@ class TraceServiceSpec(TypedDict):
     repeat_ns: int
 
 
+class Sight(TypedDict):
+    """Where the satellite is, seen from the terminal."""
+
+    elevation_deg: float
+    azimuth_deg: float
+
+
 class FixedSizeSpec(TypedDict):
     """Always the same."""
 
@@ -667,6 +705,21 @@ class OutageStageSpec(TypedDict):
     hold: bool
 
 
+class StateSpec(TypedDict):
+    """One of the two states of ITU-R P.681."""
+
+    ln_mean: float
+    ln_deviation: float
+    least_m: float
+    mean_db: float
+    mean_deviation_db: float
+    quantiles: Sequence[float]
+    deviation_per_db: float
+    deviation_db: float
+    multipath_per_db: float
+    multipath_db: float
+
+
 class StreamSpec(TypedDict):
     """One stream of the perf protocol."""
 
@@ -783,7 +836,13 @@ Way = Literal["shortest", "none"] | LinkWay
 AckCounting = PerAckAckCounting | BytesAckCounting | UnlimitedAckCounting
 AmountSpec = DataAmountSpec | TimeAmountSpec
 ChangeSpec = DelayChangeSpec | RateChangeSpec | LimitChangeSpec | LossChangeSpec | InFlightChangeSpec
-ChannelSpec = FixedChannelSpec | ThreeStateChannelSpec
+ChannelSpec = (
+    FixedChannelSpec
+    | ThreeStateChannelSpec
+    | SemiMarkovChannelSpec
+    | RayleighChannelSpec
+    | MeasuredChannelSpec
+)
 CodeSpec = GivenCodeSpec | AdaptiveCodeSpec
 DecoderSpec = InformationDecoderSpec | BlockErrorsDecoderSpec
 JitterSpec = UniformJitterSpec | NormalJitterSpec | ExponentialJitterSpec

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, PlainValidator, StrictInt, StrictStr, model_validator
 
-from bentpipe.scenario.quantities import AngleText, PositiveText, Table, described
+from bentpipe.scenario.quantities import AngleText, DurationText, PositiveText, Table, described, only_one
 from bentpipe.scenario.radio_units import Decibel, Frequency, Speed
 from bentpipe.scenario.units import Angle
 
@@ -19,16 +20,28 @@ FrequencyText = Annotated[
 ]
 SpeedText = Annotated[Speed, PlainValidator(Speed.parse), described("60 km/h", "a speed above 0")]
 
-_MOVING = frozenset({"snr_error", "speed", "frequency", "elevation", "azimuth", "step", "seed"})
+_MOVING = frozenset({"snr_error", "speed", "frequency", "step", "seed"})
+_PLACED = _MOVING | {"environment", "elevation", "azimuth"}
 _KEYS: Mapping[str, frozenset[str]] = {
     "white-noise": frozenset(),
-    "perez-fontan": _MOVING | {"environment", "state_lengths"},
+    "perez-fontan": _PLACED | {"state_lengths"},
+    "p681": _PLACED,
+    "rayleigh": _MOVING,
+    "attenuation": frozenset({"snr_error", "trace", "schedule", "interpolation", "repeat"}),
 }
 """Keys beside ``model`` and ``snr`` that a model has."""
 _NEEDED: Mapping[str, tuple[str, ...]] = {
-    "white-noise": (),
     "perez-fontan": ("environment", "elevation", "speed"),
+    "p681": ("environment", "elevation", "speed"),
+    "rayleigh": ("speed",),
 }
+
+
+class Attenuation(Table):
+    """A point of a schedule."""
+
+    at: DurationText
+    attenuation: DecibelText
 
 
 class Channel(Table):
@@ -37,7 +50,7 @@ class Channel(Table):
     hints: ClassVar[Mapping[str, str]] = {
         "band": 'no key "band": the frequency says it; did you mean "frequency"?',
     }
-    model: Literal["white-noise", "perez-fontan"]
+    model: Literal["white-noise", "perez-fontan", "p681", "rayleigh", "attenuation"]
     snr: DecibelText
     snr_error: DecibelText = Decibel(0.0)
     environment: StrictStr | None = None
@@ -48,6 +61,10 @@ class Channel(Table):
     state_lengths: Literal["each", "one"] = "each"
     step: PositiveText | None = None
     seed: Annotated[StrictInt, Field(ge=0, le=2**63 - 1)] | None = None
+    trace: StrictStr | None = None
+    schedule: list[Attenuation] | None = Field(default=None, min_length=1)
+    interpolation: Literal["step", "linear"] = "linear"
+    repeat: PositiveText | None = None
 
     @model_validator(mode="after")
     def _keys_of_the_model(self) -> Channel:
@@ -55,9 +72,14 @@ class Channel(Table):
         foreign = sorted(given - _KEYS[self.model])
         if foreign:
             raise ValueError(f'found {foreign[0]}, which does not go with model = "{self.model}"')
-        missing = [key for key in _NEEDED[self.model] if getattr(self, key) is None]
+        missing = [key for key in _NEEDED.get(self.model, ()) if getattr(self, key) is None]
         if missing:
             raise ValueError(f'found no {missing[0]}, which model = "{self.model}" needs')
         if self.elevation is not None and self.elevation.degrees > 90:
             raise ValueError(f"elevation: found {self.elevation}, expected at most 90 deg")
+        if self.model == "attenuation":
+            only_one(self, ("trace", "schedule"), "an attenuation")
+        for before, after in pairwise(self.schedule or []):
+            if after.at <= before.at:
+                raise ValueError(f"schedule: found {after.at} after {before.at}, expected increasing times")
         return self

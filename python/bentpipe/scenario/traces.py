@@ -1,4 +1,4 @@
-"""Traces in files: delay, rate and loss over time, as CSV, Mahimahi's or plain lists.
+"""Traces in files: delay, rate, loss and attenuation over time, as CSV, Mahimahi's or plain lists.
 
 Everything becomes whole nanoseconds, bits per second and probabilities when it is read; a run's
 plan holds the points themselves, so a run does not depend on the file any more.
@@ -42,8 +42,11 @@ COLUMNS: dict[str, dict[str, Decimal]] = {
         "rate_Mbit_s": Decimal(10**6),
     },
     "loss": {"loss": Decimal(1), "loss_percent": Decimal("0.01")},
+    "attenuation": {"attenuation_dB": Decimal(1)},
 }
-"""Column names of a CSV trace, with the factor to nanoseconds, bit/s or a probability."""
+"""Column names of a CSV trace, with the factor to nanoseconds, bit/s, a probability or dB."""
+_SIGNED = ("attenuation",)
+"""What may be below 0: a signal that is stronger than without anything in its way."""
 
 
 def _lines(folder: Path, name: str) -> list[tuple[int, str]]:
@@ -69,12 +72,12 @@ def _lines(folder: Path, name: str) -> list[tuple[int, str]]:
     return kept
 
 
-def _number(field: str, name: str, line: int, what: str) -> Decimal:
+def _number(field: str, name: str, line: int, what: str, *, signed: bool = False) -> Decimal:
     try:
         value = Decimal(field)
     except InvalidOperation:
         raise TraceError(f'"{name}", line {line}: found "{field}", expected {what}') from None
-    if not value.is_finite() or value < 0:
+    if not value.is_finite() or (value < 0 and not signed):
         raise TraceError(f'"{name}", line {line}: found {field}, expected {what} of 0 or more')
     if value > MOST:
         raise TraceError(f'"{name}", line {line}: found {field}, expected {what} of at most {MOST}')
@@ -82,7 +85,7 @@ def _number(field: str, name: str, line: int, what: str) -> Decimal:
 
 
 def read_csv(folder: Path, name: str, kind: str) -> list[tuple[int, Decimal]]:
-    """Points ``(time in ns, value)`` of a CSV trace of ``kind`` "delay", "rate" or "loss".
+    """Points ``(time in ns, value)`` of a CSV trace of ``kind`` "delay", "rate", "loss" or "attenuation".
 
     The first line names two columns: a time (``time_s``, ``time_ms``...) and the value with its unit
     (``delay_ms``, ``rate_Mbit_s``, ``loss_percent``...).
@@ -117,7 +120,8 @@ def read_csv(folder: Path, name: str, kind: str) -> list[tuple[int, Decimal]]:
                 f'"{name}", line {number}: time runs back: {fields[0]} after the line before, '
                 "expected increasing times"
             )
-        points.append((at, _number(fields[1], name, number, f"a {kind}") * units[columns[1]]))
+        value = _number(fields[1], name, number, f"a {kind}", signed=kind in _SIGNED)
+        points.append((at, value * units[columns[1]]))
     if not points:
         raise TraceError(f'"{name}" has no points, expected at least one line below the columns')
     return points

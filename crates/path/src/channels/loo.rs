@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use units::Random;
 
-use super::LooSpec;
-use super::grid::{BLOCK, Fading, Steps};
+use super::grid::{BLOCK, Fading, Grid, Steps};
 use super::jakes::{Direct, Jakes};
 use super::shadow::{Bridge, Shadow};
+use super::{LooSpec, Motion, Sight};
 
 /// Nepers (of amplitude) in a dB.
 const NEPER: f64 = std::f64::consts::LN_10 / 20.0;
@@ -32,13 +32,25 @@ pub(super) type Visits = Box<dyn Iterator<Item = Visit> + Send>;
 #[derive(Clone, Debug)]
 pub(super) struct Common {
     /// The way of a step, in metres and in wavelengths.
-    pub step_m: f64,
-    pub step_wavelengths: f64,
+    step_m: f64,
+    step_wavelengths: f64,
     /// By how much the direct path becomes shorter in a step, in wavelengths.
-    pub closer_wavelengths: f64,
-    pub bridge: Arc<Bridge>,
+    closer_wavelengths: f64,
+    bridge: Arc<Bridge>,
     /// How many blocks before the latest one can be asked for.
-    pub kept: u64,
+    kept: u64,
+}
+
+impl Common {
+    pub fn new(motion: &Motion, sight: &Sight, correlation_m: f64) -> Common {
+        Common {
+            step_m: motion.step_m(),
+            step_wavelengths: motion.step_wavelengths(),
+            closer_wavelengths: motion.step_wavelengths() * sight.ahead(),
+            bridge: Arc::new(Bridge::new(motion.step_m(), correlation_m)),
+            kept: Grid::kept(motion.step_ns),
+        }
+    }
 }
 
 /// The fading of one user.

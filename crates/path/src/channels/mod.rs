@@ -4,24 +4,28 @@ mod fixed;
 mod grid;
 mod jakes;
 mod loo;
+mod measured;
 mod normal;
 mod quality;
+mod rayleigh;
+mod semi_markov;
 mod shadow;
 mod spec;
 mod three_state;
 
-use std::sync::Arc;
-
 pub use fixed::FixedChannel;
 pub use quality::Quality;
-pub use spec::{ChannelSpec, LooSpec, Motion, Reference, ThreeStateSpec};
+pub use spec::{
+    ChannelSpec, LooSpec, Motion, Reference, SemiMarkovSpec, Sight, StateSpec, ThreeStateSpec,
+};
 
 use units::{Random, Span, Time};
 
 use crate::{Channel, SpecError};
-use grid::{Fading, Grid};
+use grid::Grid;
 use loo::{Common, Loo, Visits};
-use shadow::Bridge;
+use measured::Measured;
+use rayleigh::Rayleigh;
 use three_state::Chain;
 
 /// The seed of what is known of a channel before it is used.
@@ -53,6 +57,10 @@ impl ChannelSpec {
         match &mut spec {
             ChannelSpec::Fixed { .. } => {}
             ChannelSpec::ThreeState(spec) => spec.reference.believe(),
+            ChannelSpec::SemiMarkov(spec) => spec.reference.believe(),
+            ChannelSpec::Rayleigh { reference, .. } | ChannelSpec::Measured { reference, .. } => {
+                reference.believe();
+            }
         }
         spec
     }
@@ -65,7 +73,26 @@ pub(crate) fn build(spec: &ChannelSpec, name: &str, seed: u64) -> Box<dyn Channe
         ChannelSpec::ThreeState(spec) => {
             let chain = Chain::new(spec);
             let visits = move |random: Random| Box::new(chain.clone().visits(random)) as Visits;
-            Box::new(loo(spec.reference, spec.motion, spec.correlation_m, visits, name, seed))
+            let common = Common::new(&spec.motion, &spec.sight, spec.correlation_m);
+            Box::new(loo(spec.reference, &spec.motion, common, visits, name, seed))
+        }
+        ChannelSpec::SemiMarkov(spec) => {
+            let common = Common::new(&spec.motion, &spec.sight, spec.correlation_m);
+            let (reference, motion) = (spec.reference, spec.motion);
+            let spec = (**spec).clone();
+            let visits =
+                move |random: Random| Box::new(semi_markov::visits(spec.clone(), random)) as Visits;
+            Box::new(loo(reference, &motion, common, visits, name, seed))
+        }
+        ChannelSpec::Rayleigh { reference, motion } => {
+            let wavelengths = motion.step_wavelengths();
+            let stream = streams(motion, name, seed);
+            Box::new(Grid::new(motion.step_ns, reference.snr_db, move |user| {
+                Box::new(Rayleigh::new(wavelengths, &mut stream(user, "multipath")))
+            }))
+        }
+        ChannelSpec::Measured { reference, points, interpolation, repeat_ns } => {
+            Box::new(Measured::new(reference.snr_db, points, *interpolation, *repeat_ns))
         }
     }
 }
@@ -73,23 +100,21 @@ pub(crate) fn build(spec: &ChannelSpec, name: &str, seed: u64) -> Box<dyn Channe
 /// A channel of Loo's fading on ways that `visits` makes from a stream.
 fn loo(
     reference: Reference,
-    motion: Motion,
-    correlation_m: f64,
+    motion: &Motion,
+    common: Common,
     visits: impl Fn(Random) -> Visits + Send + 'static,
     name: &str,
     seed: u64,
 ) -> Grid {
-    let common = Common {
-        step_m: motion.step_m(),
-        step_wavelengths: motion.step_wavelengths(),
-        closer_wavelengths: motion.closer_wavelengths(),
-        bridge: Arc::new(Bridge::new(motion.step_m(), correlation_m)),
-        kept: Grid::kept(motion.step_ns),
-    };
-    let (name, seed) = (name.to_owned(), motion.seed.unwrap_or(seed));
-    Grid::new(motion.step_ns, reference.snr_db, move |user| -> Box<dyn Fading> {
-        let stream =
-            |purpose: &str| Random::named(seed, &name, &format!("channel.{user}.{purpose}"));
+    let stream = streams(motion, name, seed);
+    Grid::new(motion.step_ns, reference.snr_db, move |user| {
+        let stream = |purpose: &str| stream(user, purpose);
         Box::new(Loo::new(&common, visits(stream("states")), stream))
     })
+}
+
+/// The streams of each user of the line `name` in run `seed`, by their purpose.
+fn streams(motion: &Motion, name: &str, seed: u64) -> impl Fn(u32, &str) -> Random + use<> {
+    let (name, seed) = (name.to_owned(), motion.seed.unwrap_or(seed));
+    move |user, purpose| Random::named(seed, &name, &format!("channel.{user}.{purpose}"))
 }

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Interpolation;
+
 /// A radio channel. Its signal-to-noise ratio is Es/N0, of a coded symbol.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -14,6 +16,26 @@ pub enum ChannelSpec {
     },
     /// Shadowing states that follow each other as a Markov chain, Loo's fading in each (Perez-Fontan).
     ThreeState(Box<ThreeStateSpec>),
+    /// A good and a bad state that take turns (ITU-R P.681).
+    SemiMarkov(Box<SemiMarkovSpec>),
+    /// Echoes without a direct path.
+    Rayleigh {
+        /// Mean Es/N0.
+        reference: Reference,
+        /// The terminal and its grid.
+        motion: Motion,
+    },
+    /// Attenuation over time, the same for every user.
+    Measured {
+        /// Es/N0 without attenuation.
+        reference: Reference,
+        /// Instants in ns and attenuation in dB, in order.
+        points: Vec<(u64, f64)>,
+        /// What is between two points.
+        interpolation: Interpolation,
+        /// All comes again after this; none: the last point holds.
+        repeat_ns: Option<u64>,
+    },
 }
 
 /// Shadowing states that follow each other as a Markov chain, Loo's fading in each (Perez-Fontan).
@@ -24,6 +46,8 @@ pub struct ThreeStateSpec {
     pub reference: Reference,
     /// The terminal and its grid.
     pub motion: Motion,
+    /// Where the satellite is.
+    pub sight: Sight,
     /// The chance of each state (column) after a frame of each (row).
     pub transitions: Vec<Vec<f64>>,
     /// The fading in each state.
@@ -34,6 +58,54 @@ pub struct ThreeStateSpec {
     pub transition_m: f64,
     /// The correlation length of the shadowing.
     pub correlation_m: f64,
+}
+
+/// A good and a bad state that take turns (ITU-R P.681), with Loo's fading whose parameters each visit draws anew.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct SemiMarkovSpec {
+    /// Es/N0 in line of sight.
+    pub reference: Reference,
+    /// The terminal and its grid.
+    pub motion: Motion,
+    /// Where the satellite is.
+    pub sight: Sight,
+    /// The good state.
+    pub good: StateSpec,
+    /// The bad state.
+    pub bad: StateSpec,
+    /// The correlation length of the shadowing.
+    pub correlation_m: f64,
+    /// Over how much of the way the parameters move to those of a new visit, for each dB between their means (f1)...
+    pub transition_m_per_db: f64,
+    /// ...and beside that (f2).
+    pub transition_least_m: f64,
+}
+
+/// One of the two states of ITU-R P.681.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct StateSpec {
+    /// Mean of the logarithm of a visit's length in metres.
+    pub ln_mean: f64,
+    /// Its standard deviation.
+    pub ln_deviation: f64,
+    /// Shorter visits do not happen.
+    pub least_m: f64,
+    /// Mean, over visits, of the direct path's mean level.
+    pub mean_db: f64,
+    /// Its standard deviation.
+    pub mean_deviation_db: f64,
+    /// Between which of its quantiles it is drawn.
+    pub quantiles: (f64, f64),
+    /// The direct path's standard deviation for each dB of its mean (g1)...
+    pub deviation_per_db: f64,
+    /// ...and beside that (g2).
+    pub deviation_db: f64,
+    /// Multipath power for each dB of the direct path's mean (h1)...
+    pub multipath_per_db: f64,
+    /// ...and beside that (h2).
+    pub multipath_db: f64,
 }
 
 /// The signal-to-noise ratio about which a channel varies.
@@ -60,9 +132,15 @@ pub struct Motion {
     pub carrier_hz: u64,
     /// Speed, in metres a second.
     pub speed_m_s: f64,
-    /// The satellite above the horizon.
+}
+
+/// Where the satellite is, seen from the terminal.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Sight {
+    /// Above the horizon.
     pub elevation_deg: f64,
-    /// The satellite's bearing from the direction of motion: 0 is straight ahead.
+    /// From the direction of motion: 0 is straight ahead.
     pub azimuth_deg: f64,
 }
 
@@ -93,11 +171,18 @@ impl Motion {
     pub(super) fn step_wavelengths(&self) -> f64 {
         self.step_m() * self.carrier_hz as f64 / LIGHT_M_S
     }
+}
 
-    /// By how much the path to the satellite becomes shorter in a step by the terminal's motion, in wavelengths.
-    pub(super) fn closer_wavelengths(&self) -> f64 {
+impl Sight {
+    /// The part of the terminal's motion that is towards the satellite.
+    pub(super) fn ahead(&self) -> f64 {
         let cos = |degrees: f64| libm::cos(degrees.to_radians());
-        self.step_wavelengths() * cos(self.elevation_deg) * cos(self.azimuth_deg)
+        cos(self.elevation_deg) * cos(self.azimuth_deg)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        within("elevation_deg", self.elevation_deg, 0.0, 90.0)?;
+        within("azimuth_deg", self.azimuth_deg, -360.0, 360.0)
     }
 }
 
@@ -107,6 +192,22 @@ impl ChannelSpec {
         match self {
             ChannelSpec::Fixed { snr_db } => within("snr_db", *snr_db, -100.0, 200.0),
             ChannelSpec::ThreeState(spec) => spec.check(),
+            ChannelSpec::SemiMarkov(spec) => spec.check(),
+            ChannelSpec::Rayleigh { reference, motion } => {
+                reference.check()?;
+                motion.check()
+            }
+            ChannelSpec::Measured { reference, points, repeat_ns, .. } => {
+                reference.check()?;
+                let Some((last, _)) = points.last() else { return Err("points is empty".into()) };
+                if points.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
+                    return Err("points run backwards".into());
+                }
+                if repeat_ns.is_some_and(|repeat| repeat <= *last) {
+                    return Err("repeat_ns must come after the last point".into());
+                }
+                points.iter().try_for_each(|(_, db)| within("points", *db, -200.0, 200.0))
+            }
         }
     }
 }
@@ -115,6 +216,7 @@ impl ThreeStateSpec {
     fn check(&self) -> Result<(), String> {
         self.reference.check()?;
         self.motion.check()?;
+        self.sight.check()?;
         let n = self.states.len();
         if n == 0 || self.frames_m.len() != n || self.transitions.len() != n {
             return Err("states, frames_m and transitions must be as many, one at least".into());
@@ -124,6 +226,30 @@ impl ThreeStateSpec {
         within("transition_m", self.transition_m, 0.0, 1e6)?;
         length("correlation_m", self.correlation_m)?;
         chain(&self.transitions)
+    }
+}
+
+impl SemiMarkovSpec {
+    fn check(&self) -> Result<(), String> {
+        self.reference.check()?;
+        self.motion.check()?;
+        self.sight.check()?;
+        for state in [&self.good, &self.bad] {
+            within("ln_mean", state.ln_mean, -20.0, 20.0)?;
+            within("ln_deviation", state.ln_deviation, 1e-3, 10.0)?;
+            length("least_m", state.least_m)?;
+            within("mean_db", state.mean_db, -200.0, 20.0)?;
+            within("mean_deviation_db", state.mean_deviation_db, 0.0, 50.0)?;
+            within("quantiles", state.quantiles.0, 0.0, state.quantiles.1)?;
+            within("quantiles", state.quantiles.1, state.quantiles.0, 1.0)?;
+            within("deviation_per_db", state.deviation_per_db, -100.0, 100.0)?;
+            within("deviation_db", state.deviation_db, -100.0, 100.0)?;
+            within("multipath_per_db", state.multipath_per_db, -100.0, 100.0)?;
+            within("multipath_db", state.multipath_db, -200.0, 100.0)?;
+        }
+        length("correlation_m", self.correlation_m)?;
+        within("transition_m_per_db", self.transition_m_per_db, -1e3, 1e3)?;
+        within("transition_least_m", self.transition_least_m, -1e6, 1e6)
     }
 }
 
@@ -141,8 +267,6 @@ impl Reference {
 
 impl Motion {
     fn check(&self) -> Result<(), String> {
-        within("elevation_deg", self.elevation_deg, 0.0, 90.0)?;
-        within("azimuth_deg", self.azimuth_deg, -360.0, 360.0)?;
         if self.speed_m_s <= 0.0 || self.carrier_hz == 0 || self.step_ns == 0 {
             return Err("speed_m_s, carrier_hz and step_ns must be above 0".into());
         }

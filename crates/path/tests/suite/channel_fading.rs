@@ -3,9 +3,9 @@
 
 use std::f64::consts::PI;
 
-use path::Motion;
+use path::{ChannelSpec, Motion};
 
-use crate::common::fading::{TREES, db, gains, mean, motion, one_state};
+use crate::common::fading::{TREES, db, gains, mean, motion, one_state, rayleigh};
 
 /// exp(-x) I0(x): Abramowitz and Stegun 9.8.1 and 9.8.2, within 2e-7.
 fn bessel_i0_scaled(x: f64) -> f64 {
@@ -84,8 +84,13 @@ fn loos_distribution_is_its_integral() {
 /// that few fades fall between two steps.
 fn crossings(mean_db: f64, multipath_db: f64, level: f64) -> ((f64, f64), (f64, f64), f64) {
     let step_ns = 511_009 / 8;
-    let motion = Motion { step_ns, azimuth_deg: 90.0, ..motion(60.0) };
-    let mut channel = one_state(mean_db, 0.0, multipath_db, motion).build("test", 1).unwrap();
+    let motion = Motion { step_ns, ..motion(60.0) };
+    let mut spec = one_state(mean_db, 0.0, multipath_db, motion);
+    if let ChannelSpec::ThreeState(spec) = &mut spec {
+        // The direct path has no Doppler shift.
+        spec.sight.azimuth_deg = 90.0;
+    }
+    let mut channel = spec.build("test", 1).unwrap();
     let (users, steps) = (300, 10_000);
     let (mut rates, mut shares) = (Vec::new(), Vec::new());
     for user in 0..users {
@@ -136,5 +141,22 @@ fn level_crossings_and_fades_are_rices() {
             let duration = share.0 / rate.0;
             close((duration, duration * relative), below / expected, "seconds of a fade");
         }
+    }
+}
+
+/// The power of echoes alone is exponential.
+#[test]
+fn rayleighs_power_is_exponential() {
+    let mut channel = rayleigh().build("test", 1).unwrap();
+    let users: Vec<Vec<f64>> =
+        (0..4_000).map(|user| gains(&mut *channel, user, 20_000_000, 20)).collect();
+    for level in [0.01, 0.1, 0.5, 1.0, 2.0, 4.0] {
+        let below = |user: &Vec<f64>| {
+            user.iter().filter(|gain| **gain < level).count() as f64 / user.len() as f64
+        };
+        let (share, error) = mean(&users.iter().map(below).collect::<Vec<_>>());
+        let expected = -libm::expm1(-level);
+        // The echoes are 32 sinusoids, which is not quite Gaussian.
+        assert!((share - expected).abs() < 4.0 * error + expected / 64.0, "{level}: {share}");
     }
 }

@@ -4,7 +4,7 @@ use path::{ChannelSpec, Quality, Reference};
 use proptest::prelude::*;
 use units::{Span, Time};
 
-use crate::common::fading::{STEP_NS, db, gains, mean, motion, one_state, trees};
+use crate::common::fading::{STEP_NS, db, gains, mean, motion, one_state, rayleigh, trees, urban};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -52,8 +52,8 @@ fn one_frame_length_for_all_states_shifts_the_median() {
 /// What a seed gives is part of the results.
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
-    let hash = |seed: u64, name: &str, user: u32| {
-        let mut channel = trees().build(name, seed).unwrap();
+    let hash_of = |spec: &ChannelSpec, seed: u64, name: &str, user: u32| {
+        let mut channel = spec.build(name, seed).unwrap();
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for step in 0..20_000 {
             let Quality { es_n0, information } = channel.at(user, Time(step * STEP_NS));
@@ -63,12 +63,17 @@ fn the_same_seed_gives_the_same_bytes() {
         }
         hash
     };
+    let hash = |seed, name, user| hash_of(&trees(), seed, name, user);
     assert_eq!(hash(1, "satellite.down", 0), GOLDEN);
+    assert_eq!(hash_of(&urban(), 1, "satellite.down", 0), GOLDEN_URBAN);
+    assert_eq!(hash_of(&rayleigh(), 1, "satellite.down", 0), GOLDEN_RAYLEIGH);
     assert_ne!(hash(2, "satellite.down", 0), GOLDEN);
     assert_ne!(hash(1, "satellite.up", 0), GOLDEN);
     assert_ne!(hash(1, "satellite.down", 1), GOLDEN);
 }
 
+const GOLDEN_URBAN: u64 = 0x312b_59b5_c297_b917;
+const GOLDEN_RAYLEIGH: u64 = 0xaf41_6154_4618_a98a;
 const GOLDEN: u64 = 0x8cf3_4377_2d7b_210c;
 
 proptest! {
@@ -80,9 +85,10 @@ proptest! {
         seed in 0..u64::MAX,
         asks in prop::collection::vec((0..2u32, 0..3 * SECOND, 0..SECOND), 1..60),
         jump in 0..60 * SECOND,
+        spec in prop::sample::select(&[trees, urban, rayleigh][..]),
     ) {
-        let mut often = trees().build("test", seed).unwrap();
-        let mut seldom = trees().build("test", seed).unwrap();
+        let mut often = spec().build("test", seed).unwrap();
+        let mut seldom = spec().build("test", seed).unwrap();
         let mut now = [jump, 0];
         for (user, later, back) in asks {
             let now = &mut now[user as usize];

@@ -3,7 +3,7 @@
 use path::{
     ChannelSpec, CodeSpec, Combining, Counters, DecoderSpec, DelayChange, FeedbackSpec,
     Interpolation, JitterSpec, Limit, Line, LinkLayerSpec, LossChange, LossSpec, Output, QueueSpec,
-    RadioSpec, RateChange, ReorderingSpec, Repeat, ServiceSpec, StageSpec,
+    RadioSpec, RateChange, Reference, ReorderingSpec, Repeat, ServiceSpec, StageSpec,
 };
 use proptest::prelude::*;
 use units::{Ecn, Packet, Time};
@@ -140,6 +140,15 @@ fn channels() -> impl Strategy<Value = ChannelSpec> {
             }
             spec
         }),
+        Just(fading::urban()),
+        Just(fading::rayleigh()),
+        (5.0..25.0, prop::collection::btree_map(0..90 * MS, 0.0..30.0, 1..6), any::<bool>())
+            .prop_map(|(snr_db, points, repeat)| ChannelSpec::Measured {
+                reference: Reference { snr_db, error_db: 0.0 },
+                points: points.into_iter().collect(),
+                interpolation: Interpolation::Linear,
+                repeat_ns: repeat.then_some(90 * MS),
+            }),
     ]
 }
 

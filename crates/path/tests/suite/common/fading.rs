@@ -1,6 +1,9 @@
 //! Statistics of channels: users are independent, so that the deviation over them gives the standard error.
 
-use path::{Channel, ChannelSpec, LooSpec, Motion, Reference, ThreeStateSpec};
+use path::{
+    Channel, ChannelSpec, LooSpec, Motion, Reference, SemiMarkovSpec, Sight, StateSpec,
+    ThreeStateSpec,
+};
 use units::Time;
 
 /// 1/16 wavelength at 60 km/h and 2.2 GHz.
@@ -8,14 +11,7 @@ pub const STEP_NS: u64 = 511_009;
 
 /// A terminal at a speed for which `STEP_NS` is short enough.
 pub fn motion(speed_km_h: f64) -> Motion {
-    Motion {
-        seed: None,
-        step_ns: STEP_NS,
-        carrier_hz: 2_200_000_000,
-        speed_m_s: speed_km_h / 3.6,
-        elevation_deg: 40.0,
-        azimuth_deg: 0.0,
-    }
+    Motion { seed: None, step_ns: STEP_NS, carrier_hz: 2_200_000_000, speed_m_s: speed_km_h / 3.6 }
 }
 
 /// The three states of intermediate tree shadowing at 40 degrees in S band: mean, deviation and multipath in dB.
@@ -31,6 +27,7 @@ pub fn trees() -> ChannelSpec {
     ChannelSpec::ThreeState(Box::new(ThreeStateSpec {
         reference: Reference { snr_db: 0.0, error_db: 0.0 },
         motion: motion(60.0),
+        sight: Sight { elevation_deg: 40.0, azimuth_deg: 0.0 },
         transitions: vec![
             vec![0.7193, 0.1865, 0.0942],
             vec![0.1848, 0.7269, 0.0883],
@@ -53,12 +50,57 @@ pub fn one_state(
     ChannelSpec::ThreeState(Box::new(ThreeStateSpec {
         reference: Reference { snr_db: 0.0, error_db: 0.0 },
         motion,
+        sight: Sight { elevation_deg: 40.0, azimuth_deg: 0.0 },
         transitions: vec![vec![1.0]],
         states: vec![LooSpec { mean_db, deviation_db, multipath_db }],
         frames_m: vec![5.0],
         transition_m: 1.0,
         correlation_m: 1.5,
     }))
+}
+
+/// ITU-R P.681, urban at 45 degrees in S band, in line of sight 0 dB.
+pub fn urban() -> ChannelSpec {
+    ChannelSpec::SemiMarkov(Box::new(SemiMarkovSpec {
+        reference: Reference { snr_db: 0.0, error_db: 0.0 },
+        motion: motion(60.0),
+        sight: Sight { elevation_deg: 45.0, azimuth_deg: 0.0 },
+        good: StateSpec {
+            ln_mean: 3.0639,
+            ln_deviation: 1.6980,
+            least_m: 10.0,
+            mean_db: -1.8225,
+            mean_deviation_db: 1.1317,
+            quantiles: (0.0, 1.0),
+            deviation_per_db: -0.4643,
+            deviation_db: 0.3334,
+            multipath_per_db: -0.0481,
+            multipath_db: -14.7450,
+        },
+        bad: StateSpec {
+            ln_mean: 2.9108,
+            ln_deviation: 1.2602,
+            least_m: 6.0,
+            mean_db: -15.4844,
+            mean_deviation_db: 3.3245,
+            quantiles: (0.1, 0.9),
+            deviation_per_db: -0.0798,
+            deviation_db: 2.8101,
+            multipath_per_db: 0.9434,
+            multipath_db: -1.7555,
+        },
+        correlation_m: 1.7910,
+        transition_m_per_db: 0.0744,
+        transition_least_m: 2.1423,
+    }))
+}
+
+/// Echoes alone, of mean power 1.
+pub fn rayleigh() -> ChannelSpec {
+    ChannelSpec::Rayleigh {
+        reference: Reference { snr_db: 0.0, error_db: 0.0 },
+        motion: motion(60.0),
+    }
 }
 
 /// Es/N0 of `user` at `count` instants `every_ns` apart.

@@ -1,0 +1,210 @@
+//! The land-mobile-satellite channel of ITU-R P.681 (section "Time series synthesis of fading complex envelope"): good and
+//! bad states take turns; how long each lasts is log-normal, and each visit draws its own parameters of Loo's fading.
+
+use std::f64::consts::SQRT_2;
+
+use units::Random;
+
+use super::loo::Visit;
+use super::normal;
+use super::{LooSpec, SemiMarkovSpec, StateSpec};
+
+/// The visits of one user, from anywhere on a way that has always been.
+pub(super) fn visits(
+    spec: SemiMarkovSpec,
+    mut random: Random,
+) -> impl Iterator<Item = Visit> + Send {
+    let (good, bad) = (Length::of(&spec.good), Length::of(&spec.bad));
+    let mut is_good = random.chance(good.mean() / (good.mean() + bad.mean()));
+    let mut begun = true;
+    let mut before: Option<f64> = None;
+    std::iter::from_fn(move || {
+        let (state, length) = if is_good { (&spec.good, &good) } else { (&spec.bad, &bad) };
+        let length_m = if begun {
+            // Who is looked for at any instant is met in a long visit rather than in a short one, anywhere in it.
+            length.met().draw(&mut random) * (1.0 - random.uniform())
+        } else {
+            length.draw(&mut random)
+        };
+        let loo = fading(state, &mut random);
+        let moves = before.map_or(0.0, |before| (loo.mean_db - before).abs());
+        let transition_m = (spec.transition_m_per_db * moves + spec.transition_least_m).max(0.0);
+        (is_good, begun, before) = (!is_good, false, Some(loo.mean_db));
+        Some(Visit { length_m, transition_m, loo })
+    })
+}
+
+/// The parameters of a visit. A standard deviation that the regression makes negative is none.
+fn fading(state: &StateSpec, random: &mut Random) -> LooSpec {
+    let (least, most) = state.quantiles;
+    // One draw whatever the bounds are.
+    let chance = least + (most - least) * random.uniform();
+    let mean_db = state.mean_db
+        + state.mean_deviation_db * normal::quantile(chance.clamp(1e-16, 1.0 - 1e-16));
+    LooSpec {
+        mean_db,
+        deviation_db: (state.deviation_per_db * mean_db + state.deviation_db).max(0.0),
+        multipath_db: state.multipath_per_db * mean_db + state.multipath_db,
+    }
+}
+
+/// A log-normal length that is cut off below.
+#[derive(Clone, Copy, Debug)]
+struct Length {
+    ln_mean: f64,
+    ln_deviation: f64,
+    least_m: f64,
+}
+
+impl Length {
+    fn of(state: &StateSpec) -> Length {
+        let StateSpec { ln_mean, ln_deviation, least_m, .. } = *state;
+        Length { ln_mean, ln_deviation, least_m }
+    }
+
+    /// The chance to be as long as it is allowed to be, if the mean of the logarithm were higher by `shift`.
+    fn above(&self, shift: f64) -> f64 {
+        let z = (libm::log(self.least_m) - self.ln_mean - shift) / self.ln_deviation;
+        0.5 * libm::erfc(z / SQRT_2)
+    }
+
+    fn mean(&self) -> f64 {
+        let square = self.ln_deviation * self.ln_deviation;
+        libm::exp(self.ln_mean + square / 2.0) * self.above(square) / self.above(0.0)
+    }
+
+    /// The length that an instant meets: each with the weight of its length, which is log-normal again.
+    fn met(&self) -> Length {
+        Length { ln_mean: self.ln_mean + self.ln_deviation * self.ln_deviation, ..*self }
+    }
+
+    fn draw(&self, random: &mut Random) -> f64 {
+        // The tail is counted from above, so that it keeps its digits.
+        let tail = self.above(0.0) * (1.0 - random.uniform());
+        let z = -normal::quantile(tail.clamp(1e-300, 1.0 - 1e-16));
+        libm::exp(self.ln_mean + self.ln_deviation * z).max(self.least_m)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Motion, Reference, Sight};
+
+    /// Suburban at 45 degrees, good: nearly two thirds of the untruncated lengths are too short.
+    const LONG: Length = Length { ln_mean: 4.5857, ln_deviation: 1.3918, least_m: 126.8375 };
+
+    /// Shares below lengths against the truncated log-normal distribution, with binomial errors.
+    #[test]
+    fn lengths_are_log_normal_above_the_least() {
+        let urban = Length { ln_mean: 2.0042, ln_deviation: 1.2049, least_m: 3.9889 };
+        for length in [LONG, urban] {
+            let mut random = Random::named(1, "test", "lengths");
+            let n = 100_000;
+            let lengths: Vec<f64> = (0..n).map(|_| length.draw(&mut random)).collect();
+            assert!(lengths.iter().all(|drawn| *drawn >= length.least_m));
+            for factor in [1.1, 1.5, 2.0, 4.0, 10.0, 40.0] {
+                let level = factor * length.least_m;
+                let below = |z: f64| 0.5 * libm::erfc(-z / SQRT_2);
+                let z = |m: f64| (libm::log(m) - length.ln_mean) / length.ln_deviation;
+                let cut = below(z(length.least_m));
+                let expected = (below(z(level)) - cut) / (1.0 - cut);
+                let n = f64::from(n);
+                let share = lengths.iter().filter(|drawn| **drawn < level).count() as f64 / n;
+                let error = (expected * (1.0 - expected) / n).sqrt();
+                assert!((share - expected).abs() < 4.0 * error, "{level} m: {share}, {expected}");
+            }
+        }
+    }
+
+    /// The mean, and what an instant meets: the square's mean over the mean's.
+    #[test]
+    fn means_are_those_of_the_draws() {
+        // A lighter tail than LONG's, whose mean of squares no sample comes near.
+        let length = Length { ln_mean: 2.0, ln_deviation: 0.6, least_m: 5.0 };
+        let (mut first, mut second) = (Random::named(1, "t", "a"), Random::named(1, "t", "b"));
+        let n = 200_000;
+        let drawn: Vec<f64> = (0..n).map(|_| length.draw(&mut first)).collect();
+        let met: Vec<f64> = (0..n).map(|_| length.met().draw(&mut second)).collect();
+        let mean = |list: &[f64]| list.iter().sum::<f64>() / list.len() as f64;
+        let square = drawn.iter().map(|x| x * x).sum::<f64>() / drawn.len() as f64;
+        let deviation = (square - mean(&drawn) * mean(&drawn)).sqrt();
+        let error = deviation / f64::from(n).sqrt();
+        assert!((mean(&drawn) - length.mean()).abs() < 4.0 * error);
+        assert!((mean(&met) - square / mean(&drawn)).abs() < 12.0 * error);
+    }
+
+    fn urban() -> SemiMarkovSpec {
+        let state = |ln_mean, mean_db, quantiles| StateSpec {
+            ln_mean,
+            ln_deviation: 1.2,
+            least_m: 8.0,
+            mean_db,
+            mean_deviation_db: 3.0,
+            quantiles,
+            deviation_per_db: -0.08,
+            deviation_db: 0.1,
+            multipath_per_db: 0.9,
+            multipath_db: -2.0,
+        };
+        SemiMarkovSpec {
+            reference: Reference { snr_db: 0.0, error_db: 0.0 },
+            motion: Motion { seed: None, step_ns: 1, carrier_hz: 1, speed_m_s: 1.0 },
+            sight: Sight { elevation_deg: 45.0, azimuth_deg: 0.0 },
+            good: state(3.0, -1.0, (0.0, 1.0)),
+            bad: state(2.5, -15.0, (0.1, 0.9)),
+            correlation_m: 1.8,
+            transition_m_per_db: 0.1,
+            transition_least_m: 2.0,
+        }
+    }
+
+    /// Who is in the good state at the start, and after 100 m, are as many as there is time for, with binomial errors.
+    #[test]
+    fn the_way_has_always_been() {
+        let spec =
+            SemiMarkovSpec { good: StateSpec { quantiles: (0.5, 0.5), ..urban().good }, ..urban() };
+        let (good, bad) = (Length::of(&spec.good).mean(), Length::of(&spec.bad).mean());
+        let (expected, n) = (good / (good + bad), 20_000);
+        for place_m in [0.0, 10.0, 100.0] {
+            let in_good = (0..n)
+                .filter(|user| {
+                    let mut end = 0.0;
+                    let mut visits = visits(spec.clone(), Random::named(*user, "test", "way"));
+                    let there = visits.find(|visit| {
+                        end += visit.length_m;
+                        end > place_m
+                    });
+                    there.is_some_and(|visit| visit.loo.mean_db == -1.0)
+                })
+                .count();
+            let share = in_good as f64 / n as f64;
+            let error = (expected * (1.0 - expected) / n as f64).sqrt();
+            assert!((share - expected).abs() < 4.0 * error, "{place_m} m: {share}, {expected}");
+        }
+    }
+
+    /// The regressions, the bad state's quantiles, and the transitions, which are as long as the step between the means asks.
+    #[test]
+    fn each_visit_draws_its_parameters() {
+        let spec = urban();
+        let visits: Vec<Visit> =
+            visits(spec.clone(), Random::named(1, "test", "visits")).take(10_000).collect();
+        for pair in visits.windows(2) {
+            let (before, loo) = (pair[0].loo, pair[1].loo);
+            let moves = (loo.mean_db - before.mean_db).abs();
+            assert_eq!(pair[1].transition_m, 0.1 * moves + 2.0);
+            assert_eq!(loo.deviation_db, (-0.08 * loo.mean_db + 0.1).max(0.0));
+            assert_eq!(loo.multipath_db, 0.9 * loo.mean_db - 2.0);
+        }
+        let bad = |visit: &&Visit| (visit.loo.mean_db + 15.0).abs() <= 3.0 * 1.281_551_6;
+        let is_bad = bad(&&visits[0]);
+        let (even, odd): (Vec<_>, Vec<_>) =
+            (visits.iter().step_by(2).collect(), visits.iter().skip(1).step_by(2).collect());
+        let (bads, goods) = if is_bad { (even, odd) } else { (odd, even) };
+        assert!(bads.iter().all(bad));
+        // The mean of all, whose deviation is 3 dB.
+        let mean = goods.iter().map(|visit| visit.loo.mean_db).sum::<f64>() / 5_000.0;
+        assert!((mean + 1.0).abs() < 4.0 * 3.0 / 5_000f64.sqrt(), "{mean}");
+    }
+}
