@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bentpipe.plan import radio
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.traces import MAHIMAHI_BYTES
 from bentpipe.scenario.units import Duration, QueueSize, Rate, UnitError
@@ -169,6 +170,7 @@ def stages(
     Raises:
         ScenarioError: keys that do not go together, a trace that cannot be used.
     """
+    radio.check(direction, key)
     before = (direction.loss_place or ("before" if direction.netem else "after")) == "before"
     loss = _loss(direction, files, key, always="loss" in moved)
     delay = _delay(direction, files, key, always="delay" in moved)
@@ -237,7 +239,10 @@ def _transmit(direction: Direction, rtt: Duration, wire: int, files: Files, key:
             "rate_bit_s": rate.bit_s,
             "changes": [{"at_ns": at, "rate_bit_s": value} for at, value in changes],
         }
-    return [{"kind": "transmit", "queue": _queue(direction, rate, rtt, wire, key), "service": service}]
+    queue = _queue(direction, rate, rtt, wire, key)
+    if direction.link_layer is not None:
+        return [radio.stage(direction, queue, rate, files, key)]
+    return [{"kind": "transmit", "queue": queue, "service": service}]
 
 
 def _limit(direction: Direction, rate: Rate, rtt: Duration, wire: int, key: str) -> Limit | None:

@@ -9,7 +9,9 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field, PlainValidator, StrictBool, StrictInt, StrictStr, model_validator
 from pydantic_core import PydanticCustomError
 
+from bentpipe.scenario.channel import Channel
 from bentpipe.scenario.handover import GraphHandover, PathHandover, check_handovers
+from bentpipe.scenario.link_layer import LinkLayer, ReorderingBuffer
 from bentpipe.scenario.problems import unknown_word
 from bentpipe.scenario.proxy import Proxy, ProxyKeys, check_proxies, places, pool_without_end
 from bentpipe.scenario.quantities import (
@@ -191,6 +193,7 @@ class Aqm(Table):
     quantum: SizeText = Size(1514)
 
 
+ReorderingOrNumber = Annotated[ReorderingBuffer, as_table("packets")]
 LossOrText = Annotated[Loss, as_table("probability")]
 AqmOrWord = Annotated[Aqm, as_table("name")]
 
@@ -220,6 +223,9 @@ class Direction(Table):
     changes: list[Change] | None = None
     trace: StrictStr | None = None
     netem: StrictBool | None = None
+    channel: Channel | None = None
+    link_layer: LinkLayer | None = None
+    reordering_buffer: ReorderingOrNumber | None = None
 
     @model_validator(mode="after")
     def _changes_in_order(self) -> Direction:
@@ -262,6 +268,9 @@ _DIRECTION_HINT = {
         "outages",
         "changes",
         "netem",
+        "channel",
+        "link_layer",
+        "reordering_buffer",
     )
 }
 

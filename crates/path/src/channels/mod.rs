@@ -51,6 +51,17 @@ impl ChannelSpec {
         })
     }
 
+    /// Its grid; none: it stands still.
+    pub(crate) fn step(&self) -> Option<Span> {
+        let motion = match self {
+            ChannelSpec::Fixed { .. } | ChannelSpec::Measured { .. } => return None,
+            ChannelSpec::ThreeState(spec) => &spec.motion,
+            ChannelSpec::SemiMarkov(spec) => &spec.motion,
+            ChannelSpec::Rayleigh { motion, .. } => motion,
+        };
+        Some(Span(motion.step_ns))
+    }
+
     /// With the Es/N0 that is taken for the true one.
     fn believed(&self) -> ChannelSpec {
         let mut spec = self.clone();

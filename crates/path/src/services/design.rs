@@ -7,10 +7,11 @@ use units::Span;
 
 use crate::ChannelSpec;
 
-/// The channel that the bits are designed on: 1,000 s of it (a hundred times its slowest state at walking speed), with
-/// four instants in each retransmission delay.
+/// The channel that the bits are designed on: 1,000 s of it, or as much as a fast one goes through in as many steps as
+/// that has at 60 km/h in S band, looked at four times a retransmission delay, within these bounds.
 const LENGTH: Span = Span(1_000_000_000_000);
-const STEPS_A_DELAY: u64 = 4;
+const STEPS: u64 = 2_000_000;
+const SPACING: [u64; 2] = [1_000_000, 5_000_000];
 
 /// What a frame's code has to do.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +29,7 @@ pub struct Frame {
 /// what is left of `frame.most`.
 ///
 /// The share decoded by `i` attempts is a quantile of what the attempt must have: `(need - gathered before) / I`, `I`
-/// the mutual information a bit at its instant (Tauran 2018, section 3.4; Ali, Lochin et al., arXiv 1411.3625).
+/// the mutual information a bit at its instant (Tauran 2018, section 3.3.3; arXiv 1411.3625 and 1501.01471).
 pub(crate) fn adaptive(
     channel: &ChannelSpec,
     frame: Frame,
@@ -45,31 +46,33 @@ pub(crate) fn adaptive(
         }
     };
     known(None).unwrap_or_else(|| {
-        let bits = design(&information(channel, delay), frame, decoded);
+        let spacing = (delay.nanos() / 4).clamp(SPACING[0], SPACING[1]);
+        let later = ((delay.nanos() + spacing / 2) / spacing) as usize;
+        let bits = design(&information(channel, Span(spacing)), later, frame, decoded);
         known(Some(bits.clone()));
         bits
     })
 }
 
-/// Mutual information a bit, four times a `delay`.
-fn information(channel: &ChannelSpec, delay: Span) -> Vec<f64> {
-    let step = (delay.nanos() / STEPS_A_DELAY).max(1);
-    let steps = (LENGTH.nanos() / step) as usize;
-    channel.long_run(Span(step)).take(steps).map(|quality| quality.information).collect()
+/// Mutual information a bit, every `spacing`.
+fn information(channel: &ChannelSpec, spacing: Span) -> Vec<f64> {
+    let length = channel.step().map_or(LENGTH, |step| LENGTH.min(step * STEPS));
+    let count = (length.nanos() / spacing.nanos()).max(1) as usize;
+    channel.long_run(spacing).take(count).map(|quality| quality.information).collect()
 }
 
-fn design(information: &[f64], frame: Frame, decoded: &[f64]) -> Vec<u32> {
-    let delay = STEPS_A_DELAY as usize;
+/// As [`adaptive`], of what a bit tells at instants one after the other; the next attempt begins `later` instants after
+/// the one before. The long run is taken for a circle.
+fn design(information: &[f64], later: usize, frame: Frame, decoded: &[f64]) -> Vec<u32> {
+    let at =
+        |start: usize, attempt: usize| information[(start + attempt * later) % information.len()];
     let mut bits: Vec<f64> = Vec::new();
     for share in decoded {
         let attempt = bits.len();
-        let starts = 0..information.len() - attempt * delay;
-        let mut needed: Vec<f64> = starts
+        let mut needed: Vec<f64> = (0..information.len())
             .map(|start| {
-                let gathered: f64 =
-                    bits.iter().zip(0..).map(|(n, i)| n * information[start + i * delay]).sum();
-                (frame.need - gathered).max(0.0)
-                    / information[start + attempt * delay].max(f64::MIN_POSITIVE)
+                let gathered: f64 = bits.iter().zip(0..).map(|(n, i)| n * at(start, i)).sum();
+                (frame.need - gathered).max(0.0) / at(start, attempt).max(f64::MIN_POSITIVE)
             })
             .collect();
         let place = ((needed.len() - 1) as f64 * share) as usize;
