@@ -8,7 +8,7 @@ import pytest
 
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import Plan, make
-from bentpipe.tools.bench import commands
+from bentpipe.tools.bench import commands, orbits
 from bentpipe.tools.bench.commands import Case, CommandError
 
 GEO = Path(__file__).parents[2] / "scenarios" / "geo.toml"
@@ -54,3 +54,15 @@ def test_a_command_that_fails_is_not_measured(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(commands, "CASES", (Case("none", ["show", "nowhere"], 1.0),))
     with pytest.raises(CommandError, match="show nowhere: error: nowhere is not a store"):
         commands.bench(1)
+
+
+def test_orbits_are_measured_in_satellite_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = (orbits.Case("pair", 0, 20, 1.0), orbits.Case("tables", 3, 2, 1.0))
+    monkeypatch.setattr(orbits, "CASES", cases)
+    told: list[str] = []
+    pair, tables = orbits.bench(2, told.append)
+    assert told == ["1 of 2: pair", "1 of 2: tables", "2 of 2: pair", "2 of 2: tables"]
+    assert (pair.steps, tables.steps) == (21, 3)
+    assert len(cases[1].asked()["stations"]) == 3
+    assert all(one.lowest <= one.median <= one.highest for one in (pair, tables))
+    assert pair.lowest > 0

@@ -18,10 +18,11 @@ __all__ = ["bench", "doctor"]
 def bench(
     times: Annotated[int, typer.Option(min=1, metavar="N", help="runs of each case")] = 7,
     engine: Annotated[
-        Literal["sim", "endpoint", "emu", "commands"],
+        Literal["sim", "endpoint", "emu", "commands", "orbit"],
         typer.Option(
             help="sim: packets per CPU second; endpoint: perf over loopback, beside kernel TCP; "
-            "emu: the emulator against its promise; commands: seconds from typing to seeing"
+            "emu: the emulator against its promise; commands: seconds from typing to seeing; "
+            "orbit: satellite-steps per CPU second"
         ),
     ] = "sim",
     as_json: AsJson = False,
@@ -31,7 +32,13 @@ def bench(
 
     from bentpipe.cli.terminal import emit, print_table
 
-    measure = {"sim": _simulator, "endpoint": _endpoint, "emu": _emulator, "commands": _commands}[engine]
+    measure = {
+        "sim": _simulator,
+        "endpoint": _endpoint,
+        "emu": _emulator,
+        "commands": _commands,
+        "orbit": _orbit,
+    }[engine]
     measured = measure(times, None if as_json else lambda text: print(text, file=sys.stderr))
     if as_json:
         emit([asdict(figure) for figure in measured.figures])
@@ -133,6 +140,29 @@ def _commands(times: int, each: Callable[[str], None] | None) -> _Measured:
         for f in figures
     ]
     return _Measured(figures, rows, "Seconds from the start of a command to its end")
+
+
+def _orbit(times: int, each: Callable[[str], None] | None) -> _Measured:
+    from bentpipe.tools.bench.commands import CommandError
+    from bentpipe.tools.bench.orbits import bench as measure
+
+    try:
+        figures = measure(times, each)
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(FAILED) from None
+    rows = [
+        {
+            "case": f.case,
+            "steps": f.steps,
+            "per CPU second": round(f.median),
+            "lowest": round(f.lowest),
+            "highest": round(f.highest),
+            "at least": round(f.least),
+        }
+        for f in figures
+    ]
+    return _Measured(figures, rows, "Satellite-steps per CPU second")
 
 
 def doctor(as_json: AsJson = False) -> None:

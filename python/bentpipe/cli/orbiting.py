@@ -52,6 +52,9 @@ def orbit(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="draw it there: a page, figures, traces")
     ] = None,
+    rate: Annotated[
+        str | None, typer.Option(metavar="RATE", help="write a Mahimahi trace of this rate too, with gaps")
+    ] = None,
     listed: Annotated[bool, typer.Option("--list", help="list constellations and places")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -72,4 +75,6 @@ def orbit(
         "constellation": constellation, "from": start, "to": ends, "relays": relay or [], "start": begin,
         "step": step, "elevation": elevation, "links": links, "handover": handover,
     }  # fmt: skip
-    answer(run(ask(table, duration), out), as_json=as_json)
+    if rate is not None and out is None:
+        refuse("--rate: goes with --out, where its trace is written")
+    answer(run(ask(table, duration), out, rate), as_json=as_json)

@@ -1,6 +1,7 @@
 """A pair of places over a constellation: its delays, hops, hand-overs and gaps.
 
-``asking`` makes the question out of words, ``summary`` says what came of it; :func:`run` is ``bentpipe orbit``.
+``asking`` makes the question out of words, ``summary`` says what came of it, ``drawing`` draws it, ``page`` puts it on
+a page with a picture that moves, ``traces`` writes it for other programs; :func:`run` is ``bentpipe orbit``.
 """
 
 from __future__ import annotations
@@ -16,14 +17,34 @@ if TYPE_CHECKING:
 __all__ = ["run"]
 
 
-def run(question: Question, out: Path | None = None) -> Answer:
-    """Follows the pair, says what came of it and, with ``out``, draws it there.
+def run(question: Question, out: Path | None = None, rate: str | None = None) -> Answer:
+    """Follows the pair, says what came of it and, with ``out``, draws it there and writes its traces.
+
+    Args:
+        question: which pair.
+        out: a folder.
+        rate: what Mahimahi's trace is to deliver, such as ``"50 Mbit/s"``; without one it is not written.
 
     Raises:
         ScenarioError: what is wrong with the question.
     """
-    from bentpipe.orbit.asking import follow
+    from dataclasses import replace
+
+    from bentpipe.orbit.asking import follow, rate_of
     from bentpipe.orbit.summary import said
 
-    del out
-    return said(question, follow(question))
+    delivered = rate_of(rate)
+    found = follow(question)
+    answer = said(question, found)
+    if out is None:
+        return answer
+    from bentpipe.orbit import page, traces
+
+    out.mkdir(parents=True, exist_ok=True)
+    written = traces.write(found, out, delivered)
+    drawn = page.write(question, follow(question, page.frames(len(found.names))), answer, out)
+    names = ", ".join(path.name for path in written)
+    return replace(
+        answer,
+        shown=(*answer.shown, f"\nThe page: {drawn}; beside it figures (.svg, .pdf) and traces: {names}"),
+    )

@@ -13,12 +13,12 @@ from bentpipe.runners import engine
 from bentpipe.scenario.constellations import preset
 from bentpipe.scenario.orbit import Orbit
 from bentpipe.scenario.problems import ScenarioError, from_validation
-from bentpipe.scenario.units import Duration, UnitError
+from bentpipe.scenario.units import Duration, Rate, UnitError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Question", "ask", "follow"]
+__all__ = ["Question", "ask", "follow", "rate_of"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,14 @@ def _constellation(name: str) -> object:
     except ValueError as error:
         text = f"{error}; or a file of elements (.tle, .json)"
         raise ScenarioError([("--constellation", text)]) from None
+
+
+def rate_of(text: str | None) -> Rate | None:
+    """The rate of ``--rate``. Raises ScenarioError."""
+    try:
+        return Rate.parse(text) if text is not None else None
+    except UnitError as error:
+        raise ScenarioError([("--rate", str(error))]) from None
 
 
 def follow(question: Question, frames: int = 0) -> Ways:

@@ -68,6 +68,11 @@ CASES = (
     Case("show", ["show", "store"], 0.8),
     Case("query", ["query", "store", "SELECT run, flow, received_bytes FROM summary"], 0.8),
     Case("report", ["report", "store", "-o", "page.html"], 3.0),
+    Case(
+        "orbit, 200 s every 100 ms",
+        ["orbit", "Rio de Janeiro", "Saint Petersburg", "-c", "kuiper-k1", "--duration", "200 s"],
+        1.5,
+    ),
     Case("run, 300 runs of one second", ["run", "many.toml", "--out", "NEW"], 4.0),
 )
 

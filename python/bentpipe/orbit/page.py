@@ -1,0 +1,97 @@
+"""The page of a pair: figures, a picture that moves, tables; one file that needs no network."""
+
+from __future__ import annotations
+
+import array
+import base64
+import json
+import math
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.orbit.drawing import coastlines, figures
+from bentpipe.report.base import Page
+from bentpipe.report.grid import grid
+from bentpipe.runners import engine
+from bentpipe.stats.wording import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bentpipe.orbit.asking import Question
+    from bentpipe.plan.orbits import Ways
+    from bentpipe.stats.wording import Answer
+
+__all__ = ["frames", "write"]
+
+_SCRIPT = Path(__file__).with_name("moving.js")
+
+MOST_POSITIONS = 90_000
+"""Satellites times frames of the moving picture: 720 kB of the page."""
+
+MOST_DELAYS = 6000
+"""Delays that the moving picture tells."""
+
+PLAYED_S = 40
+"""How long the picture takes from its first to its last instant."""
+
+
+def frames(satellites: int) -> int:
+    """How many pictures of the whole sky a page holds."""
+    return max(2, min(121, MOST_POSITIONS // max(1, satellites)))
+
+
+def write(question: Question, found: Ways, said: Answer, out: Path) -> Path:
+    """Writes ``orbit.html`` and each figure as SVG and PDF into ``out``; returns the page."""
+    drawn = figures(question, found)
+    for figure in drawn:
+        figure.write(out / f"{figure.key}.svg")
+        figure.write(out / f"{figure.key}.pdf")
+    orbit = question.orbit
+    page = Page(f"{orbit.from_} to {' or '.join(map(str, orbit.to))} over {orbit.constellation.title}")
+    moving = json.dumps(_data(question, found), ensure_ascii=False, separators=(",", ":")) if drawn else ""
+    return page.write(
+        out / "orbit.html", "orbit/page.html",
+        texts=[part.strip() for part in said.shown if isinstance(part, str) and part],
+        tables=[(part.title, grid(part.rows)) for part in said.shown if isinstance(part, Table) and part.rows],
+        figures=[page.drawing(figure) for figure in drawn], moving=moving.replace("<", "\\u003c"),
+        script=_SCRIPT.read_text(encoding="utf-8"), seconds=found.duration_ns / 1e9, engine=engine.version(),
+        source=orbit.constellation.source,
+    )  # fmt: skip
+
+
+def _data(question: Question, found: Ways) -> dict[str, Any]:
+    orbit = question.orbit
+    numbers = [x for frame in found.frames for at in frame["satellites_km"] for x in at]
+    scale = max(1, math.ceil(max(abs(x) for x in numbers) / 32767))
+    packed = array.array("h", (round(x / scale) for x in numbers))
+    if sys.byteorder == "big":
+        packed.byteswap()
+    places = [orbit.from_, orbit.to[0], *orbit.relays, *orbit.to[1:]]
+    every = max(1, math.ceil(len(found.delay_ns) / MOST_DELAYS))
+    least = orbit.elevation or orbit.constellation.elevation
+    return {
+        "satellites": len(found.names),
+        "frames": [frame["at_ns"] / 1e9 for frame in found.frames],
+        "positions": base64.b64encode(packed.tobytes()).decode(),
+        "scale": scale,
+        "radius": max(math.hypot(*at) for at in found.frames[0]["satellites_km"]),
+        "routes": [[route.at_ns / 1e9, list(route.nodes), route.end] for route in found.routes],
+        "sites": [[str(place), place.longitude, place.latitude] for place in places],
+        "ends": [[place.longitude, place.latitude] for place in orbit.to],
+        "elevation": least.degrees if least is not None else None,
+        "delays": [_ms(delay) for delay in found.delay_ns[::every]],
+        "step": found.step_ns * every / 1e9,
+        "duration": found.duration_ns / 1e9,
+        "speed": found.duration_ns / 1e9 / PLAYED_S,
+        "coast": _rounded(coastlines()),
+    }
+
+
+def _ms(delay: int | None) -> float | None:
+    return None if delay is None else round(delay / 1e6, 3)
+
+
+def _rounded(lines: Sequence[Sequence[tuple[float, float]]]) -> list[list[list[float]]]:
+    return [[[at[0], at[1]] for at in line] for line in lines]

@@ -1,0 +1,120 @@
+"""What ``bentpipe orbit --out`` writes: a page without a network, figures, traces that others read."""
+
+from __future__ import annotations
+
+import array
+import base64
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from bentpipe.cli import app
+from bentpipe.orbit.drawing import coastlines
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
+from bentpipe.runners import engine
+from bentpipe.scenario.traces import read_csv, read_mahimahi
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    out = tmp_path_factory.mktemp("orbit")
+    words = ["orbit", "Rio de Janeiro", "Saint Petersburg", "-c", "hypatia-kuiper-k1", "--duration", "200 s"]
+    done = CliRunner().invoke(
+        app, [*words, "--out", str(out), "--rate", "12 Mbit/s", "--json"], catch_exceptions=False
+    )
+    assert done.exit_code == 0, done.output
+    said: dict[str, Any] = json.loads(done.stdout)
+    return out, said
+
+
+def test_the_page_needs_no_network_and_holds_what_moves(written: tuple[Path, dict[str, Any]]) -> None:
+    out, said = written
+    page = (out / "orbit.html").read_text(encoding="utf-8")
+    assert len(page) < 5_000_000
+    assert not re.search(r'(src|href)\s*=\s*"https?:', page)
+    assert "default-src 'none'" in page
+    for part in (
+        "The way as it moves",
+        "Delay over time",
+        "Hops over time",
+        "The way on a map",
+        "Natural Earth",
+    ):
+        assert part in page, part
+    found = re.search(r'id="orbit-data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    data = json.loads(found[1])
+    assert data["satellites"] == said["satellites"] == 1156
+    places = array.array("h", base64.b64decode(data["positions"]))
+    assert len(places) == 3 * 1156 * len(data["frames"])
+    heights = [math.hypot(*places[at : at + 3]) * data["scale"] for at in range(0, len(places), 3)]
+    assert min(heights) > 6378 + 600
+    assert max(heights) < 6378 + 660
+    assert [route[0] for route in data["routes"]] == [route["at_s"] for route in said["routes"]]
+    assert data["delays"][0] == pytest.approx(113.230 / 2, abs=0.001)
+    assert data["delays"][1600] is None
+
+
+def test_figures_are_vectors(written: tuple[Path, dict[str, Any]]) -> None:
+    out, _ = written
+    for key in ("delay", "hops", "handovers", "map"):
+        assert (out / f"{key}.svg").read_text(encoding="utf-8").startswith("<svg")
+        assert (out / f"{key}.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_traces_are_read_again(written: tuple[Path, dict[str, Any]]) -> None:
+    out, said = written
+    first, last = (read_csv(out, name, "delay") for name in ("first.csv", "last.csv"))
+    assert [at for at, _ in first] == [at for at, _ in last]
+    whole = float(first[0][1] + last[0][1])
+    assert whole == pytest.approx(said["one_way_delay_ms"]["first"] * 1e6, abs=1)
+    trips = [line.split(",") for line in (out / "networkx_rtt.txt").read_text().splitlines()]
+    assert trips[0][0] == "0"
+    assert float(trips[0][1]) == pytest.approx(113.230e6, abs=1e3)
+    assert {float(trip) for at, trip in trips if 155.4e9 <= int(at) < 165.1e9} == {0.0}
+    paths = (out / "networkx_path.txt").read_text().splitlines()
+    assert paths[0] == "0,1156-236-237-204-205-206-207-208-209-210-211-212-178-144-1157"
+    assert "155400000000,Unreachable" in paths
+    opportunities = read_mahimahi(out, "mahimahi.trace")
+    assert opportunities.bit_s == pytest.approx(12e6 * said["coverage"], rel=1e-3)
+    assert not [at for at in opportunities.slots_ns if 155.5e9 < at < 165e9]
+
+
+def test_a_scenario_follows_the_written_legs(written: tuple[Path, dict[str, Any]]) -> None:
+    """The trace of a leg is the leg: the plan of either has the same points."""
+    out, _ = written
+    data: dict[str, Any] = {
+        "duration": "200 s",
+        "orbit": {
+            "constellation": "hypatia-kuiper-k1", "from": "Rio de Janeiro", "to": "Saint Petersburg", "gaps": "outages",
+        },
+        "path": {"segment": [
+            {"name": "own", "delay": {"orbit": "last"}, "both": {"rate": "10 Mbit/s"}},
+            {"name": "read", "delay": {"trace": str(out / "last.csv"), "interpolation": "linear"}},
+        ]},
+        "flow": [{"name": "f", "congestion": "cubic"}],
+    }  # fmt: skip
+    plan = make(open_document(data), "test", orbits=engine.orbit)
+    own, read = (
+        next(stage for stage in link["up"] if stage["kind"] == "delay_trace")
+        for link in plan.runs[0].spec["graph"]["links"]
+    )
+    assert own["points"] == read["points"]
+
+
+def test_coastlines_are_on_the_globe() -> None:
+    points = [point for line in coastlines() for point in line]
+    assert len(points) > 3000
+    assert all(-180 <= east <= 180 and -90 <= north <= 90.1 for east, north in points)
+
+
+def test_a_rate_goes_with_a_folder() -> None:
+    done = CliRunner().invoke(app, ["orbit", "Paris", "Lima", "--rate", "12 Mbit/s"])
+    assert done.exit_code == 2
+    assert "--rate: goes with --out" in done.output
