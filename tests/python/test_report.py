@@ -12,8 +12,11 @@ import pytest
 
 import synthetic_pages
 from bentpipe.api import Results
-from bentpipe.figures.registry import Material
-from bentpipe.report import notebook, report
+from bentpipe.figures import over_cells
+from bentpipe.figures.dimensions import Dimension
+from bentpipe.figures.registry import FIGURES, Material
+from bentpipe.report import notebook, report, tables
+from bentpipe.report.base import rendered
 from bentpipe.stats.metrics import bottlenecks
 from bentpipe.stats.summary import summary_rows
 from bentpipe.store.reader import read_store
@@ -97,6 +100,35 @@ def test_the_terminal_and_the_page_write_a_number_alike(synthetic: ModuleType, t
     page = report.build(store).read_text(encoding="utf-8")
     written = re.findall(r"<td>([0-9.]+) <small>(±\u00a0[0-9.]+)</small>", page)
     assert said <= {" ".join(one).replace("\u00a0", " ") for one in written}
+
+
+def test_tables_end_somewhere(synthetic: ModuleType, tmp_path: Path) -> None:
+    """Of a hundred thousand cells a page shows the first, and says how many there are more."""
+    material = Material(read_store(synthetic.rivals_store(tmp_path / "rivals", seeds=1, duration_s=5.0)))
+    whole, part = tables.results(material), tables.results(material, most=5)
+    assert (len(whole.rows), whole.more) == (32, 0)
+    assert (part.rows, part.more) == (whole.rows[:5], 27)
+    links = tables.links(material, most=3)
+    assert links.rows == tables.links(material).rows[:3]
+    assert links.more == len(tables.links(material).rows) - 3
+    said = rendered("report/notebook.html", title="", lead="", tables=[part], figure=None)
+    assert "… and 27 rows more" in said
+
+
+def test_a_figure_of_very_many_values_shows_some_and_says_so(
+    synthetic: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = read_store(synthetic.matrix_store(tmp_path / "matrix", seeds=1, rates=(10,), duration_s=2.0))
+    whole = FIGURES["goodput-against"](Material(store))
+    monkeypatch.setattr(over_cells, "MOST_ALONG", 2)
+    some = FIGURES["goodput-against"](Material(store))
+    assert whole is not None
+    assert some is not None
+    assert "values of loss" not in whole.caption
+    assert "2 of 4 values of loss" in some.caption
+    assert some.rows < whole.rows
+    many = Dimension("delay", ("d",), tuple(f"{i} ms" for i in range(100)), "delay")
+    assert many.listed == "0 ms to 99 ms (100 values)"
 
 
 def test_results_show_themselves_in_a_notebook(synthetic: ModuleType, tmp_path: Path) -> None:

@@ -33,6 +33,10 @@ _KINDS = {"congestion": "congestion", "loss": "loss", "delay": "delay", "rtt": "
 _NAMES = {"congestion": "", "delay": "one-way delay", "rtt": "RTT"}
 
 
+MOST_LISTED = 24
+"""Values that a sentence names, each."""
+
+
 def magnitude(value: str) -> float | None:
     """The number a value stands for, in base units, to sort by; ``None`` when it is not a number with a unit."""
     match = _NUMBER.match(value)
@@ -76,6 +80,15 @@ class Dimension:
     def word(self, value: str | None) -> str:
         """``value`` as people read it: a table by what is in it."""
         return "" if value is None else self.words.get(value, value)
+
+    @property
+    def listed(self) -> str:
+        """Its values in words; of many, the first and the last."""
+        if len(self.values) > MOST_LISTED:
+            return (
+                f"{self.word(self.values[0])} to {self.word(self.values[-1])} ({len(self.values):,} values)"
+            )
+        return ", ".join(map(self.word, self.values))
 
     @property
     def worded(self) -> pl.Expr:
@@ -153,11 +166,16 @@ class Grid:
     columns: tuple[str, ...]
     rows: tuple[str, ...]
     fixed: tuple[tuple[Dimension, str], ...]
+    inside: tuple[tuple[Dimension, tuple[str, ...]], ...] = ()
+    """What is drawn inside the panels, and those of its values that can be told apart there."""
 
     def select(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Rows of ``frame`` (which has the cell's columns) that the grid shows, with ``column`` and ``row`` labels."""
         for dim, value in self.fixed:
             frame = frame.filter(pl.col(dim.key) == value)
+        for dim, values in self.inside:
+            if len(values) < len(dim.values):
+                frame = frame.filter(pl.col(dim.key).is_in(list(values)))
         for name, over, values in (("column", self.column, self.columns), ("row", self.row, self.rows)):
             if over is None:
                 frame = frame.with_columns(pl.lit("").alias(name))
@@ -172,10 +190,8 @@ class Grid:
     @property
     def note(self) -> str:
         """Which cells are shown, in a sentence; empty when all are."""
-        parts = [
-            f"{dim.label(value)} (of {', '.join(map(dim.word, dim.values))})" for dim, value in self.fixed
-        ]
-        for dim, values in ((self.column, self.columns), (self.row, self.rows)):
+        parts = [f"{dim.label(value)} (of {dim.listed})" for dim, value in self.fixed]
+        for dim, values in ((self.column, self.columns), (self.row, self.rows), *self.inside):
             if dim is not None and len(values) < len(dim.values):
                 parts.append(f"{len(values)} of {len(dim.values)} values of {dim.title}")
         return "Shown: " + "; ".join(parts) + "." if parts else ""
@@ -196,14 +212,16 @@ def grid(
     row: Dimension | None,
     fixed: dict[str, str] | None = None,
     most: int = 12,
+    inside: tuple[Dimension | None, int] = (None, 0),
 ) -> Grid:
     """A grid of at most ``most`` panels over ``column`` and ``row``; every other dimension is held at one value.
 
     ``fixed`` says at which (by key); the first value otherwise. Dimensions that a figure draws inside its panels
-    must not be among ``dims``.
+    must not be among ``dims``; of one of them, ``inside``, so many values are shown.
     """
     rows = _spread(row.values, min(4, most)) if row else ()
     columns = _spread(column.values, max(1, min(6, most // max(1, len(rows))))) if column else ()
     fixed = fixed or {}
     rest = tuple((dim, fixed.get(dim.key, dim.values[0])) for dim in dims if dim not in (column, row))
-    return Grid(column, row, columns, rows, rest)
+    drawn, values = inside
+    return Grid(column, row, columns, rows, rest, ((drawn, _spread(drawn.values, values)),) if drawn else ())

@@ -19,6 +19,12 @@ from bentpipe.stats import metrics
 from bentpipe.stats.groups import as_groups
 from bentpipe.stats.titles import METRICS
 
+MOST_ALONG = 200
+"""Values that a figure draws along its axis."""
+
+MOST_LINES = 40
+"""Lines of a panel, one under the other."""
+
 
 def _intervals(material: Material) -> str:
     seeds = material.store.index["seed"].n_unique()
@@ -53,7 +59,7 @@ def goodput_against(material: Material) -> Figure | None:
     rest = _rest(material, along)
     row = of_kind(rest, "delay")
     column = of_kind([dim for dim in rest if dim is not row], "rate", "loss", "other", "congestion")
-    where = grid(rest, column, row)
+    where = grid(rest, column, row, inside=(along, MOST_ALONG))
     cells = material.cells.filter(pl.col("metric") == "goodput_bit_s")
     limit = material.metrics.group_by(list(material.store.columns), maintain_order=True).agg(
         pl.col("bottleneck_bit_s").max() / 1e6
@@ -69,9 +75,9 @@ def goodput_against(material: Material) -> Figure | None:
     series = [name for name in material.series if name in set(frame["series"].to_list())]
     x = alt.X(
         "x:N",
-        sort=[along.word(value) for value in along.values],
+        sort=[along.word(value) for value in where.inside[0][1]],
         title=material.title(along),
-        axis=alt.Axis(labelAngle=0),
+        axis=alt.Axis(labelAngle=0, labelOverlap=len(along.values) > MOST_LINES),
         scale=alt.Scale(padding=0.4),
     )
     y = alt.Y(
@@ -118,7 +124,7 @@ def _pair_grid(material: Material) -> tuple[Dimension | None, Grid]:
     rest = [dim for dim in dims if dim is not lines]
     row = of_kind(rest, "delay")
     column = of_kind([dim for dim in rest if dim is not row], "loss", "rate", "other", "congestion")
-    return lines, grid(rest, column, row)
+    return lines, grid(rest, column, row, inside=(lines, MOST_LINES))
 
 
 def friendliness(material: Material) -> Figure | None:
@@ -127,7 +133,7 @@ def friendliness(material: Material) -> Figure | None:
         return None
     lines, where = _pair_grid(material)
     frame = material.label(where.select(material.cells.filter(pl.col("metric") == "goodput_bit_s")))
-    name, order = _line_labels(material, lines)
+    name, order = _line_labels(material, lines, where)
     jain = material.cells.filter(pl.col("metric") == "jain").select(
         *material.store.columns, "flow", "direction",
         pl.struct("mean", "mean_low", "mean_high").map_elements(_jain_text, return_dtype=pl.String).alias("jain"),
@@ -175,10 +181,10 @@ def friendliness(material: Material) -> Figure | None:
     return Figure("friendliness", "Who gets what of a shared link", caption.strip(), chart, frame.height)
 
 
-def _line_labels(material: Material, lines: Dimension | None) -> tuple[pl.Expr, list[str]]:
+def _line_labels(material: Material, lines: Dimension | None, where: Grid) -> tuple[pl.Expr, list[str]]:
     """What stands left of a line, and the labels' order: the cell, and the direction where flows go both ways."""
     ways = material.ways["direction"].unique(maintain_order=True).to_list()
-    values = list(lines.values) if lines is not None else [""]
+    values = list(where.inside[0][1]) if lines is not None else [""]
     labels = [lines.label(value) for value in values] if lines is not None else [" "]
     cell = (
         pl.col(lines.key).replace_strict(values, labels, return_dtype=pl.String)
@@ -210,16 +216,15 @@ def queueing(material: Material) -> Figure | None:
     rest = [dim for dim in material.dims if dim is not line]
     row = of_kind(rest, "delay")
     column = of_kind([dim for dim in rest if dim is not row], "loss", "rate", "other", "congestion")
-    where = grid(rest, column, row)
+    where = grid(rest, column, row, inside=(line, MOST_LINES))
     keys = list(material.store.columns)
     quantiles = [f"queueing_{q}_ms" for q in ("p50", "p95", "p99")]
     means = links.group_by(keys, maintain_order=True).agg(pl.col(quantiles).mean()) if keys else links.select(
         pl.col(quantiles).mean()
     )  # fmt: skip
+    values = where.inside[0][1] if line is not None else ()
     label = (
-        pl.col(line.key).replace_strict(
-            list(line.values), [line.label(v) for v in line.values], return_dtype=pl.String
-        )
+        pl.col(line.key).replace_strict(list(values), [line.label(v) for v in values], return_dtype=pl.String)
         if line is not None
         else pl.lit("")
     )
@@ -227,7 +232,7 @@ def queueing(material: Material) -> Figure | None:
     frame = frame.rename(dict(zip(quantiles, ("p50", "p95", "p99"), strict=True)))
     if not frame.height or not (frame["p99"].max() or 0):
         return None
-    order = [line.label(value) for value in line.values] if line is not None else [""]
+    order = [line.label(value) for value in values] if line is not None else [""]
     y = alt.Y("line:N", sort=order, title=None, axis=alt.Axis(domain=False, ticks=False))
     hue = (
         colour(order, field="line")

@@ -147,8 +147,9 @@ class PageLoads:
             )  # fmt: skip
             found.append((index, sample))
         cells = list(dict.fromkeys(tuple(sample.cell.values()) for _, sample in found))
+        places = {cell: place for place, cell in enumerate(cells)}
         found.sort(
-            key=lambda one: (cells.index(tuple(one[1].cell.values())), one[1].load, order[one[1].arm], one[0])
+            key=lambda one: (places[tuple(one[1].cell.values())], one[1].load, order[one[1].arm], one[0])
         )
         return [sample for _, sample in found]
 

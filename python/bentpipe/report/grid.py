@@ -5,14 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bentpipe.stats.wording import humane
 
-__all__ = ["Cell", "Grid", "Heading", "Row", "grid"]
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["MOST_ROWS", "Cell", "Grid", "Heading", "Row", "first_groups", "grid"]
 
 WIDE = 12
 """Columns from which on a table is printed across the paper."""
+
+MOST_ROWS = 1000
+"""Of a table that has a row a cell: nobody reads more, and of a hundred thousand they would be 50 MB."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +55,22 @@ class Grid:
 
     heads: Sequence[Heading]
     rows: Sequence[Row]
+    more: int = 0
+    """Rows that there are beside these."""
 
     @property
     def wide(self) -> bool:
         """Whether it is printed across the paper."""
         return len(self.heads) >= WIDE
+
+
+def first_groups(frame: pl.DataFrame, by: Sequence[str], most: int) -> tuple[pl.DataFrame, int]:
+    """The rows of the first groups of ``frame``, which share ``by``, and how many groups there are more."""
+    groups = frame.select(by).unique(maintain_order=True)
+    if groups.height <= most:
+        return frame, 0
+    kept = frame.join(groups.head(most), on=by, how="semi", nulls_equal=True, maintain_order="left")
+    return kept, groups.height - most
 
 
 def grid(rows: Sequence[Mapping[str, Any]]) -> Grid | None:

@@ -13,7 +13,7 @@ from typing import Any
 from bentpipe.figures.registry import FIGURES, Material
 from bentpipe.report import page_loads
 from bentpipe.report.base import rendered
-from bentpipe.report.grid import Grid, Heading, Row
+from bentpipe.report.grid import Grid, Heading, Row, first_groups
 from bentpipe.report.report import summary
 from bentpipe.stats.intervals import significant
 from bentpipe.stats.titles import METRICS
@@ -31,16 +31,15 @@ def html(store: Store | Path | str) -> str:
     reading = read_store(store)
     material = Material(reading)
     loads = page_loads.tables(material) if material.pages.height else ()
-    goodput, more = _goodput(material)
     return rendered(
         "report/notebook.html", title=reading.title, lead=summary(material),
-        tables=[one for one in (*loads, goodput) if one is not None], more=more, figure=_figure(material),
+        tables=[one for one in (*loads, _goodput(material)) if one is not None], figure=_figure(material),
     )  # fmt: skip
 
 
 def without_runs(title: str, why: str) -> str:
     """The same of a store that has nothing to show."""
-    return rendered("report/notebook.html", title=title, lead=why, tables=(), more=0, figure=None)
+    return rendered("report/notebook.html", title=title, lead=why, tables=(), figure=None)
 
 
 def _figure(material: Material) -> str | None:
@@ -52,19 +51,20 @@ def _figure(material: Material) -> str | None:
     return None
 
 
-def _goodput(material: Material) -> tuple[Grid, int]:
-    """A table of the first cells, and how many rows there are more."""
+def _goodput(material: Material) -> Grid:
+    """A table of the first cells."""
     keys = list(material.store.columns)
     wanted = [METRICS[name] for name in ("goodput_bit_s", "jain", "retransmission_ratio")]
     heads = [Heading(material.title(dim), text=True) for dim in material.dims]
     heads += [Heading("flow", text=True), *(Heading(metric.title, metric.unit) for metric in wanted)]
-    groups = material.cells.partition_by([*keys, "flow", "direction"], maintain_order=True)
+    by = [*keys, "flow", "direction"]
+    shown, more = first_groups(material.cells, by, MOST_ROWS)
     rows = []
-    for group in groups[:MOST_ROWS]:
+    for group in shown.partition_by(by, maintain_order=True):
         first = group.row(0, named=True)
         means: dict[str, Any] = dict(zip(group["metric"].to_list(), group["mean"].to_list(), strict=True))
         cells = [dim.word(first[dim.key]) for dim in material.dims]
         cells.append(material.flow_names[f"{first['flow']} {first['direction']}"])
         cells += [significant(means[m.name] * m.factor) if m.name in means else "–" for m in wanted]
         rows.append(Row(cells))
-    return Grid(heads, rows), len(groups) - len(rows)
+    return Grid(heads, rows, more)

@@ -118,9 +118,7 @@ def summary(material: Material) -> str:
     what = _flows(material)
     text = f"{what}, {significant(longest, 3)} s a run"
     if material.dims:
-        swept = "; ".join(
-            f"{material.title(dim)} {', '.join(map(dim.word, dim.values))}" for dim in material.dims
-        )
+        swept = "; ".join(f"{material.title(dim)} {dim.listed}" for dim in material.dims)
         text += f". Swept: {swept}"
     cells = store.index.select(store.columns).n_unique() if store.columns else 1
     text += f". {count} runs" if count > 1 else ". One run"

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from bentpipe.figures.material import Material
-from bentpipe.report.grid import Cell, Grid, Heading, Row
+from bentpipe.report.grid import MOST_ROWS, Cell, Grid, Heading, Row, first_groups
 from bentpipe.stats.intervals import significant
 from bentpipe.stats.metrics import cell_summary
 from bentpipe.stats.titles import METRICS
@@ -33,8 +33,8 @@ def _spread(row: Mapping[str, Any], factor: float) -> Cell:
     return Cell(mean, small=f"± {half}" if mark else "")
 
 
-def results(material: Material) -> Grid:
-    """One row per cell and flow: mean ± half of the interval over seeds."""
+def results(material: Material, most: int = MOST_ROWS) -> Grid:
+    """One row per cell and flow, of ``most`` at all: mean ± half of the interval over seeds."""
     keys = list(material.store.columns)
     cells = material.cells
     sizes = _sizes(material)
@@ -50,7 +50,8 @@ def results(material: Material) -> Grid:
     rows: list[Row] = []
     before: tuple[object, ...] | None = None
     said: set[tuple[object, ...]] = set()
-    for group in cells.partition_by(by, maintain_order=True):
+    shown, more = first_groups(cells, by, most)
+    for group in shown.partition_by(by, maintain_order=True):
         first = group.row(0, named=True)
         values = {row["metric"]: row for row in group.to_dicts()}
         cell = tuple(first[key] for key in keys)
@@ -74,7 +75,7 @@ def results(material: Material) -> Grid:
         said.add((*cell, first["direction"]))
         rows.append(Row(line, many and cell != before))
         before = cell
-    return Grid(heads, rows)
+    return Grid(heads, rows, more)
 
 
 def _sizes(material: Material) -> dict[tuple[object, ...], float]:
@@ -105,7 +106,7 @@ def _heads(names: Sequence[str]) -> list[Heading]:
     ]
 
 
-def groups(material: Material) -> Grid:
+def groups(material: Material, most: int = MOST_ROWS) -> Grid:
     """One row per cell and group: how far apart its flows are; means over seeds."""
     keys = list(material.store.columns)
     frame = material.metrics.drop_nulls("goodput_sum_bit_s")
@@ -115,7 +116,9 @@ def groups(material: Material) -> Grid:
     heads += _heads(GROUPS)
     rows: list[Row] = []
     before: tuple[object, ...] | None = None
-    for group in found.partition_by([*keys, "flow", "direction"], maintain_order=True):
+    by = [*keys, "flow", "direction"]
+    shown, more = first_groups(found, by, most)
+    for group in shown.partition_by(by, maintain_order=True):
         first = group.row(0, named=True)
         values = {row["metric"]: row for row in group.to_dicts()}
         cell = tuple(first[key] for key in keys)
@@ -129,7 +132,7 @@ def groups(material: Material) -> Grid:
             line.append("–" if row is None else _spread(row, METRICS[name].factor))
         rows.append(Row(line, cell != before))
         before = cell
-    return Grid(heads, rows)
+    return Grid(heads, rows, more)
 
 
 def _tells(material: Material) -> bool:
@@ -138,7 +141,7 @@ def _tells(material: Material) -> bool:
     return material.shared or not swept
 
 
-def links(material: Material) -> Grid:
+def links(material: Material, most: int = MOST_ROWS) -> Grid:
     """One row per cell and busiest link, means over seeds."""
     keys = list(material.store.columns)
     order = [*keys, "link"]
@@ -149,7 +152,8 @@ def links(material: Material) -> Grid:
     heads += [Heading("link", text=True), *_heads(("rate_bit_s", "propagation_ms", *LINKS))]
     rows: list[Row] = []
     before: tuple[object, ...] | None = None
-    for row in means.to_dicts():
+    more = max(0, means.height - most)
+    for row in means.head(most).iter_rows(named=True):
         cell = tuple(row[key] for key in keys)
         line: list[str | Cell] = [dim.word(row[dim.key]) if cell != before else "" for dim in material.dims]
         line += [row["link"], significant(row["rate_bit_s"]), significant(row["propagation_ms"])]
@@ -158,4 +162,4 @@ def links(material: Material) -> Grid:
         ]
         rows.append(Row(line, cell != before))
         before = cell
-    return Grid(heads, rows)
+    return Grid(heads, rows, more)

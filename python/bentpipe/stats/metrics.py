@@ -270,6 +270,8 @@ def harm(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
     other flow received anything and every key of the cell that does not belong to another flow has the same value.
     Null where the sweep has no such run, or the flow was alone itself. Negative when company did good.
     """
+    if not (metrics.group_by("run").agg(pl.col("flow").n_unique() > 1)["flow"]).any():
+        return pl.Series("harm", [None] * metrics.height, dtype=pl.Float64)  # nobody has company
     owner = pl.col(GROUP if GROUP in metrics.columns else "flow").alias("owner")
     rows = metrics.select("run", "seed", "flow", owner, "direction", "goodput_bit_s", *keys).to_dicts()
     company: dict[str, set[str]] = {}
@@ -428,22 +430,26 @@ def cell_summary(
     seeds (2 and 6 at 95 %). Metrics without a value in a cell have no row. Cells come in the order of ``metrics``.
     """
     by = [*keys, "flow", "direction"]
-    rows = []
-    for group in metrics.partition_by(by, maintain_order=True):
-        first = group.row(0, named=True)
-        for name in names:
-            values = [float(value) for value in group[name].to_list() if value is not None]
-            if not values:
-                continue
-            mean, middle = mean_interval(values, confidence), median_interval(values, confidence)
-            rows.append(
-                {key: first[key] for key in by}
-                | {"congestion": first["congestion"], "metric": name, "n": len(values)}
-                | {"mean": mean.estimate, "mean_low": mean.low, "mean_high": mean.high}
-                | {"median": middle.estimate, "median_low": middle.low, "median_high": middle.high}
-            )
-    numbers = ("mean", "mean_low", "mean_high", "median", "median_low", "median_high")
-    texts = [*by, "congestion", "metric"]
-    return pl.DataFrame(
-        rows, schema=dict.fromkeys(texts, pl.String) | {"n": pl.Int64} | dict.fromkeys(numbers, pl.Float64)
+    cells = metrics.group_by(by, maintain_order=True).agg(
+        pl.col("congestion").first(), *(pl.col(name).drop_nulls().cast(pl.Float64) for name in names)
     )
+    rows = []
+    for place, row in enumerate(zip(*(cells[name].to_list() for name in names), strict=True)):
+        for name, values in zip(names, row, strict=True):
+            if values:
+                rows.append((place, name, len(values), *_over_seeds(values, confidence)))
+    numbers = ("mean", "mean_low", "mean_high", "median", "median_low", "median_high")
+    schema = {"place": pl.UInt32, "metric": pl.String, "n": pl.Int64} | dict.fromkeys(numbers, pl.Float64)
+    found = pl.DataFrame(rows, schema=schema, orient="row")
+    whose = cells.select(pl.col(*by, "congestion").cast(pl.String)).with_row_index("place")
+    return found.join(whose, on="place", how="left", maintain_order="left").select(
+        *by, "congestion", "metric", "n", *numbers
+    )
+
+
+def _over_seeds(values: list[float], confidence: float) -> tuple[float | None, ...]:
+    """Mean and median, each with its bounds."""
+    if len(values) == 1:
+        return (values[0], None, None, values[0], None, None)
+    mean, middle = mean_interval(values, confidence), median_interval(values, confidence)
+    return (mean.estimate, mean.low, mean.high, middle.estimate, middle.low, middle.high)
