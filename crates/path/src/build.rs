@@ -5,8 +5,8 @@ use units::{Random, Rate, Span, Time};
 use crate::channels;
 use crate::validate;
 use crate::{
-    Arq, Change, Channel, Codel, Delay, DelayTrace, DropTail, FixedChannel, FqCodel, Jitter, Line,
-    Loss, Netem, Outage, Queue, QueueSpec, RadioSpec, RateService, Reorder, ReorderingSpec,
+    Acm, Arq, Change, Channel, Codel, Delay, DelayTrace, DropTail, FixedChannel, FqCodel, Jitter,
+    Line, Loss, Netem, Outage, Queue, QueueSpec, RadioSpec, RateService, Reorder, ReorderingSpec,
     Service, ServiceSpec, SpecError, Stage, StageSpec, TraceService, Transmitter, Wire,
 };
 
@@ -32,6 +32,10 @@ pub(crate) fn line(specs: &[StageSpec], name: &str, seed: u64) -> Result<Line, S
                 None => Box::new(FixedChannel::PERFECT),
             };
             stages.push(self::radio(radio, channel, random(&purpose)));
+        } else if let StageSpec::Acm(spec) = spec {
+            let (service, channel) = (Acm::new(spec), channels::build(&spec.channel, name, seed));
+            let wireless = Wireless { service: Box::new(service), channel, reordering: None };
+            stages.push(before(&spec.queue, wireless));
         } else {
             stages.push(stage(spec, random(&purpose)));
         }
@@ -50,6 +54,7 @@ pub(crate) fn kind(spec: &StageSpec) -> &'static str {
         StageSpec::DelayTrace { .. } => "delay_trace",
         StageSpec::Transmit { .. } => "transmit",
         StageSpec::Radio(_) => "radio",
+        StageSpec::Acm(_) => "acm",
         StageSpec::Netem { .. } => "netem",
         StageSpec::Loss { .. } => "loss",
         StageSpec::Jitter { .. } => "jitter",
@@ -65,7 +70,7 @@ fn stage(spec: &StageSpec, random: Random) -> Box<dyn Stage> {
             Box::new(DelayTrace::new(points, *interpolation, *repeat_ns, *reorder))
         }
         StageSpec::Transmit { queue, service } => before(queue, Wired(service)),
-        StageSpec::Radio(_) => unreachable!("made with its channel"),
+        StageSpec::Radio(_) | StageSpec::Acm(_) => unreachable!("made with its channel"),
         StageSpec::Netem { rate_bit_s, delay_ns, limit_packets } => {
             Box::new(Netem::new(Rate(*rate_bit_s), Span(*delay_ns), *limit_packets))
         }
@@ -213,6 +218,7 @@ pub(crate) fn bounds(specs: &[StageSpec]) -> Bounds {
         StageSpec::Transmit { service: ServiceSpec::Rate { rate_bit_s, .. }, .. }
         | StageSpec::Netem { rate_bit_s, .. } => Some(*rate_bit_s),
         StageSpec::Radio(radio) => Some(radio.link_layer.useful_rate_bit_s()),
+        StageSpec::Acm(acm) => Some(acm.most_rate_bit_s()),
         StageSpec::Transmit {
             service: ServiceSpec::Trace { slots_ns, slot_bytes, repeat_ns },
             ..

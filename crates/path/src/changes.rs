@@ -21,9 +21,9 @@ impl StageSpec {
             (
                 Change::Limit(limit),
                 StageSpec::Transmit { queue, .. } | StageSpec::Radio(RadioSpec { queue, .. }),
-            ) => {
-                let packets = matches!(limit, Some(Limit::Packets(_)));
-                packets || !matches!(queue, QueueSpec::FqCodel { .. })
+            ) => takes_limit(queue, limit.as_ref()),
+            (Change::Limit(limit), StageSpec::Acm(spec)) => {
+                takes_limit(&spec.queue, limit.as_ref())
             }
             (Change::InFlight(fate), stage) => match stage {
                 // Who may overtake anyway is not held back, who waits is not on its way.
@@ -32,7 +32,8 @@ impl StageSpec {
                 | StageSpec::Reorder { .. }
                 | StageSpec::Outage { .. }
                 | StageSpec::Transmit { .. }
-                | StageSpec::Radio(_) => *fate == InFlight::Lost,
+                | StageSpec::Radio(_)
+                | StageSpec::Acm(_) => *fate == InFlight::Lost,
                 StageSpec::Delay { .. }
                 | StageSpec::DelayTrace { .. }
                 | StageSpec::Jitter { .. } => true,
@@ -45,6 +46,11 @@ impl StageSpec {
             _ => false,
         }
     }
+}
+
+fn takes_limit(queue: &QueueSpec, limit: Option<&Limit>) -> bool {
+    let packets = matches!(limit, Some(Limit::Packets(_)));
+    packets || !matches!(queue, QueueSpec::FqCodel { .. })
 }
 
 impl ChangeSpec {

@@ -4,6 +4,7 @@
 //! A [`Topology`] is nodes and [`Line`]s; a line is one direction of a link, a chain of [`Stage`]s with the feedback
 //! between them; a [`Transmitter`] is the stage made of a [`Queue`], a [`Service`] and a [`Channel`].
 
+mod acm_spec;
 mod boxed;
 mod build;
 mod changes;
@@ -28,6 +29,7 @@ mod transmitter;
 mod validate;
 mod wires;
 
+pub use acm_spec::*;
 pub use channels::{
     ChannelSpec, FixedChannel, LooSpec, Motion, Quality, Reference, SemiMarkovSpec, Sight,
     StateSpec, ThreeStateSpec,
@@ -40,7 +42,7 @@ pub use hold::{Hold, HoldCounters};
 pub use line::{Counters, Line, Output, Step};
 pub use queues::{Codel, DropTail, FqCodel};
 pub use radio_spec::*;
-pub use services::{Arq, RateService, TraceService};
+pub use services::{Acm, Arq, RateService, TraceService};
 pub use spec::*;
 pub use stage::*;
 pub use stages::{Delay, DelayTrace, Jitter, Loss, Netem, Outage, Reorder};

@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::RadioSpec;
+use crate::{AcmSpec, RadioSpec};
 
 /// One stage.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
@@ -39,6 +39,8 @@ pub enum StageSpec {
     },
     /// A queue before a radio link.
     Radio(RadioSpec),
+    /// A queue before a link with adaptive coding and modulation.
+    Acm(Box<AcmSpec>),
     /// Linux netem's `rate` + `delay` + `limit` in one: the limit counts the packets in the delay
     /// line too.
     Netem {

@@ -19,6 +19,7 @@ pub(crate) fn stage(spec: &StageSpec) -> Verdict {
         }
         StageSpec::Transmit { queue: q, service: s } => queue(q).and_then(|()| service(s)),
         StageSpec::Radio(spec) => radio(spec),
+        StageSpec::Acm(spec) => queue(&spec.queue).and_then(|()| spec.check()),
         StageSpec::Netem { rate_bit_s, limit_packets, .. } => {
             above_zero("rate_bit_s", *rate_bit_s)?;
             above_zero("limit_packets", *limit_packets)

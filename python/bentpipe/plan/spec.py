@@ -430,6 +430,15 @@ class TraceLossSpec(TypedDict):
     packets: Sequence[int]
 
 
+class ModeSpec(TypedDict):
+    """A modulation and a code."""
+
+    es_n0_db: float
+    data_bits: int
+    coded_bits: int
+    symbols: int
+
+
 class Motion(TypedDict):
     """A terminal that moves at a constant speed, seen on a grid of time."""
 
@@ -661,6 +670,20 @@ class RadioStageSpec(TypedDict):
     reordering: ReorderingSpec | None
 
 
+class AcmStageSpec(TypedDict):
+    """A queue before a link with adaptive coding and modulation."""
+
+    kind: Literal["acm"]
+    queue: QueueSpec
+    channel: ChannelSpec
+    symbols_s: int
+    modes: Sequence[ModeSpec]
+    margin_db: float
+    hysteresis_db: float
+    report_interval_ns: int
+    report_delay_ns: int
+
+
 class NetemStageSpec(TypedDict):
     """Linux netem's ``rate`` + ``delay`` + ``limit`` in one: the limit counts the packets in the delay
     line too.
@@ -858,6 +881,7 @@ StageSpec = (
     | DelayTraceStageSpec
     | TransmitStageSpec
     | RadioStageSpec
+    | AcmStageSpec
     | NetemStageSpec
     | LossStageSpec
     | JitterStageSpec

@@ -62,6 +62,18 @@ impl ChannelSpec {
         Some(Span(motion.step_ns))
     }
 
+    /// By how much Es/N0 is taken for better than it is.
+    pub(crate) fn estimate_error_db(&self) -> f64 {
+        match self {
+            ChannelSpec::Fixed { .. } => 0.0,
+            ChannelSpec::ThreeState(spec) => spec.reference.error_db,
+            ChannelSpec::SemiMarkov(spec) => spec.reference.error_db,
+            ChannelSpec::Rayleigh { reference, .. } | ChannelSpec::Measured { reference, .. } => {
+                reference.error_db
+            }
+        }
+    }
+
     /// With the Es/N0 that is taken for the true one.
     fn believed(&self) -> ChannelSpec {
         let mut spec = self.clone();

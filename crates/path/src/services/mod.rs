@@ -1,10 +1,12 @@
 //! How a transmitter spends air time, one file each.
 
+mod acm;
 mod arq;
 mod design;
 mod rate;
 mod trace;
 
+pub use acm::Acm;
 pub use arq::Arq;
 pub use rate::RateService;
 pub use trace::TraceService;

@@ -1,5 +1,6 @@
 //! One program: linking takes longer than most of these tests.
 
+mod acm;
 mod aqm;
 mod channel_fading;
 mod channel_three_state;

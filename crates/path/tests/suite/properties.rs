@@ -1,9 +1,9 @@
 //! What holds for every list of stages and every pattern of arrivals.
 
 use path::{
-    ChannelSpec, CodeSpec, Combining, Counters, DecoderSpec, DelayChange, FeedbackSpec,
-    Interpolation, JitterSpec, Limit, Line, LinkLayerSpec, LossChange, LossSpec, Output, QueueSpec,
-    RadioSpec, RateChange, Reference, ReorderingSpec, Repeat, ServiceSpec, StageSpec,
+    AcmSpec, ChannelSpec, CodeSpec, Combining, Counters, DecoderSpec, DelayChange, FeedbackSpec,
+    Interpolation, JitterSpec, Limit, Line, LinkLayerSpec, LossChange, LossSpec, ModeSpec, Output,
+    QueueSpec, RadioSpec, RateChange, Reference, ReorderingSpec, Repeat, ServiceSpec, StageSpec,
 };
 use proptest::prelude::*;
 use units::{Ecn, Packet, Time};
@@ -152,6 +152,29 @@ fn channels() -> impl Strategy<Value = ChannelSpec> {
     ]
 }
 
+fn adaptive() -> impl Strategy<Value = StageSpec> {
+    let mode = |(es_n0_db, data_bits)| ModeSpec {
+        es_n0_db,
+        data_bits,
+        coded_bits: 64_800,
+        symbols: 32_490,
+    };
+    let numbers = (100_000u64..50_000_000, 0.0..3.0, 0.0..3.0, MS..200 * MS, 0..600 * MS);
+    (queues(), channels(), numbers).prop_map(move |(queue, channel, numbers)| {
+        let (symbols_s, margin_db, hysteresis_db, report_interval_ns, report_delay_ns) = numbers;
+        StageSpec::Acm(Box::new(AcmSpec {
+            queue,
+            channel,
+            symbols_s,
+            modes: [(-2.35, 15_928), (1.0, 32_128), (6.42, 58_112)].map(mode).to_vec(),
+            margin_db,
+            hysteresis_db,
+            report_interval_ns,
+            report_delay_ns,
+        }))
+    })
+}
+
 pub fn stages() -> impl Strategy<Value = StageSpec> {
     let jitters = prop_oneof![
         (0..10 * MS).prop_map(|most_ns| JitterSpec::Uniform { most_ns }),
@@ -176,6 +199,7 @@ pub fn stages() -> impl Strategy<Value = StageSpec> {
         (queues(), prop_oneof![rates(), traces()])
             .prop_map(|(queue, service)| StageSpec::Transmit { queue, service }),
         radios(),
+        adaptive(),
         (100_000u64..50_000_000, 0..50 * MS, 1u64..60).prop_map(
             |(rate_bit_s, delay_ns, limit_packets)| StageSpec::Netem {
                 rate_bit_s,
@@ -240,7 +264,11 @@ fn reorders(stage: &StageSpec) -> bool {
 }
 
 fn mixes_flows(stage: &StageSpec) -> bool {
-    matches!(stage, StageSpec::Transmit { queue: QueueSpec::FqCodel { .. }, .. })
+    match stage {
+        StageSpec::Transmit { queue, .. } => matches!(queue, QueueSpec::FqCodel { .. }),
+        StageSpec::Acm(spec) => matches!(spec.queue, QueueSpec::FqCodel { .. }),
+        _ => false,
+    }
 }
 
 proptest! {
