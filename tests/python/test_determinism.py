@@ -18,7 +18,7 @@ from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
 from bentpipe.runners import engine
 
-CONTROLLERS = ("newreno", "cubic", "hybla", "bbr1", "bbr3", "westwood", "fast", "aimd")
+CONTROLLERS = tuple(entry["name"] for entry in engine.catalogue() if entry["name"] != "fixed")
 RECORD = Path(__file__).with_name("golden.json")
 WITHOUT_FMA = "glibc.cpu.hwcaps=-FMA,-AVX2"
 

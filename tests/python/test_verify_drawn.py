@@ -117,7 +117,7 @@ STAGES = draw.one_of(
 )
 LINES = draw.lists(STAGES, max_size=3)
 
-CONTROLLERS = draw.sampled_from(["newreno", "cubic", "hybla", "bbr1", "bbr3", "westwood", "fast"])
+CONTROLLERS = draw.sampled_from([one["name"] for one in engine.catalogue() if one["name"] != "fixed"])
 LOADS = draw.one_of(
     draw.just({"time": "2 s"}),
     draw.integers(1, 400_000).map(lambda size: {"bytes": f"{size} B"}),

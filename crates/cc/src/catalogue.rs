@@ -3,22 +3,7 @@
 use serde_json::Value;
 
 use crate::options::{BuildError, Entry, nearest};
-use crate::{
-    Config, CongestionControl, aimd, bbr1, bbr3, cubic, fast, fixed, hybla, newreno, westwood,
-};
-
-/// The controllers, in the order in which they are documented.
-pub const ENTRIES: &[&Entry] = &[
-    &newreno::ENTRY,
-    &cubic::ENTRY,
-    &hybla::ENTRY,
-    &westwood::ENTRY,
-    &bbr1::ENTRY,
-    &bbr3::ENTRY,
-    &fast::ENTRY,
-    &aimd::ENTRY,
-    &fixed::ENTRY,
-];
+use crate::{Config, CongestionControl, ENTRIES};
 
 /// The controller `name`.
 pub fn entry(name: &str) -> Option<&'static Entry> {

@@ -22,8 +22,21 @@ pub mod slow_start;
 pub mod westwood;
 mod window;
 
-pub use catalogue::{ENTRIES, build, catalogue, entry, of_kernel};
+pub use catalogue::{build, catalogue, entry, of_kernel};
 pub use control::*;
 pub use estimator::Estimator;
 pub use options::{BuildError, Entry, Kernel, Kind, Opt};
 pub use pacer::Pacer;
+
+/// The controllers, in the order in which they are documented.
+pub const ENTRIES: &[&Entry] = &[
+    &newreno::ENTRY,
+    &cubic::ENTRY,
+    &hybla::ENTRY,
+    &westwood::ENTRY,
+    &bbr1::ENTRY,
+    &bbr3::ENTRY,
+    &fast::ENTRY,
+    &aimd::ENTRY,
+    &fixed::ENTRY,
+];

@@ -45,7 +45,7 @@ pub use radio_spec::*;
 pub use services::{Acm, Arq, RateService, TraceService};
 pub use spec::*;
 pub use stage::*;
-pub use stages::{Delay, DelayTrace, Jitter, Loss, Netem, Outage, Reorder};
+pub use stages::*;
 pub use tally::UserTally;
 pub use transmitter::Transmitter;
 pub use wires::{Told, Wire};

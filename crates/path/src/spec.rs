@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{AcmSpec, RadioSpec};
+use crate::{AcmSpec, LossSpec, RadioSpec};
 
 /// One stage.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
@@ -193,43 +193,6 @@ pub enum ServiceSpec {
         slot_bytes: u32,
         /// Length after which the trace starts again.
         repeat_ns: u64,
-    },
-}
-
-/// A loss model.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum LossSpec {
-    /// Each packet is lost independently.
-    Bernoulli {
-        /// Loss probability.
-        probability: f64,
-    },
-    /// Two states, one transition chance per packet (Gilbert 1960, Elliott 1963).
-    GilbertElliott {
-        /// Probability of good to bad, per packet.
-        good_to_bad: f64,
-        /// Probability of bad to good, per packet.
-        bad_to_good: f64,
-        /// Loss probability in the good state.
-        loss_good: f64,
-        /// Loss probability in the bad state.
-        loss_bad: f64,
-    },
-    /// Every packet is lost during `length_ns` at the start of every `period_ns`, from `offset_ns`
-    /// on.
-    Burst {
-        /// Time from one burst's start to the next's.
-        period_ns: u64,
-        /// Length of a burst.
-        length_ns: u64,
-        /// Start of the first burst.
-        offset_ns: u64,
-    },
-    /// Each listed packet, counted from 0 in order of arrival, is lost.
-    Trace {
-        /// Indices in increasing order.
-        packets: Vec<u64>,
     },
 }
 

@@ -1,8 +1,8 @@
 //! Says what is wrong with a stage.
 
 use crate::{
-    Change, CodeSpec, Combining, DecoderSpec, JitterSpec, Limit, LinkLayerSpec, LossSpec,
-    QueueSpec, RadioSpec, ServiceSpec, StageSpec,
+    Change, CodeSpec, Combining, DecoderSpec, JitterSpec, Limit, LinkLayerSpec, QueueSpec,
+    RadioSpec, ServiceSpec, StageSpec,
 };
 
 /// A message for a person, or nothing wrong.
@@ -25,7 +25,7 @@ pub(crate) fn stage(spec: &StageSpec) -> Verdict {
             above_zero("limit_packets", *limit_packets)
         }
         StageSpec::Loss { model, changes } => {
-            loss(model)?;
+            model.check()?;
             in_order("changes", changes.iter().map(|c| c.at_ns))?;
             changes.iter().try_for_each(|c| probability("changes: probability", c.probability))
         }
@@ -181,26 +181,6 @@ fn link_layer(spec: &LinkLayerSpec) -> Verdict {
     }
 }
 
-fn loss(model: &LossSpec) -> Verdict {
-    match model {
-        LossSpec::Bernoulli { probability: p } => probability("probability", *p),
-        LossSpec::GilbertElliott { good_to_bad, bad_to_good, loss_good, loss_bad } => {
-            probability("good_to_bad", *good_to_bad)?;
-            probability("bad_to_good", *bad_to_good)?;
-            probability("loss_good", *loss_good)?;
-            probability("loss_bad", *loss_bad)
-        }
-        LossSpec::Burst { period_ns, length_ns, .. } => {
-            above_zero("period_ns", *period_ns)?;
-            if length_ns > period_ns {
-                return Err(format!("length_ns = {length_ns} exceeds period_ns = {period_ns}"));
-            }
-            Ok(())
-        }
-        LossSpec::Trace { packets } => in_order("packets", packets.iter().copied()),
-    }
-}
-
 fn outage(windows: &[(u64, u64)], repeat_ns: Option<u64>) -> Verdict {
     for (from, to) in windows {
         if from >= to {
@@ -224,7 +204,7 @@ fn outage(windows: &[(u64, u64)], repeat_ns: Option<u64>) -> Verdict {
     }
 }
 
-fn probability(key: &str, value: f64) -> Verdict {
+pub(crate) fn probability(key: &str, value: f64) -> Verdict {
     if (0.0..=1.0).contains(&value) {
         Ok(())
     } else {
@@ -232,7 +212,7 @@ fn probability(key: &str, value: f64) -> Verdict {
     }
 }
 
-fn above_zero(key: &str, value: u64) -> Verdict {
+pub(crate) fn above_zero(key: &str, value: u64) -> Verdict {
     if value > 0 { Ok(()) } else { Err(format!("{key} is 0")) }
 }
 
@@ -241,7 +221,7 @@ fn not_empty<T>(key: &str, list: &[T]) -> Verdict {
 }
 
 /// Strictly increasing.
-fn in_order(key: &str, mut values: impl Iterator<Item = u64>) -> Verdict {
+pub(crate) fn in_order(key: &str, mut values: impl Iterator<Item = u64>) -> Verdict {
     let Some(mut last) = values.next() else { return Ok(()) };
     for value in values {
         if value <= last {

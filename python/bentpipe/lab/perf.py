@@ -16,8 +16,8 @@ from bentpipe.lab.process import handed
 from bentpipe.plan.loads import senders, stream_words
 from bentpipe.plan.quic import MTU_BYTES, defaults
 from bentpipe.scenario import load as loads
-from bentpipe.scenario.model import LARGEST_MTU_BYTES
 from bentpipe.scenario.problems import ScenarioError, unknown_word
+from bentpipe.scenario.quic import LARGEST_MTU_BYTES
 from bentpipe.scenario.units import Duration, Size, UnitError, WindowSize
 
 __all__ = [

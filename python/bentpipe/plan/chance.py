@@ -6,6 +6,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from bentpipe.plan.losses import loss_is_drawn
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
@@ -50,19 +52,11 @@ def controllers(spec: RunSpec) -> set[str]:
 
 
 def _stage(stage: StageSpec) -> bool:
-    """Bursts and lists of packets are losses at set instants and places."""
-    if stage["kind"] in ("jitter", "reorder"):
-        return True
     if stage["kind"] == "radio":
         return _radio(stage)
-    if stage["kind"] != "loss":
-        return False
-    if any(0 < change["probability"] < 1 for change in stage.get("changes", ())):
-        return True
-    model = stage["model"]
-    if model["kind"] == "bernoulli":
-        return 0 < model["probability"] < 1
-    return model["kind"] == "gilbert_elliott"
+    if stage["kind"] == "loss":
+        return loss_is_drawn(stage)
+    return stage["kind"] in ("jitter", "reorder")
 
 
 def _radio(stage: RadioStageSpec) -> bool:

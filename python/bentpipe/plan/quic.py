@@ -18,7 +18,7 @@ from bentpipe.scenario.units import Duration
 
 if TYPE_CHECKING:
     from bentpipe.plan.spec import QuicSpec
-    from bentpipe.scenario.model import Quic
+    from bentpipe.scenario.quic import Quic
 
 __all__ = ["MTU_BYTES", "defaults", "quic_words", "wire_bytes"]
 

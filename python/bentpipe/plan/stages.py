@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bentpipe.plan import radio
+from bentpipe.plan.losses import loss_stage
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.traces import MAHIMAHI_BYTES
 from bentpipe.scenario.units import Duration, QueueSize, Rate, UnitError
@@ -22,14 +23,12 @@ if TYPE_CHECKING:
         DelayChange,
         JitterSpec,
         Limit,
-        LossChange,
-        LossSpec,
         NetemStageSpec,
         QueueSpec,
         ServiceSpec,
         StageSpec,
     )
-    from bentpipe.scenario.path import Direction, Jitter, Loss
+    from bentpipe.scenario.path import Direction, Jitter
 
 __all__ = [
     "base_delay_ns",
@@ -172,7 +171,7 @@ def stages(
     """
     radio.check(direction, key)
     before = (direction.loss_place or ("before" if direction.netem else "after")) == "before"
-    loss = _loss(direction, files, key, always="loss" in moved)
+    loss = loss_stage(direction, files, key, always="loss" in moved)
     delay = _delay(direction, files, key, always="delay" in moved)
     if direction.netem:
         service: list[StageSpec] = [_netem(direction, rtt, wire, files, key)]
@@ -372,59 +371,6 @@ def _outages(direction: Direction) -> list[StageSpec]:
             "hold": outages.hold,
         }
     ]
-
-
-def _loss(direction: Direction, files: Files, key: str, *, always: bool) -> list[StageSpec]:
-    """The loss stage; none where nothing is ever lost, unless ``always``."""
-    changes: list[LossChange] = [
-        {"at_ns": change.at.ns, "probability": change.loss.value}
-        for change in direction.changes or []
-        if change.loss is not None
-    ]
-    loss = direction.loss
-    if loss is not None and loss.trace is not None and loss.trace.endswith(".csv"):
-        points = [(at, float(value)) for at, value in files.csv(loss.trace, "loss", f"{key}.loss")]
-        wrong = next((value for _, value in points if value > 1), None)
-        if wrong is not None:
-            raise ScenarioError(
-                [(f"{key}.loss", f'"{loss.trace}": found a loss of {wrong:.4g}, expected 0 to 1')]
-            )
-        if changes:
-            raise ScenarioError(
-                [(f"{key}.changes", "found a change of loss beside a trace, expected one of them")]
-            )
-        model: LossSpec = {"kind": "bernoulli", "probability": points[0][1]}
-        changes = [{"at_ns": at, "probability": value} for at, value in points[1:]]
-    else:
-        model = _loss_model(loss, files, key)
-    if model == {"kind": "bernoulli", "probability": 0.0} and not changes and not always:
-        return []
-    return [{"kind": "loss", "model": model, "changes": changes}]
-
-
-def _loss_model(loss: Loss | None, files: Files, key: str) -> LossSpec:
-    if loss is None:
-        return {"kind": "bernoulli", "probability": 0.0}
-    if loss.probability is not None:
-        return {"kind": "bernoulli", "probability": loss.probability.value}
-    if loss.gilbert_elliott is not None:
-        states = loss.gilbert_elliott
-        return {
-            "kind": "gilbert_elliott",
-            "good_to_bad": states.good_to_bad.value,
-            "bad_to_good": states.bad_to_good.value,
-            "loss_good": states.loss_good.value,
-            "loss_bad": states.loss_bad.value,
-        }
-    if loss.burst is not None:
-        burst = loss.burst
-        return {
-            "kind": "burst",
-            "period_ns": burst.every.ns,
-            "length_ns": burst.length.ns,
-            "offset_ns": burst.offset.ns,
-        }
-    return {"kind": "trace", "packets": files.packets(loss.trace or "", f"{key}.loss")}
 
 
 def _jitter(jitter: Jitter) -> JitterSpec:

@@ -1,9 +1,9 @@
 """A scenario: what its TOML file says, as typed tables with quantities in units; what is wrong is said by its key.
 
 Nothing here runs anything, or knows how it is run. In the order of reading: ``units``, ``problems`` and ``quantities``,
-of which every table is made; ``path``, ``handover``, ``tcp``, ``proxy``, ``load``, ``web_page`` and ``page_load``, the
-tables; ``model``, the whole; ``sweep``, which names its places, and ``columns``, what these are called in frames;
-``presets``, ``traces`` and ``har``, which read other files; ``tomltext``, which writes TOML.
+of which every table is made; ``losses``, ``path``, ``handover``, ``tcp``, ``quic``, ``proxy``, ``load``, ``web_page``
+and ``page_load``, the tables; ``model``, the whole; ``sweep``, which names its places, and ``columns``, what these are
+called in frames; ``presets``, ``traces`` and ``har``, which read other files; ``tomltext``, which writes TOML.
 
 The tables of which a scenario is composed in Python are here by their names, loaded when they are asked for
 (docs/manual/python.md).
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bentpipe.scenario.handover import GraphHandover, Moved, PathHandover
+    from bentpipe.scenario.losses import BurstLoss, GilbertElliott, Loss
     from bentpipe.scenario.model import (
         DrawnSize,
         Flow,
@@ -23,23 +24,19 @@ if TYPE_CHECKING:
         OnOff,
         Pareto,
         Poisson,
-        Quic,
         Scenario,
         Trace,
     )
     from bentpipe.scenario.path import (
         Access,
         Aqm,
-        BurstLoss,
         Change,
         Delay,
         Direction,
-        GilbertElliott,
         Graph,
         Jitter,
         Link,
         LinkRate,
-        Loss,
         Node,
         NormalJitter,
         Outage,
@@ -51,22 +48,25 @@ if TYPE_CHECKING:
     from bentpipe.scenario.problems import ScenarioError
     from bentpipe.scenario.proxy import Proxy, Side
     from bentpipe.scenario.quantities import Congestion
+    from bentpipe.scenario.quic import Quic
     from bentpipe.scenario.tcp import Tcp
     from bentpipe.scenario.units import Duration, Probability, QueueSize, Rate, Size, WindowSize
     from bentpipe.scenario.web_page import Host, Page, PageObject, PageSource
 
 _TABLES = {
     "handover": ("GraphHandover", "Moved", "PathHandover"),
+    "losses": ("BurstLoss", "GilbertElliott", "Loss"),
     "model": (
-        "DrawnSize", "Flow", "Limits", "Load", "OnOff", "Pareto", "Poisson", "Quic", "Scenario", "Trace",
+        "DrawnSize", "Flow", "Limits", "Load", "OnOff", "Pareto", "Poisson", "Scenario", "Trace",
     ),
     "path": (
-        "Access", "Aqm", "BurstLoss", "Change", "Delay", "Direction", "GilbertElliott", "Graph", "Jitter", "Link",
-        "LinkRate", "Loss", "Node", "NormalJitter", "Outage", "Outages", "Path", "Reorder", "Segment",
+        "Access", "Aqm", "Change", "Delay", "Direction", "Graph", "Jitter", "Link",
+        "LinkRate", "Node", "NormalJitter", "Outage", "Outages", "Path", "Reorder", "Segment",
     ),
     "problems": ("ScenarioError",),
     "proxy": ("Proxy", "Side"),
     "quantities": ("Congestion",),
+    "quic": ("Quic",),
     "tcp": ("Tcp",),
     "units": ("Duration", "Probability", "QueueSize", "Rate", "Size", "WindowSize"),
     "web_page": ("Host", "Page", "PageObject", "PageSource"),

@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 from bentpipe.scenario.channel import Channel
 from bentpipe.scenario.handover import GraphHandover, PathHandover, check_handovers
 from bentpipe.scenario.link_layer import LinkLayer, ReorderingBuffer
+from bentpipe.scenario.losses import LossOrText
 from bentpipe.scenario.problems import unknown_word
 from bentpipe.scenario.proxy import Proxy, ProxyKeys, check_proxies, places, pool_without_end
 from bentpipe.scenario.quantities import (
@@ -28,7 +29,7 @@ from bentpipe.scenario.quantities import (
     merged,
     only_one,
 )
-from bentpipe.scenario.units import Duration, Probability, Size
+from bentpipe.scenario.units import Duration, Size
 
 
 class Delay(Table):
@@ -66,43 +67,6 @@ class LinkRate(Table):
 
 DelayOrText = Annotated[Delay, as_table("constant")]
 RateOrText = Annotated[LinkRate, as_table("constant")]
-
-
-class GilbertElliott(Table):
-    """Two states with one transition chance a packet (Gilbert 1960, Elliott 1963)."""
-
-    good_to_bad: ChanceText
-    bad_to_good: ChanceText
-    loss_good: ChanceText = Probability(0.0)
-    loss_bad: ChanceText = Probability(1.0)
-
-
-class BurstLoss(Table):
-    """Everything is lost for ``length`` at the start of every ``every``, from ``offset`` on."""
-
-    every: PositiveText
-    length: PositiveText
-    offset: DurationText = Duration(0)
-
-    @model_validator(mode="after")
-    def _shorter(self) -> BurstLoss:
-        if self.length.ns >= self.every.ns:
-            raise ValueError(f"found a burst of {self.length} every {self.every}, expected a shorter one")
-        return self
-
-
-class Loss(Table):
-    """Loss of packets: one of the keys. A bare percentage is ``probability``."""
-
-    probability: ChanceText | None = None
-    gilbert_elliott: GilbertElliott | None = None
-    burst: BurstLoss | None = None
-    trace: StrictStr | None = None
-
-    @model_validator(mode="after")
-    def _one(self) -> Loss:
-        only_one(self, ("probability", "gilbert_elliott", "burst", "trace"), "a loss")
-        return self
 
 
 class NormalJitter(Table):
@@ -194,7 +158,6 @@ class Aqm(Table):
 
 
 ReorderingOrNumber = Annotated[ReorderingBuffer, as_table("packets")]
-LossOrText = Annotated[Loss, as_table("probability")]
 AqmOrWord = Annotated[Aqm, as_table("name")]
 
 

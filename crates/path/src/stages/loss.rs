@@ -1,8 +1,71 @@
-//! Packet loss.
+//! Packet loss: the models, their specification and its limits.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use units::{Packet, Random, Time};
 
-use crate::{Cause, Change, Cx, LossSpec, Stage};
+use crate::validate::{above_zero, in_order, probability};
+use crate::{Cause, Change, Cx, Stage};
+
+/// A loss model.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum LossSpec {
+    /// Each packet is lost independently.
+    Bernoulli {
+        /// Loss probability.
+        probability: f64,
+    },
+    /// Two states, one transition chance per packet (Gilbert 1960, Elliott 1963).
+    GilbertElliott {
+        /// Probability of good to bad, per packet.
+        good_to_bad: f64,
+        /// Probability of bad to good, per packet.
+        bad_to_good: f64,
+        /// Loss probability in the good state.
+        loss_good: f64,
+        /// Loss probability in the bad state.
+        loss_bad: f64,
+    },
+    /// Every packet is lost during `length_ns` at the start of every `period_ns`, from `offset_ns`
+    /// on.
+    Burst {
+        /// Time from one burst's start to the next's.
+        period_ns: u64,
+        /// Length of a burst.
+        length_ns: u64,
+        /// Start of the first burst.
+        offset_ns: u64,
+    },
+    /// Each listed packet, counted from 0 in order of arrival, is lost.
+    Trace {
+        /// Indices in increasing order.
+        packets: Vec<u64>,
+    },
+}
+
+impl LossSpec {
+    /// Says what is wrong with a model.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        match self {
+            LossSpec::Bernoulli { probability: p } => probability("probability", *p),
+            LossSpec::GilbertElliott { good_to_bad, bad_to_good, loss_good, loss_bad } => {
+                probability("good_to_bad", *good_to_bad)?;
+                probability("bad_to_good", *bad_to_good)?;
+                probability("loss_good", *loss_good)?;
+                probability("loss_bad", *loss_bad)
+            }
+            LossSpec::Burst { period_ns, length_ns, .. } => {
+                above_zero("period_ns", *period_ns)?;
+                if length_ns > period_ns {
+                    return Err(format!("length_ns = {length_ns} exceeds period_ns = {period_ns}"));
+                }
+                Ok(())
+            }
+            LossSpec::Trace { packets } => in_order("packets", packets.iter().copied()),
+        }
+    }
+}
 
 /// Loses packets after a model; the others pass at once.
 #[derive(Debug)]

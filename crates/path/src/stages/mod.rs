@@ -11,7 +11,7 @@ mod reorder;
 pub use delay::Delay;
 pub use delay_trace::DelayTrace;
 pub use jitter::Jitter;
-pub use loss::Loss;
+pub use loss::{Loss, LossSpec};
 pub use netem::Netem;
 pub use outage::Outage;
 pub use reorder::Reorder;

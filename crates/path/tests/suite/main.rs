@@ -12,7 +12,7 @@ mod foundation_proxy;
 mod foundation_router;
 mod foundation_scheduler;
 mod line;
-mod loss_statistics;
+mod losses;
 mod properties;
 mod radio;
 mod routes;

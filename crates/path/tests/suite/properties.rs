@@ -2,14 +2,15 @@
 
 use path::{
     AcmSpec, ChannelSpec, CodeSpec, Combining, Counters, DecoderSpec, DelayChange, FeedbackSpec,
-    Interpolation, JitterSpec, Limit, Line, LinkLayerSpec, LossChange, LossSpec, ModeSpec, Output,
-    QueueSpec, RadioSpec, RateChange, Reference, ReorderingSpec, Repeat, ServiceSpec, StageSpec,
+    Interpolation, JitterSpec, Limit, Line, LinkLayerSpec, ModeSpec, Output, QueueSpec, RadioSpec,
+    RateChange, Reference, ReorderingSpec, Repeat, ServiceSpec, StageSpec,
 };
 use proptest::prelude::*;
 use units::{Ecn, Packet, Time};
 
 use crate::common::fading;
 use crate::common::{of_flow, packet};
+use crate::losses::any_loss;
 
 const MS: u64 = 1_000_000;
 
@@ -57,29 +58,6 @@ fn traces() -> impl Strategy<Value = ServiceSpec> {
             ServiceSpec::Trace { slots_ns, slot_bytes, repeat_ns: 50 * MS }
         },
     )
-}
-
-fn losses() -> impl Strategy<Value = StageSpec> {
-    let models = prop_oneof![
-        (0.0..1.0).prop_map(|probability| LossSpec::Bernoulli { probability }),
-        (0.0..1.0, 0.0..1.0, 0.0..1.0, 0.0..1.0).prop_map(
-            |(good_to_bad, bad_to_good, loss_good, loss_bad)| LossSpec::GilbertElliott {
-                good_to_bad,
-                bad_to_good,
-                loss_good,
-                loss_bad
-            }
-        ),
-        (10 * MS..50 * MS, 0..10 * MS, 0..50 * MS).prop_map(|(period_ns, length_ns, offset_ns)| {
-            LossSpec::Burst { period_ns, length_ns, offset_ns }
-        }),
-        prop::collection::btree_set(0u64..200, 0..20)
-            .prop_map(|packets| LossSpec::Trace { packets: packets.into_iter().collect() }),
-    ];
-    (models, prop::option::of((0..100 * MS, 0.0..1.0))).prop_map(|(model, change)| {
-        let change = change.map(|(at_ns, probability)| LossChange { at_ns, probability });
-        StageSpec::Loss { model, changes: change.into_iter().collect() }
-    })
 }
 
 /// Radio links: every link layer, with answers that take their time and may be lost.
@@ -207,7 +185,7 @@ pub fn stages() -> impl Strategy<Value = StageSpec> {
                 limit_packets
             }
         ),
-        losses(),
+        any_loss(),
         (jitters, any::<bool>()).prop_map(|(model, reorder)| StageSpec::Jitter { model, reorder }),
         (0.0..1.0, 0..20 * MS)
             .prop_map(|(probability, hold_ns)| StageSpec::Reorder { probability, hold_ns }),
@@ -318,7 +296,7 @@ proptest! {
     #[test]
     fn nothing_is_faster_than_the_transmitter(
         before in prop::collection::vec(stages(), 0..3), queue in queues(), service in rates(),
-        after in losses(), arrivals in arrivals(), seed: u64,
+        after in any_loss(), arrivals in arrivals(), seed: u64,
     ) {
         let last = StageSpec::Transmit { queue, service };
         let most = Line::build(std::slice::from_ref(&last), "test.up", 0).unwrap();

@@ -8,9 +8,8 @@ use serde_json::{Value, json};
 use sim::Measurements;
 
 fn controllers() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec![
-        "newreno", "cubic", "hybla", "bbr1", "bbr3", "westwood", "fast", "aimd",
-    ])
+    let names = cc::ENTRIES.iter().map(|entry| entry.name);
+    prop::sample::select(names.filter(|name| *name != "fixed").collect::<Vec<_>>())
 }
 
 fn loads() -> impl Strategy<Value = Value> {

@@ -1,11 +1,38 @@
-//! Random loss against closed forms, within five standard errors.
+//! Loss: any of the models for the properties of every line, and random loss against closed forms, within five standard
+//! errors.
 
-use path::{Line, LossSpec, Output, StageSpec};
+use path::{Line, LossChange, LossSpec, Output, StageSpec};
+use proptest::prelude::*;
 use units::Time;
 
 use crate::common::packet;
 
 const N: u32 = 400_000;
+const MS: u64 = 1_000_000;
+
+/// A loss stage of any model.
+pub fn any_loss() -> impl Strategy<Value = StageSpec> {
+    let models = prop_oneof![
+        (0.0..1.0).prop_map(|probability| LossSpec::Bernoulli { probability }),
+        (0.0..1.0, 0.0..1.0, 0.0..1.0, 0.0..1.0).prop_map(
+            |(good_to_bad, bad_to_good, loss_good, loss_bad)| LossSpec::GilbertElliott {
+                good_to_bad,
+                bad_to_good,
+                loss_good,
+                loss_bad
+            }
+        ),
+        (10 * MS..50 * MS, 0..10 * MS, 0..50 * MS).prop_map(|(period_ns, length_ns, offset_ns)| {
+            LossSpec::Burst { period_ns, length_ns, offset_ns }
+        }),
+        prop::collection::btree_set(0u64..200, 0..20)
+            .prop_map(|packets| LossSpec::Trace { packets: packets.into_iter().collect() }),
+    ];
+    (models, prop::option::of((0..100 * MS, 0.0..1.0))).prop_map(|(model, change)| {
+        let change = change.map(|(at_ns, probability)| LossChange { at_ns, probability });
+        StageSpec::Loss { model, changes: change.into_iter().collect() }
+    })
+}
 
 /// Which of `N` packets are lost.
 fn losses(model: LossSpec, seed: u64) -> Vec<bool> {
