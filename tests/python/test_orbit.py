@@ -40,6 +40,12 @@ def test_the_published_pair_over_kuiper() -> None:
     assert 2 * delay["first"] == pytest.approx(113.230, abs=0.001)
     assert (2 * delay["least"], 2 * delay["most"]) == pytest.approx((95.74, 136.62), abs=0.005)
     assert said["gaps_s"] == [[155.4, 165.1]]
+    reach = said["in_reach"]
+    assert reach["from"]["least"] > 0
+    assert reach["to"]["least"] == 0, "the gap is Saint Petersburg's"
+    assert reach["to"]["share"] == pytest.approx(1 - 97 / 2001)
+    # 30 degrees on a flat Earth are less on this one
+    assert 20 < reach["to"]["least_elevation_deg"] < 30
     assert said["coverage"] == pytest.approx(1 - 9.7 / 200)
     jumps = {one["at_s"]: (2 * one["before_ms"], 2 * one["after_ms"]) for one in said["handovers"]}
     assert jumps[3.2] == pytest.approx((113.19, 96.02), abs=0.01)

@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from bentpipe.api.planning import planned
 from bentpipe.plan.document import open_document
 from bentpipe.plan.orbits import ways
 from bentpipe.plan.runs import Plan, make
@@ -172,3 +173,10 @@ def test_elements_with_a_wrong_checksum(tmp_path: Path) -> None:
     (tmp_path / "iss.tle").write_text(ISS.replace("9992", "9993"))
     with pytest.raises(ScenarioError, match=r"orbit: line 2: .*checksum"):
         plan(scenario(orbit=table), tmp_path)
+
+
+def test_the_emulator_takes_the_same_delays() -> None:
+    kernels = {"name": "cubic", "avoidance": "linux", "slow_start_exit": "classic"}
+    document = open_document(scenario(flow=[{**SCENARIO["flow"][0], "congestion": kernels}]))
+    real, simulated = planned(document, engine="emu"), planned(document)
+    assert real.runs[0].spec["graph"] == simulated.runs[0].spec["graph"]

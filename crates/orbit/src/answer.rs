@@ -33,6 +33,10 @@ struct Answer {
     delay_ns: Vec<Option<u64>>,
     /// The same of the last satellite's leg.
     last_ns: Vec<Option<u64>>,
+    /// By step, the satellites within reach of the first place, and of the end that reaches most.
+    seen: Vec<(u32, u32)>,
+    /// By step, elevations of the first satellite at the first place and of the last one at the end.
+    elevations_deg: Vec<Option<(f64, f64)>>,
     /// Ways, in order of time.
     routes: Vec<Route>,
     /// Both legs over time as straight lines: at, first, last.
@@ -58,6 +62,8 @@ pub fn answer(question: &str) -> Result<String, OrbitError> {
         names: found.names,
         delay_ns: found.delays.iter().map(|one| one.map(|one| one.whole().nanos())).collect(),
         last_ns: found.delays.iter().map(|one| one.map(|one| one.last.nanos())).collect(),
+        seen: found.views.iter().map(|one| (one.from, one.to)).collect(),
+        elevations_deg: found.views.iter().map(|one| one.elevations_deg).collect(),
         routes: found.routes,
         legs: straightened(&found.corners, Span(question.tolerance_ns))
             .iter()

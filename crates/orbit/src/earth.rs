@@ -1,6 +1,6 @@
 //! The Earth: its size, its gravity, its rotation, and what a place on it is.
 
-use libm::{asin, atan2, cos, sin, sqrt};
+use libm::{cos, sin, sqrt};
 
 use crate::Vector;
 
@@ -69,32 +69,33 @@ impl Ground {
     }
 }
 
-/// Latitude and longitude (degrees) of the point below `at`, and the height above the ellipsoid (km).
-pub fn geodetic(at: Vector) -> (f64, f64, f64) {
-    let squared = FLATTENING * (2.0 - FLATTENING);
-    let flat = sqrt(at.x * at.x + at.y * at.y);
-    let mut phi = asin(at.z / at.length());
-    let mut normal = RADIUS;
-    // each round leaves some 1/150 of the error: 1e-13 rad after six
-    for _ in 0..6 {
-        normal = RADIUS / sqrt(1.0 - squared * sin(phi) * sin(phi));
-        phi = atan2(at.z + squared * normal * sin(phi), flat);
-    }
-    // by the part that is not small, at the pole as at the equator
-    let height = flat * cos(phi) + at.z * sin(phi) - RADIUS * RADIUS / normal;
-    (degrees(phi), degrees(atan2(at.y, at.x)), height)
-}
-
-/// Distance to a satellite at `altitude` km over a sphere that is seen at `elevation` degrees, km.
-pub fn slant_range(altitude: f64, elevation: f64) -> f64 {
-    let (sine, cosine) = (sin(radians(elevation)), cos(radians(elevation)));
-    let orbit = RADIUS + altitude;
-    sqrt(orbit * orbit - RADIUS * RADIUS * cosine * cosine) - RADIUS * sine
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use libm::{asin, atan2};
+
+    /// Latitude and longitude (degrees) of the point below `at`, and the height above the ellipsoid (km).
+    fn geodetic(at: Vector) -> (f64, f64, f64) {
+        let squared = FLATTENING * (2.0 - FLATTENING);
+        let flat = sqrt(at.x * at.x + at.y * at.y);
+        let mut phi = asin(at.z / at.length());
+        let mut normal = RADIUS;
+        // each round leaves some 1/150 of the error: 1e-13 rad after six
+        for _ in 0..6 {
+            normal = RADIUS / sqrt(1.0 - squared * sin(phi) * sin(phi));
+            phi = atan2(at.z + squared * normal * sin(phi), flat);
+        }
+        // by the part that is not small, at the pole as at the equator
+        let height = flat * cos(phi) + at.z * sin(phi) - RADIUS * RADIUS / normal;
+        (degrees(phi), degrees(atan2(at.y, at.x)), height)
+    }
+
+    /// Distance to a satellite at `altitude` km over a sphere that is seen at `elevation` degrees, km.
+    fn slant_range(altitude: f64, elevation: f64) -> f64 {
+        let (sine, cosine) = (sin(radians(elevation)), cos(radians(elevation)));
+        let orbit = RADIUS + altitude;
+        sqrt(orbit * orbit - RADIUS * RADIUS * cosine * cosine) - RADIUS * sine
+    }
 
     #[test]
     fn the_closed_forms_of_leo_reference() {

@@ -4,7 +4,7 @@ use serde::Serialize;
 use units::{Span, Time};
 
 use crate::attach::{Boundaries, Candidate, Hold};
-use crate::earth::{Ground, LIGHT, radians};
+use crate::earth::{Ground, LIGHT, degrees, radians};
 use crate::grid::Grid;
 use crate::search::{Scene, Search};
 use crate::spec::{Policy, Reach, SiteSpec};
@@ -27,6 +27,17 @@ impl Delays {
     pub fn whole(&self) -> Span {
         self.first + self.last
     }
+}
+
+/// What the places at both ends see at one step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct View {
+    /// Satellites within reach of the first place.
+    pub from: u32,
+    /// Satellites within reach of the place at the end that reaches most.
+    pub to: u32,
+    /// Elevations of the way's first satellite at the first place and of its last one at the end; none without a way.
+    pub elevations_deg: Option<(f64, f64)>,
 }
 
 /// The nodes of a way from an instant on.
@@ -55,6 +66,8 @@ pub struct Journey {
     pub step: Span,
     /// By step; none where there is no way.
     pub delays: Vec<Option<Delays>>,
+    /// What the places see, by step.
+    pub views: Vec<View>,
     /// Every way, from the first step on.
     pub routes: Vec<Route>,
     /// The two legs over time as straight lines, broken where the way changes: `(at, first, last)`.
@@ -167,6 +180,7 @@ pub fn journey(spec: &OrbitSpec) -> Result<Journey, OrbitError> {
         names: walk.sky.names().to_vec(),
         step: Span(spec.step_ns),
         delays: walk.delays,
+        views: walk.views,
         routes: walk.routes,
         corners: walk.corners,
     })
@@ -188,6 +202,7 @@ struct Walk<'a> {
     exit: Vec<f64>,
     end: Vec<usize>,
     delays: Vec<Option<Delays>>,
+    views: Vec<View>,
     routes: Vec<Route>,
     corners: Vec<(Time, Delays)>,
 }
@@ -221,6 +236,7 @@ impl<'a> Walk<'a> {
             exit: vec![f64::INFINITY; count],
             end: vec![0; count],
             delays: Vec::new(),
+            views: Vec::new(),
             routes: Vec::new(),
             corners: Vec::new(),
         })
@@ -242,6 +258,7 @@ impl<'a> Walk<'a> {
         }
         let boundary = self.boundaries.as_mut().is_some_and(|one| one.passed(now));
         let found = self.way(boundary);
+        self.views.push(self.view(found.as_ref()));
         self.record(now, found);
         Ok(())
     }
@@ -299,6 +316,25 @@ impl<'a> Walk<'a> {
         let (_, nodes) = self.search.shortest(&scene, &starts)?;
         let end = self.end[*nodes.last()? as usize];
         Some((nodes, end))
+    }
+
+    fn view(&self, found: Option<&(Vec<u32>, usize)>) -> View {
+        let elevation = |site: &Site, satellite: u32| {
+            let sine =
+                site.candidates.iter().find(|(one, _)| *one == satellite).map(|(_, sine)| *sine);
+            sine.map(|sine| degrees(libm::asin(sine.min(1.0))))
+        };
+        let elevations_deg = found.and_then(|(nodes, end)| {
+            Some((
+                elevation(&self.from, *nodes.first()?)?,
+                elevation(&self.to[*end], *nodes.last()?)?,
+            ))
+        });
+        View {
+            from: self.from.seen.len() as u32,
+            to: self.to.iter().map(|one| one.seen.len()).max().unwrap_or(0) as u32,
+            elevations_deg,
+        }
     }
 
     /// Sine of the elevation at the end that is nearest to a satellite.

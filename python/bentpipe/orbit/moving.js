@@ -4,6 +4,7 @@
   const data = JSON.parse(document.getElementById("orbit-data").textContent);
   const canvas = document.getElementById("orbit-canvas"), pen = canvas.getContext("2d");
   const slider = document.getElementById("orbit-time"), said = document.getElementById("orbit-said");
+  const every = document.getElementById("orbit-all");
   const play = document.getElementById("orbit-play"), view = document.getElementById("orbit-view");
   const bytes = Uint8Array.from(atob(data.positions), (c) => c.charCodeAt(0));
   const all = new Int16Array(bytes.buffer), count = data.satellites, R = 6378.137;
@@ -83,6 +84,9 @@
       if (!at.seen) continue;
       pen.fillStyle = "#009E73"; pen.fillRect(at.x - 1.5, at.y - 1.5, 3, 3);
     }
+    if (every.checked && data.elevation !== null) {
+      for (let n = 0; n < count; n++) line(footprint(position(n, time)), to, "#E69F0090", 1);
+    }
     if (nodes.length) {
       const spots = nodes.map((n) => n < count ? position(n, time) : sites[2 + n - count].at);
       for (const n of [0, nodes.length - 1]) if (nodes[n] < count && data.elevation !== null) line(footprint(spots[n]), to, "#E69F00", 1.5);
@@ -108,6 +112,6 @@
   data.ends = data.ends.map(([lon, lat]) => onGround(lon, lat));
   play.onclick = () => { running = !running; before = null; play.textContent = running ? "Pause" : "Play"; if (running) requestAnimationFrame(tick); };
   slider.oninput = () => { time = Number(slider.value); draw(); };
-  view.onchange = draw;
+  view.onchange = every.onchange = draw;
   draw();
 })();

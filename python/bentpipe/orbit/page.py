@@ -30,6 +30,9 @@ _SCRIPT = Path(__file__).with_name("moving.js")
 MOST_POSITIONS = 90_000
 """Satellites times frames of the moving picture: 720 kB of the page."""
 
+SPARSE = 300
+"""Up to so many satellites, what each of them covers can be drawn too."""
+
 MOST_DELAYS = 6000
 """Delays that the moving picture tells."""
 
@@ -57,7 +60,7 @@ def write(question: Question, found: Ways, said: Answer, out: Path) -> Path:
         tables=[(part.title, grid(part.rows)) for part in said.shown if isinstance(part, Table) and part.rows],
         figures=[page.drawing(figure) for figure in drawn], moving=moving.replace("<", "\\u003c"),
         script=_SCRIPT.read_text(encoding="utf-8"), seconds=found.duration_ns / 1e9, engine=engine.version(),
-        source=orbit.constellation.source,
+        source=orbit.constellation.source, sparse=len(found.names) <= SPARSE,
     )  # fmt: skip
 
 

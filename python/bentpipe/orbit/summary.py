@@ -42,6 +42,7 @@ def said(question: Question, found: Ways) -> Answer:
         "duration_s": found.duration_ns / 1e9,
         "step_s": found.step_ns / 1e9,
         "coverage": coverage(found),
+        "in_reach": _reach(question, found),
         "one_way_delay_ms": _spread(_ms(found.delay_ns)),
         "last_leg_ms": _spread(_ms(found.last_ns)),
         "hops": {"least": min(hops, default=None), "most": max(hops, default=None)},
@@ -61,13 +62,15 @@ def said(question: Question, found: Ways) -> Answer:
         shown.append(f"Remark: {flies.remark}.")
     delays = _delays(found)
     if not delays:
-        shown.append("\nNo way at any time: no satellite is within reach of both ends, or none are linked.")
+        shown.append("\nNo way at any time: an end has no satellite in reach, or theirs are not linked.\n")
+        shown.append(Table("Satellites in reach", _in_reach(question, found)))
         return Answer(data, tuple(shown))
     shown += ["", Table("Delay", delays)]
     shown.append(
         f"\nHops: {min(hops)} to {max(hops)}. "
         f"Coverage: {100 * coverage(found):.4g} % of the time, {_counted(len(found.gaps), 'gap')}."
     )
+    shown += ["", Table("Satellites in reach", _in_reach(question, found))]
     if found.gaps:
         gaps = [{"from, s": a / 1e9, "to, s": b / 1e9, "length, s": (b - a) / 1e9} for a, b in found.gaps]
         shown += ["", Table("Gaps" + _first(gaps), gaps[:SHOWN])]
@@ -91,6 +94,35 @@ def instant(unix_ns: int) -> str:
 
 def _ms(delays: Iterable[int | None]) -> list[float]:
     return [delay / 1e6 for delay in delays if delay is not None]
+
+
+def _reach(question: Question, found: Ways) -> dict[str, dict[str, Any]]:
+    """By end: how many satellites it reaches, the share of the time with any, elevations of the way's."""
+    orbit = question.orbit
+    names = {"from": str(orbit.from_), "to": " or ".join(map(str, orbit.to))}
+    ends: dict[str, dict[str, Any]] = {}
+    for number, (key, name) in enumerate(names.items()):
+        counts = [one[number] for one in found.seen]
+        risen = [one[number] for one in found.elevations_deg if one is not None]
+        ends[key] = {
+            "place": name,
+            "least": min(counts),
+            "mean": statistics.fmean(counts),
+            "most": max(counts),
+            "share": sum(count > 0 for count in counts) / len(counts),
+            "least_elevation_deg": min(risen, default=None),
+            "most_elevation_deg": max(risen, default=None),
+        }
+    return ends
+
+
+def _in_reach(question: Question, found: Ways) -> list[dict[str, Any]]:
+    return [
+        {"at": one["place"], "least": one["least"], "mean": one["mean"], "most": one["most"],
+         "some, % of the time": 100 * one["share"], "elevation of the way's from, degrees": one["least_elevation_deg"],
+         "to": one["most_elevation_deg"]}
+        for one in _reach(question, found).values()
+    ]  # fmt: skip
 
 
 def _spread(delays: list[float]) -> dict[str, float] | None:

@@ -87,6 +87,10 @@ class Ways:
     """One-way, by step."""
     last_ns: tuple[int | None, ...]
     """Of the last satellite's leg."""
+    seen: tuple[tuple[int, int], ...]
+    """By step, satellites within reach of the first place, and of the end that reaches most."""
+    elevations_deg: tuple[tuple[float, float] | None, ...]
+    """By step, of the first satellite at the first place, of the last one at the end."""
     routes: tuple[Route, ...]
     legs: tuple[tuple[int, int, int], ...]
     """Instant, first leg, last leg: straight lines between."""
@@ -143,6 +147,8 @@ def ways(
         names=tuple(answer["names"]),
         delay_ns=tuple(answer["delay_ns"]),
         last_ns=tuple(answer["last_ns"]),
+        seen=tuple((near, far) for near, far in answer["seen"]),
+        elevations_deg=tuple((one[0], one[1]) if one else None for one in answer["elevations_deg"]),
         routes=tuple(
             Route(r["at_ns"], tuple(r["nodes"]), r["end"], r["before_ns"], r["after_ns"])
             for r in answer["routes"]
