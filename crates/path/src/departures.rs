@@ -80,6 +80,11 @@ impl Fifo {
         }
     }
 
+    /// The packet that leaves after `others`.
+    pub fn coming(&self, others: usize) -> Option<&Packet> {
+        self.packets.get(others).map(|(_, packet)| packet)
+    }
+
     /// Packets inside.
     pub fn len(&self) -> usize {
         self.packets.len()

@@ -183,6 +183,11 @@ impl Line {
         self.advance(now, out);
     }
 
+    /// The packet that reaches the far end after `others`, where the last stage knows.
+    pub fn coming(&self, others: usize) -> Option<&Packet> {
+        self.stages.last()?.stage.coming(others)
+    }
+
     /// `packet`, which the line has delivered, found no way on from the node at its end: it counts as dropped
     /// there, not as delivered.
     pub fn strand(&mut self, packet: &Packet) {

@@ -156,6 +156,12 @@ pub trait Stage: Send {
         let _ = (due, feedback, cx);
     }
 
+    /// The packet that leaves after `others`, where that is known already.
+    fn coming(&self, others: usize) -> Option<&Packet> {
+        let _ = others;
+        None
+    }
+
     /// What the stage holds now.
     fn gauge(&self) -> Gauge {
         Gauge::default()

@@ -1,6 +1,9 @@
 //! Many connections at once, for profilers: `crowd LIVE CONNECTIONS [tcp]`. Prints packets (both directions), the most
 //! connections that were open at once, and the CPU time of a packet.
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[path = "../tests/common/mod.rs"]
 mod common;
 

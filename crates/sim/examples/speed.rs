@@ -1,6 +1,9 @@
 //! One bulk run, for profilers: `speed RATE_MBIT RTT_MS CONTROLLER LOSS SECONDS [CRYPTO|tcp]`.
 //! Prints packets (both directions), goodput, events of the loop and packets a CPU second.
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[path = "../tests/common/mod.rs"]
 mod common;
 

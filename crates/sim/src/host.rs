@@ -55,6 +55,14 @@ impl Node for Host {
         self.endpoint.receive(now, payload, &mut out[0]);
     }
 
+    fn is_crowd(&self) -> bool {
+        self.endpoint.is_crowd()
+    }
+
+    fn expect(&self, _end: usize, payload: &Payload, others: usize) {
+        self.endpoint.expect(payload, others);
+    }
+
     fn wake(&mut self, now: Time, out: &mut [Vec<Payload>]) {
         if let Some(arrivals) = &mut self.arrivals
             && arrivals.next <= now

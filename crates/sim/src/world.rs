@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use path::{Cause, Line, Output, Topology};
 use transport::{Asker, Payload};
-use units::{NodeId, Packet, Schedule, Time};
+use units::{NodeId, Packet, Schedule, Time, fetch};
 
 use crate::cast::{Cast, pages};
 use crate::flow::{Controllers, FlowSide};
@@ -67,6 +67,8 @@ pub struct World {
     /// Packets to give to a line next.
     moving: Vec<(usize, Time, Packet)>,
     watch: Watch,
+    /// A node kept more at the last sampling than caches do.
+    crowd: bool,
     /// What does not progress, by component.
     fault: Option<(usize, Fault)>,
 }
@@ -122,6 +124,7 @@ impl World {
             sending: (0..most).map(|_| Vec::new()).collect(),
             moving: Vec::new(),
             watch: Watch::new(count + 1, count - 1),
+            crowd: false,
             fault: None,
         };
         for line in 0..world.topology.lines.len() {
@@ -159,6 +162,7 @@ impl World {
             self.events += 1;
             if component < lines {
                 self.topology.lines[component].poll(now, &mut self.output);
+                self.expect(component);
                 self.settle_line(component);
                 self.settle_moves();
             } else if component < nodes {
@@ -175,6 +179,7 @@ impl World {
             } else {
                 let World { recorder, seats, sides, proxies, topology, .. } = self;
                 recorder.sample(now, seats, sides, proxies, topology);
+                self.crowd = self.seats.iter().any(|seat| seat.node.is_crowd());
                 self.schedule.set(component, self.recorder.next());
             }
         }
@@ -271,6 +276,25 @@ impl World {
             }
             (Err(_), _) => {
                 self.payloads.take(packet.handle);
+            }
+        }
+    }
+
+    /// Has the memory brought that the next packets from `line` will need, each a step closer to it: the place of the
+    /// payload, then what its node keeps of the connection, and what that points to.
+    #[inline]
+    fn expect(&self, line: usize) {
+        if !self.crowd {
+            return;
+        }
+        let (slots, line) = (&self.payloads.slots, &self.topology.lines[line]);
+        let slot = |others| slots.get(line.coming(others)?.handle as usize);
+        if let Some(slot) = slot(3) {
+            fetch(slot);
+        }
+        for others in 0..3 {
+            if let Some(Some((payload, (seat, end)))) = slot(others) {
+                self.seats[*seat].node.expect(*end, payload, others);
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::BytesMut;
-use units::Ecn;
+use units::{Ecn, fetch};
 
 /// A UDP datagram. Streams carry zeros, so that what a datagram of modelled QUIC ends in is not kept while it is on its
 /// way, only counted: a window of a satellite path would be more than a processor has cache for.
@@ -35,6 +35,11 @@ impl Datagram {
     /// The first byte of its payload; 0 if there is none.
     pub fn first_byte(&self) -> u8 {
         self.head.first().copied().unwrap_or(0)
+    }
+
+    /// Has what is kept of its payload brought.
+    pub(crate) fn expect(&self) {
+        fetch(&*self.head);
     }
 
     /// Its payload.

@@ -125,6 +125,12 @@ pub trait Endpoint: Send {
     ) -> Result<(), String>;
     /// A packet arrived.
     fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>);
+    /// Whether it keeps more than a processor's caches do, see [`crate::Node::is_crowd`].
+    fn is_crowd(&self) -> bool {
+        false
+    }
+    /// A packet will arrive after `others`, see [`crate::Node::expect`].
+    fn expect(&self, _payload: &Payload, _others: usize) {}
     /// Does what is due at `now`.
     fn wake(&mut self, now: Time, out: &mut Vec<Payload>);
     /// Says something to the application of a connection, by its number, if it has not ended: [`Endpoint::wake`] is to

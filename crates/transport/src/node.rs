@@ -14,6 +14,14 @@ use crate::{Asker, Counters, Event, Gauges, Payload, quic};
 pub trait Node: Send {
     /// A packet arrived at `end`.
     fn receive(&mut self, now: Time, end: usize, payload: Payload, out: &mut [Vec<Payload>]);
+    /// Whether it keeps so much that a processor's caches do not: [`Node::expect`] may be called then.
+    fn is_crowd(&self) -> bool {
+        false
+    }
+    /// A packet will arrive at `end` after `others`, 2 or fewer: what it needs of memory may be brought.
+    fn expect(&self, end: usize, payload: &Payload, others: usize) {
+        let _ = (end, payload, others);
+    }
     /// Does what is due at `now`.
     fn wake(&mut self, now: Time, out: &mut [Vec<Payload>]);
     /// When [`Node::wake`] is due; [`Time::MAX`]: never.

@@ -5,9 +5,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::{Index, IndexMut};
 
-use units::{Schedule, Time};
+use units::{Schedule, Time, fetch};
 
 use crate::Counters;
+
+/// So many bytes of connections are more than a processor's caches keep.
+const CROWD: usize = 512 << 10;
 
 /// Connections in slots, which are used again.
 pub(crate) struct Roster<T> {
@@ -18,6 +21,11 @@ pub(crate) struct Roster<T> {
     came: u64,
     wakes: Schedule,
     due: Vec<(u64, usize)>,
+    /// Slots by the last digits of their connections' numbers, as far as there is a crowd: guesses for
+    /// [`Roster::expected`].
+    guesses: Vec<u32>,
+    /// The slot whose memory has been asked for since it is the next to wake.
+    next: usize,
 }
 
 impl<T> Default for Roster<T> {
@@ -29,13 +37,15 @@ impl<T> Default for Roster<T> {
             came: 0,
             wakes: Schedule::default(),
             due: Vec::new(),
+            guesses: Vec::new(),
+            next: usize::MAX,
         }
     }
 }
 
 impl<T> Roster<T> {
-    /// Takes one in, which never wakes until it is said; its slot.
-    pub fn push(&mut self, connection: T) -> usize {
+    /// Takes in connection `number`, which never wakes until it is said; its slot.
+    pub fn push(&mut self, number: u32, connection: T) -> usize {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             self.slots.len() - 1
@@ -43,7 +53,33 @@ impl<T> Roster<T> {
         self.slots[slot] = Some((self.came, connection));
         self.order.insert(self.came, slot);
         self.came += 1;
+        if self.is_crowd() {
+            if self.guesses.len() < self.slots.len() {
+                self.guesses.resize(self.slots.len().next_power_of_two(), 0);
+            }
+            let place = number as usize & (self.guesses.len() - 1);
+            self.guesses[place] = slot as u32;
+        }
         slot
+    }
+
+    /// Whether they are more than a processor's caches keep.
+    pub fn is_crowd(&self) -> bool {
+        self.slots.len() * size_of::<T>() > CROWD
+    }
+
+    /// Connection `number` will be asked for after `others`: its memory is brought, and after that it is returned. It may
+    /// be another's, and none.
+    pub fn expected(&self, number: u32, others: usize) -> Option<&T> {
+        if self.guesses.is_empty() {
+            return None;
+        }
+        let slot = self.guesses[number as usize & (self.guesses.len() - 1)] as usize;
+        if others < 2 {
+            return self.get(slot);
+        }
+        self.fetch(slot);
+        None
     }
 
     /// Lets one go.
@@ -68,6 +104,26 @@ impl<T> Roster<T> {
     /// When the first is to wake.
     pub fn wake_at(&mut self) -> Time {
         self.wakes.first().0
+    }
+
+    /// As [`Roster::expected`], for the one that is to wake next.
+    pub fn waking(&mut self) -> Option<&T> {
+        if !self.is_crowd() {
+            return None;
+        }
+        let slot = self.wakes.first().1;
+        let known = std::mem::replace(&mut self.next, slot) == slot;
+        if known {
+            return self.get(slot);
+        }
+        self.fetch(slot);
+        None
+    }
+
+    fn fetch(&self, slot: usize) {
+        if let Some(place) = self.slots.get(slot) {
+            fetch(place);
+        }
     }
 
     /// Slots of those whose time has come by `now` and of those in `also`, in the order in which they came. They
@@ -141,8 +197,10 @@ pub(crate) struct Tally(RefCell<Counted>);
 #[derive(Default)]
 struct Counted {
     total: Counters,
-    /// What is in it of each slot, and whether that is old.
-    slots: Vec<(Counters, bool)>,
+    /// What is in it of each slot.
+    slots: Vec<Counters>,
+    /// Whether that is old: apart, since it is looked at for every packet.
+    touched: Vec<bool>,
     old: Vec<usize>,
 }
 
@@ -152,8 +210,9 @@ impl Tally {
         let counted = self.0.get_mut();
         if slot >= counted.slots.len() {
             counted.slots.resize_with(slot + 1, Default::default);
+            counted.touched.resize(slot + 1, false);
         }
-        if !std::mem::replace(&mut counted.slots[slot].1, true) {
+        if !std::mem::replace(&mut counted.touched[slot], true) {
             counted.old.push(slot);
         }
     }
@@ -161,7 +220,7 @@ impl Tally {
     /// The connection in `slot` is gone, and its counters with it.
     pub fn leave(&mut self, slot: usize) {
         let counted = self.0.get_mut();
-        if let Some((before, _)) = counted.slots.get_mut(slot) {
+        if let Some(before) = counted.slots.get_mut(slot) {
             counted.total.change(&std::mem::take(before), &Counters::default());
         }
     }
@@ -170,8 +229,8 @@ impl Tally {
     pub fn total(&self, of: impl Fn(usize) -> Option<Counters>) -> Counters {
         let counted = &mut *self.0.borrow_mut();
         for slot in counted.old.drain(..) {
-            let (before, old) = &mut counted.slots[slot];
-            *old = false;
+            let before = &mut counted.slots[slot];
+            counted.touched[slot] = false;
             if let Some(now) = of(slot) {
                 counted.total.change(before, &now);
                 *before = now;
@@ -188,9 +247,9 @@ mod tests {
     #[test]
     fn those_due_come_in_the_order_in_which_they_came() {
         let mut roster = Roster::default();
-        let slots: Vec<usize> = ["a", "b", "c", "d"].map(|name| roster.push(name)).into();
+        let slots: Vec<usize> = ["a", "b", "c", "d"].map(|name| roster.push(0, name)).into();
         roster.remove(slots[0]);
-        let again = roster.push("e");
+        let again = roster.push(0, "e");
         assert_eq!(again, slots[0], "slots are used again");
         for slot in [again, slots[3], slots[1]] {
             roster.wake(slot, Time(5));
@@ -210,6 +269,29 @@ mod tests {
         assert_eq!(names(&mut roster, Time::MAX, vec![]), [""; 0]);
         assert_eq!(roster.iter().copied().collect::<Vec<_>>(), ["b", "c", "d", "e"]);
         assert_eq!(roster.last(), Some(&"e"));
+    }
+
+    #[test]
+    fn of_a_crowd_those_who_are_next_are_known_before() {
+        let mut few = Roster::default();
+        few.push(7, [0; 1 << 10]);
+        assert!(!few.is_crowd() && few.waking().is_none() && few.expected(7, 0).is_none());
+        let mut crowd = Roster::default();
+        let first = 1000;
+        let slots: Vec<usize> =
+            (0..2000).map(|place| crowd.push(first + place, [place; 1 << 8])).collect();
+        assert!(crowd.is_crowd());
+        for place in [1999, 1500] {
+            assert!(crowd.expected(first + place, 2).is_none(), "it is on its way");
+            assert_eq!(crowd.expected(first + place, 1), Some(&[place; 1 << 8]));
+            assert_eq!(crowd.expected(first + place, 0), Some(&[place; 1 << 8]));
+        }
+        crowd.wake(slots[1500], Time(5));
+        assert!(crowd.waking().is_none(), "it is on its way");
+        assert_eq!(crowd.waking(), Some(&[1500; 1 << 8]));
+        crowd.remove(slots[1500]);
+        assert!(crowd.expected(first + 1500, 0).is_none());
+        assert_ne!(crowd.waking(), Some(&[1500; 1 << 8]));
     }
 
     #[test]

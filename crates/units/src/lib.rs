@@ -1,6 +1,7 @@
 //! The words every other crate speaks: [`Time`], [`Span`], [`Rate`], the [`Packet`] header, its
 //! [`Direction`] and named random streams ([`Random`]). No wall clock, no operating-system randomness.
 
+mod ahead;
 mod direction;
 mod packet;
 mod random;
@@ -9,6 +10,7 @@ mod schedule;
 mod time;
 mod tuple;
 
+pub use ahead::fetch;
 pub use direction::Direction;
 pub use packet::{Ecn, NodeId, Packet};
 pub use random::Random;

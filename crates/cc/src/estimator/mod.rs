@@ -50,6 +50,11 @@ impl Estimator {
         self.in_flight
     }
 
+    /// Has the memory brought of what is remembered of the packet that is likely to be acknowledged next.
+    pub fn expect(&self) {
+        self.sent.expect();
+    }
+
     /// Bytes delivered so far.
     pub fn delivered(&self) -> u64 {
         self.delivered

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use units::{Span, Time};
+use units::{Span, Time, fetch};
 
 /// Connection state at one send instant.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +35,13 @@ pub(super) struct Records {
 }
 
 impl Records {
+    /// Has the memory of the oldest brought.
+    pub fn expect(&self) {
+        if let Some(first) = self.records.front() {
+            fetch(first);
+        }
+    }
+
     /// Packets have left.
     pub fn push(&mut self, sent: Sent) {
         match self.records.back_mut() {

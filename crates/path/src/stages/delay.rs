@@ -34,6 +34,10 @@ impl Stage for Delay {
         self.inside.next()
     }
 
+    fn coming(&self, others: usize) -> Option<&Packet> {
+        self.inside.coming(others)
+    }
+
     fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
         match change {
             Change::Delay(delay) => self.delay = *delay,

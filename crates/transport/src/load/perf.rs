@@ -319,6 +319,9 @@ impl PerfServer {
         if let Some(index) = self.reports.iter().position(|report| report.id == id) {
             return index;
         }
+        // Most connections have one.
+        self.reports.reserve_exact(usize::from(self.reports.is_empty()));
+        self.streams.reserve_exact(usize::from(self.streams.is_empty()));
         self.reports.push(StreamReport::new(id, now));
         let head = self.listens.then(Head::default);
         self.streams.push(ServerStream { head, ..ServerStream::default() });

@@ -182,7 +182,7 @@ impl Node for Proxy {
                 }
                 let Some(splice) = self.accept(now, side, segment) else { return };
                 let number = splice.number();
-                let slot = self.splices.push(splice);
+                let slot = self.splices.push(number, splice);
                 self.places.insert(number, slot);
                 slot
             }

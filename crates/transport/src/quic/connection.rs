@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use cc::{CongestionControl, Control, Pacer};
 use quinn_proto::{ConnectionEvent, StreamEvent, VarInt};
-use units::{Span, Time};
+use units::{Span, Time, fetch};
 
 use super::choice::Choice;
 use super::clock::{Clock, span};
@@ -309,6 +309,15 @@ impl Connection {
     pub(super) fn handle(&mut self, event: ConnectionEvent) {
         self.timed_out = false;
         self.inner.handle_event(event);
+    }
+
+    /// Has the memory brought that a packet after `others` needs.
+    pub(super) fn expect(&self, others: usize) {
+        self.gate.expect(others);
+        if others > 0 {
+            fetch(&*self.controller);
+            fetch(&*self.app);
+        }
     }
 
     pub(super) fn endpoint_event(&mut self) -> Option<quinn_proto::EndpointEvent> {

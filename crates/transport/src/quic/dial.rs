@@ -238,7 +238,7 @@ impl Endpoint {
 
     /// The peer opens one stream a connection.
     pub fn expect_one_stream(&mut self) {
-        self.streams = config::FEW_STREAMS;
+        self.streams = config::few_streams(self.spec.crypto);
     }
 
     /// Connections that have worked since the last call and are not gone, in the order in which they came: no other

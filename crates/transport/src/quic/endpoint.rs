@@ -126,7 +126,7 @@ impl Endpoint {
             buffer: Vec::new(),
             payloads: Payloads::default(),
             // A server opens none.
-            streams: if is_client { config::FEW_STREAMS } else { config::STREAMS },
+            streams: if is_client { config::few_streams(spec.crypto) } else { config::STREAMS },
             needs: Needs::default(),
             ledger: Ledger::default(),
             limits: None,
@@ -164,7 +164,7 @@ impl Endpoint {
         let connection = Connection::new(now, parts, &self.spec);
         let stage = Stage::Handshake;
         self.stages[stage as usize] += 1;
-        let slot = self.connections.push(Member { handle, connection, stage });
+        let slot = self.connections.push(index, Member { handle, connection, stage });
         if handle.0 >= self.places.len() {
             self.places.resize(handle.0 + 1, 0);
         }
@@ -325,6 +325,18 @@ impl crate::Endpoint for Endpoint {
         });
     }
 
+    fn is_crowd(&self) -> bool {
+        self.connections.is_crowd()
+    }
+
+    fn expect(&self, payload: &Payload, others: usize) {
+        let Payload::Datagram(datagram) = payload else { return };
+        if let Some(member) = self.connections.expected(datagram.connection, others) {
+            datagram.expect();
+            member.connection.expect(others);
+        }
+    }
+
     fn wake(&mut self, now: Time, out: &mut Vec<Payload>) {
         self.with_packets(out, |endpoint, packets| endpoint.run_due(now, packets));
     }
@@ -343,7 +355,13 @@ impl crate::Endpoint for Endpoint {
     }
 
     fn wake_at(&mut self) -> Time {
-        if self.fed.is_empty() { self.connections.wake_at() } else { Time::ZERO }
+        if !self.fed.is_empty() {
+            return Time::ZERO;
+        }
+        if let Some(member) = self.connections.waking() {
+            member.connection.expect(1);
+        }
+        self.connections.wake_at()
     }
 
     fn asker(&mut self) -> (Time, Asker) {

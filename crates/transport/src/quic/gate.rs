@@ -15,6 +15,7 @@ use std::time::Instant;
 use cc::Estimator;
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory};
+use units::fetch;
 
 use super::clock::Clock;
 
@@ -32,6 +33,9 @@ pub(super) struct Shared {
 /// [`Shared`], without the cost of a lock on every packet (there are some ten a packet).
 struct SharedCell {
     busy: AtomicBool,
+    /// Set when the stack asked for the window: it only does so when it has data that the window
+    /// limits, so this tells data from pure ACKs.
+    asked: AtomicBool,
     value: UnsafeCell<Shared>,
 }
 
@@ -45,9 +49,6 @@ unsafe impl Sync for SharedCell {}
 #[derive(Clone)]
 pub(super) struct Gate {
     shared: Arc<SharedCell>,
-    /// Set when the stack asked for the window: it only does so when it has data that the window
-    /// limits, so this tells data from pure ACKs.
-    asked: Arc<AtomicBool>,
     clock: Clock,
     initial_window: u64,
 }
@@ -55,8 +56,9 @@ pub(super) struct Gate {
 impl Gate {
     pub(super) fn new(clock: Clock, initial_window: u64) -> Gate {
         let shared = Shared { estimator: Estimator::default(), open: true };
-        let cell = SharedCell { busy: AtomicBool::new(false), value: UnsafeCell::new(shared) };
-        Gate { shared: Arc::new(cell), asked: Arc::default(), clock, initial_window }
+        let (busy, asked) = (AtomicBool::new(false), AtomicBool::new(false));
+        let cell = SharedCell { busy, asked, value: UnsafeCell::new(shared) };
+        Gate { shared: Arc::new(cell), clock, initial_window }
     }
 
     /// Works on the shared state. Neither side calls the other from inside.
@@ -72,10 +74,19 @@ impl Gate {
         result
     }
 
+    /// Has the memory brought that a packet after `others` needs.
+    pub(super) fn expect(&self, others: usize) {
+        if others > 0 {
+            fetch(&*self.shared);
+        } else {
+            self.with(|shared| shared.estimator.expect());
+        }
+    }
+
     /// Whether the stack asked for the window since the last call.
     pub(super) fn take_asked(&self) -> bool {
-        let asked = self.asked.load(Ordering::Relaxed);
-        self.asked.store(false, Ordering::Relaxed);
+        let asked = self.shared.asked.load(Ordering::Relaxed);
+        self.shared.asked.store(false, Ordering::Relaxed);
         asked
     }
 }
@@ -124,7 +135,7 @@ impl Controller for Gate {
     fn on_mtu_update(&mut self, _mtu: u16) {}
 
     fn window(&self) -> u64 {
-        self.asked.store(true, Ordering::Relaxed);
+        self.shared.asked.store(true, Ordering::Relaxed);
         if self.with(|shared| shared.open) { OPEN } else { 0 }
     }
 

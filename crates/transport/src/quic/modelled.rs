@@ -158,6 +158,30 @@ fn encode(params: &TransportParameters) -> Vec<u8> {
     out
 }
 
+/// initial_max_streams_bidi (RFC 9000 section 18.2).
+const BIDI_STREAMS: u64 = 8;
+
+/// Bytes that `params` are shorter than with the default limit of streams, which is written in two.
+fn spared(params: &[u8]) -> usize {
+    let mut rest = params;
+    while let (Some(id), Some(length)) = (varint(&mut rest), varint(&mut rest)) {
+        if id == BIDI_STREAMS {
+            return 2_usize.saturating_sub(length as usize);
+        }
+        rest = rest.get(length as usize..).unwrap_or_default();
+    }
+    0
+}
+
+/// Takes a variable-length integer off `rest` (RFC 9000 section 16).
+fn varint(rest: &mut &[u8]) -> Option<u64> {
+    let first = *rest.first()?;
+    let (bytes, left) = rest.split_at_checked(1 << (first >> 6))?;
+    *rest = left;
+    let value = bytes.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+    Some(value & (u64::MAX >> (64 - 8 * bytes.len() + 2)))
+}
+
 /// Where the handshake stands; each side goes through its own in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
@@ -300,6 +324,7 @@ impl Session for ModelledSession {
         match (self.side, self.stage) {
             (Side::Client, Stage::Start) => {
                 let length = sizes.client_hello + if self.resumes { sizes.resumption } else { 0 };
+                let length = length + spared(&self.params);
                 write_message(out, Message::ClientHello, length, flags, &self.params);
                 self.stage = Stage::Hello;
                 None
@@ -323,6 +348,7 @@ impl Session for ModelledSession {
             (Side::Server, Stage::Keys) => {
                 let proof = if self.resumes { sizes.accept_early_data } else { sizes.certificate };
                 let length = sizes.encrypted_extensions + proof + sizes.finished;
+                let length = length + spared(&self.params);
                 write_message(out, Message::ServerFlight, length, 0, &self.params);
                 self.stage = Stage::Flight;
                 Some(keys())
@@ -436,6 +462,17 @@ mod tests {
         }
         assert!(!client.is_handshaking() && !server.is_handshaking());
         lengths
+    }
+
+    #[test]
+    fn a_short_limit_of_streams_is_made_up_for() {
+        // max_idle_timeout in 4 bytes, then the limit in 1 or 2; none is left as it is.
+        let idle = [1, 4, 0x80, 0, 0x75, 0x30];
+        assert_eq!(spared(&[&idle[..], &[8, 1, 63]].concat()), 1);
+        assert_eq!(spared(&[&idle[..], &[8, 2, 0x40, 64], &idle[..]].concat()), 0);
+        assert_eq!(spared(&idle), 0);
+        assert_eq!(varint(&mut &[0x9d, 0x7f, 0x3e, 0x7d][..]), Some(494_878_333), "RFC 9000 A.1");
+        assert_eq!(varint(&mut &[0x7b][..]), None);
     }
 
     #[test]

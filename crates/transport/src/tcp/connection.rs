@@ -135,6 +135,11 @@ impl Connection {
         }
     }
 
+    /// Has the memory brought that a segment needs which will arrive.
+    pub fn expect(&self) {
+        self.sender.expect();
+    }
+
     /// A segment arrived.
     pub fn receive(&mut self, now: Time, segment: Segment) {
         if self.state == State::Aborted {

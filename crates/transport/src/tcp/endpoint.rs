@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use cc::CongestionControl;
-use units::{Ecn, Time};
+use units::{Ecn, Time, fetch};
 
 use super::{Connection, Flags, Segment, TcpSpec};
 use crate::ledger::Ledger;
@@ -123,6 +123,12 @@ impl Streams for OneStream<'_> {
 }
 
 impl Live {
+    /// Has the memory brought that it points to.
+    fn expect(&self) {
+        fetch(&*self.app);
+        self.connection.expect();
+    }
+
     fn tell(&mut self, now: Time, event: AppEvent) {
         let segment = self.connection.segment_bytes();
         let chunk = (self.connection.cwnd() / 16).clamp(LEAST_CHUNK, MOST_CHUNK);
@@ -254,19 +260,22 @@ impl Endpoint {
     }
 
     fn adopt(&mut self, connection: Connection, index: u32, app: Option<Box<dyn App>>) -> usize {
-        let slot = self.live.push(Live {
-            connection,
-            app: app.unwrap_or_else(|| (self.make_app)(index)),
+        let slot = self.live.push(
             index,
-            wake_at: Time::MAX,
-            ready: false,
-            told_finished: false,
-            read_end: false,
-            closing: false,
-            stopped: false,
-            over: false,
-            said: Vec::new(),
-        });
+            Live {
+                connection,
+                app: app.unwrap_or_else(|| (self.make_app)(index)),
+                index,
+                wake_at: Time::MAX,
+                ready: false,
+                told_finished: false,
+                read_end: false,
+                closing: false,
+                stopped: false,
+                over: false,
+                said: Vec::new(),
+            },
+        );
         self.places.insert(index, slot);
         slot
     }
@@ -399,6 +408,18 @@ impl crate::Endpoint for Endpoint {
         self.run(now, slot, out);
     }
 
+    fn is_crowd(&self) -> bool {
+        self.live.is_crowd()
+    }
+
+    fn expect(&self, payload: &Payload, others: usize) {
+        let Payload::Segment(segment) = payload else { return };
+        let Some(live) = self.live.expected(segment.connection, others) else { return };
+        if others > 0 {
+            live.expect();
+        }
+    }
+
     fn wake(&mut self, now: Time, out: &mut Vec<Payload>) {
         let due = self.live.take_due(now, &mut Vec::new());
         for (_, slot) in &due {
@@ -422,6 +443,9 @@ impl crate::Endpoint for Endpoint {
     }
 
     fn wake_at(&mut self) -> Time {
+        if let Some(live) = self.live.waking() {
+            live.expect();
+        }
         self.live.wake_at()
     }
 

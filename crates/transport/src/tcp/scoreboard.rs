@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use units::Time;
+use units::{Time, fetch};
 
 const SACKED: u8 = 1;
 const LOST: u8 = 2;
@@ -120,6 +120,16 @@ impl Scoreboard {
                 Some(sent.map(|(index, record)| (record.sent, first + index as u64)).collect());
         } else if !in_order_of_time {
             self.transmissions = None;
+        }
+    }
+
+    /// Has the memory of the oldest records brought.
+    pub fn expect(&self) {
+        if let Some(first) = self.records.front() {
+            fetch(first);
+        }
+        if let Some(first) = self.transmissions.as_ref().and_then(VecDeque::front) {
+            fetch(first);
         }
     }
 

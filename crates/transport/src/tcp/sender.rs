@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use cc::{CongestionControl, Control, Estimator, Pacer};
-use units::{Span, Time};
+use units::{Span, Time, fetch};
 
 use super::TcpSpec;
 use super::buffer::SendBuffer;
@@ -123,6 +123,13 @@ impl Sender {
             signals: Vec::new(),
             rules,
         }
+    }
+
+    /// Has the memory brought that an ACK needs.
+    pub(super) fn expect(&self) {
+        fetch(&*self.controller);
+        self.board.expect();
+        self.estimator.expect();
     }
 
     /// Takes over what the handshake has agreed on.
