@@ -119,6 +119,8 @@ def test_other_bands_are_refused() -> None:
             {"step": "0.6 ms"},
             "found 600 us, expected at most 511.009 us, the shorter of 1 ms and 1/16 wavelength",
         ),
+        ({"step": "999 ns"}, "found 999 ns, expected at least 1 us"),
+        ({"speed": "1e6 km/h"}, "takes 1 us or more"),
         ({"speed": None}, 'found no speed, which model = "perez-fontan" needs'),
         ({"speed": "60"}, 'found "60" without a unit'),
         ({"speed": "0 km/h"}, "a speed above 0"),

@@ -11,7 +11,7 @@ from bentpipe.plan.losses import loss_is_drawn
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from bentpipe.plan.spec import LoadSpec, RadioStageSpec, RunSpec, StageSpec
+    from bentpipe.plan.spec import ChannelSpec, LoadSpec, RadioStageSpec, RunSpec, StageSpec
 
 __all__ = ["Draw", "controllers", "drawn"]
 
@@ -54,6 +54,8 @@ def controllers(spec: RunSpec) -> set[str]:
 def _stage(stage: StageSpec) -> bool:
     if stage["kind"] == "radio":
         return _radio(stage)
+    if stage["kind"] == "acm":
+        return _channel(stage["channel"])
     if stage["kind"] == "loss":
         return loss_is_drawn(stage)
     return stage["kind"] in ("jitter", "reorder")
@@ -69,7 +71,14 @@ def _radio(stage: RadioStageSpec) -> bool:
         return True
     if feedback is not None and 0 < feedback["loss"] < 1:
         return True
-    return channel is not None and channel["kind"] != "fixed"
+    return channel is not None and _channel(channel)
+
+
+def _channel(channel: ChannelSpec) -> bool:
+    """A fading channel that has no seed of its own."""
+    if channel["kind"] == "fixed" or channel["kind"] == "measured":
+        return False
+    return channel["motion"].get("seed") is None
 
 
 def _load(load: LoadSpec) -> bool:

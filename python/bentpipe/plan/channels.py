@@ -32,6 +32,7 @@ __all__ = ["channel", "remarks"]
 _Cell = TypeVar("_Cell")
 
 _LIGHT_M_S = 299_792_458
+_LEAST_STEP_NS = 1_000
 _LONGEST_STEP_NS = 1_000_000
 
 
@@ -200,11 +201,13 @@ def _motion(found: Channel, key: str) -> Motion:
     # 1/16 wavelength, less what rounding might add.
     sixteenth = Fraction(_LIGHT_M_S * 3600, 16 * found.frequency.hz * speed.m_h) * 10**9
     most = min(_LONGEST_STEP_NS, math.ceil(sixteenth) - 1)
-    if most < 1:
+    if most < _LEAST_STEP_NS:
         raise _error(
-            key, "speed", f"found {speed}, expected a speed at which 1/16 wavelength takes 1 ns or more"
+            key, "speed", f"found {speed}, expected a speed at which 1/16 wavelength takes 1 us or more"
         )
     step = found.step.ns if found.step is not None else most
+    if step < _LEAST_STEP_NS:
+        raise _error(key, "step", f"found {found.step}, expected at least 1 us")
     if step > most:
         raise _error(
             key,

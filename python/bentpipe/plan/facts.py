@@ -29,6 +29,9 @@ def rate_bit_s(stage: StageSpec) -> float | None:
         return float(stage["rate_bit_s"])
     if stage["kind"] == "radio":
         return float(stage["link_layer"]["rate_bit_s"])
+    if stage["kind"] == "acm":
+        fastest = stage["modes"][-1]
+        return float(stage["symbols_s"] * fastest["data_bits"] // fastest["symbols"])
     if stage["kind"] == "transmit" and stage["service"]["kind"] == "rate":
         return float(stage["service"]["rate_bit_s"])
     return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bentpipe.plan import radio
+from bentpipe.plan import acm, radio
 from bentpipe.plan.losses import loss_stage
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.traces import MAHIMAHI_BYTES
@@ -78,9 +78,12 @@ def limit_of(
 
 
 def first_rate(direction: Direction, files: Files, key: str) -> Rate | None:
-    """Rate at the start of the run (a Mahimahi trace's mean); None without a transmitter."""
+    """Rate at the start of the run (a Mahimahi trace's mean, the fastest that follows a channel); None without a
+    transmitter."""
     if direction.trace is not None:
         return Rate(files.mahimahi(direction.trace, f"{key}.trace").bit_s)
+    if direction.acm is not None:
+        return acm.fastest(direction.acm, f"{key}.acm")
     if direction.rate is None:
         return None
     if direction.rate.constant is not None:
@@ -169,6 +172,7 @@ def stages(
     Raises:
         ScenarioError: keys that do not go together, a trace that cannot be used.
     """
+    acm.check(direction, key)
     radio.check(direction, key)
     before = (direction.loss_place or ("before" if direction.netem else "after")) == "before"
     loss = loss_stage(direction, files, key, always="loss" in moved)
@@ -212,6 +216,8 @@ def _transmit(direction: Direction, rtt: Duration, wire: int, files: Files, key:
                 [(f"{key}.changes", "found a change of rate, and there is no rate to change")]
             )
         return []
+    if direction.acm is not None:
+        return [acm.stage(direction, _queue(direction, rate, rtt, wire, key), files, key)]
     service: ServiceSpec
     if direction.trace is not None:
         trace = files.mahimahi(direction.trace, f"{key}.trace")

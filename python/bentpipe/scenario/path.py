@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field, PlainValidator, StrictBool, StrictInt, StrictStr, model_validator
 from pydantic_core import PydanticCustomError
 
+from bentpipe.scenario.acm import Acm
 from bentpipe.scenario.channel import Channel
 from bentpipe.scenario.handover import GraphHandover, PathHandover, check_handovers
 from bentpipe.scenario.link_layer import LinkLayer, ReorderingBuffer
@@ -187,6 +188,7 @@ class Direction(Table):
     trace: StrictStr | None = None
     netem: StrictBool | None = None
     channel: Channel | None = None
+    acm: Acm | None = None
     link_layer: LinkLayer | None = None
     reordering_buffer: ReorderingOrNumber | None = None
 
@@ -232,6 +234,7 @@ _DIRECTION_HINT = {
         "changes",
         "netem",
         "channel",
+        "acm",
         "link_layer",
         "reordering_buffer",
     )

@@ -22,7 +22,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from bentpipe.scenario.places import Place
 from bentpipe.scenario.problems import is_name, unknown_word
-from bentpipe.scenario.radio_units import Decibel, Frequency, Speed
+from bentpipe.scenario.radio_units import Decibel, Frequency, Speed, SymbolRate
 from bentpipe.scenario.units import Angle, Distance, Duration, Probability, QueueSize, Rate, Size, WindowSize
 
 
@@ -115,7 +115,8 @@ def _words(table: type[Table]) -> tuple[str, ...]:
 
 
 QUANTITIES = (
-    Angle, Decibel, Distance, Duration, Frequency, Place, Probability, QueueSize, Rate, Size, Speed, WindowSize,
+    Angle, Decibel, Distance, Duration, Frequency, Place, Probability, QueueSize, Rate, Size, Speed, SymbolRate,
+    WindowSize,
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 from bentpipe.scenario.units import UnitError, _largest_unit, _plain, _show, _split, _whole
 
-__all__ = ["Decibel", "Frequency", "Speed"]
+__all__ = ["Decibel", "Frequency", "Speed", "SymbolRate"]
 
 _MOST_DB = 200
 
@@ -70,6 +70,34 @@ class Frequency:
 
     def __str__(self) -> str:
         return _largest_unit(self.hz, self.units, ("Hz", "kHz", "MHz", "GHz"))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SymbolRate:
+    """Whole symbols a second."""
+
+    symbols_s: int
+
+    units: ClassVar[Mapping[str, Decimal]] = {
+        "baud": Decimal(1),
+        "kbaud": Decimal(10) ** 3,
+        "Mbaud": Decimal(10) ** 6,
+        "Gbaud": Decimal(10) ** 9,
+    }
+
+    @classmethod
+    def parse(cls, found: object) -> Self:
+        """A symbol rate above 0 from text such as ``"27.5 Mbaud"``. Raises UnitError."""
+        if isinstance(found, cls):
+            return found
+        expected = 'a symbol rate above 0 such as "27.5 Mbaud"'
+        value = _whole(found, cls.units, expected, "Mbaud", "1 baud")
+        if value == 0:
+            raise UnitError(f"found {_show(found)}, expected {expected}")
+        return cls(value)
+
+    def __str__(self) -> str:
+        return _largest_unit(self.symbols_s, self.units, ("baud", "kbaud", "Mbaud", "Gbaud"))
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -157,6 +157,8 @@ pub struct LooSpec {
 }
 
 const LIGHT_M_S: f64 = 299_792_458.0;
+/// A second of it is kept.
+const LEAST_STEP_NS: u64 = 1_000;
 const LONGEST_STEP_NS: u64 = 1_000_000;
 /// Of a wavelength.
 const LONGEST_STEP: f64 = 1.0 / 16.0;
@@ -267,10 +269,13 @@ impl Reference {
 
 impl Motion {
     fn check(&self) -> Result<(), String> {
-        if self.speed_m_s <= 0.0 || self.carrier_hz == 0 || self.step_ns == 0 {
-            return Err("speed_m_s, carrier_hz and step_ns must be above 0".into());
+        if self.speed_m_s <= 0.0 || self.carrier_hz == 0 {
+            return Err("speed_m_s and carrier_hz must be above 0".into());
         }
         within("speed_m_s", self.speed_m_s, 0.0, 1e5)?;
+        if self.step_ns < LEAST_STEP_NS {
+            return Err(format!("step_ns = {} is below 1 us", self.step_ns));
+        }
         if self.step_ns > LONGEST_STEP_NS || self.step_wavelengths() > LONGEST_STEP {
             return Err(format!("step_ns = {} exceeds 1 ms or 1/16 wavelength", self.step_ns));
         }

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from bentpipe.store.files import NoTableError, StoreError
 from bentpipe.store.reader import Store
-from bentpipe.tools.verify import counting, holding, passing, radiating, serving
+from bentpipe.tools.verify import adapting, counting, holding, passing, radiating, serving
 from bentpipe.tools.verify.trace import Finding, Trace, load
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding", "Verdict", "findings", "verify"]
 
-_RULES = {**passing.RULES, **radiating.RULES, **serving.RULES}
+_RULES = {**adapting.RULES, **passing.RULES, **radiating.RULES, **serving.RULES}
 
 _TABLES = ("summary", "link_summary", "flows", "links", "packets", "stages")
 

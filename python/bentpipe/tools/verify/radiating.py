@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from bentpipe.tools.verify.changing import Fates, Spec
 from bentpipe.tools.verify.trace import Finding, Line, Rule, Trace, Visit, nanoseconds
 
-__all__ = ["RULES", "users"]
+__all__ = ["RULES", "room", "users"]
 
 SECOND = 1_000_000_000
 
@@ -39,7 +39,7 @@ def _radio(line: Line, stage: Spec, visits: Sequence[Visit], _end: int) -> Itera
             yield from _dropped(line, stage, visit, fates)
     yield from _sums(line, layer, visits)
     yield from _order(line, stage, visits)
-    yield from _room(line, stage, visits)
+    yield from room(line, stage, visits)
 
 
 def _dropped(line: Line, stage: Spec, visit: Visit, fates: Fates) -> Iterator[Finding]:
@@ -93,7 +93,7 @@ def _order(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding
             before = max(before, visit.left_step)
 
 
-def _room(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
+def room(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
     """What is dropped for want of room finds the queue full: so many packets or bytes are inside."""
     limit = stage["queue"].get("limit") or {}
     if stage["queue"]["kind"] == "fq_codel" or not limit:
