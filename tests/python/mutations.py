@@ -75,7 +75,7 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
         "channel": ({"model": "white-noise", "snr": "3 dB"}, {"model": "perez-fontan", "snr": "7 dB", "environment": "open",
                     "elevation": "40 deg", "speed": "60 km/h"}, {"model": "rayleigh", "snr": "7 dB", "speed": "28000 km/h"}), "acm":
                     ({"symbol_rate": "1 baud", "report_delay": "1 s"}, {"symbol_rate": "1 Gbaud", "report_delay": 0,
-                     "report_interval": "1 us", "hysteresis": "100 dB"}), "reordering_buffer": (1, {"time_limit": "1 ns"}),
+                     "report_interval": "1 us", "hysteresis": "100 dB"}), "reordering_buffer": (0, 1, {"time_limit": "1 ns"}),
         "link_layer": ({"scheme": "adaptive-harq", "frame": "1 B"}, {"scheme": "go-back-n", "frame": "1 kB", "feedback_delay":
                        "1 ns", "feedback_loss": "50 %"}, {"scheme": "harq-1", "frame": "65535 B", "block_error_rate": ["100 %"]},
                        {"scheme": "adaptive-harq", "frame": "1 kB", "feedback_delay": "100 h"}),

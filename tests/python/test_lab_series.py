@@ -94,3 +94,28 @@ def test_proxies_have_a_row_for_each_socket(tmp_path: Path) -> None:
     assert frame["pacing_rate_bit_s"].null_count() == 4
     # Which of several flows a connection was of is not known.
     assert table("proxies", series.proxy_rows(["a", "b"], START, ticks))["flow"].null_count() == 4
+
+
+def test_users_of_a_radio_link_have_their_counters_at_each_tick(tmp_path: Path) -> None:
+    head = (
+        "time_s,segment,direction,user,attempts,copies,air_s,coded_bits,useful_bits,decoded_after_0_packets,"
+        "decoded_after_1_packets,decoded_after_2_packets,decoded_after_3_packets,decoded_later_packets,"
+        "dropped_link_packets"
+    )
+    rows = [
+        "0.1,a+b,down,0,5,1,0.002,9000,4000,3,1,0,0,0,0",
+        "0.3,a+b,down,0,9,1,0.004,18000,8000,5,2,0,0,0,1",
+        "0.4,a+b,down",
+    ]
+    (tmp_path / "links.csv").write_text(HEAD, encoding="utf-8")
+    assert read_series(tmp_path, RESULT).user_rows(START, [START]) == []
+    (tmp_path / "users.csv").write_text("\n".join([head, *rows]), encoding="utf-8")
+    found = read_series(tmp_path, RESULT).user_rows(
+        START, [START + 50 * MS, START + 250 * MS, START + 500 * MS]
+    )
+    frame = table("users", found)
+    assert frame["time_s"].to_list() == [0.25, 0.5]
+    assert frame["link"].unique().to_list() == ["a+b.down"]
+    assert frame["attempts"].to_list() == [5, 9]
+    assert frame["air_s"].to_list() == [0.002, 0.004]
+    assert frame["dropped_link_packets"].to_list() == [0, 1]

@@ -49,6 +49,7 @@ def test_defaults_are_the_thesis_s() -> None:
     assert stage()["kind"] == "radio"
     assert stage()["reordering"] is None
     assert stage(reordering_buffer=125)["reordering"] == {"packets": 125, "time_limit_ns": None}
+    assert stage(reordering_buffer=0)["reordering"] is None
     limited = stage(reordering_buffer={"time_limit": "30 ms"})["reordering"]
     assert limited == {"packets": 125, "time_limit_ns": 30_000_000}
 
@@ -104,7 +105,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"rate": None}, "path.mobile.down.link_layer", "expected a constant rate"),
     ({"rate": {"trace": "rate.csv"}}, "path.mobile.down.link_layer", "expected a constant rate"),
     ({"netem": True}, "path.mobile.down.netem", "does not go with link_layer"),
-    ({"reordering_buffer": 0}, "path.mobile.down.reordering_buffer", "expected at least 1"),
+    ({"reordering_buffer": -1}, "path.mobile.down.reordering_buffer", "expected at least 0"),
     ({"link_layer": {**HARQ, "scheme": "harq"}}, "path.mobile.down.link_layer.scheme", "adaptive-harq"),
     ({"link_layer": {**HARQ, "frame": "0 B"}}, "path.mobile.down.link_layer", "1 to 65535 B"),
     ({"link_layer": {**HARQ, "frame": "70 kB"}}, "path.mobile.down.link_layer", "1 to 65535 B"),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use nix::time::ClockId;
-use path::{Cause, Change, Histogram, Line, Output};
+use path::{Cause, Change, Histogram, Line, Output, UserTally};
 use units::{Packet, Span, Time};
 
 use crate::io::{Io, Received};
@@ -37,6 +37,8 @@ pub struct Progress {
     pub refused: u64,
     /// Packets in queues and waiting there, bytes.
     pub queued: (u64, u64),
+    /// What each user had of the first radio link; empty without one.
+    pub users: Vec<UserTally>,
     /// How late packets left, against the instant that the path gave them.
     pub lateness: Histogram,
     /// Processor time of the direction, ns.
@@ -233,6 +235,10 @@ impl<I: Io> Direction<I> {
             (packets + gauge.queued_packets, bytes + gauge.queued_bytes)
         });
         self.progress.queued = queued;
+        if let Some(line) = self.lines.iter().find(|line| !line.users().is_empty()) {
+            self.progress.users.clear();
+            self.progress.users.extend_from_slice(line.users());
+        }
         self.progress.at = now;
         self.progress.cpu_ns = clock::read(ClockId::CLOCK_THREAD_CPUTIME_ID);
         if let Ok(mut shared) = self.shared.lock() {

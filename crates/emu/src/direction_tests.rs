@@ -2,8 +2,9 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use path::{
-    Channel, Cx, Interpolation, JitterSpec, Limit, LossSpec, Queue, QueueSpec, RateService,
-    ServiceSpec, StageSpec, Transmitter,
+    Channel, ChannelSpec, CodeSpec, Combining, Cx, DecoderSpec, FeedbackSpec, Interpolation,
+    JitterSpec, Limit, LinkLayerSpec, LossSpec, Motion, Queue, QueueSpec, RadioSpec, RateService,
+    Reference, ReorderingSpec, Repeat, ServiceSpec, StageSpec, Transmitter,
 };
 use units::{Ecn, Random, Rate};
 
@@ -154,7 +155,32 @@ impl Queue for Stack {
     }
 }
 
-/// Three links with all that depends on when a packet comes.
+/// A radio link in deep fading, whose answers may be lost, with a reordering buffer.
+fn radio() -> StageSpec {
+    let motion = Motion { seed: None, step_ns: MS / 2, carrier_hz: 2_200_000_000, speed_m_s: 15.0 };
+    let link_layer = LinkLayerSpec {
+        rate_bit_s: 12_000_000,
+        frame_bytes: 400,
+        overhead_bits: 64,
+        code: CodeSpec::Given { coded_bits: vec![4_000] },
+        decoder: DecoderSpec::Information { margin: 1.05 },
+        combining: Combining::Incremental,
+        repeat: Repeat::Selective,
+        attempts: Some(3),
+        window: Some(60),
+        feedback: Some(FeedbackSpec { delay_ns: 7 * MS, loss: 0.1 }),
+        time_out_ns: Some(9 * MS),
+    };
+    let reference = Reference { snr_db: 6.0, error_db: 0.0 };
+    StageSpec::Radio(RadioSpec {
+        queue: QueueSpec::DropTail { limit: Some(Limit::Packets(100)) },
+        channel: Some(ChannelSpec::Rayleigh { reference, motion }),
+        link_layer,
+        reordering: Some(ReorderingSpec { packets: 40, time_limit_ns: Some(30 * MS) }),
+    })
+}
+
+/// Four links with all that depends on when a packet comes.
 fn lines(seed: u64) -> Vec<Line> {
     let codel = QueueSpec::FqCodel {
         limit_packets: 200,
@@ -189,7 +215,12 @@ fn lines(seed: u64) -> Vec<Line> {
     ];
     let line = |stages: &[_], name| Line::build(stages, name, seed).unwrap();
     let stack = Transmitter::new(Stack::default(), RateService::new(Rate(20_000_000)));
-    vec![Line::of(vec![Box::new(stack)]), line(&space, "space.up"), line(&ground, "ground.up")]
+    vec![
+        Line::of(vec![Box::new(stack)]),
+        line(&space, "space.up"),
+        line(&ground, "ground.up"),
+        line(&[radio()], "mobile.up"),
+    ]
 }
 
 /// What left, with its due times, and what was counted.
@@ -242,11 +273,14 @@ fn a_late_thread_gives_the_same_departures() {
         assert!(exact.iter().any(|(_, _, ecn)| *ecn == Ecn::Ce), "the queues had to mark");
         let counts = |progress: &Progress| {
             let Progress { packets_in, packets_out, bytes_out, dropped, .. } = *progress;
-            (packets_in, packets_out, bytes_out, dropped, progress.foreign, progress.refused)
+            let users = progress.users.clone();
+            (packets_in, packets_out, bytes_out, dropped, progress.foreign, progress.refused, users)
         };
         assert_eq!(counts(&counted), counts(&counted_late), "seed {seed}");
         assert!(counted.dropped[Cause::Overflow as usize] > 0 && counted.refused > 0);
         assert!(counted.is_idle() && counted_late.is_idle() && counted.foreign > 0);
+        let [user] = &counted.users[..] else { panic!("one user") };
+        assert!(user.decoded_after[1] > 0 && user.copies > 0 && user.dropped_packets > 0);
         // Only the lateness tells the two apart.
         assert_eq!(counted.lateness.quantile(1.0), Some(Span::ZERO));
         assert!(counted_late.lateness.quantile(0.5) > Some(Span(MS)));

@@ -1,4 +1,4 @@
-"""What a lab recorded of its path and proxies, as the tables ``links``, ``link_summary`` and ``proxies``.
+"""What a lab recorded of its path and proxies, as the tables ``links``, ``link_summary``, ``users`` and ``proxies``.
 
 Instants are of the machine's CLOCK_MONOTONIC, which is the same in every namespace. What the emulator or the kernel
 does not count is null, never 0.
@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.facts import delays_ns, rate_bit_s
+from bentpipe.plan.measured import RARE
 from bentpipe.store.schema import Row
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from bentpipe.plan.spec import GraphSpec
@@ -27,10 +28,12 @@ Points = list[tuple[int, Row]]
 """Instants, ns, and the counters then."""
 
 LINKS = "links.csv"
-"""The file of the path's series in a record."""
+USERS = "users.csv"
+"""The files of the path's series in a record; the second where it has a radio link."""
 
 WAYS = ("up", "down")
 SOCKETS = ("client_side", "server_side")
+_TALLY = {name: kind for name, kind in RARE["users"].items() if name not in ("time_s", "link", "user")}
 CAUSES = ("loss", "overflow", "aqm", "outage", "link", "route")
 
 
@@ -42,6 +45,8 @@ class Series:
     """By ``SEGMENT.up`` or ``SEGMENT.down``."""
     proxies: dict[tuple[str, str], Points] = field(default_factory=dict)
     """By node and socket."""
+    users: dict[tuple[str, int], Points] = field(default_factory=dict)
+    """Of a radio link's users, by direction and number."""
     totals: dict[str, Row] = field(default_factory=dict)
     """Of each direction at the end of the lab."""
 
@@ -63,6 +68,15 @@ class Series:
             summary.append({"link": name, **_promise(graph, name), **(last or total)})
         return rows, summary
 
+    def user_rows(self, origin_ns: int, ticks_ns: Sequence[int]) -> list[Row]:
+        """Rows of ``users``."""
+        return [
+            {"time_s": _seconds(tick, origin_ns), "link": link, "user": user, **row}
+            for tick in ticks_ns
+            for (link, user), points in self.users.items()
+            if (row := _at(points, tick))
+        ]
+
     def proxy_rows(self, flows: Sequence[str], origin_ns: int, ticks_ns: Sequence[int]) -> list[Row]:
         """Rows of ``proxies``. A proxy counts all its connections together: ``flow`` is null where several flows
         cross it."""
@@ -83,15 +97,15 @@ def read_series(record: Path, result: Mapping[str, Any]) -> Series:
         for way in WAYS:
             series.totals[f"{segment['name']}.{way}"] = _totals(segment[way])
     started = int(result.get("started_ns", 0))
-    file = record / LINKS
-    if file.is_file():
-        with file.open(encoding="utf-8", newline="") as lines:
-            for row in csv.DictReader(lines):
-                if None not in row.values():
-                    at = started + round(float(row["time_s"]) * 1e9)
-                    series.links.setdefault(f"{row['segment']}.{row['direction']}", []).append(
-                        (at, _link(row))
-                    )
+    for at, row in _recorded(record / LINKS, started):
+        series.links.setdefault(f"{row['segment']}.{row['direction']}", []).append((at, _link(row)))
+    for at, row in _recorded(record / USERS, started):
+        name = (f"{row['segment']}.{row['direction']}", int(row["user"]))
+        counters = {
+            column: float(row[column]) if kind == "f64" else int(row[column])
+            for column, kind in _TALLY.items()
+        }
+        series.users.setdefault(name, []).append((at, counters))
     for file in sorted(record.glob("proxy-*.jsonl")):
         node = file.stem.removeprefix("proxy-")
         for line in file.read_text(encoding="utf-8").splitlines():
@@ -103,6 +117,15 @@ def read_series(record: Path, result: Mapping[str, Any]) -> Series:
                 points = series.proxies.setdefault((node, socket), [])
                 points.append((int(found["time_ns"]), found[socket]))
     return series
+
+
+def _recorded(file: Path, started_ns: int) -> Iterator[tuple[int, Mapping[str, str]]]:
+    """The whole rows of a file of the path's series, each with its instant; none if there is no such file."""
+    if file.is_file():
+        with file.open(encoding="utf-8", newline="") as lines:
+            for row in csv.DictReader(lines):
+                if None not in row.values():
+                    yield started_ns + round(float(row["time_s"]) * 1e9), row
 
 
 def _seconds(time_ns: int, origin_ns: int) -> float:

@@ -138,7 +138,7 @@ WINDOW = 500
 
 def reordering(buffer: ReorderingBuffer | None) -> ReorderingSpec | None:
     """``ReorderingSpec``."""
-    if buffer is None:
+    if buffer is None or buffer.packets == 0:
         return None
     limit = buffer.time_limit
     return {"packets": buffer.packets, "time_limit_ns": limit.ns if limit is not None else None}

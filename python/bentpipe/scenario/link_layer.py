@@ -136,7 +136,10 @@ class LinkLayer(Table):
 
 
 class ReorderingBuffer(Table):
-    """Holds back what came out of order. A bare number is ``packets``, of each flow (Tauran 2018, section 4.1: 125)."""
+    """Holds back what came out of order. A bare number is ``packets``, of each flow; 0 is no buffer.
 
-    packets: Annotated[StrictInt, Field(ge=1, le=2**20)] = 125
+    125 are Tauran's (2018, section 4.4.1).
+    """
+
+    packets: Annotated[StrictInt, Field(ge=0, le=2**20)] = 125
     time_limit: PositiveText | None = None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from bentpipe.plan.measured import COLUMNS
+from bentpipe.plan.measured import COLUMNS, RARE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -21,17 +21,18 @@ _SORTED = {
     "flows": ["time_s", "flow", "side"], "links": ["time_s", "link"], "summary": ["flow", "side"],
     "link_summary": ["link"], "streams": ["flow", "connection", "stream_id"],
     "events": ["time_s", "flow", "connection", "side", "kind"], "proxies": ["time_s", "proxy", "socket"],
-    "requests": ["load", "queued_s"],
+    "requests": ["load", "queued_s"], "users": ["time_s", "link", "user"],
 }  # fmt: skip
 """Order of rows, as the engine's tables have it."""
 
 
 def table(name: str, rows: Iterable[Mapping[str, Any]]) -> pl.DataFrame:
     """The table ``name`` of ``rows``, sorted."""
-    columns: dict[str, list[Any]] = {column: [] for column in COLUMNS[name]}
+    kinds = COLUMNS.get(name) or RARE[name]
+    columns: dict[str, list[Any]] = {column: [] for column in kinds}
     for row in rows:
         for column, values in columns.items():
             values.append(row.get(column))
-    frame = pl.DataFrame(columns, schema={column: _TYPES[kind] for column, kind in COLUMNS[name].items()})
+    frame = pl.DataFrame(columns, schema={column: _TYPES[kind] for column, kind in kinds.items()})
     keys = _SORTED.get(name)
     return frame.sort(keys, nulls_last=True, maintain_order=True) if keys else frame

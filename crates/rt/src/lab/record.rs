@@ -1,8 +1,8 @@
-//! The series of a session: a row for each segment, direction and interval.
+//! The series of a session: a row for each segment, direction and interval, and for each user of a radio link.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use emu::{Progress, Running};
 use endpoint::say;
@@ -10,13 +10,17 @@ use path::Cause;
 
 use super::plan::Record;
 
-/// The file of a record.
-const FILE: &str = "links.csv";
+/// The files of a record.
+const LINKS: &str = "links.csv";
+const USERS: &str = "users.csv";
 
-/// A file that grows.
+/// Files that grow.
 pub struct Series {
     names: Vec<String>,
-    file: Option<BufWriter<File>>,
+    directory: PathBuf,
+    links: Option<BufWriter<File>>,
+    /// Begun with the first user of a radio link.
+    users: Option<BufWriter<File>>,
     interval_ns: u64,
     due_ns: u64,
     /// Why the series end before the session.
@@ -29,19 +33,25 @@ impl Series {
     /// # Errors
     /// It cannot be written.
     pub fn begin(record: &Record, names: &[String]) -> io::Result<Series> {
-        let place = Path::new(&record.directory).join(FILE);
-        let told = |error| io::Error::other(format!("{}: {error}", place.display()));
-        std::fs::create_dir_all(&record.directory).map_err(told)?;
-        let mut file = BufWriter::new(File::create(&place).map_err(told)?);
+        let directory = PathBuf::from(&record.directory);
+        let told = |error| io::Error::other(format!("{}: {error}", directory.display()));
+        std::fs::create_dir_all(&directory).map_err(told)?;
         let dropped: Vec<String> =
             Cause::ALL.iter().map(|cause| format!("dropped_{}", cause.name())).collect();
         let (head, causes) = (
             "time_s,segment,direction,packets_in,packets_out,bytes_out,queued_packets,queued_bytes",
             dropped.join(","),
         );
-        writeln!(file, "{head},{causes},late_p99_ms").map_err(told)?;
-        let interval_ns = record.interval_ns.max(1_000_000);
-        Ok(Series { names: names.to_vec(), file: Some(file), interval_ns, due_ns: 0, error: None })
+        let links = create(&directory, LINKS, &format!("{head},{causes},late_p99_ms"))?;
+        Ok(Series {
+            names: names.to_vec(),
+            directory,
+            links: Some(links),
+            users: None,
+            interval_ns: record.interval_ns.max(1_000_000),
+            due_ns: 0,
+            error: None,
+        })
     }
 
     /// Writes a row of each direction if it is time for one. A disk that is full ends the series, not the session.
@@ -57,44 +67,99 @@ impl Series {
     /// The last rows.
     pub fn end(&mut self, progress: &[[Progress; 2]]) {
         self.write(progress);
-        if let Some(mut file) = self.file.take()
-            && let Err(error) = file.flush()
-        {
-            self.fail(&error);
+        for (name, file) in [(LINKS, self.links.take()), (USERS, self.users.take())] {
+            if let Some(mut file) = file
+                && let Err(error) = file.flush()
+            {
+                self.fail(name, &error);
+            }
         }
     }
 
     fn write(&mut self, progress: &[[Progress; 2]]) {
-        let Some(file) = &mut self.file else { return };
-        let mut rows = || -> io::Result<()> {
-            for (name, ways) in self.names.iter().zip(progress) {
-                for (direction, p) in ["up", "down"].iter().zip(ways) {
-                    let dropped: Vec<String> = p.dropped.iter().map(u64::to_string).collect();
-                    let late = p.lateness.quantile(0.99).map_or(0.0, |late| late.millis());
-                    writeln!(
-                        file,
-                        "{:.4},{name},{direction},{},{},{},{},{},{},{late:.3}",
-                        p.at.0 as f64 / 1e9,
-                        p.packets_in,
-                        p.packets_out,
-                        p.bytes_out,
-                        p.queued.0,
-                        p.queued.1,
-                        dropped.join(","),
-                    )?;
-                }
-            }
-            Ok(())
-        };
-        if let Err(error) = rows() {
-            self.fail(&error);
+        if let Err((name, error)) = self.rows(progress) {
+            self.fail(name, &error);
         }
     }
 
-    fn fail(&mut self, error: &io::Error) {
-        let told = format!("{FILE}: {error}; the series end here");
+    fn rows(&mut self, progress: &[[Progress; 2]]) -> Result<(), (&'static str, io::Error)> {
+        let Some(links) = &mut self.links else { return Ok(()) };
+        let rows = || {
+            let each = self.names.iter().zip(progress);
+            each.flat_map(|(name, ways)| {
+                ["up", "down"].map(|way| (name, way)).into_iter().zip(ways)
+            })
+        };
+        rows().try_for_each(|(at, p)| link(links, at, p)).map_err(|error| (LINKS, error))?;
+        if rows().all(|(_, p)| p.users.is_empty()) {
+            return Ok(());
+        }
+        let file = match &mut self.users {
+            Some(file) => Ok(file),
+            none => create(&self.directory, USERS, USERS_HEAD).map(|file| none.insert(file)),
+        };
+        file.and_then(|file| rows().try_for_each(|(at, p)| users(file, at, p)))
+            .map_err(|error| (USERS, error))
+    }
+
+    fn fail(&mut self, name: &str, error: &io::Error) {
+        let told = format!("{name}: {error}; the series end here");
         say(format_args!("bentpipe: {told}"));
         self.error = Some(told);
-        self.file = None;
+        (self.links, self.users) = (None, None);
     }
+}
+
+fn create(directory: &Path, name: &str, head: &str) -> io::Result<BufWriter<File>> {
+    let place = directory.join(name);
+    let begin = || -> io::Result<BufWriter<File>> {
+        let mut file = BufWriter::new(File::create(&place)?);
+        writeln!(file, "{head}")?;
+        Ok(file)
+    };
+    begin().map_err(|error| io::Error::other(format!("{}: {error}", place.display())))
+}
+
+fn link(file: &mut impl Write, (name, way): (&String, &str), p: &Progress) -> io::Result<()> {
+    let dropped: Vec<String> = p.dropped.iter().map(u64::to_string).collect();
+    let late = p.lateness.quantile(0.99).map_or(0.0, |late| late.millis());
+    writeln!(
+        file,
+        "{:.4},{name},{way},{},{},{},{},{},{},{late:.3}",
+        p.at.0 as f64 / 1e9,
+        p.packets_in,
+        p.packets_out,
+        p.bytes_out,
+        p.queued.0,
+        p.queued.1,
+        dropped.join(","),
+    )
+}
+
+/// Columns of the table of users (docs/manual/results.md), with the emulator's names of a direction.
+const USERS_HEAD: &str = "time_s,segment,direction,user,attempts,copies,air_s,coded_bits,useful_bits,\
+    decoded_after_0_packets,decoded_after_1_packets,decoded_after_2_packets,decoded_after_3_packets,\
+    decoded_later_packets,dropped_link_packets";
+
+fn users(file: &mut impl Write, (name, way): (&String, &str), p: &Progress) -> io::Result<()> {
+    for (user, tally) in p.users.iter().enumerate() {
+        let after = |n: usize| tally.decoded_after.get(n).copied().unwrap_or(0);
+        writeln!(
+            file,
+            "{:.4},{name},{way},{user},{},{},{:.9},{},{},{},{},{},{},{},{}",
+            p.at.0 as f64 / 1e9,
+            tally.attempts,
+            tally.copies,
+            tally.air.seconds(),
+            tally.coded_bits,
+            tally.decoded_bytes * 8,
+            after(0),
+            after(1),
+            after(2),
+            after(3),
+            tally.decoded_after.iter().skip(4).sum::<u64>(),
+            tally.dropped_packets,
+        )?;
+    }
+    Ok(())
 }

@@ -310,16 +310,19 @@ class _Tables:
         return rows
 
     def _recorded(self) -> dict[str, list[Row]]:
-        """``links``, ``link_summary`` and ``proxies``: the lab's record, or what crossed the client's interface."""
+        """The tables of the path: the lab's record, or what crossed the client's interface."""
         if self.series is None:
             links, totals = self._interface()
             proxies: list[Row] = []
+            users: list[Row] = []
         else:
             origin = round(self.unit["began_monotonic_s"] * 1e9)
             ticks = [origin + round(tick * 1e9) for tick in self._ticks()]
             links, totals = self.series.link_rows(self.graph, origin, ticks)
             proxies = self.series.proxy_rows([self.flow["name"]], origin, ticks)
-        return {"links": links, "link_summary": totals, "proxies": proxies}
+            users = self.series.user_rows(origin, ticks)
+        found = {"links": links, "link_summary": totals, "proxies": proxies}
+        return found | ({"users": users} if users else {})
 
     def _interface(self) -> tuple[list[Row], list[Row]]:
         counted = self._counted()
