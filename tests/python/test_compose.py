@@ -125,3 +125,10 @@ def test_every_table_is_where_it_is_said_to_be() -> None:
     assert dir(tables) == tables.__all__
     with pytest.raises(AttributeError, match="no attribute 'Segmnt'"):
         tables.Segmnt  # noqa: B018
+
+
+def test_whoever_checks_types_finds_what_is_there() -> None:
+    """A module that says what it exports exports each class that a scenario is composed of."""
+    for name in tables.__all__:
+        home = importlib.import_module(getattr(tables, name).__module__)
+        assert name in getattr(home, "__all__", (name,)), f"{home.__name__}: {name}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.api.planning import check_engine, plan_of
+from bentpipe.api.choosing import check_engine
+from bentpipe.api.planning import plan_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from bentpipe.api.planning import Engine
+    from bentpipe.api.choosing import Engine
     from bentpipe.plan.bounds import Bound
     from bentpipe.plan.remarks import Remark
     from bentpipe.scenario.model import Scenario

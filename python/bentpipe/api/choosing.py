@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+from bentpipe.scenario.problems import unknown_word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from bentpipe.runners.outcome import Runner
 
-__all__ = ["runner_of"]
+__all__ = ["ENGINES", "Engine", "check_engine", "runner_of"]
+
+Engine = Literal["sim", "emu"]
+ENGINES: tuple[Engine, ...] = ("sim", "emu")
+
+
+def check_engine(engine: str) -> None:
+    """Raises ValueError for what is none."""
+    if engine not in ENGINES:
+        raise ValueError(f"engine: {unknown_word(engine, ENGINES, 'engine')}")
 
 
 def runner_of(

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
-from bentpipe.scenario.problems import unknown_word
 from bentpipe.scenario.quantities import written
 from bentpipe.scenario.sweep import written_override
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from bentpipe.api.choosing import Engine
     from bentpipe.plan.document import Document
     from bentpipe.plan.runs import Plan
     from bentpipe.scenario.model import Scenario
 
-__all__ = ["ENGINES", "Engine", "check_engine", "plan_of", "planned"]
-
-Engine = Literal["sim", "emu"]
-ENGINES: tuple[Engine, ...] = ("sim", "emu")
-
-
-def check_engine(engine: str) -> None:
-    """Raises ValueError for what is none."""
-    if engine not in ENGINES:
-        raise ValueError(f"engine: {unknown_word(engine, ENGINES, 'engine')}")
+__all__ = ["plan_of", "planned"]
 
 
 def plan_of(

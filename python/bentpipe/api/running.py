@@ -15,8 +15,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from bentpipe.api.choosing import runner_of
-from bentpipe.api.planning import check_engine, plan_of
+from bentpipe.api.choosing import check_engine, runner_of
+from bentpipe.api.planning import plan_of
 from bentpipe.api.results import Results
 from bentpipe.plan.remarks import RemarkWarning, remarks
 from bentpipe.runners.conduct import REAL_TIME, Finished, Report, each_finished
@@ -25,7 +25,7 @@ from bentpipe.store.writer import Writer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from bentpipe.api.planning import Engine
+    from bentpipe.api.choosing import Engine
     from bentpipe.plan.runs import Plan
     from bentpipe.runners.outcome import Runner
     from bentpipe.scenario.model import Scenario

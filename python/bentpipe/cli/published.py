@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli.common import FAILED, AsJson, Jobs, Seeds, interruptible, options, refuse
-from bentpipe.cli.running import ENGINES, Engine
-from bentpipe.scenario.problems import unknown_word
+from bentpipe.cli.common import FAILED, AsJson, Jobs, Seeds, interruptible, options
+from bentpipe.cli.running import Engine, known_engine
 
 __all__ = ["study"]
 
@@ -29,8 +28,7 @@ def study(
     from bentpipe import studies
     from bentpipe.cli.terminal import answer, watch
 
-    if engine not in ENGINES:
-        refuse(f"--engine: {unknown_word(engine, ENGINES, 'engine')}")
+    known_engine(engine)
     seen = watch(quiet=as_json)
     with options(name="NAME"), interruptible():
         said = studies.run(name, only=only, seeds=seeds, jobs=jobs, out=out, engine=engine, watch=seen)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from bentpipe.api.choosing import ENGINES
 from bentpipe.cli.common import (
     FAILED,
     AsJson,
@@ -27,13 +28,18 @@ from bentpipe.scenario.problems import unknown_word
 if TYPE_CHECKING:
     from bentpipe.runners.conduct import Report
 
-__all__ = ["ENGINES", "Engine", "run"]
-
-ENGINES = ("sim", "emu")
+__all__ = ["Engine", "known_engine", "run"]
 
 Engine = Annotated[
-    str, typer.Option("--engine", metavar="sim|emu", help="virtual time, or real time on this machine")
+    str,
+    typer.Option("--engine", metavar="|".join(ENGINES), help="virtual time, or real time on this machine"),
 ]
+
+
+def known_engine(engine: str) -> None:
+    """Refuses what is none."""
+    if engine not in ENGINES:
+        refuse(f"--engine: {unknown_word(engine, ENGINES, 'engine')}")
 
 
 def run(
@@ -59,8 +65,7 @@ def run(
     from bentpipe.runners.conduct import REAL_TIME
     from bentpipe.runners.session import session
 
-    if engine not in ENGINES:
-        refuse(f"--engine: {unknown_word(engine, ENGINES, 'engine')}")
+    known_engine(engine)
     if engine == "emu" and on is not None:
         refuse("--on: found a cluster beside --engine emu, which runs on this machine")
     if on is not None and jobs is not None:

@@ -11,86 +11,50 @@ The tables of which a scenario is composed in Python are here by their names, lo
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from bentpipe.scenario.handover import GraphHandover, Moved, PathHandover
-    from bentpipe.scenario.losses import BurstLoss, GilbertElliott, Loss
-    from bentpipe.scenario.model import (
-        DrawnSize,
-        Flow,
-        Limits,
-        Load,
-        OnOff,
-        Pareto,
-        Poisson,
-        Scenario,
-        Trace,
-    )
-    from bentpipe.scenario.path import (
-        Access,
-        Aqm,
-        Change,
-        Delay,
-        Direction,
-        Graph,
-        Jitter,
-        Link,
-        LinkRate,
-        Node,
-        NormalJitter,
-        Outage,
-        Outages,
-        Path,
-        Reorder,
-        Segment,
-    )
-    from bentpipe.scenario.problems import ScenarioError
-    from bentpipe.scenario.proxy import Proxy, Side
-    from bentpipe.scenario.quantities import Congestion
-    from bentpipe.scenario.quic import Quic
-    from bentpipe.scenario.tcp import Tcp
-    from bentpipe.scenario.units import Duration, Probability, QueueSize, Rate, Size, WindowSize
-    from bentpipe.scenario.web_page import Host, Page, PageObject, PageSource
+    from bentpipe.scenario.channel import *
+    from bentpipe.scenario.handover import *
+    from bentpipe.scenario.link_layer import *
+    from bentpipe.scenario.losses import *
+    from bentpipe.scenario.model import *
+    from bentpipe.scenario.orbit import *
+    from bentpipe.scenario.page_load import *
+    from bentpipe.scenario.path import *
+    from bentpipe.scenario.problems import *
+    from bentpipe.scenario.proxy import *
+    from bentpipe.scenario.quantities import *
+    from bentpipe.scenario.quic import *
+    from bentpipe.scenario.tcp import *
+    from bentpipe.scenario.units import *
+    from bentpipe.scenario.web_page import *
 
-_TABLES = {
-    "handover": ("GraphHandover", "Moved", "PathHandover"),
-    "losses": ("BurstLoss", "GilbertElliott", "Loss"),
-    "model": (
-        "DrawnSize", "Flow", "Limits", "Load", "OnOff", "Pareto", "Poisson", "Scenario", "Trace",
-    ),
-    "path": (
-        "Access", "Aqm", "Change", "Delay", "Direction", "Graph", "Jitter", "Link",
-        "LinkRate", "Node", "NormalJitter", "Outage", "Outages", "Path", "Reorder", "Segment",
-    ),
-    "problems": ("ScenarioError",),
-    "proxy": ("Proxy", "Side"),
-    "quantities": ("Congestion",),
-    "quic": ("Quic",),
-    "tcp": ("Tcp",),
-    "units": ("Duration", "Probability", "QueueSize", "Rate", "Size", "WindowSize"),
-    "web_page": ("Host", "Page", "PageObject", "PageSource"),
-}  # fmt: skip
-_HOME = {name: module for module, names in _TABLES.items() for name in names}
-
-__all__ = [
-    "Access", "Aqm", "BurstLoss", "Change", "Congestion", "Delay", "Direction", "DrawnSize", "Duration", "Flow",
-    "GilbertElliott", "Graph", "GraphHandover", "Host", "Jitter", "Limits", "Link", "LinkRate", "Load", "Loss", "Moved",
-    "Node", "NormalJitter", "OnOff", "Outage", "Outages", "Page", "PageObject", "PageSource", "Pareto", "Path",
-    "PathHandover", "Poisson", "Probability", "Proxy", "QueueSize", "Quic", "Rate", "Reorder", "Scenario",
-    "ScenarioError", "Segment", "Side", "Size", "Tcp", "Trace", "WindowSize",
-]  # fmt: skip
+_MODULES = (
+    "problems", "units", "quantities", "losses", "channel", "link_layer", "tcp", "quic", "handover", "proxy", "path",
+    "orbit", "web_page", "page_load", "model",
+)  # fmt: skip
+"""Whose classes are here: each after those that it is made of."""
 
 
 def __getattr__(name: str) -> Any:
-    """Loads a table when it is asked for."""
-    if name not in _HOME:
-        raise AttributeError(f"module 'bentpipe.scenario' has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(f"bentpipe.scenario.{_HOME[name]}"), name)
+    """Loads a class when it is asked for."""
+    if name == "__all__":
+        return __dir__()
+    for module in _MODULES if name[:1].isupper() else ():  # modules of this package are asked for here too
+        if (found := _classes(module).get(name)) is not None:
+            return found
+    raise AttributeError(f"module 'bentpipe.scenario' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     """What scenarios are composed of."""
-    return list(__all__)
+    return sorted(name for module in _MODULES for name in _classes(module))
+
+
+def _classes(module: str) -> dict[str, type]:
+    """Tables, quantities and errors that a module has itself."""
+    whole = importlib.import_module(f"bentpipe.scenario.{module}")
+    own = {name: one for name, one in vars(whole).items() if isinstance(one, type) and name[:1].isupper()}
+    return {name: one for name, one in own.items() if one.__module__ == whole.__name__}

@@ -12,7 +12,7 @@ from bentpipe.scenario.quantities import AngleText, DurationText, PositiveText, 
 from bentpipe.scenario.radio_units import Decibel, Frequency, Speed
 from bentpipe.scenario.units import Angle
 
-__all__ = ["Channel", "DecibelText"]
+__all__ = ["Attenuation", "Channel", "DecibelText"]
 
 DecibelText = Annotated[Decibel, PlainValidator(Decibel.parse), described("7 dB", "a ratio")]
 FrequencyText = Annotated[

@@ -43,7 +43,10 @@ from bentpipe.scenario.tcp import Tcp
 from bentpipe.scenario.units import Duration, Size
 from bentpipe.scenario.web_page import Page
 
-__all__ = ["Congestion", "Flow", "Limits", "Load", "Quic", "Scenario", "Tcp", "Trace", "validate"]
+__all__ = [
+    "Congestion", "DrawnSize", "Flow", "Limits", "Load", "OnOff", "Pareto", "Poisson", "Quic", "Scenario", "Tcp",
+    "Trace", "validate",
+]  # fmt: skip
 
 
 class Pareto(Table):
