@@ -24,7 +24,7 @@ from bentpipe.figures.page_loads import PageLoads, Sample, paired_values, pairs
 from bentpipe.figures.registry import FIGURES, Material
 from bentpipe.figures.thinning import MOST_ROWS
 from bentpipe.report import page_loads, report
-from bentpipe.report.grid import Cell
+from bentpipe.report.tabular import TabularCell
 from bentpipe.stats.intervals import median_interval
 from bentpipe.stats.summary import page_rows
 from bentpipe.store.reader import read_store
@@ -359,7 +359,9 @@ def test_who_is_faster_is_said_once_a_row(maker: ModuleType, synthetic: ModuleTy
     heads = [head.title for head in compared.heads]
     at, by = heads.index("faster"), heads.index("by")
     said = [
-        (faster.text, row.cells[by]) for row in compared.rows if isinstance(faster := row.cells[at], Cell)
+        (faster.text, row.cells[by])
+        for row in compared.rows
+        if isinstance(faster := row.cells[at], TabularCell)
     ]
     assert len(said) == len(compared.rows)
     assert ("HTTP/2", "dominance") in said

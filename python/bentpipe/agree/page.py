@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from bentpipe.agree.compare import lines
 from bentpipe.agree.drawing import figures
 from bentpipe.report.base import Page
-from bentpipe.report.grid import grid
+from bentpipe.report.tabular import tabular
 from bentpipe.store.journal import machine
 
 if TYPE_CHECKING:
@@ -29,5 +29,5 @@ def write_page(comparison: Comparison, out: Path) -> Path:
         drawn.append(page.drawing(replace(figure, caption=f"{figure.caption} {figure.note}".strip())))
     return page.write(
         out, "agree/page.html",
-        numbers=grid(lines(comparison.rows)), machine=machine(comparison.real.path), figures=drawn,
+        numbers=tabular(lines(comparison.rows)), machine=machine(comparison.real.path), figures=drawn,
     )  # fmt: skip

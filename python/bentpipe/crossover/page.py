@@ -10,7 +10,7 @@ from bentpipe.crossover.ratios import Map, break_even_rows
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.ratio_map import RatioCell, ratio_map
 from bentpipe.report.base import Page
-from bentpipe.report.grid import grid
+from bentpipe.report.tabular import tabular
 from bentpipe.scenario.units import Duration, Size
 
 __all__ = ["figure", "write"]
@@ -62,7 +62,7 @@ def write(found: Map, out: Path) -> Path:
     page = Page(f"QUIC or split TCP: {found.question.access.title}")
     return page.write(
         out / "map.html", "crossover/page.html",
-        figure=page.drawing(drawn), break_even=grid(rows), times=grid(_times(found)), engine=found.engine,
+        figure=page.drawing(drawn), break_even=tabular(rows), times=tabular(_times(found)), engine=found.engine,
         seeds=found.question.seeds,
     )  # fmt: skip
 

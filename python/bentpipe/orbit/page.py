@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.orbit.drawing import coastlines, figures
 from bentpipe.report.base import Page
-from bentpipe.report.grid import grid
+from bentpipe.report.tabular import tabular
 from bentpipe.runners import engine
 from bentpipe.stats.wording import Table
 
@@ -57,7 +57,7 @@ def write(question: Question, found: Ways, said: Answer, out: Path) -> Path:
     return page.write(
         out / "orbit.html", "orbit/page.html",
         texts=[part.strip() for part in said.shown if isinstance(part, str) and part],
-        tables=[(part.title, grid(part.rows)) for part in said.shown if isinstance(part, Table) and part.rows],
+        tables=[(part.title, tabular(part.rows)) for part in said.shown if isinstance(part, Table) and part.rows],
         figures=[page.drawing(figure) for figure in drawn], moving=moving.replace("<", "\\u003c"),
         script=_SCRIPT.read_text(encoding="utf-8"), seconds=found.duration_ns / 1e9, engine=engine.version(),
         source=orbit.constellation.source, sparse=len(found.names) <= SPARSE,

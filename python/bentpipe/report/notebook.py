@@ -13,8 +13,8 @@ from typing import Any
 from bentpipe.figures.registry import FIGURES, Material
 from bentpipe.report import page_loads
 from bentpipe.report.base import rendered
-from bentpipe.report.grid import Grid, Heading, Row, first_groups
 from bentpipe.report.report import summary
+from bentpipe.report.tabular import Heading, Tabular, TabularRow, first_groups
 from bentpipe.stats.intervals import significant
 from bentpipe.stats.titles import METRICS
 from bentpipe.store.reader import Store, read_store
@@ -51,7 +51,7 @@ def _figure(material: Material) -> str | None:
     return None
 
 
-def _goodput(material: Material) -> Grid:
+def _goodput(material: Material) -> Tabular:
     """A table of the first cells."""
     keys = list(material.store.columns)
     wanted = [METRICS[name] for name in ("goodput_bit_s", "jain", "retransmission_ratio")]
@@ -66,5 +66,5 @@ def _goodput(material: Material) -> Grid:
         cells = [dim.word(first[dim.key]) for dim in material.dims]
         cells.append(material.flow_names[f"{first['flow']} {first['direction']}"])
         cells += [significant(means[m.name] * m.factor) if m.name in means else "–" for m in wanted]
-        rows.append(Row(cells))
-    return Grid(heads, rows, more)
+        rows.append(TabularRow(cells))
+    return Tabular(heads, rows, more)

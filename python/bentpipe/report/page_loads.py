@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bentpipe.figures.material import Material
 from bentpipe.figures.page_loads import TIMES, PageLoads, Sample, paired_values, pairs
-from bentpipe.report.grid import Cell, Grid, Heading, Row
+from bentpipe.report.tabular import Heading, Tabular, TabularCell, TabularRow
 from bentpipe.stats.intervals import Interval, median_interval, significant
 from bentpipe.stats.samples import (
     autocorrelation,
@@ -43,7 +43,7 @@ DEFINITIONS = {
 """What the words of this section mean."""
 
 
-def tables(material: Material) -> tuple[Grid, Grid | None]:
+def tables(material: Material) -> tuple[Tabular, Tabular | None]:
     """The two tables: one row a sample, and one row a pair and metric, where something is compared."""
     found = PageLoads(material)
     samples = {metric: found.samples(metric) for metric in TIMES}
@@ -62,10 +62,10 @@ def tables(material: Material) -> tuple[Grid, Grid | None]:
             Heading("ratio", "first / second"),
         ]
     heads += [Heading("faster", text=True), Heading("by", text=True), Heading("Welch p")]
-    return medians, Grid(heads, rows)
+    return medians, Tabular(heads, rows)
 
 
-def _medians(found: PageLoads, plt: Sequence[Sample], ttr: Sequence[Sample]) -> Grid:
+def _medians(found: PageLoads, plt: Sequence[Sample], ttr: Sequence[Sample]) -> Tabular:
     heads = [
         *(Heading(dim.title, text=True) for dim in found.cell_dims),
         Heading("load"), Heading(found.arm_title, text=True), Heading("came by", text=True),
@@ -73,11 +73,11 @@ def _medians(found: PageLoads, plt: Sequence[Sample], ttr: Sequence[Sample]) -> 
         *(Heading(f"{TIMES[name].short}, median", TIMES[name].unit) for name in ("ttr_s", "plt_s")),
         Heading("independent", text=True),
     ]  # fmt: skip
-    rows: list[Row] = []
+    rows: list[TabularRow] = []
     before: tuple[object, ...] | None = None
     for load, response in zip(plt, ttr, strict=True):
         here = (*load.cell.values(), load.load)
-        line: list[str | Cell] = [
+        line: list[str | TabularCell] = [
             *_cell(found, load, before),
             str(load.load) if here != before else "",
             load.arm,
@@ -87,9 +87,9 @@ def _medians(found: PageLoads, plt: Sequence[Sample], ttr: Sequence[Sample]) -> 
             _median(load),
             _independent(load),
         ]
-        rows.append(Row(line, here != before))
+        rows.append(TabularRow(line, here != before))
         before = here
-    return Grid(heads, rows)
+    return Tabular(heads, rows)
 
 
 def _cell(found: PageLoads, sample: Sample, before: tuple[object, ...] | None) -> list[str]:
@@ -103,25 +103,25 @@ def _count(sample: Sample) -> str:
     return str(done) if done == sample.loads else f"{done} of {sample.loads}"
 
 
-def _median(sample: Sample) -> str | Cell:
+def _median(sample: Sample) -> str | TabularCell:
     return _interval(median_interval(sample.values)) if sample.values else "–"
 
 
-def _interval(value: Interval) -> Cell:
+def _interval(value: Interval) -> TabularCell:
     said = bracketed(value)
     estimate, mark, bounds = said.partition(" [")
-    return Cell(estimate, small=f"[{bounds}" if mark else "")
+    return TabularCell(estimate, small=f"[{bounds}" if mark else "")
 
 
-def _independent(sample: Sample) -> str | Cell:
+def _independent(sample: Sample) -> str | TabularCell:
     result = autocorrelation(sample.values)
     if result is None:
         return "–" if len(set(sample.values)) != 1 or len(sample.values) < 2 else "no spread"
-    return Cell("yes" if result.independent else "no", hint=result.reason)
+    return TabularCell("yes" if result.independent else "no", hint=result.reason)
 
 
-def _comparisons(found: PageLoads, samples: dict[str, list[Sample]]) -> list[Row]:
-    rows: list[Row] = []
+def _comparisons(found: PageLoads, samples: dict[str, list[Sample]]) -> list[TabularRow]:
+    rows: list[TabularRow] = []
     before: tuple[object, ...] | None = None
     both = zip(*(_by_place(samples[metric]) for metric in TIMES), strict=True)
     for groups in both:
@@ -131,7 +131,7 @@ def _comparisons(found: PageLoads, samples: dict[str, list[Sample]]) -> list[Row
                 line = _cell(found, one, before)
                 line += [str(one.load) if here != before else "", TIMES[metric].title]
                 line += [one.arm, two.arm] if len(found.arms) > 2 else []
-                rows.append(Row([*line, *_compared(one, two)], here != before))
+                rows.append(TabularRow([*line, *_compared(one, two)], here != before))
                 before = here
     return rows
 
@@ -144,7 +144,7 @@ def _by_place(samples: Sequence[Sample]) -> list[list[Sample]]:
     return list(groups.values())
 
 
-def _compared(one: Sample, two: Sample) -> list[str | Cell]:
+def _compared(one: Sample, two: Sample) -> list[str | TabularCell]:
     together = paired_values(one, two)
     first, second = together or (one.values, two.values)
     ratio = median_ratio(first, second, paired=together is not None) if min(*first, *second) > 0 else None
@@ -159,7 +159,7 @@ def _compared(one: Sample, two: Sample) -> list[str | Cell]:
     test = welch(one.values, two.values)
     return [
         "–" if ratio is None else _interval(ratio),
-        Cell(", ".join(faster) or "none", hint=reasons),
+        TabularCell(", ".join(faster) or "none", hint=reasons),
         " and ".join(by) or "–",
         "–" if test is None else "< 0.001" if test.p < 0.001 else significant(test.p, 2),
     ]

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from bentpipe.figures.material import Material
-from bentpipe.report.grid import MOST_ROWS, Cell, Grid, Heading, Row, first_groups
+from bentpipe.report.tabular import MOST_ROWS, Heading, Tabular, TabularCell, TabularRow, first_groups
 from bentpipe.stats.intervals import significant
 from bentpipe.stats.metrics import cell_summary
 from bentpipe.stats.titles import METRICS
@@ -27,13 +27,13 @@ SKEWED = frozenset({"convergence_s"})
 """The median is printed, because a few large values would carry the mean away."""
 
 
-def _spread(row: Mapping[str, Any], factor: float) -> Cell:
+def _spread(row: Mapping[str, Any], factor: float) -> TabularCell:
     """A mean over seeds and, smaller, half of its interval."""
     mean, mark, half = plus_minus(over_seeds(row), factor).partition(" ± ")
-    return Cell(mean, small=f"± {half}" if mark else "")
+    return TabularCell(mean, small=f"± {half}" if mark else "")
 
 
-def results(material: Material, most: int = MOST_ROWS) -> Grid:
+def results(material: Material, most: int = MOST_ROWS) -> Tabular:
     """One row per cell and flow, of ``most`` at all: mean ± half of the interval over seeds."""
     keys = list(material.store.columns)
     cells = material.cells
@@ -47,7 +47,7 @@ def results(material: Material, most: int = MOST_ROWS) -> Grid:
     heads += [Heading("flows")] if material.grouped else []
     heads += [Heading("controller", text=True)] if _tells(material) else []
     heads += [Heading(column.title, column.unit) for column in columns]
-    rows: list[Row] = []
+    rows: list[TabularRow] = []
     before: tuple[object, ...] | None = None
     said: set[tuple[object, ...]] = set()
     shown, more = first_groups(cells, by, most)
@@ -55,7 +55,9 @@ def results(material: Material, most: int = MOST_ROWS) -> Grid:
         first = group.row(0, named=True)
         values = {row["metric"]: row for row in group.to_dicts()}
         cell = tuple(first[key] for key in keys)
-        line: list[str | Cell] = [dim.word(first[dim.key]) if cell != before else "" for dim in material.dims]
+        line: list[str | TabularCell] = [
+            dim.word(first[dim.key]) if cell != before else "" for dim in material.dims
+        ]
         if many or not material.dims:
             line.append(material.flow_names_short[f"{first['flow']} {first['direction']}"])
         if material.grouped:
@@ -73,9 +75,9 @@ def results(material: Material, most: int = MOST_ROWS) -> Grid:
             else:
                 line.append(_spread(row, column.factor))
         said.add((*cell, first["direction"]))
-        rows.append(Row(line, many and cell != before))
+        rows.append(TabularRow(line, many and cell != before))
         before = cell
-    return Grid(heads, rows, more)
+    return Tabular(heads, rows, more)
 
 
 def _sizes(material: Material) -> dict[tuple[object, ...], float]:
@@ -106,7 +108,7 @@ def _heads(names: Sequence[str]) -> list[Heading]:
     ]
 
 
-def groups(material: Material, most: int = MOST_ROWS) -> Grid:
+def groups(material: Material, most: int = MOST_ROWS) -> Tabular:
     """One row per cell and group: how far apart its flows are; means over seeds."""
     keys = list(material.store.columns)
     frame = material.metrics.drop_nulls("goodput_sum_bit_s")
@@ -114,7 +116,7 @@ def groups(material: Material, most: int = MOST_ROWS) -> Grid:
     heads: list[Heading] = [Heading(material.title(dim), text=True) for dim in material.dims]
     heads += [Heading("flows of", text=True), Heading("flows")]
     heads += _heads(GROUPS)
-    rows: list[Row] = []
+    rows: list[TabularRow] = []
     before: tuple[object, ...] | None = None
     by = [*keys, "flow", "direction"]
     shown, more = first_groups(found, by, most)
@@ -122,7 +124,9 @@ def groups(material: Material, most: int = MOST_ROWS) -> Grid:
         first = group.row(0, named=True)
         values = {row["metric"]: row for row in group.to_dicts()}
         cell = tuple(first[key] for key in keys)
-        line: list[str | Cell] = [dim.word(first[dim.key]) if cell != before else "" for dim in material.dims]
+        line: list[str | TabularCell] = [
+            dim.word(first[dim.key]) if cell != before else "" for dim in material.dims
+        ]
         line += [
             material.flow_names_short[f"{first['flow']} {first['direction']}"],
             significant(values["flows"]["mean"]),
@@ -130,9 +134,9 @@ def groups(material: Material, most: int = MOST_ROWS) -> Grid:
         for name in GROUPS:
             row = values.get(name)
             line.append("–" if row is None else _spread(row, METRICS[name].factor))
-        rows.append(Row(line, cell != before))
+        rows.append(TabularRow(line, cell != before))
         before = cell
-    return Grid(heads, rows, more)
+    return Tabular(heads, rows, more)
 
 
 def _tells(material: Material) -> bool:
@@ -141,7 +145,7 @@ def _tells(material: Material) -> bool:
     return material.shared or not swept
 
 
-def links(material: Material, most: int = MOST_ROWS) -> Grid:
+def links(material: Material, most: int = MOST_ROWS) -> Tabular:
     """One row per cell and busiest link, means over seeds."""
     keys = list(material.store.columns)
     order = [*keys, "link"]
@@ -150,16 +154,18 @@ def links(material: Material, most: int = MOST_ROWS) -> Grid:
     )
     heads = [Heading(material.title(dim), text=True) for dim in material.dims]
     heads += [Heading("link", text=True), *_heads(("rate_bit_s", "propagation_ms", *LINKS))]
-    rows: list[Row] = []
+    rows: list[TabularRow] = []
     before: tuple[object, ...] | None = None
     more = max(0, means.height - most)
     for row in means.head(most).iter_rows(named=True):
         cell = tuple(row[key] for key in keys)
-        line: list[str | Cell] = [dim.word(row[dim.key]) if cell != before else "" for dim in material.dims]
+        line: list[str | TabularCell] = [
+            dim.word(row[dim.key]) if cell != before else "" for dim in material.dims
+        ]
         line += [row["link"], significant(row["rate_bit_s"]), significant(row["propagation_ms"])]
         line += [
             significant(None if row[name] is None else METRICS[name].factor * row[name], 3) for name in LINKS
         ]
-        rows.append(Row(line, cell != before))
+        rows.append(TabularRow(line, cell != before))
         before = cell
-    return Grid(heads, rows, more)
+    return Tabular(heads, rows, more)

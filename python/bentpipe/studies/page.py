@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.report.base import Page
-from bentpipe.report.grid import grid
+from bentpipe.report.tabular import tabular
 from bentpipe.studies.output import claim_rows, differences, row_rows
 from bentpipe.studies.study import Findings
 
@@ -33,9 +33,9 @@ def write_page(out: Path, title: str, findings: Findings, data: Mapping[str, Any
     claims = {claim.id: claim for claim in findings.claims}.values()
     return page.write(
         out / "study.html", "studies/page.html",
-        rows=grid(row_rows(findings)),
-        tables=[(table.title, grid(table.rows)) for table in findings.tables],
-        claims=grid(claim_rows(findings)),
+        rows=tabular(row_rows(findings)),
+        tables=[(table.title, tabular(table.rows)) for table in findings.tables],
+        claims=tabular(claim_rows(findings)),
         said=[(f"{claim.id}: {claim.text}", claim.criterion) for claim in claims],
         reasons=differences(findings),
         figures=drawn,

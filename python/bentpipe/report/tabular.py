@@ -12,7 +12,7 @@ from bentpipe.stats.wording import humane
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["MOST_ROWS", "Cell", "Grid", "Heading", "Row", "first_groups", "grid"]
+__all__ = ["MOST_ROWS", "Heading", "Tabular", "TabularCell", "TabularRow", "first_groups", "tabular"]
 
 WIDE = 12
 """Columns from which on a table is printed across the paper."""
@@ -31,7 +31,7 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TabularCell:
     """What is more than its text: ``small`` stands behind it, ``hint`` is shown where the mouse rests, ``mark`` is a
     verdict, which has a colour."""
 
@@ -42,19 +42,19 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class TabularRow:
     """Cells, and whether they begin a group of rows."""
 
-    cells: Sequence[str | Cell]
+    cells: Sequence[str | TabularCell]
     first: bool = False
 
 
 @dataclass(frozen=True)
-class Grid:
+class Tabular:
     """A table."""
 
     heads: Sequence[Heading]
-    rows: Sequence[Row]
+    rows: Sequence[TabularRow]
     more: int = 0
     """Rows that there are beside these."""
 
@@ -73,7 +73,7 @@ def first_groups(frame: pl.DataFrame, by: Sequence[str], most: int) -> tuple[pl.
     return kept, groups.height - most
 
 
-def grid(rows: Sequence[Mapping[str, Any]]) -> Grid | None:
+def tabular(rows: Sequence[Mapping[str, Any]]) -> Tabular | None:
     """A table of rows as data, None without any; a column that holds nothing but numbers is set as such, and "time, s"
     has its unit below.
 
@@ -87,14 +87,14 @@ def grid(rows: Sequence[Mapping[str, Any]]) -> Grid | None:
         said = comma and re.fullmatch(r"[µm]?s|%|[kMG]?B|[kMG]?bit/s", unit)
         numbers = all(isinstance(row[name], int | float) or row[name] is None for row in rows)
         heads.append(Heading(head if said else str(name), unit if said else "", not numbers))
-    lines: list[Row] = []
+    lines: list[TabularRow] = []
     for row in rows:
         values = list(row.values())
-        lines.append(Row([_cell(value) for value in values], bool(lines) and humane(values[0]) != ""))
-    return Grid(heads, lines)
+        lines.append(TabularRow([_cell(value) for value in values], bool(lines) and humane(values[0]) != ""))
+    return Tabular(heads, lines)
 
 
-def _cell(value: Any) -> str | Cell:
+def _cell(value: Any) -> str | TabularCell:
     text = humane(value)
     verdict = re.match(r"agrees|differs|(within|exceeded)$", text)
-    return Cell(text, mark=verdict[0]) if verdict else text
+    return TabularCell(text, mark=verdict[0]) if verdict else text
