@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import realtime
-from bentpipe.agree import Verdict, compare
+from bentpipe.agree import Verdict, agreement
 from bentpipe.agree.both import planned, run_both
 from bentpipe.agree.standing import Part, markdown
 from bentpipe.agree.tolerance import Kind, kind, verdict
@@ -125,7 +125,7 @@ def test_both_stores_side_by_side(
     monkeypatch.setenv("RATE", "8e6")
     both = planned(scenario, tmp_path / "store")
     run_both(both)
-    found = compare(*both.stores)
+    found = agreement(*both.stores)
     rows = {(row.congestion, row.metric.name): row for row in found.rows}
     goodput = rows["cubic", "goodput_bit_s"]
     # the stand-in moves 2 MB at 8 Mbit/s after a round trip of 40 ms

@@ -12,7 +12,7 @@ import pytest
 
 import bentpipe
 import synthetic_pages
-from bentpipe.agree.compare import compare as both_clocks
+from bentpipe.agree.compare import agreement as both_clocks
 from bentpipe.agree.compare import lines
 from bentpipe.agree.drawing import figures as agreement_figures
 from bentpipe.figures.dimensions import dimensions

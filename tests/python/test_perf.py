@@ -22,7 +22,7 @@ import pytest
 
 import realtime
 from bentpipe.lab.access import lab
-from bentpipe.lab.perf import Client, Options, Report, Server, asked, client_plan, load, server_plan
+from bentpipe.lab.perf import Client, Options, Output, Server, asked, client_plan, load, server_plan
 from bentpipe.scenario.load import DataAmount, TimeAmount
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.units import Duration
@@ -117,7 +117,7 @@ def test_a_load_that_cannot_be(words: dict[str, Any], message: str) -> None:
     ],
 )
 def test_hosts(host: str, found: tuple[str, int]) -> None:
-    plan = client_plan(Client(host, load()), Options(), Report())
+    plan = client_plan(Client(host, load()), Options(), Output())
     assert (plan["host"], plan["port"]) == found
 
 
@@ -139,12 +139,12 @@ def test_options_that_cannot_be() -> None:
         (Client("h", streams), Options(mss="1000"), "of TCP alone"),
     ]:
         with pytest.raises(ScenarioError, match=message):
-            client_plan(client, options, Report())
+            client_plan(client, options, Output())
     with pytest.raises(ScenarioError, match='did you mean "named"'):
-        server_plan(Server(choose="name"), Options(), Report())
+        server_plan(Server(choose="name"), Options(), Output())
     with pytest.raises(ScenarioError, match="go together"):
-        server_plan(Server(certificate=Path("x")), Options(), Report())
-    assert client_plan(Client("h", streams), Options(initial_window="20", mtu="1200"), Report())["quic"][
+        server_plan(Server(certificate=Path("x")), Options(), Output())
+    assert client_plan(Client("h", streams), Options(initial_window="20", mtu="1200"), Output())["quic"][
         "initial_window_bytes"
     ] == 24_000  # fmt: skip
 

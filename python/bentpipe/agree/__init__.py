@@ -4,6 +4,6 @@
 ``drawing`` show them, ``standing`` is the table of ``studies/agreement``.
 """
 
-from bentpipe.agree.compare import Comparison, Row, Verdict, compare
+from bentpipe.agree.compare import Agreement, Row, Verdict, agreement
 
-__all__ = ["Comparison", "Row", "Verdict", "compare"]
+__all__ = ["Agreement", "Row", "Verdict", "agreement"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-__all__ = ["COMPARED", "Comparison", "Row", "Verdict", "compare"]
+__all__ = ["COMPARED", "Agreement", "Row", "Verdict", "agreement"]
 
 
 COMPARED = (
@@ -111,7 +111,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Agreement:
     """All numbers of two stores."""
 
     title: str
@@ -136,7 +136,7 @@ class Comparison:
         }
 
 
-def compare(simulated: Path | Store, real: Path | Store) -> Comparison:
+def agreement(simulated: Path | Store, real: Path | Store) -> Agreement:
     """Both stores, as far as both have run.
 
     Raises:
@@ -158,7 +158,7 @@ def compare(simulated: Path | Store, real: Path | Store) -> Comparison:
         )
         which = kinds.get(tuple(cell.values()), Kind.CHANCE)
         rows += list(_rows(cell, which, ours, group))
-    return Comparison(sim.title, sim, emu, tuple(rows))
+    return Agreement(sim.title, sim, emu, tuple(rows))
 
 
 def _rows(cell: Mapping[str, Any], which: Kind, ours: pl.DataFrame, theirs: pl.DataFrame) -> Iterator[Row]:

@@ -15,7 +15,7 @@ from bentpipe.stats.metrics import directions
 from bentpipe.stats.wording import short
 
 if TYPE_CHECKING:
-    from bentpipe.agree.compare import Comparison
+    from bentpipe.agree.compare import Agreement
     from bentpipe.store.reader import Store
 
 __all__ = ["figures"]
@@ -24,7 +24,7 @@ CLOCKS = ("simulated", "real")
 MOST_PANELS = 16
 
 
-def figures(comparison: Comparison) -> list[Figure]:
+def figures(comparison: Agreement) -> list[Figure]:
     """Delivered bytes and windows of both clocks, a panel a flow and cell; all seeds as lines of their own."""
     delivered = _both(comparison, "received_in_order_bytes", "receiver")
     windows = _both(comparison, "cwnd_bytes", "sender")
@@ -34,7 +34,7 @@ def figures(comparison: Comparison) -> list[Figure]:
     ]
 
 
-def _both(comparison: Comparison, column: str, who: str) -> pl.DataFrame:
+def _both(comparison: Agreement, column: str, who: str) -> pl.DataFrame:
     parts = [
         _series(store, column, who).with_columns(clock=pl.lit(clock))
         for clock, store in zip(CLOCKS, (comparison.simulated, comparison.real), strict=True)

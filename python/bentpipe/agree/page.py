@@ -14,12 +14,12 @@ from bentpipe.store.journal import machine
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bentpipe.agree.compare import Comparison
+    from bentpipe.agree.compare import Agreement
 
 __all__ = ["write_page"]
 
 
-def write_page(comparison: Comparison, out: Path) -> Path:
+def write_page(comparison: Agreement, out: Path) -> Path:
     """Writes ``out`` (HTML) and the figures beside it as SVG; returns the page's path."""
     out.parent.mkdir(parents=True, exist_ok=True)
     page = Page(f"{comparison.title}: simulated and real")

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.agree.compare import Comparison, Row
+from bentpipe.agree.compare import Agreement, Row
 from bentpipe.agree.tolerance import Verdict
 from bentpipe.stats.wording import Answer, Table, plus_minus
 
@@ -33,7 +33,7 @@ class Part:
     """A scenario of the folder."""
 
     name: str
-    comparison: Comparison | None = None
+    comparison: Agreement | None = None
     """None where nothing has run on one of the clocks."""
     failed: list[Failure] = field(default_factory=list)
     """Runs that were not made; the late ones too."""
@@ -61,7 +61,7 @@ def standing(
         bentpipe.runners.session.Interrupted: Ctrl-C.
     """
     from bentpipe.agree.both import planned, run_both, stores_of
-    from bentpipe.agree.compare import compare
+    from bentpipe.agree.compare import agreement
     from bentpipe.agree.publish import publish
     from bentpipe.runners.session import Interrupted
     from bentpipe.scenario.problems import ScenarioError
@@ -83,7 +83,7 @@ def standing(
             part = Part(name, failed=[failure for report in reports for failure in report.failed])
             parts.append(part)
             with suppress(NothingRunError):
-                part.comparison = compare(*stores_of(place / name))
+                part.comparison = agreement(*stores_of(place / name))
     except KeyboardInterrupt:
         raise Interrupted(f"what is finished is in {place}; the same command goes on") from None
     notes = _notes(folder)
@@ -101,7 +101,7 @@ def standing(
     )
 
 
-def _table(comparison: Comparison, notes: Mapping[str, Any]) -> Table:
+def _table(comparison: Agreement, notes: Mapping[str, Any]) -> Table:
     return Table(comparison.title, [_line(row, notes.get("cells", {})) for row in _judged(comparison)])
 
 
@@ -110,7 +110,7 @@ def _notes(folder: Path) -> dict[str, Any]:
     return tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
-def _judged(comparison: Comparison) -> list[Row]:
+def _judged(comparison: Agreement) -> list[Row]:
     return [row for row in comparison.rows if row.metric.name in SHOWN]
 
 

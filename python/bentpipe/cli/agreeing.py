@@ -63,7 +63,7 @@ def agree(
         if given_file is not None:
             refuse(f"{option}: found it with {file}, expected a folder of scenarios")
     from bentpipe.agree.both import planned, run_both
-    from bentpipe.agree.compare import compare, lines
+    from bentpipe.agree.compare import agreement, lines
     from bentpipe.scenario.sweep import parse_override
     from bentpipe.store.files import NothingRunError
     from bentpipe.store.journal import machine
@@ -78,7 +78,7 @@ def agree(
         raise typer.Exit(INTERRUPTED) from None
     failed = say_failures(reports)
     try:
-        found = compare(*both.stores)
+        found = agreement(*both.stores)
     except NothingRunError:
         if failed:  # which has been said
             raise typer.Exit(FAILED) from None

@@ -103,10 +103,10 @@ def server(
 ) -> None:
     """Answer the clients of `bentpipe perf client`, and of others that speak ALPN perf or pico-perf.
     SSLKEYLOGFILE gets the keys."""
-    from bentpipe.lab.perf import Report, Server, run, server_plan
+    from bentpipe.lab.perf import Output, Server, run, server_plan
 
     side = Server(listen, once, certificate, key, connections, handshakes, streams, transport, choose)
-    report = Report(interval, csv, csv_interval, as_json, frames, frames_interval, _colour(), qlog)
+    report = Output(interval, csv, csv_interval, as_json, frames, frames_interval, _colour(), qlog)
     raise typer.Exit(
         run(server_plan(side, _options(congestion, initial_window, mtu, ecn, mss, buffer), report))
     )
@@ -148,14 +148,14 @@ def client(
 ) -> None:
     """Send to a server, or have it send. Without --insecure or --fingerprint a certificate that nobody
     vouches for is taken at loopback and private addresses alone. SSLKEYLOGFILE gets the keys."""
-    from bentpipe.lab.perf import Client, Report, asked, client_plan, run
+    from bentpipe.lab.perf import Client, Output, asked, client_plan, run
     from bentpipe.lab.perf import load as words
 
     chosen = words(load, time=time, size=size, send=send, streams=streams)
     options = _options(congestion or "cubic", initial_window, mtu, ecn, mss, buffer)
     wish, options = asked(chosen, options) if congestion is not None else (None, options)
     side = Client(host, chosen, alpn, insecure, fingerprint, timeout, transport, asks=True, wish=wish)
-    report = Report(interval, csv, csv_interval, as_json, frames, frames_interval, _colour(), qlog)
+    report = Output(interval, csv, csv_interval, as_json, frames, frames_interval, _colour(), qlog)
     raise typer.Exit(run(client_plan(side, options, report)))
 
 

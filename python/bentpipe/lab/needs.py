@@ -8,11 +8,11 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PROGRAMS", "Check", "lacking", "namespaces", "program", "tun"]
+__all__ = ["PROGRAMS", "Need", "lacking", "namespaces", "program", "tun"]
 
 
 @dataclass(frozen=True)
-class Check:
+class Need:
     """One thing: whether it is well, whether it must be, and what was found."""
 
     what: str
@@ -38,24 +38,24 @@ PROGRAMS = (
 )
 
 
-def program(name: str, package: str, use: str) -> Check:
+def program(name: str, package: str, use: str) -> Need:
     """Whether ``name`` of the Debian ``package`` is there."""
     found = shutil.which(name) or shutil.which(name, path="/usr/sbin:/sbin")
-    return Check(f"{name} ({use})", found is not None, False, found or f"none; Debian: apt install {package}")
+    return Need(f"{name} ({use})", found is not None, False, found or f"none; Debian: apt install {package}")
 
 
-def tun() -> Check:
+def tun() -> Need:
     """Whether ``/dev/net/tun`` opens."""
     what = "TUN devices"
     try:
         with Path("/dev/net/tun").open("r+b", buffering=0):
-            return Check(what, True, False, "/dev/net/tun opens")
+            return Need(what, True, False, "/dev/net/tun opens")
     except FileNotFoundError:
         help_ = "modprobe tun; in a container: --device /dev/net/tun"
-        return Check(what, False, False, f"no /dev/net/tun; {help_}")
+        return Need(what, False, False, f"no /dev/net/tun; {help_}")
     except OSError as error:
         help_ = "as root: chmod 0666 /dev/net/tun"
-        return Check(what, False, False, f"/dev/net/tun: {error.strerror}; {help_}")
+        return Need(what, False, False, f"/dev/net/tun: {error.strerror}; {help_}")
 
 
 USER_NAMESPACES = (
@@ -67,25 +67,25 @@ USER_NAMESPACES = (
 """Settings that forbid an ordinary user's namespaces, the value that does, and what allows them."""
 
 
-def namespaces() -> Check:
+def namespaces() -> Need:
     """Whether a process gets namespaces of its own: tried, because what forbids it has many names."""
     root = os.geteuid() == 0
     what = "network namespaces, as root" if root else "network namespaces, rootless"
     tool = shutil.which("unshare")
     if tool is None:
-        return Check(what, False, False, "no unshare to try it with; Debian: apt install util-linux")
+        return Need(what, False, False, "no unshare to try it with; Debian: apt install util-linux")
     flags = ["--net", "--mount", "--pid", "--fork"]
     words = [tool, *([] if root else ["--user", "--map-root-user"]), *flags, "true"]
     tried = subprocess.run(words, capture_output=True, text=True, check=False)
     if tried.returncode == 0:
         outside = "" if root else "; the command has no way outside"
-        return Check(what, True, False, f"allowed{outside}")
+        return Need(what, True, False, f"allowed{outside}")
     if root:
-        return Check(
+        return Need(
             what, False, False, "not allowed; in a container: --cap-add SYS_ADMIN --cap-add NET_ADMIN"
         )
     for place, forbids, help_ in USER_NAMESPACES:
         file = Path(place)
         if file.is_file() and file.read_text(encoding="ascii").strip() == forbids:
-            return Check(what, False, False, f"not allowed; as root: {help_}")
-    return Check(what, False, False, f"not allowed: {tried.stderr.strip()}")
+            return Need(what, False, False, f"not allowed; as root: {help_}")
+    return Need(what, False, False, f"not allowed: {tried.stderr.strip()}")

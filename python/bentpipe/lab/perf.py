@@ -21,7 +21,7 @@ from bentpipe.scenario.quic import LARGEST_MTU_BYTES
 from bentpipe.scenario.units import Duration, Size, UnitError, WindowSize
 
 __all__ = [
-    "ALPN", "CHOICES", "TRANSPORTS", "Client", "Options", "Report", "Server", "asked", "client_plan", "load", "run",
+    "ALPN", "CHOICES", "TRANSPORTS", "Client", "Options", "Output", "Server", "asked", "client_plan", "load", "run",
     "server_plan",
 ]  # fmt: skip
 
@@ -77,7 +77,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class Output:
     """What is shown while it runs.
 
     Attributes:
@@ -212,7 +212,7 @@ def asked(
     return wish, options if "client" in sides else replace(options, congestion="cubic", options={})
 
 
-def server_plan(server: Server, options: Options, report: Report) -> dict[str, Any]:
+def server_plan(server: Server, options: Options, report: Output) -> dict[str, Any]:
     """The plan of a server as ``bentpipe-rt`` reads it (``ServerPlan`` of crates/endpoint).
 
     Raises:
@@ -241,7 +241,7 @@ def server_plan(server: Server, options: Options, report: Report) -> dict[str, A
     }
 
 
-def client_plan(client: Client, options: Options, report: Report) -> dict[str, Any]:
+def client_plan(client: Client, options: Options, report: Output) -> dict[str, Any]:
     """The plan of a client as ``bentpipe-rt`` reads it (``ClientPlan`` of crates/endpoint).
 
     Raises:
@@ -288,7 +288,7 @@ def run(plan: dict[str, Any]) -> int:
                     continue  # Ctrl-C ends the measurement, which prints what it has
 
 
-def _transport(word: str, known: tuple[str, ...], options: Options, report: Report) -> str:
+def _transport(word: str, known: tuple[str, ...], options: Options, report: Output) -> str:
     """``word``, if it is one of ``known`` and ``options`` can be of it."""
     if word not in known:
         raise ScenarioError([("--transport", unknown_word(word, known, "transport"))])
@@ -325,7 +325,7 @@ def _tcp(options: Options) -> dict[str, Any]:
     return {"mss_bytes": mss, "buffer_bytes": size, "idle_timeout_ns": IDLE_TIMEOUT_NS}
 
 
-def _side(options: Options, report: Report) -> dict[str, Any]:
+def _side(options: Options, report: Output) -> dict[str, Any]:
     mtu = MTU_BYTES
     if options.mtu is not None:
         text = options.mtu if not options.mtu.isdecimal() else f"{options.mtu} B"

@@ -12,7 +12,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.runners.outcome import Outcome, RunnerError
-from bentpipe.store.codec import Finished
+from bentpipe.store.codec import RunFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -139,7 +139,7 @@ class DaskRunner:
             return Outcome(run, None, f"lost on the cluster: {future.exception()}")
         what, answer, seconds = future.result()
         if what == FILES:
-            return Outcome(run, Finished.unpacked(answer), "", seconds)
+            return Outcome(run, RunFiles.unpacked(answer), "", seconds)
         if what == MEASURED:
             return Outcome(run, answer, "", seconds)
         error = answer.decode(errors="replace")

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from bentpipe.plan.runs import Run
-    from bentpipe.store.codec import Finished, Measurements
+    from bentpipe.store.codec import Measurements, RunFiles
 
 __all__ = ["Outcome", "Runner", "RunnerError"]
 
@@ -23,7 +23,7 @@ class Outcome:
     """One run, done or failed."""
 
     run: Run
-    data: bytes | Measurements | Finished | None
+    data: bytes | Measurements | RunFiles | None
     """The run's files; or the engine's bytes, or what they would decode to. None when the run failed."""
     error: str = ""
     seconds: float = 0.0

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
     from numpy.typing import NDArray
 
-__all__ = ["TABLES", "DecodeError", "Finished", "Measurements", "decode", "encode", "encoder", "parquet"]
+__all__ = ["TABLES", "DecodeError", "Measurements", "RunFiles", "decode", "encode", "encoder", "parquet"]
 
 TABLES = (
     "summary", "link_summary", "pages", "requests", "flows", "internals", "links", "proxies", "holds", "users",
@@ -58,7 +58,7 @@ class Measurements:
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
+class RunFiles:
     """What one run measured, as the files that a store keeps of it."""
 
     files: Mapping[str, bytes]
@@ -74,7 +74,7 @@ class Finished:
         return b"".join([len(header).to_bytes(8, "little"), header, *self.files.values()])
 
     @classmethod
-    def unpacked(cls, data: bytes) -> Finished:
+    def unpacked(cls, data: bytes) -> RunFiles:
         """What :meth:`packed` gave. Raises DecodeError when it is cut short."""
         header, at = _header(data)
         files, sums = {}, {}
@@ -85,12 +85,12 @@ class Finished:
         return cls(files, sums, header["packets"], header["events"])
 
 
-def encode(found: Measurements) -> Finished:
+def encode(found: Measurements) -> RunFiles:
     """The files of a run that measured ``found``."""
     files = {f"{name}.parquet": parquet(frame) for name, frame in found.tables.items()}
     files |= found.files
     sums = {name: digest(content) for name, content in files.items()}
-    return Finished(files, sums, found.packets, found.events)
+    return RunFiles(files, sums, found.packets, found.events)
 
 
 @functools.cache

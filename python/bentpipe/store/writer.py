@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from bentpipe.plan.identity import SCHEMA
 from bentpipe.store import planfile
-from bentpipe.store.codec import Finished, Measurements, decode, encode
+from bentpipe.store.codec import Measurements, RunFiles, decode, encode
 from bentpipe.store.files import (
     FULL,
     SUMS,
@@ -189,7 +189,7 @@ class Writer:
         in_packs = packed(self.path)
         return sum(run in in_packs or (self.path / "runs" / run).is_dir() for run in there)
 
-    def add(self, run: Run, data: bytes | Measurements | Finished) -> dict[str, int]:
+    def add(self, run: Run, data: bytes | Measurements | RunFiles) -> dict[str, int]:
         """Writes one run's measurements, whole or not at all, in place of a damaged one.
 
         It is kept, whatever happens next, when this returns.

@@ -10,30 +10,30 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bentpipe.lab.needs import PROGRAMS, Check, namespaces, program, tun
+from bentpipe.lab.needs import PROGRAMS, Need, namespaces, program, tun
 
 __all__ = ["examine"]
 
 
-def examine() -> list[Check]:
+def examine() -> list[Need]:
     """Everything bentpipe needs or can use, in order of importance."""
     version = platform.python_version()
-    checks = [Check("Python 3.11 or newer", sys.version_info >= (3, 11), True, version), _engine()]
+    checks = [Need("Python 3.11 or newer", sys.version_info >= (3, 11), True, version), _engine()]
     checks += [_package(name, needed=True) for name in ("polars", "duckdb", "pydantic", "altair", "scipy")]
     cores = len(os.sched_getaffinity(0))
-    checks.append(Check("processors", True, False, f"{cores}"))
+    checks.append(Need("processors", True, False, f"{cores}"))
     checks.append(_memory())
     free = shutil.disk_usage(Path.cwd()).free / 1e9
-    checks.append(Check("disk, 1 GB free here", free >= 1, False, f"{free:.1f} GB"))
+    checks.append(Need("disk, 1 GB free here", free >= 1, False, f"{free:.1f} GB"))
     checks.append(_package("distributed", needed=False, use="--on dask://"))
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     checks.append(
-        Check("Chromium (screenshots of reports, page loads)", browser is not None, False, browser or "none")
+        Need("Chromium (screenshots of reports, page loads)", browser is not None, False, browser or "none")
     )
     return checks + _real_time()
 
 
-def _real_time() -> list[Check]:
+def _real_time() -> list[Need]:
     """What shell, browse and the real-time engine need: Linux, programs, namespaces, TUN."""
     found = [_executable(), *(program(*words) for words in PROGRAMS), tun(), namespaces(), _fifo(), _tcp()]
     if found[0].good:
@@ -41,21 +41,21 @@ def _real_time() -> list[Check]:
     return found
 
 
-def _executable() -> Check:
+def _executable() -> Need:
     from bentpipe.lab.executable import executable
     from bentpipe.scenario.problems import ScenarioError
 
     try:
-        return Check("bentpipe-rt (shell, perf, browse)", True, False, str(executable()))
+        return Need("bentpipe-rt (shell, perf, browse)", True, False, str(executable()))
     except ScenarioError:
-        return Check("bentpipe-rt (shell, perf, browse)", False, False, "not built; in a checkout: make rt")
+        return Need("bentpipe-rt (shell, perf, browse)", False, False, "not built; in a checkout: make rt")
 
 
 LAB_S = 30.0
 """Longest that a lab of one command may take."""
 
 
-def _lab() -> Check:
+def _lab() -> Need:
     """A lab with a proxy, for a command that ends at once: what one needs is tried."""
     from bentpipe.lab.access import path_of
     from bentpipe.lab.executable import executable
@@ -80,62 +80,62 @@ def _lab() -> Check:
             try:
                 status = lab.process.wait(LAB_S)
             except subprocess.TimeoutExpired:
-                return Check(what, False, False, f"did not end within {LAB_S:.0f} s")
+                return Need(what, False, False, f"did not end within {LAB_S:.0f} s")
         log.seek(0)
         said = log.read().decode(errors="replace").strip().splitlines()
     if status == 0:
-        return Check(what, True, False, "stood, and ended" if nft else "stood, and ended; without proxies")
-    return Check(what, False, False, said[-1].removeprefix("bentpipe: ") if said else f"exit status {status}")
+        return Need(what, True, False, "stood, and ended" if nft else "stood, and ended; without proxies")
+    return Need(what, False, False, said[-1].removeprefix("bentpipe: ") if said else f"exit status {status}")
 
 
-def _fifo() -> Check:
+def _fifo() -> Need:
     """Whether a thread gets the real-time scheduler."""
     what = "real-time scheduling (steadier on a busy machine)"
     tool = shutil.which("chrt")
     if tool is None:
-        return Check(what, False, False, "no chrt; Debian: apt install util-linux")
+        return Need(what, False, False, "no chrt; Debian: apt install util-linux")
     tried = subprocess.run([tool, "--fifo", "10", "true"], capture_output=True, check=False)
     help_ = "not allowed; as root: rtprio in /etc/security/limits.conf"
-    return Check(what, tried.returncode == 0, False, "allowed" if tried.returncode == 0 else help_)
+    return Need(what, tried.returncode == 0, False, "allowed" if tried.returncode == 0 else help_)
 
 
-def _tcp() -> Check:
+def _tcp() -> Need:
     what = "kernel TCP controllers"
     try:
         place = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
         names = place.read_text(encoding="ascii").split()
     except OSError:
-        return Check(what, False, False, "unknown")
+        return Need(what, False, False, "unknown")
     more = "" if "bbr" in names else "; as root: modprobe tcp_bbr"
-    return Check(what, True, False, ", ".join(names) + more)
+    return Need(what, True, False, ", ".join(names) + more)
 
 
-def _engine() -> Check:
+def _engine() -> Need:
     try:
         from bentpipe.runners import engine
 
-        return Check("engine", True, True, f"{engine.version()}, {len(engine.catalogue())} controllers")
+        return Need("engine", True, True, f"{engine.version()}, {len(engine.catalogue())} controllers")
     except ImportError as error:
-        return Check("engine", False, True, f"{error}; `make engine` builds it")
+        return Need("engine", False, True, f"{error}; `make engine` builds it")
 
 
-def _package(name: str, *, needed: bool, use: str = "") -> Check:
+def _package(name: str, *, needed: bool, use: str = "") -> Need:
     what = f"{name} ({use})" if use else name
     try:
-        return Check(what, True, needed, importlib.metadata.version(name))
+        return Need(what, True, needed, importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
-        return Check(what, False, needed, "not installed")
+        return Need(what, False, needed, "not installed")
 
 
-def _memory() -> Check:
+def _memory() -> Need:
     try:
         text = Path("/proc/meminfo").read_text(encoding="ascii")
     except OSError:
-        return Check("memory", True, False, "unknown")
+        return Need("memory", True, False, "unknown")
     values = {
         line.split(":")[0]: int(line.split()[1]) for line in text.splitlines() if line.split()[1].isdecimal()
     }
     free = values.get("MemAvailable", 0) / 1e6
-    return Check(
+    return Need(
         "memory, 100 MB a worker", free >= 0.1 * len(os.sched_getaffinity(0)), False, f"{free:.1f} GB free"
     )

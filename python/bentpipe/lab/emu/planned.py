@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.spec import AmountSpec, FlowSpec, RunSpec, SizeSpec, StreamSpec, TcpSides, TcpSpec
 
-__all__ = ["FlowFiles", "LabPlan", "Session", "lab_plan", "refusals", "round_trip_ns"]
+__all__ = ["FlowFiles", "RunLab", "Session", "lab_plan", "refusals", "round_trip_ns"]
 
 FIRST_PORT = 4433
 HANDSHAKE_NS = 60 * 10**9
@@ -65,7 +65,7 @@ class FlowFiles:
 
 
 @dataclass(frozen=True)
-class LabPlan:
+class RunLab:
     """What the lab runs."""
 
     plan: dict[str, Any]
@@ -74,7 +74,7 @@ class LabPlan:
     record: Path
 
 
-def lab_plan(spec: RunSpec, folder: Path, program: str) -> LabPlan:
+def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
     """The lab of the resolved run ``spec``; the plans of its processes are written into ``folder``.
 
     Args:
@@ -144,7 +144,7 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> LabPlan:
         "record": {"directory": str(record), "interval_ns": int(spec["sample_ns"])},
         "result": str(result),
     }
-    return LabPlan(plan, tuple(flows), result, record)
+    return RunLab(plan, tuple(flows), result, record)
 
 
 def _put(file: Path, plan: Mapping[str, Any]) -> Path:

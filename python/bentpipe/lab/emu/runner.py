@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.lab.emu.frames import read_frames
 from bentpipe.lab.emu.limits import refusals
 from bentpipe.lab.emu.measurements import Flow, NothingSent, measurements
-from bentpipe.lab.emu.planned import LabPlan, lab_plan, round_trip_ns
+from bentpipe.lab.emu.planned import RunLab, lab_plan, round_trip_ns
 from bentpipe.lab.needs import lacking
 from bentpipe.lab.process import LabProcess, folder_name, started
 from bentpipe.lab.series import read_series
@@ -158,7 +158,7 @@ class _Lab(Hand):
             said = log.read().decode(errors="replace").strip()
             return self._measured(run, plan, status, said)
 
-    def _measured(self, run: Run, plan: LabPlan, status: int, said: str) -> _Attempt:
+    def _measured(self, run: Run, plan: RunLab, status: int, said: str) -> _Attempt:
         try:
             result = json.loads(plan.result.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -232,7 +232,7 @@ def _prefer(process: int) -> None:
             os.setpriority(os.PRIO_PROCESS, process, NICENESS)
 
 
-def _flows(run: Run, plan: LabPlan) -> list[Flow]:
+def _flows(run: Run, plan: RunLab) -> list[Flow]:
     found = []
     for flow, files in zip(run.spec["flows"], plan.flows, strict=True):
         names = (flow["client_congestion"]["name"], flow["server_congestion"]["name"])
@@ -253,7 +253,7 @@ def _lateness(flows: Sequence[Flow]) -> int:
     return worst
 
 
-def _last_words(plan: LabPlan, names: Sequence[str]) -> str:
+def _last_words(plan: RunLab, names: Sequence[str]) -> str:
     """What the processes that failed said last."""
     errors = _errors(plan)
     for name in (*names, *errors):
@@ -263,7 +263,7 @@ def _last_words(plan: LabPlan, names: Sequence[str]) -> str:
     return ""
 
 
-def _errors(plan: LabPlan) -> dict[str, str]:
+def _errors(plan: RunLab) -> dict[str, str]:
     """What the processes of a lab said on standard error, by name."""
     found = {}
     for one in (*plan.plan["near"], *plan.plan["far"]):

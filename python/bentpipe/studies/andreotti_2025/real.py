@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.agree.both import planned, run_both
-from bentpipe.agree.compare import Row, compare
+from bentpipe.agree.compare import Row, agreement
 from bentpipe.scenario.problems import ARGUMENT, ScenarioError, unknown_word
 from bentpipe.stats.wording import Table, plus_minus
 from bentpipe.store.journal import machine
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe.agree.compare import Comparison
+    from bentpipe.agree.compare import Agreement
     from bentpipe.runners.session import Watch
 
 __all__ = ["run", "side_by_side"]
@@ -51,11 +51,11 @@ def run(
     here = folder("andreotti-2025")
     plans = {word: planned(here / f"{word}.toml", place / word, seeds=seeds) for word in words}
     failures = []
-    found: dict[str, Comparison] = {}
+    found: dict[str, Agreement] = {}
     for word, both in plans.items():
         for report in run_both(both, jobs, watch):
             failures += [f"{failure.run}: {failure.error}" for failure in report.failed]
-        found[word] = compare(*both.stores)
+        found[word] = agreement(*both.stores)
     published, notes = toml(here / "published.toml"), toml(here / "notes.toml").get("real", {})
     tables = {word: side_by_side(comparison, published) for word, comparison in found.items()}
     shown: list[str | Table] = []
@@ -70,7 +70,7 @@ def run(
     )
 
 
-def _verdicts(comparison: Comparison, published: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _verdicts(comparison: Agreement, published: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Real against simulated goodput, as a frame of verdicts has them."""
     rows = [row for row in comparison.rows if row.metric.name == "goodput_bit_s"]
     return [
@@ -84,7 +84,7 @@ def _verdicts(comparison: Comparison, published: Mapping[str, Any]) -> list[dict
     ]  # fmt: skip
 
 
-def side_by_side(comparison: Comparison, published: Mapping[str, Any]) -> list[dict[str, Any]]:
+def side_by_side(comparison: Agreement, published: Mapping[str, Any]) -> list[dict[str, Any]]:
     """One row a flow and cell: published (where it is printed), simulated, real, and how far those two are apart."""
     rows = [row for row in comparison.rows if row.metric.name == "goodput_bit_s"]
     return [

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["CASES", "CommandError", "Figure", "bench"]
+__all__ = ["CASES", "CommandError", "Reached", "bench"]
 
 _PATH = """
 [[path.segment]]
@@ -78,7 +78,7 @@ CASES = (
 
 
 @dataclass(frozen=True)
-class Figure:
+class Reached:
     """Seconds from the start of a process to its end, and of a processor (median), with all that it started."""
 
     case: str
@@ -94,7 +94,7 @@ class CommandError(Exception):
     """A command that failed."""
 
 
-def bench(times: int, each: Callable[[str], None] | None = None) -> list[Figure]:
+def bench(times: int, each: Callable[[str], None] | None = None) -> list[Reached]:
     """Every command ``times`` times, interleaved, after one time that is not counted: it fills caches.
 
     What Python compiles is kept, as on a user's machine: if the environment forbids that, in a folder of this bench.
@@ -125,9 +125,9 @@ def bench(times: int, each: Callable[[str], None] | None = None) -> list[Figure]
     return [_figure(case, *zip(*row, strict=True)) for case, row in zip(CASES, found, strict=True)]
 
 
-def _figure(case: Case, spent: Sequence[float], processor: Sequence[float]) -> Figure:
+def _figure(case: Case, spent: Sequence[float], processor: Sequence[float]) -> Reached:
     middle = statistics.median
-    return Figure(
+    return Reached(
         case.name, len(spent), middle(spent), min(spent), max(spent), middle(processor), case.most_s
     )
 

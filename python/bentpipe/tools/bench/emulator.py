@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Figure", "bench"]
+__all__ = ["Reached", "bench"]
 
 PORT = 7
 
@@ -62,7 +62,7 @@ BURN = "while True: pass"
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Reached:
     """One figure: medians over runs, with the lowest and the highest."""
 
     case: str
@@ -73,7 +73,7 @@ class Figure:
     bound: str
 
 
-def bench(times: int, each: Callable[[str], None] | None = None) -> list[Figure]:
+def bench(times: int, each: Callable[[str], None] | None = None) -> list[Reached]:
     """Measures every case ``times`` times, interleaved.
 
     Raises:
@@ -98,7 +98,7 @@ def bench(times: int, each: Callable[[str], None] | None = None) -> list[Figure]
                 rows.setdefault((name, what), []).append(value)
                 bounds[name, what] = bound
     return [
-        Figure(name, what, statistics.median(values), min(values), max(values), bounds[name, what])
+        Reached(name, what, statistics.median(values), min(values), max(values), bounds[name, what])
         for (name, what), values in rows.items()
     ]
 
@@ -150,13 +150,13 @@ def _tcp(
 ) -> list[tuple[str, float, str]]:
     """The rate of one download by kernel TCP, and the emulator's processor time."""
     from bentpipe.lab.executable import executable
-    from bentpipe.lab.perf import Client, Options, Report, Server, client_plan, load, server_plan
+    from bentpipe.lab.perf import Client, Options, Output, Server, client_plan, load, server_plan
     from bentpipe.lab.shell import session
 
     program = str(executable())
     path, proxies = _path(delay_ms, rate, pep)
     far = "10.78.0.1:4433"
-    options, report = Options(), Report(interval="0", json=True)
+    options, report = Options(), Output(interval="0", json=True)
     with tempfile.TemporaryDirectory(prefix="bentpipe-bench-") as folder:
         files = [Path(folder) / name for name in ("server.json", "client.json", "record")]
         server = server_plan(Server("0.0.0.0:4433", transport="tcp"), options, report)

@@ -18,7 +18,7 @@ from bentpipe.tools.bench.commands import CommandError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["CASES", "Case", "Figure", "bench"]
+__all__ = ["CASES", "Case", "Reached", "bench"]
 
 SHELL = "starlink-shell-1"
 SATELLITES = 1584
@@ -57,7 +57,7 @@ CASES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Reached:
     """What a case reached: satellite-steps per CPU second."""
 
     case: str
@@ -80,7 +80,7 @@ print(time.process_time() - began)
 """
 
 
-def bench(times: int, each: Callable[[str], None] | None = None) -> list[Figure]:
+def bench(times: int, each: Callable[[str], None] | None = None) -> list[Reached]:
     """Every case ``times`` times, interleaved. Raises CommandError: a process failed."""
     rows: list[list[float]] = [[] for _ in CASES]
     asked = [json.dumps(case.asked()) for case in CASES]
@@ -101,9 +101,9 @@ def _seconds(asked: str) -> float:
     return float(done.stdout)
 
 
-def _figure(case: Case, seconds: Sequence[float]) -> Figure:
+def _figure(case: Case, seconds: Sequence[float]) -> Reached:
     steps = SATELLITES * (case.steps + 1)
     rates = [steps / one for one in seconds]
-    return Figure(
+    return Reached(
         case.name, len(rates), case.steps + 1, statistics.median(rates), min(rates), max(rates), case.least
     )

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.tools.bench.commands import CommandError, Figure
+from bentpipe.tools.bench.commands import CommandError, Reached
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,7 +71,7 @@ print(json.dumps([time.perf_counter() - began, time.process_time() - before]))
 
 def bench(
     times: int, each: Callable[[str], None] | None = None, cases: Sequence[Case] = CASES
-) -> list[Figure]:
+) -> list[Reached]:
     """Plans every case ``times`` times, interleaved. Raises CommandError."""
     found: list[list[tuple[float, float]]] = [[] for _ in cases]
     for number in range(times):
@@ -82,10 +82,10 @@ def bench(
     return [_figure(case, row) for case, row in zip(cases, found, strict=True)]
 
 
-def _figure(case: Case, rows: Sequence[tuple[float, float]]) -> Figure:
+def _figure(case: Case, rows: Sequence[tuple[float, float]]) -> Reached:
     spent, processor = ([row[one] for row in rows] for one in (0, 1))
     middle = statistics.median
-    return Figure(
+    return Reached(
         case.name, len(spent), middle(spent), min(spent), max(spent), middle(processor), case.most_s
     )
 

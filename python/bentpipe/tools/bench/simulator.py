@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["CASES", "Case", "Figure", "bench"]
+__all__ = ["CASES", "Case", "Reached", "bench"]
 
 TIMES = 7
 
@@ -124,7 +124,7 @@ CASES = (
 
 
 @dataclass(frozen=True)
-class Figure:
+class Reached:
     """What a case reached."""
 
     case: str
@@ -166,7 +166,7 @@ print(json.dumps([packets, spent, memory, memory - idle]))
 """
 
 
-def bench(times: int = TIMES, each: Callable[[str], None] | None = None) -> list[Figure]:
+def bench(times: int = TIMES, each: Callable[[str], None] | None = None) -> list[Reached]:
     """Runs every case ``times`` times, interleaved, each in a fresh process.
 
     Raises:
@@ -197,9 +197,9 @@ def bench(times: int = TIMES, each: Callable[[str], None] | None = None) -> list
     ]
 
 
-def _figure(case: Case, seconds: float, rows: Sequence[tuple[int, float, float, float]]) -> Figure:
+def _figure(case: Case, seconds: float, rows: Sequence[tuple[int, float, float, float]]) -> Reached:
     speeds = [packets / spent for packets, spent, *_ in rows]
-    return Figure(
+    return Reached(
         case.name,
         len(rows),
         rows[0][0],

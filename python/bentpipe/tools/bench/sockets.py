@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from bentpipe.lab.perf import Send
 
-__all__ = ["CASES", "Case", "Figure", "SocketsError", "bench"]
+__all__ = ["CASES", "Case", "Reached", "SocketsError", "bench"]
 
 
 class SocketsError(RuntimeError):
@@ -49,7 +49,7 @@ CASES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class Reached:
     """What a case reached; CPU seconds are per 10^9 bytes and side, medians."""
 
     case: str
@@ -63,7 +63,7 @@ class Figure:
     most_cpu: float | None
 
 
-def bench(times: int, length: str = "2 s", each: Callable[[str], None] | None = None) -> list[Figure]:
+def bench(times: int, length: str = "2 s", each: Callable[[str], None] | None = None) -> list[Reached]:
     """Runs every case ``times`` times for ``length``, interleaved, each between two fresh processes.
 
     Raises:
@@ -79,9 +79,9 @@ def bench(times: int, length: str = "2 s", each: Callable[[str], None] | None = 
     return [_figure(case, row) for case, row in zip(CASES, rows, strict=True)]
 
 
-def _figure(case: Case, rows: Sequence[tuple[float, float, float]]) -> Figure:
+def _figure(case: Case, rows: Sequence[tuple[float, float, float]]) -> Reached:
     rates, senders, receivers = zip(*rows, strict=True)
-    return Figure(
+    return Reached(
         case.name,
         len(rows),
         statistics.median(rates),
@@ -97,10 +97,10 @@ def _figure(case: Case, rows: Sequence[tuple[float, float, float]]) -> Figure:
 def _pair(case: Case, length: str) -> tuple[float, float, float]:
     """Mbit/s, and CPU seconds per 10^9 bytes of the sender and of the receiver."""
     from bentpipe.lab.executable import executable
-    from bentpipe.lab.perf import Client, Options, Report, Server, client_plan, load, server_plan
+    from bentpipe.lab.perf import Client, Options, Output, Server, client_plan, load, server_plan
 
     program = str(executable())
-    options, report = Options(mtu=case.mtu), Report(interval="0", json=True)
+    options, report = Options(mtu=case.mtu), Output(interval="0", json=True)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
