@@ -418,7 +418,7 @@ def _plan(found: Mutant) -> Plan:
             file.flush()
             document = open_document(file.name)
     document = replace(document, folder=found.folder)
-    return make(document, engine.version(), catalogue=engine.catalogue())
+    return make(document, engine.version(), catalogue=engine.catalogue(), orbits=engine.orbit)
 
 
 def main(count: int, first: int = 0) -> int:

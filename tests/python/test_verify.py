@@ -108,7 +108,7 @@ def test_nothing_is_found_in_a_sound_run(name: str, tmp_path: Path) -> None:
 )
 def test_nothing_is_found_in_the_scenarios(file: Path, tmp_path: Path) -> None:
     shorter = [("trace.stages", True), ("duration", "12 s"), ("seeds", 1)]
-    runs = make(open_document(file, shorter), "test", catalogue=engine.catalogue()).runs
+    runs = make(open_document(file, shorter), "test", catalogue=engine.catalogue(), orbits=engine.orbit).runs
     for run in (runs[0], runs[-1]):
         spec = json.loads(run.spec_json())
         assert not judged(tmp_path, spec, made(spec)), run.cell
@@ -358,7 +358,9 @@ def test_nothing_is_found_in_the_studies(file: Path, tmp_path: Path) -> None:
         "tcp-split": "1 s",
     }  # the second flow comes; 250 Mbit/s
     shorter = [("trace.stages", True), ("duration", later.get(file.stem, "2 s")), ("seeds", 1)]
-    run = make(open_document(file, shorter), "test", catalogue=engine.catalogue()).runs[-1]
+    run = make(open_document(file, shorter), "test", catalogue=engine.catalogue(), orbits=engine.orbit).runs[
+        -1
+    ]
     spec = json.loads(run.spec_json())
     assert not judged(tmp_path, spec, made(spec)), run.cell
 
