@@ -25,6 +25,7 @@ NAMES = {
     "andreotti-2025": "bentpipe.studies.andreotti_2025",
     "thomas-2019": "bentpipe.studies.thomas_2019",
     "etosat": "bentpipe.studies.etosat",
+    "tauran-2018": "bentpipe.studies.tauran_2018",
 }
 """Studies, and the module of each."""
 

@@ -62,12 +62,18 @@ def _expected(quantity: Quantity) -> str:
     return "–" if found is None else f"{significant(found[0])} … {significant(found[1])}"
 
 
+def _held(row: Row) -> str:
+    """What agrees, or is calibrated, of a row."""
+    verdicts = (Verdict.AGREES, Verdict.CALIBRATED)
+    named = {verdict: [one.name for one in row.quantities if one.verdict is verdict] for verdict in verdicts}
+    return "; ".join(f"{', '.join(names)} {verdict.value}" for verdict, names in named.items() if names)
+
+
 def row_rows(findings: Findings) -> list[dict[str, Any]]:
     """One line per row and reading: published, measured, verdict."""
-    lines = []
+    lines: list[dict[str, Any]] = []
     for row in findings.rows:
-        held = [quantity.name for quantity in row.quantities if quantity.verdict is Verdict.AGREES]
-        part = f" ({', '.join(held)} agrees)" if held and row.verdict is Verdict.DIFFERS else ""
+        part = f" ({held})" if row.verdict is Verdict.DIFFERS and (held := _held(row)) else ""
         line: dict[str, Any] = {
             "row": row.what,
             findings.reading_title: row.reading,
@@ -76,9 +82,12 @@ def row_rows(findings: Findings) -> list[dict[str, Any]]:
         for quantity in row.quantities:
             line[f"{quantity.name}, published"] = f"{quantity.published:g}"
             line[f"{quantity.name}, measured"] = _measured(quantity)
-            line[f"{quantity.name}, one more run"] = _expected(quantity)
+            room = f" ({quantity.tolerance.text})" if quantity.tolerance is not None else ""
+            line[f"{quantity.name}, one more run"] = _expected(quantity) + room
         lines.append(line)
-    return lines
+    # Rows need not have the same numbers: every line has every column.
+    columns = list(dict.fromkeys(column for line in lines for column in line))
+    return [{column: line.get(column, "") for column in columns} for line in lines]
 
 
 def _claim_verdict(claim: Claim) -> str:

@@ -1,7 +1,7 @@
 """Verdicts: does a published number agree with what was measured, and does a statement hold?
 
 Pure functions of numbers. There are three answers, because a few seeds cannot always tell: agrees, differs, and
-undecided.
+undecided. What would agree because it was fitted is calibrated.
 """
 
 from __future__ import annotations
@@ -14,7 +14,17 @@ from enum import StrEnum
 from bentpipe.stats.intervals import CONFIDENCE, Interval, mean_interval, significant, student_t
 from bentpipe.stats.wording import plus_minus
 
-__all__ = ["FLOOR", "Check", "Claim", "Fact", "Quantity", "Verdict", "expected_range", "together"]
+__all__ = [
+    "FLOOR",
+    "Check",
+    "Claim",
+    "Fact",
+    "Quantity",
+    "Tolerance",
+    "Verdict",
+    "expected_range",
+    "together",
+]
 
 FLOOR = 0.01
 """Relative tolerance that no number of seeds takes away. A published goodput counts from the stream's start at the
@@ -29,15 +39,33 @@ class Verdict(StrEnum):
     DIFFERS = "differs"
     UNDECIDED = "undecided"
     NOT_RUN = "not run"
+    CALIBRATED = "calibrated"
+    """It would agree, but had a part in fitting the model: no evidence for it."""
 
 
 def together(verdicts: Sequence[Verdict]) -> Verdict:
-    """The verdict on a whole from those on its parts: it agrees when all do, and differs when one does."""
+    """The verdict on a whole from those on its parts: it agrees when all do, differs when one does, and is calibrated
+    when one is that would agree."""
     if not verdicts or Verdict.NOT_RUN in verdicts:
         return Verdict.NOT_RUN
     if Verdict.DIFFERS in verdicts:
         return Verdict.DIFFERS
-    return Verdict.UNDECIDED if Verdict.UNDECIDED in verdicts else Verdict.AGREES
+    if Verdict.UNDECIDED in verdicts:
+        return Verdict.UNDECIDED
+    return Verdict.CALIBRATED if Verdict.CALIBRATED in verdicts else Verdict.AGREES
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """What is claimed of a published number: it lies within ``points`` of the measured one, or within a ``factor``."""
+
+    text: str
+    factor: float = 1.0
+    points: float = 0.0
+
+    def around(self, published: float) -> tuple[float, float]:
+        """Between what the measured number must lie."""
+        return published / self.factor - self.points, published * self.factor + self.points
 
 
 def expected_range(values: Sequence[float], most: float = math.inf) -> tuple[float, float] | None:
@@ -65,6 +93,10 @@ class Quantity:
     published: float
     values: tuple[float, ...]
     most: float = math.inf
+    tolerance: Tolerance | None = None
+    """What is claimed, where that is not that it is one more run."""
+    fitted: bool = False
+    """It had a part in fitting the model."""
 
     @property
     def interval(self) -> Interval | None:
@@ -73,14 +105,25 @@ class Quantity:
 
     @property
     def expected(self) -> tuple[float, float] | None:
-        """See :func:`expected_range`."""
+        """See :func:`expected_range`; with a tolerance, between what the mean must lie."""
+        if self.tolerance is not None:
+            return self.tolerance.around(self.published)
         return expected_range(self.values, self.most)
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the published number lies where one more run would."""
+        """Whether the published number lies where one more run would, or the mean within the tolerance."""
+        found = self._verdict
+        return Verdict.CALIBRATED if self.fitted and found is Verdict.AGREES else found
+
+    @property
+    def _verdict(self) -> Verdict:
         if not self.values:
             return Verdict.NOT_RUN
+        if self.tolerance is not None:
+            low, high = self.tolerance.around(self.published)
+            checks = (Check("", self.values, low), Check("", self.values, high, at_least=False))
+            return together([check.verdict for check in checks])
         expected = self.expected
         if expected is None:
             return Verdict.UNDECIDED

@@ -1,0 +1,28 @@
+"""Names of the study's sweeps, and its cells."""
+
+from __future__ import annotations
+
+__all__ = ["ACKS", "FITTED_DB", "REORDERING", "SEGMENT", "SNR", "SNRS", "VARIANT", "VARIANTS", "case"]
+
+SNR, ACKS = "path.mobile.down.channel.snr", "tcp.delayed_ack"
+VARIANT, REORDERING = "variant", "reordering"
+
+SNRS = (7, 8, 9, 10, 11, 12, 13)
+"""Reference SNR of the thesis's tables, dB."""
+
+FITTED_DB = (7, 10, 13)
+"""Those whose figures had a part in the fit of what the thesis does not state."""
+
+VARIANTS = {"newreno": "NewReno", "cubic": "CUBIC", "hybla": "Hybla"}
+"""Variants of TCP by their keys in the published file."""
+
+SEGMENT = 960
+"""Bytes of a TCP segment: what is left of a frame of 1115 B."""
+
+
+def case(snr: int, variant: str, *, reordering: bool, delayed: bool = False) -> dict[str, str]:
+    """A cell of the tables."""
+    return {
+        SNR: f"{snr} dB", VARIANT: variant, REORDERING: "with" if reordering else "without",
+        ACKS: "40 ms" if delayed else "off",
+    }  # fmt: skip

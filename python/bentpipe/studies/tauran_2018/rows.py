@@ -1,0 +1,131 @@
+"""Tables 4.1, 4.2 and 5.1, and the numbers in the text, beside what is measured; what is claimed of each, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bentpipe.studies.study import Row
+from bentpipe.studies.tauran_2018.cells import FITTED_DB, SNR, SNRS, VARIANTS, case
+from bentpipe.studies.tauran_2018.runs import Runs
+from bentpipe.studies.verdicts import Quantity, Tolerance
+
+__all__ = ["rows"]
+
+SUCCESS = Tolerance("within 1 point", points=1.0)
+"""The thesis's channel is not public: another sample of 600 s of the same model moves it by as much."""
+
+BITS = Tolerance("within 5 %", factor=1.05)
+"""The terminal's speed and the code's distance to the bound move it by as much; the thesis states neither."""
+
+LOSSLESS = Tolerance("within 5 %", factor=1.05)
+"""Nothing is random; headers, padding and start-up decide."""
+
+GOOD, POOR = Tolerance("within 35 %", factor=1.35), Tolerance("within a factor of 2", factor=2.0)
+"""Goodput from 10 dB on, and below, where time-outs decide. Speeds of 30 to 120 km/h move it by as much."""
+
+EVEN = "even intervals"
+"""The reading of the link's own numbers: packets at even intervals, which nobody slows down."""
+
+TABLES = {"table_4_1": ("table 4.1", False), "table_4_2": ("table 4.2", True)}
+MEASURES = {
+    "harq_success_percent": ("decoded, %", "success"),
+    "goodput_kbps": ("goodput, kb/s", "goodput_kbps"),
+    "rto_percent": ("RTO, % of packets", "rto"),
+    "dupack_percent": ("DUPACK, % of packets", "dupack"),
+    "spurious_percent": ("spurious, % of packets", "spurious"),
+}
+
+
+def _tolerance(measure: str, snr: int) -> Tolerance | None:
+    if measure == "success":
+        return SUCCESS
+    if measure == "goodput_kbps":
+        return GOOD if snr >= 10 else POOR
+    return None  # nothing was claimed: it is to be one more run
+
+
+def _table(published: Mapping[str, Any], notes: Mapping[str, str], runs: Runs, name: str) -> list[Row]:
+    where, reordering = TABLES[name]
+    found = []
+    for key, (what, measure) in MEASURES.items():
+        for index, snr in enumerate(SNRS):
+            quantities = tuple(
+                Quantity(
+                    VARIANTS[variant], float(printed[index]),
+                    runs.values(case(snr, VARIANTS[variant], reordering=reordering), measure),
+                    tolerance=_tolerance(measure, snr),
+                    fitted=measure in ("success", "goodput_kbps") and snr in FITTED_DB,
+                )
+                for variant, printed in published[name][key].items()
+            )  # fmt: skip
+            reading = "with" if reordering else "without"
+            identifier = f"{where[6:]} {measure}"
+            why = notes.get(identifier, "")
+            found.append(Row(identifier, f"{what} at {snr} dB", where, reading, quantities, why))
+    return found
+
+
+def _probed(published: Mapping[str, Any], notes: Mapping[str, str], probes: Runs) -> list[Row]:
+    """Shares and bits where every instant of the channel counts alike: TCP sends more while it is good."""
+    printed = published["table_4_1"]["harq_success_percent"]
+    found = []
+    for index, snr in enumerate(SNRS):
+        values = probes.values({SNR: f"{snr} dB"}, "success")
+        quantities = tuple(
+            Quantity(VARIANTS[one], float(printed[one][index]), values, tolerance=SUCCESS, fitted=snr in FITTED_DB)
+            for one in printed
+        )  # fmt: skip
+        why = notes.get("probe success", "")
+        found.append(Row("probe success", f"decoded, % at {snr} dB", "table 4.1", EVEN, quantities, why))
+    values = probes.values({SNR: "13 dB"}, "bits")
+    bits = Quantity(
+        "any", float(published["setup"]["mean_coded_bits_per_packet"]), values, tolerance=BITS, fitted=True
+    )
+    what = "mean coded bits of a packet at 13 dB"
+    return [*found, Row("probe bits", what, "section 3.3.3", EVEN, (bits,), notes.get("probe bits", ""))]
+
+
+def _retransmissions(published: Mapping[str, Any], notes: Mapping[str, str], runs: Runs) -> list[Row]:
+    found = []
+    for index, snr in enumerate(SNRS):
+        quantities = tuple(
+            Quantity(
+                VARIANTS[variant],
+                float(printed[index]),
+                runs.values(case(snr, VARIANTS[variant], reordering=False, delayed=True), "retransmissions"),
+            )
+            for variant, printed in published["table_5_1"]["retransmissions"].items()
+        )
+        what = f"retransmissions at {snr} dB, delayed ACKs"
+        found.append(Row("5.1", what, "table 5.1", "without", quantities, notes.get("5.1", "")))
+    return found
+
+
+def _singles(published: Mapping[str, Any], notes: Mapping[str, str], runs: Runs) -> list[Row]:
+    def values(variant: str, *, reordering: bool, measure: str) -> tuple[float, ...]:
+        return runs.values(case(13, variant, reordering=reordering), measure)
+
+    bits = Quantity(
+        "CUBIC", published["setup"]["mean_coded_bits_per_packet"],
+        values("CUBIC", reordering=False, measure="bits"), tolerance=BITS, fitted=True,
+    )  # fmt: skip
+    use = Quantity(
+        "CUBIC", published["further"]["link_use_13_db_reordering_mbps"],
+        values("CUBIC", reordering=True, measure="use_mbps"), tolerance=GOOD,
+    )  # fmt: skip
+    return [
+        Row("bits", "mean coded bits of a packet at 13 dB", "section 3.3.3", "without", (bits,), notes.get("bits", "")),
+        Row("use", "bits on the link at 13 dB, Mb/s", "p. 69", "with", (use,), notes.get("use", "")),
+    ]  # fmt: skip
+
+
+def rows(published: Mapping[str, Any], notes: Mapping[str, str], runs: Runs, probes: Runs) -> tuple[Row, ...]:
+    """All printed numbers."""
+    return (
+        *_probed(published, notes, probes),
+        *_table(published, notes, runs, "table_4_1"),
+        *_table(published, notes, runs, "table_4_2"),
+        *_retransmissions(published, notes, runs),
+        *_singles(published, notes, runs),
+    )
