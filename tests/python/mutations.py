@@ -59,7 +59,7 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
         "quic": ({},), "tcp": ({},), "page": ({"x": {"object": [{"name": "a", "size": "1 kB"}]}},),
     },
     "direction": {
-        "aqm": ("codel", "fq-codel", "drop-tail", {"name": "codel", "target": "1 ns", "interval": "1 ns"},
+        "aqm": ("codel", "fq-codel", "drop-tail", "drop-head", {"name": "codel", "target": "1 ns", "interval": "1 ns"},
                 {"name": "fq-codel", "queues": 1, "quantum": "1 B"}),
         "queue": ("1 packets", "1 B", "3 kB", "0.1 BDP", "100 GB", "1000 packets", "none"), "loss_place": ("before", "after"),
         "loss": ("0 %", "0.1 %", "100 %", {"burst": {"every": "1 s", "length": "1 ms"}},

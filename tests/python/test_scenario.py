@@ -88,6 +88,7 @@ def test_netem_counts_packets_and_loses_before_the_queue(tmp_path: Path) -> None
     ("direction", "kind", "part"),
     [
         ('aqm = "codel"', "transmit", {"kind": "codel", "limit": {"bytes": 625_000}, "target_ns": 5_000_000}),
+        ('aqm = "drop-head"', "transmit", {"kind": "drop_head", "limit": {"bytes": 625_000}}),
         (
             'aqm = { name = "fq-codel", target = "20 ms" }',
             "transmit",

@@ -53,6 +53,8 @@ DELAYS = [{"at_ns": 1_000_000_000, "delay_ns": 5_000_000}, {"at_ns": 2_000_000_0
 STAGES: dict[str, list[dict[str, Any]]] = {
     "rate that changes": [transmit(service={**RATE_10, "changes": CHANGES}), DELAY],
     "packets": [transmit({"kind": "drop_tail", "limit": {"packets": 20}}), DELAY],
+    "drop-head": [transmit({"kind": "drop_head", "limit": {"packets": 20}}), DELAY],
+    "drop-head by bytes": [transmit({"kind": "drop_head", "limit": {"bytes": 30_000}}), DELAY],
     "delay that changes": [transmit(), {**DELAY, "changes": DELAYS}],
     "codel": [transmit({"kind": "codel", **CODEL}), DELAY],
     "fq-codel": [transmit({"kind": "fq_codel", "ecn": True, **FQ}), DELAY],
@@ -199,7 +201,7 @@ def test_nothing_is_found_in_a_hand_over(fate: str, flow: dict[str, Any], tmp_pa
     assert dict(crossed.iter_rows())["four.up"] > 100
 
 
-@pytest.mark.parametrize("name", ["codel", "fq-codel", "netem"])
+@pytest.mark.parametrize("name", ["drop-head", "codel", "fq-codel", "netem"])
 def test_nothing_is_found_in_a_hand_over_of_other_queues(name: str, tmp_path: Path) -> None:
     spec = handed_over("lost", TCP, first=STAGES[name][0])
     assert not judged(tmp_path, spec, made(spec))
@@ -511,6 +513,21 @@ WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] =
         [transmit(), DELAY],
         [transmit({"kind": "drop_tail", "limit": {"bytes": 80_000}}), DELAY],
         "no drop while there is room",
+    ),
+    "the front": (
+        [transmit({"kind": "drop_tail", "limit": {"packets": 20}}), DELAY],
+        STAGES["drop-head"],
+        "a full queue drops from the front",
+    ),
+    "the end": (
+        STAGES["drop-head"],
+        [transmit({"kind": "drop_tail", "limit": {"packets": 20}}), DELAY],
+        "a full queue drops who comes",
+    ),
+    "room at the front": (
+        STAGES["drop-head"],
+        [transmit({"kind": "drop_head", "limit": {"packets": 21}}), DELAY],
+        "a full queue drops from the front",
     ),
     "codel": (
         [transmit({"kind": "codel", **CODEL}), DELAY],

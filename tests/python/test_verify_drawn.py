@@ -48,6 +48,7 @@ LAW = {
 }
 QUEUES = draw.one_of(
     of("drop_tail", limit=LIMITS),
+    of("drop_head", limit=LIMITS),
     of("codel", limit=LIMITS, **LAW),
     of(
         "fq_codel",

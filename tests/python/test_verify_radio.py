@@ -149,6 +149,10 @@ WRONG: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         radio({"kind": "drop_tail", "limit": {"packets": 3}}), radio({"kind": "drop_tail", "limit": {"packets": 1_000}}),
         "no drop while there is room",
     ),
+    "room at the front": (
+        radio({"kind": "drop_head", "limit": {"packets": 3}}), radio({"kind": "drop_head", "limit": {"packets": 1_000}}),
+        "no drop while there is room",
+    ),
     "a wire": (STAGES["selective repeat"], transmit(), "a cause for every drop"),
 }  # fmt: skip
 

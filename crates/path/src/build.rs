@@ -5,9 +5,10 @@ use units::{Random, Rate, Span, Time};
 use crate::channels;
 use crate::validate;
 use crate::{
-    Acm, Arq, Change, Channel, Codel, Delay, DelayTrace, DropTail, FixedChannel, FqCodel, Jitter,
-    Line, Loss, Netem, Outage, Queue, QueueSpec, RadioSpec, RateService, Reorder, ReorderingSpec,
-    Service, ServiceSpec, SpecError, Stage, StageSpec, TraceService, Transmitter, Wire,
+    Acm, Arq, Change, Channel, Codel, Delay, DelayTrace, DropHead, DropTail, FixedChannel, FqCodel,
+    Jitter, Line, Loss, Netem, Outage, Queue, QueueSpec, RadioSpec, RateService, Reorder,
+    ReorderingSpec, Service, ServiceSpec, SpecError, Stage, StageSpec, TraceService, Transmitter,
+    Wire,
 };
 
 /// The line `name` of run `seed`, but for its scheduled changes and bounds.
@@ -134,6 +135,7 @@ fn radio(spec: &RadioSpec, channel: Box<dyn Channel>, random: Random) -> Box<dyn
 fn before(queue: &QueueSpec, behind: impl Behind) -> Box<dyn Stage> {
     match queue {
         QueueSpec::DropTail { limit } => behind.queue(DropTail::new(*limit)),
+        QueueSpec::DropHead { limit } => behind.queue(DropHead::new(*limit)),
         QueueSpec::Codel { limit, target_ns, interval_ns, ecn } => {
             behind.queue(Codel::new(*limit, Span(*target_ns), Span(*interval_ns), *ecn))
         }

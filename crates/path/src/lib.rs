@@ -40,7 +40,7 @@ pub use graph_spec::*;
 pub use histogram::Histogram;
 pub use hold::{Hold, HoldCounters};
 pub use line::{Counters, Line, Output, Step};
-pub use queues::{Codel, DropTail, FqCodel};
+pub use queues::{Codel, DropHead, DropTail, FqCodel};
 pub use radio_spec::*;
 pub use services::{Acm, Arq, RateService, TraceService};
 pub use spec::*;

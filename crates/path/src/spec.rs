@@ -145,6 +145,11 @@ pub enum QueueSpec {
         /// The bound.
         limit: Option<Limit>,
     },
+    /// First in, first out; an arrival that does not fit makes room at the front, where the oldest wait.
+    DropHead {
+        /// The bound.
+        limit: Option<Limit>,
+    },
     /// CoDel (RFC 8289).
     Codel {
         /// The bound.

@@ -51,7 +51,7 @@ pub(crate) fn change(change: &Change) -> Verdict {
 
 fn queue(spec: &QueueSpec) -> Verdict {
     match spec {
-        QueueSpec::DropTail { limit: l } => limit(*l),
+        QueueSpec::DropTail { limit: l } | QueueSpec::DropHead { limit: l } => limit(*l),
         QueueSpec::Codel { limit: l, target_ns, interval_ns, .. } => {
             limit(*l)?;
             codel(*target_ns, *interval_ns)

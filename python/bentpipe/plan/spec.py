@@ -495,6 +495,13 @@ class DropTailQueueSpec(TypedDict):
     limit: Limit | None
 
 
+class DropHeadQueueSpec(TypedDict):
+    """First in, first out; an arrival that does not fit makes room at the front, where the oldest wait."""
+
+    kind: Literal["drop_head"]
+    limit: Limit | None
+
+
 class CodelQueueSpec(TypedDict):
     """CoDel (RFC 8289)."""
 
@@ -873,7 +880,7 @@ Limit = PacketsLimit | BytesLimit
 LoadSpec = PerfLoadSpec | PoissonLoadSpec | OnOffLoadSpec | PageLoadSpec
 LossDetection = DuplicateAcksLossDetection | RackTlpLossDetection
 LossSpec = BernoulliLossSpec | GilbertElliottLossSpec | BurstLossSpec | TraceLossSpec
-QueueSpec = DropTailQueueSpec | CodelQueueSpec | FqCodelQueueSpec
+QueueSpec = DropTailQueueSpec | DropHeadQueueSpec | CodelQueueSpec | FqCodelQueueSpec
 ServiceSpec = RateServiceSpec | TraceServiceSpec
 SizeSpec = FixedSizeSpec | ExponentialSizeSpec | ParetoSizeSpec
 StageSpec = (

@@ -278,6 +278,8 @@ def _queue(direction: Direction, rate: Rate, rtt: Duration, wire: int, key: str)
     aqm = direction.aqm
     if aqm is None or aqm.name == "drop-tail":
         return {"kind": "drop_tail", "limit": _limit(direction, rate, rtt, wire, key)}
+    if aqm.name == "drop-head":
+        return {"kind": "drop_head", "limit": _limit(direction, rate, rtt, wire, key)}
     if aqm.name == "codel":
         limit = _limit(direction, rate, rtt, wire, key)
         return {

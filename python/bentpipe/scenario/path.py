@@ -150,7 +150,7 @@ class Aqm(Table):
     1514 bytes are RFC 8290's (sections 5.2.5, 5.2.4). ECN is on for FQ-CoDel and off for CoDel, as in Linux.
     """
 
-    name: Literal["drop-tail", "codel", "fq-codel"]
+    name: Literal["drop-tail", "drop-head", "codel", "fq-codel"]
     target: PositiveText = Duration(5_000_000)
     interval: PositiveText = Duration(100_000_000)
     ecn: StrictBool | None = None

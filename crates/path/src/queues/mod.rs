@@ -1,10 +1,12 @@
 //! Queue disciplines, one file each.
 
 mod codel;
+mod drop_head;
 mod drop_tail;
 mod fq_codel;
 
 pub use codel::Codel;
+pub use drop_head::DropHead;
 pub use drop_tail::DropTail;
 pub use fq_codel::FqCodel;
 

@@ -122,6 +122,7 @@ fn every_queue_loses_what_waits_and_takes_a_limit() {
     let (limit, limit_packets, flows, quantum_bytes) = (Some(Limit::Packets(50)), 50, 8, 1514);
     for queue in [
         QueueSpec::DropTail { limit },
+        QueueSpec::DropHead { limit },
         QueueSpec::Codel { limit, target_ns, interval_ns, ecn },
         QueueSpec::FqCodel { limit_packets, flows, quantum_bytes, target_ns, interval_ns, ecn },
     ] {

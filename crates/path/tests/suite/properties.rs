@@ -25,6 +25,7 @@ fn queues() -> impl Strategy<Value = QueueSpec> {
     let control = || (1..20 * MS, MS..200 * MS, any::<bool>());
     prop_oneof![
         limit().prop_map(|limit| QueueSpec::DropTail { limit }),
+        limit().prop_map(|limit| QueueSpec::DropHead { limit }),
         (limit(), control()).prop_map(|(limit, (target_ns, interval_ns, ecn))| {
             QueueSpec::Codel { limit, target_ns, interval_ns, ecn }
         }),

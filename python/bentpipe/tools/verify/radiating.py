@@ -6,8 +6,9 @@ bounds, and the sums of the table of users.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from bentpipe.tools.verify.changing import Fates, Spec
 from bentpipe.tools.verify.trace import Finding, Line, Rule, Trace, Visit, nanoseconds
@@ -46,7 +47,7 @@ def _dropped(line: Line, stage: Spec, visit: Visit, fates: Fates) -> Iterator[Fi
     """By the queue, by a hand-over, or given up after as many attempts as there are, with an answer after each but the
     last."""
     layer, at = stage["link_layer"], visit.dropped or 0
-    managed = stage["queue"]["kind"] != "drop_tail"
+    managed = stage["queue"]["kind"] not in ("drop_tail", "drop_head")
     if visit.cause == "link":
         most = layer["attempts"]
         # Go-back-N gives up what was tried as often; what its receiver did not take is not counted.
@@ -98,6 +99,9 @@ def room(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
     limit = stage["queue"].get("limit") or {}
     if stage["queue"]["kind"] == "fq_codel" or not limit:
         return
+    if stage["queue"]["kind"] == "drop_head":
+        yield from _room_at_the_front(line, limit, visits)
+        return
     gone = sorted((v.gone, v.bytes) for v in visits if v.gone is not None and v.gone != v.came)
     inside, bytes_inside, first = 0, 0, 0
     for visit in visits:
@@ -110,6 +114,23 @@ def room(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
                 yield Finding("no drop while there is room", line.name, text)
             continue
         inside, bytes_inside = inside + 1, bytes_inside + visit.bytes
+
+
+def _room_at_the_front(line: Line, limit: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
+    """What makes room does so when somebody comes, and with it more would be inside than may wait."""
+    came = [visit.came for visit in visits]
+    gone = sorted((v.gone, v.bytes) for v in visits if v.gone is not None)
+    came_bytes = [0, *accumulate(visit.bytes for visit in visits)]
+    gone_bytes = [0, *accumulate(size for _, size in gone)]
+    for visit in visits:
+        if visit.cause != "overflow" or visit.dropped is None:
+            continue
+        there, away = bisect_right(came, visit.dropped), bisect_left(gone, (visit.dropped,))
+        inside, bytes_inside = there - away, came_bytes[there] - gone_bytes[away]
+        full = inside > limit.get("packets", inside) or bytes_inside > limit.get("bytes", bytes_inside)
+        if not full or came[there - 1] != visit.dropped:
+            text = f"packet {visit.packet} had to make room at {visit.dropped} ns among {inside} packets"
+            yield Finding("no drop while there is room", line.name, text)
 
 
 def users(trace: Trace, line: Line) -> Iterator[Finding]:

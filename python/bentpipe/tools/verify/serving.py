@@ -7,6 +7,7 @@ than its rate, and a queue may neither hold more than its limit nor drop while t
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -84,9 +85,9 @@ def _transmit(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Ite
         link = _Slots(service["slots_ns"], service["slot_bytes"], service["repeat_ns"])
     begins: dict[int, int] = {}
     yield from _service(line, link, visits, begins, end, single=queue["kind"] != "fq_codel")
-    yield from _limit(line, stage, visits, begins)
+    yield from (_front if queue["kind"] == "drop_head" else _limit)(line, stage, visits, begins)
     yield from _lost(line, Fates(stage), visits, begins, end)
-    if queue["kind"] in ("drop_tail", "codel"):
+    if queue["kind"] in ("drop_tail", "drop_head", "codel"):
         yield from _in_order(line, visits)
     yield from _managed(line, queue, [visit for visit in visits if visit.cause != "outage"], begins)
 
@@ -172,12 +173,49 @@ def _limit(line: Line, stage: Spec, visits: Sequence[Visit], begins: Mapping[int
                 text = f"packet {visit.packet} found no room at {visit.came} ns behind {held}"
                 yield Finding("no drop while there is room", line.name, text)
             continue
+        if visit.cause == "overflow" and queue["kind"] != "fq_codel":
+            text = f"packet {visit.packet}, let in at {visit.came} ns, found no room at {visit.dropped} ns"
+            yield Finding("a full queue drops who comes", line.name, text)
         starts = begins.get(visit.packet) == visit.came
         if not fits and not (starts and room.packets == 0 and visit.bytes <= (most_bytes or visit.bytes)):
             text = f"packet {visit.packet} was let in at {visit.came} ns behind {held}"
             yield Finding("no queue longer than its limit", line.name, text)
         room.packets += 1
         room.bytes += visit.bytes
+
+
+def _front(line: Line, stage: Spec, visits: Sequence[Visit], begins: Mapping[int, int]) -> Iterator[Finding]:
+    """Who comes to a full queue makes those leave who have waited longest, as many as it needs room for."""
+    limit_at = stepped(stage["queue"]["limit"], stage.get("limits", []))
+    waiting: deque[Visit] = deque()
+    bytes_waiting = 0
+    due: dict[int, int] = {}
+    for visit in visits:
+        at = visit.came
+        while waiting and begins.get(waiting[0].packet, at + 1) <= at:
+            bytes_waiting -= waiting.popleft().bytes
+        if any(one.cause == "outage" and (one.dropped or 0) <= at for one in waiting):
+            waiting = deque(one for one in waiting if one.cause != "outage" or (one.dropped or 0) > at)
+            bytes_waiting = sum(one.bytes for one in waiting)
+        limit = limit_at(at) or {}
+        most_packets, most_bytes = limit.get("packets"), limit.get("bytes")
+        if most_bytes is not None and visit.bytes > most_bytes:
+            due[id(visit)] = at
+            continue
+        while waiting and (
+            (most_packets is not None and len(waiting) >= most_packets)
+            or (most_bytes is not None and bytes_waiting + visit.bytes > most_bytes)
+        ):
+            oldest = waiting.popleft()
+            bytes_waiting -= oldest.bytes
+            due[id(oldest)] = at
+        waiting.append(visit)
+        bytes_waiting += visit.bytes
+    for visit in visits:
+        dropped = visit.dropped if visit.cause == "overflow" else None
+        if dropped != due.get(id(visit)):
+            text = f"packet {visit.packet} was dropped at {dropped} ns, expected at {due.get(id(visit))} ns"
+            yield Finding("a full queue drops from the front", line.name, text)
 
 
 def _in_order(line: Line, visits: Sequence[Visit]) -> Iterator[Finding]:
@@ -196,7 +234,7 @@ def _managed(
 ) -> Iterator[Finding]:
     """Causes are the queue's own; CoDel (RFC 8289 section 4) drops what has waited for its target, when all did for an
     interval."""
-    known = {"overflow"} if queue["kind"] == "drop_tail" else {"overflow", "aqm"}
+    known = {"overflow"} if queue["kind"] in ("drop_tail", "drop_head") else {"overflow", "aqm"}
     above: int | None = None
     single = queue["kind"] == "codel"
     ordered = sorted(visits, key=lambda v: begins.get(v.packet, v.dropped if v.dropped is not None else -1))
