@@ -26,7 +26,7 @@ from bentpipe.store.files import NoTableError, StoreError
 from bentpipe.store.reader import Store, read_store
 
 SCENARIO = Path(__file__).with_name("before_nodes.toml")
-LATER = {"stages", "holds"}
+LATER = {"stages", "holds", "users"}
 """Tables that came after."""
 
 

@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
+import bentpipe
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import Plan, make
+from bentpipe.stats.summary import summary_rows
+from bentpipe.store.reader import Store
+from bentpipe.store.writer import pack
 from bentpipe.tools.bench import commands, orbits
 from bentpipe.tools.bench.commands import Case, CommandError
+from bentpipe.tools.bench.large import grow
 
 GEO = Path(__file__).parents[2] / "scenarios" / "geo.toml"
 
@@ -25,6 +30,7 @@ def test_scenarios_are_what_they_are_called(tmp_path: Path) -> None:
     many = plan(tmp_path, "many.toml")
     assert {run.spec["duration_ns"] for run in many.runs} == {10**9}
     assert len(many.runs) == 300
+    assert len(plan(tmp_path, "short.toml").runs) == 1000
 
 
 def test_it_times_whole_processes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,3 +72,19 @@ def test_orbits_are_measured_in_satellite_steps(monkeypatch: pytest.MonkeyPatch)
     assert len(cases[1].asked()["stations"]) == 3
     assert all(one.lowest <= one.median <= one.highest for one in (pair, tables))
     assert pair.lowest > 0
+
+
+def test_a_large_store_is_the_small_one_again_and_again(tmp_path: Path) -> None:
+    (tmp_path / "small.toml").write_text(commands.SCENARIOS["short.toml"].replace("seeds = 50", "seeds = 1"))
+    store = bentpipe.run(tmp_path / "small.toml", jobs=1, out=tmp_path / "store").path
+    pack(store)
+    axes = {"flow.bulk.congestion": ["cubic", "bbr"], "path.satellite.delay": ["50 ms", "60 ms", "70 ms"]}
+    assert grow(store, tmp_path / "large", axes, seeds=9) == 54
+    small, large = Store(store), Store(tmp_path / "large")
+    assert large.kept().damaged() == {}
+    assert len(large.finished()) == len(set(large.runs["run"])) == 54
+    assert large.runs["run"].to_list() == [run["id"] for run in large.planned]
+    whole, rest = divmod(54, len(small.finished()))
+    counted = small.table("flows").group_by("run", maintain_order=True).len()["len"].to_list()
+    assert large.flows.height == whole * sum(counted) + sum(counted[:rest])
+    assert len(summary_rows(tmp_path / "large")[1]) == 6

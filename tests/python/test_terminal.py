@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from bentpipe.cli import terminal
 from bentpipe.cli.terminal import emit, plain, print_table
 
 ROOT = Path(__file__).parents[2]
@@ -115,3 +116,30 @@ def test_a_title_is_no_markup(tmp_path: Path) -> None:
     status, written = on_a_terminal(tmp_path, "run", "f.toml", "--out", "store")
     assert status == 0, written
     assert b"[/red] and [bold]" in written
+
+
+@pytest.mark.parametrize("gap", ["x", "a long heading of several words that has to share"])
+def test_many_rows_are_printed_as_few_are(
+    gap: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [
+        {
+            "label": f"日本 {number % 7}",
+            gap: number * 1000.5,
+            "said": "é" * (number % 9),
+            "none": None,
+            "n": number,
+        }
+        for number in range(150)
+    ]
+    print_table(rows, "title")
+    ours = capsys.readouterr().out
+    monkeypatch.setattr(terminal, "MANY", 1000)
+    print_table(rows, "title")
+    assert capsys.readouterr().out == ours
+    wide = [row | {"more": "word " * 50} for row in rows]
+    print_table(wide)
+    by_rich = capsys.readouterr().out
+    monkeypatch.setattr(terminal, "MANY", 100)
+    print_table(wide)
+    assert capsys.readouterr().out == by_rich, "what wraps is Rich's"

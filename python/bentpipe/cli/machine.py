@@ -136,6 +136,7 @@ def _commands(times: int, each: Callable[[str], None] | None) -> _Measured:
             "highest": round(f.highest_s, 3),
             "of a processor": round(f.processor_s, 3),
             "at most": f.most_s,
+            "page MB": "" if f.page_mb is None else f"{f.page_mb:.1f} of {f.most_mb:.0f}",
         }
         for f in figures
     ]

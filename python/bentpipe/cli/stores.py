@@ -17,13 +17,15 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
     from bentpipe.cli.terminal import emit, print_table
     from bentpipe.stats.summary import page_rows, summary_rows
     from bentpipe.store.journal import machine
+    from bentpipe.store.reader import read_store
 
-    title, rows = summary_rows(directory, numbers=as_json)
+    store = read_store(directory)
+    title, rows = summary_rows(store, numbers=as_json)
     if as_json:
         emit(rows)
     else:
         print_table(rows, title)
-        if loads := page_rows(directory):
+        if loads := page_rows(store):
             print_table(loads, "Loads of pages")
         if said := machine(directory):
             print(said)

@@ -8,6 +8,7 @@ of the command line.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -71,6 +72,7 @@ def median(values: Sequence[float]) -> float:
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
 
 
+@functools.cache
 def median_ranks(n: int, confidence: float = CONFIDENCE) -> tuple[int, int] | None:
     """Ranks (from 1) of the order statistics that enclose the median with at least ``confidence``.
 

@@ -270,27 +270,33 @@ def harm(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
     other flow received anything and every key of the cell that does not belong to another flow has the same value.
     Null where the sweep has no such run, or the flow was alone itself. Negative when company did good.
     """
-    if not (metrics.group_by("run").agg(pl.col("flow").n_unique() > 1)["flow"]).any():
-        return pl.Series("harm", [None] * metrics.height, dtype=pl.Float64)  # nobody has company
     owner = pl.col(GROUP if GROUP in metrics.columns else "flow").alias("owner")
-    rows = metrics.select("run", "seed", "flow", owner, "direction", "goodput_bit_s", *keys).to_dicts()
-    company: dict[str, set[str]] = {}
-    for row in rows:
-        if row["goodput_bit_s"]:
-            company.setdefault(row["run"], set()).add(row["flow"])
-
-    def identity(row: dict[str, object]) -> tuple[object, ...]:
-        own = f"flow.{row['owner']}."
-        same = [row[key] for key in keys if not key.startswith("flow.") or key.startswith(own)]
-        return (row["flow"], row["direction"], row["seed"], *same)
-
-    solo = {identity(row): row["goodput_bit_s"] for row in rows if company.get(row["run"]) == {row["flow"]}}
-    values: list[float | None] = []
-    for row in rows:
-        alone = solo.get(identity(row))
-        together = len(company.get(row["run"], set()) | {row["flow"]}) > 1
-        values.append((alone - row["goodput_bit_s"]) / alone if alone and together else None)
-    return pl.Series("harm", values, dtype=pl.Float64)
+    rows = metrics.select("run", "seed", "flow", owner, "direction", "goodput_bit_s", *keys).with_row_index(
+        "row"
+    )
+    received = pl.col("goodput_bit_s").fill_null(0.0) != 0.0
+    company = (
+        rows.filter(received)
+        .group_by("run")
+        .agg(pl.col("flow").n_unique().alias("many"), pl.col("flow").first().alias("one"))
+    )
+    here, many = received.any().over("run", "flow"), pl.col("many").fill_null(0)
+    rows = rows.join(company, on="run", how="left", maintain_order="left").with_columns(
+        alone=(many == 1) & (pl.col("one") == pl.col("flow")), together=many + (~here).cast(pl.UInt32) > 1
+    )
+    harmed = [pl.DataFrame(schema={"row": rows.schema["row"], "harm": pl.Float64})]
+    for name in rows.filter("together")["owner"].unique(maintain_order=True):
+        theirs = rows.filter(pl.col("owner") == name)
+        own = [key for key in keys if not key.startswith("flow.") or key.startswith(f"flow.{name}.")]
+        same = ["flow", "direction", "seed", *own]
+        solo = theirs.filter("alone").unique(same, keep="last", maintain_order=True)
+        pairs = theirs.filter("together").join(
+            solo.select(*same, solo="goodput_bit_s"), on=same, how="inner", nulls_equal=True
+        )
+        less = (pl.col("solo") - pl.col("goodput_bit_s")) / pl.col("solo")
+        harmed.append(pairs.select("row", less.alias("harm")))
+    found = rows.select("row").join(pl.concat(harmed), on="row", how="left", maintain_order="left")
+    return found["harm"]
 
 
 def link_metrics(store: Store) -> pl.DataFrame:

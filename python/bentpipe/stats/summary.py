@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from bentpipe.store.reader import Store
+
 __all__ = ["page_rows", "summary_rows"]
 
 _OF_PAGES = {name: f"{METRICS[name].short} median {METRICS[name].unit}" for name in ("ttr_s", "plt_s")}
@@ -28,7 +30,7 @@ _SHOWN = tuple(
 """Column, heading and factor."""
 
 
-def summary_rows(directory: Path, *, numbers: bool = False) -> tuple[str, list[dict[str, Any]]]:
+def summary_rows(directory: Path | Store, *, numbers: bool = False) -> tuple[str, list[dict[str, Any]]]:
     """Title and rows: one a cell, flow and direction; ``numbers`` gives all metrics unrounded, one a row.
 
     Raises:
@@ -65,7 +67,7 @@ def summary_rows(directory: Path, *, numbers: bool = False) -> tuple[str, list[d
     return title, _without_repetition(list(rows.values()))
 
 
-def page_rows(directory: Path) -> list[dict[str, Any]]:
+def page_rows(directory: Path | Store) -> list[dict[str, Any]]:
     """Loads of pages: one row a cell, flow, load and protocol, with medians over the seeds' finished loads.
 
     Empty for a store without loads.

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from bentpipe.store.files import SUMS, StoreError, changed, digest, read_listing
@@ -66,7 +67,7 @@ class Kept:
 
     store: Path
     folders: Mapping[str, Folder]
-    """Where each run is."""
+    """Where each run is, in the plan's order."""
     faults: Mapping[str, str]
     """What is wrong with a run, or a pack of unknown ones, by id or name: it is no directory, or is not all there."""
 
@@ -75,20 +76,24 @@ class Kept:
         if self.faults:
             raise _damaged(list(self.faults.values()))
 
-    def table(self, name: str, runs: Iterable[str]) -> list[Held]:
-        """The files of a table of those of ``runs`` that have it, as they were written. Raises StoreError."""
+    def table(self, name: str, runs: Iterable[str] | None = None) -> list[Held]:
+        """The files of a table of those of ``runs``, or all, that have it, as they were written. Raises StoreError."""
         return self.holding(f"{name}.parquet", runs)
 
-    def holding(self, file: str, runs: Iterable[str]) -> list[Held]:
+    def holding(self, file: str, runs: Iterable[str] | None = None) -> list[Held]:
         """The same of a file of any name."""
-        wanted: dict[str, tuple[Folder, list[str]]] = {}
-        for run in runs:
-            folder = self.folders.get(run)
-            if folder is not None and file in folder.files:
-                wanted.setdefault(folder.name, (folder, []))[1].append(run)
-        found = [Held(self.store / folder.name / file, folder, own) for folder, own in wanted.values()]
+        there = self._together if runs is None else _together(self.folders, runs)
+        found = [
+            Held(self.store / folder.name / file, folder, own)
+            for folder, own in there
+            if file in folder.files
+        ]
         self.check((held.folder, file) for held in found)
         return found
+
+    @cached_property
+    def _together(self) -> list[tuple[Folder, list[str]]]:
+        return _together(self.folders, self.folders)
 
     def check(self, files: Iterable[tuple[Folder, str]]) -> None:
         """Raises StoreError that names those files that are not as they were written."""
@@ -109,6 +114,16 @@ class Kept:
         return {**found, **self.faults}
 
 
+def _together(folders: Mapping[str, Folder], runs: Iterable[str]) -> list[tuple[Folder, list[str]]]:
+    """The directories of ``runs``, each with those that it holds."""
+    found: dict[str, tuple[Folder, list[str]]] = {}
+    for run in runs:
+        folder = folders.get(run)
+        if folder is not None:
+            found.setdefault(folder.name, (folder, []))[1].append(run)
+    return list(found.values())
+
+
 def _damaged(said: list[str]) -> StoreError:
     said = list(dict.fromkeys(said))
     more = f"; and {len(said) - 3} more" if len(said) > 3 else ""
@@ -127,7 +142,7 @@ def look(store: Path, runs: Sequence[str], summed: bool) -> Kept:
         else:
             lost |= dict.fromkeys(pack.runs or (f"packs/{name}",), pack.said)
     there = _names(store / "runs", runs)
-    for run in runs:
+    for run in runs if there else ():
         if run not in there:
             continue
         found = _loose(store, run, summed)
@@ -138,11 +153,12 @@ def look(store: Path, runs: Sequence[str], summed: bool) -> Kept:
         elif run not in folders:
             faults[run] = found
     _like_the_others(store, folders, faults)
-    planned = set(runs)
-    folders = {run: folder for run, folder in folders.items() if run in planned}
-    faults |= {
-        run: said for run, said in lost.items() if run not in folders and (run in planned or "/" in run)
-    }
+    folders = {run: folders[run] for run in runs if run in folders}
+    if lost:
+        planned = set(runs)
+        faults |= {
+            run: said for run, said in lost.items() if run not in folders and (run in planned or "/" in run)
+        }
     return Kept(store, folders, faults)
 
 

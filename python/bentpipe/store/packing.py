@@ -27,7 +27,18 @@ from bentpipe.store.files import SUMS, StoreError, digest, listing, readable, sy
 from bentpipe.store.kept import LIST, Folder, Kept, pack_name
 from bentpipe.store.scanning import GROUP, grouped, scan
 
-__all__ = ["MOST_BYTES", "MOST_RUNS", "SPECS", "Chosen", "chosen", "seeds", "specs", "taken_out", "write"]
+__all__ = [
+    "MOST_BYTES",
+    "MOST_RUNS",
+    "SPECS",
+    "Chosen",
+    "chosen",
+    "contents",
+    "seeds",
+    "specs",
+    "taken_out",
+    "write",
+]
 
 MOST_RUNS = 1000
 """Of a pack."""
@@ -101,20 +112,26 @@ def write(kept: Kept, runs: tuple[str, ...]) -> None:
 
 
 def _files(kept: Kept, runs: tuple[str, ...]) -> dict[str, bytes]:
-    """What a pack consists of."""
-    tables = [name for name in TABLES if f"{name}.parquet" in kept.folders[runs[0]].files]
-    texts = [one.path.read_bytes().decode() for one in kept.holding(SPEC, runs)]
-    files = {SPECS: parquet(pl.DataFrame({"run": runs, "spec": texts}))}
-    for name in tables:
-        rows = scan(kept, name, runs)
-        assert rows is not None  # noqa: S101 - for the type checker
-        with readable(kept.store, name):
-            frame = rows.collect()
-        if name == "summary" and not grouped(frame):
-            frame = frame.drop(GROUP)
-        files[f"{name}.parquet"] = parquet(frame)
+    texts = {one.runs[0]: one.path.read_bytes().decode() for one in kept.holding(SPEC, runs)}
+    frames = {}
+    for name in TABLES:
+        if f"{name}.parquet" in kept.folders[runs[0]].files:
+            rows = scan(kept, name, runs)
+            assert rows is not None  # noqa: S101 - for the type checker
+            with readable(kept.store, name):
+                frame = rows.collect()
+            frames[name] = frame.drop(GROUP) if name == "summary" and not grouped(frame) else frame
     sums = {run: digest(listing(_summed(kept.folders[run].files))) for run in runs}
-    files[LIST] = "".join(f"{sums[run]}  {run}\n" for run in runs).encode()
+    return contents(frames, texts, sums)
+
+
+def contents(
+    frames: Mapping[str, pl.DataFrame], texts: Mapping[str, str], sums: Mapping[str, str]
+) -> dict[str, bytes]:
+    """The files of a pack, of its tables, and of each run what it resolved to and its checksum."""
+    files = {f"{name}.parquet": parquet(frame) for name, frame in frames.items()}
+    files[SPECS] = parquet(pl.DataFrame({"run": list(texts), "spec": list(texts.values())}))
+    files[LIST] = "".join(f"{checksum}  {run}\n" for run, checksum in sums.items()).encode()
     files[SUMS] = listing({name: digest(content) for name, content in files.items()})
     return files
 

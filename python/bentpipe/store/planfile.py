@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.runs import Plan
 
-__all__ = ["LostPlanError", "PlanFile", "again", "read", "rows", "text"]
+__all__ = ["LostPlanError", "PlanFile", "again", "read", "rows", "text", "written"]
 
 _END = re.compile(r', "sha256": "([0-9a-f]{64})"}\n\Z')
 """Its checksum, of all before."""
@@ -62,6 +62,11 @@ def text(plan: Plan, planned: Sequence[Mapping[str, Any]], scenario: bytes, *, s
     }
     if summed:
         head["checksums"] = "sha256"
+    return written(head, planned)
+
+
+def written(head: Mapping[str, Any], planned: Sequence[Mapping[str, Any]]) -> str:
+    """A ``plan.json`` that says ``head`` and the runs ``planned``, with its checksum."""
     listed = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in planned)
     body = json.dumps(head, ensure_ascii=False)[:-1] + f', "runs": [\n  {listed}\n]'
     return f'{body}, "sha256": "{digest(body.encode())}"}}\n'
@@ -98,26 +103,29 @@ def read(store: Path) -> PlanFile:
     return found
 
 
-def _parsed(written: str) -> PlanFile:
+def _parsed(content: str) -> PlanFile:
     """Raises ValueError and its like for what is no plan, or not the one that was written."""
-    plan = json.loads(written)
-    end = _END.search(written)
+    plan = json.loads(content)
+    end = _END.search(content)
     if end is None and "checksums" in plan:
         raise ValueError("it has no checksum")
-    if end is not None and digest(written[: end.start()].encode()) != end[1]:
+    if end is not None and digest(content[: end.start()].encode()) != end[1]:
         raise ValueError("its checksum is another")
     return PlanFile(
         title=str(plan["title"]),
         engine=str(plan["engine"]),
         schema=int(plan["schema"]),
         overrides=tuple(plan["overrides"]),
-        planned=tuple(
-            {"id": str(run["id"]), "seed": int(run["seed"]), "cell": dict(run["cell"])}
-            for run in plan["runs"]
-        ),
+        planned=tuple(map(_row, plan["runs"])),
         scenario=plan.get("scenario"),
         summed="checksums" in plan,
     )
+
+
+def _row(run: dict[str, Any]) -> dict[str, Any]:
+    if type(run["id"]) is str and type(run["seed"]) is int and type(run["cell"]) is dict:
+        return run  # as it is: there may be 100,000 of them
+    return {"id": str(run["id"]), "seed": int(run["seed"]), "cell": dict(run["cell"])}
 
 
 def again(plan: Plan, others: Mapping[str, tuple[Path, int | None]]) -> list[dict[str, Any]]:

@@ -155,12 +155,19 @@ class Store(Frames):
         import polars as pl
 
         schema = {"run": pl.String, "seed": pl.Int64, **dict.fromkeys(keys, pl.String)}
-        return pl.DataFrame(self.lines_of(kept), schema=schema, orient="row")
+        return pl.DataFrame(dict(zip(schema, self.lists_of(kept), strict=True)), schema=schema)
 
-    def lines_of(self, kept: Kept) -> list[tuple[Any, ...]]:
-        """One line per run of ``kept``, in the plan's order: id, seed and the cell as text."""
-        rows, keys = [run for run in self.planned if run["id"] in kept.folders], self.keys
-        return [(r["id"], r["seed"], *(text(r["cell"].get(key)) for key in keys)) for r in rows]
+    def lists_of(self, kept: Kept) -> list[list[Any]]:
+        """Of the runs of ``kept``, in the plan's order: ids, seeds, and the values of each key of the sweep as text."""
+        rows = (
+            self.planned
+            if len(kept.folders) == len(self.planned)
+            else [run for run in self.planned if run["id"] in kept.folders]
+        )
+        cells = [row["cell"] for row in rows]
+        values = ([cell.get(key) for cell in cells] for key in self.keys)
+        texts = ([one if type(one) is str else text(one) for one in column] for column in values)
+        return [[row["id"] for row in rows], [row["seed"] for row in rows], *texts]
 
     @property
     def ends(self) -> pl.DataFrame:
@@ -169,8 +176,14 @@ class Store(Frames):
 
         if self._ends is not None:
             return self._ends
-        times = self.rows("links", ["time_s"])
-        ends = times.group_by("run", maintain_order=True).agg(end_s=pl.col("time_s").max())
+        from bentpipe.store.scanning import scan
+
+        found = scan(self.kept(), "links")
+        if found is None:
+            return pl.DataFrame(schema={"run": pl.String, "end_s": pl.Float64})
+        last = pl.col("time_s").max().alias("end_s")
+        with readable(self.path, "links"):
+            ends = found.select("run", "time_s").group_by("run", maintain_order=True).agg(last).collect()
         if self._kept is not None:
             self._ends = ends
         return ends
@@ -195,9 +208,7 @@ class Store(Frames):
 
         from bentpipe.store.scanning import GROUP, grouped, scan
 
-        kept = self.kept()
-        wanted = (run["id"] for run in self.planned if run["id"] in kept.folders) if runs is None else runs
-        found = scan(kept, name, wanted)
+        found = scan(self.kept(), name, runs)
         if found is None:
             return pl.DataFrame(schema={"run": pl.String})
         with readable(self.path, name):
@@ -233,7 +244,7 @@ class Store(Frames):
 
         kept = self.kept()
         rows = self._frame(kept, self.keys)
-        found = scan(kept, name, rows["run"])
+        found = scan(kept, name)
         if found is None:
             raise NoTableError(f"{self.path}: no finished run has a table {name!r}")
         with readable(self.path, name):

@@ -11,7 +11,7 @@ from bentpipe.store.files import readable
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bentpipe.store.kept import Kept
+    from bentpipe.store.kept import Held, Kept
 
 __all__ = ["GROUP", "grouped", "scan"]
 
@@ -19,8 +19,8 @@ GROUP = "flow_group"
 """Column of ``summary``, and of what is made of it, where a scenario has groups: the group of a flow, or the flow."""
 
 
-def scan(kept: Kept, name: str, runs: Iterable[str]) -> pl.LazyFrame | None:
-    """Table ``name`` of ``runs``, one after the other, each row with its run's id in ``run``, the first column.
+def scan(kept: Kept, name: str, runs: Iterable[str] | None = None) -> pl.LazyFrame | None:
+    """Table ``name`` of ``runs``, or all, one after the other, each row with its run's id in ``run``, the first column.
 
     Rows of a run are in the order in which it wrote them; runs without the table are left out, and where none has it
     there is nothing. ``summary`` always has the column ``GROUP``, null where a run has no groups.
@@ -28,7 +28,7 @@ def scan(kept: Kept, name: str, runs: Iterable[str]) -> pl.LazyFrame | None:
     Raises:
         StoreError: a run's table is not there any more, or not what was written; it is named.
     """
-    wanted = list(runs)
+    wanted = None if runs is None else list(runs)
     held = kept.table(name, wanted)
     if not held:
         return None
@@ -40,19 +40,24 @@ def scan(kept: Kept, name: str, runs: Iterable[str]) -> pl.LazyFrame | None:
         places = [str(one.path) for one in loose]
         run = pl.col("run").replace_strict(places, order, return_dtype=pl.String)
         pieces.append((order, _scanned(kept, name, places, "run").select(run, pl.exclude("run"))))
-    whole = [one for one in packed if one.whole]
-    if whole:
-        order = [run for one in whole for run in one.folder.packed or ()]
-        pieces.append((order, _scanned(kept, name, [str(one.path) for one in whole], None)))
-    for one in packed:
-        if not one.whole:
-            own = set(one.runs)
-            order = [run for run in one.folder.packed or () if run in own]
-            rows = _scanned(kept, name, [str(one.path)], None).filter(pl.col("run").is_in(order))
-            pieces.append((order, rows))
+    if packed:
+        pieces += _of_packs(kept, name, packed)
     if not pieces:
         return pl.LazyFrame(schema={"run": pl.String})
-    return _in_order(pieces, wanted)
+    return _in_order(pieces, list(kept.folders) if wanted is None else wanted)
+
+
+def _of_packs(kept: Kept, name: str, packed: list[Held]) -> list[tuple[list[str], pl.LazyFrame]]:
+    """The rows that are wanted of packs, and whose they are one after the other."""
+    order = [run for one in packed for run in one.folder.packed or ()]
+    rows = _scanned(kept, name, [str(one.path) for one in packed], None)
+    if all(one.whole for one in packed):
+        return [(order, rows)]
+    own = {run for one in packed for run in one.runs}
+    order = [run for run in order if run in own]
+    if len(order) > len(own):  # a run is in two of them, and wanted of one
+        return [piece for one in packed for piece in _of_packs(kept, name, [one])]
+    return [(order, rows.filter(pl.col("run").is_in(order)))]
 
 
 def _scanned(kept: Kept, name: str, places: list[str], path: str | None) -> pl.LazyFrame:
@@ -70,6 +75,8 @@ def _scanned(kept: Kept, name: str, places: list[str], path: str | None) -> pl.L
 
 def _in_order(pieces: list[tuple[list[str], pl.LazyFrame]], wanted: list[str]) -> pl.LazyFrame:
     """Pieces as one, with runs in the order of ``wanted``; it is sorted only where they do not follow each other so."""
+    if len(pieces) == 1 and pieces[0][0] == wanted:
+        return pieces[0][1]
     rank = {run: place for place, run in enumerate(wanted)}
     pieces.sort(key=lambda piece: rank[piece[0][0]])
     rows = pieces[0][1]

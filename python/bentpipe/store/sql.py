@@ -151,20 +151,19 @@ def connect(store: Store, tables: Sequence[str], *, unrestricted: bool = False) 
     import duckdb
 
     kept = store.kept()
-    rows = store.lines_of(kept)
-    if not rows:
+    lists = store.lists_of(kept)
+    if not lists[0]:
         raise StoreError(f"{store.path}: no run has finished")
     connection = duckdb.connect(":memory:")
-    names, kinds, columns = _columns(store, rows)
+    names, kinds, columns = _columns(store, lists)
     listed = ", ".join(f"{_quoted(name)} {kind}" for name, kind in zip(unlike(names), kinds, strict=True))
     connection.execute(f"CREATE TABLE runs ({listed})")
-    lists = ", ".join(f"unnest(?::{kind}[])" for kind in kinds)  # a statement a row takes half a millisecond
-    connection.execute(f"INSERT INTO runs SELECT {lists}", columns)
+    asked = ", ".join(f"unnest(?::{kind}[])" for kind in kinds)  # a statement a row takes half a millisecond
+    connection.execute(f"INSERT INTO runs SELECT {asked}", columns)
     allowed: list[str] = []
-    ids = [run for run, *_ in rows]
     there = dataclasses.replace(kept, store=store.path.resolve())
     for name in tables:
-        held = [one for one in there.table(name, ids) if not one.bare]
+        held = [one for one in there.table(name) if not one.bare]
         if not held:
             continue
         allowed += [str(one.path) for one in held]
@@ -199,18 +198,15 @@ def _view(held: Sequence[Held]) -> str:
     return " UNION ALL BY NAME ".join(parts)
 
 
-def _columns(
-    store: Store, rows: Sequence[tuple[Any, ...]]
-) -> tuple[list[str], list[str], list[Sequence[Any]]]:
+def _columns(store: Store, lists: Sequence[list[Any]]) -> tuple[list[str], list[str], list[list[Any]]]:
     """Names, types and values of the columns of ``runs``: the texts of the sweep, and behind them their numbers."""
-    values = list(zip(*rows, strict=True))
-    names, kinds, columns = ["run", "seed"], ["VARCHAR", "BIGINT"], [list(one) for one in values[:2]]
-    for key, texts in zip(store.keys, values[2:], strict=True):
+    names, kinds, columns = ["run", "seed"], ["VARCHAR", "BIGINT"], [*lists[:2]]
+    for key, texts in zip(store.keys, lists[2:], strict=True):
         axes = [axis for axis in store.axes if axis.key == key]
         names += [key, *(f"{key}{axis.unit}" for axis in axes)]
         kinds += ["VARCHAR", *("DOUBLE" for _ in axes)]
-        columns += [list(texts), *([axis.values.get(text) for text in texts] for axis in axes)]
-    return names, kinds, list(columns)
+        columns += [texts, *([axis.values.get(text) for text in texts] for axis in axes)]
+    return names, kinds, columns
 
 
 def unlike(names: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""From typing to seeing: seconds of whole processes of the command line, over a finished store and before one."""
+"""From typing to seeing: seconds of whole processes of the command line, over finished stores and before one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from bentpipe.tools.bench.large import grow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -49,8 +51,16 @@ seeds = 100
 [sweep]
 "path.satellite.up.loss" = ["0.1 %", "0.5 %", "1 %"]
 """,
+    "short.toml": f"""title = "Runs of one second"
+duration = "1 s"
+seeds = 50
+{_PATH}{_FLOW}
+[sweep]
+"flow.bulk.congestion" = ["newreno", "cubic", "hybla", "bbr"]
+"path.satellite.up.loss" = ["0.1 %", "0.2 %", "0.5 %", "1 %", "2 %"]
+""",
 }
-"""``store.toml`` is that of the demo (scenarios/geo.toml)."""
+"""``store.toml`` is that of the demo (scenarios/geo.toml); of ``short.toml``'s 1,000 runs a large store is made."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,10 @@ class Case:
     name: str
     words: Sequence[str]
     most_s: float
+    page: str = ""
+    """The file that it writes, if its size counts..."""
+    most_mb: float | None = None
+    """... and what is aimed at."""
 
 
 CASES = (
@@ -74,6 +88,9 @@ CASES = (
         1.5,
     ),
     Case("run, 300 runs of one second", ["run", "many.toml", "--out", "NEW"], 4.0),
+    Case("show, 100,000 runs", ["show", "large"], 2.0),
+    Case("query, 100,000 runs", ["query", "large", "SELECT count(*) FROM summary"], 2.0),
+    Case("report, 100,000 runs", ["report", "large", "-o", "large.html"], 10.0, "large.html", 10.0),
 )
 
 
@@ -88,6 +105,8 @@ class Reached:
     highest_s: float
     processor_s: float
     most_s: float
+    page_mb: float | None = None
+    most_mb: float | None = None
 
 
 class CommandError(Exception):
@@ -114,6 +133,12 @@ def bench(times: int, each: Callable[[str], None] | None = None) -> list[Reached
             if each is not None:
                 each("the store")
             _seconds(folder, environment, ["run", "store.toml", "--out", "store"])
+        if any("large" in case.words for case in CASES):
+            if each is not None:
+                each("the store of 100,000 runs")
+            _seconds(folder, environment, ["run", "short.toml", "--out", "short"])
+            _seconds(folder, environment, ["pack", "short"])
+            grow(folder / "short", folder / "large")
         for number in range(times + 1):
             for case, row in zip(CASES, found, strict=True):
                 if each is not None:
@@ -122,14 +147,18 @@ def bench(times: int, each: Callable[[str], None] | None = None) -> list[Reached
                 spent = _seconds(folder, environment, words)
                 if number:
                     row.append(spent)
-    return [_figure(case, *zip(*row, strict=True)) for case, row in zip(CASES, found, strict=True)]
+        sizes = [(folder / case.page).stat().st_size if case.page else None for case in CASES]
+    each_case = zip(CASES, found, sizes, strict=True)
+    return [_figure(case, size, *zip(*row, strict=True)) for case, row, size in each_case]
 
 
-def _figure(case: Case, spent: Sequence[float], processor: Sequence[float]) -> Reached:
+def _figure(case: Case, size: int | None, spent: Sequence[float], processor: Sequence[float]) -> Reached:
     middle = statistics.median
+    page_mb = None if size is None else size / 1e6
     return Reached(
-        case.name, len(spent), middle(spent), min(spent), max(spent), middle(processor), case.most_s
-    )
+        case.name, len(spent), middle(spent), min(spent), max(spent), middle(processor), case.most_s, page_mb,
+        case.most_mb,
+    )  # fmt: skip
 
 
 def _seconds(folder: Path, environment: Mapping[str, str], words: Sequence[str]) -> tuple[float, float]:
