@@ -161,6 +161,25 @@ def test_bad_input_is_one_message(words: list[str], expected: str) -> None:
     assert expected in f"{done.exception} {done.output}"
 
 
+def test_any_key_is_set_and_a_preset_may_have_other_numbers() -> None:
+    words = ["Paris", "New York", "-c", "iridium", "--duration", "10 s", "--step", "1 s"]
+    high = orbit(*words, "--set", "constellation.altitude=1500 km", "--set", "constellation.elevation=20 deg")
+    usual = orbit(*words)
+    assert high["last_leg_ms"]["least"] > 1500 / C_KM_S * 1e3 - 0.1
+    assert usual["last_leg_ms"]["least"] < high["last_leg_ms"]["least"]
+    slots = ["--handover", "slots", "--set", "handover.every=5 s", "--set", "handover.phase=2 s"]
+    said = orbit("Paris", "Paris", "-c", "starlink-shell-1", "--links", "bent-pipe", "--duration", "2 min",
+                 "--step", "1 s", *slots)  # fmt: skip
+    changed = [one["at_s"] for one in said["handovers"]]
+    assert changed
+    assert all(at % 5 == 2 for at in changed), (
+        "a satellite within 25 degrees at the boundary stays so for 5 s"
+    )
+    wrong = CliRunner().invoke(app, ["orbit", *words, "--set", "handover.phas=2 s", "--handover", "slots"])
+    assert wrong.exit_code != 0
+    assert 'did you mean "phase"?' in f"{wrong.exception} {wrong.output}"
+
+
 def test_no_way_at_any_time_is_said() -> None:
     done = CliRunner().invoke(app, ["orbit", "Tokyo", "Lima", "-c", "geo-13e", "--duration", "10 s"])
     assert done.exit_code == 0

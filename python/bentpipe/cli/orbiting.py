@@ -49,6 +49,12 @@ def orbit(
             metavar="RULE", help="shortest-path, best-elevation, keep-until-lost or slots (of 15 s)"
         ),
     ] = "shortest-path",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="set a key of [orbit]: handover.phase=12 s; repeatable"
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="draw it there: a page, figures, traces")
     ] = None,
@@ -77,4 +83,4 @@ def orbit(
     }  # fmt: skip
     if rate is not None and out is None:
         refuse("--rate: goes with --out, where its trace is written")
-    answer(run(ask(table, duration), out, rate), as_json=as_json)
+    answer(run(ask(table, duration, settings or []), out, rate), as_json=as_json)

@@ -10,13 +10,14 @@ from pydantic import ValidationError
 
 from bentpipe.plan.orbits import Ways, ways
 from bentpipe.runners import engine
-from bentpipe.scenario.constellations import preset
+from bentpipe.scenario.constellations import constellation_names
 from bentpipe.scenario.orbit import Orbit
-from bentpipe.scenario.problems import ScenarioError, from_validation
+from bentpipe.scenario.problems import ScenarioError, from_validation, unknown_word
+from bentpipe.scenario.sweep import parse_override, put
 from bentpipe.scenario.units import Duration, Rate, UnitError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 __all__ = ["Question", "ask", "follow", "rate_of"]
 
@@ -31,8 +32,10 @@ class Question:
     """Where files of elements are."""
 
 
-def ask(table: Mapping[str, Any], duration: str) -> Question:
+def ask(table: Mapping[str, Any], duration: str, settings: Sequence[str] = ()) -> Question:
     """The question of a table ``[orbit]``; ``constellation`` may be a file of elements (``.tle``, ``.txt``, ``.json``).
+
+    ``settings`` are ``KEY=VALUE`` texts, keys of that table.
 
     Raises:
         ScenarioError: what is wrong, by the command's option.
@@ -45,6 +48,13 @@ def ask(table: Mapping[str, Any], duration: str) -> Question:
         raise ScenarioError([("--duration", 'found 0, expected more, such as "10 min"')])
     data = {key: value for key, value in table.items() if value is not None}
     data["constellation"] = _constellation(str(data.get("constellation", "")))
+    whole = {"orbit": data}
+    for text in settings:
+        key, value = parse_override(text, example="handover.phase=12 s")
+        try:
+            put(whole, f"orbit.{key}", value)
+        except ScenarioError as error:
+            raise error.within("orbit", "in --set") from None
     try:
         return Question(Orbit.model_validate(data), length, Path())
     except ValidationError as error:
@@ -55,11 +65,10 @@ def _constellation(name: str) -> object:
     kind = {".tle": "tle", ".txt": "tle", ".json": "omm"}.get(Path(name).suffix)
     if kind is not None:
         return {kind: name, "title": Path(name).name, "elevation": "10 deg"}
-    try:
-        return preset(name)
-    except ValueError as error:
-        text = f"{error}; or a file of elements (.tle, .json)"
-        raise ScenarioError([("--constellation", text)]) from None
+    if name not in constellation_names():
+        text = unknown_word(name, constellation_names(), "constellation")
+        raise ScenarioError([("--constellation", f"{text}; or a file of elements (.tle, .json)")])
+    return name
 
 
 def rate_of(text: str | None) -> Rate | None:

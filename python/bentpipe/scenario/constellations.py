@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -75,9 +76,11 @@ EPOCH = Instant("2000-01-01T00:00:00Z")
 class Constellation(Table):
     """Walker's parameters, or ``longitudes`` over the equator, or a file of elements (``tle`` or ``omm``).
 
-    Beside them, what its ground stations reach and which satellites are linked.
+    Beside them, what its ground stations reach and which satellites are linked. ``preset`` is where the rest is from;
+    it is put in before the table is read.
     """
 
+    preset: StrictStr | None = None
     title: StrictStr = ""
     source: StrictStr = ""
     remark: StrictStr = ""
@@ -113,8 +116,22 @@ class Constellation(Table):
         return self
 
 
+_RIVALS = (("altitude", "revolutions_per_day"), ("elevation", "slant"))
+"""Of these a constellation has one."""
+
+
 def _named(found: object) -> object:
-    return preset(found) if isinstance(found, str) else found
+    """A name is a preset; a table may begin with ``preset`` and say what is other."""
+    if isinstance(found, str):
+        return preset(found)
+    if not isinstance(found, Mapping) or "preset" not in found:
+        return found
+    own = {key: value for key, value in found.items() if key != "preset"}
+    whole = preset(str(found["preset"])).written()
+    for pair in _RIVALS:
+        if any(key in own for key in pair):
+            whole = {key: value for key, value in whole.items() if key not in pair}
+    return whole | own
 
 
 ConstellationOrName = Annotated[

@@ -64,6 +64,7 @@ _BARE = {  # what a bare value of these keys stands for; see the tables of ``pat
     "loss_detection": "name",
     "delayed_ack": "timeout",
     "handover": "rule",
+    "constellation": "preset",
 }
 _OF_A_DIRECTION = frozenset(Direction.model_fields) - {"delay"}
 
