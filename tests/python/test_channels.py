@@ -9,7 +9,11 @@ from pydantic import ValidationError
 from bentpipe.plan import channels
 from bentpipe.plan.channel_tables import FONTAN
 from bentpipe.plan.channel_tables import P681 as TWO_STATES
+from bentpipe.plan.document import open_document
 from bentpipe.plan.files import Files
+from bentpipe.plan.remarks import remarks
+from bentpipe.plan.runs import make
+from bentpipe.runners import engine
 from bentpipe.scenario.channel import Channel
 from bentpipe.scenario.problems import ScenarioError, from_validation
 from bentpipe.scenario.radio_units import Decibel, Frequency, Speed
@@ -101,11 +105,24 @@ def test_below_the_lowest_table_is_refused_and_above_the_highest_is_said() -> No
         'elevation: found 30 deg, below the lowest table of "intermediate-tree-shadowed", expected at least 40 deg'
     )
     high = Channel.model_validate(TREES | {"elevation": "70 deg"})
-    assert channels.remarks(high, "down.channel") == [
-        "down.channel.elevation: there is no table for 70 deg; that of 40 deg, the highest below, is used"
-    ]
+    said = channels.other_elevation(high, "down.channel")
+    assert said == "there is no table for 70 deg; that of 40 deg, the highest below, is used"
     assert resolved(elevation="70 deg")["sight"] == {"elevation_deg": 70.0, "azimuth_deg": 0.0}
-    assert channels.remarks(Channel.model_validate(TREES), "down.channel") == []
+    assert channels.other_elevation(Channel.model_validate(TREES), "down.channel") is None
+
+
+def test_check_says_which_table_is_used() -> None:
+    down = {
+        "rate": "5 Mbit/s",
+        "channel": TREES | {"elevation": "70 deg"},
+        "link_layer": {"scheme": "code", "frame": "1 kB"},
+    }
+    segment = {"name": "mobile", "delay": "80 ms", "up": {"rate": "5 Mbit/s"}, "down": down}
+    flow = {"name": "f", "congestion": "cubic", "send": "down"}
+    document = open_document({"duration": "1 s", "path": {"segment": [segment]}, "flow": [flow]})
+    (said,) = remarks(make(document, "test", catalogue=engine.catalogue()))
+    assert said.key == "path.mobile.down.channel.elevation"
+    assert said.text == "there is no table for 70 deg; that of 40 deg, the highest below, is used"
 
 
 def test_other_bands_are_refused() -> None:
@@ -206,8 +223,8 @@ def test_p681_has_a_table_for_a_band_or_refuses() -> None:
 def test_between_two_tables_the_lower_is_used_and_said() -> None:
     for asked, used in (("50 deg", 45), ("89 deg", 60), ("20 deg", 20)):
         table = Channel.model_validate(P681 | {"elevation": asked})
-        said = channels.remarks(table, "down.channel")
-        assert said == [] if asked == f"{used} deg" else f"that of {used} deg" in said[0]
+        said = channels.other_elevation(table, "down.channel")
+        assert said is None if asked == f"{used} deg" else f"that of {used} deg" in str(said)
         urban = next(iter(TWO_STATES.values()))["urban"]
         assert resolved(**P681 | {"elevation": asked})["good"]["ln_mean"] == urban[used].good[0]
     assert "expected at least 20 deg" in refused(**P681 | {"elevation": "10 deg"})

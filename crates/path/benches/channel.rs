@@ -47,6 +47,15 @@ fn steps_per_second(every: u64) -> f64 {
     STEPS as f64 / start.elapsed().as_secs_f64()
 }
 
+/// Milliseconds until the first answer after ten hours without an ask.
+#[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+fn silence_ms() -> f64 {
+    let mut channel = shadowed_by_trees().build("bench", 1).expect("a good specification");
+    let start = Instant::now();
+    black_box(channel.at(0, Time(36_000_000_000_000)));
+    start.elapsed().as_secs_f64() * 1e3
+}
+
 fn main() {
     for every in [1, 4, 128] {
         let mut rates: Vec<f64> = (0..REPEATS).map(|_| steps_per_second(every)).collect();
@@ -56,4 +65,5 @@ fn main() {
             rates[REPEATS / 2] / 1e6
         );
     }
+    println!("ten hours without an ask: {:.1} ms", silence_ms());
 }

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from bentpipe.scenario.channel import Channel
 
-__all__ = ["channel", "remarks"]
+__all__ = ["channel", "other_elevation"]
 
 _Cell = TypeVar("_Cell")
 
@@ -54,19 +54,17 @@ def channel(found: Channel, files: Files, key: str) -> ChannelSpec:
     return _measured(found, files, key)
 
 
-def remarks(found: Channel, key: str) -> list[str]:
-    """In what the channel is not exactly as asked for."""
+def other_elevation(found: Channel, key: str) -> str | None:
+    """Which elevation's table is used, where there is none of the one asked for."""
     if found.model == "perez-fontan":
         published = _fontan(found, key)[1]
     elif found.model == "p681":
         published = _p681(found, key)[1]
     else:
-        return []
+        return None
     if found.elevation is None or found.elevation.degrees == published:
-        return []
-    return [
-        f"{key}.elevation: there is no table for {found.elevation}; that of {published} deg, the highest below, is used"
-    ]
+        return None
+    return f"there is no table for {found.elevation}; that of {published} deg, the highest below, is used"
 
 
 def _fontan(found: Channel, key: str) -> tuple[ThreeStates, int]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bentpipe.plan.changes import handovers_of
+from bentpipe.plan.changes import SIDES, handovers_of
+from bentpipe.plan.channels import other_elevation
 from bentpipe.plan.groups import firsts
 from bentpipe.scenario.units import Duration
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.runs import Cell, Plan
     from bentpipe.plan.spec import FlowSpec, LoadSpec
     from bentpipe.scenario.model import Scenario
+    from bentpipe.scenario.path import Access
 
 __all__ = ["LONG_NS", "Remark", "RemarkWarning", "remarks"]
 
@@ -61,6 +63,28 @@ def _of_cell(cell: Cell) -> Iterator[Remark]:
     for name, flow in firsts(spec):
         yield from _of_flow(name, flow, cell, whole)
     yield from _of_handovers(cell.scenario, whole)
+    yield from _of_channels(cell.scenario)
+
+
+def _of_channels(scenario: Scenario) -> Iterator[Remark]:
+    for key, access in _accesses(scenario):
+        for side in SIDES:
+            channel = access.toward(side).channel
+            where = f"{key}.{side}.channel"
+            text = other_elevation(channel, where) if channel is not None else None
+            if text is not None:
+                yield Remark(f"{where}.elevation", text)
+
+
+def _accesses(scenario: Scenario) -> Iterator[tuple[str, Access]]:
+    """What has directions, each with its key."""
+    for segment in scenario.path.segment if scenario.path is not None else ():
+        yield f"path.{segment.name}", segment
+    for link in scenario.graph.link if scenario.graph is not None else ():
+        yield f"graph.{link.name}", link
+    for flow in scenario.flow:
+        if flow.access is not None:
+            yield f"flow.{flow.name}.access", flow.access
 
 
 def _of_handovers(scenario: Scenario, whole: int) -> Iterator[Remark]:
