@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -297,4 +298,4 @@ def serve(
     from bentpipe.lab.browser.serving import Serving, run
 
     serving = Serving(page, listen, name, certificate, key, congestion, access_log, tuple(settings or ()))
-    raise typer.Exit(run(serving))
+    raise typer.Exit(run(serving, partial(print, flush=True)))

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from bentpipe.cli.common import StoreDirectory, refuse
+from bentpipe.report.export import Format
 
 __all__ = ["export", "report"]
 
 
-class ExportFormat(StrEnum):
-    """Formats of ``export``."""
-
-    csv = "csv"
-    parquet = "parquet"
-    json = "json"
-    ods = "ods"
-    qlog = "qlog"
-    pcapng = "pcapng"
-
-
 def export(
     directory: StoreDirectory,
-    form: Annotated[ExportFormat, typer.Option("--format", "-f", help="what to write")],
+    form: Annotated[Format, typer.Option("--format", "-f", help="what to write")],
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="PATH", help="where; default: beside DIR")
     ] = None,
@@ -38,9 +27,9 @@ def export(
     from bentpipe.report.export import export as write
     from bentpipe.store.reader import Store
 
-    if template is not None and form is not ExportFormat.ods:
+    if template is not None and form != "ods":
         refuse("--template goes with --format ods")
-    for path in write(Store(directory), form.value, out, template):
+    for path in write(Store(directory), form, out, template):
         print(path)
 
 

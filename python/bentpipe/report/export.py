@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
-
-from bentpipe.store.export import tables, traces
+from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe.store.reader import Store
 
-__all__ = ["FORMATS", "export"]
+__all__ = ["FORMATS", "Format", "export"]
 
 Format = Literal["csv", "parquet", "json", "ods", "qlog", "pcapng"]
-FORMATS: tuple[Format, ...] = ("csv", "parquet", "json", "ods", "qlog", "pcapng")
+FORMATS: tuple[Format, ...] = get_args(Format)
 
 
 def export(store: Store, form: Format, out: Path | None = None, template: Path | None = None) -> list[Path]:
@@ -33,5 +31,7 @@ def export(store: Store, form: Format, out: Path | None = None, template: Path |
         target = out or place.with_name(f"{place.name}.ods")
         write_ods(store.path, target, template)
         return [target]
+    from bentpipe.store.export import tables, traces
+
     target = out or place.with_name(f"{place.name}-{form}")
     return traces(store, form, target) if form in ("qlog", "pcapng") else tables(store, form, target)

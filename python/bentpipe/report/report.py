@@ -121,11 +121,11 @@ def summary(material: Material) -> str:
         swept = "; ".join(f"{material.title(dim)} {dim.listed}" for dim in material.dims)
         text += f". Swept: {swept}"
     cells = store.index.select(store.columns).n_unique() if store.columns else 1
-    text += f". {count} runs" if count > 1 else ". One run"
+    text += f". {count:,} runs" if count > 1 else ". One run"
     if count > 1:
         word = "seed" if seeds == 1 else "seeds"
         often = f"{seeds} {word}" if count == cells * seeds else f"up to {seeds} {word}"
-        text += f": {cells} cells, {often}" if cells > 1 else f" with {often}"
+        text += f": {cells:,} cells, {often}" if cells > 1 else f" with {often}"
     total = float(ends.sum() or 0.0)
     spent = f"{significant(total / 3600, 2)} hours" if total >= 7200 else f"{significant(total, 3)} s"
     return f"{text}; {spent} of link time."

@@ -26,11 +26,18 @@ def examine() -> list[Need]:
     free = shutil.disk_usage(Path.cwd()).free / 1e9
     checks.append(Need("disk, 1 GB free here", free >= 1, False, f"{free:.1f} GB"))
     checks.append(_package("distributed", needed=False, use="--on dask://"))
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    checks.append(
-        Need("Chromium (screenshots of reports, page loads)", browser is not None, False, browser or "none")
-    )
+    checks.append(_browser())
     return checks + _real_time()
+
+
+def _browser() -> Need:
+    from bentpipe.lab.browser.chromium import ChromiumError, find
+
+    what = "Chromium (screenshots of reports, page loads)"
+    try:
+        return Need(what, True, False, str(find()))
+    except ChromiumError as error:
+        return Need(what, False, False, str(error))
 
 
 def _real_time() -> list[Need]:

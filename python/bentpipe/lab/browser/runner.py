@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.runs import Run
 
-__all__ = ["PART", "BrowserRunner", "Due", "Far", "Stop", "spent_bytes"]
+__all__ = ["PART", "BrowserRunner", "Due", "Far", "spent_bytes"]
 
 PART = ".part-unit-"
 """Folders of units that are under way, in the store's: what a killed process leaves is removed with the next start."""
@@ -53,10 +53,6 @@ LEAST_FREE = 1 << 16
 
 A_LOAD_S = 60.0
 """Longest that a browser takes to start and to end, by its driver's own limits."""
-
-
-class Stop(Exception):
-    """No more units are to be started; the message says why."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from bentpipe.scenario.problems import ScenarioError, unknown_word
 from bentpipe.scenario.sweep import parse_override
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from bentpipe.plan.spec import RunSpec
 
@@ -142,8 +142,8 @@ def _spec(serving: Serving) -> RunSpec:
         raise ScenarioError([(asked.get(key, key), text) for key, text in error.problems]) from None
 
 
-def run(serving: Serving) -> int:
-    """Serves until it is interrupted; the exit status."""
+def run(serving: Serving, tell: Callable[[str], object]) -> int:
+    """Serves until it is interrupted; the exit status. ``tell`` gets a line when it listens, and one at the end."""
     words = plan(serving)
     program = executable()
     with handed(words) as descriptor:
@@ -151,11 +151,11 @@ def run(serving: Serving) -> int:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=[descriptor]) as process:
             try:
-                _follow(process, serving, words)
+                _follow(process, serving, words, tell)
             except KeyboardInterrupt:
                 # From the terminal it has the same signal already. It says what it has done.
                 process.terminate()
-                _follow(process, serving, words)
+                _follow(process, serving, words, tell)
             except BaseException:
                 process.terminate()  # or the wait that ends `with` would be for ever
                 process.communicate()  # its last words have no reader
@@ -163,24 +163,27 @@ def run(serving: Serving) -> int:
             return process.wait()
 
 
-def _follow(process: subprocess.Popen[str], serving: Serving, plan: Mapping[str, Any]) -> None:
+def _follow(
+    process: subprocess.Popen[str], serving: Serving, plan: Mapping[str, Any], tell: Callable[[str], object]
+) -> None:
     for line in process.stdout or ():
-        _tell(json.loads(line), serving, plan)
+        for words in _words(json.loads(line), serving, plan):
+            tell(words)
 
 
-def _tell(said: Mapping[str, Any], serving: Serving, plan: Mapping[str, Any]) -> None:
+def _words(said: Mapping[str, Any], serving: Serving, plan: Mapping[str, Any]) -> Iterator[str]:
+    """What the server says, for people."""
     if said.get("ready"):
         ways = f"listening at {', '.join(said['listen'])} by {', '.join(said['protocols'])}"
         if plan["tcp"]["congestion"] is None:
             name = plan["congestion"]["name"]
-            print(f"{name} is QUIC's; TCP has the kernel's default controller", flush=True)
+            yield f"{name} is QUIC's; TCP has the kernel's default controller"
         if "document" not in said:
-            print(f"{ways}: the folder {serving.page}", flush=True)
+            yield f"{ways}: the folder {serving.page}"
             return
-        print(f"{ways}: {said['document']}", flush=True)
+        yield f"{ways}: {said['document']}"
         if serving.certificate is None:
-            words = f"bentpipe browse {serving.page} --field HOST:{said['port']} --spki {said['spki']}"
-            print(f"there: {words}", flush=True)
+            yield f"there: bentpipe browse {serving.page} --field HOST:{said['port']} --spki {said['spki']}"
     elif said.get("end"):
         count = sum(said["requests"].values())
-        print(f"{count} requests, {said['body_bytes'] / 1e6:,.1f} MB, {said['wall_s']:.1f} s", flush=True)
+        yield f"{count} requests, {said['body_bytes'] / 1e6:,.1f} MB, {said['wall_s']:.1f} s"
