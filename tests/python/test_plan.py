@@ -182,6 +182,11 @@ def test_what_no_cell_sets_is_read_once_and_means_the_same() -> None:
         assert cell.scenario.path is not None
         assert cells[0].scenario.path is not None
         assert cell.scenario.path.segment[0] is cells[0].scenario.path.segment[0]
+        assert cell.scenario.path.segment[1].both is cells[0].scenario.path.segment[1].both
+    directions = {"path.satellite.loss": ["0 %", "1 %"], "path.access.both.rate": ["50 Mbit/s", "60 Mbit/s"]}
+    for cell in make(open_document({**data, "sweep": directions}), "e").cells:
+        alone = make(open_document(data, list(cell.values.items())), "e")
+        assert cell.resolved.spec == alone.cells[0].resolved.spec
     wrong = {**data, "sweep": {"path.gateway.buffer": ["1 MB", "1 potato"]}}
     with pytest.raises(ScenarioError, match=r"path\.gateway\.buffer.*potato.*in the sweep"):
         make(open_document(wrong), "e")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from bentpipe.scenario.model import Scenario, validate
+from bentpipe.scenario.path import Direction
 from bentpipe.scenario.quantities import Table
 from bentpipe.scenario.sweep import put, settings, swept
 
@@ -29,7 +31,12 @@ class Scenarios:
         """``data`` is the document as parsed, with its sweep."""
         # a copy by pickle takes a fifth of the time of deepcopy
         self._whole = pickle.dumps({key: value for key, value in data.items() if key != "sweep"})
-        self._set = {tuple(place.split(".")[:2]) for place in swept(data.get("sweep"))}
+        places = [place.split(".") for place in swept(data.get("sweep"))]
+        self._roots = {words[0] for words in places}
+        self._below: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for words in places:
+            if len(words) > 2:
+                self._below[words[0], words[1]] |= _first_words(words[2:], words[0])
         self._first: Scenario | None = None
 
     def of(self, values: Mapping[str, Any]) -> Scenario:
@@ -48,11 +55,10 @@ class Scenarios:
 
     def _again(self, data: Mapping[str, Any], first: Scenario) -> dict[str, Any]:
         """``data`` with tables of the first cell in place of what no cell sets, which pydantic takes as they are."""
-        roots = {words[0] for words in self._set}
         again = dict(data)
         for name, raw in data.items():
             read = getattr(first, name)
-            if name not in roots:
+            if name not in self._roots:
                 again[name] = read if isinstance(read, (Table, dict)) else raw
             elif name == "flow":
                 again[name] = self._members(name, raw, read)
@@ -66,6 +72,21 @@ class Scenarios:
         return again
 
     def _members(self, root: str, raw: Sequence[Any], read: Sequence[Any]) -> list[Any]:
-        """Members of a list: those that a cell sets as they are written."""
-        same = [(root, member.name) not in self._set for member in read]
-        return [member if kept else own for own, member, kept in zip(raw, read, same, strict=True)]
+        """Members of a list: of those that a cell sets, what it sets as it is written."""
+        return [self._member(root, own, member) for own, member in zip(raw, read, strict=True)]
+
+    def _member(self, root: str, own: Any, read: Table) -> Any:
+        below = self._below.get((root, str(getattr(read, "name", ""))))
+        if below is None:
+            return read
+        if not isinstance(own, dict):
+            return own
+        kept = {key: getattr(read, key, None) for key in own.keys() - below}
+        return own | {key: table for key, table in kept.items() if isinstance(table, Table)}
+
+
+def _first_words(rest: Sequence[str], root: str) -> set[str]:
+    """Keys of a member that a place is below; a key of a direction, said of a link, is below both."""
+    if root != "flow" and rest[0] in Direction.model_fields and rest[0] != "delay":
+        return {"up", "down"}
+    return {rest[0]}

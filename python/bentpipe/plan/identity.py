@@ -19,9 +19,12 @@ SCHEMA = 1
 """Version of plans, results and the store together."""
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 def canonical(value: object) -> str:
     """JSON with sorted keys and no spaces: equal values give equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return _ENCODER.encode(value)
 
 
 def identity(cell: Mapping[str, Any], spec: RunSpec, engine: str, own: Mapping[str, str]) -> str:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation, localcontext
+from functools import lru_cache
 from typing import ClassVar, Literal, Self
 
 __all__ = [
@@ -62,6 +63,16 @@ def _show(found: object) -> str:
 
 def _split(found: object, expected: str) -> tuple[Decimal, str]:
     """Number and unit of a quantity; the unit is "" where none was given."""
+    return _split_text(found, expected) if isinstance(found, str) else _split_any(found, expected)
+
+
+@lru_cache(maxsize=1024)
+def _split_text(found: str, expected: str) -> tuple[Decimal, str]:
+    """The cells of a sweep say the same quantities again and again."""
+    return _split_any(found, expected)
+
+
+def _split_any(found: object, expected: str) -> tuple[Decimal, str]:
     if isinstance(found, (int, float)) and not isinstance(found, bool):
         digits, unit = str(found), ""
     else:
