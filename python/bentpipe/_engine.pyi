@@ -8,6 +8,7 @@ __all__ = [
     "Event",
     "catalogue",
     "check_controller",
+    "coded_bits",
     "orbit",
     "orbit_tables",
     "run",
@@ -88,6 +89,12 @@ def run_schema() -> str:
 
 def check_controller(controller: str | type[Controller], options_json: str = "{}") -> str:
     """Run the conformance list on a controller of the catalogue, or on a class; verdicts as JSON."""
+
+def coded_bits(radio_json: str) -> list[int]:
+    """Coded bits of a frame in each attempt of a radio link (``RadioSpec``); the last holds for all that follow.
+
+    :raises ValueError: what is wrong with the specification.
+    """
 
 def orbit(question_json: str) -> str:
     """Follow a pair of places over a constellation (docs/models/orbit.md); the answer is JSON.

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{ChannelSpec, QueueSpec};
+use crate::{ChannelSpec, QueueSpec, services, validate};
 
 /// A queue before a radio link.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
@@ -46,6 +46,17 @@ pub struct LinkLayerSpec {
     pub feedback: Option<FeedbackSpec>,
     /// How long after an attempt's end the sender waits for an answer; none: until it comes.
     pub time_out_ns: Option<u64>,
+}
+
+impl RadioSpec {
+    /// Coded bits of a frame in each attempt; the last holds for all that follow.
+    ///
+    /// # Errors
+    /// What is wrong with the specification.
+    pub fn coded_bits(&self) -> Result<Vec<u32>, String> {
+        validate::radio(self)?;
+        Ok(services::coded_bits(&self.link_layer, self.channel.as_ref()))
+    }
 }
 
 impl LinkLayerSpec {

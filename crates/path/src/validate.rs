@@ -103,7 +103,7 @@ fn service(spec: &ServiceSpec) -> Verdict {
     }
 }
 
-fn radio(spec: &RadioSpec) -> Verdict {
+pub(crate) fn radio(spec: &RadioSpec) -> Verdict {
     queue(&spec.queue)?;
     if let Some(channel) = &spec.channel {
         channel.check().map_err(|message| format!("channel: {message}"))?;

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use schemars::generate::SchemaSettings;
-use sim::{CongestionSpec, RunSpec};
+use sim::{CongestionSpec, RadioSpec, RunSpec};
 
 use controller::{Failure, Outside, PyConfig, PyControl, PyEvent};
 
@@ -64,6 +64,13 @@ fn run_schema() -> String {
     // As it is written: a field is required unless it is left out where it says nothing.
     let settings = SchemaSettings::draft2020_12().for_serialize();
     settings.into_generator().into_root_schema_for::<RunSpec>().to_value().to_string()
+}
+
+/// Coded bits of a frame in each attempt of a radio link, given as JSON; the last holds for all that follow.
+#[pyfunction]
+fn coded_bits(py: Python<'_>, radio_json: &str) -> PyResult<Vec<u32>> {
+    let spec: RadioSpec = serde_json::from_str(radio_json).map_err(invalid)?;
+    py.detach(|| spec.coded_bits()).map_err(invalid)
 }
 
 /// Runs the conformance list on a controller of the catalogue (by name) or on a class; returns the
@@ -129,6 +136,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(catalogue, module)?)?;
     module.add_function(wrap_pyfunction!(run_schema, module)?)?;
     module.add_function(wrap_pyfunction!(check_controller, module)?)?;
+    module.add_function(wrap_pyfunction!(coded_bits, module)?)?;
     module.add_function(wrap_pyfunction!(over_orbit, module)?)?;
     module.add_function(wrap_pyfunction!(orbit_tables, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,46 @@ if TYPE_CHECKING:
     from bentpipe.api.choosing import Engine
     from bentpipe.plan.bounds import Bound
     from bentpipe.plan.remarks import Remark
+    from bentpipe.plan.runs import Plan
     from bentpipe.scenario.model import Scenario
 
-__all__ = ["Checked", "check"]
+__all__ = ["Checked", "CodedBits", "check", "coded_bits"]
 
 _WHOLE = ("rate_bit_s", "bdp_bytes", "queue_bytes", "queue_packets")
 """Bounds that are whole numbers."""
+
+
+@dataclass(frozen=True)
+class CodedBits:
+    """How the link layer of a radio link codes a frame."""
+
+    cell: Mapping[str, Any]
+    """The first of the sweep's cells that has it."""
+    link: str
+    """``LINK.up`` or ``LINK.down``."""
+    information_bits: int
+    coded_bits: tuple[int, ...]
+    """In each attempt; the last holds for all that follow."""
+
+
+def coded_bits(plan: Plan) -> tuple[CodedBits, ...]:
+    """Of every radio link, each once; those of Adaptive-HARQ come of its channel, in a quarter of a second each."""
+    from bentpipe.runners import engine
+
+    found: dict[str, CodedBits] = {}
+    for cell in plan.cells:
+        for link in cell.resolved.spec["graph"]["links"]:
+            for way, stages in (("up", link["up"]), ("down", link["down"])):
+                for stage in stages:
+                    name = f"{link['name']}.{way}"
+                    if stage["kind"] != "radio":
+                        continue
+                    layer = stage["link_layer"]
+                    key = json.dumps([name, stage["channel"], layer], sort_keys=True)
+                    if key not in found:
+                        bits = tuple(engine.coded_bits(stage))
+                        found[key] = CodedBits(cell.values, name, layer["frame_bytes"] * 8, bits)
+    return tuple(found.values())
 
 
 @dataclass(frozen=True)
@@ -43,6 +78,8 @@ class Checked:
     """Of every flow in every cell: BDP, slow start, least RTT, most goodput."""
     remarks: tuple[Remark, ...]
     """What is in order and yet hardly meant, once a key."""
+    coded_bits: tuple[CodedBits, ...] = ()
+    """Of radio links."""
 
     def frame(self) -> pl.DataFrame:
         """The bounds, one row per cell and flow: the sweep's keys as text and, behind quantities, as numbers; then
@@ -90,5 +127,5 @@ def check(
     seconds = estimate_seconds(plan, cores()) if engine == "sim" else plan.link_seconds
     return Checked(
         plan.title, plan.engine, len(plan.cells), len(plan.runs), plan.link_seconds, round(seconds, 1),
-        tuple(bounds(plan)), remarks(plan),
+        tuple(bounds(plan)), remarks(plan), coded_bits(plan),
     )  # fmt: skip

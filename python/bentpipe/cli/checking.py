@@ -18,6 +18,7 @@ def check(
     """Say what is wrong with a scenario, or what follows from it. Nothing runs."""
     from dataclasses import asdict
 
+    from bentpipe.api.checking import coded_bits
     from bentpipe.cli.terminal import emit, print_table
     from bentpipe.plan.bounds import bounds
     from bentpipe.plan.price import estimate_seconds
@@ -27,7 +28,7 @@ def check(
     from bentpipe.stats.titles import METRICS
 
     plan = read_plan(file, settings, seeds)
-    found = bounds(plan)
+    found, coded = bounds(plan), coded_bits(plan)
     estimate = estimate_seconds(plan, cores())
     if as_json:
         emit(
@@ -41,6 +42,7 @@ def check(
                 "bounds": [asdict(bound) for bound in found],
                 "remarks": [asdict(remark) for remark in remarks(plan)],
             }
+            | ({"coded_bits": [asdict(one) for one in coded]} if coded else {})
         )
         return
     print(
@@ -87,6 +89,17 @@ def check(
             "goodput": "goodput ≤ Mbit/s",
         },
     )
+    if coded:
+        rows = [
+            {
+                "radio link": one.link,
+                "information bits": one.information_bits,
+                "coded bits by attempt": " + ".join(f"{bits:,}" for bits in one.coded_bits),
+                "cell": describe(one.cell),
+            }
+            for one in coded
+        ]
+        print_table(rows, "A frame on the air")
     segments = _segment_rows(found)
     if segments:
         print_table(segments, "Slow start of split TCP, segment by segment")

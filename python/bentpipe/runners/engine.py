@@ -12,9 +12,12 @@ from bentpipe import _engine
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from bentpipe.plan.spec import RadioStageSpec
+
 __all__ = [
     "catalogue",
     "check_controller",
+    "coded_bits",
     "load_controllers",
     "orbit",
     "orbit_tables",
@@ -48,6 +51,15 @@ def run(spec_json: str, controllers: Mapping[str, type] | None = None) -> bytes:
         ValueError: what is wrong with the run.
     """
     return _engine.run(spec_json, dict(controllers) if controllers else None)
+
+
+def coded_bits(radio: RadioStageSpec) -> list[int]:
+    """Coded bits of a frame in each attempt of a radio link; the last holds for all that follow.
+
+    Raises:
+        ValueError: what is wrong with the specification.
+    """
+    return _engine.coded_bits(json.dumps({key: value for key, value in radio.items() if key != "kind"}))
 
 
 def orbit(question: Mapping[str, Any]) -> dict[str, Any]:

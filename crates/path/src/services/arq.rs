@@ -114,8 +114,8 @@ impl Arq {
     }
 }
 
-/// Coded bits of a frame by attempt.
-fn coded_bits(spec: &LinkLayerSpec, channel: Option<&ChannelSpec>) -> Vec<u32> {
+/// Coded bits of a frame by attempt; those of Adaptive-HARQ are designed on `channel`.
+pub(crate) fn coded_bits(spec: &LinkLayerSpec, channel: Option<&ChannelSpec>) -> Vec<u32> {
     match &spec.code {
         CodeSpec::Given { coded_bits } => coded_bits.clone(),
         CodeSpec::Adaptive { mother_rate, decoded } => {

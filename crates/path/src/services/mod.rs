@@ -8,5 +8,6 @@ mod trace;
 
 pub use acm::Acm;
 pub use arq::Arq;
+pub(crate) use arq::coded_bits;
 pub use rate::RateService;
 pub use trace::TraceService;
