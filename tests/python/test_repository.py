@@ -1,5 +1,6 @@
 """What the repository says of itself is true: versions, links, documented keys and options."""
 
+import ast
 import json
 import re
 import tomllib
@@ -41,6 +42,25 @@ def test_every_decision_is_listed() -> None:
     folder = ROOT / "docs/decisions"
     listed = re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", (folder / "README.md").read_text())
     assert listed == sorted(path.name for path in folder.glob("[0-9]*.md"))
+
+
+ROOMS = sorted((ROOT / "python/bentpipe").glob("*/**/__init__.py"))
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda path: path.parent.name)
+def test_a_room_names_its_modules(room: Path) -> None:
+    """In its docstring, for who comes in; or it imports them. A study's own folder is read from its beginning."""
+    if room.parents[1].name == "studies":
+        return
+    tree = ast.parse(room.read_text())
+    said = ast.get_docstring(tree) or ""
+    imported = {
+        name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+        for name in ((node.module or "").rpartition(".")[2], *(one.name for one in node.names))
+    }  # fmt: skip
+    modules = {file.stem for file in room.parent.glob("*.py")} - {"__init__", "__main__"}
+    modules |= {inner.parent.name for inner in room.parent.glob("*/__init__.py")}
+    assert {name for name in modules - imported if f"``{name}``" not in said} == set()
 
 
 def test_versions_agree() -> None:

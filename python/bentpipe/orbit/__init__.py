@@ -1,7 +1,8 @@
 """A pair of places over a constellation: its delays, hops, hand-overs and gaps.
 
-``asking`` makes the question out of words, ``summary`` says what came of it, ``drawing`` draws it, ``page`` puts it on
-a page with a picture that moves, ``traces`` writes it for other programs; :func:`run` is ``bentpipe orbit``.
+``listing`` has what is known by name, ``asking`` makes a question out of words, ``summary`` says what came of it,
+``drawing`` draws it, ``page`` puts it on a page with a picture that moves, ``traces`` writes it for other programs;
+:func:`run` is ``bentpipe orbit``.
 """
 
 from __future__ import annotations

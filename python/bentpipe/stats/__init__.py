@@ -1,1 +1,6 @@
-"""Statistics: metrics of raw measurements, means and their intervals, samples, the difference of two stores."""
+"""Statistics: metrics of raw measurements, means and their intervals, samples, the difference of two stores.
+
+``titles`` (what each metric is called), ``intervals`` (with ``student``) and ``samples`` <- ``metrics`` (what is
+computed of runs, cells, links) <- ``groups`` (flows that stand for one) <- ``summary`` (what ``show`` prints) and
+``diff``; ``wording`` writes numbers and says what there is to say, for a page and a terminal alike.
+"""

@@ -1,7 +1,11 @@
 """Published studies, run again: scenarios of ``studies/NAME``, published against measured, a verdict a row and a claim.
 
-:func:`run` is ``bentpipe study NAME``. Every part of a study is a scenario with a store of its own in ``out/NAME``;
-a store is kept, resumed by the same command, and reported like any other. A difference is a result, not a failure.
+:func:`run` is ``bentpipe study NAME``. Every part of a study is a scenario with a store of its own in ``out/NAME``; a
+store is kept, resumed by the same command, and reported like any other. A difference is a result, not a failure.
+
+``verdicts`` and ``parts`` <- ``study`` (what one is) <- ``measures``, ``page_loads`` and ``evidence`` (what several
+ask) <- a folder for each study: ``andreotti_2025``, ``thomas_2019``, ``tauran_2018``, ``etosat``; ``output`` and
+``page`` say what came out.
 """
 
 from __future__ import annotations

@@ -1,2 +1,3 @@
-"""About bentpipe itself: benchmarks, ``doctor`` (what of this machine can be used), conformance of controllers, an
-independent check of traced runs."""
+"""About bentpipe itself: ``bench`` (benchmarks), ``doctor`` (what of this machine can be used), ``conformance`` of
+controllers, and ``verify``, an independent check of traced runs.
+"""

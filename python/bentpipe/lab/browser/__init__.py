@@ -7,8 +7,9 @@ between loads, no content cache, forced name resolution, QUIC to others blocked.
 - ``loading``, ``archive``: one load and its timings; its requests as a HAR file
 - ``capture``, ``pcapng``, ``connections``: what crosses the client's interface, as a file and as connections
 - ``unit``: the process in the near namespace that makes one unit
-- ``planned``, ``far``: from a scenario to units, and what a unit's lab is
+- ``planned``, ``far``: from a scenario to units (``spec`` has their types), and what a unit's lab is
 - ``runner``: units there, or on a real access, when they are due
+- ``serving``: the far end alone, for browsers on other machines
 - ``measurements``: a unit as the tables of a store
 - ``doubts``: what to know of the units of a store
 - ``split``: whether TCP is split on a real access, and where

@@ -5,7 +5,8 @@ former what the latter may be, and says what cannot be: bytes that come from now
 rate or sooner than its delay, a queue longer than its limit, packets over a link that was down, drops without a cause,
 time that runs backwards, counters that do not count.
 
-Reading order: ``trace``, ``changing`` (hand-overs), ``passing``, ``serving``, ``holding``, ``counting``.
+Reading order: ``trace``, ``changing`` (hand-overs), ``passing``, ``serving``, ``radiating``, ``adapting``, ``holding``,
+``counting``.
 """
 
 from __future__ import annotations
