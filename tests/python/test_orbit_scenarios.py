@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 from dataclasses import replace
 from itertools import pairwise
@@ -12,13 +13,17 @@ from typing import Any
 import polars as pl
 import pytest
 
+import bentpipe
 from bentpipe.api.planning import planned
+from bentpipe.figures import over_time
+from bentpipe.figures.material import Material
 from bentpipe.plan.document import open_document
 from bentpipe.plan.orbits import ways
 from bentpipe.plan.runs import Plan, make
 from bentpipe.runners import engine
 from bentpipe.scenario import Scenario
 from bentpipe.scenario.problems import ScenarioError
+from bentpipe.store.reader import read_store
 from traced import judged, made
 
 SCENARIO: dict[str, Any] = {
@@ -180,3 +185,37 @@ def test_the_emulator_takes_the_same_delays() -> None:
     document = open_document(scenario(flow=[{**SCENARIO["flow"][0], "congestion": kernels}]))
     real, simulated = planned(document, engine="emu"), planned(document)
     assert real.runs[0].spec["graph"] == simulated.runs[0].spec["graph"]
+
+
+def test_a_report_shows_the_legs_over_time(tmp_path: Path) -> None:
+    """One way, link by link and together, with the steps of hand-overs; nothing where no delay follows a trace."""
+    bentpipe.run(scenario(duration="20 s"), out=tmp_path / "store")
+    material = Material(read_store(tmp_path / "store"))
+    drawn = over_time.propagation(material)
+    assert drawn is not None
+    rows = pl.read_csv(io.StringIO(values(drawn.spec())))
+    assert rows["series"].unique(maintain_order=True).to_list() == ["space", "mobile", "all of them"]
+    found = plan(scenario(duration="20 s"))
+    first, last = delays(found, 0), delays(found, 1)
+    for when, delay in rows.filter(pl.col("series") == "all of them").select("time_s", "y").iter_rows():
+        jump = min(abs(when * 1e9 - b[0]) if b[0] - a[0] == 1 else 1e9 for a, b in pairwise(first))
+        if jump < 2e6:
+            continue  # which side of it is not to be told from a time of a few digits
+        expected = at(first, round(when * 1e9)) + at(last, round(when * 1e9))
+        assert delay == pytest.approx(expected / 1e6, rel=1e-3)
+    assert rows["time_s"].max() == 20
+    constant = scenario(duration="2 s")
+    constant["path"]["segment"] = [{"name": "s", "delay": "10 ms", "both": {"rate": "1 Mbit/s"}}]
+    bentpipe.run(constant, out=tmp_path / "constant")
+    assert over_time.propagation(Material(read_store(tmp_path / "constant"))) is None
+
+
+def values(spec: dict[str, Any]) -> str:
+    """The CSV of a figure."""
+    for part in (spec, *spec.get("layer", [])):
+        data = part.get("data", {}).get("values")
+        if isinstance(data, str):
+            return data
+    found = next(iter(spec["datasets"].values()))
+    assert isinstance(found, str)
+    return found

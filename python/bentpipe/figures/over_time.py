@@ -5,7 +5,9 @@ One run a cell is shown, of the first seed. Lines keep the extremes of every buc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import altair as alt
 import polars as pl
@@ -140,6 +142,67 @@ def rtt(material: Material) -> Figure | None:
         METRICS["smoothed_rtt_ms"].axis,
         frame.with_columns(y=pl.col("smoothed_rtt_ms")),
     )  # fmt: skip
+
+
+ALL_OF_THEM = "all of them"
+
+
+def propagation(material: Material) -> Figure | None:
+    """One-way delays that follow a trace (an orbit's legs, say), link by link, and together; ms."""
+    rows: list[dict[str, Any]] = []
+    links: list[str] = []
+    for run, spec in material.store.specs(material.time_runs["run"].to_list()).items():
+        traced = {
+            link["name"]: (stage["points"], stage["interpolation"] == "step")
+            for link in spec["graph"]["links"]
+            for stage in link["up"]
+            if stage["kind"] == "delay_trace" and stage["repeat_ns"] is None
+        }
+        links += [name for name in traced if name not in links]
+        end = spec["duration_ns"]
+        whole = [
+            (
+                ALL_OF_THEM,
+                [(at, sum(_at(*one, at) for one in traced.values())) for at in _instants(traced, end)],
+            )
+        ]
+        each = [
+            (name, [(at, _at(*one, at)) for at in _instants({name: one}, end)])
+            for name, one in traced.items()
+        ]
+        for name, points in [*each, *(whole if len(traced) > 1 else [])]:
+            rows += [
+                {"run": run, "series": name, "time_s": at / 1e9, "y": delay / 1e6} for at, delay in points
+            ]
+    if not rows:
+        return None
+    return _lines(
+        material, "propagation", "Propagation over time",
+        "One-way delays that change in the course of the run, from the client's side to the server's, without queues.",
+        "one-way delay, ms", pl.DataFrame(rows), [*links, ALL_OF_THEM], "link",
+    )  # fmt: skip
+
+
+Traced = tuple[Sequence[Sequence[int]], bool]
+"""Points of a delay over time, and whether it stays between them."""
+
+
+def _instants(traced: Mapping[str, Traced], end: int) -> list[int]:
+    """All corners within the run, those of steps on both sides."""
+    found = {0, end}
+    for points, steps in traced.values():
+        for at, _ in points:
+            found |= {at, at - 1} if steps else {at}
+    return sorted(at for at in found if 0 <= at <= end)
+
+
+def _at(points: Sequence[Sequence[int]], steps: bool, at: int) -> float:
+    """The delay then, as the engine's stage has it."""
+    after = bisect_right(points, at, key=lambda point: point[0])
+    if after == 0 or after == len(points) or steps:
+        return float(points[max(after - 1, 0)][1])
+    (begin, low), (end, high) = points[after - 1], points[after]
+    return low + (high - low) * (at - begin) / (end - begin)
 
 
 def queue(material: Material) -> Figure | None:

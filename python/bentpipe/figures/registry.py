@@ -35,6 +35,7 @@ FIGURES: dict[str, Callable[[Material], Figure | None]] = {
     "goodput-since-start": over_time.goodput_since_start,
     "cwnd": over_time.window,
     "rtt": over_time.rtt,
+    "propagation": over_time.propagation,
     "queue": over_time.queue,
     "queueing": over_cells.queueing,
     "fairness": over_time.fairness,

@@ -22,7 +22,7 @@ from bentpipe.store.reader import Store, read_store
 __all__ = ["build", "figures_pdf"]
 
 KEY = ("completion", "goodput-against", "friendliness")
-OVER_TIME = ("goodput", "goodput-since-start", "cwnd", "rtt", "queue", "fairness", "internals")
+OVER_TIME = ("goodput", "goodput-since-start", "cwnd", "rtt", "propagation", "queue", "fairness", "internals")
 AFTER = ("queueing",)
 
 MOST_VARIANTS = 6
