@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import commands
 import realtime
 from bentpipe.agree import Verdict, agreement
 from bentpipe.agree.both import planned, run_both
@@ -148,9 +149,7 @@ def test_both_stores_side_by_side(
 
 
 def agree(*words: str, where: Path, **variables: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "bentpipe.cli", "agree", *words]
-    environment = {**os.environ, **variables}
-    return subprocess.run(command, cwd=where, env=environment, capture_output=True, text=True, check=False)
+    return commands.bentpipe(where, "agree", *words, environment={**os.environ, **variables})
 
 
 def test_the_exit_status_says_whether_a_bound_is_exceeded(

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+import commands
 from bentpipe import api
 from bentpipe.report.export import FORMATS, export
 from bentpipe.report.report import build
@@ -44,8 +43,7 @@ def new(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def command(*words: str) -> tuple[int, str]:
-    line = [sys.executable, "-m", "bentpipe", *words]
-    done = subprocess.run(line, capture_output=True, text=True, env={**os.environ, "COLUMNS": "240"})
+    done = commands.bentpipe(Path.cwd(), *words, environment={**os.environ, "COLUMNS": "240"})
     return done.returncode, done.stdout + done.stderr
 
 

@@ -15,13 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from commands import bentpipe
+
 DATA = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())
 GEO: str = DATA["scenario"]
-
-
-def bentpipe(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "bentpipe.cli", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
 
 
 def write(folder: Path, text: str = GEO) -> Path:

@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import commands
 from bentpipe.lab.emu import runner as emu
 from bentpipe.lab.emu.arrivals import Random
 from bentpipe.lab.emu.frames import Connection, Frames, read_frames
@@ -383,9 +384,9 @@ def test_runs_that_were_late_are_counted_apart(
         'duration = "2 s"\n[[path.segment]]\nname = "s"\ndelay = "20 ms"\nboth = { rate = "10 Mbit/s" }\n'
         '[[flow]]\nname = "q"\ncongestion = "cubic"\nsend = "down"\nload = { bytes = "200 kB" }\n'
     )
-    command = [sys.executable, "-m", "bentpipe.cli", "run", str(file), "--engine", "emu", "--out", "o"]
+    words = ["run", str(file), "--engine", "emu", "--out", "o"]
     environment = {**os.environ, "BENTPIPE_RT": str(program), "BEHAVIOUR": behaviour}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = commands.bentpipe(tmp_path, *words, environment=environment)
     assert done.returncode == 1
     assert done.stdout.rstrip().endswith(f"; 1 {word}"), done.stdout
     assert done.stderr.startswith(f"{word}: ")
@@ -395,9 +396,7 @@ def test_runs_that_were_late_are_counted_apart(
         if "run" in one
     ]
     assert entry["event"] == word
-    again = subprocess.run(
-        [*command, "--json"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
+    again = commands.bentpipe(tmp_path, *words, "--json", environment=environment)
     found = json.loads(again.stdout)
     assert (len(found[word]), found[other]) == (1, [])
 
@@ -411,10 +410,7 @@ def test_the_command_line_keeps_the_clocks_apart(program: Path, tmp_path: Path) 
     environment = {**os.environ, "BENTPIPE_RT": str(program)}
 
     def bentpipe(*words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "bentpipe.cli", *words]
-        return subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
+        return commands.bentpipe(tmp_path, *words, environment=environment)
 
     real = bentpipe("run", str(file), "--engine", "emu")
     assert real.returncode == 0, real.stderr
@@ -445,11 +441,8 @@ def test_two_stores_of_real_time_are_compared(program: Path, tmp_path: Path) -> 
     )
 
     def bentpipe(*words: str, rate: str = "8e6") -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "bentpipe.cli", *words]
         environment = {**os.environ, "BENTPIPE_RT": str(program), "RATE": rate}
-        return subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-        )
+        return commands.bentpipe(tmp_path, *words, environment=environment)
 
     for store, rate in (("one", "8e6"), ("two", "8e6"), ("half", "4e6")):
         done = bentpipe("run", "s.toml", "--engine", "emu", "--jobs", "4", "--out", store, rate=rate)

@@ -6,8 +6,6 @@ import json
 import random
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
@@ -20,14 +18,10 @@ from bentpipe.runners.worker import told
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.sweep import covers
 from bentpipe.store.files import digest
+from commands import bentpipe, process
 
 DATA = tomllib.loads(Path(__file__).with_name("wrong.toml").read_text())
 GEO: str = DATA["scenario"]
-
-
-def bentpipe(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "bentpipe.cli", *words]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
 
 
 def refused(folder: Path, *words: str, status: int = 2) -> str:
@@ -298,8 +292,9 @@ def test_a_regression_is_exit_status_1_and_a_short_table(good: Path, tmp_path: P
 
 def test_a_terminal_without_the_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "f.toml").write_text(GEO.replace('title = "test"', 'title = "snow ☃"'))
+    # the interpreter reads it as it starts
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
-    assert "snow ?: 1 cell" in bentpipe(tmp_path, "check", "f.toml").stdout
+    assert "snow ?: 1 cell" in process(tmp_path, "check", "f.toml").stdout
 
 
 def test_version_and_one_cell(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import typer
 
+import commands
 import realtime
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -120,8 +121,7 @@ def place(tmp_path: Path) -> Path:
 def test_a_mistake_is_one_message(place: Path, words: str, message: str) -> None:
     pytest.importorskip("bentpipe._engine")
     before = sorted(place.rglob("*"))
-    command = [sys.executable, "-m", "bentpipe.cli", *shlex.split(words)]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=60)
+    done = commands.bentpipe(place, *shlex.split(words))
     assert done.returncode == 2
     assert done.stdout == ""
     assert done.stderr.startswith(f"error: {message}")
@@ -130,8 +130,7 @@ def test_a_mistake_is_one_message(place: Path, words: str, message: str) -> None
 
 
 def test_an_option_of_the_command_behind_a_shell(place: Path) -> None:
-    command = [sys.executable, "-m", "bentpipe.cli", "shell", "geo-konnect", "curl", "-x"]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=60)
+    done = commands.bentpipe(place, "shell", "geo-konnect", "curl", "-x")
     assert done.returncode == 2
     assert (
         "if it belongs to the command, -- stands before that: bentpipe shell ACCESS -- CMD -x" in done.stderr
@@ -140,8 +139,7 @@ def test_an_option_of_the_command_behind_a_shell(place: Path) -> None:
 
 def test_values_that_were_set_as_a_list_can_be_swept(place: Path) -> None:
     wish = 'sweep.path.satellite.delay=["1 ms", "2 ms"]'
-    command = [sys.executable, "-m", "bentpipe.cli", "check", "good.toml", "--set", wish, "--json"]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=60)
+    done = commands.bentpipe(place, "check", "good.toml", "--set", wish, "--json")
     assert '"cells": 2' in done.stdout, done.stderr
 
 
@@ -204,14 +202,12 @@ def test_the_command_that_makes_a_run_again_is_one_that_does(place: Path) -> Non
     pytest.importorskip("bentpipe._engine")
     true = shutil.which("true")
     environment = {**realtime.os.environ, "BENTPIPE_RT": str(true)}
-    command = [sys.executable, "-m", "bentpipe.cli"]
     words = ["run", "good.toml", "--engine", "emu", "--seeds", "2", "--set", "duration=2 s"]
-    options = {"cwd": place, "env": environment, "capture_output": True, "text": True, "timeout": 60}
-    done = subprocess.run([*command, *words], **options)
+    done = commands.bentpipe(place, *words, environment=environment)
     assert done.returncode == 1
     again = re.findall(r"again: bentpipe (.+)", done.stderr)
     assert len(again) == 2
-    done = subprocess.run([*command, *shlex.split(again[1])], **options)
+    done = commands.bentpipe(place, *shlex.split(again[1]), environment=environment)
     assert done.returncode == 1, done.stderr
     assert re.findall(r"again: bentpipe (.+)", done.stderr) == [again[1]]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import pytest
 
 import bentpipe
+import commands
 from bentpipe.plan.document import open_document
 from bentpipe.plan.remarks import RemarkWarning, remarks
 from bentpipe.plan.runs import Plan, make
@@ -120,8 +119,7 @@ def test_commands_and_python_say_it(tmp_path: Path) -> None:
         '[[flow]]\nname = "f"\ncongestion = "cubic"\n'
     )
     for words in (["check", "--json"], ["run", "--out", "store"]):
-        command = [sys.executable, "-m", "bentpipe.cli", words[0], "s.toml", "--seeds", "8", *words[1:]]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        done = commands.bentpipe(tmp_path, words[0], "s.toml", "--seeds", "8", *words[1:])
         assert done.returncode == 0, done.stderr
         assert done.stderr.startswith("note: s.toml: seeds: found 8, but nothing in this scenario")
         if words[0] == "check":

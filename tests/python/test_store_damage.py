@@ -22,6 +22,7 @@ import polars as pl
 import pytest
 
 import bentpipe
+import commands
 import realtime
 import store_damage
 from bentpipe.agree.publish import publish
@@ -75,6 +76,9 @@ def cli(*words: str, before: Sequence[str] = ()) -> list[str]:
 
 
 def run(folder: Path, *words: str, before: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    """A command; behind another, which changes what it sees of the disk, it has a process of its own."""
+    if not before:
+        return commands.bentpipe(folder, *words)
     environment = os.environ | {"PYTHONPATH": str(ROOT / "python")}
     return subprocess.run(
         cli(*words, before=before), cwd=folder, env=environment, capture_output=True, text=True, timeout=120
