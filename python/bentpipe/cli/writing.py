@@ -46,7 +46,7 @@ def report(
     ] = None,
 ) -> None:
     """Write one HTML page about a store. It needs no network; figures also as PDF and SVG."""
-    from bentpipe.figures.registry import parse_range
+    from bentpipe.figures.registry import parse_range, write_figures
     from bentpipe.report import report as pages
 
     try:
@@ -55,5 +55,5 @@ def report(
         refuse(f"--range: {error}")
     print(pages.build(directory, out, span))
     if figures is not None:
-        for path in pages.figures_pdf(directory, figures, span):
+        for path in write_figures(directory, figures, span):
             print(path)

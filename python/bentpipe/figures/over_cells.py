@@ -19,6 +19,9 @@ from bentpipe.stats import metrics
 from bentpipe.stats.groups import as_groups
 from bentpipe.stats.titles import METRICS
 
+MBIT_S = METRICS["goodput_bit_s"].factor
+
+
 MOST_ALONG = 200
 """Values that a figure draws along its axis."""
 
@@ -62,14 +65,15 @@ def goodput_against(material: Material) -> Figure | None:
     where = grid(rest, column, row, inside=(along, MOST_ALONG))
     cells = material.cells.filter(pl.col("metric") == "goodput_bit_s")
     limit = material.metrics.group_by(list(material.store.columns), maintain_order=True).agg(
-        pl.col("bottleneck_bit_s").max() / 1e6
+        pl.col("bottleneck_bit_s").max() * MBIT_S
     )
     frame = material.label(
         where.select(cells.join(limit, on=list(material.store.columns), how="left", nulls_equal=True))
     )
     frame = frame.select(
-        "row", "column", "series", along.worded.alias("x"), (pl.col("mean") / 1e6).alias("y"),
-        (pl.col("mean_low") / 1e6).clip(lower_bound=0).alias("low"), (pl.col("mean_high") / 1e6).alias("high"), "n",
+        "row", "column", "series", along.worded.alias("x"), (pl.col("mean") * MBIT_S).alias("y"),
+        (pl.col("mean_low") * MBIT_S).clip(lower_bound=0).alias("low"),
+        (pl.col("mean_high") * MBIT_S).alias("high"), "n",
         pl.col("bottleneck_bit_s").alias("limit"), (pl.col("bottleneck_bit_s") * 1.06).alias("top"),
     )  # fmt: skip
     series = [name for name in material.series if name in set(frame["series"].to_list())]
@@ -142,8 +146,9 @@ def friendliness(material: Material) -> Figure | None:
     first = material.ways.group_by("direction", maintain_order=True).first()
     first_flows = first.select(pl.concat_str("flow", "direction")).to_series().to_list()
     frame = frame.join(jain, on=by, how="left", maintain_order="left", nulls_equal=True).select(
-        "row", "column", "series", name.alias("line"), (pl.col("mean") / 1e6).alias("x"),
-        (pl.col("mean_low") / 1e6).clip(lower_bound=0).alias("low"), (pl.col("mean_high") / 1e6).alias("high"), "n",
+        "row", "column", "series", name.alias("line"), (pl.col("mean") * MBIT_S).alias("x"),
+        (pl.col("mean_low") * MBIT_S).clip(lower_bound=0).alias("low"),
+        (pl.col("mean_high") * MBIT_S).alias("high"), "n",
         pl.when(pl.concat_str("flow", "direction").is_in(first_flows)).then("jain").alias("jain"),
     )  # fmt: skip
     series = [label for label in material.series if label in set(frame["series"].to_list())]

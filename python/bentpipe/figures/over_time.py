@@ -90,6 +90,11 @@ def _said(material: Material, text: str, of_groups: str) -> str:
     return f"{text.strip()} {of_groups}" if material.grouped else text.strip()
 
 
+def _shown(metric: str) -> pl.Expr:
+    """In the unit of the axis."""
+    return pl.col(metric) * METRICS[metric].factor
+
+
 def window(material: Material) -> Figure | None:
     """The congestion window of the sender, kB."""
     frame = _while_sending(material, legs.samples(material, ["cwnd_bytes"]))
@@ -97,7 +102,7 @@ def window(material: Material) -> Figure | None:
         material, "cwnd", "Congestion window",
         _said(material, f"What the sender's controller allows in flight. {legs.caption(material)}", TOGETHER),
         METRICS["cwnd_bytes"].axis,
-        frame.with_columns(y=pl.col("cwnd_bytes") / 1000),
+        frame.with_columns(y=_shown("cwnd_bytes")),
     )  # fmt: skip
 
 
@@ -117,7 +122,7 @@ def goodput(material: Material) -> Figure | None:
             "packet.",
             TOGETHER,
         ),
-        METRICS["goodput_bit_s"].axis, frame.with_columns(y=pl.col("goodput_bit_s") / 1e6), step=True,
+        METRICS["goodput_bit_s"].axis, frame.with_columns(y=_shown("goodput_bit_s")), step=True,
     )  # fmt: skip
 
 
@@ -129,7 +134,7 @@ def goodput_since_start(material: Material) -> Figure | None:
     return _lines(
         material, "goodput-since-start", "Goodput since the start",
         _said(material, "The average from the start of the flow's data to each instant.", TOGETHER),
-        METRICS["goodput_bit_s"].axis, frame.with_columns(y=pl.col("goodput_bit_s") / 1e6),
+        METRICS["goodput_bit_s"].axis, frame.with_columns(y=_shown("goodput_bit_s")),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bentpipe.figures.dimensions import Dimension
-from bentpipe.figures.registry import FIGURES, Material, TimeRange, write_figures
+from bentpipe.figures.registry import FIGURES, Material, TimeRange
 from bentpipe.report import page_loads, tables
 from bentpipe.report.base import Drawing, Page
 from bentpipe.stats import metrics
@@ -19,7 +19,7 @@ from bentpipe.stats.intervals import significant
 from bentpipe.store.journal import machine
 from bentpipe.store.reader import Store, read_store
 
-__all__ = ["build", "figures_pdf"]
+__all__ = ["build"]
 
 KEY = ("completion", "goodput-against", "friendliness")
 OVER_TIME = ("goodput", "goodput-since-start", "cwnd", "rtt", "propagation", "queue", "fairness", "internals")
@@ -63,16 +63,6 @@ def build(
     page = Page(store.title)
     content = _content(page, Material(store, time_range))
     return page.write(out if out is not None else store.path / "report.html", "report/store.html", **content)
-
-
-def figures_pdf(
-    store_path: Path | str | Store,
-    out_dir: Path,
-    time_range: TimeRange = (0.0, None),
-    formats: tuple[str, ...] = ("pdf", "svg"),
-) -> list[Path]:
-    """Write every figure of the store as a vector file; see :func:`bentpipe.figures.registry.write_figures`."""
-    return write_figures(store_path, out_dir, time_range, formats)
 
 
 def _content(page: Page, material: Material) -> dict[str, Any]:

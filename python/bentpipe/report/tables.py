@@ -35,12 +35,10 @@ def _spread(row: Mapping[str, Any], factor: float) -> TabularCell:
 
 def results(material: Material, most: int = MOST_ROWS) -> Tabular:
     """One row per cell and flow, of ``most`` at all: mean ± half of the interval over seeds."""
-    keys = list(material.store.columns)
     cells = material.cells
     sizes = _sizes(material)
     present = set(cells["metric"].unique().to_list())
     columns = [METRICS[name] for name in RESULTS if name in present]
-    by = [*keys, "flow", "direction"]
     many = material.ways.height > 1 or material.ways["flow"].is_duplicated().any()
     heads = [Heading(material.title(dim), text=True) for dim in material.dims]
     heads += [Heading("flow", text=True)] if many or not material.dims else []
@@ -48,18 +46,12 @@ def results(material: Material, most: int = MOST_ROWS) -> Tabular:
     heads += [Heading("controller", text=True)] if _tells(material) else []
     heads += [Heading(column.title, column.unit) for column in columns]
     rows: list[TabularRow] = []
-    before: tuple[object, ...] | None = None
     said: set[tuple[object, ...]] = set()
-    shown, more = first_groups(cells, by, most)
-    for group in shown.partition_by(by, maintain_order=True):
-        first = group.row(0, named=True)
-        values = {row["metric"]: row for row in group.to_dicts()}
-        cell = tuple(first[key] for key in keys)
-        line: list[str | TabularCell] = [
-            dim.word(first[dim.key]) if cell != before else "" for dim in material.dims
-        ]
+    lines, more = _lines(material, cells, most)
+    for cell, begins, first, values in lines:
+        line: list[str | TabularCell] = _cell(material, first, begins=begins)
         if many or not material.dims:
-            line.append(material.flow_names_short[f"{first['flow']} {first['direction']}"])
+            line.append(_flow(material, first))
         if material.grouped:
             line.append(significant(sizes[(*cell, first["flow"], first["direction"])]))
         if _tells(material):
@@ -75,9 +67,34 @@ def results(material: Material, most: int = MOST_ROWS) -> Tabular:
             else:
                 line.append(_spread(row, column.factor))
         said.add((*cell, first["direction"]))
-        rows.append(TabularRow(line, many and cell != before))
-        before = cell
+        rows.append(TabularRow(line, many and begins))
     return Tabular(heads, rows, more)
+
+
+_Line = tuple[tuple[object, ...], bool, dict[str, Any], dict[str, dict[str, Any]]]
+"""Of a table: the cell, whether its rows begin here, its first row of the summary, and all of them by metric."""
+
+
+def _lines(material: Material, cells: pl.DataFrame, most: int) -> tuple[list[_Line], int]:
+    """One a cell, flow and direction of ``cells`` (:func:`bentpipe.stats.metrics.cell_summary`), and how many more."""
+    by = [*material.store.columns, "flow", "direction"]
+    shown, more = first_groups(cells, by, most)
+    lines: list[_Line] = []
+    for group in shown.partition_by(by, maintain_order=True):
+        rows = group.to_dicts()
+        cell = tuple(rows[0][key] for key in material.store.columns)
+        begins = not lines or lines[-1][0] != cell
+        lines.append((cell, begins, rows[0], {row["metric"]: row for row in rows}))
+    return lines, more
+
+
+def _cell(material: Material, row: Mapping[str, Any], *, begins: bool) -> list[str | TabularCell]:
+    """The cell's values, once."""
+    return [dim.word(row[dim.key]) if begins else "" for dim in material.dims]
+
+
+def _flow(material: Material, row: Mapping[str, Any]) -> str:
+    return material.flow_names_short[f"{row['flow']} {row['direction']}"]
 
 
 def _sizes(material: Material) -> dict[tuple[object, ...], float]:
@@ -110,32 +127,20 @@ def _heads(names: Sequence[str]) -> list[Heading]:
 
 def groups(material: Material, most: int = MOST_ROWS) -> Tabular:
     """One row per cell and group: how far apart its flows are; means over seeds."""
-    keys = list(material.store.columns)
     frame = material.metrics.drop_nulls("goodput_sum_bit_s")
-    found = cell_summary(frame, keys, ["flows", *GROUPS])
+    found = cell_summary(frame, material.store.columns, ["flows", *GROUPS])
     heads: list[Heading] = [Heading(material.title(dim), text=True) for dim in material.dims]
     heads += [Heading("flows of", text=True), Heading("flows")]
     heads += _heads(GROUPS)
     rows: list[TabularRow] = []
-    before: tuple[object, ...] | None = None
-    by = [*keys, "flow", "direction"]
-    shown, more = first_groups(found, by, most)
-    for group in shown.partition_by(by, maintain_order=True):
-        first = group.row(0, named=True)
-        values = {row["metric"]: row for row in group.to_dicts()}
-        cell = tuple(first[key] for key in keys)
-        line: list[str | TabularCell] = [
-            dim.word(first[dim.key]) if cell != before else "" for dim in material.dims
-        ]
-        line += [
-            material.flow_names_short[f"{first['flow']} {first['direction']}"],
-            significant(values["flows"]["mean"]),
-        ]
+    lines, more = _lines(material, found, most)
+    for _, begins, first, values in lines:
+        line = _cell(material, first, begins=begins)
+        line += [_flow(material, first), significant(values["flows"]["mean"])]
         for name in GROUPS:
             row = values.get(name)
             line.append("–" if row is None else _spread(row, METRICS[name].factor))
-        rows.append(TabularRow(line, cell != before))
-        before = cell
+        rows.append(TabularRow(line, begins))
     return Tabular(heads, rows, more)
 
 
@@ -150,7 +155,9 @@ def links(material: Material, most: int = MOST_ROWS) -> Tabular:
     keys = list(material.store.columns)
     order = [*keys, "link"]
     means = material.links.group_by(order, maintain_order=True).agg(
-        pl.col("rate_bit_s").mean() / 1e6, pl.col("propagation_ms").mean(), pl.col(LINKS).mean()
+        pl.col("rate_bit_s").mean() * METRICS["rate_bit_s"].factor,
+        pl.col("propagation_ms").mean(),
+        pl.col(LINKS).mean(),
     )
     heads = [Heading(material.title(dim), text=True) for dim in material.dims]
     heads += [Heading("link", text=True), *_heads(("rate_bit_s", "propagation_ms", *LINKS))]
