@@ -10,8 +10,8 @@ import bentpipe
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import Plan, make
 from bentpipe.stats.summary import summary_rows
+from bentpipe.store.packing import pack
 from bentpipe.store.reader import Store
-from bentpipe.store.writer import pack
 from bentpipe.tools.bench import commands, orbits
 from bentpipe.tools.bench.commands import Case, CommandError
 from bentpipe.tools.bench.large import grow

@@ -126,11 +126,11 @@ def test_a_table_without_rows_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -
 def test_files_arrive_as_they_were_packed() -> None:
     made = {"a.parquet": b"1" * 1000, "b": b"", "c.qlog": b"23"}
     sent = codec.RunFiles(made, {name: files.digest(data) for name, data in made.items()}, 5, 7)
-    packed = sent.packed()
-    assert codec.RunFiles.unpacked(packed) == sent
+    packed = sent.to_bytes()
+    assert codec.RunFiles.from_bytes(packed) == sent
     for cut in (0, 7, 40, len(packed) - 1):
         with pytest.raises(codec.DecodeError, match="cut short"):
-            codec.RunFiles.unpacked(packed[:cut])
+            codec.RunFiles.from_bytes(packed[:cut])
 
 
 columns = st.fixed_dictionaries(

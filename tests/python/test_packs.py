@@ -29,12 +29,14 @@ from bentpipe.runners import engine
 from bentpipe.runners.conduct import DamageWarning
 from bentpipe.stats.diff import compare
 from bentpipe.stats.summary import summary_rows
-from bentpipe.store import files, packing
+from bentpipe.store import files
+from bentpipe.store import pack as packs_of
 from bentpipe.store.codec import TABLES, parquet
 from bentpipe.store.files import SUMS, DiskError, StoreError, digest, listing
 from bentpipe.store.kept import LIST, packs
+from bentpipe.store.packing import pack
 from bentpipe.store.reader import Store
-from bentpipe.store.writer import Writer, pack
+from bentpipe.store.writer import Writer
 
 PATH = """
 title = "Small"
@@ -56,7 +58,7 @@ GROUPS = PATH + '"flow.any.count" = [1, 3]\n'
 
 @pytest.fixture(autouse=True)
 def small_packs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packing, "MOST_RUNS", 3)
+    monkeypatch.setattr(packs_of, "MOST_RUNS", 3)
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +134,7 @@ def test_a_pack_is_what_sha256sum_says_and_its_runs_are_what_they_were(folder: P
             assert digest((place / name).read_bytes()) == checksum
         found |= {line[66:]: line[:64] for line in (place / LIST).read_text().splitlines()}
         names = [file.name for file in place.glob("*.parquet")]
-        for run, contents in packing.taken_out(place, names, None):
+        for run, contents in packs_of.taken_out(place, names, None):
             assert {f"runs/{run}/{name}": data for name, data in contents.items()} == {
                 name: data for name, data in before.items() if run in name and not name.endswith(SUMS)
             }
@@ -196,7 +198,7 @@ def killed_at(step: int, monkeypatch: pytest.MonkeyPatch, act: Callable[[], obje
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "write_soon", dies(files.write_soon, half_written))
-        patch.setattr(packing, "sync", dies(packing.sync))
+        patch.setattr(packs_of, "sync", dies(packs_of.sync))
         patch.setattr(Path, "rename", dies(Path.rename))
         patch.setattr(Path, "mkdir", dies(Path.mkdir))
         patch.setattr(shutil, "rmtree", dies(shutil.rmtree, half_removed))
@@ -354,7 +356,7 @@ def test_a_full_disk_is_one_message_and_loses_nothing(
     assert not list(store.glob(".part-*"))
     assert store_damage.values(store) == whole
     monkeypatch.undo()
-    monkeypatch.setattr(packing, "MOST_RUNS", 3)
+    monkeypatch.setattr(packs_of, "MOST_RUNS", 3)
     assert pack(store).runs == 1
     assert store_damage.values(store) == whole
 
@@ -389,9 +391,9 @@ def test_runs_with_traces_and_those_without_checksums_stay(tmp_path: Path, folde
 def test_large_runs_share_packs_by_size(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = folder / "store"
     sizes = [sum(file.stat().st_size for file in (store / "runs" / run).iterdir()) for run in loose(store)]
-    monkeypatch.setattr(packing, "MOST_BYTES", 2 * max(sizes))
+    monkeypatch.setattr(packs_of, "MOST_BYTES", 2 * max(sizes))
     assert pack(Path(shutil.copytree(store, folder / "two"))).packs == 2
-    monkeypatch.setattr(packing, "MOST_BYTES", min(sizes) // 2)
+    monkeypatch.setattr(packs_of, "MOST_BYTES", min(sizes) // 2)
     done = pack(store)
     assert (done.runs, done.packs, done.left.large) == (0, 0, 4)
 
@@ -405,7 +407,7 @@ def test_groups_in_some_cells_alone(tmp_path: Path) -> None:
     for place in (store / "packs").iterdir():
         sums = {line[66:]: line[:64] for line in (place / LIST).read_text().splitlines()}
         names = [file.name for file in place.glob("*.parquet")]
-        for run, contents in packing.taken_out(place, names, None):
+        for run, contents in packs_of.taken_out(place, names, None):
             made = listing({name: digest(data) for name, data in contents.items()})
             assert digest(made) == sums[run]
 

@@ -36,7 +36,7 @@ def test_every_runner_gives_the_same_files_with_their_checksums() -> None:
         (outcome,) = runner.run([one])
         assert outcome.data == wanted
     what, answer, _ = dask.execute(one.spec_json(), {}, engine.version(), encoder())
-    assert (what, RunFiles.unpacked(answer)) == (dask.FILES, wanted)
+    assert (what, RunFiles.from_bytes(answer)) == (dask.FILES, wanted)
 
 
 def test_a_worker_of_a_cluster_that_would_encode_otherwise_sends_what_was_measured() -> None:
@@ -65,7 +65,7 @@ def test_ctrl_c_at_a_terminal_is_not_a_workers_to_handle() -> None:
         for _ in range(5):
             send(worker.stdin, run().spec_json().encode())
             assert exactly(worker.stdout, 1) == b"+"
-            RunFiles.unpacked(receive(worker.stdout))
+            RunFiles.from_bytes(receive(worker.stdout))
             worker.send_signal(signal.SIGINT)
         worker.stdin.close()
         assert worker.wait(10) == 0

@@ -56,7 +56,7 @@ def _files(store: Path) -> Iterator[tuple[str, bytes]]:
 
 def _runs(kept: Kept) -> Iterator[tuple[str, dict[str, bytes]]]:
     """Every run with its files, a packed one as it was before."""
-    from bentpipe.store.packing import taken_out
+    from bentpipe.store.pack import taken_out
 
     taken: dict[str, Iterator[tuple[str, dict[str, bytes]]]] = {}
     for run, folder in sorted(kept.folders.items()):

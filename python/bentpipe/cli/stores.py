@@ -90,7 +90,7 @@ def pack(directory: StoreDirectory) -> None:
     """Pack the finished runs of a store. One file a table for 1,000 runs; every command reads it as before."""
     from bentpipe.cli.common import count
     from bentpipe.cli.terminal import patience
-    from bentpipe.store.writer import pack as packed
+    from bentpipe.store.packing import pack as packed
 
     done = packed(directory, patience("packing", "runs"))
     print(f"{count(done.runs, 'run')} packed into {count(done.packs, 'pack')}")

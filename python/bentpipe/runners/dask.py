@@ -139,7 +139,7 @@ class DaskRunner:
             return Outcome(run, None, f"lost on the cluster: {future.exception()}")
         what, answer, seconds = future.result()
         if what == FILES:
-            return Outcome(run, RunFiles.unpacked(answer), "", seconds)
+            return Outcome(run, RunFiles.from_bytes(answer), "", seconds)
         if what == MEASURED:
             return Outcome(run, answer, "", seconds)
         error = answer.decode(errors="replace")

@@ -47,7 +47,7 @@ class InProcess:
             status, answer = serve(run.spec_json(), self.controllers)
             seconds = time.perf_counter() - began
             if status == b"+":
-                yield Outcome(run, RunFiles.unpacked(answer), seconds=seconds)
+                yield Outcome(run, RunFiles.from_bytes(answer), seconds=seconds)
             else:
                 yield Outcome(run, None, answer.decode(errors="replace"), seconds)
 
@@ -96,7 +96,7 @@ class _Worker(Hand):
                 continue
             seconds = time.perf_counter() - began
             if status == b"+":
-                return Outcome(run, RunFiles.unpacked(answer), "", seconds, retried=attempt > 1)
+                return Outcome(run, RunFiles.from_bytes(answer), "", seconds, retried=attempt > 1)
             return Outcome(run, None, answer.decode(errors="replace"), seconds, retried=attempt > 1)
         error = f"the worker died twice in this run: {reason}"
         return Outcome(run, None, error, time.perf_counter() - began, retried=True)

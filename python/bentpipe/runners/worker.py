@@ -93,7 +93,7 @@ def serve(spec: str, classes: dict[str, type], *, encoded: bool = True) -> tuple
     """
     try:
         data = engine.run(spec, classes or None)
-        return b"+", encode(decode(data)).packed() if encoded else data
+        return b"+", encode(decode(data)).to_bytes() if encoded else data
     except KeyboardInterrupt:
         raise
     except DecodeError as wrong:

@@ -67,15 +67,15 @@ class RunFiles:
     packets: int
     events: int
 
-    def packed(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """All of it in one piece, to be sent from where the run was made to where it is kept."""
         entries = [[name, len(content), self.sums[name]] for name, content in self.files.items()]
         header = json.dumps({"files": entries, "packets": self.packets, "events": self.events}).encode()
         return b"".join([len(header).to_bytes(8, "little"), header, *self.files.values()])
 
     @classmethod
-    def unpacked(cls, data: bytes) -> RunFiles:
-        """What :meth:`packed` gave. Raises DecodeError when it is cut short."""
+    def from_bytes(cls, data: bytes) -> RunFiles:
+        """What :meth:`to_bytes` gave. Raises DecodeError when it is cut short."""
         header, at = _header(data)
         files, sums = {}, {}
         for name, length, checksum in header["files"]:

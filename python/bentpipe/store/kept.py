@@ -18,7 +18,18 @@ from pathlib import Path
 
 from bentpipe.store.files import SUMS, StoreError, changed, digest, read_listing
 
-__all__ = ["LIST", "Broken", "Folder", "Held", "Kept", "listed_runs", "look", "pack_name", "packed", "packs"]
+__all__ = [
+    "LIST",
+    "Broken",
+    "Folder",
+    "Held",
+    "Kept",
+    "in_packs",
+    "listed_runs",
+    "look",
+    "pack_name",
+    "packs",
+]
 
 LIST = "RUNS"
 """Of a pack: its runs in the order of their rows, each with the checksum of the ``SHA256SUMS`` that it had."""
@@ -235,7 +246,7 @@ def packs(store: Path) -> dict[str, Folder | Broken]:
     return {name: _pack(store, name) for name in names}
 
 
-def packed(store: Path) -> dict[str, Folder]:
+def in_packs(store: Path) -> dict[str, Folder]:
     """The runs in packs that are all there."""
     return {
         run: pack for pack in packs(store).values() if isinstance(pack, Folder) for run in pack.packed or ()

@@ -15,7 +15,7 @@ import polars as pl
 
 from bentpipe.store.files import SUMS, changed, digest, listing, read_listing, remove_folders, write_folder
 from bentpipe.store.kept import LIST, Broken, Folder, listed_runs, packs
-from bentpipe.store.packing import taken_out
+from bentpipe.store.pack import taken_out
 
 __all__ = ["take_apart"]
 

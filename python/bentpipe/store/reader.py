@@ -6,7 +6,7 @@
     DIR/plan.json               title, engine, overrides, and every run: id, cell of the sweep, seed
     DIR/runs/ID/TABLE.parquet   measurements (docs/manual/results.md), with spec.json, the resolved run, and traces
     DIR/runs/ID/SHA256SUMS      what the run consists of, and its checksums
-    DIR/packs/NAME/             many runs as one (bentpipe.store.packing)
+    DIR/packs/NAME/             many runs as one (bentpipe.store.pack)
     DIR/journal.jsonl           when, where and with what it ran: outside the promise of equal bytes
 
 Whatever is read is compared with its checksum first; what is not there any more, or is not what was written, is named,
@@ -285,7 +285,7 @@ class Store(Frames):
 
     def specs(self, runs: Sequence[str]) -> dict[str, RunSpec]:
         """What each of ``runs`` resolved to, by id. Raises StoreError that names one that is damaged."""
-        from bentpipe.store.packing import specs
+        from bentpipe.store.pack import specs
 
         return specs(self.kept(), runs)
 

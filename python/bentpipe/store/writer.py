@@ -5,12 +5,10 @@ A run is written beside its place, synchronised to the disk, and renamed: what i
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -24,21 +22,19 @@ from bentpipe.store.files import (
     StoreError,
     digest,
     listing,
-    remove_folders,
     write_folder,
     write_whole,
 )
 from bentpipe.store.journal import Journal
-from bentpipe.store.kept import Folder, Kept, look, packed
+from bentpipe.store.kept import Folder, in_packs, look
 from bentpipe.store.reader import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from bentpipe.plan.runs import Plan, Run
-    from bentpipe.store.packing import Chosen
 
-__all__ = ["Packed", "Writer", "pack"]
+__all__ = ["Writer"]
 
 
 class Writer:
@@ -91,9 +87,9 @@ class Writer:
         # What the scenario's text and --set do not say is in the id alone: options of browse, traces, controllers.
         wanted = {_place(row): row["id"] for row in planned}
         stale = [row for row in store.planned if wanted.get(_place(row), row["id"]) != row["id"]]
-        in_packs = packed(path) if stale else ()
+        packed = in_packs(path) if stale else ()
         for row in stale:
-            if row["id"] in in_packs or (path / "runs" / row["id"]).is_dir():
+            if row["id"] in packed or (path / "runs" / row["id"]).is_dir():
                 raise StoreError(
                     f"{path} holds run {row['id']}, of a cell and seed that are asked for again with other options, or "
                     f"with other contents of a trace, page or controller; {other}"
@@ -107,7 +103,7 @@ class Writer:
         """The runs of a store without a plan: one whose first second failed, or whose plan was lost or damaged."""
         path = self.path
         loose = os.listdir(path / "runs") if (path / "runs").is_dir() else []  # noqa: PTH208 - names alone
-        there = packed(path) | {run: Folder(f"runs/{run}", {}) for run in loose}
+        there = in_packs(path) | {run: Folder(f"runs/{run}", {}) for run in loose}
         ours = {run.id for run in self.plan.runs}
         self._summed = not loose or any((path / "runs" / run / SUMS).exists() for run in loose)
         if _holds(path / "scenario.toml", _verbatim(self.plan).encode()) or ours & there.keys():
@@ -186,8 +182,8 @@ class Writer:
         """Finished runs of the plan."""
         damaged = self._looked[1] if self._looked else {}
         there = [row["id"] for row in self.store_rows if row["id"] not in damaged]
-        in_packs = packed(self.path)
-        return sum(run in in_packs or (self.path / "runs" / run).is_dir() for run in there)
+        packed = in_packs(self.path)
+        return sum(run in packed or (self.path / "runs" / run).is_dir() for run in there)
 
     def add(self, run: Run, data: bytes | Measurements | RunFiles) -> dict[str, int]:
         """Writes one run's measurements, whole or not at all, in place of a damaged one.
@@ -219,63 +215,6 @@ class Writer:
             self._journal.note(entry)
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
-    """What packing a store did."""
-
-    runs: int
-    packs: int
-    left: Chosen
-    """What there is to say of runs that stay as they are."""
-
-
-def pack(path: Path, each: Callable[[int, int], None] | None = None) -> Packed:
-    """Packs the finished runs of a store; what has traces, or is large by itself, stays as it is.
-
-    Ended at any moment, it leaves a store that has every run, and the same call goes on.
-
-    Args:
-        path: a store that nobody writes to.
-        each: told after each pack how many runs are done, of how many.
-
-    Raises:
-        StoreError: no store, one that somebody writes to, or a run is damaged.
-        DiskError: the disk is full or refuses; nothing is lost.
-    """
-    from bentpipe.store import packing
-
-    Store(path)
-    try:
-        journal = Journal(path)
-        with contextlib.closing(journal):
-            store = Store(path)
-            for left in path.glob(".part-*"):
-                shutil.rmtree(left, ignore_errors=True)
-            _finish(path, store.kept())
-            kept = store.kept()
-            found = packing.chosen(kept, [run["id"] for run in store.planned])
-            total, done = sum(map(len, found.packs)), 0
-            for runs in found.packs:
-                packing.write(kept, runs)
-                remove_folders(path, [f"runs/{run}" for run in runs])
-                done += len(runs)
-                journal.note({"event": "packed", "runs": len(runs)})
-                if each is not None:
-                    each(done, total)
-    except OSError as error:
-        what = "the disk is full" if error.errno in FULL else str(error.strerror or error)
-        raise DiskError(f"{path}: {what}; no run is lost, and the same command goes on from there") from error
-    return Packed(total, len(found.packs), found)
-
-
-def _finish(path: Path, kept: Kept) -> None:
-    """Removes directories of runs that are in packs too: an earlier packing was cut short. Raises StoreError."""
-    there = {pack.name: pack for pack in packed(path).values()}
-    kept.check((pack, file) for pack in there.values() for file in pack.files)
-    both = packed(path).keys() & set(os.listdir(path / "runs"))  # noqa: PTH208 - names alone
-    remove_folders(path, [f"runs/{run}" for run in sorted(both)])
-
-
 def _mended(path: Path, note: Callable[[Mapping[str, object]], None]) -> dict[str, str]:
     """What is lost of damaged packs."""
     if not (path / "packs").is_dir():
@@ -288,7 +227,7 @@ def _mended(path: Path, note: Callable[[Mapping[str, object]], None]) -> dict[st
 def _seeds(path: Path, runs: Mapping[str, Folder]) -> dict[str, tuple[Path, int | None]]:
     if not runs:
         return {}
-    from bentpipe.store.packing import seeds
+    from bentpipe.store.pack import seeds
 
     return seeds(path, runs)
 

@@ -13,7 +13,7 @@ from bentpipe.store import planfile
 from bentpipe.store.codec import TABLES
 from bentpipe.store.files import digest, write_folder
 from bentpipe.store.kept import LIST, pack_name, packs
-from bentpipe.store.packing import SPECS, contents
+from bentpipe.store.pack import SPECS, contents
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
