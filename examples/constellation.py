@@ -1,0 +1,63 @@
+"""A path over a constellation, its delay, and what TCP and QUIC make of it: the picture of the README.
+
+Prints the hand-overs and the goodput around each, and writes ``constellation.svg``.
+"""
+
+from pathlib import Path
+
+import altair as alt
+
+import bentpipe
+from bentpipe.figures import over_time
+from bentpipe.figures.figure import Figure
+from bentpipe.figures.material import Material
+from bentpipe.orbit.asking import ask, follow
+from bentpipe.orbit.drawing import figures
+
+ORBIT = {"constellation": "tauran-66", "from": "Toulouse", "to": "Lima"}
+SCENARIO = {
+    "title": "NewReno over 66 satellites at 800 km, from Toulouse to Lima",
+    "duration": "600 s",
+    "orbit": ORBIT,
+    "path": {
+        "segment": [
+            {"name": "space", "delay": {"orbit": "first"}, "both": {"rate": "50 Mbit/s"}},
+            {"name": "down", "delay": {"orbit": "last"}, "both": {"rate": "20 Mbit/s"}},
+        ],
+        # what is on the last link when it has another satellite is lost
+        "handover": [{"segment": "down", "at": "orbit", "in_flight": "lost"}],
+    },
+    "flow": [{"name": "bulk", "congestion": "newreno", "send": "up"}],
+    "sweep": {"flow.bulk.transport": ["tcp", "quic"]},
+}
+SECONDS = 10
+AROUND = """
+SELECT "flow.bulk.transport" AS transport,
+  (max(received_in_order_bytes) - min(received_in_order_bytes)) * 8 / (1e6 * (max(time_s) - min(time_s)))
+FROM flows WHERE side = 'server' AND time_s BETWEEN {begin} AND {end}
+GROUP BY transport ORDER BY transport DESC
+"""
+
+
+def drawn(question, found, results) -> Figure:
+    """The way at first, its delay over time, and goodput below it."""
+    way = {figure.key: figure for figure in figures(question, found)}["map"]
+    material = Material(results)
+    parts = [way, over_time.propagation(material), over_time.goodput(material)]
+    chart = alt.vconcat(*(part.chart for part in parts)).resolve_scale(color="independent")
+    title = "Toulouse to Lima over 66 satellites at 800 km: the way at first, delays, goodput"
+    return Figure("constellation", title, "", chart, 0)
+
+
+if __name__ == "__main__":
+    question = ask({**ORBIT, "to": [ORBIT["to"]]}, SCENARIO["duration"])
+    found = follow(question, frames=2)
+    results = bentpipe.run(SCENARIO)
+    sql = results.connect()
+    for one in found.handovers:
+        at = one.at_ns / 1e9
+        before, after = one.before_ns / 1e6, one.after_ns / 1e6
+        print(f"at {at:.1f} s ({one.size}): {before:.2f} ms one way, then {after:.2f} ms")
+        for transport, mbit_s in sql.sql(AROUND.format(begin=at, end=at + SECONDS)).fetchall():
+            print(f"  {transport:5}{mbit_s:6.2f} Mbit/s in the {SECONDS} s after it")
+    drawn(question, found, results).write(Path("constellation.svg"))
