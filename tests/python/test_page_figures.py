@@ -351,6 +351,22 @@ def test_an_axis_of_times_begins_at_zero_or_says_so() -> None:
         assert style.axis(values, "s")["scale"].to_dict() == {"zero": zero}
 
 
+def test_the_tables_of_many_cells_have_the_first(
+    maker: ModuleType, synthetic: ModuleType, tmp_path: Path
+) -> None:
+    store = maker.page_store(
+        tmp_path / "far", synthetic, seeds=2, packets=False, delays=("1 ms", "2 ms", "3 ms")
+    )
+    material = Material(read_store(store))
+    whole, part = page_loads.tables(material), page_loads.tables(material, most=1)
+    for all_, some in zip(whole, part, strict=True):
+        assert all_ is not None
+        assert some is not None
+        assert (all_.more, some.more, some.what) == (0, 2, "cells")
+        assert len(all_.rows) == 3 * len(some.rows)
+        assert [row.cells for row in some.rows] == [row.cells for row in all_.rows[: len(some.rows)]]
+
+
 def test_who_is_faster_is_said_once_a_row(maker: ModuleType, synthetic: ModuleType, tmp_path: Path) -> None:
     """With five seeds a median has no interval, so only one of the two orders can name an arm."""
     few = Material(read_store(maker.page_store(tmp_path / "few", synthetic, seeds=5, packets=False)))

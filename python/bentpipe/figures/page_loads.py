@@ -131,12 +131,14 @@ class PageLoads:
             row = column
         return grid([*dims, load], load, row, self.material.fixed)
 
-    def samples(self, metric: str) -> list[Sample]:
-        """All samples of ``metric``: cells in the plan's order, then loads, then arms."""
+    def samples(self, metric: str, rows: pl.DataFrame | None = None) -> list[Sample]:
+        """All samples of ``metric``, or of some ``rows``: cells in the plan's order, then loads, then arms."""
         keys = [key for dim in self.cell_dims for key in dim.keys]
         order = {arm: index for index, arm in enumerate(self.arms)}
         found = []
-        groups = self.rows.partition_by([*keys, "load", "arm"], maintain_order=True)
+        groups = (self.rows if rows is None else rows).partition_by(
+            [*keys, "load", "arm"], maintain_order=True
+        )
         for index, group in enumerate(groups):
             kept = group.sort("seed", maintain_order=True).drop_nulls(metric)
             first = group.row(0, named=True)

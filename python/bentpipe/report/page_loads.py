@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from bentpipe.figures.material import Material
 from bentpipe.figures.page_loads import TIMES, PageLoads, Sample, paired_values, pairs
-from bentpipe.report.tabular import Heading, Tabular, TabularCell, TabularRow
+from bentpipe.report.tabular import Heading, Tabular, TabularCell, TabularRow, first_groups
 from bentpipe.stats.intervals import Interval, median_interval, significant
 from bentpipe.stats.samples import (
     autocorrelation,
@@ -43,11 +44,18 @@ DEFINITIONS = {
 """What the words of this section mean."""
 
 
-def tables(material: Material) -> tuple[Tabular, Tabular | None]:
-    """The two tables: one row a sample, and one row a pair and metric, where something is compared."""
+MOST_CELLS = 200
+"""Of a table: each of its rows has a bootstrap of its own."""
+
+
+def tables(material: Material, most: int = MOST_CELLS) -> tuple[Tabular, Tabular | None]:
+    """The two tables, of ``most`` cells at all: one row a sample, and one row a pair and metric, where something is
+    compared."""
     found = PageLoads(material)
-    samples = {metric: found.samples(metric) for metric in TIMES}
-    medians = _medians(found, samples["plt_s"], samples["ttr_s"])
+    cell = [key for dim in found.cell_dims for key in dim.keys]
+    shown, more = first_groups(found.rows, cell, most)
+    samples = {metric: found.samples(metric, shown) for metric in TIMES}
+    medians = replace(_medians(found, samples["plt_s"], samples["ttr_s"]), more=more, what="cells")
     rows = _comparisons(found, samples)
     if not rows:
         return medians, None
@@ -62,7 +70,7 @@ def tables(material: Material) -> tuple[Tabular, Tabular | None]:
             Heading("ratio", "first / second"),
         ]
     heads += [Heading("faster", text=True), Heading("by", text=True), Heading("Welch p")]
-    return medians, Tabular(heads, rows)
+    return medians, Tabular(heads, rows, more, "cells")
 
 
 def _medians(found: PageLoads, plt: Sequence[Sample], ttr: Sequence[Sample]) -> Tabular:

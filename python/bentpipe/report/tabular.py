@@ -56,7 +56,9 @@ class Tabular:
     heads: Sequence[Heading]
     rows: Sequence[TabularRow]
     more: int = 0
-    """Rows that there are beside these."""
+    """What there is beside these rows..."""
+    what: str = "rows"
+    """... and in what it is counted."""
 
     @property
     def wide(self) -> bool:
