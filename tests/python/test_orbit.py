@@ -115,6 +115,14 @@ def test_geostationary_round_trip() -> None:
     assert said["handovers"] == []
 
 
+def test_the_longest_geostationary_round_trip_of_tr_38_821() -> None:
+    """541.46 ms at 10 degrees on both links, over a sphere of 6371 km: half a millisecond more than over the ellipsoid."""
+    at = 13 + 71.43  # where a geostationary satellite is 10 degrees high
+    said = orbit(f"0,{at}", f"0,{at}", "-c", "geo-13e", "--duration", "1 s", "--elevation", "9 deg")
+    assert 4 * said["last_leg_ms"]["first"] == pytest.approx(541.46, abs=0.5)
+    assert said["in_reach"]["to"]["least_elevation_deg"] == pytest.approx(10, abs=0.05)
+
+
 def test_every_preset_flies_and_says_where_its_numbers_are_from() -> None:
     for name in constellation_names():
         flies = preset(name)

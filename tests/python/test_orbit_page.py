@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bentpipe.cli import app
-from bentpipe.orbit.drawing import coastlines
+from bentpipe.orbit.drawing import _unwrapped, coastlines
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
 from bentpipe.runners import engine
@@ -112,6 +112,13 @@ def test_coastlines_are_on_the_globe() -> None:
     points = [point for line in coastlines() for point in line]
     assert len(points) > 3000
     assert all(-180 <= east <= 180 and -90 <= north <= 90.1 for east, north in points)
+
+
+def test_a_line_over_the_date_line_is_broken_there() -> None:
+    pieces = list(_unwrapped([(170.0, 0.0), (-170.0, 10.0), (-160.0, 12.0)]))
+    assert [(piece, at) for piece, _, at in pieces] == [
+        (0, (170.0, 0.0)), (0, (180.0, 5.0)), (1, (-180.0, 5.0)), (1, (-170.0, 10.0)), (1, (-160.0, 12.0)),
+    ]  # fmt: skip
 
 
 def test_a_rate_goes_with_a_folder() -> None:

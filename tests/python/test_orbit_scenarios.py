@@ -101,6 +101,17 @@ def test_a_run_over_an_orbit_is_within_its_bounds_and_verifies(tmp_path: Path) -
     assert taken >= least / 1e9 - 1e-9
 
 
+def test_windows_are_of_the_longest_delay() -> None:
+    """Flow control never limits: it counts with the longest of a leg, not with the first."""
+    found = plan(scenario())
+    hops = found.cells[0].resolved.up["bulk"]
+    for hop, link in zip(hops, (0, 1), strict=True):
+        points = delays(found, link)
+        assert hop.most_delay_ns == max(delay for _, delay in points)
+        assert hop.least_delay_ns == min(delay for _, delay in points)
+        assert hop.delay_ns == points[0][1]
+
+
 def test_hand_overs_at_the_instants_of_the_orbit() -> None:
     data = scenario()
     data["path"]["handover"] = [{"segment": "mobile", "at": "orbit", "in_flight": "lost"}]

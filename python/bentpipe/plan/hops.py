@@ -59,4 +59,7 @@ def _hop(line: Line | None, seen: Extremes, rtt: Duration, wire: int, files: Fil
         limits = [bound for bound in seen.limits if bound is not None]
         queue = max(queue, *limits) if len(limits) == len(seen.limits) else None
     least = min(least_delay_ns(direction, files, key), *seen.delays, line.delay_ns)
-    return Hop("", rate, queue, line.delay_ns, least, max(line.delay_ns, *seen.delays, 0))
+    most = max(line.delay_ns, *seen.delays, 0)
+    if direction.delay is not None and direction.delay.orbit is not None:
+        most = max(most, *(delay for _, delay in files.delays(direction.delay, key)))
+    return Hop("", rate, queue, line.delay_ns, least, most)
