@@ -1,5 +1,7 @@
 """Channels: their keys, published tables, and what is refused."""
 
+import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -186,8 +188,9 @@ def test_speeds_and_frequencies_are_whole_numbers() -> None:
 
 
 def test_the_two_states_are_the_published_ones() -> None:
-    found = resolved(**P681)
-    assert found["kind"] == "semi_markov"
+    whole = resolved(**P681)
+    (found,) = whole["cells"]
+    assert (whole["kind"], found["at_ns"]) == ("semi_markov", 0)
     assert found["good"] == {
         "ln_mean": 3.0639,
         "ln_deviation": 1.698,
@@ -206,18 +209,18 @@ def test_the_two_states_are_the_published_ones() -> None:
         0.0744,
         2.1423,
     )
-    assert found["sight"] == {"elevation_deg": 45.0, "azimuth_deg": 0.0}
+    assert whole["sight"] == {"elevation_deg": 45.0, "azimuth_deg": 0.0}
 
 
 def test_p681_has_a_table_for_a_band_or_refuses() -> None:
     ka = resolved(**P681 | {"environment": "rural-wooded", "frequency": "3 GHz"})
-    assert ka["good"]["ln_mean"] == 3.1803
+    assert ka["cells"][0]["good"]["ln_mean"] == 3.1803
     assert "found 4 GHz, expected 1.5 GHz to 3 GHz or 10 GHz to 20 GHz" in refused(
         **P681 | {"frequency": "4 GHz"}
     )
     assert "expected one of: suburban, rural" in refused(**P681 | {"frequency": "20 GHz"})
     high = resolved(**P681 | {"environment": "suburban", "elevation": "34 deg", "frequency": "20 GHz"})
-    assert high["bad"]["quantiles"] == [0.1, 0.6]
+    assert high["cells"][0]["bad"]["quantiles"] == [0.1, 0.6]
 
 
 def test_between_two_tables_the_lower_is_used_and_said() -> None:
@@ -226,7 +229,7 @@ def test_between_two_tables_the_lower_is_used_and_said() -> None:
         said = channels.other_elevation(table, "down.channel")
         assert said is None if asked == f"{used} deg" else f"that of {used} deg" in str(said)
         urban = next(iter(TWO_STATES.values()))["urban"]
-        assert resolved(**P681 | {"elevation": asked})["good"]["ln_mean"] == urban[used].good[0]
+        assert resolved(**P681 | {"elevation": asked})["cells"][0]["good"]["ln_mean"] == urban[used].good[0]
     assert "expected at least 20 deg" in refused(**P681 | {"elevation": "10 deg"})
 
 
@@ -297,3 +300,54 @@ def test_a_schedule_that_cannot_be_used(changes: dict[str, Any], words: str) -> 
     with pytest.raises(ValidationError) as error:
         Channel.model_validate(FADES | changes)
     assert words in str(from_validation(error.value, {}, "scenario"))
+
+
+def over_an_orbit(**channel: Any) -> dict[str, Any]:
+    down = {
+        "rate": "10 Mbit/s",
+        "channel": P681 | {"environment": "suburban", "elevation": "orbit"} | channel,
+        "link_layer": {"scheme": "code", "frame": "1 kB"},
+    }
+    segments = [
+        {"name": "space", "delay": {"orbit": "first"}, "both": {"rate": "50 Mbit/s"}},
+        {"name": "mobile", "delay": {"orbit": "last"}, "up": {"rate": "10 Mbit/s"}, "down": down},
+    ]
+    document = open_document(
+        {
+            "duration": "300 s",
+            "seeds": 1,
+            "orbit": {"constellation": "starlink-shell-1", "from": "Paris", "to": "New York"},
+            "path": {"segment": segments},
+            "flow": [{"name": "f", "congestion": "cubic", "send": "down"}],
+        }
+    )
+    return json.loads(
+        make(document, "test", catalogue=engine.catalogue(), orbits=engine.orbit).runs[0].spec_json()
+    )
+
+
+def test_the_elevation_follows_the_orbit() -> None:
+    """Starlink is reached above 25 degrees: the tables of 20 to 60 degrees take turns."""
+    found = over_an_orbit()["graph"]["links"][1]["down"][0]["channel"]
+    tables = TWO_STATES[next(iter(TWO_STATES))]["suburban"]
+    by_mean = {cell.good[3]: elevation for elevation, cell in tables.items()}
+    used = [(cell["at_ns"], by_mean[cell["good"]["mean_db"]]) for cell in found["cells"]]
+    assert used[0][0] == 0
+    assert len(used) > 3
+    assert all(before[0] < after[0] and before[1] != after[1] for before, after in pairwise(used))
+    lowest = max(elevation for elevation in tables if elevation <= found["sight"]["elevation_deg"])
+    assert used[0][1] == lowest
+
+
+def test_an_orbit_below_the_tables_is_refused_with_the_instant() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        over_an_orbit(environment="intermediate-tree-shadowed", model="perez-fontan")
+    ((key, text),) = caught.value.problems
+    assert key == "path.mobile.down.channel.elevation"
+    assert "below the lowest table" in text
+    assert " deg at " in text
+
+
+def test_elevations_of_an_orbit_need_one() -> None:
+    with pytest.raises(ScenarioError, match=r"\[orbit\]"):
+        resolved(**P681 | {"elevation": "orbit"})

@@ -31,8 +31,8 @@ mod wires;
 
 pub use acm_spec::*;
 pub use channels::{
-    ChannelSpec, FixedChannel, LooSpec, Motion, Quality, Reference, SemiMarkovSpec, Sight,
-    StateSpec, ThreeStateSpec,
+    CellSpec, ChannelSpec, FixedChannel, LooSpec, Motion, Quality, Reference, SemiMarkovSpec,
+    Sight, StateSpec, ThreeStateSpec,
 };
 pub use error::SpecError;
 pub use graph::Topology;

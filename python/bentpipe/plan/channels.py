@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.files import Files
     from bentpipe.plan.spec import (
+        CellSpec,
         ChannelSpec,
         LooSpec,
         MeasuredChannelSpec,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["channel", "other_elevation"]
 
-_Cell = TypeVar("_Cell")
+_Cells = TypeVar("_Cells", bound="Mapping[int, object]")
 
 _LIGHT_M_S = 299_792_458
 _LEAST_STEP_NS = 1_000
@@ -46,9 +47,9 @@ def channel(found: Channel, files: Files, key: str) -> ChannelSpec:
     if found.model == "white-noise":
         return {"kind": "fixed", "snr_db": found.snr.db}
     if found.model == "perez-fontan":
-        return _three_states(found, _fontan(found, key)[0], key)
+        return _three_states(found, files, key)
     if found.model == "p681":
-        return _two_states(found, _p681(found, key)[0], key)
+        return _two_states(found, files, key)
     if found.model == "rayleigh":
         return {"kind": "rayleigh", "reference": _reference(found), "motion": _motion(found, key)}
     return _measured(found, files, key)
@@ -56,19 +57,24 @@ def channel(found: Channel, files: Files, key: str) -> ChannelSpec:
 
 def other_elevation(found: Channel, key: str) -> str | None:
     """Which elevation's table is used, where there is none of the one asked for."""
-    if found.model == "perez-fontan":
-        published = _fontan(found, key)[1]
-    elif found.model == "p681":
-        published = _p681(found, key)[1]
-    else:
+    if found.elevation is None:
         return None
-    if found.elevation is None or found.elevation.degrees == published:
+    if found.elevation == "orbit":
+        return (
+            "it follows the orbit: at each instant the table of the highest published elevation below is used"
+        )
+    asked = found.elevation.degrees
+    if found.model == "perez-fontan":
+        published = _elevation(found, _fontan(found, key), asked, key)
+    else:
+        published = _elevation(found, _p681(found, key), asked, key)
+    if asked == published:
         return None
     return f"there is no table for {found.elevation}; that of {published} deg, the highest below, is used"
 
 
-def _fontan(found: Channel, key: str) -> tuple[ThreeStates, int]:
-    """The cell, and the elevation that it was published for."""
+def _fontan(found: Channel, key: str) -> Mapping[int, ThreeStates]:
+    """The cells of the environment, by elevation."""
     low, high = FONTAN_BAND
     if not low <= found.frequency <= high:
         raise _error(
@@ -81,42 +87,74 @@ def _fontan(found: Channel, key: str) -> tuple[ThreeStates, int]:
             'found "urban", whose table is not complete (no lengths of frames and transitions), expected one of: '
             f'{", ".join(FONTAN)}; model = "p681" has it',
         )
-    return _cell(found, FONTAN, key)
+    return _environment(found, FONTAN, key)
 
 
-def _p681(found: Channel, key: str) -> tuple[TwoStates, int]:
+def _p681(found: Channel, key: str) -> Mapping[int, TwoStates]:
+    """The cells of the environment, by elevation."""
     for (low, high), tables in P681.items():
         if low <= found.frequency <= high:
-            return _cell(found, tables, key)
+            return _environment(found, tables, key)
     bands = " or ".join(f"{low} to {high}" for low, high in P681)
     raise _error(key, "frequency", f"found {found.frequency}, expected {bands}: there is no table for others")
 
 
-def _cell(found: Channel, published: Mapping[str, Mapping[int, _Cell]], key: str) -> tuple[_Cell, int]:
-    """The cell of the environment at the highest elevation that is not above the one asked for, and that elevation."""
+def _environment(found: Channel, published: Mapping[str, _Cells], key: str) -> _Cells:
     environment = found.environment or ""
     tables = published.get(environment)
     if tables is None:
         what = f"published table at {found.frequency} for the environment"
         raise _error(key, "environment", unknown_word(environment, published, what))
-    asked = found.elevation.degrees if found.elevation is not None else 0.0
+    return tables
+
+
+def _elevation(
+    found: Channel, tables: Mapping[int, object], asked: float, key: str, at_ns: int | None = None
+) -> int:
+    """The highest elevation with a table that is not above the one asked for."""
     below = [elevation for elevation in tables if elevation <= asked]
     if not below:
+        when = f" at {Duration(at_ns)}" if at_ns is not None else ""
         raise _error(
             key,
             "elevation",
-            f'found {found.elevation}, below the lowest table of "{environment}", expected at least {min(tables)} deg',
+            f'found {asked:.4g} deg{when}, below the lowest table of "{found.environment}", expected at least '
+            f"{min(tables)} deg",
         )
-    return tables[max(below)], max(below)
+    return max(below)
 
 
-def _three_states(found: Channel, cell: ThreeStates, key: str) -> ThreeStateChannelSpec:
+def _elevations(
+    found: Channel, tables: Mapping[int, object], files: Files, key: str
+) -> list[tuple[int, int]]:
+    """From which instants on which elevation's table holds."""
+    if found.elevation is None:
+        raise _error(key, "elevation", "missing, expected a value")
+    if found.elevation != "orbit":
+        return [(0, _elevation(found, tables, found.elevation.degrees, key))]
+    ways = files.followed(f"{key}.elevation")
+    used: list[tuple[int, int]] = []
+    for step, seen in enumerate(ways.elevations_deg):
+        if seen is not None:  # else there is no way, and no channel
+            at = step * ways.step_ns
+            elevation = _elevation(found, tables, seen[1], key, at)
+            if not used or used[-1][1] != elevation:
+                used.append((at if used else 0, elevation))
+    return used
+
+
+def _three_states(found: Channel, files: Files, key: str) -> ThreeStateChannelSpec:
+    tables = _fontan(found, key)
+    used = {elevation for _, elevation in _elevations(found, tables, files, key)}
+    if len(used) > 1:
+        raise _error(key, "elevation", "found an orbit over several tables, which this model cannot follow")
+    cell = tables[used.pop()]
     one = found.state_lengths == "one"
     return {
         "kind": "three_state",
         "reference": _reference(found),
         "motion": _motion(found, key),
-        "sight": _sight(found),
+        "sight": _sight(found, files, key),
         "transitions": cell.transitions,
         "states": [_loo(*state) for state in cell.states],
         "frames_m": [cell.frames_m[0]] * len(cell.frames_m) if one else cell.frames_m,
@@ -125,12 +163,22 @@ def _three_states(found: Channel, cell: ThreeStates, key: str) -> ThreeStateChan
     }
 
 
-def _two_states(found: Channel, cell: TwoStates, key: str) -> SemiMarkovChannelSpec:
+def _two_states(found: Channel, files: Files, key: str) -> SemiMarkovChannelSpec:
+    tables = _p681(found, key)
     return {
         "kind": "semi_markov",
         "reference": _reference(found),
         "motion": _motion(found, key),
-        "sight": _sight(found),
+        "sight": _sight(found, files, key),
+        "cells": [
+            _two_state_cell(at, tables[elevation]) for at, elevation in _elevations(found, tables, files, key)
+        ],
+    }
+
+
+def _two_state_cell(at_ns: int, cell: TwoStates) -> CellSpec:
+    return {
+        "at_ns": at_ns,
         "good": _state(cell.good, (0.0, 1.0)),
         "bad": _state(cell.bad, cell.bad_quantiles),
         "correlation_m": cell.correlation_m,
@@ -187,8 +235,13 @@ def _loo(mean_db: float, deviation_db: float, multipath_db: float) -> LooSpec:
     return {"mean_db": mean_db, "deviation_db": deviation_db, "multipath_db": multipath_db}
 
 
-def _sight(found: Channel) -> Sight:
-    elevation = found.elevation.degrees if found.elevation is not None else 0.0
+def _sight(found: Channel, files: Files, key: str) -> Sight:
+    """Where the satellite is; of an orbit at the start."""
+    if found.elevation == "orbit":
+        seen = (one for one in files.followed(f"{key}.elevation").elevations_deg if one is not None)
+        elevation = next(seen)[1]
+    else:
+        elevation = found.elevation.degrees if found.elevation is not None else 0.0
     return {"elevation_deg": elevation, "azimuth_deg": found.azimuth.degrees}
 
 

@@ -49,6 +49,17 @@ class TimeAmountSpec(TypedDict):
     send: Direction
 
 
+class CellSpec(TypedDict):
+    """The parameters of ITU-R P.681 at an elevation."""
+
+    at_ns: int
+    good: StateSpec
+    bad: StateSpec
+    correlation_m: float
+    transition_m_per_db: float
+    transition_least_m: float
+
+
 class DelayChangeSpec(TypedDict):
     """Its delay, for packets that arrive from now on."""
 
@@ -112,11 +123,7 @@ class SemiMarkovChannelSpec(TypedDict):
     reference: Reference
     motion: Motion
     sight: Sight
-    good: StateSpec
-    bad: StateSpec
-    correlation_m: float
-    transition_m_per_db: float
-    transition_least_m: float
+    cells: Sequence[CellSpec]
 
 
 class RayleighChannelSpec(TypedDict):

@@ -20,6 +20,23 @@ FrequencyText = Annotated[
 ]
 SpeedText = Annotated[Speed, PlainValidator(Speed.parse), described("60 km/h", "a speed above 0")]
 
+
+def _elevation(found: object) -> Angle | Literal["orbit"]:
+    """An angle up to 90 degrees, or that of the last satellite of ``[orbit]``. Raises ValueError."""
+    if found == "orbit":
+        return "orbit"
+    angle = Angle.parse(found)
+    if angle.degrees > 90:
+        raise ValueError(f'found {angle}, expected at most 90 deg, or "orbit"')
+    return angle
+
+
+ElevationText = Annotated[
+    Angle | Literal["orbit"],
+    PlainValidator(_elevation),
+    described("40 deg", 'an angle up to 90 deg, or "orbit"'),
+]
+
 _MOVING = frozenset({"snr_error", "speed", "frequency", "step", "seed"})
 _PLACED = _MOVING | {"environment", "elevation", "azimuth"}
 _KEYS: Mapping[str, frozenset[str]] = {
@@ -54,7 +71,7 @@ class Channel(Table):
     snr: DecibelText
     snr_error: DecibelText = Decibel(0.0)
     environment: StrictStr | None = None
-    elevation: AngleText | None = None
+    elevation: ElevationText | None = None
     azimuth: AngleText = Angle(0)
     speed: SpeedText | None = None
     frequency: FrequencyText = Frequency(2_200_000_000)
@@ -75,8 +92,6 @@ class Channel(Table):
         missing = [key for key in _NEEDED.get(self.model, ()) if getattr(self, key) is None]
         if missing:
             raise ValueError(f'found no {missing[0]}, which model = "{self.model}" needs')
-        if self.elevation is not None and self.elevation.degrees > 90:
-            raise ValueError(f"elevation: found {self.elevation}, expected at most 90 deg")
         if self.model == "attenuation":
             only_one(self, ("trace", "schedule"), "an attenuation")
         for before, after in pairwise(self.schedule or []):

@@ -2,13 +2,12 @@
 //! direct path, log-normal, and echoes of all around.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use units::Random;
 
 use super::grid::{BLOCK, Fading, Grid, Steps};
 use super::jakes::{Direct, Jakes};
-use super::shadow::{Bridge, Shadow};
+use super::shadow::{Bridge, Bridges, Shadow};
 use super::{LooSpec, Motion, Sight};
 
 /// Nepers (of amplitude) in a dB.
@@ -36,18 +35,23 @@ pub(super) struct Common {
     step_wavelengths: f64,
     /// By how much the direct path becomes shorter in a step, in wavelengths.
     closer_wavelengths: f64,
-    bridge: Arc<Bridge>,
+    bridges: Bridges,
     /// How many blocks before the latest one can be asked for.
     kept: u64,
 }
 
 impl Common {
-    pub fn new(motion: &Motion, sight: &Sight, correlation_m: f64) -> Common {
+    /// `correlations_m` are instants in ns, in order, from which on the shadowing has a correlation length.
+    pub fn new(motion: &Motion, sight: &Sight, correlations_m: &[(u64, f64)]) -> Common {
+        let block_ns = motion.step_ns * BLOCK as u64;
+        let bridges = correlations_m.iter().map(|&(at_ns, correlation_m)| {
+            (at_ns.div_ceil(block_ns), Bridge::new(motion.step_m(), correlation_m))
+        });
         Common {
             step_m: motion.step_m(),
             step_wavelengths: motion.step_wavelengths(),
             closer_wavelengths: motion.step_wavelengths() * sight.ahead(),
-            bridge: Arc::new(Bridge::new(motion.step_m(), correlation_m)),
+            bridges: bridges.collect(),
             kept: Grid::kept(motion.step_ns),
         }
     }
@@ -66,7 +70,7 @@ impl Loo {
     pub fn new(common: &Common, visits: Visits, random: impl Fn(&str) -> Random) -> Loo {
         Loo {
             profile: Profile::new(common, visits),
-            shadow: Shadow::new(common.bridge.clone(), common.kept, random("shadow")),
+            shadow: Shadow::new(common.bridges.clone(), common.kept, random("shadow")),
             direct: Direct::new(common.closer_wavelengths),
             echoes: Jakes::new(common.step_wavelengths, &mut random("multipath")),
         }

@@ -16,7 +16,8 @@ mod three_state;
 pub use fixed::FixedChannel;
 pub use quality::Quality;
 pub use spec::{
-    ChannelSpec, LooSpec, Motion, Reference, SemiMarkovSpec, Sight, StateSpec, ThreeStateSpec,
+    CellSpec, ChannelSpec, LooSpec, Motion, Reference, SemiMarkovSpec, Sight, StateSpec,
+    ThreeStateSpec,
 };
 
 use units::{Random, Span, Time};
@@ -96,11 +97,13 @@ pub(crate) fn build(spec: &ChannelSpec, name: &str, seed: u64) -> Box<dyn Channe
         ChannelSpec::ThreeState(spec) => {
             let chain = Chain::new(spec);
             let visits = move |random: Random| Box::new(chain.clone().visits(random)) as Visits;
-            let common = Common::new(&spec.motion, &spec.sight, spec.correlation_m);
+            let common = Common::new(&spec.motion, &spec.sight, &[(0, spec.correlation_m)]);
             Box::new(loo(spec.reference, &spec.motion, common, visits, name, seed))
         }
         ChannelSpec::SemiMarkov(spec) => {
-            let common = Common::new(&spec.motion, &spec.sight, spec.correlation_m);
+            let lengths: Vec<_> =
+                spec.cells.iter().map(|cell| (cell.at_ns, cell.correlation_m)).collect();
+            let common = Common::new(&spec.motion, &spec.sight, &lengths);
             let (reference, motion) = (spec.reference, spec.motion);
             let spec = (**spec).clone();
             let visits =

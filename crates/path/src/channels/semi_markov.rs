@@ -14,12 +14,18 @@ pub(super) fn visits(
     spec: SemiMarkovSpec,
     mut random: Random,
 ) -> impl Iterator<Item = Visit> + Send {
-    let (good, bad) = (Length::of(&spec.good), Length::of(&spec.bad));
-    let mut is_good = random.chance(good.mean() / (good.mean() + bad.mean()));
+    let first = &spec.cells[0];
+    let (good, bad) = (Length::of(&first.good).mean(), Length::of(&first.bad).mean());
+    let mut is_good = random.chance(good / (good + bad));
     let mut begun = true;
     let mut before: Option<f64> = None;
+    let mut way_m = 0.0;
     std::iter::from_fn(move || {
-        let (state, length) = if is_good { (&spec.good, &good) } else { (&spec.bad, &bad) };
+        let now_ns = way_m / spec.motion.speed_m_s * 1e9;
+        let later = spec.cells.partition_point(|cell| cell.at_ns as f64 <= now_ns);
+        let cell = &spec.cells[later.max(1) - 1];
+        let state = if is_good { &cell.good } else { &cell.bad };
+        let length = Length::of(state);
         let length_m = if begun {
             // Who is looked for at any instant is met in a long visit rather than in a short one, anywhere in it.
             length.met().draw(&mut random) * (1.0 - random.uniform())
@@ -28,7 +34,8 @@ pub(super) fn visits(
         };
         let loo = fading(state, &mut random);
         let moves = before.map_or(0.0, |before| (loo.mean_db - before).abs());
-        let transition_m = (spec.transition_m_per_db * moves + spec.transition_least_m).max(0.0);
+        let transition_m = (cell.transition_m_per_db * moves + cell.transition_least_m).max(0.0);
+        way_m += length_m;
         (is_good, begun, before) = (!is_good, false, Some(loo.mean_db));
         Some(Visit { length_m, transition_m, loo })
     })
@@ -89,7 +96,7 @@ impl Length {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Motion, Reference, Sight};
+    use crate::{CellSpec, Motion, Reference, Sight};
 
     /// Suburban at 45 degrees, good: nearly two thirds of the untruncated lengths are too short.
     const LONG: Length = Length { ln_mean: 4.5857, ln_deviation: 1.3918, least_m: 126.8375 };
@@ -151,20 +158,24 @@ mod tests {
             reference: Reference { snr_db: 0.0, error_db: 0.0 },
             motion: Motion { seed: None, step_ns: 1, carrier_hz: 1, speed_m_s: 1.0 },
             sight: Sight { elevation_deg: 45.0, azimuth_deg: 0.0 },
-            good: state(3.0, -1.0, (0.0, 1.0)),
-            bad: state(2.5, -15.0, (0.1, 0.9)),
-            correlation_m: 1.8,
-            transition_m_per_db: 0.1,
-            transition_least_m: 2.0,
+            cells: vec![CellSpec {
+                at_ns: 0,
+                good: state(3.0, -1.0, (0.0, 1.0)),
+                bad: state(2.5, -15.0, (0.1, 0.9)),
+                correlation_m: 1.8,
+                transition_m_per_db: 0.1,
+                transition_least_m: 2.0,
+            }],
         }
     }
 
     /// Who is in the good state at the start, and after 100 m, are as many as there is time for, with binomial errors.
     #[test]
     fn the_way_has_always_been() {
-        let spec =
-            SemiMarkovSpec { good: StateSpec { quantiles: (0.5, 0.5), ..urban().good }, ..urban() };
-        let (good, bad) = (Length::of(&spec.good).mean(), Length::of(&spec.bad).mean());
+        let mut spec = urban();
+        let cell = &mut spec.cells[0];
+        cell.good.quantiles = (0.5, 0.5);
+        let (good, bad) = (Length::of(&cell.good).mean(), Length::of(&cell.bad).mean());
         let (expected, n) = (good / (good + bad), 20_000);
         for place_m in [0.0, 10.0, 100.0] {
             let in_good = (0..n)
@@ -206,5 +217,22 @@ mod tests {
         // The mean of all, whose deviation is 3 dB.
         let mean = goods.iter().map(|visit| visit.loo.mean_db).sum::<f64>() / 5_000.0;
         assert!((mean + 1.0).abs() < 4.0 * 3.0 / 5_000f64.sqrt(), "{mean}");
+    }
+
+    /// Visits that begin after 100 s, which is 100 m here, are another elevation's.
+    #[test]
+    fn cells_follow_each_other() {
+        let mut spec = urban();
+        let mut second = CellSpec { at_ns: 100_000_000_000, ..spec.cells[0] };
+        (second.good.multipath_db, second.bad.multipath_db) = (-50.0, -50.0);
+        spec.cells.push(second);
+        let mut way_m = 0.0;
+        for visit in visits(spec, Random::named(1, "test", "cells")).take(100) {
+            let expected = if way_m < 100.0 { -2.0 } else { -50.0 };
+            let found = visit.loo.multipath_db - 0.9 * visit.loo.mean_db;
+            assert!((found - expected).abs() < 1e-9, "{way_m} m: {found}");
+            way_m += visit.length_m;
+        }
+        assert!(way_m > 500.0);
     }
 }

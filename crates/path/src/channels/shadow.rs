@@ -37,10 +37,13 @@ impl Bridge {
     }
 }
 
+/// Bridges, each from a block on; the first from block 0.
+pub(super) type Bridges = Arc<[(u64, Bridge)]>;
+
 /// The shadowing of one user.
 #[derive(Debug)]
 pub(super) struct Shadow {
-    bridge: Arc<Bridge>,
+    bridges: Bridges,
     /// The process at the starts of blocks, from block `first` on.
     knots: VecDeque<f64>,
     first: u64,
@@ -52,16 +55,21 @@ pub(super) struct Shadow {
 
 impl Shadow {
     /// Answers for `kept` blocks before the latest one.
-    pub fn new(bridge: Arc<Bridge>, kept: u64, mut random: Random) -> Shadow {
+    pub fn new(bridges: Bridges, kept: u64, mut random: Random) -> Shadow {
         let key = random.bits();
         let knots = VecDeque::from([normal::draw(&mut random)]);
-        Shadow { bridge, knots, first: 0, kept, random, key }
+        Shadow { bridges, knots, first: 0, kept, random, key }
+    }
+
+    fn bridge(&self, block: u64) -> &Bridge {
+        let later = self.bridges.partition_point(|(first, _)| *first <= block);
+        &self.bridges[later - 1].1
     }
 
     /// The process in a block.
     pub fn block(&mut self, block: u64) -> Steps {
-        let (keep, deviation) = self.bridge.whole;
         while self.first + self.knots.len() as u64 <= block + 1 {
+            let (keep, deviation) = self.bridge(self.first + self.knots.len() as u64 - 1).whole;
             let last = self.knots[self.knots.len() - 1];
             self.knots.push_back(keep * last + deviation * normal::draw(&mut self.random));
             if self.knots.len() as u64 > self.kept + 2 {
@@ -73,7 +81,8 @@ impl Shadow {
         let (mut value, end) = (self.knots[place], self.knots[place + 1]);
         let mut random = Random::named(self.key ^ block, "shadowing", "steps");
         let mut values = [value; BLOCK];
-        for (slot, (before, after, chance)) in values[1..].iter_mut().zip(&self.bridge.steps) {
+        for (slot, (before, after, chance)) in values[1..].iter_mut().zip(&self.bridge(block).steps)
+        {
             value = before * value + after * end + chance * normal::draw(&mut random);
             *slot = value;
         }
@@ -87,7 +96,7 @@ mod tests {
 
     fn shadow(user: u64, step_m: f64, length_m: f64) -> Shadow {
         let random = Random::named(user, "test", "shadow");
-        Shadow::new(Arc::new(Bridge::new(step_m, length_m)), 10, random)
+        Shadow::new(Arc::new([(0, Bridge::new(step_m, length_m))]), 10, random)
     }
 
     /// Variance 1 and an exponential autocorrelation, within blocks and across their ends. The users are independent,

@@ -70,6 +70,16 @@ pub struct SemiMarkovSpec {
     pub motion: Motion,
     /// Where the satellite is.
     pub sight: Sight,
+    /// What holds from an instant on, the first from the start: as the satellite moves.
+    pub cells: Vec<CellSpec>,
+}
+
+/// The parameters of ITU-R P.681 at an elevation.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct CellSpec {
+    /// From when on they hold, for visits that begin.
+    pub at_ns: u64,
     /// The good state.
     pub good: StateSpec,
     /// The bad state.
@@ -236,6 +246,18 @@ impl SemiMarkovSpec {
         self.reference.check()?;
         self.motion.check()?;
         self.sight.check()?;
+        if self.cells.first().is_none_or(|cell| cell.at_ns != 0) {
+            return Err("cells: the first must hold from the start".into());
+        }
+        if self.cells.windows(2).any(|pair| pair[0].at_ns >= pair[1].at_ns) {
+            return Err("cells run backwards".into());
+        }
+        self.cells.iter().try_for_each(CellSpec::check)
+    }
+}
+
+impl CellSpec {
+    fn check(&self) -> Result<(), String> {
         for state in [&self.good, &self.bad] {
             within("ln_mean", state.ln_mean, -20.0, 20.0)?;
             within("ln_deviation", state.ln_deviation, 1e-3, 10.0)?;

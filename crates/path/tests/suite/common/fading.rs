@@ -1,7 +1,7 @@
 //! Statistics of channels: users are independent, so that the deviation over them gives the standard error.
 
 use path::{
-    Channel, ChannelSpec, LooSpec, Motion, Reference, SemiMarkovSpec, Sight, StateSpec,
+    CellSpec, Channel, ChannelSpec, LooSpec, Motion, Reference, SemiMarkovSpec, Sight, StateSpec,
     ThreeStateSpec,
 };
 use units::Time;
@@ -65,33 +65,36 @@ pub fn urban() -> ChannelSpec {
         reference: Reference { snr_db: 0.0, error_db: 0.0 },
         motion: motion(60.0),
         sight: Sight { elevation_deg: 45.0, azimuth_deg: 0.0 },
-        good: StateSpec {
-            ln_mean: 3.0639,
-            ln_deviation: 1.6980,
-            least_m: 10.0,
-            mean_db: -1.8225,
-            mean_deviation_db: 1.1317,
-            quantiles: (0.0, 1.0),
-            deviation_per_db: -0.4643,
-            deviation_db: 0.3334,
-            multipath_per_db: -0.0481,
-            multipath_db: -14.7450,
-        },
-        bad: StateSpec {
-            ln_mean: 2.9108,
-            ln_deviation: 1.2602,
-            least_m: 6.0,
-            mean_db: -15.4844,
-            mean_deviation_db: 3.3245,
-            quantiles: (0.1, 0.9),
-            deviation_per_db: -0.0798,
-            deviation_db: 2.8101,
-            multipath_per_db: 0.9434,
-            multipath_db: -1.7555,
-        },
-        correlation_m: 1.7910,
-        transition_m_per_db: 0.0744,
-        transition_least_m: 2.1423,
+        cells: vec![CellSpec {
+            at_ns: 0,
+            good: StateSpec {
+                ln_mean: 3.0639,
+                ln_deviation: 1.6980,
+                least_m: 10.0,
+                mean_db: -1.8225,
+                mean_deviation_db: 1.1317,
+                quantiles: (0.0, 1.0),
+                deviation_per_db: -0.4643,
+                deviation_db: 0.3334,
+                multipath_per_db: -0.0481,
+                multipath_db: -14.7450,
+            },
+            bad: StateSpec {
+                ln_mean: 2.9108,
+                ln_deviation: 1.2602,
+                least_m: 6.0,
+                mean_db: -15.4844,
+                mean_deviation_db: 3.3245,
+                quantiles: (0.1, 0.9),
+                deviation_per_db: -0.0798,
+                deviation_db: 2.8101,
+                multipath_per_db: 0.9434,
+                multipath_db: -1.7555,
+            },
+            correlation_m: 1.7910,
+            transition_m_per_db: 0.0744,
+            transition_least_m: 2.1423,
+        }],
     }))
 }
 
