@@ -21,7 +21,7 @@ from bentpipe.plan.document import open_document
 from bentpipe.plan.orbits import ways
 from bentpipe.plan.runs import Plan, make
 from bentpipe.runners import engine
-from bentpipe.scenario import Scenario
+from bentpipe.scenario import Constellation, Orbit, Place, Scenario
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.store.reader import read_store
 from traced import judged, made
@@ -230,3 +230,29 @@ def values(spec: dict[str, Any]) -> str:
     found = next(iter(spec["datasets"].values()))
     assert isinstance(found, str)
     return found
+
+
+def test_an_orbit_is_followed_once_for_all_cells_that_share_it() -> None:
+    asked: list[object] = []
+
+    def ask(question: Any) -> Any:
+        asked.append(question)
+        return engine.orbit(question)
+
+    data = scenario(
+        sweep={"flow.bulk.congestion": ["cubic", "newreno"], "orbit.constellation": ["iridium", "tauran-66"]}
+    )
+    assert len(make(open_document(data), "test", orbits=ask).runs) == 4
+    assert len(asked) == 2
+
+
+def test_an_orbit_is_composed_in_python() -> None:
+    flies = Constellation.model_validate(
+        {"planes": 24, "per_plane": 24, "inclination": "53 deg", "altitude": "900 km", "phasing": 5, "links": "grid",
+         "elevation": "10 deg"}
+    )  # fmt: skip
+    orbit = Orbit.model_validate({"constellation": flies, "from": "Paris", "to": Place.parse("New York")})
+    composed = Scenario.model_validate({**scenario(), "orbit": orbit})
+    written = scenario(orbit=None)
+    written["orbit"] = {"constellation": flies.written(), "from": "Paris", "to": ["New York"]}
+    assert plan(composed.written()).runs[0].spec == plan(written).runs[0].spec

@@ -31,6 +31,7 @@ class Files:
         self.folder = folder
         self._ask = ask
         self._orbit: tuple[Orbit, int] | None = None
+        self._ways: Ways | None = None
         self._points: dict[tuple[str, str], list[tuple[int, Decimal]]] = {}
         self._packets: dict[str, list[int]] = {}
         self._mahimahi: dict[str, Mahimahi] = {}
@@ -58,6 +59,7 @@ class Files:
             return self
         same = copy.copy(self)
         same._orbit = (orbit, duration_ns) if orbit is not None else None  # noqa: SLF001 - of one class
+        same._ways = None  # noqa: SLF001
         return same
 
     def delays(self, delay: Delay, key: str) -> list[tuple[int, int]]:
@@ -70,6 +72,8 @@ class Files:
 
     def followed(self, key: str) -> Ways:
         """The ways of ``[orbit]``, with gaps only where they are wanted. Raises ScenarioError."""
+        if self._ways is not None:
+            return self._ways
         if self._orbit is None:
             raise ScenarioError([(key, "found a leg of an orbit, and there is no [orbit]; expected one")])
         if self._ask is None:
@@ -83,6 +87,7 @@ class Files:
             pair = f"from {orbit.from_} to {' or '.join(map(str, orbit.to))}"
             text = f'no way {pair} from {said(found.gaps)}; expected one all the time, or gaps = "outages"'
             raise ScenarioError([("orbit", text)])
+        self._ways = found
         return found
 
     def packets(self, name: str, key: str) -> list[int]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bentpipe.scenario.channel import *
+    from bentpipe.scenario.constellations import *
     from bentpipe.scenario.handover import *
     from bentpipe.scenario.link_layer import *
     from bentpipe.scenario.losses import *
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.orbit import *
     from bentpipe.scenario.page_load import *
     from bentpipe.scenario.path import *
+    from bentpipe.scenario.places import *
     from bentpipe.scenario.problems import *
     from bentpipe.scenario.proxy import *
     from bentpipe.scenario.quantities import *
@@ -34,8 +36,8 @@ if TYPE_CHECKING:
     from bentpipe.scenario.web_page import *
 
 _MODULES = (
-    "problems", "units", "quantities", "losses", "channel", "link_layer", "tcp", "quic", "handover", "proxy", "path",
-    "orbit", "web_page", "page_load", "model",
+    "problems", "units", "places", "quantities", "losses", "channel", "link_layer", "tcp", "quic", "handover", "proxy",
+    "path", "constellations", "orbit", "web_page", "page_load", "model",
 )  # fmt: skip
 """Whose classes are here: each after those that it is made of."""
 
