@@ -49,10 +49,14 @@ def test_defaults_are_the_thesis_s() -> None:
     }  # fmt: skip
     assert stage()["kind"] == "radio"
     assert stage()["reordering"] is None
-    assert stage(reordering_buffer=125)["reordering"] == {"packets": 125, "time_limit_ns": None}
+    assert stage(reordering_buffer=125)["reordering"] == {
+        "packets": 125,
+        "time_limit_ns": None,
+        "numbering": "link",
+    }
     assert stage(reordering_buffer=0)["reordering"] is None
-    limited = stage(reordering_buffer={"time_limit": "30 ms"})["reordering"]
-    assert limited == {"packets": 125, "time_limit_ns": 30_000_000}
+    limited = stage(reordering_buffer={"time_limit": "30 ms", "numbering": "tcp"})["reordering"]
+    assert limited == {"packets": 125, "time_limit_ns": 30_000_000, "numbering": "tcp"}
 
 
 SCHEMES = {

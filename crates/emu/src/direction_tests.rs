@@ -3,8 +3,8 @@ use std::collections::VecDeque;
 
 use path::{
     Channel, ChannelSpec, CodeSpec, Combining, Cx, DecoderSpec, FeedbackSpec, Interpolation,
-    JitterSpec, Limit, LinkLayerSpec, LossSpec, Motion, Queue, QueueSpec, RadioSpec, RateService,
-    Reference, ReorderingSpec, Repeat, ServiceSpec, StageSpec, Transmitter,
+    JitterSpec, Limit, LinkLayerSpec, LossSpec, Motion, Numbering, Queue, QueueSpec, RadioSpec,
+    RateService, Reference, ReorderingSpec, Repeat, ServiceSpec, StageSpec, Transmitter,
 };
 use units::{Ecn, Random, Rate};
 
@@ -176,7 +176,11 @@ fn radio() -> StageSpec {
         queue: QueueSpec::DropTail { limit: Some(Limit::Packets(100)) },
         channel: Some(ChannelSpec::Rayleigh { reference, motion }),
         link_layer,
-        reordering: Some(ReorderingSpec { packets: 40, time_limit_ns: Some(30 * MS) }),
+        reordering: Some(ReorderingSpec {
+            packets: 40,
+            time_limit_ns: Some(30 * MS),
+            numbering: Numbering::Link,
+        }),
     })
 }
 

@@ -1,6 +1,6 @@
 //! What the stages need of an IP packet: its 5-tuple's hash, and its ECN field, which they may change.
 
-use units::{Ecn, NodeId, Packet, Time, TupleHash};
+use units::{Ecn, NodeId, Packet, SequenceNumbers, Time, TupleHash};
 
 /// ECN field of an IPv4 or IPv6 packet (RFC 3168 section 5); none for anything else.
 pub fn ecn(frame: &[u8]) -> Option<Ecn> {
@@ -38,10 +38,39 @@ pub fn tuple(frame: &[u8]) -> TupleHash {
     }
 }
 
+/// The sequence numbers of the data of a TCP segment that is whole; none of anything else.
+pub fn sequence(frame: &[u8]) -> SequenceNumbers {
+    let segment = match frame.first().map(|first| first >> 4) {
+        // RFC 791 section 3.1: protocol 6, no fragment, and no padding of the frame.
+        Some(4)
+            if frame.len() >= 20
+                && frame[9] == 6
+                && frame[6] & 0b0011_1111 == 0
+                && frame[7] == 0 =>
+        {
+            let total = usize::from(u16::from_be_bytes([frame[2], frame[3]]));
+            frame.get(usize::from(frame[0] & 15) * 4..total)
+        }
+        Some(6) if frame.len() >= 40 && frame[6] == 6 => {
+            let length = usize::from(u16::from_be_bytes([frame[4], frame[5]]));
+            frame.get(40..40 + length)
+        }
+        _ => None,
+    };
+    // RFC 9293 section 3.1.
+    let Some(segment) = segment.filter(|segment| segment.len() >= 20) else {
+        return SequenceNumbers::default();
+    };
+    let first = u32::from_be_bytes([segment[4], segment[5], segment[6], segment[7]]);
+    let data = segment.len().saturating_sub(usize::from(segment[12] >> 4) * 4);
+    SequenceNumbers { first, next: first.wrapping_add(data as u32) }
+}
+
 /// What the stages see of `frame`, which arrived at `now`; its handle is missing.
 pub fn header(frame: &[u8], ecn: Ecn, now: Time) -> Packet {
     Packet {
         tuple: tuple(frame),
+        sequence: sequence(frame),
         destination: NodeId(1),
         ecn,
         born: now,
@@ -96,6 +125,27 @@ mod tests {
         header[23] = 3;
         assert_ne!(tuple(&header), one);
         assert_eq!(tuple(&header[..10]), TupleHash::default());
+    }
+
+    #[test]
+    fn segments_have_their_numbers() {
+        // IPv4, 20 bytes of header, then TCP with 12 bytes of options and 7 of data, and a byte of padding.
+        let mut frame = vec![0u8; 20 + 32 + 7 + 1];
+        (frame[0], frame[9], frame[3]) = (0x45, 6, 59);
+        frame[24..28].copy_from_slice(&0xffff_fffe_u32.to_be_bytes());
+        frame[32] = 8 << 4;
+        assert_eq!(sequence(&frame), SequenceNumbers { first: 0xffff_fffe, next: 5 });
+        let mut fragment = frame.clone();
+        fragment[7] = 1;
+        let mut datagram = frame.clone();
+        datagram[9] = 17;
+        let mut v6 = vec![0u8; 40];
+        (v6[0], v6[6], v6[5]) = (0x60, 6, 39);
+        v6.extend_from_slice(&frame[20..59]);
+        assert_eq!(sequence(&v6), sequence(&frame));
+        for other in [&fragment[..], &datagram, &frame[..40], &v6[..60], &[]] {
+            assert_eq!(sequence(other), SequenceNumbers::default());
+        }
     }
 
     /// A UDP datagram of 200 bytes from `from` to `to`.

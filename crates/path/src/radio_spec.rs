@@ -147,4 +147,16 @@ pub struct ReorderingSpec {
     pub packets: u64,
     /// How long a packet waits before all of its flow leave; none: for ever.
     pub time_limit_ns: Option<u64>,
+    /// What says which packet is the next.
+    pub numbering: Numbering,
+}
+
+/// What a reordering buffer goes by.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Numbering {
+    /// The link layer's own numbers, in order of first transmissions.
+    Link,
+    /// TCP's sequence numbers; what has none passes.
+    Tcp,
 }

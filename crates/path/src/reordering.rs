@@ -3,16 +3,17 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use units::{Packet, Span, Time, TupleHash};
+use units::{Packet, SequenceNumbers, Span, Time, TupleHash};
 
-use crate::{Cx, Job, ReorderingSpec};
+use crate::{Cx, Job, Numbering, ReorderingSpec};
 
 /// For each flow, what came out of its order and waits for what is missing. It belongs to the transmitter, which alone
 /// knows the order of first transmissions, and that a packet will never come.
 ///
-/// A packet with the expected number leaves, and whatever it was waited for with it; one with a smaller number passes;
+/// A packet with the expected number leaves, and whatever waited for it with it; one with a smaller number passes;
 /// one with a larger number waits. When the buffer is full, when a packet of the flow is given up, or when one has waited too
-/// long, all that waits leaves in order.
+/// long, all that waits leaves in order. By the link's own numbers a packet that was given up is waited for no longer; by TCP's
+/// nobody knows which it was.
 #[derive(Debug)]
 pub(crate) struct Reordering {
     spec: ReorderingSpec,
@@ -28,8 +29,8 @@ struct Flow {
     /// Of these, what was neither decoded nor given up yet.
     open: u64,
     expected: u64,
-    /// By number, each with the instant it came.
-    waiting: BTreeMap<u64, (Time, Packet)>,
+    /// By number, each with the one that follows it and the instant it came.
+    waiting: BTreeMap<u64, (u64, Time, Packet)>,
     /// Numbers above the expected one that were given up.
     holes: BTreeSet<u64>,
 }
@@ -42,6 +43,10 @@ impl Reordering {
     /// The number of `packet`, which is sent for the first time.
     pub fn number(&mut self, packet: &Packet) -> u64 {
         let flow = self.flows.entry(key(packet)).or_default();
+        let SequenceNumbers { first, next } = packet.sequence;
+        if self.spec.numbering == Numbering::Tcp && flow.expected == 0 && next != first {
+            flow.expected = ORIGIN + u64::from(first);
+        }
         flow.open += 1;
         flow.sent += 1;
         flow.sent - 1
@@ -49,18 +54,29 @@ impl Reordering {
 
     /// The packet of `job` is decoded at `due`.
     pub fn decoded(&mut self, due: Time, job: &Job, cx: &mut Cx) {
-        let most = self.spec.packets;
+        let (most, numbering) = (self.spec.packets, self.spec.numbering);
         self.settle(job, |flow| {
-            if job.sequence > flow.expected {
-                flow.waiting.insert(job.sequence, (due, job.packet));
+            let (number, next) = match numbering {
+                Numbering::Link => (job.sequence, job.sequence + 1),
+                Numbering::Tcp => flow.numbers(&job.packet),
+            };
+            if next == number {
+                cx.emit(due, job.packet);
+                return;
+            }
+            if number > flow.expected {
+                // The same data may have come twice: nobody is lost for it.
+                if let Some((_, _, twin)) = flow.waiting.insert(number, (next, due, job.packet)) {
+                    cx.emit(due, twin);
+                }
                 if flow.waiting.len() as u64 >= most {
                     flow.flush(due, cx);
                 }
                 return;
             }
             cx.emit(due, job.packet);
-            if job.sequence == flow.expected {
-                flow.expected += 1;
+            if number <= flow.expected && next > flow.expected {
+                flow.expected = next;
                 flow.release(due, cx);
             }
         });
@@ -68,12 +84,13 @@ impl Reordering {
 
     /// The packet of `job` is given up at `due`.
     pub fn gave_up(&mut self, due: Time, job: &Job, cx: &mut Cx) {
+        let numbering = self.spec.numbering;
         self.settle(job, |flow| {
             flow.flush(due, cx);
-            if job.sequence >= flow.expected {
+            if numbering == Numbering::Link && job.sequence >= flow.expected {
                 flow.holes.insert(job.sequence);
+                flow.release(due, cx);
             }
-            flow.release(due, cx);
         });
     }
 
@@ -92,12 +109,21 @@ impl Reordering {
         self.expect();
     }
 
-    /// The packet of `job` comes to its end. A flow of which nothing is open begins anew with its next packet.
+    /// Nothing is under way any more at `due`: what waits leaves.
+    pub fn flush(&mut self, due: Time, cx: &mut Cx) {
+        for flow in self.flows.values_mut() {
+            flow.flush(due, cx);
+        }
+        self.timer = Time::MAX;
+    }
+
+    /// The packet of `job` comes to its end. By the link's numbers a flow of which nothing is open begins anew with its
+    /// next packet.
     fn settle(&mut self, job: &Job, work: impl FnOnce(&mut Flow)) {
         let Entry::Occupied(mut flow) = self.flows.entry(key(&job.packet)) else { return };
         flow.get_mut().open -= 1;
         work(flow.get_mut());
-        if flow.get().open == 0 {
+        if self.spec.numbering == Numbering::Link && flow.get().open == 0 {
             debug_assert!(flow.get().waiting.is_empty(), "nobody waits for nothing");
             flow.remove();
         }
@@ -119,32 +145,47 @@ impl ReorderingSpec {
     }
 }
 
+/// Where TCP's numbers begin, so that what lies before the first one is no negative number.
+const ORIGIN: u64 = 1 << 32;
+
 fn key(packet: &Packet) -> (u32, TupleHash) {
     (packet.user, packet.tuple)
 }
 
 impl Flow {
     fn oldest(&self) -> Option<Time> {
-        self.waiting.values().map(|(came, _)| *came).min()
+        self.waiting.values().map(|(_, came, _)| *came).min()
+    }
+
+    /// TCP's numbers of `packet`, on from the expected one without running through zero (RFC 9293 section 3.4).
+    fn numbers(&self, packet: &Packet) -> (u64, u64) {
+        let distance = packet.sequence.first.wrapping_sub(self.expected as u32) as i32;
+        let first = self.expected.saturating_add_signed(i64::from(distance));
+        (first, first + u64::from(packet.sequence.next.wrapping_sub(packet.sequence.first)))
     }
 
     /// What is next in order leaves.
     fn release(&mut self, due: Time, cx: &mut Cx) {
         loop {
-            if let Some((_, packet)) = self.waiting.remove(&self.expected) {
+            let first = self.waiting.first_key_value().map(|(number, _)| *number);
+            if first.is_some_and(|number| number <= self.expected)
+                && let Some((_, (next, _, packet))) = self.waiting.pop_first()
+            {
                 cx.emit(due, packet);
-            } else if !self.holes.remove(&self.expected) {
+                self.expected = self.expected.max(next);
+            } else if self.holes.remove(&self.expected) {
+                self.expected += 1;
+            } else {
                 return;
             }
-            self.expected += 1;
         }
     }
 
     /// All that waits leaves in order; what lies before the last of it is waited for no longer.
     fn flush(&mut self, due: Time, cx: &mut Cx) {
-        while let Some((number, (_, packet))) = self.waiting.pop_first() {
+        while let Some((_, (next, _, packet))) = self.waiting.pop_first() {
             cx.emit(due, packet);
-            self.expected = number + 1;
+            self.expected = self.expected.max(next);
         }
         self.holes = self.holes.split_off(&self.expected);
         self.release(due, cx);
@@ -180,7 +221,8 @@ mod tests {
         cx.emitted.iter().map(|(at, packet)| (at.nanos(), packet.handle)).collect()
     }
 
-    const LARGE: ReorderingSpec = ReorderingSpec { packets: 100, time_limit_ns: None };
+    const LARGE: ReorderingSpec =
+        ReorderingSpec { packets: 100, time_limit_ns: None, numbering: Numbering::Link };
 
     #[test]
     fn order_is_restored() {
@@ -208,5 +250,69 @@ mod tests {
         let spec = ReorderingSpec { time_limit_ns: Some(2), ..LARGE };
         // 2 has come at 1, and leaves at 3 with 4, before 1 comes.
         assert_eq!(left(spec, &[0, 2, 4, 1, 3]), [(0, 0), (3, 2), (3, 4), (3, 1), (4, 3)]);
+    }
+
+    /// By TCP's numbers: segments of ten bytes from just before zero on are sent in order of `sent` (a place in the
+    /// stream, twice if it is sent again), and then decoded or given up as `events` has them, by their place in `sent`.
+    fn left_by_tcp(packets: u64, sent: &[u32], events: &[i64]) -> Vec<(u64, u32)> {
+        let spec = ReorderingSpec { packets, time_limit_ns: None, numbering: Numbering::Tcp };
+        let (mut buffer, mut cx) = (Reordering::new(spec), Cx::default());
+        let first = |place: u32| 0xffff_fff0_u32.wrapping_add(10 * place);
+        // A SYN has a number of its own and no data.
+        let syn =
+            SequenceNumbers { first: first(0).wrapping_sub(1), next: first(0).wrapping_sub(1) };
+        let syn = Packet { handle: 99, sequence: syn, ..Packet::of_bytes(60) };
+        let sequence = buffer.number(&syn);
+        buffer.decoded(
+            Time::ZERO,
+            &Job { packet: syn, number: 0, attempt: 1, copy: false, sequence },
+            &mut cx,
+        );
+        assert_eq!(cx.emitted.pop(), Some((Time::ZERO, syn)));
+        let packet = |place: u32| {
+            let sequence = SequenceNumbers { first: first(place), next: first(place + 1) };
+            Packet { handle: place, sequence, ..Packet::of_bytes(50) }
+        };
+        let jobs: Vec<Job> = (0..)
+            .zip(sent)
+            .map(|(number, place)| {
+                let packet = packet(*place);
+                let sequence = buffer.number(&packet);
+                Job { packet, number, attempt: 1, copy: false, sequence }
+            })
+            .collect();
+        for (at, event) in (0..).zip(events) {
+            if *event < 0 {
+                buffer.gave_up(Time(at), &jobs[(-event - 1) as usize], &mut cx);
+            } else {
+                buffer.decoded(Time(at), &jobs[*event as usize], &mut cx);
+            }
+        }
+        cx.emitted.iter().map(|(at, packet)| (at.nanos(), packet.handle)).collect()
+    }
+
+    #[test]
+    fn by_tcp_s_numbers_too_order_is_restored_and_numbers_run_through_zero() {
+        let expected = [(0, 0), (3, 1), (3, 2), (3, 3), (4, 4)];
+        assert_eq!(left_by_tcp(100, &[0, 1, 2, 3, 4], &[0, 3, 2, 1, 4]), expected);
+    }
+
+    #[test]
+    fn what_tcp_sends_again_passes_and_fills_the_hole() {
+        // 1 is given up: nothing waits yet, so 2 and 3 wait for it, until TCP has sent it again.
+        let expected = [(0, 0), (4, 1), (4, 2), (4, 3)];
+        assert_eq!(left_by_tcp(100, &[0, 1, 2, 3, 1], &[0, -2, 2, 3, 4]), expected);
+        // With 2 waiting already, it is flushed, 3 is the next in order, and 1 passes.
+        let expected = [(0, 0), (2, 2), (3, 3), (4, 1)];
+        assert_eq!(left_by_tcp(100, &[0, 1, 2, 3, 1], &[0, 2, -2, 3, 4]), expected);
+        // A full buffer does not wait either.
+        let expected = [(0, 0), (3, 2), (3, 3), (4, 1)];
+        assert_eq!(left_by_tcp(2, &[0, 1, 2, 3, 1], &[0, -2, 2, 3, 4]), expected);
+    }
+
+    #[test]
+    fn the_same_data_twice_leaves_twice() {
+        let expected = [(1, 2), (2, 0), (3, 1), (3, 2)];
+        assert_eq!(left_by_tcp(100, &[0, 1, 2, 2], &[2, 3, 0, 1]), expected);
     }
 }

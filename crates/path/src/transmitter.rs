@@ -254,6 +254,10 @@ impl<Q: Queue, S: Service, C: Channel> Stage for Transmitter<Q, S, C> {
                 }
             }
             (self.again_packets, self.again_bytes) = (0, 0);
+            if let Some(buffer) = &mut self.reordering {
+                buffer.flush(due, cx);
+                self.timer = buffer.timer();
+            }
             // Whoever is being served is served to the end.
             if self.serving.is_none() {
                 self.start(due, cx);

@@ -80,6 +80,7 @@ impl Leg {
             ecn: payload.ecn(),
             born: now,
             tuple: self.tuples.hash(self.direction, payload),
+            sequence: payload.sequence(),
             ..Packet::of_bytes(payload.wire_bytes())
         }
     }

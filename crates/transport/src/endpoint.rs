@@ -2,7 +2,7 @@
 //! endpoints, not transports.
 
 use cc::CongestionControl;
-use units::{Direction, Ecn, Span, Time};
+use units::{Direction, Ecn, SequenceNumbers, Span, Time};
 
 use crate::datagram::Datagram;
 use crate::event::Event;
@@ -64,6 +64,17 @@ pub enum Payload {
 }
 
 impl Payload {
+    /// Its data in the stream of a TCP connection, by the numbers that its header has of it.
+    pub fn sequence(&self) -> SequenceNumbers {
+        match self {
+            Payload::Datagram(_) | Payload::Udp(_) => SequenceNumbers::default(),
+            Payload::Segment(segment) => SequenceNumbers {
+                first: segment.sequence as u32,
+                next: (segment.sequence + segment.data.len() as u64) as u32,
+            },
+        }
+    }
+
     /// Bytes of the whole IP packet.
     pub fn wire_bytes(&self) -> u32 {
         match self {

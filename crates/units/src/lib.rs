@@ -12,7 +12,7 @@ mod tuple;
 
 pub use ahead::fetch;
 pub use direction::Direction;
-pub use packet::{Ecn, NodeId, Packet};
+pub use packet::{Ecn, NodeId, Packet, SequenceNumbers};
 pub use random::Random;
 pub use rate::{Rate, Serializer, divide};
 pub use schedule::Schedule;

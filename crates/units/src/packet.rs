@@ -28,6 +28,15 @@ impl Ecn {
     }
 }
 
+/// The data of a TCP segment by its sequence numbers (RFC 9293 section 3.4), which run through zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SequenceNumbers {
+    /// Of the first byte.
+    pub first: u32,
+    /// Of the byte after the last; as `first` where there is no data.
+    pub next: u32,
+}
+
 /// What a stage knows of a packet: a small copyable header. The payload stays in the driver's slab
 /// under `handle`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +53,8 @@ pub struct Packet {
     pub source: NodeId,
     /// Receiving node.
     pub destination: NodeId,
+    /// Its data in the stream of a TCP connection; none of anything else.
+    pub sequence: SequenceNumbers,
     /// Bytes on the wire, with all headers that the path counts.
     pub bytes: u32,
     /// ECN field; queues may set it to [`Ecn::Ce`].
@@ -63,6 +74,7 @@ impl Packet {
             tuple: TupleHash::default(),
             source: NodeId(0),
             destination: NodeId(0),
+            sequence: SequenceNumbers::default(),
             bytes,
             ecn: Ecn::NotEct,
             born: Time::ZERO,

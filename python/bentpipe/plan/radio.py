@@ -141,4 +141,8 @@ def reordering(buffer: ReorderingBuffer | None) -> ReorderingSpec | None:
     if buffer is None or buffer.packets == 0:
         return None
     limit = buffer.time_limit
-    return {"packets": buffer.packets, "time_limit_ns": limit.ns if limit is not None else None}
+    return {
+        "packets": buffer.packets,
+        "time_limit_ns": limit.ns if limit is not None else None,
+        "numbering": buffer.numbering,
+    }

@@ -570,6 +570,7 @@ class ReorderingSpec(TypedDict):
 
     packets: int
     time_limit_ns: int | None
+    numbering: Numbering
 
 
 class RunSpec(TypedDict):
@@ -865,6 +866,7 @@ Http = Literal["1.1", "2", "3", "alt-svc"]
 InFlight = Literal["in_order", "overtaken", "lost"]
 Interpolation = Literal["step", "linear"]
 NodeKind = Literal["host", "router", "proxy"]
+Numbering = Literal["link", "tcp"]
 Profile = Literal["fresh", "kept"]
 Repeat = Literal["selective", "go_back_n"]
 Setup = Literal["relayed", "early", "pooled"]

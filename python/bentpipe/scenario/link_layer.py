@@ -138,8 +138,9 @@ class LinkLayer(Table):
 class ReorderingBuffer(Table):
     """Holds back what came out of order. A bare number is ``packets``, of each flow; 0 is no buffer.
 
-    125 are Tauran's (2018, section 4.4.1).
+    125 are Tauran's (2018, section 4.4.1). Packets are numbered by the link layer, or as TCP numbers its bytes.
     """
 
     packets: Annotated[StrictInt, Field(ge=0, le=2**20)] = 125
     time_limit: PositiveText | None = None
+    numbering: Literal["link", "tcp"] = "link"

@@ -2,11 +2,11 @@
 
 use path::{
     AcmSpec, ChannelSpec, CodeSpec, Combining, Counters, DecoderSpec, DelayChange, FeedbackSpec,
-    Interpolation, JitterSpec, Limit, Line, LinkLayerSpec, ModeSpec, Output, QueueSpec, RadioSpec,
-    RateChange, Reference, ReorderingSpec, Repeat, ServiceSpec, StageSpec,
+    Interpolation, JitterSpec, Limit, Line, LinkLayerSpec, ModeSpec, Numbering, Output, QueueSpec,
+    RadioSpec, RateChange, Reference, ReorderingSpec, Repeat, ServiceSpec, StageSpec,
 };
 use proptest::prelude::*;
-use units::{Ecn, Packet, Time};
+use units::{Ecn, Packet, SequenceNumbers, Time};
 
 use crate::common::fading;
 use crate::common::{of_flow, packet};
@@ -101,8 +101,15 @@ pub fn radios() -> impl Strategy<Value = StageSpec> {
                         feedback: (attempts > 1).then_some(FeedbackSpec { delay_ns, loss }),
                         time_out_ns: (loss > 0.0).then_some(delay_ns + patience),
                     },
-                    reordering: buffer
-                        .map(|(packets, time_limit_ns)| ReorderingSpec { packets, time_limit_ns }),
+                    reordering: buffer.map(|(packets, time_limit_ns)| ReorderingSpec {
+                        packets,
+                        time_limit_ns,
+                        // What is missing in TCP's numbers may be missing for ever.
+                        numbering: match time_limit_ns {
+                            Some(limit) if limit % 2 == 0 => Numbering::Tcp,
+                            _ => Numbering::Link,
+                        },
+                    }),
                 })
             },
         )
@@ -208,7 +215,13 @@ pub fn arrivals() -> impl Strategy<Value = Vec<(Time, Packet)>> {
             // Some arrive together.
             at = Time(at.nanos() + gap.saturating_sub(MS / 2));
             let ecn = if ect { Ecn::Ect0 } else { Ecn::NotEct };
-            (at, Packet { ecn, born: at, ..of_flow(flow, packet(number, bytes)) })
+            // Some are segments of a stream, of which one or two are missing or come again.
+            let first = number / 3 * 2_000 + number % 3 * 900;
+            let sequence = match flow {
+                0 => SequenceNumbers::default(),
+                _ => SequenceNumbers { first, next: first + 1_000 },
+            };
+            (at, Packet { ecn, born: at, sequence, ..of_flow(flow, packet(number, bytes)) })
         };
         (0..).zip(all).map(number).collect()
     })

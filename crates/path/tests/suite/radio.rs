@@ -1,8 +1,8 @@
 //! Link layers over radio links, against closed forms.
 
 use path::{
-    ChannelSpec, CodeSpec, Combining, DecoderSpec, FeedbackSpec, Line, LinkLayerSpec, Output,
-    QueueSpec, RadioSpec, ReorderingSpec, Repeat, StageSpec, UserTally,
+    ChannelSpec, CodeSpec, Combining, DecoderSpec, FeedbackSpec, Line, LinkLayerSpec, Numbering,
+    Output, QueueSpec, RadioSpec, ReorderingSpec, Repeat, StageSpec, UserTally,
 };
 use units::{Packet, Span, Time};
 
@@ -179,7 +179,11 @@ fn packets_are_padded_to_frames() {
 }
 
 fn buffer(packets: u64, limit: Option<Span>) -> Option<ReorderingSpec> {
-    Some(ReorderingSpec { packets, time_limit_ns: limit.map(Span::nanos) })
+    Some(ReorderingSpec {
+        packets,
+        time_limit_ns: limit.map(Span::nanos),
+        numbering: Numbering::Link,
+    })
 }
 
 /// As long as nothing is given up and there is room, a buffer restores each flow's order and costs no air.

@@ -81,7 +81,12 @@ def _sums(line: Line, layer: Spec, visits: Sequence[Visit]) -> Iterator[Finding]
 def _order(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
     """One attempt, go-back-N and a buffer that never has to give way keep the order of one queue."""
     layer, buffer = stage["link_layer"], stage["reordering"]
-    patient = buffer is not None and buffer["time_limit_ns"] is None and buffer["packets"] > len(visits)
+    patient = (
+        buffer is not None
+        and buffer["numbering"] == "link"
+        and buffer["time_limit_ns"] is None
+        and buffer["packets"] > len(visits)
+    )
     kept = layer["attempts"] == 1 or layer["repeat"] == "go_back_n" or (patient and layer["attempts"] is None)
     if not kept or stage["queue"]["kind"] == "fq_codel":
         return
