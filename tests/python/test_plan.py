@@ -12,6 +12,7 @@ import pytest
 from bentpipe.plan.bounds import bounds
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import Plan, make
+from bentpipe.runners import engine
 from bentpipe.runners.engine import catalogue
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.sweep import parse_override
@@ -130,7 +131,7 @@ def test_a_preset_stands_for_its_segments() -> None:
 
 @pytest.mark.parametrize("file", sorted([*ROOT.glob("scenarios/*.toml")]), ids=lambda path: path.stem)
 def test_the_scenarios_that_come_along_are_right(file: Path) -> None:
-    found = make(open_document(file), "test")
+    found = make(open_document(file), "test", orbits=engine.orbit)
     assert found.runs
     assert json.loads(found.runs[0].spec_json()) == found.runs[0].spec
 

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 import realtime
-from bentpipe.lab.perf import Options, Report, Server, server_plan
+from bentpipe.lab.perf import Options, Output, Server, server_plan
 
 pytestmark = pytest.mark.system
 
@@ -79,7 +79,7 @@ def _page(objects: list[tuple[str, int, list[int], int]]) -> dict[str, Any]:
 
 
 def _plan(**changes: Any) -> dict[str, Any]:
-    side = server_plan(Server(), Options(), Report())
+    side = server_plan(Server(), Options(), Output())
     plan = {
         "listen": ["127.0.0.1:0"],
         "content": {"page": _page(OBJECTS)},
