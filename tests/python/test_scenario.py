@@ -88,6 +88,30 @@ def test_netem_counts_packets_and_loses_before_the_queue(tmp_path: Path) -> None
     ("direction", "kind", "part"),
     [
         ('aqm = "codel"', "transmit", {"kind": "codel", "limit": {"bytes": 625_000}, "target_ns": 5_000_000}),
+        (
+            'slots = { phase = "12 s", jitter = "1 s", delay = ["8 ms", "40 ms"], delay_correlation = 0.5 }',
+            "slot_delay",
+            {
+                "slots": {"every_ns": 15 * 10**9, "phase_ns": 12 * 10**9, "jitter_ns": 10**9},
+                "delay_ns": [8_000_000, 40_000_000],
+                "jitter_ns": [],
+                "step_ns": 10_000_000,
+                "correlation": 0.5,
+            },
+        ),
+        (
+            'slots = { loss = ["0 %", "1 %"], bursts = { probability = "30 %", length = ["10 ms", "20 ms"] } }',
+            "loss",
+            {
+                "model": {
+                    "kind": "slots",
+                    "slots": {"every_ns": 15 * 10**9, "phase_ns": 0, "jitter_ns": 0},
+                    "probability": [0.0, 0.01],
+                    "burst_probability": 0.3,
+                    "burst_ns": [10_000_000, 20_000_000],
+                }
+            },
+        ),
         ('aqm = "drop-head"', "transmit", {"kind": "drop_head", "limit": {"bytes": 625_000}}),
         (
             'aqm = { name = "fq-codel", target = "20 ms" }',

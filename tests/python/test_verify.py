@@ -50,6 +50,15 @@ CHANGES = [
 LOSSES = [{"at_ns": 1_000_000_000, "probability": 0.05}]
 DELAYS = [{"at_ns": 1_000_000_000, "delay_ns": 5_000_000}, {"at_ns": 2_000_000_000, "delay_ns": 60_000_000}]
 
+TIMING = {"every_ns": 700_000_000, "phase_ns": 300_000_000, "jitter_ns": 0}
+SLOT_DELAY = {
+    "kind": "slot_delay", "slots": TIMING, "delay_ns": [10_000_000, 20_000_000, 60_000_000], "jitter_ns": [0, 4_000_000],
+    "step_ns": 10_000_000, "correlation": 0.9,
+}  # fmt: skip
+SLOT_LOSS = loss(
+    "slots", slots=TIMING, probability=[0.0, 0.004], burst_probability=0.5, burst_ns=[5_000_000, 40_000_000]
+)
+
 STAGES: dict[str, list[dict[str, Any]]] = {
     "rate that changes": [transmit(service={**RATE_10, "changes": CHANGES}), DELAY],
     "packets": [transmit({"kind": "drop_tail", "limit": {"packets": 20}}), DELAY],
@@ -65,6 +74,15 @@ STAGES: dict[str, list[dict[str, Any]]] = {
     "jitter": [transmit(), jitter(False, "uniform", most_ns=3_000_000), DELAY],
     "jitter that reorders": [transmit(), jitter(True, "exponential", mean_ns=1_000_000), DELAY],
     "normal jitter": [transmit(), jitter(False, "normal", mean_ns=5_000_000, deviation_ns=3_000_000), DELAY],
+    "slots": [
+        transmit(service={"kind": "slots", "slots": TIMING, "rate_bit_s": [4_000_000, 20_000_000]}),
+        SLOT_LOSS,
+        SLOT_DELAY,
+    ],
+    "slots whose boundaries jitter": [
+        transmit(),
+        {**SLOT_DELAY, "slots": {**TIMING, "jitter_ns": 200_000_000}, "jitter_ns": [], "correlation": 0.0},
+    ],
     "reordering": [transmit(), {"kind": "reorder", "probability": 0.01, "hold_ns": 4_000_000}, DELAY],
     "loss that changes": [transmit(), {**loss("bernoulli", probability=0.01), "changes": LOSSES}, DELAY],
     "two states": [
@@ -528,6 +546,35 @@ WRONG_PATHS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], str]] =
         STAGES["drop-head"],
         [transmit({"kind": "drop_head", "limit": {"packets": 21}}), DELAY],
         "a full queue drops from the front",
+    ),
+    "another slot": (
+        [transmit(), SLOT_DELAY],
+        [transmit(), {**SLOT_DELAY, "slots": {**TIMING, "phase_ns": 0}, "jitter_ns": []}],
+        "a slot has one delay",
+    ),
+    "slots that are later": (
+        [transmit(), SLOT_DELAY],
+        [transmit(), {**SLOT_DELAY, "delay_ns": [90_000_000, 95_000_000]}],
+        "no sooner than the delay",
+    ),
+    "slots that are slower": (
+        [transmit(service={"kind": "slots", "slots": TIMING, "rate_bit_s": [9_000_000, 20_000_000]}), DELAY],
+        [transmit(service={"kind": "slots", "slots": TIMING, "rate_bit_s": [4_000_000, 8_000_000]}), DELAY],
+        "no faster than the rate",
+    ),
+    "slots that are faster": (
+        [transmit(service={"kind": "slots", "slots": TIMING, "rate_bit_s": [4_000_000, 8_000_000]}), DELAY],
+        [transmit(service={"kind": "slots", "slots": TIMING, "rate_bit_s": [9_000_000, 20_000_000]}), DELAY],
+        "a link works while somebody waits",
+    ),
+    "slots that lose more": (
+        [transmit(), SLOT_LOSS, DELAY],
+        [
+            transmit(),
+            loss("slots", slots=TIMING, probability=[0.05, 0.1], burst_probability=0.0, burst_ns=[]),
+            DELAY,
+        ],
+        "losses are the model's",
     ),
     "codel": (
         [transmit({"kind": "codel", **CODEL}), DELAY],

@@ -59,6 +59,11 @@ QUEUES = draw.one_of(
     ),
 )
 SERVICES = draw.one_of(
+    of(
+        "slots",
+        slots=draw.deferred(lambda: TIMINGS),
+        rate_bit_s=draw.lists(RATES, min_size=1, max_size=5).map(sorted),
+    ),
     of("rate", rate_bit_s=RATES, changes=changes("rate_bit_s", RATES)),
     of(
         "trace",
@@ -68,6 +73,15 @@ SERVICES = draw.one_of(
     ),
 )
 PART = draw.floats(0, 0.05)
+
+
+def quantiles(values: draw.SearchStrategy[Any]) -> draw.SearchStrategy[list[Any]]:
+    return draw.lists(values, min_size=1, max_size=5).map(sorted)
+
+
+TIMINGS = draw.tuples(draw.integers(50 * MS, 900 * MS), draw.floats(0, 0.99), draw.floats(0, 0.4)).map(
+    lambda t: {"every_ns": t[0], "phase_ns": int(t[0] * t[1]), "jitter_ns": int(t[0] * t[2])}
+)
 LOSSES = draw.one_of(
     of("loss", model=of("bernoulli", probability=PART), changes=changes("probability", PART)),
     draw.builds(
@@ -82,6 +96,13 @@ LOSSES = draw.one_of(
         draw.integers(300 * MS, 2000 * MS),
         draw.integers(0, 60 * MS),
         draw.integers(0, 2000 * MS),
+    ),
+    draw.builds(
+        lambda t, p, b, n: loss("slots", slots=t, probability=p, burst_probability=b, burst_ns=n),
+        TIMINGS,
+        quantiles(PART),
+        draw.floats(0, 1),
+        quantiles(draw.integers(0, 60 * MS)),
     ),
     draw.sets(draw.integers(0, 500), max_size=10).map(lambda lost: loss("trace", packets=sorted(lost))),
 )
@@ -103,6 +124,14 @@ STAGES = draw.one_of(
         reorder=draw.booleans(),
     ),
     of("transmit", queue=QUEUES, service=SERVICES),
+    of(
+        "slot_delay",
+        slots=TIMINGS,
+        delay_ns=quantiles(NS),
+        jitter_ns=draw.just([]) | quantiles(draw.integers(0, 10 * MS)),
+        step_ns=draw.integers(MS, 50 * MS),
+        correlation=draw.floats(0, 0.99),
+    ),
     of("netem", rate_bit_s=RATES, delay_ns=NS, limit_packets=draw.integers(5, 300)),
     LOSSES,
     of("jitter", model=JITTERS, reorder=draw.booleans()),

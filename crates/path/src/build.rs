@@ -7,8 +7,8 @@ use crate::validate;
 use crate::{
     Acm, Arq, Change, Channel, Codel, Delay, DelayTrace, DropHead, DropTail, FixedChannel, FqCodel,
     Jitter, Line, Loss, Netem, Outage, Queue, QueueSpec, RadioSpec, RateService, Reorder,
-    ReorderingSpec, Service, ServiceSpec, SpecError, Stage, StageSpec, TraceService, Transmitter,
-    Wire,
+    ReorderingSpec, Service, ServiceSpec, SlotDelay, SlotRate, SpecError, Stage, StageSpec,
+    TraceService, Transmitter, Wire,
 };
 
 /// The line `name` of run `seed`, but for its scheduled changes and bounds.
@@ -38,7 +38,7 @@ pub(crate) fn line(specs: &[StageSpec], name: &str, seed: u64) -> Result<Line, S
             let wireless = Wireless { service: Box::new(service), channel, reordering: None };
             stages.push(before(&spec.queue, wireless));
         } else {
-            stages.push(stage(spec, random(&purpose)));
+            stages.push(stage(spec, name, seed, random(&purpose)));
         }
     }
     let mut line = Line::of(stages);
@@ -53,6 +53,7 @@ pub(crate) fn kind(spec: &StageSpec) -> &'static str {
     match spec {
         StageSpec::Delay { .. } => "delay",
         StageSpec::DelayTrace { .. } => "delay_trace",
+        StageSpec::SlotDelay(_) => "slot_delay",
         StageSpec::Transmit { .. } => "transmit",
         StageSpec::Radio(_) => "radio",
         StageSpec::Acm(_) => "acm",
@@ -64,18 +65,19 @@ pub(crate) fn kind(spec: &StageSpec) -> &'static str {
     }
 }
 
-fn stage(spec: &StageSpec, random: Random) -> Box<dyn Stage> {
+fn stage(spec: &StageSpec, name: &str, seed: u64, random: Random) -> Box<dyn Stage> {
     match spec {
         StageSpec::Delay { delay_ns, .. } => Box::new(Delay::new(Span(*delay_ns))),
         StageSpec::DelayTrace { points, interpolation, repeat_ns, reorder } => {
             Box::new(DelayTrace::new(points, *interpolation, *repeat_ns, *reorder))
         }
-        StageSpec::Transmit { queue, service } => before(queue, Wired(service)),
+        StageSpec::SlotDelay(spec) => Box::new(SlotDelay::new(spec, name, seed)),
+        StageSpec::Transmit { queue, service } => before(queue, Wired { service, name, seed }),
         StageSpec::Radio(_) | StageSpec::Acm(_) => unreachable!("made with its channel"),
         StageSpec::Netem { rate_bit_s, delay_ns, limit_packets } => {
             Box::new(Netem::new(Rate(*rate_bit_s), Span(*delay_ns), *limit_packets))
         }
-        StageSpec::Loss { model, .. } => Box::new(Loss::new(model, random)),
+        StageSpec::Loss { model, .. } => Box::new(Loss::new(model, name, seed, random)),
         StageSpec::Jitter { model, reorder } => {
             Box::new(Jitter::new(model.clone(), *reorder, random))
         }
@@ -94,16 +96,24 @@ trait Behind {
     fn queue(self, queue: impl Queue + 'static) -> Box<dyn Stage>;
 }
 
-struct Wired<'a>(&'a ServiceSpec);
+struct Wired<'a> {
+    service: &'a ServiceSpec,
+    name: &'a str,
+    seed: u64,
+}
 
 impl Behind for Wired<'_> {
     fn queue(self, queue: impl Queue + 'static) -> Box<dyn Stage> {
-        match self.0 {
+        match self.service {
             ServiceSpec::Rate { rate_bit_s, .. } => {
                 Box::new(Transmitter::new(queue, RateService::new(Rate(*rate_bit_s))))
             }
             ServiceSpec::Trace { slots_ns, slot_bytes, repeat_ns } => {
                 let service = TraceService::new(slots_ns, *slot_bytes, *repeat_ns);
+                Box::new(Transmitter::new(queue, service))
+            }
+            ServiceSpec::Slots { slots, rate_bit_s } => {
+                let service = SlotRate::new(*slots, rate_bit_s, self.name, self.seed);
                 Box::new(Transmitter::new(queue, service))
             }
         }
@@ -214,11 +224,15 @@ pub(crate) fn bounds(specs: &[StageSpec]) -> Bounds {
     let delay = |spec: &StageSpec| match spec {
         StageSpec::Delay { delay_ns, .. } | StageSpec::Netem { delay_ns, .. } => Some(*delay_ns),
         StageSpec::DelayTrace { points, .. } => points.iter().map(|(_, delay)| *delay).min(),
+        StageSpec::SlotDelay(spec) => Some(spec.least_ns()),
         _ => None,
     };
     let rate = |spec: &StageSpec| match spec {
         StageSpec::Transmit { service: ServiceSpec::Rate { rate_bit_s, .. }, .. }
         | StageSpec::Netem { rate_bit_s, .. } => Some(*rate_bit_s),
+        StageSpec::Transmit { service: ServiceSpec::Slots { rate_bit_s, .. }, .. } => {
+            rate_bit_s.last().copied()
+        }
         StageSpec::Radio(radio) => Some(radio.link_layer.useful_rate_bit_s()),
         StageSpec::Acm(acm) => Some(acm.most_rate_bit_s()),
         StageSpec::Transmit {

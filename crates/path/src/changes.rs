@@ -36,6 +36,7 @@ impl StageSpec {
                 | StageSpec::Acm(_) => *fate == InFlight::Lost,
                 StageSpec::Delay { .. }
                 | StageSpec::DelayTrace { .. }
+                | StageSpec::SlotDelay(_)
                 | StageSpec::Jitter { .. } => true,
                 StageSpec::Netem { .. } | StageSpec::Loss { .. } => false,
             },

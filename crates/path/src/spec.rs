@@ -5,7 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{AcmSpec, LossSpec, RadioSpec};
+use crate::{AcmSpec, LossSpec, RadioSpec, SlotDelaySpec, SlotsSpec};
 
 /// One stage.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
@@ -30,6 +30,8 @@ pub enum StageSpec {
         /// Whether packets may overtake each other when the delay falls.
         reorder: bool,
     },
+    /// A delay that is drawn anew in each slot.
+    SlotDelay(SlotDelaySpec),
     /// A queue before a transmitter.
     Transmit {
         /// The queue.
@@ -198,6 +200,13 @@ pub enum ServiceSpec {
         slot_bytes: u32,
         /// Length after which the trace starts again.
         repeat_ns: u64,
+    },
+    /// A rate that is drawn anew in each slot.
+    Slots {
+        /// When they begin.
+        slots: SlotsSpec,
+        /// Quantiles of the rate, in bits per second, for equally spaced probabilities from 0 to 1.
+        rate_bit_s: Vec<u64>,
     },
 }
 

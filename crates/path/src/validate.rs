@@ -1,5 +1,6 @@
 //! Says what is wrong with a stage.
 
+use crate::slots::check_quantiles;
 use crate::{
     Change, CodeSpec, Combining, DecoderSpec, JitterSpec, Limit, LinkLayerSpec, QueueSpec,
     RadioSpec, ServiceSpec, StageSpec,
@@ -17,6 +18,7 @@ pub(crate) fn stage(spec: &StageSpec) -> Verdict {
             in_order("points", points.iter().map(|point| point.0))?;
             within_repeat("points", points.last().map(|point| point.0), *repeat_ns)
         }
+        StageSpec::SlotDelay(spec) => spec.check(),
         StageSpec::Transmit { queue: q, service: s } => queue(q).and_then(|()| service(s)),
         StageSpec::Radio(spec) => radio(spec),
         StageSpec::Acm(spec) => queue(&spec.queue).and_then(|()| spec.check()),
@@ -85,6 +87,11 @@ fn service(spec: &ServiceSpec) -> Verdict {
             above_zero("rate_bit_s", *rate_bit_s)?;
             in_order("changes", changes.iter().map(|c| c.at_ns))?;
             changes.iter().try_for_each(|c| above_zero("changes: rate_bit_s", c.rate_bit_s))
+        }
+        ServiceSpec::Slots { slots, rate_bit_s } => {
+            slots.check()?;
+            check_quantiles("rate_bit_s", rate_bit_s.iter().map(|rate| *rate as f64))?;
+            above_zero("rate_bit_s", rate_bit_s[0])
         }
         ServiceSpec::Trace { slots_ns, slot_bytes, repeat_ns } => {
             not_empty("slots_ns", slots_ns)?;

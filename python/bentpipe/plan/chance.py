@@ -58,7 +58,9 @@ def _stage(stage: StageSpec) -> bool:
         return _channel(stage["channel"])
     if stage["kind"] == "loss":
         return loss_is_drawn(stage)
-    return stage["kind"] in ("jitter", "reorder")
+    if stage["kind"] == "transmit":
+        return stage["service"]["kind"] == "slots"
+    return stage["kind"] in ("jitter", "reorder", "slot_delay")
 
 
 def _radio(stage: RadioStageSpec) -> bool:

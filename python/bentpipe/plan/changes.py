@@ -32,8 +32,10 @@ __all__ = [
 
 SIDES: tuple[Literal["up", "down"], ...] = ("up", "down")
 
-AFTER = ("delay", "delay_trace", "jitter", "reorder", "outage")
+AFTER = ("delay", "delay_trace", "slot_delay", "jitter", "reorder", "outage")
 """Stages behind the transmitter that packets are in flight in."""
+ORDERED = ("delay", "delay_trace", "slot_delay", "jitter")
+"""Those of them that may keep who is in flight in order, or let it be overtaken."""
 
 FATES: dict[str, InFlight] = {"in-order": "in_order", "overtaken": "overtaken", "lost": "lost"}
 
@@ -207,7 +209,7 @@ class _Changes:
                     kind in AFTER and one.in_flight == "lost"
                 ):
                     fate = "lost"
-                elif kind in AFTER[:3] and one.in_flight is not None and not _reorders(stage):
+                elif kind in ORDERED and one.in_flight is not None and not _reorders(stage):
                     fate = FATES[one.in_flight]
                 if fate is not None:
                     met = met or kind != "transmit"
@@ -252,6 +254,9 @@ class _Changes:
             or (line.direction.rate is not None and line.direction.rate.trace is not None),
             "loss": line.direction.loss is not None and (line.direction.loss.trace or "").endswith(".csv"),
         }
+        slots = line.direction.slots
+        if slots is not None and (getattr(slots, what, None) or (what == "loss" and slots.bursts)):
+            raise ScenarioError([(key, f"found a {what} beside slots of {line.key}, expected one of them")])
         if traced.get(what):
             raise ScenarioError(
                 [(key, f"found a {what} beside the trace of {line.key}, expected one of them")]

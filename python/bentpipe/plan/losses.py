@@ -75,4 +75,4 @@ def loss_is_drawn(stage: LossStageSpec) -> bool:
     model = stage["model"]
     if model["kind"] == "bernoulli":
         return 0 < model["probability"] < 1
-    return model["kind"] == "gilbert_elliott"
+    return model["kind"] in ("gilbert_elliott", "slots")

@@ -437,6 +437,16 @@ class TraceLossSpec(TypedDict):
     packets: Sequence[int]
 
 
+class SlotsLossSpec(TypedDict):
+    """Bursts where slots begin, and single packets in between, with chances drawn anew in each slot."""
+
+    kind: Literal["slots"]
+    slots: SlotsSpec
+    probability: Sequence[float]
+    burst_probability: float
+    burst_ns: Sequence[int]
+
+
 class ModeSpec(TypedDict):
     """A modulation and a code."""
 
@@ -603,6 +613,14 @@ class TraceServiceSpec(TypedDict):
     repeat_ns: int
 
 
+class SlotsServiceSpec(TypedDict):
+    """A rate that is drawn anew in each slot."""
+
+    kind: Literal["slots"]
+    slots: SlotsSpec
+    rate_bit_s: Sequence[int]
+
+
 class Sight(TypedDict):
     """Where the satellite is, seen from the terminal."""
 
@@ -631,6 +649,14 @@ class ParetoSizeSpec(TypedDict):
     shape: float
     least_bytes: int
     most_bytes: int
+
+
+class SlotsSpec(TypedDict):
+    """Slots of one length, the boundaries of which may be off by a drawn time."""
+
+    every_ns: int
+    phase_ns: int
+    jitter_ns: int
 
 
 class SocketSpec(TypedDict):
@@ -665,6 +691,17 @@ class DelayTraceStageSpec(TypedDict):
     interpolation: Interpolation
     repeat_ns: int | None
     reorder: bool
+
+
+class SlotDelayStageSpec(TypedDict):
+    """A delay that is drawn anew in each slot."""
+
+    kind: Literal["slot_delay"]
+    slots: SlotsSpec
+    delay_ns: Sequence[int]
+    jitter_ns: Sequence[int]
+    step_ns: int
+    correlation: float
 
 
 class TransmitStageSpec(TypedDict):
@@ -888,13 +925,14 @@ JitterSpec = UniformJitterSpec | NormalJitterSpec | ExponentialJitterSpec
 Limit = PacketsLimit | BytesLimit
 LoadSpec = PerfLoadSpec | PoissonLoadSpec | OnOffLoadSpec | PageLoadSpec
 LossDetection = DuplicateAcksLossDetection | RackTlpLossDetection
-LossSpec = BernoulliLossSpec | GilbertElliottLossSpec | BurstLossSpec | TraceLossSpec
+LossSpec = BernoulliLossSpec | GilbertElliottLossSpec | BurstLossSpec | TraceLossSpec | SlotsLossSpec
 QueueSpec = DropTailQueueSpec | DropHeadQueueSpec | CodelQueueSpec | FqCodelQueueSpec
-ServiceSpec = RateServiceSpec | TraceServiceSpec
+ServiceSpec = RateServiceSpec | TraceServiceSpec | SlotsServiceSpec
 SizeSpec = FixedSizeSpec | ExponentialSizeSpec | ParetoSizeSpec
 StageSpec = (
     DelayStageSpec
     | DelayTraceStageSpec
+    | SlotDelayStageSpec
     | TransmitStageSpec
     | RadioStageSpec
     | AcmStageSpec

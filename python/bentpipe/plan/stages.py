@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bentpipe.plan import acm, radio
+from bentpipe.plan import acm, radio, slots
 from bentpipe.plan.losses import loss_stage
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.traces import MAHIMAHI_BYTES
@@ -50,21 +50,24 @@ MOST_PACKETS = 2**32 - 1  # what tc takes for a limit
 
 def base_delay_ns(direction: Direction, files: Files, key: str) -> int:
     """One-way delay at the start of the run: what "1 BDP" counts with."""
-    delay = direction.delay
-    if delay is None:
-        return 0
-    if delay.constant is not None:
-        return delay.constant.ns
-    return files.delays(delay, key)[0][1]
+    delay, drawn = direction.delay, slots.median_ns(direction)
+    if delay is None or delay.constant is not None:
+        return _constant_ns(direction) + drawn
+    return drawn + files.delays(delay, key)[0][1]
 
 
 def least_delay_ns(direction: Direction, files: Files, key: str) -> int:
     """The smallest one-way delay that the direction ever has by itself."""
-    delay = direction.delay
+    delay, drawn = direction.delay, slots.least_ns(direction)
     if delay is not None and delay.constant is None:
-        return min(value for _, value in files.delays(delay, key))
+        return drawn + min(value for _, value in files.delays(delay, key))
     changed = [change.delay.ns for change in direction.changes or [] if change.delay is not None]
-    return min([base_delay_ns(direction, files, key), *changed])
+    return drawn + min([_constant_ns(direction), *changed])
+
+
+def _constant_ns(direction: Direction) -> int:
+    delay = direction.delay
+    return 0 if delay is None or delay.constant is None else delay.constant.ns
 
 
 def limit_of(
@@ -78,8 +81,10 @@ def limit_of(
 
 
 def first_rate(direction: Direction, files: Files, key: str) -> Rate | None:
-    """Rate at the start of the run (a Mahimahi trace's mean, the fastest that follows a channel); None without a
-    transmitter."""
+    """Rate at the start of the run (a Mahimahi trace's mean, the median of slots, the fastest that follows a
+    channel); None without a transmitter."""
+    if (drawn := slots.median_rate(direction)) is not None:
+        return drawn
     if direction.trace is not None:
         return Rate(files.mahimahi(direction.trace, f"{key}.trace").bit_s)
     if direction.acm is not None:
@@ -109,6 +114,8 @@ def _rates(direction: Direction, files: Files, key: str) -> list[tuple[int, int]
 
 def most_rate(direction: Direction, files: Files, key: str) -> Rate | None:
     """The largest rate the direction ever has."""
+    if (drawn := slots.most_rate(direction)) is not None:
+        return drawn
     first = first_rate(direction, files, key)
     if first is None:
         return None
@@ -174,8 +181,10 @@ def stages(
     """
     acm.check(direction, key)
     radio.check(direction, key)
+    slots.check(direction, key)
     before = (direction.loss_place or ("before" if direction.netem else "after")) == "before"
-    loss = loss_stage(direction, files, key, always="loss" in moved)
+    drawn_loss = slots.loss_stages(direction)
+    loss = drawn_loss or loss_stage(direction, files, key, always="loss" in moved)
     delay = _delay(direction, files, key, always="delay" in moved)
     if direction.netem:
         service: list[StageSpec] = [_netem(direction, rtt, wire, files, key)]
@@ -189,6 +198,7 @@ def stages(
         *_gaps(direction, files, key),
         *([] if before else loss),
         *delay,
+        *slots.delay_stage(direction),
     ]
     if direction.jitter is not None:
         found.append(
@@ -219,7 +229,10 @@ def _transmit(direction: Direction, rtt: Duration, wire: int, files: Files, key:
     if direction.acm is not None:
         return [acm.stage(direction, _queue(direction, rate, rtt, wire, key), files, key)]
     service: ServiceSpec
-    if direction.trace is not None:
+    drawn = slots.service(direction)
+    if drawn is not None:
+        service = drawn
+    elif direction.trace is not None:
         trace = files.mahimahi(direction.trace, f"{key}.trace")
         if any(change.rate is not None for change in direction.changes or []):
             raise ScenarioError(
@@ -352,7 +365,7 @@ def _delay(direction: Direction, files: Files, key: str, *, always: bool) -> lis
                 "reorder": delay.reorder,
             }
         ]
-    constant = base_delay_ns(direction, files, key)
+    constant = _constant_ns(direction)
     if constant == 0 and not changes and not always:
         return []
     return [{"kind": "delay", "delay_ns": constant, "changes": changes}]

@@ -30,6 +30,7 @@ from bentpipe.scenario.quantities import (
     merged,
     only_one,
 )
+from bentpipe.scenario.slots import Slots
 from bentpipe.scenario.units import Duration, Size
 
 
@@ -187,6 +188,7 @@ class Direction(Table):
     changes: list[Change] | None = None
     trace: StrictStr | None = None
     netem: StrictBool | None = None
+    slots: Slots | None = None
     channel: Channel | None = None
     acm: Acm | None = None
     link_layer: LinkLayer | None = None
@@ -233,6 +235,7 @@ _DIRECTION_HINT = {
         "outages",
         "changes",
         "netem",
+        "slots",
         "channel",
         "acm",
         "link_layer",

@@ -2,10 +2,11 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::{Packet, Random, Time};
+use units::{Packet, Random, Span, Time};
 
+use crate::slots::{Chance, Quantiles, Slot, Slots};
 use crate::validate::{above_zero, in_order, probability};
-use crate::{Cause, Change, Cx, Stage};
+use crate::{Cause, Change, Cx, SlotLossSpec, Stage};
 
 /// A loss model.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
@@ -42,6 +43,8 @@ pub enum LossSpec {
         /// Indices in increasing order.
         packets: Vec<u64>,
     },
+    /// Bursts where slots begin, and single packets in between, with chances drawn anew in each slot.
+    Slots(SlotLossSpec),
 }
 
 impl LossSpec {
@@ -63,6 +66,7 @@ impl LossSpec {
                 Ok(())
             }
             LossSpec::Trace { packets } => in_order("packets", packets.iter().copied()),
+            LossSpec::Slots(spec) => spec.check(),
         }
     }
 }
@@ -81,12 +85,64 @@ enum Model {
     GilbertElliott { to_bad: f64, to_good: f64, loss_good: f64, loss_bad: f64, bad: bool },
     Burst { period: u64, length: u64, offset: u64 },
     Trace { packets: Vec<u64>, cursor: usize, seen: u64 },
+    Slots(Box<SlotLoss>),
+}
+
+/// Losses of slots: a burst at the boundary is the link's and hits both directions, single losses are each direction's.
+#[derive(Debug)]
+struct SlotLoss {
+    spec: SlotLossSpec,
+    slots: Slots,
+    probabilities: Quantiles,
+    link: Chance,
+    line: Chance,
+    /// The slot whose chances are known, until when its burst lasts, and the probability of the others.
+    known: Option<u64>,
+    burst_end: Time,
+    probability: f64,
+}
+
+impl SlotLoss {
+    fn new(spec: &SlotLossSpec, name: &str, seed: u64) -> SlotLoss {
+        SlotLoss {
+            slots: Slots::new(spec.slots, name, seed),
+            probabilities: Quantiles::of(spec.probability.iter().copied()),
+            link: Chance::of_link(name, seed),
+            line: Chance::of_line(name, seed),
+            known: None,
+            burst_end: Time::ZERO,
+            probability: 0.0,
+            spec: spec.clone(),
+        }
+    }
+
+    /// The probability with which a packet is lost that comes at `at`.
+    fn at(&mut self, at: Time) -> f64 {
+        let slot = self.slots.at(at);
+        if self.known != Some(slot.number) {
+            self.begin(slot);
+        }
+        if at < self.burst_end { 1.0 } else { self.probability }
+    }
+
+    fn begin(&mut self, slot: Slot) {
+        self.known = Some(slot.number);
+        self.probability = self.probabilities.at(self.line.stream("loss", slot.number).uniform());
+        let mut burst = self.link.stream("burst", slot.number);
+        let (is_one, rank) = (burst.chance(self.spec.burst_probability), burst.uniform());
+        // The run does not begin with a hand-over.
+        self.burst_end = if is_one && slot.number > 0 {
+            slot.begin + Span(Quantiles::whole(&self.spec.burst_ns).at(rank).round() as u64)
+        } else {
+            Time::ZERO
+        };
+    }
 }
 
 impl Loss {
-    /// Loss after `model`. A Gilbert-Elliott chain starts in its stationary distribution, so that a
+    /// Loss after `model` on the line `name` of run `seed`; `random` is the packets' own chance. A Gilbert-Elliott chain starts in its stationary distribution, so that a
     /// short run is not kinder than a long one.
-    pub fn new(model: &LossSpec, mut random: Random) -> Loss {
+    pub(crate) fn new(model: &LossSpec, name: &str, seed: u64, mut random: Random) -> Loss {
         let model = match *model {
             LossSpec::Bernoulli { probability } => Model::Bernoulli(probability),
             LossSpec::GilbertElliott { good_to_bad, bad_to_good, loss_good, loss_bad } => {
@@ -105,6 +161,7 @@ impl Loss {
             LossSpec::Trace { ref packets } => {
                 Model::Trace { packets: packets.clone(), cursor: 0, seen: 0 }
             }
+            LossSpec::Slots(ref spec) => Model::Slots(Box::new(SlotLoss::new(spec, name, seed))),
         };
         Loss { model, random }
     }
@@ -120,6 +177,7 @@ impl Loss {
                 *bad ^= leave;
                 lost
             }
+            Model::Slots(slots) => self.random.chance(slots.at(at)),
             Model::Burst { period, length, offset } => {
                 at.nanos() >= *offset && (at.nanos() - *offset) % *period < *length
             }

@@ -7,6 +7,7 @@ mod loss;
 mod netem;
 mod outage;
 mod reorder;
+mod slot_delay;
 
 pub use delay::Delay;
 pub use delay_trace::DelayTrace;
@@ -15,3 +16,4 @@ pub use loss::{Loss, LossSpec};
 pub use netem::Netem;
 pub use outage::Outage;
 pub use reorder::Reorder;
+pub use slot_delay::SlotDelay;

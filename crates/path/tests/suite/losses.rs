@@ -1,11 +1,12 @@
 //! Loss: any of the models for the properties of every line, and random loss against closed forms, within five standard
 //! errors.
 
-use path::{Line, LossChange, LossSpec, Output, StageSpec};
+use path::{Line, LossChange, LossSpec, Output, SlotLossSpec, StageSpec};
 use proptest::prelude::*;
 use units::Time;
 
 use crate::common::packet;
+use crate::properties::{quantiles, slots};
 
 const N: u32 = 400_000;
 const MS: u64 = 1_000_000;
@@ -27,6 +28,12 @@ pub fn any_loss() -> impl Strategy<Value = StageSpec> {
         }),
         prop::collection::btree_set(0u64..200, 0..20)
             .prop_map(|packets| LossSpec::Trace { packets: packets.into_iter().collect() }),
+        (slots(), prop::collection::vec(0.0..1.0, 1..4), 0.0..1.0, quantiles(0, 20 * MS)).prop_map(
+            |(slots, mut probability, burst_probability, burst_ns)| {
+                probability.sort_by(f64::total_cmp);
+                LossSpec::Slots(SlotLossSpec { slots, probability, burst_probability, burst_ns })
+            },
+        ),
     ];
     (models, prop::option::of((0..100 * MS, 0.0..1.0))).prop_map(|(model, change)| {
         let change = change.map(|(at_ns, probability)| LossChange { at_ns, probability });

@@ -17,5 +17,6 @@ mod losses;
 mod properties;
 mod radio;
 mod routes;
+mod slots;
 mod stages;
 mod topology;

@@ -3,7 +3,8 @@
 use path::{
     AcmSpec, ChannelSpec, CodeSpec, Combining, Counters, DecoderSpec, DelayChange, FeedbackSpec,
     Interpolation, JitterSpec, Limit, Line, LinkLayerSpec, ModeSpec, Numbering, Output, QueueSpec,
-    RadioSpec, RateChange, Reference, ReorderingSpec, Repeat, ServiceSpec, StageSpec,
+    RadioSpec, RateChange, Reference, ReorderingSpec, Repeat, ServiceSpec, SlotDelaySpec,
+    SlotsSpec, StageSpec,
 };
 use proptest::prelude::*;
 use units::{Ecn, Packet, SequenceNumbers, Time};
@@ -42,6 +43,36 @@ fn queues() -> impl Strategy<Value = QueueSpec> {
             }
         ),
     ]
+}
+
+/// Slots shorter than a run, so that there are boundaries in it.
+pub fn slots() -> impl Strategy<Value = SlotsSpec> {
+    (2 * MS..60 * MS, 0.0..1.0, 0.0..0.45).prop_map(|(every_ns, phase, jitter)| {
+        let part = |share: f64| (every_ns as f64 * share) as u64;
+        SlotsSpec { every_ns, phase_ns: part(phase), jitter_ns: part(jitter) }
+    })
+}
+
+/// A distribution by its quantiles.
+pub fn quantiles(least: u64, most: u64) -> impl Strategy<Value = Vec<u64>> {
+    prop::collection::vec(least..most, 1..6).prop_map(|mut values| {
+        values.sort_unstable();
+        values
+    })
+}
+
+fn slot_delays() -> impl Strategy<Value = StageSpec> {
+    let jitter = prop_oneof![Just(Vec::new()), quantiles(0, 10 * MS)];
+    (slots(), quantiles(0, 50 * MS), jitter, MS / 10..10 * MS, 0.0..1.0).prop_map(
+        |(slots, delay_ns, jitter_ns, step_ns, correlation)| {
+            StageSpec::SlotDelay(SlotDelaySpec { slots, delay_ns, jitter_ns, step_ns, correlation })
+        },
+    )
+}
+
+fn slot_rates() -> impl Strategy<Value = ServiceSpec> {
+    (slots(), quantiles(100_000, 50_000_000))
+        .prop_map(|(slots, rate_bit_s)| ServiceSpec::Slots { slots, rate_bit_s })
 }
 
 fn rates() -> impl Strategy<Value = ServiceSpec> {
@@ -182,8 +213,9 @@ pub fn stages() -> impl Strategy<Value = StageSpec> {
                 reorder,
             }
         ),
-        (queues(), prop_oneof![rates(), traces()])
+        (queues(), prop_oneof![rates(), slot_rates(), traces()])
             .prop_map(|(queue, service)| StageSpec::Transmit { queue, service }),
+        slot_delays(),
         radios(),
         adaptive(),
         (100_000u64..50_000_000, 0..50 * MS, 1u64..60).prop_map(
@@ -309,10 +341,16 @@ proptest! {
 
     #[test]
     fn nothing_is_faster_than_the_transmitter(
-        before in prop::collection::vec(stages(), 0..3), queue in queues(), service in rates(),
+        before in prop::collection::vec(stages(), 0..3), queue in queues(),
+        service in prop_oneof![rates(), slot_rates()],
         after in any_loss(), arrivals in arrivals(), seed: u64,
     ) {
-        let last = StageSpec::Transmit { queue, service };
+        // A change of rate forgets the part of a nanosecond that was left.
+        let changes = |nanos: u64| match &service {
+            ServiceSpec::Slots { slots, .. } => u128::from(nanos / slots.every_ns) + 2,
+            _ => 0,
+        };
+        let last = StageSpec::Transmit { queue, service: service.clone() };
         let most = Line::build(std::slice::from_ref(&last), "test.up", 0).unwrap();
         let most = u128::from(most.rate_bit_s().unwrap());
         let stages: Vec<_> = before.into_iter().chain([last, after]).collect();
@@ -322,7 +360,8 @@ proptest! {
             for (to, packet) in &out.delivered[first + 1..] {
                 bits += u128::from(packet.bytes) * 8;
                 // Both stamps are rounded down to the nanosecond.
-                let nanos = u128::from(to.since(*from).nanos()) + 1;
+                let nanos = to.since(*from).nanos();
+                let nanos = u128::from(nanos) + 1 + changes(nanos);
                 prop_assert!(bits * 1_000_000_000 <= most * nanos);
             }
         }

@@ -80,6 +80,38 @@ def _expect_lost(line: Line, visit: Visit, at: int) -> Iterator[Finding]:
         yield _finding(line, visit, "a hand-over is one event", text)
 
 
+def _slot_delay(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
+    """What a slot's delay is is drawn: it is one of its distribution, the same for all of a slot but for the jitter,
+    and nobody overtakes."""
+    slots, delays, jitter = stage["slots"], stage["delay_ns"], stage["jitter_ns"] or [0]
+    low, high = delays[0] + jitter[0], delays[-1] + jitter[-1]
+    before, fates = 0, Fates(stage)
+    known: dict[int, tuple[int, int]] = {}
+    for visit in visits:
+        gone = fates.lost(visit.came, end if visit.left is None else visit.left)
+        if gone is not None and gone < end and (visit.left is not None or visit.dropped is not None):
+            yield from _expect_lost(line, visit, gone)
+            continue
+        if visit.dropped is not None or visit.left is None:
+            if visit.dropped is not None or max(visit.came + high, before) + 1 < end:
+                yield _finding(line, visit, "bytes are conserved", "never left a stage that drops nothing")
+            continue
+        before = fates.after(visit.came, 0)
+        late, held = visit.left - visit.came, visit.left <= before
+        if late < low - 1 or visit.left < before or visit.left > max(visit.came + high, before) + 1:
+            text = f"was on its way for {late} ns, expected {low} to {high} ns, or until {before} ns"
+            yield _finding(line, visit, "no sooner than the delay", text)
+        elif not held and slots["jitter_ns"] == 0:
+            slot = (visit.came - slots["phase_ns"]) // slots["every_ns"]
+            least, most = known.get(slot, (low - jitter[0], high - jitter[0]))
+            least, most = max(least, late - jitter[-1] - 1), min(most, late - jitter[0] + 1)
+            known[slot] = least, most
+            if least > most:
+                text = f"was on its way for {late} ns, more apart from others of its slot than jitter is"
+                yield _finding(line, visit, "a slot has one delay", text)
+        before = fates.after(visit.came, visit.left)
+
+
 def _jitter(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
     most = stage["model"].get("most_ns") if stage["model"]["kind"] == "uniform" else None
     before, fates = 0, Fates(stage)
@@ -133,6 +165,9 @@ def _loss(line: Line, stage: Spec, visits: Sequence[Visit], _end: int) -> Iterat
     kind = model["kind"]
     changes = [(one["at_ns"], one["probability"]) for one in stage.get("changes", [])]
     first_change = changes[0][0] if changes else None
+    if kind == "slots":
+        own = [visit for visit in visits if first_change is None or visit.came < first_change]
+        yield from _slot_loss(line, model, own)
     listed = set(model["packets"]) if kind == "trace" else set()
     value = stepped(model.get("probability", 0.0), changes)
     drawn: dict[float, int] = {}
@@ -164,6 +199,24 @@ def _loss(line: Line, stage: Spec, visits: Sequence[Visit], _end: int) -> Iterat
     if kind == "gilbert_elliott" and first_change is None:
         yield from _chains(line, model, sum(visit.dropped is not None for visit in visits), len(visits))
     yield from _chance(line, "lost", lost, list(drawn.items()))
+
+
+def _slot_loss(line: Line, model: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
+    """Away from where a burst may be, packets are lost with the probability of a slot."""
+    slots, longest = model["slots"], max(model["burst_ns"] or [0])
+    jitter, every = slots["jitter_ns"], slots["every_ns"]
+
+    def quiet(at: int) -> bool:
+        return bool((at - slots["phase_ns"] + jitter) % every > 2 * jitter + longest)
+
+    away = [visit for visit in visits if quiet(visit.came)]
+    lost, seen = sum(visit.dropped is not None for visit in away), len(away)
+    least, most = model["probability"][0], model["probability"][-1]
+    for bound, is_out in ((least, lost < seen * least), (most, lost > seen * most)):
+        spread = (seen * bound * (1 - bound)) ** 0.5
+        if is_out and abs(lost - seen * bound) > SIGMAS * spread + (1 if spread else 0):
+            text = f"{lost} packets of {seen} were lost between hand-overs, expected {least:.3g} to {most:.3g} of them"
+            yield Finding("losses are the model's", line.name, text)
 
 
 def _chains(line: Line, model: Spec, lost: int, seen: int) -> Iterator[Finding]:
@@ -225,6 +278,7 @@ def _finding(line: Line, visit: Visit, rule: str, text: str) -> Finding:
 RULES: Mapping[str, Rule] = {
     "delay": _delay,
     "delay_trace": _delay_trace,
+    "slot_delay": _slot_delay,
     "jitter": _jitter,
     "reorder": _reorder,
     "loss": _loss,

@@ -39,7 +39,7 @@ class _Rate:
 
 
 @dataclass
-class _Slots:
+class _Opportunities:
     """Delivery opportunities: a busy period uses up one after the other."""
 
     slots: Sequence[int]
@@ -75,14 +75,33 @@ class _Room:
             self.next_gone += 1
 
 
+@dataclass
+class _Slots:
+    """A rate of each slot, which is drawn: a packet takes no less than at the largest and no more than at the smallest.
+
+    What is said here is when it is due at the earliest."""
+
+    least: int
+    most: int
+
+    def end(self, begin: int, visit: Visit, *, busy: bool) -> int:
+        del busy
+        return begin + 8 * visit.bytes * SECOND // self.most
+
+    def latest(self, begin: int, visit: Visit) -> int:
+        return begin + -(-8 * visit.bytes * SECOND // self.least)
+
+
 def _transmit(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Iterator[Finding]:
     service, queue = stage["service"], stage["queue"]
-    link: _Rate | _Slots
+    link: _Rate | _Opportunities | _Slots
     if service["kind"] == "rate":
         changes = [(one["at_ns"], one["rate_bit_s"]) for one in service.get("changes", [])]
         link = _Rate(stepped(service["rate_bit_s"], changes))
+    elif service["kind"] == "slots":
+        link = _Slots(service["rate_bit_s"][0], service["rate_bit_s"][-1])
     else:
-        link = _Slots(service["slots_ns"], service["slot_bytes"], service["repeat_ns"])
+        link = _Opportunities(service["slots_ns"], service["slot_bytes"], service["repeat_ns"])
     begins: dict[int, int] = {}
     yield from _service(line, link, visits, begins, end, single=queue["kind"] != "fq_codel")
     yield from (_front if queue["kind"] == "drop_head" else _limit)(line, stage, visits, begins)
@@ -109,7 +128,7 @@ def _lost(
 
 def _service(
     line: Line,
-    link: _Rate | _Slots,
+    link: _Rate | _Opportunities | _Slots,
     visits: Sequence[Visit],
     begins: dict[int, int],
     end: int,
@@ -128,13 +147,14 @@ def _service(
         begins[visit.packet] = begin
         due = link.end(begin, visit, busy=waiting > 0 or visit.came == free)
         left = visit.left or 0
+        latest = link.latest(begin, visit) if isinstance(link, _Slots) else due
         if left < due - 1 or visit.came > begin:
             text = (
                 f"packet {visit.packet} of {visit.bytes} bytes left at {left} ns, expected {due} ns or later"
             )
             yield Finding("no faster than the rate", line.name, text)
-        elif left > due + 1:
-            text = f"packet {visit.packet} left at {left} ns, expected {due} ns: the link stood still"
+        elif left > latest + 1:
+            text = f"packet {visit.packet} left at {left} ns, expected {latest} ns: the link stood still"
             yield Finding("a link works while somebody waits", line.name, text)
         free = left
     rest = [visit for visit in visits if visit.gone is None]
@@ -143,7 +163,8 @@ def _service(
         busy = rest[0].came <= free
         begins[rest[0].packet] = begin = free if busy else rest[0].came
         turn = rest[0] if single else max(rest, key=lambda visit: visit.bytes)
-        if link.end(begin, turn, busy=busy) + 1 < end:
+        latest = link.latest(begin, turn) if isinstance(link, _Slots) else link.end(begin, turn, busy=busy)
+        if latest + 1 < end:
             text = f"packet {rest[0].packet} and {len(rest) - 1} more were to be served, and were not"
             yield Finding("bytes are conserved", line.name, text)
 

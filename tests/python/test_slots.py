@@ -1,0 +1,66 @@
+"""Slots in a scenario: what does not go together, what a plan says of them, and a run that keeps to them."""
+
+from __future__ import annotations
+
+import pytest
+
+from bentpipe.plan.bounds import bounds
+from bentpipe.plan.chance import Draw, drawn
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
+from bentpipe.scenario.problems import ScenarioError
+from traced import TCP, made, scenario, spec_of
+
+SLOTS = {
+    "every": "500 ms", "delay": ["10 ms", "20 ms", "60 ms"], "rate": ["8 Mbit/s", "10 Mbit/s", "20 Mbit/s"],
+}  # fmt: skip
+
+
+def one(**both: object) -> dict[str, object]:
+    return scenario({"name": "dish", "both": both}, flows=(TCP,))
+
+
+@pytest.mark.parametrize(
+    ("both", "message"),
+    [
+        ({"slots": SLOTS, "rate": "1 Mbit/s"}, r"rate: found rate beside slots"),
+        ({"slots": {"loss": ["1 %"]}, "loss": "1 %"}, r"loss: found loss beside slots"),
+        ({"slots": {"rate": ["2 Mbit/s", "1 Mbit/s"]}}, r"quantiles fall from 2 Mbit/s to 1 Mbit/s"),
+        ({"slots": {"delay": []}}, r"slots\.delay"),
+        (
+            {"slots": {"every": "1 s", "phase": "1 s", "delay": ["1 ms"]}},
+            r"phase: found 1 s, expected less than",
+        ),
+        ({"slots": {"every": "1 s", "jitter": "500 ms", "delay": ["1 ms"]}}, r"jitter: found 500 ms"),
+        (
+            {"slots": {"delay": ["1 ms"], "delay_correlation": 1}},
+            r"delay_correlation: found 1, expected 0 to below 1",
+        ),
+        ({"slots": {"every": "1 s"}}, r"slots of nothing"),
+        (
+            {"slots": SLOTS, "changes": [{"at": "1 s", "rate": "1 Mbit/s"}]},
+            r"changes: found changes beside slots",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(both: dict[str, object], message: str) -> None:
+    with pytest.raises(ScenarioError, match=message):
+        spec_of(one(**both))
+
+
+def test_bounds_and_queues_count_with_what_slots_have() -> None:
+    plan = make(open_document(one(slots=SLOTS, queue="10 ms")), "test")
+    (bound,) = bounds(plan)
+    assert bound.rate_bit_s == 20_000_000, "the largest"
+    assert 20 < bound.min_rtt_ms < 22, "the least delay both ways"
+    assert bound.queue_bytes == 12_500, "10 ms at the median rate"
+    assert Draw.PATH in drawn(spec_of(one(slots=SLOTS)))
+
+
+def test_a_run_has_other_slots_by_seed_and_the_same_again() -> None:
+    spec = spec_of(one(slots=SLOTS, queue="50 ms"))
+    first, again, other = made(spec), made(spec), made({**spec, "seed": spec["seed"] + 1})
+    assert first["summary"].equals(again["summary"])
+    assert not first["summary"].equals(other["summary"])
+    # Six slots: what arrived is within what the fastest and, slow start aside, half of the slowest one let through.
+    assert 8e6 / 2 < first["summary"]["delivered_bytes"].sum() * 8 / 3 < 20e6
