@@ -1,6 +1,7 @@
 """Channels: their keys, published tables, and what is refused."""
 
 import json
+import math
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -337,6 +338,17 @@ def test_the_elevation_follows_the_orbit() -> None:
     assert all(before[0] < after[0] and before[1] != after[1] for before, after in pairwise(used))
     lowest = max(elevation for elevation in tables if elevation <= found["sight"]["elevation_deg"])
     assert used[0][1] == lowest
+
+
+def test_es_n0_follows_the_slant_range() -> None:
+    """550 km above the equator's radius are 559 km over New York: 559 km at the zenith, 1,140 km at 25 degrees, where
+    Starlink is lost."""
+    found = over_an_orbit(snr_range="550 km")["graph"]["links"][1]["down"][0]["channel"]
+    assert found["kind"] == "ranged"
+    assert found["channel"] == over_an_orbit()["graph"]["links"][1]["down"][0]["channel"]
+    losses = [db for _, db in found["loss"]]
+    assert 20 * math.log10(558 / 550) < min(losses) < max(losses) < 20 * math.log10(1_145 / 550)
+    assert refused(snr_range="550 km").endswith('found snr_range, which goes with elevation = "orbit"')
 
 
 def test_an_orbit_below_the_tables_is_refused_with_the_instant() -> None:

@@ -80,6 +80,8 @@ def _channel(channel: ChannelSpec) -> bool:
     """A fading channel that has no seed of its own."""
     if channel["kind"] == "fixed" or channel["kind"] == "measured":
         return False
+    if channel["kind"] == "ranged":
+        return _channel(channel["channel"])
     return channel["motion"].get("seed") is None
 
 

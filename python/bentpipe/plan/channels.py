@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ThreeStateChannelSpec,
     )
     from bentpipe.scenario.channel import Channel
+    from bentpipe.scenario.units import Distance
 
 __all__ = ["channel", "other_elevation"]
 
@@ -44,6 +45,14 @@ def channel(found: Channel, files: Files, key: str) -> ChannelSpec:
         ScenarioError: a cell that was never published, an elevation outside the tables, a step too long, a file that
             cannot be used.
     """
+    if found.snr_range is not None:
+        near: ChannelSpec = _own(found, files, key)
+        return {"kind": "ranged", "loss": _range_loss(found.snr_range, files, key), "channel": near}
+    return _own(found, files, key)
+
+
+def _own(found: Channel, files: Files, key: str) -> ChannelSpec:
+    """The channel at the distance at which Es/N0 is given."""
     if found.model == "white-noise":
         return {"kind": "fixed", "snr_db": found.snr.db}
     if found.model == "perez-fontan":
@@ -243,6 +252,16 @@ def _sight(found: Channel, files: Files, key: str) -> Sight:
     else:
         elevation = found.elevation.degrees if found.elevation is not None else 0.0
     return {"elevation_deg": elevation, "azimuth_deg": found.azimuth.degrees}
+
+
+def _range_loss(reference: Distance, files: Files, key: str) -> list[list[float]]:
+    """Free-space loss to the orbit's last satellite beyond that at the reference, in dB, by the orbit's steps."""
+    ways = files.followed(f"{key}.snr_range")
+    return [
+        [step * ways.step_ns, 20 * math.log10(way_ns * 1e-9 * _LIGHT_M_S / reference.m)]
+        for step, way_ns in enumerate(ways.last_ns)
+        if way_ns is not None  # else there is no way, and no channel
+    ]
 
 
 def _motion(found: Channel, key: str) -> Motion:

@@ -144,6 +144,14 @@ class MeasuredChannelSpec(TypedDict):
     repeat_ns: int | None
 
 
+class RangedChannelSpec(TypedDict):
+    """A channel towards a satellite that comes and goes."""
+
+    kind: Literal["ranged"]
+    loss: Sequence[Sequence[int | float]]
+    channel: ChannelSpec
+
+
 class GivenCodeSpec(TypedDict):
     """These."""
 
@@ -918,6 +926,7 @@ ChannelSpec = (
     | SemiMarkovChannelSpec
     | RayleighChannelSpec
     | MeasuredChannelSpec
+    | RangedChannelSpec
 )
 CodeSpec = GivenCodeSpec | AdaptiveCodeSpec
 DecoderSpec = InformationDecoderSpec | BlockErrorsDecoderSpec

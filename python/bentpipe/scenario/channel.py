@@ -8,7 +8,15 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, PlainValidator, StrictInt, StrictStr, model_validator
 
-from bentpipe.scenario.quantities import AngleText, DurationText, PositiveText, Table, described, only_one
+from bentpipe.scenario.quantities import (
+    AngleText,
+    DistanceText,
+    DurationText,
+    PositiveText,
+    Table,
+    described,
+    only_one,
+)
 from bentpipe.scenario.radio_units import Decibel, Frequency, Speed
 from bentpipe.scenario.units import Angle
 
@@ -38,7 +46,7 @@ ElevationText = Annotated[
 ]
 
 _MOVING = frozenset({"snr_error", "speed", "frequency", "step", "seed"})
-_PLACED = _MOVING | {"environment", "elevation", "azimuth"}
+_PLACED = _MOVING | {"environment", "elevation", "azimuth", "snr_range"}
 _KEYS: Mapping[str, frozenset[str]] = {
     "white-noise": frozenset(),
     "perez-fontan": _PLACED | {"state_lengths"},
@@ -73,6 +81,7 @@ class Channel(Table):
     environment: StrictStr | None = None
     elevation: ElevationText | None = None
     azimuth: AngleText = Angle(0)
+    snr_range: DistanceText | None = None
     speed: SpeedText | None = None
     frequency: FrequencyText = Frequency(2_200_000_000)
     state_lengths: Literal["each", "one"] = "each"
@@ -92,6 +101,10 @@ class Channel(Table):
         missing = [key for key in _NEEDED.get(self.model, ()) if getattr(self, key) is None]
         if missing:
             raise ValueError(f'found no {missing[0]}, which model = "{self.model}" needs')
+        if self.snr_range is not None and self.elevation != "orbit":
+            raise ValueError('found snr_range, which goes with elevation = "orbit"')
+        if self.snr_range is not None and self.snr_range.m == 0:
+            raise ValueError("snr_range: found 0 m, expected a distance above 0")
         if self.model == "attenuation":
             only_one(self, ("trace", "schedule"), "an attenuation")
         for before, after in pairwise(self.schedule or []):

@@ -5,29 +5,27 @@ use units::Time;
 use super::Quality;
 use crate::{Channel, Interpolation};
 
-/// The same attenuation for every user.
+/// dB over time.
 #[derive(Debug)]
-pub(super) struct Measured {
-    snr_db: f64,
+pub(super) struct Curve {
     /// Instants and dB, in order.
     points: Vec<(u64, f64)>,
     interpolation: Interpolation,
     repeat_ns: Option<u64>,
 }
 
-impl Measured {
+impl Curve {
     /// Before the first point holds its value, after the last one that one's, unless all comes again every `repeat_ns`.
     pub fn new(
-        snr_db: f64,
         points: &[(u64, f64)],
         interpolation: Interpolation,
         repeat_ns: Option<u64>,
-    ) -> Measured {
-        Measured { snr_db, points: points.to_vec(), interpolation, repeat_ns }
+    ) -> Curve {
+        Curve { points: points.to_vec(), interpolation, repeat_ns }
     }
 
-    /// dB.
-    fn attenuation(&self, at: u64) -> f64 {
+    /// dB at an instant in ns.
+    pub fn at(&self, at: u64) -> f64 {
         let at = self.repeat_ns.map_or(at, |repeat| at % repeat);
         let next = self.points.partition_point(|point| point.0 <= at);
         let Some(&(from, before)) = next.checked_sub(1).and_then(|last| self.points.get(last))
@@ -43,9 +41,22 @@ impl Measured {
     }
 }
 
+/// The same attenuation for every user.
+#[derive(Debug)]
+pub(super) struct Measured {
+    snr_db: f64,
+    attenuation: Curve,
+}
+
+impl Measured {
+    pub fn new(snr_db: f64, attenuation: Curve) -> Measured {
+        Measured { snr_db, attenuation }
+    }
+}
+
 impl Channel for Measured {
     fn at(&mut self, _user: u32, at: Time) -> Quality {
-        Quality::of_db(self.snr_db - self.attenuation(at.nanos()))
+        Quality::of_db(self.snr_db - self.attenuation.at(at.nanos()))
     }
 }
 
@@ -55,7 +66,7 @@ mod tests {
 
     fn db(interpolation: Interpolation, repeat_ns: Option<u64>, at: u64) -> f64 {
         let points = [(10, 0.0), (20, 10.0), (40, 4.0)];
-        let mut channel = Measured::new(20.0, &points, interpolation, repeat_ns);
+        let mut channel = Measured::new(20.0, Curve::new(&points, interpolation, repeat_ns));
         10.0 * libm::log10(channel.at(0, Time(at)).es_n0)
     }
 

@@ -7,6 +7,7 @@ mod loo;
 mod measured;
 mod normal;
 mod quality;
+mod ranged;
 mod rayleigh;
 mod semi_markov;
 mod shadow;
@@ -25,7 +26,8 @@ use units::{Random, Span, Time};
 use crate::{Channel, SpecError};
 use grid::Grid;
 use loo::{Common, Loo, Visits};
-use measured::Measured;
+use measured::{Curve, Measured};
+use ranged::Ranged;
 use rayleigh::Rayleigh;
 use three_state::Chain;
 
@@ -59,6 +61,7 @@ impl ChannelSpec {
             ChannelSpec::ThreeState(spec) => &spec.motion,
             ChannelSpec::SemiMarkov(spec) => &spec.motion,
             ChannelSpec::Rayleigh { motion, .. } => motion,
+            ChannelSpec::Ranged { channel, .. } => return channel.step(),
         };
         Some(Span(motion.step_ns))
     }
@@ -72,10 +75,11 @@ impl ChannelSpec {
             ChannelSpec::Rayleigh { reference, .. } | ChannelSpec::Measured { reference, .. } => {
                 reference.error_db
             }
+            ChannelSpec::Ranged { channel, .. } => channel.estimate_error_db(),
         }
     }
 
-    /// With the Es/N0 that is taken for the true one.
+    /// With the Es/N0 that is taken for the true one, at the distance at which it is given.
     fn believed(&self) -> ChannelSpec {
         let mut spec = self.clone();
         match &mut spec {
@@ -85,6 +89,7 @@ impl ChannelSpec {
             ChannelSpec::Rayleigh { reference, .. } | ChannelSpec::Measured { reference, .. } => {
                 reference.believe();
             }
+            ChannelSpec::Ranged { channel, .. } => return channel.believed(),
         }
         spec
     }
@@ -118,7 +123,11 @@ pub(crate) fn build(spec: &ChannelSpec, name: &str, seed: u64) -> Box<dyn Channe
             }))
         }
         ChannelSpec::Measured { reference, points, interpolation, repeat_ns } => {
-            Box::new(Measured::new(reference.snr_db, points, *interpolation, *repeat_ns))
+            let attenuation = Curve::new(points, *interpolation, *repeat_ns);
+            Box::new(Measured::new(reference.snr_db, attenuation))
+        }
+        ChannelSpec::Ranged { loss, channel } => {
+            Box::new(Ranged::new(loss, build(channel, name, seed)))
         }
     }
 }

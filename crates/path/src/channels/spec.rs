@@ -36,6 +36,13 @@ pub enum ChannelSpec {
         /// All comes again after this; none: the last point holds.
         repeat_ns: Option<u64>,
     },
+    /// A channel towards a satellite that comes and goes.
+    Ranged {
+        /// Instants in ns and the loss of the way beyond that at which Es/N0 is given, in dB, in order; linear between.
+        loss: Vec<(u64, f64)>,
+        /// The channel at that distance.
+        channel: Box<ChannelSpec>,
+    },
 }
 
 /// Shadowing states that follow each other as a Markov chain, Loo's fading in each (Perez-Fontan).
@@ -211,14 +218,15 @@ impl ChannelSpec {
             }
             ChannelSpec::Measured { reference, points, repeat_ns, .. } => {
                 reference.check()?;
-                let Some((last, _)) = points.last() else { return Err("points is empty".into()) };
-                if points.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
-                    return Err("points run backwards".into());
-                }
-                if repeat_ns.is_some_and(|repeat| repeat <= *last) {
+                let last = curve("points", points)?;
+                if repeat_ns.is_some_and(|repeat| repeat <= last) {
                     return Err("repeat_ns must come after the last point".into());
                 }
-                points.iter().try_for_each(|(_, db)| within("points", *db, -200.0, 200.0))
+                Ok(())
+            }
+            ChannelSpec::Ranged { loss, channel } => {
+                curve("loss", loss)?;
+                channel.check()
             }
         }
     }
@@ -323,6 +331,16 @@ fn within(key: &str, value: f64, least: f64, most: f64) -> Result<(), String> {
     } else {
         Err(format!("{key} = {value} is not between {least} and {most}"))
     }
+}
+
+/// Instants in order, with dB; returns the last instant.
+fn curve(key: &str, points: &[(u64, f64)]) -> Result<u64, String> {
+    let Some((last, _)) = points.last() else { return Err(format!("{key} is empty")) };
+    if points.windows(2).any(|pair| pair[0].0 >= pair[1].0) {
+        return Err(format!("{key} run backwards"));
+    }
+    points.iter().try_for_each(|(_, db)| within(key, *db, -200.0, 200.0))?;
+    Ok(*last)
 }
 
 /// Rows of chances, and a way from every state to every other.

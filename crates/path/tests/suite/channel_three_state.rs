@@ -130,6 +130,29 @@ fn a_channel_has_the_seed_that_it_is_given() {
     assert_eq!(at(&spec, 2), at(&trees(), 1));
 }
 
+/// A satellite that comes nearer: the same fading, and the loss beside it, at all times. Designs are for the distance at which
+/// Es/N0 is given.
+#[test]
+fn a_loss_of_the_way_is_beside_the_fading() {
+    let ranged = || {
+        let loss = vec![(0, 6.0), (10 * SECOND, 1.0)];
+        ChannelSpec::Ranged { loss, channel: Box::new(trees()) }
+    };
+    let (mut with, mut without) =
+        (ranged().build("test", 1).unwrap(), trees().build("test", 1).unwrap());
+    for (at_s, loss_db) in [(0.0, 6.0), (2.0, 5.0), (5.0, 3.5), (12.0, 1.0)] {
+        let at = Time((at_s * 1e9) as u64);
+        let (near, far) = (without.at(0, at), with.at(0, at));
+        assert!((db(near.es_n0) - db(far.es_n0) - loss_db).abs() < 1e-9, "{at_s} s");
+        assert_eq!(far, Quality::of(far.es_n0));
+    }
+    let long_run =
+        |spec: ChannelSpec| spec.long_run(Span(20_000_000)).take(100).collect::<Vec<_>>();
+    assert_eq!(long_run(ranged()), long_run(trees()));
+    let empty = ChannelSpec::Ranged { loss: Vec::new(), channel: Box::new(trees()) };
+    assert!(empty.build("test", 1).is_err());
+}
+
 #[test]
 fn between_two_steps_is_what_was_at_the_first() {
     let mut channel = trees().build("test", 1).unwrap();
