@@ -242,6 +242,9 @@ def test_values_of_a_sweep_have_their_natural_order() -> None:
     assert natural_order(["1 %", "0.01 %", "10 %"]) == ("0.01 %", "1 %", "10 %")
     assert natural_order(["1 s", "250 ms", "15 ms"]) == ("15 ms", "250 ms", "1 s")
     assert natural_order(["newreno", "bbr"]) == ("newreno", "bbr")
+    assert natural_order(["0.1 %", "10 ppm"]) == ("10 ppm", "0.1 %")
+    assert natural_order(["7 dB", "-3 dB"]) == ("-3 dB", "7 dB")
+    assert natural_order(["100 km/h", "3 km/h", "10 m/s"]) == ("3 km/h", "10 m/s", "100 km/h")
     assert magnitude("0.5 Gbit/s") == 5e8
     assert magnitude("cubic") is None
 

@@ -15,16 +15,17 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from bentpipe.scenario.columns import LABELS, plain
+from bentpipe.scenario.radio_units import Frequency, Speed, SymbolRate
+from bentpipe.scenario.units import Angle, Distance, Duration, Probability, Rate, Size
 from bentpipe.stats.wording import short
 
 _NUMBER = re.compile(r"^\s*(-?\d+(?:\.\d+)?(?:e-?\d+)?)\s*(.*?)\s*$", re.IGNORECASE)
 _SCALE = {
-    "": 1.0, "%": 1e-2,
-    "ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0,
-    "bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "Mb/s": 1e6,
-    "B": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 1024.0, "MiB": 1048576.0, "GiB": 1073741824.0,
-    "BDP": 1.0, "packets": 1.0,
-}  # fmt: skip
+    unit: float(scale)
+    for kind in (Duration, Rate, Size, Distance, Angle, Probability, Frequency, SymbolRate, Speed)
+    for unit, scale in kind.units.items()
+} | {"": 1.0, "µs": float(Duration.units["us"]), "dB": 1.0, "BDP": 1.0, "packets": 1.0}
+"""A unit in the smallest of its kind, or in the one without a prefix."""
 
 _PLAIN = ("duration", "sample")
 """Keys of a scenario without dots, which a sweep may hold too."""
@@ -38,7 +39,7 @@ MOST_LISTED = 24
 
 
 def magnitude(value: str) -> float | None:
-    """The number a value stands for, in base units, to sort by; ``None`` when it is not a number with a unit."""
+    """The number a value stands for, to sort by; ``None`` when it is not a number with a unit."""
     match = _NUMBER.match(value)
     if match is None or match[2] not in _SCALE:
         return None
