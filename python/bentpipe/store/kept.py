@@ -11,6 +11,7 @@ short.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -284,4 +285,10 @@ def listed_runs(pack: Path) -> dict[str, str] | None:
     written = (pack / LIST).read_bytes()
     if pack_name(written) != pack.name:
         return None
-    return {line[66:]: line[:64] for line in written.decode().splitlines()}
+    text = written.decode(errors="replace")
+    runs = {run: checksum for checksum, run in _RUN.findall(text)}
+    return runs if sum(len(run) + 67 for run in runs) == len(text) else None
+
+
+_RUN = re.compile(r"([0-9a-f]{64})  ([\w-]+)\n")
+"""A run and its checksum. A name that leads elsewhere is none: what is taken out of a pack becomes a directory."""
