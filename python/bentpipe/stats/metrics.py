@@ -343,6 +343,12 @@ def bottlenecks(links: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+_OF_SUMMARY = (
+    "flow", "side", "congestion", "data_start_s", "data_end_s", "sent_bytes", "retransmitted_bytes", "written_bytes",
+    "received_in_order_bytes", "ack_bytes", "congestion_events", "ptos", "largest_cwnd_bytes",
+)  # fmt: skip
+
+
 def run_metrics(store: Store) -> pl.DataFrame:
     """One row per run, flow and direction that counts, with the cell's columns: everything a table prints.
 
@@ -354,7 +360,7 @@ def run_metrics(store: Store) -> pl.DataFrame:
     direction's busiest link (:func:`bottlenecks`); ``jain`` and ``convergence_s`` belong to the run and stand in each
     of its rows.
     """
-    summary = store.rows("summary")
+    summary = store.rows("summary", _OF_SUMMARY)
     streams = store.rows("streams")
     ways = directions(summary)
     starts = starts_and_ends(summary, streams, store.ends, ways)

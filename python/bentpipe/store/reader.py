@@ -212,7 +212,8 @@ class Store(Frames):
         if found is None:
             return pl.DataFrame(schema={"run": pl.String})
         with readable(self.path, name):
-            rows = (found if columns is None else found.select("run", *columns)).collect()
+            group = [GROUP] if name == "summary" else []  # where there are groups, a flow's is always with it
+            rows = (found if columns is None else found.select("run", *columns, *group)).collect()
         if GROUP in rows.columns:
             named = pl.col(GROUP).fill_null(pl.col("flow"))
             rows = rows.select("run", named, pl.exclude("run", GROUP)) if grouped(rows) else rows.drop(GROUP)
