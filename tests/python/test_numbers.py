@@ -23,6 +23,12 @@ from bentpipe.store.reader import read_store
         ([1, 2.5, 0], {"_number": {"1": 1.0, "2.5": 2.5, "0": 0.0}}),
         ([0], {"_number": {"0": 0.0}}),
         # several sorts: a column of each; a bare 0 is then none of them
+        (["7 dB", "-3 dB"], {"_db": {"7 dB": 7.0, "-3 dB": -3.0}}),
+        (["2 GHz"], {"_hz": {"2 GHz": 2e9}}),
+        (["10 Mbaud"], {"_baud": {"10 Mbaud": 1e7}}),
+        (["36 km/h", "10 m/s"], {"_m_s": {"36 km/h": 10.0, "10 m/s": 10.0}}),
+        (["550 km"], {"_km": {"550 km": 550.0}}),
+        (["25 deg"], {"_deg": {"25 deg": 25.0}}),
         (["1 BDP", "10 packets", "none", 0], {"_bdp": {"1 BDP": 1.0}, "_packets": {"10 packets": 10.0}}),
         (["cubic", "3", "1.1", True, {"name": "bbr"}, ["1 s"]], {}),
     ],

@@ -1,8 +1,9 @@
 """Swept quantities as numbers: beside the text that a scenario has (``"250 ms"``), a column in its unit.
 
 The column is called like the key, with the unit behind it: ``path.satellite.delay_s`` (seconds), ``_bit_s``,
-``_bytes``, ``_probability`` (0 to 1), ``_bdp``, ``_packets``, and ``_number`` for what has no unit. An axis of several
-sorts of quantity (a queue of ``"1 BDP"`` or ``"417 packets"``) has a column of each; words have none.
+``_bytes``, ``_probability`` (0 to 1), ``_bdp``, ``_packets``, of a radio link ``_db``, ``_hz``, ``_baud``, ``_m_s``, of
+places ``_km``, ``_deg``, and ``_number`` for what has no unit. An axis of several sorts of quantity (a queue of
+``"1 BDP"`` or ``"417 packets"``) has a column of each; words have none.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bentpipe.scenario.columns import LABELS
-from bentpipe.scenario.units import Duration, Probability, QueueSize, Rate, Size, UnitError
+from bentpipe.scenario.radio_units import Decibel, Frequency, Speed, SymbolRate
+from bentpipe.scenario.units import Angle, Distance, Duration, Probability, QueueSize, Rate, Size, UnitError
 
 if TYPE_CHECKING:
     import polars as pl
@@ -77,6 +79,12 @@ _SORTS: tuple[Callable[[str], tuple[str, float]], ...] = (
     lambda found: ("_bytes", float(Size.parse(found).bytes)),
     lambda found: ("_probability", Probability.parse(found).value),
     _queue,
+    lambda found: ("_db", Decibel.parse(found).db),
+    lambda found: ("_hz", float(Frequency.parse(found).hz)),
+    lambda found: ("_baud", float(SymbolRate.parse(found).symbols_s)),
+    lambda found: ("_m_s", Speed.parse(found).m_h / 3600),
+    lambda found: ("_km", Distance.parse(found).km),
+    lambda found: ("_deg", Angle.parse(found).degrees),
 )
 
 
