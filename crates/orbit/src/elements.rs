@@ -55,7 +55,7 @@ impl Swarm {
                 }
                 _ => (None, rest),
             };
-            let [(first, one), (_, two), left @ ..] = ahead else {
+            let [(first, one), (second, two), left @ ..] = ahead else {
                 return Err(OrbitError::new(
                     format!("line {number}"),
                     format!("found \"{line}\", expected line 1 and line 2 of a satellite"),
@@ -67,6 +67,8 @@ impl Swarm {
                     "expected line 1 and line 2 of a satellite",
                 ));
             }
+            checked(*first, one)?;
+            checked(*second, two)?;
             let elements =
                 Elements::from_tle(name, one.as_bytes(), two.as_bytes()).map_err(|error| {
                     OrbitError::new(format!("line {first}"), told(&error.to_string()))
@@ -213,6 +215,22 @@ impl Mean {
         let radians = |angle: f64| angle * (std::f64::consts::PI / 180.0);
         let years = (self.epoch_s - J2000_UNIX_S) / (86_400.0 * 365.25);
         let wrong = |error: String| OrbitError::new(&self.name, error);
+        let numbers = [
+            self.epoch_s,
+            self.drag,
+            self.inclination_deg,
+            self.node_deg,
+            self.eccentricity,
+            self.perigee_deg,
+            self.anomaly_deg,
+        ];
+        if numbers.iter().any(|number| !number.is_finite()) {
+            return Err(wrong("found elements that are no numbers".into()));
+        }
+        if !(0.01..=20.0).contains(&self.revolutions_day) {
+            let found = self.revolutions_day;
+            return Err(wrong(format!("found {found} revolutions a day, expected 0.01 to 20")));
+        }
         let orbit = Orbit::from_kozai_elements(
             &WGS72,
             radians(self.inclination_deg),
@@ -230,6 +248,30 @@ impl Mean {
     }
 }
 
+/// A line of two-line elements is 69 characters of ASCII, the last of which is the sum of the digits before it, a minus
+/// being 1, modulo 10. (The sgp4 crate takes the last one for a digit without a look.)
+fn checked(number: usize, line: &str) -> Result<(), OrbitError> {
+    let wrong = |message: String| Err(OrbitError::new(format!("line {number}"), message));
+    let bytes = line.as_bytes();
+    if bytes.len() != 69 || bytes.iter().any(|byte| !(b' '..=b'~').contains(byte)) {
+        let found = line.chars().count();
+        return wrong(format!("found {found} characters, expected 69 of ASCII"));
+    }
+    let sum: u32 = bytes[..68]
+        .iter()
+        .map(|byte| match byte {
+            b'-' => 1,
+            b'0'..=b'9' => u32::from(byte - b'0'),
+            _ => 0,
+        })
+        .sum();
+    let (last, expected) = (char::from(bytes[68]), sum % 10);
+    if last.to_digit(10) != Some(expected) {
+        return wrong(format!("found {last} as its checksum, expected {expected}"));
+    }
+    Ok(())
+}
+
 /// SGP4's messages in plain words.
 fn told(message: &str) -> String {
     format!("cannot be read: {message}")
@@ -243,5 +285,56 @@ impl Satellite {
             .map_err(|error| OrbitError::new(&self.name, format!("SGP4 gives none: {error}")))?;
         let [x, y, z] = found.position;
         Ok(Vector::new(x, y, z))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ISS: &str = "\
+1 25544U 98067A   20194.88612269 -.00002218  00000-0 -31515-4 0  9992
+2 25544  51.6461 221.2784 0001413  89.1723 280.4612 15.49507896236008
+";
+
+    #[test]
+    fn wrong_lines_are_said_by_their_number() {
+        for (text, place, message) in [
+            (ISS.replace("9992", "9993"), "line 1", "found 3 as its checksum, expected 2"),
+            (
+                ISS.replace("236008", "23600\u{e}"),
+                "line 2",
+                "found 69 characters, expected 69 of ASCII",
+            ),
+            (ISS.replace("236008", "23600x"), "line 2", "found x as its checksum, expected 8"),
+            (ISS.replace("  9992", " 9992"), "line 1", "found 68 characters, expected 69 of ASCII"),
+        ] {
+            let error = Swarm::of_tle(&text).err().unwrap();
+            assert_eq!((error.place.as_str(), error.message.as_str()), (place, message));
+        }
+        assert_eq!(Swarm::of_tle(ISS).unwrap().names(), ["25544"]);
+        let named = format!("ISS (ZARYA)\n{ISS}0 ANOTHER\n{ISS}");
+        assert_eq!(Swarm::of_tle(&named).unwrap().names(), ["ISS (ZARYA)", "ANOTHER"]);
+    }
+
+    #[test]
+    fn elements_that_are_no_orbit_are_refused() {
+        let mean = |eccentricity: f64, revolutions_day: f64| Mean {
+            name: "one".into(),
+            epoch_s: 0.0,
+            drag: 0.0,
+            inclination_deg: 50.0,
+            node_deg: 0.0,
+            eccentricity,
+            perigee_deg: 0.0,
+            anomaly_deg: 0.0,
+            revolutions_day,
+        };
+        assert!(Swarm::of_elements(vec![mean(0.001, 15.0)]).is_ok());
+        for wrong in
+            [mean(f64::NAN, 15.0), mean(0.001, 0.0), mean(1.5, 15.0), mean(0.001, f64::INFINITY)]
+        {
+            assert!(Swarm::of_elements(vec![wrong]).is_err());
+        }
     }
 }
