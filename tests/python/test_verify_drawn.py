@@ -114,7 +114,38 @@ JITTERS = draw.one_of(
 POINTS = draw.lists(
     draw.tuples(draw.integers(0, 2000 * MS), NS), min_size=1, max_size=5, unique_by=lambda p: p[0]
 )
+REFERENCE = draw.builds(lambda snr: {"snr_db": snr, "error_db": 0.0}, draw.floats(0, 20))
+CHANNELS = draw.one_of(
+    of("fixed", snr_db=draw.floats(-5, 20)),
+    of(
+        "rayleigh",
+        reference=REFERENCE,
+        motion=draw.just({"seed": None, "step_ns": 500_000, "carrier_hz": 2_000_000_000, "speed_m_s": 15.0}),
+    ),
+    of(
+        "measured",
+        reference=REFERENCE,
+        points=draw.just([[0, 0.0], [700 * MS, 0.0], [900 * MS, 12.0], [1200 * MS, 0.0]]),
+        interpolation=draw.sampled_from(["step", "linear"]),
+        repeat_ns=draw.sampled_from([None, 1500 * MS]),
+    ),
+)
+MODES = [
+    {"es_n0_db": need, "data_bits": bits, "coded_bits": 64_800, "symbols": 32_490}
+    for need, bits in ((-2.35, 15_928), (1.0, 32_128), (6.42, 58_112))
+]
 STAGES = draw.one_of(
+    of(
+        "acm",
+        queue=QUEUES,
+        channel=CHANNELS,
+        symbols_s=RATES,
+        modes=draw.integers(1, 3).map(lambda n: MODES[:n]),
+        margin_db=draw.floats(0, 2),
+        hysteresis_db=draw.floats(0, 2),
+        report_interval_ns=draw.integers(10 * MS, 200 * MS),
+        report_delay_ns=draw.integers(0, 600 * MS),
+    ),
     of("delay", delay_ns=NS, changes=changes("delay_ns", NS)),
     of(
         "delay_trace",
