@@ -64,7 +64,7 @@ def orbit(
     listed: Annotated[bool, typer.Option("--list", help="list constellations and places")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Follow the way between two places over a constellation: delay, hops, hand-overs, gaps."""
+    """Follow the way between two places over satellites."""
     from bentpipe.cli.terminal import answer
 
     if listed:
