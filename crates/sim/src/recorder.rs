@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use path::{Cause, HoldCounters, Topology, UserTally};
 use transport::web::WebSpec;
-use transport::{Counters, Event, EventKind, Gauges, Side};
+use transport::{Counters, Event, EventKind, Gauges, Side, TcpCounters};
 use units::{Span, Time};
 
 use crate::flow::FlowSide;
@@ -25,6 +25,8 @@ pub struct Recorder {
     proxies: Table,
     holds: Table,
     users: Table,
+    /// What only TCP counts, where it is asked for.
+    tcp: Option<Table>,
     events: Table,
     /// The pages that the flows load.
     loads: Vec<Option<WebSpec>>,
@@ -52,9 +54,16 @@ impl Recorder {
             ),
             holds: Table::new("holds"),
             users: Table::new("users"),
+            tcp: None,
             events: Table::declared("events", &events_row("", "", &NO_EVENT)),
             loads,
         }
+    }
+
+    /// With the table of what only TCP counts.
+    pub fn with_tcp(mut self, asked: bool) -> Recorder {
+        self.tcp = asked.then(|| Table::new("tcp"));
+        self
     }
 
     /// When to sample next.
@@ -94,6 +103,9 @@ impl Recorder {
             }
             if group.is_none_or(|group| self.groups.each(group)) {
                 self.flows.row(&flows_row(time, flow, end, &gauges, &counters));
+                if let Some(table) = &mut self.tcp {
+                    table.row(&tcp_row(time, flow, end, &counters.tcp));
+                }
                 if let Some(controller) = node.controller(0) {
                     controller.trace(&mut |name, value| {
                         self.internals.row(&internals_row(time, flow, end, name, value));
@@ -108,6 +120,9 @@ impl Recorder {
             for (sum, side) in both.iter().zip([Side::Client, Side::Server]) {
                 let name = self.groups.name(group);
                 self.flows.row(&flows_row(time, name, side.name(), &sum.gauges(), &sum.counters));
+                if let Some(table) = &mut self.tcp {
+                    table.row(&tcp_row(time, name, side.name(), &sum.counters.tcp));
+                }
             }
         }
     }
@@ -188,6 +203,7 @@ impl Recorder {
         tables.extend([self.flows, self.links, self.events, self.internals, self.proxies]);
         tables.extend(pages::tables(seats, sides, &self.loads));
         tables.extend([self.holds, self.users].into_iter().filter(|table| table.rows() > 0));
+        tables.extend(self.tcp);
         tables
     }
 }
@@ -286,6 +302,40 @@ fn users_row<'a>(time: f64, link: &'a str, user: u64, tally: &UserTally) -> Row<
         ("decoded_later_packets", tally.decoded_after.iter().skip(4).sum::<u64>().into()),
         ("dropped_link_packets", tally.dropped_packets.into()),
     ]
+}
+
+/// Sums are over samples of the round-trip time, and over pairs.
+fn tcp_row<'a>(
+    time: f64,
+    flow: &'a str,
+    side: &'a str,
+    counters: &TcpCounters,
+) -> Vec<(&'static str, Value<'a>)> {
+    let seconds = |nanos: u64| Value::from(Span(nanos).seconds());
+    let mut row = vec![
+        ("time_s", time.into()),
+        ("flow", flow.into()),
+        ("side", side.into()),
+        ("data_segments", counters.data_segments.into()),
+        ("retransmitted_segments", counters.retransmitted_segments.into()),
+        ("duplicate_segments", counters.duplicate_segments.into()),
+        ("rtt_samples", counters.rtt_samples.into()),
+        ("rto_s", seconds(counters.rto_ns)),
+        ("smoothed_rtt_s", seconds(counters.smoothed_rtt_ns)),
+        ("rtt_variance_s", seconds(counters.rtt_variance_ns)),
+        ("ack_pairs", counters.ack_pairs.into()),
+        ("pair_wait_s", seconds(counters.pair_wait_ns)),
+    ];
+    let names = [
+        "pairs_within_1_ms",
+        "pairs_within_5_ms",
+        "pairs_within_10_ms",
+        "pairs_within_20_ms",
+        "pairs_within_30_ms",
+        "pairs_within_40_ms",
+    ];
+    row.extend(names.into_iter().zip(counters.pairs_within.map(Value::from)));
+    row
 }
 
 fn flows_row<'a>(

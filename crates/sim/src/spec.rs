@@ -149,4 +149,7 @@ pub struct TraceSpec {
     /// The table of stages: every step of every packet, and with it the table of packets.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stages: bool,
+    /// The table of what only TCP counts.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tcp: bool,
 }

@@ -87,7 +87,7 @@ impl World {
             return Err(format!("duration_ns is {}, expected less than 2^63", spec.duration_ns));
         }
         let groups = Groups::new(spec, &topology)?;
-        let recorder = Recorder::new(spec.sample_ns, groups, pages(spec));
+        let recorder = Recorder::new(spec.sample_ns, groups, pages(spec)).with_tcp(spec.trace.tcp);
         let scaling = cast.scaling(spec, &topology);
         let tracer = Tracer::new(spec.trace, &cast.sides, &cast.seats, &scaling);
         let mut world = World::new(topology, cast, recorder, tracer, Time(spec.duration_ns));

@@ -20,7 +20,7 @@ pub mod web;
 mod words;
 
 pub use app::{App, AppEvent, PeerStreams, ReadEnd, Streams};
-pub use counters::Counters;
+pub use counters::{Counters, PAIR_WAITS, TcpCounters};
 pub use datagram::Datagram;
 pub use endpoint::{Asker, Endpoint, Gauges, MakeApp, MakeController, Payload, Side};
 pub use event::{Event, EventKind};

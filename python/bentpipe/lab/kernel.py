@@ -22,6 +22,7 @@ FIXED = {
     "initial_rto_ns": (1_000_000_000, "initial_rto", "Linux has no setting for it"),
     "min_rto_ns": (200_000_000, "min_rto", "Linux's is 200 ms"),
     "max_rto_ns": (120_000_000_000, "max_rto", "Linux's is 120 s"),
+    "rto_estimate": ("linux", "rto_estimate", "Linux has its own"),
     "adapt_reordering": (True, "adapt_reordering", "Linux always adapts"),
     "limited_transmit": (True, "limited_transmit", "Linux always has it"),
     "prr": (True, "prr", "Linux always has it"),
@@ -139,8 +140,8 @@ def fixed(transport: TcpSides, place: str) -> list[tuple[str, str]]:
     server: Mapping[str, object] = transport["server"]
     for option, (value, name, why) in FIXED.items():
         said = f"found what this kernel's TCP cannot do: {why}"
-        if client[option] != value:
+        if client.get(option, value) != value:
             problems[f"{place}.{name}", said] = None
-        elif server[option] != value:
+        elif server.get(option, value) != value:
             problems[f"{place}.server.{name}", said] = None
     return list(problems)

@@ -72,8 +72,13 @@ RARE: dict[str, dict[str, str]] = {
         "decoded_after_1_packets# decoded_after_2_packets# decoded_after_3_packets# decoded_later_packets# "
         "dropped_link_packets#"
     ),
+    "tcp": _kinds(
+        "time_s flow= side= data_segments# retransmitted_segments# duplicate_segments# rtt_samples# rto_s "
+        "smoothed_rtt_s rtt_variance_s ack_pairs# pair_wait_s pairs_within_1_ms# pairs_within_5_ms# "
+        "pairs_within_10_ms# pairs_within_20_ms# pairs_within_30_ms# pairs_within_40_ms#"
+    ),
 }
-"""Those of tables that a run has only if there is something to say: of a radio link's users."""
+"""Those of tables that a run has only if there is something to say: of a radio link's users, what only TCP counts."""
 
 OPTIONAL = {"summary": {"flow_group": "cat"}}
 """Columns that a table has where its scenario asks for it: groups of flows."""

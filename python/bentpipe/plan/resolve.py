@@ -112,6 +112,8 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
         trace["packets"] = True
     if scenario.trace.stages:
         trace["stages"] = True
+    if scenario.trace.tcp:
+        trace["tcp"] = True
     spec: RunSpec = {
         "seed": 0,
         "duration_ns": scenario.duration.ns,

@@ -846,6 +846,7 @@ class TcpSpec(TypedDict):
     restart_after_idle: bool
     receive_buffer_bytes: int
     send_buffer_bytes: int
+    rto_estimate: NotRequired[RtoEstimate]
 
 
 class Tls(TypedDict):
@@ -865,6 +866,7 @@ class TraceSpec(TypedDict):
     pcapng: NotRequired[bool]
     packets: NotRequired[bool]
     stages: NotRequired[bool]
+    tcp: NotRequired[bool]
 
 
 class WebTransportSpec(TypedDict):
@@ -914,6 +916,7 @@ NodeKind = Literal["host", "router", "proxy"]
 Numbering = Literal["link", "tcp"]
 Profile = Literal["fresh", "kept"]
 Repeat = Literal["selective", "go_back_n"]
+RtoEstimate = Literal["linux", "rfc6298"]
 Setup = Literal["relayed", "early", "pooled"]
 TlsVersion = Literal["1.2", "1.2-false-start", "1.3"]
 Way = Literal["shortest", "none"] | LinkWay

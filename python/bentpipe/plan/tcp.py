@@ -74,7 +74,7 @@ def tcp_words(tcp: TcpEnd, buffers: tuple[int, int], key: str) -> spec.TcpSpec:
         raise ScenarioError(
             [(f"{key}.dsack", "found true without sack, expected sack = true (RFC 2883 extends it)")]
         )
-    return {
+    found: spec.TcpSpec = {
         "mss_bytes": mss,
         "header_bytes": header_bytes(tcp),
         "initial_window_bytes": (
@@ -101,6 +101,9 @@ def tcp_words(tcp: TcpEnd, buffers: tuple[int, int], key: str) -> spec.TcpSpec:
         "receive_buffer_bytes": tcp.receive_buffer.bytes if tcp.receive_buffer is not None else receive,
         "send_buffer_bytes": tcp.send_buffer.bytes if tcp.send_buffer is not None else send,
     }
+    if tcp.rto_estimate == "rfc6298":  # what does not ask for it keeps its resolved run, and so its id
+        found["rto_estimate"] = "rfc6298"
+    return found
 
 
 def _loss_detection(tcp: TcpEnd, sack: bool, key: str) -> spec.LossDetection:

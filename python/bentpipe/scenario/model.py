@@ -199,12 +199,14 @@ class Flow(Table):
 
 
 class Trace(Table):
-    """Per-packet traces to keep: large files, one per flow and side; ``packets`` and ``stages`` are tables."""
+    """Per-packet traces to keep: large files, one per flow and side; ``packets`` and ``stages`` are tables. ``tcp`` is
+    a small table: what only TCP counts."""
 
     qlog: StrictBool = False
     pcapng: StrictBool = False
     packets: StrictBool = False
     stages: StrictBool = False
+    tcp: StrictBool = False
 
 
 class Limits(Table):

@@ -67,6 +67,7 @@ class TcpEnd(Table):
     initial_rto: PositiveText | None = None
     min_rto: PositiveText | None = None
     max_rto: PositiveText | None = None
+    rto_estimate: Literal["linux", "rfc6298"] | None = None
     loss_detection: Annotated[LossDetection, as_table("name")] | None = None
     sack: StrictBool | None = None
     dsack: StrictBool | None = None

@@ -24,7 +24,7 @@ __all__ = ["TABLES", "DecodeError", "Measurements", "RunFiles", "decode", "encod
 
 TABLES = (
     "summary", "link_summary", "pages", "requests", "flows", "internals", "links", "proxies", "holds", "users",
-    "streams", "events", "packets", "stages",
+    "tcp", "streams", "events", "packets", "stages",
 )  # fmt: skip
 """Tables of a run, the small ones first."""
 

@@ -6,7 +6,8 @@ use crate::common::{Case, HEADER, data, number, time_up};
 use serde_json::{Value, json};
 use sim::{Measurements, TraceSpec};
 
-const BOTH: TraceSpec = TraceSpec { qlog: true, pcapng: true, packets: false, stages: false };
+const BOTH: TraceSpec =
+    TraceSpec { qlog: true, pcapng: true, packets: false, stages: false, tcp: false };
 
 fn run(case: &Case, trace: TraceSpec) -> Measurements {
     let mut spec = case.spec();

@@ -186,6 +186,7 @@ impl Sender {
             self.rtt.newest(latest);
             self.rtt.sample(now.since(oldest), una, next);
             self.rtt.clear_backoff();
+            self.counters.tcp.on_rtt(self.rtt.rto(), self.srtt(), self.rtt.variance());
             return Some(latest);
         }
         // RFC 7323 section 4: the echo tells which transmission was acknowledged.
@@ -193,6 +194,7 @@ impl Sender {
         let rtt = Span::from_millis(u64::from(milliseconds(now).wrapping_sub(echo)));
         self.rtt.sample(rtt, una, next);
         self.rtt.clear_backoff();
+        self.counters.tcp.on_rtt(self.rtt.rto(), self.srtt(), self.rtt.variance());
         None
     }
 

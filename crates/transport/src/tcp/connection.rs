@@ -438,6 +438,10 @@ impl Connection {
         counters.timeouts += self.sent.timeouts;
         counters.received_bytes = self.receiver.received();
         counters.received_in_order_bytes = self.receiver.in_order();
+        counters.tcp.duplicate_segments = self.receiver.counted.duplicate_segments;
+        counters.tcp.ack_pairs = self.receiver.counted.ack_pairs;
+        counters.tcp.pair_wait_ns = self.receiver.counted.pair_wait_ns;
+        counters.tcp.pairs_within = self.receiver.counted.pairs_within;
         counters
     }
 

@@ -25,7 +25,7 @@ mod timers;
 pub use connection::{Connection, established_pair};
 pub use endpoint::Endpoint;
 pub use segment::{Flags, SackBlocks, Segment, SynOptions};
-pub use spec::{AckCounting, DelayedAck, LossDetection, TcpSpec};
+pub use spec::{AckCounting, DelayedAck, LossDetection, RtoEstimate, TcpSpec};
 
 use units::Time;
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use units::{Ecn, Span, Time};
 
 use super::{DelayedAck, Flags, SackBlocks, Segment, TcpSpec};
+use crate::TcpCounters;
 
 /// Places remembered for the order of SACK blocks: those of one segment, and as many again that
 /// may have grown together.
@@ -48,6 +49,8 @@ pub(super) struct Receiver {
     /// Congestion was experienced and its echo not answered yet (RFC 3168 section 6.1.3).
     pub(super) echo: bool,
     received: u64,
+    /// Duplicates, and pairs of delayed ACKs.
+    pub(super) counted: TcpCounters,
 }
 
 impl Receiver {
@@ -78,6 +81,7 @@ impl Receiver {
             ts_recent: 0,
             echo: false,
             received: 0,
+            counted: TcpCounters::default(),
         }
     }
 
@@ -166,6 +170,7 @@ impl Receiver {
         if end <= self.next || self.covers(start, end) {
             if !segment.data.is_empty() {
                 self.duplicate = Some((start, end));
+                self.counted.duplicate_segments += 1;
             }
             self.ack_now = true;
         } else if start > self.next {
@@ -312,6 +317,10 @@ impl Receiver {
             self.quick -= 1;
             self.ack_now = true;
         } else if self.owed >= u64::from(delayed.every) * self.full {
+            if self.ack_at != Time::MAX && !self.ack_now {
+                let first = Time(self.ack_at.0 - delayed.timeout_ns);
+                self.counted.on_pair(now.since(first));
+            }
             self.ack_now = true;
         } else if self.ack_at == Time::MAX {
             self.ack_at = now + Span(delayed.timeout_ns);
@@ -412,6 +421,42 @@ mod tests {
         receiver.take(Time(0), &segment(0, 1000));
         assert_eq!(receiver.in_order(), 2000);
         assert_eq!(receiver.acknowledged(), (2001, 1000));
+    }
+
+    #[test]
+    fn pairs_of_delayed_acks_and_duplicates_are_counted() {
+        let delayed = DelayedAck { timeout_ns: 40_000_000, every: 2, quick: 0 };
+        let mut receiver = Receiver::new(&TcpSpec { delayed_ack: Some(delayed), ..spec() });
+        let mut come = |start, millis: u64| {
+            let now = Time(millis * 1_000_000);
+            if receiver.wake_at() <= now {
+                receiver.acknowledged(); // its timer
+            }
+            receiver.take(now, &segment(start, 1000));
+            if receiver.is_ack_due(now) {
+                receiver.acknowledged();
+            }
+            receiver.counted
+        };
+        come(0, 0);
+        let one = come(1000, 7);
+        assert_eq!((one.ack_pairs, one.pair_wait_ns), (1, 7_000_000));
+        assert_eq!(one.pairs_within, [0, 0, 1, 1, 1, 1]);
+        come(3000, 8);
+        // It fills the gap, and its ACK waits for nothing.
+        assert_eq!(come(2000, 9).ack_pairs, 1);
+        assert_eq!(come(1000, 10).duplicate_segments, 1);
+        assert_eq!(
+            come(2500, 11).duplicate_segments,
+            2,
+            "in parts of two, but all of it was there"
+        );
+        come(4000, 20);
+        // The timer acknowledged the first one.
+        come(5000, 61);
+        let two = come(6000, 62);
+        assert_eq!((two.ack_pairs, two.pair_wait_ns), (2, 8_000_000));
+        assert_eq!(two.duplicate_segments, 2);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use units::Span;
 
-use super::TcpSpec;
+use super::{RtoEstimate, TcpSpec};
 
 /// The clock granularity G of RFC 6298 section 2: Linux never lets the variance term fall below its
 /// least timeout of 200 ms, which with a sample for every ACK would otherwise vanish (RFC 7323
@@ -25,6 +25,9 @@ pub(super) struct Rtt {
     initial_rto: Span,
     least_rto: Span,
     most_rto: Span,
+    /// G of section 2.
+    granularity: Span,
+    estimate: RtoEstimate,
     /// Doublings of the timeout (section 5.5).
     backoff: u32,
 }
@@ -42,6 +45,11 @@ impl Rtt {
             initial_rto: Span(spec.initial_rto_ns),
             least_rto: Span(spec.min_rto_ns),
             most_rto: Span(spec.max_rto_ns),
+            granularity: match spec.rto_estimate {
+                RtoEstimate::Linux => GRANULARITY.min(Span(spec.min_rto_ns)),
+                RtoEstimate::Rfc6298 => Span::from_millis(1),
+            },
+            estimate: spec.rto_estimate,
             backoff: 0,
         }
     }
@@ -63,6 +71,10 @@ impl Rtt {
         self.smoothed = Some(Span((smoothed.0 as i64 + error / 8) as u64));
         let deviation = self.deviation.0 as i64;
         self.deviation = Span((deviation + (error.abs() - deviation) / 4) as u64);
+        if self.estimate == RtoEstimate::Rfc6298 {
+            self.variance = self.deviation;
+            return;
+        }
         self.largest = self.largest.max(self.deviation);
         self.variance = self.variance.max(self.largest);
         if una > self.round_end {
@@ -82,6 +94,11 @@ impl Rtt {
         self.smoothed
     }
 
+    /// RTTVAR.
+    pub(super) fn variance(&self) -> Span {
+        self.variance
+    }
+
     pub(super) fn latest(&self) -> Option<Span> {
         self.latest
     }
@@ -96,8 +113,7 @@ impl Rtt {
         let base = match self.smoothed {
             None => self.initial_rto,
             Some(smoothed) => {
-                let granularity = GRANULARITY.min(self.least_rto);
-                (smoothed + (self.variance * 4).max(granularity)).max(self.least_rto)
+                (smoothed + (self.variance * 4).max(self.granularity)).max(self.least_rto)
             }
         };
         (base * (1 << self.backoff.min(20))).min(self.most_rto)
@@ -116,5 +132,42 @@ impl Rtt {
     /// New data was acknowledged: section 5.7 recomputes the timeout.
     pub(super) fn clear_backoff(&mut self) {
         self.backoff = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::spec;
+    use super::*;
+
+    /// RFC 6298 section 2 by hand: 100 ms, then 140 ms, then 100 ms for ever.
+    #[test]
+    fn the_estimate_of_rfc_6298() {
+        let millis = Span::from_millis;
+        let mut rtt = Rtt::new(&TcpSpec {
+            rto_estimate: RtoEstimate::Rfc6298,
+            min_rto_ns: 100_000_000,
+            ..spec()
+        });
+        rtt.sample(millis(100), 1, 2);
+        assert_eq!((rtt.variance(), rtt.rto()), (millis(50), millis(300)));
+        rtt.sample(millis(140), 2, 3);
+        // RTTVAR = 3/4 50 + 1/4 40, SRTT = 7/8 100 + 1/8 140.
+        assert_eq!((rtt.variance().0, rtt.smoothed().unwrap().0), (47_500_000, 105_000_000));
+        assert_eq!(rtt.rto(), millis(295));
+        for number in 0..200 {
+            rtt.sample(millis(100), 3 + number, 4 + number);
+        }
+        let rto = rtt.rto();
+        assert!(millis(100) < rto && rto < millis(102), "{rto:?}: the granularity is 1 ms");
+    }
+
+    #[test]
+    fn linux_leaves_200_ms_for_the_variance() {
+        let mut rtt = Rtt::new(&spec());
+        for number in 0..200 {
+            rtt.sample(Span::from_millis(100), 1 + number, 2 + number);
+        }
+        assert_eq!(rtt.rto(), Span::from_millis(300));
     }
 }

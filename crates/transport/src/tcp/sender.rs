@@ -415,6 +415,8 @@ impl Sender {
         }
         let stream = length - u64::from(record.is_fin());
         self.counters.retransmitted_bytes += stream;
+        self.counters.tcp.data_segments += u64::from(stream > 0);
+        self.counters.tcp.retransmitted_segments += u64::from(stream > 0);
         if let Some(undo) = &mut self.undo {
             undo.on_resent(now);
         }
@@ -436,6 +438,7 @@ impl Sender {
             self.rto_from = now;
         }
         self.fin_sent |= fin;
+        self.counters.tcp.data_segments += u64::from(length > 0);
         let total = length + u64::from(fin);
         self.on_sent(now, total);
         self.board.push(now, total as u32, fin);

@@ -21,6 +21,9 @@ pub struct TcpSpec {
     pub min_rto_ns: u64,
     /// Largest retransmission timeout (RFC 6298: at least 60 s; Linux: 120 s).
     pub max_rto_ns: u64,
+    /// What the retransmission timeout is computed from.
+    #[serde(default, skip_serializing_if = "RtoEstimate::is_linux")]
+    pub rto_estimate: RtoEstimate,
     /// How losses are found.
     pub loss_detection: LossDetection,
     /// Selective acknowledgements (RFC 2018, RFC 6675).
@@ -72,6 +75,7 @@ impl Default for TcpSpec {
             initial_rto_ns: 1_000_000_000,
             min_rto_ns: 200_000_000,
             max_rto_ns: 120_000_000_000,
+            rto_estimate: RtoEstimate::Linux,
             loss_detection: LossDetection::RackTlp,
             sack: true,
             dsack: true,
@@ -90,6 +94,23 @@ impl Default for TcpSpec {
             receive_buffer_bytes: 1 << 30,
             send_buffer_bytes: 1 << 30,
         }
+    }
+}
+
+/// What the retransmission timeout is computed from.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum RtoEstimate {
+    /// RTTVAR is the largest mean deviation of recent round trips, and 4 RTTVAR at least 200 ms or the least timeout.
+    #[default]
+    Linux,
+    /// RFC 6298 section 2 to the letter: each sample moves RTTVAR, and the clock's granularity is 1 ms.
+    Rfc6298,
+}
+
+impl RtoEstimate {
+    fn is_linux(&self) -> bool {
+        *self == RtoEstimate::Linux
     }
 }
 

@@ -38,7 +38,7 @@ def refusals(
     known = by_name(catalogue)
     problems = [
         (f"trace.{key}", "found true; only simulated packets are traced")
-        for key in ("qlog", "pcapng", "packets", "stages")
+        for key in ("qlog", "pcapng", "packets", "stages", "tcp")
         if spec["trace"].get(key)
     ]
     problems += other_ways(spec["graph"])

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-__all__ = ["ACKS", "FITTED_DB", "REORDERING", "SEGMENT", "SNR", "SNRS", "VARIANT", "VARIANTS", "case"]
+__all__ = [
+    "ACKS",
+    "FITTED_DB",
+    "REORDERING",
+    "SEGMENT",
+    "SNR",
+    "SNRS",
+    "TIMERS",
+    "VARIANT",
+    "VARIANTS",
+    "case",
+]
 
-SNR, ACKS = "path.mobile.down.channel.snr", "tcp.delayed_ack"
+SNR, ACKS = "path.mobile.down.channel.snr", "tcp.delayed_ack.off"
 VARIANT, REORDERING = "variant", "reordering"
 
 SNRS = (7, 8, 9, 10, 11, 12, 13)
@@ -16,6 +27,9 @@ FITTED_DB = (7, 10, 13)
 VARIANTS = {"newreno": "NewReno", "cubic": "CUBIC", "hybla": "Hybla"}
 """Variants of TCP by their keys in the published file."""
 
+TIMERS = (10, 20, 30, 40, 50, 60, 80, 100)
+"""Timers of delayed ACKs that are tried, ms."""
+
 SEGMENT = 960
 """Bytes of a TCP segment: what is left of a frame of 1115 B."""
 
@@ -24,5 +38,5 @@ def case(snr: int, variant: str, *, reordering: bool, delayed: bool = False) -> 
     """A cell of the tables."""
     return {
         SNR: f"{snr} dB", VARIANT: variant, REORDERING: "with" if reordering else "without",
-        ACKS: "40 ms" if delayed else "off",
+        ACKS: "false" if delayed else "true",
     }  # fmt: skip

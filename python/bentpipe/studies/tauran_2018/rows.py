@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bentpipe.studies.study import Row
-from bentpipe.studies.tauran_2018.cells import FITTED_DB, SNR, SNRS, VARIANTS, case
+from bentpipe.studies.tauran_2018.cells import ACKS, FITTED_DB, SNR, SNRS, VARIANT, VARIANTS, case
 from bentpipe.studies.tauran_2018.runs import Runs
 from bentpipe.studies.verdicts import Quantity, Tolerance
 
@@ -120,7 +120,23 @@ def _singles(published: Mapping[str, Any], notes: Mapping[str, str], runs: Runs)
     ]  # fmt: skip
 
 
-def rows(published: Mapping[str, Any], notes: Mapping[str, str], runs: Runs, probes: Runs) -> tuple[Row, ...]:
+def _lossless(published: Mapping[str, Any], notes: Mapping[str, str], runs: Runs) -> Row:
+    values = tuple(value / 1e3 for value in runs.values({VARIANT: "CUBIC", ACKS: "true"}, "goodput_kbps"))
+    printed = float(published["setup"]["lossless_goodput_mbps"])
+    quantity = Quantity("CUBIC", printed, values, tolerance=LOSSLESS)
+    return Row(
+        "lossless",
+        "goodput without loss, Mb/s",
+        "section 4.3",
+        "without",
+        (quantity,),
+        notes.get("lossless", ""),
+    )
+
+
+def rows(
+    published: Mapping[str, Any], notes: Mapping[str, str], runs: Runs, probes: Runs, lossless: Runs
+) -> tuple[Row, ...]:
     """All printed numbers."""
     return (
         *_probed(published, notes, probes),
@@ -128,4 +144,5 @@ def rows(published: Mapping[str, Any], notes: Mapping[str, str], runs: Runs, pro
         *_table(published, notes, runs, "table_4_2"),
         *_retransmissions(published, notes, runs),
         *_singles(published, notes, runs),
+        _lossless(published, notes, lossless),
     )
