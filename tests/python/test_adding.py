@@ -21,7 +21,7 @@ EXAMPLES = {
     "As `gilbert_elliott` is": (r"(?i)gilbert.?elliott", (TESTS,), ()),
     # of a stage's name other things are called too; tests of other things have it on their paths
     "As `reorder` is": (
-        r"StageSpec::Reorder\b|\bReorder\b( \{|\(Table|;|::new)|\"reorder\"|^`?reorder`? (holds|\|)|\| `reorder` \|",
+        r"\bReorderSpec\b|\bReorder\b( \{|\(Table|::new)|(?<!\[)\"reorder\"|^`?reorder`? (holds|\|)|\| `reorder` \|",
         ("crates/path/tests/suite/properties.rs", "crates/path/tests/suite/stages.rs"),
         (),
     ),

@@ -2,9 +2,10 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use path::{
-    Channel, ChannelSpec, CodeSpec, Combining, Cx, DecoderSpec, FeedbackSpec, Interpolation,
-    JitterSpec, Limit, LinkLayerSpec, LossSpec, Motion, Numbering, Queue, QueueSpec, RadioSpec,
-    RateService, Reference, ReorderingSpec, Repeat, ServiceSpec, StageSpec, Transmitter,
+    Channel, ChannelSpec, CodeSpec, Combining, Cx, DecoderSpec, DelayTraceSpec, FeedbackSpec,
+    Interpolation, JitterModel, JitterSpec, Limit, LinkLayerSpec, LossModel, LossSpec, Motion,
+    Numbering, OutageSpec, Queue, QueueSpec, RadioSpec, RateService, Reference, ReorderingSpec,
+    Repeat, ServiceSpec, StageSpec, TransmitSpec, Transmitter,
 };
 use units::{Ecn, Random, Rate};
 
@@ -196,26 +197,32 @@ fn lines(seed: u64) -> Vec<Line> {
     };
     let rate = |rate_bit_s| ServiceSpec::Rate { rate_bit_s, changes: Vec::new() };
     let space = [
-        StageSpec::Transmit { queue: codel, service: rate(8_000_000) },
-        StageSpec::DelayTrace {
+        StageSpec::Transmit(TransmitSpec { queue: codel, service: rate(8_000_000) }),
+        StageSpec::DelayTrace(DelayTraceSpec {
             points: vec![(0, 20 * MS), (500 * MS, 5 * MS)],
             interpolation: Interpolation::Linear,
             repeat_ns: Some(1_000 * MS),
             reorder: true,
-        },
-        StageSpec::Loss { model: LossSpec::Bernoulli { probability: 0.02 }, changes: Vec::new() },
+        }),
+        StageSpec::Loss(LossSpec {
+            model: LossModel::Bernoulli { probability: 0.02 },
+            changes: Vec::new(),
+        }),
     ];
     let ground = [
-        StageSpec::Outage {
+        StageSpec::Outage(OutageSpec {
             windows: vec![(100 * MS, 150 * MS)],
             repeat_ns: Some(400 * MS),
             hold: true,
-        },
-        StageSpec::Transmit {
+        }),
+        StageSpec::Transmit(TransmitSpec {
             queue: QueueSpec::DropTail { limit: Some(Limit::Packets(100)) },
             service: rate(7_000_000),
-        },
-        StageSpec::Jitter { model: JitterSpec::Exponential { mean_ns: 2 * MS }, reorder: true },
+        }),
+        StageSpec::Jitter(JitterSpec {
+            model: JitterModel::Exponential { mean_ns: 2 * MS },
+            reorder: true,
+        }),
     ];
     let line = |stages: &[_], name| Line::build(stages, name, seed).unwrap();
     let stack = Transmitter::new(Stack::default(), RateService::new(Rate(20_000_000)));

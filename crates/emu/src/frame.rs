@@ -100,7 +100,7 @@ pub fn set_ecn(frame: &mut [u8], ecn: Ecn) {
 
 #[cfg(test)]
 mod tests {
-    use path::{Line, Output, QueueSpec, ServiceSpec, StageSpec};
+    use path::{Line, Output, QueueSpec, ServiceSpec, StageSpec, TransmitSpec};
 
     use super::*;
 
@@ -178,7 +178,8 @@ mod tests {
         };
         let service = ServiceSpec::Rate { rate_bit_s: 1_600_000, changes: Vec::new() };
         let mut line =
-            Line::build(&[StageSpec::Transmit { queue, service }], "test.up", 1).unwrap();
+            Line::build(&[StageSpec::Transmit(TransmitSpec { queue, service })], "test.up", 1)
+                .unwrap();
         let mut out = Output::default();
         // The first sends all that the link carries, 1,000 packets a second, each other as much.
         for number in 0..10_000u64 {

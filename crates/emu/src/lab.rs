@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
-use path::{Change, GraphSpec, Line, LossSpec, NodeKind, StageSpec, Topology};
+use path::{
+    Change, DelaySpec, GraphSpec, Line, LossModel, LossSpec, NodeKind, StageSpec, Topology,
+};
 use units::{Span, Time};
 
 use crate::direction::{Changes, Direction};
@@ -49,14 +51,14 @@ impl LabSpec {
             for stages in [&mut link.up, &mut link.down] {
                 let takes = |change| stages.iter().any(|stage| stage.takes(&change));
                 let delay = takes(Change::Delay(Span::ZERO))
-                    || stages.iter().any(|stage| matches!(stage, StageSpec::DelayTrace { .. }));
+                    || stages.iter().any(|stage| matches!(stage, StageSpec::DelayTrace(_)));
                 let loss = takes(Change::Loss(0.0));
                 if !delay {
-                    stages.push(StageSpec::Delay { delay_ns: 0, changes: Vec::new() });
+                    stages.push(StageSpec::Delay(DelaySpec { delay_ns: 0, changes: Vec::new() }));
                 }
                 if !loss {
-                    let model = LossSpec::Bernoulli { probability: 0.0 };
-                    stages.push(StageSpec::Loss { model, changes: Vec::new() });
+                    let model = LossModel::Bernoulli { probability: 0.0 };
+                    stages.push(StageSpec::Loss(LossSpec { model, changes: Vec::new() }));
                 }
             }
         }

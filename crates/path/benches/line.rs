@@ -6,8 +6,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use path::{
-    GraphChange, GraphSpec, Limit, Line, LinkSpec, LinkUse, LossSpec, NodeKind, NodeSpec, Output,
-    QueueSpec, ServiceSpec, StageSpec, Topology,
+    DelaySpec, GraphChange, GraphSpec, Limit, Line, LinkSpec, LinkUse, LossModel, LossSpec,
+    NodeKind, NodeSpec, Output, QueueSpec, ServiceSpec, StageSpec, Topology, TransmitSpec,
 };
 use units::{Packet, Time};
 
@@ -18,12 +18,15 @@ fn line_stages(window: u64) -> [StageSpec; 3] {
     // A packet of 1,500 bytes lasts 120 us, and half of the window
     // is on the way while the other half waits.
     [
-        StageSpec::Delay { delay_ns: window / 2 * 120_000, changes: Vec::new() },
-        StageSpec::Transmit {
+        StageSpec::Delay(DelaySpec { delay_ns: window / 2 * 120_000, changes: Vec::new() }),
+        StageSpec::Transmit(TransmitSpec {
             queue: QueueSpec::DropTail { limit: Some(Limit::Packets(window)) },
             service: ServiceSpec::Rate { rate_bit_s: 100_000_000, changes: Vec::new() },
-        },
-        StageSpec::Loss { model: LossSpec::Bernoulli { probability: 1e-3 }, changes: Vec::new() },
+        }),
+        StageSpec::Loss(LossSpec {
+            model: LossModel::Bernoulli { probability: 1e-3 },
+            changes: Vec::new(),
+        }),
     ]
 }
 

@@ -6,53 +6,9 @@ use units::{NodeId, Rate, Span, Time};
 
 use crate::routes::{Fault, NONE, Table, Version, Wiring};
 use crate::{
-    Change, ChangeSpec, GraphSpec, InFlight, Limit, NodeKind, QueueSpec, RadioSpec, ServiceSpec,
-    SpecError, StageChange, StageSpec, Topology, Way, WayChange, build, validate,
+    Change, ChangeSpec, GraphSpec, NodeKind, SpecError, StageChange, Topology, Way, WayChange,
+    validate,
 };
-
-impl StageSpec {
-    /// Whether a stage of this specification can be changed so.
-    pub fn takes(&self, change: &Change) -> bool {
-        match (change, self) {
-            (Change::Rate(_), StageSpec::Transmit { service, .. }) => {
-                matches!(service, ServiceSpec::Rate { .. })
-            }
-            (Change::Rate(_), StageSpec::Radio(_)) => true,
-            (
-                Change::Limit(limit),
-                StageSpec::Transmit { queue, .. } | StageSpec::Radio(RadioSpec { queue, .. }),
-            ) => takes_limit(queue, limit.as_ref()),
-            (Change::Limit(limit), StageSpec::Acm(spec)) => {
-                takes_limit(&spec.queue, limit.as_ref())
-            }
-            (Change::InFlight(fate), stage) => match stage {
-                // Who may overtake anyway is not held back, who waits is not on its way.
-                StageSpec::DelayTrace { reorder: true, .. }
-                | StageSpec::Jitter { reorder: true, .. }
-                | StageSpec::Reorder { .. }
-                | StageSpec::Outage { .. }
-                | StageSpec::Transmit { .. }
-                | StageSpec::Radio(_)
-                | StageSpec::Acm(_) => *fate == InFlight::Lost,
-                StageSpec::Delay { .. }
-                | StageSpec::DelayTrace { .. }
-                | StageSpec::SlotDelay(_)
-                | StageSpec::Jitter { .. } => true,
-                StageSpec::Netem { .. } | StageSpec::Loss { .. } => false,
-            },
-            (Change::Rate(_) | Change::Delay(_), StageSpec::Netem { .. })
-            | (Change::Limit(Some(Limit::Packets(_))), StageSpec::Netem { .. })
-            | (Change::Delay(_), StageSpec::Delay { .. })
-            | (Change::Loss(_), StageSpec::Loss { .. }) => true,
-            _ => false,
-        }
-    }
-}
-
-fn takes_limit(queue: &QueueSpec, limit: Option<&Limit>) -> bool {
-    let packets = matches!(limit, Some(Limit::Packets(_)));
-    packets || !matches!(queue, QueueSpec::FqCodel { .. })
-}
 
 impl ChangeSpec {
     fn change(&self) -> Change {
@@ -148,7 +104,7 @@ fn stage(
         None => Err(format!("there is no {place}")),
         Some(stage) if !stage.takes(&change) => Err(format!(
             "{place} ({}) takes no such change: {}",
-            build::kind(stage),
+            stage.blueprint().kind(),
             one.change.name()
         )),
         Some(_) => {

@@ -5,6 +5,7 @@
 //! between them; a [`Transmitter`] is the stage made of a [`Queue`], a [`Service`] and a [`Channel`].
 
 mod acm_spec;
+mod blueprint;
 mod boxed;
 mod build;
 mod changes;
@@ -16,6 +17,7 @@ mod graph_spec;
 mod histogram;
 mod hold;
 mod line;
+mod queued;
 mod queues;
 mod radio_spec;
 mod reordering;

@@ -5,106 +5,73 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{AcmSpec, LossSpec, RadioSpec, SlotDelaySpec, SlotsSpec};
+use crate::blueprint::Blueprint;
+use crate::{
+    AcmSpec, Change, DelaySpec, DelayTraceSpec, JitterSpec, LossSpec, NetemSpec, OutageSpec,
+    RadioSpec, ReorderSpec, SlotDelaySpec, SlotsSpec,
+};
 
-/// One stage.
+/// One stage. What is known of each is said where its table is.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum StageSpec {
     /// A constant delay.
-    Delay {
-        /// One-way delay.
-        delay_ns: u64,
-        /// Scheduled changes of the delay; departures stay in order.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        changes: Vec<DelayChange>,
-    },
+    Delay(DelaySpec),
     /// A delay that follows a trace; before the first point the first value holds.
-    DelayTrace {
-        /// Points in order of time, as `[at_ns, delay_ns]`.
-        points: Vec<(u64, u64)>,
-        /// Between points: the last value holds, or linear interpolation.
-        interpolation: Interpolation,
-        /// Length after which the trace starts again; none: the last value holds for ever.
-        repeat_ns: Option<u64>,
-        /// Whether packets may overtake each other when the delay falls.
-        reorder: bool,
-    },
+    DelayTrace(DelayTraceSpec),
     /// A delay that is drawn anew in each slot.
     SlotDelay(SlotDelaySpec),
     /// A queue before a transmitter.
-    Transmit {
-        /// The queue.
-        queue: QueueSpec,
-        /// The transmitter.
-        service: ServiceSpec,
-    },
+    Transmit(TransmitSpec),
     /// A queue before a radio link.
     Radio(RadioSpec),
     /// A queue before a link with adaptive coding and modulation.
     Acm(Box<AcmSpec>),
     /// Linux netem's `rate` + `delay` + `limit` in one: the limit counts the packets in the delay
     /// line too.
-    Netem {
-        /// Rate, in bits per second.
-        rate_bit_s: u64,
-        /// One-way delay after serialisation.
-        delay_ns: u64,
-        /// Packets in waiting room and delay line together.
-        limit_packets: u64,
-    },
+    Netem(NetemSpec),
     /// Packet loss.
-    Loss {
-        /// The model.
-        model: LossSpec,
-        /// Scheduled changes: from each instant on, Bernoulli loss with this probability.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        changes: Vec<LossChange>,
-    },
+    Loss(LossSpec),
     /// Random extra delay per packet.
-    Jitter {
-        /// Distribution of the extra delay.
-        model: JitterSpec,
-        /// Whether packets may overtake each other; otherwise each leaves no earlier than the one
-        /// before it.
-        reorder: bool,
-    },
+    Jitter(JitterSpec),
     /// Some packets are held back by a fixed time, so that later ones overtake them.
-    Reorder {
-        /// Probability that a packet is held back.
-        probability: f64,
-        /// How long it is held back.
-        hold_ns: u64,
-    },
+    Reorder(ReorderSpec),
     /// Periods in which nothing passes.
-    Outage {
-        /// `[from_ns, to_ns]`, in order, not overlapping.
-        windows: Vec<(u64, u64)>,
-        /// Length after which the windows come again.
-        repeat_ns: Option<u64>,
-        /// Packets that meet an outage are dropped, or held until it ends.
-        hold: bool,
-    },
+    Outage(OutageSpec),
 }
 
-/// From `at_ns` on the delay is `delay_ns`.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
-#[serde(deny_unknown_fields)]
-pub struct DelayChange {
-    /// Instant of the change.
-    pub at_ns: u64,
-    /// New one-way delay.
-    pub delay_ns: u64,
+impl StageSpec {
+    /// The table of the kind that it is.
+    pub(crate) fn blueprint(&self) -> &dyn Blueprint {
+        match self {
+            StageSpec::Delay(spec) => spec,
+            StageSpec::DelayTrace(spec) => spec,
+            StageSpec::SlotDelay(spec) => spec,
+            StageSpec::Transmit(spec) => spec,
+            StageSpec::Radio(spec) => spec,
+            StageSpec::Acm(spec) => &**spec,
+            StageSpec::Netem(spec) => spec,
+            StageSpec::Loss(spec) => spec,
+            StageSpec::Jitter(spec) => spec,
+            StageSpec::Reorder(spec) => spec,
+            StageSpec::Outage(spec) => spec,
+        }
+    }
+
+    /// Whether a stage of this specification can be changed so.
+    pub fn takes(&self, change: &Change) -> bool {
+        self.blueprint().takes(change)
+    }
 }
 
-/// From `at_ns` on packets are lost with probability `probability`.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+/// A queue before a transmitter.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct LossChange {
-    /// Instant of the change.
-    pub at_ns: u64,
-    /// New loss probability.
-    pub probability: f64,
+pub struct TransmitSpec {
+    /// The queue.
+    pub queue: QueueSpec,
+    /// The transmitter.
+    pub service: ServiceSpec,
 }
 
 /// From `at_ns` on the rate is `rate_bit_s`.
@@ -115,16 +82,6 @@ pub struct RateChange {
     pub at_ns: u64,
     /// New rate, in bits per second.
     pub rate_bit_s: u64,
-}
-
-/// How a trace is read between its points.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
-#[serde(rename_all = "snake_case")]
-pub enum Interpolation {
-    /// The last point's value holds.
-    Step,
-    /// Linear between points.
-    Linear,
 }
 
 /// What bounds a queue; the packet in service does not count.
@@ -207,28 +164,5 @@ pub enum ServiceSpec {
         slots: SlotsSpec,
         /// Quantiles of the rate, in bits per second, for equally spaced probabilities from 0 to 1.
         rate_bit_s: Vec<u64>,
-    },
-}
-
-/// Distribution of a random extra delay.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum JitterSpec {
-    /// Uniform between 0 and `most_ns`.
-    Uniform {
-        /// Upper end.
-        most_ns: u64,
-    },
-    /// Normal, cut off below 0.
-    Normal {
-        /// Mean.
-        mean_ns: u64,
-        /// Standard deviation.
-        deviation_ns: u64,
-    },
-    /// Exponential.
-    Exponential {
-        /// Mean.
-        mean_ns: u64,
     },
 }

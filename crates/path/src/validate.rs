@@ -1,45 +1,11 @@
-//! Says what is wrong with a stage.
+//! What is wrong with queues, transmitters and link layers, and words for what may be wrong with any stage.
 
+use crate::blueprint::Verdict;
 use crate::slots::check_quantiles;
 use crate::{
-    Change, CodeSpec, Combining, DecoderSpec, JitterSpec, Limit, LinkLayerSpec, QueueSpec,
-    RadioSpec, ServiceSpec, StageSpec,
+    Change, CodeSpec, Combining, DecoderSpec, Limit, LinkLayerSpec, QueueSpec, RadioSpec,
+    ServiceSpec,
 };
-
-/// A message for a person, or nothing wrong.
-type Verdict = Result<(), String>;
-
-/// Checks one stage.
-pub(crate) fn stage(spec: &StageSpec) -> Verdict {
-    match spec {
-        StageSpec::Delay { changes, .. } => in_order("changes", changes.iter().map(|c| c.at_ns)),
-        StageSpec::DelayTrace { points, repeat_ns, .. } => {
-            not_empty("points", points)?;
-            in_order("points", points.iter().map(|point| point.0))?;
-            within_repeat("points", points.last().map(|point| point.0), *repeat_ns)
-        }
-        StageSpec::SlotDelay(spec) => spec.check(),
-        StageSpec::Transmit { queue: q, service: s } => queue(q).and_then(|()| service(s)),
-        StageSpec::Radio(spec) => radio(spec),
-        StageSpec::Acm(spec) => queue(&spec.queue).and_then(|()| spec.check()),
-        StageSpec::Netem { rate_bit_s, limit_packets, .. } => {
-            above_zero("rate_bit_s", *rate_bit_s)?;
-            above_zero("limit_packets", *limit_packets)
-        }
-        StageSpec::Loss { model, changes } => {
-            model.check()?;
-            in_order("changes", changes.iter().map(|c| c.at_ns))?;
-            changes.iter().try_for_each(|c| probability("changes: probability", c.probability))
-        }
-        StageSpec::Jitter { model, .. } => match model {
-            JitterSpec::Uniform { .. }
-            | JitterSpec::Normal { .. }
-            | JitterSpec::Exponential { .. } => Ok(()),
-        },
-        StageSpec::Reorder { probability: p, .. } => probability("probability", *p),
-        StageSpec::Outage { windows, repeat_ns, .. } => outage(windows, *repeat_ns),
-    }
-}
 
 /// Checks a change of a stage.
 pub(crate) fn change(change: &Change) -> Verdict {
@@ -51,7 +17,7 @@ pub(crate) fn change(change: &Change) -> Verdict {
     }
 }
 
-fn queue(spec: &QueueSpec) -> Verdict {
+pub(crate) fn queue(spec: &QueueSpec) -> Verdict {
     match spec {
         QueueSpec::DropTail { limit: l } | QueueSpec::DropHead { limit: l } => limit(*l),
         QueueSpec::Codel { limit: l, target_ns, interval_ns, .. } => {
@@ -81,7 +47,7 @@ fn codel(target_ns: u64, interval_ns: u64) -> Verdict {
     above_zero("interval_ns", interval_ns)
 }
 
-fn service(spec: &ServiceSpec) -> Verdict {
+pub(crate) fn service(spec: &ServiceSpec) -> Verdict {
     match spec {
         ServiceSpec::Rate { rate_bit_s, changes } => {
             above_zero("rate_bit_s", *rate_bit_s)?;
@@ -188,29 +154,6 @@ fn link_layer(spec: &LinkLayerSpec) -> Verdict {
     }
 }
 
-fn outage(windows: &[(u64, u64)], repeat_ns: Option<u64>) -> Verdict {
-    for (from, to) in windows {
-        if from >= to {
-            return Err(format!("window [{from}, {to}] is empty or runs backwards"));
-        }
-    }
-    for pair in windows.windows(2) {
-        if pair[0].1 > pair[1].0 {
-            let (from, to) = pair[1];
-            return Err(format!("window [{from}, {to}] begins before the one before it ends"));
-        }
-    }
-    if repeat_ns == Some(0) {
-        return Err("repeat_ns is 0".into());
-    }
-    match (windows.last(), repeat_ns) {
-        (Some((_, to)), Some(repeat)) if *to > repeat => {
-            Err(format!("the windows end at {to}, after repeat_ns = {repeat}"))
-        }
-        _ => Ok(()),
-    }
-}
-
 pub(crate) fn probability(key: &str, value: f64) -> Verdict {
     if (0.0..=1.0).contains(&value) {
         Ok(())
@@ -223,7 +166,7 @@ pub(crate) fn above_zero(key: &str, value: u64) -> Verdict {
     if value > 0 { Ok(()) } else { Err(format!("{key} is 0")) }
 }
 
-fn not_empty<T>(key: &str, list: &[T]) -> Verdict {
+pub(crate) fn not_empty<T>(key: &str, list: &[T]) -> Verdict {
     if list.is_empty() { Err(format!("{key} is empty")) } else { Ok(()) }
 }
 
@@ -239,7 +182,7 @@ pub(crate) fn in_order(key: &str, mut values: impl Iterator<Item = u64>) -> Verd
     Ok(())
 }
 
-fn within_repeat(key: &str, last: Option<u64>, repeat_ns: Option<u64>) -> Verdict {
+pub(crate) fn within_repeat(key: &str, last: Option<u64>, repeat_ns: Option<u64>) -> Verdict {
     match (last, repeat_ns) {
         (_, Some(0)) => Err("repeat_ns is 0".into()),
         (Some(last), Some(repeat)) if last > repeat => {

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from bentpipe.plan.losses import loss_is_drawn
+from bentpipe.plan.stages import DRAWN
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -60,7 +61,7 @@ def _stage(stage: StageSpec) -> bool:
         return loss_is_drawn(stage)
     if stage["kind"] == "transmit":
         return stage["service"]["kind"] == "slots"
-    return stage["kind"] in ("jitter", "reorder", "slot_delay")
+    return stage["kind"] in DRAWN
 
 
 def _radio(stage: RadioStageSpec) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from bentpipe.plan.stages import limit_of
+from bentpipe.plan.stages import AFTER, ORDERED, limit_of
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.units import Duration, Rate
 
@@ -31,11 +31,6 @@ __all__ = [
 ]
 
 SIDES: tuple[Literal["up", "down"], ...] = ("up", "down")
-
-AFTER = ("delay", "delay_trace", "slot_delay", "jitter", "reorder", "outage")
-"""Stages behind the transmitter that packets are in flight in."""
-ORDERED = ("delay", "delay_trace", "slot_delay", "jitter")
-"""Those of them that may keep who is in flight in order, or let it be overtaken."""
 
 FATES: dict[str, InFlight] = {"in-order": "in_order", "overtaken": "overtaken", "lost": "lost"}
 

@@ -1,4 +1,4 @@
-"""Loss in the engine's words (``LossSpec``), and which models draw."""
+"""Loss in the engine's words (``LossModel``), and which models draw."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from bentpipe.scenario.problems import ScenarioError
 
 if TYPE_CHECKING:
     from bentpipe.plan.files import Files
-    from bentpipe.plan.spec import LossChange, LossSpec, LossStageSpec
+    from bentpipe.plan.spec import LossChange, LossModel, LossStageSpec
     from bentpipe.scenario.losses import Loss
     from bentpipe.scenario.path import Direction
 
@@ -34,7 +34,7 @@ def loss_stage(direction: Direction, files: Files, key: str, *, always: bool) ->
             raise ScenarioError(
                 [(f"{key}.changes", "found a change of loss beside a trace, expected one of them")]
             )
-        model: LossSpec = {"kind": "bernoulli", "probability": points[0][1]}
+        model: LossModel = {"kind": "bernoulli", "probability": points[0][1]}
         changes = [{"at_ns": at, "probability": value} for at, value in points[1:]]
     else:
         model = _model(loss, files, key)
@@ -43,7 +43,7 @@ def loss_stage(direction: Direction, files: Files, key: str, *, always: bool) ->
     return [{"kind": "loss", "model": model, "changes": changes}]
 
 
-def _model(loss: Loss | None, files: Files, key: str) -> LossSpec:
+def _model(loss: Loss | None, files: Files, key: str) -> LossModel:
     if loss is None:
         return {"kind": "bernoulli", "probability": 0.0}
     if loss.probability is not None:

@@ -262,14 +262,14 @@ class HostSpec(TypedDict):
     open: bool
 
 
-class UniformJitterSpec(TypedDict):
+class UniformJitterModel(TypedDict):
     """Uniform between 0 and ``most_ns``."""
 
     kind: Literal["uniform"]
     most_ns: int
 
 
-class NormalJitterSpec(TypedDict):
+class NormalJitterModel(TypedDict):
     """Normal, cut off below 0."""
 
     kind: Literal["normal"]
@@ -277,7 +277,7 @@ class NormalJitterSpec(TypedDict):
     deviation_ns: int
 
 
-class ExponentialJitterSpec(TypedDict):
+class ExponentialJitterModel(TypedDict):
     """Exponential."""
 
     kind: Literal["exponential"]
@@ -410,14 +410,14 @@ class RackTlpLossDetection(TypedDict):
     kind: Literal["rack_tlp"]
 
 
-class BernoulliLossSpec(TypedDict):
+class BernoulliLossModel(TypedDict):
     """Each packet is lost independently."""
 
     kind: Literal["bernoulli"]
     probability: float
 
 
-class GilbertElliottLossSpec(TypedDict):
+class GilbertElliottLossModel(TypedDict):
     """Two states, one transition chance per packet (Gilbert 1960, Elliott 1963)."""
 
     kind: Literal["gilbert_elliott"]
@@ -427,7 +427,7 @@ class GilbertElliottLossSpec(TypedDict):
     loss_bad: float
 
 
-class BurstLossSpec(TypedDict):
+class BurstLossModel(TypedDict):
     """Every packet is lost during ``length_ns`` at the start of every ``period_ns``, from ``offset_ns``
     on.
     """
@@ -438,14 +438,14 @@ class BurstLossSpec(TypedDict):
     offset_ns: int
 
 
-class TraceLossSpec(TypedDict):
+class TraceLossModel(TypedDict):
     """Each listed packet, counted from 0 in order of arrival, is lost."""
 
     kind: Literal["trace"]
     packets: Sequence[int]
 
 
-class SlotsLossSpec(TypedDict):
+class SlotsLossModel(TypedDict):
     """Bursts where slots begin, and single packets in between, with chances drawn anew in each slot."""
 
     kind: Literal["slots"]
@@ -759,7 +759,7 @@ class LossStageSpec(TypedDict):
     """Packet loss."""
 
     kind: Literal["loss"]
-    model: LossSpec
+    model: LossModel
     changes: NotRequired[Sequence[LossChange]]
 
 
@@ -767,7 +767,7 @@ class JitterStageSpec(TypedDict):
     """Random extra delay per packet."""
 
     kind: Literal["jitter"]
-    model: JitterSpec
+    model: JitterModel
     reorder: bool
 
 
@@ -933,11 +933,11 @@ ChannelSpec = (
 )
 CodeSpec = GivenCodeSpec | AdaptiveCodeSpec
 DecoderSpec = InformationDecoderSpec | BlockErrorsDecoderSpec
-JitterSpec = UniformJitterSpec | NormalJitterSpec | ExponentialJitterSpec
+JitterModel = UniformJitterModel | NormalJitterModel | ExponentialJitterModel
 Limit = PacketsLimit | BytesLimit
 LoadSpec = PerfLoadSpec | PoissonLoadSpec | OnOffLoadSpec | PageLoadSpec
 LossDetection = DuplicateAcksLossDetection | RackTlpLossDetection
-LossSpec = BernoulliLossSpec | GilbertElliottLossSpec | BurstLossSpec | TraceLossSpec | SlotsLossSpec
+LossModel = BernoulliLossModel | GilbertElliottLossModel | BurstLossModel | TraceLossModel | SlotsLossModel
 QueueSpec = DropTailQueueSpec | DropHeadQueueSpec | CodelQueueSpec | FqCodelQueueSpec
 ServiceSpec = RateServiceSpec | TraceServiceSpec | SlotsServiceSpec
 SizeSpec = FixedSizeSpec | ExponentialSizeSpec | ParetoSizeSpec

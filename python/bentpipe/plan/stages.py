@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.files import Files
     from bentpipe.plan.spec import (
         DelayChange,
-        JitterSpec,
+        JitterModel,
         Limit,
         NetemStageSpec,
         QueueSpec,
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from bentpipe.scenario.path import Direction, Jitter
 
 __all__ = [
+    "AFTER",
+    "DRAWN",
+    "ORDERED",
     "base_delay_ns",
     "first_rate",
     "least_delay_ns",
@@ -39,6 +42,13 @@ __all__ = [
     "queue_bytes",
     "stages",
 ]
+
+AFTER = ("delay", "delay_trace", "slot_delay", "jitter", "reorder", "outage")
+"""Kinds of stages behind the transmitter that packets are in flight in."""
+ORDERED = ("delay", "delay_trace", "slot_delay", "jitter")
+"""Those of them that may keep who is in flight in order, or let it be overtaken."""
+DRAWN = ("slot_delay", "jitter", "reorder")
+"""Those of them that draw at random, whatever their settings are."""
 
 ETHERNET_BYTES = 1500
 """A packet where a bound in packets is made of one in bytes (the convention of netem's users)."""
@@ -394,7 +404,7 @@ def _outages(direction: Direction) -> list[StageSpec]:
     ]
 
 
-def _jitter(jitter: Jitter) -> JitterSpec:
+def _jitter(jitter: Jitter) -> JitterModel:
     if jitter.uniform is not None:
         return {"kind": "uniform", "most_ns": jitter.uniform.ns}
     if jitter.exponential is not None:

@@ -1,9 +1,37 @@
 //! A delay that follows a trace, for example a constellation's.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use units::{Packet, Span, Time};
 
+use crate::blueprint::{Blueprint, Place, Verdict};
 use crate::departures::Departures;
-use crate::{Change, Cx, Interpolation, Stage};
+use crate::validate::{in_order, not_empty, within_repeat};
+use crate::{Change, Cx, InFlight, Stage};
+
+/// A delay that follows a trace; before the first point the first value holds.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct DelayTraceSpec {
+    /// Points in order of time, as `[at_ns, delay_ns]`.
+    pub points: Vec<(u64, u64)>,
+    /// Between points: the last value holds, or linear interpolation.
+    pub interpolation: Interpolation,
+    /// Length after which the trace starts again; none: the last value holds for ever.
+    pub repeat_ns: Option<u64>,
+    /// Whether packets may overtake each other when the delay falls.
+    pub reorder: bool,
+}
+
+/// How a trace is read between its points.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Interpolation {
+    /// The last point's value holds.
+    Step,
+    /// Linear between points.
+    Linear,
+}
 
 /// Delays each packet by the trace's value at the instant it arrives. Before the first point the
 /// first value holds, after the last one the last; with a repeat the trace is read at the instant
@@ -77,6 +105,31 @@ impl Stage for DelayTrace {
         if let Change::InFlight(fate) = change {
             self.inside.hand_over(due, *fate, cx);
         }
+    }
+}
+
+impl Blueprint for DelayTraceSpec {
+    fn kind(&self) -> &'static str {
+        "delay_trace"
+    }
+
+    fn check(&self) -> Verdict {
+        not_empty("points", &self.points)?;
+        in_order("points", self.points.iter().map(|point| point.0))?;
+        within_repeat("points", self.points.last().map(|point| point.0), self.repeat_ns)
+    }
+
+    fn make(&self, _place: &Place) -> Box<dyn Stage> {
+        Box::new(DelayTrace::new(&self.points, self.interpolation, self.repeat_ns, self.reorder))
+    }
+
+    /// Who may overtake anyway is not held back.
+    fn takes(&self, change: &Change) -> bool {
+        matches!(change, Change::InFlight(fate) if !self.reorder || *fate == InFlight::Lost)
+    }
+
+    fn least_delay_ns(&self) -> Option<u64> {
+        self.points.iter().map(|(_, delay)| *delay).min()
     }
 }
 

@@ -4,14 +4,36 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{Packet, Random, Span, Time};
 
+use crate::blueprint::{Blueprint, Place, Verdict};
 use crate::slots::{Chance, Quantiles, Slot, Slots};
 use crate::validate::{above_zero, in_order, probability};
 use crate::{Cause, Change, Cx, SlotLossSpec, Stage};
 
+/// Packet loss.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct LossSpec {
+    /// The model.
+    pub model: LossModel,
+    /// Scheduled changes: from each instant on, Bernoulli loss with this probability.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<LossChange>,
+}
+
+/// From `at_ns` on packets are lost with probability `probability`.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct LossChange {
+    /// Instant of the change.
+    pub at_ns: u64,
+    /// New loss probability.
+    pub probability: f64,
+}
+
 /// A loss model.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum LossSpec {
+pub enum LossModel {
     /// Each packet is lost independently.
     Bernoulli {
         /// Loss probability.
@@ -47,26 +69,26 @@ pub enum LossSpec {
     Slots(SlotLossSpec),
 }
 
-impl LossSpec {
+impl LossModel {
     /// Says what is wrong with a model.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self {
-            LossSpec::Bernoulli { probability: p } => probability("probability", *p),
-            LossSpec::GilbertElliott { good_to_bad, bad_to_good, loss_good, loss_bad } => {
+            LossModel::Bernoulli { probability: p } => probability("probability", *p),
+            LossModel::GilbertElliott { good_to_bad, bad_to_good, loss_good, loss_bad } => {
                 probability("good_to_bad", *good_to_bad)?;
                 probability("bad_to_good", *bad_to_good)?;
                 probability("loss_good", *loss_good)?;
                 probability("loss_bad", *loss_bad)
             }
-            LossSpec::Burst { period_ns, length_ns, .. } => {
+            LossModel::Burst { period_ns, length_ns, .. } => {
                 above_zero("period_ns", *period_ns)?;
                 if length_ns > period_ns {
                     return Err(format!("length_ns = {length_ns} exceeds period_ns = {period_ns}"));
                 }
                 Ok(())
             }
-            LossSpec::Trace { packets } => in_order("packets", packets.iter().copied()),
-            LossSpec::Slots(spec) => spec.check(),
+            LossModel::Trace { packets } => in_order("packets", packets.iter().copied()),
+            LossModel::Slots(spec) => spec.check(),
         }
     }
 }
@@ -142,10 +164,10 @@ impl SlotLoss {
 impl Loss {
     /// Loss after `model` on the line `name` of run `seed`; `random` is the packets' own chance. A Gilbert-Elliott chain starts in its stationary distribution, so that a
     /// short run is not kinder than a long one.
-    pub(crate) fn new(model: &LossSpec, name: &str, seed: u64, mut random: Random) -> Loss {
+    pub(crate) fn new(model: &LossModel, name: &str, seed: u64, mut random: Random) -> Loss {
         let model = match *model {
-            LossSpec::Bernoulli { probability } => Model::Bernoulli(probability),
-            LossSpec::GilbertElliott { good_to_bad, bad_to_good, loss_good, loss_bad } => {
+            LossModel::Bernoulli { probability } => Model::Bernoulli(probability),
+            LossModel::GilbertElliott { good_to_bad, bad_to_good, loss_good, loss_bad } => {
                 let total = good_to_bad + bad_to_good;
                 Model::GilbertElliott {
                     to_bad: good_to_bad,
@@ -155,13 +177,13 @@ impl Loss {
                     bad: random.uniform() * total < good_to_bad,
                 }
             }
-            LossSpec::Burst { period_ns, length_ns, offset_ns } => {
+            LossModel::Burst { period_ns, length_ns, offset_ns } => {
                 Model::Burst { period: period_ns, length: length_ns, offset: offset_ns }
             }
-            LossSpec::Trace { ref packets } => {
+            LossModel::Trace { ref packets } => {
                 Model::Trace { packets: packets.clone(), cursor: 0, seen: 0 }
             }
-            LossSpec::Slots(ref spec) => Model::Slots(Box::new(SlotLoss::new(spec, name, seed))),
+            LossModel::Slots(ref spec) => Model::Slots(Box::new(SlotLoss::new(spec, name, seed))),
         };
         Loss { model, random }
     }
@@ -210,5 +232,29 @@ impl Stage for Loss {
         if let Change::Loss(probability) = change {
             self.model = Model::Bernoulli(*probability);
         }
+    }
+}
+
+impl Blueprint for LossSpec {
+    fn kind(&self) -> &'static str {
+        "loss"
+    }
+
+    fn check(&self) -> Verdict {
+        self.model.check()?;
+        in_order("changes", self.changes.iter().map(|c| c.at_ns))?;
+        self.changes.iter().try_for_each(|c| probability("changes: probability", c.probability))
+    }
+
+    fn make(&self, place: &Place) -> Box<dyn Stage> {
+        Box::new(Loss::new(&self.model, place.line, place.seed, place.random()))
+    }
+
+    fn takes(&self, change: &Change) -> bool {
+        matches!(change, Change::Loss(_))
+    }
+
+    fn changes(&self) -> Vec<(Time, Change)> {
+        self.changes.iter().map(|c| (Time(c.at_ns), Change::Loss(c.probability))).collect()
     }
 }

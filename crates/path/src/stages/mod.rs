@@ -9,11 +9,11 @@ mod outage;
 mod reorder;
 mod slot_delay;
 
-pub use delay::Delay;
-pub use delay_trace::DelayTrace;
-pub use jitter::Jitter;
-pub use loss::{Loss, LossSpec};
-pub use netem::Netem;
-pub use outage::Outage;
-pub use reorder::Reorder;
+pub use delay::{Delay, DelayChange, DelaySpec};
+pub use delay_trace::{DelayTrace, DelayTraceSpec, Interpolation};
+pub use jitter::{Jitter, JitterModel, JitterSpec};
+pub use loss::{Loss, LossChange, LossModel, LossSpec};
+pub use netem::{Netem, NetemSpec};
+pub use outage::{Outage, OutageSpec};
+pub use reorder::{Reorder, ReorderSpec};
 pub use slot_delay::SlotDelay;

@@ -1,9 +1,26 @@
 //! Linux netem's `rate`, `delay` and `limit` in one.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use units::{Packet, Rate, Serializer, Span, Time};
 
+use crate::blueprint::{Blueprint, Place, Verdict};
 use crate::departures::Fifo;
+use crate::validate::above_zero;
 use crate::{Cause, Change, Cx, Gauge, Histogram, Limit, Stage};
+
+/// Linux netem's `rate` + `delay` + `limit` in one: the limit counts the packets in the delay
+/// line too.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct NetemSpec {
+    /// Rate, in bits per second.
+    pub rate_bit_s: u64,
+    /// One-way delay after serialisation.
+    pub delay_ns: u64,
+    /// Packets in waiting room and delay line together.
+    pub limit_packets: u64,
+}
 
 /// One queue that is waiting room and delay line together, as in `tc qdisc ... netem rate R delay D
 /// limit N`: a packet's departure is set when it arrives, and the limit counts every packet that
@@ -87,5 +104,35 @@ impl Stage for Netem {
 
     fn sojourn(&self) -> Option<&Histogram> {
         Some(&self.sojourn)
+    }
+}
+
+impl Blueprint for NetemSpec {
+    fn kind(&self) -> &'static str {
+        "netem"
+    }
+
+    fn check(&self) -> Verdict {
+        above_zero("rate_bit_s", self.rate_bit_s)?;
+        above_zero("limit_packets", self.limit_packets)
+    }
+
+    fn make(&self, _place: &Place) -> Box<dyn Stage> {
+        Box::new(Netem::new(Rate(self.rate_bit_s), Span(self.delay_ns), self.limit_packets))
+    }
+
+    fn takes(&self, change: &Change) -> bool {
+        matches!(
+            change,
+            Change::Rate(_) | Change::Delay(_) | Change::Limit(Some(Limit::Packets(_)))
+        )
+    }
+
+    fn least_delay_ns(&self) -> Option<u64> {
+        Some(self.delay_ns)
+    }
+
+    fn most_rate_bit_s(&self) -> Option<u64> {
+        Some(self.rate_bit_s)
     }
 }

@@ -1,9 +1,24 @@
 //! Periods in which nothing passes.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use units::{Packet, Time};
 
+use crate::blueprint::{Blueprint, Place, Verdict};
 use crate::departures::Fifo;
-use crate::{Cause, Change, Cx, Stage};
+use crate::{Cause, Change, Cx, InFlight, Stage};
+
+/// Periods in which nothing passes.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct OutageSpec {
+    /// `[from_ns, to_ns]`, in order, not overlapping.
+    pub windows: Vec<(u64, u64)>,
+    /// Length after which the windows come again.
+    pub repeat_ns: Option<u64>,
+    /// Packets that meet an outage are dropped, or held until it ends.
+    pub hold: bool,
+}
 
 /// Drops the packets that arrive in a window `[from, to)`, or holds them until it ends and lets
 /// them go together, in order.
@@ -64,6 +79,43 @@ impl Stage for Outage {
         if let Change::InFlight(fate) = change {
             self.held.hand_over(due, *fate, cx);
         }
+    }
+}
+
+impl Blueprint for OutageSpec {
+    fn kind(&self) -> &'static str {
+        "outage"
+    }
+
+    fn check(&self) -> Verdict {
+        for (from, to) in &self.windows {
+            if from >= to {
+                return Err(format!("window [{from}, {to}] is empty or runs backwards"));
+            }
+        }
+        for pair in self.windows.windows(2) {
+            if pair[0].1 > pair[1].0 {
+                let (from, to) = pair[1];
+                return Err(format!("window [{from}, {to}] begins before the one before it ends"));
+            }
+        }
+        if self.repeat_ns == Some(0) {
+            return Err("repeat_ns is 0".into());
+        }
+        match (self.windows.last(), self.repeat_ns) {
+            (Some((_, to)), Some(repeat)) if *to > repeat => {
+                Err(format!("the windows end at {to}, after repeat_ns = {repeat}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn make(&self, _place: &Place) -> Box<dyn Stage> {
+        Box::new(Outage::new(&self.windows, self.repeat_ns, self.hold))
+    }
+
+    fn takes(&self, change: &Change) -> bool {
+        *change == Change::InFlight(InFlight::Lost)
     }
 }
 

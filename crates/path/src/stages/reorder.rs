@@ -1,9 +1,23 @@
 //! Some packets are held back.
 
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use units::{Packet, Random, Span, Time};
 
+use crate::blueprint::{Blueprint, Place, Verdict};
 use crate::departures::Fifo;
-use crate::{Change, Cx, Stage};
+use crate::validate::probability;
+use crate::{Change, Cx, InFlight, Stage};
+
+/// Some packets are held back by a fixed time, so that later ones overtake them.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct ReorderSpec {
+    /// Probability that a packet is held back.
+    pub probability: f64,
+    /// How long it is held back.
+    pub hold_ns: u64,
+}
 
 /// Holds each packet back with a probability, for a fixed time; the others pass at once and
 /// overtake it.
@@ -43,5 +57,24 @@ impl Stage for Reorder {
         if let Change::InFlight(fate) = change {
             self.held.hand_over(due, *fate, cx);
         }
+    }
+}
+
+impl Blueprint for ReorderSpec {
+    fn kind(&self) -> &'static str {
+        "reorder"
+    }
+
+    fn check(&self) -> Verdict {
+        probability("probability", self.probability)
+    }
+
+    fn make(&self, place: &Place) -> Box<dyn Stage> {
+        Box::new(Reorder::new(self.probability, Span(self.hold_ns), place.random()))
+    }
+
+    /// Who may overtake anyway is not held back.
+    fn takes(&self, change: &Change) -> bool {
+        *change == Change::InFlight(InFlight::Lost)
     }
 }

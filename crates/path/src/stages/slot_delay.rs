@@ -2,6 +2,7 @@
 
 use units::{Packet, Span, Time};
 
+use crate::blueprint::{Blueprint, Place, Verdict};
 use crate::departures::Departures;
 use crate::slots::{Chance, Quantiles, Slots};
 use crate::{Change, Cx, SlotDelaySpec, Stage};
@@ -131,5 +132,27 @@ impl Stage for SlotDelay {
         if let Change::InFlight(fate) = change {
             self.inside.hand_over(due, *fate, cx);
         }
+    }
+}
+
+impl Blueprint for SlotDelaySpec {
+    fn kind(&self) -> &'static str {
+        "slot_delay"
+    }
+
+    fn check(&self) -> Verdict {
+        SlotDelaySpec::check(self)
+    }
+
+    fn make(&self, place: &Place) -> Box<dyn Stage> {
+        Box::new(SlotDelay::new(self, place.line, place.seed))
+    }
+
+    fn takes(&self, change: &Change) -> bool {
+        matches!(change, Change::InFlight(_))
+    }
+
+    fn least_delay_ns(&self) -> Option<u64> {
+        Some(self.least_ns())
     }
 }

@@ -1,6 +1,6 @@
 //! CoDel and FQ-CoDel under load that does not yield.
 
-use path::{Cause, Limit, Line, Output, QueueSpec, ServiceSpec, StageSpec};
+use path::{Cause, Limit, Line, Output, QueueSpec, ServiceSpec, StageSpec, TransmitSpec};
 use units::{Ecn, Packet, Span, Time};
 
 use crate::common::{of_flow, packet};
@@ -10,7 +10,7 @@ const INTERVAL: u64 = 100_000_000;
 
 fn line(queue: QueueSpec) -> Line {
     let service = ServiceSpec::Rate { rate_bit_s: 10_000_000, changes: Vec::new() };
-    Line::build(&[StageSpec::Transmit { queue, service }], "test.up", 1).unwrap()
+    Line::build(&[StageSpec::Transmit(TransmitSpec { queue, service })], "test.up", 1).unwrap()
 }
 
 fn codel(limit: Option<Limit>, ecn: bool) -> Line {

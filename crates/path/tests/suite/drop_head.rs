@@ -1,6 +1,6 @@
 //! A queue that drops from the front, beside one that drops at the end.
 
-use path::{Cause, Change, Limit, Line, Output, QueueSpec, ServiceSpec, StageSpec};
+use path::{Cause, Change, Limit, Line, Output, QueueSpec, ServiceSpec, StageSpec, TransmitSpec};
 use units::Time;
 
 use crate::common::packet;
@@ -10,7 +10,7 @@ const MS: u64 = 1_000_000;
 /// A thousand bytes a millisecond behind `queue`.
 fn line(queue: QueueSpec) -> Line {
     let service = ServiceSpec::Rate { rate_bit_s: 8_000_000, changes: Vec::new() };
-    Line::build(&[StageSpec::Transmit { queue, service }], "test.up", 1).unwrap()
+    Line::build(&[StageSpec::Transmit(TransmitSpec { queue, service })], "test.up", 1).unwrap()
 }
 
 fn front(limit: Limit) -> Line {

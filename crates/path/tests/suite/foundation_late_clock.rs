@@ -1,9 +1,9 @@
 //! First proof: a driver that wakes late sees the same departures, later.
 
 use path::{
-    Change, Codel, Cx, Delay, DropTail, InFlight, Interpolation, Jitter, JitterSpec, Limit, Line,
-    Netem, Outage, Output, QueueSpec, RateService, Reorder, ServiceSpec, Stage, StageSpec,
-    TraceService, Transmitter,
+    Change, Codel, Cx, Delay, DelayTraceSpec, DropTail, InFlight, Interpolation, Jitter,
+    JitterModel, JitterSpec, Limit, Line, Netem, NetemSpec, Outage, OutageSpec, Output, QueueSpec,
+    RateService, Reorder, ServiceSpec, Stage, StageSpec, TraceService, TransmitSpec, Transmitter,
 };
 use proptest::prelude::*;
 use units::{Packet, Random, Rate, Span, Time};
@@ -20,20 +20,27 @@ fn line() -> Line {
     let rate = ServiceSpec::Rate { rate_bit_s: 5_000_000, changes: Vec::new() };
     let points = vec![(0, 20_000_000), (500_000_000, 5_000_000)];
     let stages = [
-        StageSpec::Transmit { queue: codel, service: rate },
-        StageSpec::DelayTrace {
+        StageSpec::Transmit(TransmitSpec { queue: codel, service: rate }),
+        StageSpec::DelayTrace(DelayTraceSpec {
             points,
             interpolation: Interpolation::Linear,
             repeat_ns: Some(1_000_000_000),
             reorder: true,
-        },
-        StageSpec::Outage {
+        }),
+        StageSpec::Outage(OutageSpec {
             windows: vec![(100_000_000, 150_000_000)],
             repeat_ns: None,
             hold: true,
-        },
-        StageSpec::Jitter { model: JitterSpec::Exponential { mean_ns: 2_000_000 }, reorder: true },
-        StageSpec::Netem { rate_bit_s: 4_000_000, delay_ns: 10_000_000, limit_packets: 60 },
+        }),
+        StageSpec::Jitter(JitterSpec {
+            model: JitterModel::Exponential { mean_ns: 2_000_000 },
+            reorder: true,
+        }),
+        StageSpec::Netem(NetemSpec {
+            rate_bit_s: 4_000_000,
+            delay_ns: 10_000_000,
+            limit_packets: 60,
+        }),
         bernoulli(0.02),
     ];
     let mut line = Line::build(&stages, "satellite.up", 3).unwrap();
@@ -72,7 +79,7 @@ fn stages() -> Vec<Box<dyn Stage>> {
     let slots = TraceService::new(&[1_000_000, 4_000_000, 4_000_000], 1504, 5_000_000);
     vec![
         Box::new(Delay::new(Span(20_000_000))),
-        Box::new(Jitter::new(JitterSpec::Uniform { most_ns: 9_000_000 }, true, random())),
+        Box::new(Jitter::new(JitterModel::Uniform { most_ns: 9_000_000 }, true, random())),
         Box::new(Reorder::new(0.3, Span(9_000_000), random())),
         Box::new(Outage::new(&[(0, 9_000_000)], Some(20_000_000), true)),
         Box::new(Netem::new(Rate(5_000_000), Span(5_000_000), 50)),

@@ -1,8 +1,8 @@
 //! The line: order of work, changes, counters.
 
 use path::{
-    Cause, Change, InFlight, Interpolation, JitterSpec, Limit, Line, Output, QueueSpec,
-    ServiceSpec, StageSpec,
+    Cause, Change, DelayTraceSpec, InFlight, Interpolation, JitterModel, JitterSpec, Limit, Line,
+    OutageSpec, Output, QueueSpec, ReorderSpec, ServiceSpec, StageSpec, TransmitSpec,
 };
 use units::{Packet, Rate, Span, Time};
 
@@ -127,7 +127,7 @@ fn every_queue_loses_what_waits_and_takes_a_limit() {
         QueueSpec::FqCodel { limit_packets, flows, quantum_bytes, target_ns, interval_ns, ecn },
     ] {
         let service = ServiceSpec::Rate { rate_bit_s: 8_000_000, changes: vec![] };
-        let stages = [StageSpec::Transmit { queue, service }];
+        let stages = [StageSpec::Transmit(TransmitSpec { queue, service })];
         let mut line = Line::build(&stages, "link.up", 1).unwrap();
         let mut out = Output::default();
         // A millisecond a packet: at 2.5 ms one is being sent, and 7 wait. Later there is room for 2.
@@ -157,18 +157,23 @@ fn every_queue_loses_what_waits_and_takes_a_limit() {
 #[test]
 fn everything_that_holds_packets_loses_them() {
     let points = vec![(0, 100)];
-    let trace = |reorder| StageSpec::DelayTrace {
-        points: points.clone(),
-        interpolation: Interpolation::Step,
-        repeat_ns: None,
-        reorder,
+    let trace = |reorder| {
+        StageSpec::DelayTrace(DelayTraceSpec {
+            points: points.clone(),
+            interpolation: Interpolation::Step,
+            repeat_ns: None,
+            reorder,
+        })
     };
-    let jitter = |reorder| StageSpec::Jitter {
-        model: JitterSpec::Normal { mean_ns: 1000, deviation_ns: 0 },
-        reorder,
+    let jitter = |reorder| {
+        StageSpec::Jitter(JitterSpec {
+            model: JitterModel::Normal { mean_ns: 1000, deviation_ns: 0 },
+            reorder,
+        })
     };
-    let outage = StageSpec::Outage { windows: vec![(0, 100)], repeat_ns: None, hold: true };
-    let held = StageSpec::Reorder { probability: 1.0, hold_ns: 100 };
+    let outage =
+        StageSpec::Outage(OutageSpec { windows: vec![(0, 100)], repeat_ns: None, hold: true });
+    let held = StageSpec::Reorder(ReorderSpec { probability: 1.0, hold_ns: 100 });
     for stage in [trace(false), trace(true), jitter(false), jitter(true), outage, held] {
         let lost = Change::InFlight(InFlight::Lost);
         assert!(stage.takes(&lost));
@@ -215,7 +220,7 @@ fn a_change_comes_before_work_of_the_same_instant() {
 
 #[test]
 fn a_bad_stage_is_named() {
-    let bad = StageSpec::Reorder { probability: 1.5, hold_ns: 1 };
+    let bad = StageSpec::Reorder(ReorderSpec { probability: 1.5, hold_ns: 1 });
     let error = Line::build(&[delay(1), bad], "satellite.up", 1).err().unwrap();
     assert_eq!(
         error.to_string(),

@@ -1,7 +1,7 @@
 //! Loss: any of the models for the properties of every line, and random loss against closed forms, within five standard
 //! errors.
 
-use path::{Line, LossChange, LossSpec, Output, SlotLossSpec, StageSpec};
+use path::{Line, LossChange, LossModel, LossSpec, Output, SlotLossSpec, StageSpec};
 use proptest::prelude::*;
 use units::Time;
 
@@ -14,9 +14,9 @@ const MS: u64 = 1_000_000;
 /// A loss stage of any model.
 pub fn any_loss() -> impl Strategy<Value = StageSpec> {
     let models = prop_oneof![
-        (0.0..1.0).prop_map(|probability| LossSpec::Bernoulli { probability }),
+        (0.0..1.0).prop_map(|probability| LossModel::Bernoulli { probability }),
         (0.0..1.0, 0.0..1.0, 0.0..1.0, 0.0..1.0).prop_map(
-            |(good_to_bad, bad_to_good, loss_good, loss_bad)| LossSpec::GilbertElliott {
+            |(good_to_bad, bad_to_good, loss_good, loss_bad)| LossModel::GilbertElliott {
                 good_to_bad,
                 bad_to_good,
                 loss_good,
@@ -24,26 +24,26 @@ pub fn any_loss() -> impl Strategy<Value = StageSpec> {
             }
         ),
         (10 * MS..50 * MS, 0..10 * MS, 0..50 * MS).prop_map(|(period_ns, length_ns, offset_ns)| {
-            LossSpec::Burst { period_ns, length_ns, offset_ns }
+            LossModel::Burst { period_ns, length_ns, offset_ns }
         }),
         prop::collection::btree_set(0u64..200, 0..20)
-            .prop_map(|packets| LossSpec::Trace { packets: packets.into_iter().collect() }),
+            .prop_map(|packets| LossModel::Trace { packets: packets.into_iter().collect() }),
         (slots(), prop::collection::vec(0.0..1.0, 1..4), 0.0..1.0, quantiles(0, 20 * MS)).prop_map(
             |(slots, mut probability, burst_probability, burst_ns)| {
                 probability.sort_by(f64::total_cmp);
-                LossSpec::Slots(SlotLossSpec { slots, probability, burst_probability, burst_ns })
+                LossModel::Slots(SlotLossSpec { slots, probability, burst_probability, burst_ns })
             },
         ),
     ];
     (models, prop::option::of((0..100 * MS, 0.0..1.0))).prop_map(|(model, change)| {
         let change = change.map(|(at_ns, probability)| LossChange { at_ns, probability });
-        StageSpec::Loss { model, changes: change.into_iter().collect() }
+        StageSpec::Loss(LossSpec { model, changes: change.into_iter().collect() })
     })
 }
 
 /// Which of `N` packets are lost.
-fn losses(model: LossSpec, seed: u64) -> Vec<bool> {
-    let stage = StageSpec::Loss { model, changes: Vec::new() };
+fn losses(model: LossModel, seed: u64) -> Vec<bool> {
+    let stage = StageSpec::Loss(LossSpec { model, changes: Vec::new() });
     let mut line = Line::build(&[stage], "test.up", seed).unwrap();
     let mut out = Output::default();
     for number in 0..N {
@@ -65,18 +65,18 @@ fn close(got: f64, expected: f64, error: f64) {
 #[test]
 fn bernoulli_mean() {
     for probability in [0.0001, 0.01, 0.3] {
-        let got = mean(&losses(LossSpec::Bernoulli { probability }, 11));
+        let got = mean(&losses(LossModel::Bernoulli { probability }, 11));
         let error = (probability * (1.0 - probability) / f64::from(N)).sqrt();
         close(got, probability, error);
     }
-    assert_eq!(mean(&losses(LossSpec::Bernoulli { probability: 0.0 }, 1)), 0.0);
-    assert_eq!(mean(&losses(LossSpec::Bernoulli { probability: 1.0 }, 1)), 1.0);
+    assert_eq!(mean(&losses(LossModel::Bernoulli { probability: 0.0 }, 1)), 0.0);
+    assert_eq!(mean(&losses(LossModel::Bernoulli { probability: 1.0 }, 1)), 1.0);
 }
 
 #[test]
 fn a_larger_probability_loses_the_same_packets_and_more() {
-    let few = losses(LossSpec::Bernoulli { probability: 0.01 }, 5);
-    let many = losses(LossSpec::Bernoulli { probability: 0.02 }, 5);
+    let few = losses(LossModel::Bernoulli { probability: 0.01 }, 5);
+    let many = losses(LossModel::Bernoulli { probability: 0.02 }, 5);
     assert!(few.iter().zip(&many).all(|(few, many)| !few || *many));
 }
 
@@ -86,7 +86,7 @@ fn gilbert_elliott_mean_and_bursts() {
         [(0.01, 0.2, 0.0, 1.0), (0.002, 0.05, 0.001, 0.5), (0.3, 0.4, 0.1, 0.9)]
     {
         let model =
-            LossSpec::GilbertElliott { good_to_bad: p, bad_to_good: r, loss_good, loss_bad };
+            LossModel::GilbertElliott { good_to_bad: p, bad_to_good: r, loss_good, loss_bad };
         let lost = losses(model, 23);
         let (good, bad) = (r / (p + r), p / (p + r));
         let expected = good * loss_good + bad * loss_bad;

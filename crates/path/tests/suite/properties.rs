@@ -1,10 +1,11 @@
 //! What holds for every list of stages and every pattern of arrivals.
 
 use path::{
-    AcmSpec, ChannelSpec, CodeSpec, Combining, Counters, DecoderSpec, DelayChange, FeedbackSpec,
-    Interpolation, JitterSpec, Limit, Line, LinkLayerSpec, ModeSpec, Numbering, Output, QueueSpec,
-    RadioSpec, RateChange, Reference, ReorderingSpec, Repeat, ServiceSpec, SlotDelaySpec,
-    SlotsSpec, StageSpec,
+    AcmSpec, ChannelSpec, CodeSpec, Combining, Counters, DecoderSpec, DelayChange, DelaySpec,
+    DelayTraceSpec, FeedbackSpec, Interpolation, JitterModel, JitterSpec, Limit, Line,
+    LinkLayerSpec, ModeSpec, NetemSpec, Numbering, OutageSpec, Output, QueueSpec, RadioSpec,
+    RateChange, Reference, ReorderSpec, ReorderingSpec, Repeat, ServiceSpec, SlotDelaySpec,
+    SlotsSpec, StageSpec, TransmitSpec,
 };
 use proptest::prelude::*;
 use units::{Ecn, Packet, SequenceNumbers, Time};
@@ -194,47 +195,50 @@ fn adaptive() -> impl Strategy<Value = StageSpec> {
 
 pub fn stages() -> impl Strategy<Value = StageSpec> {
     let jitters = prop_oneof![
-        (0..10 * MS).prop_map(|most_ns| JitterSpec::Uniform { most_ns }),
+        (0..10 * MS).prop_map(|most_ns| JitterModel::Uniform { most_ns }),
         (0..10 * MS, 0..10 * MS)
-            .prop_map(|(mean_ns, deviation_ns)| JitterSpec::Normal { mean_ns, deviation_ns }),
-        (0..10 * MS).prop_map(|mean_ns| JitterSpec::Exponential { mean_ns }),
+            .prop_map(|(mean_ns, deviation_ns)| JitterModel::Normal { mean_ns, deviation_ns }),
+        (0..10 * MS).prop_map(|mean_ns| JitterModel::Exponential { mean_ns }),
     ];
     let points = prop::collection::btree_map(0..90 * MS, 0..50 * MS, 1..6);
     prop_oneof![
         (0..50 * MS, prop::option::of((0..100 * MS, 0..50 * MS))).prop_map(|(delay_ns, change)| {
             let change = change.map(|(at_ns, delay_ns)| DelayChange { at_ns, delay_ns });
-            StageSpec::Delay { delay_ns, changes: change.into_iter().collect() }
+            StageSpec::Delay(DelaySpec { delay_ns, changes: change.into_iter().collect() })
         }),
         (points, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
-            |(points, step, repeat, reorder)| StageSpec::DelayTrace {
+            |(points, step, repeat, reorder)| StageSpec::DelayTrace(DelayTraceSpec {
                 points: points.into_iter().collect(),
                 interpolation: if step { Interpolation::Step } else { Interpolation::Linear },
                 repeat_ns: repeat.then_some(90 * MS),
                 reorder,
-            }
+            })
         ),
         (queues(), prop_oneof![rates(), slot_rates(), traces()])
-            .prop_map(|(queue, service)| StageSpec::Transmit { queue, service }),
+            .prop_map(|(queue, service)| StageSpec::Transmit(TransmitSpec { queue, service })),
         slot_delays(),
         radios(),
         adaptive(),
         (100_000u64..50_000_000, 0..50 * MS, 1u64..60).prop_map(
-            |(rate_bit_s, delay_ns, limit_packets)| StageSpec::Netem {
+            |(rate_bit_s, delay_ns, limit_packets)| StageSpec::Netem(NetemSpec {
                 rate_bit_s,
                 delay_ns,
                 limit_packets
-            }
+            })
         ),
         any_loss(),
-        (jitters, any::<bool>()).prop_map(|(model, reorder)| StageSpec::Jitter { model, reorder }),
-        (0.0..1.0, 0..20 * MS)
-            .prop_map(|(probability, hold_ns)| StageSpec::Reorder { probability, hold_ns }),
+        (jitters, any::<bool>())
+            .prop_map(|(model, reorder)| StageSpec::Jitter(JitterSpec { model, reorder })),
+        (0.0..1.0, 0..20 * MS).prop_map(|(probability, hold_ns)| StageSpec::Reorder(ReorderSpec {
+            probability,
+            hold_ns
+        })),
         (0..50 * MS, 1..30 * MS, any::<bool>(), any::<bool>()).prop_map(
-            |(from, length, repeat, hold)| StageSpec::Outage {
+            |(from, length, repeat, hold)| StageSpec::Outage(OutageSpec {
                 windows: vec![(from, from + length)],
                 repeat_ns: repeat.then_some(80 * MS),
                 hold,
-            }
+            })
         ),
     ]
 }
@@ -281,15 +285,18 @@ fn run(stages: &[StageSpec], arrivals: &[(Time, Packet)], seed: u64) -> (Line, O
 
 fn reorders(stage: &StageSpec) -> bool {
     match stage {
-        StageSpec::DelayTrace { reorder, .. } | StageSpec::Jitter { reorder, .. } => *reorder,
-        StageSpec::Reorder { .. } | StageSpec::Radio(_) => true,
+        StageSpec::DelayTrace(DelayTraceSpec { reorder, .. })
+        | StageSpec::Jitter(JitterSpec { reorder, .. }) => *reorder,
+        StageSpec::Reorder(_) | StageSpec::Radio(_) => true,
         _ => false,
     }
 }
 
 fn mixes_flows(stage: &StageSpec) -> bool {
     match stage {
-        StageSpec::Transmit { queue, .. } => matches!(queue, QueueSpec::FqCodel { .. }),
+        StageSpec::Transmit(TransmitSpec { queue, .. }) => {
+            matches!(queue, QueueSpec::FqCodel { .. })
+        }
         StageSpec::Acm(spec) => matches!(spec.queue, QueueSpec::FqCodel { .. }),
         _ => false,
     }
@@ -350,7 +357,7 @@ proptest! {
             ServiceSpec::Slots { slots, .. } => u128::from(nanos / slots.every_ns) + 2,
             _ => 0,
         };
-        let last = StageSpec::Transmit { queue, service: service.clone() };
+        let last = StageSpec::Transmit(TransmitSpec { queue, service: service.clone() });
         let most = Line::build(std::slice::from_ref(&last), "test.up", 0).unwrap();
         let most = u128::from(most.rate_bit_s().unwrap());
         let stages: Vec<_> = before.into_iter().chain([last, after]).collect();

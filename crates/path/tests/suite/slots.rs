@@ -1,8 +1,8 @@
 //! Slots: what is drawn at their boundaries is a function of (seed, link, slot), whatever the traffic.
 
 use path::{
-    Cause, Line, LossSpec, Output, QueueSpec, ServiceSpec, SlotDelaySpec, SlotLossSpec, SlotsSpec,
-    StageSpec,
+    Cause, Line, LossModel, LossSpec, Output, QueueSpec, ServiceSpec, SlotDelaySpec, SlotLossSpec,
+    SlotsSpec, StageSpec, TransmitSpec,
 };
 use units::{Random, Time};
 
@@ -113,7 +113,8 @@ fn the_jitter_keeps_its_distribution_and_its_correlation() {
 #[test]
 fn a_slot_has_one_rate_and_each_direction_its_own() {
     let service = ServiceSpec::Slots { slots: STARLINK, rate_bit_s: vec![8_000_000, 80_000_000] };
-    let stage = StageSpec::Transmit { queue: QueueSpec::DropTail { limit: None }, service };
+    let stage =
+        StageSpec::Transmit(TransmitSpec { queue: QueueSpec::DropTail { limit: None }, service });
     let of = |name| -> Vec<f64> {
         probe(&stage, name, 1, middles(2000))
             .iter()
@@ -138,7 +139,7 @@ fn bursts_stand_at_boundaries_and_single_losses_between_them() {
         burst_probability: 0.4,
         burst_ns: vec![100 * MS, 500 * MS],
     };
-    let stage = StageSpec::Loss { model: LossSpec::Slots(spec), changes: Vec::new() };
+    let stage = StageSpec::Loss(LossSpec { model: LossModel::Slots(spec), changes: Vec::new() });
     let at = || (0..1_500_000u64).map(|n| n * 20 * MS); // 2,000 slots, 750 probes in each
     let (up, down) = (probe(&stage, "dish.up", 1, at()), probe(&stage, "dish.down", 1, at()));
     let slot = |n: usize| (n as u64 * 20 * MS + 3 * S) / (15 * S);

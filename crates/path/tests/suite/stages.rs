@@ -1,6 +1,9 @@
 //! Each stage against what its documentation says.
 
-use path::{Cause, Cx, Limit, Line, LossSpec, Output, QueueSpec, ServiceSpec, Stage, StageSpec};
+use path::{
+    Cause, Cx, DelayTraceSpec, Limit, Line, LossModel, LossSpec, NetemSpec, OutageSpec, Output,
+    QueueSpec, ReorderSpec, ServiceSpec, Stage, StageSpec, TransmitSpec,
+};
 use units::{Packet, Random, Span, Time};
 
 use crate::common::{delay, packet, transmit};
@@ -43,7 +46,10 @@ fn a_delivery_trace_gives_its_throughput() {
             slot_bytes: 1504,
             repeat_ns: 5 * MS,
         };
-        let stage = StageSpec::Transmit { queue: QueueSpec::DropTail { limit: None }, service };
+        let stage = StageSpec::Transmit(TransmitSpec {
+            queue: QueueSpec::DropTail { limit: None },
+            service,
+        });
         run(&[stage], bytes, [0; 8000]).1.delivered
     };
     // Four opportunities every 5 ms, whatever the size of the packets.
@@ -55,7 +61,11 @@ fn a_delivery_trace_gives_its_throughput() {
 #[test]
 fn netem_counts_its_delay_line() {
     // 10 Mb/s and 250 ms each way: 417 packets of 1,500 bytes are one round trip's worth.
-    let netem = StageSpec::Netem { rate_bit_s: 10_000_000, delay_ns: 250 * MS, limit_packets: 417 };
+    let netem = StageSpec::Netem(NetemSpec {
+        rate_bit_s: 10_000_000,
+        delay_ns: 250 * MS,
+        limit_packets: 417,
+    });
     let (line, out) = run(std::slice::from_ref(&netem), 1500, [0; 1000]);
     assert_eq!(out.delivered.len(), 417);
     assert_eq!(line.propagation_ns(), 250 * MS);
@@ -83,18 +93,19 @@ fn netem_counts_its_delay_line() {
 
 #[test]
 fn bursts_and_traces_lose_what_they_say() {
-    let loss = |model| StageSpec::Loss { model, changes: Vec::new() };
-    let burst = LossSpec::Burst { period_ns: 100, length_ns: 30, offset_ns: 50 };
+    let loss = |model| StageSpec::Loss(LossSpec { model, changes: Vec::new() });
+    let burst = LossModel::Burst { period_ns: 100, length_ns: 30, offset_ns: 50 };
     let (_, out) = run(&[loss(burst)], 1, [0, 49, 50, 79, 80, 149, 150, 179, 180]);
     assert_eq!(handles(&out), [0, 1, 4, 5, 8]);
-    let trace = LossSpec::Trace { packets: vec![0, 3, 4] };
+    let trace = LossModel::Trace { packets: vec![0, 3, 4] };
     let (_, out) = run(&[loss(trace)], 1, 0..7);
     assert_eq!(handles(&out), [1, 2, 5, 6]);
 }
 
 #[test]
 fn an_outage_drops_or_holds() {
-    let outage = |hold| StageSpec::Outage { windows: vec![(10, 20)], repeat_ns: Some(50), hold };
+    let outage =
+        |hold| StageSpec::Outage(OutageSpec { windows: vec![(10, 20)], repeat_ns: Some(50), hold });
     let (line, out) = run(&[outage(false)], 1, [9, 10, 19, 20, 65]);
     assert_eq!(handles(&out), [0, 3]);
     assert_eq!(line.counters().dropped_packets[Cause::Outage as usize], 3);
@@ -105,7 +116,7 @@ fn an_outage_drops_or_holds() {
 
 #[test]
 fn reordering_holds_back_its_share() {
-    let reorder = StageSpec::Reorder { probability: 0.1, hold_ns: 25 };
+    let reorder = StageSpec::Reorder(ReorderSpec { probability: 0.1, hold_ns: 25 });
     let (_, out) = run(&[reorder], 1, (0..10_000).map(|n| n * 10));
     let held = out.delivered.iter().filter(|(due, packet)| *due != packet.born).count();
     assert!(out.delivered.iter().all(|(due, p)| [0, 25].contains(&due.since(p.born).nanos())));
@@ -116,12 +127,12 @@ fn reordering_holds_back_its_share() {
 
 #[test]
 fn packets_due_together_keep_their_order() {
-    let falling = StageSpec::DelayTrace {
+    let falling = StageSpec::DelayTrace(DelayTraceSpec {
         points: vec![(0, 100), (50, 0)],
         interpolation: path::Interpolation::Linear,
         repeat_ns: None,
         reorder: true,
-    };
+    });
     // Due at 100, three times 90, 80; from 50 on packets pass at once.
     let (_, out) = run(&[falling], 1, [0, 10, 10, 10, 20, 90, 100]);
     assert_eq!(handles(&out), [4, 1, 2, 3, 5, 0, 6]);

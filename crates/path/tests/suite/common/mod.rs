@@ -3,7 +3,8 @@
 pub mod fading;
 
 use path::{
-    GraphSpec, Limit, LinkSpec, LossSpec, NodeKind, NodeSpec, QueueSpec, ServiceSpec, StageSpec,
+    DelaySpec, GraphSpec, Limit, LinkSpec, LossModel, LossSpec, NodeKind, NodeSpec, QueueSpec,
+    ServiceSpec, StageSpec, TransmitSpec,
 };
 use units::{Packet, TupleHash};
 
@@ -19,20 +20,20 @@ pub fn of_flow(flow: u32, packet: Packet) -> Packet {
 
 /// A constant delay.
 pub fn delay(delay_ns: u64) -> StageSpec {
-    StageSpec::Delay { delay_ns, changes: Vec::new() }
+    StageSpec::Delay(DelaySpec { delay_ns, changes: Vec::new() })
 }
 
 /// A rate behind a drop-tail queue.
 pub fn transmit(rate_bit_s: u64, limit: Option<Limit>) -> StageSpec {
-    StageSpec::Transmit {
+    StageSpec::Transmit(TransmitSpec {
         queue: QueueSpec::DropTail { limit },
         service: ServiceSpec::Rate { rate_bit_s, changes: Vec::new() },
-    }
+    })
 }
 
 /// Independent loss.
 pub fn bernoulli(probability: f64) -> StageSpec {
-    StageSpec::Loss { model: LossSpec::Bernoulli { probability }, changes: Vec::new() }
+    StageSpec::Loss(LossSpec { model: LossModel::Bernoulli { probability }, changes: Vec::new() })
 }
 
 /// A node.
