@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import bentpipe
@@ -12,6 +14,7 @@ from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
 from bentpipe.runners import engine
 from bentpipe.scenario.problems import ScenarioError
+from bentpipe.stats.metrics import decoded_ratios, link_metrics
 from bentpipe.store.codec import decode
 
 CHANNEL = {
@@ -166,3 +169,29 @@ def test_check_says_how_a_frame_is_coded() -> None:
 
 
 FITTED = (9491, 1766, 4064, 38197)
+
+
+def test_the_share_decoded_is_that_of_the_block_errors(tmp_path: Path) -> None:
+    """Two attempts that fail with 0.3 and 0.1: 3 % are given up, over all users."""
+    keys = {"scheme": "harq-1", "frame": "1500 B", "retransmissions": 1, "block_error_rate": ["30 %", "10 %"]}
+    described = scenario(channel=None, link_layer=keys)
+    described["flow"] = [
+        described["flow"][0] | {"name": f"f{n}", "user": f"u{n}", "congestion": "bbr"} for n in (1, 2)
+    ]
+    bentpipe.run(described, out=tmp_path / "store")
+    store = bentpipe.Store(tmp_path / "store")
+    users = store.rows("users")
+    assert {1, 2} <= set(users["user"])
+    done = users.group_by("user").last().select(pl.sum_horizontal("^(decoded|dropped)_.*$").sum()).item()
+    share = decoded_ratios(store).row(0, named=True)
+    assert share["link"] == "mobile.down"
+    assert share["decoded_ratio"] == pytest.approx(0.97, abs=5 * (0.97 * 0.03 / done) ** 0.5)
+    by_link = dict(link_metrics(store).select("link", "decoded_ratio").iter_rows())
+    assert by_link == {"mobile.down": share["decoded_ratio"], "mobile.up": None}
+
+
+def test_without_a_radio_link_nothing_is_decoded(tmp_path: Path) -> None:
+    bentpipe.run(scenario(channel=None, link_layer=None), out=tmp_path / "store")
+    store = bentpipe.Store(tmp_path / "store")
+    assert decoded_ratios(store).is_empty()
+    assert "decoded_ratio" not in link_metrics(store).columns

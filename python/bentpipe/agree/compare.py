@@ -12,7 +12,7 @@ import polars as pl
 from bentpipe.agree.tolerance import BOUNDS, Kind, Verdict, kind, verdict
 from bentpipe.scenario.columns import column, headings, plain
 from bentpipe.stats.intervals import Interval, mean_interval, round_significant
-from bentpipe.stats.metrics import directions, run_metrics
+from bentpipe.stats.metrics import decoded_ratios, directions, run_metrics
 from bentpipe.stats.titles import METRICS, Metric
 from bentpipe.stats.wording import plus_minus, short
 from bentpipe.store.reader import Store, read_store
@@ -34,6 +34,7 @@ COMPARED = (
     METRICS["sent_again_percent"],
     METRICS["largest_cwnd_bytes"],
     METRICS["queueing_p95_ms"],
+    METRICS["decoded_ratio"],
 )
 """What is compared, in the order in which it is printed."""
 
@@ -203,6 +204,7 @@ def _metrics(store: Store) -> pl.DataFrame:
     frame = frame.with_columns(sent_again_percent=pl.col("retransmission_ratio") * 100)
     frame = _since_open(store, frame)
     frame = frame.join(_round_trips(store, frame), on=by, how="left", maintain_order="left")
+    frame = frame.join(_decoded(store), on=["run", "direction"], how="left", maintain_order="left")
     pages = store.rows("pages")
     if not pages.height:
         return frame
@@ -212,6 +214,12 @@ def _metrics(store: Store) -> pl.DataFrame:
         direction=pl.lit("down"), congestion=pl.lit("")
     )
     return pl.concat([heads, paged], how="diagonal")
+
+
+def _decoded(store: Store) -> pl.DataFrame:
+    """Of the radio links of each direction, the one that decodes least."""
+    way = pl.col("link").str.split(".").list.last().alias("direction")
+    return decoded_ratios(store).group_by("run", way).agg(pl.col("decoded_ratio").min())
 
 
 def _since_open(store: Store, frame: pl.DataFrame) -> pl.DataFrame:

@@ -111,9 +111,9 @@ GROUPS = ("goodput_p5_bit_s", "goodput_p50_bit_s", "goodput_p95_bit_s", "goodput
 
 LINKS = (
     "utilisation", "lost_ratio", "overflow_ratio", "marked_ratio", "queueing_p50_ms", "queueing_p95_ms",
-    "queueing_p99_ms", "queueing_max_ms",
+    "queueing_p99_ms", "queueing_max_ms", "decoded_ratio",
 )  # fmt: skip
-"""Of the busiest links."""
+"""Of the busiest links; the last where a link layer decodes."""
 
 
 def _heads(names: Sequence[str]) -> list[Heading]:
@@ -154,13 +154,14 @@ def links(material: Material, most: int = MOST_ROWS) -> Tabular:
     """One row per cell and busiest link, means over seeds."""
     keys = list(material.store.columns)
     order = [*keys, "link"]
+    names = [name for name in LINKS if name in material.links.columns]
     means = material.links.group_by(order, maintain_order=True).agg(
         pl.col("rate_bit_s").mean() * METRICS["rate_bit_s"].factor,
         pl.col("propagation_ms").mean(),
-        pl.col(LINKS).mean(),
+        pl.col(names).mean(),
     )
     heads = [Heading(material.title(dim), text=True) for dim in material.dims]
-    heads += [Heading("link", text=True), *_heads(("rate_bit_s", "propagation_ms", *LINKS))]
+    heads += [Heading("link", text=True), *_heads(("rate_bit_s", "propagation_ms", *names))]
     rows: list[TabularRow] = []
     before: tuple[object, ...] | None = None
     more = max(0, means.height - most)
@@ -171,7 +172,7 @@ def links(material: Material, most: int = MOST_ROWS) -> Tabular:
         ]
         line += [row["link"], significant(row["rate_bit_s"]), significant(row["propagation_ms"])]
         line += [
-            significant(None if row[name] is None else METRICS[name].factor * row[name], 3) for name in LINKS
+            significant(None if row[name] is None else METRICS[name].factor * row[name], 3) for name in names
         ]
         rows.append(TabularRow(line, cell != before))
         before = cell

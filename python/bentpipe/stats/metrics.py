@@ -303,7 +303,8 @@ def link_metrics(store: Store) -> pl.DataFrame:
     """One row per run and direction of a link, with the cell: utilisation, losses by place, queueing delay.
 
     ``utilisation`` is the time the transmitter needed for what it sent, at the rate it began with, over the run's
-    length (null without a transmitter). ``lost_ratio`` and ``overflow_ratio`` are drops over arrivals.
+    length (null without a transmitter). ``lost_ratio`` and ``overflow_ratio`` are drops over arrivals. Where there are
+    radio links, ``decoded_ratio`` is :func:`decoded_ratios`.
     """
     rows = store.rows("link_summary").join(store.ends, on="run", how="left", maintain_order="left")
     arrived = pl.max_horizontal(pl.col("arrived_packets"), 1)
@@ -316,8 +317,26 @@ def link_metrics(store: Store) -> pl.DataFrame:
     quantiles = [f"queueing_{q}_ms" for q in ("p50", "p95", "p99", "max")]
     wanted = ["run", "link", "rate_bit_s", "propagation_ms", "utilisation", "lost_ratio", "overflow_ratio",
               "marked_ratio", *quantiles]  # fmt: skip
-    return _rank(
-        rows.select(wanted).join(store.index, on="run", how="left", maintain_order="left"), store.index
+    rows = rows.select(wanted)
+    decoded = decoded_ratios(store)
+    if decoded.height:
+        rows = rows.join(decoded, on=["run", "link"], how="left", maintain_order="left")
+    return _rank(rows.join(store.index, on="run", how="left", maintain_order="left"), store.index)
+
+
+def decoded_ratios(store: Store) -> pl.DataFrame:
+    """``run, link, decoded_ratio``: of the packets that a radio link is done with, the share that it decoded.
+
+    Over all users at the run's end; no rows without radio links.
+    """
+    found = store.rows("users")
+    if "user" not in found.columns:
+        return pl.DataFrame(schema={"run": pl.String, "link": pl.String, "decoded_ratio": pl.Float64})
+    counted = [name for name in found.columns if name.startswith("decoded_")]
+    last = found.group_by("run", "link", "user", maintain_order=True).last()
+    done = pl.sum_horizontal(counted) + pl.col("dropped_link_packets")
+    return last.group_by("run", "link", maintain_order=True).agg(
+        decoded_ratio=pl.sum_horizontal(counted).sum() / done.sum()
     )
 
 

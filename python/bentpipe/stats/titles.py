@@ -76,6 +76,7 @@ _EVERY = (
     Metric("lost_ratio", "lost", "%", 100.0),
     Metric("overflow_ratio", "dropped, queue full", "%", 100.0),
     Metric("marked_ratio", "marked CE", "%", 100.0),
+    Metric("decoded_ratio", "decoded", "%", 100.0),
     Metric("queueing_p50_ms", "queueing, p50", "ms"),
     Metric("queueing_p95_ms", "queueing, p95", "ms", short="queueing p95", beside="p95"),
     Metric("queueing_p99_ms", "queueing, p99", "ms", beside="p99"),
