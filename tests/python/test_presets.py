@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 import pytest
 
 from bentpipe.plan.document import open_document
@@ -141,3 +145,75 @@ def test_an_unknown_name_is_told_the_nearest() -> None:
         page("target-aa")
     with pytest.raises(ScenarioError, match="starlink"):
         proxies("starlonk")
+
+
+def quantiles(side: str, key: str) -> list[float]:
+    """The table of ``key`` of the slots of preset starlink, in ns or bit/s."""
+    (segment,) = segments("starlink")
+    parse = Rate.parse if key == "rate" else Duration.parse
+    values = (parse(text) for text in segment[side]["slots"][key])
+    return [float(one.bit_s if isinstance(one, Rate) else one.ns) for one in values]
+
+
+def ranked(table: list[float], ranks: np.ndarray[tuple[int], np.dtype[np.float64]]) -> Any:
+    """Values at ``ranks`` of a table of quantiles."""
+    return np.interp(ranks, np.linspace(0, 1, len(table)), table)
+
+
+def test_starlink_s_slots_have_the_round_trips_and_rates_that_were_measured() -> None:
+    """Orders of magnitude of public pings without inter-satellite links, and of a saturating sender."""
+    random = np.random.default_rng(1)
+    slot = random.random(200_000)
+    trip = sum(ranked(quantiles(side, "delay"), slot) for side in ("up", "down"))
+    trip += sum(ranked(quantiles(side, "delay_jitter"), random.random(200_000)) for side in ("up", "down"))
+    assert np.percentile(trip, [5, 50, 95, 99]) / 1e6 == pytest.approx([23, 42, 86, 118], rel=0.06)
+    one_way = ranked(quantiles("down", "delay"), slot) + ranked(
+        quantiles("down", "delay_jitter"), random.random(200_000)
+    )
+    assert np.percentile(one_way, [50, 95, 99]) / 1e6 == pytest.approx([11, 13, 14], rel=0.06)
+    rates = ranked(quantiles("down", "rate"), random.random(200_000)) / 1e6
+    assert np.percentile(rates, [5, 50, 95]) == pytest.approx([36, 48, 68], rel=0.02)
+    (segment,) = segments("starlink")
+    for side in ("up", "down"):
+        assert (segment[side]["aqm"], segment[side]["slots"]["phase"]) == ("drop-head", "12 s")
+
+
+OWN = """
+title = "mine"
+[[path.segment]]
+name = "dish"
+delay = "10 ms"
+both = { rate = "5 Mbit/s" }
+"""
+
+
+def test_a_preset_of_one_s_own_is_a_file_beside_the_scenario(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(OWN)
+    scenario = tmp_path / "it.toml"
+    scenario.write_text(
+        'duration = "1 s"\n[path]\npreset = "mine.toml"\n[[flow]]\nname = "a"\ncongestion = "cubic"\n'
+    )
+    (run,) = make(open_document(scenario), "test").runs
+    assert [link["name"] for link in run.spec["graph"]["links"]] == ["dish"]
+    given = open_document(scenario, [("path.preset", "starlink")])
+    assert [part["name"] for part in given.data["path"]["segment"]] == ["starlink"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("mne.toml", OWN, r'path\.preset: no file "mne.toml" beside the scenario; did you mean "mine.toml"'),
+        ("mine.toml", "title = ", r'path\.preset: "mine.toml" is no preset: '),
+        ("mine.toml", 'title = "x"', r'"mine.toml" is no preset: found no \[\[path\.segment\]\]'),
+        ("mine.toml", OWN.replace("[[path.segment]]", "[path]\nsegment = 1\n[x]"), r"found no \[\[path"),
+        ("mine.toml", "proxy = 1\n" + OWN, r"proxy: expected \[\[proxy\]\]"),
+        ("x\0.toml", OWN, r"is no preset: "),
+        ("mine", OWN, r'no preset "mine", expected one of: '),
+    ],
+)
+def test_a_bad_preset_of_one_s_own_is_one_message(tmp_path: Path, name: str, text: str, message: str) -> None:
+    (tmp_path / "mine.toml").write_text(text)
+    scenario = tmp_path / "it.toml"
+    scenario.write_text('duration = "1 s"\n[path]\npreset = "mine.toml"\n')
+    with pytest.raises(ScenarioError, match=message):
+        open_document(scenario, [("path.preset", name)])

@@ -82,7 +82,7 @@ def open_document(
     if PRESET in swept(data.get("sweep")):
         problem = "a preset is not swept, its segments have names of their own; run once for each, with --set"
         raise ScenarioError([(f"sweep.{PRESET}", problem)], name)
-    _expand_preset(data, name)
+    _expand_preset(data, folder, name)
     axes = swept(data.get("sweep"))
     lists = [key for key, value in given if isinstance(value, list) and is_place(key) and key not in axes]
     for key, value in given:
@@ -122,16 +122,16 @@ def _check_text(text: object, key: str, name: str) -> None:
     raise ScenarioError([(key, f"found {text!r}, expected text that can be written as UTF-8")], name)
 
 
-def _expand_preset(data: dict[str, Any], name: str) -> None:
+def _expand_preset(data: dict[str, Any], folder: Path, name: str) -> None:
     """``[path] preset = "NAME"`` becomes the preset's segments and proxies, in front of the scenario's own."""
     path = data.get("path")
     if not isinstance(path, dict) or "preset" not in path:
         return
-    from bentpipe.scenario.presets import proxies, segments
+    from bentpipe.scenario.presets import preset
 
     try:
-        preset = path.pop("preset")
-        for key, found in (("segment", segments(preset)), ("proxy", proxies(preset))):
+        known = preset(path.pop("preset"), folder)
+        for key, found in (("segment", known.segments), ("proxy", known.proxies)):
             own = path.get(key, [])
             if found and isinstance(own, list):  # what is no list is refused when the scenario is read
                 path[key] = [*found, *own]

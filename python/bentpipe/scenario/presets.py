@@ -1,6 +1,7 @@
 """Presets: accesses and web pages whose every number has a source or is named a guess.
 
-An access is what ``[path] preset = "NAME"`` stands for, a page what ``load = { page = "NAME" }`` does.
+An access is what ``[path] preset = "NAME"`` stands for (``"NAME.toml"``: one of one's own), a page what
+``load = { page = "NAME" }`` does.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from bentpipe.scenario.problems import ScenarioError, unknown_word
+from bentpipe.scenario.units import nearest
 
-__all__ = ["Page", "Preset", "page", "page_names", "pages", "presets", "proxies", "segments"]
+__all__ = ["Page", "Preset", "page", "page_names", "pages", "preset", "presets", "proxies", "segments"]
 
 _FOLDER = Path(__file__).parent / "presets"
 """Beside this module, so that an installed package has it too."""
@@ -80,21 +82,52 @@ def _page(name: str) -> Page:
     return Page(name, data["title"], data["source"], data["object"], data.get("host", {}))
 
 
-def _preset(name: object) -> Preset:
+_KEY = "path.preset"
+
+
+def preset(name: object, folder: Path | None = None) -> Preset:
+    """The access ``name``; with a ``folder``, also one of one's own: a file in it, ``NAME.toml``.
+
+    Raises:
+        ScenarioError: there is none; what is wrong with the file.
+    """
     known = _names(_FOLDER)
-    if not isinstance(name, str) or name not in known:
-        raise ScenarioError([("path.preset", unknown_word(str(name), known, "preset"))])
-    return _access(name)
+    if isinstance(name, str) and name in known:
+        return _access(name)
+    if isinstance(name, str) and folder is not None and name.endswith(".toml"):
+        return _own(folder, name)
+    raise ScenarioError([(_KEY, unknown_word(str(name), known, "preset"))])
+
+
+def _own(folder: Path, name: str) -> Preset:
+    try:
+        data = tomllib.loads((folder / name).read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        near = nearest(Path(name).name, [file.name for file in (folder / name).parent.glob("*.toml")])
+        hint = f'; did you mean "{Path(name).with_name(near)}"?' if near else ""
+        raise ScenarioError([(_KEY, f'no file "{name}" beside the scenario{hint}')]) from None
+    except OSError as error:
+        raise ScenarioError([(_KEY, f'"{name}" cannot be read: {error.strerror}')]) from None
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, no name of a file
+        raise ScenarioError([(_KEY, f'"{name}" is no preset: {error}')]) from None
+    path = data.get("path")
+    found = path.get("segment") if isinstance(path, dict) else None
+    if not isinstance(found, list) or not found:
+        raise ScenarioError([(_KEY, f'"{name}" is no preset: found no [[path.segment]] in it')])
+    own = data.get("proxy", [])
+    if not isinstance(own, list):
+        raise ScenarioError([(_KEY, f'"{name}" is no preset: proxy: expected [[proxy]]')])
+    return Preset(name, str(data.get("title", name)), str(data.get("source", name)), found, own)
 
 
 def segments(name: object) -> list[dict[str, Any]]:
     """The segments of preset ``name``. Raises ScenarioError when there is none."""
-    return _preset(name).segments
+    return preset(name).segments
 
 
 def proxies(name: object) -> list[dict[str, Any]]:
     """The proxies of preset ``name``. Raises ScenarioError when there is none."""
-    return _preset(name).proxies
+    return preset(name).proxies
 
 
 def page(name: object, key: str = "load.page") -> Page:
