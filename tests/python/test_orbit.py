@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import json
 import math
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +163,16 @@ def test_places_are_found_however_they_are_written() -> None:
         (["Paris", "Lima", "-c", "geo-13e", "--links", "grid"], "without planes"),
         (["Paris"], "expected two places"),
         (["Paris", "Lima", "--duration", "0"], "--duration: found 0"),
-        (["Paris", "Lima", "--step", "1 us", "--duration", "1 h"], "expected at most 5000000 steps"),
+        (["Paris", "Lima", "--step", "1 us", "--duration", "1 h"], "step: found 3600 s in steps of 0.000001 s, expected "),
+        (["Paris", "Lima", "--set", "constellation.inclination=200 deg"], "orbit: constellation.inclination: found 200"),
+        (["Paris", "Lima", "--set", "constellation.altitude=9 km"], "orbit: constellation.altitude: found 9.0 km"),
+        (["Paris", "Lima", "--set", "constellation.phasing=99"], "orbit: constellation.phasing: found 99"),
+        (["Paris", "Lima", "--set", "constellation.planes=1000", "--set", "constellation.per_plane=1000"],
+         "orbit: constellation.planes: found 1000000 satellites, expected 1 to 100,000"),
+        (["Paris", "Lima", "--handover", "slots", "--set", "handover.every=1 ns"], "orbit: handover: found slots of"),
+        (["Paris", "Lima", "--out", __file__], "is a file, expected a folder"),
+        (["-95,0", "Lima"], "expected a latitude within 90"),
+        (["Paris", "Lima", "-9"], "No such option"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_message(words: list[str], expected: str) -> None:
@@ -186,6 +199,74 @@ def test_any_key_is_set_and_a_preset_may_have_other_numbers() -> None:
     wrong = CliRunner().invoke(app, ["orbit", *words, "--set", "handover.phas=2 s", "--handover", "slots"])
     assert wrong.exit_code != 0
     assert 'did you mean "phase"?' in f"{wrong.exception} {wrong.output}"
+
+
+def test_a_place_in_the_south_is_no_option() -> None:
+    said = orbit("-33.87,151.21", "-36.85, 174.76", "-c", "iridium", "--duration", "1 s", "--relay", "-90,0")
+    assert (said["from"], said["to"]) == ("-33.87,151.21", ["-36.85,174.76"])
+    assert said["coverage"] == 1
+
+
+def test_a_changed_preset_says_so() -> None:
+    words = ["Paris", "Lima", "-c", "iridium", "--duration", "1 s"]
+    changed = orbit(*words, "--set", "constellation.per_plane=5", "--set", "constellation.altitude=780 km")
+    assert changed["constellation"] == f"{preset('iridium').title}; here per_plane = 5"
+    assert orbit(*words)["constellation"] == preset("iridium").title
+
+
+ISS = """\
+1 25544U 98067A   20194.88612269 -.00002218  00000-0 -31515-4 0  9992
+2 25544  51.6461 221.2784 0001413  89.1723 280.4612 15.49507896236008
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.tle", ISS.replace("9992", "9993"), 'orbit: constellation.tle: "a.tle": line 1: found 3 as its checksum, expected 2'),
+        ("a.tle", "", 'orbit: constellation.tle: "a.tle": found none'),
+        ("a.json", "[]", 'orbit: constellation.omm: "a.json": found none'),
+        ("a.json", "{}", 'orbit: constellation.omm: "a.json": cannot be read: missing field `NORAD_CAT_ID`'),
+    ],
+)  # fmt: skip
+def test_wrong_elements_are_told_with_their_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, expected: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text(text)
+    done = CliRunner().invoke(app, ["orbit", "Paris", "Lima", "-c", name])
+    assert expected in f"{done.exception} {done.output}"
+
+
+def test_elements_of_another_time_are_remarked_on(tmp_path: Path) -> None:
+    (tmp_path / "iss.tle").write_text(ISS)
+    words = ["orbit", "Paris", "Paris", "-c", str(tmp_path / "iss.tle"), "--duration", "1 s"]
+    assert "Remark" not in CliRunner().invoke(app, words).output
+    old = CliRunner().invoke(app, [*words, "--start", "2020-08-12T00:00:00Z"]).output
+    assert "the elements are of 2020-07-12T21:16:01Z, 30 days away" in old
+
+
+def test_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
+    """Of a minute of the engine's work nothing is waited for, and nothing written."""
+    words = [
+        "orbit",
+        "Paris",
+        "Lima",
+        "--duration",
+        "24 h",
+        "--step",
+        "20 ms",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from bentpipe.cli import main; main()"
+    running = subprocess.Popen([sys.executable, "-c", code, *words], stderr=subprocess.PIPE)
+    time.sleep(3)
+    began = time.monotonic()
+    running.send_signal(signal.SIGINT)
+    assert running.wait(30) == 130
+    assert time.monotonic() - began < 5
+    assert not (tmp_path / "out").exists()
 
 
 def test_no_way_at_any_time_is_said() -> None:

@@ -14,7 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from bentpipe.cli import app
-from bentpipe.orbit.drawing import _unwrapped, coastlines
+from bentpipe.orbit.drawing import _bin
+from bentpipe.orbit.maps import _unwrapped, below, coastlines, footprint
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
 from bentpipe.runners import engine
@@ -66,6 +67,42 @@ def test_figures_are_vectors(written: tuple[Path, dict[str, Any]]) -> None:
     for key in ("delay", "hops", "handovers", "map"):
         assert (out / f"{key}.svg").read_text(encoding="utf-8").startswith("<svg")
         assert (out / f"{key}.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_a_sparse_constellation_shows_links_and_coverage(tmp_path: Path) -> None:
+    """Iridium's: 66 along its planes and 55 across, none over the seam; a circle for each satellite."""
+    words = ["orbit", "Toulouse", "Lima", "-c", "iridium", "--duration", "10 min", "--step", "10 s"]
+    done = CliRunner().invoke(app, [*words, "--out", str(tmp_path)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "orbit.html").read_text(encoding="utf-8")
+    found = re.search(r'id="orbit-data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    data = json.loads(found[1])
+    planes = [(one // 11, other // 11) for one, other in data["links"]]
+    assert sum(one == other for one, other in planes) == 66
+    assert sum(one != other for one, other in planes) == 55
+    assert (0, 5) not in planes
+    assert (5, 0) not in planes
+    for part in ("links between satellites", "coverage of every satellite", "What the satellites cover"):
+        assert part in page, part
+    assert (tmp_path / "coverage.svg").read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_a_circle_on_the_ground_is_one() -> None:
+    """Every point is as far from below the satellite, at the pole and over the date line too."""
+    for at in [(7000.0, 0.0, 0.0), (-7000.0, -1.0, 500.0), (10.0, 0.0, 7000.0), (0.0, 0.0, -7000.0)]:
+        east, north = (math.radians(angle) for angle in below(at))
+        for longitude, latitude in footprint(at, 0.3):
+            a, b = math.radians(latitude), math.radians(longitude)
+            cosine = math.sin(a) * math.sin(north) + math.cos(a) * math.cos(north) * math.cos(b - east)
+            assert math.acos(cosine) == pytest.approx(0.3, abs=1e-6)
+            assert abs(longitude) <= 180
+
+
+@pytest.mark.parametrize("steps", [[0.0], [5.0, 5.0], [-4.4, 4.8], [0.001, 3000.0]])
+def test_bars_of_hand_overs_are_at_most_forty(steps: list[float]) -> None:
+    width = _bin(steps)
+    assert len({math.floor(step / width) for step in steps}) <= (max(steps) - min(steps)) / width + 2 <= 40
 
 
 def test_traces_are_read_again(written: tuple[Path, dict[str, Any]]) -> None:

@@ -187,7 +187,7 @@ ISS (ZARYA)
 def test_elements_with_a_wrong_checksum(tmp_path: Path) -> None:
     table = {"constellation": {"tle": "iss.tle", "elevation": "10 deg"}, "gaps": "outages"}
     (tmp_path / "iss.tle").write_text(ISS.replace("9992", "9993"))
-    with pytest.raises(ScenarioError, match=r"orbit: line 2: .*checksum"):
+    with pytest.raises(ScenarioError, match=r'orbit\.constellation\.tle: "iss\.tle": line 2: .*checksum'):
         plan(scenario(orbit=table), tmp_path)
 
 

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use units::{Span, Time};
 
-use crate::journey::{Delays, Route, journey};
+use crate::grid::Grid;
+use crate::journey::{Delays, Route, View, journey_while};
 use crate::{OrbitError, OrbitSpec, Sky};
 
 /// Most satellites times frames that are given away.
@@ -27,22 +28,26 @@ pub struct Question {
 struct Answer {
     /// When it begins, nanoseconds since 1970.
     start_unix_ns: i64,
+    /// The earliest and the latest epoch of the satellites.
+    epochs_unix_ns: (i64, i64),
     /// Names of the satellites.
     names: Vec<String>,
     /// One-way delay by step; none where there is no way.
     delay_ns: Vec<Option<u64>>,
     /// The same of the last satellite's leg.
     last_ns: Vec<Option<u64>>,
-    /// By step, the satellites within reach of the first place, and of the end that reaches most.
-    seen: Vec<(u32, u32)>,
-    /// By step, elevations of the first satellite at the first place and of the last one at the end.
-    elevations_deg: Vec<Option<(f64, f64)>>,
+    /// By step, the satellites within reach: of the first place, then of the end that reaches most.
+    seen: (Vec<u32>, Vec<u32>),
+    /// By step, elevations: of the first satellite at the first place, then of the last one at the end.
+    elevations_deg: (Vec<Option<f64>>, Vec<Option<f64>>),
     /// Ways, in order of time.
     routes: Vec<Route>,
     /// Both legs over time as straight lines: at, first, last.
     legs: Vec<(u64, u64, u64)>,
     /// By frame: where every satellite is.
     frames: Vec<Frame>,
+    /// Pairs of satellites that are linked whenever they see each other; only with frames.
+    links: Vec<(u32, u32)>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -52,24 +57,33 @@ struct Frame {
     satellites_km: Vec<[f64; 3]>,
 }
 
-/// Follows the pair of a [`Question`] in JSON; the answer is JSON too. Raises what is wrong with the question.
-pub fn answer(question: &str) -> Result<String, OrbitError> {
+/// Follows the pair of a [`Question`] in JSON, for as long as `going_on`; the answer is JSON too. Raises what is wrong
+/// with the question.
+pub fn answer(question: &str, going_on: &mut dyn FnMut() -> bool) -> Result<String, OrbitError> {
     let question: Question = serde_json::from_str(question)
         .map_err(|error| OrbitError::new("question", error.to_string()))?;
-    let found = journey(&question.orbit)?;
+    let found = journey_while(&question.orbit, going_on)?;
+    let orbit = &question.orbit;
+    let grid =
+        if question.frames > 0 { Grid::new(&orbit.links, &orbit.constellation)? } else { None };
+    let elevation = |end: fn(&(f64, f64)) -> f64| {
+        found.views.iter().map(|one: &View| one.elevations_deg.as_ref().map(end)).collect()
+    };
     let answer = Answer {
         start_unix_ns: found.start_unix_ns,
+        epochs_unix_ns: found.epochs_unix_ns,
         names: found.names,
         delay_ns: found.delays.iter().map(|one| one.map(|one| one.whole().nanos())).collect(),
         last_ns: found.delays.iter().map(|one| one.map(|one| one.last.nanos())).collect(),
-        seen: found.views.iter().map(|one| (one.from, one.to)).collect(),
-        elevations_deg: found.views.iter().map(|one| one.elevations_deg).collect(),
+        seen: found.views.iter().map(|one| (one.from, one.to)).unzip(),
+        elevations_deg: (elevation(|one| one.0), elevation(|one| one.1)),
         routes: found.routes,
         legs: straightened(&found.corners, Span(question.tolerance_ns))
             .iter()
             .map(|(at, legs)| (at.nanos(), legs.first.nanos(), legs.last.nanos()))
             .collect(),
-        frames: frames(&question.orbit, found.start_unix_ns, question.frames)?,
+        frames: frames(orbit, found.start_unix_ns, question.frames)?,
+        links: grid.map_or_else(Vec::new, |grid| grid.pairs()),
     };
     serde_json::to_string(&answer).map_err(|error| OrbitError::new("answer", error.to_string()))
 }

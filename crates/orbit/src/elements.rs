@@ -123,10 +123,12 @@ impl Swarm {
         self.satellites.iter().map(|one| one.name.clone()).collect()
     }
 
-    /// The epoch of the latest elements, nanoseconds since 1970.
-    pub fn latest_epoch_ns(&self) -> i64 {
-        let latest = self.satellites.iter().map(|one| one.epoch_s).fold(f64::MIN, f64::max);
-        (latest * 1e9) as i64
+    /// The epochs of the earliest and of the latest elements, nanoseconds since 1970.
+    pub fn epochs_ns(&self) -> (i64, i64) {
+        let epochs = || self.satellites.iter().map(|one| one.epoch_s);
+        let (earliest, latest) =
+            (epochs().fold(f64::MAX, f64::min), epochs().fold(f64::MIN, f64::max));
+        ((earliest * 1e9) as i64, (latest * 1e9) as i64)
     }
 
     /// Positions that turn with the Earth: those of SGP4 (true equator, mean equinox) by sidereal time.

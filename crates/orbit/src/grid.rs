@@ -36,6 +36,22 @@ impl Grid {
         Ok(Some(Grid { neighbours: neighbours(shell, nearest, closed), within: sine * sine }))
     }
 
+    /// Every link once, whether or not its ends see each other now.
+    pub fn pairs(&self) -> Vec<(u32, u32)> {
+        let mut found = Vec::new();
+        for (one, others) in self.neighbours.iter().enumerate() {
+            let one = one as u32;
+            for (way, other) in [(0, others[0]), (2, others[2])] {
+                // both of a plane of two are the next of each other
+                let twice = other < one && way == 0 && self.neighbours[other as usize][0] == one;
+                if other != NONE && !twice {
+                    found.push((one, other));
+                }
+            }
+        }
+        found
+    }
+
     /// Length of the link between `one` and its `way`-th neighbour now; none where there is none.
     pub fn length(&self, one: u32, way: usize, at: &[Vector]) -> Option<(u32, f64)> {
         let other = self.neighbours[one as usize][way];
@@ -122,6 +138,25 @@ mod tests {
                     assert_eq!(found[others[way] as usize][back], one as u32);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn every_link_is_one_pair() {
+        let constellation = ConstellationSpec::Walker(shell(6, 11, Phasing::Factor(3.0)));
+        let links = |closed| Links::Grid { nearest: true, closed, within_latitude_deg: None };
+        let pair = ConstellationSpec::Walker(shell(6, 2, Phasing::Factor(3.0)));
+        for (constellation, closed, expected) in [
+            (&constellation, true, 66 + 66),
+            (&constellation, false, 66 + 55),
+            (&pair, false, 6 + 10),
+        ] {
+            let mut pairs = Grid::new(&links(closed), constellation).unwrap().unwrap().pairs();
+            assert_eq!(pairs.len(), expected);
+            pairs.iter_mut().for_each(|pair| *pair = (pair.0.min(pair.1), pair.0.max(pair.1)));
+            pairs.sort_unstable();
+            pairs.dedup();
+            assert_eq!(pairs.len(), expected);
         }
     }
 

@@ -13,6 +13,9 @@ use crate::{OrbitError, OrbitSpec, Sky, Vector};
 /// Most steps of a journey: a day of looks 20 ms apart.
 const MOST_STEPS: u64 = 5_000_000;
 
+/// The shortest slot.
+const LEAST_PERIOD_NS: u64 = 1_000_000;
+
 /// Delays of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delays {
@@ -60,6 +63,8 @@ pub struct Route {
 pub struct Journey {
     /// When it begins, nanoseconds since 1970.
     pub start_unix_ns: i64,
+    /// The earliest and the latest epoch of its satellites.
+    pub epochs_unix_ns: (i64, i64),
     /// What the satellites are called.
     pub names: Vec<String>,
     /// From one step to the next.
@@ -160,8 +165,19 @@ impl Limit {
     }
 }
 
+/// From one question whether to go on to the next.
+const STEPS_UNASKED: u64 = 1024;
+
 /// Follows a pair of places over a constellation. Raises what is wrong with the specification.
 pub fn journey(spec: &OrbitSpec) -> Result<Journey, OrbitError> {
+    journey_while(spec, &mut || true)
+}
+
+/// The same, for as long as `going_on`. Raises also that it was stopped.
+pub fn journey_while(
+    spec: &OrbitSpec,
+    going_on: &mut dyn FnMut() -> bool,
+) -> Result<Journey, OrbitError> {
     if spec.step_ns == 0 || spec.duration_ns / spec.step_ns.max(1) > MOST_STEPS {
         let message = format!(
             "found {} s in steps of {} s, expected at most {MOST_STEPS} steps",
@@ -173,10 +189,14 @@ pub fn journey(spec: &OrbitSpec) -> Result<Journey, OrbitError> {
     let mut walk = Walk::new(spec)?;
     let steps = spec.duration_ns / spec.step_ns;
     for step in 0..=steps {
+        if step % STEPS_UNASKED == 0 && !going_on() {
+            return Err(OrbitError::new("orbit", "stopped"));
+        }
         walk.step(Time(step * spec.step_ns))?;
     }
     Ok(Journey {
         start_unix_ns: walk.start_ns,
+        epochs_unix_ns: walk.sky.epochs_ns(),
         names: walk.sky.names().to_vec(),
         step: Span(spec.step_ns),
         delays: walk.delays,
@@ -213,9 +233,11 @@ impl<'a> Walk<'a> {
             return Err(OrbitError::new("to", "found none, expected at least one place"));
         }
         if let Policy::Slots { period_ns, jitter_ns, .. } = spec.policy
-            && (period_ns == 0 || jitter_ns >= period_ns)
+            && (period_ns < LEAST_PERIOD_NS || jitter_ns >= period_ns)
         {
-            let message = "expected a period above 0 and a jitter below it";
+            let found = Span(period_ns).seconds();
+            let message =
+                format!("found slots of {found} s, expected 1 ms or more and a jitter below it");
             return Err(OrbitError::new("policy", message));
         }
         let sky = Sky::new(&spec.constellation)?;

@@ -21,7 +21,7 @@ mod vector;
 
 pub use answer::{Question, answer};
 pub use error::OrbitError;
-pub use journey::{Delays, Journey, Route, View, journey};
+pub use journey::{Delays, Journey, Route, View, journey, journey_while};
 pub use sky::Sky;
 pub use spec::OrbitSpec;
 pub use vector::Vector;

@@ -44,9 +44,14 @@ fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     if found.is_finite() { Ok(found) } else { Err(D::Error::custom("found no finite number")) }
 }
 
-/// Every satellite of a JSON list. Raises what cannot be read.
+/// Every satellite of a JSON list; a message alone is a list of one. Raises what cannot be read.
 pub(crate) fn read(text: &str) -> Result<Vec<Mean>, OrbitError> {
-    let messages: Vec<Message> = serde_json::from_str(text)
+    let messages = if text.trim_start().starts_with('{') {
+        serde_json::from_str(text).map(|one: Message| vec![one])
+    } else {
+        serde_json::from_str(text)
+    };
+    let messages: Vec<Message> = messages
         .map_err(|error| OrbitError::new("elements", format!("cannot be read: {error}")))?;
     messages.into_iter().map(mean).collect()
 }

@@ -80,10 +80,15 @@ impl Sky {
 
     /// The epoch, of the latest elements where there are several, in nanoseconds since 1970.
     pub fn epoch_ns(&self) -> i64 {
+        self.epochs_ns().1
+    }
+
+    /// The earliest and the latest epoch.
+    pub fn epochs_ns(&self) -> (i64, i64) {
         match &self.source {
-            Source::Swarm(swarm) => swarm.latest_epoch_ns(),
-            Source::Circles(circles) => circles.epoch_ns(),
-            Source::Rest => Y2000_NS,
+            Source::Swarm(swarm) => swarm.epochs_ns(),
+            Source::Circles(circles) => (circles.epoch_ns(), circles.epoch_ns()),
+            Source::Rest => (Y2000_NS, Y2000_NS),
         }
     }
 

@@ -108,11 +108,20 @@ fn check_controller(
     Ok(serde_json::Value::from(rows).to_string())
 }
 
-/// Follows a pair of places over a constellation; question and answer are JSON.
+/// Follows a pair of places over a constellation; question and answer are JSON. Ctrl-C stops it.
 #[pyfunction]
 #[pyo3(name = "orbit")]
 fn over_orbit(py: Python<'_>, question_json: &str) -> PyResult<String> {
-    py.detach(|| orbit::answer(question_json)).map_err(invalid)
+    let mut signal = None;
+    let mut going_on = || {
+        signal = Python::attach(|py| py.check_signals()).err();
+        signal.is_none()
+    };
+    let found = py.detach(|| orbit::answer(question_json, &mut going_on));
+    match signal {
+        Some(signal) => Err(signal),
+        None => found.map_err(invalid),
+    }
 }
 
 /// Every satellite's next hop to every ground station, step by step, as one number that changes with any of them.

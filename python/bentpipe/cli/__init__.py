@@ -116,6 +116,8 @@ def _everything(
     pass
 
 
+_CLASSES = {behind.shell: behind.BeforeCommand, orbiting.orbit: orbiting.PlacesCommand}
+
 for _command in (
     running.run,
     checking.check,
@@ -140,7 +142,7 @@ for _command in (
     browsing.browse,
     browsing.serve,
 ):
-    app.command(cls=behind.BeforeCommand if _command is behind.shell else None)(_command)
+    app.command(cls=_CLASSES.get(_command))(_command)
 app.command(name="help")(helping.helps)
 app.add_typer(measuring.perf, name="perf")
 app.command(name="map")(mapping.crossover)

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from bentpipe.cli.common import AsJson, refuse
 
-__all__ = ["orbit"]
+__all__ = ["PlacesCommand", "orbit"]
+
+
+class PlacesCommand(TyperCommand):
+    """A command line with places: one south of the equator begins with a minus sign, and is no option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """As ever; before such a place stands a blank, which a place may have."""
+        south = re.compile(r"-\d[\d.]*\s*,")
+        return super().parse_args(ctx, [f" {word}" if south.match(word) else word for word in args])
 
 
 def orbit(
@@ -83,4 +94,6 @@ def orbit(
     }  # fmt: skip
     if rate is not None and out is None:
         refuse("--rate: goes with --out, where its trace is written")
+    if out is not None and out.exists() and not out.is_dir():
+        refuse(f"--out: {out} is a file, expected a folder")
     answer(run(ask(table, duration, settings or []), out, rate), as_json=as_json)

@@ -64,6 +64,8 @@ def ask(table: Mapping[str, Any], duration: str, settings: Sequence[str] = ()) -
 def _constellation(name: str) -> object:
     kind = {".tle": "tle", ".txt": "tle", ".json": "omm"}.get(Path(name).suffix)
     if kind is not None:
+        if not Path(name).exists():
+            raise ScenarioError([("--constellation", f'no file "{name}"')])
         return {kind: name, "title": Path(name).name, "elevation": "10 deg"}
     if name not in constellation_names():
         text = unknown_word(name, constellation_names(), "constellation")
@@ -81,4 +83,8 @@ def rate_of(text: str | None) -> Rate | None:
 
 def follow(question: Question, frames: int = 0) -> Ways:
     """The engine's answer, with so many pictures of the whole sky. Raises ScenarioError."""
-    return ways(question.orbit, question.duration.ns, question.folder, engine.orbit, frames=frames)
+    try:
+        return ways(question.orbit, question.duration.ns, question.folder, engine.orbit, frames=frames)
+    except ScenarioError as error:
+        said = [(key.removeprefix("orbit").removeprefix("."), text) for key, text in error.problems]
+        raise ScenarioError(said, "orbit") from None

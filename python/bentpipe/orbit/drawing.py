@@ -1,11 +1,9 @@
-"""Figures of a pair over a constellation: delay, hops and hand-overs over time, the way on a map."""
+"""Figures of a pair over a constellation: delay, hops and hand-overs over time; those on a map are in ``maps``."""
 
 from __future__ import annotations
 
 import math
-from functools import cache
-from itertools import pairwise
-from pathlib import Path
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
@@ -13,17 +11,20 @@ import polars as pl
 
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import BLUE, GREEN, GREY, ORANGE, RED, WIDTH, axis, inline
+from bentpipe.orbit.maps import covered, way
 from bentpipe.orbit.summary import SIZES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     from bentpipe.orbit.asking import Question
     from bentpipe.plan.orbits import Ways
 
-__all__ = ["coastlines", "figures"]
+__all__ = ["SPARSE", "figures"]
 
-_COAST = Path(__file__).with_name("coastlines.txt")
+SPARSE = 300
+"""Up to so many satellites, what all of them cover and how all are linked can be drawn too."""
+
 _COLOURS = alt.Scale(domain=list(SIZES), range=[BLUE, ORANGE, RED])
 
 
@@ -35,25 +36,11 @@ def figures(question: Question, found: Ways) -> list[Figure]:
     if found.handovers:
         drawn.append(_steps(found))
     if found.frames:
-        drawn.append(_map(question, found))
+        sparse = len(found.names) <= SPARSE
+        drawn.append(way(question, found, linked=sparse))
+        if sparse:
+            drawn.append(covered(question, found))
     return drawn
-
-
-@cache
-def coastlines() -> tuple[tuple[tuple[float, float], ...], ...]:
-    """Longitudes and latitudes, degrees, a tuple a line."""
-    lines = []
-    for text in _COAST.read_text(encoding="utf-8").splitlines():
-        if text.startswith("#"):
-            continue
-        numbers = [int(word) for word in text.split()]
-        longitude, latitude = numbers[:2]
-        line = [(longitude / 10, latitude / 10)]
-        for east, north in zip(numbers[2::2], numbers[3::2], strict=True):
-            longitude, latitude = longitude + east, latitude + north
-            line.append((longitude / 10, latitude / 10))
-        lines.append(tuple(line))
-    return tuple(lines)
 
 
 def _time(found: Ways) -> alt.X:
@@ -126,106 +113,71 @@ def _hops(found: Ways) -> Figure:
                 {"piece": str(number), "time_s": at / 1e9, "hops": route.hops} for at in (route.at_ns, end)
             ]
     frame = pl.DataFrame(rows)
+    most = max(row["hops"] for row in rows)
+    upright = alt.Y(
+        "hops:Q", title="hops", axis=alt.Axis(values=_whole(most), format="d"),
+        scale=alt.Scale(domain=[0, most + 0.5], nice=False),
+    )  # fmt: skip
     line = (
         alt.Chart(inline(frame, digits=10))
         .mark_line(color=GREEN, strokeWidth=3, clip=True)
-        .encode(
-            x=_time(found), detail="piece:N",
-            y=alt.Y("hops:Q", title="hops", axis=alt.Axis(tickMinStep=1, format="d"), scale=alt.Scale(zero=True)),
-        )
-    )  # fmt: skip
+        .encode(x=_time(found), y=upright, detail="piece:N")
+    )
     chart = alt.layer(*_gaps(found), line).properties(width=WIDTH - 80, height=140)
     return Figure(
         "hops", "Hops over time", "Links of the way, those to the ground among them.", chart, len(rows)
     )
 
 
+def _whole(most: int) -> list[int]:
+    """Ticks at whole numbers up to ``most``, six at most but one."""
+    return list(range(0, most + 1, max(1, math.ceil(most / 6))))
+
+
+_BINS = 40
+"""Bars of the hand-overs, at most."""
+
+
+def _bin(steps: list[float]) -> float:
+    """A width of bars, 1, 2 or 5 times a power of ten, of which ``_BINS`` reach over all steps, in ms."""
+    whole = max(max(steps) - min(steps), 1e-3) / (_BINS - 2)
+    power = 10.0 ** math.floor(math.log10(whole))
+    return next(power * one for one in (1, 2, 5, 10) if power * one >= whole * (1 - 1e-9))
+
+
 def _steps(found: Ways) -> Figure:
-    frame = pl.DataFrame(
-        [{"size": one.size, "step_ms": (one.after_ns - one.before_ns) / 1e6} for one in found.handovers]
-    )
+    steps: list[tuple[str, float]] = [
+        (one.size, (one.after_ns - one.before_ns) / 1e6) for one in found.handovers
+    ]
+    width = _bin([step for _, step in steps])
+    counts = Counter((size, math.floor(step / width + 1e-9)) for size, step in steps)
+    low: dict[int, int] = {}
+    rows = []
+    for size in SIZES:
+        for place in sorted(place for one, place in counts if one == size):
+            begin = low.get(place, 0)
+            low[place] = begin + counts[size, place]
+            rows.append(
+                {
+                    "size": size,
+                    "from": place * width,
+                    "to": (place + 1) * width,
+                    "low": begin,
+                    "high": low[place],
+                }
+            )
+    upright = alt.Y("low:Q", title="hand-overs", axis=alt.Axis(values=_whole(max(low.values())), format="d"))
     chart = (
-        alt.Chart(inline(frame, digits=8))
-        .mark_bar()
+        alt.Chart(inline(pl.DataFrame(rows), digits=8))
+        .mark_rect()
         .encode(
-            x=alt.X("step_ms:Q", bin=alt.Bin(maxbins=40), title="change of the one-way delay, ms"),
-            y=alt.Y("count()", title="hand-overs", axis=alt.Axis(tickMinStep=1, format="d")),
+            x=alt.X("from:Q", title="change of the one-way delay, ms", scale=alt.Scale(zero=False)), x2="to:Q",
+            y=upright, y2="high:Q",
             color=alt.Color("size:N", scale=_COLOURS, legend=alt.Legend(title="hand-over")),
         )
         .properties(width=WIDTH - 80, height=180)
-    )
+    )  # fmt: skip
     return Figure(
         "handovers", "Hand-overs by what they change",
-        "What the new way has less what the one before would have at the same instant.", chart, frame.height,
+        "What the new way has less what the one before would have at the same instant.", chart, len(steps),
     )  # fmt: skip
-
-
-def _map(question: Question, found: Ways) -> Figure:
-    """The first way that there is, at the frame nearest to its beginning."""
-    route = next(route for route in found.routes if route.nodes)
-    frame = min(found.frames, key=lambda one: abs(one["at_ns"] - route.at_ns))
-    sky = [_below(at) for at in frame["satellites_km"]]
-    orbit = question.orbit
-    relays = [(place.longitude, place.latitude) for place in orbit.relays]
-    ends = [(orbit.from_.longitude, orbit.from_.latitude)]
-    ends += [(orbit.to[route.end].longitude, orbit.to[route.end].latitude)]
-    nodes = [sky[node] if node < len(sky) else relays[node - len(sky)] for node in route.nodes]
-    shore = [
-        {"part": f"{number}.{piece}", "step": step, "longitude": at[0], "latitude": at[1]}
-        for number, line in enumerate(coastlines())
-        for piece, step, at in _unwrapped(line)
-    ]
-    way = [
-        {"part": str(piece), "step": step, "longitude": at[0], "latitude": at[1]}
-        for piece, step, at in _unwrapped([ends[0], *nodes, ends[1]])
-    ]
-    places = [{"longitude": at[0], "latitude": at[1], "name": str(name)}
-              for at, name in zip(ends, (orbit.from_, orbit.to[route.end]), strict=True)]  # fmt: skip
-    x = alt.X("longitude:Q", scale=alt.Scale(domain=[-180, 180], nice=False), title="longitude, degrees East")
-    y = alt.Y("latitude:Q", scale=alt.Scale(domain=[-90, 90], nice=False), title="latitude, degrees North")
-
-    def lines(rows: Sequence[Mapping[str, Any]], **style: Any) -> alt.Chart:
-        data = inline(pl.DataFrame(rows), digits=6)
-        chart: alt.Chart = alt.Chart(data).mark_line(**style)
-        return chart.encode(x=x, y=y, detail="part:N", order="step:Q")
-
-    stars = pl.DataFrame({"longitude": [a for a, _ in sky], "latitude": [b for _, b in sky]})
-    layers = [
-        lines(shore, color=GREY, strokeWidth=0.8),
-        alt.Chart(inline(stars)).mark_circle(color=GREEN, size=9, opacity=0.7).encode(x=x, y=y),
-        lines(way, color=RED, strokeWidth=2),
-        alt.Chart(inline(pl.DataFrame(places))).mark_circle(color=RED, size=60, opacity=1).encode(x=x, y=y),
-        alt.Chart(inline(pl.DataFrame(places)))
-        .mark_text(dy=-11, fontWeight=600)
-        .encode(x=x, y=y, text="name:N"),
-    ]
-    chart = alt.layer(*layers).properties(width=WIDTH - 80, height=(WIDTH - 80) // 2)
-    return Figure(
-        "map", "The way on a map",
-        f"After {frame['at_ns'] / 1e9:g} s: satellites over the ground (green), the way (red). Coastlines: Natural "
-        "Earth.", chart, len(sky),
-    )  # fmt: skip
-
-
-def _below(at: Sequence[float]) -> tuple[float, float]:
-    """Longitude and latitude of a position, degrees; geocentric, up to 0.2 degrees from geodetic."""
-    x, y, z = at
-    return math.degrees(math.atan2(y, x)), math.degrees(math.atan2(z, math.hypot(x, y)))
-
-
-def _unwrapped(line: Sequence[tuple[float, float]]) -> Iterator[tuple[int, int, tuple[float, float]]]:
-    """Points with the piece they belong to: a line that crosses 180 degrees goes on at the other side."""
-    piece, step = 0, 0
-    yield piece, step, line[0]
-    for old, new in pairwise(line):
-        turn = new[0] - old[0]
-        if abs(turn) > 180:
-            side = math.copysign(180, old[0])
-            across = new[0] + 2 * side
-            part = (side - old[0]) / (across - old[0]) if across != old[0] else 0.5
-            edge = old[1] + part * (new[1] - old[1])
-            yield piece, step + 1, (side, edge)
-            piece += 1
-            yield piece, step + 2, (-side, edge)
-        step += 3
-        yield piece, step, new

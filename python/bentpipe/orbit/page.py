@@ -10,7 +10,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.orbit.drawing import coastlines, figures
+from bentpipe.orbit.drawing import SPARSE, figures
+from bentpipe.orbit.maps import coastlines
 from bentpipe.report.base import Page
 from bentpipe.report.tabular import tabular
 from bentpipe.runners import engine
@@ -29,9 +30,6 @@ _SCRIPT = Path(__file__).with_name("moving.js")
 
 MOST_POSITIONS = 90_000
 """Satellites times frames of the moving picture: 720 kB of the page."""
-
-SPARSE = 300
-"""Up to so many satellites, what each of them covers can be drawn too."""
 
 MOST_DELAYS = 6000
 """Delays that the moving picture tells."""
@@ -60,7 +58,7 @@ def write(question: Question, found: Ways, said: Answer, out: Path) -> Path:
         tables=[(part.title, tabular(part.rows)) for part in said.shown if isinstance(part, Table) and part.rows],
         figures=[page.drawing(figure) for figure in drawn], moving=moving.replace("<", "\\u003c"),
         script=_SCRIPT.read_text(encoding="utf-8"), seconds=found.duration_ns / 1e9, engine=engine.version(),
-        source=orbit.constellation.source, sparse=len(found.names) <= SPARSE,
+        source=orbit.constellation.source, sparse=len(found.names) <= SPARSE, linked=bool(found.links),
     )  # fmt: skip
 
 
@@ -73,7 +71,8 @@ def _data(question: Question, found: Ways) -> dict[str, Any]:
         packed.byteswap()
     places = [orbit.from_, orbit.to[0], *orbit.relays, *orbit.to[1:]]
     every = max(1, math.ceil(len(found.delay_ns) / MOST_DELAYS))
-    least = orbit.elevation or orbit.constellation.elevation
+    flies = orbit.constellation
+    least = orbit.elevation or flies.elevation
     return {
         "satellites": len(found.names),
         "frames": [frame["at_ns"] / 1e9 for frame in found.frames],
@@ -84,6 +83,10 @@ def _data(question: Question, found: Ways) -> dict[str, Any]:
         "sites": [[str(place), place.longitude, place.latitude] for place in places],
         "ends": [[place.longitude, place.latitude] for place in orbit.to],
         "elevation": least.degrees if least is not None else None,
+        "slant": flies.slant.km if flies.slant is not None else None,
+        "links": found.links,
+        "plane": flies.per_plane or 1,
+        "within": flies.cross_links_within.degrees if flies.cross_links_within is not None else None,
         "delays": [_ms(delay) for delay in found.delay_ns[::every]],
         "step": found.step_ns * every / 1e9,
         "duration": found.duration_ns / 1e9,

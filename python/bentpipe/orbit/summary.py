@@ -60,6 +60,8 @@ def said(question: Question, found: Ways) -> Answer:
     shown: list[str | Table] = [head]
     if flies.remark:
         shown.append(f"Remark: {flies.remark}.")
+    if old := _old(question, found):
+        shown.append(old)
     delays = _delays(found)
     if not delays:
         shown.append("\nNo way at any time: an end has no satellite in reach, or theirs are not linked.\n")
@@ -92,6 +94,26 @@ def instant(unix_ns: int) -> str:
     return when.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+_DAY_NS = 86_400 * 10**9
+
+FRESH_DAYS = 7
+"""How far from their epoch elements are taken without a word."""
+
+
+def _old(question: Question, found: Ways) -> str | None:
+    """What is to be said of elements of another time."""
+    flies = question.orbit.constellation
+    if flies.tle is None and flies.omm is None:
+        return None
+    earliest, latest = found.epochs_unix_ns
+    end = found.start_unix_ns + found.duration_ns
+    days = max(end - earliest, latest - found.start_unix_ns) / _DAY_NS
+    if days <= FRESH_DAYS:
+        return None
+    epochs = instant(earliest) if earliest == latest else f"{instant(earliest)} to {instant(latest)}"
+    return f"Remark: the elements are of {epochs}, {days:,.0f} days away; SGP4 is off by kilometres more each day."
+
+
 def _ms(delays: Iterable[int | None]) -> list[float]:
     return [delay / 1e6 for delay in delays if delay is not None]
 
@@ -102,8 +124,8 @@ def _reach(question: Question, found: Ways) -> dict[str, dict[str, Any]]:
     names = {"from": str(orbit.from_), "to": " or ".join(map(str, orbit.to))}
     ends: dict[str, dict[str, Any]] = {}
     for number, (key, name) in enumerate(names.items()):
-        counts = [one[number] for one in found.seen]
-        risen = [one[number] for one in found.elevations_deg if one is not None]
+        counts = found.seen[number]
+        risen = [one for one in found.elevations_deg[number] if one is not None]
         ends[key] = {
             "place": name,
             "least": min(counts),
@@ -119,8 +141,8 @@ def _reach(question: Question, found: Ways) -> dict[str, dict[str, Any]]:
 def _in_reach(question: Question, found: Ways) -> list[dict[str, Any]]:
     return [
         {"at": one["place"], "least": one["least"], "mean": one["mean"], "most": one["most"],
-         "some, % of the time": 100 * one["share"], "elevation of the way's from, degrees": one["least_elevation_deg"],
-         "to": one["most_elevation_deg"]}
+         "some, % of the time": 100 * one["share"], "way's least elevation, degrees": one["least_elevation_deg"],
+         "greatest, degrees": one["most_elevation_deg"]}
         for one in _reach(question, found).values()
     ]  # fmt: skip
 

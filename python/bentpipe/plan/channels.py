@@ -143,10 +143,10 @@ def _elevations(
         return [(0, _elevation(found, tables, found.elevation.degrees, key))]
     ways = files.followed(f"{key}.elevation")
     used: list[tuple[int, int]] = []
-    for step, seen in enumerate(ways.elevations_deg):
+    for step, seen in enumerate(ways.elevations_deg[1]):
         if seen is not None:  # else there is no way, and no channel
             at = step * ways.step_ns
-            elevation = _elevation(found, tables, seen[1], key, at)
+            elevation = _elevation(found, tables, seen, key, at)
             if not used or used[-1][1] != elevation:
                 used.append((at if used else 0, elevation))
     return used
@@ -247,8 +247,8 @@ def _loo(mean_db: float, deviation_db: float, multipath_db: float) -> LooSpec:
 def _sight(found: Channel, files: Files, key: str) -> Sight:
     """Where the satellite is; of an orbit at the start."""
     if found.elevation == "orbit":
-        seen = (one for one in files.followed(f"{key}.elevation").elevations_deg if one is not None)
-        elevation = next(seen)[1]
+        seen = files.followed(f"{key}.elevation").elevations_deg[1]
+        elevation = next(one for one in seen if one is not None)
     else:
         elevation = found.elevation.degrees if found.elevation is not None else 0.0
     return {"elevation_deg": elevation, "azimuth_deg": found.azimuth.degrees}

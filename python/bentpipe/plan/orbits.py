@@ -80,21 +80,25 @@ class Ways:
     """What the engine says of a pair over time."""
 
     start_unix_ns: int
+    epochs_unix_ns: tuple[int, int]
+    """The earliest and the latest epoch of the satellites."""
     step_ns: int
     duration_ns: int
     names: tuple[str, ...]
-    delay_ns: tuple[int | None, ...]
+    delay_ns: Sequence[int | None]
     """One-way, by step."""
-    last_ns: tuple[int | None, ...]
+    last_ns: Sequence[int | None]
     """Of the last satellite's leg."""
-    seen: tuple[tuple[int, int], ...]
-    """By step, satellites within reach of the first place, and of the end that reaches most."""
-    elevations_deg: tuple[tuple[float, float] | None, ...]
-    """By step, of the first satellite at the first place, of the last one at the end."""
+    seen: tuple[Sequence[int], Sequence[int]]
+    """By step, satellites within reach: of the first place, and of the end that reaches most."""
+    elevations_deg: tuple[Sequence[float | None], Sequence[float | None]]
+    """By step: of the first satellite at the first place, and of the last one at the end."""
     routes: tuple[Route, ...]
     legs: tuple[tuple[int, int, int], ...]
     """Instant, first leg, last leg: straight lines between."""
     frames: tuple[Mapping[str, Any], ...]
+    links: Sequence[tuple[int, int]]
+    """Pairs of satellites that are linked whenever they see each other; with frames."""
 
     @property
     def gaps(self) -> list[tuple[int, int]]:
@@ -139,23 +143,52 @@ def ways(
     try:
         answer = ask(asked)
     except ValueError as error:
-        raise ScenarioError([(key, str(error))]) from None
+        raise ScenarioError([_problem(orbit, key, str(error))]) from None
     return Ways(
         start_unix_ns=answer["start_unix_ns"],
+        epochs_unix_ns=(answer["epochs_unix_ns"][0], answer["epochs_unix_ns"][1]),
         step_ns=orbit.step.ns,
         duration_ns=duration_ns,
         names=tuple(answer["names"]),
-        delay_ns=tuple(answer["delay_ns"]),
-        last_ns=tuple(answer["last_ns"]),
-        seen=tuple((near, far) for near, far in answer["seen"]),
-        elevations_deg=tuple((one[0], one[1]) if one else None for one in answer["elevations_deg"]),
+        delay_ns=answer["delay_ns"],
+        last_ns=answer["last_ns"],
+        seen=(answer["seen"][0], answer["seen"][1]),
+        elevations_deg=(answer["elevations_deg"][0], answer["elevations_deg"][1]),
         routes=tuple(
             Route(r["at_ns"], tuple(r["nodes"]), r["end"], r["before_ns"], r["after_ns"])
             for r in answer["routes"]
         ),
         legs=tuple((at, first, last) for at, first, last in answer["legs"]),
         frames=tuple(answer["frames"]),
+        links=[(one, other) for one, other in answer["links"]],
     )
+
+
+def _problem(orbit: Orbit, key: str, error: str) -> tuple[str, str]:
+    """The engine's ``field: what is wrong with it``, said of the key that the field is made from."""
+    flies = orbit.constellation
+    height = "altitude" if flies.altitude is not None else "revolutions_per_day"
+    reach = "slant" if flies.slant is not None else "elevation"
+    own = f"constellation.{reach}"
+    keys = {
+        "planes": "constellation.planes",
+        "inclination_deg": "constellation.inclination",
+        "spread_deg": "constellation.spread",
+        "phasing": "constellation.phasing",
+        "longitudes_deg": "constellation.longitudes",
+        "height": f"constellation.{height}",
+        "reach": "elevation" if orbit.elevation is not None else own,
+        "step_ns": "step",
+        "links": "links",
+        "policy": "handover",
+    }
+    place, _, text = error.partition(": ")
+    if place in keys:
+        return f"{key}.{keys[place]}", text
+    for kind, name in (("tle", flies.tle), ("omm", flies.omm)):
+        if name is not None:
+            return f"{key}.constellation.{kind}", f'"{name}": {text if place == "elements" else error}'
+    return key, error
 
 
 def question(

@@ -128,10 +128,12 @@ def _named(found: object) -> object:
         return found
     own = {key: value for key, value in found.items() if key != "preset"}
     whole = preset(str(found["preset"])).written()
+    changed = ", ".join(f"{key} = {value}" for key, value in own.items() if whole.get(key) != value)
     for pair in _RIVALS:
         if any(key in own for key in pair):
             whole = {key: value for key, value in whole.items() if key not in pair}
-    return whole | own
+    title = f"{whole['title']}; here {changed}" if changed else whole["title"]
+    return whole | {"title": title} | own
 
 
 ConstellationOrName = Annotated[
