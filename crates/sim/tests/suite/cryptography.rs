@@ -48,3 +48,27 @@ fn no_round_trip() {
     let answer = run.table("streams").numbers("down_first_byte_s")[0];
     assert!((0.5..0.51).contains(&answer), "{answer}");
 }
+
+/// A packet that is overtaken by more than its short number can tell apart is read with another number: over TLS it cannot be
+/// decrypted then, and is lost.
+#[test]
+fn an_overtaken_packet_is_read_as_over_tls() {
+    let run = |crypto: &str| {
+        let case = Case {
+            rate_up: 40_000_000,
+            rtt_ms: 10.0,
+            congestion: json!({"name": "fixed", "options": {"rate_bit_s": 35_000_000u64}}),
+            load: data(15_000_000, 1000),
+            duration_s: 20.0,
+            quic: json!({"crypto": crypto, "initial_rtt_ns": 10_000_000u64}),
+            ..Case::default()
+        };
+        let mut spec = serde_json::to_value(case.spec()).unwrap();
+        let up = spec["graph"]["links"][0]["up"].as_array_mut().unwrap();
+        up.push(json!({"kind": "reorder", "probability": 0.001, "hold_ns": 50_000_000u64}));
+        sim::run(&serde_json::from_value(spec).unwrap(), &mut |_, _| None).unwrap()
+    };
+    let (modelled, real) = (run("modelled"), run("rustls"));
+    assert_eq!(fingerprint(&modelled), fingerprint(&real));
+    assert!(real.table("streams").numbers("up_fin_s")[0] > 3.0);
+}

@@ -389,20 +389,32 @@ fn keys() -> Keys {
     }
 }
 
-/// A key that changes nothing but keeps its place for the tag.
+/// A key that encrypts nothing. Its tag holds the packet's number, so that a packet whose number is read wrongly, as it was
+/// overtaken by more than its short form can tell apart (RFC 9000 section 17.1), fails as it does where the number is the
+/// nonce (RFC 9001 section 5.3).
 #[derive(Debug)]
 struct Plain;
 
+/// Bytes of the tag that hold the number.
+const NUMBER: usize = size_of::<u64>();
+
 impl PacketKey for Plain {
-    fn encrypt(&self, _packet: u64, _buf: &mut [u8], _header_len: usize) {}
+    fn encrypt(&self, packet: u64, buf: &mut [u8], _header_len: usize) {
+        if let Some(number) = buf.last_chunk_mut::<NUMBER>() {
+            *number = packet.to_be_bytes();
+        }
+    }
 
     fn decrypt(
         &self,
-        _packet: u64,
+        packet: u64,
         _header: &[u8],
         payload: &mut BytesMut,
     ) -> Result<(), CryptoError> {
         let length = payload.len().checked_sub(TAG).ok_or(CryptoError)?;
+        if payload.last_chunk::<NUMBER>() != Some(&packet.to_be_bytes()) {
+            return Err(CryptoError);
+        }
         payload.truncate(length);
         Ok(())
     }
