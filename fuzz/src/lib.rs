@@ -19,7 +19,7 @@ use units::{Ecn, Packet, Time};
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 9] = [
+pub const TARGETS: [(&str, Target); 10] = [
     ("http3", http3),
     ("proxy_header", proxy_header),
     ("syn", syn_packet),
@@ -29,6 +29,7 @@ pub const TARGETS: [(&str, Target); 9] = [
     ("perf_tcp", perf_tcp),
     ("folder", folder),
     ("graph", graph),
+    ("contact_plan", contact_plan),
 ];
 
 /// A connection's events of any kind and order, on the HTTP/3 server.
@@ -267,4 +268,56 @@ pub fn graph(bytes: &[u8]) {
         assert_eq!(gone + line.in_transit().0, PACKETS);
         assert!(out.delivered.is_sorted_by_key(|(due, _)| *due));
     }
+}
+
+/// Nodes and contacts of a plan that is routed over: more say no more.
+const MOST_NODES: usize = 6;
+
+/// A contact plan, as ION's commands or as data: it is refused by its lines, or every pair of its nodes gets a route
+/// that its own judgement takes, or none.
+pub fn contact_plan(bytes: &[u8]) {
+    let spec = serde_json::from_slice(bytes).unwrap_or_else(|_| {
+        let text = String::from_utf8_lossy(bytes);
+        let found = contacts::ion::parse(&text);
+        let lines = text.lines().count();
+        assert!(
+            found.problems.iter().chain(&found.notes).all(|(line, _)| (1..=lines).contains(line))
+        );
+        found.spec
+    });
+    let (problems, _) = contacts::check(&spec);
+    let mut plan = match contacts::Plan::new(&spec) {
+        Ok(plan) => plan,
+        Err(said) => return assert_eq!(said, problems),
+    };
+    assert!(problems.is_empty());
+    let (ledger, backlog) = (contacts::Ledger::default(), contacts::Backlog::default());
+    let bundle = contacts::Bundle {
+        size: bytes.len() as u64,
+        priority: contacts::Priority::Normal,
+        fragmentable: bytes.len() % 2 == 1,
+        deadline: Time::MAX,
+    };
+    let load = contacts::Load::of(&bundle, &ledger, &backlog, &[], 0.0);
+    let mut search = contacts::Search::default();
+    let nodes = plan.node_count().min(MOST_NODES) as u32;
+    for (from, to) in (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))) {
+        let (from, to) = (contacts::NodeId(from), contacts::NodeId(to));
+        if let Some(route) = search.route(&plan, &load, from, to, Time::ZERO) {
+            assert!(from != to && route.legs.len() < plan.node_count());
+            let judged = contacts::judge(&plan, &route, &bundle, &load, Time::ZERO);
+            assert_eq!((judged.reason, judged.projected), (None, route.arrival));
+        }
+        assert!(
+            contacts::Alternatives::new(&plan, load, from, to, Time::ZERO).take(3).count() <= 3
+        );
+    }
+    let held: Vec<_> = plan.contacts().map(|(id, _)| id).collect();
+    for id in held {
+        assert!(plan.remove_contact(id));
+    }
+    assert_eq!(
+        search.route(&plan, &load, contacts::NodeId(0), contacts::NodeId(1), Time::ZERO),
+        None
+    );
 }

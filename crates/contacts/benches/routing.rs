@@ -1,0 +1,117 @@
+//! Routing at its size: 1,000 nodes, 100,000 contacts. One route, and the best route to all other nodes again after a
+//! change of the plan. Prints the median and the longest of the repeats, with the target beside them.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use contacts::{
+    Backlog, Bundle, ContactSpec, Ledger, Load, NodeId, Plan, PlanSpec, Priority, RangeSpec, Search,
+};
+use units::{Random, Time};
+
+const NODES: u64 = 1_000;
+const CONTACTS: u64 = 100_000;
+const DAY_S: u64 = 86_400;
+const S: u64 = 1_000_000_000;
+
+/// A day of contacts, both ways; each node meets so many others, again and again.
+fn plan(neighbours: u64) -> PlanSpec {
+    let chance = &mut Random::named(1, "contacts", "bench");
+    let mut spec =
+        PlanSpec { nodes: (1..=NODES).map(|n| n.to_string()).collect(), ..PlanSpec::default() };
+    let pairs = NODES * neighbours / 2;
+    let passes = CONTACTS / 2 / pairs;
+    let mut met = std::collections::BTreeSet::new();
+    while (met.len() as u64) < pairs {
+        let (a, b) = (1 + chance.below(NODES), 1 + chance.below(NODES));
+        if a != b && met.insert((a.min(b), a.max(b))) {
+            for pass in 0..passes {
+                let slot = DAY_S / passes;
+                let start = pass * slot + chance.below(slot / 2);
+                let stop = start + 1 + chance.below(slot / 2 - 1);
+                for (from, to) in [(a, b), (b, a)] {
+                    spec.contacts.push(ContactSpec {
+                        from: from.to_string(),
+                        to: to.to_string(),
+                        start_ns: start * S,
+                        stop_ns: stop * S,
+                        rate_bit_s: 1_000_000 * (1 + chance.below(100)),
+                        confidence: 1.0,
+                        at: format!("line {}", spec.contacts.len() + 1),
+                    });
+                }
+            }
+            spec.ranges.push(RangeSpec {
+                from: a.min(b).to_string(),
+                to: a.max(b).to_string(),
+                start_ns: 0,
+                stop_ns: DAY_S * S,
+                owlt_ns: 1_000_000 * (1 + chance.below(40)),
+                implies_reverse: true,
+                at: String::new(),
+            });
+        }
+    }
+    spec
+}
+
+#[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+fn timed(repeats: usize, mut work: impl FnMut(usize)) -> (Duration, Duration) {
+    let mut times: Vec<Duration> = (0..repeats)
+        .map(|number| {
+            let begun = Instant::now();
+            work(number);
+            begun.elapsed()
+        })
+        .collect();
+    times.sort();
+    (times[repeats / 2], times[repeats - 1])
+}
+
+fn main() {
+    for neighbours in [4, 20, 100] {
+        let spec = plan(neighbours);
+        let mut plan = Plan::new(&spec).expect("a plan");
+        println!(
+            "{} nodes, {} contacts, {neighbours} neighbours a node",
+            plan.node_count(),
+            plan.contacts().count()
+        );
+        let mut search = Search::default();
+        let chance = &mut Random::named(2, "contacts", "bench");
+        let bundle = Bundle {
+            size: 1_000_000,
+            priority: Priority::Normal,
+            fragmentable: false,
+            deadline: Time::MAX,
+        };
+        let (mut ledger, backlog) = (Ledger::default(), Backlog::default());
+        let mut found = 0;
+        let (median, longest) = timed(1_000, |_| {
+            let (from, to) =
+                (NodeId(chance.below(NODES) as u32), NodeId(chance.below(NODES) as u32));
+            let load = Load::of(&bundle, &ledger, &backlog, &[], 0.0);
+            let at = Time(chance.below(DAY_S / 2) * S);
+            if let Some(route) = black_box(search.route(&plan, &load, from, to, at)) {
+                found += 1;
+                ledger.book(&route.legs, bundle.priority, bundle.consumption());
+            }
+        });
+        println!(
+            "  one route of a bundle (of 1,000, {found} found): median {median:.3?}, longest {longest:.3?}; target 50 ms"
+        );
+        let mut reached = 0;
+        let (median, longest) = timed(9, |number| {
+            let changed =
+                plan.contacts().nth(number * 1_000 + 7).map(|(id, _)| id).expect("a contact");
+            plan.remove_contact(changed);
+            let load = Load::best_case(&[], 0.0);
+            let table = black_box(search.table(&plan, &load, NodeId(number as u32), Time(0)));
+            assert_eq!(table.version, plan.version());
+            reached = table.routes.iter().flatten().count();
+        });
+        println!(
+            "  to all {reached} others after a change: median {median:.3?}, longest {longest:.3?}; target 1 s"
+        );
+    }
+}

@@ -1,0 +1,461 @@
+//! A contact plan as ION writes it: the commands of ionadmin that bear on one (ionrc(5) of ION 4.1).
+//!
+//! Lines that ionadmin knows and that say nothing about contacts are passed over with a note; anything else is refused
+//! with its line. Nothing is run.
+
+use crate::spec::{ContactSpec, PlanSpec, RangeSpec};
+use crate::words::hint;
+
+/// What was read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Parsed {
+    /// The plan, of the lines that are right.
+    pub spec: PlanSpec,
+    /// Lines that are passed over, and why.
+    pub notes: Vec<(usize, String)>,
+    /// Lines that are wrong, and why.
+    pub problems: Vec<(usize, String)>,
+}
+
+const SECOND: u64 = 1_000_000_000;
+/// Seconds that a time may be after its reference: a century. A plan may last four of them.
+const MOST_S: i64 = 3_155_760_000;
+const COMMANDS: [&str; 7] = ["a contact", "a range", "c contact", "d contact", "d range", "@", "#"];
+const SUBJECTS: [&str; 2] = ["contact", "range"];
+const MANAGED: [&str; 11] = [
+    "utcdelta",
+    "clockerr",
+    "clocksync",
+    "production",
+    "consumption",
+    "inbound",
+    "outbound",
+    "search",
+    "horizon",
+    "alarm",
+    "usage",
+];
+
+/// An instant: seconds since the plan's zero, or since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Instant {
+    Relative(i64),
+    Absolute(i64),
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    line: usize,
+    start: Instant,
+    stop: Instant,
+    from: u64,
+    to: u64,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Contact { rate: u64, confidence: f64 },
+    Range { owlt_s: u64, implies_reverse: bool },
+}
+
+#[derive(Default)]
+struct Reader {
+    reference: Option<Instant>,
+    first_reference: Option<i64>,
+    region: Option<String>,
+    entries: Vec<Entry>,
+    nodes: Vec<u64>,
+    notes: Vec<(usize, String)>,
+    problems: Vec<(usize, String)>,
+}
+
+/// Reads a plan; whatever the text is, it is read or refused line by line.
+pub fn parse(text: &str) -> Parsed {
+    let mut reader = Reader::default();
+    let mut ours = true;
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if let Some(section) = line.strip_prefix("## begin ") {
+            ours = section.split_whitespace().next() == Some("ionadmin");
+        } else if line.starts_with("## end") {
+            ours = true;
+        } else if ours
+            && !line.is_empty()
+            && !line.starts_with('#')
+            && let Err(problem) = reader.line(number + 1, line)
+        {
+            reader.problems.push((number + 1, problem));
+        }
+    }
+    reader.finish()
+}
+
+impl Reader {
+    fn line(&mut self, number: usize, line: &str) -> Result<(), String> {
+        let tokens: Vec<&str> = line.split_whitespace().collect();
+        let rest = &tokens[1..];
+        match tokens[0] {
+            "a" => self.add(number, rest),
+            "c" => self.change(rest),
+            "d" => self.delete(rest),
+            "@" => self.at(rest),
+            "^" => self.select(rest),
+            "m" => {
+                let word = rest.first().copied().unwrap_or("");
+                if !MANAGED.contains(&word) {
+                    return Err(format!(
+                        "found \"m {word}\", expected one of: {}{}",
+                        MANAGED.join(", "),
+                        hint(word, MANAGED)
+                    ));
+                }
+                self.notes
+                    .push((number, format!("\"m {word}\" says nothing of contacts: passed over")));
+                Ok(())
+            }
+            "e" | "v" | "1" | "i" | "l" | "b" | "!" | "s" | "h" | "?" => {
+                let text = format!("\"{}\" says nothing of contacts: passed over", tokens[0]);
+                self.notes.push((number, text));
+                Ok(())
+            }
+            "r" | "x" | "q" => Err(format!("found \"{}\", which a plan cannot ask for", tokens[0])),
+            word => Err(format!(
+                "found {word:?}, expected a command of a plan: {}{}",
+                COMMANDS.join(", "),
+                hint(word, COMMANDS.iter().copied().chain(SUBJECTS))
+            )),
+        }
+    }
+
+    fn add(&mut self, line: usize, rest: &[&str]) -> Result<(), String> {
+        match subject(rest, "a")? {
+            "contact" => self.add_contact(line, &rest[1..]),
+            _ => self.add_range(line, &rest[1..]),
+        }
+    }
+
+    fn add_contact(&mut self, line: usize, words: &[&str]) -> Result<(), String> {
+        let form = "a contact START STOP FROM TO BYTES_PER_SECOND [CONFIDENCE]";
+        counted(words, 5, 6, form)?;
+        let (from, to) = (node(words[2])?, node(words[3])?);
+        if words[0] == "-1" {
+            if from != to || from == 0 {
+                return Err("a registration (start -1) names one node twice, not 0".into());
+            }
+            self.nodes.push(from);
+            self.notes
+                .push((line, format!("node {from} is registered: it is known, and no contact")));
+            return Ok(());
+        }
+        if words[1] == "0" {
+            if from == to {
+                return Err("a hypothetical contact (stop 0) is between two nodes".into());
+            }
+            self.nodes.extend([from, to]);
+            self.notes.push((line, "a hypothetical contact (stop 0) is never routed over".into()));
+            return Ok(());
+        }
+        let (start, stop) = (self.time(words[0])?, self.time(words[1])?);
+        let rate = whole(words[4], "bytes per second")?;
+        if rate == 0 {
+            return Err("found a rate of 0, expected bytes per second, at least 1".into());
+        }
+        if rate > u64::MAX / 8 {
+            return Err(format!("found a rate of {rate} B/s, expected less"));
+        }
+        let confidence = words.get(5).map_or(Ok(1.0), |word| confidence(word))?;
+        self.ends(from, to)?;
+        self.ordered(start, stop)?;
+        let what = What::Contact { rate, confidence };
+        self.entries.push(Entry { line, start, stop, from, to, what });
+        Ok(())
+    }
+
+    fn add_range(&mut self, line: usize, words: &[&str]) -> Result<(), String> {
+        counted(words, 5, 5, "a range START STOP FROM TO LIGHT_SECONDS")?;
+        let (start, stop) = (self.time(words[0])?, self.time(words[1])?);
+        let (from, to) = (node(words[2])?, node(words[3])?);
+        let owlt_s = whole(words[4], "light seconds").map_err(|text| {
+            let finer = "; the TOML and JSON forms take \"125 ms\"";
+            format!("{text}{}", if words[4].contains('.') { finer } else { "" })
+        })?;
+        if owlt_s > MOST_S as u64 {
+            return Err(format!("found {owlt_s} light seconds, expected fewer"));
+        }
+        self.ends(from, to)?;
+        self.ordered(start, stop)?;
+        // ionrc(5): the lesser number first implies the same distance back, the greater one nothing
+        let what = What::Range { owlt_s, implies_reverse: from < to };
+        self.entries.push(Entry { line, start, stop, from, to, what });
+        Ok(())
+    }
+
+    fn change(&mut self, rest: &[&str]) -> Result<(), String> {
+        if subject(rest, "c")? != "contact" {
+            return Err(
+                "found \"c range\", expected \"c contact\": ranges are deleted and added".into()
+            );
+        }
+        let words = &rest[1..];
+        counted(words, 4, 5, "c contact START FROM TO BYTES_PER_SECOND [CONFIDENCE]")?;
+        let (start, from, to) = (self.time(words[0])?, node(words[1])?, node(words[2])?);
+        let to_rate = whole(words[3], "bytes per second")?;
+        if to_rate == 0 || to_rate > u64::MAX / 8 {
+            return Err(format!(
+                "found a rate of {to_rate} B/s, expected at least 1, and no such number"
+            ));
+        }
+        let to_confidence = words.get(4).map(|word| confidence(word)).transpose()?;
+        let found = self.entries.iter_mut().find_map(|one| match &mut one.what {
+            What::Contact { rate, confidence }
+                if (one.start, one.from, one.to) == (start, from, to) =>
+            {
+                Some((rate, confidence))
+            }
+            _ => None,
+        });
+        let Some((rate, confidence)) = found else {
+            return Err(format!("found no contact from {from} to {to} that starts then"));
+        };
+        *rate = to_rate;
+        if let Some(value) = to_confidence {
+            *confidence = value;
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self, rest: &[&str]) -> Result<(), String> {
+        let of_contacts = subject(rest, "d")? == "contact";
+        let words = &rest[1..];
+        counted(words, 3, 3, &format!("d {} START FROM TO", rest[0]))?;
+        let start = if words[0] == "*" { None } else { Some(self.time(words[0])?) };
+        let (from, to) = (node(words[1])?, node(words[2])?);
+        let mut found = false;
+        self.entries.retain_mut(|one| {
+            let meant = start.is_none_or(|start| start == one.start);
+            let forth = (one.from, one.to) == (from, to);
+            let back = (one.to, one.from) == (from, to);
+            match &mut one.what {
+                What::Contact { .. } => {
+                    let gone = of_contacts && meant && forth;
+                    found |= gone;
+                    !gone
+                }
+                // ionrc(5): with the lesser number first, the other direction goes as well; else only this one
+                What::Range { implies_reverse, .. } => {
+                    let gone = !of_contacts && meant && (forth || (back && from < to));
+                    let silenced = !of_contacts && meant && back && from > to && *implies_reverse;
+                    found |= gone || silenced;
+                    if silenced {
+                        *implies_reverse = false;
+                    }
+                    !gone
+                }
+            }
+        });
+        if found {
+            return Ok(());
+        }
+        Err(format!("found no {} from {from} to {to} to delete", rest[0]))
+    }
+
+    fn at(&mut self, words: &[&str]) -> Result<(), String> {
+        counted(words, 1, 1, "@ TIME")?;
+        let at = self.time(words[0])?;
+        if let (Instant::Absolute(unix), None) = (at, self.first_reference) {
+            self.first_reference = Some(unix);
+        }
+        self.reference = Some(at);
+        Ok(())
+    }
+
+    fn select(&mut self, words: &[&str]) -> Result<(), String> {
+        counted(words, 1, 1, "^ REGION")?;
+        let region = self.region.get_or_insert_with(|| words[0].to_owned());
+        if region == words[0] {
+            return Ok(());
+        }
+        Err(format!(
+            "found region {:?} after {region:?}, expected one: a region is a plan",
+            words[0]
+        ))
+    }
+
+    fn ends(&mut self, from: u64, to: u64) -> Result<(), String> {
+        if from == to {
+            return Err(format!("found node {from} at both ends"));
+        }
+        Ok(())
+    }
+
+    fn ordered(&self, start: Instant, stop: Instant) -> Result<(), String> {
+        let later = match (start, stop) {
+            (Instant::Relative(a), Instant::Relative(b))
+            | (Instant::Absolute(a), Instant::Absolute(b)) => b > a,
+            // which is seen once all times are known
+            _ => true,
+        };
+        if later { Ok(()) } else { Err("found a stop that is no later than the start".into()) }
+    }
+
+    /// A time in either of ionrc(5)'s formats.
+    fn time(&self, word: &str) -> Result<Instant, String> {
+        let wrong = || format!("found the time {word:?}, expected +SECONDS or yyyy/mm/dd-hh:mm:ss");
+        if let Some(seconds) = word.strip_prefix('+') {
+            let after = digits(seconds).filter(|s| *s <= MOST_S as u64).ok_or_else(wrong)? as i64;
+            let found = match self.reference {
+                None => Instant::Relative(after),
+                Some(Instant::Relative(base)) => Instant::Relative(base + after),
+                Some(Instant::Absolute(base)) => Instant::Absolute(base + after),
+            };
+            let (Instant::Relative(s) | Instant::Absolute(s)) = found;
+            return if s <= 4 * MOST_S { Ok(found) } else { Err(wrong()) };
+        }
+        calendar(word).map(Instant::Absolute).ok_or_else(wrong)
+    }
+
+    fn finish(mut self) -> Parsed {
+        let times = |one: &Entry| [one.start, one.stop];
+        let unix = |at| if let Instant::Absolute(s) = at { Some(s) } else { None };
+        let earliest = self.entries.iter().flat_map(times).filter_map(unix).min();
+        let zero = match (self.first_reference, earliest) {
+            (Some(reference), Some(earliest)) => Some(reference.min(earliest)),
+            (reference, earliest) => reference.or(earliest),
+        };
+        let mut spec = PlanSpec { epoch_unix_s: zero, ..PlanSpec::default() };
+        spec.nodes = self.nodes.iter().map(u64::to_string).collect();
+        for one in &self.entries {
+            let since = |at| match (at, zero) {
+                (Instant::Relative(s), None) => Some(s),
+                (Instant::Absolute(s), Some(zero)) => Some(s - zero),
+                _ => None,
+            };
+            let (Some(start), Some(stop)) = (since(one.start), since(one.stop)) else {
+                let text = "found a time after the reference, and absolute times elsewhere, expected one kind; or the \
+                            reference first: @ yyyy/mm/dd-hh:mm:ss";
+                self.problems.push((one.line, text.into()));
+                continue;
+            };
+            if start.max(stop) > 4 * MOST_S {
+                let text = "found a time more than 400 years after the plan's first";
+                self.problems.push((one.line, text.into()));
+                continue;
+            }
+            let (from, to) = (one.from.to_string(), one.to.to_string());
+            let (start_ns, stop_ns) = (start as u64 * SECOND, stop as u64 * SECOND);
+            let at = format!("line {}", one.line);
+            match one.what {
+                What::Contact { rate, confidence } => spec.contacts.push(ContactSpec {
+                    from,
+                    to,
+                    start_ns,
+                    stop_ns,
+                    rate_bit_s: rate * 8,
+                    confidence,
+                    at,
+                }),
+                What::Range { owlt_s, implies_reverse } => spec.ranges.push(RangeSpec {
+                    from,
+                    to,
+                    start_ns,
+                    stop_ns,
+                    owlt_ns: owlt_s * SECOND,
+                    implies_reverse,
+                    at,
+                }),
+            }
+        }
+        self.problems.sort();
+        Parsed { spec, notes: self.notes, problems: self.problems }
+    }
+}
+
+fn subject<'a>(rest: &[&'a str], command: &str) -> Result<&'a str, String> {
+    let word = rest.first().copied().unwrap_or("");
+    if SUBJECTS.contains(&word) {
+        return Ok(word);
+    }
+    let near = hint(word, SUBJECTS);
+    Err(format!(
+        "found \"{command} {word}\", expected \"{command} contact\" or \"{command} range\"{near}"
+    ))
+}
+
+fn counted(words: &[&str], least: usize, most: usize, form: &str) -> Result<(), String> {
+    if (least..=most).contains(&words.len()) {
+        return Ok(());
+    }
+    Err(format!("found {} values, expected: {form}", words.len()))
+}
+
+/// Digits and nothing else.
+fn digits(word: &str) -> Option<u64> {
+    (!word.is_empty() && word.bytes().all(|one| one.is_ascii_digit())).then(|| word.parse().ok())?
+}
+
+fn whole(word: &str, what: &str) -> Result<u64, String> {
+    digits(word).ok_or_else(|| format!("found {word:?}, expected {what}, a whole number"))
+}
+
+fn node(word: &str) -> Result<u64, String> {
+    digits(word).ok_or_else(|| format!("found the node {word:?}, expected its number"))
+}
+
+fn confidence(word: &str) -> Result<f64, String> {
+    let wrong = || format!("found a confidence of {word:?}, expected more than 0, at most 1");
+    let found: f64 = word.parse().map_err(|_| wrong())?;
+    if found > 0.0 && found <= 1.0 { Ok(found) } else { Err(wrong()) }
+}
+
+/// Seconds since 1970 of `yyyy/mm/dd-hh:mm:ss`, of days of 86,400 s.
+fn calendar(word: &str) -> Option<i64> {
+    let (date, time) = word.split_once('-')?;
+    let three = |text: &str, between: char, widths: [usize; 3]| {
+        let mut parts = text.split(between);
+        let mut found = [0; 3];
+        for (place, width) in found.iter_mut().zip(widths) {
+            *place = parts.next().filter(|one| one.len() == width).and_then(digits)? as i64;
+        }
+        parts.next().is_none().then_some(found)
+    };
+    let [year, month, day] = three(date, '/', [4, 2, 2])?;
+    let [hour, minute, second] = three(time, ':', [2, 2, 2])?;
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let last = match month {
+        2 => 28 + i64::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return None,
+    };
+    if year < 1970 || day < 1 || day > last || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    // days before each month; years before 1970 do not come
+    let before = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334][month as usize - 1];
+    let leaps = |year: i64| year / 4 - year / 100 + year / 400;
+    let days = (year - 1970) * 365 + leaps(year - 1) - leaps(1969) + before + day - 1
+        + i64::from(leap && month > 2);
+    Some(days * 86_400 + hour * 3600 + minute * 60 + second)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_of_the_calendar() {
+        assert_eq!(calendar("1970/01/01-00:00:00"), Some(0));
+        assert_eq!(calendar("2000/02/29-00:00:00"), Some(951_782_400));
+        assert_eq!(calendar("2008/10/05-11:30:00"), Some(1_223_206_200));
+        assert_eq!(calendar("2026/11/22-12:00:00"), Some(1_795_348_800));
+        for wrong in [
+            "2026/02/29-00:00:00",
+            "2026/13/01-00:00:00",
+            "2026/1/01-00:00:00",
+            "1969/12/31-23:59:59",
+        ] {
+            assert_eq!(calendar(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! Routing against a search over every simple path, written apart from it: its own ranges, its own arithmetic.
+
+use contacts::{
+    Alternatives, Backlog, Bundle, ContactSpec, Ledger, Load, NodeId, Plan, PlanSpec, Priority,
+    RangeSpec, Search, judge,
+};
+use units::{Random, Time};
+
+const PLANS: u64 = 10_000;
+const S: u64 = 1_000_000_000;
+
+fn below(chance: &mut Random, n: u64) -> u64 {
+    chance.below(n)
+}
+
+/// A plan of a few nodes and contacts, some of which follow each other; ranges with steps, some of one direction.
+fn drawn(chance: &mut Random) -> PlanSpec {
+    let nodes = 3 + below(chance, 4);
+    let mut spec =
+        PlanSpec { nodes: (1..=nodes).map(|n| n.to_string()).collect(), ..PlanSpec::default() };
+    for from in 1..=nodes {
+        for to in 1..=nodes {
+            if from == to || below(chance, 5) < 2 {
+                continue;
+            }
+            let mut at = below(chance, 30);
+            for _ in 0..=below(chance, 2) {
+                let stop = at + 1 + below(chance, 20);
+                let line = spec.contacts.len();
+                spec.contacts.push(ContactSpec {
+                    from: from.to_string(),
+                    to: to.to_string(),
+                    start_ns: at * S,
+                    stop_ns: stop * S,
+                    rate_bit_s: [800, 8_000, 12_345][below(chance, 3) as usize],
+                    confidence: 1.0,
+                    at: format!("contact {line}"),
+                });
+                at = stop + below(chance, 10);
+            }
+        }
+    }
+    for from in 1..=nodes {
+        for to in 1..=nodes {
+            // the lesser number first nearly always, and back sometimes
+            if from == to
+                || (from > to && below(chance, 4) > 0)
+                || (from < to && below(chance, 20) == 0)
+            {
+                continue;
+            }
+            let mut at = if below(chance, 3) == 0 { below(chance, 10) } else { 0 };
+            while at < 80 {
+                let stop = if below(chance, 3) == 0 { at + 1 + below(chance, 40) } else { 100 };
+                spec.ranges.push(RangeSpec {
+                    from: from.to_string(),
+                    to: to.to_string(),
+                    start_ns: at * S,
+                    stop_ns: stop * S,
+                    owlt_ns: below(chance, 4) * S + below(chance, 2) * 250_000_000,
+                    implies_reverse: from < to,
+                    at: String::new(),
+                });
+                at = stop + if below(chance, 4) == 0 { 1 + below(chance, 5) } else { 0 };
+            }
+        }
+    }
+    spec
+}
+
+/// The range of a direction in force at an instant, as ionrc(5) has it: its number, its light time.
+fn range_at(spec: &PlanSpec, from: &str, to: &str, at: u64) -> Option<(usize, u64)> {
+    let number = |name: &str| name.parse::<u64>().unwrap();
+    let in_force = |a: &str, b: &str| {
+        spec.ranges
+            .iter()
+            .position(|one| one.from == a && one.to == b && one.start_ns <= at && at < one.stop_ns)
+    };
+    let implied = || if number(to) < number(from) { in_force(to, from) } else { None };
+    in_force(from, to).or_else(implied).map(|one| (one, spec.ranges[one].owlt_ns))
+}
+
+/// Pieces of a contact in which the range does not change: from, until, light time.
+fn pieces(spec: &PlanSpec, one: &ContactSpec) -> Vec<(u64, u64, u64)> {
+    let mut edges = vec![one.start_ns, one.stop_ns];
+    for range in &spec.ranges {
+        edges.extend(
+            [range.start_ns, range.stop_ns]
+                .iter()
+                .filter(|at| **at > one.start_ns && **at < one.stop_ns),
+        );
+    }
+    edges.sort_unstable();
+    edges.dedup();
+    let mut found: Vec<(u64, u64, u64)> = Vec::new();
+    let mut before = None;
+    for pair in edges.windows(2) {
+        let range = range_at(spec, &one.from, &one.to, pair[0]);
+        match (range, found.last_mut()) {
+            // where only other ranges have an edge, nothing changes
+            (Some(_), Some(last)) if range == before => last.1 = pair[1],
+            (Some((_, owlt)), _) => found.push((pair[0], pair[1], owlt)),
+            (None, _) => {}
+        }
+        before = range;
+    }
+    found
+}
+
+struct Asked {
+    from: String,
+    to: String,
+    now: u64,
+    consumption: u64,
+    whole: bool,
+    excluded: Option<String>,
+    /// Left of each contact for this priority.
+    left: Vec<u64>,
+    /// What waits for each neighbour, by number.
+    waiting: Vec<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Found {
+    arrival: u64,
+    hops: usize,
+    /// Negative, so that the latest is the first.
+    ends: i128,
+    entry: u64,
+}
+
+fn time_for(bytes: u64, rate: u64) -> u64 {
+    (u128::from(bytes) * 8 * u128::from(S)).div_ceil(u128::from(rate)) as u64
+}
+
+/// Every route by every simple path, with what the standard says of the bundle on it.
+fn every(spec: &PlanSpec, asked: &Asked) -> Vec<Found> {
+    let mut found = Vec::new();
+    walk(spec, asked, &mut vec![asked.from.clone()], &mut Vec::new(), &mut found);
+    found
+}
+
+fn walk(
+    spec: &PlanSpec,
+    asked: &Asked,
+    nodes: &mut Vec<String>,
+    path: &mut Vec<(usize, u64, u64, u64)>,
+    found: &mut Vec<Found>,
+) {
+    if nodes.last() == Some(&asked.to) {
+        found.extend(candidate(spec, asked, path));
+        return;
+    }
+    for (number, one) in spec.contacts.iter().enumerate() {
+        if nodes.last() != Some(&one.from) || nodes.contains(&one.to) {
+            continue;
+        }
+        for (from, until, owlt) in pieces(spec, one) {
+            nodes.push(one.to.clone());
+            path.push((number, from, until, owlt));
+            walk(spec, asked, nodes, path, found);
+            path.pop();
+            nodes.pop();
+        }
+    }
+}
+
+/// 3.2.6 for one path.
+fn candidate(spec: &PlanSpec, asked: &Asked, path: &[(usize, u64, u64, u64)]) -> Option<Found> {
+    let mut at = asked.now;
+    let mut limit = u64::MAX;
+    for (place, (number, from, until, owlt)) in path.iter().enumerate() {
+        let one = &spec.contacts[*number];
+        let mut ready = at;
+        if place == 0 {
+            if asked.excluded.as_ref() == Some(&one.to) {
+                return None;
+            }
+            let mut residual = i128::from(asked.waiting[one.to.parse::<usize>().unwrap()]);
+            for prior in &spec.contacts {
+                let same = prior.from == one.from && prior.to == one.to;
+                if same && prior.stop_ns > asked.now && prior.start_ns < one.start_ns {
+                    let span = prior.stop_ns - prior.start_ns.max(asked.now);
+                    residual -= i128::from(span) * i128::from(prior.rate_bit_s) / 8 / i128::from(S);
+                }
+            }
+            let lien = time_for(residual.max(0) as u64, one.rate_bit_s);
+            ready = one.start_ns.max(asked.now) + lien;
+        }
+        let first = ready.max(*from);
+        if first >= *until {
+            return None;
+        }
+        let last = first + time_for(asked.consumption, one.rate_bit_s);
+        at = last + owlt + (u128::from(*owlt) * 125).div_ceil(186_282) as u64;
+        let stop =
+            path[place..].iter().map(|(number, ..)| spec.contacts[*number].stop_ns).min().unwrap();
+        if stop <= first {
+            return None;
+        }
+        let passes = u128::from(stop - first) * u128::from(one.rate_bit_s) / 8 / u128::from(S);
+        limit = limit.min(passes as u64).min(asked.left[*number]);
+    }
+    let enough =
+        if asked.whole { limit >= asked.consumption } else { limit > 0 || asked.consumption == 0 };
+    let ends = path.iter().map(|(number, ..)| spec.contacts[*number].stop_ns).min().unwrap();
+    let entry = spec.contacts[path[0].0].to.parse().unwrap();
+    enough.then_some(Found { arrival: at, hops: path.len(), ends: -i128::from(ends), entry })
+}
+
+fn as_found(plan: &Plan, route: &contacts::Route) -> Found {
+    Found {
+        arrival: route.arrival.nanos(),
+        hops: route.legs.len(),
+        ends: -i128::from(route.termination().nanos()),
+        entry: plan.name(route.entry().unwrap()).parse().unwrap(),
+    }
+}
+
+#[test]
+fn the_best_route_of_ten_thousand_plans_and_never_beyond_a_volume() {
+    let (mut routed, mut refused, mut several) = (0, 0, 0);
+    for seed in 0..PLANS {
+        let chance = &mut Random::named(seed, "contacts", "brute force");
+        let spec = drawn(chance);
+        let plan = Plan::new(&spec).unwrap_or_else(|problems| panic!("plan {seed}: {problems:?}"));
+        let nodes = spec.nodes.len() as u64;
+        let mut ledger = Ledger::default();
+        let mut backlog = Backlog::default();
+        let mut search = Search::default();
+        for bundle in 0..3 {
+            let from = 1 + below(chance, nodes);
+            let to = 1 + (from + below(chance, nodes - 1)) % nodes;
+            let now = below(chance, 20) * S;
+            let priority =
+                [Priority::Bulk, Priority::Normal, Priority::Expedited][below(chance, 3) as usize];
+            let bundle = Bundle {
+                size: [1, 100, 900, 5_000][below(chance, 4) as usize] + bundle,
+                priority,
+                fragmentable: below(chance, 4) == 0,
+                deadline: Time::MAX,
+            };
+            let node = |n: u64| plan.node(&n.to_string()).unwrap();
+            let excluded: Vec<NodeId> =
+                if below(chance, 3) == 0 { vec![node(1 + below(chance, nodes))] } else { vec![] };
+            if below(chance, 2) == 0 {
+                backlog.add(node(1 + below(chance, nodes)), priority, below(chance, 3_000));
+            }
+            let left =
+                plan.contacts().map(|(id, one)| ledger.available(id, one, priority)).collect();
+            let mut waiting = vec![0];
+            waiting.extend((1..=nodes).map(|n| backlog.ahead(node(n), priority)));
+            let consumption = bundle.size + (bundle.size * 3).div_ceil(100).max(100);
+            assert_eq!(consumption, bundle.consumption());
+            let asked = Asked {
+                from: from.to_string(),
+                to: to.to_string(),
+                now,
+                consumption,
+                whole: !bundle.fragmentable,
+                excluded: excluded.first().map(|one| plan.name(*one).to_owned()),
+                left,
+                waiting,
+            };
+            let mut expected = every(&spec, &asked);
+            expected.sort();
+            several += u64::from(expected.len() > 1);
+            let load = Load::of(&bundle, &ledger, &backlog, &excluded, 0.0);
+            let found = search.route(&plan, &load, node(from), node(to), Time(now));
+            assert_eq!(
+                found.as_ref().map(|one| as_found(&plan, one)),
+                expected.first().cloned(),
+                "plan {seed}: {spec:?}"
+            );
+            let Some(route) = found else {
+                refused += 1;
+                continue;
+            };
+            routed += 1;
+            let judged = judge(&plan, &route, &bundle, &load, Time(now));
+            assert_eq!((judged.reason, judged.projected), (None, route.arrival), "plan {seed}");
+            let takes = consumption.min(judged.volume_limit);
+            ledger.book(&route.legs, priority, takes);
+            for leg in &route.legs {
+                let of_it: u64 = ledger.booked(leg.contact)[priority as usize..].iter().sum();
+                assert!(
+                    of_it <= plan.contact(leg.contact).unwrap().volume(),
+                    "plan {seed}: beyond a volume"
+                );
+            }
+        }
+    }
+    // the plans are worth it: most lead somewhere, and there is a choice
+    assert!(
+        routed > PLANS && refused > PLANS / 4 && several > PLANS,
+        "{routed} {refused} {several}"
+    );
+}
+
+#[test]
+fn alternatives_are_all_routes_in_order() {
+    let mut longest = 0;
+    for seed in 0..500 {
+        let chance = &mut Random::named(seed, "contacts", "alternatives");
+        let spec = drawn(chance);
+        let plan = Plan::new(&spec).unwrap();
+        if spec.nodes.len() > 5 {
+            continue;
+        }
+        let now = below(chance, 10) * S;
+        let asked = Asked {
+            from: "1".into(),
+            to: "2".into(),
+            now,
+            consumption: 0,
+            whole: true,
+            excluded: None,
+            left: vec![u64::MAX; spec.contacts.len()],
+            waiting: vec![0; 10],
+        };
+        let mut expected = every(&spec, &asked);
+        expected.sort();
+        let (from, to) = (plan.node("1").unwrap(), plan.node("2").unwrap());
+        let found: Vec<Found> =
+            Alternatives::new(&plan, Load::best_case(&[], 0.0), from, to, Time(now))
+                .map(|one| as_found(&plan, &one))
+                .collect();
+        longest = longest.max(found.len());
+        assert_eq!(found, expected, "plan {seed}");
+    }
+    assert!(longest > 25, "{longest}");
+}
+
+#[test]
+fn the_table_of_all_destinations_has_each_one_s_best_route() {
+    for seed in 0..300 {
+        let chance = &mut Random::named(seed, "contacts", "table");
+        let spec = drawn(chance);
+        let plan = Plan::new(&spec).unwrap();
+        let load = Load::best_case(&[], 0.0);
+        let mut search = Search::default();
+        for from in 0..plan.node_count() as u32 {
+            let table = search.table(&plan, &load, NodeId(from), Time(0));
+            for to in (0..plan.node_count() as u32).filter(|to| *to != from) {
+                let alone = search.route(&plan, &load, NodeId(from), NodeId(to), Time(0));
+                assert_eq!(table.routes[to as usize], alone, "plan {seed}, {from} to {to}");
+            }
+        }
+    }
+}
