@@ -1,11 +1,12 @@
 //! What a flow is made of: the nodes at its two ends, from the specification.
 
-use transport::load::{OnOff, PerfClient, PerfServer};
-use transport::quic::{self, Handshake, QuicSpec, warm_up};
+use transport::calls::{Caller, SourceSpec};
+use transport::load::{DrawSpec, OnOff, PerfClient, PerfServer};
+use transport::quic::{self, Handshake, Needs, QuicSpec, warm_up};
 use transport::{
     AmountSpec, App, Endpoint, LoadSpec, MakeApp, MakeController, Node, Side, SizeSpec, StreamSpec,
 };
-use transport::{tcp, web};
+use transport::{tcp, udp, web};
 use units::{Direction, Random, Span, Time};
 
 use crate::addresses::Addresses;
@@ -41,6 +42,7 @@ pub fn build(
     let start = Time(flow.start_ns) + named("start").span_below(Span(flow.start_jitter_ns + 1));
     let udp_header_bytes = match &flow.transport {
         TransportSpec::Quic(quic) | TransportSpec::Web { quic, .. } => u32::from(quic.header_bytes),
+        TransportSpec::Udp(udp) => u32::from(udp.header_bytes),
         // A TCP header is 20 bytes without options, a UDP header 8.
         TransportSpec::Tcp(tcp) => u32::from(tcp.client.header_bytes) - 12,
     };
@@ -61,12 +63,16 @@ pub fn build(
     if arrivals.mean.is_some() {
         arrivals.advance();
     }
+    // Over UDP nobody is told of a call, so that both sides begin.
+    let answering = matches!(flow.transport, TransportSpec::Udp(_)).then(|| arrivals.clone());
     let hosts = |[client, server]: [Box<dyn Endpoint>; 2]| -> [Box<dyn Node>; 2] {
-        [Box::new(Host::new(client, Some(arrivals))), Box::new(Host::new(server, None))]
+        [Box::new(Host::new(client, Some(arrivals))), Box::new(Host::new(server, answering))]
     };
+    check(&flow.load).map_err(|error| format!("flow {}: {error}", flow.name))?;
     let [client, server] = match &flow.transport {
         TransportSpec::Quic(quic) => quic_sides(seed, flow, quic, controllers).map(hosts),
         TransportSpec::Tcp(tcp) => tcp_sides(seed, flow, tcp, controllers).map(hosts),
+        TransportSpec::Udp(udp) => udp_sides(seed, flow, udp).map(hosts),
         TransportSpec::Web { quic, tcp, tcp_congestion } => {
             let own = (flow.client_congestion.clone(), flow.server_congestion.clone());
             let over_tcp = tcp_congestion.as_ref().unwrap_or(&own);
@@ -87,6 +93,17 @@ pub fn build(
     ])
 }
 
+/// What is wrong with a load by itself.
+fn check(load: &LoadSpec) -> Result<(), String> {
+    match load {
+        LoadSpec::OnOff { pareto_shape: Some(shape), .. } => {
+            DrawSpec::Pareto { shape: *shape }.check()
+        }
+        LoadSpec::Datagrams(datagrams) => datagrams.check(),
+        _ => Ok(()),
+    }
+}
+
 /// Both QUIC endpoints of a flow.
 fn quic_sides(
     seed: u64,
@@ -103,6 +120,10 @@ fn quic_sides(
     };
     let mut client = side(Side::Client, &flow.client_congestion)?;
     let mut server = side(Side::Server, &flow.server_congestion)?;
+    if let LoadSpec::Datagrams(datagrams) = &flow.load {
+        client.set_needs(needs(datagrams.up.as_ref()));
+        server.set_needs(needs(datagrams.down.as_ref()));
+    }
     if matches!(flow.load, LoadSpec::Poisson { .. } | LoadSpec::OnOff { .. }) {
         server.expect_one_stream();
     }
@@ -112,6 +133,32 @@ fn quic_sides(
     Ok([Box::new(client), Box::new(server)])
 }
 
+/// A second of what a source sends may wait, and 16 KiB at least: what is older is of no use to who listens.
+fn needs(source: Option<&SourceSpec>) -> Needs {
+    let second = source.map_or(0, |source| {
+        let datagrams = 1_000_000_000 / source.interval_ns.max(1) + 1;
+        // A place in the queue takes less than 64 bytes.
+        datagrams * (u64::from(source.payload_bytes) + 64)
+    });
+    let most = u32::try_from(second).unwrap_or(u32::MAX);
+    Needs { datagram_bytes: Some(most.max(16 << 10)), ..Needs::default() }
+}
+
+/// Both UDP endpoints of a flow.
+fn udp_sides(
+    seed: u64,
+    flow: &FlowSpec,
+    udp: &udp::UdpSpec,
+) -> Result<[Box<dyn Endpoint>; 2], String> {
+    if !matches!(flow.load, LoadSpec::Datagrams(_)) {
+        return Err("UDP carries loads of datagrams only".to_owned());
+    }
+    let side = |side| -> Box<dyn Endpoint> {
+        Box::new(udp::Endpoint::new(side, udp, make_app(seed, flow, side)))
+    };
+    Ok([side(Side::Client), side(Side::Server)])
+}
+
 /// Both TCP endpoints of a flow.
 fn tcp_sides(
     seed: u64,
@@ -119,6 +166,9 @@ fn tcp_sides(
     tcp: &TcpSides,
     controllers: &mut Controllers<'_>,
 ) -> Result<[Box<dyn Endpoint>; 2], String> {
+    if matches!(flow.load, LoadSpec::Datagrams(_)) {
+        return Err("TCP carries no datagrams".to_owned());
+    }
     if let LoadSpec::Perf { streams } = &flow.load
         && streams.iter().any(|stream| stream.after.is_some())
     {
@@ -202,9 +252,17 @@ fn tcp_controller_config(tcp: &TcpSides, spec: &tcp::TcpSpec, seed: u64, name: &
 
 fn make_app(seed: u64, flow: &FlowSpec, side: Side) -> MakeApp {
     let load = flow.load.clone();
+    let talk = Random::named(seed, &flow.name, &format!("periods {}", side.name()));
     let mut sizes = Random::named(seed, &flow.name, "sizes");
     let periods = Random::named(seed, &flow.name, "periods");
-    Box::new(move |_| app(&load, side, &mut sizes, &periods))
+    Box::new(move |_| match &load {
+        LoadSpec::Datagrams(datagrams) => {
+            let source = if side == Side::Client { &datagrams.up } else { &datagrams.down };
+            let duration = Span(datagrams.duration_ns);
+            Box::new(Caller::new(source.as_ref(), duration, side, talk.clone()))
+        }
+        load => app(load, side, &mut sizes, &periods),
+    })
 }
 
 fn controller_config(quic: &QuicSpec, seed: u64, name: &str) -> cc::Config {
@@ -246,11 +304,25 @@ fn app(load: &LoadSpec, side: Side, sizes: &mut Random, periods: &Random) -> Box
             let amount = AmountSpec::Data { up_bytes, down_bytes };
             Box::new(PerfClient::new(&[StreamSpec { stream_id: 0, after: None, amount }]))
         }
-        (LoadSpec::OnOff { on_ns, off_ns, exponential, rate_bit_s, send, duration_ns }, side)
-            if (*send == Direction::Up) == (side == Side::Client) =>
-        {
+        (
+            LoadSpec::OnOff {
+                on_ns,
+                off_ns,
+                exponential,
+                pareto_shape,
+                rate_bit_s,
+                send,
+                duration_ns,
+            },
+            side,
+        ) if (*send == Direction::Up) == (side == Side::Client) => {
             let (on, off, duration) = (Span(*on_ns), Span(*off_ns), Span(*duration_ns));
-            Box::new(OnOff::new(on, off, *exponential, *rate_bit_s, duration, periods.clone()))
+            let draw = match pareto_shape {
+                Some(shape) => DrawSpec::Pareto { shape: *shape },
+                None if *exponential => DrawSpec::Exponential,
+                None => DrawSpec::Fixed,
+            };
+            Box::new(OnOff::new(on, off, draw, *rate_bit_s, duration, periods.clone()))
         }
         _ => Box::new(PerfServer::default()),
     }

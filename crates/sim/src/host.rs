@@ -2,11 +2,11 @@
 
 use cc::CongestionControl;
 use transport::load::StreamReport;
-use transport::{Asker, Counters, Endpoint, Event, Gauges, Node, Payload, quic};
+use transport::{Asker, Counters, Endpoint, Event, Gauges, Node, Payload, Report, quic};
 use units::{Random, Span, Time};
 
 /// When a client opens its connections.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Arrivals {
     /// The next.
     pub next: Time,
@@ -120,6 +120,12 @@ impl Node for Host {
 
     fn streams(&self, _end: usize) -> Vec<(u32, StreamReport)> {
         self.endpoint.streams()
+    }
+
+    fn tell(&self, report: &mut dyn Report) {
+        if let Some(side) = self.endpoint.call() {
+            report.call(&side);
+        }
     }
 
     fn quic(&self, _end: usize) -> Option<&quic::Endpoint> {

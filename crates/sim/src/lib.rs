@@ -4,6 +4,7 @@
 use std::sync::atomic::AtomicBool;
 
 mod addresses;
+mod calls;
 mod cast;
 mod flow;
 mod groups;

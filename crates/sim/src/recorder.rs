@@ -7,6 +7,7 @@ use transport::web::WebSpec;
 use transport::{Counters, Event, EventKind, Gauges, Side, TcpCounters};
 use units::{Span, Time};
 
+use crate::calls;
 use crate::flow::FlowSide;
 use crate::groups::{Groups, Together};
 use crate::pages;
@@ -204,6 +205,7 @@ impl Recorder {
         tables.extend(pages::tables(seats, sides, &self.loads));
         tables.extend([self.holds, self.users].into_iter().filter(|table| table.rows() > 0));
         tables.extend(self.tcp);
+        tables.extend(calls::tables(end, seats, sides));
         tables
     }
 }

@@ -8,6 +8,7 @@ use transport::LoadSpec;
 use transport::pep::ProxySpec;
 use transport::quic::QuicSpec;
 use transport::tcp::TcpSpec;
+use transport::udp::UdpSpec;
 
 /// One run.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
@@ -101,6 +102,8 @@ pub enum TransportSpec {
     Quic(QuicSpec),
     /// TCP (RFC 9293). Every stream of a load is a connection of its own.
     Tcp(Box<TcpSides>),
+    /// Datagrams over UDP (RFC 768), which nothing controls: loads of datagrams only.
+    Udp(UdpSpec),
     /// What a browser has: both, for loads of pages.
     Web {
         /// QUIC's options.
@@ -117,7 +120,7 @@ impl TransportSpec {
     /// Options of its TCP connections, if it has any.
     pub fn tcp(&self) -> Option<&TcpSides> {
         match self {
-            TransportSpec::Quic(_) => None,
+            TransportSpec::Quic(_) | TransportSpec::Udp(_) => None,
             TransportSpec::Tcp(tcp) | TransportSpec::Web { tcp, .. } => Some(tcp),
         }
     }

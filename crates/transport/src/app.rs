@@ -4,6 +4,7 @@
 use bytes::Bytes;
 use units::Time;
 
+use crate::calls::CallSide;
 use crate::load::{Answer, Wish};
 use crate::{Notice, Order};
 
@@ -140,6 +141,10 @@ pub trait App: Send {
     fn has_data(&self) -> bool;
     /// What it has seen of its streams so far.
     fn streams(&self) -> &[crate::load::StreamReport];
+    /// What it has said and heard, if it is a side of a call.
+    fn call(&self) -> Option<CallSide> {
+        None
+    }
     /// What the peer has said of its controller, if the protocol has words for that.
     fn told(&self) -> Option<&Answer> {
         None

@@ -4,6 +4,7 @@
 use cc::CongestionControl;
 use units::{Direction, Ecn, SequenceNumbers, Span, Time};
 
+use crate::calls::CallSide;
 use crate::datagram::Datagram;
 use crate::event::Event;
 use crate::load::StreamReport;
@@ -171,6 +172,10 @@ pub trait Endpoint: Send {
     fn ended_at(&self) -> Option<Time>;
     /// Streams of every connection, ended or not, in order of (connection, stream).
     fn streams(&self) -> Vec<(u32, StreamReport)>;
+    /// What it has said and heard, if it is a side of a call.
+    fn call(&self) -> Option<CallSide> {
+        None
+    }
     /// The QUIC stack behind it, for qlog.
     fn quic(&self) -> Option<&quic::Endpoint> {
         None

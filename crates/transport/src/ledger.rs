@@ -2,6 +2,7 @@
 
 use units::Time;
 
+use crate::calls::CallSide;
 use crate::load::StreamReport;
 use crate::{Counters, Event, EventKind, Gauges};
 
@@ -22,6 +23,8 @@ pub(crate) struct Ledger {
     pub gauges: Gauges,
     /// Events since they were last taken.
     pub events: Vec<Event>,
+    /// What the last call to end has said and heard.
+    pub call: Option<Box<CallSide>>,
     /// Streams of ended connections, by connection.
     streams: Vec<(u32, Vec<StreamReport>)>,
 }

@@ -2,6 +2,7 @@
 //! out as values; nothing here opens a socket or reads a clock.
 
 mod app;
+pub mod calls;
 mod counters;
 mod datagram;
 mod endpoint;
@@ -16,6 +17,7 @@ pub mod quic;
 mod received;
 mod roster;
 pub mod tcp;
+pub mod udp;
 pub mod web;
 mod words;
 

@@ -3,6 +3,7 @@
 use cc::CongestionControl;
 use units::Time;
 
+use crate::calls::CallSide;
 use crate::load::StreamReport;
 use crate::web::{LoadReport, RequestReport};
 use crate::{Asker, Counters, Event, Gauges, Payload, quic};
@@ -94,6 +95,10 @@ pub trait Node: Send {
 
 /// Takes what nodes of some kinds have to tell at the end of a run.
 pub trait Report {
+    /// What a side of a call has said and heard.
+    fn call(&mut self, side: &CallSide) {
+        let _ = side;
+    }
     /// A page was loaded, or its load began: a browser's, in order.
     fn load(&mut self, load: &LoadReport) {
         let _ = load;

@@ -79,6 +79,26 @@ class Results(Store):
         of_groups = [name for name in ("flows", *OVER_FLOWS) if name in material.metrics.columns]
         return self._shown(cell_summary(material.metrics, material.store.keys, [*OVER_SEEDS, *of_groups]))
 
+    def judge(
+        self, codec: str | None = None, playout: str = "adaptive", advantage: float = 0.0, *, plc: bool = True
+    ) -> pl.DataFrame:
+        """Calls as listeners would judge them: one row per run, flow and direction, with late loss, R and MOS.
+
+        Args:
+            codec: as if spoken with this one; None: that of each call.
+            playout: ``"60 ms"`` of buffer, a percentile such as ``"p99"``, or ``"adaptive"``.
+            advantage: what is forgiven for being reached at all (ITU-T G.107 clause 7.6): 20 by satellite.
+            plc: lost speech is concealed, where the codec leaves that open.
+
+        Raises:
+            ScenarioError: a codec or an advantage that is none.
+            PlayoutError: a play-out that is none (a ValueError).
+            StoreError: as :attr:`metrics`.
+        """
+        from bentpipe.stats.calls import Judge, judge, parse
+
+        return self._shown(judge(self._material().store, Judge(codec, parse(playout), advantage, plc)))
+
     def figure(self, key: str, range: str | None = None) -> altair.TopLevelMixin:  # noqa: A002 - as the command has it
         """A figure of the report as an Altair chart, which a notebook draws and ``.save("x.svg")`` writes.
 

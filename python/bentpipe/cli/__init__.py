@@ -122,6 +122,7 @@ for _command in (
     running.run,
     checking.check,
     stores.show,
+    stores.calls,
     stores.query,
     stores.verify,
     writing.export,

@@ -1,4 +1,4 @@
-"""``show``, ``query``, ``diff``, ``pack`` and ``verify``: what a store says, whether it can be so, and made small."""
+"""``show``, ``calls``, ``query``, ``diff``, ``pack`` and ``verify``: what a store says, if it can be so; made small."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import typer
 
 from bentpipe.cli.common import FAILED, AsJson, StoreDirectory, refuse
 
-__all__ = ["diff", "pack", "query", "show", "verify"]
+__all__ = ["calls", "diff", "pack", "query", "show", "verify"]
 
 
 def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
     """Print the summary of a store. Means over seeds, with their 95 % intervals."""
     from bentpipe.cli.terminal import emit, print_table
-    from bentpipe.stats.summary import page_rows, summary_rows
+    from bentpipe.stats.summary import call_rows, page_rows, summary_rows
     from bentpipe.store.journal import machine
     from bentpipe.store.reader import read_store
 
@@ -27,8 +27,45 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
         print_table(rows, title)
         if loads := page_rows(store):
             print_table(loads, "Loads of pages")
+        if calls := call_rows(store):
+            print_table(calls, f"{CALLS} adaptive play-out; `bentpipe calls` judges them otherwise)")
         if said := machine(directory):
             print(said)
+
+
+CALLS = "Calls and other datagrams (means over calls and seeds;"
+
+
+def calls(
+    directory: StoreDirectory,
+    codec: Annotated[str | None, typer.Option(help="as if spoken with: g711, g729, g729a-vad")] = None,
+    playout: Annotated[
+        str, typer.Option(metavar="RULE", help='"60 ms" of buffer, a percentile such as p99, or adaptive')
+    ] = "adaptive",
+    advantage: Annotated[
+        float, typer.Option(help="forgiven for being reached at all; 20 by satellite")
+    ] = 0.0,
+    plc: Annotated[bool, typer.Option("--plc/--no-plc", help="lost speech is concealed (G.711)")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Judge the calls of a store. Late loss, R and MOS (ITU-T G.107) with any codec and play-out, without a new run."""
+    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.stats.calls import Judge, PlayoutError, parse
+    from bentpipe.stats.summary import call_rows
+
+    try:
+        how = Judge(codec, parse(playout), advantage, plc)
+    except PlayoutError as error:
+        refuse(f"--playout: {error}")
+    rows = call_rows(directory, how, numbers=as_json)
+    if as_json:
+        emit(rows)
+        return
+    if not rows:
+        refuse(f"{directory}: nothing in it sends datagrams; load = {{ call = ... }} of a flow does")
+    print_table(
+        rows, f"{CALLS} play-out {how.playout}{f', codec {codec}' if codec else ''}, A = {advantage:g})"
+    )
 
 
 def query(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bentpipe.plan import startup
+from bentpipe.plan.datagrams import largest_bytes, offered_bit_s
 from bentpipe.plan.facts import over
 from bentpipe.plan.graph import Hop
 from bentpipe.plan.groups import firsts
@@ -72,6 +74,8 @@ def _sends_down(flow: FlowSpec) -> bool:
     load = flow["load"]
     if load["kind"] == "page":
         return True
+    if load["kind"] == "datagrams":
+        return load["up"] is None
     if load["kind"] != "perf":
         return load["send"] == "down"
     amounts = [stream["amount"] for stream in load["streams"]]
@@ -104,10 +108,13 @@ def _bound(cell: Cell, shown: str, flow: FlowSpec) -> Bound:
         rate.bit_s * propagation // (8 * 10**9),
         narrow.queue_bytes,
         narrow.queue_bytes // wire if narrow.queue_bytes is not None else None,
-        startup.slow_start_s(rate.bit_s, propagation, window),
-        rate.bit_s * payload / wire,
-        startup.slow_start_s(rate.bit_s, propagation, window, one_way=True),
-        _segments(cell, flow, (up, down), rate.bit_s, window),
+        None if window is None else startup.slow_start_s(rate.bit_s, propagation, window),
+        min(
+            rate.bit_s * payload / wire,
+            offered_bit_s(flow["load"], "down" if _sends_down(flow) else "up") or math.inf,
+        ),
+        None if window is None else startup.slow_start_s(rate.bit_s, propagation, window, one_way=True),
+        () if window is None else _segments(cell, flow, (up, down), rate.bit_s, window),
         first_byte_s,
     )
 
@@ -126,9 +133,12 @@ def _least_ns(way: tuple[tuple[Hop, ...], tuple[Hop, ...]], wire: int, *, down: 
     return propagation + sum(wire * 8e9 / rate.bit_s for rate, _ in _rated(way, down=down))
 
 
-def _packet(flow: FlowSpec, *, down: bool) -> tuple[int, int, int]:
-    """Initial window, payload and whole size of a full packet of the sender."""
-    way = over(flow)
+def _packet(flow: FlowSpec, *, down: bool) -> tuple[int | None, int, int]:
+    """Initial window (None: there is none), payload and whole size of a full packet of the sender."""
+    way, load = over(flow), flow["load"]
+    if way["kind"] == "udp":
+        payload = largest_bytes(load)
+        return None, payload, payload + way["header_bytes"]
     if way["kind"] == "quic":
         mtu = way["mtu_bytes"]
         return way["initial_window_bytes"], mtu - QUIC_OVERHEAD_BYTES, mtu + way["header_bytes"]
@@ -147,7 +157,7 @@ def _segments(
 ) -> tuple[SegmentStart, ...]:
     """Slow start of each segment of split TCP; none where nothing splits it."""
     spec = cell.resolved.spec
-    if over(flow)["kind"] == "quic":
+    if over(flow)["kind"] != "tcp":
         return ()
     found = startup.legs(spec, *ways)
     if len(found) < 2:

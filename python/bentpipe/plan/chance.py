@@ -12,7 +12,7 @@ from bentpipe.plan.stages import DRAWN
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from bentpipe.plan.spec import ChannelSpec, LoadSpec, RadioStageSpec, RunSpec, StageSpec
+    from bentpipe.plan.spec import ChannelSpec, LoadSpec, RadioStageSpec, RunSpec, SourceSpec, StageSpec
 
 __all__ = ["Draw", "controllers", "drawn"]
 
@@ -43,6 +43,8 @@ def controllers(spec: RunSpec) -> set[str]:
     """Names of all controllers that a resolved run uses."""
     found: set[str] = set()
     for flow in spec["flows"]:
+        if flow["transport"]["kind"] == "udp":
+            continue
         found |= {flow["client_congestion"]["name"], flow["server_congestion"]["name"]}
         transport = flow["transport"]
         if transport["kind"] == "web":
@@ -86,9 +88,16 @@ def _channel(channel: ChannelSpec) -> bool:
     return channel["motion"].get("seed") is None
 
 
+def _source(source: SourceSpec | None) -> bool:
+    periods = source["periods"] if source is not None else None
+    return periods is not None and periods["draw"]["kind"] != "fixed"
+
+
 def _load(load: LoadSpec) -> bool:
     if load["kind"] == "on_off":
-        return load["exponential"]
+        return load["exponential"] or "pareto_shape" in load
+    if load["kind"] == "datagrams":
+        return any(_source(source) for source in (load["up"], load["down"]))
     if load["kind"] == "page":
         low, high = load["pause_ns"]
         return load["loads"] > 1 and low != high

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from bentpipe.plan.spec import FlowSpec, QuicSpec, QuicTransportSpec, StageSpec, TcpTransportSpec
+    from bentpipe.plan.spec import (
+        FlowSpec,
+        QuicSpec,
+        QuicTransportSpec,
+        StageSpec,
+        TcpTransportSpec,
+        UdpTransportSpec,
+    )
 
 __all__ = ["delays_ns", "over", "quic_of", "rate_bit_s"]
 
@@ -40,7 +47,7 @@ def rate_bit_s(stage: StageSpec) -> float | None:
     return None
 
 
-def over(flow: FlowSpec) -> QuicTransportSpec | TcpTransportSpec:
+def over(flow: FlowSpec) -> QuicTransportSpec | TcpTransportSpec | UdpTransportSpec:
     """The transport of a flow's data: of a page's flow, which has both, that of the first load."""
     transport, load = flow["transport"], flow["load"]
     if transport["kind"] != "web":
@@ -53,8 +60,8 @@ def over(flow: FlowSpec) -> QuicTransportSpec | TcpTransportSpec:
 def quic_of(flow: FlowSpec) -> QuicSpec:
     """Options of QUIC of a flow that has it."""
     transport = flow["transport"]
-    if transport["kind"] == "tcp":
-        raise TypeError(f"{flow['name']} is over TCP alone")
+    if transport["kind"] == "tcp" or transport["kind"] == "udp":
+        raise TypeError(f"{flow['name']} is over {transport['kind'].upper()} alone")
     if transport["kind"] == "web":
         return transport["quic"]
     return cast("QuicSpec", {key: value for key, value in transport.items() if key != "kind"})

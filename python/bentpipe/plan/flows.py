@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bentpipe.plan.datagrams import datagram_words, largest_bytes, udp_header_bytes
 from bentpipe.plan.graph import access_of
 from bentpipe.plan.loads import load_words
 from bentpipe.plan.pages import page_words
-from bentpipe.plan.quic import quic_words, wire_bytes
+from bentpipe.plan.quic import mtu_bytes, quic_words, wire_bytes
 from bentpipe.plan.tcp import header_bytes, mss_bytes, tcp_words
 from bentpipe.plan.windows import windows
 from bentpipe.scenario.problems import ScenarioError
@@ -39,6 +40,9 @@ def wires(flow: Flow, scenario: Scenario) -> list[int]:
     sizes = []
     if page or flow.transport == "quic":
         sizes.append(wire_bytes(flow.quic.over(scenario.quic)))
+    if flow.transport == "udp" and flow.load is not None:
+        load = datagram_words(flow.load, flow.send, scenario.duration.ns)
+        sizes.append(largest_bytes(load) + udp_header_bytes(flow.udp.over(scenario.udp)))
     if page or flow.transport == "tcp":
         tcp = flow.tcp.over(scenario.tcp)
         sizes += [mss_bytes(end) + header_bytes(end) for end in (tcp, tcp.server_end())]
@@ -106,6 +110,9 @@ def flow_words(
     load: LoadSpec
     if _has_page(flow):
         load = page_words(flow, scenario.page, files)
+    elif flow.load is not None and flow.datagrams:
+        load = datagram_words(flow.load, flow.send, scenario.duration.ns - flow.start.ns)
+        _fits(flow, load, scenario)
     else:
         load = load_words(flow.load, flow.send, scenario.duration.ns - flow.start.ns)
     return {
@@ -121,11 +128,28 @@ def flow_words(
     }
 
 
+QUIC_DATAGRAM_BYTES = 1 + 8 + 4 + 16 + 9
+"""Of a packet beside a datagram, at the most: flags, connection id of 8, packet number of 4, tag, type and length
+(RFC 9000 section 17.3.1, RFC 9221 section 4)."""
+
+
+def _fits(flow: Flow, load: LoadSpec, scenario: Scenario) -> None:
+    """A datagram has room in a packet of QUIC. Raises ScenarioError."""
+    if flow.transport != "quic":
+        return
+    room = mtu_bytes(flow.quic.over(scenario.quic)) - QUIC_DATAGRAM_BYTES
+    if (found := largest_bytes(load)) > room:
+        text = f"found datagrams of {found} B, expected at most {room} B in a packet of QUIC (quic.mtu)"
+        raise ScenarioError([(f"flow.{flow.name}.load", text)])
+
+
 def _transport(flow: Flow, scenario: Scenario, buffers: tuple[int, int]) -> TransportSpec:
     quic, tcp = flow.quic.over(scenario.quic), flow.tcp.over(scenario.tcp)
     if not _has_page(flow):
         if flow.transport == "tcp":
             return {"kind": "tcp", **_tcp(tcp, buffers, flow.name)}
+        if flow.transport == "udp":
+            return {"kind": "udp", "header_bytes": udp_header_bytes(flow.udp.over(scenario.udp))}
         return {"kind": "quic", **quic_words(quic, buffers, burst=0)}
     if quic.handshake == "0-rtt":
         key = "quic" if flow.quic.handshake is None else f"flow.{flow.name}.quic"

@@ -11,7 +11,7 @@ from bentpipe.scenario.units import Duration
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from bentpipe.plan.spec import AmountSpec, Direction, LoadSpec, SizeSpec, StreamSpec
+    from bentpipe.plan.spec import AmountSpec, Direction, LoadSpec, OnOffLoadSpec, SizeSpec, StreamSpec
     from bentpipe.scenario.model import DrawnSize, Load
 
 __all__ = ["load_words", "senders", "stream_words"]
@@ -47,15 +47,18 @@ def load_words(load: Load | None, send: Way, rest_ns: int) -> LoadSpec:
     source = load.on_off
     if source is None:
         raise ScenarioError([("load", "found none, expected a load")])
-    return {
+    words: OnOffLoadSpec = {
         "kind": "on_off",
         "on_ns": source.on.ns,
         "off_ns": source.off.ns,
-        "exponential": source.exponential,
+        "exponential": source.drawn == "exponential",
         "rate_bit_s": source.rate.bit_s if source.rate is not None else None,
         "send": way,
         "duration_ns": source.time.ns if source.time is not None else rest_ns,
     }
+    if source.pareto_shape is not None:
+        words["pareto_shape"] = source.pareto_shape
+    return words
 
 
 def _size(size: DrawnSize) -> SizeSpec:

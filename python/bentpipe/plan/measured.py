@@ -72,13 +72,22 @@ RARE: dict[str, dict[str, str]] = {
         "decoded_after_1_packets# decoded_after_2_packets# decoded_after_3_packets# decoded_later_packets# "
         "dropped_link_packets#"
     ),
+    "calls": _kinds(
+        "flow= direction= source= payload_bytes# interval_ms window_s sent_packets# received_packets# "
+        "duplicate_packets# overtaken_packets# undecided_packets# delay_sum_s least_delay_ms largest_delay_ms "
+        "jitter_ms jitter_sum_s"
+    ),
+    "call_delays": _kinds(
+        "flow= direction= window_s delay_ms# packets# before_slower_packets# after_quicker_packets#"
+    ),
     "tcp": _kinds(
         "time_s flow= side= data_segments# retransmitted_segments# duplicate_segments# rtt_samples# rto_s "
         "smoothed_rtt_s rtt_variance_s ack_pairs# pair_wait_s pairs_within_1_ms# pairs_within_5_ms# "
         "pairs_within_10_ms# pairs_within_20_ms# pairs_within_30_ms# pairs_within_40_ms#"
     ),
 }
-"""Those of tables that a run has only if there is something to say: of a radio link's users, what only TCP counts."""
+"""Those of tables that a run has only if there is something to say: of a radio link's users, of calls, what only TCP
+counts."""
 
 OPTIONAL = {"summary": {"flow_group": "cat"}}
 """Columns that a table has where its scenario asks for it: groups of flows."""

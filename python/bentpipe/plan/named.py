@@ -50,6 +50,8 @@ def _named(scenario: Scenario) -> list[tuple[str, Congestion]]:
     tables: list[tuple[str, TcpEnd | None]] = [("tcp", scenario.tcp), ("tcp.server", scenario.tcp.server)]
     for flow in scenario.flow:
         where = f"flow.{flow.name}"
+        if flow.transport == "udp":
+            continue
         found += [
             (f"{where}.congestion", flow.congestion),
             (f"{where}.server_congestion", flow.server_congestion),

@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bentpipe.plan.datagrams import largest_bytes, offered_bit_s
 from bentpipe.plan.facts import rate_bit_s
 from bentpipe.plan.groups import by_flow, series
 from bentpipe.scenario.problems import ScenarioError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         GraphSpec,
         PageLoadSpec,
         SizeSpec,
+        SourceSpec,
         StreamSpec,
         TraceSpec,
     )
@@ -44,10 +46,10 @@ PACKETS_CONNECTION = 8
 
 PACKETS_REQUEST = 3
 
-EVENTS_CPU_S = {"quic": 1.4e6, "tcp": 3.5e6}
+EVENTS_CPU_S = {"quic": 1.4e6, "tcp": 3.5e6, "udp": 3.5e6}
 """Events of a second of one processor: `bentpipe bench`, in packets of 2.25 events."""
 
-CPU_FLOW_S = {"quic": 1.3e-3, "tcp": 0.2e-3}
+CPU_FLOW_S = {"quic": 1.3e-3, "tcp": 0.2e-3, "udp": 0.1e-3}
 """What it takes beside that to build a flow's two ends, to connect them and to tell of them."""
 
 START_S = 1.2
@@ -55,9 +57,9 @@ KEEP_S = 0.045
 """Of a plan: until workers run, and for each run that the one coordinator keeps, beside the workers."""
 
 BYTES_RUN = 13e6
-BYTES_CONNECTION = {"quic": 6e3, "tcp": 4e3}
-BYTES_FLOW = {"quic": 150e3, "tcp": 0.0}
-BYTES_STREAM = {"quic": 8e3, "tcp": 35e3}
+BYTES_CONNECTION = {"quic": 6e3, "tcp": 4e3, "udp": 1e3}
+BYTES_FLOW = {"quic": 150e3, "tcp": 0.0, "udp": 40e3}
+BYTES_STREAM = {"quic": 8e3, "tcp": 35e3, "udp": 0.0}
 BYTES_ROW = 1.1e3
 """Memory of a run, of each connection it ever has, of both ends of a flow, of each stream it has at once, of each row
 of its series (while they are written: several times what they take up)."""
@@ -203,17 +205,24 @@ class _Flow:
         self.rest_s = max(seconds - flow["start_ns"] / 1e9, 0.0)
         self.rtt_s = sum(hop.delay_ns for hops in self.hops.values() for hop in hops) / 1e9
         transport = flow["transport"]
-        self.over = "tcp" if transport["kind"] == "tcp" else "quic"
+        self.over = "quic" if transport["kind"] == "web" else transport["kind"]
+        self.acks = ACKS
         if transport["kind"] == "tcp":
             ends = (transport["client"], transport["server"])
             self.window = {"up": ends[1]["receive_buffer_bytes"], "down": ends[0]["receive_buffer_bytes"]}
             self.payload = min(end["mss_bytes"] for end in ends)
+        elif transport["kind"] == "udp":
+            # Nothing holds it back.
+            self.window = dict.fromkeys(("up", "down"), 2**62)
+            self.payload, self.acks = largest_bytes(self.load), 0.0
         else:
             quic = transport["quic"] if transport["kind"] == "web" else transport
             self.window = dict.fromkeys(("up", "down"), quic["receive_window_bytes"])
             self.payload = quic["mtu_bytes"]
         congestion = {"up": flow["client_congestion"], "down": flow["server_congestion"]}
         self.constant = {way: _constant_bit_s(one) for way, one in congestion.items()}
+        if self.over == "udp":
+            self.constant = {"up": offered_bit_s(self.load, "up"), "down": offered_bit_s(self.load, "down")}
         self.connections, self.streams, self.requests, self.ticks = 1.0, 1.0, 0.0, 0.0
         self.why = "what it sends"
         self.bytes = {way: min(amount, self.most(way)) for way, amount in self._amounts().items()}
@@ -241,6 +250,8 @@ class _Flow:
         if load["kind"] == "page":
             return self._page(load)
         active_s = min(load["duration_ns"] / 1e9, self.rest_s)
+        if load["kind"] == "datagrams":
+            return {way: self._datagrams(load[way], active_s) for way in ("up", "down")}
         amounts = {"up": 0.0, "down": 0.0}
         if load["kind"] == "poisson":
             self.connections = 1 + active_s * 1e9 / load["mean_interarrival_ns"]
@@ -258,6 +269,22 @@ class _Flow:
             amounts[load["send"]] = load["rate_bit_s"] / 8 * active_s * load["on_ns"] / period_ns
         self.why = f"{self.ticks:,.0f} switches and what it sends"
         return amounts
+
+    def _datagrams(self, source: SourceSpec | None, active_s: float) -> float:
+        """Bytes that a source gives; every datagram is a packet."""
+        if source is None:
+            return 0.0
+        self.payload = source["payload_bytes"]
+        count, periods = active_s * 1e9 / source["interval_ns"], source["periods"]
+        self.ticks += count
+        if periods is not None:
+            whole_ns = periods["on_ns"] + periods["off_ns"]
+            switches = 2 * active_s * 1e9 / whole_ns
+            count *= periods["on_ns"] / whole_ns
+            self.ticks += switches - active_s * 1e9 / source["interval_ns"] + count
+        self.key = f"flow.{self.called}.load"
+        self.why = f"{self.ticks:,.0f} datagrams and switches"
+        return count * source["payload_bytes"]
 
     def _perf(self, streams: Sequence[StreamSpec]) -> dict[str, float]:
         amounts = {"up": 0.0, "down": 0.0}
@@ -290,7 +317,7 @@ class _Flow:
 
     def parts(self, trace: TraceSpec) -> Iterator[Part]:
         """What it costs."""
-        packets = sum(self.bytes.values()) / self.payload * (1 + ACKS)
+        packets = sum(self.bytes.values()) / self.payload * (1 + self.acks)
         packets += self.connections * PACKETS_CONNECTION + self.requests * PACKETS_REQUEST
         events = packets * (EVENTS_END + EVENTS_LINE * len(self.hops["up"])) + self.ticks
         memory = self.connections * BYTES_CONNECTION[self.over] + self.streams * BYTES_STREAM[self.over]

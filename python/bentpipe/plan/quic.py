@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec import QuicSpec
     from bentpipe.scenario.quic import Quic
 
-__all__ = ["MTU_BYTES", "defaults", "quic_words", "wire_bytes"]
+__all__ = ["MTU_BYTES", "defaults", "mtu_bytes", "quic_words", "wire_bytes"]
 
 MTU_BYTES = 1452
 INITIAL_WINDOW_BYTES = 14_720
@@ -31,10 +31,11 @@ HEADER_BYTES = {4: 28, 6: 48}
 
 def wire_bytes(quic: Quic) -> int:
     """A full packet with all headers."""
-    return _mtu(quic) + HEADER_BYTES[quic.ip or 4]
+    return mtu_bytes(quic) + HEADER_BYTES[quic.ip or 4]
 
 
-def _mtu(quic: Quic) -> int:
+def mtu_bytes(quic: Quic) -> int:
+    """UDP payload of a full packet."""
     return quic.mtu.bytes if quic.mtu is not None else MTU_BYTES
 
 
@@ -73,7 +74,7 @@ def quic_words(quic: Quic, windows: tuple[int, int], burst: int) -> QuicSpec:
         windows: receive and send window where the options are silent, bytes.
         burst: packets that leave unpaced where the options are silent.
     """
-    mtu = _mtu(quic)
+    mtu = mtu_bytes(quic)
     usual = defaults(mtu, quic.ip or 4, windows)
     receive, send = windows
     words: QuicSpec = {

@@ -203,6 +203,25 @@ class DelayedAck(TypedDict):
     quick: int
 
 
+class FixedDrawSpec(TypedDict):
+    """Each is the mean."""
+
+    kind: Literal["fixed"]
+
+
+class ExponentialDrawSpec(TypedDict):
+    """Exponential."""
+
+    kind: Literal["exponential"]
+
+
+class ParetoDrawSpec(TypedDict):
+    """Pareto; its shape is above 1, or there would be no mean."""
+
+    kind: Literal["pareto"]
+    shape: float
+
+
 class FeedbackSpec(TypedDict):
     """How what a stage tells comes to who hears it."""
 
@@ -362,6 +381,16 @@ class OnOffLoadSpec(TypedDict):
     rate_bit_s: int | None
     send: Direction
     duration_ns: int
+    pareto_shape: NotRequired[float | None]
+
+
+class DatagramsLoadSpec(TypedDict):
+    """Datagrams that leave when they are full: calls, live streams."""
+
+    kind: Literal["datagrams"]
+    up: SourceSpec | None
+    down: SourceSpec | None
+    duration_ns: int
 
 
 class PageLoadSpec(TypedDict):
@@ -499,6 +528,14 @@ class PageSpec(TypedDict):
     name: str
     hosts: Sequence[HostSpec]
     objects: Sequence[ObjectSpec]
+
+
+class PeriodsSpec(TypedDict):
+    """Periods of sending and silence that alternate, sending first."""
+
+    on_ns: int
+    off_ns: int
+    draw: DrawSpec
 
 
 class ProxySpec(TypedDict):
@@ -673,6 +710,16 @@ class SocketSpec(TypedDict):
     tcp: TcpSpec
     congestion: str
     options: NotRequired[Any]
+
+
+class SourceSpec(TypedDict):
+    """A source of datagrams, each of which leaves when it is full."""
+
+    name: str
+    rtp_type: int
+    payload_bytes: int
+    interval_ns: int
+    periods: PeriodsSpec | None
 
 
 class StageChange(TypedDict):
@@ -869,6 +916,13 @@ class TraceSpec(TypedDict):
     tcp: NotRequired[bool]
 
 
+class UdpTransportSpec(TypedDict):
+    """Datagrams over UDP (RFC 768), which nothing controls: loads of datagrams only."""
+
+    kind: Literal["udp"]
+    header_bytes: int
+
+
 class WebTransportSpec(TypedDict):
     """What a browser has: both, for loads of pages."""
 
@@ -933,9 +987,10 @@ ChannelSpec = (
 )
 CodeSpec = GivenCodeSpec | AdaptiveCodeSpec
 DecoderSpec = InformationDecoderSpec | BlockErrorsDecoderSpec
+DrawSpec = FixedDrawSpec | ExponentialDrawSpec | ParetoDrawSpec
 JitterModel = UniformJitterModel | NormalJitterModel | ExponentialJitterModel
 Limit = PacketsLimit | BytesLimit
-LoadSpec = PerfLoadSpec | PoissonLoadSpec | OnOffLoadSpec | PageLoadSpec
+LoadSpec = PerfLoadSpec | PoissonLoadSpec | OnOffLoadSpec | DatagramsLoadSpec | PageLoadSpec
 LossDetection = DuplicateAcksLossDetection | RackTlpLossDetection
 LossModel = BernoulliLossModel | GilbertElliottLossModel | BurstLossModel | TraceLossModel | SlotsLossModel
 QueueSpec = DropTailQueueSpec | DropHeadQueueSpec | CodelQueueSpec | FqCodelQueueSpec
@@ -954,4 +1009,4 @@ StageSpec = (
     | ReorderStageSpec
     | OutageStageSpec
 )
-TransportSpec = QuicTransportSpec | TcpTransportSpec | WebTransportSpec
+TransportSpec = QuicTransportSpec | TcpTransportSpec | UdpTransportSpec | WebTransportSpec

@@ -3,9 +3,9 @@
 Nothing here runs anything, or knows how it is run. In the order of reading: ``units`` and ``radio_units``,
 ``problems`` and ``quantities``, of which every table is made; ``losses``, ``slots``, ``channel``, ``acm``,
 ``link_layer``, ``path``, ``handover``, ``orbit`` (with ``places`` and ``constellations``), ``tcp``, ``quic``,
-``proxy``, ``load``, ``web_page`` and ``page_load``, the tables; ``model``, the whole; ``sweep``, which names its
-places, and ``columns``, what these are called in frames; ``presets``, ``traces`` and ``har``, which read other files;
-``tomltext``, which writes TOML.
+``proxy``, ``codecs`` and ``call``, ``load``, ``web_page`` and ``page_load``, the tables; ``model``, the whole;
+``sweep``, which names its places, and ``columns``, what these are called in frames; ``presets``, ``traces`` and
+``har``, which read other files; ``tomltext``, which writes TOML.
 
 The tables of which a scenario is composed in Python are here by their names, loaded when they are asked for
 (docs/manual/python.md).
@@ -17,6 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bentpipe.scenario.call import *
     from bentpipe.scenario.channel import *
     from bentpipe.scenario.constellations import *
     from bentpipe.scenario.handover import *
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 _MODULES = (
     "problems", "units", "places", "quantities", "losses", "channel", "link_layer", "tcp", "quic", "handover", "proxy",
-    "path", "constellations", "orbit", "web_page", "page_load", "model",
+    "path", "call", "constellations", "orbit", "web_page", "page_load", "model",
 )  # fmt: skip
 """Whose classes are here: each after those that it is made of."""
 

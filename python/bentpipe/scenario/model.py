@@ -23,6 +23,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from bentpipe.scenario import load as loads
+from bentpipe.scenario.call import Call, Live, OnOff, Udp
 from bentpipe.scenario.orbit import Orbit
 from bentpipe.scenario.page_load import PageLoad
 from bentpipe.scenario.path import Access, Graph, Path
@@ -32,7 +33,6 @@ from bentpipe.scenario.quantities import (
     DurationText,
     Name,
     PositiveText,
-    RateText,
     SizeText,
     Table,
     as_table,
@@ -45,7 +45,7 @@ from bentpipe.scenario.web_page import Page
 
 __all__ = [
     "Congestion", "DrawnSize", "Flow", "Limits", "Load", "OnOff", "Pareto", "Poisson", "Quic", "Scenario", "Tcp",
-    "Trace", "validate",
+    "Trace", "Udp", "validate",
 ]  # fmt: skip
 
 
@@ -78,16 +78,6 @@ class Poisson(Table):
     time: PositiveText | None = None
 
 
-class OnOff(Table):
-    """A source that sends for ``on`` and is silent for ``off``."""
-
-    on: PositiveText
-    off: PositiveText
-    exponential: StrictBool = False
-    rate: RateText | None = None
-    time: PositiveText | None = None
-
-
 class Load(PageLoad):
     """What a flow sends: one of the keys. A bare text is ``pico_perf`` (see ``bentpipe.scenario.load``).
 
@@ -99,11 +89,13 @@ class Load(PageLoad):
     bytes: SizeText | None = None
     poisson: Poisson | None = None
     on_off: OnOff | None = None
+    call: Annotated[Call, as_table("codec")] | None = None
+    live: Annotated[Live, as_table("rate")] | None = None
     streams: Annotated[StrictInt, Field(ge=1, le=loads.MOST_STREAMS)] = 1
 
     @model_validator(mode="after")
     def _one(self) -> Load:
-        only_one(self, ("pico_perf", "time", "bytes", "poisson", "on_off", "page"), "a load")
+        only_one(self, ("pico_perf", "time", "bytes", "poisson", "on_off", "call", "live", "page"), "a load")
         if self.streams != 1 and self.time is None and self.bytes is None:
             raise ValueError("found streams, which only goes with time or bytes")
         if self.pico_perf is not None:
@@ -115,6 +107,9 @@ class Load(PageLoad):
 
 MOST_FLOWS = 10_000
 
+UNCONTROLLED = Congestion(name="none")
+"""What stands in the place of a controller over UDP, which has none."""
+
 
 class Flow(Table):
     """A client, a server, and what they send each other; with ``count``, that many of them: a group."""
@@ -123,8 +118,8 @@ class Flow(Table):
     count: Annotated[StrictInt, Field(ge=1, le=MOST_FLOWS)] | None = None
     series: Literal["sum", "each"] | None = None
     user: Name | None = None
-    transport: Literal["quic", "tcp"] = "quic"
-    congestion: Annotated[Congestion, as_table("name")]
+    transport: Literal["quic", "tcp", "udp"] = "quic"
+    congestion: Annotated[Congestion, as_table("name")] = UNCONTROLLED
     server_congestion: Annotated[Congestion, as_table("name")] | None = None
     send: Literal["up", "down", "both"] | None = None
     load: Annotated[Load, as_table("pico_perf")] | None = None
@@ -135,6 +130,7 @@ class Flow(Table):
     server: Name | None = None
     quic: Quic = Quic()
     tcp: Tcp = Tcp()
+    udp: Udp = Udp()
 
     @property
     def names(self) -> list[str]:
@@ -149,12 +145,53 @@ class Flow(Table):
             raise ValueError(f'found series = "{self.series}" without a count, expected both or neither')
         return self
 
+    @property
+    def datagrams(self) -> bool:
+        """Whether its data goes in datagrams: an on-off source's does over UDP, or where it says their size."""
+        load = self.load
+        if load is None:
+            return False
+        if load.on_off is not None:
+            return self.transport == "udp" or load.on_off.packet is not None
+        return load.call is not None or load.live is not None
+
+    @model_validator(mode="after")
+    def _controlled(self) -> Flow:
+        """Only UDP has no controller."""
+        given = [key for key in ("congestion", "server_congestion") if key in self.model_fields_set]
+        if self.transport == "udp":
+            if given:
+                error = 'found a controller, expected none: nothing controls what goes over transport = "udp"'
+                raise PydanticCustomError("scenario", "{error}", {"error": error, "at": given[0]})
+        elif "congestion" not in given:
+            error = "missing, expected a value"
+            raise PydanticCustomError("scenario", "{error}", {"error": error, "at": "congestion"})
+        return self
+
+    @model_validator(mode="after")
+    def _datagrams(self) -> Flow:
+        """Loads of datagrams go over what has them."""
+        source = self.load.on_off if self.load is not None else None
+        if self.transport == "udp" and not self.datagrams:
+            raise ValueError(
+                'found transport = "udp" without a load of datagrams; expected one such as { call = "g711" }, '
+                '{ live = "2 Mbit/s" } or { on_off = ... }'
+            )
+        if self.transport == "tcp" and self.datagrams:
+            raise ValueError(
+                'found a load of datagrams with transport = "tcp", which has none; expected "udp" or "quic"'
+            )
+        if self.datagrams and source is not None and source.rate is None:
+            error = "found none, expected one: datagrams leave at the rate of their source"
+            raise PydanticCustomError("scenario", "{error}", {"error": error, "at": "load.on_off.rate"})
+        return self
+
     @model_validator(mode="after")
     def _transport(self) -> Flow:
         if self.load is not None and self.load.page is not None:
             self._check_http(self.load)
             return self
-        for other in ("quic", "tcp"):
+        for other in ("quic", "tcp", "udp"):
             if other != self.transport and getattr(self, other).model_fields_set:
                 raise ValueError(
                     f'found {other} options in a flow with transport = "{self.transport}", expected none '
@@ -193,7 +230,8 @@ class Flow(Table):
                 f'found send = "{self.send}" beside a pico-perf load, which says itself who sends; '
                 'expected no send, or a load such as { time = "60 s" }'
             )
-        if self.send == "both" and (self.load.poisson is not None or self.load.on_off is not None):
+        streamed = self.load.on_off is not None and not self.datagrams
+        if self.send == "both" and (self.load.poisson is not None or streamed):
             raise ValueError('found send = "both", expected "up" or "down" for this load; declare two flows')
         return self
 
@@ -257,6 +295,7 @@ class Scenario(Table):
     flow: list[Flow] = Field(min_length=1)
     quic: Quic = Quic()
     tcp: Tcp = Tcp()
+    udp: Udp = Udp()
     page: dict[Name, Page] = Field(default_factory=dict)
     trace: Trace = Trace()
     limits: Limits = Field(default_factory=Limits)

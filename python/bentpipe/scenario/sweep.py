@@ -42,6 +42,7 @@ _ROOTS = (
     "orbit",
     "quic",
     "tcp",
+    "udp",
     "page",
     "trace",
     "limits",
@@ -57,6 +58,8 @@ _BARE = {  # what a bare value of these keys stands for; see the tables of ``pat
     "aqm": "name",
     "loss": "probability",
     "load": "pico_perf",
+    "call": "codec",
+    "live": "rate",
     "delay": "constant",
     "rate": "constant",
     "size": "fixed",
@@ -267,7 +270,12 @@ def _step(key: str, value: object, where: str, taken: Mapping[str, str]) -> dict
         return {key: value}
     if not isinstance(value, dict):
         raise ScenarioError(
-            [(where, unknown_word(key, ["path", "flow", "graph", "quic", "tcp", "duration", "sample"]))]
+            [
+                (
+                    where,
+                    unknown_word(key, ["path", "flow", "graph", "quic", "tcp", "udp", "duration", "sample"]),
+                )
+            ]
         )
     tied = _flat({name: inner for name, inner in value.items() if name != "label"})
     if not tied:

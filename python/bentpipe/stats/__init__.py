@@ -2,5 +2,6 @@
 
 ``titles`` (what each metric is called), ``intervals`` (with ``student``) and ``samples`` <- ``metrics`` (what is
 computed of runs, cells, links) <- ``groups`` (flows that stand for one) <- ``summary`` (what ``show`` prints) and
-``diff``; ``wording`` writes numbers and says what there is to say, for a page and a terminal alike.
+``diff``; ``calls`` judges calls; ``wording`` writes numbers and says what there is to say, for a page and a terminal
+alike.
 """

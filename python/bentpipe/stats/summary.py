@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.scenario.columns import headings
-from bentpipe.stats.intervals import significant
+from bentpipe.stats.intervals import Interval, significant
 from bentpipe.stats.titles import METRICS
 from bentpipe.stats.wording import over_seeds, plus_minus, short
 
@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from bentpipe.stats.calls import Judge
     from bentpipe.store.reader import Store
 
-__all__ = ["page_rows", "summary_rows"]
+__all__ = ["call_rows", "page_rows", "summary_rows"]
 
 _OF_PAGES = {name: f"{METRICS[name].short} median {METRICS[name].unit}" for name in ("ttr_s", "plt_s")}
 
@@ -104,6 +105,62 @@ def page_rows(directory: Path | Store) -> list[dict[str, Any]]:
             row[heading] = None if entry[name] is None else significant(entry[name])
         rows.append(row)
     return rows
+
+
+_OF_CALLS = tuple(
+    (name, METRICS[name].heading, METRICS[name].factor)
+    for name in (
+        "delay_ms", "jitter_ms", "lost_ratio", "late_ratio", "mouth_to_ear_ms", "rating", "mos",
+    )
+)  # fmt: skip
+_OF_MANY_CALLS = tuple(
+    (name, METRICS[name].heading, METRICS[name].factor) for name in ("mos_least", "good_ratio")
+)
+
+
+def call_rows(
+    directory: Path | Store, how: Judge | None = None, *, numbers: bool = False
+) -> list[dict[str, Any]]:
+    """Calls and other sources of datagrams as they are judged: one row a cell, flow (or group) and direction,
+    with means over calls and seeds; ``numbers`` gives every call of every run unrounded.
+
+    Empty for a store without them.
+
+    Raises:
+        bentpipe.StoreError: not a store, or no finished run.
+        ScenarioError: as :func:`bentpipe.stats.calls.judge`.
+    """
+    from bentpipe.stats.calls import Judge as Default
+    from bentpipe.stats.calls import judge, over_cells
+    from bentpipe.store.reader import read_store
+
+    store = read_store(directory)
+    judged = judge(store, how or Default())
+    if numbers or not judged.height:
+        return store.shown(judged).to_dicts() if judged.height else []
+    cells = over_cells(judged, list(store.columns))
+    many = cells["calls"].max() != 1
+    present = [item for item in _OF_CALLS if cells[item[0]].null_count() < cells.height]
+    more = [item for item in _OF_MANY_CALLS if many and cells[item[0]].null_count() < cells.height]
+    own = ["flow", "direction", "source"]
+    others = [*own, "seeds", "calls", *(heading for _, heading, _ in (*present, *more))]
+    called = _called(store.columns, others) | {name: name for name in own}
+    words = short(value for key in store.columns for value in store.index[key].unique() if value is not None)
+    rows = []
+    for entry in cells.iter_rows(named=True):
+        row = {called[name]: words.get(entry[name], entry[name]) for name in (*store.columns, *own)}
+        row |= {"seeds": entry["seeds"]} | ({"calls": entry["calls"]} if many else {})
+        for name, heading, factor in (*present, *more):
+            row[heading] = _mean(entry, name, factor)
+        rows.append(row)
+    return rows
+
+
+def _mean(entry: dict[str, Any], name: str, factor: float) -> str | None:
+    if entry[name] is None:
+        return None
+    low, high = entry.get(f"{name}_low"), entry.get(f"{name}_high")
+    return plus_minus(Interval(entry[name], low, high, entry["seeds"]), factor)
 
 
 def _called(keys: Sequence[str], others: Sequence[str]) -> dict[str, str]:

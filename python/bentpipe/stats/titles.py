@@ -81,6 +81,15 @@ _EVERY = (
     Metric("queueing_p95_ms", "queueing, p95", "ms", short="queueing p95", beside="p95"),
     Metric("queueing_p99_ms", "queueing, p99", "ms", beside="p99"),
     Metric("queueing_max_ms", "queueing, max", "ms", beside="max"),
+    # of a call
+    Metric("delay_ms", "delay, one way", "ms", short="delay"),
+    Metric("jitter_ms", "jitter", "ms"),
+    Metric("late_ratio", "too late", "%", 100.0),
+    Metric("mouth_to_ear_ms", "mouth to ear", "ms"),
+    Metric("rating", "R"),
+    Metric("mos", "mean opinion score", short="MOS"),
+    Metric("mos_least", "least mean opinion score", short="least MOS"),
+    Metric("good_ratio", "calls at 3.5 or better", "%", 100.0, short="at 3.5 or better"),
     # of a load of a page
     Metric("loads_finished", "loads finished", "%", 100.0),
     Metric("ttr_s", "time to response", "s", short="TTR"),

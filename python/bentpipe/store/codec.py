@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "DecodeError", "Measurements", "RunFiles", "decode", "encode", "encoder", "parquet"]
 
 TABLES = (
-    "summary", "link_summary", "pages", "requests", "flows", "internals", "links", "proxies", "holds", "users",
-    "tcp", "streams", "events", "packets", "stages",
+    "summary", "link_summary", "pages", "requests", "calls", "call_delays", "flows", "internals", "links",
+    "proxies", "holds", "users", "tcp", "streams", "events", "packets", "stages",
 )  # fmt: skip
 """Tables of a run, the small ones first."""
 

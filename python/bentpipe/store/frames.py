@@ -72,6 +72,21 @@ class Frames(ABC):
         return self.table("users")
 
     @property
+    def tcp(self) -> pl.DataFrame:
+        """What only TCP counts, where the scenario has ``[trace] tcp = true``: one row per sample, flow and side."""
+        return self.table("tcp")
+
+    @property
+    def calls(self) -> pl.DataFrame:
+        """What became of datagrams of calls, live streams and on-off sources: one row per flow, direction and 10 s."""
+        return self.table("calls")
+
+    @property
+    def call_delays(self) -> pl.DataFrame:
+        """How long they took: one row per flow, direction, 10 s and whole millisecond of delay."""
+        return self.table("call_delays")
+
+    @property
     def streams(self) -> pl.DataFrame:
         """One row per stream: bytes and instants of both directions."""
         return self.table("streams")

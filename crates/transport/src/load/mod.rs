@@ -3,11 +3,13 @@
 mod asking;
 mod on_off;
 mod perf;
+mod periods;
 mod spec;
 
 pub use asking::{Answer, MOST as MOST_ASKED, Question, Wish};
 pub use on_off::OnOff;
 pub use perf::{PerfClient, PerfServer};
+pub use periods::{DrawSpec, PeriodsSpec};
 pub use spec::*;
 
 use bytes::Bytes;
@@ -20,7 +22,7 @@ pub struct StreamReport {
     pub id: u64,
     /// Stream id in the load, which later streams refer to.
     pub label: u64,
-    /// What it carries: `data`, `time`, `on_off`, or `pages` for all that TLS carries; `data` where
+    /// What it carries: `data`, `time`, `on_off`, `datagrams`, or `pages` for all that TLS carries; `data` where
     /// this side does not know.
     pub mode: &'static str,
     /// When this side opened it or first heard of it.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use units::{Random, Span, Time};
 
-use super::{StreamReport, zeros};
+use super::{DrawSpec, StreamReport, zeros};
 use crate::{App, AppEvent, Streams};
 
 /// Interval at which a source with a rate of its own gives data to the transport.
@@ -14,7 +14,7 @@ const TICK: Span = Span::from_millis(10);
 pub struct OnOff {
     on: Span,
     off: Span,
-    exponential: bool,
+    draw: DrawSpec,
     rate_bit_s: Option<u64>,
     random: Random,
     duration: Span,
@@ -31,11 +31,11 @@ pub struct OnOff {
 }
 
 impl OnOff {
-    /// A source with mean (or fixed) periods that ends `duration` after it is ready.
+    /// A source with such periods that ends `duration` after it is ready.
     pub fn new(
         on: Span,
         off: Span,
-        exponential: bool,
+        draw: DrawSpec,
         rate_bit_s: Option<u64>,
         duration: Span,
         random: Random,
@@ -43,7 +43,7 @@ impl OnOff {
         OnOff {
             on,
             off,
-            exponential,
+            draw,
             rate_bit_s,
             random,
             duration,
@@ -61,12 +61,7 @@ impl OnOff {
     fn next_period(&mut self, now: Time) {
         self.is_on = !self.is_on;
         let mean = if self.is_on { self.on } else { self.off };
-        let length = if self.exponential {
-            Span::from_seconds(self.random.exponential(mean.seconds()))
-        } else {
-            mean
-        };
-        self.period_end = now + length;
+        self.period_end = now + self.draw.length(mean, &mut self.random);
         self.tick = if self.is_on && self.rate_bit_s.is_some() { now + TICK } else { Time::MAX };
         self.credit = 0;
     }

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::Direction;
 
+use crate::calls::DatagramsSpec;
 use crate::web::WebSpec;
 
 /// The load of one flow.
@@ -35,6 +36,9 @@ pub enum LoadSpec {
         off_ns: u64,
         /// Periods are exponential, or fixed.
         exponential: bool,
+        /// Periods are Pareto of this shape, above 1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pareto_shape: Option<f64>,
         /// Rate of the source while on; none: as fast as the transport takes it.
         rate_bit_s: Option<u64>,
         /// Which way the bytes go.
@@ -42,6 +46,8 @@ pub enum LoadSpec {
         /// The source ends this long after the flow's start.
         duration_ns: u64,
     },
+    /// Datagrams that leave when they are full: calls, live streams.
+    Datagrams(DatagramsSpec),
     /// Loads of a web page.
     Page(Box<WebSpec>),
 }

@@ -15,6 +15,7 @@ use super::dial::{Arrival, Limits};
 use super::gate::Gate;
 use super::outlet::Packets;
 use super::{Batch, Ended, Needs, Outlet, QuicSpec, config};
+use crate::calls::CallSide;
 use crate::datagram::Payloads;
 use crate::ledger::Ledger;
 use crate::load::StreamReport;
@@ -249,6 +250,7 @@ impl Endpoint {
             return;
         }
         self.ledger.end(connection.index(), &counters, gauges, connection.app().streams());
+        self.ledger.call = connection.app().call().map(Box::new);
     }
 
     /// Lets those work whose time has come, and those that have been fed.
@@ -407,6 +409,11 @@ impl crate::Endpoint for Endpoint {
 
     fn streams(&self) -> Vec<(u32, StreamReport)> {
         self.ledger.streams(self.live().map(|live| (live.index(), live.app().streams())))
+    }
+
+    fn call(&self) -> Option<CallSide> {
+        let live = self.live().last().and_then(|live| live.app().call());
+        live.or_else(|| self.ledger.call.as_deref().cloned())
     }
 
     fn quic(&self) -> Option<&Endpoint> {

@@ -1,0 +1,10 @@
+"""Calls as their listeners would judge them: ``playout`` (what comes in time), ``emodel`` (R and MOS, ITU-T G.107) and
+``judge``, which puts both to a store."""
+
+from bentpipe.stats.calls.emodel import EModel, idd, ie_eff, mos
+from bentpipe.stats.calls.judge import Judge, judge, over_cells
+from bentpipe.stats.calls.playout import Playout, PlayoutError, parse
+
+__all__ = [
+    "EModel", "Judge", "Playout", "PlayoutError", "idd", "ie_eff", "judge", "mos", "over_cells", "parse",
+]  # fmt: skip
