@@ -7,6 +7,7 @@ __all__ = [
     "Control",
     "Event",
     "catalogue",
+    "channel_information",
     "check_controller",
     "coded_bits",
     "orbit",
@@ -92,6 +93,12 @@ def check_controller(controller: str | type[Controller], options_json: str = "{}
 
 def coded_bits(radio_json: str) -> list[int]:
     """Coded bits of a frame in each attempt of a radio link (``RadioSpec``); the last holds for all that follow.
+
+    :raises ValueError: what is wrong with the specification.
+    """
+
+def channel_information(channel_json: str, spacing_ns: int, count: int) -> float:
+    """Mean information per coded bit of a channel (``ChannelSpec``) to its first user at equal distances.
 
     :raises ValueError: what is wrong with the specification.
     """

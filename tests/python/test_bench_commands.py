@@ -9,10 +9,11 @@ import pytest
 import bentpipe
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import Plan, make
+from bentpipe.runners import engine
 from bentpipe.stats.summary import summary_rows
 from bentpipe.store.packing import pack
 from bentpipe.store.reader import Store
-from bentpipe.tools.bench import commands, orbits
+from bentpipe.tools.bench import channel, commands, orbits
 from bentpipe.tools.bench.commands import Case, CommandError
 from bentpipe.tools.bench.large import grow
 
@@ -72,6 +73,22 @@ def test_orbits_are_measured_in_satellite_steps(monkeypatch: pytest.MonkeyPatch)
     assert len(cases[1].asked()["stations"]) == 3
     assert all(one.lowest <= one.median <= one.highest for one in (pair, tables))
     assert pair.lowest > 0
+
+
+def test_a_channel_is_measured_by_its_steps_and_by_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = (channel.Case("steps", "million", "", least=10), channel.Case("run", "seconds", "2 s", most=1))
+    monkeypatch.setattr(channel, "CASES", cases)
+    monkeypatch.setattr(channel, "STEPS", 10_000)
+    told: list[str] = []
+    steps, run = channel.bench(2, told.append)
+    assert told == ["1 of 2: steps", "1 of 2: run", "2 of 2: steps", "2 of 2: run"]
+    assert (steps.bound, run.bound) == ("at least 10", "at most 1")
+    assert 0 < steps.lowest <= steps.median <= steps.highest
+    asked = channel.asked(cases[0])
+    assert asked["channel"]["motion"]["step_ns"] == 511_009
+    found = engine.channel_information(asked["channel"], 511_009, 200_000)
+    # 13 dB behind trees: most of the time a bit gets through nearly whole
+    assert 0.8 < found < 0.98
 
 
 def test_a_large_store_is_the_small_one_again_and_again(tmp_path: Path) -> None:

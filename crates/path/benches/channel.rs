@@ -2,7 +2,7 @@
 //! Prints the median of seven.
 
 use std::hint::black_box;
-use std::time::Instant;
+use std::time::Duration;
 
 use path::{ChannelSpec, LooSpec, Motion, Reference, Sight, ThreeStateSpec};
 use units::Time;
@@ -36,24 +36,29 @@ fn shadowed_by_trees() -> ChannelSpec {
     }))
 }
 
+/// Time of the processor that this process has had.
+fn processor() -> Duration {
+    let text = std::fs::read_to_string("/proc/self/schedstat").expect("Linux says it here");
+    let ns = text.split(' ').next().and_then(|word| word.parse().ok());
+    Duration::from_nanos(ns.expect("the first number is in ns"))
+}
+
 /// Steps per second when one in `every` is asked for.
-#[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn steps_per_second(every: u64) -> f64 {
     let mut channel = shadowed_by_trees().build("bench", 1).expect("a good specification");
-    let start = Instant::now();
+    let start = processor();
     for step in (0..STEPS).step_by(every as usize) {
         black_box(channel.at(0, Time(step * STEP_NS)));
     }
-    STEPS as f64 / start.elapsed().as_secs_f64()
+    STEPS as f64 / (processor() - start).as_secs_f64()
 }
 
 /// Milliseconds until the first answer after ten hours without an ask.
-#[allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 fn silence_ms() -> f64 {
     let mut channel = shadowed_by_trees().build("bench", 1).expect("a good specification");
-    let start = Instant::now();
+    let start = processor();
     black_box(channel.at(0, Time(36_000_000_000_000)));
-    start.elapsed().as_secs_f64() * 1e3
+    (processor() - start).as_secs_f64() * 1e3
 }
 
 fn main() {

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use schemars::generate::SchemaSettings;
-use sim::{CongestionSpec, RadioSpec, RunSpec};
+use sim::{ChannelSpec, CongestionSpec, RadioSpec, RunSpec};
 
 use controller::{Failure, Outside, PyConfig, PyControl, PyEvent};
 
@@ -71,6 +71,23 @@ fn run_schema() -> String {
 fn coded_bits(py: Python<'_>, radio_json: &str) -> PyResult<Vec<u32>> {
     let spec: RadioSpec = serde_json::from_str(radio_json).map_err(invalid)?;
     py.detach(|| spec.coded_bits()).map_err(invalid)
+}
+
+/// Mean information per coded bit of a channel, given as JSON, to its first user at `count` instants `spacing_ns` apart.
+#[pyfunction]
+fn channel_information(
+    py: Python<'_>,
+    channel_json: &str,
+    spacing_ns: u64,
+    count: u64,
+) -> PyResult<f64> {
+    let spec: ChannelSpec = serde_json::from_str(channel_json).map_err(invalid)?;
+    py.detach(|| {
+        let mut channel = spec.build("channel", 1).map_err(invalid)?;
+        let at = |step: u64| units::Time(step * spacing_ns);
+        let sum: f64 = (0..count).map(|step| channel.at(0, at(step)).information).sum();
+        Ok(sum / count.max(1) as f64)
+    })
 }
 
 /// Runs the conformance list on a controller of the catalogue (by name) or on a class; returns the
@@ -146,6 +163,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run_schema, module)?)?;
     module.add_function(wrap_pyfunction!(check_controller, module)?)?;
     module.add_function(wrap_pyfunction!(coded_bits, module)?)?;
+    module.add_function(wrap_pyfunction!(channel_information, module)?)?;
     module.add_function(wrap_pyfunction!(over_orbit, module)?)?;
     module.add_function(wrap_pyfunction!(orbit_tables, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;

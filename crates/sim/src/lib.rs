@@ -21,7 +21,7 @@ mod watch;
 mod world;
 
 pub use flow::Controllers;
-pub use path::RadioSpec;
+pub use path::{ChannelSpec, RadioSpec};
 pub use seat::{Leg, Seat, Way};
 pub use spec::{CongestionSpec, FlowSpec, GroupSpec, RunSpec, TcpSides, TraceSpec, TransportSpec};
 pub use tables::{Column, Data, Measurements, Table};

@@ -18,11 +18,11 @@ __all__ = ["bench", "doctor"]
 def bench(
     times: Annotated[int, typer.Option(min=1, metavar="N", help="runs of each case")] = 7,
     engine: Annotated[
-        Literal["sim", "endpoint", "emu", "commands", "orbit"],
+        Literal["sim", "endpoint", "emu", "commands", "orbit", "channel"],
         typer.Option(
             help="sim: packets per CPU second; endpoint: perf over loopback, beside kernel TCP; "
             "emu: the emulator against its promise; commands: seconds from typing to seeing; "
-            "orbit: satellite-steps per CPU second"
+            "orbit: satellite-steps per CPU second; channel: steps of a mobile channel, and a run over it"
         ),
     ] = "sim",
     as_json: AsJson = False,
@@ -38,6 +38,7 @@ def bench(
         "emu": _emulator,
         "commands": _commands,
         "orbit": _orbit,
+        "channel": _channel,
     }[engine]
     measured = measure(times, None if as_json else lambda text: print(text, file=sys.stderr))
     if as_json:
@@ -164,6 +165,29 @@ def _orbit(times: int, each: Callable[[str], None] | None) -> _Measured:
         for f in figures
     ]
     return _Measured(figures, rows, "Satellite-steps per CPU second")
+
+
+def _channel(times: int, each: Callable[[str], None] | None) -> _Measured:
+    from bentpipe.tools.bench.channel import bench as measure
+    from bentpipe.tools.bench.commands import CommandError
+
+    try:
+        figures = measure(times, each)
+    except CommandError as error:
+        print(error, file=sys.stderr)
+        raise typer.Exit(FAILED) from None
+    rows = [
+        {
+            "case": f.case,
+            "what": f.what,
+            "median": f.median,
+            "lowest": f.lowest,
+            "highest": f.highest,
+            "asked": f.bound,
+        }
+        for f in figures
+    ]
+    return _Measured(figures, rows, "A mobile channel on this machine")
 
 
 def doctor(as_json: AsJson = False) -> None:

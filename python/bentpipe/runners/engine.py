@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "catalogue",
+    "channel_information",
     "check_controller",
     "coded_bits",
     "load_controllers",
@@ -60,6 +61,15 @@ def coded_bits(radio: RadioStageSpec) -> list[int]:
         ValueError: what is wrong with the specification.
     """
     return _engine.coded_bits(json.dumps({key: value for key, value in radio.items() if key != "kind"}))
+
+
+def channel_information(channel: Mapping[str, Any], spacing_ns: int, count: int) -> float:
+    """Mean information per coded bit of a channel of a resolved run, to its first user at ``count`` instants.
+
+    Raises:
+        ValueError: what is wrong with the specification.
+    """
+    return _engine.channel_information(json.dumps(channel), spacing_ns, count)
 
 
 def orbit(question: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,10 +5,14 @@ use std::collections::{BTreeMap, VecDeque};
 use units::Time;
 
 use super::Quality;
+use super::quality::informations;
 use crate::Channel;
 
 /// Steps that are generated at once.
 pub(super) const BLOCK: usize = 128;
+
+/// Steps whose information is worked out together where one step is asked for after the other.
+const AHEAD: usize = 8;
 
 /// A value for each step of a block.
 pub(super) type Steps = [f64; BLOCK];
@@ -74,11 +78,23 @@ impl Channel for Grid {
         let place = (step % BLOCK as u64) as usize;
         let block = user.block(step / BLOCK as u64, Grid::kept(self.step_ns));
         let es_n0 = self.reference * block.gains[place];
-        let known = &mut block.information[place];
-        if known.is_nan() {
-            *known = Quality::of(es_n0).information;
+        if block.information[place].is_nan() {
+            block.inform(place, self.reference);
         }
-        Quality { es_n0, information: *known }
+        Quality { es_n0, information: block.information[place] }
+    }
+}
+
+impl Block {
+    /// Works out the information at `place`; where the step before was asked for too, that of the next ones with it.
+    fn inform(&mut self, place: usize, reference: f64) {
+        let follows = place > 0 && !self.information[place - 1].is_nan();
+        if follows && let Some(gains) = self.gains[place..].first_chunk::<AHEAD>() {
+            let known = informations(&gains.map(|gain| reference * gain));
+            self.information[place..place + AHEAD].copy_from_slice(&known);
+        } else {
+            self.information[place] = Quality::of(reference * self.gains[place]).information;
+        }
     }
 }
 

@@ -14,6 +14,9 @@ const SINUSOIDS: usize = 32;
 /// Steps that are turned at a time, which is what the compiler makes vectors of.
 const LANES: usize = 4;
 
+/// Waves that are turned side by side: one, two and four were measured.
+const TOGETHER: usize = 4;
+
 /// A sum of sinusoids of unit mean power with Clarke's autocorrelation `J0(2 pi f_d t)`: angles of arrival
 /// `(2 pi n + theta_n) / N` with random theta_n and phases (Xiao, Zheng, Beaulieu, IEEE Trans. Wireless Commun. 5(12),
 /// 2006). It is a function of the step alone.
@@ -37,8 +40,8 @@ impl Wave {
         Wave { shift, phase, turns: std::array::from_fn(|steps| turn(shift * steps as f64)) }
     }
 
-    /// Adds this wave with `amplitude` to the steps from `first` on. Its phase is exact at `first`.
-    fn add(&self, first: u64, amplitude: f64, re: &mut Steps, im: &mut Steps) {
+    /// Where it is in the first steps from `first` on, with `amplitude`. Its phase is exact at `first`.
+    fn at(&self, first: u64, amplitude: f64) -> ([f64; LANES], [f64; LANES]) {
         let cycles = self.shift * first as f64 + self.phase;
         let start = turn(cycles - libm::floor(cycles));
         let (mut x, mut y) = ([0.0; LANES], [0.0; LANES]);
@@ -47,13 +50,30 @@ impl Wave {
             x[lane] = amplitude * (start.0 * c - start.1 * s);
             y[lane] = amplitude * (start.0 * s + start.1 * c);
         }
-        let (c, s) = self.turns[LANES];
-        for (re, im) in re.as_chunks_mut::<LANES>().0.iter_mut().zip(im.as_chunks_mut::<LANES>().0)
-        {
+        (x, y)
+    }
+}
+
+/// Adds these waves, each with `amplitude` and in their order, to the steps from `first` on. One wave's next steps wait
+/// for its last; those of several do not wait for each other.
+fn add<const N: usize>(waves: &[Wave; N], first: u64, amplitude: f64, sums: &mut (Steps, Steps)) {
+    let mut at: [_; N] = std::array::from_fn(|wave| waves[wave].at(first, amplitude));
+    let (re, im) = (sums.0.as_chunks_mut::<LANES>().0, sums.1.as_chunks_mut::<LANES>().0);
+    for (re, im) in re.iter_mut().zip(im) {
+        for (wave, (x, y)) in waves.iter().zip(&mut at) {
+            let (c, s) = wave.turns[LANES];
+            let (before, other) = (*x, *y);
             for lane in 0..LANES {
-                re[lane] += x[lane];
-                im[lane] += y[lane];
-                (x[lane], y[lane]) = (x[lane] * c - y[lane] * s, x[lane] * s + y[lane] * c);
+                re[lane] += before[lane];
+            }
+            for lane in 0..LANES {
+                im[lane] += other[lane];
+            }
+            for lane in 0..LANES {
+                x[lane] = before[lane] * c - other[lane] * s;
+            }
+            for lane in 0..LANES {
+                y[lane] = before[lane] * s + other[lane] * c;
             }
         }
     }
@@ -79,12 +99,16 @@ impl Jakes {
 
     /// The envelope of a block, real and imaginary part.
     pub fn block(&self, block: u64) -> (Steps, Steps) {
-        let (mut re, mut im) = ([0.0; BLOCK], [0.0; BLOCK]);
+        let mut sums = ([0.0; BLOCK], [0.0; BLOCK]);
         let amplitude = 1.0 / libm::sqrt(self.waves.len() as f64);
-        for wave in &self.waves {
-            wave.add(block * BLOCK as u64, amplitude, &mut re, &mut im);
+        let (pairs, rest) = self.waves.as_chunks::<TOGETHER>();
+        for pair in pairs {
+            add(pair, block * BLOCK as u64, amplitude, &mut sums);
         }
-        (re, im)
+        for wave in rest {
+            add(std::array::from_ref(wave), block * BLOCK as u64, amplitude, &mut sums);
+        }
+        sums
     }
 }
 
@@ -100,9 +124,9 @@ impl Direct {
 
     /// The envelope of a block, real and imaginary part.
     pub fn block(&self, block: u64) -> (Steps, Steps) {
-        let (mut re, mut im) = ([0.0; BLOCK], [0.0; BLOCK]);
-        self.0.add(block * BLOCK as u64, 1.0, &mut re, &mut im);
-        (re, im)
+        let mut sums = ([0.0; BLOCK], [0.0; BLOCK]);
+        add(std::array::from_ref(&self.0), block * BLOCK as u64, 1.0, &mut sums);
+        sums
     }
 }
 
@@ -147,8 +171,9 @@ mod tests {
     fn the_recursion_stays_exact() {
         let wave = Wave::new(0.0612, 0.3);
         let first = 3_600 * 24 * 2_000;
-        let (mut re, mut im) = ([0.0; BLOCK], [0.0; BLOCK]);
-        wave.add(first, 1.0, &mut re, &mut im);
+        let mut sums = ([0.0; BLOCK], [0.0; BLOCK]);
+        add(std::array::from_ref(&wave), first, 1.0, &mut sums);
+        let (re, im) = sums;
         let start = wave.shift * first as f64 + wave.phase;
         for step in 0..BLOCK {
             let (cos, sin) = turn((start - libm::floor(start)) + wave.shift * step as f64);

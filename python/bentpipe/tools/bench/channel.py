@@ -1,0 +1,111 @@
+"""``bentpipe bench --engine channel``: steps of a mobile channel per CPU second, and CPU seconds of a run over it, each
+time in a fresh process.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
+from bentpipe.runners import engine
+from bentpipe.tools.bench.commands import CommandError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["CASES", "Case", "Reached", "bench"]
+
+PRESET = "tauran-lms"
+STEPS = 5_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is done, and what a release must reach on an idle machine: at least or at most."""
+
+    name: str
+    what: str
+    duration: str
+    """Of the run; empty: the channel alone, with every step of it asked for."""
+    least: float | None = None
+    most: float | None = None
+
+
+CASES = (
+    Case("every step of the mobile channel", "million steps per CPU second", "", least=10),
+    Case("one TCP flow of 600 s over the mobile link", "CPU seconds", "600 s", most=1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What a case reached."""
+
+    case: str
+    what: str
+    runs: int
+    median: float
+    lowest: float
+    highest: float
+    least: float | None
+    most: float | None
+
+    @property
+    def bound(self) -> str:
+        """What is asked, in words."""
+        return f"at least {self.least:g}" if self.least is not None else f"at most {self.most:g}"
+
+
+_CHILD = """
+import json, sys, time
+from bentpipe.runners import engine
+asked = json.load(sys.stdin)
+began = time.process_time()
+if "channel" in asked:
+    engine.channel_information(asked["channel"], asked["channel"]["motion"]["step_ns"], asked["steps"])
+else:
+    engine.run(json.dumps(asked))
+print(time.process_time() - began)
+"""
+
+
+def asked(case: Case) -> dict[str, Any]:
+    """What a process is given: a resolved run, or its channel and how many steps of it."""
+    flow = {"name": "download", "transport": "tcp", "congestion": "cubic", "send": "down"}
+    scenario = {"duration": case.duration or "1 s", "path": {"preset": PRESET}, "flow": [flow]}
+    spec: dict[str, Any] = json.loads(make(open_document(scenario), engine.version()).runs[0].spec_json())
+    if case.duration:
+        return spec
+    stages = [stage for link in spec["graph"]["links"] for stage in link["down"]]
+    return {"channel": next(stage for stage in stages if stage["kind"] == "radio")["channel"], "steps": STEPS}
+
+
+def bench(times: int, each: Callable[[str], None] | None = None) -> list[Reached]:
+    """Every case ``times`` times, interleaved. Raises CommandError: a process failed."""
+    texts = [json.dumps(asked(case)) for case in CASES]
+    rows: list[list[float]] = [[] for _ in CASES]
+    for number in range(times):
+        for case, text, row in zip(CASES, texts, rows, strict=True):
+            if each is not None:
+                each(f"{number + 1} of {times}: {case.name}")
+            seconds = _seconds(text)
+            row.append(seconds if case.duration else STEPS / seconds / 1e6)
+    return [
+        Reached(case.name, case.what, len(row), statistics.median(row), min(row), max(row), case.least, case.most)
+        for case, row in zip(CASES, rows, strict=True)
+    ]  # fmt: skip
+
+
+def _seconds(text: str) -> float:
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD], input=text, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise CommandError(done.stderr.strip())
+    return float(done.stdout)
