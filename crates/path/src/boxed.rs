@@ -2,7 +2,7 @@
 
 use units::{Packet, Span, Time};
 
-use crate::{Change, Channel, Cx, Fate, Feedback, Job, News, Quality, Queue, Service};
+use crate::{Change, Channel, Cx, Fate, Feedback, Job, News, Quality, Queue, Service, UserQueue};
 
 impl<Q: Queue + ?Sized> Queue for Box<Q> {
     fn enqueue(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
@@ -30,6 +30,9 @@ impl<Q: Queue + ?Sized> Queue for Box<Q> {
     }
     fn last_arrival(&self) -> Option<Time> {
         (**self).last_arrival()
+    }
+    fn user_queues(&self) -> Vec<UserQueue> {
+        (**self).user_queues()
     }
     fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
         (**self).change(due, change, cx);
@@ -60,5 +63,8 @@ impl<S: Service + ?Sized> Service for Box<S> {
 impl<C: Channel + ?Sized> Channel for Box<C> {
     fn at(&mut self, user: u32, at: Time) -> Quality {
         (**self).at(user, at)
+    }
+    fn rates(&mut self, at: Time, users: &[u32], rates: &mut [f64]) {
+        (**self).rates(at, users, rates);
     }
 }

@@ -8,7 +8,8 @@ use crate::build::{self, Bounds};
 use crate::departures::Heap;
 use crate::wires::{Told, Wire, Wires};
 use crate::{
-    Cause, Change, Cx, Gauge, Histogram, InFlight, SpecError, Stage, StageSpec, UserTally,
+    Cause, Change, Cx, Gauge, Histogram, InFlight, SpecError, Stage, StageSpec, UserQueue,
+    UserTally,
 };
 
 /// What left a line. The caller empties it; its memory is reused.
@@ -319,6 +320,12 @@ impl Line {
     pub fn users(&self) -> &[UserTally] {
         let mut all = self.stages.iter().map(|slot| slot.stage.users());
         all.find(|users| !users.is_empty()).unwrap_or(&[])
+    }
+
+    /// What waited of each user in the first stage that has a queue for each; empty without one.
+    pub fn user_queues(&self) -> Vec<UserQueue> {
+        let mut all = self.stages.iter().map(|slot| slot.stage.user_queues());
+        all.find(|queues| !queues.is_empty()).unwrap_or_default()
     }
 
     /// The waiting times of the first stage that has a transmitter.

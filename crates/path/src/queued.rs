@@ -5,8 +5,9 @@ use units::{Rate, Span, Time};
 use crate::blueprint::{Blueprint, Place, Verdict};
 use crate::{
     Acm, AcmSpec, Arq, Change, Channel, Codel, DropHead, DropTail, FeedbackSpec, FixedChannel,
-    FqCodel, InFlight, Limit, Queue, QueueSpec, RadioSpec, RateService, ReorderingSpec, Service,
-    ServiceSpec, SlotRate, Stage, TraceService, TransmitSpec, Transmitter, channels, validate,
+    FqCodel, InFlight, Limit, PerUser, Queue, QueueSpec, RadioSpec, RateService, ReorderingSpec,
+    Service, ServiceSpec, SlotRate, Stage, TraceService, TransmitSpec, Transmitter, channels,
+    validate,
 };
 
 impl Blueprint for TransmitSpec {
@@ -180,5 +181,6 @@ fn before(queue: &QueueSpec, behind: impl Behind) -> Box<dyn Stage> {
                 *ecn,
             ))
         }
+        QueueSpec::PerUser(spec) => behind.queue(PerUser::new(spec)),
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::blueprint::Blueprint;
 use crate::{
     AcmSpec, Change, DelaySpec, DelayTraceSpec, JitterSpec, LossSpec, NetemSpec, OutageSpec,
-    RadioSpec, ReorderSpec, SlotDelaySpec, SlotsSpec,
+    PerUserSpec, RadioSpec, ReorderSpec, SlotDelaySpec, SlotsSpec,
 };
 
 /// One stage. What is known of each is said where its table is.
@@ -135,6 +135,8 @@ pub enum QueueSpec {
         /// Mark ECN-capable packets instead of dropping them.
         ecn: bool,
     },
+    /// One for each user.
+    PerUser(PerUserSpec),
 }
 
 /// A transmitter.

@@ -172,6 +172,11 @@ pub trait Stage: Send {
         &[]
     }
 
+    /// What waited of each user, in order of their numbers, where each has a queue; empty for other stages.
+    fn user_queues(&self) -> Vec<crate::UserQueue> {
+        Vec::new()
+    }
+
     /// Time each packet waited for the transmitter, for stages that have one.
     fn sojourn(&self) -> Option<&crate::Histogram> {
         None
@@ -216,6 +221,11 @@ pub trait Queue: Send {
     /// transmitter records the waiting time from it. None: the queue does not keep it.
     fn last_arrival(&self) -> Option<Time> {
         None
+    }
+
+    /// What waited of each user, in order of their numbers, where each has a queue.
+    fn user_queues(&self) -> Vec<crate::UserQueue> {
+        Vec::new()
     }
 
     /// Applies a change.
@@ -315,4 +325,11 @@ pub trait Service: Send {
 pub trait Channel: Send {
     /// The channel of `user` at `at`, which may lie up to a second before the latest instant asked for of that user.
     fn at(&mut self, user: u32, at: Time) -> Quality;
+
+    /// The mutual information per coded bit of each of `users` at `at`: what a scheduler asks again and again.
+    fn rates(&mut self, at: Time, users: &[u32], rates: &mut [f64]) {
+        for (user, rate) in users.iter().zip(rates) {
+            *rate = self.at(*user, at).information;
+        }
+    }
 }

@@ -23,6 +23,34 @@ pub struct UserTally {
     pub dropped_packets: u64,
 }
 
+/// What became of a user's packets in a queue of its own since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UserQueue {
+    /// Whose it is.
+    pub user: u32,
+    /// Packets that came.
+    pub arrived: u64,
+    /// Packets that the transmitter took.
+    pub sent: u64,
+    /// Packets that wait now.
+    pub queued_packets: u64,
+    /// Bytes that wait now.
+    pub queued_bytes: u64,
+    /// How long those that were taken had waited together.
+    pub waited: Span,
+    /// How long one of them had at most.
+    pub longest: Span,
+    /// Packets that found no room.
+    pub dropped_overflow: u64,
+    /// Packets that had waited for too long.
+    pub dropped_late: u64,
+    /// Packets that a hand-over lost.
+    pub dropped_outage: u64,
+    /// For how long, and how often, their channel was the best of all, at the instants at which a scheduler looked;
+    /// none: it does not look.
+    pub best: Option<(Span, u64)>,
+}
+
 /// The tallies of a transmitter's users, by their index.
 #[derive(Debug, Default)]
 pub(crate) struct Tallies(Vec<UserTally>);

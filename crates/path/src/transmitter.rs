@@ -8,7 +8,7 @@ use crate::reordering::Reordering;
 use crate::tally::Tallies;
 use crate::{
     Cause, Change, Channel, Cx, Fate, Feedback, FixedChannel, Gauge, Histogram, InFlight, Job,
-    News, Queue, ReorderingSpec, Service, Stage, UserTally,
+    News, Queue, ReorderingSpec, Service, Stage, UserQueue, UserTally,
 };
 
 /// Serves the packets of a queue one at a time. It takes a packet from the queue when the link
@@ -303,6 +303,10 @@ impl<Q: Queue, S: Service, C: Channel> Stage for Transmitter<Q, S, C> {
 
     fn users(&self) -> &[UserTally] {
         self.tallies.as_ref().map_or(&[], Tallies::users)
+    }
+
+    fn user_queues(&self) -> Vec<UserQueue> {
+        self.queue.user_queues()
     }
 
     fn sojourn(&self) -> Option<&Histogram> {

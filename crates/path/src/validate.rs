@@ -32,6 +32,11 @@ pub(crate) fn queue(spec: &QueueSpec) -> Verdict {
             above_zero("quantum_bytes", u64::from(*quantum_bytes))?;
             codel(*target_ns, *interval_ns)
         }
+        QueueSpec::PerUser(spec) => {
+            limit(spec.limit)?;
+            limit(spec.total)?;
+            spec.check()
+        }
     }
 }
 

@@ -23,4 +23,8 @@ impl Channel for FixedChannel {
     fn at(&mut self, _user: u32, _at: Time) -> Quality {
         self.0
     }
+
+    fn rates(&mut self, _at: Time, _users: &[u32], rates: &mut [f64]) {
+        rates.fill(self.0.information);
+    }
 }

@@ -1,6 +1,6 @@
 //! A channel that fades: a time grid of its own for each user, generated forward in blocks, as far as is asked for.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use units::Time;
 
@@ -32,7 +32,8 @@ pub(super) struct Grid {
     /// Es/N0 without attenuation, as a ratio.
     reference: f64,
     begin: Box<dyn Fn(u32) -> Box<dyn Fading> + Send>,
-    users: BTreeMap<u32, User>,
+    /// By their numbers.
+    users: Vec<Option<User>>,
 }
 
 struct User {
@@ -58,7 +59,7 @@ impl Grid {
         begin: impl Fn(u32) -> Box<dyn Fading> + Send + 'static,
     ) -> Grid {
         let reference = libm::exp10(snr_db / 10.0);
-        Grid { step_ns, reference, begin: Box::new(begin), users: BTreeMap::new() }
+        Grid { step_ns, reference, begin: Box::new(begin), users: Vec::new() }
     }
 
     /// How many blocks before the latest one are kept.
@@ -69,23 +70,46 @@ impl Grid {
 
 impl Channel for Grid {
     fn at(&mut self, user: u32, at: Time) -> Quality {
-        let user = self.users.entry(user).or_insert_with(|| User {
-            fading: (self.begin)(user),
-            blocks: VecDeque::new(),
-            latest: 0,
-        });
         let step = at.nanos() / self.step_ns;
         let place = (step % BLOCK as u64) as usize;
-        let block = user.block(step / BLOCK as u64, Grid::kept(self.step_ns));
-        let es_n0 = self.reference * block.gains[place];
-        if block.information[place].is_nan() {
-            block.inform(place, self.reference);
+        let kept = Grid::kept(self.step_ns);
+        let reference = self.reference;
+        self.user(user).block(step / BLOCK as u64, kept).quality(reference, place)
+    }
+
+    fn rates(&mut self, at: Time, users: &[u32], rates: &mut [f64]) {
+        let step = at.nanos() / self.step_ns;
+        let (number, place) = (step / BLOCK as u64, (step % BLOCK as u64) as usize);
+        let (kept, reference) = (Grid::kept(self.step_ns), self.reference);
+        for (user, rate) in users.iter().zip(rates) {
+            *rate = self.user(*user).block(number, kept).quality(reference, place).information;
         }
-        Quality { es_n0, information: block.information[place] }
+    }
+}
+
+impl Grid {
+    fn user(&mut self, user: u32) -> &mut User {
+        let index = user as usize;
+        if self.users.len() <= index {
+            self.users.resize_with(index + 1, || None);
+        }
+        let begin = &self.begin;
+        self.users[index].get_or_insert_with(|| User {
+            fading: begin(user),
+            blocks: VecDeque::new(),
+            latest: 0,
+        })
     }
 }
 
 impl Block {
+    fn quality(&mut self, reference: f64, place: usize) -> Quality {
+        if self.information[place].is_nan() {
+            self.inform(place, reference);
+        }
+        Quality { es_n0: reference * self.gains[place], information: self.information[place] }
+    }
+
     /// Works out the information at `place`; where the step before was asked for too, that of the next ones with it.
     fn inform(&mut self, place: usize, reference: f64) {
         let follows = place > 0 && !self.information[place - 1].is_nan();

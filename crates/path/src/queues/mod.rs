@@ -1,14 +1,25 @@
-//! Queue disciplines, one file each.
+//! Queue disciplines, and schedulers of users, one file each.
 
+mod by_channel;
 mod codel;
+mod codes;
+mod deficit_round_robin;
 mod drop_head;
 mod drop_tail;
+mod exp_pf;
 mod fq_codel;
+mod m_lwdf;
+mod maximum_rate;
+mod per_user;
+mod proportional_fair;
+mod round_robin;
+mod scheduler;
 
 pub use codel::Codel;
 pub use drop_head::DropHead;
 pub use drop_tail::DropTail;
 pub use fq_codel::FqCodel;
+pub use per_user::PerUser;
 
 use std::collections::VecDeque;
 

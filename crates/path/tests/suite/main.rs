@@ -17,6 +17,7 @@ mod losses;
 mod properties;
 mod radio;
 mod routes;
+mod schedulers;
 mod slots;
 mod stages;
 mod topology;

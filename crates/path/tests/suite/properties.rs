@@ -1,11 +1,11 @@
 //! What holds for every list of stages and every pattern of arrivals.
 
 use path::{
-    AcmSpec, ChannelSpec, CodeSpec, Combining, Counters, DecoderSpec, DelayChange, DelaySpec,
-    DelayTraceSpec, FeedbackSpec, Interpolation, JitterModel, JitterSpec, Limit, Line,
-    LinkLayerSpec, ModeSpec, NetemSpec, Numbering, OutageSpec, Output, QueueSpec, RadioSpec,
-    RateChange, Reference, ReorderSpec, ReorderingSpec, Repeat, ServiceSpec, SlotDelaySpec,
-    SlotsSpec, StageSpec, TransmitSpec,
+    AcmSpec, AverageSpec, Averaged, ChannelSpec, CodeSpec, Combining, Counters, DeadlineSpec,
+    DecoderSpec, DelayChange, DelaySpec, DelayTraceSpec, FeedbackSpec, Interpolation, JitterModel,
+    JitterSpec, Limit, Line, LinkLayerSpec, ModeSpec, NetemSpec, Numbering, OutageSpec, Output,
+    PerUserSpec, QueueSpec, RadioSpec, RateChange, Reference, ReorderSpec, ReorderingSpec, Repeat,
+    SchedulerSpec, ServiceSpec, SlotDelaySpec, SlotsSpec, StageSpec, TransmitSpec,
 };
 use proptest::prelude::*;
 use units::{Ecn, Packet, SequenceNumbers, Time};
@@ -16,14 +16,53 @@ use crate::losses::any_loss;
 
 const MS: u64 = 1_000_000;
 
-fn queues() -> impl Strategy<Value = QueueSpec> {
-    let limit = || {
-        prop_oneof![
-            Just(None),
-            (1u64..60).prop_map(|n| Some(Limit::Packets(n))),
-            (1u64..60_000).prop_map(|n| Some(Limit::Bytes(n))),
-        ]
+fn limit() -> impl Strategy<Value = Option<Limit>> {
+    prop_oneof![
+        Just(None),
+        (1u64..60).prop_map(|n| Some(Limit::Packets(n))),
+        (1u64..60_000).prop_map(|n| Some(Limit::Bytes(n))),
+    ]
+}
+
+/// Every scheduler.
+pub fn schedulers() -> impl Strategy<Value = SchedulerSpec> {
+    let average = || {
+        (any::<bool>(), 1..2_000 * MS).prop_map(|(served, window_ns)| AverageSpec {
+            of: if served { Averaged::Served } else { Averaged::Channel },
+            window_ns,
+        })
     };
+    let deadline = || {
+        (MS..200 * MS, 0.001..0.5, any::<bool>()).prop_map(|(delay_ns, violation, one)| {
+            let best_effort = if one { vec![1] } else { vec![] };
+            DeadlineSpec { delay_ns, violation, best_effort }
+        })
+    };
+    prop_oneof![
+        Just(SchedulerSpec::RoundRobin),
+        (1u32..3_000, 0.01..100.0).prop_map(|(quantum_bytes, weight)| {
+            SchedulerSpec::DeficitRoundRobin { quantum_bytes, weights: vec![(1, weight)] }
+        }),
+        Just(SchedulerSpec::MaximumRate),
+        average().prop_map(|average| SchedulerSpec::ProportionalFair { average }),
+        (average(), 1..50 * MS)
+            .prop_map(|(average, time_limit_ns)| SchedulerSpec::Codes { average, time_limit_ns }),
+        (average(), deadline())
+            .prop_map(|(average, deadline)| SchedulerSpec::MLwdf { average, deadline }),
+        (average(), deadline())
+            .prop_map(|(average, deadline)| SchedulerSpec::ExpPf { average, deadline }),
+    ]
+}
+
+fn per_user() -> impl Strategy<Value = QueueSpec> {
+    (schedulers(), limit(), limit(), prop_oneof![Just(0), 0..30 * MS]).prop_map(
+        |(scheduler, limit, total, channel_delay_ns)| {
+            QueueSpec::PerUser(PerUserSpec { scheduler, limit, total, channel_delay_ns })
+        },
+    )
+}
+
+fn queues() -> impl Strategy<Value = QueueSpec> {
     let control = || (1..20 * MS, MS..200 * MS, any::<bool>());
     prop_oneof![
         limit().prop_map(|limit| QueueSpec::DropTail { limit }),
@@ -43,6 +82,7 @@ fn queues() -> impl Strategy<Value = QueueSpec> {
                 }
             }
         ),
+        per_user(),
     ]
 }
 
@@ -257,7 +297,8 @@ pub fn arrivals() -> impl Strategy<Value = Vec<(Time, Packet)>> {
                 0 => SequenceNumbers::default(),
                 _ => SequenceNumbers { first, next: first + 1_000 },
             };
-            (at, Packet { ecn, born: at, sequence, ..of_flow(flow, packet(number, bytes)) })
+            let user = flow;
+            (at, Packet { ecn, born: at, sequence, user, ..of_flow(flow, packet(number, bytes)) })
         };
         (0..).zip(all).map(number).collect()
     })
@@ -276,6 +317,10 @@ fn run(stages: &[StageSpec], arrivals: &[(Time, Packet)], seed: u64) -> (Line, O
         assert_eq!(line.in_transit().0 + outside, pushed as u64 + 1);
         assert!(line.gauge().queued_packets <= line.in_transit().0);
         assert!(line.gauge().queued_bytes <= line.in_transit().1);
+        for queue in line.user_queues() {
+            let dropped = queue.dropped_overflow + queue.dropped_late + queue.dropped_outage;
+            assert_eq!(queue.arrived, queue.sent + queue.queued_packets + dropped);
+        }
     }
     while line.poll_at() != Time::MAX {
         line.poll(line.poll_at(), &mut out);
@@ -293,11 +338,11 @@ fn reorders(stage: &StageSpec) -> bool {
 }
 
 fn mixes_flows(stage: &StageSpec) -> bool {
+    let apart =
+        |queue: &QueueSpec| matches!(queue, QueueSpec::FqCodel { .. } | QueueSpec::PerUser(_));
     match stage {
-        StageSpec::Transmit(TransmitSpec { queue, .. }) => {
-            matches!(queue, QueueSpec::FqCodel { .. })
-        }
-        StageSpec::Acm(spec) => matches!(spec.queue, QueueSpec::FqCodel { .. }),
+        StageSpec::Transmit(TransmitSpec { queue, .. }) => apart(queue),
+        StageSpec::Acm(spec) => apart(&spec.queue),
         _ => false,
     }
 }

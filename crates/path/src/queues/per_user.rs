@@ -1,0 +1,177 @@
+//! A queue for each user, and a scheduler that says whose packet goes next.
+
+use units::{Packet, Span, Time};
+
+use super::Waiting;
+use super::scheduler::{Head, Scheduler, Slots, build};
+use crate::{
+    Cause, Change, Channel, Cx, Fate, InFlight, Job, Limit, PerUserSpec, Queue, UserQueue,
+};
+
+/// First in, first out for each user; what does not fit is dropped.
+#[derive(Debug)]
+pub struct PerUser {
+    scheduler: Box<dyn Scheduler>,
+    limit: Option<Limit>,
+    total: Option<Limit>,
+    /// How long a packet waits at most.
+    time_limit: Option<Span>,
+    slots: Slots,
+    waiting: Vec<Waiting>,
+    /// The first packet of each.
+    heads: Vec<Head>,
+    had: Vec<UserQueue>,
+    packets: u64,
+    bytes: u64,
+    last_arrival: Option<Time>,
+}
+
+impl PerUser {
+    /// The queues of a valid specification.
+    pub fn new(spec: &PerUserSpec) -> PerUser {
+        let scheduler = build(spec);
+        PerUser {
+            time_limit: scheduler.time_limit(),
+            scheduler,
+            limit: spec.limit,
+            total: spec.total,
+            slots: Slots::default(),
+            waiting: Vec::new(),
+            heads: Vec::new(),
+            had: Vec::new(),
+            packets: 0,
+            bytes: 0,
+            last_arrival: None,
+        }
+    }
+
+    /// The slot of a user, who may be new.
+    fn slot(&mut self, user: u32) -> usize {
+        let slot = self.slots.of(user);
+        if slot == self.waiting.len() {
+            self.waiting.push(Waiting::default());
+            self.heads.push(Head::NONE);
+            self.had.push(UserQueue { user, ..UserQueue::default() });
+            self.scheduler.came(slot, user);
+        }
+        slot
+    }
+
+    fn has_room(&self, slot: usize, bytes: u32) -> bool {
+        let total = match self.total {
+            None => true,
+            Some(Limit::Packets(most)) => self.packets < most,
+            Some(Limit::Bytes(most)) => self.bytes + u64::from(bytes) <= most,
+        };
+        total && self.waiting[slot].has_room(self.limit, bytes)
+    }
+
+    /// Takes the first packet of `slot`.
+    fn pop(&mut self, slot: usize) -> Option<(Time, Packet)> {
+        let first = self.waiting[slot].pop()?;
+        self.packets -= 1;
+        self.bytes -= u64::from(first.1.bytes);
+        self.heads[slot] = Head::of(self.waiting[slot].packets.front());
+        Some(first)
+    }
+
+    /// Drops who has waited for longer than the limit at `now`.
+    fn expire(&mut self, now: Time, cx: &mut Cx) {
+        let Some(limit) = self.time_limit else { return };
+        for slot in 0..self.heads.len() {
+            let waited = self.heads[slot].is_some();
+            while self.heads[slot].is_some()
+                && now.since(self.heads[slot].arrived) > limit
+                && let Some((_, packet)) = self.pop(slot)
+            {
+                self.had[slot].dropped_late += 1;
+                cx.drop(now, packet, Cause::Aqm);
+            }
+            if waited && !self.heads[slot].is_some() {
+                self.scheduler.left(slot);
+            }
+        }
+    }
+}
+
+impl Queue for PerUser {
+    fn enqueue(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
+        let slot = self.slot(packet.user);
+        self.had[slot].arrived += 1;
+        if !self.has_room(slot, packet.bytes) {
+            self.had[slot].dropped_overflow += 1;
+            cx.drop(due, packet, Cause::Overflow);
+            return;
+        }
+        self.packets += 1;
+        self.bytes += u64::from(packet.bytes);
+        self.waiting[slot].push(due, packet);
+        if !self.heads[slot].is_some() {
+            self.heads[slot] = Head { arrived: due, bytes: packet.bytes };
+            self.scheduler.joined(slot);
+        }
+    }
+
+    fn dequeue(&mut self, now: Time, channel: &mut dyn Channel, cx: &mut Cx) -> Option<Packet> {
+        self.expire(now, cx);
+        if self.packets == 0 {
+            return None;
+        }
+        let slot = self.scheduler.choose(now, &self.heads, channel);
+        let (arrival, packet) = self.pop(slot)?;
+        self.scheduler.goes(slot, packet.bytes, self.heads[slot]);
+        let (had, waited) = (&mut self.had[slot], now.since(arrival));
+        had.sent += 1;
+        had.waited += waited;
+        had.longest = had.longest.max(waited);
+        self.last_arrival = Some(arrival);
+        Some(packet)
+    }
+
+    fn ready_at(&self) -> Time {
+        if self.packets == 0 { Time::MAX } else { Time::ZERO }
+    }
+
+    fn backlog(&self) -> (u64, u64) {
+        (self.packets, self.bytes)
+    }
+
+    fn served(&mut self, due: Time, job: &Job, air: Span, fate: Fate) {
+        let slot = self.slot(job.packet.user);
+        self.scheduler.served(due, slot, job, air, fate);
+    }
+
+    fn last_arrival(&self) -> Option<Time> {
+        self.last_arrival
+    }
+
+    fn user_queues(&self) -> Vec<UserQueue> {
+        let mut all: Vec<UserQueue> = (self.had.iter().zip(&self.waiting).enumerate())
+            .map(|(slot, (had, waiting))| {
+                let (queued_packets, queued_bytes) = waiting.backlog();
+                UserQueue { queued_packets, queued_bytes, best: self.scheduler.best(slot), ..*had }
+            })
+            .collect();
+        all.sort_unstable_by_key(|queue| queue.user);
+        all
+    }
+
+    fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
+        match change {
+            Change::Limit(limit) if self.total.is_some() => self.total = *limit,
+            Change::Limit(limit) => self.limit = *limit,
+            Change::InFlight(InFlight::Lost) => {
+                for slot in 0..self.waiting.len() {
+                    self.had[slot].dropped_outage += self.waiting[slot].packets.len() as u64;
+                    self.waiting[slot].lose(due, cx);
+                    if self.heads[slot].is_some() {
+                        self.heads[slot] = Head::NONE;
+                        self.scheduler.left(slot);
+                    }
+                }
+                (self.packets, self.bytes) = (0, 0);
+            }
+            _ => {}
+        }
+    }
+}
