@@ -25,6 +25,7 @@ EXAMPLES = {
         ("crates/path/tests/suite/properties.rs", "crates/path/tests/suite/stages.rs"),
         (),
     ),
+    "As `exp-pf` is": (r"(?i)exp[-_]?pf", (TESTS,), ()),
     "As `westwood` is": (
         r"(?i)westwood",
         ("crates/cc/tests/*.rs",),

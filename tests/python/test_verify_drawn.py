@@ -57,6 +57,42 @@ QUEUES = draw.one_of(
         quantum_bytes=draw.integers(300, 3000),
         **LAW,
     ),
+    of(
+        "per_user",
+        scheduler=draw.deferred(lambda: SCHEDULERS),
+        limit=LIMITS,
+        total=LIMITS,
+        channel_delay_ns=draw.sampled_from([0, 10 * MS]),
+    ),
+)
+AVERAGE = draw.fixed_dictionaries(
+    {"of": draw.sampled_from(["channel", "served"]), "window_ns": draw.integers(MS, 2000 * MS)}
+)
+DEADLINE = draw.fixed_dictionaries(
+    {
+        "delay_ns": draw.integers(MS, 200 * MS),
+        "violation": draw.floats(0.001, 0.5),
+        "best_effort": draw.sampled_from([[], [1]]),
+    }
+)
+
+
+def named(name: str, **fields: draw.SearchStrategy[Any]) -> draw.SearchStrategy[Stage]:
+    return draw.fixed_dictionaries({"name": draw.just(name), **fields})
+
+
+SCHEDULERS = draw.one_of(
+    named("round_robin"),
+    named(
+        "deficit_round_robin",
+        quantum_bytes=draw.integers(1, 3000),
+        weights=draw.sampled_from([[], [[1, 2.5]]]),
+    ),
+    named("maximum_rate"),
+    named("proportional_fair", average=AVERAGE),
+    named("codes", average=AVERAGE, time_limit_ns=draw.integers(MS, 50 * MS)),
+    named("m_lwdf", average=AVERAGE, deadline=DEADLINE),
+    named("exp_pf", average=AVERAGE, deadline=DEADLINE),
 )
 SERVICES = draw.one_of(
     of(
@@ -304,6 +340,9 @@ def specs(take: draw.DrawFn) -> dict[str, Any]:
     data = scenario(*segments, flows=tuple(flows), **({"proxy": proxies} if proxies else {}))
     data |= {"duration": "2 s", "sample": "100 ms", "tcp": take(TCP_OPTIONS)}
     spec = spec_of(data)
+    for number, flow in enumerate(spec["flows"]):
+        if take(draw.booleans()):
+            flow["user"] = number
     planned = dict(spec["graph"]["links"][0])
     for number, link in enumerate(spec["graph"]["links"]):
         for way in ("up", "down"):

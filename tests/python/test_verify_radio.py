@@ -58,6 +58,17 @@ INCREMENTAL = {
     "code": {"kind": "adaptive", "mother_rate": 0.25, "decoded": [0.5, 0.8]},
 }  # fmt: skip
 
+AVERAGE = {"of": "channel", "window_ns": 300_000_000}
+RAYLEIGH = {
+    "kind": "rayleigh", "reference": {"snr_db": 8.0, "error_db": 0.0},
+    "motion": {"seed": None, "step_ns": 500_000, "carrier_hz": 2_000_000_000, "speed_m_s": 15.0},
+}  # fmt: skip
+
+
+def per_user(scheduler: dict[str, Any], limit: Any = DROP_TAIL["limit"]) -> dict[str, Any]:
+    return {"kind": "per_user", "scheduler": scheduler, "limit": limit, "total": None, "channel_delay_ns": 0}
+
+
 STAGES: dict[str, dict[str, Any]] = {
     "selective repeat": radio(),
     "until it is decoded": radio(attempts=None),
@@ -71,13 +82,25 @@ STAGES: dict[str, dict[str, Any]] = {
     "a buffer with a limit": radio(reordering={**BUFFER, "time_limit_ns": 15_000_000}),
     "a buffer by TCP's numbers": radio(reordering={**BUFFER, "numbering": "tcp"}),
     "codel": radio(CODEL),
+    "round robin": radio(per_user({"name": "round_robin"})),
+    "proportional fair": radio(
+        per_user({"name": "proportional_fair", "average": AVERAGE}), channel=RAYLEIGH, **INCREMENTAL
+    ),
+    "codes": radio(
+        per_user({"name": "codes", "average": AVERAGE, "time_limit_ns": 5_000_000}, None),
+        rate_bit_s=4_000_000,
+    ),
     "information": radio(channel={"kind": "fixed", "snr_db": 2.0}, **INCREMENTAL),
     "small frames": radio(frame_bytes=400, code={"kind": "given", "coded_bits": [4_000]}),
 }
 
 
 def run_of(stage: dict[str, Any], flow: dict[str, Any]) -> dict[str, Any]:
-    return with_stages(spec_of(scenario(segment(), flows=(flow,))), stage, DELAY)
+    shared = stage["queue"]["kind"] == "per_user"
+    spec = spec_of(scenario(segment(), flows=(flow, flow, flow) if shared else (flow,)))
+    for number, one in enumerate(spec["flows"]):
+        one["user"] = 2 * number
+    return with_stages(spec, stage, DELAY)
 
 
 @pytest.mark.parametrize("flow", [QUIC, TCP], ids=["quic", "tcp"])

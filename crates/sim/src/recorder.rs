@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use path::{Cause, HoldCounters, Topology, UserTally};
+use path::{Cause, HoldCounters, Topology, UserQueue, UserTally};
 use transport::web::WebSpec;
 use transport::{Counters, Event, EventKind, Gauges, Side, TcpCounters};
 use units::{Span, Time};
@@ -203,7 +203,9 @@ impl Recorder {
             vec![summary(&flows, &self.groups), streams(&flows), link_summary(topology)];
         tables.extend([self.flows, self.links, self.events, self.internals, self.proxies]);
         tables.extend(pages::tables(seats, sides, &self.loads));
-        tables.extend([self.holds, self.users].into_iter().filter(|table| table.rows() > 0));
+        let queues = user_queues(topology);
+        tables
+            .extend([self.holds, self.users, queues].into_iter().filter(|table| table.rows() > 0));
         tables.extend(self.tcp);
         tables.extend(calls::tables(end, seats, sides));
         tables
@@ -303,6 +305,35 @@ fn users_row<'a>(time: f64, link: &'a str, user: u64, tally: &UserTally) -> Row<
         ("decoded_after_3_packets", after(3).into()),
         ("decoded_later_packets", tally.decoded_after.iter().skip(4).sum::<u64>().into()),
         ("dropped_link_packets", tally.dropped_packets.into()),
+    ]
+}
+
+/// What became of each user's packets in the queues of schedulers.
+fn user_queues(topology: &Topology) -> Table {
+    let mut table = Table::new("user_queues");
+    for (index, line) in topology.lines.iter().enumerate() {
+        for queue in line.user_queues() {
+            table.row(&user_queues_row(topology.line_name(index), &queue));
+        }
+    }
+    table
+}
+
+fn user_queues_row<'a>(link: &'a str, queue: &UserQueue) -> Row<'a, 13> {
+    [
+        ("link", link.into()),
+        ("user", u64::from(queue.user).into()),
+        ("arrived_packets", queue.arrived.into()),
+        ("sent_packets", queue.sent.into()),
+        ("queued_packets", queue.queued_packets.into()),
+        ("queued_bytes", queue.queued_bytes.into()),
+        ("waited_s", queue.waited.seconds().into()),
+        ("longest_wait_s", queue.longest.seconds().into()),
+        ("dropped_overflow_packets", queue.dropped_overflow.into()),
+        ("dropped_late_packets", queue.dropped_late.into()),
+        ("dropped_outage_packets", queue.dropped_outage.into()),
+        ("best_s", queue.best.map(|(time, _)| time.seconds()).into()),
+        ("best_spells", queue.best.map(|(_, spells)| spells as f64).into()),
     ]
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use path::{Cause, Line, Output, Topology};
+use path::{Cause, Line, MOST_USERS, Output, Topology};
 use transport::{Asker, Payload};
 use units::{NodeId, Packet, Schedule, Time, fetch};
 
@@ -85,6 +85,10 @@ impl World {
         // An instant of the run and "never" must not meet.
         if spec.duration_ns > Time::MAX.0 / 2 {
             return Err(format!("duration_ns is {}, expected less than 2^63", spec.duration_ns));
+        }
+        if let Some(flow) = spec.flows.iter().find(|flow| flow.user >= MOST_USERS) {
+            let (name, user) = (&flow.name, flow.user);
+            return Err(format!("flow {name}: user {user}, expected less than {MOST_USERS}"));
         }
         let groups = Groups::new(spec, &topology)?;
         let recorder = Recorder::new(spec.sample_ns, groups, pages(spec)).with_tcp(spec.trace.tcp);

@@ -92,6 +92,7 @@ def changes(
     shared: Mapping[str, int],
     wire: int,
     files: Files,
+    users: int = 1,
 ) -> tuple[list[GraphChange], Mapping[tuple[str, str], Extremes]]:
     """What changes at which instant, and what each line has in the course of the run.
 
@@ -102,11 +103,12 @@ def changes(
         shared: by link, the round trip that "1 BDP" counts with before any hand-over.
         wire: bytes of a full packet.
         files: who knows when the way of an orbit changes.
+        users: how many meet on the links.
 
     Raises:
         ScenarioError: a hand-over of what is not there.
     """
-    made = _Changes(scenario, lines, shared, wire)
+    made = _Changes(scenario, lines, shared, wire, users)
     for at, number, one in _in_order(scenario, lines, files):
         made.add(at, number, one)
     used = {edge.name: True for edge in edges}
@@ -164,8 +166,10 @@ class _Changes:
         lines: Mapping[tuple[str, str], Line],
         shared: Mapping[str, int],
         wire: int,
+        users: int,
     ) -> None:
         self.scenario, self.lines, self.shared, self.wire = scenario, lines, shared, wire
+        self.users = users
         self.links: dict[int, list[tuple[str, bool]]] = {}
         self.stages: dict[int, list[StageChange]] = {}
         self.extremes: dict[tuple[str, str], Extremes] = defaultdict(Extremes)
@@ -233,7 +237,8 @@ class _Changes:
             index = self._index(line, ("transmit", "netem"), f"{key}.queue")
             rate = self.rate[place] or Rate(0)
             rtt = Duration(self._round_trip(link))
-            limit = limit_of(line.direction, moved.queue, rate, rtt, self.wire, key)
+            queue = moved.queue.among(self.users)
+            limit = limit_of(line.direction, queue, rate, rtt, self.wire, key)
             seen.limits.append(_bytes(limit, self.wire))
             yield _stage(name, index, {"kind": "limit", "limit": limit})
         if moved.loss is not None:

@@ -80,14 +80,18 @@ RARE: dict[str, dict[str, str]] = {
     "call_delays": _kinds(
         "flow= direction= window_s delay_ms# packets# before_slower_packets# after_quicker_packets#"
     ),
+    "user_queues": _kinds(
+        "link= user# arrived_packets# sent_packets# queued_packets# queued_bytes# waited_s longest_wait_s "
+        "dropped_overflow_packets# dropped_late_packets# dropped_outage_packets# best_s best_spells"
+    ),
     "tcp": _kinds(
         "time_s flow= side= data_segments# retransmitted_segments# duplicate_segments# rtt_samples# rto_s "
         "smoothed_rtt_s rtt_variance_s ack_pairs# pair_wait_s pairs_within_1_ms# pairs_within_5_ms# "
         "pairs_within_10_ms# pairs_within_20_ms# pairs_within_30_ms# pairs_within_40_ms#"
     ),
 }
-"""Those of tables that a run has only if there is something to say: of a radio link's users, of calls, what only TCP
-counts."""
+"""Those of tables that a run has only if there is something to say: of a radio link's users, of their queues, of
+calls, what only TCP counts."""
 
 OPTIONAL = {"summary": {"flow_group": "cat"}}
 """Columns that a table has where its scenario asks for it: groups of flows."""

@@ -6,7 +6,7 @@ What the scenario leaves open stands with its reason where it is filled in: in `
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from bentpipe.plan.changes import SIDES, Line, changes, moved_of, unused_at_first, unused_later
@@ -22,8 +22,10 @@ from bentpipe.plan.graph import (
 )
 from bentpipe.plan.hops import crossed, crossings
 from bentpipe.plan.proxies import proxy_words
+from bentpipe.plan.schedulers import MOST_USERS, Users
 from bentpipe.plan.stages import base_delay_ns, first_rate, stages
 from bentpipe.plan.windows import windows
+from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.units import Duration
 
 if TYPE_CHECKING:
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.graph import Edge, Hop
     from bentpipe.plan.spec import FlowSpec, GraphSpec, LinkSpec, ProxySpec, RunSpec, TraceSpec
     from bentpipe.scenario.model import Scenario
-    from bentpipe.scenario.path import Node
+    from bentpipe.scenario.path import Direction, Node
     from bentpipe.scenario.proxy import Proxy
 
 __all__ = ["Resolved", "resolve"]
@@ -59,13 +61,16 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
         smaller than a packet...).
     """
     files = files.flying(scenario.orbit, scenario.duration.ns)
+    whose = users(scenario)
+    known = _users(scenario, whose)
     nodes, edges, ends = layout(scenario)
+    edges = _among(edges, known.count)
     wire = max(size for flow in scenario.flow for size in wires(flow, scenario))
     hosts = frozenset(node["name"] for node in nodes if node["kind"] == "host")
     # "1 BDP" is of the first way
     ways = routes(scenario, edges, ends, hosts, [unused_at_first(scenario)])
     shared = base_rtts(edges, {name: found[0] for name, found in ways.items()}, scenario, files)
-    lines = _lines(scenario, edges, shared, wire, files)
+    lines = _lines(scenario, edges, shared, wire, files, known)
     links: list[LinkSpec] = [
         {
             "name": edge.name,
@@ -76,7 +81,7 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
         }
         for edge in edges
     ]
-    events, extremes = changes(scenario, edges, lines, shared, wire, files)
+    events, extremes = changes(scenario, edges, lines, shared, wire, files, known.count)
     if events:
         ways = routes(scenario, edges, ends, hosts, list(unused_later(events)))
     hops = crossings(edges, lines, extremes, shared, wire, files)
@@ -87,7 +92,6 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
         name: tuple((crossed(way, hops, "up"), crossed(way, hops, "down")) for way in ways[name])
         for name in firsts
     }
-    whose = users(scenario)
     flows: list[FlowSpec] = []
     for flow in scenario.flow:
         first = flow.names[0]
@@ -131,8 +135,46 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
     return Resolved(spec, up, down, every_way)
 
 
+def _users(scenario: Scenario, whose: Mapping[str, int]) -> Users:
+    """Who the users are. Raises ScenarioError for more than can be told apart."""
+    numbers: dict[str, set[int]] = {}
+    for flow in scenario.flow:
+        own = {whose[name] for name in flow.names}
+        numbers.setdefault(flow.name, set()).update(own)
+        if flow.user is not None:
+            numbers.setdefault(flow.user, set()).update(own)
+    if max(whose.values()) > MOST_USERS:
+        most = max(scenario.flow, key=lambda flow: flow.count or 0)
+        text = f"found {max(whose.values()):,} users of all flows, expected at most {MOST_USERS:,}"
+        raise ScenarioError([(f"flow.{most.name}.count", text)])
+    return Users(
+        count=len(set(whose.values())),
+        told_apart=any(flow.count is not None or flow.user is not None for flow in scenario.flow),
+        numbers={name: tuple(sorted(own)) for name, own in numbers.items()},
+    )
+
+
+def _among(edges: list[Edge], users: int) -> list[Edge]:
+    """The same, with queues that are divided by the number of users as large as that makes them."""
+    made: dict[int, Direction] = {}
+
+    def divided(direction: Direction | None) -> Direction | None:
+        if direction is None or direction.queue is None or not direction.queue.shared:
+            return direction
+        if id(direction) not in made:
+            made[id(direction)] = direction.model_copy(update={"queue": direction.queue.among(users)})
+        return made[id(direction)]
+
+    return [replace(edge, up=divided(edge.up), down=divided(edge.down)) for edge in edges]
+
+
 def _lines(
-    scenario: Scenario, edges: Sequence[Edge], shared: Mapping[str, int], wire: int, files: Files
+    scenario: Scenario,
+    edges: Sequence[Edge],
+    shared: Mapping[str, int],
+    wire: int,
+    files: Files,
+    known: Users,
 ) -> dict[tuple[str, str], Line]:
     """The directions of all links that are not wires. Accesses of a group, which are alike, are one."""
     lines: dict[tuple[str, str], Line] = {}
@@ -146,7 +188,7 @@ def _lines(
                 rtt = Duration(shared[edge.name])
                 key = f"{key_of(edge, scenario)}.{side}"
                 moved = set() if edge.owner else moved_of(scenario, edge.name, side)
-                words = stages(direction, rtt, wire, files, key, moved)
+                words = stages(direction, rtt, wire, files, key, moved, known)
                 rate, delay = first_rate(direction, files, key), base_delay_ns(direction, files, key)
                 made[edge.owner, side] = Line(direction, words, rate, delay, key)
             lines[edge.name, side] = made[edge.owner, side]

@@ -49,6 +49,13 @@ class TimeAmountSpec(TypedDict):
     send: Direction
 
 
+class AverageSpec(TypedDict):
+    """An exponential average of a user's rates."""
+
+    of: Averaged
+    window_ns: int
+
+
 class CellSpec(TypedDict):
     """The parameters of ITU-R P.681 at an elevation."""
 
@@ -172,6 +179,14 @@ class CongestionSpec(TypedDict):
 
     name: str
     options: NotRequired[Any]
+
+
+class DeadlineSpec(TypedDict):
+    """A bound of the delay that only a few packets may exceed."""
+
+    delay_ns: int
+    violation: float
+    best_effort: Sequence[int]
 
 
 class InformationDecoderSpec(TypedDict):
@@ -586,6 +601,16 @@ class FqCodelQueueSpec(TypedDict):
     ecn: bool
 
 
+class PerUserQueueSpec(TypedDict):
+    """One for each user."""
+
+    kind: Literal["per_user"]
+    scheduler: SchedulerSpec
+    limit: Limit | None
+    total: Limit | None
+    channel_delay_ns: int
+
+
 class QuicSpec(TypedDict):
     """Options of both endpoints of a QUIC flow."""
 
@@ -639,6 +664,57 @@ class RunSpec(TypedDict):
     proxies: NotRequired[Sequence[ProxySpec]]
     trace: NotRequired[TraceSpec]
     groups: NotRequired[Sequence[GroupSpec]]
+
+
+class RoundRobinSchedulerSpec(TypedDict):
+    """One packet of each user in turn."""
+
+    name: Literal["round_robin"]
+
+
+class DeficitRoundRobinSchedulerSpec(TypedDict):
+    """As many bytes of each user in turn."""
+
+    name: Literal["deficit_round_robin"]
+    quantum_bytes: int
+    weights: Sequence[Sequence[int | float]]
+
+
+class MaximumRateSchedulerSpec(TypedDict):
+    """Who has the largest rate."""
+
+    name: Literal["maximum_rate"]
+
+
+class ProportionalFairSchedulerSpec(TypedDict):
+    """Who has the largest rate beside its average."""
+
+    name: Literal["proportional_fair"]
+    average: AverageSpec
+
+
+class CodesSchedulerSpec(TypedDict):
+    """Proportional fair; who has waited for too long is dropped."""
+
+    name: Literal["codes"]
+    average: AverageSpec
+    time_limit_ns: int
+
+
+class MLwdfSchedulerSpec(TypedDict):
+    """Modified largest weighted delay first."""
+
+    name: Literal["m_lwdf"]
+    average: AverageSpec
+    deadline: DeadlineSpec
+
+
+class ExpPfSchedulerSpec(TypedDict):
+    """Exponential proportional fair."""
+
+    name: Literal["exp_pf"]
+    average: AverageSpec
+    deadline: DeadlineSpec
 
 
 class RateServiceSpec(TypedDict):
@@ -959,6 +1035,7 @@ class TcpTransportSpec(TcpSides):
     kind: Literal["tcp"]
 
 
+Averaged = Literal["channel", "served"]
 Combining = Literal["none", "chase", "incremental"]
 Crypto = Literal["modelled", "rustls"]
 Direction = Literal["up", "down"]
@@ -993,7 +1070,16 @@ Limit = PacketsLimit | BytesLimit
 LoadSpec = PerfLoadSpec | PoissonLoadSpec | OnOffLoadSpec | DatagramsLoadSpec | PageLoadSpec
 LossDetection = DuplicateAcksLossDetection | RackTlpLossDetection
 LossModel = BernoulliLossModel | GilbertElliottLossModel | BurstLossModel | TraceLossModel | SlotsLossModel
-QueueSpec = DropTailQueueSpec | DropHeadQueueSpec | CodelQueueSpec | FqCodelQueueSpec
+QueueSpec = DropTailQueueSpec | DropHeadQueueSpec | CodelQueueSpec | FqCodelQueueSpec | PerUserQueueSpec
+SchedulerSpec = (
+    RoundRobinSchedulerSpec
+    | DeficitRoundRobinSchedulerSpec
+    | MaximumRateSchedulerSpec
+    | ProportionalFairSchedulerSpec
+    | CodesSchedulerSpec
+    | MLwdfSchedulerSpec
+    | ExpPfSchedulerSpec
+)
 ServiceSpec = RateServiceSpec | TraceServiceSpec | SlotsServiceSpec
 SizeSpec = FixedSizeSpec | ExponentialSizeSpec | ParetoSizeSpec
 StageSpec = (

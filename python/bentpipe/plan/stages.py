@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bentpipe.plan import acm, radio, slots
+from bentpipe.plan import acm, radio, schedulers, slots
 from bentpipe.plan.losses import loss_stage
+from bentpipe.plan.schedulers import ALONE, Users
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.traces import MAHIMAHI_BYTES
 from bentpipe.scenario.units import Duration, QueueSize, Rate, UnitError
@@ -175,6 +176,7 @@ def stages(
     files: Files,
     key: str,
     moved: Collection[str] = (),
+    users: Users = ALONE,
 ) -> list[StageSpec]:
     """The direction in the engine's words (``StageSpec``).
 
@@ -185,11 +187,13 @@ def stages(
         files: traces.
         key: the direction's key, for errors.
         moved: ``delay`` and ``loss`` have a stage even if they are none, because hand-overs set them.
+        users: whose packets cross it.
 
     Raises:
         ScenarioError: keys that do not go together, a trace that cannot be used.
     """
     acm.check(direction, key)
+    schedulers.check(direction, users, key)
     radio.check(direction, key)
     slots.check(direction, key)
     before = (direction.loss_place or ("before" if direction.netem else "after")) == "before"
@@ -200,7 +204,7 @@ def stages(
         service: list[StageSpec] = [_netem(direction, rtt, wire, files, key)]
         delay = []
     else:
-        service = _transmit(direction, rtt, wire, files, key)
+        service = _transmit(direction, rtt, wire, files, key, users)
     found = [
         *(loss if before else []),
         *service,
@@ -225,7 +229,9 @@ def stages(
     return found
 
 
-def _transmit(direction: Direction, rtt: Duration, wire: int, files: Files, key: str) -> list[StageSpec]:
+def _transmit(
+    direction: Direction, rtt: Duration, wire: int, files: Files, key: str, users: Users
+) -> list[StageSpec]:
     rate = first_rate(direction, files, key)
     if rate is None:
         for name in ("queue", "aqm"):
@@ -237,7 +243,7 @@ def _transmit(direction: Direction, rtt: Duration, wire: int, files: Files, key:
             )
         return []
     if direction.acm is not None:
-        return [acm.stage(direction, _queue(direction, rate, rtt, wire, key), files, key)]
+        return [acm.stage(direction, _queue(direction, rate, rtt, wire, key, users), files, key)]
     service: ServiceSpec
     drawn = slots.service(direction)
     if drawn is not None:
@@ -267,7 +273,7 @@ def _transmit(direction: Direction, rtt: Duration, wire: int, files: Files, key:
             "rate_bit_s": rate.bit_s,
             "changes": [{"at_ns": at, "rate_bit_s": value} for at, value in changes],
         }
-    queue = _queue(direction, rate, rtt, wire, key)
+    queue = _queue(direction, rate, rtt, wire, key, users)
     if direction.link_layer is not None:
         return [radio.stage(direction, queue, rate, files, key)]
     return [{"kind": "transmit", "queue": queue, "service": service}]
@@ -297,8 +303,11 @@ def _packets(direction: Direction, rate: Rate, rtt: Duration, key: str) -> int:
     return max(1, (2 * limit["bytes"] + ETHERNET_BYTES) // (2 * ETHERNET_BYTES))
 
 
-def _queue(direction: Direction, rate: Rate, rtt: Duration, wire: int, key: str) -> QueueSpec:
-    aqm = direction.aqm
+def _queue(direction: Direction, rate: Rate, rtt: Duration, wire: int, key: str, users: Users) -> QueueSpec:
+    aqm, scheduler = direction.aqm, direction.scheduler
+    if scheduler is not None and scheduler.per_user:
+        limit = _limit(direction, rate, rtt, wire, key)
+        return schedulers.queue(scheduler, limit, users, f"{key}.scheduler")
     if aqm is None or aqm.name == "drop-tail":
         return {"kind": "drop_tail", "limit": _limit(direction, rate, rtt, wire, key)}
     if aqm.name == "drop-head":

@@ -2,9 +2,9 @@
 
 Nothing here runs anything, or knows how it is run. In the order of reading: ``units`` and ``radio_units``,
 ``problems`` and ``quantities``, of which every table is made; ``losses``, ``slots``, ``channel``, ``acm``,
-``link_layer``, ``path``, ``handover``, ``orbit`` (with ``places`` and ``constellations``), ``tcp``, ``quic``,
-``proxy``, ``codecs`` and ``call``, ``load``, ``web_page`` and ``page_load``, the tables; ``model``, the whole;
-``sweep``, which names its places, and ``columns``, what these are called in frames; ``presets``, ``traces`` and
+``link_layer``, ``scheduler``, ``path``, ``handover``, ``orbit`` (with ``places`` and ``constellations``), ``tcp``,
+``quic``, ``proxy``, ``codecs`` and ``call``, ``load``, ``web_page`` and ``page_load``, the tables; ``model``, the
+whole; ``sweep``, which names its places, and ``columns``, what these are called in frames; ``presets``, ``traces`` and
 ``har``, which read other files; ``tomltext``, which writes TOML.
 
 The tables of which a scenario is composed in Python are here by their names, loaded when they are asked for
@@ -32,13 +32,14 @@ if TYPE_CHECKING:
     from bentpipe.scenario.proxy import *
     from bentpipe.scenario.quantities import *
     from bentpipe.scenario.quic import *
+    from bentpipe.scenario.scheduler import *
     from bentpipe.scenario.tcp import *
     from bentpipe.scenario.units import *
     from bentpipe.scenario.web_page import *
 
 _MODULES = (
-    "problems", "units", "places", "quantities", "losses", "channel", "link_layer", "tcp", "quic", "handover", "proxy",
-    "path", "call", "constellations", "orbit", "web_page", "page_load", "model",
+    "problems", "units", "places", "quantities", "losses", "channel", "link_layer", "scheduler", "tcp", "quic",
+    "handover", "proxy", "path", "call", "constellations", "orbit", "web_page", "page_load", "model",
 )  # fmt: skip
 """Whose classes are here: each after those that it is made of."""
 

@@ -30,6 +30,7 @@ from bentpipe.scenario.quantities import (
     merged,
     only_one,
 )
+from bentpipe.scenario.scheduler import Scheduler
 from bentpipe.scenario.slots import Slots
 from bentpipe.scenario.units import Duration, Size
 
@@ -161,6 +162,7 @@ class Aqm(Table):
 
 ReorderingOrNumber = Annotated[ReorderingBuffer, as_table("packets")]
 AqmOrWord = Annotated[Aqm, as_table("name")]
+SchedulerOrWord = Annotated[Scheduler, as_table("name")]
 
 
 def _windows(found: object) -> object:
@@ -173,6 +175,7 @@ class Direction(Table):
     rate: RateOrText | None = None
     queue: QueueText | None = None
     aqm: AqmOrWord | None = None
+    scheduler: SchedulerOrWord | None = None
     delay: DelayOrText | None = None
     loss: LossOrText | None = None
     loss_place: Literal["before", "after"] | None = None
@@ -228,6 +231,7 @@ _DIRECTION_HINT = {
         "rate",
         "queue",
         "aqm",
+        "scheduler",
         "loss",
         "loss_place",
         "jitter",

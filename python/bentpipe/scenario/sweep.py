@@ -56,6 +56,7 @@ _BARE = {  # what a bare value of these keys stands for; see the tables of ``pat
     "congestion": "name",
     "server_congestion": "name",
     "aqm": "name",
+    "scheduler": "name",
     "loss": "probability",
     "load": "pico_perf",
     "call": "codec",

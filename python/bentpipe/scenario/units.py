@@ -401,6 +401,8 @@ class QueueSize:
 
     kind: Literal["bdp", "packets", "bytes", "time", "none"]
     amount: Decimal
+    shared: Literal["", "sqrt(n)", "n", "sqrt(n)/n"] = ""
+    """What it is divided by, n users: :meth:`among`."""
 
     expected: ClassVar[str] = (
         'the size of a queue above 0 such as "1 BDP", "417 packets", "64 kB" or "100 ms", '
@@ -414,6 +416,12 @@ class QueueSize:
             return found
         if found == "none":
             return cls("none", Decimal(0))
+        if isinstance(found, str) and "/" in found:
+            return cls._parse_shared(found)
+        return cls._parse_size(found)
+
+    @classmethod
+    def _parse_size(cls, found: object) -> Self:
         number, unit = _split(found, cls.expected)
         if number < 0:
             raise UnitError(f"found {_show(found)}, which is negative, expected {cls.expected}")
@@ -438,6 +446,35 @@ class QueueSize:
             return cls("time", Decimal(Duration.parse(found).ns))
         hint = cls._near(number, unit)
         raise UnitError(f'found {_show(found)}: no unit "{unit}", expected {cls.expected}{hint}')
+
+    @classmethod
+    def _parse_shared(cls, found: str) -> Self:
+        """Such as ``"1 BDP/sqrt(n)/n"``."""
+        whole, *parts = (part.strip() for part in found.split("/"))
+        by: dict[tuple[str, ...], Literal["sqrt(n)", "n", "sqrt(n)/n"]]
+        by = {("sqrt(n)",): "sqrt(n)", ("n",): "n", ("sqrt(n)", "n"): "sqrt(n)/n"}
+        size = cls.parse(whole)
+        if tuple(parts) not in by or size.kind == "none":
+            raise UnitError(
+                f'found {_show(found)}, expected a size such as "1 BDP", over sqrt(n), n (users) or both of them: '
+                '"1 BDP/sqrt(n)/n"'
+            )
+        return cls(size.kind, size.amount, by[tuple(parts)])
+
+    def among(self, users: int) -> Self:
+        """What is left of it when it is divided as it says, n being ``users``; at least one packet or byte."""
+        if not self.shared:
+            return self
+        with localcontext() as context:
+            context.prec = 60
+            amount = self.amount
+            if "sqrt" in self.shared:
+                amount /= Decimal(users).sqrt()
+            if self.shared.endswith("n"):
+                amount /= users
+            if self.kind in ("packets", "bytes"):
+                amount = Decimal(max(1, int(amount)))
+            return type(self)(self.kind, amount)
 
     @staticmethod
     def _near(number: Decimal, unit: str) -> str:
@@ -472,6 +509,8 @@ class QueueSize:
         return size
 
     def __str__(self) -> str:
+        if self.shared:
+            return f"{type(self)(self.kind, self.amount)}/{self.shared}"
         if self.kind == "bdp":
             return f"{_plain(self.amount)} BDP"
         if self.kind == "packets":

@@ -24,7 +24,7 @@ __all__ = ["TABLES", "DecodeError", "Measurements", "RunFiles", "decode", "encod
 
 TABLES = (
     "summary", "link_summary", "pages", "requests", "calls", "call_delays", "flows", "internals", "links",
-    "proxies", "holds", "users", "tcp", "streams", "events", "packets", "stages",
+    "proxies", "holds", "users", "user_queues", "tcp", "streams", "events", "packets", "stages",
 )  # fmt: skip
 """Tables of a run, the small ones first."""
 

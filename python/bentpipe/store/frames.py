@@ -87,6 +87,11 @@ class Frames(ABC):
         return self.table("call_delays")
 
     @property
+    def user_queues(self) -> pl.DataFrame:
+        """What became of each user's packets in the queue of a scheduler: one row per link and ``user``."""
+        return self.table("user_queues")
+
+    @property
     def streams(self) -> pl.DataFrame:
         """One row per stream: bytes and instants of both directions."""
         return self.table("streams")

@@ -5,8 +5,8 @@ former what the latter may be, and says what cannot be: bytes that come from now
 rate or sooner than its delay, a queue longer than its limit, packets over a link that was down, drops without a cause,
 time that runs backwards, counters that do not count.
 
-Reading order: ``trace``, ``changing`` (hand-overs), ``passing``, ``serving``, ``radiating``, ``adapting``, ``holding``,
-``counting``.
+Reading order: ``trace``, ``changing`` (hand-overs), ``passing``, ``sharing``, ``serving``, ``radiating``, ``adapting``,
+``holding``, ``counting``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from bentpipe.store.files import NoTableError, StoreError
 from bentpipe.store.reader import Store
-from bentpipe.tools.verify import adapting, counting, holding, passing, radiating, serving
+from bentpipe.tools.verify import adapting, counting, holding, passing, radiating, serving, sharing
 from bentpipe.tools.verify.trace import Finding, Trace, load
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def verify(store: Store) -> Iterator[Verdict]:
         raise StoreError(
             f"{store.path}: no run has its packets' steps; run the scenario with --set trace.stages=true"
         ) from None
-    for name in ("holds", "users"):
+    for name in ("holds", "users", "user_queues"):
         with suppress(NoTableError):
             tables[name] = store.table(name)
     runs = tables["stages"]["run"].unique(maintain_order=True).to_list()
@@ -75,6 +75,7 @@ def findings(trace: Trace) -> Iterator[Finding]:
                 yield from rule(line, stage, visits, trace.end)
         yield from counting.counters(trace, line)
         yield from radiating.users(trace, line)
+        yield from sharing.queues(trace, line)
     yield from holding.holds(trace)
     yield from counting.held(trace)
     yield from counting.ways(trace)

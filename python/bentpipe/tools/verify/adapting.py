@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from bentpipe.tools.verify import sharing
 from bentpipe.tools.verify.changing import Fates, Spec
 from bentpipe.tools.verify.radiating import room
 from bentpipe.tools.verify.trace import Finding, Line, Rule, Visit
@@ -25,12 +26,15 @@ def _acm(line: Line, stage: Spec, visits: Sequence[Visit], _end: int) -> Iterato
             if served < busy - 1:
                 text = f"packet {visit.packet} of {visit.bytes} bytes was sent by {served} ns, expected {busy:.0f} ns"
                 yield Finding("no faster than the rate", line.name, f"{text} or later")
-            if stage["queue"]["kind"] != "fq_codel" and visit.came < before:
+            if stage["queue"]["kind"] not in ("fq_codel", "per_user") and visit.came < before:
                 yield Finding("the order is kept", line.name, f"packet {visit.packet} was overtaken")
             before = max(before, visit.came)
         if visit.dropped is not None:
             yield from _dropped(line, stage, visit, fates)
-    yield from room(line, stage, visits)
+    if stage["queue"]["kind"] == "per_user":
+        yield from sharing.shared(line, stage, visits)
+    else:
+        yield from room(line, stage, visits)
 
 
 def _dropped(line: Line, stage: Spec, visit: Visit, fates: Fates) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
+from bentpipe.tools.verify import sharing
 from bentpipe.tools.verify.changing import Fates, Spec
 from bentpipe.tools.verify.trace import Finding, Line, Rule, Trace, Visit, nanoseconds
 
@@ -39,8 +40,12 @@ def _radio(line: Line, stage: Spec, visits: Sequence[Visit], _end: int) -> Itera
         if visit.dropped is not None:
             yield from _dropped(line, stage, visit, fates)
     yield from _sums(line, layer, visits)
+    yield from _one_at_a_time(line, stage, visits)
     yield from _order(line, stage, visits)
-    yield from room(line, stage, visits)
+    if stage["queue"]["kind"] == "per_user":
+        yield from sharing.shared(line, stage, visits)
+    else:
+        yield from room(line, stage, visits)
 
 
 def _dropped(line: Line, stage: Spec, visit: Visit, fates: Fates) -> Iterator[Finding]:
@@ -78,6 +83,23 @@ def _sums(line: Line, layer: Spec, visits: Sequence[Visit]) -> Iterator[Finding]
             return
 
 
+def _one_at_a_time(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
+    """The attempts by which packets were decoded follow one another: no two users are served at once."""
+    layer = stage["link_layer"]
+    if stage["reordering"] is not None or layer["code"]["kind"] != "given":
+        return
+    bits = len(layer["code"]["coded_bits"])
+    before, other = -1, -1
+    for visit in sorted((v for v in visits if v.left is not None), key=lambda v: v.left_step):
+        left = visit.left or 0
+        least = left - min(_air(layer, visit.bytes, attempt) for attempt in range(bits))
+        if least < before - 1:
+            text = f"packet {visit.packet} of user {visit.user} was on the air before that of user {other} had left it"
+            yield Finding("one user at a time", line.name, text)
+            return
+        before, other = left, visit.user
+
+
 def _order(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
     """One attempt, go-back-N and a buffer that never has to give way keep the order of one queue."""
     layer, buffer = stage["link_layer"], stage["reordering"]
@@ -90,6 +112,14 @@ def _order(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding
     kept = layer["attempts"] == 1 or layer["repeat"] == "go_back_n" or (patient and layer["attempts"] is None)
     if not kept or stage["queue"]["kind"] == "fq_codel":
         return
+    if stage["queue"]["kind"] == "per_user":
+        for own in sharing.by_user(visits).values():
+            yield from _overtaken(line, own)
+        return
+    yield from _overtaken(line, visits)
+
+
+def _overtaken(line: Line, visits: Sequence[Visit]) -> Iterator[Finding]:
     before = -1
     for visit in visits:
         if visit.left is not None:

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from bentpipe.tools.verify import sharing
 from bentpipe.tools.verify.changing import Fates, Spec, stepped
 from bentpipe.tools.verify.trace import Finding, Line, Rule, Visit
 
@@ -103,7 +104,11 @@ def _transmit(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Ite
     else:
         link = _Opportunities(service["slots_ns"], service["slot_bytes"], service["repeat_ns"])
     begins: dict[int, int] = {}
-    yield from _service(line, link, visits, begins, end, single=queue["kind"] != "fq_codel")
+    yield from _service(line, link, visits, begins, end, single=queue["kind"] not in ("fq_codel", "per_user"))
+    if queue["kind"] == "per_user":
+        yield from sharing.shared(line, stage, visits, begins)
+        yield from _lost(line, Fates(stage), visits, begins, end)
+        return
     yield from (_front if queue["kind"] == "drop_head" else _limit)(line, stage, visits, begins)
     yield from _lost(line, Fates(stage), visits, begins, end)
     if queue["kind"] in ("drop_tail", "drop_head", "codel"):

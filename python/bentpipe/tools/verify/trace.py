@@ -42,6 +42,8 @@ class Visit:
     """Tells who was first of those that left at one instant."""
     dropped: int | None = None
     cause: str = ""
+    user: int = 0
+    """Whose it is."""
 
     @property
     def gone(self) -> int | None:
@@ -141,6 +143,8 @@ def _stage(node: Spec) -> dict[str, Any]:
 def _read(trace: Trace) -> None:
     """Puts every step in its place, and tells of those that have none."""
     say = trace.findings.append
+    whose = {flow["name"]: flow.get("user", 0) for flow in trace.spec["flows"]}
+    users = [whose.get(packet["flow"], 0) for packet in trace.sent]
     inside: dict[tuple[str, int], tuple[int, Visit]] = {}
     before = 0
     columns = ("step", "packet", "link", "stage", "at_ns", "dropped")
@@ -179,6 +183,6 @@ def _read(trace: Trace) -> None:
         if stage == len(line.stages):
             crossing.left = at
         else:
-            visit = Visit(packet, trace.sent[packet]["bytes"], at)
+            visit = Visit(packet, trace.sent[packet]["bytes"], at, user=users[packet])
             line.visits[stage].append(visit)
             inside[name, packet] = stage, visit

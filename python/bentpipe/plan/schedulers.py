@@ -1,0 +1,116 @@
+"""Queues of users and their scheduler in the engine's words, and who the users of a run are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from bentpipe.scenario.problems import ScenarioError, unknown_word
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from bentpipe.plan.spec import AverageSpec, DeadlineSpec, Limit, PerUserQueueSpec, SchedulerSpec
+    from bentpipe.scenario.path import Direction
+    from bentpipe.scenario.scheduler import Scheduler
+
+__all__ = ["ALONE", "MOST_USERS", "Users", "check", "queue"]
+
+MOST_USERS = 65_535
+"""The largest number of a user."""
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """Whose packets meet on the links of a run."""
+
+    count: int = 1
+    told_apart: bool = False
+    """Whether the scenario says whose flows are: otherwise all are one user's."""
+    numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Of each user that has a name, and of each table of flows."""
+
+    def named(self, names: Iterable[str], key: str) -> list[int]:
+        """The users that are called so, in order. Raises ScenarioError."""
+        found: set[int] = set()
+        for name in names:
+            if name not in self.numbers:
+                raise ScenarioError([(key, unknown_word(name, self.numbers, "user or flow"))])
+            found |= set(self.numbers[name])
+        return sorted(found)
+
+
+ALONE = Users()
+
+
+def check(direction: Direction, users: Users, key: str) -> None:
+    """The keys of a scheduler go together. Raises ScenarioError."""
+    scheduler = direction.scheduler
+    if scheduler is None:
+        return
+    name, where = scheduler.name, f"{key}.scheduler"
+    if direction.aqm is not None:
+        text = f'found "{name}" beside aqm = "{direction.aqm.name}", a queue that all share; expected one of them'
+        raise ScenarioError([(where, text)])
+    if not scheduler.per_user:
+        return
+    if direction.netem:
+        raise ScenarioError(
+            [(where, f'found "{name}" beside netem = true, a queue that all share; expected one of them')]
+        )
+    if (
+        direction.rate is None
+        and direction.trace is None
+        and direction.acm is None
+        and direction.slots is None
+    ):
+        raise ScenarioError([(where, "goes with a rate or a trace, and there is none")])
+    if not users.told_apart:
+        text = f'found "{name}" over one shared queue: all flows are one user\'s; expected count or user of flows'
+        raise ScenarioError([(where, text)])
+    if scheduler.by_channel and direction.channel is None:
+        text = f'found "{name}", which goes by the channel, and there is none; expected channel beside it'
+        raise ScenarioError([(where, text)])
+
+
+def queue(scheduler: Scheduler, limit: Limit | None, users: Users, key: str) -> PerUserQueueSpec:
+    """``QueueSpec`` of a queue for each user."""
+    return {
+        "kind": "per_user",
+        "scheduler": _scheduler(scheduler, users, key),
+        "limit": limit if scheduler.room == "each" else None,
+        "total": limit if scheduler.room == "all" else None,
+        "channel_delay_ns": scheduler.channel_delay.ns,
+    }
+
+
+def _scheduler(scheduler: Scheduler, users: Users, key: str) -> SchedulerSpec:
+    if scheduler.name == "round-robin":
+        return {"name": "round_robin"}
+    if scheduler.name == "maximum-rate":
+        return {"name": "maximum_rate"}
+    if scheduler.name == "deficit-round-robin":
+        weights = {
+            user: float(weight)
+            for name, weight in scheduler.weights.items()
+            for user in users.named([name], f"{key}.weights")
+        }
+        in_order: list[tuple[int, float]] = sorted(weights.items())
+        return {
+            "name": "deficit_round_robin",
+            "quantum_bytes": scheduler.quantum.bytes,
+            "weights": [[user, weight] for user, weight in in_order],
+        }
+    average: AverageSpec = {"of": scheduler.average, "window_ns": scheduler.window.ns}
+    if scheduler.name == "proportional-fair":
+        return {"name": "proportional_fair", "average": average}
+    if scheduler.name == "codes":
+        return {"name": "codes", "average": average, "time_limit_ns": scheduler.time_limit.ns}
+    deadline: DeadlineSpec = {
+        "delay_ns": scheduler.delay.ns,
+        "violation": scheduler.violation.value,
+        "best_effort": users.named(scheduler.best_effort, f"{key}.best_effort"),
+    }
+    if scheduler.name == "m-lwdf":
+        return {"name": "m_lwdf", "average": average, "deadline": deadline}
+    return {"name": "exp_pf", "average": average, "deadline": deadline}
