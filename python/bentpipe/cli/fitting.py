@@ -1,0 +1,40 @@
+"""``fit``: a preset out of logs of a link."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bentpipe.cli.common import AsJson
+
+__all__ = ["fit"]
+
+
+def fit(
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...",
+            help="pings (ping -D), iperf3 JSON, Mahimahi's and LeoReplayer's traces, CSV; KIND=FILE says which",
+        ),
+    ],
+    up: Annotated[
+        list[str] | None, typer.Option("--up", metavar="FILE", help="a log of the uplink's rate; repeatable")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="where everything goes")] = Path(
+        "out/fit"
+    ),
+    name: Annotated[str, typer.Option(metavar="NAME", help="of the preset")] = "fitted",
+    every: Annotated[str, typer.Option(metavar="TIME", help="length of a slot")] = "15 s",
+    phase: Annotated[
+        str | None, typer.Option(metavar="TIME", help="where slots begin; default: it is looked for")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Fit the slots of a link, as Starlink's, to its logs: a preset, a page, the log as traces."""
+    from bentpipe.cli.terminal import answer
+    from bentpipe.fit import run
+
+    answer(run(files, up or [], out, name, every, phase), as_json=as_json)

@@ -1,0 +1,40 @@
+"""From logs of a link to a preset of its slots (``bentpipe fit``).
+
+``formats`` and ``logs`` read, ``phase`` finds where slots begin, ``gathering`` puts logs together; ``model`` samples
+slots, ``fitting`` makes their distributions, ``comparing`` and ``judging`` say how far they are from the data;
+``drawing`` and ``page`` show it, ``writing`` has the preset and traces, ``answering`` what is said; :func:`run` is the
+command.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from bentpipe.stats.wording import Answer
+
+__all__ = ["run"]
+
+
+def run(
+    files: Sequence[str], up: Sequence[str], out: Path, name: str, every: str, phase: str | None = None
+) -> Answer:
+    """Fits the slots of a link.
+
+    Args:
+        files: logs, each a path or ``KIND=PATH``; a rate in them is of the downlink unless the log says otherwise.
+        up: logs of the uplink's rate.
+        out: where the preset, the page and the traces go.
+        name: of the preset.
+        every: length of a slot.
+        phase: the first boundary after second 0 of a minute; None: it is looked for.
+
+    Raises:
+        ScenarioError: what is wrong with a log, by its line; too short; without slots.
+    """
+    from bentpipe.fit.answering import answer
+
+    return answer(files, up, out, name, every, phase)

@@ -1,0 +1,138 @@
+"""What ``fit`` answers: the phase, the distributions, and how far the model is from data that it was not fitted to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bentpipe.fit import gathering, writing
+from bentpipe.fit.comparing import runs_of_loss
+from bentpipe.fit.judging import Judged, fitted, judge
+from bentpipe.fit.model import drawn
+from bentpipe.fit.phase import BIN_S, LEAST_SLOTS
+from bentpipe.scenario.problems import ScenarioError, is_name
+from bentpipe.scenario.units import Duration, UnitError
+from bentpipe.stats.wording import Answer, Table
+from bentpipe.store.files import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from bentpipe.fit.gathering import Found
+    from bentpipe.fit.model import Model
+
+__all__ = ["answer"]
+
+LEAST_EVERY_S = 4.0
+TAKEN = ("scenario", "replay")
+"""Names of what is written beside the preset."""
+
+
+def answer(
+    files: Sequence[str], up: Sequence[str], out: Path, name: str, every: str, phase: str | None
+) -> Answer:
+    """``bentpipe fit``."""
+    if not is_name(name) or name in TAKEN:
+        others = " and ".join(TAKEN)
+        text = f'found "{name}", expected a name other than {others}: a letter, then letters, digits, _ or -'
+        raise ScenarioError([("--name", text)])
+    every_s = _seconds(every, "--every")
+    if every_s < LEAST_EVERY_S or every_s % BIN_S:
+        text = f"found {every}, expected a multiple of {BIN_S:g} s of at least {LEAST_EVERY_S:g} s"
+        raise ScenarioError([("--every", text)])
+    found = gathering.gather(files, up, every_s, None if phase is None else _seconds(phase, "--phase"))
+    model = fitted(found, every_s)
+    judged = judge(found, model)
+    source = gathering.source(found.logs)
+    written, taken = writing.files(found, model, name, source)
+    said = _said(found, model, judged, source)
+    from bentpipe.fit import page
+
+    drawn_page = page.rendered(found, model, judged, said, source)
+    out.mkdir(parents=True, exist_ok=True)
+    for file, text in {**written, "fit.html": drawn_page}.items():
+        write_whole(out / file, text.encode())
+    shown = list(said.shown)
+    if taken:
+        shown.append(f"No log says {', '.join(taken)}: as preset {writing.OF} has it")
+    shown.append(f"Written to {out}: {name}.toml (the preset), fit.html, " + ", ".join(list(written)[1:]))
+    return Answer(
+        {**said.data, "taken": taken, "preset": str(out / f"{name}.toml"), "page": str(out / "fit.html")},
+        tuple(shown),
+    )
+
+
+def _seconds(text: str, key: str) -> float:
+    try:
+        return Duration.parse(text).ns / 1e9
+    except (UnitError, ValueError) as error:
+        raise ScenarioError([(key, str(error))]) from None
+
+
+def _said(found: Found, model: Model, judged: Judged, source: str) -> Answer:
+    data: dict[str, Any] = {
+        "source": source,
+        "every_s": model.every_s,
+        "phase_s": model.phase_s,
+        "of_day": found.of_day,
+        "slots": model.slots,
+        "delay": None if found.points is None else "one way" if found.one_way else "round trip",
+        "judged": judged.rows,
+        "slots_of_the_first_half": judged.slots,
+    }
+    since = "the minute's" if found.of_day else "the log's"
+    head = f"{source}: {model.slots} slots of {model.every_s:g} s, "
+    head += f"the first begins {model.phase_s:g} s after {since} start."
+    if found.phase is not None:
+        data |= {"spread": found.phase.spread, "worst_spread": found.phase.worst}
+        unit = "ms" if found.points is not None else "Mbit/s"
+        head += (
+            f" The spread within slots is {found.phase.spread:.3g} {unit} there, {found.phase.worst:.3g} {unit} at the "
+            "worst phase."
+        )
+    shown: list[str | Table] = [head]
+    rows = _distributions(found, model)
+    data["distributions"] = rows
+    shown.append(Table("What slots have", rows))
+    if model.bursts is not None:
+        data["bursts"] = {
+            "probability": model.bursts.probability,
+            "length_ms": list(model.bursts.length_ms),
+        }
+        middle = float(drawn(model.bursts.length_ms, np.array([0.5]))[0])
+        shown.append(
+            f"{100 * model.bursts.probability:.3g} % of the slots begin with a burst of loss, "
+            f"of {middle:.3g} ms at the median."
+        )
+    if found.points is not None:
+        data["jitter"] = {"step_s": model.step_s, "correlation": model.correlation}
+        data["runs_of_loss"] = {str(length): count for length, count in runs_of_loss(found.points).items()}
+    shown.append(Table("Model beside data", judged.rows))
+    if judged.slots:
+        known = "" if judged.half is None or judged.half.own_phase else "; the phase is the whole log's"
+        shown.append(
+            f"The model of the first half has seen {judged.slots} slots and nothing of the second{known}."
+        )
+    if model.slots < 4 * LEAST_SLOTS:
+        shown.append(f"Only {model.slots} slots: their distribution is hardly known.")
+    return Answer(data, tuple(shown))
+
+
+def _distributions(found: Found, model: Model) -> list[dict[str, Any]]:
+    what = "one-way delay" if found.one_way else "round trip"
+    tables = [(f"{what} of a slot, ms", model.delay_ms), ("jitter above it, ms", model.jitter_ms)]
+    tables += [
+        (f"rate {side}, Mbit/s", [one / 1e6 for one in table]) for side, table in model.rate_bit_s.items()
+    ]
+    tables += [("single losses of a slot, %", [100 * one for one in model.loss])]
+    heads = {"least": 0.0, "5 %": 0.05, "50 %": 0.5, "95 %": 0.95, "most": 1.0}
+    return [
+        {
+            "of": name,
+            **dict(zip(heads, map(float, drawn(table, np.array(list(heads.values())))), strict=True)),
+        }
+        for name, table in tables
+        if table
+    ]

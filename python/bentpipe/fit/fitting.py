@@ -1,0 +1,144 @@
+"""Distributions of what slots have, out of a log and the phase of its slots."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from bentpipe.fit.comparing import autocorrelation, distance, gridded, rate_means, runs
+from bentpipe.fit.model import Bursts, Model, Points, Rates, numbers, sample
+from bentpipe.scenario.problems import ScenarioError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bentpipe.fit.model import Floats, Indices
+
+__all__ = ["fit_delays", "fit_rates"]
+
+QUANTILES = 41
+"""Points of a table at most (every 2.5 %): of what there is one of in a slot, as many as slots are enough."""
+FINE = 101
+"""Points of the tables whose tails are long: every 1 %."""
+LEVELS = (0.05, 0.5)
+"""A slot's delay is a quantile of it, and what is around that is jitter; a minimum would hang on one point."""
+ENDS = (0.001, 0.999)
+"""The least and the largest jitter are these quantiles, for the same reason."""
+NEAR_S = (-0.75, 1.0)
+"""A burst begins so near to a boundary, of which the phase is known to half a second or so."""
+RARE = 1e-3
+"""A run is a burst if single losses would make it less often than so."""
+LEAST_SHARE, LEAST_SEEN = 1 / 3, 10
+"""Of a slot that counts: part of it that the log has, and answers."""
+STEPS_S = (0.01, 0.02, 0.05, 0.1, 0.2)
+LAGS_S = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+SEEDS = (1, 2, 3)
+
+
+def _table(values: Floats | Sequence[float], points: int = QUANTILES) -> list[float]:
+    ranks = np.linspace(0, 1, max(2, min(points, len(values))))
+    return [float(one) for one in np.quantile(np.asarray(values, float), ranks)]
+
+
+def fit_delays(points: Points, model: Model) -> None:
+    """The delay of slots, its jitter and its correlation, bursts and single losses."""
+    slots = numbers(points.at_s, model.every_s, model.phase_s)
+    step_s = points.step_s()
+    insides, singles, lengths = [], [], []
+    boundaries, losses = 0, runs(points)
+    for number in np.unique(slots):
+        inside = np.flatnonzero(slots == number)
+        lost = np.isnan(points.delay_ms[inside])
+        if len(inside) * step_s < LEAST_SHARE * model.every_s:
+            continue  # the first and the last one, and what a log leaves out
+        if (~lost).sum() < LEAST_SEEN:
+            singles.append(float(lost.mean()))
+            continue
+        insides.append(inside)
+        boundary = float(number) * model.every_s + model.phase_s
+        burst = None
+        if boundary >= points.at_s[0]:
+            boundaries += 1
+            burst = _burst_at(points, losses, boundary, float(lost.mean()))
+        if burst is not None:
+            lengths.append(min(burst * step_s, model.every_s) * 1000)
+        singles.append(max(0, int(lost.sum()) - (burst or 0)) / len(inside))
+    if not insides:
+        text = f"no slot of {model.every_s:g} s with {LEAST_SEEN} answers at least in it"
+        raise ScenarioError([("", text)])
+    model.slots = len(insides)
+    if np.isnan(points.delay_ms).any():
+        model.loss = _table(singles, FINE)
+        model.bursts = Bursts(len(lengths) / boundaries, tuple(_table(lengths))) if lengths else None
+    _around(points, insides, model)
+
+
+def _around(points: Points, insides: Sequence[Indices], model: Model) -> None:
+    """The delay of slots, what is around it, how long that holds and how it is correlated.
+
+    Of a few levels and steps, those whose samples are nearest to the log, in distribution and memory. A step's
+    correlation is that of the jitter's normal scores at its lag. As nobody overtakes, what a dense flow sees is the
+    more above the table the shorter a jitter holds: no step gets both.
+    """
+    spacing = points.step_s()
+    lags = [lag for lag in LAGS_S if lag >= spacing] or [spacing]
+    data = np.asarray(autocorrelation(points, lags))
+    least, best = float(np.quantile(points.seen, ENDS[0])), np.inf
+    for level in LEVELS:
+        around = np.full(len(points.at_s), np.nan)
+        levels = []
+        for inside in insides:
+            delays = points.delay_ms[inside]
+            levels.append(float(np.nanquantile(delays, level)))
+            around[inside] = delays - levels[-1]
+        seen = around[~np.isnan(around)]
+        low, high = (float(one) for one in np.quantile(seen, ENDS))
+        # no slot gets below what the log has been
+        below = min(max(0.0, -low), max(0.0, min(levels) - least))
+        tried = Model(model.every_s, model.phase_s)
+        tried.delay_ms = _table(np.asarray(levels) - below)
+        tried.jitter_ms = _table(np.clip(seen, -below, high) + below, FINE)
+        grid = gridded(Points(points.at_s, _scores(around)))
+        for tried.step_s in [step for step in STEPS_S if step >= 0.75 * spacing] or [spacing]:
+            tried.correlation = _correlation(grid, max(1, round(tried.step_s / spacing)))
+            samples = [sample(tried, points.at_s, seed) for seed in SEEDS]
+            memory = np.mean([autocorrelation(one, lags) for one in samples], axis=0)
+            away = distance(points.seen, np.concatenate([one.seen for one in samples]))
+            away += float(np.abs(memory - data).mean())
+            if away < best:
+                best, model.delay_ms, model.jitter_ms = away, tried.delay_ms, tried.jitter_ms
+                model.step_s, model.correlation = tried.step_s, tried.correlation
+
+
+def _scores(values: Floats) -> Floats:
+    """Normal scores of what is known."""
+    from scipy.stats import norm, rankdata
+
+    known = ~np.isnan(values)
+    scores = np.full(len(values), np.nan)
+    scores[known] = norm.ppf((rankdata(values[known]) - 0.5) / known.sum())
+    return scores
+
+
+def _correlation(grid: Floats, apart: int) -> float:
+    pairs = grid[:-apart] * grid[apart:]
+    both = ~np.isnan(pairs)
+    spread = float(np.nanmean(grid * grid))
+    return float(np.clip(pairs[both].mean() / spread, 0, 0.999)) if both.any() and spread else 0.0
+
+
+def _burst_at(points: Points, losses: tuple[Indices, Indices], boundary_s: float, share: float) -> int | None:
+    """How many in a row are lost at a boundary of a slot that loses ``share``; None: no more than by chance."""
+    begin, end = np.searchsorted(points.at_s, [boundary_s + NEAR_S[0], boundary_s + NEAR_S[1]])
+    starts, stops = losses
+    near = (starts >= begin) & (starts < end)
+    longest = int((stops - starts)[near].max(initial=0))
+    return longest if longest >= 2 and share**longest < RARE else None
+
+
+def fit_rates(rates: Rates, toward: str, model: Model) -> None:
+    """The rate of slots: the mean of each."""
+    means = rate_means(rates, model.every_s)
+    model.rate_bit_s[toward] = _table(np.maximum(1.0, means))
+    model.slots = max(model.slots, len(means))

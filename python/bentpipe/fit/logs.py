@@ -1,0 +1,81 @@
+"""Logs of a link, of whatever format (``formats``): a file becomes delays or rates over time."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from typing import TYPE_CHECKING
+
+from bentpipe.fit import formats
+from bentpipe.fit.formats import KINDS, Log, wrong
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bentpipe.fit.formats import Kind, Lines
+
+__all__ = ["KINDS", "Log", "read"]
+
+MOST_LINES = 5_000_000
+FALLING = 0.01
+"""A column of numbers is a list of instants, one of which may be wrong, if fewer than this share of them fall."""
+
+
+def read(path: Path, kind: Kind | None = None) -> Log:
+    """Reads a log, of ``kind`` or of the one that it looks like; gzip is unpacked.
+
+    Raises:
+        ScenarioError: no such file, no known format, or what is wrong with it, by its line.
+    """
+    raw = b""
+    try:
+        raw = path.read_bytes()
+        if raw[:2] == b"\x1f\x8b":
+            raw = gzip.decompress(raw)
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise wrong(path, raw.count(b"\n", 0, error.start) + 1, "it is not text in UTF-8") from None
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        raise wrong(path, None, getattr(error, "strerror", None) or str(error)) from None
+    lines = [
+        (number, line.strip())
+        for number, line in enumerate(text.splitlines(), start=1)
+        if line.strip() and not line.startswith("#")
+    ]
+    if not lines:
+        raise wrong(path, None, "it is empty")
+    if len(lines) > MOST_LINES:
+        raise wrong(path, None, f"it has {len(lines)} lines, expected at most {MOST_LINES}")
+    kind = kind or _looks_like(path, lines)
+    log = Log(path, kind)
+    if kind == "iperf3":
+        formats.iperf3(text, log)
+    else:
+        {
+            "ping": formats.ping,
+            "csv": formats.csv,
+            "mahimahi": formats.mahimahi,
+            "leoreplayer": formats.leoreplayer,
+        }[kind](lines, log)
+    return log
+
+
+def _looks_like(path: Path, lines: Lines) -> Kind:
+    first = lines[0][1]
+    if first.startswith("{"):
+        return "iperf3"
+    if any(line.startswith("PING ") or "icmp_seq=" in line for _, line in lines[:20]):
+        return "ping"
+    if "," in first:
+        return "csv"
+    if formats.number(first) is None:
+        known = ", ".join(KINDS)
+        raise wrong(path, lines[0][0], f'found "{first[:60]}", expected a log of a known kind: {known}')
+    before, falls = 0.0, 0
+    for _, line in lines:
+        value = formats.number(line)
+        if value is None:
+            continue  # whoever reads it says so
+        falls += value < before
+        before = value
+    return "leoreplayer" if falls > FALLING * len(lines) else "mahimahi"

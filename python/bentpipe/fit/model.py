@@ -1,0 +1,123 @@
+"""What a log says of its slots, and samples of it: a second implementation of the model (docs/models/path.md), which
+shares no code with the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Bursts", "Floats", "Indices", "Model", "Points", "Rates", "drawn", "numbers", "sample"]
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Points:
+    """Delays over time; NaN: lost."""
+
+    at_s: Floats
+    delay_ms: Floats
+
+    @property
+    def seen(self) -> Floats:
+        """The delays of those that were not lost."""
+        return self.delay_ms[~np.isnan(self.delay_ms)]
+
+    @property
+    def lost(self) -> float:
+        """The share that was lost."""
+        return float(np.isnan(self.delay_ms).mean())
+
+    def part(self, begin_s: float, end_s: float) -> Points:
+        """Those of a part of the time."""
+        inside = (self.at_s >= begin_s) & (self.at_s < end_s)
+        return Points(self.at_s[inside], self.delay_ms[inside])
+
+    def step_s(self) -> float:
+        """From one point to the next, mostly."""
+        return max(1e-3, float(np.median(np.diff(self.at_s))))
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Rates of one way over time, each of the time until the next one, and the phase of their slots."""
+
+    at_s: Floats
+    bit_s: Floats
+    phase_s: float = 0.0
+
+    def part(self, begin_s: float, end_s: float) -> Rates:
+        """Those of a part of the time."""
+        inside = (self.at_s >= begin_s) & (self.at_s < end_s)
+        return Rates(self.at_s[inside], self.bit_s[inside], self.phase_s)
+
+
+@dataclass(frozen=True)
+class Bursts:
+    """Losses where slots begin."""
+
+    probability: float
+    length_ms: tuple[float, ...]
+
+
+@dataclass
+class Model:
+    """Slots; distributions are quantiles for equally spaced probabilities."""
+
+    every_s: float
+    phase_s: float = 0.0
+    delay_ms: list[float] = field(default_factory=list)
+    jitter_ms: list[float] = field(default_factory=list)
+    step_s: float = 0.01
+    correlation: float = 0.0
+    loss: list[float] = field(default_factory=list)
+    bursts: Bursts | None = None
+    rate_bit_s: dict[str, list[float]] = field(default_factory=dict)
+    slots: int = 0
+
+
+def numbers(at_s: Floats, every_s: float, phase_s: float) -> Indices:
+    """In which slot each instant lies."""
+    return np.floor((at_s - phase_s) / every_s).astype(np.int64)
+
+
+def drawn(table: Sequence[float], ranks: Floats) -> Floats:
+    """Values of a table of quantiles."""
+    values: Floats = np.interp(ranks, np.linspace(0, 1, len(table)), np.asarray(table, float))
+    return values
+
+
+def sample(model: Model, at_s: Floats, seed: int = 1) -> Points:
+    """The delays and losses that the model has at these instants, which rise; nobody overtakes."""
+    from scipy.signal import lfilter
+    from scipy.stats import norm
+
+    random = np.random.default_rng(seed)
+    slots = numbers(at_s, model.every_s, model.phase_s)
+    first = int(slots[0])
+    count, place = int(slots[-1]) - first + 1, slots - first
+    within_s = at_s - slots * model.every_s - model.phase_s
+    base = drawn(model.delay_ms, random.random(count))[place]
+    steps = max(1, int(np.ceil(model.every_s / model.step_s)))
+    fresh = random.standard_normal((count, steps)) * np.sqrt(1 - model.correlation**2)
+    begun = random.standard_normal((count, 1))
+    scores, _ = lfilter([1.0], [1.0, -model.correlation], fresh, axis=1, zi=model.correlation * begun)
+    step = np.clip((within_s / model.step_s).astype(np.int64), 0, steps - 1)
+    delay = base + drawn(model.jitter_ms, norm.cdf(scores[place, step]))
+    arrived = np.maximum.accumulate(at_s * 1000 + delay)
+    delay = arrived - at_s * 1000
+    lost = np.zeros(len(at_s), bool)
+    if model.loss:
+        lost |= random.random(len(at_s)) < drawn(model.loss, random.random(count))[place]
+    if model.bursts is not None:
+        is_one = random.random(count) < model.bursts.probability
+        length = np.where(is_one, drawn(model.bursts.length_ms, random.random(count)), 0.0)
+        lost |= within_s * 1000 < length[place]
+    return Points(at_s, np.where(lost, np.nan, delay))

@@ -1,0 +1,431 @@
+"""``bentpipe fit``: logs of every kind, the phase, the model beside data that it was not fitted to, what is written."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from bentpipe.fit import run
+from bentpipe.fit.comparing import autocorrelation, distance, runs_of_loss
+from bentpipe.fit.fitting import fit_delays
+from bentpipe.fit.logs import read
+from bentpipe.fit.model import Bursts, Model, Points, sample
+from bentpipe.fit.phase import find
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.traces import read_csv, read_mahimahi
+from commands import bentpipe
+from synthetic_dish import pings
+from traced import made, spec_of
+
+MINUTES = 25
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pings of a dish that shares no code with the model."""
+    path = tmp_path_factory.mktemp("dish") / "dish.txt"
+    path.write_text(pings(1, 60 * MINUTES))
+    return path
+
+
+@pytest.fixture(scope="module")
+def fitted(log: Path) -> Path:
+    """The folder that ``fit`` has written."""
+    out = log.parent / "out"
+    run([str(log)], [], out, "dish", "15 s")
+    return out
+
+
+def written(tmp_path: Path, name: str, text: str) -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+# What the model says of data that it has not seen
+
+
+def test_the_second_half_is_as_the_model_of_the_first_says(log: Path, tmp_path: Path) -> None:
+    """No model of the first half is nearer to the second than the first half itself is; this one is not much farther."""
+    said = run([str(log)], [], tmp_path / "o", "dish", "15 s").data
+    assert (said["phase_s"], said["of_day"]) == (12, True)
+    assert 45 <= said["slots_of_the_first_half"] <= 51
+    rows = {row["of"]: (row["second half"], row["model of the first"]) for row in said["judged"]}
+    itself, away = rows["largest distance of distributions, %"]
+    assert away < itself + 8
+    for name, tolerance in {
+        "5 % of delays below, ms": 0.15,
+        "50 % of delays below, ms": 0.2,
+        "95 % of delays below, ms": 0.25,
+    }.items():
+        assert rows[name][1] == pytest.approx(rows[name][0], rel=tolerance), name
+    assert rows["lost, %"][1] == pytest.approx(rows["lost, %"][0], abs=0.6)
+    # a hand-over loses for 350 ms in 60 % of the slots, and one ping in 500 is lost by itself
+    assert said["bursts"]["probability"] == pytest.approx(0.6, abs=0.1)
+    assert np.median(said["bursts"]["length_ms"]) == pytest.approx(350, abs=50)
+
+
+def test_what_was_put_in_is_found_again() -> None:
+    """Samples of a known model, fitted: its tables come back."""
+    at_s = np.arange(12.0, 12 + 15 * 400, 0.05)
+    known = Model(
+        15.0, 12.0, [20.0, 30.0, 60.0], [0.0, 2.0, 4.0], 0.05, 0.5, [0.0, 0.01], Bursts(0.4, (400.0, 600.0))
+    )
+    points = sample(known, at_s, seed=7)
+    found = Model(15.0, 12.0)
+    fit_delays(points, found)
+    assert found.slots == 400
+    again = sample(found, at_s, seed=8)
+    assert distance(points.seen, again.seen) < 0.05
+    assert np.interp([0, 0.5, 1], np.linspace(0, 1, len(found.delay_ms)), found.delay_ms) == pytest.approx(
+        [20, 30, 60], rel=0.12
+    )
+    assert found.bursts is not None
+    assert found.bursts.probability == pytest.approx(0.4, abs=0.07)
+    assert np.median(found.bursts.length_ms) == pytest.approx(500, abs=51), "pings are 50 ms apart"
+    assert np.mean(found.loss) == pytest.approx(0.005, abs=0.001)
+    longest = max(runs_of_loss(points))
+    assert 9 <= longest <= 15
+
+
+# The phase
+
+
+def slotted(
+    random: np.random.Generator, at_s: np.ndarray[tuple[int], np.dtype[np.float64]], phase: float
+) -> object:
+    slot = np.floor((at_s - phase) / 15).astype(int)
+    return 40 + 5 * random.standard_normal(slot.max() + 2)[slot] + random.exponential(10, len(at_s))
+
+
+@pytest.mark.parametrize("phase", [0.0, 3.25, 12.0, 14.75])
+def test_the_phase_is_found(phase: float) -> None:
+    at_s = 1_700_000_010 + np.arange(0, 900, 0.1)
+    values = slotted(np.random.default_rng(1), at_s, phase)
+    assert find(at_s, values, 15.0, "log").phase_s == pytest.approx(phase, abs=0.25)  # type: ignore[arg-type]
+
+
+def walk(random: np.random.Generator, at_s: np.ndarray[tuple[int], np.dtype[np.float64]]) -> object:
+    return 40 + np.cumsum(random.standard_normal(len(at_s))) / 10
+
+
+SHAPELESS: dict[str, Callable[..., object]] = {
+    "noise": lambda random, at_s: random.exponential(10, len(at_s)),
+    "walk": walk,
+    "wave": lambda random, at_s: 40 + 10 * np.sin(2 * np.pi * at_s / 60) + random.exponential(10, len(at_s)),
+    "wave of a slot": lambda random, at_s: (
+        40 + 10 * np.sin(2 * np.pi * at_s / 15) + random.exponential(10, len(at_s))
+    ),
+    "step": lambda random, at_s: 40 + 20 * (at_s > 500) + random.exponential(10, len(at_s)),
+    "constant": lambda random, at_s: np.full(len(at_s), 40.0),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPELESS)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_log_without_slots_is_refused(shape: str, seed: int) -> None:
+    at_s = np.arange(0, 900, 0.1)
+    values = SHAPELESS[shape](np.random.default_rng(seed), at_s)
+    with pytest.raises(ScenarioError, match="log: no slots of 15 s in it"):
+        find(at_s, values, 15.0, "log")  # type: ignore[arg-type]
+
+
+# What is read
+
+PING = """PING 1.1.1.1 (1.1.1.1) 56(84) bytes of data.
+[1700000000.040000] 64 bytes from 1.1.1.1: icmp_seq=65534 ttl=57 time=40.0 ms
+no answer yet for icmp_seq=65535
+[1700000002.050000] 64 bytes from 1.1.1.1: icmp_seq=0 ttl=57 time=50.0 ms
+[1700000002.052000] 64 bytes from 1.1.1.1: icmp_seq=0 ttl=57 time=52.0 ms (DUP!)
+[1700000003.100000] 64 bytes from 1.1.1.1: icmp_seq=1 ttl=57 time=100 ms
+"""
+
+
+def test_pings_have_the_time_of_sending_and_losses_by_their_numbers(tmp_path: Path) -> None:
+    found = read(written(tmp_path, "p.txt", PING))
+    assert (found.kind, found.one_way) == ("ping", False)
+    assert found.at_s == pytest.approx([1_700_000_000, 1_700_000_001, 1_700_000_002, 1_700_000_003])
+    assert found.delay_ms == [40.0, None, 50.0, 100.0]
+    packed = tmp_path / "p.txt.gz"
+    packed.write_bytes(gzip.compress(PING.encode()))
+    assert read(packed).delay_ms == found.delay_ms
+
+
+def iperf3(**other: object) -> str:
+    one = {"start": 0, "end": 1, "bits_per_second": 5e6, "omitted": True}
+    two = {"start": 1, "end": 2, "bits_per_second": 7e6, "omitted": False}
+    back = {"start": 1, "end": 2, "bits_per_second": 3e6, "omitted": False}
+    document = {
+        "start": {"timestamp": {"timesecs": 1_700_000_000}, "test_start": {"reverse": 1}},
+        "intervals": [{"sum": one}, {"sum": two, "sum_bidir_reverse": back}],
+    }
+    return json.dumps({**document, **other}, indent=1)
+
+
+def test_iperf3_says_which_way(tmp_path: Path) -> None:
+    found = read(written(tmp_path, "i.json", iperf3()))
+    assert found.rates == {"down": ([1_700_000_001], [7e6]), "up": ([1_700_000_001], [3e6])}
+
+
+def test_opportunities_and_delays_without_columns(tmp_path: Path) -> None:
+    found = read(written(tmp_path, "m.txt", "".join(f"{at}\n" for at in range(0, 2001, 2))))
+    assert found.kind == "mahimahi"
+    assert found.rates[None] == ([0.0, 0.5, 1.0, 1.5], [6e6] * 4), "500 packets of 1500 B in a second"
+    found = read(written(tmp_path, "d.txt", "12\n9.5\n" * 50))
+    assert (found.kind, found.one_way, found.at_s[2], found.delay_ms[:2]) == (
+        "leoreplayer",
+        True,
+        0.02,
+        [12, 9.5],
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "at_s", "delay_ms"),
+    [
+        ("timestamp,rtt\n1705744800.5,91.8\n1705744800.6,-1\n", [1705744800.5, 1705744800.6], [91.8, None]),
+        ("1705744800.5,91.8\n1705744800.6,\n", [1705744800.5, 1705744800.6], [91.8, None]),
+        ("timestamp,relative,rtt\n1,0,5\n2,1,6\n", [1, 2], [5, 6]),
+        ("time_ms,rtt_us\n1000,5000\n", [1], [5]),
+        (
+            "timestamp,rtt,uplink,downlink\n1705744800616897349,0,0,-1\n1705744800626565141,120.1,72.4,47.7\n",
+            [1705744800.616897, 1705744800.626565],
+            [None, 120.1],
+        ),
+    ],
+)
+def test_csv_of_round_trips_as_lens_has_it(
+    tmp_path: Path, text: str, at_s: list[float], delay_ms: list[float | None]
+) -> None:
+    found = read(written(tmp_path, "c.csv", text))
+    assert found.at_s == pytest.approx(at_s, rel=1e-13)
+    assert found.delay_ms == delay_ms
+
+
+def test_csv_of_rates_and_of_one_way_delays(tmp_path: Path) -> None:
+    found = read(written(tmp_path, "c.csv", "time_s,rate_Mbit_s\n0,5\n1,6\n"))
+    assert found.rates == {None: ([0, 1], [5e6, 6e6])}
+    assert read(written(tmp_path, "d.csv", "time_s,delay_s\n0,0.005\n")).one_way
+
+
+# What is refused: one message with the line, and nothing is written
+
+GOOD = "[1700000000.04] 64 bytes from 1.1.1.1: icmp_seq=1 ttl=57 time=40.0 ms\n"
+BAD: dict[str, tuple[str, str]] = {
+    "empty": ("", "bad: it is empty"),
+    "words": ("hello\nworld\n", 'bad: line 1: found "hello", expected a log of a known kind: ping, iperf3, mahimahi'),
+    "no stamp": ("PING\n" + GOOD[16:], "bad: line 2: an answer without its time of day; ping -D writes it"),
+    "no time": (GOOD + GOOD.replace("time=40.0", "time=x"), 'bad: line 2: found "[1700000000.04]'),
+    "cut": (GOOD + GOOD[:50], r"bad: line 2: found "),
+    "no answer": ("PING 1.1.1.1 (1.1.1.1) 56(84) bytes of data.\n", "bad: no answer to a ping in it"),
+    "clock": (GOOD + GOOD.replace("17000", "16000").replace("seq=1", "seq=2"), "bad: line 2: time runs back"),
+    "two pings": (
+        GOOD.replace("seq=1 ", "seq=9 ") + GOOD.replace("17000", "17001"),
+        "bad: line 2: icmp_seq=1 begins anew, expected one ping in a log",
+    ),
+    "no JSON": ('{\n "start": 1,\n}', "bad: line 3: no JSON: "),
+    "not iperf3": ('{"a": 1}', "bad: expected iperf3's JSON with start, test_start and intervals; 'start' is missing"),
+    "iperf3 failed": ('{"error": "unable to connect"}', "bad: iperf3 says: unable to connect"),
+    "iperf3 empty": (iperf3(intervals=[]), "bad: iperf3 measured no interval"),
+    "iperf3 odd": (iperf3(intervals=[3]), "bad: expected iperf3's JSON with start, test_start and intervals; found"),
+    "opportunity": ("1\n2\n3.5\n", 'bad: line 3: found "3.5", expected an instant in whole milliseconds'),
+    "back": ("".join(f"{n}\n" for n in range(300)) + "7\n", "bad: line 301: time runs back: 7 after 299"),
+    "delay": ("12\n9\n" * 50 + "-1\n", 'bad: line 101: found "-1", expected a delay in ms'),
+    "columns": ("when,rtt\n1,2\n", 'bad: line 1: found columns "when, rtt", expected one of time_s'),
+    "no points": ("timestamp,rtt\n", "bad: line 1: there are no points below the columns"),
+    "number": ("timestamp,rtt\n1,2\n2,x\n", 'bad: line 3: found "x", expected a number'),
+    "infinite": ("timestamp,rtt\n1,inf\n", 'bad: line 2: found "inf", expected a number'),
+    "fields": ("timestamp,rtt\n1,2\n2\n", "bad: line 3: found 1 fields, expected 2"),
+    "csv back": ("timestamp,rtt\n2,2\n1,2\n", "bad: line 3: time runs back"),
+    "short": ("timestamp,rtt\n" + "".join(f"{n},40\n" for n in range(60)), "bad: it has 59 s, expected at least 75 s"),
+    "sparse": ("timestamp,rtt\n" + "".join(f"{3 * n},40\n" for n in range(60)), "bad: it has 5.1 points in 15 s"),
+    "lost": ("timestamp,rtt\n1,-1\n2,-1\n", "bad: all is lost in it, expected delays"),
+    "eons": ("timestamp,rtt\n1,5\n1700000000,5\n", "bad: it has 19676 days, expected at most 30"),
+    "holes": (
+        "timestamp,rtt\n" + "".join(f"{0.01 * n},5\n" for n in range(99)) + "9000,5\n",
+        "bad: its 100 points leave out most of its 9000 s",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_log_is_one_message_with_its_line(tmp_path: Path, case: str) -> None:
+    text, message = BAD[case]
+    written(tmp_path, "bad", text)
+    done = bentpipe(tmp_path, "fit", "bad")
+    assert done.returncode == 2, done.stdout
+    assert done.stderr.startswith(f"error: {message}"), done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_log_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "raw").write_bytes(b"1,2\n\xff\xfe\n")
+    (tmp_path / "cut.gz").write_bytes(gzip.compress(PING.encode())[:-9])
+    for name, message in (
+        ("none", "none: No such file"),
+        ("raw", "raw: line 2: it is not text in UTF-8"),
+        ("cut.gz", "cut.gz: "),
+        ("ping=raw", "raw: line 2"),
+    ):
+        done = bentpipe(tmp_path, "fit", name)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert done.stderr.startswith(f"error: {message}"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--every", "1 s"), "--every: found 1 s, expected a multiple of 0.25 s of at least 4 s"),
+        (("--every", "15 ducks"), "--every: "),
+        (("--phase", "x"), "--phase: "),
+        (("--name", "a b"), '--name: found "a b", expected a name'),
+        (("--name", "replay"), '--name: found "replay", expected a name other than'),
+        (("--up", "dish.txt"), "--up: dish.txt has delays, expected a log of the uplink's rate"),
+        (("dish.txt",), "dish.txt: a second log of delays, expected one"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(
+    tmp_path: Path, log: Path, words: tuple[str, ...], message: str
+) -> None:
+    (tmp_path / "dish.txt").symlink_to(log)
+    done = bentpipe(tmp_path, "fit", "dish.txt", *words)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {message}"), done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+# What is written
+
+
+def test_the_preset_runs_and_has_what_was_found(fitted: Path) -> None:
+    plan = make(open_document(fitted / "scenario.toml"), "test")
+    spec = plan.runs[0].spec
+    (link,) = spec["graph"]["links"]
+    stages = {stage["kind"]: stage for stage in link["up"]}
+    assert stages["slot_delay"]["slots"]["phase_ns"] == 12_000_000_000
+    half = stages["slot_delay"]["delay_ns"]
+    assert half == sorted(half)
+    assert 7e6 < half[0] < half[-1] < 70e6, "a half of the round trip"
+    down = {stage["kind"]: stage for stage in link["down"]}
+    assert down["slot_delay"]["jitter_ns"] == [], "what varies within a slot goes up"
+    assert down["loss"]["model"]["burst_probability"] == pytest.approx(0.6, abs=0.1)
+
+
+def test_the_log_is_replayed_as_it_is(fitted: Path, log: Path) -> None:
+    original = read(log)
+    again = read(fitted / "pings.csv")
+    assert again.at_s == pytest.approx(original.at_s, abs=1e-6)
+    assert again.delay_ms == pytest.approx(original.delay_ms)
+    delays = read_csv(fitted, "delay.csv", "delay")
+    seen = [one for one in original.delay_ms if one is not None]
+    assert [float(value) / 1e6 for _, value in delays] == pytest.approx([one / 2 for one in seen])
+    (run_,) = make(open_document(fitted / "replay.toml"), "test").runs
+    kinds = [stage["kind"] for stage in run_.spec["graph"]["links"][0]["down"]]
+    assert "loss" in kinds
+    lost = read_csv(fitted, "loss.csv", "loss")
+    assert [int(value) for _, value in lost[:4]] in ([0, 1, 0, 1], [1, 0, 1, 0])
+    share = sum(float(end - start) for (start, value), (end, _) in pairwise(lost) if value) / (60e9 * MINUTES)
+    assert share == pytest.approx(
+        sum(one is None for one in original.delay_ms) / len(original.delay_ms), abs=1e-3
+    )
+
+
+def test_opportunities_are_replayed_to_the_packet(tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    rates = random.uniform(2, 12, 60)
+    instants = []
+    for slot, rate in enumerate(rates):
+        instants += sorted(int(at) for at in 15_000 * slot + random.uniform(0, 15_000, int(rate * 1250)))
+    text = "".join(f"{at}\n" for at in instants)
+    said = run([str(written(tmp_path, "bw.txt", text))], [], tmp_path / "o", "bw", "15 s").data
+    assert said["phase_s"] in (0, 14.75, 0.25)
+    assert (tmp_path / "o/down.mahimahi").read_text() == text
+    assert len(read_mahimahi(tmp_path / "o", "down.mahimahi").slots_ns) == len(instants)
+    assert make(open_document(tmp_path / "o/replay.toml"), "test").runs
+    (row,) = [row for row in said["distributions"] if row["of"] == "rate down, Mbit/s"]
+    assert row["50 %"] == pytest.approx(float(np.median(rates)), rel=0.06)
+    assert said["taken"] == ["delay and losses down", "delay and losses up", "rate up"]
+
+
+def test_the_page_lays_model_beside_data(fitted: Path) -> None:
+    page = (fitted / "fit.html").read_text()
+    for title in (
+        "Delay over time", "Distribution of the delay", "The second half of the log, by the model of the first",
+        "Autocorrelation of the delay", "Bursts of loss", "Where slots begin",
+    ):  # fmt: skip
+        assert f"<h2>{title}</h2>" in page
+    assert len(page) < 3_000_000
+    assert not re.search(r'(?:src|href)="https?:', page)
+
+
+def test_the_same_log_gives_the_same_bytes(log: Path, fitted: Path, tmp_path: Path) -> None:
+    run([str(log)], [], tmp_path / "again", "dish", "15 s")
+    for file in sorted(fitted.iterdir()):
+        assert (tmp_path / "again" / file.name).read_bytes() == file.read_bytes(), file.name
+
+
+def test_the_command_says_it_as_json(log: Path, tmp_path: Path) -> None:
+    done = bentpipe(tmp_path, "fit", str(log), "--out", "o", "--phase", "12 s", "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert (said["phase_s"], said["delay"], said["preset"]) == (12, "round trip", "o/fitted.toml")
+    assert "spread" not in said, "the phase was given"
+
+
+def test_the_engine_has_the_same_slots_as_the_second_implementation() -> None:
+    """What the page draws as the model is what a run does: delays and losses of a flow that sends all the time."""
+    known = Model(
+        0.5,
+        0.2,
+        [10.0, 20.0, 40.0],
+        [0.0, 5.0, 20.0],
+        0.05,
+        0.6,
+        [0.0, 0.02, 0.06],
+        Bursts(0.3, (20.0, 60.0)),
+    )
+    slots = {
+        "every": "500 ms", "phase": "200 ms", "delay": ["10 ms", "20 ms", "40 ms"],
+        "delay_jitter": ["0 ms", "5 ms", "20 ms"], "delay_step": "50 ms", "delay_correlation": 0.6,
+        "loss": ["0 %", "2 %", "6 %"], "bursts": {"probability": "30 %", "length": ["20 ms", "60 ms"]},
+    }  # fmt: skip
+    steady = {"on_off": {"on": "1 s", "off": "1 ms", "rate": "1 Mbit/s", "time": "300 s"}}
+    data = {
+        "duration": "300 s",
+        "trace": {"stages": True},
+        "path": {"segment": [{"name": "dish", "up": {"slots": slots}, "down": {"delay": "10 ms"}}]},
+        "flow": [{"name": "f", "congestion": {"name": "bbr"}, "send": "up", "load": steady}],
+    }
+    spec = spec_of(data)
+    kinds = [stage["kind"] for stage in spec["graph"]["links"][0]["up"]]
+    steps = made(spec)["stages"].filter(pl.col("link") == "dish.up")
+    come = steps.filter(pl.col("stage") == kinds.index("slot_delay")).select("packet", come="at_ns")
+    gone = steps.filter(pl.col("stage") == kinds.index("slot_delay") + 1).select("packet", gone="at_ns")
+    passed = come.join(gone, on="packet").sort("come")
+    at_s = passed["come"].to_numpy() / 1e9
+    delay_ms = (passed["gone"] - passed["come"]).to_numpy() / 1e6
+    assert len(at_s) > 10_000
+    samples = [sample(known, at_s, seed) for seed in range(1, 6)]
+    no_loss = replace(known, loss=[], bursts=None)
+    assert (
+        distance(delay_ms, np.concatenate([sample(no_loss, at_s, seed).seen for seed in range(1, 6)])) < 0.04
+    )
+    engine = Points(at_s, delay_ms)
+    lags = [0.05, 0.1, 0.2]
+    drawn = np.mean([autocorrelation(one, lags) for one in samples], axis=0)
+    assert autocorrelation(engine, lags) == pytest.approx(drawn, abs=0.06)
+    arrived = steps.filter(pl.col("stage") == 0).height
+    lost = steps.filter((pl.col("stage") == kinds.index("loss")) & (pl.col("dropped") != "")).height
+    assert lost / arrived == pytest.approx(np.mean([one.lost for one in samples]), rel=0.15)
