@@ -6,6 +6,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
@@ -156,6 +157,29 @@ def test_other_bands_are_refused() -> None:
 )
 def test_bad_keys_are_told_in_one_message(changes: dict[str, Any], words: str) -> None:
     assert words in refused(**changes)
+
+
+@pytest.mark.parametrize("snr_db", [*range(-12, 15), 0.187])
+def test_information_is_gauss_hermites(snr_db: float) -> None:
+    """The closed form against ``1 - E[log2(1 + exp(-L))]``, L normal with mean ``s^2 / 2`` and deviation ``s``."""
+    sigma = 2 * 10 ** (snr_db / 20)
+    nodes, weights = np.polynomial.hermite.hermgauss(120)
+    ratio = sigma**2 / 2 + sigma * math.sqrt(2) * nodes
+    exact = 1 - float(weights @ np.logaddexp2(0, -ratio / math.log(2))) / math.sqrt(math.pi)
+    found = engine.channel_information({"kind": "fixed", "snr_db": float(snr_db)}, 1, 1)
+    assert found == pytest.approx(exact, abs=6.5e-4)
+
+
+def test_mean_information_is_that_of_the_attenuation() -> None:
+    """Rayleigh's: the information of an exponential Es/N0, by Gauss and Laguerre."""
+    nodes, weights = np.polynomial.laguerre.laggauss(60)
+    inner, densities = np.polynomial.hermite.hermgauss(80)
+    sigma = 2 * np.sqrt(10 * nodes)[:, None]
+    ratio = sigma**2 / 2 + sigma * math.sqrt(2) * inner
+    each = 1 - np.logaddexp2(0, -ratio / math.log(2)) @ densities / math.sqrt(math.pi)
+    rayleigh = resolved(model="rayleigh", environment=None, elevation=None, snr="10 dB")
+    found = engine.channel_information(rayleigh, 20 * rayleigh["motion"]["step_ns"], 200_000)
+    assert found == pytest.approx(float(weights @ each), abs=4e-3)
 
 
 def test_white_noise_needs_nothing_but_its_snr() -> None:

@@ -109,6 +109,47 @@ def test_a_geostationary_and_a_low_bent_pipe_are_within_their_closed_forms(altit
     assert all(route.hops in (None, 2) for route in found.routes)
 
 
+def slant_km(orbit_km: float, elevation: float, ground_km: float = R_KM) -> float:
+    """To a satellite on a circle of that radius, seen at an elevation in degrees from a round Earth."""
+    angle = math.radians(elevation)
+    return math.sqrt(orbit_km**2 - (ground_km * math.cos(angle)) ** 2) - ground_km * math.sin(angle)
+
+
+@pytest.mark.parametrize(
+    ("altitude", "inclination", "least", "zenith_ms", "low_ms"),
+    [
+        (780, 86.4, 25, 10.41, 20.37), (550, 53.0, 25, 7.34, 14.99), (1200, 87.9, 25, 16.01, 29.42),
+        (630, 51.9, 25, 8.41, 16.90),
+        # 3GPP TR 38.821, over a sphere of 6371 km: a hundredth of a millisecond less than over the equator
+        (600, 53.0, 10, 4 * 600 / C_KM_S * 1e3, 25.77), (1200, 53.0, 10, 16.01, 41.77),
+    ],
+)  # fmt: skip
+def test_a_bent_pipe_has_the_published_round_trips(
+    altitude: int, inclination: float, least: int, zenith_ms: float, low_ms: float
+) -> None:
+    """On the equator the ellipsoid is a circle there: what is seen at an elevation is as far as over a sphere."""
+    table = {
+        "constellation": {
+            "planes": 20, "per_plane": 20, "inclination": f"{inclination} deg", "altitude": f"{altitude} km",
+            "elevation": f"{least} deg",
+        },
+        "from": "0,0", "to": "0,0", "step": "1 s", "handover": "keep-until-lost",
+    }  # fmt: skip
+    found = follow(ask_table(table, "100 min"))
+    trips = [
+        (elevation, 2 * delay / 1e6)
+        for elevation, delay in zip(found.elevations_deg[0], found.delay_ns, strict=True)
+        if elevation is not None and delay is not None
+    ]
+    assert len(trips) > 3000
+    for elevation, trip in trips:
+        assert trip == pytest.approx(4 * slant_km(R_KM + altitude, elevation) / C_KM_S * 1e3, abs=1e-5)
+    lowest, longest = min(trips)
+    assert lowest == pytest.approx(least, abs=0.1)
+    assert longest == pytest.approx(low_ms, abs=0.06)
+    assert 4 * slant_km(R_KM + altitude, 90) / C_KM_S * 1e3 == pytest.approx(zenith_ms, abs=0.006)
+
+
 def ask_table(table: dict[str, Any], duration: str) -> Question:
     return Question(Orbit.model_validate(table), Duration.parse(duration), Path())
 
@@ -171,6 +212,7 @@ def test_places_are_found_however_they_are_written() -> None:
          "orbit: constellation.planes: found 1000000 satellites, expected 1 to 100,000"),
         (["Paris", "Lima", "--handover", "slots", "--set", "handover.every=1 ns"], "orbit: handover: found slots of"),
         (["Paris", "Lima", "--out", __file__], "is a file, expected a folder"),
+        (["Paris", "Lima", "--out", "none", "--rate", "100 Gbit/s"], "--rate: found 100 Gbit/s for 600 s, 4,986,702,127 lines"),
         (["-95,0", "Lima"], "expected a latitude within 90"),
         (["Paris", "Lima", "-9"], "No such option"),
     ],
@@ -205,6 +247,38 @@ def test_a_place_in_the_south_is_no_option() -> None:
     said = orbit("-33.87,151.21", "-36.85, 174.76", "-c", "iridium", "--duration", "1 s", "--relay", "-90,0")
     assert (said["from"], said["to"]) == ("-33.87,151.21", ["-36.85,174.76"])
     assert said["coverage"] == 1
+
+
+def test_of_several_ends_their_shares_are_told() -> None:
+    """A bent pipe and its gateways: of the time, where the way comes down."""
+    words = [
+        "orbit",
+        "Toulouse",
+        "Madrid",
+        "London",
+        "-c",
+        "starlink-shell-1",
+        "--links",
+        "bent-pipe",
+        "--duration",
+        "3 min",
+    ]
+    said = orbit(*words[1:])
+    assert set(said["ends"]) == {"Madrid", "London"}
+    assert sum(said["ends"].values()) == pytest.approx(1)
+    done = CliRunner().invoke(app, words)
+    assert "Where it ends, of the time: Madrid " in done.output
+    assert "Hops: 2. " in done.output
+
+
+def test_an_instant_is_written_with_or_without_quotes() -> None:
+    words = ["Paris", "Lima", "-c", "iridium", "--duration", "1 s", "--set"]
+    for text in (
+        "start=2026-01-01T00:00:00Z",
+        "start='2026-01-01T00:00:00Z'",
+        "start=2026-01-01T01:00:00+01:00",
+    ):
+        assert orbit(*words, text)["start"] == "2026-01-01T00:00:00Z"
 
 
 def test_a_changed_preset_says_so() -> None:

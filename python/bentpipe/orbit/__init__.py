@@ -34,7 +34,7 @@ def run(question: Question, out: Path | None = None, rate: str | None = None) ->
     from bentpipe.orbit.asking import follow, rate_of
     from bentpipe.orbit.summary import said
 
-    delivered = rate_of(rate)
+    delivered = rate_of(rate, question.duration)
     found = follow(question)
     answer = said(question, found)
     if out is None:

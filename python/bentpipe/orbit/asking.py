@@ -14,6 +14,7 @@ from bentpipe.scenario.constellations import constellation_names
 from bentpipe.scenario.orbit import Orbit
 from bentpipe.scenario.problems import ScenarioError, from_validation, unknown_word
 from bentpipe.scenario.sweep import parse_override, put
+from bentpipe.scenario.traces import MAHIMAHI_BYTES
 from bentpipe.scenario.units import Duration, Rate, UnitError
 
 if TYPE_CHECKING:
@@ -73,12 +74,23 @@ def _constellation(name: str) -> object:
     return name
 
 
-def rate_of(text: str | None) -> Rate | None:
-    """The rate of ``--rate``. Raises ScenarioError."""
+MOST_OPPORTUNITIES = 10_000_000
+"""Lines of a Mahimahi trace: 200 s at 600 Mbit/s, 70 MB."""
+
+
+def rate_of(text: str | None, duration: Duration) -> Rate | None:
+    """The rate of ``--rate``. Raises ScenarioError: it is none, or too high for a trace of so long."""
+    if text is None:
+        return None
     try:
-        return Rate.parse(text) if text is not None else None
+        rate = Rate.parse(text)
     except UnitError as error:
         raise ScenarioError([("--rate", str(error))]) from None
+    lines = rate.bit_s * duration.ns // (MAHIMAHI_BYTES * 8 * 10**9)
+    if lines > MOST_OPPORTUNITIES:
+        message = f"found {rate} for {duration}, {lines:,} lines of Mahimahi's, expected at most {MOST_OPPORTUNITIES:,}"
+        raise ScenarioError([("--rate", message)])
+    return rate
 
 
 def follow(question: Question, frames: int = 0) -> Ways:

@@ -26,8 +26,10 @@
     const scale = data.scale * above / Math.hypot(...p);
     return p.map((x) => x * scale);
   }
-  const middle = (() => { // the globe looks at the middle of the pair
-    const m = [0, 1, 2].map((i) => sites[0].at[i] + sites[1].at[i]), flat = Math.hypot(m[0], m[1]);
+  const middle = (() => { // the globe looks at the middle of the first way
+    const nodes = (data.routes.find((one) => one[1].length) || [0, []])[1].filter((n) => n < count);
+    const points = [sites[0].at, sites[1].at, ...nodes.map((n) => position(n, 0))];
+    const m = [0, 1, 2].map((i) => points.reduce((sum, point) => sum + point[i], 0)), flat = Math.hypot(m[0], m[1]);
     return { lon: Math.atan2(m[1], m[0]), lat: Math.max(-1, Math.min(1, Math.atan2(m[2], flat))) };
   })();
   function ink(name, printed) { return paper ? printed : getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
@@ -51,16 +53,21 @@
   }
   function map() {
     const unit = Math.min(wide / 360, high / 180);
-    return (p) => ({
+    const to = (p) => ({
       x: wide / 2 + Math.atan2(p[1], p[0]) / DEG * unit, y: high / 2 - Math.atan2(p[2], Math.hypot(p[0], p[1])) / DEG * unit, seen: true,
     });
+    return Object.assign(to, { around: 360 * unit });
   }
   function line(points, to, stroke, width) {
     pen.strokeStyle = stroke; pen.lineWidth = width; pen.beginPath();
     let old = null;
     for (const point of points) {
       const at = to(point);
-      if (old && old.seen && at.seen && Math.abs(at.x - old.x) < wide / 2) { pen.moveTo(old.x, old.y); pen.lineTo(at.x, at.y); }
+      if (old && old.seen && at.seen) {
+        const turn = to.around && Math.abs(at.x - old.x) > to.around / 2 ? Math.sign(old.x - at.x) * to.around : 0; // over the edge
+        pen.moveTo(old.x, old.y); pen.lineTo(at.x + turn, at.y);
+        if (turn) { pen.moveTo(old.x - turn, old.y); pen.lineTo(at.x, at.y); }
+      }
       old = at;
     }
     pen.stroke();
@@ -140,6 +147,13 @@
   play.onclick = () => { running = !running; before = null; play.textContent = running ? "Pause" : "Play"; if (running) requestAnimationFrame(tick); };
   slider.oninput = () => { time = Number(slider.value); draw(); };
   for (const one of [view, every, linked]) if (one) one.onchange = draw;
+  canvas.onpointermove = (event) => { // a globe is turned by drawing at it
+    if (!event.buttons || view.value !== "globe") return;
+    const angle = 2.06 * data.radius / R / Math.min(wide, high);
+    middle.lon -= event.movementX * angle;
+    middle.lat = Math.max(-1.5, Math.min(1.5, middle.lat + event.movementY * angle));
+    draw();
+  };
   window.addEventListener("resize", draw);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
   for (const [name, now] of [["beforeprint", true], ["afterprint", false]]) window.addEventListener(name, () => { paper = now; draw(); });

@@ -42,6 +42,7 @@ def said(question: Question, found: Ways) -> Answer:
         "duration_s": found.duration_ns / 1e9,
         "step_s": found.step_ns / 1e9,
         "coverage": coverage(found),
+        "ends": _ends(question, found),
         "in_reach": _reach(question, found),
         "one_way_delay_ms": _spread(_ms(found.delay_ns)),
         "last_leg_ms": _spread(_ms(found.last_ns)),
@@ -69,9 +70,12 @@ def said(question: Question, found: Ways) -> Answer:
         return Answer(data, tuple(shown))
     shown += ["", Table("Delay", delays)]
     shown.append(
-        f"\nHops: {min(hops)} to {max(hops)}. "
+        f"\nHops: {min(hops)}{f' to {max(hops)}' if max(hops) > min(hops) else ''}. "
         f"Coverage: {100 * coverage(found):.4g} % of the time, {_counted(len(found.gaps), 'gap')}."
     )
+    if len(orbit.to) > 1:
+        ends = ", ".join(f"{place} {100 * share:.4g} %" for place, share in data["ends"].items())
+        shown.append(f"Where it ends, of the time: {ends}.")
     shown += ["", Table("Satellites in reach", _in_reach(question, found))]
     if found.gaps:
         gaps = [{"from, s": a / 1e9, "to, s": b / 1e9, "length, s": (b - a) / 1e9} for a, b in found.gaps]
@@ -86,6 +90,16 @@ def said(question: Question, found: Ways) -> Answer:
 def coverage(found: Ways) -> float:
     """Share of the time in which there is a way."""
     return 1 - sum(b - a for a, b in found.gaps) / found.duration_ns
+
+
+def _ends(question: Question, found: Ways) -> dict[str, float]:
+    """Shares of the time in which the way ends at each place."""
+    shares = dict.fromkeys(map(str, question.orbit.to), 0.0)
+    until = [route.at_ns for route in found.routes[1:]] + [found.duration_ns]
+    for route, end in zip(found.routes, until, strict=True):
+        if route.nodes:
+            shares[str(question.orbit.to[route.end])] += (end - route.at_ns) / found.duration_ns
+    return shares
 
 
 def instant(unix_ns: int) -> str:

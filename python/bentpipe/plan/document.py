@@ -6,6 +6,7 @@ import copy
 import math
 import tomllib
 from dataclasses import dataclass
+from datetime import date, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,9 +105,9 @@ def _check_plain(value: object, key: str, name: str) -> None:
     elif not isinstance(value, (str, bool, int, float)) or (
         isinstance(value, float) and not math.isfinite(value)
     ):
-        raise ScenarioError(
-            [(key, f"found {value}, expected text, a number, true, false, a list or a table")], name
-        )
+        hint = "; text stands in quotes" if isinstance(value, (date, time)) else ""
+        expected = "expected text, a number, true, false, a list or a table"
+        raise ScenarioError([(key, f"found {value}, {expected}{hint}")], name)
     elif isinstance(value, str):
         _check_text(value, key, name)
 

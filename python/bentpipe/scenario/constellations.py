@@ -52,6 +52,8 @@ class Instant(str):
 
 def _instant(found: object) -> Instant:
     expected = 'an instant of UTC such as "2026-11-22T12:00:00Z"'
+    if isinstance(found, datetime) and found.tzinfo is not None:  # as TOML has it without quotes
+        found = found.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if not isinstance(found, str) or not re.fullmatch(
         r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,6})?)?Z", found
     ):
