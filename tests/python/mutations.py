@@ -47,7 +47,8 @@ HOSTILE: tuple[Any, ...] = (
     "T:*1:0:-:1s", "T:*100:0:-:1us", "D:*1:0:-:8:99999999", "D:*3:-:-:100:100;D:*1:-:0:100:100",
     {"time": "1 s"}, {"bytes": "1 MB"}, {"bytes": "1 kB", "streams": 1000}, {"poisson": {"every": "1 ns", "size": "1 B"}},
     {"poisson": {"every": "10 ms", "size": {"exponential": "10 kB"}}}, {"on_off": {"on": "1 ns", "off": "1 ns"}},
-    {"on_off": {"on": "10 ms", "off": "10 ms", "exponential": True, "rate": "1 Mbit/s"}}, {"name": "fixed"},
+    {"on_off": {"on": "10 ms", "off": "10 ms", "exponential": True, "rate": "1 Mbit/s"}}, {"name": "fixed"}, "udp",
+    {"call": "g711"}, {"call": {"codec": "g729", "packet": "200 ms"}}, {"live": {"rate": "1e18 bit/s", "packet": "22 B"}},
     {"name": "fixed", "rate_bit_s": 1000000000}, {"page": "almanac-2019-light"}, {"page": "almanac-2019", "http": "2"},
     {"rate": "1 Mbit/s"}, {"delay": "1 ms"}, {"loss": "100 %"}, {"uniform": "1 ms", "reorder": True},
 )  # fmt: skip
@@ -101,7 +102,7 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
         "congestion": ("bbr", "hybla", {"name": "fixed", "rate_bit_s": 1000000}), "server": ({},),
     },
     "flow": {
-        "transport": ("tcp", "quic"), "send": ("up", "down", "both"), "start": ("0 s", "1 ns", "100 ms"), "quic": ({},), "tcp": ({},),
+        "transport": ("tcp", "quic", "udp"), "udp": ({}, {"ip": 6}), "send": ("up", "down", "both"), "start": ("0 s", "1 ns", "100 ms"), "quic": ({},), "tcp": ({},),
         "start_jitter": ("0 s", "1 ns", "1 h", "2600000 h"), "access": ({"delay": "1 ms"}, {"both": {"rate": "1 kbit/s"}}),
         "congestion": ("bbr", "bbr1", "fixed", "newreno", "westwood", "fast", "aimd", {"name": "fixed", "window_bytes": 1}),
         "server_congestion": ("bbr", "hybla"), "client": ("a", "b", "r"), "server": ("a", "b", "p"),
@@ -110,7 +111,8 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
                  {"poisson": {"every": "10 ms", "size": {"exponential": "10 kB"}}}, {"on_off": {"on": "1 ns", "off": "1 ns"}},
                  {"poisson": {"every": "20 ms", "size": {"pareto": {"shape": 0.1, "least": "1 B", "most": "1e18 B"}}}},
                  {"on_off": {"on": "10 ms", "off": "10 ms", "exponential": True, "rate": "1 Mbit/s"}},
-                 {"on_off": {"on": "10 us", "off": "10 us", "rate": "1e18 bit/s"}},
+                 {"on_off": {"on": "10 us", "off": "10 us", "rate": "1e18 bit/s"}}, {"call": "g729a-vad"}, {"live": "1 bit/s"},
+                 {"on_off": {"on": "1 ns", "off": "1 h", "periods": "pareto", "shape": 1.0001, "rate": "1 bit/s", "packet": "22 B"}},
                  "T:*1:0:-:1s", "T:*100:0:-:1us", "D:*1:0:-:8:99999999", "D:*3:-:-:100:100;D:*1:-:0:100:100",
                  {"page": "almanac-2019-light"}, {"page": "almanac-2019", "http": "2"}, {"page": "almanac-2019", "http": "1.1"},
                  {"page": "almanac-2024", "http": "3"}, {"page": "almanac-2019-light", "http": "alt-svc"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 import math
@@ -15,10 +16,12 @@ from typer.testing import CliRunner
 
 from bentpipe import api
 from bentpipe.cli import app
+from bentpipe.figures.registry import FIGURES, Material
 from bentpipe.plan.chance import Draw, drawn
 from bentpipe.plan.document import open_document
 from bentpipe.plan.price import cost
 from bentpipe.plan.runs import Plan, make
+from bentpipe.report.report import build
 from bentpipe.runners import engine
 from bentpipe.scenario.codecs import CODECS
 from bentpipe.scenario.problems import ScenarioError
@@ -368,6 +371,80 @@ def test_a_store_without_calls_has_nothing_to_judge(tmp_path: Path) -> None:
     told = CliRunner().invoke(app, ["calls", str(path)])
     assert told.exit_code == 2
     assert "nothing in it sends datagrams" in told.output
+
+
+TRACED = {"duration": "3 s", "trace": {"stages": True}}
+
+
+def tampered(column: str, by: int, table: str = "calls") -> Any:
+    return lambda t: {**t, table: t[table].with_columns(pl.col(column) + by)}
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        (None, None),
+        (tampered("sent_packets", 1), "counters count"),
+        (tampered("received_packets", -1), "counters count"),
+        (tampered("packets", 1, "call_delays"), "counters count"),
+        (tampered("delay_ms", 1, "call_delays"), "counters count"),
+        (lambda t: {name: table for name, table in t.items() if name != "calls"}, "counters count"),
+        (
+            lambda t: {**t, "packets": t["packets"].with_columns(bytes=pl.col("bytes") + 1)},
+            "sources keep their rate",
+        ),
+        (
+            lambda t: {**t, "packets": t["packets"].with_columns(sent_s=pl.col("sent_s") + 0.001)},
+            "sources keep their rate",
+        ),
+    ],
+)
+def test_verify_knows_what_a_source_sends(change: Any, rule: str | None) -> None:
+    from bentpipe.tools.verify import calling
+    from bentpipe.tools.verify.trace import load
+
+    pareto = {"on": "200 ms", "off": "100 ms", "periods": "pareto", "rate": "64 kbit/s"}
+    flows = (CALL, {**CALL, "name": "thesis", "load": {"on_off": pareto}})
+    spec = spec_of(scenario(*flows, segment={**GEO, "up": {"loss": "5 %"}}, **TRACED))
+    tables = dict(decode(engine.run(json.dumps(spec))).tables)
+    found = {one.rule for one in calling.calls(load(spec, change(tables) if change else tables))}
+    assert rule in found if rule else not found
+
+
+def test_calls_have_their_figures_and_a_part_of_the_report(tmp_path: Path) -> None:
+    data = scenario(
+        {**CALL, "name": "calls", "count": 3},
+        duration="12 s",
+        seeds=2,
+        sweep={"path.s.delay": ["20 ms", "300 ms"]},
+    )
+    data["path"]["segment"][0] = {**JITTERY}
+    path = Path(api.run(data, out=tmp_path / "store", jobs=1).path)
+    material = Material(read_store(path))
+    delay = FIGURES["call-delay"](material)
+    assert delay is not None
+    rows = pl.concat((_drawn(delay.spec())), how="vertical_relaxed")
+    ends = rows.group_by("series", "column").agg(pl.col("y").max())
+    by = {(row["series"], row["column"]): row["y"] for row in ends.iter_rows(named=True)}
+    # 3 % are lost upwards, nothing downwards.
+    assert all(99.9 < y <= 100 if series == "down" else 90 < y < 99.5 for (series, _), y in by.items()), by
+    opinion = FIGURES["call-opinion"](material)
+    assert opinion is not None
+    points = pl.concat(_drawn(opinion.spec()))
+    near, far = (points.filter(pl.col("label") == label)["mos"].to_list() for label in ("20 ms", "300 ms"))
+    assert min(near) > max(far)
+    text = build(path, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "<h2>Calls</h2>" in text
+    assert "mean opinion score" in text
+    bulk = scenario({"name": "bulk", "congestion": "cubic"}, duration="2 s")
+    other = Path(api.run(bulk, out=tmp_path / "bulk", jobs=1).path)
+    assert FIGURES["call-delay"](Material(read_store(other))) is None
+    assert FIGURES["call-opinion"](Material(read_store(other))) is None
+    assert "<h2>Calls</h2>" not in build(other, tmp_path / "bulk.html").read_text(encoding="utf-8")
+
+
+def _drawn(spec: dict[str, Any]) -> list[pl.DataFrame]:
+    return [pl.read_csv(io.StringIO(text)) for text in spec["datasets"].values()]
 
 
 def test_calls_of_a_group_are_shown_together(tmp_path: Path) -> None:

@@ -215,11 +215,15 @@ STAGES = draw.one_of(
 LINES = draw.lists(STAGES, max_size=3)
 
 CONTROLLERS = draw.sampled_from([one["name"] for one in engine.catalogue() if one["name"] != "fixed"])
+ON_OFF = {"on": "90 ms", "off": "40 ms", "rate": "300 kbit/s", "packet": "500 B"}
 LOADS = draw.one_of(
     draw.just({"time": "2 s"}),
     draw.integers(1, 400_000).map(lambda size: {"bytes": f"{size} B"}),
     draw.just({"poisson": {"every": "200 ms", "size": "20 kB"}}),
     draw.just({"page": "almanac-2019-light", "http": "2"}),
+    draw.sampled_from(["g711", "g729a-vad"]).map(lambda codec: {"call": codec}),
+    draw.just({"live": {"rate": "400 kbit/s", "time": "1 s"}}),
+    draw.sampled_from(["fixed", "pareto"]).map(lambda periods: {"on_off": {**ON_OFF, "periods": periods}}),
 )
 TCP_OPTIONS = draw.fixed_dictionaries(
     {},
@@ -329,6 +333,9 @@ def specs(take: draw.DrawFn) -> dict[str, Any]:
     for flow in flows:
         if "page" in flow["load"]:
             del flow["send"], flow["transport"]  # the page says who sends what, and over what
+        elif {"call", "live", "on_off"} & set(flow["load"]) and flow["transport"] == "tcp":
+            flow["transport"] = "udp"
+            del flow["congestion"]
     setups = take(draw.lists(draw.sampled_from(["relayed", "early", None]), max_size=links - 1))
     proxies = [
         {"name": f"p{n}", "between": [f"s{n}", f"s{n + 1}"], "setup": setup}

@@ -156,7 +156,8 @@ impl endpoint::Endpoint for Endpoint {
 
     fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>) {
         let Payload::Udp(datagram) = payload else { return };
-        if self.app.is_none() || self.closed {
+        // What comes after the end was sent before it, and is heard.
+        if self.app.is_none() {
             return;
         }
         let data: BytesMut = self.wire.payloads.unpack(datagram);

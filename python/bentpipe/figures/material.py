@@ -9,6 +9,7 @@ import polars as pl
 
 from bentpipe.figures.dimensions import Dimension, Grid, dimensions, grid, of_kind
 from bentpipe.stats import groups, metrics
+from bentpipe.stats.calls import judge
 from bentpipe.store.reader import Store
 from bentpipe.store.scanning import GROUP
 
@@ -81,6 +82,11 @@ class Material:
             if rows.width > 1
             else rows.clear()
         )
+
+    @cached_property
+    def calls(self) -> pl.DataFrame:
+        """Calls as they are judged with their own codec and adaptive play-out; no rows where there are none."""
+        return judge(self.store)
 
     @property
     def shared(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from bentpipe.figures.dimensions import Dimension
 from bentpipe.figures.registry import FIGURES, Material, TimeRange
-from bentpipe.report import page_loads, tables
+from bentpipe.report import calls, page_loads, tables
 from bentpipe.report.base import Drawing, Page
 from bentpipe.stats import metrics
 from bentpipe.stats.intervals import significant
@@ -75,6 +75,7 @@ def _content(page: Page, material: Material) -> dict[str, Any]:
         "missing": f"{missing} of {of} planned runs have not finished." if missing > 0 else "",
         "machine": machine(store.path),
         "loads": _page_loads(page, material) if material.pages.height else None,
+        "calls": _calls(page, material) if material.calls.height else None,
         "key": _drawings(page, material, KEY),
         "results": tables.results(material),
         "groups": tables.groups(material) if material.grouped else None,
@@ -90,6 +91,10 @@ def _content(page: Page, material: Material) -> dict[str, Any]:
 def _drawings(page: Page, material: Material, keys: Sequence[str]) -> list[Drawing]:
     """Those of the figures that the store has something for."""
     return [page.drawing(figure) for key in keys if (figure := FIGURES[key](material)) is not None]
+
+
+def _calls(page: Page, material: Material) -> dict[str, Any]:
+    return {"rows": calls.table(material), "figures": _drawings(page, material, calls.FIGURES)}
 
 
 def _page_loads(page: Page, material: Material) -> dict[str, Any]:
@@ -198,4 +203,5 @@ def _facts(store: Store) -> list[tuple[str, str]]:
 
 def _definitions(material: Material) -> list[tuple[str, str]]:
     of_pages = page_loads.DEFINITIONS if material.pages.height else {}
-    return list({**DEFINITIONS, **of_pages, **(OF_GROUPS if material.grouped else {})}.items())
+    of_calls = calls.DEFINITIONS if material.calls.height else {}
+    return list({**DEFINITIONS, **of_pages, **of_calls, **(OF_GROUPS if material.grouped else {})}.items())

@@ -76,6 +76,8 @@ def _schedulers(graph: GraphSpec) -> list[tuple[str, str]]:
 def _load(load: LoadSpec, key: str, duration_ns: int) -> list[tuple[str, str]]:
     if load["kind"] == "on_off":
         return [(key, "is an on-off source, which `bentpipe perf` does not have")]
+    if load["kind"] == "datagrams":
+        return [(key, "sends datagrams, which `bentpipe perf` does not")]
     if load["kind"] == "page":
         return [(key, "is a page, which `bentpipe browse` loads")]
     if load["kind"] == "poisson":

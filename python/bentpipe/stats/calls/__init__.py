@@ -2,9 +2,9 @@
 ``judge``, which puts both to a store."""
 
 from bentpipe.stats.calls.emodel import EModel, idd, ie_eff, mos
-from bentpipe.stats.calls.judge import Judge, judge, over_cells
+from bentpipe.stats.calls.judge import GOOD, Judge, judge, over_cells
 from bentpipe.stats.calls.playout import Playout, PlayoutError, parse
 
 __all__ = [
-    "EModel", "Judge", "Playout", "PlayoutError", "idd", "ie_eff", "judge", "mos", "over_cells", "parse",
+    "GOOD", "EModel", "Judge", "Playout", "PlayoutError", "idd", "ie_eff", "judge", "mos", "over_cells", "parse",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ rate or sooner than its delay, a queue longer than its limit, packets over a lin
 time that runs backwards, counters that do not count.
 
 Reading order: ``trace``, ``changing`` (hand-overs), ``passing``, ``sharing``, ``serving``, ``radiating``, ``adapting``,
-``holding``, ``counting``.
+``holding``, ``counting``, ``calling``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from bentpipe.store.files import NoTableError, StoreError
 from bentpipe.store.reader import Store
-from bentpipe.tools.verify import adapting, counting, holding, passing, radiating, serving, sharing
+from bentpipe.tools.verify import adapting, calling, counting, holding, passing, radiating, serving, sharing
 from bentpipe.tools.verify.trace import Finding, Trace, load
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def verify(store: Store) -> Iterator[Verdict]:
         raise StoreError(
             f"{store.path}: no run has its packets' steps; run the scenario with --set trace.stages=true"
         ) from None
-    for name in ("holds", "users", "user_queues"):
+    for name in ("holds", "users", "user_queues", "calls", "call_delays"):
         with suppress(NoTableError):
             tables[name] = store.table(name)
     runs = tables["stages"]["run"].unique(maintain_order=True).to_list()
@@ -81,3 +81,4 @@ def findings(trace: Trace) -> Iterator[Finding]:
     yield from counting.ways(trace)
     yield from counting.flows(trace)
     yield from counting.groups(trace)
+    yield from calling.calls(trace)

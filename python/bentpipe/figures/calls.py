@@ -1,0 +1,144 @@
+"""Calls: how long their datagrams took, and what listeners would say of them."""
+
+from __future__ import annotations
+
+import altair as alt
+import polars as pl
+
+from bentpipe.figures.dimensions import Dimension, Grid, grid, magnitude, of_kind
+from bentpipe.figures.figure import Figure
+from bentpipe.figures.material import Material
+from bentpipe.figures.style import GREY, axis, colour, multiples, shape
+from bentpipe.figures.thinning import MOST_ROWS
+from bentpipe.stats.calls import GOOD, over_cells
+from bentpipe.stats.groups import as_groups
+from bentpipe.stats.titles import METRICS
+
+DELAY, OPINION = METRICS["delay_ms"], METRICS["mos"]
+
+
+def call_delay(material: Material) -> Figure | None:
+    """Distributions of the one-way delay of datagrams, over all calls and seeds of a cell."""
+    if not material.calls.height:
+        return None
+    rest = _panels(material.dims)
+    known = pl.col("sent_packets") - pl.col("undecided_packets")
+    cells = [key for dim in material.dims for key in dim.keys]
+    by = [*dict.fromkeys(cells), "series"]
+    index = material.store.index.select("run", *dict.fromkeys(cells))
+
+    def named(table: str) -> pl.DataFrame:
+        rows = as_groups(material.store.rows(table), material.summary)
+        return rest.select(_series(rows.join(index, on="run", how="inner", maintain_order="left")))
+
+    whole = named("calls").group_by(["row", "column", "series"]).agg(known=known.sum())
+    bins = named("call_delays").group_by(["row", "column", "series", "delay_ms"]).agg(pl.col("packets").sum())
+    if not bins.height or not by:
+        return None
+    where = ["row", "column", "series"]
+    rows = (
+        bins.join(whole, on=where)
+        .sort([*where, "delay_ms"])
+        .with_columns(y=100 * pl.col("packets").cum_sum().over(where) / pl.col("known"))
+        # a bin's datagrams are all there at its end
+        .with_columns(x=pl.col("delay_ms") + 1)
+    )
+    start = rows.group_by(where, maintain_order=True).agg(pl.col("delay_ms").min().alias("x"))
+    rows = pl.concat(
+        [start.select(*where, "x", y=pl.lit(0.0)), rows.select(*where, "x", "y")], how="vertical_relaxed"
+    ).sort([*where, "x"])
+    most = max(4, MOST_ROWS // rows.select(pl.struct(where).n_unique()).item())
+    place, count = pl.int_range(pl.len()).over(where), pl.len().over(where)
+    rows = rows.filter((place % (count / most).ceil().cast(pl.Int64) == 0) | (place == count - 1))
+    series = _labels(rows)
+    line = alt.Chart().mark_line().encode(
+        x=alt.X("x:Q", **axis(rows["x"].to_list(), DELAY.axis)),
+        y=alt.Y("y:Q", title="datagrams, %", scale=alt.Scale(domain=[0, 100])),
+        color=colour(series),
+    )  # fmt: skip
+    caption = (
+        "Share of the datagrams that took at most this long, from when they were full, over all calls and seeds. A "
+        "curve that ends below 100 % has lost the rest."
+    )
+    return Figure(
+        "call-delay",
+        "Delay of calls",
+        f"{caption} {rest.note}".strip(),
+        multiples([line], rows, rest, height=170),
+        rows.height,
+    )
+
+
+def call_opinion(material: Material) -> Figure | None:
+    """Mean opinion scores against what is swept."""
+    along = of_kind(
+        [dim for dim in material.dims if all(magnitude(value) is not None for value in dim.values)],
+        "other", "delay", "loss", "rate",
+    )  # fmt: skip
+    if along is None or not material.calls.height:
+        return None
+    judged = material.calls.filter(pl.col("mos").is_not_null())
+    if not judged.height:
+        return None
+    rest = _panels([dim for dim in material.dims if dim is not along])
+    keys = list(material.store.columns)
+    cells = _series(over_cells(judged, keys))
+    frame = rest.select(cells).with_columns(
+        label=pl.col(along.key),
+        x=pl.col(along.key).map_elements(lambda value: magnitude(value) or 0.0, pl.Float64),
+    )
+    frame = frame.select("row", "column", "series", "label", "x", "mos", "mos_low", "mos_high", "mos_least")
+    frame = frame.with_columns(good=pl.lit(GOOD)).sort("row", "column", "series", "x")
+    if not frame.height:
+        return None
+    series = _labels(frame)
+    across = alt.X("label:O", sort=list(along.values), title=along.title, axis=alt.Axis(labelAngle=0))
+    upright = alt.Scale(domain=[1, 4.5])
+
+    def y(field: str) -> alt.Y:
+        return alt.Y(f"{field}:Q", title=OPINION.axis, scale=upright)
+
+    hue, form = colour(series), shape(series)
+    tips = ["series:N", alt.Tooltip("label:N", title=along.title), alt.Tooltip("mos:Q", format=".3f"),
+            alt.Tooltip("mos_least:Q", title="least of a call", format=".3f")]  # fmt: skip
+    base = alt.Chart()
+    layers = [
+        base.mark_rule(color=GREY, strokeDash=[4, 3]).encode(y=y("good")),
+        base.mark_line().encode(x=across, y=y("mos"), color=hue),
+        base.mark_rule().encode(x=across, y=y("mos_low"), y2="mos_high:Q", color=hue),
+        base.mark_point(filled=True, size=46, opacity=1).encode(
+            x=across, y=y("mos"), color=hue, shape=form, tooltip=tips
+        ),
+    ]
+    seeds = material.store.index["seed"].n_unique()
+    bars = f"; bars are 95 % intervals over {seeds} seeds" if seeds > 1 else ""
+    caption = (
+        f"Mean opinion score (ITU-T G.107) with adaptive play-out, averaged over the calls of a run{bars}. Most "
+        f"listeners are content above the dashed line, {GOOD:g}."
+    )
+    return Figure(
+        "call-opinion",
+        "What callers would say",
+        f"{caption} {rest.note}".strip(),
+        multiples(layers, frame, rest, height=190),
+        frame.height,
+    )
+
+
+def _panels(dims: list[Dimension] | tuple[Dimension, ...]) -> Grid:
+    column = of_kind(dims, "other", "congestion", "loss", "rate", "delay")
+    row = of_kind([dim for dim in dims if dim is not column], "delay", "other", "loss", "rate", "congestion")
+    return grid(list(dims), column, row)
+
+
+def _series(rows: pl.DataFrame) -> pl.DataFrame:
+    """With what a line stands for: the direction, and whose, where there are several."""
+    several = rows["flow"].n_unique() > 1
+    name = pl.concat_str("flow", "direction", separator=", ") if several else pl.col("direction")
+    return rows.with_columns(series=name)
+
+
+def _labels(rows: pl.DataFrame) -> list[str]:
+    """Directions in their order, up first."""
+    found = rows["series"].unique().to_list()
+    return sorted(found, key=lambda name: (name.rpartition(", ")[0], name.endswith("down")))
