@@ -3,6 +3,6 @@
 ``base`` with ``base.html`` is the frame of every page, those of studies, of the map and of ``agree`` too, with the
 ``library`` that draws; ``tabular`` is their tables as data, ``parts.html`` what these look like. ``tables``,
 ``calls`` and ``page_loads`` <- ``report`` with ``store.html``, the page of a store; ``notebook`` is its short form,
-``page_units`` what ``bentpipe browse`` says of one. ``export`` chooses among files (``store/export``) and ``ods``, spreadsheets, with
-``ods_template`` for somebody's own.
+``page_units`` what ``bentpipe browse`` says of one. ``export`` chooses among files (``store/export``)
+and ``ods``, spreadsheets, with ``ods_template`` for somebody's own.
 """
