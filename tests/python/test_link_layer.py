@@ -129,6 +129,18 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
         "path.mobile.down.link_layer", "the same bits again",
     ),
     (
+        {"link_layer": {**HARQ, "coded_bits": [9000, 60_000]}},
+        "path.mobile.down.link_layer", "coded_bits: found 189000 coded bits in 4 attempts, expected at most the 53520 of the mother code",
+    ),
+    (
+        {"link_layer": {"scheme": "harq-2", "frame": "1 kB", "code_rate": "1/3", "mother_rate": "1/6"}},
+        "path.mobile.down.link_layer", "code_rate: found 96000 coded bits in 4 attempts, expected at most the 48000 of the mother code",
+    ),
+    (
+        {"link_layer": {"scheme": "harq-1", "frame": "1 kB", "mother_rate": "1/3"}},
+        "path.mobile.down.link_layer", "found mother_rate, which does not go with scheme",
+    ),
+    (
         {"link_layer": {"scheme": "harq-3", "frame": "1 kB", "coded_bits": [9000, 4000]}},
         "path.mobile.down.link_layer", "can be decoded alone",
     ),

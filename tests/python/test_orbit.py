@@ -243,6 +243,12 @@ def test_any_key_is_set_and_a_preset_may_have_other_numbers() -> None:
     assert 'did you mean "phase"?' in f"{wrong.exception} {wrong.output}"
 
 
+def test_what_has_a_name_is_listed_with_its_source() -> None:
+    done = CliRunner().invoke(app, ["orbit", "--list"], catch_exceptions=False)
+    for part in (*constellation_names(), "Toulouse", "Source of the places: Hypatia", "NAECON 1998"):
+        assert part in done.output, part
+
+
 def test_a_place_in_the_south_is_no_option() -> None:
     said = orbit("-33.87,151.21", "-36.85, 174.76", "-c", "iridium", "--duration", "1 s", "--relay", "-90,0")
     assert (said["from"], said["to"]) == ("-33.87,151.21", ["-36.85,174.76"])

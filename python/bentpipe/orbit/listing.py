@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bentpipe.scenario.constellations import constellation_names, preset
-from bentpipe.scenario.places import place_names
+from bentpipe.scenario.places import place_names, places_source
 from bentpipe.stats.wording import Answer, Table
 
 __all__ = ["listing"]
@@ -24,6 +24,6 @@ def listing() -> Answer:
         )
     places = place_names()
     return Answer(
-        {"constellations": rows, "places": places},
-        (Table("", rows), "\nPlaces: " + ", ".join(places)),
+        {"constellations": rows, "places": places, "places_source": places_source()},
+        (Table("", rows), "\nPlaces: " + ", ".join(places), f"Source of the places: {places_source()}."),
     )

@@ -127,7 +127,7 @@ def _elevation(
         raise _error(
             key,
             "elevation",
-            f'found {asked:.4g} deg{when}, below the lowest table of "{found.environment}", expected at least '
+            f'found {asked:.6g} deg{when}, below the lowest table of "{found.environment}", expected at least '
             f"{min(tables)} deg",
         )
     return max(below)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import Annotated, Literal
 
@@ -13,6 +14,8 @@ from bentpipe.scenario.units import Duration, Probability
 __all__ = ["HARQ", "LinkLayer", "ReorderingBuffer"]
 
 HARQ = ("harq-1", "harq-chase", "harq-2", "harq-3", "adaptive-harq")
+INCREMENTAL = ("harq-2", "harq-3", "adaptive-harq")
+"""Each attempt has new bits of the code."""
 ARQ = ("stop-and-wait", "go-back-n", "selective-repeat")
 
 
@@ -85,16 +88,12 @@ class LinkLayer(Table):
 
     def _foreign(self) -> set[str]:
         """Keys that do not go with the scheme."""
-        design, answers = (
-            {"mother_rate", "decoded"},
-            {"feedback_delay", "feedback_loss", "time_out", "window"},
-        )
-        if self.scheme != "adaptive-harq":
-            foreign = design
-        elif self.coded_bits is not None:
-            foreign = design | {"code_rate", "block_error_rate"}
-        else:
-            foreign = {"code_rate", "block_error_rate"}
+        answers = {"feedback_delay", "feedback_loss", "time_out", "window"}
+        foreign = set() if self.scheme in INCREMENTAL else {"mother_rate"}
+        if self.scheme != "adaptive-harq" or self.coded_bits is not None:
+            foreign |= {"decoded"}
+        if self.scheme == "adaptive-harq":
+            foreign |= {"code_rate", "block_error_rate"}
         if self.scheme == "code":
             foreign |= answers | {"retransmissions"}
         if self.scheme == "stop-and-wait":
@@ -117,10 +116,28 @@ class LinkLayer(Table):
                 f"coded_bits: found {min(bits)}, expected at least the frame's {information}: each attempt of type III "
                 "can be decoded alone"
             )
+        self._check_mother()
         most = self.retransmissions
         if self.scheme == "adaptive-harq" and not bits and most is not None and most != len(self.decoded):
             raise ValueError(
                 f"retransmissions: found {most}, expected {len(self.decoded)}: decoded has as many shares"
+            )
+
+    def _check_mother(self) -> None:
+        """Bits that are new in each attempt are of one mother code; with a code rate alone it has enough of them."""
+        designed = self.scheme == "adaptive-harq" and self.coded_bits is None
+        said = self.coded_bits is not None or "mother_rate" in self.model_fields_set
+        if self.scheme not in INCREMENTAL or designed or not said or self.block_error_rate is not None:
+            return
+        information, attempts = self.frame.bytes * 8, self.attempts or 1
+        bits = self.coded_bits or [math.ceil(round(information / (self.code_rate or 1), 6))]
+        sent = sum(bits[:attempts]) + max(0, attempts - len(bits)) * bits[-1]
+        there = math.floor(information / self.mother_rate + 1e-6)
+        if sent > there:
+            key = "coded_bits" if self.coded_bits is not None else "code_rate"
+            raise ValueError(
+                f"{key}: found {sent} coded bits in {attempts} attempts, expected at most the {there} of the mother "
+                f"code ({information} information bits at mother_rate = {self.mother_rate:.4g})"
             )
 
     @property

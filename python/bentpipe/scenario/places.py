@@ -8,11 +8,11 @@ import unicodedata
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from bentpipe.scenario.units import UnitError, nearest
 
-__all__ = ["Place", "place_names"]
+__all__ = ["Place", "place_names", "places_source"]
 
 _LIST = Path(__file__).with_name("places.toml")
 _NUMBER = r"[+-]?\d+(?:\.\d*)?"
@@ -72,9 +72,19 @@ def place_names() -> list[str]:
     return list(_listed())
 
 
+def places_source() -> str:
+    """Where the list is from."""
+    return str(_file()["source"])
+
+
+@cache
+def _file() -> dict[str, Any]:
+    return tomllib.loads(_LIST.read_text(encoding="utf-8"))
+
+
 @cache
 def _listed() -> dict[str, tuple[float, float]]:
-    data = tomllib.loads(_LIST.read_text(encoding="utf-8"))
+    data = _file()
     return {name: (float(at[0]), float(at[1])) for name, at in data["places"].items()}
 
 
