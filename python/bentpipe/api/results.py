@@ -79,6 +79,16 @@ class Results(Store):
         of_groups = [name for name in ("flows", *OVER_FLOWS) if name in material.metrics.columns]
         return self._shown(cell_summary(material.metrics, material.store.keys, [*OVER_SEEDS, *of_groups]))
 
+    @property
+    def each_user(self) -> pl.DataFrame:
+        """What each user had that shares a link with others: one row per run, user and direction, with goodput, waits,
+        drops by cause and air (docs/manual/results.md). Without rows where users are not told apart.
+
+        Raises StoreError as :attr:`metrics`.
+        """
+        users = self._material().users
+        return self._shown(users) if users.width else users
+
     def judge(
         self, codec: str | None = None, playout: str = "adaptive", advantage: float = 0.0, *, plc: bool = True
     ) -> pl.DataFrame:

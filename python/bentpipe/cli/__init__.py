@@ -124,6 +124,7 @@ for _command in (
     checking.check,
     stores.show,
     stores.calls,
+    stores.users,
     stores.query,
     stores.verify,
     writing.export,

@@ -1,4 +1,5 @@
-"""``show``, ``calls``, ``query``, ``diff``, ``pack`` and ``verify``: what a store says, if it can be so; made small."""
+"""``show``, ``calls``, ``users``, ``query``, ``diff``, ``pack``, ``verify``: what a store says, if it can be so; made
+small."""
 
 from __future__ import annotations
 
@@ -9,13 +10,14 @@ import typer
 
 from bentpipe.cli.common import FAILED, AsJson, StoreDirectory, refuse
 
-__all__ = ["calls", "diff", "pack", "query", "show", "verify"]
+__all__ = ["calls", "diff", "pack", "query", "show", "users", "verify"]
 
 
 def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
     """Print the summary of a store. Means over seeds, with their 95 % intervals."""
     from bentpipe.cli.terminal import emit, print_table
-    from bentpipe.stats.summary import call_rows, page_rows, summary_rows
+    from bentpipe.stats.summary import call_rows, page_rows, summary_rows, user_rows
+    from bentpipe.stats.users import schedules
     from bentpipe.store.journal import machine
     from bentpipe.store.reader import read_store
 
@@ -29,6 +31,8 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
             print_table(loads, "Loads of pages")
         if calls := call_rows(store):
             print_table(calls, f"{CALLS} adaptive play-out; `bentpipe calls` judges them otherwise)")
+        if schedules(store):
+            print_table(user_rows(store), USERS)
         if said := machine(directory):
             print(said)
 
@@ -66,6 +70,23 @@ def calls(
     print_table(
         rows, f"{CALLS} play-out {how.playout}{f', codec {codec}' if codec else ''}, A = {advantage:g})"
     )
+
+
+USERS = "Users that share a link (over the users of each run; means over seeds)"
+
+
+def users(directory: StoreDirectory, as_json: AsJson = False) -> None:
+    """Print what users had that share a link. How far apart they are, waits, drops by cause, air; --json has each."""
+    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.stats.summary import user_rows
+
+    rows = user_rows(directory, numbers=as_json)
+    if as_json:
+        emit(rows)
+        return
+    if not rows:
+        refuse(f"{directory}: nothing tells its users apart; count or user of a flow does")
+    print_table(rows, USERS)
 
 
 def query(

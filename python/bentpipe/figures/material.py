@@ -9,6 +9,7 @@ import polars as pl
 
 from bentpipe.figures.dimensions import Dimension, Grid, dimensions, grid, of_kind
 from bentpipe.stats import groups, metrics
+from bentpipe.stats import users as sharing
 from bentpipe.stats.calls import judge
 from bentpipe.store.reader import Store
 from bentpipe.store.scanning import GROUP
@@ -87,6 +88,12 @@ class Material:
     def calls(self) -> pl.DataFrame:
         """Calls as they are judged with their own codec and adaptive play-out; no rows where there are none."""
         return judge(self.store)
+
+    @cached_property
+    def users(self) -> pl.DataFrame:
+        """:func:`bentpipe.stats.users.user_metrics`: one row per run, user and direction; empty where nobody shares a
+        radio link or a scheduler."""
+        return sharing.user_metrics(self.store, self.each) if sharing.share(self.store) else pl.DataFrame()
 
     @property
     def shared(self) -> bool:

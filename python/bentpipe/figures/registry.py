@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from bentpipe.figures import boxes, calls, distributions, ladder, over_cells, over_time, sequence
+from bentpipe.figures import boxes, calls, distributions, ladder, over_cells, over_time, sequence, users
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.material import Material
 from bentpipe.scenario.units import Duration, UnitError
@@ -30,6 +30,7 @@ FIGURES: dict[str, Callable[[Material], Figure | None]] = {
     "ladder": ladder.ladder,
     "call-opinion": calls.call_opinion,
     "call-delay": calls.call_delay,
+    "user-goodput": users.user_goodput,
     "completion": over_cells.completion,
     "goodput-against": over_cells.goodput_against,
     "friendliness": over_cells.friendliness,

@@ -79,6 +79,7 @@ def _content(page: Page, material: Material) -> dict[str, Any]:
         "key": _drawings(page, material, KEY),
         "results": tables.results(material),
         "groups": tables.groups(material) if material.grouped else None,
+        "users": _users(page, material) if material.users.height else None,
         "over_time": _over_time(page, material),
         "after": _drawings(page, material, AFTER),
         "links": tables.links(material),
@@ -95,6 +96,10 @@ def _drawings(page: Page, material: Material, keys: Sequence[str]) -> list[Drawi
 
 def _calls(page: Page, material: Material) -> dict[str, Any]:
     return {"rows": calls.table(material), "figures": _drawings(page, material, calls.FIGURES)}
+
+
+def _users(page: Page, material: Material) -> dict[str, Any]:
+    return {"table": tables.users(material), "figures": _drawings(page, material, ["user-goodput"])}
 
 
 def _page_loads(page: Page, material: Material) -> dict[str, Any]:

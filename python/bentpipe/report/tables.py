@@ -9,9 +9,10 @@ import polars as pl
 
 from bentpipe.figures.material import Material
 from bentpipe.report.tabular import MOST_ROWS, Heading, Tabular, TabularCell, TabularRow, first_groups
-from bentpipe.stats.intervals import significant
+from bentpipe.stats.intervals import Interval, significant
 from bentpipe.stats.metrics import cell_summary
 from bentpipe.stats.titles import METRICS
+from bentpipe.stats.users import SHARED, over_cells, over_users
 from bentpipe.stats.wording import over_seeds, plus_minus
 
 RESULTS = (
@@ -29,7 +30,11 @@ SKEWED = frozenset({"convergence_s"})
 
 def _spread(row: Mapping[str, Any], factor: float) -> TabularCell:
     """A mean over seeds and, smaller, half of its interval."""
-    mean, mark, half = plus_minus(over_seeds(row), factor).partition(" ± ")
+    return _plus_minus(over_seeds(row), factor)
+
+
+def _plus_minus(found: Interval, factor: float) -> TabularCell:
+    mean, mark, half = plus_minus(found, factor).partition(" ± ")
     return TabularCell(mean, small=f"± {half}" if mark else "")
 
 
@@ -142,6 +147,26 @@ def groups(material: Material, most: int = MOST_ROWS) -> Tabular:
             line.append("–" if row is None else _spread(row, METRICS[name].factor))
         rows.append(TabularRow(line, begins))
     return Tabular(heads, rows, more)
+
+
+def users(material: Material, most: int = MOST_ROWS) -> Tabular:
+    """One row per cell, table of flows and direction: what its users had of the link they share; means over seeds."""
+    keys = list(material.store.columns)
+    cells = over_cells(over_users(material.users, keys), keys)
+    present = [METRICS[name] for name in SHARED if cells[name].null_count() < cells.height]
+    heads: list[Heading] = [Heading(material.title(dim), text=True) for dim in material.dims]
+    heads += [Heading("users of", text=True), Heading("users")]
+    heads += [Heading(metric.short or metric.title, metric.unit) for metric in present]
+    rows: list[TabularRow] = []
+    for row in cells.head(most).iter_rows(named=True):
+        line = _cell(material, row, begins=True)
+        line += [_flow(material, row), significant(row["users"])]
+        for metric in present:
+            mean, low, high = (row[f"{metric.name}{end}"] for end in ("", "_low", "_high"))
+            found = Interval(mean, low, high, row["seeds"]) if mean is not None else None
+            line.append("–" if found is None else _plus_minus(found, metric.factor))
+        rows.append(TabularRow(line, True))
+    return Tabular(heads, rows, max(0, cells.height - most))
 
 
 def _tells(material: Material) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bentpipe.stats.calls import Judge
     from bentpipe.store.reader import Store
 
-__all__ = ["call_rows", "page_rows", "summary_rows"]
+__all__ = ["call_rows", "page_rows", "summary_rows", "user_rows"]
 
 _OF_PAGES = {name: f"{METRICS[name].short} median {METRICS[name].unit}" for name in ("ttr_s", "plt_s")}
 
@@ -152,6 +152,37 @@ def call_rows(
         row |= {"seeds": entry["seeds"]} | ({"calls": entry["calls"]} if many else {})
         for name, heading, factor in (*present, *more):
             row[heading] = _mean(entry, name, factor)
+        rows.append(row)
+    return rows
+
+
+def user_rows(directory: Path | Store, *, numbers: bool = False) -> list[dict[str, Any]]:
+    """What users had that share a link: one row a cell, table of flows and direction, with means over seeds;
+    ``numbers`` gives every user of every run unrounded.
+
+    Empty for a store whose users are not told apart.
+
+    Raises:
+        bentpipe.StoreError: not a store, or no finished run.
+    """
+    from bentpipe.stats.users import SHARED, over_cells, over_users, user_metrics
+    from bentpipe.store.reader import read_store
+
+    store = read_store(directory)
+    users = user_metrics(store)
+    if numbers or not users.height:
+        return store.shown(users).to_dicts() if users.height else []
+    cells = over_cells(over_users(users, list(store.columns)), list(store.columns))
+    present = [METRICS[name] for name in SHARED if cells[name].null_count() < cells.height]
+    own = [name for name in ("flow", "direction") if cells[name].n_unique() > 1]
+    called = _called(store.columns, [*own, "users", "seeds", *(metric.heading for metric in present)])
+    called |= {name: name for name in own}
+    words = short(value for key in store.columns for value in store.index[key].unique() if value is not None)
+    rows = []
+    for entry in cells.iter_rows(named=True):
+        row = {called[name]: words.get(entry[name], entry[name]) for name in (*store.columns, *own)}
+        row |= {"users": entry["users"], "seeds": entry["seeds"]}
+        row |= {metric.heading: _mean(entry, metric.name, metric.factor) for metric in present}
         rows.append(row)
     return rows
 

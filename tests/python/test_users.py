@@ -1,0 +1,134 @@
+"""Users that share a link: what each had, over all of them and over seeds; as a table, a figure and in a report."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import bentpipe
+from bentpipe.figures.registry import FIGURES, Material
+from bentpipe.stats.summary import user_rows
+from bentpipe.stats.users import SHARED, over_cells, over_users, user_metrics
+from bentpipe.store.reader import Store, read_store
+from commands import bentpipe as command
+from test_schedulers import radio
+
+SCHEDULERS = ["drop-tail", "round-robin", "proportional-fair", "codes"]
+
+
+def scenario(**flow: Any) -> dict[str, Any]:
+    data = radio("round-robin", queue="20 packets")
+    data["flow"][0] |= {"count": 5, "congestion": "cubic", **flow}
+    data["flow"].append(
+        {"name": "gold", "user": "gold", "send": "down", "congestion": "newreno", "load": {"time": "3 s"}}
+    )
+    return data | {"seeds": 2, "sweep": {"path.s.down.scheduler": SCHEDULERS}}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    out = tmp_path_factory.mktemp("users") / "store"
+    bentpipe.run(scenario(), out=out)
+    return read_store(out)
+
+
+def test_each_user_is_a_row_with_the_counters_of_its_link(store: Store) -> None:
+    users = user_metrics(store)
+    assert users.height == 2 * len(SCHEDULERS) * 6
+    assert users["user"].unique().sort().to_list() == [1, 2, 3, 4, 5, 6]
+    assert dict(users.group_by("flow").len().sort("flow").iter_rows()) == {"gold": 8, "web": 40}
+    by_run = users.group_by("run").agg(
+        pl.col("goodput_bit_s").sum(), pl.col("air_s").sum(), pl.col("end_s").first()
+    )
+    assert (by_run["goodput_bit_s"] < 20e6).all()
+    assert (by_run["air_s"] <= by_run["end_s"]).all()
+    queued = users.filter(pl.col("path.s.down.scheduler") != "drop-tail")
+    assert queued["arrived_packets"].min() > 0  # type: ignore[operator]
+    assert users.filter(pl.col("path.s.down.scheduler") == "drop-tail")["arrived_packets"].is_null().all()
+    assert set(users["link"]) == {"s.down"}
+
+
+def test_statistics_are_over_the_users_of_a_run(store: Store) -> None:
+    users = user_metrics(store)
+    runs = over_users(users, list(store.columns))
+    for row in runs.iter_rows(named=True):
+        own = users.filter(run=row["run"], flow=row["flow"])
+        goodput = own["goodput_bit_s"].to_list()
+        assert row["users"] == len(goodput) == (5 if row["flow"] == "web" else 1)
+        assert row["user_goodput_min_bit_s"] == min(goodput)
+        assert row["user_goodput_max_bit_s"] == max(goodput)
+        assert row["user_goodput_mean_bit_s"] == pytest.approx(statistics.mean(goodput))
+        assert row["user_goodput_sum_bit_s"] == pytest.approx(sum(goodput))
+        if len(goodput) > 1:
+            assert row["user_goodput_sd_bit_s"] == pytest.approx(statistics.stdev(goodput))
+        squares = sum(one**2 for one in goodput)
+        assert row["user_jain"] == pytest.approx(sum(goodput) ** 2 / (len(goodput) * squares))
+        done = own["decoded_packets"].sum() + own["dropped_link_packets"].sum()
+        assert row["user_first_ratio"] == pytest.approx(own["decoded_after_0_packets"].sum() / done)
+        if row["path.s.down.scheduler"] == "drop-tail":
+            assert row["user_wait_ms"] is None
+        else:
+            assert row["user_wait_ms"] == pytest.approx(
+                1000 * own["waited_s"].sum() / own["sent_packets"].sum()
+            )
+            assert row["user_wait_ms"] <= row["user_longest_wait_ms"]
+            late = own["dropped_late_packets"].sum() / own["arrived_packets"].sum()
+            assert row["user_timed_out_ratio"] == pytest.approx(late)
+        assert (row["user_best_ms"] is None) == (row["path.s.down.scheduler"] in ("drop-tail", "round-robin"))
+    cells = over_cells(runs, list(store.columns))
+    assert cells.height == 2 * len(SCHEDULERS)
+    assert (cells["seeds"] == 2).all()
+    first = runs.filter(pl.col("path.s.down.scheduler") == "codes", flow="web")["user_jain"].mean()
+    assert cells.filter(pl.col("path.s.down.scheduler") == "codes", flow="web")["user_jain"][
+        0
+    ] == pytest.approx(first)
+    assert set(SHARED) <= set(cells.columns)
+
+
+def test_the_commands_print_them(store: Store) -> None:
+    shown = command(store.path, "users", ".")
+    assert shown.returncode == 0
+    assert "Users that share a link" in shown.stdout
+    assert "Users that share a link" in command(store.path, "show", ".").stdout
+    each = json.loads(command(store.path, "users", ".", "--json").stdout)
+    assert len(each) == 2 * len(SCHEDULERS) * 6
+    assert len(user_rows(store)) == 2 * len(SCHEDULERS)
+
+
+def test_a_store_without_users_says_so(tmp_path: Path) -> None:
+    data = scenario()
+    data["flow"] = [{"name": "one", "send": "down", "congestion": "cubic", "load": {"time": "1 s"}}]
+    del data["sweep"], data["path"]["segment"][0]["down"]["scheduler"]
+    bentpipe.run(data | {"seeds": 1, "duration": "1 s"}, out=tmp_path / "store")
+    refused = command(tmp_path, "users", "store")
+    assert refused.returncode == 2
+    assert "nothing tells its users apart" in refused.stderr
+    assert FIGURES["user-goodput"](Material(read_store(tmp_path / "store"))) is None
+
+
+def test_the_figure_is_the_distribution_over_users(store: Store) -> None:
+    figure = FIGURES["user-goodput"](Material(store))
+    assert figure is not None
+    assert figure.rows <= 2_000
+    assert "those of 2 seeds together" in figure.caption
+    rows = bentpipe.open(store.path).each_user
+    assert rows.height == 2 * len(SCHEDULERS) * 6
+
+
+def test_a_figure_of_two_hundred_users_stays_small(tmp_path: Path) -> None:
+    data = radio("round-robin", count=200, queue="2 packets")
+    data["flow"][0]["load"] = {"time": "1 s"}
+    data |= {"duration": "1 s", "sample": "1 s", "seeds": 1}
+    bentpipe.run(data | {"sweep": {"path.s.down.scheduler": SCHEDULERS[:2]}}, out=tmp_path / "store")
+    material = Material(read_store(tmp_path / "store"))
+    figure = FIGURES["user-goodput"](material)
+    assert figure is not None
+    assert figure.rows <= 2 * 202
+    page = bentpipe.open(tmp_path / "store").report()
+    assert page.stat().st_size < 5_000_000
+    assert "Users that share a link" in page.read_text(encoding="utf-8")
