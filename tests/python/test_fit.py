@@ -17,9 +17,10 @@ import pytest
 from bentpipe.fit import run
 from bentpipe.fit.comparing import autocorrelation, distance, runs_of_loss
 from bentpipe.fit.fitting import fit_delays
+from bentpipe.fit.gathering import gather
 from bentpipe.fit.logs import read
 from bentpipe.fit.model import Bursts, Model, Points, sample
-from bentpipe.fit.phase import find
+from bentpipe.fit.phase import find, refined
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
 from bentpipe.scenario.problems import ScenarioError
@@ -114,6 +115,29 @@ def test_the_phase_is_found(phase: float) -> None:
     at_s = 1_700_000_010 + np.arange(0, 900, 0.1)
     values = slotted(np.random.default_rng(1), at_s, phase)
     assert find(at_s, values, 15.0, "log").phase_s == pytest.approx(phase, abs=0.25)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("begin", [11.84, 12.0, 12.6])
+def test_bursts_say_to_10_ms_where_slots_begin(begin: float) -> None:
+    at_s = np.arange(0, 300, 0.01)
+    lost = (at_s - begin) % 15 < 0.3
+    points = Points(at_s, np.where(lost, np.nan, 40.0))
+    assert refined(points, 12.25, 15.0) == pytest.approx(begin, abs=0.011)
+    few = Points(at_s, np.where(lost & (at_s < 50), np.nan, 40.0))
+    assert refined(few, 12.25, 15.0) == 12.25, "three are not enough"
+    scattered = np.zeros(len(at_s), bool)
+    for slot, off in enumerate([-0.9, -0.5, -0.1, 0.3, 0.6, 0.9, -0.7, 0.5]):
+        scattered |= (at_s > 12.25 + 15 * slot + off) & (at_s < 12.45 + 15 * slot + off)
+    assert refined(Points(at_s, np.where(scattered, np.nan, 40.0)), 12.25, 15.0) == 12.25
+
+
+def test_rates_on_a_clock_of_their_own_have_their_own_phase(log: Path, tmp_path: Path) -> None:
+    random = np.random.default_rng(5)
+    rates = random.uniform(20, 80, 41)
+    rows = [f"{at},{rates[int((at - 4) // 15 + 1)]:.3f}" for at in range(600)]
+    trace = written(tmp_path, "down.csv", "time_s,rate_Mbit_s\n" + "\n".join(rows) + "\n")
+    found = gather([str(log), str(trace)], [], 15.0, None)
+    assert (found.phase_s, found.of_day, found.rates["down"].phase_s) == (12.0, True, 4.0)
 
 
 def walk(random: np.random.Generator, at_s: np.ndarray[tuple[int], np.dtype[np.float64]]) -> object:
@@ -241,6 +265,7 @@ BAD: dict[str, tuple[str, str]] = {
     "iperf3 odd": (iperf3(intervals=[3]), "bad: expected iperf3's JSON with start, test_start and intervals; found"),
     "opportunity": ("1\n2\n3.5\n", 'bad: line 3: found "3.5", expected an instant in whole milliseconds'),
     "back": ("".join(f"{n}\n" for n in range(300)) + "7\n", "bad: line 301: time runs back: 7 after 299"),
+    "moment": ("1\n2\n3\n", "bad: it lasts 2 ms, expected some slots"),
     "delay": ("12\n9\n" * 50 + "-1\n", 'bad: line 101: found "-1", expected a delay in ms'),
     "columns": ("when,rtt\n1,2\n", 'bad: line 1: found columns "when, rtt", expected one of time_s'),
     "no points": ("timestamp,rtt\n", "bad: line 1: there are no points below the columns"),
@@ -294,12 +319,14 @@ def test_a_log_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
         (("--name", "replay"), '--name: found "replay", expected a name other than'),
         (("--up", "dish.txt"), "--up: dish.txt has delays, expected a log of the uplink's rate"),
         (("dish.txt",), "dish.txt: a second log of delays, expected one"),
+        (("rate.csv", "rate.csv"), "rate.csv: a second log of the rate down, expected one; --up FILE"),
     ],
 )
 def test_options_that_cannot_be_are_refused(
     tmp_path: Path, log: Path, words: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / "dish.txt").symlink_to(log)
+    written(tmp_path, "rate.csv", "time_s,rate_Mbit_s\n0,5\n1,6\n")
     done = bentpipe(tmp_path, "fit", "dish.txt", *words)
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {message}"), done.stderr

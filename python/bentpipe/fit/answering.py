@@ -88,10 +88,8 @@ def _said(found: Found, model: Model, judged: Judged, source: str) -> Answer:
     if found.phase is not None:
         data |= {"spread": found.phase.spread, "worst_spread": found.phase.worst}
         unit = "ms" if found.points is not None else "Mbit/s"
-        head += (
-            f" The spread within slots is {found.phase.spread:.3g} {unit} there, {found.phase.worst:.3g} {unit} at the "
-            "worst phase."
-        )
+        head += f" The spread within slots is {found.phase.spread:.3g} {unit} at best and "
+        head += f"{found.phase.worst:.3g} {unit} at worst, by their phase."
     shown: list[str | Table] = [head]
     rows = _distributions(found, model)
     data["distributions"] = rows

@@ -174,6 +174,8 @@ def mahimahi(lines: Lines, log: Log) -> None:
     last = int(log.instants[-1] / 1000 / RATE_STEP_S)  # which may be begun only
     if last - first > MOST_MISSING:
         raise wrong(log.path, lines[-1][0], f"{log.instants[-1]} ms is beyond {MOST_MISSING} steps of 0.5 s")
+    if first == last:
+        raise wrong(log.path, None, f"it lasts {log.instants[-1] - log.instants[0]} ms, expected some slots")
     for step in range(first, last):
         log.rate(None, step * RATE_STEP_S, counts.get(step, 0) * MAHIMAHI_BITS / RATE_STEP_S)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from bentpipe.fit.logs import KINDS, Log, read
 from bentpipe.fit.model import Points, Rates
-from bentpipe.fit.phase import Phase, find
+from bentpipe.fit.phase import Phase, find, refined
 from bentpipe.scenario.problems import ScenarioError
 
 if TYPE_CHECKING:
@@ -109,12 +109,14 @@ def _phase(found: Found, every_s: float, given: float | None) -> None:
     points = found.points
     series = [] if points is None else [(points.at_s, points.delay_ms)]
     series += [(rates.at_s, rates.bit_s / 1e6) for rates in found.rates.values()]
-    name = source(found.logs)
+    name = ", ".join(str(log.path) for log in found.logs)
     if given is None:
         at_s, values = series[0]
         seen = ~np.isnan(values)
         found.phase = find(at_s[seen], values[seen], every_s, name)
         found.phase_s = found.phase.phase_s
+        if points is not None:
+            found.phase_s = refined(points, found.phase_s, every_s)
     else:
         found.phase_s = given % every_s
     found.of_day = bool(series[0][0][0] > DAY_S)

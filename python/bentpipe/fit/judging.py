@@ -10,7 +10,7 @@ import numpy as np
 from bentpipe.fit.comparing import autocorrelation, distance, rate_means
 from bentpipe.fit.fitting import fit_delays, fit_rates
 from bentpipe.fit.model import Model, drawn, sample
-from bentpipe.fit.phase import find
+from bentpipe.fit.phase import find, refined
 from bentpipe.scenario.problems import ScenarioError
 
 if TYPE_CHECKING:
@@ -113,7 +113,8 @@ def half_of(points: Points, model: Model) -> Half | None:
     own_phase = True
     seen = ~np.isnan(first.delay_ms)
     try:
-        half.phase_s = find(first.at_s[seen], first.delay_ms[seen], model.every_s, "").phase_s
+        own = find(first.at_s[seen], first.delay_ms[seen], model.every_s, "").phase_s
+        half.phase_s = refined(first, own, model.every_s)
     except ScenarioError:
         own_phase = False
     if not seen.any() or np.isnan(second.delay_ms).all():

@@ -1,15 +1,20 @@
-"""Where slots begin: at the phase at which the spread of the delay within slots is smallest."""
+"""Where slots begin: where the spread of the delay within slots is smallest, and bursts of loss begin."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bentpipe.fit.comparing import runs
 from bentpipe.scenario.problems import ScenarioError
 
-__all__ = ["Phase", "find"]
+if TYPE_CHECKING:
+    from bentpipe.fit.model import Points
+
+__all__ = ["Phase", "find", "refined"]
 
 BIN_S = 0.25
 """To which a phase is found."""
@@ -20,6 +25,10 @@ SURROGATES = 99
 """A log whose order is lost has a phase as good as a slot's by chance in one of 100 cases."""
 PIECES = 3
 """A slot's pieces keep their order in a surrogate: longer than most of what is correlated for other reasons."""
+BURST_S, LEAST_BURSTS = 0.15, 4
+"""What may be a hand-over's loss, and how many of them say when it is..."""
+NEAR_S, TOGETHER_S = 1.0, 0.1
+"""... so near to the phase, with this median deviation at most."""
 CUT = (1, 95)
 """Percentiles at which values are cut, so that hand-overs and bad slots do not count for more than others."""
 
@@ -75,9 +84,30 @@ def find(at_s: NDArray[np.float64], values: NDArray[np.float64], every_s: float,
             text += f"{spreads.max():.4g} whatever the phase is, as in a log without order"
             raise ScenarioError([("", text)], source)
     best = int(np.argmin(spreads))
+    for _ in range(
+        size
+    ):  # of samples a second apart several phases are as good: a slot begins with its first one
+        if spreads[(best + 1) % size] > spreads[best] * (1 + 1e-9):
+            break
+        best = (best + 1) % size
     return Phase(
         best * BIN_S, float(spreads[best]), float(spreads.max()), tuple(float(one) for one in spreads)
     )
+
+
+def refined(points: Points, phase_s: float, every_s: float) -> float:
+    """The phase at which bursts of loss begin, to 10 ms, if enough begin together near ``phase_s``; else that."""
+    starts, stops = runs(points)
+    step_s = points.step_s()
+    length = stops - starts
+    off = (points.at_s[starts] - phase_s + every_s / 2) % every_s - every_s / 2
+    near = off[(length >= 2) & (length * step_s >= BURST_S) & (np.abs(off) <= NEAR_S)]
+    if len(near) < LEAST_BURSTS:
+        return phase_s
+    middle = float(np.median(near))
+    if float(np.median(np.abs(near - middle))) > max(TOGETHER_S, step_s):
+        return phase_s
+    return round((phase_s + middle) % every_s, 2) % every_s
 
 
 def _spreads(bins: NDArray[np.float64], size: int) -> NDArray[np.float64]:
