@@ -186,7 +186,8 @@ def users(trace: Trace, line: Line) -> Iterator[Finding]:
         total = {
             name: float(sample[name].sum())
             for name in sample.columns
-            if name not in ("time_s", "link", "run", "user")
+            if name not in ("time_s", "seed", "user")
+            and sample[name].dtype.is_numeric()  # not the cell's words
         }
         decoded = sum(total[name] for name in total if name.startswith("decoded_"))
         seen, dropped = bisect_right(left, at), bisect_right(lost, at)
