@@ -8,10 +8,14 @@ __all__ = [
     "Event",
     "catalogue",
     "channel_information",
+    "check_contact_plan",
     "check_controller",
     "coded_bits",
     "orbit",
+    "orbit_passes",
     "orbit_tables",
+    "read_contact_plan",
+    "route_bundle",
     "run",
     "run_schema",
     "version",
@@ -113,6 +117,27 @@ def orbit_tables(spec_json: str) -> int:
     """Every satellite's next hop to every ground station, as one number that changes with any of them.
 
     :raises ValueError: what is wrong with the specification.
+    """
+
+def orbit_passes(spec_json: str) -> str:
+    """When which satellites are within reach of ground stations and of each other (``PassesSpec``), as JSON.
+
+    :raises ValueError: what is wrong with the specification.
+    """
+
+def read_contact_plan(text: str) -> str:
+    """Read ION's commands of a contact plan; the plan, notes and problems by line are JSON."""
+
+def check_contact_plan(plan_json: str) -> str:
+    """What is wrong with a contact plan (``PlanSpec``) and what is hardly meant, as JSON.
+
+    :raises ValueError: it is none.
+    """
+
+def route_bundle(question_json: str) -> str:
+    """What a node does with a bundle by a contact plan, and why (docs/models/contacts.md); the answer is JSON.
+
+    :raises ValueError: what is wrong with the question.
     """
 
 def version() -> str:

@@ -71,7 +71,7 @@ pub fn decide(
         return found;
     }
     let mut routes: Vec<Route> = if critical {
-        // 3.2.7: the best candidate of each neighbour
+        // the best candidate of each neighbour
         let neighbours: Vec<NodeId> = plan.onward(local).iter().map(|hop| hop.to).collect();
         neighbours
             .iter()

@@ -50,12 +50,12 @@ impl Reason {
     /// The clause of CCSDS 734.3-B-1; none where it is ours.
     pub fn clause(&self) -> Option<&'static str> {
         Some(match self {
-            Reason::Late(_) => "3.2.6.9 a)",
-            Reason::Excluded(_) => "3.2.6.9 b)",
-            Reason::NoOpportunity(..) => "3.2.6.9 d)",
-            Reason::Overdue(_) => "3.2.6.9 e)",
-            Reason::Depleted(_) => "3.2.6.9 f)",
-            Reason::TooSmall(..) => "3.2.6.9 g)",
+            Reason::Late(_) => "3.2.6.9 a",
+            Reason::Excluded(_) => "3.2.6.9 b",
+            Reason::NoOpportunity(..) => "3.2.6.9 d",
+            Reason::Overdue(_) => "3.2.6.9 e",
+            Reason::Depleted(_) => "3.2.6.9 f",
+            Reason::TooSmall(..) => "3.2.6.9 g",
             Reason::RangeOver(_) => return None,
         })
     }

@@ -235,16 +235,16 @@ fn every_reason_has_its_clause() {
     assert_eq!(reason(&ledger, &backlog, &[], &small), None);
     let dated =
         |deadline| Bundle { deadline: Time(deadline), ..bundle(10_000_000, Priority::Normal) };
-    assert_eq!(reason(&ledger, &backlog, &[], &dated(S)).unwrap().0, "3.2.6.9 a)");
-    assert_eq!(reason(&ledger, &backlog, &six, &small).unwrap().0, "3.2.6.9 b)");
-    assert_eq!(reason(&ledger, &backlog, &[], &dated(3 * S / 2)).unwrap().0, "3.2.6.9 e)");
+    assert_eq!(reason(&ledger, &backlog, &[], &dated(S)).unwrap().0, "3.2.6.9 a");
+    assert_eq!(reason(&ledger, &backlog, &six, &small).unwrap().0, "3.2.6.9 b");
+    assert_eq!(reason(&ledger, &backlog, &[], &dated(3 * S / 2)).unwrap().0, "3.2.6.9 e");
     let large = reason(&ledger, &backlog, &[], &bundle(2_000_000_000, Priority::Normal)).unwrap();
-    assert_eq!(large.0, "3.2.6.9 g)");
+    assert_eq!(large.0, "3.2.6.9 g");
     assert!(large.1.starts_with("1250000000 B are left of 1 to 6 (line 2)"), "{}", large.1);
     ledger.book(&route.legs, Priority::Normal, 1_250_000_000);
-    assert_eq!(reason(&ledger, &backlog, &[], &small).unwrap().0, "3.2.6.9 f)");
+    assert_eq!(reason(&ledger, &backlog, &[], &small).unwrap().0, "3.2.6.9 f");
     backlog.add(to, Priority::Normal, 2_000_000_000);
-    assert_eq!(reason(&ledger, &backlog, &[], &small).unwrap().0, "3.2.6.9 d)");
+    assert_eq!(reason(&ledger, &backlog, &[], &small).unwrap().0, "3.2.6.9 d");
     let over = Reason::RangeOver(ContactId(0));
     assert!(over.clause().is_none() && over.text(&plan, &small).contains("line 2"));
 }

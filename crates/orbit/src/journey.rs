@@ -11,7 +11,7 @@ use crate::spec::{Policy, Reach, SiteSpec};
 use crate::{OrbitError, OrbitSpec, Sky, Vector};
 
 /// Most steps of a journey: a day of looks 20 ms apart.
-const MOST_STEPS: u64 = 5_000_000;
+pub(crate) const MOST_STEPS: u64 = 5_000_000;
 
 /// The shortest slot.
 const LEAST_PERIOD_NS: u64 = 1_000_000;

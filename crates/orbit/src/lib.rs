@@ -12,6 +12,7 @@ mod error;
 mod grid;
 mod journey;
 mod omm;
+pub mod passes;
 mod search;
 mod shell;
 mod sky;

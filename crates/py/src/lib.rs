@@ -147,6 +147,30 @@ fn orbit_tables(py: Python<'_>, spec_json: &str) -> PyResult<u64> {
     py.detach(|| orbit::tables::fingerprint(spec_json)).map_err(invalid)
 }
 
+/// When which satellites are within reach of ground stations and of each other; specification and answer are JSON.
+#[pyfunction]
+fn orbit_passes(py: Python<'_>, spec_json: &str) -> PyResult<String> {
+    py.detach(|| orbit::passes::answer(spec_json)).map_err(invalid)
+}
+
+/// Reads ION's commands of a contact plan; the plan, notes and problems by line are JSON.
+#[pyfunction]
+fn read_contact_plan(py: Python<'_>, text: &str) -> String {
+    py.detach(|| contacts::read_ion(text))
+}
+
+/// What is wrong with a contact plan and what is hardly meant; plan and answer are JSON.
+#[pyfunction]
+fn check_contact_plan(py: Python<'_>, plan_json: &str) -> PyResult<String> {
+    py.detach(|| contacts::checked(plan_json)).map_err(invalid)
+}
+
+/// What a node does with a bundle by a contact plan, and why; question and answer are JSON.
+#[pyfunction]
+fn route_bundle(py: Python<'_>, question_json: &str) -> PyResult<String> {
+    py.detach(|| contacts::route(question_json)).map_err(invalid)
+}
+
 /// The engine's version.
 #[pyfunction]
 fn version() -> &'static str {
@@ -166,6 +190,10 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(channel_information, module)?)?;
     module.add_function(wrap_pyfunction!(over_orbit, module)?)?;
     module.add_function(wrap_pyfunction!(orbit_tables, module)?)?;
+    module.add_function(wrap_pyfunction!(orbit_passes, module)?)?;
+    module.add_function(wrap_pyfunction!(read_contact_plan, module)?)?;
+    module.add_function(wrap_pyfunction!(check_contact_plan, module)?)?;
+    module.add_function(wrap_pyfunction!(route_bundle, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     Ok(())
 }

@@ -19,6 +19,7 @@ from bentpipe.cli import (
     agreeing,
     behind,
     browsing,
+    bundles,
     catalogue,
     checking,
     fitting,
@@ -149,4 +150,5 @@ for _command in (
     app.command(cls=_CLASSES.get(_command))(_command)
 app.command(name="help")(helping.helps)
 app.add_typer(measuring.perf, name="perf")
+app.add_typer(bundles.dtn, name="dtn")
 app.command(name="map")(mapping.crossover)

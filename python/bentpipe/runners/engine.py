@@ -17,11 +17,15 @@ if TYPE_CHECKING:
 __all__ = [
     "catalogue",
     "channel_information",
+    "check_contact_plan",
     "check_controller",
     "coded_bits",
     "load_controllers",
     "orbit",
+    "orbit_passes",
     "orbit_tables",
+    "read_contact_plan",
+    "route_bundle",
     "run",
     "run_schema",
     "version",
@@ -82,6 +86,16 @@ def orbit(question: Mapping[str, Any]) -> dict[str, Any]:
     return answer
 
 
+def orbit_passes(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """When who sees whom under a constellation (``PassesSpec`` and ``Passes`` of ``crates/orbit``).
+
+    Raises:
+        ValueError: what is wrong with the specification.
+    """
+    found: dict[str, Any] = json.loads(_engine.orbit_passes(json.dumps(spec)))
+    return found
+
+
 def orbit_tables(spec: Mapping[str, Any]) -> int:
     """Every satellite's next hop to every ground station (``TablesSpec`` of ``crates/orbit``), as one number.
 
@@ -89,6 +103,32 @@ def orbit_tables(spec: Mapping[str, Any]) -> int:
         ValueError: what is wrong with the specification.
     """
     return _engine.orbit_tables(json.dumps(spec))
+
+
+def read_contact_plan(text: str) -> dict[str, Any]:
+    """A contact plan of ION's commands: ``plan``, and lines passed over and wrong (``ion`` of ``crates/contacts``)."""
+    found: dict[str, Any] = json.loads(_engine.read_contact_plan(text))
+    return found
+
+
+def check_contact_plan(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """``problems`` and ``remarks`` of a contact plan, and the ranges of its pairs.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found: dict[str, Any] = json.loads(_engine.check_contact_plan(json.dumps(spec)))
+    return found
+
+
+def route_bundle(question: Mapping[str, Any]) -> dict[str, Any]:
+    """What a node does with a bundle by a contact plan, and why (``Question`` of ``crates/contacts``).
+
+    Raises:
+        ValueError: what is wrong with the question, by its field.
+    """
+    answer: dict[str, Any] = json.loads(_engine.route_bundle(json.dumps(question)))
+    return answer
 
 
 def check_controller(controller: str | type, options: Mapping[str, object]) -> Any:

@@ -2,10 +2,10 @@
 
 Nothing here runs anything, or knows how it is run. In the order of reading: ``units`` and ``radio_units``,
 ``problems`` and ``quantities``, of which every table is made; ``losses``, ``slots``, ``channel``, ``acm``,
-``link_layer``, ``scheduler``, ``path``, ``handover``, ``orbit`` (with ``places`` and ``constellations``), ``tcp``,
-``quic``, ``proxy``, ``codecs`` and ``call``, ``load``, ``web_page`` and ``page_load``, the tables; ``model``, the
-whole; ``sweep``, which names its places, and ``columns``, what these are called in frames; ``presets``, ``traces`` and
-``har``, which read other files; ``tomltext``, which writes TOML.
+``link_layer``, ``scheduler``, ``path``, ``handover``, ``orbit`` (with ``places`` and ``constellations``),
+``contact_plan``, ``tcp``, ``quic``, ``proxy``, ``codecs`` and ``call``, ``load``, ``web_page`` and ``page_load``, the
+tables; ``model``, the whole; ``sweep``, which names its places, and ``columns``, what these are called in frames;
+``presets``, ``traces`` and ``har``, which read other files; ``tomltext``, which writes TOML.
 
 The tables of which a scenario is composed in Python are here by their names, loaded when they are asked for
 (docs/manual/python.md).

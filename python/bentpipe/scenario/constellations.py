@@ -31,6 +31,7 @@ __all__ = [
     "Instant",
     "InstantText",
     "constellation_names",
+    "parse_instant",
     "preset",
 ]
 
@@ -50,7 +51,8 @@ class Instant(str):
         return (datetime.fromisoformat(self) - UNIX) // timedelta(microseconds=1) * 1000
 
 
-def _instant(found: object) -> Instant:
+def parse_instant(found: object) -> Instant:
+    """An instant from its text. Raises ValueError."""
     expected = 'an instant of UTC such as "2026-11-22T12:00:00Z"'
     if isinstance(found, datetime) and found.tzinfo is not None:  # as TOML has it without quotes
         found = found.astimezone(UTC).isoformat().replace("+00:00", "Z")
@@ -68,7 +70,7 @@ def _instant(found: object) -> Instant:
 
 
 InstantText = Annotated[
-    Instant, PlainValidator(_instant), described("2026-11-22T12:00:00Z", "an instant of UTC")
+    Instant, PlainValidator(parse_instant), described("2026-11-22T12:00:00Z", "an instant of UTC")
 ]
 
 EPOCH = Instant("2000-01-01T00:00:00Z")

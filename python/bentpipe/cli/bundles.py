@@ -1,0 +1,141 @@
+"""``dtn``: contact plans and the routes of bundles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bentpipe.cli.common import AsJson
+
+__all__ = ["dtn"]
+
+PlanFile = Annotated[
+    Path,
+    typer.Argument(metavar="PLAN", help="a contact plan: ION's commands, or TOML (.toml), or JSON (.json)"),
+]
+
+dtn = typer.Typer(
+    help="Contact plans and routes of bundles (delay-tolerant networks).",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+
+@dtn.command()
+def plan(
+    file: PlanFile,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="DIR", help="draw it there: a page, figures, the plan again"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check a contact plan, and draw it."""
+    from bentpipe.cli.terminal import answer
+    from bentpipe.dtn import plan as check
+
+    answer(check(file, out), as_json=as_json)
+
+
+@dtn.command()
+def route(
+    file: PlanFile,
+    source: Annotated[str, typer.Argument(metavar="FROM", help="the node that decides")],
+    destination: Annotated[str, typer.Argument(metavar="TO", help="where the bundle has to go")],
+    at: Annotated[
+        str, typer.Option(metavar="TIME", help="when: since the plan's zero, or an instant")
+    ] = "0 s",
+    size: Annotated[str, typer.Option(metavar="SIZE", help="the whole bundle")] = "1 MB",
+    priority: Annotated[str, typer.Option(metavar="WORD", help="bulk, normal or expedited")] = "normal",
+    lifetime: Annotated[
+        str | None, typer.Option(metavar="TIME", help="from --at on; default: for ever")
+    ] = None,
+    critical: Annotated[
+        bool, typer.Option("--critical", help="a copy to every neighbour with a route")
+    ] = False,
+    fragment: Annotated[bool, typer.Option("--fragment", help="it may be cut")] = False,
+    received_from: Annotated[
+        str | None,
+        typer.Option("--received-from", metavar="NODE", help="who sent it; it is not sent back there"),
+    ] = None,
+    return_to_sender: Annotated[bool, typer.Option("--return-to-sender", help="it may be sent back")] = False,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="NODE", help="not to this neighbour; repeatable")
+    ] = None,
+    confidence: Annotated[float, typer.Option(metavar="P", help="use no contact that is less likely")] = 0.0,
+    waiting: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NODE=SIZE[:PRIORITY]", help="what waits for a neighbour already; repeatable"),
+    ] = None,
+    booked: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LINE=SIZE[:PRIORITY]", help='what is booked of a contact ("line 3=2 MB"); repeatable'
+        ),
+    ] = None,
+    static: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TO=VIA", help="a next hop set by hand; TO may be *; repeatable"),
+    ] = None,
+    alternatives: Annotated[
+        int, typer.Option(min=0, max=1000, metavar="N", help="show so many routes by their best case")
+    ] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Say where a node sends a bundle, and why."""
+    from bentpipe.cli.terminal import answer
+    from bentpipe.dtn import route as decide
+    from bentpipe.dtn.asking import Bundle
+
+    asked = Bundle(
+        source, destination, at, size, priority, lifetime, critical, fragment, received_from, return_to_sender,
+        tuple(exclude or ()), confidence, tuple(waiting or ()), tuple(booked or ()), tuple(static or ()), alternatives,
+    )  # fmt: skip
+    answer(decide(file, asked), as_json=as_json)
+
+
+@dtn.command()
+def passes(
+    places: Annotated[
+        list[str], typer.Argument(metavar="PLACE...", help='ground stations: names, or "latitude,longitude"')
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="the plan: .toml or .json")],
+    constellation: Annotated[
+        str,
+        typer.Option(
+            "--constellation", "-c", metavar="NAME|FILE", help="a preset (bentpipe orbit --list), or elements"
+        ),
+    ] = "iridium",
+    duration: Annotated[str, typer.Option(metavar="TIME", help="how long")] = "100 min",
+    step: Annotated[str, typer.Option(metavar="TIME", help="from one look to the next")] = "1 s",
+    begin: Annotated[
+        str | None, typer.Option("--start", metavar="UTC", help="2026-11-22T12:00:00Z; default: the epoch")
+    ] = None,
+    elevation: Annotated[
+        str | None,
+        typer.Option(metavar="ANGLE", help="least elevation; default: the constellation's"),
+    ] = None,
+    links: Annotated[
+        str | None, typer.Option(metavar="KIND", help="grid or bent-pipe; default: the constellation's")
+    ] = None,
+    up: Annotated[str, typer.Option(metavar="RATE", help="from a place to a satellite")] = "10 Mbit/s",
+    down: Annotated[str, typer.Option(metavar="RATE", help="from a satellite to a place")] = "100 Mbit/s",
+    across: Annotated[str, typer.Option(metavar="RATE", help="from satellite to satellite")] = "100 Mbit/s",
+    tolerance: Annotated[
+        str, typer.Option(metavar="TIME", help="say a light time anew when it has changed by more")
+    ] = "1 ms",
+    as_json: AsJson = False,
+) -> None:
+    """Write the contact plan of a constellation: passes over places, links between satellites."""
+    from bentpipe.cli.terminal import answer
+    from bentpipe.orbit.asking import ask
+    from bentpipe.orbit.passes import Rates, write
+
+    table = {
+        "constellation": constellation, "from": places[0], "to": places[1:] or [places[0]], "start": begin,
+        "step": step, "elevation": elevation, "links": links,
+    }  # fmt: skip
+    rates = Rates.parse(up, down, across, tolerance)
+    answer(write(ask(table, duration), rates, out), as_json=as_json)

@@ -1,0 +1,66 @@
+"""Contact plans and the routes of bundles by them.
+
+``reading`` has a plan of a file, in any of its forms; ``summary`` says what is in one, ``drawing`` draws it, ``page``
+puts it on a page, ``export`` writes it in another form; ``asking`` makes a question about a bundle out of words,
+``deciding`` says what is done with it and why. :func:`plan` is ``bentpipe dtn plan``, :func:`route` is
+``bentpipe dtn route``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bentpipe.dtn.asking import Bundle
+    from bentpipe.stats.wording import Answer
+
+__all__ = ["plan", "route"]
+
+
+def plan(file: Path, out: Path | None = None) -> Answer:
+    """Checks a contact plan, says what is in it and, with ``out``, draws it there.
+
+    Args:
+        file: ION's commands, TOML (``.toml``) or JSON (``.json``).
+        out: a folder.
+
+    Raises:
+        ScenarioError: what is wrong with the plan, by its lines.
+    """
+    from dataclasses import replace
+
+    from bentpipe.dtn.reading import read
+    from bentpipe.dtn.summary import said
+
+    found = read(file)
+    answer = said(found)
+    if out is None:
+        return answer
+    from bentpipe.dtn import export, page
+
+    out.mkdir(parents=True, exist_ok=True)
+    drawn = page.write(found, answer, out)
+    written = export.write(found, out)
+    names = ", ".join(path.name for path in written)
+    text = f"\nThe page: {drawn}; beside it figures (.svg, .pdf) and the plan again: {names}"
+    return replace(answer, shown=(*answer.shown, text))
+
+
+def route(file: Path, bundle: Bundle) -> Answer:
+    """Says what a node does with a bundle by a plan, and why.
+
+    Args:
+        file: the plan, as :func:`plan` has it.
+        bundle: what is asked.
+
+    Raises:
+        ScenarioError: what is wrong with the plan or the question.
+    """
+    from bentpipe.dtn.asking import ask
+    from bentpipe.dtn.deciding import said
+    from bentpipe.dtn.reading import read
+
+    found = read(file)
+    return said(found, bundle, ask(found, bundle))

@@ -1,0 +1,39 @@
+"""The page of a contact plan; one file that needs no network."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bentpipe.dtn.drawing import figures
+from bentpipe.report.base import Page
+from bentpipe.report.tabular import tabular
+from bentpipe.runners import engine
+from bentpipe.stats.wording import Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bentpipe.dtn.reading import Found
+    from bentpipe.stats.wording import Answer
+
+__all__ = ["write"]
+
+REMARKS = 200
+"""Remarks that the page has."""
+
+
+def write(found: Found, said: Answer, out: Path) -> Path:
+    """Writes ``plan.html`` and each figure as SVG and PDF into ``out``; returns the page."""
+    drawn = figures(found)
+    for figure in drawn:
+        figure.write(out / f"{figure.key}.svg")
+        figure.write(out / f"{figure.key}.pdf")
+    page = Page(found.title or f"Contact plan {found.name}")
+    remarks = [str(one) for one in found.remarks[:REMARKS]]
+    if len(found.remarks) > REMARKS:
+        remarks.append(f"and {len(found.remarks) - REMARKS:,} more")
+    return page.write(
+        out / "plan.html", "dtn/page.html", text=said.shown[0],
+        tables=[(part.title, tabular(part.rows)) for part in said.shown if isinstance(part, Table) and part.rows],
+        figures=[page.drawing(figure) for figure in drawn], remarks=remarks, engine=engine.version(),
+    )  # fmt: skip

@@ -1,0 +1,347 @@
+"""Contact plans and routes: every form of a plan, what is wrong with one, the page, decisions with their reasons."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bentpipe.dtn.drawing import figures
+from bentpipe.dtn.export import as_ion, as_tables
+from bentpipe.dtn.reading import read
+from bentpipe.scenario.problems import ScenarioError
+from commands import bentpipe
+
+ION = """# hops 1-6, 1-3, 3-6
+@ 2026/11/22-12:00:00
+a contact +0   +100 1 6 12500000
+a contact +110 +300 1 6 12500000 0.9
+a contact +0   +300 6 1 12500000
+a contact +0   +300 1 3 12500000
+a contact +0   +300 3 1 12500000
+a contact +0   +300 3 6 12500000
+a contact +0   +300 6 3 12500000
+a range   +0   +300 1 6 1
+a range   +0   +300 1 3 1
+a range   +0   +200 3 6 2
+a range   +50  +60  6 3 3
+m horizon +0
+"""
+
+TOML = """title = "relay"
+epoch = "2026-11-22T12:00:00Z"
+
+[[contact]]
+from = "moon"
+to = "earth"
+start = "10 s"
+stop = "2026-11-22T12:01:40Z"
+rate = "2 Mbit/s"
+owlt = "1.28 s"
+both = true
+
+[[contact]]
+from = "rover"
+to = "moon"
+stop = "50 s"
+rate = "1 Mbit/s"
+confidence = 0.8
+
+[[range]]
+from = "rover"
+to = "moon"
+owlt = "2 ms"
+
+[[route]]
+at = "earth"
+via = "moon"
+"""
+
+
+@pytest.fixture
+def plans(tmp_path: Path) -> Path:
+    (tmp_path / "a.ionrc").write_text(ION)
+    (tmp_path / "b.toml").write_text(TOML)
+    return tmp_path
+
+
+def said(folder: Path, *words: str) -> dict[str, Any]:
+    done = bentpipe(folder, "dtn", *words, "--json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def refused(folder: Path, *words: str) -> str:
+    done = bentpipe(folder, "dtn", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    return done.stderr
+
+
+def test_a_plan_of_ion(plans: Path) -> None:
+    found = said(plans, "plan", "a.ionrc")
+    assert (found["epoch"], found["nodes"]) == ("2026-11-22T12:00:00Z", ["1", "3", "6"])
+    direct = next(one for one in found["pairs"] if (one["from"], one["to"]) == ("1", "6"))
+    assert (direct["contacts"], direct["up_s"], direct["longest_gap_s"]) == (2, 290.0, 10.0)
+    assert (direct["volume_bytes"], direct["rate_bit_s"]) == (290 * 12_500_000, [100_000_000] * 2)
+    back = next(one for one in found["pairs"] if (one["from"], one["to"]) == ("6", "3"))
+    assert back["owlt_s"] == [2.0, 3.0]
+    remarks = [(" ".join(one["at"]), one["text"]) for one in found["remarks"]]
+    assert remarks == [
+        ("line 14", '"m horizon" says nothing of contacts: passed over'),
+        ("line 8", "3 to 6: no range from 200 s to 300 s: not used then"),
+        ("line 9", "6 to 3: no range from 200 s to 300 s: not used then"),
+    ]
+    assert "note: line 8: 3 to 6" in bentpipe(plans, "dtn", "plan", "a.ionrc").stdout
+
+
+def test_a_plan_of_toml_and_the_same_of_json(plans: Path) -> None:
+    found = said(plans, "plan", "b.toml")
+    assert (found["contacts"], found["title"]) == (3, "relay")
+    up = next(one for one in found["pairs"] if one["from"] == "moon")
+    assert (up["first_s"], up["last_s"], up["owlt_s"]) == (10.0, 100.0, [1.28, 1.28])
+    assert found["static_routes"] == [{"at": "earth", "to": None, "via": "moon"}]
+    assert found["remarks"] == [{"at": ["line 13"], "text": "rover to moon: no contact leads back"}]
+    (plans / "b.json").write_text(json.dumps(as_tables(read(plans / "b.toml"))))
+    again = said(plans, "plan", "b.json")
+    assert again["pairs"] == found["pairs"]
+    assert again["remarks"][0]["at"] == ["contact[3]"]
+
+
+def test_every_form_says_the_same(plans: Path) -> None:
+    done = bentpipe(plans, "dtn", "plan", "a.ionrc", "--out", "out")
+    assert done.returncode == 0
+    first = said(plans, "plan", "a.ionrc")
+    for name in ("plan.toml", "plan.json", "plan.ionrc"):
+        again = said(plans, "plan", f"out/{name}")
+        for key in ("epoch", "nodes", "pairs"):
+            assert again[key] == first[key], (name, key)
+    # names and parts of a second are beyond ION's commands
+    assert as_ion(read(plans / "b.toml")) is None
+    text = 'contact = [{from = 1, to = 2, stop = "5 s", rate = "8 bit/s"}]\n'
+    (plans / "c.toml").write_text(text + "range = [{from = 2, to = 1, owlt = '1 s'}]")
+    assert (
+        as_ion(read(plans / "c.toml")) == "a contact +0 +5 1 2 1\na range +0 +5 2 1 1\na range +0 +5 1 2 1\n"
+    )
+    (plans / "d.toml").write_text(text + "range = [{from = 1, to = 2, owlt = '1 s', one_way = true}]")
+    assert as_ion(read(plans / "d.toml")) is None
+
+
+def test_the_page_needs_no_network(plans: Path) -> None:
+    assert bentpipe(plans, "dtn", "plan", "a.ionrc", "-o", "out").returncode == 0
+    page = (plans / "out/plan.html").read_text(encoding="utf-8")
+    assert not re.search(r'(src|href)\s*=\s*"https?:', page)
+    for part in ("Contacts over time", "Light times", "Contacts by pair", "no range from 200 s to 300 s"):
+        assert part in page, part
+    for name in ("contacts.svg", "contacts.pdf", "light.svg", "light.pdf"):
+        assert (plans / "out" / name).stat().st_size > 1000
+    contacts, light = figures(read(plans / "a.ionrc"))
+    assert contacts.rows == 7
+    assert "Red: no range" in contacts.caption
+    # 1 and 6, 1 and 3 are constant; 3 to 6 and back differ
+    assert light.rows == 2 + 2 + 2 + 6
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a contcat +0 +1 1 2 3", 'line 1: found "a contcat", expected "a contact" or "a range"; did you mean "contact"?'),
+        ("# x\na contact +5 +1 1 2 3", "line 2: found a stop that is no later than the start"),
+        (
+            "a contact +0 +9 1 2 3\na range +0 +9 1 2 1\na contact +5 +12 1 2 4",
+            "line 1 and line 3: 1 to 2: contacts contradict each other from 5 s to 9 s: 24 and 32 bit/s",
+        ),
+        ("a range +0 +9 1 2 1\na range +3 +9 1 2 2", "line 1 and line 2: 1 to 2: ranges contradict each other"),
+        ("# nothing", "has no contacts, expected some"),
+        ("\n".join("x" for _ in range(50)), "and 30 more problems"),
+    ],
+)  # fmt: skip
+def test_a_wrong_plan_of_ion_is_refused_by_its_lines(tmp_path: Path, text: str, expected: str) -> None:
+    (tmp_path / "a.ionrc").write_text(text)
+    assert expected in refused(tmp_path, "plan", "a.ionrc")
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (("rate = ", "rtae = "), 'contact[1].rtae: no key "rtae"'),
+        (('rate = "2 Mbit/s"', 'rate = "2 MB/s"'), 'did you mean "16 Mbit/s"?'),
+        (('epoch = "2026-11-22T12:00:00Z"', ""), "contact[1].stop: found an instant, which needs the plan's epoch"),
+        (("2026-11-22T12:01:40Z", "2026-11-22T11:01:40Z"), "which is before the plan's epoch"),
+        (('from = "rover"\nto = "moon"\nstop', 'from = "ro ver"\nto = "moon"\nstop'), "its name without blanks"),
+        (('stop = "50 s"', 'stop = "0 s"'), "line 13: found a stop of 0 s, expected one after the start, 0 s"),
+        (("confidence = 0.8", "confidence = 1.5"), "contact[2].confidence: found 1.5, expected at most 1"),
+        (("[[contact]]", "[contact"), "is not TOML"),
+        (("both = true", "both = true\n[[contact]]\nfrom = 'earth'\nto = 'moon'\nstop = '20 s'\nrate = '1 Mbit/s'"),
+         "line 12 and line 4: earth to moon: contacts contradict each other from 10 s to 20 s"),
+    ],
+)  # fmt: skip
+def test_a_wrong_plan_of_toml_is_refused_by_its_keys(
+    tmp_path: Path, change: tuple[str, str], expected: str
+) -> None:
+    assert change[0] in TOML
+    (tmp_path / "a.toml").write_text(TOML.replace(*change, 1))
+    assert expected in refused(tmp_path, "plan", "a.toml")
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    assert "no.toml: no such file" in refused(tmp_path, "plan", "no.toml")
+    (tmp_path / "a.ionrc").write_bytes(b"a contact \xff")
+    assert "is not UTF-8" in refused(tmp_path, "plan", "a.ionrc")
+    (tmp_path / "a.json").write_text("[1]")
+    assert "expected a table" in refused(tmp_path, "plan", "a.json")
+    (tmp_path / "b.json").write_text('{"contact": ' + "[" * 100_000)
+    assert "is not JSON" in refused(tmp_path, "plan", "b.json")
+
+
+def test_the_relay_is_taken_before_the_contact_closes_and_says_why(plans: Path) -> None:
+    found = said(plans, "route", "a.ionrc", "1", "6", "--at", "99.99 s")
+    assert (found["by"], found["consumption_bytes"]) == ("plan", 1_030_000)
+    (one,) = found["forwarded"]
+    assert (one["next"], one["route"]["nodes"]) == ("3", ["1", "3", "6"])
+    first, second = one["route"]["contacts"]
+    # 99.99 s, 82.4 ms at 100 Mbit/s, 1 s of light and 125/186,282 of it; then 2 s of light
+    assert first["arrival_s"] == pytest.approx(99.99 + 0.0824 + 1 + 125 / 186_282, abs=2e-9)
+    assert second["arrival_s"] == pytest.approx(
+        first["arrival_s"] + 0.0824 + 2 * (1 + 125 / 186_282), abs=2e-9
+    )
+    direct = found["considered"][0]
+    assert (direct["nodes"], direct["contacts"], direct["clause"]) == (["1", "6"], ["line 3"], "3.2.6.9 g")
+    assert direct["reason"].startswith("125000 B are left of 1 to 6 (line 3), 1030000 B are needed")
+    text = bentpipe(plans, "dtn", "route", "a.ionrc", "1", "6", "--at", "2026-11-22T12:01:39.99Z").stdout
+    assert "To 3, by the plan: 1 - 3 - 6, arrives at" in text
+    assert "(3.2.6.9 g)" in text
+    # a moment before, it still fits
+    assert said(plans, "route", "a.ionrc", "1", "6", "--at", "99.9 s")["forwarded"][0]["next"] == "6"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--critical"], ["6", "3"]),
+        (["--exclude", "6"], ["3"]),
+        (["--received-from", "6"], ["3"]),
+        (["--received-from", "6", "--return-to-sender"], ["6"]),
+        (["--waiting", "6=2 GB"], ["3"]),
+        (["--waiting", "6=2 GB:bulk"], ["6"]),
+        (["--booked", "line 3=1.25 GB"], ["3"]),
+        (["--booked", "line 3=1.25 GB", "--priority", "expedited"], ["6"]),
+        (["--static", "6=3"], ["3"]),
+        (["--static", "*=3"], ["6"]),
+        (["--size", "3 GB", "--static", "*=3"], ["3"]),
+        (["--size", "2 GB", "--fragment"], ["6"]),
+        (["--at", "105 s"], ["3"]),
+        (["--at", "105 s", "--confidence", "0.95", "--exclude", "3"], []),
+        (["--lifetime", "500 ms"], []),
+    ],
+)  # fmt: skip
+def test_what_is_asked_decides(plans: Path, words: list[str], expected: list[str]) -> None:
+    found = said(plans, "route", "a.ionrc", "1", "6", *words)
+    assert [one["next"] for one in found["forwarded"]] == expected
+    assert (found["kept"] is None) == bool(expected)
+    assert bentpipe(plans, "dtn", "route", "a.ionrc", "1", "6", *words).returncode == 0
+
+
+def test_a_next_hop_of_the_plan_and_a_node_that_is_its_own_end(plans: Path) -> None:
+    found = said(plans, "route", "b.toml", "earth", "rover")
+    assert (found["by"], found["forwarded"][0]["next"]) == ("static", "moon")
+    text = bentpipe(plans, "dtn", "route", "b.toml", "earth", "rover", "--at", "200 s").stdout
+    assert "To moon, by hand: no contact with it carries the bundle; it waits" in text
+    assert (
+        "Kept: no contacts lead from moon to rover"
+        in bentpipe(plans, "dtn", "route", "b.toml", "moon", "rover").stdout
+    )
+    assert "it is delivered" in said(plans, "route", "b.toml", "moon", "moon")["kept"]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["1", "7"], 'TO: found "7", a node that no contact names'),
+        (["mon", "earth"], 'FROM: found "mon", a node that no contact names; did you mean "moon"?'),
+        (["moon", "earth", "--at", "5"], '--at: found "5" without a unit'),
+        (
+            ["moon", "earth", "--at", "2026-11-22T11:00:00Z"],
+            "--at: found 2026-11-22T11:00:00Z, which is before",
+        ),
+        (
+            ["moon", "earth", "--priority", "normale"],
+            '--priority: no priority "normale", expected one of: bulk, normal',
+        ),
+        (["moon", "earth", "--waiting", "earth"], '--waiting: found "earth", expected a size after "="'),
+        (["moon", "earth", "--waiting", "earth=1"], "--waiting: found"),
+        (
+            ["moon", "earth", "--booked", "line 5=1 MB"],
+            '--booked: found "line 5", expected where a contact is said',
+        ),
+        (["moon", "earth", "--static", "earth"], "--static: found"),
+        (["moon", "earth", "--exclude", "mars"], '--exclude: found "mars"'),
+        (["moon", "earth", "--confidence", "2"], "--confidence: found 2.0, expected 0 to 1"),
+    ],
+)
+def test_a_wrong_question_is_refused_by_its_option(plans: Path, words: list[str], expected: str) -> None:
+    plan = "a.ionrc" if words[0] == "1" else "b.toml"
+    assert expected in refused(plans, "route", plan, *words)
+
+
+def test_the_plan_of_a_constellation(tmp_path: Path) -> None:
+    words = ["-c", "iridium", "--duration", "30 min", "--step", "10 s"]
+    found = said(tmp_path, "passes", "Toulouse", "Lima", *words, "--out", "a.toml")
+    assert found["contacts"] > 100
+    assert all(one["passes"] > 0 for one in found["places"])
+    plan = read(tmp_path / "a.toml")
+    names = {one["from"] for one in plan.spec["contacts"]}
+    assert {"Toulouse", "Lima", "sat-0"} <= names
+    # no contact is without a range, and each has one back
+    assert plan.remarks == ()
+    light = [owlt / 1e6 for pair in plan.ranges.values() for _, _, owlt in pair]
+    # 780 km above the ground, 14.4 degrees of arc to the next one in its plane
+    assert min(light) >= 2.6
+    assert max(light) < 20
+    rates = {
+        (one["from"] == "Toulouse", one["to"] == "Toulouse"): one["rate_bit_s"]
+        for one in plan.spec["contacts"]
+    }
+    assert (rates[True, False], rates[False, True]) == (10_000_000, 100_000_000)
+    decided = said(tmp_path, "route", "a.toml", "Toulouse", "Lima", "--at", "5 min", "--size", "10 kB")
+    (one,) = decided["forwarded"]
+    nodes = one["route"]["nodes"]
+    assert (nodes[0], nodes[-1]) == ("Toulouse", "Lima")
+    assert all(node.startswith("sat-") for node in nodes[1:-1])
+    # light over the ground takes 33 ms
+    assert one["route"]["projected_s"] - 300 > 0.033
+
+
+def test_passes_over_one_place_without_links_and_what_is_wrong(tmp_path: Path) -> None:
+    words = ["-c", "iridium", "--links", "bent-pipe", "--step", "20 s", "--duration", "20 min"]
+    found = said(
+        tmp_path, "passes", "Toulouse", *words, "--up", "1 Mbit/s", "--down", "1 Mbit/s", "-o", "b.json"
+    )
+    (place,) = found["places"]
+    assert found["contacts"] == 2 * place["passes"] > 0
+    assert found["links"] == 0
+    for wrong, expected in (
+        (["-o", "plan.ionrc"], '--out: found "plan.ionrc", expected a name that ends with .toml or .json'),
+        (["-o", "a.toml", "--up", "1"], "--up: found"),
+        (["-o", "a.toml", "--step", "0 s"], "step: found"),
+        (["-o", "a.toml", "-c", "iridum"], 'did you mean "iridium"?'),
+        (
+            ["-o", "a.toml", "--elevation", "89 deg", "--duration", "1 min", "--links", "bent-pipe"],
+            "no contacts",
+        ),
+    ):
+        assert expected in refused(tmp_path, "passes", "Toulouse", *wrong), wrong
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_a_plan_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    for name in ("any.ionrc", "any.toml", "any.json"):
+        (folder / name).write_text(text, encoding="utf-8")
+        with pytest.raises(ScenarioError):
+            read(folder / name)
