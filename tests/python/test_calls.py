@@ -411,6 +411,48 @@ def test_verify_knows_what_a_source_sends(change: Any, rule: str | None) -> None
     assert rule in found if rule else not found
 
 
+def test_who_does_not_fit_is_refused(tmp_path: Path) -> None:
+    from bentpipe.tools.verify import verify
+
+    calls = {**CALL, "name": "calls", "count": 12, "start_jitter": "6 s", "admission": "250 kbit/s"}
+    data = scenario(
+        {**calls, "load": {"call": {"codec": "g711", "time": "4 s"}}}, duration="9 s", trace={"stages": True}
+    )
+    spec = spec_of(data)
+    assert spec["admissions"] == [
+        {"name": "calls", "flows": [f"calls-{n}" for n in range(1, 13)], "rate_bit_s": 250_000}
+    ]
+    path = Path(api.run(data, out=tmp_path / "store", jobs=1).path)
+    kept = read_store(path)
+    events = kept.rows("events").filter(pl.col("kind") == "refused")
+    summary = kept.rows("summary").filter(pl.col("side") == "client")
+    starts = dict(summary.select("flow", "start_s").iter_rows())
+    # 80 kbit/s each: 3 fit.
+    ends: list[float] = []
+    refused = set()
+    for start, flow in sorted((start, flow) for flow, start in starts.items()):
+        ends = [end for end in ends if end > start]
+        if len(ends) < 3:
+            ends.append(start + 4)
+        else:
+            refused.add(flow)
+    assert 0 < len(refused) < 12
+    assert set(events["flow"]) == refused
+    assert all(row["time_s"] == pytest.approx(starts[row["flow"]]) for row in events.iter_rows(named=True))
+    assert set(summary.filter(pl.col("sent_packets") == 0)["flow"]) == refused
+    assert judge(kept)["flow"].n_unique() == 12 - len(refused)
+    (verdict,) = verify(kept)
+    assert verdict.findings == ()
+    assert "refused" in CliRunner().invoke(app, ["show", str(path)]).output
+    assert "calls refused" in build(path, tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_only_calls_are_admitted() -> None:
+    with pytest.raises(ScenarioError) as error:
+        plan_of(scenario({"name": "bulk", "congestion": "cubic", "admission": "1 Mbit/s"}))
+    assert error.value.problems[0][0] == "flow.bulk.admission"
+
+
 def test_calls_have_their_figures_and_a_part_of_the_report(tmp_path: Path) -> None:
     data = scenario(
         {**CALL, "name": "calls", "count": 3},

@@ -6,6 +6,7 @@ use transport::web::WebSpec;
 use units::NodeId;
 
 use crate::addresses::Tuples;
+use crate::admission;
 use crate::flow::{self, Controllers, FlowSide};
 use crate::proxies::{self, FlowProxy};
 use crate::route::Route;
@@ -39,6 +40,7 @@ impl Cast {
         let split = proxies::nodes(spec, topology)?;
         let (mut sides, mut proxies, mut routes) = (Vec::new(), Vec::new(), Vec::new());
         let (mut seats, mut behind) = (Vec::new(), Vec::new());
+        let refused = admission::refused(spec)?;
         for (index, flow) in spec.flows.iter().enumerate() {
             let error = |error: String| format!("flow {}: {error}", flow.name);
             let node = |name: &str| {
@@ -48,7 +50,8 @@ impl Cast {
             let split: &[NodeId] = if flow.transport.tcp().is_some() { &split } else { &[] };
             let route = Route::new(topology, client, server, split).map_err(error)?;
             let between = proxies::build(spec, index, &route, topology, controllers)?;
-            let ends = flow::build(spec.seed, flow, (index, spec.flows.len()), controllers)?;
+            let place = (index, spec.flows.len());
+            let ends = flow::build(spec.seed, flow, place, refused.contains(&index), controllers)?;
             let tuples = Tuples::new(ends[0].0.addresses);
             let places = [2 * index, 2 * spec.flows.len() + behind.len()];
             let mut legs = route.legs(topology, (index, flow.user), tuples, places).into_iter();

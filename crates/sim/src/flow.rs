@@ -31,15 +31,22 @@ pub struct FlowSide {
     pub start: Time,
 }
 
-/// Builds both sides of `flow`, which is number `place.0` of `place.1`.
+/// When `flow` begins.
+pub fn start(seed: u64, flow: &FlowSpec) -> Time {
+    let mut random = Random::named(seed, &flow.name, "start");
+    Time(flow.start_ns) + random.span_below(Span(flow.start_jitter_ns + 1))
+}
+
+/// Builds both sides of `flow`, which is number `place.0` of `place.1`; one that is refused never begins.
 pub fn build(
     seed: u64,
     flow: &FlowSpec,
     place: (usize, usize),
+    refused: bool,
     controllers: &mut Controllers<'_>,
 ) -> Result<[Known<FlowSide>; 2], String> {
     let named = |purpose: &str| Random::named(seed, &flow.name, purpose);
-    let start = Time(flow.start_ns) + named("start").span_below(Span(flow.start_jitter_ns + 1));
+    let start = start(seed, flow);
     let udp_header_bytes = match &flow.transport {
         TransportSpec::Quic(quic) | TransportSpec::Web { quic, .. } => u32::from(quic.header_bytes),
         TransportSpec::Udp(udp) => u32::from(udp.header_bytes),
@@ -66,6 +73,9 @@ pub fn build(
     // Over UDP nobody is told of a call, so that both sides begin.
     let answering = matches!(flow.transport, TransportSpec::Udp(_)).then(|| arrivals.clone());
     let hosts = |[client, server]: [Box<dyn Endpoint>; 2]| -> [Box<dyn Node>; 2] {
+        if refused {
+            return [Box::new(Host::refused(client, start)), Box::new(Host::new(server, None))];
+        }
         [Box::new(Host::new(client, Some(arrivals))), Box::new(Host::new(server, answering))]
     };
     check(&flow.load).map_err(|error| format!("flow {}: {error}", flow.name))?;

@@ -2,7 +2,7 @@
 
 use cc::CongestionControl;
 use transport::load::StreamReport;
-use transport::{Asker, Counters, Endpoint, Event, Gauges, Node, Payload, Report, quic};
+use transport::{Asker, Counters, Endpoint, Event, EventKind, Gauges, Node, Payload, Report, quic};
 use units::{Random, Span, Time};
 
 /// When a client opens its connections.
@@ -37,16 +37,26 @@ impl Arrivals {
 pub struct Host {
     endpoint: Box<dyn Endpoint>,
     arrivals: Option<Arrivals>,
+    /// When it will be refused to begin.
+    refused: Option<Time>,
+    /// What happened beside its connections.
+    events: Vec<Event>,
 }
 
 impl Host {
     /// A host that opens connections at `arrivals`; none: it only accepts.
     pub fn new(endpoint: Box<dyn Endpoint>, arrivals: Option<Arrivals>) -> Host {
-        Host { endpoint, arrivals }
+        Host { endpoint, arrivals, refused: None, events: Vec::new() }
+    }
+
+    /// A host that would have begun at `at`, and was refused.
+    pub fn refused(endpoint: Box<dyn Endpoint>, at: Time) -> Host {
+        Host { endpoint, arrivals: None, refused: Some(at), events: Vec::new() }
     }
 
     fn arrival(&self) -> Time {
-        self.arrivals.as_ref().map_or(Time::MAX, |arrivals| arrivals.next)
+        let arrival = self.arrivals.as_ref().map_or(Time::MAX, |arrivals| arrivals.next);
+        self.refused.map_or(arrival, |at| at.min(arrival))
     }
 }
 
@@ -64,6 +74,10 @@ impl Node for Host {
     }
 
     fn wake(&mut self, now: Time, out: &mut [Vec<Payload>]) {
+        if let Some(time) = self.refused.filter(|at| *at <= now) {
+            self.refused = None;
+            self.events.push(Event { time, connection: 0, kind: EventKind::Refused, value: 0.0 });
+        }
         if let Some(arrivals) = &mut self.arrivals
             && arrivals.next <= now
         {
@@ -115,7 +129,9 @@ impl Node for Host {
     }
 
     fn take_events(&mut self, _end: usize) -> Vec<Event> {
-        self.endpoint.take_events()
+        let mut events = self.endpoint.take_events();
+        events.append(&mut self.events);
+        events
     }
 
     fn streams(&self, _end: usize) -> Vec<(u32, StreamReport)> {

@@ -4,6 +4,7 @@
 use std::sync::atomic::AtomicBool;
 
 mod addresses;
+mod admission;
 mod calls;
 mod cast;
 mod flow;
@@ -23,7 +24,9 @@ mod world;
 pub use flow::Controllers;
 pub use path::{ChannelSpec, RadioSpec};
 pub use seat::{Leg, Seat, Way};
-pub use spec::{CongestionSpec, FlowSpec, GroupSpec, RunSpec, TcpSides, TraceSpec, TransportSpec};
+pub use spec::{
+    AdmissionSpec, CongestionSpec, FlowSpec, GroupSpec, RunSpec, TcpSides, TraceSpec, TransportSpec,
+};
 pub use tables::{Column, Data, Measurements, Table};
 pub use world::World;
 

@@ -27,6 +27,9 @@ pub struct RunSpec {
     /// Flows that are measured together.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupSpec>,
+    /// Calls that are only made while they fit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub admissions: Vec<AdmissionSpec>,
     /// Splitting proxies, at nodes of kind `proxy`.
     #[serde(default)]
     pub proxies: Vec<ProxySpec>,
@@ -81,6 +84,19 @@ pub struct GroupSpec {
     /// Whether each flow and link has a series of its own too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub each: bool,
+}
+
+/// Call admission: a flow begins only if it and those that have begun and not ended fit into a rate, each with what its
+/// sources send while they are on.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct AdmissionSpec {
+    /// What it is called.
+    pub name: String,
+    /// Names of the flows.
+    pub flows: Vec<String>,
+    /// The rate that is kept for them, each way, all headers counted.
+    pub rate_bit_s: u64,
 }
 
 /// A congestion controller by name.

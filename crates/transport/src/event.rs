@@ -20,6 +20,8 @@ pub struct Event {
 pub enum EventKind {
     /// The client began a connection.
     Start,
+    /// Call admission refused to begin.
+    Refused,
     /// The handshake is done on this side.
     Connected,
     /// The controller was told of congestion.
@@ -41,6 +43,7 @@ impl EventKind {
     pub fn name(self) -> &'static str {
         match self {
             EventKind::Start => "start",
+            EventKind::Refused => "refused",
             EventKind::Connected => "connected",
             EventKind::Congestion => "congestion",
             EventKind::PersistentCongestion => "persistent_congestion",

@@ -23,11 +23,19 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.files import Files
     from bentpipe.plan.graph import Hop
-    from bentpipe.plan.spec import CongestionSpec, FlowSpec, GroupSpec, LoadSpec, TcpSides, TransportSpec
+    from bentpipe.plan.spec import (
+        AdmissionSpec,
+        CongestionSpec,
+        FlowSpec,
+        GroupSpec,
+        LoadSpec,
+        TcpSides,
+        TransportSpec,
+    )
     from bentpipe.scenario.model import Congestion, Flow, Scenario
     from bentpipe.scenario.tcp import Tcp
 
-__all__ = ["flow_words", "group_words", "users", "wires"]
+__all__ = ["admission_words", "flow_words", "group_words", "users", "wires"]
 
 START_JITTER_NS = 10_000_000
 PAGE_BURST = 10
@@ -81,6 +89,13 @@ def group_words(flow: Flow, links: set[str]) -> GroupSpec:
     if flow.series == "each":
         group["each"] = True
     return group
+
+
+def admission_words(flow: Flow) -> AdmissionSpec | None:
+    """The rate that is kept for the flows that ``flow`` stands for."""
+    if flow.admission is None:
+        return None
+    return {"name": flow.name, "flows": flow.names, "rate_bit_s": flow.admission.bit_s}
 
 
 def flow_words(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from bentpipe.plan.changes import SIDES, Line, changes, moved_of, unused_at_first, unused_later
-from bentpipe.plan.flows import flow_words, group_words, users, wires
+from bentpipe.plan.flows import admission_words, flow_words, group_words, users, wires
 from bentpipe.plan.graph import (
     base_rtts,
     key_of,
@@ -130,6 +130,8 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
     names = {edge.name for edge in edges}
     if groups := [group_words(flow, names) for flow in scenario.flow if flow.count is not None]:
         spec["groups"] = groups
+    if admissions := [kept for flow in scenario.flow if (kept := admission_words(flow)) is not None]:
+        spec["admissions"] = admissions
     if proxies:
         spec["proxies"] = proxies
     return Resolved(spec, up, down, every_way)

@@ -31,6 +31,16 @@ class UnlimitedAckCounting(TypedDict):
     kind: Literal["unlimited"]
 
 
+class AdmissionSpec(TypedDict):
+    """Call admission: a flow begins only if it and those that have begun and not ended fit into a rate,
+    each with what its sources send while they are on.
+    """
+
+    name: str
+    flows: Sequence[str]
+    rate_bit_s: int
+
+
 class DataAmountSpec(TypedDict):
     """The client sends ``up_bytes`` and FIN; the server then sends ``down_bytes`` and FIN. The first 8
     bytes upwards, big-endian, are the response size.
@@ -663,6 +673,7 @@ class RunSpec(TypedDict):
     flows: Sequence[FlowSpec]
     proxies: NotRequired[Sequence[ProxySpec]]
     trace: NotRequired[TraceSpec]
+    admissions: NotRequired[Sequence[AdmissionSpec]]
     groups: NotRequired[Sequence[GroupSpec]]
 
 

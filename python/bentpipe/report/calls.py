@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bentpipe.figures.material import Material
 from bentpipe.report.tabular import MOST_ROWS, Heading, Tabular, TabularCell, TabularRow
-from bentpipe.stats.calls import over_cells
+from bentpipe.stats.calls import over_cells, refusals
 from bentpipe.stats.intervals import Interval
 from bentpipe.stats.titles import METRICS
 from bentpipe.stats.wording import humane, plus_minus
@@ -15,23 +15,25 @@ FIGURES = ("call-opinion", "call-delay")
 """Figures of calls, in the order of the page."""
 
 _SHOWN = ("delay_ms", "jitter_ms", "lost_ratio", "late_ratio", "mouth_to_ear_ms", "rating", "mos")
-_OF_MANY = ("mos_least", "good_ratio")
+_OF_MANY = ("mos_least", "good_ratio", "refused_ratio")
 
-DEFINITIONS = {
-    "delay, one way": "from when a datagram was full to when it came, averaged over those that came",
-    "jitter": "RFC 3550's interarrival jitter, averaged over datagrams",
-    "too late": "came after the play-out delay: in each 10 s the last 10 s' mean delay and four mean deviations "
+_MEANINGS = {
+    "delay_ms": "from when a datagram was full to when it came, averaged over those that came",
+    "jitter_ms": "RFC 3550's interarrival jitter, averaged over datagrams",
+    "late_ratio": "came after the play-out delay: in each 10 s the last 10 s' mean delay and four mean deviations "
     "(Ramjee et al. 1994)",
-    "mouth to ear": "until a datagram is full, coded, and played",
-    "R, mean opinion score": "of the E-model (ITU-T G.107, 2015) with its defaults, no echo, and no advantage factor; "
-    "`bentpipe calls` judges with another codec, play-out or advantage",
+    "mouth_to_ear_ms": "until a datagram is full, coded, and played",
+    "rating": "of the E-model (ITU-T G.107, 2015) with its defaults, no echo, no advantage factor; `bentpipe calls` "
+    "judges with another codec, play-out or advantage",
+    "mos": "from R (ITU-T G.107 annex B)",
 }
+DEFINITIONS = {METRICS[name].title: meaning for name, meaning in _MEANINGS.items()}
 """What the words of this section mean."""
 
 
 def table(material: Material, most: int = MOST_ROWS) -> Tabular:
     """One row a cell, flow (or group) and direction: means over calls, and over seeds with their intervals."""
-    cells = over_cells(material.calls, list(material.store.columns))
+    cells = over_cells(material.calls, list(material.store.columns), refusals(material.store))
     many = cells["calls"].max() != 1
     shown = [METRICS[name] for name in (*_SHOWN, *(_OF_MANY if many else ()))
              if cells[name].null_count() < cells.height]  # fmt: skip

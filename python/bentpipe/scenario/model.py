@@ -33,6 +33,7 @@ from bentpipe.scenario.quantities import (
     DurationText,
     Name,
     PositiveText,
+    RateText,
     SizeText,
     Table,
     as_table,
@@ -118,6 +119,7 @@ class Flow(Table):
     count: Annotated[StrictInt, Field(ge=1, le=MOST_FLOWS)] | None = None
     series: Literal["sum", "each"] | None = None
     user: Name | None = None
+    admission: RateText | None = None
     transport: Literal["quic", "tcp", "udp"] = "quic"
     congestion: Annotated[Congestion, as_table("name")] = UNCONTROLLED
     server_congestion: Annotated[Congestion, as_table("name")] | None = None
@@ -181,6 +183,9 @@ class Flow(Table):
             raise ValueError(
                 'found a load of datagrams with transport = "tcp", which has none; expected "udp" or "quic"'
             )
+        if self.admission is not None and not self.datagrams:
+            error = 'found a rate that is kept for calls beside no load of calls; expected load = { call = "g711" }'
+            raise PydanticCustomError("scenario", "{error}", {"error": error, "at": "admission"})
         if self.datagrams and source is not None and source.rate is None:
             error = "found none, expected one: datagrams leave at the rate of their source"
             raise PydanticCustomError("scenario", "{error}", {"error": error, "at": "load.on_off.rate"})

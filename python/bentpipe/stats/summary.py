@@ -114,7 +114,8 @@ _OF_CALLS = tuple(
     )
 )  # fmt: skip
 _OF_MANY_CALLS = tuple(
-    (name, METRICS[name].heading, METRICS[name].factor) for name in ("mos_least", "good_ratio")
+    (name, METRICS[name].heading, METRICS[name].factor)
+    for name in ("mos_least", "good_ratio", "refused_ratio")
 )
 
 
@@ -131,14 +132,14 @@ def call_rows(
         ScenarioError: as :func:`bentpipe.stats.calls.judge`.
     """
     from bentpipe.stats.calls import Judge as Default
-    from bentpipe.stats.calls import judge, over_cells
+    from bentpipe.stats.calls import judge, over_cells, refusals
     from bentpipe.store.reader import read_store
 
     store = read_store(directory)
     judged = judge(store, how or Default())
     if numbers or not judged.height:
         return store.shown(judged).to_dicts() if judged.height else []
-    cells = over_cells(judged, list(store.columns))
+    cells = over_cells(judged, list(store.columns), refusals(store))
     many = cells["calls"].max() != 1
     present = [item for item in _OF_CALLS if cells[item[0]].null_count() < cells.height]
     more = [item for item in _OF_MANY_CALLS if many and cells[item[0]].null_count() < cells.height]

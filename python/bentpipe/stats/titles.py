@@ -104,6 +104,7 @@ _EVERY = (
     Metric("rating", "R"),
     Metric("mos", "mean opinion score", short="MOS"),
     Metric("mos_least", "least mean opinion score", short="least MOS"),
+    Metric("refused_ratio", "calls refused", "%", 100.0, short="refused"),
     Metric("good_ratio", "calls at 3.5 or better", "%", 100.0, short="at 3.5 or better"),
     # of a load of a page
     Metric("loads_finished", "loads finished", "%", 100.0),

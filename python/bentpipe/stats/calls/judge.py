@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.codecs import Codec
     from bentpipe.store.reader import Store
 
-__all__ = ["GOOD", "Judge", "judge", "over_cells"]
+__all__ = ["GOOD", "Judge", "judge", "over_cells", "refusals"]
 
 GOOD = 3.5
 """MOS from which most listeners are content (ITU-T G.107 table B.1: R of 70; Tauran 2018, p. 25)."""
@@ -147,9 +147,23 @@ MEANS = ("delay_ms", "jitter_ms", "lost_ratio", "late_ratio", "mouth_to_ear_ms",
 """What is averaged over calls."""
 
 
-def over_cells(judged: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
+def refusals(store: Store) -> pl.DataFrame:
+    """How many calls were refused: ``run, flow, refused``, by group where the scenario has groups."""
+    events = store.rows("events", ["flow", "kind"])
+    none = pl.DataFrame(schema={"run": pl.String, "flow": pl.String})
+    found = events.filter(pl.col("kind") == "refused") if events.height else none
+    summary = store.rows("summary")
+    if GROUP in summary.columns and found.height:
+        members = summary.select("run", "flow", GROUP).unique(maintain_order=True)
+        found = found.join(members, on=["run", "flow"], how="left", maintain_order="left")
+        found = found.with_columns(flow=pl.col(GROUP))
+    return found.group_by("run", "flow", maintain_order=True).agg(refused=pl.len())
+
+
+def over_cells(judged: pl.DataFrame, keys: list[str], refused: pl.DataFrame | None = None) -> pl.DataFrame:
     """One row per cell, flow (or group) and direction: means over the calls of each run, then over runs with Student's
-    interval; ``calls`` in a run, the least MOS of any, the share of calls at :data:`GOOD` or better.
+    interval; ``calls`` in a run, the least MOS of any, the share of calls at :data:`GOOD` or better, and of those that
+    were refused (:func:`refusals`) among all.
 
     ``KEYS..., flow, direction, source, calls, seeds, NAME, NAME_low, NAME_high..., mos_least, good_ratio``.
     """
@@ -163,11 +177,16 @@ def over_cells(judged: pl.DataFrame, keys: list[str]) -> pl.DataFrame:
         mos_least=pl.col("mos").min(),
         good_ratio=(pl.col("mos") >= GOOD).mean(),
     )
+    runs = runs.with_columns(refused_ratio=pl.lit(None, pl.Float64))
+    if refused is not None and refused.height:
+        runs = runs.join(refused, on=["run", "flow"], how="left", maintain_order="left")
+        count = pl.col("refused").fill_null(0)
+        runs = runs.with_columns(refused_ratio=count / (count + pl.col("calls")))
     rows = []
     for cell, own in runs.group_by(by, maintain_order=True):
         row: dict[str, Any] = dict(zip(by, cell, strict=True))
         row |= {"source": own["source"][0], "calls": own["calls"].max(), "seeds": own.height}
-        for name in (*MEANS, "good_ratio"):
+        for name in (*MEANS, "good_ratio", "refused_ratio"):
             values = own[name].drop_nulls().to_list()
             if len(values) > 1:
                 mean = mean_interval(values)

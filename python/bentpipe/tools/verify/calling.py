@@ -19,12 +19,22 @@ def calls(trace: Trace) -> Iterator[Finding]:
     legs: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for packet in trace.sent:
         legs[packet["flow"], packet["from_node"]].append(packet)
-    starts = {row["flow"]: row["start_s"] for row in trace.tables["summary"].iter_rows(named=True)}
+    summary = trace.tables["summary"]
+    starts = {row["flow"]: round(row["start_s"] * 1e9) for row in summary.iter_rows(named=True)}
+    refused = {
+        flow for admission in trace.spec.get("admissions", ()) for flow in _refused(trace, admission, starts)
+    }
     for flow in trace.spec["flows"]:
         load = flow["load"]
         if flow["transport"]["kind"] != "udp" or load["kind"] != "datagrams":
             continue
-        start = round(starts[flow["name"]] * 1e9)
+        if flow["name"] in refused:
+            if any(legs[flow["name"], flow[end]] for end in ("client", "server")):
+                yield Finding(
+                    "calls are made while they fit", flow["name"], "it sent packets, and did not fit"
+                )
+            continue
+        start = starts[flow["name"]]
         for way, node in (("up", flow["client"]), ("down", flow["server"])):
             sent = legs[flow["name"], node]
             if load[way] is None:
@@ -37,6 +47,27 @@ def calls(trace: Trace) -> Iterator[Finding]:
                 continue
             yield from _source(flow, way, start, sent, trace.end)
             yield from _counted(trace, flow["name"], way, sent)
+
+
+def _refused(trace: Trace, admission: Mapping[str, Any], starts: Mapping[str, int]) -> Iterator[str]:
+    """Flows that do not fit beside those that have begun and not ended."""
+    flows = {flow["name"]: flow for flow in trace.spec["flows"]}
+    made: list[tuple[int, dict[str, float]]] = []
+    places = {name: place for place, name in enumerate(flows)}
+    for name in sorted(admission["flows"], key=lambda name: (starts[name], places[name])):
+        flow, begin = flows[name], starts[name]
+        # 38 bytes: what a packet of QUIC has beside a datagram
+        header = flow["transport"]["header_bytes"] + (38 if flow["transport"]["kind"] == "quic" else 0)
+        own = {
+            way: -(-(source["payload_bytes"] + header) * 8 * 10**9 // source["interval_ns"]) if source else 0
+            for way in ("up", "down")
+            for source in (flow["load"][way],)
+        }
+        under_way = [rates for end, rates in made if end > begin]
+        if all(sum(rates[way] for rates in under_way) + own[way] <= admission["rate_bit_s"] for way in own):
+            made.append((begin + flow["load"]["duration_ns"], own))
+        else:
+            yield name
 
 
 def _source(
