@@ -10,6 +10,9 @@ use crate::{OrbitError, OrbitSpec, Sky};
 /// Most satellites times frames that are given away.
 const MOST_POSITIONS: u64 = 2_000_000;
 
+/// About what a step takes as text.
+const BYTES_A_STEP: usize = 64;
+
 /// What is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -85,7 +88,11 @@ pub fn answer(question: &str, going_on: &mut dyn FnMut() -> bool) -> Result<Stri
         frames: frames(orbit, found.start_unix_ns, question.frames)?,
         links: grid.map_or_else(Vec::new, |grid| grid.pairs()),
     };
-    serde_json::to_string(&answer).map_err(|error| OrbitError::new("answer", error.to_string()))
+    let mut text = Vec::with_capacity(answer.delay_ns.len() * BYTES_A_STEP);
+    serde_json::to_writer(&mut text, &answer)
+        .map_err(|error| OrbitError::new("answer", error.to_string()))?;
+    drop((answer, found.delays, found.views, found.corners));
+    String::from_utf8(text).map_err(|error| OrbitError::new("answer", error.to_string()))
 }
 
 fn frames(orbit: &OrbitSpec, start_ns: i64, count: u32) -> Result<Vec<Frame>, OrbitError> {

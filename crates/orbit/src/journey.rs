@@ -188,6 +188,8 @@ pub fn journey_while(
     }
     let mut walk = Walk::new(spec)?;
     let steps = spec.duration_ns / spec.step_ns;
+    walk.delays.reserve_exact(steps as usize + 1);
+    walk.views.reserve_exact(steps as usize + 1);
     for step in 0..=steps {
         if step % STEPS_UNASKED == 0 && !going_on() {
             return Err(OrbitError::new("orbit", "stopped"));
