@@ -35,6 +35,19 @@ def said(*settings: tuple[str, object], seeds: int | None = None, repeats: bool 
     return {one.key: one.text for one in remarks(plan(*settings, seeds=seeds, repeats=repeats))}
 
 
+def test_an_orbit_that_nothing_follows_is_remarked_on() -> None:
+    orbit = ("orbit", {"constellation": "iridium", "from": "Paris", "to": "Lima"})
+
+    def keys(*settings: tuple[str, object]) -> list[str]:
+        document = open_document(copy.deepcopy(PATH), [orbit, *settings])
+        return [one.key for one in remarks(make(document, "test", orbits=engine.orbit))]
+
+    assert keys() == ["orbit"]
+    assert keys(("path.link.delay", {"orbit": "last"})) == []
+    assert keys(("path.link.up.delay", {"orbit": "first"})) == []
+    assert keys(("title", "orbit")) == ["orbit"]
+
+
 def test_what_nobody_can_wait_for_is_no_remark() -> None:
     with pytest.raises(ScenarioError, match=r"flow\.f: what it sends: a run takes about .* events"):
         plan(("duration", "100000 h"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,23 @@ def _of_cell(cell: Cell) -> Iterator[Remark]:
         yield from _of_flow(name, flow, cell, whole)
     yield from _of_handovers(cell.scenario, whole)
     yield from _of_channels(cell.scenario)
+    yield from _of_orbit(cell.scenario)
+
+
+def _of_orbit(scenario: Scenario) -> Iterator[Remark]:
+    rest = {key: value for key, value in scenario.written().items() if key != "orbit"}
+    if scenario.orbit is not None and not _follows(rest):
+        yield Remark(
+            "orbit", 'nothing follows it: no delay = { orbit = "first" }, no channel and no hand-over'
+        )
+
+
+def _follows(found: object) -> bool:
+    """Whether an orbit is named anywhere, but in names and titles."""
+    if isinstance(found, Mapping):
+        said = [value for key, value in found.items() if key not in ("name", "title")]
+        return "orbit" in found or _follows(said)
+    return found == "orbit" or (isinstance(found, list) and any(_follows(one) for one in found))
 
 
 def _of_channels(scenario: Scenario) -> Iterator[Remark]:
