@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use bytes::BytesMut;
 use units::{Ecn, fetch};
 
-/// A UDP datagram. Streams carry zeros, so that what a datagram of modelled QUIC ends in is not kept while it is on its
-/// way, only counted: a window of a satellite path would be more than a processor has cache for.
+/// A UDP datagram. Streams carry zeros, so that what a datagram of modelled QUIC has before the end of its tag is not
+/// kept while it is on its way, only counted: a window of a satellite path would be more than a processor has cache for.
 #[derive(Clone, Debug)]
 pub struct Datagram {
     /// UDP payload as far as it is kept.
-    head: BytesMut,
-    /// Zeros that come after it.
+    kept: BytesMut,
+    /// Zeros before the last [`TAIL`] bytes of what is kept.
     zeros: u16,
     /// ECN field of its IP header.
     pub ecn: Ecn,
@@ -24,31 +24,34 @@ pub struct Datagram {
 impl Datagram {
     /// A datagram that is kept whole.
     pub fn new(payload: BytesMut, ecn: Ecn, connection: u32, header_bytes: u16) -> Datagram {
-        Datagram { head: payload, zeros: 0, ecn, connection, header_bytes }
+        Datagram { kept: payload, zeros: 0, ecn, connection, header_bytes }
     }
 
     /// Bytes of its payload.
     pub fn payload_bytes(&self) -> usize {
-        self.head.len() + usize::from(self.zeros)
+        self.kept.len() + usize::from(self.zeros)
     }
 
     /// The first byte of its payload; 0 if there is none.
     pub fn first_byte(&self) -> u8 {
-        self.head.first().copied().unwrap_or(0)
+        self.kept.first().copied().unwrap_or(0)
     }
 
     /// Has what is kept of its payload brought.
     pub(crate) fn expect(&self) {
-        fetch(&*self.head);
+        fetch(&*self.kept);
     }
 
     /// Its payload.
     pub fn payload(&self) -> Cow<'_, [u8]> {
         if self.zeros == 0 {
-            return Cow::Borrowed(&self.head);
+            return Cow::Borrowed(&self.kept);
         }
-        let mut whole = self.head.to_vec();
-        whole.resize(self.payload_bytes(), 0);
+        let (head, tail) = self.kept.split_at(self.kept.len() - TAIL);
+        let mut whole = Vec::with_capacity(self.payload_bytes());
+        whole.extend_from_slice(head);
+        whole.resize(head.len() + usize::from(self.zeros), 0);
+        whole.extend_from_slice(tail);
         Cow::Owned(whole)
     }
 }
@@ -56,6 +59,9 @@ impl Datagram {
 /// Memory that payloads share, bytes: what one by itself would ask for costs more than all else that is done with it,
 /// as allocators keep only small pieces at hand (glibc's tcache up to 1,032 bytes). Room for a dozen full packets.
 const SHARED: usize = 16 << 10;
+
+/// Bytes at the end of a payload that are always kept: the part of modelled QUIC's tag that tells packets apart.
+const TAIL: usize = 8;
 
 /// Bytes that are looked at together.
 const PIECE: usize = 128;
@@ -77,23 +83,27 @@ impl Payloads {
         connection: u32,
         header_bytes: u16,
     ) -> Datagram {
-        let kept = without_zeros(payload);
-        room(&mut self.leaving, kept);
-        self.leaving.extend_from_slice(&payload[..kept]);
-        let zeros = (payload.len() - kept) as u16;
-        Datagram { head: self.leaving.split(), zeros, ecn, connection, header_bytes }
+        let (body, tail) = payload.split_at(payload.len().saturating_sub(TAIL));
+        let head = without_zeros(body);
+        room(&mut self.leaving, head + tail.len());
+        self.leaving.extend_from_slice(&body[..head]);
+        self.leaving.extend_from_slice(tail);
+        let zeros = (body.len() - head) as u16;
+        Datagram { kept: self.leaving.split(), zeros, ecn, connection, header_bytes }
     }
 
     /// The payload of `datagram`, which has come.
     pub fn unpack(&mut self, datagram: Datagram) -> BytesMut {
-        let Datagram { head, zeros, .. } = datagram;
+        let whole = datagram.payload_bytes();
+        let Datagram { kept, zeros, .. } = datagram;
         if zeros == 0 {
-            return head;
+            return kept;
         }
-        let whole = head.len() + usize::from(zeros);
+        let (head, tail) = kept.split_at(kept.len() - TAIL);
         room(&mut self.come, whole);
-        self.come.extend_from_slice(&head);
-        self.come.resize(whole, 0);
+        self.come.extend_from_slice(head);
+        self.come.resize(whole - TAIL, 0);
+        self.come.extend_from_slice(tail);
         self.come.split()
     }
 }
@@ -123,13 +133,19 @@ mod tests {
     fn what_is_unpacked_is_what_was_packed() {
         let mut payloads = Payloads::default();
         let mut held = Vec::new();
-        for (length, last) in (0..1500).step_by(7).flat_map(|length| [(length, 0), (length, 9)]) {
+        let cases = [(0, 0), (9, 0), (0, 7), (9, 7)];
+        for (length, (byte, last)) in
+            (0..1500).step_by(7).flat_map(|length| cases.map(|case| (length, case)))
+        {
             let mut payload = vec![0; length];
-            if let Some(byte) = payload.get_mut(length / 3) {
-                *byte = last;
+            if let Some(end) = payload.last_mut() {
+                *end = last;
+            }
+            if let Some(place) = payload.get_mut(length / 3) {
+                *place = byte;
             }
             let datagram = payloads.pack(&payload, Ecn::NotEct, 3, 28);
-            assert!(datagram.head.len() < length / 3 + 1 + PIECE, "{length}");
+            assert!(datagram.kept.len() < length / 3 + 1 + PIECE + TAIL, "{length}");
             assert_eq!(datagram.payload_bytes(), length);
             assert_eq!(datagram.payload(), payload);
             assert_eq!(datagram.first_byte(), payload.first().copied().unwrap_or(0));

@@ -13,9 +13,11 @@ use crate::addresses::{Addresses, PROTOCOL_TCP, PROTOCOL_UDP};
 use crate::flow::FlowSide;
 
 /// Of a TCP segment, or a QUIC packet with a short header, no more than this is kept, unless more than
-/// zeros would be cut off: headers and frames are kept, long data are not. What is cut is said to be so, as in any
+/// zeros and a modelled tag would be cut off: headers and frames are kept, long data are not. What is cut is said to be so, as in any
 /// capture of limited length. Encrypted packets are cut whatever follows.
 const CUT: usize = 128;
+/// Of a QUIC packet (RFC 9001 section 5.3).
+const TAG: usize = 16;
 
 const LINKTYPE_RAW: u32 = 101;
 const TTL: u8 = 64;
@@ -85,7 +87,7 @@ impl Capture {
             out.extend_from_slice(&LINKTYPE_RAW.to_le_bytes());
             out.extend_from_slice(&0u32.to_le_bytes());
             option(out, 2, format!("{name}.{}", side.name()).as_bytes());
-            let rule = if plain { "cut where only zeros follow" } else { "cut" };
+            let rule = if plain { "cut where only zeros and a tag follow" } else { "cut" };
             let text = format!(
                 "flow {name}, {}, simulated; time 0 is the start of the run; TCP segments and QUIC \
                  packets with short headers are {rule} after {CUT} bytes",
@@ -102,19 +104,19 @@ impl Capture {
     pub fn packet(&mut self, now: Time, outbound: bool, payload: &Payload) {
         let up = outbound == (self.side == Side::Client);
         let sender = if up { Side::Client } else { Side::Server };
-        let (whole_header, plain) = match payload {
+        let (whole_header, plain, tag) = match payload {
             Payload::Datagram(datagram) => {
                 self.write_datagram(sender, datagram);
-                (datagram.first_byte() & 0x80 != 0, self.plain)
+                (datagram.first_byte() & 0x80 != 0, self.plain, TAG)
             }
             Payload::Udp(datagram) => {
                 self.write_datagram(sender, datagram);
-                (false, true)
+                (false, true, 0)
             }
             // What goes over TCP is modelled.
             Payload::Segment(segment) => {
                 self.write_segment(sender, segment);
-                (false, true)
+                (false, true, 0)
             }
         };
         let whole = self.packet.len();
@@ -122,7 +124,8 @@ impl Capture {
             (true, _) => whole,
             (false, false) => whole.min(CUT),
             (false, true) => {
-                let last = self.packet.iter().rposition(|byte| *byte != 0);
+                let body = &self.packet[..whole.saturating_sub(tag)];
+                let last = body.iter().rposition(|byte| *byte != 0);
                 whole.min(CUT.max(last.map_or(0, |last| last + 1)))
             }
         };

@@ -346,6 +346,6 @@ fn is_duplicate(start: u64, end: u64, ack: u64, second: Option<&(u64, u64)>) -> 
 }
 
 /// It carries nothing but an acknowledgement.
-fn is_plain(segment: &Segment) -> bool {
+pub(super) fn is_plain(segment: &Segment) -> bool {
     segment.data.is_empty() && !segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::FIN)
 }

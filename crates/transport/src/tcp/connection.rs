@@ -13,6 +13,7 @@ use cc::CongestionControl;
 use units::{Span, Time};
 
 pub use self::established::established_pair;
+use super::ack::is_plain;
 use super::handshake::{self, SYN_RETRIES};
 use super::receiver::Receiver;
 use super::sender::Sender;
@@ -164,6 +165,16 @@ impl Connection {
                 self.establish(now, &segment);
             }
             State::Established => {}
+        }
+        if self.sender.rules.timestamps && self.receiver.is_old(&segment) {
+            if !is_plain(&segment) {
+                self.receiver.refuse(&segment);
+                return;
+            }
+            // An ACK that later ones have overtaken; Linux answers it twice a second at most, which is left out.
+            if segment.acknowledgement != self.sender.board.una() {
+                return;
+            }
         }
         if segment.flags.has(Flags::ACK) {
             self.sender.on_ack(now, &segment);

@@ -12,6 +12,9 @@ use crate::TcpCounters;
 /// may have grown together.
 const RECENT: usize = 8;
 
+/// How much older than TS.Recent a segment may be, in ticks (Linux's TCP_PAWS_WINDOW).
+const PAWS_WINDOW: u32 = 1;
+
 /// The receiving half. Sequence numbers as in [`Segment`].
 #[derive(Debug)]
 pub(super) struct Receiver {
@@ -131,6 +134,21 @@ impl Receiver {
     fn window(&self) -> u64 {
         let free = self.limit.saturating_sub(self.unread_bytes);
         free.min(self.largest_window).max(self.edge - self.next)
+    }
+
+    /// PAWS (RFC 7323 section 5.3): its timestamp is before TS.Recent, by more than the tick that Linux allows.
+    pub(super) fn is_old(&self, segment: &Segment) -> bool {
+        segment.timestamps.is_some_and(|(value, _)| value + PAWS_WINDOW < self.ts_recent)
+    }
+
+    /// A segment that is thrown away for it, new or not: what is known is acknowledged at once.
+    pub(super) fn refuse(&mut self, segment: &Segment) {
+        let (start, end) = (segment.sequence, segment.sequence + segment.data.len() as u64);
+        if start < self.next && start < end {
+            self.duplicate = Some((start, end.min(self.next)));
+            self.counted.duplicate_segments += u64::from(end <= self.next);
+        }
+        self.ack_now = true;
     }
 
     /// Takes a segment's data and FIN; whether there is something new to read.
@@ -457,6 +475,27 @@ mod tests {
         let two = come(6000, 62);
         assert_eq!((two.ack_pairs, two.pair_wait_ns), (2, 8_000_000));
         assert_eq!(two.duplicate_segments, 2);
+    }
+
+    #[test]
+    fn a_late_segment_is_old_behind_a_retransmission() {
+        let stamped =
+            |start, value| Segment { timestamps: Some((value, 0)), ..segment(start, 1000) };
+        let mut receiver = Receiver::new(&spec());
+        receiver.take(Time(0), &stamped(0, 10));
+        receiver.acknowledged();
+        // 1000 is lost, 2000 late; what goes beyond a gap says nothing of TS.Recent.
+        receiver.take(Time(0), &stamped(3000, 11));
+        assert!(!receiver.is_old(&stamped(2000, 10)));
+        receiver.take(Time(0), &stamped(1000, 50));
+        let late = stamped(2000, 10);
+        assert!(receiver.is_old(&late) && !receiver.is_old(&stamped(2000, 49)));
+        receiver.refuse(&late);
+        assert!(receiver.is_ack_due(Time(0)));
+        assert_eq!(receiver.in_order(), 2000, "it was new, and has to be sent again");
+        assert_eq!(receiver.blocks(3, true).unwrap().as_slice(), [(3001, 4001)]);
+        receiver.refuse(&stamped(1000, 10));
+        assert_eq!(receiver.blocks(3, true).unwrap().as_slice()[0], (1001, 2001));
     }
 
     #[test]
