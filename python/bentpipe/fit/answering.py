@@ -49,15 +49,23 @@ def answer(
     written, taken = writing.files(found, model, name, source)
     said = _said(found, model, judged, source)
     from bentpipe.fit import page
+    from bentpipe.fit.drawing import figures
 
-    drawn_page = page.rendered(found, model, judged, said, source)
+    drawings = figures(found, model, judged)
+    text = page.rendered(drawings, said, source)
     out.mkdir(parents=True, exist_ok=True)
-    for file, text in {**written, "fit.html": drawn_page}.items():
-        write_whole(out / file, text.encode())
+    for file, content in {**written, "fit.html": text}.items():
+        write_whole(out / file, content.encode())
+    for figure in drawings:
+        for suffix in (".svg", ".pdf"):
+            figure.write(out / f"{figure.key}{suffix}")
     shown = list(said.shown)
     if taken:
         shown.append(f"No log says {', '.join(taken)}: as preset {writing.OF} has it")
-    shown.append(f"Written to {out}: {name}.toml (the preset), fit.html, " + ", ".join(list(written)[1:]))
+    shown.append(
+        f"Written to {out}: {name}.toml (the preset), fit.html with its figures (.svg, .pdf), "
+        + ", ".join(list(written)[1:])
+    )
     return Answer(
         {**said.data, "taken": taken, "preset": str(out / f"{name}.toml"), "page": str(out / "fit.html")},
         tuple(shown),
@@ -113,6 +121,10 @@ def _said(found: Found, model: Model, judged: Judged, source: str) -> Answer:
         shown.append(
             f"The model of the first half has seen {judged.slots} slots and nothing of the second{known}."
         )
+        if judged.half is not None:
+            shown.append(
+                "The second half's distance is from the first half itself, the model's from the second half."
+            )
     if model.slots < 4 * LEAST_SLOTS:
         shown.append(f"Only {model.slots} slots: their distribution is hardly known.")
     return Answer(data, tuple(shown))
