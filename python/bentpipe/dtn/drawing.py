@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["figures"]
 
 PAIRS = 60
-"""Rows of the chart; of more, those with most contacts."""
+"""Rows of the chart; of more, those that change most often."""
 
 BARS = 4000
 """Contacts that are drawn."""
@@ -42,24 +42,27 @@ def _time(found: Found) -> alt.X:
 
 
 def _contacts(found: Found) -> Figure:
-    pairs = by_pair(found)
-    most = sorted(pairs, key=lambda pair: -len(pairs[pair]))[:PAIRS]
-    shown = [pair for pair in pairs if pair in set(most)]
+    rows = _rows(found)
+    start, stop = ends(found)
+    # what is always there says least
+    dull = {
+        name: [(one["start_ns"], one["stop_ns"]) for one in of] == [(start, stop)]
+        for name, (of, _) in rows.items()
+    }
+    most = set(sorted(rows, key=lambda name: (dull[name], -len(rows[name][0])))[:PAIRS])
     bars: list[dict[str, Any]] = []
     dark: list[dict[str, Any]] = []
-    for pair in shown:
-        name = f"{pair[0]} to {pair[1]}"
-        for one in pairs[pair]:
+    for name, (of, held) in rows.items():
+        if name not in most:
+            continue
+        for one in of:
             bars.append(
                 {"pair": name, "start_s": one["start_ns"] / 1e9, "stop_s": one["stop_ns"] / 1e9,
-                 "rate": one["rate_bit_s"] / 1e6, "likely": one["confidence"], "said": one["at"]}
+                 "rate": one["rates"], "likely": one["confidence"], "said": one["at"]}
             )  # fmt: skip
-            dark += [
-                {"pair": name, "start_s": a / 1e9, "stop_s": b / 1e9}
-                for a, b in _unknown(one["start_ns"], one["stop_ns"], found.ranges.get(pair, []))
-            ]
-    total = sum(map(len, pairs.values()))
-    left = len(bars) > BARS or len(shown) < len(pairs)
+            gaps = _unknown(one["start_ns"], one["stop_ns"], held)
+            dark += [{"pair": name, "start_s": a / 1e9, "stop_s": b / 1e9} for a, b in gaps]
+    total = sum(len(of) for of, _ in rows.values())
     bars, dark = bars[:BARS], dark[:BARS]
     names = list(dict.fromkeys(bar["pair"] for bar in bars))
     y = alt.Y("pair:N", sort=names, title=None, axis=alt.Axis(labelLimit=260, grid=True))
@@ -72,7 +75,7 @@ def _contacts(found: Found) -> Figure:
             tooltip=[
                 alt.Tooltip("pair:N", title="contact"), alt.Tooltip("said:N", title="said in"),
                 alt.Tooltip("start_s:Q", title="from, s"), alt.Tooltip("stop_s:Q", title="until, s"),
-                alt.Tooltip("rate:Q", title="Mbit/s"), alt.Tooltip("likely:Q", title="likely"),
+                alt.Tooltip("rate:N", title="Mbit/s"), alt.Tooltip("likely:Q", title="likely"),
             ],
         )
     ]  # fmt: skip
@@ -82,17 +85,43 @@ def _contacts(found: Found) -> Figure:
             .mark_bar(color=RED, height=alt.RelativeBandSize(0.25), clip=True)
             .encode(x=_time(found), x2="stop_s:Q", y=y)
         )
-    chart = alt.layer(*layers).properties(
-        width=WIDTH - 60 - min(260, 7 * max(map(len, names))), height=alt.Step(24 if len(names) <= 30 else 14)
-    )
-    caption = "When who can send to whom; paler where it is less than certain."
+    width = WIDTH - 60 - min(260, 7 * max(map(len, names)))
+    chart = alt.layer(*layers).properties(width=width, height=alt.Step(24 if len(names) <= 30 else 14))
+    caption = "When who can send to whom; both directions are one row where they have the same times."
+    if any(bar["likely"] < 1 for bar in bars):
+        caption += " Paler: less than certain."
     if dark:
         caption += " Red: no range says how far apart they are, so the contact is not used."
-    if left:
-        caption += (
-            f" {len(bars):,} of {total:,} contacts, of the {len(names)} pairs (of {len(pairs):,}) with most."
-        )
+    if len(bars) < total:
+        shown = f"{len(bars):,} of {total:,} contacts in {len(names)} of {len(rows):,} rows"
+        caption += f" {shown}: those that change most often."
     return Figure("contacts", "Contacts over time", caption, chart, len(bars))
+
+
+def _rows(found: Found) -> dict[str, tuple[list[dict[str, Any]], list[tuple[int, int, int]]]]:
+    """Contacts and ranges by row: a direction, or both where they have the same times."""
+    pairs = by_pair(found)
+
+    def times(pair: tuple[str, str]) -> list[tuple[Any, ...]]:
+        held = [(start, stop) for start, stop, _ in found.ranges.get(pair, [])]
+        return [*((one["start_ns"], one["stop_ns"], one["confidence"]) for one in pairs.get(pair, [])), *held]
+
+    rows: dict[str, tuple[list[dict[str, Any]], list[tuple[int, int, int]]]] = {}
+    for (a, b), of in pairs.items():
+        both = times((a, b)) == times((b, a))
+        if both and f"{b} and {a}" in rows:
+            continue
+        back = pairs[b, a] if both else of
+        told = [
+            dict(one) | {"rates": _rates(one["rate_bit_s"], other["rate_bit_s"])}
+            for one, other in zip(of, back, strict=True)
+        ]
+        rows[f"{a} and {b}" if both else f"{a} to {b}"] = (told, found.ranges.get((a, b), []))
+    return rows
+
+
+def _rates(forth: int, back: int) -> str:
+    return f"{forth / 1e6:.9g}" if forth == back else f"{forth / 1e6:.9g} and back {back / 1e6:.9g}"
 
 
 def _unknown(start: int, stop: int, ranges: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]]:
@@ -135,7 +164,9 @@ def _light(found: Found) -> Figure | None:
         .encode(
             x=_time(found),
             y=alt.Y("ms:Q", title="one-way light time, ms", scale=alt.Scale(zero=True)),
-            color=colour(names, "pair", "between"),
+            color=colour(names, "pair").legend(title=None, columns=4)
+            if len(names) > 1
+            else colour(names, "pair"),
             detail="piece:N",
         )
         .properties(width=WIDTH - 80, height=220)

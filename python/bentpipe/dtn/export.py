@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.dtn.summary import instant
 from bentpipe.scenario.contact_plan import FOREVER_NS
-from bentpipe.scenario.tomltext import dumps
+from bentpipe.scenario.tomltext import dumps, flat
 from bentpipe.scenario.units import Duration, Rate
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from bentpipe.dtn.reading import Found
 
-__all__ = ["as_ion", "as_tables", "write"]
+__all__ = ["as_ion", "as_tables", "as_toml", "write"]
 
 SECOND = 10**9
 
@@ -24,7 +24,10 @@ SECOND = 10**9
 def write(found: Found, out: Path) -> list[Path]:
     """Writes ``plan.toml``, ``plan.json`` and ``plan.ionrc`` into ``out``; the last only where ION can say it."""
     tables = as_tables(found)
-    texts = {"plan.toml": dumps(tables), "plan.json": json.dumps(tables, indent=1, ensure_ascii=False) + "\n"}
+    texts = {
+        "plan.toml": as_toml(tables),
+        "plan.json": json.dumps(tables, indent=1, ensure_ascii=False) + "\n",
+    }
     ion = as_ion(found)
     if ion is not None:
         texts["plan.ionrc"] = ion
@@ -33,6 +36,13 @@ def write(found: Found, out: Path) -> list[Path]:
         (out / name).write_text(text, encoding="utf-8")
         written.append(out / name)
     return written
+
+
+def as_toml(tables: Mapping[str, Any]) -> str:
+    """The same as text."""
+    plain = {key: value for key, value in tables.items() if not isinstance(value, list)}
+    lists = (flat(key, value) for key, value in tables.items() if isinstance(value, list))
+    return "\n".join(filter(None, (dumps(plain), *lists)))
 
 
 def as_tables(found: Found) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -21,9 +22,11 @@ SHOWN = 40
 
 
 def rank(name: str) -> tuple[bool, int, str]:
-    """Puts nodes in order: numbers first, as numbers."""
+    """Puts nodes in order: numbers first, numbers as numbers."""
     digits = name.removeprefix("ipn:").removesuffix(".0")
-    return (False, int(digits), name) if digits.isascii() and digits.isdigit() else (True, 0, name)
+    if digits.isascii() and digits.isdigit():
+        return False, int(digits), name
+    return True, 0, re.sub(r"\d+", lambda number: number[0].zfill(9), name)
 
 
 def by_pair(found: Found) -> dict[tuple[str, str], list[Mapping[str, Any]]]:

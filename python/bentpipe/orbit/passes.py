@@ -10,7 +10,7 @@ from bentpipe.orbit.summary import instant
 from bentpipe.plan import orbits
 from bentpipe.runners import engine
 from bentpipe.scenario.problems import ScenarioError
-from bentpipe.scenario.tomltext import dumps
+from bentpipe.scenario.tomltext import dumps, flat
 from bentpipe.scenario.units import Duration, Rate, UnitError
 from bentpipe.stats.wording import Answer, Table
 
@@ -102,7 +102,7 @@ def write(question: Question, rates: Rates, file: Path) -> Answer:
     plan, found = contact_plan(question, rates)
     if not plan["contact"]:
         raise ScenarioError([("", "nothing is in reach at two looks in a row: no contacts")], "orbit")
-    text = dumps(plan) if file.suffix == ".toml" else json.dumps(plan, indent=1, ensure_ascii=False) + "\n"
+    text = _toml(plan) if file.suffix == ".toml" else json.dumps(plan, indent=1, ensure_ascii=False) + "\n"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text, encoding="utf-8")
     stations = _stations(question.orbit.from_, question.orbit.to)
@@ -134,6 +134,11 @@ def write(question: Question, rates: Rates, file: Path) -> Answer:
     return Answer(
         data, (head, "", Table("Passes", rows), tail, f"bentpipe dtn plan {file} --out DIR draws it")
     )
+
+
+def _toml(plan: Mapping[str, Any]) -> str:
+    head = dumps({key: value for key, value in plan.items() if not isinstance(value, list)})
+    return "\n".join([head, flat("contact", plan["contact"]), flat("range", plan["range"])])
 
 
 def _stations(first: Some, others: Sequence[Some]) -> list[Some]:
