@@ -80,6 +80,8 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
         "link_layer": ({"scheme": "adaptive-harq", "frame": "1 B"}, {"scheme": "go-back-n", "frame": "1 kB", "feedback_delay":
                        "1 ns", "feedback_loss": "50 %"}, {"scheme": "harq-1", "frame": "65535 B", "block_error_rate": ["100 %"]},
                        {"scheme": "adaptive-harq", "frame": "1 kB", "feedback_delay": "100 h"}),
+        "nr": ({"block_error_rate": ["10 %"]}, {"block_error_rate": ["100 %"], "rlc": "um", "without_feedback": 16}, {"slot":
+               "16 us", "repetitions": 8, "processes": 1, "code_rate": "1/1000", "feedback_delay": "100 h"}),
         "slots": ({"rate": ["1 bit/s", "1 Mbit/s"]}, {"every": "1 ns", "delay": ["0 s", "1 h"], "delay_jitter": ["1 ms"]},
                   {"every": "1 s", "phase": "999 ms", "loss": ["0 %", "100 %"], "bursts": {"probability": "50 %", "length":
                   ["1 ms", "2 s"]}}),

@@ -2,10 +2,11 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use path::{
-    Channel, ChannelSpec, CodeSpec, Combining, Cx, DecoderSpec, DelayTraceSpec, FeedbackSpec,
-    Interpolation, JitterModel, JitterSpec, Limit, LinkLayerSpec, LossModel, LossSpec, Motion,
-    Numbering, OutageSpec, Queue, QueueSpec, RadioSpec, RateService, Reference, ReorderingSpec,
-    Repeat, ServiceSpec, StageSpec, TransmitSpec, Transmitter,
+    AcknowledgedSpec, Channel, ChannelSpec, CodeSpec, Combining, Cx, DecoderSpec, DelayTraceSpec,
+    FeedbackSpec, Interpolation, JitterModel, JitterSpec, Limit, LinkLayerSpec, LossModel,
+    LossSpec, Motion, NrSpec, Numbering, OrderSpec, OutageSpec, Queue, QueueSpec, RadioSpec,
+    RateService, Reference, ReorderingSpec, Repeat, RlcSpec, ServiceSpec, StageSpec, TransmitSpec,
+    Transmitter,
 };
 use units::{Ecn, Random, Rate};
 
@@ -185,7 +186,35 @@ fn radio() -> StageSpec {
     })
 }
 
-/// Four links with all that depends on when a packet comes.
+/// A 5G link whose answers and status reports may be lost.
+fn nr() -> StageSpec {
+    StageSpec::Nr(Box::new(NrSpec {
+        queue: QueueSpec::DropTail { limit: Some(Limit::Packets(100)) },
+        channel: None,
+        slot_ns: MS / 2,
+        block_bytes: 700,
+        coded_bits: 11_200,
+        decoder: DecoderSpec::BlockErrors { probabilities: vec![0.2, 0.1] },
+        combining: Combining::Incremental,
+        processes: 16,
+        without_feedback: 2,
+        repetitions: 1,
+        attempts: 3,
+        offset_slots: 2,
+        feedback: Some(FeedbackSpec { delay_ns: 7 * MS, loss: 0.1 }),
+        rlc: RlcSpec::Acknowledged(AcknowledgedSpec {
+            poll_pdus: Some(8),
+            poll_bytes: None,
+            poll_retransmit_ns: 60 * MS,
+            reassembly_ns: 20 * MS,
+            status_prohibit_ns: 15 * MS,
+            most_retransmissions: 8,
+        }),
+        order: Some(OrderSpec { time_limit_ns: Some(90 * MS) }),
+    }))
+}
+
+/// Five links with all that depends on when a packet comes.
 fn lines(seed: u64) -> Vec<Line> {
     let codel = QueueSpec::FqCodel {
         limit_packets: 200,
@@ -231,6 +260,7 @@ fn lines(seed: u64) -> Vec<Line> {
         line(&space, "space.up"),
         line(&ground, "ground.up"),
         line(&[radio()], "mobile.up"),
+        line(&[nr()], "ntn.up"),
     ]
 }
 

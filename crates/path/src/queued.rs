@@ -1,13 +1,13 @@
-//! The stages that begin with a queue: before a wire, before a radio link, before one with adaptive coding.
+//! The stages that begin with a queue: before a wire, a radio link, a 5G link, one with adaptive coding.
 
-use units::{Rate, Span, Time};
+use units::{Random, Rate, Span, Time};
 
 use crate::blueprint::{Blueprint, Place, Verdict};
 use crate::{
-    Acm, AcmSpec, Arq, Change, Channel, Codel, DropHead, DropTail, FeedbackSpec, FixedChannel,
-    FqCodel, InFlight, Limit, PerUser, Queue, QueueSpec, RadioSpec, RateService, ReorderingSpec,
-    Service, ServiceSpec, SlotRate, Stage, TraceService, TransmitSpec, Transmitter, channels,
-    validate,
+    Acm, AcmSpec, Arq, Change, Channel, ChannelSpec, Codel, DropHead, DropTail, FeedbackSpec,
+    FixedChannel, FqCodel, InFlight, Limit, NrLink, NrSpec, PerUser, Queue, QueueSpec, RadioSpec,
+    RateService, ReorderingSpec, Service, ServiceSpec, SlotRate, Stage, TraceService, TransmitSpec,
+    Transmitter, channels, validate,
 };
 
 impl Blueprint for TransmitSpec {
@@ -58,10 +58,7 @@ impl Blueprint for RadioSpec {
     }
 
     fn make(&self, place: &Place) -> Box<dyn Stage> {
-        let channel: Box<dyn Channel> = match &self.channel {
-            Some(channel) => channels::build(channel, place.line, place.seed),
-            None => Box::new(FixedChannel::PERFECT),
-        };
+        let channel = channel(self.channel.as_ref(), place);
         let arq = Arq::new(&self.link_layer, self.channel.as_ref(), place.random());
         let service = Box::new(arq);
         before(&self.queue, Wireless { service, channel, reordering: self.reordering })
@@ -77,6 +74,37 @@ impl Blueprint for RadioSpec {
 
     fn most_rate_bit_s(&self) -> Option<u64> {
         Some(self.link_layer.useful_rate_bit_s())
+    }
+}
+
+impl Blueprint for NrSpec {
+    fn kind(&self) -> &'static str {
+        "nr"
+    }
+
+    fn check(&self) -> Verdict {
+        if matches!(self.queue, QueueSpec::PerUser(_)) {
+            return Err("the bearer of one terminal has one queue for all".into());
+        }
+        validate::queue(&self.queue)?;
+        NrSpec::check(self)
+    }
+
+    fn make(&self, place: &Place) -> Box<dyn Stage> {
+        let channel = channel(self.channel.as_ref(), place);
+        before(&self.queue, Bearer { spec: self, channel, random: place.random() })
+    }
+
+    fn feedback(&self) -> Option<FeedbackSpec> {
+        self.feedback
+    }
+
+    fn takes(&self, change: &Change) -> bool {
+        waits(&self.queue, change)
+    }
+
+    fn most_rate_bit_s(&self) -> Option<u64> {
+        Some(self.useful_rate_bit_s())
     }
 }
 
@@ -104,6 +132,14 @@ impl Blueprint for AcmSpec {
 
     fn most_rate_bit_s(&self) -> Option<u64> {
         Some(AcmSpec::most_rate_bit_s(self))
+    }
+}
+
+/// The channel at `place`; none: no noise.
+fn channel(spec: Option<&ChannelSpec>, place: &Place) -> Box<dyn Channel> {
+    match spec {
+        Some(spec) => channels::build(spec, place.line, place.seed),
+        None => Box::new(FixedChannel::PERFECT),
     }
 }
 
@@ -161,6 +197,19 @@ impl Behind for Wireless {
             None => transmitter,
             Some(spec) => transmitter.reordering(spec),
         })
+    }
+}
+
+struct Bearer<'a> {
+    spec: &'a NrSpec,
+    channel: Box<dyn Channel>,
+    random: Random,
+}
+
+impl Behind for Bearer<'_> {
+    fn queue(self, queue: impl Queue + 'static) -> Box<dyn Stage> {
+        let queue: Box<dyn Queue> = Box::new(queue);
+        Box::new(NrLink::new(self.spec, queue, self.channel, self.random))
     }
 }
 

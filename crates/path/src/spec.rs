@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::blueprint::Blueprint;
 use crate::{
-    AcmSpec, Change, DelaySpec, DelayTraceSpec, JitterSpec, LossSpec, NetemSpec, OutageSpec,
-    PerUserSpec, RadioSpec, ReorderSpec, SlotDelaySpec, SlotsSpec,
+    AcmSpec, Change, DelaySpec, DelayTraceSpec, JitterSpec, LossSpec, NetemSpec, NrSpec,
+    OutageSpec, PerUserSpec, RadioSpec, ReorderSpec, SlotDelaySpec, SlotsSpec,
 };
 
 /// One stage. What is known of each is said where its table is.
@@ -25,6 +25,8 @@ pub enum StageSpec {
     Transmit(TransmitSpec),
     /// A queue before a radio link.
     Radio(RadioSpec),
+    /// A queue before a 5G link.
+    Nr(Box<NrSpec>),
     /// A queue before a link with adaptive coding and modulation.
     Acm(Box<AcmSpec>),
     /// Linux netem's `rate` + `delay` + `limit` in one: the limit counts the packets in the delay
@@ -49,6 +51,7 @@ impl StageSpec {
             StageSpec::SlotDelay(spec) => spec,
             StageSpec::Transmit(spec) => spec,
             StageSpec::Radio(spec) => spec,
+            StageSpec::Nr(spec) => &**spec,
             StageSpec::Acm(spec) => &**spec,
             StageSpec::Netem(spec) => spec,
             StageSpec::Loss(spec) => spec,

@@ -93,6 +93,11 @@ pub enum Feedback {
         /// Whether it is decoded by now.
         decoded: bool,
     },
+    /// A receiver's report of what has come (RLC).
+    Status {
+        /// Which report it is.
+        number: u64,
+    },
 }
 
 /// A change of a stage while it runs: scheduled in the specification or made live.

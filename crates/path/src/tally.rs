@@ -1,6 +1,6 @@
 //! What each user had of a radio link.
 
-use units::Span;
+use units::{Packet, Span};
 
 use crate::{Fate, Job};
 
@@ -58,26 +58,36 @@ pub(crate) struct Tallies(Vec<UserTally>);
 impl Tallies {
     /// The service of `job` ended after `air` with `bits` on the air.
     pub fn served(&mut self, job: &Job, air: Span, bits: u64, fate: Fate) {
-        let user = self.of(job.packet.user);
-        user.attempts += 1;
-        user.copies += u64::from(job.copy);
-        user.air += air;
-        user.coded_bits += bits;
+        self.sent(job.packet.user, job.copy, air, bits);
         match fate {
             Fate::Deliver | Fate::Unconfirmed { .. } if !job.copy => {
-                let retransmissions = job.attempt as usize - 1;
-                if user.decoded_after.len() <= retransmissions {
-                    user.decoded_after.resize(retransmissions + 1, 0);
-                }
-                user.decoded_after[retransmissions] += 1;
-                user.decoded_bytes += u64::from(job.packet.bytes);
+                self.decoded(&job.packet, job.attempt - 1);
             }
-            Fate::Drop(_) if !job.copy => user.dropped_packets += 1,
+            Fate::Drop(_) if !job.copy => self.gave_up(job.packet.user),
             _ => {}
         }
     }
 
-    /// A packet of `user` was given up between two attempts.
+    /// `user` had `air` with `bits` on the air.
+    pub fn sent(&mut self, user: u32, copy: bool, air: Span, bits: u64) {
+        let user = self.of(user);
+        user.attempts += 1;
+        user.copies += u64::from(copy);
+        user.air += air;
+        user.coded_bits += bits;
+    }
+
+    /// `packet` left after so many retransmissions.
+    pub fn decoded(&mut self, packet: &Packet, retransmissions: u32) {
+        let (user, retransmissions) = (self.of(packet.user), retransmissions as usize);
+        if user.decoded_after.len() <= retransmissions {
+            user.decoded_after.resize(retransmissions + 1, 0);
+        }
+        user.decoded_after[retransmissions] += 1;
+        user.decoded_bytes += u64::from(packet.bytes);
+    }
+
+    /// A packet of `user` was given up.
     pub fn gave_up(&mut self, user: u32) {
         self.of(user).dropped_packets += 1;
     }

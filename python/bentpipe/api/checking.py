@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.runs import Plan
     from bentpipe.scenario.model import Scenario
 
-__all__ = ["Checked", "CodedBits", "check", "coded_bits"]
+__all__ = ["Checked", "CodedBits", "NrUse", "check", "coded_bits", "nr_links"]
 
 _WHOLE = ("rate_bit_s", "bdp_bytes", "queue_bytes", "queue_packets")
 """Bounds that are whole numbers."""
@@ -61,6 +61,49 @@ def coded_bits(plan: Plan) -> tuple[CodedBits, ...]:
 
 
 @dataclass(frozen=True)
+class NrUse:
+    """How much of its slots a 5G link can use."""
+
+    cell: Mapping[str, Any]
+    """The first of the sweep's cells that has it."""
+    link: str
+    """``LINK.up`` or ``LINK.down``."""
+    processes: int
+    without_feedback: int
+    cycle_slots: int
+    """From one block of a process to the next."""
+    utilisation: float
+    rate_bit_s: float
+    """Of transport blocks, each sent once."""
+
+
+def nr_links(plan: Plan) -> tuple[NrUse, ...]:
+    """Of every 5G link, each once."""
+    from bentpipe.plan.facts import rate_bit_s
+    from bentpipe.plan.nr import cycle_slots, utilisation
+
+    found: dict[tuple[object, ...], NrUse] = {}
+    for cell in plan.cells:
+        for link in cell.resolved.spec["graph"]["links"]:
+            for way, stages in (("up", link["up"]), ("down", link["down"])):
+                for stage in stages:
+                    if stage["kind"] != "nr":
+                        continue
+                    name, used = f"{link['name']}.{way}", utilisation(stage)
+                    rate = (rate_bit_s(stage) or 0.0) * used
+                    use = (
+                        name,
+                        stage["processes"],
+                        stage["without_feedback"],
+                        cycle_slots(stage),
+                        used,
+                        rate,
+                    )
+                    found.setdefault(use, NrUse(cell.values, *use))
+    return tuple(found.values())
+
+
+@dataclass(frozen=True)
 class Checked:
     """A scenario that is in order, and what no run of it can beat."""
 
@@ -80,6 +123,8 @@ class Checked:
     """What is in order and yet hardly meant, once a key."""
     coded_bits: tuple[CodedBits, ...] = ()
     """Of radio links."""
+    nr_links: tuple[NrUse, ...] = ()
+    """Of 5G links: what their HARQ processes leave of the slots."""
 
     def frame(self) -> pl.DataFrame:
         """The bounds, one row per cell and flow: the sweep's keys as text and, behind quantities, as numbers; then
@@ -127,5 +172,5 @@ def check(
     seconds = estimate_seconds(plan, cores()) if engine == "sim" else plan.link_seconds
     return Checked(
         plan.title, plan.engine, len(plan.cells), len(plan.runs), plan.link_seconds, round(seconds, 1),
-        tuple(bounds(plan)), remarks(plan), coded_bits(plan),
+        tuple(bounds(plan)), remarks(plan), coded_bits(plan), nr_links(plan),
     )  # fmt: skip

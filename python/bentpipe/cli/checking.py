@@ -18,7 +18,7 @@ def check(
     """Say what is wrong with a scenario, or what follows from it. Nothing runs."""
     from dataclasses import asdict
 
-    from bentpipe.api.checking import coded_bits
+    from bentpipe.api.checking import coded_bits, nr_links
     from bentpipe.cli.terminal import emit, print_table
     from bentpipe.plan.bounds import bounds
     from bentpipe.plan.price import estimate_seconds
@@ -28,7 +28,7 @@ def check(
     from bentpipe.stats.titles import METRICS
 
     plan = read_plan(file, settings, seeds)
-    found, coded = bounds(plan), coded_bits(plan)
+    found, coded, nr = bounds(plan), coded_bits(plan), nr_links(plan)
     estimate = estimate_seconds(plan, cores())
     if as_json:
         emit(
@@ -43,6 +43,7 @@ def check(
                 "remarks": [asdict(remark) for remark in remarks(plan)],
             }
             | ({"coded_bits": [asdict(one) for one in coded]} if coded else {})
+            | ({"nr_links": [asdict(one) for one in nr]} if nr else {})
         )
         return
     print(
@@ -100,6 +101,20 @@ def check(
             for one in coded
         ]
         print_table(rows, "A frame on the air")
+    if nr:
+        rows = [
+            {
+                "5G link": one.link,
+                "HARQ processes": one.processes,
+                "without feedback": one.without_feedback,
+                "cycle, slots": one.cycle_slots,
+                "slots used ≤ %": round(100 * one.utilisation, 2),
+                "blocks ≤ Mbit/s": one.rate_bit_s / 1e6,
+                "cell": describe(one.cell),
+            }
+            for one in nr
+        ]
+        print_table(rows, "What HARQ leaves of the slots")
     segments = _segment_rows(found)
     if segments:
         print_table(segments, "Slow start of split TCP, segment by segment")

@@ -122,7 +122,7 @@ def check(direction: Direction, key: str) -> None:
         return
     if direction.channel is None:
         raise ScenarioError([(f"{key}.acm", "expected a channel beside it, which it follows")])
-    for name in ("rate", "trace", "netem", "link_layer", "reordering_buffer"):
+    for name in ("rate", "trace", "netem", "link_layer", "nr", "reordering_buffer"):
         if getattr(direction, name):
             raise ScenarioError([(f"{key}.{name}", "does not go with acm, whose rate follows the channel")])
     if any(change.rate is not None for change in direction.changes or []):

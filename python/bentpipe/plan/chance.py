@@ -12,7 +12,15 @@ from bentpipe.plan.stages import DRAWN
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from bentpipe.plan.spec import ChannelSpec, LoadSpec, RadioStageSpec, RunSpec, SourceSpec, StageSpec
+    from bentpipe.plan.spec import (
+        ChannelSpec,
+        DecoderSpec,
+        FeedbackSpec,
+        LoadSpec,
+        RunSpec,
+        SourceSpec,
+        StageSpec,
+    )
 
 __all__ = ["Draw", "controllers", "drawn"]
 
@@ -56,7 +64,10 @@ def controllers(spec: RunSpec) -> set[str]:
 
 def _stage(stage: StageSpec) -> bool:
     if stage["kind"] == "radio":
-        return _radio(stage)
+        layer = stage["link_layer"]
+        return _erring(layer["decoder"], layer["feedback"], stage["channel"])
+    if stage["kind"] == "nr":
+        return _erring(stage["decoder"], stage["feedback"], stage["channel"])
     if stage["kind"] == "acm":
         return _channel(stage["channel"])
     if stage["kind"] == "loss":
@@ -66,12 +77,7 @@ def _stage(stage: StageSpec) -> bool:
     return stage["kind"] in DRAWN
 
 
-def _radio(stage: RadioStageSpec) -> bool:
-    decoder, feedback, channel = (
-        stage["link_layer"]["decoder"],
-        stage["link_layer"]["feedback"],
-        stage["channel"],
-    )
+def _erring(decoder: DecoderSpec, feedback: FeedbackSpec | None, channel: ChannelSpec | None) -> bool:
     if decoder["kind"] == "block_errors" and any(0 < one < 1 for one in decoder["probabilities"]):
         return True
     if feedback is not None and 0 < feedback["loss"] < 1:

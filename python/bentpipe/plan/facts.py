@@ -39,6 +39,8 @@ def rate_bit_s(stage: StageSpec) -> float | None:
         return float(stage["rate_bit_s"])
     if stage["kind"] == "radio":
         return float(stage["link_layer"]["rate_bit_s"])
+    if stage["kind"] == "nr":
+        return stage["block_bytes"] * 8e9 / (stage["slot_ns"] * stage["repetitions"])
     if stage["kind"] == "acm":
         fastest = stage["modes"][-1]
         return float(stage["symbols_s"] * fastest["data_bits"] // fastest["symbols"])

@@ -38,8 +38,8 @@ def check(direction: Direction, key: str) -> None:
     """The keys of a radio link go together. Raises ScenarioError."""
     layer = direction.link_layer
     if layer is None:
-        if direction.channel is not None and direction.acm is None:
-            raise ScenarioError([(f"{key}.channel", "goes with link_layer or acm, and there is none")])
+        if direction.channel is not None and direction.acm is None and direction.nr is None:
+            raise ScenarioError([(f"{key}.channel", "goes with link_layer, nr or acm, and there is none")])
         if direction.reordering_buffer is not None:
             raise ScenarioError([(f"{key}.reordering_buffer", "goes with link_layer, and there is none")])
         return

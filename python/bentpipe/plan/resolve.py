@@ -21,6 +21,7 @@ from bentpipe.plan.graph import (
     toward,
 )
 from bentpipe.plan.hops import crossed, crossings
+from bentpipe.plan.nr import answered
 from bentpipe.plan.proxies import proxy_words
 from bentpipe.plan.schedulers import MOST_USERS, Users
 from bentpipe.plan.stages import base_delay_ns, first_rate, stages
@@ -190,11 +191,19 @@ def _lines(
                 rtt = Duration(shared[edge.name])
                 key = f"{key_of(edge, scenario)}.{side}"
                 moved = set() if edge.owner else moved_of(scenario, edge.name, side)
+                direction = answered(direction, _there_and_back(edge))
                 words = stages(direction, rtt, wire, files, key, moved, known)
                 rate, delay = first_rate(direction, files, key), base_delay_ns(direction, files, key)
                 made[edge.owner, side] = Line(direction, words, rate, delay, key)
             lines[edge.name, side] = made[edge.owner, side]
     return lines
+
+
+def _there_and_back(edge: Edge) -> int | None:
+    """The constant delay of a link both ways; None: it moves."""
+    delays = [way.delay for way in (edge.up, edge.down) if way is not None and way.delay is not None]
+    constants = [delay.constant for delay in delays if delay.constant is not None]
+    return sum(one.ns for one in constants) if len(constants) == len(delays) else None
 
 
 def _proxy(

@@ -547,6 +547,12 @@ class ObjectSpec(TypedDict):
     think_ns: int
 
 
+class OrderSpec(TypedDict):
+    """Delivery in order (TS 38.323 section 5.2.2)."""
+
+    time_limit_ns: int | None
+
+
 class PageSpec(TypedDict):
     """A page: a list of objects, the first of which is the main document. Nothing is cached."""
 
@@ -661,6 +667,24 @@ class ReorderingSpec(TypedDict):
     packets: int
     time_limit_ns: int | None
     numbering: Numbering
+
+
+class UnacknowledgedRlcSpec(TypedDict):
+    """UM: what is lost is lost."""
+
+    kind: Literal["unacknowledged"]
+
+
+class AcknowledgedRlcSpec(TypedDict):
+    """AM: what is lost is sent again."""
+
+    kind: Literal["acknowledged"]
+    poll_pdus: int | None
+    poll_bytes: int | None
+    poll_retransmit_ns: int
+    reassembly_ns: int
+    status_prohibit_ns: int
+    most_retransmissions: int
 
 
 class RunSpec(TypedDict):
@@ -862,6 +886,27 @@ class RadioStageSpec(TypedDict):
     channel: ChannelSpec | None
     link_layer: LinkLayerSpec
     reordering: ReorderingSpec | None
+
+
+class NrStageSpec(TypedDict):
+    """A queue before a 5G link."""
+
+    kind: Literal["nr"]
+    queue: QueueSpec
+    channel: ChannelSpec | None
+    slot_ns: int
+    block_bytes: int
+    coded_bits: int
+    decoder: DecoderSpec
+    combining: Combining
+    processes: int
+    without_feedback: int
+    repetitions: int
+    attempts: int
+    offset_slots: int
+    feedback: FeedbackSpec | None
+    rlc: RlcSpec
+    order: OrderSpec | None
 
 
 class AcmStageSpec(TypedDict):
@@ -1082,6 +1127,7 @@ LoadSpec = PerfLoadSpec | PoissonLoadSpec | OnOffLoadSpec | DatagramsLoadSpec | 
 LossDetection = DuplicateAcksLossDetection | RackTlpLossDetection
 LossModel = BernoulliLossModel | GilbertElliottLossModel | BurstLossModel | TraceLossModel | SlotsLossModel
 QueueSpec = DropTailQueueSpec | DropHeadQueueSpec | CodelQueueSpec | FqCodelQueueSpec | PerUserQueueSpec
+RlcSpec = UnacknowledgedRlcSpec | AcknowledgedRlcSpec
 SchedulerSpec = (
     RoundRobinSchedulerSpec
     | DeficitRoundRobinSchedulerSpec
@@ -1099,6 +1145,7 @@ StageSpec = (
     | SlotDelayStageSpec
     | TransmitStageSpec
     | RadioStageSpec
+    | NrStageSpec
     | AcmStageSpec
     | NetemStageSpec
     | LossStageSpec

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bentpipe.plan import acm, radio, schedulers, slots
+from bentpipe.plan import acm, nr, radio, schedulers, slots
 from bentpipe.plan.losses import loss_stage
 from bentpipe.plan.schedulers import ALONE, Users
 from bentpipe.scenario.problems import ScenarioError
@@ -194,6 +194,7 @@ def stages(
     """
     acm.check(direction, key)
     schedulers.check(direction, users, key)
+    nr.check(direction, key)
     radio.check(direction, key)
     slots.check(direction, key)
     before = (direction.loss_place or ("before" if direction.netem else "after")) == "before"
@@ -274,9 +275,18 @@ def _transmit(
             "changes": [{"at_ns": at, "rate_bit_s": value} for at, value in changes],
         }
     queue = _queue(direction, rate, rtt, wire, key, users)
+    return [_behind(direction, queue, service, rate, files, key)]
+
+
+def _behind(
+    direction: Direction, queue: QueueSpec, service: ServiceSpec, rate: Rate, files: Files, key: str
+) -> StageSpec:
+    """What stands behind a queue: a wire, or a radio link at the rate."""
+    if direction.nr is not None:
+        return nr.stage(direction, queue, rate, files, key)
     if direction.link_layer is not None:
-        return [radio.stage(direction, queue, rate, files, key)]
-    return [{"kind": "transmit", "queue": queue, "service": service}]
+        return radio.stage(direction, queue, rate, files, key)
+    return {"kind": "transmit", "queue": queue, "service": service}
 
 
 def _limit(direction: Direction, rate: Rate, rtt: Duration, wire: int, key: str) -> Limit | None:

@@ -2,7 +2,7 @@
 
 Nothing here runs anything, or knows how it is run. In the order of reading: ``units`` and ``radio_units``,
 ``problems`` and ``quantities``, of which every table is made; ``losses``, ``slots``, ``channel``, ``acm``,
-``link_layer``, ``scheduler``, ``path``, ``handover``, ``orbit`` (with ``places`` and ``constellations``),
+``link_layer``, ``nr``, ``scheduler``, ``path``, ``handover``, ``orbit`` (with ``places`` and ``constellations``),
 ``contact_plan``, ``tcp``, ``quic``, ``proxy``, ``codecs`` and ``call``, ``load``, ``web_page`` and ``page_load``, the
 tables; ``model``, the whole; ``sweep``, which names its places, and ``columns``, what these are called in frames;
 ``presets``, ``traces`` and ``har``, which read other files; ``tomltext``, which writes TOML.
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.link_layer import *
     from bentpipe.scenario.losses import *
     from bentpipe.scenario.model import *
+    from bentpipe.scenario.nr import *
     from bentpipe.scenario.orbit import *
     from bentpipe.scenario.page_load import *
     from bentpipe.scenario.path import *
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.web_page import *
 
 _MODULES = (
-    "problems", "units", "places", "quantities", "losses", "channel", "link_layer", "scheduler", "tcp", "quic",
+    "problems", "units", "places", "quantities", "losses", "channel", "link_layer", "nr", "scheduler", "tcp", "quic",
     "handover", "proxy", "path", "call", "constellations", "orbit", "web_page", "page_load", "model",
 )  # fmt: skip
 """Whose classes are here: each after those that it is made of."""

@@ -14,6 +14,7 @@ from bentpipe.scenario.channel import Channel
 from bentpipe.scenario.handover import GraphHandover, PathHandover, check_handovers
 from bentpipe.scenario.link_layer import LinkLayer, ReorderingBuffer
 from bentpipe.scenario.losses import LossOrText
+from bentpipe.scenario.nr import Nr
 from bentpipe.scenario.problems import unknown_word
 from bentpipe.scenario.proxy import Proxy, ProxyKeys, check_proxies, places, pool_without_end
 from bentpipe.scenario.quantities import (
@@ -195,6 +196,7 @@ class Direction(Table):
     channel: Channel | None = None
     acm: Acm | None = None
     link_layer: LinkLayer | None = None
+    nr: Nr | None = None
     reordering_buffer: ReorderingOrNumber | None = None
 
     @model_validator(mode="after")
@@ -243,6 +245,7 @@ _DIRECTION_HINT = {
         "channel",
         "acm",
         "link_layer",
+        "nr",
         "reordering_buffer",
     )
 }

@@ -198,7 +198,7 @@ impl Service for Arq {
     }
 
     fn feedback(&mut self, due: Time, feedback: &Feedback) -> Option<(u64, News)> {
-        let Feedback::Attempt { number, decoded, .. } = *feedback;
+        let Feedback::Attempt { number, decoded, .. } = *feedback else { return None };
         let place = self.place(number);
         if decoded {
             self.open.remove(place?);

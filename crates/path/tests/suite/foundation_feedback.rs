@@ -133,7 +133,7 @@ fn radio(specs: &[Vec<StageSpec>; 2], delays: [u64; 4], loss: f64, seed: u64) ->
 }
 
 fn tells(stage: &StageSpec) -> bool {
-    matches!(stage, StageSpec::Radio(_))
+    matches!(stage, StageSpec::Radio(_) | StageSpec::Nr(_))
 }
 
 const AT_ONCE: FeedbackSpec = FeedbackSpec { delay_ns: 1, loss: 0.0 };

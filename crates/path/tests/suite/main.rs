@@ -14,6 +14,7 @@ mod foundation_router;
 mod foundation_scheduler;
 mod line;
 mod losses;
+mod nr;
 mod properties;
 mod radio;
 mod routes;

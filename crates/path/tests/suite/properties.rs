@@ -3,9 +3,9 @@
 use path::{
     AcmSpec, AverageSpec, Averaged, ChannelSpec, CodeSpec, Combining, Counters, DeadlineSpec,
     DecoderSpec, DelayChange, DelaySpec, DelayTraceSpec, FeedbackSpec, Interpolation, JitterModel,
-    JitterSpec, Limit, Line, LinkLayerSpec, ModeSpec, NetemSpec, Numbering, OutageSpec, Output,
-    PerUserSpec, QueueSpec, RadioSpec, RateChange, Reference, ReorderSpec, ReorderingSpec, Repeat,
-    SchedulerSpec, ServiceSpec, SlotDelaySpec, SlotsSpec, StageSpec, TransmitSpec,
+    JitterSpec, Limit, Line, LinkLayerSpec, ModeSpec, NetemSpec, NrSpec, Numbering, OutageSpec,
+    Output, PerUserSpec, QueueSpec, RadioSpec, RateChange, Reference, ReorderSpec, ReorderingSpec,
+    Repeat, SchedulerSpec, ServiceSpec, SlotDelaySpec, SlotsSpec, StageSpec, TransmitSpec,
 };
 use proptest::prelude::*;
 use units::{Ecn, Packet, SequenceNumbers, Time};
@@ -13,6 +13,7 @@ use units::{Ecn, Packet, SequenceNumbers, Time};
 use crate::common::fading;
 use crate::common::{of_flow, packet};
 use crate::losses::any_loss;
+use crate::nr::links;
 
 const MS: u64 = 1_000_000;
 
@@ -84,6 +85,11 @@ fn queues() -> impl Strategy<Value = QueueSpec> {
         ),
         per_user(),
     ]
+}
+
+/// Queues that all users share.
+fn shared() -> impl Strategy<Value = QueueSpec> {
+    queues().prop_filter("of users", |queue| !matches!(queue, QueueSpec::PerUser(_)))
 }
 
 /// Slots shorter than a run, so that there are boundaries in it.
@@ -258,6 +264,9 @@ pub fn stages() -> impl Strategy<Value = StageSpec> {
             .prop_map(|(queue, service)| StageSpec::Transmit(TransmitSpec { queue, service })),
         slot_delays(),
         radios(),
+        (shared(), channels(), links()).prop_map(|(queue, channel, link)| {
+            StageSpec::Nr(Box::new(NrSpec { queue, channel: Some(channel), ..link }))
+        }),
         adaptive(),
         (100_000u64..50_000_000, 0..50 * MS, 1u64..60).prop_map(
             |(rate_bit_s, delay_ns, limit_packets)| StageSpec::Netem(NetemSpec {
@@ -332,7 +341,7 @@ fn reorders(stage: &StageSpec) -> bool {
     match stage {
         StageSpec::DelayTrace(DelayTraceSpec { reorder, .. })
         | StageSpec::Jitter(JitterSpec { reorder, .. }) => *reorder,
-        StageSpec::Reorder(_) | StageSpec::Radio(_) => true,
+        StageSpec::Reorder(_) | StageSpec::Radio(_) | StageSpec::Nr(_) => true,
         _ => false,
     }
 }

@@ -5,8 +5,8 @@ former what the latter may be, and says what cannot be: bytes that come from now
 rate or sooner than its delay, a queue longer than its limit, packets over a link that was down, drops without a cause,
 time that runs backwards, counters that do not count.
 
-Reading order: ``trace``, ``changing`` (hand-overs), ``passing``, ``sharing``, ``serving``, ``radiating``, ``adapting``,
-``holding``, ``counting``, ``calling``.
+Reading order: ``trace``, ``changing`` (hand-overs), ``passing``, ``sharing``, ``serving``, ``radiating``, ``slotting``,
+``adapting``, ``holding``, ``counting``, ``calling``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING
 
 from bentpipe.store.files import NoTableError, StoreError
 from bentpipe.store.reader import Store
-from bentpipe.tools.verify import adapting, calling, counting, holding, passing, radiating, serving, sharing
+from bentpipe.tools.verify import (
+    adapting,
+    calling,
+    counting,
+    holding,
+    passing,
+    radiating,
+    serving,
+    sharing,
+    slotting,
+)
 from bentpipe.tools.verify.trace import Finding, Trace, load
 
 if TYPE_CHECKING:
@@ -25,7 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Finding", "Verdict", "findings", "verify"]
 
-_RULES = {**adapting.RULES, **passing.RULES, **radiating.RULES, **serving.RULES}
+_RULES = {**adapting.RULES, **passing.RULES, **radiating.RULES, **serving.RULES, **slotting.RULES}
+_SUMS = {"radio": radiating.added, "nr": slotting.added}
 
 _TABLES = ("summary", "link_summary", "flows", "links", "packets", "stages")
 
@@ -74,7 +85,7 @@ def findings(trace: Trace) -> Iterator[Finding]:
             else:
                 yield from rule(line, stage, visits, trace.end)
         yield from counting.counters(trace, line)
-        yield from radiating.users(trace, line)
+        yield from radiating.users(trace, line, _SUMS)
         yield from sharing.queues(trace, line)
     yield from holding.holds(trace)
     yield from counting.held(trace)

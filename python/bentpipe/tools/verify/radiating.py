@@ -7,14 +7,17 @@ bounds, and the sums of the table of users.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from bentpipe.tools.verify import sharing
 from bentpipe.tools.verify.changing import Fates, Spec
 from bentpipe.tools.verify.trace import Finding, Line, Rule, Trace, Visit, nanoseconds
 
-__all__ = ["RULES", "room", "users"]
+__all__ = ["RULES", "Sum", "added", "kept_in_order", "lost_elsewhere", "room", "users"]
+
+Sum = Callable[[Line, Spec, int, Mapping[str, float]], Iterator[Finding]]
+"""What must hold of the sums over users at an instant."""
 
 SECOND = 1_000_000_000
 
@@ -52,7 +55,6 @@ def _dropped(line: Line, stage: Spec, visit: Visit, fates: Fates) -> Iterator[Fi
     """By the queue, by a hand-over, or given up after as many attempts as there are, with an answer after each but the
     last."""
     layer, at = stage["link_layer"], visit.dropped or 0
-    managed = stage["queue"]["kind"] not in ("drop_tail", "drop_head")
     if visit.cause == "link":
         most = layer["attempts"]
         # Go-back-N gives up what was tried as often; what its receiver did not take is not counted.
@@ -62,7 +64,15 @@ def _dropped(line: Line, stage: Spec, visit: Visit, fates: Fates) -> Iterator[Fi
         if most is None or at < least - 1:
             text = f"packet {visit.packet} was given up at {at} ns, expected no attempt less: {least:.0f} ns or later"
             yield Finding("a cause for every drop", line.name, text)
-    elif visit.cause == "outage":
+    else:
+        yield from lost_elsewhere(line, stage, visit, fates)
+
+
+def lost_elsewhere(line: Line, stage: Spec, visit: Visit, fates: Fates) -> Iterator[Finding]:
+    """By the queue, or by a hand-over."""
+    at = visit.dropped or 0
+    managed = stage["queue"]["kind"] not in ("drop_tail", "drop_head")
+    if visit.cause == "outage":
         if fates.lost(visit.came, at) != at:
             text = f"packet {visit.packet} was dropped (outage) at {at} ns, when nothing was lost"
             yield Finding("a cause for every drop", line.name, text)
@@ -114,12 +124,13 @@ def _order(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding
         return
     if stage["queue"]["kind"] == "per_user":
         for own in sharing.by_user(visits).values():
-            yield from _overtaken(line, own)
+            yield from kept_in_order(line, own)
         return
-    yield from _overtaken(line, visits)
+    yield from kept_in_order(line, visits)
 
 
-def _overtaken(line: Line, visits: Sequence[Visit]) -> Iterator[Finding]:
+def kept_in_order(line: Line, visits: Sequence[Visit]) -> Iterator[Finding]:
+    """Nobody is overtaken."""
     before = -1
     for visit in visits:
         if visit.left is not None:
@@ -168,9 +179,9 @@ def _room_at_the_front(line: Line, limit: Spec, visits: Sequence[Visit]) -> Iter
             yield Finding("no drop while there is room", line.name, text)
 
 
-def users(trace: Trace, line: Line) -> Iterator[Finding]:
-    """What users are said to have had of a link adds up to what was seen."""
-    place = next((n for n, stage in enumerate(line.stages) if stage["kind"] == "radio"), None)
+def users(trace: Trace, line: Line, sums: Mapping[str, Sum]) -> Iterator[Finding]:
+    """What users are said to have had of a link adds up to what was seen; ``sums`` by the kind of the link's stage."""
+    place = next((n for n, stage in enumerate(line.stages) if stage["kind"] in sums), None)
     if place is None:
         return
     if "users" not in trace.tables:
@@ -189,10 +200,11 @@ def users(trace: Trace, line: Line) -> Iterator[Finding]:
             if name not in ("time_s", "seed", "user")
             and sample[name].dtype.is_numeric()  # not the cell's words
         }
-        decoded = sum(total[name] for name in total if name.startswith("decoded_"))
+        decoded = _decoded(total)
         seen, dropped = bisect_right(left, at), bisect_right(lost, at)
-        inside = len(visits) if stage["reordering"] is not None else 0
-        yield from _added(line, stage, at, total, decoded)
+        ordered = stage["reordering" if stage["kind"] == "radio" else "order"]
+        inside = len(visits) if ordered is not None else 0
+        yield from sums[stage["kind"]](line, stage, at, total)
         if not seen <= decoded <= seen + inside:
             text = f"{decoded} packets are said to be decoded by {at} ns, and {seen} have left"
             yield Finding("counters count", line.name, text)
@@ -201,9 +213,9 @@ def users(trace: Trace, line: Line) -> Iterator[Finding]:
             yield Finding("counters count", line.name, text)
 
 
-def _added(line: Line, stage: Spec, at: int, total: Mapping[str, float], decoded: float) -> Iterator[Finding]:
+def added(line: Line, stage: Spec, at: int, total: Mapping[str, float]) -> Iterator[Finding]:
     """No more air than time, as many coded bits as the air has room for, no fewer attempts than packets."""
-    layer = stage["link_layer"]
+    layer, decoded = stage["link_layer"], _decoded(total)
     bits = total["air_s"] * layer["rate_bit_s"]
     # Each attempt's end is a whole nanosecond.
     slack = total["attempts"] * layer["rate_bit_s"] / SECOND + 1
@@ -214,6 +226,10 @@ def _added(line: Line, stage: Spec, at: int, total: Mapping[str, float], decoded
     }
     for what in (what for what, is_wrong in wrong.items() if is_wrong):
         yield Finding("air is used once", line.name, f"{what} of the users at {at} ns: {dict(total)}")
+
+
+def _decoded(total: Mapping[str, float]) -> float:
+    return sum(total[name] for name in total if name.startswith("decoded_"))
 
 
 RULES: Mapping[str, Rule] = {"radio": _radio}

@@ -1,0 +1,176 @@
+"""Keys of a 5G link: what they become, what follows from them, and what is refused, by its key."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import polars as pl
+import pytest
+
+import bentpipe
+from bentpipe.plan.document import open_document
+from bentpipe.plan.nr import cycle_slots, utilisation
+from bentpipe.plan.runs import make
+from bentpipe.runners import engine
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.store.codec import decode
+
+MS = 1_000_000
+ONE = {"block_error_rate": ["1 %"]}
+
+
+def scenario(delay: Any = "300 ms", transport: str = "tcp", **down: Any) -> dict[str, Any]:
+    keys = {"rate": "8 Mbit/s", "nr": ONE} | down
+    given = {key: value for key, value in keys.items() if value is not None}
+    segment = {"name": "ntn", "delay": delay, "up": {"rate": "8 Mbit/s"}, "down": given}
+    flow = {
+        "name": "f",
+        "transport": transport,
+        "congestion": "cubic",
+        "send": "down",
+        "load": {"time": "30 s"},
+    }
+    return {"duration": "30 s", "seeds": 1, "path": {"segment": [segment]}, "flow": [flow]}
+
+
+def spec(**keys: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(make(open_document(scenario(**keys)), "test").runs[0].spec_json())
+    return found
+
+
+def stage(**keys: Any) -> Any:
+    return spec(**keys)["graph"]["links"][0]["down"][0]
+
+
+def nr(**keys: Any) -> Any:
+    return stage(nr=ONE | keys)
+
+
+def test_timers_come_of_the_link() -> None:
+    cycle = 601 * MS
+    assert nr() == {
+        "kind": "nr", "queue": {"kind": "drop_tail", "limit": {"bytes": 600_000}}, "channel": None, "slot_ns": MS,
+        "block_bytes": 1000, "coded_bits": 8000, "decoder": {"kind": "block_errors", "probabilities": [0.01]},
+        "combining": "incremental", "processes": 16, "without_feedback": 0, "repetitions": 1, "attempts": 4,
+        "offset_slots": 0, "feedback": {"delay_ns": 600 * MS, "loss": 0.0},
+        "rlc": {
+            "kind": "acknowledged", "poll_pdus": 32, "poll_bytes": None, "most_retransmissions": 32,
+            "reassembly_ns": 3 * cycle, "status_prohibit_ns": cycle + 10 * MS,
+            "poll_retransmit_ns": cycle + 3 * cycle + 3 * cycle + cycle + 10 * MS,
+        },
+        "order": {"time_limit_ns": None},
+    }  # fmt: skip
+    alone = nr(without_feedback=16)
+    assert (alone["attempts"], alone["rlc"]["reassembly_ns"]) == (1, 0)
+    unacknowledged = nr(rlc="um")
+    assert unacknowledged["rlc"] == {"kind": "unacknowledged"}
+    assert unacknowledged["order"] == {"time_limit_ns": 3 * cycle}
+    silent = nr(rlc="um", without_feedback=16, in_order=False)
+    assert (silent["feedback"], silent["order"]) == (None, None)
+
+
+def test_keys_are_the_engine_s() -> None:
+    found = nr(
+        slot="0.5 ms", processes=32, without_feedback=4, repetitions=8, retransmissions=1, scheduling_offset=12,
+        feedback_delay="25 ms", feedback_loss="2 %", reordering="90 ms", code_rate="1/3",
+        rlc={"mode": "am", "poll_pdus": 4, "poll_bytes": "5 kB", "poll_retransmit": "80 ms", "reassembly": "35 ms",
+             "status_prohibit": "0 s", "most_retransmissions": 8},
+    )  # fmt: skip
+    assert (found["slot_ns"], found["block_bytes"], found["coded_bits"]) == (MS // 2, 500, 12_000)
+    assert (found["processes"], found["without_feedback"], found["repetitions"]) == (32, 4, 8)
+    assert (found["attempts"], found["offset_slots"]) == (2, 12)
+    assert found["feedback"] == {"delay_ns": 25 * MS, "loss": 0.02}
+    assert found["rlc"] == {
+        "kind": "acknowledged", "poll_pdus": 4, "poll_bytes": 5000, "poll_retransmit_ns": 80 * MS,
+        "reassembly_ns": 35 * MS, "status_prohibit_ns": 0, "most_retransmissions": 8,
+    }  # fmt: skip
+    assert found["order"] == {"time_limit_ns": 90 * MS}
+    over = stage(nr={"code_rate": 0.5}, channel={"model": "white-noise", "snr": "3 dB"})
+    assert over["decoder"] == {"kind": "information", "margin": 1.05}
+    assert over["coded_bits"] == 16_000
+
+
+@pytest.mark.parametrize(("processes", "share"), [(16, 0.027), (32, 0.053)])
+def test_a_run_uses_what_the_closed_form_says(processes: int, share: float) -> None:
+    """``min(1, N slot / RTT)``: 2.7 % of 600 ms with 16 processes, 5.3 % with 32."""
+    keys: dict[str, Any] = {"processes": processes, "block_error_rate": ["0.1 %"], "feedback_delay": "599 ms"}
+    whole = spec(nr=keys)
+    found = whole["graph"]["links"][0]["down"][0]
+    assert cycle_slots(found) == 600
+    assert utilisation(found) == pytest.approx(processes / 600)
+    assert round(utilisation(found), 3) == share
+    users = decode(engine.run(json.dumps(whole))).tables["users"]
+    # from 10 s on, when nothing of the beginning is seen any more
+    late = users.filter(pl.col("time_s") >= 10)
+    used = (late["air_s"].max() - late["air_s"].min()) / (late["time_s"].max() - late["time_s"].min())  # type: ignore[operator]
+    assert used == pytest.approx(processes / 600, rel=0.02)
+
+
+@pytest.mark.parametrize("transport", ["tcp", "quic"])
+def test_rlc_alone_is_not_bound_by_it(transport: str) -> None:
+    keys: dict[str, Any] = {"without_feedback": 16, "block_error_rate": ["1 %"]}
+    tables = decode(engine.run(json.dumps(spec(nr=keys, queue="2 BDP", transport=transport)))).tables
+    bound = decode(engine.run(json.dumps(spec(queue="2 BDP", transport=transport)))).tables
+    most = [found["users"]["useful_bits"].max() for found in (tables, bound)]
+    assert most[0] > 10 * most[1]  # type: ignore[operator]
+    assert tables["users"]["dropped_link_packets"].max() == 0
+
+
+def test_check_says_what_can_be_used() -> None:
+    document = scenario(nr=ONE)
+    document["sweep"] = {
+        "path.ntn.down.nr.processes": [16, 32],
+        "path.ntn.down.nr.block_error_rate": [["1 %"], ["10 %"]],
+    }
+    found = bentpipe.check(document).nr_links
+    assert [(one.link, one.processes, one.cycle_slots) for one in found] == [
+        ("ntn.down", 16, 601), ("ntn.down", 32, 601),
+    ]  # fmt: skip
+    assert [one.utilisation for one in found] == [pytest.approx(16 / 601), pytest.approx(32 / 601)]
+    assert found[0].rate_bit_s == pytest.approx(8e6 * 16 / 601)
+    assert bentpipe.check({**scenario(), "path": {"preset": "starlink"}}).nr_links == ()
+
+
+def test_presets_are_tr_38_821_s() -> None:
+    for preset, cycle in (("nr-ntn-geo", 543), ("nr-ntn-leo", 27)):
+        document = scenario()
+        document["path"] = {"preset": preset}
+        (found,) = {one.cycle_slots for one in bentpipe.check(document).nr_links}
+        assert found == cycle
+
+
+GEO = "path.ntn.down.nr"
+WRONG: list[tuple[dict[str, Any], str, str]] = [
+    ({"nr": {**ONE, "processes": 0}}, f"{GEO}.processes", "at least 1"),
+    ({"nr": {**ONE, "processes": 33}}, f"{GEO}.processes", "at most 32"),
+    ({"nr": {**ONE, "repetitions": 9}}, f"{GEO}.repetitions", "at most 8"),
+    ({"nr": {**ONE, "without_feedback": 17}}, GEO, "at most processes = 16"),
+    ({"nr": {**ONE, "without_feedback": 16, "retransmissions": 2}}, GEO, "blocks are sent once"),
+    ({"nr": {**ONE, "without_feedback": 16, "rlc": "um", "feedback_loss": "1 %"}}, f"{GEO}.feedback_loss", "nobody answers"),
+    ({"nr": {**ONE, "margin": 1.1}}, GEO, "found margin beside block_error_rate"),
+    ({"nr": {**ONE, "slot": "1 us"}}, GEO, "slot: found 1 us"),
+    ({"nr": {**ONE, "rlc": "tm"}}, f"{GEO}.rlc", "am, um"),
+    ({"nr": {**ONE, "rlc": {"mode": "um", "reassembly": "1 ms"}}}, f"{GEO}.rlc", 'goes with mode = "am"'),
+    ({"nr": {**ONE, "rlc": {"mode": "am", "most_retransmissions": 33}}}, f"{GEO}.rlc.most_retransmissions", "at most 32"),
+    ({"nr": {**ONE, "in_order": False, "reordering": "1 s"}}, GEO, "in_order = true"),
+    ({"nr": {**ONE, "process": 3}}, f"{GEO}.process", 'did you mean "processes"'),
+    ({"nr": {}}, GEO, "block_error_rate"),
+    ({"nr": {}, "channel": {"model": "white-noise", "snr": "3 dB"}}, f"{GEO}.code_rate", "such as"),
+    ({"rate": None}, GEO, "expected a constant rate"),
+    ({"rate": "50 kbit/s"}, f"{GEO}.slot", "6 bytes a slot"),
+    ({"netem": True}, "path.ntn.down.netem", "does not go with nr"),
+    ({"reordering_buffer": 125}, "path.ntn.down.reordering_buffer", "does not go with nr"),
+    ({"changes": [{"at": "1 s", "rate": "5 Mbit/s"}]}, "path.ntn.down.changes", "nr"),
+    ({"delay": "0 s"}, f"{GEO}.feedback_delay", "is 0 or moves"),
+    ({"scheduler": "round-robin"}, "path.ntn.down.scheduler", "one"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("down", "key", "text"), WRONG)
+def test_bad_input_is_said_by_its_key(down: dict[str, Any], key: str, text: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        make(open_document(scenario(**down)), "test")
+    problems = caught.value.problems
+    assert [found for found, _ in problems] == [key]
+    assert text in problems[0][1]
