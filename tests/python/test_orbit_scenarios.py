@@ -216,6 +216,7 @@ def test_a_report_shows_the_legs_over_time(tmp_path: Path) -> None:
         assert delay == pytest.approx(expected / 1e6, rel=1e-3)
     assert rows["time_s"].max() == 20
     constant = scenario(duration="2 s")
+    del constant["orbit"]
     constant["path"]["segment"] = [{"name": "s", "delay": "10 ms", "both": {"rate": "1 Mbit/s"}}]
     bentpipe.run(constant, out=tmp_path / "constant")
     assert over_time.propagation(Material(read_store(tmp_path / "constant"))) is None
