@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 import pytest
 
+from bentpipe.lab.emu.planned import FIRST_PORT, lab_plan
+from bentpipe.lab.labplan import checked
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
 from bentpipe.runners import engine
@@ -182,3 +185,24 @@ def test_weights_are_shares_of_bytes() -> None:
     had = tables["summary"].filter(pl.col("side") == "client").sort("flow")["received_bytes"].to_list()
     assert had[0] / had[1] == pytest.approx(3, rel=0.1)
     assert had[1] == pytest.approx(had[2], rel=0.1)
+
+
+def test_in_real_time_a_user_is_told_by_the_port_of_its_server(tmp_path: Path) -> None:
+    data = radio("proportional-fair", count=3)
+    data["flow"][0] |= {"transport": "tcp", "load": {"time": "1 s"}}
+    spec = spec_of(data)
+    plan = lab_plan(spec, tmp_path, "bentpipe-rt").plan
+    assert plan["lab"]["users"] == [[FIRST_PORT + number, number + 1] for number in range(3)]
+    checked(plan)
+    assert "users" not in lab_plan(spec_of(alone()), fresh(tmp_path), "bentpipe-rt").plan["lab"]
+
+
+def alone() -> dict[str, Any]:
+    data = document(None, count=None)
+    data["flow"][0] |= {"transport": "tcp", "load": {"time": "1 s"}}
+    return data
+
+
+def fresh(folder: Path) -> Path:
+    (folder / "alone").mkdir()
+    return folder / "alone"

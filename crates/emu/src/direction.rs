@@ -11,6 +11,7 @@ use nix::time::ClockId;
 use path::{Cause, Change, Histogram, Line, Output, UserTally};
 use units::{Packet, Span, Time};
 
+use crate::frame::Users;
 use crate::io::{Io, Received};
 use crate::{clock, frame};
 
@@ -83,6 +84,7 @@ impl Store {
 pub(crate) struct Direction<I> {
     io: I,
     lines: Vec<Line>,
+    users: Users,
     store: Store,
     progress: Progress,
     shared: Arc<Mutex<Progress>>,
@@ -94,10 +96,11 @@ pub(crate) struct Direction<I> {
 }
 
 impl<I: Io> Direction<I> {
-    /// Packets that `io` receives pass `lines` in order and are sent by it.
+    /// Packets that `io` receives, which are of `users`, pass `lines` in order and are sent by it.
     pub fn new(
         io: I,
         lines: Vec<Line>,
+        users: Users,
         shared: Arc<Mutex<Progress>>,
         changes: Changes,
     ) -> Direction<I> {
@@ -105,6 +108,7 @@ impl<I: Io> Direction<I> {
         Direction {
             io,
             lines,
+            users,
             store,
             progress: Progress::default(),
             shared,
@@ -148,7 +152,8 @@ impl<I: Io> Direction<I> {
                             continue;
                         };
                         let handle = self.store.put(frame);
-                        self.came.push(Packet { handle, ..frame::header(frame, ecn, now) });
+                        self.came
+                            .push(Packet { handle, ..frame::header(frame, ecn, now, &self.users) });
                     }
                     count += packets.len();
                     last = now;

@@ -2,11 +2,11 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 
 use path::{
-    AcknowledgedSpec, Channel, ChannelSpec, CodeSpec, Combining, Cx, DecoderSpec, DelayTraceSpec,
-    FeedbackSpec, Interpolation, JitterModel, JitterSpec, Limit, LinkLayerSpec, LossModel,
-    LossSpec, Motion, NrSpec, Numbering, OrderSpec, OutageSpec, Queue, QueueSpec, RadioSpec,
-    RateService, Reference, ReorderingSpec, Repeat, RlcSpec, ServiceSpec, StageSpec, TransmitSpec,
-    Transmitter,
+    AcknowledgedSpec, AverageSpec, Averaged, Channel, ChannelSpec, CodeSpec, Combining, Cx,
+    DecoderSpec, DelayTraceSpec, FeedbackSpec, Interpolation, JitterModel, JitterSpec, Limit,
+    LinkLayerSpec, LossModel, LossSpec, Motion, NrSpec, Numbering, OrderSpec, OutageSpec,
+    PerUserSpec, Queue, QueueSpec, RadioSpec, RateService, Reference, ReorderingSpec, Repeat,
+    RlcSpec, SchedulerSpec, ServiceSpec, StageSpec, TransmitSpec, Transmitter,
 };
 use units::{Ecn, Random, Rate};
 
@@ -271,29 +271,46 @@ fn run(
     lateness: Span,
     seed: u64,
 ) -> (Vec<(Time, u32, Ecn)>, Progress) {
+    run_of(&[], lines, arrivals, lateness, seed)
+}
+
+/// The same, of users who have these ports.
+fn run_of(
+    users: &[(u16, u32)],
+    lines: Vec<Line>,
+    arrivals: VecDeque<(Time, Arrival)>,
+    lateness: Span,
+    seed: u64,
+) -> (Vec<(Time, u32, Ecn)>, Progress) {
+    let users = Users::new(users);
     let (left, stop) = (Mutex::new(Vec::new()), AtomicBool::new(false));
     let random = Random::named(seed, "test", "lateness");
     let hand = RefCell::new(Hand { now: Time::ZERO, random, lateness });
     let (frames, sizes) = (Vec::new(), Vec::new());
     let io = Script { arrivals, frames, sizes, hand, left: &left, stop: &stop };
     let (shared, changes) = (Arc::default(), Changes::default());
-    Direction::new(io, lines, Arc::clone(&shared), changes).run(&stop).unwrap();
+    Direction::new(io, lines, users, Arc::clone(&shared), changes).run(&stop).unwrap();
     let progress = shared.lock().unwrap().clone();
     (left.into_inner().unwrap(), progress)
 }
 
 /// The lines alone, at the right instants.
 fn alone(seed: u64) -> Vec<(Time, u32, Ecn)> {
+    alone_of(&[], lines(seed), seed)
+}
+
+fn alone_of(users: &[(u16, u32)], lines: Vec<Line>, seed: u64) -> Vec<(Time, u32, Ecn)> {
+    let users = Users::new(users);
     let mut packets = Vec::new();
     for (came, arrival) in arrivals(seed) {
         let Arrival::Frames(frames) = arrival else { continue };
         for frame in frames {
             let Some(ecn) = frame::ecn(&frame) else { continue };
             let handle = u32::from_be_bytes(frame[28..32].try_into().unwrap());
-            packets.push((came, Packet { handle, ..frame::header(&frame, ecn, came) }));
+            packets.push((came, Packet { handle, ..frame::header(&frame, ecn, came, &users) }));
         }
     }
-    for mut line in lines(seed) {
+    for mut line in lines {
         let mut output = Output::default();
         for (due, packet) in packets {
             line.push(due, packet, &mut output);
@@ -325,6 +342,33 @@ fn a_late_thread_gives_the_same_departures() {
         // Only the lateness tells the two apart.
         assert_eq!(counted.lateness.quantile(1.0), Some(Span::ZERO));
         assert!(counted_late.lateness.quantile(0.5) > Some(Span(MS)));
+    }
+}
+
+/// Users have ports; a scheduler serves them by their channels, and a thread that is late changes nothing.
+#[test]
+fn a_scheduler_tells_users_apart_by_their_ports() {
+    let StageSpec::Radio(mut spec) = radio() else { panic!("a radio link") };
+    spec.queue = QueueSpec::PerUser(PerUserSpec {
+        scheduler: SchedulerSpec::ProportionalFair {
+            average: AverageSpec { of: Averaged::Channel, window_ns: 100 * MS },
+        },
+        limit: Some(Limit::Packets(20)),
+        total: None,
+        channel_delay_ns: 10 * MS,
+    });
+    let users = [(1, 5), (2, 7)];
+    for seed in 0..6 {
+        let lines =
+            || vec![Line::build(&[StageSpec::Radio(spec.clone())], "mobile.up", seed).unwrap()];
+        let (exact, counted) = run_of(&users, lines(), arrivals(seed), Span::ZERO, seed);
+        let (late, _) = run_of(&users, lines(), arrivals(seed), Span(30 * MS), seed);
+        assert_eq!(exact, late, "seed {seed}");
+        assert_eq!(exact, alone_of(&users, lines(), seed), "seed {seed}");
+        let served: Vec<_> =
+            (0..).zip(&counted.users).filter(|(_, had)| had.attempts > 100).collect();
+        assert!(served.iter().map(|(user, _)| *user).eq([0, 5, 7]), "seed {seed}");
+        assert_ne!(exact, alone_of(&[], lines(), seed), "one user has one queue");
     }
 }
 

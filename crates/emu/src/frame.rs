@@ -1,5 +1,8 @@
 //! What the stages need of an IP packet: its 5-tuple's hash, and its ECN field, which they may change.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
 use units::{Ecn, NodeId, Packet, SequenceNumbers, Time, TupleHash};
 
 /// ECN field of an IPv4 or IPv6 packet (RFC 3168 section 5); none for anything else.
@@ -20,21 +23,61 @@ pub fn ecn(frame: &[u8]) -> Option<Ecn> {
 /// The hash of the packet's 5-tuple, so that a queue per flow (FQ-CoDel) tells connections apart. The fragments of a
 /// packet have its hash without ports: only the first knows them.
 pub fn tuple(frame: &[u8]) -> TupleHash {
-    let (protocol, [source, destination], ports) = match frame.first().map(|first| first >> 4) {
-        Some(4) if frame.len() >= 20 => {
+    let Some(Ends { protocol, addresses: [source, destination], ports }) = ends(frame) else {
+        return TupleHash::default();
+    };
+    let hash = TupleHash::of(&frame[source], &frame[destination], protocol);
+    match ports {
+        Some([source, destination]) => hash.ports(source, destination),
+        None => hash,
+    }
+}
+
+/// Whose a packet is.
+struct Ends {
+    protocol: u8,
+    /// Where its addresses are.
+    addresses: [Range<usize>; 2],
+    /// Of TCP or UDP, unless it is a fragment.
+    ports: Option<[u16; 2]>,
+}
+
+/// The ends of an IP packet.
+fn ends(frame: &[u8]) -> Option<Ends> {
+    let (protocol, addresses, at) = match frame.first()? >> 4 {
+        4 if frame.len() >= 20 => {
             // RFC 791 section 3.1: a header has at least 5 words; more fragments, or an offset.
             let header = usize::from(frame[0] & 15) * 4;
             let whole = frame[6] & 0b0011_1111 == 0 && frame[7] == 0;
-            let ports = (header >= 20 && whole).then_some(header);
-            (frame[9], [12..16, 16..20], ports)
+            (frame[9], [12..16, 16..20], (header >= 20 && whole).then_some(header))
         }
-        Some(6) if frame.len() >= 40 => (frame[6], [8..24, 24..40], Some(40)),
-        _ => return TupleHash::default(),
+        6 if frame.len() >= 40 => (frame[6], [8..24, 24..40], Some(40)),
+        _ => return None,
     };
-    let hash = TupleHash::of(&frame[source], &frame[destination], protocol);
-    match ports.filter(|_| matches!(protocol, 6 | 17)).and_then(|at| frame.get(at..at + 4)) {
-        Some(&[a, b, c, d]) => hash.ports(u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])),
-        _ => hash,
+    let ports = match at.filter(|_| matches!(protocol, 6 | 17)).and_then(|at| frame.get(at..at + 4))
+    {
+        Some(&[a, b, c, d]) => Some([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])]),
+        _ => None,
+    };
+    Some(Ends { protocol, addresses, ports })
+}
+
+/// Whose packets are those from and to a port, of TCP or UDP; all others are user 0's.
+#[derive(Clone, Debug, Default)]
+pub struct Users(BTreeMap<u16, u32>);
+
+impl Users {
+    /// Of each port.
+    pub fn new(ports: &[(u16, u32)]) -> Users {
+        Users(ports.iter().copied().collect())
+    }
+
+    fn of(&self, frame: &[u8]) -> u32 {
+        if self.0.is_empty() {
+            return 0;
+        }
+        let ports = ends(frame).and_then(|ends| ends.ports).unwrap_or_default();
+        ports.iter().find_map(|port| self.0.get(port)).copied().unwrap_or(0)
     }
 }
 
@@ -67,8 +110,9 @@ pub fn sequence(frame: &[u8]) -> SequenceNumbers {
 }
 
 /// What the stages see of `frame`, which arrived at `now`; its handle is missing.
-pub fn header(frame: &[u8], ecn: Ecn, now: Time) -> Packet {
+pub fn header(frame: &[u8], ecn: Ecn, now: Time, users: &Users) -> Packet {
     Packet {
+        user: users.of(frame),
         tuple: tuple(frame),
         sequence: sequence(frame),
         destination: NodeId(1),
@@ -185,7 +229,10 @@ mod tests {
         for number in 0..10_000u64 {
             let now = Time(number * 1_000_000);
             for (connection, frame) in (0..).zip(&frames) {
-                let packet = Packet { handle: connection, ..header(frame, Ecn::NotEct, now) };
+                let packet = Packet {
+                    handle: connection,
+                    ..header(frame, Ecn::NotEct, now, &Users::default())
+                };
                 line.push(now, packet, &mut out);
             }
         }

@@ -14,6 +14,7 @@ use path::{
 use units::{Span, Time};
 
 use crate::direction::{Changes, Direction};
+use crate::frame::Users;
 use crate::io::Tuns;
 use crate::namespace::{self, Address};
 use crate::port::{self, Port};
@@ -33,6 +34,9 @@ pub struct LabSpec {
     pub seed: u64,
     /// Largest IP packet.
     pub mtu: u16,
+    /// Whose packets are those from and to a port; all others are user 0's.
+    #[serde(default)]
+    pub users: Vec<(u16, u32)>,
 }
 
 /// The part of a path between two namespaces.
@@ -232,13 +236,14 @@ impl Lab {
                 let (from, to, calibration) = (from.clone(), to.clone(), calibrations[way]);
                 let (shared, wanted) = (shared[way].clone(), wanted[way].clone());
                 let (stop, ready) = (stop.clone(), ready.clone());
+                let users = Users::new(&self.spec.users);
                 let (begin, told) = mpsc::channel();
                 let thread = std::thread::Builder::new().name(name.to_owned());
                 threads.push(thread.spawn(move || {
                     let _ = ready.send(realtime());
                     let Ok(clock) = told.recv() else { return Ok(()) };
                     let io = Tuns::open(&from, to, clock, calibration)?;
-                    Direction::new(io, lines, shared, wanted).run(&stop)
+                    Direction::new(io, lines, users, shared, wanted).run(&stop)
                 })?);
                 begins.push(begin);
             }

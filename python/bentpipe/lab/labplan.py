@@ -41,6 +41,8 @@ class Lab(Table):
     server: Text
     seed: Whole
     mtu: Annotated[StrictInt, Field(ge=68, le=65535)]  # what IPv4 asks for at least (RFC 791)
+    users: list[tuple[Annotated[int, PlainValidator(_port)], Whole]] = Field(default_factory=list)
+    """Whose packets are those from and to a port of the far side."""
 
 
 class Process(Table):

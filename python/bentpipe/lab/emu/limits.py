@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.kernel import Machine, fixed, wrong_controller
 from bentpipe.lab.labplan import other_ways
@@ -13,7 +13,7 @@ from bentpipe.plan.loads import senders
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bentpipe.plan.spec import CongestionSpec, FlowSpec, GraphSpec, LoadSpec, QuicSpec, RunSpec, TcpSides
+    from bentpipe.plan.spec import CongestionSpec, FlowSpec, LoadSpec, QuicSpec, RunSpec, TcpSides
 
 __all__ = ["refusals"]
 
@@ -42,7 +42,6 @@ def refusals(
         if spec["trace"].get(key)
     ]
     problems += other_ways(spec["graph"])
-    problems += _schedulers(spec["graph"])
     ends = (spec["flows"][0]["client"], spec["flows"][0]["server"])
     groups = by_flow(spec)
     for group in spec.get("groups", ()):
@@ -61,16 +60,6 @@ def refusals(
         elif transport["kind"] == "tcp":
             problems += _tcp(flow, transport, key, catalogue, machine)
     return list(dict.fromkeys(problems + _agree(spec, groups)))
-
-
-def _schedulers(graph: GraphSpec) -> list[tuple[str, str]]:
-    problems = []
-    for link in graph["links"]:
-        for way, stages in (("up", link["up"]), ("down", link["down"])):
-            if any(stage.get("queue", {}).get("kind") == "per_user" for stage in cast("list[Any]", stages)):
-                said = "gives each user a queue; real time does not tell users apart"
-                problems.append((f"{link['name']}.{way}.scheduler", said))
-    return problems
 
 
 def _load(load: LoadSpec, key: str, duration_ns: int) -> list[tuple[str, str]]:

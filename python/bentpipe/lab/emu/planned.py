@@ -126,14 +126,18 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
             )
             sessions.append(Session(start_ns, frames))
         flows.append(replace(files, sessions=tuple(sessions)))
+    lab: dict[str, Any] = {
+        "graph": spec["graph"],
+        "client": first["client"],
+        "server": first["server"],
+        "seed": spec["seed"],
+        "mtu": _mtu(spec),
+    }
+    # A user is told by the port of its flow's server.
+    if users := [[FIRST_PORT + n, flow["user"]] for n, flow in enumerate(spec["flows"]) if flow.get("user")]:
+        lab["users"] = users
     plan = {
-        "lab": {
-            "graph": spec["graph"],
-            "client": first["client"],
-            "server": first["server"],
-            "seed": spec["seed"],
-            "mtu": _mtu(spec),
-        },
+        "lab": lab,
         "proxies": list(spec.get("proxies", ())),
         "private": True,
         "outside": False,
