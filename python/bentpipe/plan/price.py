@@ -74,6 +74,9 @@ BYTES_ROUTE, BYTES_QUEUE = 4, 30e3
 BYTES_HELD = 1.25
 """Memory of a byte that is on its way or waits in a queue."""
 
+BYTES_CALL_S = 500
+"""Memory of a second of a source of datagrams: the delays of each 10 s, in some 40 bins of a jittery path."""
+
 TICK_NS = 10_000_000
 """Interval at which an on-off source with a rate of its own hands data over."""
 
@@ -224,6 +227,7 @@ class _Flow:
         if self.over == "udp":
             self.constant = {"up": offered_bit_s(self.load, "up"), "down": offered_bit_s(self.load, "down")}
         self.connections, self.streams, self.requests, self.ticks = 1.0, 1.0, 0.0, 0.0
+        self.counted_s = 0.0
         self.why = "what it sends"
         self.bytes = {way: min(amount, self.most(way)) for way, amount in self._amounts().items()}
 
@@ -275,6 +279,7 @@ class _Flow:
         if source is None:
             return 0.0
         self.payload = source["payload_bytes"]
+        self.counted_s += active_s
         count, periods = active_s * 1e9 / source["interval_ns"], source["periods"]
         self.ticks += count
         if periods is not None:
@@ -321,7 +326,7 @@ class _Flow:
         packets += self.connections * PACKETS_CONNECTION + self.requests * PACKETS_REQUEST
         events = packets * (EVENTS_END + EVENTS_LINE * len(self.hops["up"])) + self.ticks
         memory = self.connections * BYTES_CONNECTION[self.over] + self.streams * BYTES_STREAM[self.over]
-        memory += BYTES_FLOW[self.over]
+        memory += BYTES_FLOW[self.over] + self.counted_s * BYTES_CALL_S
         cpu_s = events / EVENTS_CPU_S[self.over] + CPU_FLOW_S[self.over]
         yield Part(self.key, self.why, events, memory, cpu_s)
         for kind, size in BYTES_TRACED.items():
