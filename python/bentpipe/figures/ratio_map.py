@@ -27,7 +27,8 @@ _INK, _PAPER, _MIDDLE = "#1c2330", "#ffffff", "#f2f0eb"
 
 @dataclass(frozen=True, slots=True)
 class RatioCell:
-    """One cell of a map: ``x`` in bytes, ``y`` in seconds, the ratio, or ``None`` where it could not be had."""
+    """One cell of a map: ``x`` in bytes or what else its axis says, ``y`` in seconds, the ratio, or ``None`` where it
+    could not be had."""
 
     x: float
     y: float
@@ -37,13 +38,14 @@ class RatioCell:
 
 def ratio_map(
     cells: Sequence[RatioCell], key: str, title: str, caption: str, *, above: str, below: str,
-    x_title: str = "object size", y_title: str = "round-trip time",
+    x_title: str = "object size", y_title: str = "round-trip time", x_labels: str = BYTES,
 ) -> Figure:  # fmt: skip
     """A map of ``cells``, one panel for each of their ``panel``s, all with the same colours.
 
-    ``above`` and ``below`` say who wins where the ratio is above and below 1 ("split TCP is faster"). The line is where
-    the ratio is 1 by interpolation between the centres of cells, linear in the logarithms of all three. Raises
-    ValueError when no cell has a ratio, or one is not above 0.
+    ``above`` and ``below`` say who wins where the ratio is above and below 1 ("split TCP is faster"), and ``x_labels``
+    how a value of ``x`` is written, as a Vega expression. The line is where the ratio is 1 by interpolation between the
+    centres of cells, linear in the logarithms of all three. Raises ValueError when no cell has a ratio, or one is not
+    above 0.
     """
     ratios = [cell.ratio for cell in cells if cell.ratio is not None]
     if not ratios or min(ratios) <= 0:
@@ -52,7 +54,13 @@ def ratio_map(
     names = list(dict.fromkeys(cell.panel for cell in cells))
     columns = 1 if len(names) == 1 or len({cell.x for cell in cells}) > 12 else 2
     panels = [
-        _panel([cell for cell in cells if cell.panel == name], name, factor, columns, (x_title, y_title))
+        _panel(
+            [cell for cell in cells if cell.panel == name],
+            name,
+            factor,
+            columns,
+            (x_title, y_title, x_labels),
+        )
         for name in names
     ]
     chart: Any = panels[0] if len(panels) == 1 else alt.concat(*panels, columns=columns, spacing=18)
@@ -63,7 +71,7 @@ def ratio_map(
 
 
 def _panel(
-    cells: Sequence[RatioCell], name: str, factor: float, columns: int, titles: tuple[str, str]
+    cells: Sequence[RatioCell], name: str, factor: float, columns: int, titles: tuple[str, str, str]
 ) -> Any:  # fmt: skip
     xs, ys = sorted({cell.x for cell in cells}), sorted({cell.y for cell in cells})
     x_edges, y_edges = _edges(xs), _edges(ys)
@@ -83,9 +91,10 @@ def _panel(
         )  # fmt: skip
     frame = pl.DataFrame(rows, schema_overrides={"height": pl.Float64})
     data = inline(frame, digits=9)
-    x = alt.X("left:Q", title=titles[0], scale=_log(x_edges),
-              axis=alt.Axis(values=xs, labelExpr=BYTES, grid=False, labelAngle=-40, labelAlign="right"))  # fmt: skip
-    y = alt.Y("low:Q", title=titles[1], scale=_log(y_edges),
+    x_title, y_title, x_labels = titles
+    x = alt.X("left:Q", title=x_title, scale=_log(x_edges),
+              axis=alt.Axis(values=xs, labelExpr=x_labels, grid=False, labelAngle=-40, labelAlign="right"))  # fmt: skip
+    y = alt.Y("low:Q", title=y_title, scale=_log(y_edges),
               axis=alt.Axis(values=ys, labelExpr=_SECONDS, grid=False))  # fmt: skip
     hue = alt.Color(
         "height:Q",
