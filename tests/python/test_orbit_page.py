@@ -88,6 +88,26 @@ def test_a_sparse_constellation_shows_links_and_coverage(tmp_path: Path) -> None
     assert (tmp_path / "coverage.svg").read_text(encoding="utf-8").startswith("<svg")
 
 
+def test_a_hundred_thousand_satellites_are_a_page_that_opens(tmp_path: Path) -> None:
+    words = [
+        "orbit",
+        "Paris",
+        "Lima",
+        "--set",
+        "constellation.planes=100",
+        "--set",
+        "constellation.per_plane=1000",
+    ]
+    few = ["--duration", "1 s", "--step", "1 s"]
+    done = CliRunner().invoke(app, [*words, *few, "--out", str(tmp_path)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    page = (tmp_path / "orbit.html").read_text(encoding="utf-8")
+    assert "one satellite in 13 over the ground" in page
+    assert '"links":[]' in page
+    assert len(page) < 5_000_000
+    assert (tmp_path / "map.pdf").stat().st_size < 8_000_000
+
+
 def test_a_circle_on_the_ground_is_one() -> None:
     """Every point is as far from below the satellite, at the pole and over the date line too."""
     for at in [(7000.0, 0.0, 0.0), (-7000.0, -1.0, 500.0), (10.0, 0.0, 7000.0), (0.0, 0.0, -7000.0)]:

@@ -29,6 +29,9 @@ EARTH_KM = 6378.137
 LOWEST_KM = 80.0
 """A beam between satellites does not go lower over the ground, as the engine has it."""
 
+MOST_SPOTS = 8000
+"""Satellites on a map: 6 MB of PDF."""
+
 _PARTS = 12
 """A straight line in space is drawn as so many on a map."""
 
@@ -52,7 +55,8 @@ def way(question: Question, found: Ways, *, linked: bool) -> Figure:
         layers.append(_lines([_straight(pair) for pair in drawn], color=SKY, strokeWidth=0.7, opacity=0.8))
     line = _straight([_on_ground(ends[0]), *nodes, _on_ground(ends[1])])
     layers += [_satellites(sky), _lines([line], color=RED, strokeWidth=2), *_places(ends)]
-    said = f"After {frame['at_ns'] / 1e9:g} s: satellites over the ground (green), the way (red)"
+    every = f"one satellite in {_every(sky)}" if _every(sky) > 1 else "satellites"
+    said = f"After {frame['at_ns'] / 1e9:g} s: {every} over the ground (green), the way (red)"
     if drawn:
         said += ", links between satellites (blue)"
     return _figure("map", "The way on a map", f"{said}. Coastlines: Natural Earth.", layers, len(sky))
@@ -174,8 +178,13 @@ def _lines(lines: Iterable[Sequence[tuple[float, float]]], **style: Any) -> alt.
     return chart.encode(x=_X, y=_Y, detail="part:N", order="step:Q")
 
 
+def _every(sky: Sequence[Position]) -> int:
+    """One satellite in so many is drawn."""
+    return math.ceil(len(sky) / MOST_SPOTS)
+
+
 def _satellites(sky: Sequence[Position]) -> alt.Chart:
-    spots = [below(at) for at in sky]
+    spots = [below(at) for at in sky[:: _every(sky)]]
     rows = pl.DataFrame({"longitude": [a for a, _ in spots], "latitude": [b for _, b in spots]})
     chart: alt.Chart = alt.Chart(inline(rows)).mark_circle(
         color=GREEN, size=9 if len(sky) > 300 else 24, opacity=0.8

@@ -31,6 +31,9 @@ _SCRIPT = Path(__file__).with_name("moving.js")
 MOST_POSITIONS = 90_000
 """Satellites times frames of the moving picture: 720 kB of the page."""
 
+MOST_LINKS = 10_000
+"""Links that the moving picture can show: 100 kB."""
+
 MOST_DELAYS = 6000
 """Delays that the moving picture tells."""
 
@@ -58,7 +61,7 @@ def write(question: Question, found: Ways, said: Answer, out: Path) -> Path:
         tables=[(part.title, tabular(part.rows)) for part in said.shown if isinstance(part, Table) and part.rows],
         figures=[page.drawing(figure) for figure in drawn], moving=moving.replace("<", "\\u003c"),
         script=_SCRIPT.read_text(encoding="utf-8"), seconds=found.duration_ns / 1e9, engine=engine.version(),
-        source=orbit.constellation.source, sparse=len(found.names) <= SPARSE, linked=bool(found.links),
+        source=orbit.constellation.source, sparse=len(found.names) <= SPARSE, linked=bool(_links(found)),
     )  # fmt: skip
 
 
@@ -84,7 +87,7 @@ def _data(question: Question, found: Ways) -> dict[str, Any]:
         "ends": [[place.longitude, place.latitude] for place in orbit.to],
         "elevation": least.degrees if least is not None else None,
         "slant": flies.slant.km if flies.slant is not None else None,
-        "links": found.links,
+        "links": _links(found),
         "plane": flies.per_plane or 1,
         "within": flies.cross_links_within.degrees if flies.cross_links_within is not None else None,
         "delays": [_ms(delay) for delay in found.delay_ns[::every]],
@@ -93,6 +96,11 @@ def _data(question: Question, found: Ways) -> dict[str, Any]:
         "speed": found.duration_ns / 1e9 / PLAYED_S,
         "coast": _rounded(coastlines()),
     }
+
+
+def _links(found: Ways) -> Sequence[tuple[int, int]]:
+    """Pairs of satellites; none where they are too many to be seen."""
+    return found.links if len(found.links) <= MOST_LINKS else []
 
 
 def _ms(delay: int | None) -> float | None:
