@@ -74,6 +74,14 @@ def test_without_sack_losses_are_found_by_duplicates() -> None:
     assert found["loss_detection"] == {"kind": "duplicate_acks", "threshold": 3}
 
 
+def test_loss_by_distance_is_said_only_where_it_is_asked_for() -> None:
+    asked = {"loss_detection": {"name": "dupacks", "forward": True}}
+    found = flow_words(scenario(tcp=asked))["transport"]["client"]["loss_detection"]
+    assert found == {"kind": "duplicate_acks", "threshold": 3, "forward": True}
+    with pytest.raises(ScenarioError, match="forward beside"):
+        flow_words(scenario(tcp={"loss_detection": {"name": "rack-tlp", "forward": True}}))
+
+
 def test_a_controller_for_tcp_is_over_the_flows() -> None:
     data = scenario()
     data["tcp"] = {"congestion": "hybla", "server": {"congestion": {"name": "cubic", "fast": True}}}

@@ -21,7 +21,7 @@ pub fn sysctls(tcp: &TcpSpec, send_begins: u64) -> Vec<(&'static str, String)> {
     let flag = |on: bool| u8::from(on).to_string();
     let threshold = match tcp.loss_detection {
         LossDetection::RackTlp => 3,
-        LossDetection::DuplicateAcks { threshold } => threshold,
+        LossDetection::DuplicateAcks { threshold, .. } => threshold,
     };
     let rack = tcp.loss_detection == LossDetection::RackTlp;
     // Linux keeps data and its own overhead in one number, and takes half of it for a window until it
@@ -90,7 +90,7 @@ mod tests {
         let tcp = TcpSpec {
             ecn: true,
             sack: false,
-            loss_detection: LossDetection::DuplicateAcks { threshold: 5 },
+            loss_detection: LossDetection::DuplicateAcks { threshold: 5, forward: false },
             receive_buffer_bytes: 3_000_000,
             send_buffer_bytes: 1 << 40,
             initial_window_bytes: 4 * 1000,

@@ -456,6 +456,7 @@ class DuplicateAcksLossDetection(TypedDict):
 
     kind: Literal["duplicate_acks"]
     threshold: int
+    forward: NotRequired[bool]
 
 
 class RackTlpLossDetection(TypedDict):

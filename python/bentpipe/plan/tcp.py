@@ -112,7 +112,8 @@ def _loss_detection(tcp: TcpEnd, sack: bool, key: str) -> spec.LossDetection:
     if said is None:
         return {"kind": "rack_tlp"} if sack else {"kind": "duplicate_acks", "threshold": DUP_THRESH}
     if said.name == "dupacks":
-        return {"kind": "duplicate_acks", "threshold": said.threshold or DUP_THRESH}
+        counted: spec.LossDetection = {"kind": "duplicate_acks", "threshold": said.threshold or DUP_THRESH}
+        return counted | {"forward": True} if said.forward else counted  # type: ignore[return-value]
     if not sack:
         raise ScenarioError(
             [

@@ -34,11 +34,14 @@ class LossDetection(Table):
 
     name: Literal["rack-tlp", "dupacks"]
     threshold: Annotated[StrictInt, Field(ge=1, le=1000)] | None = None
+    forward: StrictBool | None = None
 
     @model_validator(mode="after")
     def _threshold(self) -> LossDetection:
         if self.threshold is not None and self.name != "dupacks":
             raise ValueError('found threshold beside "rack-tlp", which counts time; it goes with "dupacks"')
+        if self.forward is not None and self.name != "dupacks":
+            raise ValueError('found forward beside "rack-tlp", which counts time; it goes with "dupacks"')
         return self
 
 

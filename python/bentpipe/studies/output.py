@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +21,12 @@ __all__ = [
     "claim_rows",
     "differences",
     "findings_shown",
-    "row_rows",
+    "row_tables",
     "verdicts_of",
 ]
+
+ONE_MORE = "one more run"
+"""Where a number lies that was measured once more."""
 
 _TEXTS = ("id", "what", "reading", "part")
 _NUMBERS = ("published", "measured", "low", "high", "expected_low", "expected_high")
@@ -69,10 +72,18 @@ def _held(row: Row) -> str:
     return "; ".join(f"{', '.join(names)} {verdict.value}" for verdict, names in named.items() if names)
 
 
-def row_rows(findings: Findings) -> list[dict[str, Any]]:
-    """One line per row and reading: published, measured, verdict."""
-    lines: list[dict[str, Any]] = []
+def row_tables(findings: Findings) -> list[list[dict[str, Any]]]:
+    """One line per row and reading: published, measured, verdict. Rows of the same numbers make a table."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
     for row in findings.rows:
+        groups.setdefault(tuple(quantity.name for quantity in row.quantities), []).append(row)
+    return [_lines(findings, group) for group in groups.values()]
+
+
+def _lines(findings: Findings, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = []
+    claimed = any(quantity.tolerance for row in rows for quantity in row.quantities)
+    for row in rows:
         part = f" ({held})" if row.verdict is Verdict.DIFFERS and (held := _held(row)) else ""
         line: dict[str, Any] = {
             "row": row.what,
@@ -80,14 +91,15 @@ def row_rows(findings: Findings) -> list[dict[str, Any]]:
             "verdict": row.verdict.value + part,
         }
         for quantity in row.quantities:
-            line[f"{quantity.name}, published"] = f"{quantity.published:g}"
-            line[f"{quantity.name}, measured"] = _measured(quantity)
-            room = f" ({quantity.tolerance.text})" if quantity.tolerance is not None else ""
-            line[f"{quantity.name}, one more run"] = _expected(quantity) + room
+            of = f"{quantity.name}, " if quantity.name else ""
+            line[f"{of}published"] = f"{quantity.published:g}"
+            line[f"{of}measured"] = _measured(quantity)
+            line[f"{of}{'range' if claimed else ONE_MORE}"] = _expected(quantity)
+        if claimed:
+            texts = {one.tolerance.text if one.tolerance else ONE_MORE for one in row.quantities}
+            line["what range"] = ", ".join(sorted(texts))
         lines.append(line)
-    # Rows need not have the same numbers: every line has every column.
-    columns = list(dict.fromkeys(column for line in lines for column in line))
-    return [{column: line.get(column, "") for column in columns} for line in lines]
+    return lines
 
 
 def _claim_verdict(claim: Claim) -> str:
@@ -132,9 +144,11 @@ def findings_shown(title: str, findings: Findings) -> list[str | Table]:
     for table in findings.tables:
         shown += ["", table]
     if findings.rows:
-        lines = row_rows(findings)
-        few = [{k: v for k, v in line.items() if "one more" not in k} for line in lines]
-        shown += ["", Table(findings.rows_title, few)]
+        for number, lines in enumerate(row_tables(findings)):
+            few = [
+                {k: v for k, v in line.items() if ONE_MORE not in k and "range" not in k} for line in lines
+            ]
+            shown += ["", Table(findings.rows_title + (" (more)" if number else ""), few)]
     if findings.claims:
         shown += ["", Table("Claims as criteria", claim_rows(findings))]
         for claim in {claim.id: claim for claim in findings.claims}.values():

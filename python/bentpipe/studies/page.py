@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.report.base import Page
 from bentpipe.report.tabular import tabular
-from bentpipe.studies.output import claim_rows, differences, row_rows
+from bentpipe.studies.output import claim_rows, differences, row_tables
 from bentpipe.studies.study import Findings
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def write_page(out: Path, title: str, findings: Findings, data: Mapping[str, Any
     claims = {claim.id: claim for claim in findings.claims}.values()
     return page.write(
         out / "study.html", "studies/page.html",
-        rows=tabular(row_rows(findings)),
+        rows=[tabular(lines) for lines in row_tables(findings)],
         tables=[(table.title, tabular(table.rows)) for table in findings.tables],
         claims=tabular(claim_rows(findings)),
         said=[(f"{claim.id}: {claim.text}", claim.criterion) for claim in claims],

@@ -97,6 +97,8 @@ class Quantity:
     """What is claimed, where that is not that it is one more run."""
     fitted: bool = False
     """It had a part in fitting the model."""
+    least: float = -math.inf
+    """What it cannot be less than, as ``most`` above."""
 
     @property
     def interval(self) -> Interval | None:
@@ -106,9 +108,8 @@ class Quantity:
     @property
     def expected(self) -> tuple[float, float] | None:
         """See :func:`expected_range`; with a tolerance, between what the mean must lie."""
-        if self.tolerance is not None:
-            return self.tolerance.around(self.published)
-        return expected_range(self.values, self.most)
+        found = self.tolerance.around(self.published) if self.tolerance else expected_range(self.values)
+        return None if found is None else (max(found[0], self.least), min(found[1], self.most))
 
     @property
     def verdict(self) -> Verdict:

@@ -3,6 +3,7 @@
 use units::{Span, Time};
 
 use super::recovery::Phase;
+use super::scoreboard::Count;
 use super::sender::Sender;
 use super::{Flags, Segment, milliseconds};
 
@@ -236,8 +237,9 @@ impl Sender {
         }
         let before = self.estimator.lost();
         if self.rules.sack {
-            let Sender { board, estimator, counters, threshold, .. } = self;
-            board.mark_by_count(u64::from(*threshold), |record| {
+            let Sender { board, estimator, counters, threshold, rules, .. } = self;
+            let count = if rules.forward { Count::Distance } else { Count::Arrived };
+            board.mark_by_count(u64::from(*threshold), count, |record| {
                 let length = u64::from(record.length);
                 estimator.on_lost(now, record.sent, length, false);
                 counters.lost_packets += 1;

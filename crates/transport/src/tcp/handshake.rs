@@ -27,6 +27,8 @@ pub(super) struct Rules {
     pub mss: u64,
     /// The threshold of duplicate ACKs at the start.
     pub threshold: u32,
+    /// It is counted by distance (FACK).
+    pub forward: bool,
     pub initial_window: u64,
 }
 
@@ -36,9 +38,9 @@ impl Rules {
         let sack = spec.sack && peer.sack;
         let mss = spec.mss_bytes.min(peer.mss);
         let options = if timestamps { TIMESTAMP_BYTES } else { 0 };
-        let (rack, threshold) = match spec.loss_detection {
-            LossDetection::RackTlp => (sack, 3),
-            LossDetection::DuplicateAcks { threshold } => (false, threshold),
+        let (rack, threshold, forward) = match spec.loss_detection {
+            LossDetection::RackTlp => (sack, 3, false),
+            LossDetection::DuplicateAcks { threshold, forward } => (false, threshold, forward),
         };
         Rules {
             sack,
@@ -54,6 +56,7 @@ impl Rules {
             counting: spec.ack_counting,
             mss: u64::from(mss.saturating_sub(options).max(1)),
             threshold,
+            forward,
             initial_window: spec.initial_window_bytes,
         }
     }

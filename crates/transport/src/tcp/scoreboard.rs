@@ -58,6 +58,15 @@ impl Record {
     }
 }
 
+/// What is counted above a segment until it is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Count {
+    /// What has arrived (RFC 6675).
+    Arrived,
+    /// What was sent up to the highest that has arrived (FACK).
+    Distance,
+}
+
 /// The scoreboard. Records are named by their number from the start of the connection.
 #[derive(Debug)]
 pub(super) struct Scoreboard {
@@ -84,6 +93,9 @@ pub(super) struct Scoreboard {
     /// Transmissions in the order of time; kept for RACK only. Entries whose record has arrived, is
     /// lost or was sent again are void.
     transmissions: Option<VecDeque<(Time, u64)>>,
+    /// What was sent again, in order: the next sequence number at that time, and the record's number.
+    /// Kept for [`Count::Distance`] only.
+    repairs: Option<VecDeque<(u64, u64)>>,
     /// Usual length of a record.
     segment: u64,
 }
@@ -106,6 +118,7 @@ impl Scoreboard {
             virtual_from: 0,
             to_resend: BinaryHeap::new(),
             transmissions: in_order_of_time.then(VecDeque::new),
+            repairs: None,
             segment: segment.max(1),
         }
     }
@@ -385,14 +398,25 @@ impl Scoreboard {
         self.to_resend.push(Reverse(id));
     }
 
-    /// RFC 6675's IsLost: a segment is lost when `threshold` segments above it have arrived. A
-    /// segment is judged once: what was sent again waits for the timer.
-    pub fn mark_by_count(&mut self, threshold: u64, mut lost: impl FnMut(&Record)) {
+    /// A segment is lost when `threshold` segments above it have arrived (RFC 6675's IsLost), or by
+    /// [`Count::Distance`] when one so far above it has. A segment is judged once: what was sent again
+    /// waits for the timer, or by distance until something that was sent after it has arrived.
+    pub fn mark_by_count(&mut self, threshold: u64, count: Count, mut lost: impl FnMut(&Record)) {
+        let top = match count {
+            Count::Distance if self.sacked_records > 0 => {
+                self.base + self.index_of(self.highest - 1) as u64
+            }
+            _ => self.base,
+        };
         while let Some(record) = self.get(self.cursor).copied() {
             let sacked = record.has(SACKED);
             let above = self.above - u64::from(sacked);
-            if above < threshold {
-                return;
+            let counted = match count {
+                Count::Arrived => above,
+                Count::Distance => top.saturating_sub(self.cursor),
+            };
+            if counted < threshold {
+                break;
             }
             self.above = above;
             if !sacked && !record.has(RESENT) {
@@ -400,6 +424,20 @@ impl Scoreboard {
             }
             self.cursor += 1;
         }
+        if count == Count::Distance {
+            self.mark_repairs(lost);
+        }
+    }
+
+    fn mark_repairs(&mut self, mut lost: impl FnMut(&Record)) {
+        let mut repairs = self.repairs.take().unwrap_or_default();
+        while let Some(&(next, id)) = repairs.front()
+            && (id < self.base || next < self.highest)
+        {
+            self.mark_lost(id, &mut lost);
+            repairs.pop_front();
+        }
+        self.repairs = Some(repairs);
     }
 
     /// RACK's step 5 (RFC 8985 section 6.2): in the order of their sending, asks of every segment in
@@ -508,6 +546,10 @@ impl Scoreboard {
         let length = u64::from(record.length);
         if was_lost {
             self.lost_bytes -= length;
+        }
+        let next = self.next;
+        if let Some(repairs) = &mut self.repairs {
+            repairs.push_back((next, id));
         }
         if let Some(transmissions) = &mut self.transmissions {
             transmissions.push_back((now, id));

@@ -108,6 +108,11 @@ pub enum RtoEstimate {
     Rfc6298,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde's form
+fn is_off(value: &bool) -> bool {
+    !value
+}
+
 impl RtoEstimate {
     fn is_linux(&self) -> bool {
         *self == RtoEstimate::Linux
@@ -122,6 +127,10 @@ pub enum LossDetection {
     DuplicateAcks {
         /// DupThresh: 3.
         threshold: u32,
+        /// Forward acknowledgement (Mathis and Mahdavi 1996; Linux before 4.18): what lies that far below the highest
+        /// SACK is lost, whatever has arrived between.
+        #[serde(default, skip_serializing_if = "is_off")]
+        forward: bool,
     },
     /// RACK-TLP (RFC 8985): by time, with tail loss probes. Needs SACK.
     RackTlp,

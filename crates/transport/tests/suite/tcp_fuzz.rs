@@ -13,7 +13,8 @@ fn random_spec(random: &mut Random) -> TcpSpec {
     (spec.timestamps, spec.window_scaling, spec.pacing) = (coin(), coin(), coin());
     (spec.fast_open, spec.restart_after_idle, spec.ecn) = (coin(), coin(), coin());
     if coin() {
-        spec.loss_detection = LossDetection::DuplicateAcks { threshold: 3 };
+        let forward = coin();
+        spec.loss_detection = LossDetection::DuplicateAcks { threshold: 3, forward };
     }
     if coin() {
         spec.delayed_ack = crate::tcp_paths::delayed(2, if coin() { 16 } else { 0 });

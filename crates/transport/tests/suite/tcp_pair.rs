@@ -173,11 +173,12 @@ fn any_lost_segments_are_repaired() {
     for variant in 0..4 {
         let spec = match variant {
             0 => spec(),
-            1 => {
-                TcpSpec { loss_detection: LossDetection::DuplicateAcks { threshold: 3 }, ..spec() }
-            }
+            1 => TcpSpec {
+                loss_detection: LossDetection::DuplicateAcks { threshold: 3, forward: false },
+                ..spec()
+            },
             2 => TcpSpec {
-                loss_detection: LossDetection::DuplicateAcks { threshold: 3 },
+                loss_detection: LossDetection::DuplicateAcks { threshold: 3, forward: false },
                 sack: false,
                 prr: false,
                 ..spec()
@@ -199,7 +200,9 @@ fn any_lost_segments_are_repaired() {
 
 #[test]
 fn a_single_loss_costs_one_retransmission_and_one_reduction() {
-    for detection in [LossDetection::RackTlp, LossDetection::DuplicateAcks { threshold: 3 }] {
+    for detection in
+        [LossDetection::RackTlp, LossDetection::DuplicateAcks { threshold: 3, forward: false }]
+    {
         let mut pair = Pair::new(&TcpSpec { loss_detection: detection, ..spec() }, 50, 1_000_000);
         pair.lose = Box::new(|number, _| number == 100);
         pair.run();

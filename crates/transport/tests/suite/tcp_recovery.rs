@@ -4,7 +4,7 @@ use crate::tcp_paths::{MSS, Pair, byte, delayed, linux, losing, ms, pattern};
 use transport::tcp::{AckCounting, Flags, LossDetection, TcpSpec};
 use units::{Random, Span, Time};
 
-const COUNT: LossDetection = LossDetection::DuplicateAcks { threshold: 3 };
+const COUNT: LossDetection = LossDetection::DuplicateAcks { threshold: 3, forward: false };
 
 fn second(s: u64) -> Time {
     Time::ZERO + Span::from_secs(s)

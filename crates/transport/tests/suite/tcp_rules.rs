@@ -5,7 +5,7 @@ use crate::tcp_paths::{Left, MSS, Pair, Path, delayed, linux, ms, pattern};
 use transport::tcp::{Flags, LossDetection, TcpSpec};
 use units::{Random, Span, Time};
 
-const COUNT: LossDetection = LossDetection::DuplicateAcks { threshold: 3 };
+const COUNT: LossDetection = LossDetection::DuplicateAcks { threshold: 3, forward: false };
 
 /// Where segment number `n` of the stream begins.
 fn start(n: u64) -> u64 {

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 __all__ = [
     "ACKS",
+    "BUFFERS",
+    "BY_LINK",
+    "BY_TCP",
     "FITTED_DB",
     "REORDERING",
     "SEGMENT",
@@ -34,9 +37,16 @@ SEGMENT = 960
 """Bytes of a TCP segment: what is left of a frame of 1115 B."""
 
 
-def case(snr: int, variant: str, *, reordering: bool, delayed: bool = False) -> dict[str, str]:
+BY_TCP, BY_LINK = "by TCP", "by link"
+BUFFERS = (BY_TCP, BY_LINK)
+"""What the buffer's numbers are: TCP's, as figure 4.6 has it, or the link layer's. The first is the thesis's."""
+
+
+def case(
+    snr: int, variant: str, *, reordering: bool, delayed: bool = False, buffer: str = BY_TCP
+) -> dict[str, str]:
     """A cell of the tables."""
     return {
-        SNR: f"{snr} dB", VARIANT: variant, REORDERING: "with" if reordering else "without",
+        SNR: f"{snr} dB", VARIANT: variant, REORDERING: buffer if reordering else "without",
         ACKS: "false" if delayed else "true",
     }  # fmt: skip

@@ -1,22 +1,18 @@
 """Statements of chapters 4 and 5 as criteria that can fail: what is checked, with the reasons of thresholds.
 
-Runs of a seed see the same channel, so that all is compared within a seed: ratios, and their geometric means over SNRs.
+Runs of a seed see the same channel, so that all is compared within a seed.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from bentpipe.studies.tauran_2018.cells import SNR, SNRS, TIMERS, VARIANT, case
-from bentpipe.studies.tauran_2018.runs import Runs
+from bentpipe.studies.tauran_2018.comparing import Checks, Material, Values, best, over_snrs, ratios, sums
+from bentpipe.studies.tauran_2018.wider import WIDER
 from bentpipe.studies.verdicts import Check, Fact, Verdict
 
-__all__ = ["CRITERIA", "Material"]
-
-Checks = tuple[Check | Fact, ...]
-Values = tuple[float, ...]
+__all__ = ["BUFFERED", "CRITERIA"]
 
 HALF_OF_40 = 0.2
 """At least half of "up to 40 %" at some SNR: the nearest whole step that is neither nothing nor all."""
@@ -34,62 +30,6 @@ BEST_MS = (30, 40)
 
 ABOUT_A_TENTH = (0.05, 0.2)
 """Shares nearer to 10 % than to none or to 20 % and more, in ratio."""
-
-
-@dataclass(frozen=True)
-class Material:
-    """What has run, by part."""
-
-    tables: Runs
-    timers: Runs
-    dsack: Runs
-    lossless: Runs
-
-    def values(
-        self, measure: str, snr: int, variant: str, *, reordering: bool, delayed: bool = False
-    ) -> Values:
-        """One measure of a cell of the tables."""
-        return self.tables.values(case(snr, variant, reordering=reordering, delayed=delayed), measure)
-
-    def by_acks(self, measure: str, snr: int, variant: str, *, reordering: bool) -> Values:
-        """Delayed ACKs over none, by seed."""
-        on = self.values(measure, snr, variant, reordering=reordering, delayed=True)
-        return ratios(on, self.values(measure, snr, variant, reordering=reordering))
-
-    def by_buffer(self, measure: str, snr: int, variant: str, *, delayed: bool = False) -> Values:
-        """With the reordering buffer over without, by seed."""
-        on = self.values(measure, snr, variant, reordering=True, delayed=delayed)
-        return ratios(on, self.values(measure, snr, variant, reordering=False, delayed=delayed))
-
-
-def ratios(ones: Values, others: Values) -> Values:
-    """One over the other by seed; empty where something is missing or nothing happened."""
-    if len(ones) != len(others) or not all(others):
-        return ()
-    return tuple(one / other for one, other in zip(ones, others, strict=True))
-
-
-def over_snrs(find: Callable[[int], Values], snrs: Sequence[int] = SNRS) -> Values:
-    """Geometric mean over SNRs, by seed; empty unless there is something at every SNR."""
-    found = [find(snr) for snr in snrs]
-    if not all(found) or len({len(values) for values in found}) > 1:
-        return ()
-    seeds = zip(*found, strict=True)
-    return tuple(math.exp(sum(math.log(max(v, 1e-9)) for v in values) / len(values)) for values in seeds)
-
-
-def sums(find: Callable[[int], Values], snrs: Sequence[int] = SNRS) -> Values:
-    """Sum over SNRs, by seed: of counts and shares that may be 0."""
-    found = [find(snr) for snr in snrs]
-    if not all(found) or len({len(values) for values in found}) > 1:
-        return ()
-    return tuple(map(sum, zip(*found, strict=True)))
-
-
-def best(find: Callable[[int], Values], sign: int = 1) -> Values:
-    """Of the SNRs the one with the largest mean (``sign`` -1: least), by seed."""
-    found = [values for values in map(find, SNRS) if values]
-    return max(found, key=lambda values: sign * sum(values) / len(values), default=())
 
 
 def _goodput(m: Material, variant: str, *, reordering: bool) -> Callable[[int], Values]:
@@ -260,7 +200,7 @@ def d1(m: Material) -> Checks:
         for reordering in (False, True):
 
             def ratio(snr: int, variant: str = variant, reordering: bool = reordering) -> Values:
-                cell = case(snr, variant, reordering=reordering)
+                cell = case(snr, variant, reordering=reordering, buffer=m.buffer)
                 on = m.dsack.values(
                     {key: value for key, value in cell.items() if "ack" not in key}, "goodput_kbps"
                 )
@@ -408,5 +348,13 @@ CRITERIA: dict[str, tuple[str, str, Callable[[Material], Checks]]] = {
     "delack_more.t9": ("", "ratios of means over all samples", t9),
     "delack_more.t10": ("", "ratio of time-outs over retransmissions ≥ 1", t10),
     "further.delack_pair_wait": ("wait within a pair of a delayed ACK", "5 to 20 % above 10 ms", wait),
+    **WIDER,
 }  # fmt: skip
 """Statements by their place in the published file: text where that has none, what is checked, and the code."""
+
+BUFFERED = {
+    *(f"reordering_claims.r{number}" for number in range(1, 7)),
+    "d_sack.t1", "delack.t2", "delack.t3", "delack.t5", "delack_more.t9", "delack_more.t10",
+    "further.delack_pair_wait", "further.other_variants", "setup.lms_rate_mbps", "further.delack_users",
+}  # fmt: skip
+"""Those that have to do with the reordering buffer: they are judged by both of its numberings."""

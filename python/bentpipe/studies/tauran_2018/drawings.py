@@ -9,26 +9,42 @@ import altair as alt
 import polars as pl
 
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import WIDTH, colour, inline, shape
-from bentpipe.studies.tauran_2018.cells import SNR, SNRS, TIMERS, VARIANT, case
+from bentpipe.figures.style import BLUE, WIDTH, axis, colour, inline, shape
+from bentpipe.stats.intervals import mean_interval
+from bentpipe.studies.tauran_2018.cells import (
+    ACKS,
+    BY_LINK,
+    BY_TCP,
+    SEGMENT,
+    SNR,
+    SNRS,
+    TIMERS,
+    VARIANT,
+    case,
+)
+from bentpipe.studies.tauran_2018.ladders import ladders
 from bentpipe.studies.tauran_2018.runs import LINK, PAIR_WAITS_MS, Runs
 
 if TYPE_CHECKING:
     from bentpipe.studies.parts import Measured
-    from bentpipe.studies.tauran_2018.criteria import Material
+    from bentpipe.studies.tauran_2018.comparing import Material
 
 __all__ = ["figures"]
 
 SNR_TITLE = "reference SNR, dB"
-Series = tuple[str, str, bool, bool]
-"""Name, variant, reordering, delayed ACKs."""
+Series = tuple[str, str, str, bool]
+"""Name, variant, what the buffer's numbers are (none: no buffer), delayed ACKs."""
 
-_BUFFER = [("CUBIC", "CUBIC", False, False), ("CUBIC, reordering", "CUBIC", True, False)]
+_BUFFER: list[Series] = [
+    ("CUBIC", "CUBIC", "", False),
+    ("CUBIC, reordering by TCP's numbers", "CUBIC", BY_TCP, False),
+    ("CUBIC, reordering by the link's", "CUBIC", BY_LINK, False),
+]
 
 
 def _acks(variants: Sequence[str], reordering: bool) -> list[Series]:
     return [
-        (f"{variant}, delayed ACKs" if delayed else variant, variant, reordering, delayed)
+        (f"{variant}, delayed ACKs" if delayed else variant, variant, BY_TCP if reordering else "", delayed)
         for variant in variants
         for delayed in (False, True)
     ]
@@ -36,7 +52,7 @@ def _acks(variants: Sequence[str], reordering: bool) -> list[Series]:
 
 _BOTH = _acks(("CUBIC",), True)
 _FOUR = _acks(("CUBIC",), False) + [
-    (f"{name}, reordering", variant, reordering, delayed) for name, variant, reordering, delayed in _BOTH
+    (f"{name}, reordering", variant, buffer, delayed) for name, variant, buffer, delayed in _BOTH
 ]
 FIGURES: tuple[tuple[str, str, str, str, list[Series]], ...] = (
     ("4.7", "Reordering and goodput, CUBIC", "goodput, kb/s", "goodput_kbps", _BUFFER),
@@ -64,11 +80,22 @@ PUBLISHED = {"4.7": "goodput_kbps", "4.8": "rto_percent", "4.9": "dupack_percent
 def figures(measured: Measured, m: Material, published: dict[str, Any]) -> tuple[Figure, ...]:
     """All that there is something for, in the thesis's order."""
     made = [_lines(m.tables, published, *one) for one in FIGURES]
-    made += [_use(measured), _growth(measured), _surface(m.timers), _waits(m.tables)]
+    made += [
+        _use(measured),
+        _growth(measured),
+        _pacing(measured),
+        _sawtooth(measured),
+        _surface(m.timers),
+        _waits(m.tables),
+    ]
+    made += [*ladders(measured), m.orbits.figure()]
     return tuple(sorted((one for one in made if one is not None), key=_order))
 
 
 def _order(figure: Figure) -> tuple[int, ...]:
+    """As in the thesis; table 3.2 stands between figures 3.3 and 3.4."""
+    if figure.key.startswith("table"):
+        return (3, 3, 1)
     return tuple(int(part) for part in figure.key.removeprefix("figure-").split("-"))
 
 
@@ -85,39 +112,47 @@ def _lines(
     published: dict[str, Any],
     number: str,
     title: str,
-    axis: str,
+    upright: str,
     measure: str,
     series: list[Series],
 ) -> Figure | None:
     rows = []
-    for name, variant, reordering, delayed in series:
+    for name, variant, buffer, delayed in series:
         for snr in SNRS:
-            values = runs.values(case(snr, variant, reordering=reordering, delayed=delayed), measure)
+            values = runs.values(
+                case(snr, variant, reordering=bool(buffer), delayed=delayed, buffer=buffer), measure
+            )
             if values:
+                found = mean_interval(values)
+                low, high = (found.estimate if one is None else one for one in (found.low, found.high))
                 rows.append(
-                    {"series": name, "x": snr, "y": _mean(values), "low": min(values), "high": max(values)}
+                    {"series": name, "x": snr, "y": found.estimate, "low": max(low, 0.0), "high": high}
                 )
     if not rows:
         return None
     names = [name for name, *_ in series]
     frame = pl.DataFrame(rows)
-    x, y = alt.X("x:Q", title=SNR_TITLE, scale=alt.Scale(domain=[6.8, 13.2])), alt.Y("y:Q", title=axis)
+    ticks = alt.Axis(values=list(SNRS), format="d")
+    x = alt.X("x:Q", title=SNR_TITLE, scale=alt.Scale(domain=[6.8, 13.2], nice=False), axis=ticks)
+    y = alt.Y("y:Q", title=upright)
     base = alt.Chart(inline(frame))
-    bars = base.mark_rule(opacity=0.5).encode(
-        x=x, y=alt.Y("low:Q", title=axis), y2="high:Q", color=colour(names)
+    bars = base.mark_rule(strokeWidth=1).encode(
+        x=x, y=alt.Y("low:Q", title=upright), y2="high:Q", color=colour(names)
     )
     lines = base.mark_line(point=True).encode(x=x, y=y, color=colour(names))
     layers = [bars, lines]
-    caption = f"Figure {number} of the thesis. Means over seeds, with the least and the largest."
+    caption = f"Figure {number} of the thesis. Means over seeds with their 95 % intervals."
     if number in PUBLISHED:
         printed = [
             {"series": name, "x": snr, "y": published[table][PUBLISHED[number]]["cubic"][index]}
-            for name, table in zip(names, ("table_4_1", "table_4_2"), strict=True)
+            for name, table in zip(names[:2], ("table_4_1", "table_4_2"), strict=True)
             for index, snr in enumerate(SNRS)
         ]
         points = alt.Chart(inline(pl.DataFrame(printed))).mark_point(size=70, strokeWidth=1.6)
         layers.append(points.encode(x=x, y=y, color=colour(names)))
-        caption += " Circles: tables 4.1 and 4.2."
+        caption += " Circles: tables 4.1 and 4.2, whose buffer goes by TCP's numbers (figure 4.6)."
+    elif any(buffer for _, _, buffer, _ in series):
+        caption += " The buffer goes by TCP's numbers."
     chart = alt.layer(*layers).properties(width=WIDTH - 120, height=280)
     return Figure(_key(number), f"{number} {title}", caption, chart, frame.height)
 
@@ -153,32 +188,67 @@ def _use(measured: Measured) -> Figure | None:
     return Figure("figure-4-11", "4.11, 4.12 Use of the link", caption, chart, data.height)
 
 
-def _growth(measured: Measured) -> Figure | None:
-    """Figure 5.7: windows without loss."""
+def _windows(measured: Measured, until_s: float, every: int) -> pl.DataFrame:
+    """Windows of the part without loss, first seed: ``series, acks, x, y``."""
     table = measured.table("lossless", "flows")
     if not table.height:
-        return None
+        return table
     column = next(name for name in (f"sweep.{VARIANT}", VARIANT) if name in table.columns)
     first = table["seed"].min()
-    rows = table.filter((pl.col("side") == "server") & (pl.col("seed") == first) & (pl.col("time_s") <= 60))
-    every = pl.col("time_s").rank("dense").over(column, "tcp.delayed_ack.off") % 3 == 1
-    data = rows.filter(every).select(
-        series=pl.col(column), acks=pl.when(pl.col("tcp.delayed_ack.off") == "true").then(pl.lit("each")).otherwise(
-            pl.lit("delayed")), x="time_s", y=pl.col("cwnd_bytes") / 960,
+    rows = table.filter(
+        (pl.col("side") == "server") & (pl.col("seed") == first) & (pl.col("time_s") <= until_s)
+    )
+    thin = pl.col("time_s").rank("dense").over(column, ACKS) % every == 1 % every
+    return rows.filter(thin).select(
+        series=pl.col(column), acks=pl.when(pl.col(ACKS) == "true").then(pl.lit("each")).otherwise(
+            pl.lit("delayed")), x="time_s", y=pl.col("cwnd_bytes") / SEGMENT,
     )  # fmt: skip
+
+
+def _window_chart(data: pl.DataFrame, hue: Any, dashed: bool) -> Any:
+    chart = alt.Chart(inline(data)).mark_line(strokeWidth=1.6).encode(
+        x=alt.X("x:Q", title="time, s", scale=alt.Scale(nice=False)),
+        y=alt.Y("y:Q", title="congestion window, packets"), color=alt.value(BLUE) if hue is None else hue,
+    )  # fmt: skip
+    if dashed:
+        chart = chart.encode(strokeDash=alt.StrokeDash("acks:N", title="ACKs", sort=["each", "delayed"]))
+    return chart.properties(width=WIDTH - 120, height=280)
+
+
+def _growth(measured: Measured) -> Figure | None:
+    """Figure 5.7: windows without loss."""
+    data = _windows(measured, 60, 2)
+    if not data.height:
+        return None
     names = data["series"].unique(maintain_order=True).to_list()
-    dash = alt.StrokeDash("acks:N", title="ACKs", sort=["each", "delayed"])
-    chart = (
-        alt.Chart(inline(data))
-        .mark_line()
-        .encode(
-            x=alt.X("x:Q", title="time, s"), y=alt.Y("y:Q", title="congestion window, packets"),
-            color=colour(names), strokeDash=dash,
-        )
-        .properties(width=WIDTH - 120, height=280)
-    )  # fmt: skip
     caption = "Figure 5.7 of the thesis: one flow between two nodes; what is lost is lost by the full queue."
+    chart = _window_chart(data, colour(names), dashed=True)
     return Figure("figure-5-7", "5.7 Windows without loss on the link", caption, chart, data.height)
+
+
+def _pacing(measured: Measured) -> Figure | None:
+    """Figure 3.9: slow start and what follows, with and without delayed ACKs."""
+    data = _windows(measured, 12, 1)
+    if not data.height:
+        return None
+    data = data.filter(pl.col("series") == "NewReno")
+    caption = (
+        "Figure 3.9 of the thesis: NewReno alone between two nodes, an ACK for each segment or delayed ACKs."
+    )
+    chart = _window_chart(data, colour(["each", "delayed"], title="ACKs", field="acks"), dashed=False)
+    return Figure("figure-3-9", "3.9 Delayed ACKs and the window", caption, chart, data.height)
+
+
+def _sawtooth(measured: Measured) -> Figure | None:
+    """Figure 3.13: CUBIC's window."""
+    data = _windows(measured, 120, 2)
+    if not data.height:
+        return None
+    data = data.filter((pl.col("series") == "CUBIC") & (pl.col("acks") == "each"))
+    caption = "Figure 3.13 of the thesis: CUBIC alone between two nodes, without loss but by the full queue."
+    return Figure(
+        "figure-3-13", "3.13 CUBIC's window", caption, _window_chart(data, None, dashed=False), data.height
+    )
 
 
 def _surface(runs: Runs) -> Figure | None:
@@ -186,24 +256,45 @@ def _surface(runs: Runs) -> Figure | None:
     rows = []
     for variant in ("NewReno", "CUBIC"):
         for snr in SNRS:
-            for timer in TIMERS:
-                cell = {SNR: f"{snr} dB", VARIANT: variant, "tcp.delayed_ack.timeout": f"{timer} ms"}
-                if values := runs.values(cell, "packets"):
-                    rows.append({"variant": variant, "x": timer, "y": snr, "z": _mean(values)})
+            found = {
+                timer: _mean(values)
+                for timer in TIMERS
+                if (
+                    values := runs.values(
+                        {SNR: f"{snr} dB", VARIANT: variant, "tcp.delayed_ack.timeout": f"{timer} ms"},
+                        "packets",
+                    )
+                )
+            }
+            most = max(found.values(), default=0.0)
+            rows += [
+                {"variant": variant, "x": timer, "y": snr, "z": packets, "best": int(packets == most)}
+                for timer, packets in found.items()
+            ]
     if not rows:
         return None
     frame = pl.DataFrame(rows)
-    chart = (
-        alt.Chart(inline(frame))
-        .mark_rect()
-        .encode(
-            x=alt.X("x:O", title="timer of delayed ACKs, ms"), y=alt.Y("y:O", title=SNR_TITLE, sort="descending"),
-            color=alt.Color("z:Q", title="packets received", scale=alt.Scale(scheme="viridis")),
-        )
-        .properties(width=WIDTH // 2 - 120, height=220)
-        .facet(column=alt.Column("variant:N", title=None, sort=["NewReno", "CUBIC"]))
+    x = alt.X("x:O", title="timer of delayed ACKs, ms")
+    y = alt.Y("y:O", title=SNR_TITLE, sort="descending")
+    base = alt.Chart()
+    cells = base.mark_rect().encode(
+        x=x, y=y, color=alt.Color("z:Q", title="packets received", scale=alt.Scale(scheme="viridis", zero=False)),
+        tooltip=["x:O", "y:O", alt.Tooltip("z:Q", format=".0f")],
     )  # fmt: skip
-    caption = "Figure 5.8 of the thesis, which does not say its variant; without reordering buffer, means over seeds."
+    best = (
+        base.transform_filter("datum.best == 1")
+        .mark_point(filled=True, color="white", size=55, opacity=1)
+        .encode(x=x, y=y)
+    )
+    chart = (
+        alt.layer(cells, best, data=inline(frame))
+        .properties(width=WIDTH // 2 - 130, height=220)
+        .facet(column=alt.Column("variant:N", title=None, sort=["NewReno", "CUBIC"]))
+    )
+    caption = (
+        "Figure 5.8 of the thesis as seen from above; it does not say its variant. Without reordering buffer, means "
+        "over seeds. A dot is the best timer at its SNR."
+    )
     return Figure("figure-5-8", "5.8 The timer of delayed ACKs", caption, chart, frame.height)
 
 
@@ -223,7 +314,8 @@ def _waits(runs: Runs) -> Figure | None:
         alt.Chart(inline(frame))
         .mark_line(point=True)
         .encode(
-            x=alt.X("x:Q", title="wait within a pair, ms"), y=alt.Y("y:Q", title="pairs that wait no longer, %"),
+            x=alt.X("x:Q", title="wait within a pair, ms"),
+            y=alt.Y("y:Q", **axis(frame["y"].to_list(), "pairs that wait no longer, %")),
             color=colour(names), shape=shape(names),
         )
         .properties(width=WIDTH - 120, height=260)

@@ -56,6 +56,9 @@ def _per_run(measured: Measured, part: str) -> pl.DataFrame:
         return pl.DataFrame()
     last = pl.col("time_s") == pl.col("time_s").max().over("run")
     users = reading.rows("users").filter(last & (pl.col("link") == LINK))
+    users = users.group_by("run", "time_s", maintain_order=True).agg(
+        pl.col(pl.Int64, pl.UInt64, pl.Float64).sum()
+    )
     links = reading.rows("links").filter(last & (pl.col("link") == LINK))
     summary = reading.rows("summary")
     server, client = (summary.filter(pl.col("side") == side) for side in ("server", "client"))
@@ -68,8 +71,14 @@ def _per_run(measured: Measured, part: str) -> pl.DataFrame:
         bits=coded / tried,
         use_mbps=coded / pl.col("time_s") / 1e6,
         dropped=pl.col("dropped_link_packets"),
+        **{f"decoded_{n}": 100 * pl.col(name) / tried for n, name in enumerate(_ATTEMPTS)},
     )
     data = pl.col("sent_packets") - pl.col("ack_packets")
+    # Of several users all together.
+    counters = [name for name, kind in summary.schema.items() if kind.is_numeric()]
+    server, client = (
+        one.group_by("run", maintain_order=True).agg(pl.col(counters).sum()) for one in (server, client)
+    )
     sender = server.select(
         "run",
         "timeouts",
@@ -85,6 +94,7 @@ def _per_run(measured: Measured, part: str) -> pl.DataFrame:
     frame = frame.with_columns(
         goodput_kbps=pl.col("received_in_order_bytes") * 8 / pl.col("time_s") / 1e3,
         packets=pl.col("received_in_order_bytes") / SEGMENT,
+        bits_a_packet=pl.col("use_mbps") * pl.col("time_s") * 1e6 / pl.col("sent"),
     )
     frame = frame.join(_peaks(reading), on="run").join(_windows(reading), on="run")
     tcp = _tcp(reading)
