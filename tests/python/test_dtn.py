@@ -290,6 +290,13 @@ def test_a_wrong_question_is_refused_by_its_option(plans: Path, words: list[str]
     assert expected in refused(plans, "route", plan, *words)
 
 
+def test_the_manual_shows_what_is_printed() -> None:
+    root = Path(__file__).resolve().parents[2]
+    done = bentpipe(root, "dtn", "route", "examples/relay.ionrc", "1", "6", "--at", "99.99 s")
+    shown = "\n".join(line.rstrip() for line in done.stdout.splitlines())
+    assert shown in (root / "docs/manual/dtn.md").read_text()
+
+
 def test_the_plan_of_a_constellation(tmp_path: Path) -> None:
     words = ["-c", "iridium", "--duration", "30 min", "--step", "10 s"]
     found = said(tmp_path, "passes", "Toulouse", "Lima", *words, "--out", "a.toml")

@@ -54,7 +54,8 @@ pub fn decide(
     statics: &[StaticRoute],
 ) -> Decision {
     let by_hand = |search: &mut Search, of: Option<NodeId>| {
-        let one = statics.iter().find(|one| one.to == of && one.via != local)?;
+        let allowed = |via| via != local && !load.excluded.contains(&via);
+        let one = statics.iter().find(|one| one.to == of && allowed(one.via))?;
         let route =
             search.route(plan, load, local, one.via, now).filter(|route| route.legs.len() == 1);
         let route = route.or_else(|| direct(plan, load, local, one.via, now));

@@ -1,8 +1,8 @@
 //! Routing against a search over every simple path, written apart from it: its own ranges, its own arithmetic.
 
 use contacts::{
-    Alternatives, Backlog, Bundle, ContactSpec, Ledger, Load, NodeId, Plan, PlanSpec, Priority,
-    RangeSpec, Search, judge,
+    Alternatives, Backlog, Bundle, ContactSpec, Decision, Ledger, Load, NodeId, Plan, PlanSpec,
+    Priority, RangeSpec, Search, decide, judge,
 };
 use units::{Random, Time};
 
@@ -272,6 +272,31 @@ fn the_best_route_of_ten_thousand_plans_and_never_beyond_a_volume() {
                 expected.first().cloned(),
                 "plan {seed}: {spec:?}"
             );
+            // a critical bundle: the first of each neighbour
+            let mut firsts: Vec<Found> = Vec::new();
+            for one in &expected {
+                if firsts.iter().all(|known| known.entry != one.entry) {
+                    firsts.push(one.clone());
+                }
+            }
+            let copies = decide(
+                &plan,
+                &mut search,
+                node(from),
+                node(to),
+                Time(now),
+                &bundle,
+                &load,
+                true,
+                &[],
+            );
+            let copies: Vec<Found> = match copies {
+                Decision::Planned(all) => {
+                    all.iter().map(|one| as_found(&plan, &one.route.as_ref().unwrap().0)).collect()
+                }
+                _ => Vec::new(),
+            };
+            assert_eq!(copies, firsts, "plan {seed}, critical");
             let Some(route) = found else {
                 refused += 1;
                 continue;

@@ -208,6 +208,9 @@ fn static_routes_beside_the_plan() {
     let exact =
         Setting { statics: vec![StaticRoute { to: Some(six), via: three }], ..Setting::default() };
     assert_eq!(exact.next(&plan, &one, 0), "static 3");
+    // not back to who sent it
+    let back = Setting { excluded: vec![three], ..exact };
+    assert_eq!(back.next(&plan, &one, 0), "6");
     let rest =
         Setting { statics: vec![StaticRoute { to: None, via: three }], ..Setting::default() };
     assert_eq!(

@@ -1,8 +1,9 @@
 """A pair of places over a constellation: its delays, hops, hand-overs and gaps.
 
 ``listing`` has what is known by name, ``asking`` makes a question out of words, ``summary`` says what came of it,
-``drawing`` draws it, ``page`` puts it on a page with a picture that moves, ``traces`` writes it for other programs;
-:func:`run` is ``bentpipe orbit``. ``passes`` writes the contact plan of a constellation (``bentpipe dtn passes``).
+``drawing`` and ``maps`` draw it, ``page`` puts it on a page with a picture that moves, ``traces`` writes it for other
+programs; :func:`run` is ``bentpipe orbit``. ``passes`` writes the contact plan of a constellation
+(``bentpipe dtn passes``).
 """
 
 from __future__ import annotations
