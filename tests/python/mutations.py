@@ -62,7 +62,11 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
     "direction": {
         "aqm": ("codel", "fq-codel", "drop-tail", "drop-head", {"name": "codel", "target": "1 ns", "interval": "1 ns"},
                 {"name": "fq-codel", "queues": 1, "quantum": "1 B"}),
-        "queue": ("1 packets", "1 B", "3 kB", "0.1 BDP", "100 GB", "1000 packets", "none"), "loss_place": ("before", "after"),
+        "scheduler": ("drop-tail", "round-robin", "maximum-rate", "proportional-fair", "codes", "m-lwdf", "exp-pf", "pf",
+                      {"name": "deficit-round-robin", "quantum": "1 B", "weights": {"web": 1000}},
+                      {"name": "codes", "time_limit": "1 ns", "room": "all"}, {"name": "exp-pf", "window": "1 ns"},
+                      {"name": "proportional-fair", "average": "served", "channel_delay": "1 s"}),
+        "queue": ("1 packets", "1 BDP/sqrt(n)/n", "9 packets/n", "1 B", "3 kB", "0.1 BDP", "100 GB", "1000 packets", "none"), "loss_place": ("before", "after"),
         "loss": ("0 %", "0.1 %", "100 %", {"burst": {"every": "1 s", "length": "1 ms"}},
                  {"gilbert_elliott": {"good_to_bad": "1 %", "bad_to_good": "10 %"}}),
         "outages": ([{"at": "0 s", "length": "1 s"}], {"windows": [{"at": "1 ms", "length": "1 ns"}], "repeat": "2 ms"},
