@@ -65,6 +65,16 @@ impl Ledger {
         *of = of.saturating_add(consumption);
     }
 
+    /// Contacts of which something is booked.
+    pub(crate) fn contacts(&self) -> impl Iterator<Item = ContactId> {
+        self.booked.keys().copied()
+    }
+
+    /// Forgets all others.
+    pub(crate) fn retain(&mut self, keep: impl Fn(ContactId) -> bool) {
+        self.booked.retain(|id, _| keep(*id));
+    }
+
     /// Takes back what was booked.
     pub fn release(&mut self, legs: &[Leg], priority: Priority, consumption: u64) {
         for leg in legs {

@@ -2,7 +2,8 @@
 //!
 //! From text ([`ion::parse`]) or a specification ([`PlanSpec`]) to a [`Plan`] that is whole (`check`) and may change
 //! at any time; from it the earliest route (`search`), others on demand ([`Alternatives`]), what becomes of a bundle
-//! on each ([`judge`]), and what is done with it ([`decide`]).
+//! on each ([`judge`]), and what is done with it ([`decide`]); a running node
+//! has a [`Router`].
 
 mod answer;
 mod check;
@@ -11,6 +12,7 @@ pub mod ion;
 mod judge;
 mod ledger;
 mod plan;
+mod router;
 mod search;
 mod spec;
 mod tied;
@@ -23,6 +25,7 @@ pub use decide::{Decision, Forwarding, StaticRoute, decide};
 pub use judge::{Judgement, Passing, Reason, judge};
 pub use ledger::{Backlog, Ledger, PRIORITIES, Priority};
 pub use plan::{Contact, ContactId, Leg, NodeId, Plan, Range};
+pub use router::{Booking, Router};
 pub use search::{Bundle, Load, Route, Search, Table};
 pub use spec::{ContactSpec, PlanSpec, RangeSpec};
 pub use yen::Alternatives;
