@@ -297,6 +297,15 @@ def test_the_manual_shows_what_is_printed() -> None:
     assert shown in (root / "docs/manual/dtn.md").read_text()
 
 
+def test_the_schema_names_every_key(tmp_path: Path) -> None:
+    done = bentpipe(tmp_path, "dtn", "schema")
+    schema = json.loads(done.stdout)
+    contact = schema["$defs"]["PlannedContact"]
+    assert set(contact["properties"]) == {"from", "to", "start", "stop", "rate", "owlt", "confidence", "both"}
+    assert set(contact["required"]) == {"from", "to", "stop", "rate"}
+    assert set(schema["properties"]) == {"title", "epoch", "contact", "range", "route"}
+
+
 def test_the_plan_of_a_constellation(tmp_path: Path) -> None:
     words = ["-c", "iridium", "--duration", "30 min", "--step", "10 s"]
     found = said(tmp_path, "passes", "Toulouse", "Lima", *words, "--out", "a.toml")

@@ -139,3 +139,12 @@ def passes(
     }  # fmt: skip
     rates = Rates.parse(up, down, across, tolerance)
     answer(write(ask(table, duration), rates, out), as_json=as_json)
+
+
+@dtn.command()
+def schema() -> None:
+    """Print the JSON schema of contact plans, for editors."""
+    from bentpipe.cli.terminal import emit
+    from bentpipe.scenario.contact_plan import ContactPlan
+
+    emit({"$schema": "https://json-schema.org/draft/2020-12/schema", **ContactPlan.model_json_schema()})

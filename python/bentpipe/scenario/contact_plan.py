@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import Field, PlainValidator, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import Field, PlainValidator, StrictBool, StrictFloat, StrictInt, StrictStr, WithJsonSchema
 
 from bentpipe.scenario.constellations import Instant, InstantText, parse_instant
 from bentpipe.scenario.problems import ScenarioError
@@ -37,7 +37,10 @@ def plan_time(found: object) -> Duration | Instant:
         raise ValueError(f'{error}; or an instant such as "2026-11-22T12:00:00Z"') from None
 
 
-NodeName = Annotated[str, PlainValidator(node_name), described("6", "a node: its number, or its name")]
+_NODE_SCHEMA = WithJsonSchema(
+    {"type": ["string", "integer"], "examples": ["6"], "description": "a node: its number, or its name"}
+)
+NodeName = Annotated[str, PlainValidator(node_name), _NODE_SCHEMA]
 TimeText = Annotated[
     Duration | Instant,
     PlainValidator(plan_time),
