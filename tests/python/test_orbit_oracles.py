@@ -80,12 +80,9 @@ def test_satellites_are_where_sgp4_has_them(text: str, start: datetime, seconds:
         for frame in range(61):
             at = start + timedelta(minutes=frame)
             day, part = jday(at.year, at.month, at.day, at.hour, at.minute, at.second + at.microsecond / 1e6)
-            error, (x, y, z), _ = satellite.sgp4(day, part)
-            assert error == 0
-            angle = sidereal(at)
             # sgp4's own counts the day in one number, which is good to 40 us
-            assert abs(math.remainder(angle - gstime(day + part), math.tau)) < 1e-8
-            turned = (math.cos(angle) * x + math.sin(angle) * y, math.cos(angle) * y - math.sin(angle) * x, z)
+            assert abs(math.remainder(sidereal(at) - gstime(day + part), math.tau)) < 1e-8
+            turned = turning(satellite, at)
             apart_cm = np.linalg.norm(ours[frame, number] - turned) * 1e5
             assert apart_cm < 1, f"{satellite.satnum} after {frame} min"
 
@@ -118,6 +115,45 @@ def test_ground_and_sky_are_where_skyfield_has_them(text: str, start: datetime) 
             elevation = math.degrees(math.asin(way @ ground[1] / np.linalg.norm(way)))
             assert elevation == pytest.approx(up.degrees, abs=0.02)
             assert np.linalg.norm(way) == pytest.approx(away.km, abs=0.5)
+
+
+@pytest.mark.parametrize(
+    ("revolutions", "inclination"), [(15.05, 53.0), (14.34, 86.4), (13.15, 87.9), (14.80, 120.0)]
+)
+def test_a_circle_with_j2_stays_with_sgp4(revolutions: float, inclination: float) -> None:
+    """A day long, within what SGP4 moves around its own mean (some 10 km): without J2 it is hundreds of kilometres."""
+    start = datetime(2026, 11, 22, tzinfo=UTC)
+    satellite = Satrec()
+    day, part = jday(2026, 11, 22, 0, 0, 0)
+    per_minute = math.tau / 1440
+    satellite.sgp4init(
+        WGS72, "i", 1, day + part - 2433281.5, 0.0, 0.0, 0.0, 1e-7, 0.0, math.radians(inclination), 0.0,
+        revolutions * per_minute, 0.0,
+    )  # fmt: skip
+    axis = satellite.a * 6378.135  # SGP4's mean one, of its own Earth
+    apart = {}
+    for propagation in ("j2", "kepler"):
+        flies = {
+            "kind": "walker", "planes": 1, "per_plane": 1, "inclination_deg": inclination,
+            "height": {"altitude_km": axis - 6378.137}, "spread_deg": 360.0, "phasing": {"factor": 0.0},
+            "propagation": propagation, "epoch_unix_ns": (start - UNIX) // timedelta(microseconds=1) * 1000,
+        }  # fmt: skip
+        ours = positions(engine.orbit(question(flies, start, duration_ns=86_400 * 10**9)))[:, 0]
+        apart[propagation] = max(
+            float(np.linalg.norm(our - turning(satellite, start + timedelta(minutes=24 * frame))))
+            for frame, our in enumerate(ours)
+        )
+    assert apart["j2"] < 25
+    assert apart["kepler"] > 300
+
+
+def turning(satellite: Satrec, at: datetime) -> Any:
+    """Where PyPI's sgp4 has a satellite, km, turning with the Earth."""
+    day, part = jday(at.year, at.month, at.day, at.hour, at.minute, at.second + at.microsecond / 1e6)
+    error, (x, y, z), _ = satellite.sgp4(day, part)
+    assert error == 0
+    angle = sidereal(at)
+    return np.array([math.cos(angle) * x + math.sin(angle) * y, math.cos(angle) * y - math.sin(angle) * x, z])
 
 
 def _ground(latitude: float, longitude: float) -> tuple[Any, Any]:
