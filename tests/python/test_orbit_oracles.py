@@ -171,21 +171,30 @@ WALKER = {
 }  # fmt: skip
 
 
-def test_ways_are_those_of_scipy() -> None:
+STAR = {
+    **WALKER, "planes": 6, "per_plane": 11, "inclination_deg": 86.4, "height": {"altitude_km": 780.0},
+    "spread_deg": 189.6, "phasing": {"factor": 3.0},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("flies", "closed"), [(WALKER, True), (STAR, False)])
+def test_ways_are_those_of_scipy(flies: dict[str, Any], closed: bool) -> None:
     """The same graph from the positions alone: delays to the nanosecond at every frame."""
     start = datetime(2026, 11, 22, 12, tzinfo=UTC)
-    grid = {"kind": "grid", "nearest": True, "closed": True}
-    answer = engine.orbit(question(WALKER, start, links=grid))
+    grid = {"kind": "grid", "nearest": True, "closed": closed}
+    answer = engine.orbit(question(flies, start, links=grid))
     sky = positions(answer)
     found = answer["delay_ns"]
     ends = [_ground(site["latitude_deg"], site["longitude_deg"]) for site in (SITE, OTHER)]
-    planes, count = 18, 24
-    slots = np.arange(planes) * 5.0 / planes  # how far each plane is ahead, in slots
+    planes, count = flies["planes"], flies["per_plane"]
+    slots = np.arange(planes) * flies["phasing"]["factor"] / planes  # how far each plane is ahead, in slots
     links = []
     for plane in range(planes):
         following = (plane + 1) % planes
         for number in range(count):
             links.append((plane * count + number, plane * count + (number + 1) % count))
+            if following == 0 and not closed:
+                continue  # the seam of a star
             shift = -math.ceil(slots[following] - slots[plane] - 0.5 - 1e-9)
             links.append((plane * count + number, following * count + (number + shift) % count))
     reached = 0
@@ -201,9 +210,12 @@ def test_ways_are_those_of_scipy() -> None:
         size = len(at) + 2
         graph = csr_array((km, (rows, columns)), shape=(size, size))
         shortest = dijkstra(graph, directed=False, indices=len(at))[len(at) + 1]
+        if math.isinf(shortest):
+            assert found[frame] is None, f"frame {frame}"
+            continue
         assert found[frame] == pytest.approx(shortest / LIGHT_KM_S * 1e9, abs=2), f"frame {frame}"
         reached += 1
-    assert reached == 61
+    assert reached > 50
 
 
 ASK = """
