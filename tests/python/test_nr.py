@@ -132,6 +132,22 @@ def test_check_says_what_can_be_used() -> None:
     assert bentpipe.check({**scenario(), "path": {"preset": "starlink"}}).nr_links == ()
 
 
+def test_no_run_beats_the_bound_of_its_goodput() -> None:
+    for keys in (
+        {},
+        {"processes": 32},
+        {"repetitions": 4},
+        {"without_feedback": 16},
+        {"feedback_delay": "5 ms"},
+    ):
+        document = scenario(nr={"block_error_rate": ["0 %"], **keys}, queue="2 BDP")
+        (bound,) = bentpipe.check(document).bounds
+        received = bentpipe.run(document).summary.filter(side="client")["received_in_order_bytes"].sum()
+        share = float(received) * 8 / 30 / (bound.goodput_bit_s or 0.0)
+        # what is missing is the beginning, and headers of blocks
+        assert 0.75 < share <= 1, (keys, share)
+
+
 def test_presets_are_tr_38_821_s() -> None:
     for preset, cycle in (("nr-ntn-geo", 543), ("nr-ntn-leo", 27)):
         document = scenario()

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bentpipe.plan import startup
+from bentpipe.plan import nr, startup
 from bentpipe.plan.datagrams import largest_bytes, offered_bit_s
 from bentpipe.plan.facts import over
 from bentpipe.plan.graph import Hop
@@ -15,7 +15,7 @@ from bentpipe.plan.tcp import TIMESTAMPS_BYTES
 from bentpipe.scenario.units import Rate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from bentpipe.plan.runs import Cell, Plan
     from bentpipe.plan.spec import FlowSpec
@@ -56,7 +56,7 @@ class Bound:
     """log2(BDP / initial window) round trips: how long doubling takes to fill the pipe without loss, with the
     BDP of the whole round trip (two-way)."""
     goodput_bit_s: float | None
-    """Rate times the part of a full packet that is payload."""
+    """Rate times the part of a full packet that is payload; over a 5G link the rate that HARQ leaves."""
     slow_start_one_way_s: float | None = None
     """The same with the BDP of one way: rate times half of the round trip."""
     segments: tuple[SegmentStart, ...] = ()
@@ -110,7 +110,7 @@ def _bound(cell: Cell, shown: str, flow: FlowSpec) -> Bound:
         narrow.queue_bytes // wire if narrow.queue_bytes is not None else None,
         None if window is None else startup.slow_start_s(rate.bit_s, propagation, window),
         min(
-            rate.bit_s * payload / wire,
+            min(rate.bit_s, _blocks_bit_s(cell, ways, down=_sends_down(flow))) * payload / wire,
             offered_bit_s(flow["load"], "down" if _sends_down(flow) else "up") or math.inf,
         ),
         None if window is None else startup.slow_start_s(rate.bit_s, propagation, window, one_way=True),
@@ -125,6 +125,21 @@ _ENDLESS = Rate(2**63 - 1)
 def _rated(way: tuple[tuple[Hop, ...], tuple[Hop, ...]], *, down: bool) -> list[tuple[Rate, Hop]]:
     """The links with a rate that the data crosses."""
     return [(hop.rate, hop) for hop in way[down] if hop.rate is not None]
+
+
+def _blocks_bit_s(
+    cell: Cell, ways: Sequence[tuple[tuple[Hop, ...], tuple[Hop, ...]]], *, down: bool
+) -> float:
+    """What the narrowest 5G link carries of transport blocks, on the way on which that is most."""
+    spec = cell.resolved.spec
+    most = {
+        f"{link['name']}.{side}": nr.most_bit_s(stage, spec["duration_ns"])
+        for link in spec["graph"]["links"]
+        for side, stages in (("up", link["up"]), ("down", link["down"]))
+        for stage in stages
+        if stage["kind"] == "nr"
+    }
+    return max(min((most.get(hop.name, math.inf) for hop in way[down]), default=math.inf) for way in ways)
 
 
 def _least_ns(way: tuple[tuple[Hop, ...], tuple[Hop, ...]], wire: int, *, down: bool) -> float:

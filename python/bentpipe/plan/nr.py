@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.path import Direction
     from bentpipe.scenario.units import Rate
 
-__all__ = ["answered", "check", "cycle_slots", "stage", "utilisation"]
+__all__ = ["answered", "check", "cycle_slots", "most_bit_s", "stage", "utilisation"]
 
 LEAST_BLOCK = 16
 """Bytes of a transport block: the headers of a segment, and some of it."""
@@ -161,3 +161,14 @@ def utilisation(stage: NrStageSpec) -> float:
     if stage["without_feedback"] > 0:
         return 1.0
     return min(1.0, stage["processes"] * stage["repetitions"] / cycle_slots(stage))
+
+
+def most_bit_s(stage: NrStageSpec, duration_ns: int) -> float:
+    """Bits a second of transport blocks, each sent once, that no run of this duration can exceed: so many slots, and so
+    many blocks of each process in every cycle that has begun."""
+    block_ns = stage["slot_ns"] * stage["repetitions"]
+    blocks = duration_ns / block_ns
+    if stage["without_feedback"] == 0:
+        cycles = -(-duration_ns // (cycle_slots(stage) * stage["slot_ns"]))
+        blocks = min(blocks, stage["processes"] * cycles)
+    return blocks * stage["block_bytes"] * 8e9 / duration_ns
