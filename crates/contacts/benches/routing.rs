@@ -5,7 +5,8 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use contacts::{
-    Backlog, Bundle, ContactSpec, Ledger, Load, NodeId, Plan, PlanSpec, Priority, RangeSpec, Search,
+    Backlog, Bundle, ContactSpec, Decision, Ledger, Load, NodeId, Plan, PlanSpec, Priority,
+    RangeSpec, Router, Search,
 };
 use units::{Random, Time};
 
@@ -68,7 +69,35 @@ fn timed(repeats: usize, mut work: impl FnMut(usize)) -> (Duration, Duration) {
     (times[repeats / 2], times[repeats - 1])
 }
 
+/// A node, a relay and the ground: what a study of three nodes asks for each bundle.
+fn triangle() {
+    let text = "a contact +0 +100 1 6 12500000\na contact +110 +300 1 6 12500000\na contact +0 +300 1 3 12500000\n\
+                a contact +0 +300 3 6 12500000\na range +0 +300 1 6 1\na range +0 +300 1 3 1\na range +0 +300 3 6 1\n";
+    let plan = Plan::new(&contacts::ion::parse(text).spec).expect("a plan");
+    let (from, to) = (plan.node("1").expect("a node"), plan.node("6").expect("a node"));
+    let bundle = Bundle {
+        size: 1_000_000,
+        priority: Priority::Normal,
+        fragmentable: false,
+        deadline: Time::MAX,
+    };
+    let mut router = Router::new(from, &plan, Vec::new(), 0.0);
+    let mut planned = 0;
+    let (median, longest) = timed(1_000, |number| {
+        let at = Time(number as u64 * S / 5);
+        if let Decision::Planned(all) = router.decide(&plan, to, at, &bundle, &[], false) {
+            planned += 1;
+            let booking = router.wait(&all[0], &bundle);
+            router.sent(&booking);
+        }
+    });
+    println!(
+        "3 nodes, 4 contacts\n  one bundle decided on (of 1,000, {planned} routed): median {median:.3?}, longest {longest:.3?}"
+    );
+}
+
 fn main() {
+    triangle();
     for neighbours in [4, 20, 100] {
         let spec = plan(neighbours);
         let mut plan = Plan::new(&spec).expect("a plan");
