@@ -316,8 +316,8 @@ pub fn contact_plan(bytes: &[u8]) {
     for id in held {
         assert!(plan.remove_contact(id));
     }
-    assert_eq!(
-        search.route(&plan, &load, contacts::NodeId(0), contacts::NodeId(1), Time::ZERO),
-        None
-    );
+    if nodes > 1 {
+        let (from, to) = (contacts::NodeId(0), contacts::NodeId(1));
+        assert_eq!(search.route(&plan, &load, from, to, Time::ZERO), None);
+    }
 }
