@@ -206,3 +206,10 @@ def alone() -> dict[str, Any]:
 def fresh(folder: Path) -> Path:
     (folder / "alone").mkdir()
     return folder / "alone"
+
+
+def test_the_engine_refuses_users_that_it_cannot_count() -> None:
+    spec = spec_of(document())
+    spec["flows"][0]["user"] = 65_536
+    with pytest.raises(ValueError, match="user 65536, expected less than 65536"):
+        engine.run(json.dumps(spec))
