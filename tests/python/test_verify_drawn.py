@@ -184,7 +184,7 @@ STAGES = draw.one_of(
     ),
     of(
         "nr",
-        queue=QUEUES,
+        queue=QUEUES.filter(lambda queue: queue["kind"] != "per_user"),
         channel=CHANNELS,
         slot_ns=draw.integers(MS // 8, MS),
         block_bytes=draw.integers(200, 3_000),

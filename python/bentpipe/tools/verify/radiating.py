@@ -181,8 +181,9 @@ def _room_at_the_front(line: Line, limit: Spec, visits: Sequence[Visit]) -> Iter
 
 def users(trace: Trace, line: Line, sums: Mapping[str, Sum]) -> Iterator[Finding]:
     """What users are said to have had of a link adds up to what was seen; ``sums`` by the kind of the link's stage."""
-    place = next((n for n, stage in enumerate(line.stages) if stage["kind"] in sums), None)
-    if place is None:
+    # the table is of the line's first link that tells users apart
+    place = next((n for n, stage in enumerate(line.stages) if stage["kind"] in (*sums, "acm")), None)
+    if place is None or line.stages[place]["kind"] not in sums:
         return
     if "users" not in trace.tables:
         if line.visits[place]:
