@@ -30,7 +30,8 @@
     const nodes = (data.routes.find((one) => one[1].length) || [0, []])[1].filter((n) => n < count);
     const points = [sites[0].at, sites[1].at, ...nodes.map((n) => position(n, 0))];
     const m = [0, 1, 2].map((i) => points.reduce((sum, point) => sum + point[i], 0)), flat = Math.hypot(m[0], m[1]);
-    return { lon: Math.atan2(m[1], m[0]), lat: Math.max(-1, Math.min(1, Math.atan2(m[2], flat))) };
+    const aside = data.radius > 3 * R ? 1.1 : 0; // what is far out is seen from the side
+    return { lon: Math.atan2(m[1], m[0]) - aside, lat: Math.max(-1, Math.min(1, Math.atan2(m[2], flat))) };
   })();
   function ink(name, printed) { return paper ? printed : getComputedStyle(document.documentElement).getPropertyValue(name).trim(); }
   function fit() { // as wide as the page, with the pixels that the screen has
