@@ -17,6 +17,11 @@ impl Clock {
         Clock { began: monotonic() }
     }
 
+    /// A clock that showed 0 when CLOCK_MONOTONIC showed `ns`, which is past; one that shows 0 now if it is not.
+    pub fn since(ns: u64) -> Clock {
+        Clock { began: ns.min(monotonic()) }
+    }
+
     /// The time.
     pub fn now(&self) -> Time {
         Time(monotonic() - self.began)

@@ -10,6 +10,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod bounded;
+pub mod calls;
 mod clock;
 mod driver;
 pub mod http;

@@ -21,7 +21,7 @@ pub fn run(plan: &str) -> io::Result<u8> {
     // Started by another program, it ends with it.
     prctl::set_pdeathsig(Signal::SIGTERM)?;
     let plan: Plan = serde_json::from_str(&std::fs::read_to_string(plan)?)?;
-    let server = matches!(plan, Plan::Server(_));
+    let server = matches!(plan, Plan::Server(_) | Plan::Answer(_));
     let stop = Arc::new(AtomicBool::new(false));
     for signal in
         [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]

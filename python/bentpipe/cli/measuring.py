@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from bentpipe.cli.common import AsJson
+from bentpipe.cli.common import AsJson, refuse
 
 if TYPE_CHECKING:
     from bentpipe.lab.perf import Options
@@ -157,6 +157,75 @@ def client(
     side = Client(host, chosen, alpn, insecure, fingerprint, timeout, transport, asks=True, wish=wish)
     report = Output(interval, csv, csv_interval, as_json, frames, frames_interval, _colour(), qlog)
     raise typer.Exit(run(client_plan(side, options, report)))
+
+
+@perf.command()
+def answer(
+    listen: Annotated[str, typer.Option(metavar="ADDR:PORT", help="where to listen")] = "[::]:4433",
+    once: Annotated[bool, typer.Option("-1", "--once", help="end after one call")] = False,
+    calls: Annotated[int, typer.Option(min=1, max=1000, help="at once")] = 64,
+) -> None:
+    """Answer the calls of `bentpipe perf call`: over TCP what is sent is agreed on, over UDP it comes and goes."""
+    from bentpipe.lab import calls as lab
+
+    raise typer.Exit(lab.answer(lab.answer_plan(listen, once=once, calls=calls)))
+
+
+@perf.command()
+def call(
+    host: Annotated[
+        str, typer.Argument(metavar="HOST[:PORT]", help="who answers; port 4433 if none is given")
+    ],
+    codec: Annotated[str, typer.Option(help="g711, g729, g729a-vad")] = "g711",
+    live: Annotated[str | None, typer.Option(metavar="RATE", help="a live stream instead of a call")] = None,
+    packet: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME|SIZE", help="speech in a datagram [default: 20 ms]; payload of a stream's"
+        ),
+    ] = None,
+    time: Annotated[str, typer.Option(metavar="TIME", help="how long")] = "10s",
+    send: Annotated[
+        Send | None, typer.Option(help="which way [default: both of a call, up of a stream]")
+    ] = None,
+    count: Annotated[int, typer.Option(metavar="N", help="so many at the same time")] = 1,
+    playout: Annotated[
+        str, typer.Option(metavar="RULE", help='"60 ms" of buffer, a percentile such as p99, or adaptive')
+    ] = "adaptive",
+    advantage: Annotated[
+        float, typer.Option(help="forgiven for being reached at all; 20 by satellite")
+    ] = 0.0,
+    plc: Annotated[bool, typer.Option("--plc/--no-plc", help="lost speech is concealed (G.711)")] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Call somebody who answers over UDP. One-way delays, losses, jitter; R and MOS (ITU-T G.107) of each direction."""
+    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.lab import calls as lab
+    from bentpipe.stats.calls import Judge, PlayoutError, parse
+    from bentpipe.stats.titles import METRICS
+
+    try:
+        how = Judge(None, parse(playout), advantage, plc)
+    except PlayoutError as error:
+        refuse(f"--playout: {error}")
+    plan = lab.call_plan(lab.Calling(host, codec, live, packet, time, send, count))
+    told = lab.call(plan)
+    rows = lab.rows(told, plan, how)
+    if as_json:
+        emit(rows)
+        return
+    factors = {name: METRICS[name].factor for name in rows[0] if name in METRICS}
+    shown = [
+        {
+            METRICS[name].heading if name in METRICS else name.replace("_", " "):
+            value * factors[name] if name in factors and value is not None else value
+            for name, value in row.items()
+        }
+        for row in rows
+    ]  # fmt: skip
+    print_table(shown, f"{told[0]['peer']}, play-out {how.playout}, A = {advantage:g}")
+    if not all(one["one_clock"] for one in told):
+        print("two clocks: one-way delays are of a path that takes as long there as back")
 
 
 def _colour() -> bool:

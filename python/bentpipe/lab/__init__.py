@@ -3,6 +3,7 @@
 ``executable`` (where that is), ``labplan`` (a lab's plan, checked before it leaves), ``process`` (``bentpipe-rt lab``,
 from start to end), ``kernel`` (what Linux's TCP can be told), ``needs`` (what a machine must have for a lab) and
 ``series`` (what a lab recorded, as tables) <- ``access`` (from a preset or a scenario to a lab's path), ``changing``
-(that path, while it is used) <- ``shell`` (any command), ``perf`` (sockets), ``emu`` (the runs of a plan), ``browser``
+(that path, while it is used) <- ``shell`` (any command), ``perf`` and ``calls``
+(sockets), ``emu`` (the runs of a plan), ``browser``
 (page loads in Chromium).
 """

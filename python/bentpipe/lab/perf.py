@@ -21,8 +21,8 @@ from bentpipe.scenario.quic import LARGEST_MTU_BYTES
 from bentpipe.scenario.units import Duration, Size, UnitError, WindowSize
 
 __all__ = [
-    "ALPN", "CHOICES", "TRANSPORTS", "Client", "Options", "Output", "Server", "asked", "client_plan", "load", "run",
-    "server_plan",
+    "ALPN", "CHOICES", "TIMEOUT", "TRANSPORTS", "Client", "Options", "Output", "Server", "asked", "client_plan",
+    "host_and_port", "listening", "load", "parsed_time", "run", "server_plan",
 ]  # fmt: skip
 
 PORT = 4433
@@ -197,7 +197,7 @@ def load(
             up = loads.DataAmount(count, 0)
             amounts.append(up if way == "up" else loads.DataAmount(loads.HEADER_BYTES, count))
         else:
-            amounts.append(loads.TimeAmount(_time("--time", time or "10 s"), way))
+            amounts.append(loads.TimeAmount(parsed_time("--time", time or "10 s"), way))
     rows = [amount for _ in range(streams) for amount in amounts]
     return tuple(loads.Stream(4 * place, None, amount) for place, amount in enumerate(rows))
 
@@ -227,7 +227,7 @@ def server_plan(server: Server, options: Options, report: Output) -> dict[str, A
         files = {"certificate": str(server.certificate), "key": str(server.key)}
     return {
         "role": "server",
-        "listen": _listen(server.listen),
+        "listen": listening(server.listen),
         "once": server.once,
         "certificate": files,
         "limits": {
@@ -247,7 +247,7 @@ def client_plan(client: Client, options: Options, report: Output) -> dict[str, A
     Raises:
         ScenarioError: which option is wrong.
     """
-    host, port = _host(client.host)
+    host, port = host_and_port(client.host)
     if client.alpn not in ALPN:
         raise ScenarioError([("--alpn", unknown_word(client.alpn, ALPN, "protocol"))])
     if client.insecure and client.fingerprint is not None:
@@ -255,7 +255,7 @@ def client_plan(client: Client, options: Options, report: Output) -> dict[str, A
     trust: str | dict[str, str] = "insecure" if client.insecure else "private"
     if client.fingerprint is not None:
         trust = {"fingerprint": client.fingerprint}
-    timeout = TIMEOUT if client.timeout is None else _time("--timeout", client.timeout)
+    timeout = TIMEOUT if client.timeout is None else parsed_time("--timeout", client.timeout)
     return {
         "role": "client",
         "host": host,
@@ -343,14 +343,14 @@ def _side(options: Options, report: Output) -> dict[str, Any]:
             asked = f"{options.initial_window} packets"
         found: WindowSize = _parsed("--initial-window", WindowSize, asked, "10")
         quic["initial_window_bytes"] = found.in_bytes(mtu)
-    interval = _time("--interval", report.interval, zero=True)
+    interval = parsed_time("--interval", report.interval, zero=True)
     csv = None
     if report.csv is not None:
-        every = _time("--csv-interval", report.csv_interval)
+        every = parsed_time("--csv-interval", report.csv_interval)
         csv = {"file": str(report.csv), "interval_ns": every.ns}
     frames = None
     if report.frames is not None:
-        often = _time("--frames-interval", report.frames_interval)
+        often = parsed_time("--frames-interval", report.frames_interval)
         frames = {"file": str(report.frames), "interval_ns": often.ns}
     return {
         "quic": quic,
@@ -375,7 +375,8 @@ def _parsed(key: str, unit: Any, text: object, example: str) -> Any:
         raise ScenarioError([(key, f"{said}; for example {example}")]) from None
 
 
-def _time(key: str, text: str, *, zero: bool = False) -> Duration:
+def parsed_time(key: str, text: str, *, zero: bool = False) -> Duration:
+    """The time that option ``key`` says, above 0 unless it may be ``zero``. Raises ScenarioError."""
     if zero and text == "0":
         return Duration(0)
     found: Duration = _parsed(key, Duration, text, "10s")
@@ -390,7 +391,7 @@ def _port(text: str, key: str) -> int:
     return int(text)
 
 
-def _host(text: str, key: str = "HOST") -> tuple[str, int]:
+def host_and_port(text: str, key: str = "HOST") -> tuple[str, int]:
     """Host and port of ``HOST``, ``HOST:PORT``, ``[ADDRESS]:PORT`` or an IPv6 address alone."""
     if text.startswith("["):
         host, bracket, rest = text[1:].partition("]")
@@ -403,13 +404,13 @@ def _host(text: str, key: str = "HOST") -> tuple[str, int]:
     return text, PORT
 
 
-def _listen(text: str) -> str:
+def listening(text: str) -> str:
     """``ADDRESS:PORT``, with what is missing filled in: ``:PORT``, ``PORT``, ``ADDRESS``."""
     if text.isdecimal():
         return f"[::]:{_listen_port(text)}"
     if text.startswith(":") and text[1:].isdecimal():
         return f"[::]:{_listen_port(text[1:])}"
-    host, port = _host(text, "--listen") if not text.endswith(":0") else (text[:-2].strip("[]"), 0)
+    host, port = host_and_port(text, "--listen") if not text.endswith(":0") else (text[:-2].strip("[]"), 0)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

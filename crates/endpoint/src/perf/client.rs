@@ -46,7 +46,7 @@ impl Client {
 }
 
 /// The address of a host.
-pub(super) fn resolve(host: &str, port: u16) -> Result<SocketAddr, Failure> {
+pub(crate) fn resolve(host: &str, port: u16) -> Result<SocketAddr, Failure> {
     let plain = host.trim_start_matches('[').trim_end_matches(']');
     let found = (plain, port).to_socket_addrs();
     found

@@ -16,6 +16,7 @@ mod tcp;
 
 pub use crate::sender::Sender;
 pub use client::Client;
+pub(crate) use client::resolve;
 pub use plan::{
     CertificateFiles, Choose, ClientPlan, CongestionPlan, Csv, FramesPlan, Limits, Plan,
     ReportPlan, ServerPlan, TcpPlan, Transport, TrustPlan,
@@ -32,6 +33,7 @@ use std::sync::atomic::AtomicBool;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
+use crate::calls::{Answering, call};
 use crate::say::{Unwritten, say};
 
 /// Why a measurement did not come to its end.
@@ -88,5 +90,7 @@ pub fn run(plan: Plan, stop: &AtomicBool, screen: Box<dyn Write>) -> Result<bool
     match plan {
         Plan::Server(plan) => Server::bind(plan)?.run(stop, screen),
         Plan::Client(plan) => Client::start(plan)?.run(stop, screen),
+        Plan::Answer(plan) => Answering::bind(plan)?.run(stop, screen),
+        Plan::Call(plan) => call(&plan, stop, screen),
     }
 }

@@ -12,6 +12,7 @@ use transport::{MakeController, StreamSpec};
 use units::Span;
 
 use super::Failure;
+use crate::calls::{AnswerPlan, CallPlan};
 
 /// One side of a measurement.
 #[derive(Clone, Debug, Deserialize)]
@@ -21,6 +22,10 @@ pub enum Plan {
     Server(ServerPlan),
     /// The side that asks.
     Client(ClientPlan),
+    /// The side that answers calls over UDP.
+    Answer(AnswerPlan),
+    /// The side that makes them.
+    Call(CallPlan),
 }
 
 /// A server.

@@ -1,5 +1,6 @@
 //! One program: linking takes longer than most of these tests.
 
+mod calls;
 #[path = "../common/mod.rs"]
 mod common;
 mod controllers;

@@ -11,9 +11,9 @@ mod source;
 mod spec;
 
 pub use caller::{CallSide, Caller};
-pub use head::HEAD_BYTES;
+pub use head::{HEAD_BYTES, Head};
 pub use heard::{Bin, Heard, WindowHeard};
-pub use source::Said;
+pub use source::{Said, Source};
 pub use spec::{DatagramsSpec, SourceSpec};
 
 use units::{Span, Time};

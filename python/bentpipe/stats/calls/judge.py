@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.codecs import Codec
     from bentpipe.store.reader import Store
 
-__all__ = ["GOOD", "Judge", "judge", "over_cells", "refusals"]
+__all__ = ["GOOD", "Judge", "judge", "judged", "over_cells", "refusals"]
 
 GOOD = 3.5
 """MOS from which most listeners are content (ITU-T G.107 table B.1: R of 70; Tauran 2018, p. 25)."""
@@ -80,15 +80,20 @@ def judge(store: Store, how: Judge = Judge()) -> pl.DataFrame:
     calls = store.rows("calls")
     if not calls.height:
         return pl.DataFrame(schema=COLUMNS)
-    rows = _counted(calls, _played(calls, store.rows("call_delays"), how.playout))
-    model = EModel()
-    judged = [_judged(row, how, model) for row in rows.iter_rows(named=True)]
-    found = pl.DataFrame(judged, schema=COLUMNS)
+    found = judged(calls, store.rows("call_delays"), how)
     summary = store.rows("summary")
     if GROUP in summary.columns:
         members = summary.select("run", "flow", GROUP).unique(maintain_order=True)
         found = found.join(members, on=["run", "flow"], how="left", maintain_order="left")
     return store.index.join(found, on="run", how="inner", maintain_order="left_right")
+
+
+def judged(calls: pl.DataFrame, delays: pl.DataFrame, how: Judge) -> pl.DataFrame:
+    """The same of rows of the two tables, with the run in ``run``."""
+    rows = _counted(calls, _played(calls, delays, how.playout))
+    model = EModel()
+    found = [_judged(row, how, model) for row in rows.iter_rows(named=True)]
+    return pl.DataFrame(found, schema=COLUMNS)
 
 
 def _played(calls: pl.DataFrame, delays: pl.DataFrame, playout: Playout) -> pl.DataFrame:
@@ -160,17 +165,17 @@ def refusals(store: Store) -> pl.DataFrame:
     return found.group_by("run", "flow", maintain_order=True).agg(refused=pl.len())
 
 
-def over_cells(judged: pl.DataFrame, keys: list[str], refused: pl.DataFrame | None = None) -> pl.DataFrame:
+def over_cells(calls: pl.DataFrame, keys: list[str], refused: pl.DataFrame | None = None) -> pl.DataFrame:
     """One row per cell, flow (or group) and direction: means over the calls of each run, then over runs with Student's
     interval; ``calls`` in a run, the least MOS of any, the share of calls at :data:`GOOD` or better, and of those that
     were refused (:func:`refusals`) among all.
 
     ``KEYS..., flow, direction, source, calls, seeds, NAME, NAME_low, NAME_high..., mos_least, good_ratio``.
     """
-    if GROUP in judged.columns:
-        judged = judged.with_columns(flow=pl.col(GROUP))
+    if GROUP in calls.columns:
+        calls = calls.with_columns(flow=pl.col(GROUP))
     by = [*keys, "flow", "direction"]
-    runs = judged.group_by([*by, "run"], maintain_order=True).agg(
+    runs = calls.group_by([*by, "run"], maintain_order=True).agg(
         pl.col("source").first(),
         *(pl.col(name).mean() for name in MEANS),
         calls=pl.len(),

@@ -1,0 +1,149 @@
+//! Calls over real UDP, at loopback.
+
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+use endpoint::calls::{AnswerPlan, Answering, CallPlan, call};
+use serde_json::{Value, json};
+
+/// Takes what is written.
+#[derive(Clone, Default)]
+struct Page(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Page {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Page {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+struct Running {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    page: Page,
+    thread: JoinHandle<()>,
+}
+
+impl Running {
+    fn start(calls: usize) -> Running {
+        let plan: AnswerPlan =
+            serde_json::from_value(json!({"listen": "127.0.0.1:0", "once": false, "calls": calls}))
+                .unwrap();
+        let answering = Answering::bind(plan).unwrap();
+        let address = answering.address().unwrap();
+        let (stop, page) = (Arc::new(AtomicBool::new(false)), Page::default());
+        let (own, screen) = (stop.clone(), page.clone());
+        let thread = thread::spawn(move || {
+            assert!(answering.run(&own, Box::new(screen)).unwrap());
+        });
+        Running { address, stop, page, thread }
+    }
+
+    /// What it has said.
+    fn end(self) -> String {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap();
+        self.page.text()
+    }
+}
+
+fn voice(payload: u32) -> Value {
+    json!({"name": "g711", "rtp_type": 0, "payload_bytes": payload, "interval_ns": 20_000_000, "periods": null})
+}
+
+fn plan(address: SocketAddr, count: u32, up: &Value, down: &Value, ms: u64) -> CallPlan {
+    serde_json::from_value(json!({
+        "host": address.ip().to_string(), "port": address.port(), "count": count, "seed": 1,
+        "load": {"up": up, "down": down, "duration_ns": ms * 1_000_000}, "timeout_ns": 5_000_000_000u64,
+    }))
+    .unwrap()
+}
+
+fn made(plan: &CallPlan) -> Result<Vec<Value>, String> {
+    let page = Page::default();
+    call(plan, &AtomicBool::new(false), Box::new(page.clone()))
+        .map_err(|error| error.to_string())?;
+    Ok(page.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect())
+}
+
+fn sum(direction: &Value, key: &str) -> u64 {
+    direction["windows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|window| window[key].as_u64().unwrap())
+        .sum()
+}
+
+#[test]
+fn both_sides_hear_what_the_other_says() {
+    let server = Running::start(8);
+    let told = made(&plan(server.address, 3, &voice(172), &voice(32), 1000)).unwrap();
+    assert_eq!(told.len(), 3);
+    for (number, told) in (1..).zip(&told) {
+        assert_eq!((&told["call"], &told["one_clock"]), (&json!(number), &json!(true)));
+        for way in ["up", "down"] {
+            let direction = &told[way];
+            assert_eq!(sum(direction, "sent_packets"), 50, "{direction}");
+            // A busy machine may lose one; its own loopback does not.
+            assert_eq!(sum(direction, "received_packets"), 50, "{direction}");
+            assert_eq!(sum(direction, "duplicate_packets"), 0);
+            let window = &direction["windows"][0];
+            let bins = window["delays"].as_array().unwrap();
+            let packets: u64 = bins.iter().map(|bin| bin[1].as_u64().unwrap()).sum();
+            assert_eq!(packets, 50);
+            assert!(window["least_delay_ms"].as_f64().unwrap() < 100.0, "{window}");
+            assert!(window["delay_sum_s"].as_f64().unwrap() > 0.0, "{window}");
+        }
+    }
+    let said = server.end();
+    assert!(said.starts_with("listening at 127.0.0.1:"), "{said}");
+    assert_eq!(said.matches("heard 50 datagrams, sent 50").count(), 3, "{said}");
+}
+
+#[test]
+fn one_way_is_one_way() {
+    let server = Running::start(8);
+    let told = made(&plan(server.address, 1, &Value::Null, &voice(1328), 400)).unwrap();
+    assert_eq!(told[0]["up"], Value::Null);
+    assert_eq!(sum(&told[0]["down"], "received_packets"), 20);
+    server.end();
+}
+
+#[test]
+fn what_is_too_much_is_refused() {
+    let server = Running::start(0);
+    let error = made(&plan(server.address, 1, &voice(172), &Value::Null, 100)).unwrap_err();
+    assert!(error.ends_with("refused: too many calls at once (--calls)"), "{error}");
+    server.end();
+    let server = Running::start(8);
+    let long = plan(server.address, 1, &voice(172), &Value::Null, 3_600_001);
+    assert!(made(&long).unwrap_err().contains("expected at most 3600 s"));
+    let fast = json!({"name": "live", "rtp_type": 96, "payload_bytes": 60_000, "interval_ns": 1000, "periods": null});
+    assert!(
+        made(&plan(server.address, 1, &fast, &Value::Null, 100)).unwrap_err().contains("bit/s")
+    );
+    let none = plan(server.address, 1, &Value::Null, &Value::Null, 100);
+    assert_eq!(made(&none).unwrap_err(), "neither side sends datagrams");
+    // Who says nothing that can be understood, or nothing at all, does no harm.
+    let mut stranger = TcpStream::connect(server.address).unwrap();
+    stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
+    drop(stranger);
+    let told = made(&plan(server.address, 1, &voice(172), &Value::Null, 200)).unwrap();
+    assert_eq!(sum(&told[0]["up"], "received_packets"), 10);
+    let said = server.end();
+    assert!(said.contains("refused: found"), "{said}");
+}

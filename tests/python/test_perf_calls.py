@@ -1,0 +1,144 @@
+"""``bentpipe perf call`` and ``answer``: calls over real UDP at loopback, and what is said of wrong ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import realtime
+from bentpipe.lab.calls import Calling, call_plan, frames
+from bentpipe.plan.measured import RARE
+from bentpipe.scenario.problems import ScenarioError
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_plan_has_the_sources_of_a_scenario() -> None:
+    plan = call_plan(Calling("example.org:5000", "g729a-vad", time="30 s", count=3))
+    assert (plan["host"], plan["port"], plan["count"]) == ("example.org", 5000, 3)
+    load = plan["load"]
+    assert load["up"] == load["down"]
+    assert (load["up"]["payload_bytes"], load["duration_ns"]) == (32, 30 * 10**9)
+    live = call_plan(Calling("[::1]", live="2 Mbit/s", packet="1000 B", send="down"))["load"]
+    assert (live["up"], live["down"]["interval_ns"]) == (None, 4_000_000)
+
+
+@pytest.mark.parametrize(
+    ("calling", "key"),
+    [
+        (Calling("h", "g79"), "--codec"), (Calling("h", packet="7 us"), "--packet"), (Calling("h", time="0 s"), "--time"),
+        (Calling("h", count=0), "--count"), (Calling("h:x"), "HOST"), (Calling("h", live="2 Mbit"), "--rate"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_said_at_its_option(calling: Calling, key: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        call_plan(calling)
+    assert error.value.problems[0][0] == key
+
+
+def test_what_is_told_becomes_the_tables() -> None:
+    plan = call_plan(Calling("h", send="up"))
+    window = {
+        "window": 0, "window_s": 0.0, "sent_packets": 3, "received_packets": 2, "duplicate_packets": 0,
+        "overtaken_packets": 0, "undecided_packets": 0, "delay_sum_s": 0.0031, "least_delay_ms": 1.1,
+        "largest_delay_ms": 2.0, "jitter_ms": 0.1, "jitter_sum_s": 0.0001, "delays": [[1, 1, 1, 0], [2, 1, 1, 1]],
+    }  # fmt: skip
+    told: list[dict[str, Any]] = [{"call": 1, "up": {"windows": [window]}, "down": None}]
+    calls, delays = frames(told, plan)
+    assert set(calls.columns) == {*RARE["calls"], "run"}
+    assert set(delays.columns) == {*RARE["call_delays"], "run"}
+    assert calls.select("flow", "direction", "source").row(0) == ("call-1", "up", "g711")
+    assert delays["packets"].sum() == 2
+    assert calls.schema["sent_packets"] == pl.Int64
+
+
+@contextmanager
+def _answering(program: Path, *words: str) -> Iterator[int]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    command, environment = _command(program, "answer", "--listen", f"127.0.0.1:{port}", *words)
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, text=True, process_group=0
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("listening at ")
+        try:
+            yield port
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGINT)
+            process.wait(timeout=20)
+        assert process.returncode == 0
+
+
+def _command(program: Path, *words: str) -> tuple[list[str], dict[str, str]]:
+    environment = os.environ | {
+        "BENTPIPE_RT": str(program),
+        "PYTHONPATH": str(ROOT / "python"),
+        "COLUMNS": "240",
+    }
+    return [sys.executable, "-m", "bentpipe.cli", "perf", *words], environment
+
+
+def _perf(program: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command, environment = _command(program, *words)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.system
+def test_calls_over_real_sockets_are_judged_as_those_of_the_simulation() -> None:
+    program = realtime.program()
+    with _answering(program) as port:
+        done = _perf(program, "call", f"127.0.0.1:{port}", "--count", "2", "--time", "2s", "--json")
+        assert done.returncode == 0, done.stderr
+        rows = json.loads(done.stdout)
+        assert [(row["call"], row["direction"]) for row in rows] == [
+            ("call-1", "up"), ("call-1", "down"), ("call-2", "up"), ("call-2", "down"),
+        ]  # fmt: skip
+        for row in rows:
+            assert row["sent_packets"] == 100
+            assert row["lost_ratio"] == 0
+            # loopback: 20 ms and a sample, and a play-out of little more than nothing
+            assert 20 < row["mouth_to_ear_ms"] < 120, row
+            assert row["mos"] > 3.5, row
+        shown = _perf(
+            program, "call", f"127.0.0.1:{port}", "--time", "1s", "--codec", "g729", "--advantage", "20"
+        )
+        assert "mouth to ear ms" in shown.stdout
+        assert "A = 20" in shown.stdout
+
+
+@pytest.mark.system
+def test_nobody_who_answers_and_an_end_by_ctrl_c() -> None:
+    program = realtime.program()
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    nobody = _perf(program, "call", f"127.0.0.1:{port}", "--time", "1s")
+    assert nobody.returncode == 2
+    assert "Connection refused" in nobody.stderr
+    assert "Traceback" not in nobody.stderr
+    with _answering(program) as port:
+        command, environment = _command(program, "call", f"127.0.0.1:{port}", "--time", "60s", "--json")
+        with subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, text=True, process_group=0
+        ) as process:
+            time.sleep(4)
+            os.killpg(process.pid, signal.SIGINT)
+            said, _ = process.communicate(timeout=20)
+        rows = json.loads(said)
+        # What was sent until then was heard.
+        assert all(50 < row["sent_packets"] < 300 and row["lost_ratio"] < 0.02 for row in rows), rows
