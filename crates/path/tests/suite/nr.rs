@@ -212,6 +212,68 @@ fn rlc_repairs_what_harq_leaves() {
     assert!(lost > 0.02 && lost < 0.2, "{lost}");
 }
 
+/// The last packet has a poll; if it is lost `t-PollRetransmit` sends it again, as often as it is lost, up to
+/// `maxRetxThreshold` times.
+#[test]
+fn a_lonely_packet_is_sent_again_by_the_poll_s_timer() {
+    let (error, after, most) = (0.5, 150, 6);
+    let RlcSpec::Acknowledged(timers) = acknowledged(20) else { unreachable!() };
+    let timers = AcknowledgedSpec {
+        poll_retransmit_ns: after * MS,
+        status_prohibit_ns: 0,
+        most_retransmissions: most,
+        ..timers
+    };
+    let spec = NrSpec {
+        without_feedback: 16,
+        rlc: RlcSpec::Acknowledged(timers),
+        order: Some(OrderSpec { time_limit_ns: None }),
+        ..link(16, 20, error)
+    };
+    let (mut line, mut out) = (build(&spec), Output::default());
+    let (packets, every) = (4_000_u32, 2_000 * MS);
+    for number in 0..packets {
+        line.push(Time(u64::from(number) * every), packet(number, 300), &mut out);
+    }
+    line.poll(Time(u64::MAX - 1), &mut out);
+    let again: Vec<u64> = out
+        .delivered
+        .iter()
+        .map(|(due, packet)| due.nanos() - u64::from(packet.handle) * every - 2 * MS)
+        .inspect(|late| assert_eq!(late % (after * MS), 0, "a multiple of the timer"))
+        .map(|late| late / (after * MS))
+        .collect();
+    assert_eq!(again.iter().max(), Some(&u64::from(most)));
+    let share = |times: u64| again.iter().filter(|n| **n == times).count() as f64;
+    for times in 0..4 {
+        let expected = f64::from(packets) * libm::pow(error, times as f64 + 1.0);
+        assert!(
+            (share(times) - expected).abs() < 5.0 * expected.sqrt(),
+            "{times}: {}",
+            share(times)
+        );
+    }
+    // Lost as often as it was sent: once, and `most` times again.
+    let expected = f64::from(packets) * libm::pow(error, f64::from(most) + 1.0);
+    assert!((out.dropped.len() as f64 - expected).abs() < 5.0 * expected.sqrt());
+}
+
+/// Status reports are `t-StatusProhibit` apart, however many are asked for.
+#[test]
+fn reports_keep_their_distance() {
+    let spec = NrSpec {
+        without_feedback: 16,
+        rlc: acknowledged(20),
+        order: Some(OrderSpec { time_limit_ns: None }),
+        ..link(16, 20, 0.1)
+    };
+    let mut line = build(&spec);
+    let (_, end) = all_at_once(&mut line, 20_000, 991);
+    let most = end / (40 * MS) + 2;
+    let told = line.told().sent;
+    assert!(told <= most && told > most * 9 / 10, "{told} of {most}");
+}
+
 /// Unacknowledged mode: what is behind a packet that is lost waits for `t-Reordering`, no longer.
 #[test]
 fn nobody_waits_longer_than_t_reordering() {
