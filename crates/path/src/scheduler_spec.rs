@@ -20,7 +20,7 @@ pub struct PerUserSpec {
     pub scheduler: SchedulerSpec,
     /// What bounds each user's queue.
     pub limit: Option<Limit>,
-    /// What bounds all of them together.
+    /// What bounds all of them together: who finds no room takes that of the last of the longest queue.
     pub total: Option<Limit>,
     /// How late the scheduler knows the channel.
     pub channel_delay_ns: u64,

@@ -46,6 +46,12 @@ impl Waiting {
         Some(first)
     }
 
+    fn pop_last(&mut self) -> Option<(Time, Packet)> {
+        let last = self.packets.pop_back()?;
+        self.bytes -= u64::from(last.1.bytes);
+        Some(last)
+    }
+
     /// Drops everything at `due`.
     fn lose(&mut self, due: Time, cx: &mut Cx) {
         for (_, packet) in self.packets.drain(..) {

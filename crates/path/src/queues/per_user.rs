@@ -8,7 +8,9 @@ use crate::{
     Cause, Change, Channel, Cx, Fate, InFlight, Job, Limit, PerUserSpec, Queue, UserQueue,
 };
 
-/// First in, first out for each user; what does not fit is dropped.
+/// First in, first out for each user. Who does not fit its own queue is dropped; who does not fit all of them together
+/// takes the place of the last of the longest queue (McKenney, INFOCOM 1990), unless that is its own: otherwise who
+/// sends much would leave no room for who sends little.
 #[derive(Debug)]
 pub struct PerUser {
     scheduler: Box<dyn Scheduler>,
@@ -57,13 +59,50 @@ impl PerUser {
         slot
     }
 
-    fn has_room(&self, slot: usize, bytes: u32) -> bool {
-        let total = match self.total {
+    /// Makes room for `bytes` of `slot`, as far as there is somebody who has more; whether there is room then.
+    fn make_room(&mut self, due: Time, slot: usize, bytes: u32, cx: &mut Cx) -> bool {
+        let fits = |packets: u64, others: u64| match self.total {
             None => true,
-            Some(Limit::Packets(most)) => self.packets < most,
-            Some(Limit::Bytes(most)) => self.bytes + u64::from(bytes) <= most,
+            Some(Limit::Packets(most)) => packets < most,
+            Some(Limit::Bytes(most)) => others + u64::from(bytes) <= most,
         };
-        total && self.waiting[slot].has_room(self.limit, bytes)
+        if !self.waiting[slot].has_room(self.limit, bytes) || !fits(0, 0) {
+            return false;
+        }
+        let own = self.waiting[slot].bytes + u64::from(bytes);
+        let (mut packets, mut others, mut leave) = (self.packets, self.bytes, Vec::new());
+        let mut left: Vec<u64> = Vec::new();
+        while !fits(packets, others) {
+            if left.is_empty() {
+                left = self.waiting.iter().map(|waiting| waiting.bytes).collect();
+            }
+            let longest = (0..left.len()).rev().max_by_key(|one| left[*one]).unwrap_or(slot);
+            if left[longest] <= own {
+                return false;
+            }
+            let taken = leave.iter().filter(|one| **one == longest).count();
+            let packet = self.waiting[longest].packets.iter().rev().nth(taken);
+            let Some(size) = packet.map(|(_, packet)| u64::from(packet.bytes)) else {
+                return false;
+            };
+            left[longest] -= size;
+            packets -= 1;
+            others -= size;
+            leave.push(longest);
+        }
+        for longest in leave {
+            if let Some((_, packet)) = self.waiting[longest].pop_last() {
+                self.packets -= 1;
+                self.bytes -= u64::from(packet.bytes);
+                self.had[longest].dropped_overflow += 1;
+                cx.drop(due, packet, Cause::Overflow);
+            }
+            if self.waiting[longest].packets.is_empty() {
+                self.heads[longest] = Head::NONE;
+                self.scheduler.left(longest);
+            }
+        }
+        true
     }
 
     /// Takes the first packet of `slot`.
@@ -98,7 +137,7 @@ impl Queue for PerUser {
     fn enqueue(&mut self, due: Time, packet: Packet, cx: &mut Cx) {
         let slot = self.slot(packet.user);
         self.had[slot].arrived += 1;
-        if !self.has_room(slot, packet.bytes) {
+        if !self.make_room(due, slot, packet.bytes, cx) {
             self.had[slot].dropped_overflow += 1;
             cx.drop(due, packet, Cause::Overflow);
             return;

@@ -354,7 +354,8 @@ fn queues_are_bounded_each_and_together() {
     let bounded = |limit, total| PerUserSpec { limit, total, ..queue(SchedulerSpec::RoundRobin) };
     for (spec, each, together) in [
         (bounded(Some(Limit::Packets(3)), None), 3, 12),
-        (bounded(None, Some(Limit::Packets(7))), 7, 7),
+        // Who comes later takes from who has more.
+        (bounded(None, Some(Limit::Packets(7))), 2, 7),
         (bounded(Some(Limit::Packets(3)), Some(Limit::Bytes(9_500))), 3, 9),
     ] {
         let mut link = Transmitter::over(
@@ -423,4 +424,22 @@ fn how_long_the_best_stays_the_best() {
     for queue in link.user_queues() {
         assert_eq!(queue.best, Some((Span(50 * MS), if queue.user == 0 { 11 } else { 10 })));
     }
+}
+
+/// Where all queues are bounded together, who comes later takes the place of the last of who has more, up to as much.
+#[test]
+fn nobody_keeps_all_the_room() {
+    let spec = PerUserSpec { total: Some(Limit::Packets(7)), ..queue(SchedulerSpec::RoundRobin) };
+    let service = Slots { by_bytes: false };
+    let mut link = Transmitter::over(PerUser::new(&spec), service, FixedChannel::PERFECT);
+    let mut cx = Cx::default();
+    for number in 0..18 {
+        let user = u32::from(number > 8);
+        link.push(Time::ZERO, Packet { user, ..packet(number, 1_000) }, &mut cx);
+    }
+    // 0 is in service, 1 to 7 wait, 8 finds no room; of user 1's the first three take the places of 7, 6 and 5.
+    let dropped: Vec<u32> = cx.dropped.iter().map(|(_, packet, _)| packet.handle).collect();
+    assert_eq!(dropped, [8, 7, 6, 5, 12, 13, 14, 15, 16, 17]);
+    let queued: Vec<u64> = link.user_queues().iter().map(|queue| queue.queued_packets).collect();
+    assert_eq!(queued, [4, 3]);
 }

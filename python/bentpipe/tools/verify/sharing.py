@@ -81,16 +81,18 @@ def _room(
                 for packet, own_fits in _fits(queue["limit"], own, begins).items()
             },
         }
+    # Where all are bounded together, who comes may take the place of the last of the longest queue.
+    taken = {visit.dropped for visit in visits if visit.cause == "overflow" and not _turned_away(visit)}
     for visit in every:
         if _turned_away(visit):
-            if fits[visit.packet]:
+            if fits[visit.packet] and visit.came not in taken:
                 text = f"packet {visit.packet} of user {visit.user} found no room at {visit.came} ns"
                 yield Finding("no drop while there is room", line.name, text)
             continue
         if begins is not None and not fits[visit.packet] and begins.get(visit.packet) != visit.came:
             text = f"packet {visit.packet} of user {visit.user} was let in at {visit.came} ns where there was no room"
             yield Finding("no queue longer than its limit", line.name, text)
-        if visit.cause == "overflow":
+        if visit.cause == "overflow" and not queue["total"]:
             text = f"packet {visit.packet}, let in at {visit.came} ns, found no room at {visit.dropped} ns"
             yield Finding("a full queue drops who comes", line.name, text)
 
