@@ -291,11 +291,10 @@ impl<Q: Queue, C: Channel> Stage for NrLink<Q, C> {
             Feedback::Attempt { number, decoded, .. } => self.harq.hear(number, decoded),
             Feedback::Status { number } => {
                 // Those before are lost.
-                while let Some(status) =
-                    self.reports.front().filter(|one| one.number <= number).cloned()
-                {
-                    self.reports.pop_front();
-                    if status.number == number {
+                while self.reports.front().is_some_and(|one| one.number <= number) {
+                    if let Some(status) = self.reports.pop_front()
+                        && status.number == number
+                    {
                         let given_up = self.sender.hear(&status, &mut self.bearer);
                         self.give_up(due, given_up, cx);
                         self.report(due, cx);

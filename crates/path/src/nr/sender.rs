@@ -26,7 +26,7 @@ pub(super) struct Piece {
 }
 
 /// A status report: what the receiver has, up to `next`.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Status {
     /// Which report it is.
     pub number: u64,
