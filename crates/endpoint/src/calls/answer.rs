@@ -107,8 +107,7 @@ impl Answering {
 fn one(mut line: TcpStream, peer: SocketAddr, room: bool, stop: &AtomicBool) -> io::Result<String> {
     line.set_nonblocking(false)?;
     line.set_nodelay(true)?;
-    line.set_read_timeout(Some(ASKING))?;
-    let ask: Ask = words::hear(&mut line)?;
+    let ask: Ask = words::hear(&mut line, words::QUESTION, ASKING)?;
     let machine = words::machine();
     let one_clock = !machine.is_empty() && machine == ask.machine;
     // One clock for both, so that they count the same windows; between machines both begin with the question.

@@ -53,7 +53,6 @@ fn one(
     let why = |error| Failure::Run(format!("{remote}: {error}"));
     let mut line = TcpStream::connect_timeout(&remote, patience).map_err(why)?;
     line.set_nodelay(true).map_err(why)?;
-    line.set_read_timeout(Some(patience)).map_err(why)?;
     let local = line.local_addr().map_err(why)?.ip();
     let socket = UdpSocket::bind((local, 0)).map_err(why)?;
     let clock = Clock::start();
@@ -67,7 +66,7 @@ fn one(
         zero_ns: clock.monotonic_ns(Time::ZERO),
     };
     words::say(&mut line, &ask).map_err(why)?;
-    let answer: Answer = words::hear(&mut line).map_err(why)?;
+    let answer: Answer = words::hear(&mut line, words::QUESTION, patience).map_err(why)?;
     let trip = clock.now().since(asked);
     let Answer::Ready { port, machine: other, clock_ns } = answer else {
         let Answer::Refused(text) = answer else { unreachable!("an answer is one of two") };
@@ -88,8 +87,7 @@ fn one(
     media.run(end, &|| stopped(stop)).map_err(why)?;
     // Who stops early still hears what came of what was sent.
     line.shutdown(std::net::Shutdown::Write).map_err(why)?;
-    line.set_read_timeout(Some(patience + Duration::from_secs(8))).map_err(why)?;
-    let heard: Heard = words::hear(&mut line).map_err(why)?;
+    let heard: Heard = words::hear(&mut line, words::RESULT, patience).map_err(why)?;
     Ok(Told {
         call: number,
         peer: remote.to_string(),

@@ -14,6 +14,9 @@ use crate::clock::Clock;
 /// Longest sleep: so soon a wish to stop is noticed.
 const NAP: Span = Span::from_millis(100);
 
+/// A datagram that took longer is not heard.
+const LATEST: Span = Span::from_secs(10);
+
 /// The largest datagram.
 const LARGEST: usize = 1 << 16;
 
@@ -115,8 +118,8 @@ impl Media {
         let monotonic = i128::from(due.nanos()) - i128::from(self.offset_ns);
         let began = i128::from(self.clock.monotonic_ns(Time::ZERO));
         let at = u64::try_from(monotonic - began).ok()?;
-        // Nobody calls for longer than this.
-        (at < self.clock.now().nanos() + 10_000_000_000).then_some(Time(at))
+        // What is older is of no use to anybody, nor kept by milliseconds for strangers.
+        (at.abs_diff(self.clock.now().nanos()) < LATEST.nanos()).then_some(Time(at))
     }
 
     /// What was sent, by window.

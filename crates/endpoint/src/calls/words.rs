@@ -2,15 +2,20 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use transport::calls::DatagramsSpec;
 
 use super::told::Direction;
+use crate::clock::Clock;
 
-/// Bytes of a line at the most: an hour of delays by milliseconds is far below.
-const MOST: usize = 8 << 20;
+/// Bytes of a question or an answer at the most.
+pub const QUESTION: usize = 64 << 10;
+
+/// Bytes of a result: an hour of delays by milliseconds is below.
+pub const RESULT: usize = 64 << 20;
 
 /// Who calls: what is to be sent, and where to.
 #[derive(Debug, Serialize, Deserialize)]
@@ -64,23 +69,36 @@ pub fn say(stream: &mut TcpStream, line: &impl Serialize) -> io::Result<()> {
     stream.write_all(&text)
 }
 
-/// Hears a line: within the stream's timeout for each piece of it.
+/// Hears a line of at most `most` bytes, which may take so long in all.
 ///
 /// # Errors
 /// The kernel's; what was said is no such line.
-pub fn hear<T: DeserializeOwned>(stream: &mut TcpStream) -> io::Result<T> {
+pub fn hear<T: DeserializeOwned>(
+    stream: &mut TcpStream,
+    most: usize,
+    patience: Duration,
+) -> io::Result<T> {
+    let clock = Clock::start();
     let mut text = Vec::new();
     let mut piece = [0; 4096];
     loop {
-        if let Some(end) = text.iter().position(|byte| *byte == b'\n') {
-            return Ok(serde_json::from_slice(&text[..end])?);
+        let left = patience.saturating_sub(Duration::from_nanos(clock.now().nanos()));
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
         }
-        if text.len() > MOST {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "a line without an end"));
+        stream.set_read_timeout(Some(left))?;
+        let count = stream.read(&mut piece)?;
+        let said = &piece[..count];
+        let end = said.iter().position(|byte| *byte == b'\n');
+        text.extend_from_slice(&said[..end.unwrap_or(count)]);
+        if end.is_some() {
+            return Ok(serde_json::from_slice(&text)?);
         }
-        match stream.read(&mut piece)? {
-            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            count => text.extend_from_slice(&piece[..count]),
+        if count == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if text.len() > most {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a line that is too long"));
         }
     }
 }
