@@ -12,7 +12,7 @@ import polars as pl
 from bentpipe.agree.tolerance import BOUNDS, Kind, Verdict, kind, verdict
 from bentpipe.scenario.columns import column, headings, plain
 from bentpipe.stats.intervals import Interval, mean_interval, round_significant
-from bentpipe.stats.metrics import decoded_ratios, directions, run_metrics
+from bentpipe.stats.metrics import MINOR_SHARE, decoded_ratios, directions, run_metrics
 from bentpipe.stats.titles import METRICS, Metric
 from bentpipe.stats.wording import plus_minus, short
 from bentpipe.store.reader import Store, read_store
@@ -200,7 +200,7 @@ def _values(frame: pl.DataFrame, name: str) -> dict[tuple[int, int], float]:
 def _metrics(store: Store) -> pl.DataFrame:
     """One row a run, flow and direction, and load of a page, with everything that is compared."""
     by = ["run", "flow", "direction"]
-    frame = run_metrics(store).with_columns(load=pl.lit(None, pl.Int64))
+    frame = _counting(run_metrics(store)).with_columns(load=pl.lit(None, pl.Int64))
     frame = frame.with_columns(sent_again_percent=pl.col("retransmission_ratio") * 100)
     frame = _since_open(store, frame)
     frame = frame.join(_round_trips(store, frame), on=by, how="left", maintain_order="left")
@@ -214,6 +214,12 @@ def _metrics(store: Store) -> pl.DataFrame:
         direction=pl.lit("down"), congestion=pl.lit("")
     )
     return pl.concat([heads, paged], how="diagonal")
+
+
+def _counting(frame: pl.DataFrame) -> pl.DataFrame:
+    """Without directions that carry little in their own run, where the sweep turns a flow around."""
+    total = pl.col("received_bytes").sum().over("run", "flow")
+    return frame.filter((total == 0) | (pl.col("received_bytes") >= MINOR_SHARE * total))
 
 
 def _decoded(store: Store) -> pl.DataFrame:

@@ -24,7 +24,7 @@ NOTES = "notes.toml"
 """What a folder says beside its scenarios: ``title``, ``intro``, ``end``; ``[cells]``, names of values of the sweep;
 ``[why]``, sentences by scenario."""
 
-SHOWN = ("goodput_bit_s", "ttr_s", "plt_s")
+SHOWN = ("goodput_bit_s", "ttr_s", "plt_s", "decoded_ratio")
 """Metrics that have a line of their own."""
 
 
