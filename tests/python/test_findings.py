@@ -64,11 +64,11 @@ def test_the_page_has_each_finding_with_its_commands(script: ModuleType) -> None
 
 def test_verify_agrees_and_the_script_draws(script: ModuleType, tmp_path: Path) -> None:
     """Every mechanism of loss detection over the same channel: no step of a packet is against the rules."""
-    table = short(ROOT / "scenarios/moving/detection.toml", 5, detection=8)
+    table = short(ROOT / "scenarios/moving/detection.toml", 5, detection=9)
     table["trace"] = {"stages": True}
     table["sweep"]["path.mobile.down.reordering_buffer"] = [0, 125]
     results = bentpipe.run(table, out=tmp_path / "detection", jobs=1)
-    assert [found.findings for found in verify(Store(tmp_path / "detection"))] == [()] * 16
+    assert [found.findings for found in verify(Store(tmp_path / "detection"))] == [()] * 18
 
     chart, title, tables = script.FINDINGS["detection"](script.runs(results))
     drawn = script.Figure("detection", title, "", chart, 0).write(tmp_path / "detection.svg")
