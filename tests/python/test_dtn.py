@@ -196,6 +196,9 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     assert "is not UTF-8" in refused(tmp_path, "plan", "a.ionrc")
     (tmp_path / "a.json").write_text("[1]")
     assert "expected a table" in refused(tmp_path, "plan", "a.json")
+    for name, example in (("c.toml", "a table [[contact]]"), ("c.ionrc", '"a contact +0 +60 1 2 125000"')):
+        (tmp_path / name).write_text("")
+        assert f"{name}: has no contacts, expected some, such as {example}" in refused(tmp_path, "plan", name)
     (tmp_path / "b.json").write_text('{"contact": ' + "[" * 100_000)
     assert "is not JSON" in refused(tmp_path, "plan", "b.json")
 
@@ -282,6 +285,8 @@ def test_a_next_hop_of_the_plan_and_a_node_that_is_its_own_end(plans: Path) -> N
         ),
         (["moon", "earth", "--static", "earth"], "--static: found"),
         (["moon", "earth", "--exclude", "mars"], '--exclude: found "mars"'),
+        (["moon", "earth", "--received-from", "mars"], '--received-from: found "mars"'),
+        (["moon", "earth", "--received-from", "rover", "--exclude", "mars"], '--exclude: found "mars"'),
         (["moon", "earth", "--confidence", "2"], "--confidence: found 2.0, expected 0 to 1"),
     ],
 )
@@ -353,6 +358,21 @@ def test_passes_over_one_place_without_links_and_what_is_wrong(tmp_path: Path) -
         ),
     ):
         assert expected in refused(tmp_path, "passes", "Toulouse", *wrong), wrong
+
+
+def test_places_in_the_south_have_passes(tmp_path: Path) -> None:
+    words = ["--duration", "10 min", "--step", "10 s", "--links", "bent-pipe", "-o", "b.toml"]
+    found = said(tmp_path, "passes", "-12.05,-77.05", "Toulouse", *words)
+    assert [place["place"] for place in found["places"]] == ["-12.05,-77.05", "Toulouse"]
+    assert all(place["passes"] > 0 for place in found["places"])
+    assert read(tmp_path / "b.toml").spec["contacts"]
+
+
+def test_a_plan_is_not_written_over_itself(plans: Path) -> None:
+    (plans / "plan.toml").write_text(f"# mine\n{TOML}")
+    assert "--out: plan.toml would be written over" in refused(plans, "plan", "plan.toml", "-o", ".")
+    assert (plans / "plan.toml").read_text() == f"# mine\n{TOML}"
+    assert "--out: b.toml is a file, expected a folder" in refused(plans, "plan", "plan.toml", "-o", "b.toml")
 
 
 @given(st.text(max_size=200))

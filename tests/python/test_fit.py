@@ -273,7 +273,7 @@ BAD: dict[str, tuple[str, str]] = {
     "infinite": ("timestamp,rtt\n1,inf\n", 'bad: line 2: found "inf", expected a number'),
     "fields": ("timestamp,rtt\n1,2\n2\n", "bad: line 3: found 1 fields, expected 2"),
     "csv back": ("timestamp,rtt\n2,2\n1,2\n", "bad: line 3: time runs back"),
-    "short": ("timestamp,rtt\n" + "".join(f"{n},40\n" for n in range(60)), "bad: it has 59 s, expected at least 75 s"),
+    "short": ("timestamp,rtt\n" + "".join(f"{n},40\n" for n in range(60)), "bad: it has 59 s, expected at least 75 s: 5 slots"),
     "sparse": ("timestamp,rtt\n" + "".join(f"{3 * n},40\n" for n in range(60)), "bad: it has 5.1 points in 15 s"),
     "lost": ("timestamp,rtt\n1,-1\n2,-1\n", "bad: all is lost in it, expected delays"),
     "eons": ("timestamp,rtt\n1,5\n1700000000,5\n", "bad: it has 19676 days, expected at most 30"),
@@ -298,11 +298,17 @@ def test_a_bad_log_is_one_message_with_its_line(tmp_path: Path, case: str) -> No
 def test_a_log_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "raw").write_bytes(b"1,2\n\xff\xfe\n")
     (tmp_path / "cut.gz").write_bytes(gzip.compress(PING.encode())[:-9])
+    (tmp_path / "list").write_text("[]")
     for name, message in (
         ("none", "none: No such file"),
         ("raw", "raw: line 2: it is not text in UTF-8"),
         ("cut.gz", "cut.gz: "),
         ("ping=raw", "raw: line 2"),
+        (
+            "pingg=raw",
+            'pingg=raw: no kind "pingg", expected one of: ping, iperf3, mahimahi, leoreplayer, csv; did you',
+        ),
+        ("iperf3=list", "list: expected iperf3's JSON with start, test_start and intervals; found no table"),
     ):
         done = bentpipe(tmp_path, "fit", name)
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
@@ -319,6 +325,7 @@ def test_a_log_that_is_not_there_or_not_text_is_refused(tmp_path: Path) -> None:
         (("--name", "replay"), '--name: found "replay", expected a name other than'),
         (("--up", "dish.txt"), "--up: dish.txt has delays, expected a log of the uplink's rate"),
         (("dish.txt",), "dish.txt: a second log of delays, expected one"),
+        (("--out", "rate.csv"), "--out: rate.csv is a file, expected a folder"),
         (("rate.csv", "rate.csv"), "rate.csv: a second log of the rate down, expected one; --up FILE"),
     ],
 )
@@ -331,6 +338,33 @@ def test_options_that_cannot_be_are_refused(
     assert done.returncode == 2
     assert done.stderr.startswith(f"error: {message}"), done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_nothing_of_the_user_is_written_over(tmp_path: Path, log: Path) -> None:
+    log = written(tmp_path, "pings.csv", "".join(_as_csv(log)))
+    before = log.read_bytes()
+    done = bentpipe(tmp_path, "fit", "pings.csv", "--out", ".")
+    assert (done.returncode, done.stderr) == (
+        2, "error: --out: pings.csv is a log that is read, expected another folder\n",
+    )  # fmt: skip
+    own = written(tmp_path, "scenario.toml", 'title = "mine"\n')
+    log = log.rename(tmp_path / "dish.csv")
+    done = bentpipe(tmp_path, "fit", "dish.csv", "--out", ".")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: --out: scenario.toml is there and is none of bentpipe fit's")
+    assert (log.read_bytes(), own.read_text()) == (before, 'title = "mine"\n')
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dish.csv", "scenario.toml"]
+    own.unlink()
+    for _ in range(2):
+        assert bentpipe(tmp_path, "fit", "dish.csv", "--out", ".").returncode == 0
+
+
+def _as_csv(log: Path) -> list[str]:
+    found = re.findall(r"\[([\d.]+)\].* time=([\d.]+) ms", log.read_text())
+    return [
+        "timestamp,rtt\n",
+        *(f"{at},{took}\n" for at, took in sorted(found, key=lambda one: float(one[0]))),
+    ]
 
 
 # What is written

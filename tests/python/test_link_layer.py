@@ -122,6 +122,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"link_layer": {**HARQ, "mother_rate": 2}}, "path.mobile.down.link_layer.mother_rate", "a code rate"),
     ({"link_layer": {**HARQ, "retransmissions": 5}}, "path.mobile.down.link_layer", "expected 3: decoded has"),
     ({"link_layer": {**HARQ, "coded_bits": [9000], "decoded": ["50 %"]}}, "path.mobile.down.link_layer", "and coded_bits"),
+    ({"link_layer": {**HARQ, "decoded": ["50 %", "40 %"]}}, "path.mobile.down.link_layer", "found 40 % after 50 %"),
     ({"link_layer": {**HARQ, "time_out": "1 ms"}}, "path.mobile.down.link_layer", "at least feedback_delay"),
     ({"link_layer": {**HARQ, "margin": 0.5}}, "path.mobile.down.link_layer.margin", "expected at least 1"),
     (

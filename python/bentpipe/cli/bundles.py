@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli.common import AsJson
+from bentpipe.cli.common import AsJson, folder
+from bentpipe.cli.orbiting import PlacesCommand
 
 __all__ = ["dtn"]
 
@@ -36,6 +37,7 @@ def plan(
     from bentpipe.cli.terminal import answer
     from bentpipe.dtn import plan as check
 
+    folder(out)
     answer(check(file, out), as_json=as_json)
 
 
@@ -96,7 +98,7 @@ def route(
     answer(decide(file, asked), as_json=as_json)
 
 
-@dtn.command()
+@dtn.command(cls=PlacesCommand)
 def passes(
     places: Annotated[
         list[str], typer.Argument(metavar="PLACE...", help='ground stations: names, or "latitude,longitude"')

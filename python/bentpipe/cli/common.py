@@ -26,6 +26,7 @@ __all__ = [
     "Settings",
     "StoreDirectory",
     "count",
+    "folder",
     "interruptible",
     "not_made",
     "options",
@@ -91,6 +92,12 @@ def refuse(message: str) -> NoReturn:
     """Says ``message`` and ends with exit status 2."""
     print(f"error: {message}", file=sys.stderr)
     raise typer.Exit(BAD_INPUT)
+
+
+def folder(out: Path | None) -> None:
+    """Refuses ``--out`` where it is a file, before anything is worked out."""
+    if out is not None and out.exists() and not out.is_dir():
+        refuse(f"--out: {out} is a file, expected a folder")
 
 
 def read_plan(file: Path, settings: list[str] | None, seeds: int | None, clock: str = "sim") -> Plan:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli.common import AsJson
+from bentpipe.cli.common import AsJson, folder
 
 __all__ = ["fit"]
 
@@ -33,8 +33,9 @@ def fit(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fit the slots of a link, as Starlink's, to its logs: a preset, a page, the log as traces."""
+    """Fit a link's slots to its logs. A preset (of Starlink's slots, say), a page, the log as traces."""
     from bentpipe.cli.terminal import answer
     from bentpipe.fit import run
 
+    folder(out)
     answer(run(files, up or [], out, name, every, phase), as_json=as_json)

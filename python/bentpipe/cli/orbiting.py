@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from bentpipe.cli.common import AsJson, refuse
+from bentpipe.cli.common import AsJson, folder, refuse
 
 __all__ = ["PlacesCommand", "orbit"]
 
@@ -33,7 +33,10 @@ def orbit(
     constellation: Annotated[
         str,
         typer.Option(
-            "--constellation", "-c", metavar="NAME|FILE", help="a preset (--list), or elements: .tle, .json"
+            "--constellation",
+            "-c",
+            metavar="NAME|FILE",
+            help="a preset (--list), or elements: .tle, .txt, .json",
         ),
     ] = "starlink-shell-1",
     duration: Annotated[str, typer.Option(metavar="TIME", help="how long")] = "10 min",
@@ -94,6 +97,5 @@ def orbit(
     }  # fmt: skip
     if rate is not None and out is None:
         refuse("--rate: goes with --out, where its trace is written")
-    if out is not None and out.exists() and not out.is_dir():
-        refuse(f"--out: {out} is a file, expected a folder")
+    folder(out)
     answer(run(ask(table, duration, settings or []), out, rate), as_json=as_json)

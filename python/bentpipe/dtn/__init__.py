@@ -39,7 +39,10 @@ def plan(file: Path, out: Path | None = None) -> Answer:
     if out is None:
         return answer
     from bentpipe.dtn import export, page
+    from bentpipe.scenario.problems import ScenarioError
 
+    if file.stem == "plan" and file.resolve().parent == out.resolve():
+        raise ScenarioError([("--out", f"{file} would be written over, expected another folder")])
     out.mkdir(parents=True, exist_ok=True)
     drawn = page.write(found, answer, out)
     written = export.write(found, out)

@@ -56,12 +56,15 @@ def ask(found: Found, bundle: Bundle) -> dict[str, Any]:
         if isinstance(error, ScenarioError):
             raise
         field, _, text = str(error).partition(": ")
+        sender = bundle.received_from
+        if field == "excluded" and sender not in bundle.exclude and text.startswith(f'found "{sender}"'):
+            field = "sender"
         raise ScenarioError([(_OPTIONS.get(field, ""), text or str(error))]) from None
 
 
 _OPTIONS = {
-    "from": "FROM", "to": "TO", "excluded": "--exclude", "static": "--static", "waiting": "--waiting",
-    "booked": "--booked",
+    "from": "FROM", "to": "TO", "excluded": "--exclude", "sender": "--received-from", "static": "--static",
+    "waiting": "--waiting", "booked": "--booked",
 }  # fmt: skip
 
 

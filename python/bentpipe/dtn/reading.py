@@ -81,9 +81,10 @@ def read(file: Path) -> Found:
         said = [(" and ".join(one["at"]), one["text"]) for one in checked["problems"]]
         raise _refused(said, name)
     if not spec["contacts"]:
-        raise ScenarioError(
-            [("", 'has no contacts, expected some, such as "a contact +0 +60 1 2 125000"')], name
+        example = {".toml": "a table [[contact]]", ".json": 'a list "contact"'}.get(
+            file.suffix, '"a contact +0 +60 1 2 125000"'
         )
+        raise ScenarioError([("", f"has no contacts, expected some, such as {example}")], name)
     remarks = [Remark(tuple(one["at"]), one["text"]) for one in checked["remarks"]]
     ranges = {(one["from"], one["to"]): [tuple(held) for held in one["ranges"]] for one in checked["pairs"]}
     return Found(

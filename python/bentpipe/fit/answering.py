@@ -17,7 +17,8 @@ from bentpipe.stats.wording import Answer, Table
 from bentpipe.store.files import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from collections.abc import Set as AbstractSet
     from pathlib import Path
 
     from bentpipe.fit.gathering import Found
@@ -53,6 +54,7 @@ def answer(
 
     drawings = figures(found, model, judged)
     text = page.rendered(drawings, said, source)
+    _spare(out, [*written, "fit.html"], {log.path.resolve() for log in found.logs})
     out.mkdir(parents=True, exist_ok=True)
     for file, content in {**written, "fit.html": text}.items():
         write_whole(out / file, content.encode())
@@ -70,6 +72,19 @@ def answer(
         {**said.data, "taken": taken, "preset": str(out / f"{name}.toml"), "page": str(out / "fit.html")},
         tuple(shown),
     )
+
+
+def _spare(out: Path, names: Iterable[str], logs: AbstractSet[Path]) -> None:
+    """No log is written over, and no TOML file of another origin. Raises ScenarioError."""
+    for file in (out / name for name in names):
+        if file.resolve() in logs:
+            raise ScenarioError([("--out", f"{file} is a log that is read, expected another folder")])
+        if file.suffix == ".toml" and file.exists():
+            first = file.read_text(encoding="utf-8", errors="replace").partition("\n")[0]
+            if not (first.startswith("#") and "bentpipe" in first):
+                raise ScenarioError(
+                    [("--out", f"{file} is there and is none of bentpipe fit's, expected another folder")]
+                )
 
 
 def _seconds(text: str, key: str) -> float:

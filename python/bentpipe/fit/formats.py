@@ -138,6 +138,9 @@ def iperf3(text: str, log: Log) -> None:
         raise wrong(log.path, None, "no JSON of iperf3's: lists in lists in lists") from None
     if isinstance(found, dict) and found.get("error"):
         raise wrong(log.path, None, f"iperf3 says: {found['error']}")
+    if not isinstance(found, dict):
+        text = "expected iperf3's JSON with start, test_start and intervals; found no table"
+        raise wrong(log.path, None, text)
     try:
         start = float(found["start"]["timestamp"]["timesecs"])
         forth: Side = "down" if found["start"]["test_start"].get("reverse") else "up"

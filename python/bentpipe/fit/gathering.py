@@ -11,7 +11,7 @@ import numpy as np
 from bentpipe.fit.logs import KINDS, Log, read
 from bentpipe.fit.model import Points, Rates
 from bentpipe.fit.phase import Phase, find, refined
-from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.problems import ScenarioError, unknown_word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,6 +67,9 @@ def gather(files: Sequence[str], up: Sequence[str], every_s: float, phase_s: flo
 
 def _read(file: str) -> Log:
     kind = next((kind for kind in KINDS if file.startswith(f"{kind}=")), None)
+    word, said, path = file.partition("=")
+    if kind is None and said and not Path(file).exists() and Path(path).exists():
+        raise ScenarioError([("", unknown_word(word, KINDS, "kind"))], file)
     return read(Path(file.removeprefix(f"{kind}=") if kind else file), kind)
 
 

@@ -55,9 +55,7 @@ def find(at_s: NDArray[np.float64], values: NDArray[np.float64], every_s: float,
     """
     span = float(at_s[-1] - at_s[0]) if len(at_s) else 0.0
     if span < (LEAST_SLOTS + 1) * every_s:
-        text = (
-            f"it has {span:.3g} s, expected at least {(LEAST_SLOTS + 1) * every_s:g} s: {LEAST_SLOTS} slots"
-        )
+        text = f"it has {span:.3g} s, expected at least {(LEAST_SLOTS + 1) * every_s:g} s: {LEAST_SLOTS + 1} slots"
         raise ScenarioError([("", text)], source)
     if len(at_s) * every_s < LEAST_POINTS * span:
         text = f"it has {len(at_s) * every_s / span:.2g} points in {every_s:g} s, expected at least {LEAST_POINTS}"

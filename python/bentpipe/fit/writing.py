@@ -157,6 +157,7 @@ def _replay(found: Found, source: str) -> dict[str, str]:
         ways[side] = way | both
     duration = f"{max(1, int(min(spans)))} s"
     lines = [
+        "# Run it: bentpipe run replay.toml",
         f"title = {inline(f'{source}, replayed')}",
         f"duration = {inline(duration)}",
         "",

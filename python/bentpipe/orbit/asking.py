@@ -70,7 +70,7 @@ def _constellation(name: str) -> object:
         return {kind: name, "title": Path(name).name, "elevation": "10 deg"}
     if name not in constellation_names():
         text = unknown_word(name, constellation_names(), "constellation")
-        raise ScenarioError([("--constellation", f"{text}; or a file of elements (.tle, .json)")])
+        raise ScenarioError([("--constellation", f"{text}; or a file of elements (.tle, .txt, .json)")])
     return name
 
 

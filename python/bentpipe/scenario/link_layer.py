@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, StrictInt, WithJsonSchema, model_validator
@@ -117,6 +118,11 @@ class LinkLayer(Table):
                 "can be decoded alone"
             )
         self._check_mother()
+        for before, after in pairwise(self.decoded):
+            if after.value < before.value:
+                raise ValueError(
+                    f"decoded: found {after} after {before}, expected no less: each is of all attempts so far"
+                )
         most = self.retransmissions
         if self.scheme == "adaptive-harq" and not bits and most is not None and most != len(self.decoded):
             raise ValueError(
