@@ -29,6 +29,7 @@ from bentpipe.stats.calls import EModel, Judge, PlayoutError, idd, ie_eff, judge
 from bentpipe.stats.calls.playout import mouth_to_ear_ms
 from bentpipe.store.codec import decode
 from bentpipe.store.reader import read_store
+from commands import bentpipe
 
 GEO: dict[str, Any] = {"name": "s", "delay": "250 ms", "both": {"rate": "1 Mbit/s"}}
 CALL: dict[str, Any] = {"name": "call", "transport": "udp", "load": {"call": "g711"}}
@@ -346,6 +347,14 @@ def test_a_judgement_that_cannot_be_is_refused(store: Path) -> None:
         with pytest.raises(ScenarioError) as error:
             judge(kept, how)
         assert error.value.problems[0][0] == key
+    for words, message in (
+        (["--codec", "g722"], 'error: --codec: no codec "g722", expected one of: g711, g729, g729a-vad'),
+        (["--advantage", "21"], "error: --advantage: found 21, expected 0 to 20"),
+        (["--codec", "g729", "--no-plc"], "error: --plc: g729 always conceals"),
+    ):
+        done = bentpipe(store, "calls", ".", *words)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert done.stderr.startswith(message), done.stderr
     for text in ("p0", "p101", "soon", "60"):
         with pytest.raises(PlayoutError):
             parse(text)

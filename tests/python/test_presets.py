@@ -217,3 +217,10 @@ def test_a_bad_preset_of_one_s_own_is_one_message(tmp_path: Path, name: str, tex
     scenario.write_text('duration = "1 s"\n[path]\npreset = "mine.toml"\n')
     with pytest.raises(ScenarioError, match=message):
         open_document(scenario, [("path.preset", name)])
+
+
+def test_a_preset_that_is_no_text_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_bytes(b'title = "Satellit f\xfcr"')
+    (tmp_path / "it.toml").write_text('duration = "1 s"\n[path]\npreset = "mine.toml"\n')
+    with pytest.raises(ScenarioError, match=r'path\.preset: "mine\.toml" is not UTF-8: byte 0xfc in line 1'):
+        open_document(tmp_path / "it.toml")

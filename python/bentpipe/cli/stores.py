@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli.common import FAILED, AsJson, StoreDirectory, refuse
+from bentpipe.cli.common import FAILED, AsJson, StoreDirectory, options, refuse
 
 __all__ = ["calls", "diff", "pack", "query", "show", "users", "verify"]
 
@@ -61,7 +61,8 @@ def calls(
         how = Judge(codec, parse(playout), advantage, plc)
     except PlayoutError as error:
         refuse(f"--playout: {error}")
-    rows = call_rows(directory, how, numbers=as_json)
+    with options():
+        rows = call_rows(directory, how, numbers=as_json)
     if as_json:
         emit(rows)
         return

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bentpipe.scenario.problems import ScenarioError, unknown_word
+from bentpipe.scenario.problems import ScenarioError, not_utf8, unknown_word
 from bentpipe.scenario.units import nearest
 
 __all__ = ["Page", "Preset", "page", "page_names", "pages", "preset", "presets", "proxies", "segments"]
@@ -108,7 +108,9 @@ def _own(folder: Path, name: str) -> Preset:
         raise ScenarioError([(_KEY, f'no file "{name}" beside the scenario{hint}')]) from None
     except OSError as error:
         raise ScenarioError([(_KEY, f'"{name}" cannot be read: {error.strerror}')]) from None
-    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, no name of a file
+    except UnicodeDecodeError as error:
+        raise ScenarioError([(_KEY, f'"{name}" {not_utf8(error)}')]) from None
+    except (ValueError, RecursionError) as error:  # no TOML, no name of a file
         raise ScenarioError([(_KEY, f'"{name}" is no preset: {error}')]) from None
     path = data.get("path")
     found = path.get("segment") if isinstance(path, dict) else None
