@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bentpipe.cli.common import FAILED, AsJson, Settings, count, interruptible, not_made, refuse
-from bentpipe.scenario.problems import not_utf8
 
 if TYPE_CHECKING:
     from bentpipe.lab.browser.runner import BrowserRunner, Due, Far
@@ -213,6 +212,8 @@ def _notes(notes: list[str] | None, metar: Path | None) -> dict[str, Any]:
         try:
             found["metar"] = metar.read_text(encoding="utf-8").strip()
         except UnicodeDecodeError as error:
+            from bentpipe.scenario.problems import not_utf8
+
             refuse(f"--metar: {metar} {not_utf8(error)}")
         except OSError as error:
             refuse(f"--metar: {metar}: {error.strerror}")

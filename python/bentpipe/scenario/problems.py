@@ -7,8 +7,6 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.scenario.units import nearest
-
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
@@ -83,6 +81,10 @@ def not_utf8(error: UnicodeDecodeError) -> str:
 def unknown_word(found: str, words: Iterable[str], what: str = "key") -> str:
     """Message for a word that is none of ``words``."""
     words = list(words)
+    from bentpipe.scenario.units import (
+        nearest,  # only where something is wrong: patterns take their time to compile
+    )
+
     near = nearest(found, words)
     hint = f'; did you mean "{near}"?' if near else ""
     if not words:
