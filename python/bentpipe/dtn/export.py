@@ -9,6 +9,7 @@ from bentpipe.dtn.summary import instant
 from bentpipe.scenario.contact_plan import FOREVER_NS
 from bentpipe.scenario.tomltext import dumps, flat
 from bentpipe.scenario.units import Duration, Rate
+from bentpipe.store.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +34,7 @@ def write(found: Found, out: Path) -> list[Path]:
         texts["plan.ionrc"] = ion
     written = []
     for name, text in texts.items():
-        (out / name).write_text(text, encoding="utf-8")
+        write_whole(out / name, text.encode())
         written.append(out / name)
     return written
 

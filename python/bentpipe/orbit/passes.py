@@ -13,6 +13,7 @@ from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.tomltext import dumps, flat
 from bentpipe.scenario.units import Duration, Rate, UnitError
 from bentpipe.stats.wording import Answer, Table
+from bentpipe.store.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -104,7 +105,7 @@ def write(question: Question, rates: Rates, file: Path) -> Answer:
         raise ScenarioError([("", "nothing is in reach at two looks in a row: no contacts")], "orbit")
     text = _toml(plan) if file.suffix == ".toml" else json.dumps(plan, indent=1, ensure_ascii=False) + "\n"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text, encoding="utf-8")
+    write_whole(file, text.encode())
     stations = _stations(question.orbit.from_, question.orbit.to)
     rows = []
     for number, place in enumerate(stations):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bentpipe.scenario.traces import MAHIMAHI_BYTES
+from bentpipe.store.files import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +29,7 @@ def write(found: Ways, out: Path, rate: Rate | None = None) -> list[Path]:
     written = []
     for name, text in files.items():
         path = out / name
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text.encode())
         written.append(path)
     return written
 

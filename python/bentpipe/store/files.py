@@ -7,13 +7,14 @@ function, and today's processors instructions for it.
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 __all__ = [
@@ -173,13 +174,40 @@ def written_whole(path: Path) -> Iterator[Path]:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     part = path.with_name(f".new-{path.name}")
     try:
-        yield part
-        sync(part)
-        part.rename(path)
+        with _own(part):
+            try:
+                yield part
+                sync(part)
+                part.rename(path)
+            except BaseException:
+                part.unlink(missing_ok=True)
+                raise
     except OSError as error:
         raise _named(error, path) from error
-    finally:
-        part.unlink(missing_ok=True)
+
+
+@contextmanager
+def _own(part: Path) -> Iterator[None]:
+    """A file that is this process' alone: others that write the same one wait, and find it gone."""
+    while True:
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            with suppress(OSError):  # a disk without locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if not _is_at(descriptor, part):
+                continue
+            os.ftruncate(descriptor, 0)  # what one left that was killed
+            yield
+            return
+        finally:
+            os.close(descriptor)
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _named(error: OSError, path: Path) -> OSError:

@@ -1,0 +1,54 @@
+"""A file is written whole or not at all, also where several processes write the same one at once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bentpipe.store.files import write_whole, written_whole
+
+ROOT = Path(__file__).parents[2]
+WRITER = """
+import sys
+from pathlib import Path
+from bentpipe.store.files import write_whole
+for _ in range(100):
+    write_whole(Path("it"), sys.argv[1].encode() * 300_000)
+    assert len(set(Path("it").read_bytes())) == 1 and Path("it").stat().st_size == 300_000
+"""
+
+
+def test_eight_write_the_same_file_at_once(tmp_path: Path) -> None:
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(n)], cwd=tmp_path, stderr=subprocess.PIPE, text=True,
+            env={"PYTHONPATH": str(ROOT / "python")},
+        )
+        for n in range(8)
+    ]  # fmt: skip
+    said = [(writer.communicate(timeout=120)[1], writer.returncode) for writer in writers]
+    assert said == [("", 0)] * 8
+    assert [file.name for file in tmp_path.iterdir()] == ["it"]
+
+
+def test_what_a_killed_one_left_is_taken_up(tmp_path: Path) -> None:
+    (tmp_path / ".new-it").write_text("half of something longer")
+    write_whole(tmp_path / "it", b"whole")
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("it", "whole")]
+
+
+def test_what_fails_leaves_the_file_that_was_there(tmp_path: Path) -> None:
+    (tmp_path / "it").write_text("before")
+    for fault in (KeyboardInterrupt(), OSError(28, "No space left on device")):
+        with pytest.raises(type(fault)):
+            _half(tmp_path / "it", fault)
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("it", "before")]
+
+
+def _half(path: Path, fault: BaseException) -> None:
+    with written_whole(path) as part:
+        part.write_text("half")
+        raise fault
