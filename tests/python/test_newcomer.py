@@ -165,7 +165,7 @@ def test_the_manual_has_every_option_and_no_other() -> None:
     options = _options()
     written = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", text))
     assert set().union(*options.values()) - written == set()
-    examples = re.findall(r"^(?:\$ )?bentpipe (perf \w+|[\w-]+)(.*)$", text, re.MULTILINE)
+    examples = re.findall(r"^(?:\$ )?bentpipe ((?:perf|dtn) \w+|[\w-]+)(.*)$", text, re.MULTILINE)
     assert len(examples) > 30
     for command, rest in examples:
         own = re.split(r" -- |#", rest)[0]
