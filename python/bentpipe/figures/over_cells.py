@@ -13,7 +13,7 @@ import polars as pl
 from bentpipe.figures.dimensions import Dimension, Grid, grid, magnitude, of_kind
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.material import Material
-from bentpipe.figures.style import GREY, colour, multiples, shape
+from bentpipe.figures.style import GREY, colour, multiples, panel_width, shape
 from bentpipe.figures.thinning import MOST_ROWS
 from bentpipe.stats import metrics
 from bentpipe.stats.groups import as_groups
@@ -27,6 +27,9 @@ MOST_ALONG = 200
 
 MOST_LINES = 40
 """Lines of a panel, one under the other."""
+
+LETTER = 6.5
+"""Pixels of a letter of a label, about."""
 
 
 def _intervals(material: Material) -> str:
@@ -77,28 +80,35 @@ def goodput_against(material: Material) -> Figure | None:
         pl.col("bottleneck_bit_s").alias("limit"), (pl.col("bottleneck_bit_s") * 1.06).alias("top"),
     )  # fmt: skip
     series = [name for name in material.series if name in set(frame["series"].to_list())]
+    words = [along.word(value) for value in where.inside[0][1]]
+    broad = LETTER * sum(map(len, words)) > panel_width(frame["column"].n_unique(), own_axis=True)
+    few = len(along.values) <= MOST_LINES
     x = alt.X(
         "x:N",
-        sort=[along.word(value) for value in where.inside[0][1]],
+        sort=words,
         title=material.title(along),
-        axis=alt.Axis(labelAngle=0, labelOverlap=len(along.values) > MOST_LINES),
+        axis=alt.Axis(labelAngle=-25 if broad and few else 0, labelOverlap=not few, labelLimit=260),
         scale=alt.Scale(padding=0.4),
     )
     y = alt.Y(
         "y:Q",
         title=METRICS["goodput_bit_s"].axis,
-        scale=alt.Scale(zero=True, nice=False),
+        scale=alt.Scale(zero=True, nice=material.grouped),
         axis=alt.Axis(tickCount=5),
     )
     hue = colour(series, title=material.series_title)
     tips = ["series:N", "x:N", alt.Tooltip("y:Q", title=f"mean, {METRICS['goodput_bit_s'].unit}", format=".4~g"),
             alt.Tooltip("low:Q", format=".4~g"), alt.Tooltip("high:Q", format=".4~g"), "n:Q"]  # fmt: skip
     base = alt.Chart()
-    layers = [
+    ceiling = [
         base.mark_point(opacity=0).encode(x=x, y=alt.Y("top:Q", title=METRICS["goodput_bit_s"].axis)),
         base.mark_line(strokeDash=[4, 4], color=GREY, strokeWidth=1).encode(
             x=x, y=alt.Y("limit:Q", title=METRICS["goodput_bit_s"].axis)
         ),
+    ]
+    layers = [
+        # The flows of a group share the rate, and each has little of it.
+        *([] if material.grouped else ceiling),
         base.mark_rule(strokeWidth=2).encode(
             x=x, y=alt.Y("low:Q", title=METRICS["goodput_bit_s"].axis), y2="high:Q", color=hue
         ),
@@ -107,10 +117,11 @@ def goodput_against(material: Material) -> Figure | None:
         ),
     ]
     if along is not material.colour_dim:
-        layers.insert(2, base.mark_line().encode(x=x, y=y, color=hue))
+        layers.insert(-2, base.mark_line().encode(x=x, y=y, color=hue))
     one = where.column is None and where.row is None
     chart = multiples(layers, frame, where, height=280 if one else 170, own_y=True)
-    caption = f"Mean goodput over each run. {_intervals(material)} Dashed: the link's rate. {where.note}"
+    dashed = "" if material.grouped else " Dashed: the link's rate."
+    caption = f"Mean goodput over each run. {_intervals(material)}{dashed} {where.note}"
     by = f" by {material.series_title}" if material.colour_dim not in (None, along) else ""
     return Figure(
         "goodput-against",
