@@ -276,3 +276,13 @@ def test_what_is_finished_survives_ctrl_c_and_a_kill(tmp_path: Path, how: signal
     found = json.loads(done.stdout)
     assert (found["kept"], found["done"]) == (kept, 8 - kept)
     shutil.rmtree(tmp_path / "out")
+
+
+def test_an_engine_that_is_older_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("bentpipe._engine.orbit")
+    done = bentpipe(tmp_path, "orbit", "toulouse", "new-york")
+    assert done.returncode == 2
+    assert (
+        done.stderr
+        == "error: the engine is older than the rest: it has no 'orbit'; `make engine` builds it again\n"
+    )

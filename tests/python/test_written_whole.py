@@ -6,8 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import altair
 import pytest
 
+from bentpipe.figures.figure import Figure
 from bentpipe.store.files import write_whole, written_whole
 
 ROOT = Path(__file__).parents[2]
@@ -52,3 +54,22 @@ def _half(path: Path, fault: BaseException) -> None:
     with written_whole(path) as part:
         part.write_text("half")
         raise fault
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".pdf"])
+def test_a_figure_that_cannot_be_drawn_leaves_the_one_that_was_there(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = altair.Chart(altair.Data(values=[{"a": 1}])).mark_point().encode(x="a:Q")
+    shown = Figure("f", "a point", "where it is", points, 1)
+    file = shown.write(tmp_path / f"f{suffix}")
+    before = file.read_bytes()
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match=f"f{suffix}"):
+        shown.write(file)
+    assert file.read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == [file.name]

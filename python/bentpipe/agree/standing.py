@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.agree.compare import Agreement, Row
 from bentpipe.agree.tolerance import Verdict
 from bentpipe.stats.wording import Answer, Table, plus_minus
+from bentpipe.store.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,7 +89,7 @@ def standing(
         raise Interrupted(f"what is finished is in {place}; the same command goes on") from None
     notes = _notes(folder)
     if table is not None:
-        table.write_text(markdown(parts, notes), encoding="utf-8")
+        write_whole(table, markdown(parts, notes).encode())
     compared = {part.name: part.comparison for part in parts if part.comparison is not None}
     if archive is not None:
         publish((store for name in compared for store in stores_of(place / name)), archive)

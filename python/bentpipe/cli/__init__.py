@@ -96,6 +96,11 @@ def _told(error: Exception) -> tuple[int, str]:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
         where = f"{error.filename}: " if error.filename else ""
         return FAILED if full else BAD_INPUT, f"{where}{error.strerror or error}"
+    if isinstance(error, AttributeError) and getattr(error.obj, "__name__", "") == "bentpipe._engine":
+        return (
+            BAD_INPUT,
+            f"the engine is older than the rest: it has no {error.name!r}; `make engine` builds it again",
+        )
     again = "BENTPIPE_TRACEBACK=1 before the same command shows where"
     return FAILED, f"a fault of bentpipe's: {type(error).__name__}: {error}; {again}"
 

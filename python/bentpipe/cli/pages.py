@@ -18,9 +18,10 @@ def page(
 ) -> None:
     """Turn a HAR file into a page. Objects, hosts, sizes and what waits for what, as TOML."""
     from bentpipe.scenario.har import as_toml, read_har
+    from bentpipe.store.files import write_whole
 
     text = as_toml(read_har(file))
     if out is None:
         print(text)
     else:
-        out.write_text(text, encoding="utf-8")
+        write_whole(out, text.encode())

@@ -12,6 +12,7 @@ from bentpipe.figures.ratio_map import RatioCell, ratio_map
 from bentpipe.report.base import Page
 from bentpipe.report.tabular import tabular
 from bentpipe.scenario.units import Duration, Size
+from bentpipe.store.files import write_whole
 
 __all__ = ["figure", "write"]
 
@@ -58,7 +59,7 @@ def write(found: Map, out: Path) -> Path:
         "break_even": rows,
         "cells": [cell.as_row() for cell in found.cells],
     }
-    (out / "map.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    write_whole(out / "map.json", (json.dumps(data, indent=1) + "\n").encode())
     page = Page(f"QUIC or split TCP: {found.question.access.title}")
     return page.write(
         out / "map.html", "crossover/page.html",

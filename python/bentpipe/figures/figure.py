@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bentpipe.figures.style import config
+from bentpipe.store.files import write_whole
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,9 @@ class Figure:
         spec = self.whole()
         version = ".".join(spec["$schema"].rsplit("/v", 1)[-1].removesuffix(".json").split(".")[:2])
         if path.suffix == ".pdf":
-            path.write_bytes(vl_convert.vegalite_to_pdf(spec, vl_version=version))
+            write_whole(path, vl_convert.vegalite_to_pdf(spec, vl_version=version))
         elif path.suffix == ".svg":
-            path.write_text(vl_convert.vegalite_to_svg(spec, vl_version=version), encoding="utf-8")
+            write_whole(path, vl_convert.vegalite_to_svg(spec, vl_version=version).encode())
         else:
             raise ValueError(f"{path.name}: a figure is written as .pdf or .svg")
         return path

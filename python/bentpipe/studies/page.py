@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.report.base import Page
 from bentpipe.report.tabular import tabular
+from bentpipe.store.files import write_whole
 from bentpipe.studies.output import claim_rows, differences, row_tables
 from bentpipe.studies.study import Findings
 
@@ -29,7 +30,7 @@ def write_page(out: Path, title: str, findings: Findings, data: Mapping[str, Any
         figure.write(_folder(out / (part or "figures")) / f"{figure.key}.svg")
         drawn.append(page.drawing(figure, part=part))
     text = json.dumps(data, indent=2, ensure_ascii=False, default=str)
-    (_folder(out) / "study.json").write_text(text + "\n", encoding="utf-8")
+    write_whole(_folder(out) / "study.json", (text + "\n").encode())
     claims = {claim.id: claim for claim in findings.claims}.values()
     return page.write(
         out / "study.html", "studies/page.html",
