@@ -11,6 +11,8 @@ pub enum Order {
     Forget,
     /// Forget it, and close the connection.
     Close,
+    /// Look into what both of you share: there is something new.
+    Attend,
 }
 
 impl Order {
@@ -19,6 +21,7 @@ impl Order {
         match self {
             Order::Ask(object) => requests.push_back(object),
             Order::Forget | Order::Close => requests.clear(),
+            Order::Attend => {}
         }
     }
 }
@@ -42,4 +45,6 @@ pub enum Notice {
     End(u32),
     /// The connection is over.
     Closed,
+    /// There is something new in what both of you share.
+    Attend,
 }

@@ -249,6 +249,7 @@ impl Browser {
                     self.progress(place, object, at, notice);
                 }
             }
+            Notice::Attend => {}
         }
     }
 
