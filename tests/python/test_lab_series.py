@@ -119,3 +119,33 @@ def test_users_of_a_radio_link_have_their_counters_at_each_tick(tmp_path: Path) 
     assert frame["attempts"].to_list() == [5, 9]
     assert frame["air_s"].to_list() == [0.002, 0.004]
     assert frame["dropped_link_packets"].to_list() == [0, 1]
+
+
+def test_queues_of_users_have_their_counters_at_the_end(tmp_path: Path) -> None:
+    head = (
+        "time_s,segment,direction,user,arrived_packets,sent_packets,queued_packets,queued_bytes,waited_s,"
+        "longest_wait_s,dropped_overflow_packets,dropped_late_packets,dropped_outage_packets,best_s,best_spells"
+    )
+    rows = [
+        "0.1,a+b,down,1,5,4,1,1500,0.5,0.2,0,0,0,0.07,3",
+        "0.1,a+b,down,2,3,3,0,0,0.1,0.1,0,0,0,,",
+        "0.3,a+b,down,1,9,7,0,0,0.9,0.3,1,1,0,0.2,5",
+        "0.3,a+b,down,2,3,3",
+    ]
+    (tmp_path / "links.csv").write_text(HEAD, encoding="utf-8")
+    assert read_series(tmp_path, RESULT).queue_rows([START]) == []
+    (tmp_path / "user_queues.csv").write_text("\n".join([head, *rows]), encoding="utf-8")
+    series = read_series(tmp_path, RESULT)
+    assert series.queue_rows([]) == []
+    early = table("user_queues", series.queue_rows([START + 50 * MS, START + 200 * MS]))
+    assert early["arrived_packets"].to_list() == [5, 3]
+    frame = table("user_queues", series.queue_rows([START + 50 * MS, START + 400 * MS]))
+    assert frame["link"].unique().to_list() == ["a+b.down"]
+    assert frame.select("user", "arrived_packets", "sent_packets", "dropped_overflow_packets").rows() == [
+        (1, 9, 7, 1),
+        (2, 3, 3, 0),
+    ]
+    assert frame["waited_s"].to_list() == [0.9, 0.1]
+    # Not every scheduler looks at the channel.
+    assert frame["best_s"].to_list() == [0.2, None]
+    assert frame["best_spells"].to_list() == [5, None]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use nix::time::ClockId;
-use path::{Cause, Change, Histogram, Line, Output, UserTally};
+use path::{Cause, Change, Histogram, Line, Output, UserQueue, UserTally};
 use units::{Packet, Span, Time};
 
 use crate::frame::Users;
@@ -40,6 +40,8 @@ pub struct Progress {
     pub queued: (u64, u64),
     /// What each user had of the first radio link; empty without one.
     pub users: Vec<UserTally>,
+    /// What became of each user's packets in the first scheduler's queues; empty without one.
+    pub queues: Vec<UserQueue>,
     /// How late packets left, against the instant that the path gave them.
     pub lateness: Histogram,
     /// Processor time of the direction, ns.
@@ -244,6 +246,8 @@ impl<I: Io> Direction<I> {
             self.progress.users.clear();
             self.progress.users.extend_from_slice(line.users());
         }
+        let queues = self.lines.iter().map(Line::user_queues).find(|queues| !queues.is_empty());
+        self.progress.queues = queues.unwrap_or_default();
         self.progress.at = now;
         self.progress.cpu_ns = clock::read(ClockId::CLOCK_THREAD_CPUTIME_ID);
         if let Ok(mut shared) = self.shared.lock() {

@@ -368,6 +368,14 @@ fn a_scheduler_tells_users_apart_by_their_ports() {
         let served: Vec<_> =
             (0..).zip(&counted.users).filter(|(_, had)| had.attempts > 100).collect();
         assert!(served.iter().map(|(user, _)| *user).eq([0, 5, 7]), "seed {seed}");
+        let queues = &counted.queues;
+        assert!(queues.iter().map(|queue| queue.user).eq([0, 5, 7]), "seed {seed}");
+        for queue in queues {
+            let gone = queue.sent + queue.dropped_overflow + queue.dropped_late;
+            assert_eq!(queue.arrived, gone + queue.queued_packets, "seed {seed}");
+        }
+        let arrived: u64 = queues.iter().map(|queue| queue.arrived).sum();
+        assert_eq!(arrived, counted.packets_in - counted.refused);
         assert_ne!(exact, alone_of(&[], lines(), seed), "one user has one queue");
     }
 }

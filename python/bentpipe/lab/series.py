@@ -1,4 +1,5 @@
-"""What a lab recorded of its path and proxies, as the tables ``links``, ``link_summary``, ``users`` and ``proxies``.
+"""What a lab recorded of its path and proxies, as the tables ``links``, ``link_summary``, ``users``,
+``user_queues`` and ``proxies``.
 
 Instants are of the machine's CLOCK_MONOTONIC, which is the same in every namespace. What the emulator or the kernel
 does not count is null, never 0.
@@ -29,11 +30,14 @@ Points = list[tuple[int, Row]]
 
 LINKS = "links.csv"
 USERS = "users.csv"
-"""The files of the path's series in a record; the second where it has a radio link."""
+QUEUES = "user_queues.csv"
+"""The files of the path's series in a record; the second where it has a radio link, the third where a scheduler."""
 
 WAYS = ("up", "down")
 SOCKETS = ("client_side", "server_side")
-_TALLY = {name: kind for name, kind in RARE["users"].items() if name not in ("time_s", "link", "user")}
+_NAMES = ("time_s", "link", "user")
+_TALLIES = {table: {name: kind for name, kind in RARE[table].items() if name not in _NAMES}
+            for table in ("users", "user_queues")}  # fmt: skip
 CAUSES = ("loss", "overflow", "aqm", "outage", "link", "route")
 
 
@@ -47,6 +51,8 @@ class Series:
     """By node and socket."""
     users: dict[tuple[str, int], Points] = field(default_factory=dict)
     """Of a radio link's users, by direction and number."""
+    queues: dict[tuple[str, int], Points] = field(default_factory=dict)
+    """Of these users' queues."""
     totals: dict[str, Row] = field(default_factory=dict)
     """Of each direction at the end of the lab."""
 
@@ -77,6 +83,14 @@ class Series:
             if (row := _at(points, tick))
         ]
 
+    def queue_rows(self, ticks_ns: Sequence[int]) -> list[Row]:
+        """Rows of ``user_queues``, at the last tick."""
+        return [
+            {"link": link, "user": user, **row}
+            for (link, user), points in self.queues.items()
+            if ticks_ns and (row := _at(points, ticks_ns[-1]))
+        ]
+
     def proxy_rows(self, flows: Sequence[str], origin_ns: int, ticks_ns: Sequence[int]) -> list[Row]:
         """Rows of ``proxies``. A proxy counts all its connections together: ``flow`` is null where several flows
         cross it."""
@@ -99,16 +113,13 @@ def read_series(record: Path, result: Mapping[str, Any]) -> Series:
     started = int(result.get("started_ns", 0))
     for at, row in _recorded(record / LINKS, started):
         series.links.setdefault(f"{row['segment']}.{row['direction']}", []).append((at, _link(row)))
-    for at, row in _recorded(record / USERS, started):
-        name = (f"{row['segment']}.{row['direction']}", int(row["user"]))
-        counters = {
-            column: float(row[column]) if kind == "f64" else int(row[column])
-            for column, kind in _TALLY.items()
-        }
-        series.users.setdefault(name, []).append((at, counters))
-    for file in sorted(record.glob("proxy-*.jsonl")):
-        node = file.stem.removeprefix("proxy-")
-        for line in file.read_text(encoding="utf-8").splitlines():
+    for file, table, found in ((USERS, "users", series.users), (QUEUES, "user_queues", series.queues)):
+        for at, row in _recorded(record / file, started):
+            name = (f"{row['segment']}.{row['direction']}", int(row["user"]))
+            found.setdefault(name, []).append((at, _tally(table, row)))
+    for lines in sorted(record.glob("proxy-*.jsonl")):
+        node = lines.stem.removeprefix("proxy-")
+        for line in lines.read_text(encoding="utf-8").splitlines():
             try:
                 found = json.loads(line)
             except ValueError:
@@ -146,6 +157,14 @@ def _totals(found: Mapping[str, Any]) -> Row:
 def _link(row: Mapping[str, str]) -> Row:
     waiting = {name: int(row[name]) for name in ("queued_packets", "queued_bytes")}
     return waiting | _counted(row, {cause: row[f"dropped_{cause}"] for cause in CAUSES})
+
+
+def _tally(table: str, row: Mapping[str, str]) -> Row:
+    """Counters of a user by the columns of ``table``; what is empty is not known."""
+    return {
+        column: None if row[column] == "" else float(row[column]) if kind == "f64" else int(row[column])
+        for column, kind in _TALLIES[table].items()
+    }
 
 
 def _counted(found: Mapping[str, Any], dropped: Mapping[str, Any]) -> Row:

@@ -1,4 +1,5 @@
-//! The series of a session: a row for each segment, direction and interval, and for each user of a radio link.
+//! The series of a session: a row for each segment, direction and interval, for each user of a radio link, and for each
+//! user's queue.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -13,6 +14,7 @@ use super::plan::Record;
 /// The files of a record.
 const LINKS: &str = "links.csv";
 const USERS: &str = "users.csv";
+const QUEUES: &str = "user_queues.csv";
 
 /// Files that grow.
 pub struct Series {
@@ -21,6 +23,8 @@ pub struct Series {
     links: Option<BufWriter<File>>,
     /// Begun with the first user of a radio link.
     users: Option<BufWriter<File>>,
+    /// Begun with the first packet that a scheduler has.
+    queues: Option<BufWriter<File>>,
     interval_ns: u64,
     due_ns: u64,
     /// Why the series end before the session.
@@ -48,6 +52,7 @@ impl Series {
             directory,
             links: Some(links),
             users: None,
+            queues: None,
             interval_ns: record.interval_ns.max(1_000_000),
             due_ns: 0,
             error: None,
@@ -67,7 +72,9 @@ impl Series {
     /// The last rows.
     pub fn end(&mut self, progress: &[[Progress; 2]]) {
         self.write(progress);
-        for (name, file) in [(LINKS, self.links.take()), (USERS, self.users.take())] {
+        let files =
+            [(LINKS, self.links.take()), (USERS, self.users.take()), (QUEUES, self.queues.take())];
+        for (name, file) in files {
             if let Some(mut file) = file
                 && let Err(error) = file.flush()
             {
@@ -91,22 +98,37 @@ impl Series {
             })
         };
         rows().try_for_each(|(at, p)| link(links, at, p)).map_err(|error| (LINKS, error))?;
-        if rows().all(|(_, p)| p.users.is_empty()) {
-            return Ok(());
+        if rows().any(|(_, p)| !p.users.is_empty()) {
+            begun(&mut self.users, &self.directory, USERS, USERS_HEAD)
+                .and_then(|file| rows().try_for_each(|(at, p)| users(file, at, p)))
+                .map_err(|error| (USERS, error))?;
         }
-        let file = match &mut self.users {
-            Some(file) => Ok(file),
-            none => create(&self.directory, USERS, USERS_HEAD).map(|file| none.insert(file)),
-        };
-        file.and_then(|file| rows().try_for_each(|(at, p)| users(file, at, p)))
-            .map_err(|error| (USERS, error))
+        if rows().any(|(_, p)| !p.queues.is_empty()) {
+            begun(&mut self.queues, &self.directory, QUEUES, QUEUES_HEAD)
+                .and_then(|file| rows().try_for_each(|(at, p)| queues(file, at, p)))
+                .map_err(|error| (QUEUES, error))?;
+        }
+        Ok(())
     }
 
     fn fail(&mut self, name: &str, error: &io::Error) {
         let told = format!("{name}: {error}; the series end here");
         say(format_args!("bentpipe: {told}"));
         self.error = Some(told);
-        (self.links, self.users) = (None, None);
+        (self.links, self.users, self.queues) = (None, None, None);
+    }
+}
+
+/// `file`, or one by this name with its head.
+fn begun<'a>(
+    file: &'a mut Option<BufWriter<File>>,
+    directory: &Path,
+    name: &str,
+    head: &str,
+) -> io::Result<&'a mut BufWriter<File>> {
+    match file {
+        Some(file) => Ok(file),
+        none => create(directory, name, head).map(|file| none.insert(file)),
     }
 }
 
@@ -160,6 +182,35 @@ fn users(file: &mut impl Write, (name, way): (&String, &str), p: &Progress) -> i
             tally.decoded_after.iter().skip(4).sum::<u64>(),
             tally.dropped_packets,
         )?;
+    }
+    Ok(())
+}
+
+/// Columns of the table of users' queues; what is not known is empty.
+const QUEUES_HEAD: &str = "time_s,segment,direction,user,arrived_packets,sent_packets,queued_packets,queued_bytes,\
+    waited_s,longest_wait_s,dropped_overflow_packets,dropped_late_packets,dropped_outage_packets,best_s,best_spells";
+
+fn queues(file: &mut impl Write, (name, way): (&String, &str), p: &Progress) -> io::Result<()> {
+    for queue in &p.queues {
+        write!(
+            file,
+            "{:.4},{name},{way},{},{},{},{},{},{:.9},{:.9},{},{},{},",
+            p.at.0 as f64 / 1e9,
+            queue.user,
+            queue.arrived,
+            queue.sent,
+            queue.queued_packets,
+            queue.queued_bytes,
+            queue.waited.seconds(),
+            queue.longest.seconds(),
+            queue.dropped_overflow,
+            queue.dropped_late,
+            queue.dropped_outage,
+        )?;
+        match queue.best {
+            Some((time, spells)) => writeln!(file, "{:.9},{spells}", time.seconds())?,
+            None => writeln!(file, ",")?,
+        }
     }
     Ok(())
 }

@@ -314,15 +314,18 @@ class _Tables:
         if self.series is None:
             links, totals = self._interface()
             proxies: list[Row] = []
-            users: list[Row] = []
+            rare: dict[str, list[Row]] = {}
         else:
             origin = round(self.unit["began_monotonic_s"] * 1e9)
             ticks = [origin + round(tick * 1e9) for tick in self._ticks()]
             links, totals = self.series.link_rows(self.graph, origin, ticks)
             proxies = self.series.proxy_rows([self.flow["name"]], origin, ticks)
-            users = self.series.user_rows(origin, ticks)
+            rare = {
+                "users": self.series.user_rows(origin, ticks),
+                "user_queues": self.series.queue_rows(ticks),
+            }
         found = {"links": links, "link_summary": totals, "proxies": proxies}
-        return found | ({"users": users} if users else {})
+        return found | {name: rows for name, rows in rare.items() if rows}
 
     def _interface(self) -> tuple[list[Row], list[Row]]:
         counted = self._counted()

@@ -57,9 +57,8 @@ def measurements(engine: str, spec: RunSpec, flows: Sequence[Flow], series: Seri
     split = [flow["name"] for flow in spec["flows"] if flow["transport"]["kind"] == "tcp"]
     tables["links"], tables["link_summary"] = series.link_rows(spec["graph"], origin, ticks)
     tables["proxies"] = series.proxy_rows(split, origin, ticks)
-    users = series.user_rows(origin, ticks)
-    if users:
-        tables["users"] = users
+    rare = {"users": series.user_rows(origin, ticks), "user_queues": series.queue_rows(ticks)}
+    tables |= {name: rows for name, rows in rare.items() if rows}
     packets = sum(int(row.get("arrived_packets") or 0) for row in tables["link_summary"])
     frames = {name: table(name, rows) for name, rows in tables.items()}
     return Measurements(engine, with_groups(frames, spec), {}, packets, 0)
