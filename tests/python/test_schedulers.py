@@ -192,7 +192,7 @@ def test_in_real_time_a_user_is_told_by_the_port_of_its_server(tmp_path: Path) -
     data["flow"][0] |= {"transport": "tcp", "load": {"time": "1 s"}}
     spec = spec_of(data)
     plan = lab_plan(spec, tmp_path, "bentpipe-rt").plan
-    assert plan["lab"]["users"] == [[FIRST_PORT + number, number + 1] for number in range(3)]
+    assert plan["lab"]["users"] == [(FIRST_PORT + number, number + 1) for number in range(3)]
     checked(plan)
     assert "users" not in lab_plan(spec_of(alone()), fresh(tmp_path), "bentpipe-rt").plan["lab"]
 

@@ -16,6 +16,7 @@ from bentpipe.scenario.problems import ScenarioError, unknown_word
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from bentpipe.lab.wire import LabSpec
     from bentpipe.plan.spec import LinkSpec, ProxySpec, RunSpec
 
 __all__ = ["MTU", "PEP_SETUPS", "lab", "path_of"]
@@ -24,8 +25,8 @@ MTU = 1500
 """Of the emulated link: Ethernet's."""
 
 
-def lab(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, object]] = ()) -> dict[str, Any]:
-    """The path of a preset, or of a scenario file, as the emulator reads it (``LabSpec`` of crates/emu).
+def lab(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, object]] = ()) -> LabSpec:
+    """The path of a preset, or of a scenario file, as the emulator reads it.
 
     Raises:
         ScenarioError: no such preset; what is wrong with the scenario.
@@ -38,8 +39,8 @@ def path_of(
     overrides: Sequence[tuple[str, object]] = (),
     *,
     pep: str | None = None,
-) -> tuple[dict[str, Any], list[ProxySpec]]:
-    """The path of a preset or of a scenario file, and the proxies on it (``ProxySpec`` of crates/transport).
+) -> tuple[LabSpec, list[ProxySpec]]:
+    """The path of a preset or of a scenario file, and the proxies on it.
 
     Args:
         access: a preset, a scenario file, or the table it would parse to; of these the path or graph is enough.
@@ -69,7 +70,7 @@ def path_of(
     if pep is not None and not spec.get("proxies"):
         spec = _split(spec, pep)
     flow = spec["flows"][0]
-    path = {
+    path: LabSpec = {
         "graph": spec["graph"],
         "client": flow["client"],
         "server": flow["server"],

@@ -9,7 +9,7 @@ import json
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
@@ -24,6 +24,9 @@ from bentpipe.scenario.problems import ScenarioError, from_validation
 from bentpipe.stats.calls import Judge
 from bentpipe.stats.calls.judge import judged
 from bentpipe.store.schema import table
+
+if TYPE_CHECKING:
+    from bentpipe.lab.wire import AnswerPlan, CallPlan
 
 __all__ = ["Calling", "answer", "answer_plan", "call", "call_plan", "frames", "rows"]
 
@@ -55,13 +58,13 @@ class Calling:
     count: int = 1
 
 
-def answer_plan(listen: str, *, once: bool, calls: int) -> dict[str, Any]:
-    """The plan of the answering side (``AnswerPlan`` of crates/endpoint). Raises ScenarioError."""
+def answer_plan(listen: str, *, once: bool, calls: int) -> AnswerPlan:
+    """The plan of the answering side. Raises ScenarioError."""
     return {"role": "answer", "listen": listening(listen), "once": once, "calls": calls}
 
 
-def call_plan(calling: Calling, seed: int = 1) -> dict[str, Any]:
-    """The plan of the calling side (``CallPlan`` of crates/endpoint).
+def call_plan(calling: Calling, seed: int = 1) -> CallPlan:
+    """The plan of the calling side.
 
     Raises:
         ScenarioError: which option is wrong.
@@ -98,14 +101,14 @@ def _said(error: ValueError) -> ScenarioError:
     return ScenarioError([(f"--{key}" if key else "", text) for key, text in found.problems])
 
 
-def answer(plan: Mapping[str, Any]) -> int:
+def answer(plan: AnswerPlan) -> int:
     """Answers until Ctrl-C; the exit status."""
     from bentpipe.lab.perf import run
 
-    return run(dict(plan))
+    return run(plan)
 
 
-def call(plan: Mapping[str, Any]) -> list[dict[str, Any]]:
+def call(plan: CallPlan) -> list[dict[str, Any]]:
     """Makes the calls of ``plan``; what became of each.
 
     Raises:
@@ -155,7 +158,7 @@ def frames(told: Sequence[Mapping[str, Any]], plan: Mapping[str, Any]) -> tuple[
     return table("calls", calls).with_columns(run), table("call_delays", delays).with_columns(run)
 
 
-def rows(told: Sequence[Mapping[str, Any]], plan: Mapping[str, Any], how: Judge) -> list[dict[str, Any]]:
+def rows(told: Sequence[Mapping[str, Any]], plan: CallPlan, how: Judge) -> list[dict[str, Any]]:
     """Each direction of each call as it is judged. Raises ScenarioError as :func:`bentpipe.stats.calls.judge`."""
     how.check()
     found = judged(*frames(told, plan), how).drop("run")

@@ -1,11 +1,11 @@
-"""The plan of a session in real time (``lab::Plan`` of crates/rt), checked before it leaves: types, ranges, what goes
-with what. docs/manual/shell.md has it key by key; a test holds the keys against the executable's."""
+"""The plan of a session in real time (:class:`bentpipe.lab.wire.Plan`), checked before it leaves: types, ranges, what
+goes with what. docs/manual/shell.md has it key by key; a test holds the keys against those of ``wire``."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from pydantic import Field, PlainValidator, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
@@ -14,9 +14,10 @@ from bentpipe.scenario.quantities import Table
 from bentpipe.scenario.units import Duration
 
 if TYPE_CHECKING:
+    from bentpipe.lab.wire import Plan
     from bentpipe.plan.spec import GraphSpec
 
-__all__ = ["LabPlan", "checked", "other_ways"]
+__all__ = ["PlanCheck", "checked", "other_ways"]
 
 Whole = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]
 Text = Annotated[StrictStr, Field(min_length=1)]
@@ -33,7 +34,7 @@ def _port(found: object) -> int:
     )
 
 
-class Lab(Table):
+class LabCheck(Table):
     """The path."""
 
     graph: Specification
@@ -45,7 +46,7 @@ class Lab(Table):
     """Whose packets are those from and to a port of the far side."""
 
 
-class Process(Table):
+class ProcessCheck(Table):
     """A command at one end."""
 
     hints: ClassVar[Mapping[str, str]] = {
@@ -59,54 +60,54 @@ class Process(Table):
     errors: Text | None = None
 
 
-class Tcp(Table):
+class TcpCheck(Table):
     """Options of the two ends' kernel TCP (``TcpSpec`` of a resolved run); the executable reads what is in it."""
 
     near: Specification | None = None
     far: Specification | None = None
 
 
-class Settings(Table):
+class SettingsCheck(Table):
     """Other kernel settings of the two ends."""
 
     near: dict[str, StrictStr] = Field(default_factory=dict)
     far: dict[str, StrictStr] = Field(default_factory=dict)
 
 
-class Windows(Table):
+class WindowsCheck(Table):
     """Initial windows of kernel TCP, in segments."""
 
     near: Annotated[StrictInt, Field(ge=1, le=2**32 - 1)] | None = None
     far: Annotated[StrictInt, Field(ge=1, le=2**32 - 1)] | None = None
 
 
-class Record(Table):
+class RecordCheck(Table):
     """Series to keep."""
 
     directory: Text
     interval_ns: Annotated[StrictInt, Field(ge=1, le=2**63 - 1)]
 
 
-class LabPlan(Table):
+class PlanCheck(Table):
     """A session: a path, what splits TCP on it, and the processes at its ends."""
 
-    lab: Lab
+    lab: LabCheck
     proxies: list[Specification] = Field(default_factory=list)
     private: StrictBool = False
     outside: StrictBool = False
     check: StrictBool = False
-    far: list[Process] = Field(default_factory=list)
-    near: Annotated[list[Process], Field(min_length=1)]
-    tcp: Tcp = Tcp()
-    settings: Settings = Settings()
-    initial_windows: Windows = Windows()
-    record: Record | None = None
+    far: list[ProcessCheck] = Field(default_factory=list)
+    near: Annotated[list[ProcessCheck], Field(min_length=1)]
+    tcp: TcpCheck = TcpCheck()
+    settings: SettingsCheck = SettingsCheck()
+    initial_windows: WindowsCheck = WindowsCheck()
+    record: RecordCheck | None = None
     watch: StrictBool = False
     control: Text | None = None
     result: Text | None = None
 
     @model_validator(mode="after")
-    def _together(self) -> LabPlan:
+    def _together(self) -> PlanCheck:
         far = [("far", self.far), ("tcp.far", self.tcp.far), ("settings.far", self.settings.far)]
         for key, found in far:
             if found and not self.private:
@@ -136,10 +137,10 @@ def other_ways(graph: GraphSpec) -> list[tuple[str, str]]:
     return [("handover", f"{what}; {why}")]
 
 
-def checked(plan: Mapping[str, Any]) -> Mapping[str, Any]:
+def checked(plan: Plan | Mapping[str, Any]) -> Plan:
     """``plan``. Raises ScenarioError for what is wrong with it, by key."""
     try:
-        LabPlan.model_validate(plan)
+        PlanCheck.model_validate(plan)
     except ValidationError as error:
         raise from_validation(error, plan, "plan") from None
-    return plan
+    return cast("Plan", plan)

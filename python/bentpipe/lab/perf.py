@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe.lab.executable import executable
 from bentpipe.lab.process import handed
@@ -19,6 +19,18 @@ from bentpipe.scenario import load as loads
 from bentpipe.scenario.problems import ScenarioError, unknown_word
 from bentpipe.scenario.quic import LARGEST_MTU_BYTES
 from bentpipe.scenario.units import Duration, Size, UnitError, WindowSize
+
+if TYPE_CHECKING:
+    from bentpipe.lab.wire import (
+        AnswerPlan,
+        CertificateFiles,
+        ClientPlan,
+        Csv,
+        FramesPlan,
+        MeasuredSide,
+        PerfTcp,
+        ServerPlan,
+    )
 
 __all__ = [
     "ALPN", "CHOICES", "TIMEOUT", "TRANSPORTS", "Client", "Options", "Output", "Server", "asked", "client_plan",
@@ -212,8 +224,8 @@ def asked(
     return wish, options if "client" in sides else replace(options, congestion="cubic", options={})
 
 
-def server_plan(server: Server, options: Options, report: Output) -> dict[str, Any]:
-    """The plan of a server as ``bentpipe-rt`` reads it (``ServerPlan`` of crates/endpoint).
+def server_plan(server: Server, options: Options, report: Output) -> ServerPlan:
+    """The plan of a server as ``bentpipe-rt`` reads it.
 
     Raises:
         ScenarioError: which option is wrong.
@@ -222,9 +234,10 @@ def server_plan(server: Server, options: Options, report: Output) -> dict[str, A
         raise ScenarioError([("", "--certificate and --key go together")])
     if server.choose not in CHOICES:
         raise ScenarioError([("--choose", unknown_word(server.choose, CHOICES, "choice"))])
-    files = None
+    files: CertificateFiles | None = None
     if server.certificate is not None:
         files = {"certificate": str(server.certificate), "key": str(server.key)}
+    transport = _transport(server.transport, (*TRANSPORTS, "all"), options, report)
     return {
         "role": "server",
         "listen": listening(server.listen),
@@ -235,14 +248,13 @@ def server_plan(server: Server, options: Options, report: Output) -> dict[str, A
             "handshakes": server.handshakes,
             "streams": server.streams,
         },
-        "transport": _transport(server.transport, (*TRANSPORTS, "all"), options, report),
         "choose": server.choose,
-        **_side(options, report),
+        **_side(options, report, transport),
     }
 
 
-def client_plan(client: Client, options: Options, report: Output) -> dict[str, Any]:
-    """The plan of a client as ``bentpipe-rt`` reads it (``ClientPlan`` of crates/endpoint).
+def client_plan(client: Client, options: Options, report: Output) -> ClientPlan:
+    """The plan of a client as ``bentpipe-rt`` reads it.
 
     Raises:
         ScenarioError: which option is wrong.
@@ -256,6 +268,7 @@ def client_plan(client: Client, options: Options, report: Output) -> dict[str, A
     if client.fingerprint is not None:
         trust = {"fingerprint": client.fingerprint}
     timeout = TIMEOUT if client.timeout is None else parsed_time("--timeout", client.timeout)
+    transport = _transport(client.transport, TRANSPORTS, options, report)
     return {
         "role": "client",
         "host": host,
@@ -264,14 +277,13 @@ def client_plan(client: Client, options: Options, report: Output) -> dict[str, A
         "alpn": client.alpn,
         "trust": trust,
         "timeout_ns": timeout.ns,
-        "transport": _transport(client.transport, TRANSPORTS, options, report),
         "asks": client.asks,
         "wish": None if client.wish is None else {"name": client.wish[0], "options": client.wish[1]},
-        **_side(options, report),
+        **_side(options, report, transport),
     }
 
 
-def run(plan: dict[str, Any]) -> int:
+def run(plan: ServerPlan | ClientPlan | AnswerPlan) -> int:
     """Runs one side to its end; returns its exit status: 0 done, 1 failed, 2 bad input, 130 interrupted.
 
     Raises:
@@ -309,7 +321,7 @@ def _transport(word: str, known: tuple[str, ...], options: Options, report: Outp
     return word
 
 
-def _tcp(options: Options) -> dict[str, Any]:
+def _tcp(options: Options) -> PerfTcp:
     mss = None
     if options.mss is not None:
         text = options.mss if not options.mss.isdecimal() else f"{options.mss} B"
@@ -325,7 +337,7 @@ def _tcp(options: Options) -> dict[str, Any]:
     return {"mss_bytes": mss, "buffer_bytes": size, "idle_timeout_ns": IDLE_TIMEOUT_NS}
 
 
-def _side(options: Options, report: Output) -> dict[str, Any]:
+def _side(options: Options, report: Output, transport: str) -> MeasuredSide:
     mtu = MTU_BYTES
     if options.mtu is not None:
         text = options.mtu if not options.mtu.isdecimal() else f"{options.mtu} B"
@@ -344,15 +356,16 @@ def _side(options: Options, report: Output) -> dict[str, Any]:
         found: WindowSize = _parsed("--initial-window", WindowSize, asked, "10")
         quic["initial_window_bytes"] = found.in_bytes(mtu)
     interval = parsed_time("--interval", report.interval, zero=True)
-    csv = None
+    csv: Csv | None = None
     if report.csv is not None:
         every = parsed_time("--csv-interval", report.csv_interval)
         csv = {"file": str(report.csv), "interval_ns": every.ns}
-    frames = None
+    frames: FramesPlan | None = None
     if report.frames is not None:
         often = parsed_time("--frames-interval", report.frames_interval)
         frames = {"file": str(report.frames), "interval_ns": often.ns}
     return {
+        "transport": transport,
         "quic": quic,
         "congestion": {"name": options.congestion, "options": options.options},
         "tcp": _tcp(options),

@@ -7,7 +7,6 @@ that another process of the lab's can remove them if this one cannot (decision 0
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 import select
@@ -22,8 +21,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from bentpipe.lab.wire import written
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
+
+    from bentpipe.lab.wire import Plan, WirePlan
 
 __all__ = ["LabProcess", "folder_name", "handed", "remove", "signals_in_order", "started"]
 
@@ -50,11 +53,11 @@ class LabProcess:
     folders: Sequence[Path]
     _plan: IO[bytes]
 
-    def send(self, plan: Mapping[str, Any]) -> None:
-        """Gives it its plan (``lab::Plan`` of crates/rt)."""
+    def send(self, plan: Plan) -> None:
+        """Gives it its plan."""
         # One that has ended has said why.
         with contextlib.suppress(BrokenPipeError):
-            self._plan.write(json.dumps(plan).encode())
+            self._plan.write(written(plan))
             self._plan.flush()
         with contextlib.suppress(BrokenPipeError):
             self._plan.close()
@@ -158,9 +161,9 @@ def signals_in_order() -> Iterator[None]:
 
 
 @contextmanager
-def handed(plan: Mapping[str, Any]) -> Iterator[int]:
+def handed(plan: WirePlan) -> Iterator[int]:
     """The descriptor of a file in memory with ``plan``, which is gone with the processes that have it open."""
     with os.fdopen(os.memfd_create("bentpipe-plan"), "wb") as file:
-        file.write(json.dumps(plan).encode())
+        file.write(written(plan))
         file.flush()
         yield file.fileno()

@@ -15,11 +15,14 @@ from bentpipe.lab.changing import CONTROL
 from bentpipe.lab.executable import executable
 from bentpipe.lab.labplan import checked
 from bentpipe.lab.process import folder_name, signals_in_order, started
+from bentpipe.lab.wire import written
 from bentpipe.scenario.problems import ScenarioError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from bentpipe.lab.wire import Plan
 
 __all__ = ["InterruptedSession", "SessionError", "carry", "run", "session"]
 
@@ -56,7 +59,7 @@ def run(
     """
     words = list(command) or [os.environ.get("SHELL", "/bin/sh")]
     path, proxies = path_of(access, overrides, pep=pep)
-    plan: dict[str, Any] = {
+    plan: Plan = {
         "lab": path,
         "proxies": proxies,
         "near": [{"name": "command", "command": words}],
@@ -68,12 +71,12 @@ def run(
         if record.exists() and (not record.is_dir() or any(record.iterdir())):
             raise ScenarioError([("--record", f"{record} is there already, expected a new directory")])
         record.mkdir(parents=True, exist_ok=True)
-        (record / "plan.json").write_text(json.dumps(plan, indent=1) + "\n", encoding="utf-8")
+        (record / "plan.json").write_bytes(written(plan, indent=1) + b"\n")
         plan["record"] = {"directory": str(record.absolute()), "interval_ns": RECORD_NS}
         plan["result"] = str(record.absolute() / "result.json")
     folder = folder_name("bentpipe-control-")
-    plan["control"] = str(folder / "socket")
-    environment = {**os.environ, CONTROL: plan["control"]}
+    control = plan["control"] = str(folder / "socket")
+    environment = {**os.environ, CONTROL: control}
     with signals_in_order(), started(executable(), [folder], env=environment) as lab:
         lab.send(plan)
         return lab.wait()[0]
@@ -83,8 +86,8 @@ RECORD_NS = 100_000_000
 """Between two rows of a record: the emulator renews its counters as often."""
 
 
-def carry(plan: Mapping[str, Any]) -> int:
-    """Carries out the plan of a session (``lab::Plan`` of crates/rt); returns the exit status of its first near
+def carry(plan: Plan | Mapping[str, Any]) -> int:
+    """Carries out the plan of a session (:class:`bentpipe.lab.wire.Plan`); returns the exit status of its first near
     command, or 2 when the session could not be.
 
     Whatever ends this process ends the session, and nothing of it is left.
@@ -92,9 +95,9 @@ def carry(plan: Mapping[str, Any]) -> int:
     Raises:
         ScenarioError: what is wrong with the plan, by key; ``bentpipe-rt`` is not built.
     """
-    checked(plan)
+    whole = checked(plan)
     with signals_in_order(), started(executable(), []) as lab:
-        lab.send(plan)
+        lab.send(whole)
         return lab.wait()[0]
 
 
@@ -106,7 +109,7 @@ class InterruptedSession(KeyboardInterrupt):
         self.result = result
 
 
-def session(plan: Mapping[str, Any]) -> dict[str, Any]:
+def session(plan: Plan | Mapping[str, Any]) -> dict[str, Any]:
     """Carries out the plan of a session and returns its result (docs/manual/shell.md has both, key by key).
 
     Whatever ends this process ends the session, and nothing of it is left.
@@ -116,11 +119,11 @@ def session(plan: Mapping[str, Any]) -> dict[str, Any]:
         SessionError: the session could not be; ``bentpipe-rt`` has said why.
         InterruptedSession: Ctrl-C; the session has ended cleanly.
     """
-    checked(plan)
+    whole = checked(plan)
     folder = folder_name("bentpipe-session-")
     result = folder / "result.json"
     with signals_in_order(), started(executable(), [folder]) as lab:
-        lab.send({**plan, "result": str(result)})
+        lab.send({**whole, "result": str(result)})
         status, interrupted = lab.wait()
         if not result.exists():
             if interrupted:

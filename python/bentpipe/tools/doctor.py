@@ -9,8 +9,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bentpipe.lab.needs import PROGRAMS, Need, namespaces, program, tun
+
+if TYPE_CHECKING:
+    from bentpipe.lab.wire import Plan
 
 __all__ = ["examine"]
 
@@ -71,7 +75,7 @@ def _lab() -> Need:
     what = "a lab in real time"
     path, proxies = path_of("lte-4g", pep="early")
     nft = program(*PROGRAMS[1]).good
-    plan = {
+    plan: Plan = {
         "lab": path, "proxies": proxies if nft else [], "outside": False,
         "near": [{"name": "true", "command": ["true"]}],
     }  # fmt: skip

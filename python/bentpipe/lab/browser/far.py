@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.lab.browser.planned import pauses, tcp_controller
 from bentpipe.lab.browser.spec import browser_of, page_load, web_transport
 from bentpipe.lab.kernel import ETHERNET_MTU
+from bentpipe.lab.wire import written
 
 if TYPE_CHECKING:
+    from bentpipe.lab.wire import Plan, ServePlan, Sides
     from bentpipe.plan.runs import Run
     from bentpipe.plan.spec import PageSpec, RunSpec, TcpSpec
 
@@ -42,7 +44,7 @@ def server_plan(
     name: str | None = None,
     tcp: str | None = None,
     mss_bytes: int | None = None,
-) -> dict[str, Any]:
+) -> ServePlan:
     """The plan of ``bentpipe-rt serve`` for the page of a resolved run.
 
     Args:
@@ -114,9 +116,7 @@ def object_of(page: PageSpec, url: str) -> tuple[str, str] | None:
     return one["name"], page["hosts"][one["host"]]["name"]
 
 
-def lab_plan(
-    run: Run, folder: Path, home: Path, program: Path, executable: Path, *, check: bool
-) -> dict[str, Any]:
+def lab_plan(run: Run, folder: Path, home: Path, program: Path, executable: Path, *, check: bool) -> Plan:
     """The plan of a lab; those of its server and of its unit are written into ``folder``. ``home`` is the browser's."""
     spec = run.spec
     flow = spec["flows"][0]
@@ -124,7 +124,9 @@ def lab_plan(
     ready = folder / "server.out"
     over_tcp = None if page_load(flow)["http"] == "3" else tcp_controller(flow)["name"]
     mtu, mss = _packets(spec)
-    _write(server, server_plan(spec, listen=f"[::]:{PORT}", port=PORT, tcp=over_tcp, mss_bytes=mss))
+    server.write_bytes(
+        written(server_plan(spec, listen=f"[::]:{PORT}", port=PORT, tcp=over_tcp, mss_bytes=mss))
+    )
     _write(
         unit,
         unit_plan(
@@ -140,7 +142,7 @@ def lab_plan(
             sandbox=False,
         ),
     )
-    lab = {
+    lab: Plan = {
         "lab": {
             "graph": spec["graph"], "client": flow["client"], "server": flow["server"],
             "seed": spec["seed"], "mtu": mtu,
@@ -164,7 +166,7 @@ def lab_plan(
     return lab
 
 
-def _kernel(spec: RunSpec) -> dict[str, TcpSpec]:
+def _kernel(spec: RunSpec) -> Sides[TcpSpec | None]:
     """Options of TCP of each side's kernel."""
     tcp = web_transport(spec["flows"][0])["tcp"]
     return {"near": tcp["client"], "far": tcp["server"]}

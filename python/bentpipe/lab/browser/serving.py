@@ -26,6 +26,7 @@ from bentpipe.scenario.sweep import parse_override
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from bentpipe.lab.wire import ServePlan
     from bentpipe.plan.spec import RunSpec
 
 __all__ = ["Serving", "plan", "run"]
@@ -45,7 +46,7 @@ class Serving:
     settings: tuple[str, ...] = ()
 
 
-def plan(serving: Serving) -> dict[str, Any]:
+def plan(serving: Serving) -> ServePlan:
     """The plan of ``bentpipe-rt serve``.
 
     Raises:

@@ -6,22 +6,23 @@ its own). QUIC is bentpipe's own over UDP sockets; TCP is the kernel's, set up b
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from bentpipe.lab.emu.arrivals import Random
 from bentpipe.lab.emu.limits import refusals
 from bentpipe.lab.kernel import ETHERNET_MTU
+from bentpipe.lab.wire import written
 from bentpipe.plan.facts import delays_ns, quic_of
 from bentpipe.plan.loads import senders
 from bentpipe.plan.quic import defaults
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from bentpipe.lab.wire import ClientPlan, LabSpec, MeasuredSide, Plan, Process, ServerPlan, Sides
     from bentpipe.plan.spec import AmountSpec, FlowSpec, RunSpec, SizeSpec, StreamSpec, TcpSides, TcpSpec
 
 __all__ = ["FlowFiles", "RunLab", "Session", "lab_plan", "refusals", "round_trip_ns"]
@@ -68,7 +69,7 @@ class FlowFiles:
 class RunLab:
     """What the lab runs."""
 
-    plan: dict[str, Any]
+    plan: Plan
     flows: tuple[FlowFiles, ...]
     result: Path
     record: Path
@@ -86,8 +87,8 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
     record = folder / "record"
     record.mkdir()
     result = folder / "result.json"
-    far: list[dict[str, Any]] = []
-    near: list[dict[str, Any]] = []
+    far: list[Process] = []
+    near: list[Process] = []
     flows = []
     trip_ns = round_trip_ns(spec)
     interval = min(int(spec["sample_ns"]), FRAME_NS)
@@ -126,7 +127,7 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
             )
             sessions.append(Session(start_ns, frames))
         flows.append(replace(files, sessions=tuple(sessions)))
-    lab: dict[str, Any] = {
+    lab: LabSpec = {
         "graph": spec["graph"],
         "client": first["client"],
         "server": first["server"],
@@ -134,9 +135,9 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
         "mtu": _mtu(spec),
     }
     # A user is told by the port of its flow's server.
-    if users := [[FIRST_PORT + n, flow["user"]] for n, flow in enumerate(spec["flows"]) if flow.get("user")]:
+    if users := [(FIRST_PORT + n, flow["user"]) for n, flow in enumerate(spec["flows"]) if flow.get("user")]:
         lab["users"] = users
-    plan = {
+    plan: Plan = {
         "lab": lab,
         "proxies": list(spec.get("proxies", ())),
         "private": True,
@@ -151,8 +152,8 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
     return RunLab(plan, tuple(flows), result, record)
 
 
-def _put(file: Path, plan: Mapping[str, Any]) -> Path:
-    file.write_text(json.dumps(plan), encoding="utf-8")
+def _put(file: Path, plan: ServerPlan | ClientPlan) -> Path:
+    file.write_bytes(written(plan))
     return file
 
 
@@ -195,9 +196,7 @@ def _ip(flow: FlowSpec) -> int:
     return 4 if quic_of(flow)["header_bytes"] == 28 else 6
 
 
-def _side(
-    flow: FlowSpec, side: Literal["client", "server"], frames: Path, interval_ns: int
-) -> dict[str, Any]:
+def _side(flow: FlowSpec, side: Literal["client", "server"], frames: Path, interval_ns: int) -> MeasuredSide:
     """What both roles of ``bentpipe-rt perf`` have in common."""
     transport = flow["transport"]
     congestion = flow["client_congestion" if side == "client" else "server_congestion"]
@@ -224,7 +223,7 @@ def _side(
     }
 
 
-def _server(flow: FlowSpec, port: int, frames: Path, interval_ns: int) -> dict[str, Any]:
+def _server(flow: FlowSpec, port: int, frames: Path, interval_ns: int) -> ServerPlan:
     return {
         "role": "server",
         "listen": f"[::]:{port}",
@@ -232,13 +231,14 @@ def _server(flow: FlowSpec, port: int, frames: Path, interval_ns: int) -> dict[s
         "certificate": None,
         # handshakes: no Retry, which the simulation does not have
         "limits": {"connections": CONNECTIONS, "handshakes": CONNECTIONS, "streams": 10_000},
+        "choose": "named",
         **_side(flow, "server", frames, interval_ns),
     }
 
 
 def _client(
     flow: FlowSpec, port: int, streams: Sequence[StreamSpec], frames: Path, interval_ns: int
-) -> dict[str, Any]:
+) -> ClientPlan:
     return {
         "role": "client",
         "host": "@FAR@",
@@ -247,6 +247,8 @@ def _client(
         "alpn": "perf",
         "trust": "insecure",
         "timeout_ns": HANDSHAKE_NS,
+        "asks": False,
+        "wish": None,
         **_side(flow, "client", frames, interval_ns),
     }
 
@@ -274,7 +276,7 @@ def _mtu(spec: RunSpec) -> int:
     return max(sizes)
 
 
-def _kernel(spec: RunSpec) -> dict[str, TcpSpec]:
+def _kernel(spec: RunSpec) -> Sides[TcpSpec | None]:
     """Options of TCP of each side's kernel. :func:`refusals` holds that all flows agree."""
     flows = _tcp_flows(spec)
     return {"near": flows[0]["client"], "far": flows[0]["server"]} if flows else {}

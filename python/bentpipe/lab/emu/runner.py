@@ -266,7 +266,8 @@ def _last_words(plan: RunLab, names: Sequence[str]) -> str:
 def _errors(plan: RunLab) -> dict[str, str]:
     """What the processes of a lab said on standard error, by name."""
     found = {}
-    for one in (*plan.plan["near"], *plan.plan["far"]):
-        with contextlib.suppress(OSError, KeyError):
-            found[one["name"]] = Path(one["errors"]).read_text(encoding="utf-8", errors="replace")
+    for one in (*plan.plan["near"], *plan.plan.get("far", ())):
+        if (file := one.get("errors")) is not None:
+            with contextlib.suppress(OSError):
+                found[one["name"]] = Path(file).read_text(encoding="utf-8", errors="replace")
     return found

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from bentpipe.lab.wire import LabSpec
+    from bentpipe.plan.spec import ProxySpec
+
 __all__ = ["Reached", "bench"]
 
 PORT = 7
@@ -103,7 +106,7 @@ def bench(times: int, each: Callable[[str], None] | None = None) -> list[Reached
     ]
 
 
-def _path(delay_ms: float, rate: str | None, pep: str | None = None) -> tuple[dict[str, Any], list[Any]]:
+def _path(delay_ms: float, rate: str | None, pep: str | None = None) -> tuple[LabSpec, list[ProxySpec]]:
     """A link, and behind it a proxy and a wire if there is to be one; the proxies."""
     from bentpipe.lab.access import path_of
 
@@ -152,6 +155,7 @@ def _tcp(
     from bentpipe.lab.executable import executable
     from bentpipe.lab.perf import Client, Options, Output, Server, client_plan, load, server_plan
     from bentpipe.lab.shell import session
+    from bentpipe.lab.wire import written
 
     program = str(executable())
     path, proxies = _path(delay_ms, rate, pep)
@@ -161,8 +165,8 @@ def _tcp(
         files = [Path(folder) / name for name in ("server.json", "client.json", "record")]
         server = server_plan(Server("0.0.0.0:4433", transport="tcp"), options, report)
         client = client_plan(Client(far, load(time="5 s", send="down"), transport="tcp"), options, report)
-        for file, plan in zip(files, (server, client), strict=False):
-            file.write_text(json.dumps(plan), encoding="utf-8")
+        files[0].write_bytes(written(server))
+        files[1].write_bytes(written(client))
         found = session(
             {
                 "lab": path,

@@ -98,6 +98,7 @@ def _pair(case: Case, length: str) -> tuple[float, float, float]:
     """Mbit/s, and CPU seconds per 10^9 bytes of the sender and of the receiver."""
     from bentpipe.lab.executable import executable
     from bentpipe.lab.perf import Client, Options, Output, Server, client_plan, load, server_plan
+    from bentpipe.lab.wire import written
 
     program = str(executable())
     options, report = Options(mtu=case.mtu), Output(interval="0", json=True)
@@ -110,8 +111,8 @@ def _pair(case: Case, length: str) -> tuple[float, float, float]:
     )
     with tempfile.TemporaryDirectory(prefix="bentpipe-bench-") as folder:
         files = [Path(folder) / name for name in ("server.json", "client.json")]
-        for file, plan in zip(files, (server, client), strict=True):
-            file.write_text(json.dumps(plan), encoding="utf-8")
+        files[0].write_bytes(written(server))
+        files[1].write_bytes(written(client))
         with subprocess.Popen([program, "perf", str(files[0])], stdout=subprocess.PIPE, text=True) as answers:
             try:
                 ours = _asked([program, "perf", str(files[1])])

@@ -1,0 +1,113 @@
+"""``lab/wire.py``, what ``bentpipe-rt`` is told, against what it reads: the structs of its source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bentpipe.lab import wire
+
+ROOT = Path(__file__).resolve().parents[2]
+
+LAB, EMU = "crates/rt/src/lab/plan.rs", "crates/emu/src/lab.rs"
+PERF, CALLS, SERVE = (f"crates/endpoint/src/{name}/plan.rs" for name in ("perf", "calls", "http"))
+
+READ = {
+    "LabSpec": (EMU, "LabSpec"), "Plan": (LAB, "Plan"), "Process": (LAB, "Process"), "Record": (LAB, "Record"),
+    "Sides": (LAB, "Sides"),
+    "ServerPlan": (PERF, "ServerPlan"), "ClientPlan": (PERF, "ClientPlan"), "Limits": (PERF, "Limits"),
+    "CertificateFiles": (PERF, "CertificateFiles"), "PerfTcp": (PERF, "TcpPlan"), "ReportPlan": (PERF, "ReportPlan"),
+    "FramesPlan": (PERF, "FramesPlan"), "Csv": (PERF, "Csv"), "Wish": ("crates/transport/src/load/asking.rs", "Wish"),
+    "AnswerPlan": (CALLS, "AnswerPlan"), "CallPlan": (CALLS, "CallPlan"),
+    "ServePlan": (SERVE, "ServePlan"), "Content": (SERVE, "Content"), "ServeTcp": (SERVE, "TcpPlan"),
+    "TlsPlan": (SERVE, "TlsPlan"),
+}  # fmt: skip
+"""Where the executable reads each."""
+
+ROLES = ("ServerPlan", "ClientPlan", "AnswerPlan", "CallPlan")
+"""Told apart by a key that their enum has."""
+
+NAMES = {
+    "String": "str", "PathBuf": "str", "bool": "bool", "Value": "Mapping[str, Any]",
+    # words, which the executable refuses if it does not know them
+    "Transport": "str", "Choose": "str", "Protocol": "str", "TrustPlan": "str | Mapping[str, str]",
+    "CongestionPlan": "CongestionSpec", "ServeLimits": "Mapping[str, int]", "DatagramsSpec": "Mapping[str, Any]",
+}  # fmt: skip
+
+
+def _fields(file: str, struct: str) -> Iterator[tuple[str, str, bool]]:
+    """Name, type and whether it may be left out, of every field."""
+    source = (ROOT / file).read_text(encoding="utf-8")
+    found = re.search(
+        rf"((?:#\[[^\n]*\]\n)*)pub struct {struct}(?:<[^>]*>)? \{{\n(.*?)\n\}}", source, re.DOTALL
+    )
+    assert found is not None, (file, struct)
+    over, body = found.groups()
+    assert "deny_unknown_fields" in over, f"{struct} takes keys that it does not know"
+    every = re.search(r"serde\([^)]*\bdefault\b", over) is not None
+    may = every
+    for line in body.splitlines():
+        if re.search(r"#\[serde\(default", line):
+            may = True
+        elif (field := re.match(r" +pub (\w+): (.*),$", line)) is not None:
+            yield field[1], field[2], may
+            may = every
+
+
+def _python(rust: str, file: str) -> str:
+    """A type of the executable's as ``wire`` has it."""
+    if re.fullmatch(r"[iu](\d+|size)", rust):
+        return "int"
+    if (inner := re.fullmatch(r"Option<(.*)>", rust)) is not None:
+        return f"{_python(inner[1], file)} | None"
+    if (inner := re.fullmatch(r"Vec<\((\w+), (\w+)\)>", rust)) is not None:
+        return f"Sequence[tuple[{_python(inner[1], file)}, {_python(inner[2], file)}]]"
+    if (inner := re.fullmatch(r"(Vec|Sides)<(.*)>", rust)) is not None:
+        outer = "Sequence" if inner[1] == "Vec" else "Sides"
+        return f"{outer}[{_python(inner[2], file)}]"
+    if (inner := re.fullmatch(r"BTreeMap<(\w+), (.*)>", rust)) is not None:
+        return f"Mapping[{_python(inner[1], file)}, {_python(inner[2], file)}]"
+    here = [name for name, place in READ.items() if place == (file, rust)]
+    return here[0] if here else NAMES.get(rust, rust)
+
+
+def keys(table: Any) -> dict[str, tuple[str, bool]]:
+    """Types of a table's keys as text, and whether each may be left out: what is text so far, Python does not know."""
+    found = {}
+    for name, hint in table.__annotations__.items():
+        text = getattr(hint, "__forward_arg__", str(hint))
+        inner = re.fullmatch(r"NotRequired\[(.*)\]", text)
+        found[name] = (text, not table.__total__) if inner is None else (inner[1], True)
+    return found
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_table_is_what_the_executable_reads(name: str) -> None:
+    table = getattr(wire, name)
+    file, struct = READ[name]
+    fields = {field: (_python(rust, file), may) for field, rust, may in _fields(file, struct)}
+    assert fields
+    if name in ROLES:
+        fields["role"] = (f"Literal['{name.removesuffix('Plan').lower()}']", False)
+    assert keys(table) == fields
+
+
+def test_no_table_is_left_out() -> None:
+    named = {name for name in wire.__all__ if name not in ("MeasuredSide", "WirePlan", "written")}
+    assert named == set(READ)
+
+
+def test_one_place_writes_plans() -> None:
+    """Everywhere else plans are tables, not text."""
+    plan: wire.AnswerPlan = {"role": "answer", "listen": "[::]:7", "once": True, "calls": 3}
+    assert wire.written(plan) == b'{"role": "answer", "listen": "[::]:7", "once": true, "calls": 3}'
+    folder = ROOT / "python/bentpipe/lab"
+    sends = [
+        file for file in folder.rglob("*.py") if re.search(r"json\.dumps\(plan\b", file.read_text("utf-8"))
+    ]
+    # what a unit of the browser is told, it reads itself
+    assert sorted(str(file.relative_to(folder)) for file in sends) == ["browser/runner.py", "wire.py"]
