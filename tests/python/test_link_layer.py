@@ -84,6 +84,12 @@ def test_every_scheme_is_the_engine_s(scheme: str) -> None:
     assert decode(engine.run(json.dumps(spec_of(scheme)))).tables["users"]["attempts"].sum() > 100
 
 
+def test_what_is_sent_once_is_said_only_where_it_is() -> None:
+    assert "first_overhead_bits" not in layer(scheme="harq-2", frame="1000 B", code_rate="1/3")
+    found = layer(scheme="harq-2", frame="1000 B", code_rate="1/3", first_overhead_bits=7680)
+    assert found["first_overhead_bits"] == 7680
+
+
 def spec_of(scheme: str) -> dict[str, Any]:
     keys = {"scheme": scheme, "frame": "1500 B", "code_rate": 0.5}
     spec: dict[str, Any] = json.loads(

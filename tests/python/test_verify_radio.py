@@ -72,6 +72,7 @@ def per_user(scheduler: dict[str, Any], limit: Any = DROP_TAIL["limit"]) -> dict
 STAGES: dict[str, dict[str, Any]] = {
     "selective repeat": radio(),
     "until it is decoded": radio(attempts=None),
+    "the packet itself at first": radio(first_overhead_bits=12_000),
     "one attempt": radio(attempts=1, window=None, feedback=None),
     "stop-and-wait": radio(window=1, feedback={"delay_ns": 2_000_000, "loss": 0.0}),
     "go-back-n": radio(repeat="go_back_n", attempts=None),

@@ -164,6 +164,7 @@ fn radio() -> StageSpec {
         rate_bit_s: 12_000_000,
         frame_bytes: 400,
         overhead_bits: 64,
+        first_overhead_bits: 0,
         code: CodeSpec::Given { coded_bits: vec![4_000] },
         decoder: DecoderSpec::Information { margin: 1.05 },
         combining: Combining::Incremental,

@@ -30,6 +30,9 @@ pub struct LinkLayerSpec {
     pub frame_bytes: u32,
     /// Coded bits of each frame that carry no code: headers, pilots.
     pub overhead_bits: u32,
+    /// As many more in a packet's first attempt: what is sent once and carries no code, such as the packet itself.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first_overhead_bits: u32,
     /// Coded bits of a frame in each attempt; the last holds for all that follow.
     pub code: CodeSpec,
     /// When a receiver can decode.
@@ -59,6 +62,11 @@ impl RadioSpec {
     }
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(bits: &u32) -> bool {
+    *bits == 0
+}
+
 impl LinkLayerSpec {
     /// Bits of packets that it can never carry more of in a second: all decoded at the first attempt.
     pub fn useful_rate_bit_s(&self) -> u64 {
@@ -67,7 +75,8 @@ impl LinkLayerSpec {
             CodeSpec::Given { coded_bits } => coded_bits.first().map_or(0, |bits| u64::from(*bits)),
             CodeSpec::Adaptive { .. } => information,
         };
-        let coded = (first + u64::from(self.overhead_bits)).max(1);
+        let overhead = u64::from(self.overhead_bits) + u64::from(self.first_overhead_bits);
+        let coded = (first + overhead).max(1);
         (u128::from(self.rate_bit_s) * u128::from(information)).div_ceil(u128::from(coded)) as u64
     }
 }

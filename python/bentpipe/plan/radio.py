@@ -100,7 +100,7 @@ def link_layer(layer: LinkLayer, rate_bit_s: int) -> LinkLayerSpec:
         loss = layer.feedback_loss.value
         feedback = {"delay_ns": layer.feedback_delay.ns, "loss": loss}
         time_out = layer.time_out or (layer.feedback_delay if loss > 0 else None)
-    return {
+    spec: LinkLayerSpec = {
         "rate_bit_s": rate_bit_s,
         "frame_bytes": layer.frame.bytes,
         "overhead_bits": layer.overhead_bits,
@@ -113,6 +113,9 @@ def link_layer(layer: LinkLayer, rate_bit_s: int) -> LinkLayerSpec:
         "feedback": feedback,
         "time_out_ns": time_out.ns if time_out is not None else None,
     }
+    if layer.first_overhead_bits:
+        spec["first_overhead_bits"] = layer.first_overhead_bits
+    return spec
 
 
 def _code(layer: LinkLayer, information: int) -> CodeSpec:

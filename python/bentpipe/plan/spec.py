@@ -358,6 +358,7 @@ class LinkLayerSpec(TypedDict):
     window: int | None
     feedback: FeedbackSpec | None
     time_out_ns: int | None
+    first_overhead_bits: NotRequired[int]
 
 
 class LinkSpec(TypedDict):

@@ -59,6 +59,7 @@ class LinkLayer(Table):
     ]  # fmt: skip
     frame: SizeText
     overhead_bits: Annotated[StrictInt, Field(ge=0, le=2**20)] = 0
+    first_overhead_bits: Annotated[StrictInt, Field(ge=0, le=2**20)] = 0
     code_rate: CodeRate | None = None
     coded_bits: list[Bits] | None = Field(default=None, min_length=1)
     margin: Annotated[float, Field(ge=1, le=100)] = 1.05

@@ -147,7 +147,9 @@ impl Service for Arq {
             self.open.len() - 1
         });
         (self.serving, self.began) = (job.number, due);
-        let coded = self.bits_after(self.open[place].attempts);
+        let before = self.open[place].attempts;
+        let coded = self.bits_after(before);
+        let once = if before == 0 { self.spec.first_overhead_bits } else { 0 };
         if self.takes(place) {
             let quality = channel.at(job.packet.user, due);
             let information = quality.information * f64::from(coded);
@@ -161,7 +163,7 @@ impl Service for Arq {
                 }
             }
         }
-        self.on_air = u64::from(coded + self.spec.overhead_bits) * self.frames(job);
+        self.on_air = u64::from(coded + self.spec.overhead_bits + once) * self.frames(job);
         self.link.begin_bits(due, self.on_air)
     }
 

@@ -141,7 +141,8 @@ fn traces() -> impl Strategy<Value = ServiceSpec> {
 
 /// Radio links: every link layer, with answers that take their time and may be lost.
 pub fn radios() -> impl Strategy<Value = StageSpec> {
-    let code = (400u32..6_000, 0..200u32, 200u32..1_600, 100_000u64..50_000_000);
+    let overhead = (0..200u32, prop_oneof![Just(0), 1..2_000u32]);
+    let code = (400u32..6_000, overhead, 200u32..1_600, 100_000u64..50_000_000);
     let decoder = prop_oneof![
         prop::collection::vec(0.0..0.9, 1..4)
             .prop_map(|probabilities| DecoderSpec::BlockErrors { probabilities }),
@@ -161,7 +162,8 @@ pub fn radios() -> impl Strategy<Value = StageSpec> {
                 (queue, channel, code, decoder, combining, repeat),
                 (attempts, window, feedback, buffer),
             )| {
-                let (coded_bits, overhead_bits, frame_bytes, rate_bit_s) = code;
+                let (coded_bits, (overhead_bits, first_overhead_bits), frame_bytes, rate_bit_s) =
+                    code;
                 let (delay_ns, loss, patience) = feedback;
                 StageSpec::Radio(RadioSpec {
                     queue,
@@ -170,6 +172,7 @@ pub fn radios() -> impl Strategy<Value = StageSpec> {
                         rate_bit_s,
                         frame_bytes,
                         overhead_bits,
+                        first_overhead_bits,
                         code: CodeSpec::Given { coded_bits: vec![coded_bits] },
                         decoder,
                         combining,

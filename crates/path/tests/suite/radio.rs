@@ -18,6 +18,7 @@ fn arq(error: f64, delay: u64) -> LinkLayerSpec {
         rate_bit_s: 1_000_000,
         frame_bytes: 125,
         overhead_bits: 0,
+        first_overhead_bits: 0,
         code: CodeSpec::Given { coded_bits: vec![1_000] },
         decoder: DecoderSpec::BlockErrors { probabilities: vec![error] },
         combining: Combining::None,
@@ -178,6 +179,20 @@ fn packets_are_padded_to_frames() {
     }
 }
 
+/// What carries no code is sent with each attempt, or once.
+#[test]
+fn what_is_sent_once_is_not_sent_again() {
+    let link_layer = LinkLayerSpec {
+        overhead_bits: 24,
+        first_overhead_bits: 500,
+        decoder: DecoderSpec::BlockErrors { probabilities: vec![1.0, 1.0, 0.0] },
+        ..arq(0.0, 1)
+    };
+    let mut line = build(link_layer, 10.0, None);
+    all_at_once(&mut line, 7, 125);
+    assert_eq!(user(&line).coded_bits, 7 * (3 * 1_024 + 500));
+}
+
 fn buffer(packets: u64, limit: Option<Span>) -> Option<ReorderingSpec> {
     Some(ReorderingSpec {
         packets,
@@ -265,6 +280,7 @@ fn adaptive_harq(snr_db: f64, seconds: u64) -> (f64, f64) {
         rate_bit_s: 50_000_000,
         frame_bytes: 1_115,
         overhead_bits: 0,
+        first_overhead_bits: 0,
         code: CodeSpec::Adaptive { mother_rate: 1.0 / 6.0, decoded: vec![0.5, 0.7, 0.85] },
         decoder: DecoderSpec::Information { margin: 1.05 },
         combining: Combining::Incremental,

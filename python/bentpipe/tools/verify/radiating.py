@@ -30,7 +30,8 @@ def _air(layer: Spec, size: int, attempt: int) -> float:
         coded = bits[min(attempt, len(bits) - 1)]
     else:
         coded = 8 * layer["frame_bytes"] if attempt == 0 else 0
-    return float(frames * (coded + layer["overhead_bits"]) * SECOND / layer["rate_bit_s"])
+    coded += layer["overhead_bits"] + (layer.get("first_overhead_bits", 0) if attempt == 0 else 0)
+    return float(frames * coded * SECOND / layer["rate_bit_s"])
 
 
 def _radio(line: Line, stage: Spec, visits: Sequence[Visit], _end: int) -> Iterator[Finding]:
@@ -102,7 +103,7 @@ def _one_at_a_time(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator
     before, other = -1, -1
     for visit in sorted((v for v in visits if v.left is not None), key=lambda v: v.left_step):
         left = visit.left or 0
-        least = left - min(_air(layer, visit.bytes, attempt) for attempt in range(bits))
+        least = left - min(_air(layer, visit.bytes, attempt) for attempt in range(bits + 1))
         if least < before - 1:
             text = f"packet {visit.packet} of user {visit.user} was on the air before that of user {other} had left it"
             yield Finding("one user at a time", line.name, text)
