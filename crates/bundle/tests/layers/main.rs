@@ -1,0 +1,4 @@
+//! Convergence layers, from the outside.
+
+mod bytes;
+mod pieces;
