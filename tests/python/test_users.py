@@ -12,7 +12,7 @@ import pytest
 
 import bentpipe
 from bentpipe.figures.registry import FIGURES, Material
-from bentpipe.stats.summary import user_rows
+from bentpipe.stats.summary import user_numbers, user_tables
 from bentpipe.stats.users import SHARED, over_cells, over_users, user_metrics
 from bentpipe.store.reader import Store, read_store
 from commands import bentpipe as command
@@ -51,6 +51,8 @@ def test_each_user_is_a_row_with_the_counters_of_its_link(store: Store) -> None:
     assert queued["arrived_packets"].min() > 0  # type: ignore[operator]
     assert users.filter(pl.col("path.s.down.scheduler") == "drop-tail")["arrived_packets"].is_null().all()
     assert set(users["link"]) == {"s.down"}
+    # Nobody is user 0 here.
+    assert store.rows("users")["user"].unique().sort().to_list() == [1, 2, 3, 4, 5, 6]
 
 
 def test_statistics_are_over_the_users_of_a_run(store: Store) -> None:
@@ -97,7 +99,12 @@ def test_the_commands_print_them(store: Store) -> None:
     assert "Users that share a link" in command(store.path, "show", ".").stdout
     each = json.loads(command(store.path, "users", ".", "--json").stdout)
     assert len(each) == 2 * len(SCHEDULERS) * 6
-    assert len(user_rows(store)) == 2 * len(SCHEDULERS)
+    had, became = user_tables(store)
+    assert len(had.rows) == len(became.rows) == 2 * len(SCHEDULERS)
+    assert had.rows[0].keys() & became.rows[0].keys() == {"scheduler", "flow", "users", "seeds"}
+    # Where there is no terminal a page has 200 columns.
+    assert max(map(len, shown.stdout.splitlines())) <= 200
+    assert len(user_numbers(store)) == len(each)
 
 
 def test_a_store_without_users_says_so(tmp_path: Path) -> None:

@@ -23,6 +23,13 @@ pub struct UserTally {
     pub dropped_packets: u64,
 }
 
+impl UserTally {
+    /// Whether the user had nothing of the link so far.
+    pub fn is_empty(&self) -> bool {
+        *self == UserTally::default()
+    }
+}
+
 /// What became of a user's packets in a queue of its own since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UserQueue {

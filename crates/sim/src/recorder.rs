@@ -165,7 +165,7 @@ impl Recorder {
     fn sample_links(&mut self, time: f64, topology: &Topology) {
         let mut together: Vec<[Option<LinkCounters>; 2]> = vec![[None, None]; self.groups.len()];
         for (index, line) in topology.lines.iter().enumerate() {
-            for (user, tally) in (0u64..).zip(line.users()) {
+            for (user, tally) in (0u64..).zip(line.users()).filter(|(_, tally)| !tally.is_empty()) {
                 self.users.row(&users_row(time, topology.line_name(index), user, tally));
             }
             let counters = link_counters(line);

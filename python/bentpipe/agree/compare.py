@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from bentpipe.agree.among import ALONE, members, of_all, with_shares
 from bentpipe.agree.tolerance import BOUNDS, Kind, Verdict, kind, verdict
 from bentpipe.scenario.columns import column, headings, plain
 from bentpipe.stats.intervals import Interval, mean_interval, round_significant
@@ -25,7 +26,10 @@ __all__ = ["COMPARED", "Agreement", "Row", "Verdict", "agreement"]
 
 
 COMPARED = (
+    METRICS["goodput_sum_bit_s"],
+    METRICS["group_jain"],
     METRICS["goodput_bit_s"],
+    METRICS["share_percent"],
     METRICS["completion_p50_s"],
     METRICS["ttr_s"].within("ms", 1e3),
     METRICS["plt_s"].within("ms", 1e3),
@@ -38,8 +42,14 @@ COMPARED = (
 )
 """What is compared, in the order in which it is printed."""
 
-IN_PER_CENT = frozenset({"goodput_bit_s", "completion_p50_s", "smoothed_rtt_ms", "largest_cwnd_bytes"})
+IN_PER_CENT = frozenset({
+    "goodput_bit_s", "goodput_sum_bit_s", "share_percent", "completion_p50_s", "smoothed_rtt_ms", "largest_cwnd_bytes",
+})  # fmt: skip
 """Metrics whose difference is said so; of the others in their unit."""
+
+
+OF_ALL = frozenset({"decoded_ratio"})
+"""Metrics of a link, whichever flow they stand at."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +67,8 @@ class Row:
     """Real minus simulated, paired by seed; relative to the simulated mean where ``relative``."""
     kind: Kind
     verdict: Verdict
+    among: int = ALONE
+    """Flows of its table: so many numbers of one kind are judged together."""
 
     @property
     def relative(self) -> bool:
@@ -69,7 +81,9 @@ class Row:
         bound = BOUNDS.get(self.metric.name)
         if bound is None:
             return ""
-        return bound.text if self.kind is Kind.SINGLE else f"{bound.text}, or its interval"
+        if self.kind is Kind.SINGLE:
+            return bound.text
+        return f"{bound.text}, or its interval{f' of {self.among}' if self.among > ALONE else ''}"
 
     def data(self) -> dict[str, Any]:
         """As JSON would have it, in base units."""
@@ -147,7 +161,7 @@ def agreement(simulated: Path | Store, real: Path | Store) -> Agreement:
     emu = read_store(real)
     keys = list(sim.columns)
     frames = [_metrics(store) for store in (sim, emu)]
-    kinds = _kinds(sim)
+    kinds, tables = _kinds(sim), members(frames[1])
     rows = []
     for group in frames[1].partition_by([*keys, "flow", "direction"], maintain_order=True):
         first = group.row(0, named=True)
@@ -158,11 +172,13 @@ def agreement(simulated: Path | Store, real: Path | Store) -> Agreement:
             *(pl.col(key).eq_missing(first[key]) for key in keys),
         )
         which = kinds.get(tuple(cell.values()), Kind.CHANCE)
-        rows += list(_rows(cell, which, ours, group))
+        rows += list(_rows(cell, which, ours, group, tables.get(str(first["flow"]), ALONE)))
     return Agreement(sim.title, sim, emu, tuple(rows))
 
 
-def _rows(cell: Mapping[str, Any], which: Kind, ours: pl.DataFrame, theirs: pl.DataFrame) -> Iterator[Row]:
+def _rows(
+    cell: Mapping[str, Any], which: Kind, ours: pl.DataFrame, theirs: pl.DataFrame, among: int
+) -> Iterator[Row]:
     first = theirs.row(0, named=True)
     for metric in COMPARED:
         simulated, real = _values(ours, metric.name), _values(theirs, metric.name)
@@ -177,7 +193,8 @@ def _rows(cell: Mapping[str, Any], which: Kind, ours: pl.DataFrame, theirs: pl.D
         if not pairs:
             continue
         differences = [after - before for before, after in pairs]
-        answer = verdict(metric.name, which, mean, differences)
+        many = ALONE if metric.name in OF_ALL else among
+        answer = verdict(metric.name, which, mean, differences, many)
         if metric.name in IN_PER_CENT:
             if mean == 0:
                 continue
@@ -185,7 +202,7 @@ def _rows(cell: Mapping[str, Any], which: Kind, ours: pl.DataFrame, theirs: pl.D
         yield Row(
             cell, str(first["flow"]), str(first["direction"]), str(first["congestion"]), metric,
             mean_interval(list(simulated.values())), mean_interval(list(real.values())), mean_interval(differences),
-            which, answer,
+            which, answer, many,
         )  # fmt: skip
 
 
@@ -205,6 +222,10 @@ def _metrics(store: Store) -> pl.DataFrame:
     frame = _since_open(store, frame)
     frame = frame.join(_round_trips(store, frame), on=by, how="left", maintain_order="left")
     frame = frame.join(_decoded(store), on=["run", "direction"], how="left", maintain_order="left")
+    # of the link, and so said once
+    is_first = pl.int_range(pl.len()).over("run", "direction") == 0
+    frame = with_shares(store, frame.with_columns(pl.when(is_first).then("decoded_ratio")))
+    frame = pl.concat([of_all(frame, list(store.columns)), frame], how="diagonal")
     pages = store.rows("pages")
     if not pages.height:
         return frame

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.agree.among import ALONE
 from bentpipe.agree.compare import Agreement, Row
 from bentpipe.agree.tolerance import Verdict
 from bentpipe.stats.wording import Answer, Table, plus_minus
@@ -25,8 +26,8 @@ NOTES = "notes.toml"
 """What a folder says beside its scenarios: ``title``, ``intro``, ``end``; ``[cells]``, names of values of the sweep;
 ``[why]``, sentences by scenario."""
 
-SHOWN = ("goodput_bit_s", "ttr_s", "plt_s", "decoded_ratio")
-"""Metrics that have a line of their own."""
+SHOWN = ("goodput_sum_bit_s", "goodput_bit_s", "share_percent", "ttr_s", "plt_s", "decoded_ratio")
+"""Metrics that have a line of their own; of flows of one table, goodput is all flows' together."""
 
 
 @dataclass
@@ -112,7 +113,11 @@ def _notes(folder: Path) -> dict[str, Any]:
 
 
 def _judged(comparison: Agreement) -> list[Row]:
-    return [row for row in comparison.rows if row.metric.name in SHOWN]
+    return [
+        row
+        for row in comparison.rows
+        if row.metric.name in SHOWN and not (row.metric.name == "goodput_bit_s" and row.among > ALONE)
+    ]
 
 
 def _line(row: Row, names: Mapping[str, str]) -> dict[str, Any]:
@@ -135,7 +140,8 @@ def cell_name(row: Row, names: Mapping[str, str]) -> str:
         value for key, value in row.cell.items() if value is not None and not key.endswith("congestion")
     ]
     named = [names[value] for value in values if value in names]
-    return ", ".join(named or values) or row.flow
+    flow = [row.flow] if row.among > ALONE and row.metric.name == "share_percent" else []
+    return ", ".join([*(named or values), *flow]) or row.flow
 
 
 def markdown(parts: Sequence[Part], notes: Mapping[str, Any]) -> str:

@@ -4,11 +4,16 @@ small."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bentpipe.cli.common import FAILED, AsJson, StoreDirectory, options, refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bentpipe.stats.wording import Table
 
 __all__ = ["calls", "diff", "pack", "query", "show", "users", "verify"]
 
@@ -16,7 +21,7 @@ __all__ = ["calls", "diff", "pack", "query", "show", "users", "verify"]
 def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
     """Print the summary of a store. Means over seeds, with their 95 % intervals."""
     from bentpipe.cli.terminal import emit, print_table
-    from bentpipe.stats.summary import call_rows, page_rows, summary_rows, user_rows
+    from bentpipe.stats.summary import call_rows, page_rows, summary_rows, user_tables
     from bentpipe.stats.users import schedules
     from bentpipe.store.journal import machine
     from bentpipe.store.reader import read_store
@@ -32,7 +37,7 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
         if calls := call_rows(store):
             print_table(calls, f"{CALLS} adaptive play-out; `bentpipe calls` judges them otherwise)")
         if schedules(store):
-            print_table(user_rows(store), USERS)
+            print_users(user_tables(store))
         if said := machine(directory):
             print(said)
 
@@ -73,21 +78,26 @@ def calls(
     )
 
 
-USERS = "Users that share a link (over the users of each run; means over seeds)"
-
-
 def users(directory: StoreDirectory, as_json: AsJson = False) -> None:
     """Print what users had that share a link. How far apart they are, waits, drops by cause, air; --json has each."""
-    from bentpipe.cli.terminal import emit, print_table
-    from bentpipe.stats.summary import user_rows
+    from bentpipe.cli.terminal import emit
+    from bentpipe.stats.summary import user_numbers, user_tables
 
-    rows = user_rows(directory, numbers=as_json)
     if as_json:
-        emit(rows)
+        emit(user_numbers(directory))
         return
-    if not rows:
+    tables = user_tables(directory)
+    if not tables:
         refuse(f"{directory}: nothing tells its users apart; count or user of a flow does")
-    print_table(rows, USERS)
+    print_users(tables)
+
+
+def print_users(tables: Sequence[Table]) -> None:
+    """Prints what users had."""
+    from bentpipe.cli.terminal import print_table
+
+    for one in tables:
+        print_table(one.rows, one.title)
 
 
 def query(

@@ -99,7 +99,7 @@ def _calls(page: Page, material: Material) -> dict[str, Any]:
 
 
 def _users(page: Page, material: Material) -> dict[str, Any]:
-    return {"table": tables.users(material), "figures": _drawings(page, material, ["user-goodput"])}
+    return {"tables": tables.users(material), "figures": _drawings(page, material, ["user-goodput"])}
 
 
 def _page_loads(page: Page, material: Material) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from bentpipe.figures.material import Material
 from bentpipe.report.tabular import MOST_ROWS, Heading, Tabular, TabularCell, TabularRow, first_groups
 from bentpipe.stats.intervals import Interval, significant
 from bentpipe.stats.metrics import cell_summary
-from bentpipe.stats.titles import METRICS
-from bentpipe.stats.users import SHARED, over_cells, over_users
+from bentpipe.stats.titles import METRICS, Metric
+from bentpipe.stats.users import SERVED, SHARES, over_cells, over_users
 from bentpipe.stats.wording import over_seeds, plus_minus
 
 RESULTS = (
@@ -149,11 +149,20 @@ def groups(material: Material, most: int = MOST_ROWS) -> Tabular:
     return Tabular(heads, rows, more)
 
 
-def users(material: Material, most: int = MOST_ROWS) -> Tabular:
-    """One row per cell, table of flows and direction: what its users had of the link they share; means over seeds."""
+def users(material: Material, most: int = MOST_ROWS) -> list[Tabular]:
+    """One row per cell, table of flows and direction: what its users had of the link they share, and what became of
+    their packets; means over seeds."""
     keys = list(material.store.columns)
     cells = over_cells(over_users(material.users, keys), keys)
-    present = [METRICS[name] for name in SHARED if cells[name].null_count() < cells.height]
+    return [_users(material, cells, names, most) for names in (SHARES, SERVED) if _known(cells, names)]
+
+
+def _known(cells: pl.DataFrame, names: Sequence[str]) -> list[Metric]:
+    return [METRICS[name] for name in names if cells[name].null_count() < cells.height]
+
+
+def _users(material: Material, cells: pl.DataFrame, names: Sequence[str], most: int) -> Tabular:
+    present = _known(cells, names)
     heads: list[Heading] = [Heading(material.title(dim), text=True) for dim in material.dims]
     heads += [Heading("users of", text=True), Heading("users")]
     heads += [Heading(metric.short or metric.title, metric.unit) for metric in present]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.scenario.columns import headings
 from bentpipe.stats.intervals import Interval, significant
 from bentpipe.stats.titles import METRICS
-from bentpipe.stats.wording import over_seeds, plus_minus, short
+from bentpipe.stats.wording import Table, over_seeds, plus_minus, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bentpipe.stats.calls import Judge
     from bentpipe.store.reader import Store
 
-__all__ = ["call_rows", "page_rows", "summary_rows", "user_rows"]
+__all__ = ["call_rows", "page_rows", "summary_rows", "user_numbers", "user_tables"]
 
 _OF_PAGES = {name: f"{METRICS[name].short} median {METRICS[name].unit}" for name in ("ttr_s", "plt_s")}
 
@@ -157,35 +157,63 @@ def call_rows(
     return rows
 
 
-def user_rows(directory: Path | Store, *, numbers: bool = False) -> list[dict[str, Any]]:
-    """What users had that share a link: one row a cell, table of flows and direction, with means over seeds;
-    ``numbers`` gives every user of every run unrounded.
+def user_numbers(directory: Path | Store) -> list[dict[str, Any]]:
+    """What every user of every run had of a link that several share, unrounded; empty where users are not told apart.
+
+    Raises:
+        bentpipe.StoreError: not a store, or no finished run.
+    """
+    from bentpipe.stats.users import user_metrics
+    from bentpipe.store.reader import read_store
+
+    store = read_store(directory)
+    users = user_metrics(store)
+    return store.shown(users).to_dicts() if users.height else []
+
+
+def user_tables(directory: Path | Store) -> list[Table]:
+    """What users had that share a link, and what became of their packets: one row a cell, table of flows and direction,
+    with means over seeds. Keys of the sweep that have one value stand in the first title.
 
     Empty for a store whose users are not told apart.
 
     Raises:
         bentpipe.StoreError: not a store, or no finished run.
     """
-    from bentpipe.stats.users import SHARED, over_cells, over_users, user_metrics
+    from bentpipe.stats.users import SERVED, SHARES, over_cells, over_users, user_metrics
     from bentpipe.store.reader import read_store
 
     store = read_store(directory)
     users = user_metrics(store)
-    if numbers or not users.height:
-        return store.shown(users).to_dicts() if users.height else []
+    if not users.height:
+        return []
     cells = over_cells(over_users(users, list(store.columns)), list(store.columns))
-    present = [METRICS[name] for name in SHARED if cells[name].null_count() < cells.height]
-    own = [name for name in ("flow", "direction") if cells[name].n_unique() > 1]
-    called = _called(store.columns, [*own, "users", "seeds", *(metric.heading for metric in present)])
-    called |= {name: name for name in own}
     words = short(value for key in store.columns for value in store.index[key].unique() if value is not None)
-    rows = []
-    for entry in cells.iter_rows(named=True):
-        row = {called[name]: words.get(entry[name], entry[name]) for name in (*store.columns, *own)}
-        row |= {"users": entry["users"], "seeds": entry["seeds"]}
-        row |= {metric.heading: _mean(entry, metric.name, metric.factor) for metric in present}
-        rows.append(row)
-    return rows
+    same = [key for key in store.columns if cells[key].n_unique() == 1]
+    everywhere = "".join(
+        f", {key.rsplit('.', maxsplit=1)[-1]} {words.get(cells[key][0], cells[key][0])}" for key in same
+    )
+    own = [name for name in ("flow", "direction") if cells[name].n_unique() > 1]
+    told = [key for key in store.columns if key not in same]
+    titles = (
+        f"Users that share a link (over the users of each run; means over seeds{everywhere})",
+        "What became of their packets",
+    )
+    tables = []
+    for title, metrics in zip(titles, (SHARES, SERVED), strict=True):
+        present = [METRICS[name] for name in metrics if cells[name].null_count() < cells.height]
+        if not present:
+            continue
+        called = _called(told, [*own, "users", "seeds", *(metric.heading for metric in present)])
+        called |= {name: name for name in own}
+        rows = []
+        for entry in cells.iter_rows(named=True):
+            row = {called[name]: words.get(entry[name], entry[name]) for name in (*told, *own)}
+            row |= {"users": entry["users"], "seeds": entry["seeds"]}
+            row |= {metric.heading: _mean(entry, metric.name, metric.factor) for metric in present}
+            rows.append(row)
+        tables.append(Table(title, rows))
+    return tables
 
 
 def _mean(entry: dict[str, Any], name: str, factor: float) -> str | None:

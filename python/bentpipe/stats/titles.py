@@ -69,6 +69,7 @@ _EVERY = (
     Metric("goodput_p95_bit_s", "goodput, 95th percentile", "Mbit/s", 1e-6, beside="95th"),
     Metric("goodput_sum_bit_s", "goodput, all together", "Mbit/s", 1e-6, beside="all together"),
     Metric("group_jain", "Jain's index within"),
+    Metric("share_percent", "share", "%"),
     # of a link
     Metric("rate_bit_s", "rate", "Mbit/s", 1e-6),
     Metric("propagation_ms", "propagation", "ms"),

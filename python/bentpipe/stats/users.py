@@ -18,14 +18,21 @@ from bentpipe.store.scanning import GROUP
 if TYPE_CHECKING:
     from bentpipe.store.reader import Store
 
-__all__ = ["SHARED", "over_cells", "over_users", "schedules", "share", "user_metrics"]
+__all__ = ["SERVED", "SHARED", "SHARES", "over_cells", "over_users", "schedules", "share", "user_metrics"]
 
-SHARED = (
+SHARES = (
     "user_goodput_min_bit_s", "user_goodput_mean_bit_s", "user_goodput_max_bit_s", "user_goodput_sd_bit_s",
-    "user_goodput_sum_bit_s", "user_jain", "user_wait_ms", "user_longest_wait_ms", "user_no_room_ratio",
-    "user_timed_out_ratio", "user_given_up_ratio", "user_first_ratio", "user_air_ratio", "user_best_ms",
+    "user_goodput_sum_bit_s", "user_jain",
 )  # fmt: skip
-"""Of the users of a run, by :func:`over_users`."""
+"""What the users of a run had, by :func:`over_users`."""
+
+SERVED = (
+    "user_wait_ms", "user_longest_wait_ms", "user_no_room_ratio", "user_timed_out_ratio", "user_given_up_ratio",
+    "user_first_ratio", "user_air_ratio", "user_best_ms",
+)  # fmt: skip
+"""What became of their packets, and of the link."""
+
+SHARED = (*SHARES, *SERVED)
 
 _COUNTED = (
     "arrived_packets", "sent_packets", "waited_s", "longest_wait_s", "dropped_overflow_packets", "dropped_late_packets",

@@ -164,7 +164,7 @@ const USERS_HEAD: &str = "time_s,segment,direction,user,attempts,copies,air_s,co
     decoded_later_packets,dropped_link_packets";
 
 fn users(file: &mut impl Write, (name, way): (&String, &str), p: &Progress) -> io::Result<()> {
-    for (user, tally) in p.users.iter().enumerate() {
+    for (user, tally) in p.users.iter().enumerate().filter(|(_, tally)| !tally.is_empty()) {
         let after = |n: usize| tally.decoded_after.get(n).copied().unwrap_or(0);
         writeln!(
             file,

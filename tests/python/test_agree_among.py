@@ -1,0 +1,86 @@
+"""Users that share a link on both clocks: shares, what all have together, and how many numbers are judged at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bentpipe
+from bentpipe.agree import Verdict, agreement
+from bentpipe.agree.standing import Part, markdown
+from bentpipe.agree.tolerance import Kind, verdict
+from bentpipe.stats.intervals import CONFIDENCE, mean_interval
+
+SCENARIO: dict[str, Any] = {
+    "title": "shares",
+    "duration": "4 s",
+    "sample": "1 s",
+    "seeds": 3,
+    "path": {
+        "segment": [
+            {
+                "name": "s",
+                "delay": "10 ms",
+                "down": {"rate": "6 Mbit/s", "queue": "30 packets", "scheduler": {"name": "deficit-round-robin"}},
+            }
+        ]
+    },
+    "flow": [
+        {"name": "web", "count": 3, "transport": "tcp", "congestion": "cubic", "send": "down"},
+        {"name": "gold", "user": "gold", "transport": "tcp", "congestion": "cubic", "send": "down"},
+    ],
+}  # fmt: skip
+
+
+def store(out: Path, **weights: int) -> Path:
+    data = {**SCENARIO, "path": {"segment": [dict(SCENARIO["path"]["segment"][0])]}}
+    down = data["path"]["segment"][0]["down"]
+    scheduler = down["scheduler"] | ({"weights": weights} if weights else {})
+    data["path"]["segment"][0]["down"] = down | {"scheduler": scheduler}
+    bentpipe.run(data, out=out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def even(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return store(tmp_path_factory.mktemp("even") / "store")
+
+
+def test_users_have_shares_and_their_table_a_sum(even: Path) -> None:
+    found = agreement(even, even)
+    rows = {(row.flow, row.metric.name): row for row in found.rows}
+    shares = [row for row in found.rows if row.metric.name == "share_percent"]
+    assert [row.flow for row in shares] == ["gold", "web-1", "web-2", "web-3"]
+    assert sum(row.real.estimate for row in shares) == pytest.approx(100)
+    assert all(row.real.estimate == pytest.approx(25, rel=0.05) for row in shares)
+    assert {row.verdict for row in shares} == {Verdict.WITHIN}
+    assert [row.among for row in shares] == [1, 3, 3, 3]
+    assert shares[1].bound == "5 %, or its interval of 3"
+    members = [rows[f"web-{n}", "goodput_bit_s"].real.estimate for n in (1, 2, 3)]
+    assert rows["web", "goodput_sum_bit_s"].real.estimate == pytest.approx(sum(members))
+    assert 0.99 < rows["web", "group_jain"].real.estimate <= 1
+    assert ("gold", "goodput_sum_bit_s") not in rows
+    # The document has the sum in place of each flow's goodput.
+    text = markdown([Part("users", found)], {})
+    assert text.count("goodput Mbit/s") == 1
+    assert "| web | " in text
+    assert "| web-2 | cubic | share % |" in text
+
+
+def test_other_shares_are_not_within(even: Path, tmp_path: Path) -> None:
+    found = agreement(even, store(tmp_path / "store", gold=3))
+    shares = {row.flow: row for row in found.rows if row.metric.name == "share_percent"}
+    assert shares["gold"].real.estimate == pytest.approx(50, rel=0.05)
+    assert {row.verdict for row in shares.values()} == {Verdict.EXCEEDED}
+    assert found.exceeded
+
+
+def test_numbers_of_a_kind_are_judged_together() -> None:
+    differences = [8.0, 10.0, 12.0, 2.0]
+    alone, ten = (mean_interval(differences, 1 - (1 - CONFIDENCE) / many) for many in (1, 10))
+    assert (alone.low or 0) > 0 > (ten.low or 0)
+    assert verdict("share_percent", Kind.CHANCE, 100.0, differences) is Verdict.EXCEEDED
+    assert verdict("share_percent", Kind.CHANCE, 100.0, differences, 10) is Verdict.WITHIN
+    assert verdict("share_percent", Kind.SINGLE, 100.0, differences, 10) is Verdict.EXCEEDED
