@@ -55,6 +55,20 @@ impl Driver {
     /// # Errors
     /// The kernel's.
     pub fn turn_beside(&mut self, until: Time, beside: Option<&dyn AsFd>) -> io::Result<()> {
+        let any = self.take_in()?;
+        if !any {
+            let now = self.clock.now();
+            let due = self.wake_at().min(until);
+            if due > now {
+                self.sleep(due.since(now), beside)?;
+                self.receive()?;
+            }
+        }
+        self.work()
+    }
+
+    /// Takes over what has come, as much as one turn may; whether there was anything.
+    pub(crate) fn take_in(&mut self) -> io::Result<bool> {
         let mut any = false;
         for _ in 0..ROUNDS {
             if !self.receive()? {
@@ -62,16 +76,17 @@ impl Driver {
             }
             any = true;
         }
-        let mut now = self.clock.now();
-        if !any {
-            let own = if self.socket.is_blocked() { Time::MAX } else { self.endpoint.wake_at() };
-            let due = own.min(until);
-            if due > now {
-                self.sleep(due.since(now), beside)?;
-                self.receive()?;
-                now = self.clock.now();
-            }
-        }
+        Ok(any)
+    }
+
+    /// When it has something to do though nothing comes.
+    pub(crate) fn wake_at(&mut self) -> Time {
+        if self.socket.is_blocked() { Time::MAX } else { self.endpoint.wake_at() }
+    }
+
+    /// Lets those work that have been fed or are due, and sends.
+    pub(crate) fn work(&mut self) -> io::Result<()> {
+        let now = self.clock.now();
         // A blocked socket holds the endpoint back too: what it would send now would only be dropped.
         if self.socket.flush() {
             self.endpoint.run_all(now, &mut self.socket);

@@ -2,8 +2,8 @@
 //! same applications over the kernel's TCP.
 //!
 //! Reading order: `say` and `kept` (where messages and results go), `socket` (batches in and out), `driver`
-//! (the poll loop), `tls` (certificates and who trusts them), `tcp_info` (what the kernel says of its TCP),
-//! `sender` (what is measured of a connection), `perf` (the measuring server and client), `http` (the page
+//! (the poll loop), `tls` (certificates and who trusts them), `tcp_socket`, `wire`, `watch` and `tcp_info` (the
+//! kernel's TCP: options, bytes, readiness, what it says), `host` (an agent over both transports), `sender` (what is measured of a connection), `perf` (the measuring server and client), `http` (the page
 //! server), `pep` (the splitting proxy).
 
 // What goes wrong with a message must end nothing: `endpoint::say` writes them all.
@@ -13,6 +13,7 @@ mod bounded;
 pub mod calls;
 mod clock;
 mod driver;
+pub mod host;
 pub mod http;
 mod kept;
 pub mod kernel;
@@ -22,7 +23,10 @@ mod say;
 mod sender;
 mod socket;
 mod tcp_info;
+mod tcp_socket;
 pub mod tls;
+mod watch;
+mod wire;
 
 pub use bounded::Bounded;
 pub use clock::Clock;

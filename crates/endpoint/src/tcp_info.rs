@@ -26,6 +26,8 @@ sockopt_impl!(
 const TIMESTAMPS: u8 = 1;
 /// `tcpi_state`: the connection is over, both ways (TCP_CLOSE).
 const CLOSED: u8 = 7;
+/// `tcpi_state`: this side's end is acknowledged (TCP_FIN_WAIT2, TCP_TIME_WAIT).
+const FINISHED: [u8; 2] = [5, 6];
 /// `tcpi_snd_ssthresh` while unset (TCP_INFINITE_SSTHRESH).
 const NO_THRESHOLD: u32 = 0x7fff_ffff;
 
@@ -160,6 +162,11 @@ impl TcpInfo {
     /// Whether both directions have ended and everything is acknowledged.
     pub fn is_closed(&self) -> bool {
         self.state == CLOSED
+    }
+
+    /// Whether this side has ended and all it sent is acknowledged.
+    pub fn is_finished(&self) -> bool {
+        FINISHED.contains(&self.state) || self.is_closed()
     }
 
     /// Whether segments carry timestamps (RFC 7323).

@@ -112,6 +112,12 @@ pub trait Streams {
     fn controller(&mut self, _wish: Option<&Wish>) -> Result<Option<String>, String> {
         Ok(None)
     }
+    /// From here on this side's bytes and the peer's are TLS's, whose client is who has dialled: after words of its own over
+    /// a connection of one stream (as RFC 9174 section 4.4 has it). Nothing is taken before [`AppEvent::Ready`] comes
+    /// (again). Whether the transport has keys for that.
+    fn secure(&mut self) -> bool {
+        false
+    }
     /// Says something to the node whose connection it is.
     fn say(&mut self, _notice: Notice) {}
     /// Bytes a writer should add at [`AppEvent::WantData`].

@@ -1,6 +1,7 @@
 //! Sans-IO transports and the applications over them. Time is an argument; packets come in and go
 //! out as values; nothing here opens a socket or reads a clock.
 
+mod agent;
 mod app;
 pub mod calls;
 mod counters;
@@ -21,6 +22,7 @@ pub mod udp;
 pub mod web;
 mod words;
 
+pub use agent::{Agent, Handle, Lines};
 pub use app::{App, AppEvent, PeerStreams, ReadEnd, Streams};
 pub use counters::{Counters, PAIR_WAITS, TcpCounters};
 pub use datagram::Datagram;

@@ -169,11 +169,6 @@ impl<T> Roster<T> {
     pub fn last(&self) -> Option<&T> {
         self.iter().next_back()
     }
-
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.order.len()
-    }
 }
 
 impl<T> Index<usize> for Roster<T> {

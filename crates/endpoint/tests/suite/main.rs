@@ -4,6 +4,7 @@ mod calls;
 #[path = "../common/mod.rs"]
 mod common;
 mod controllers;
+mod host;
 mod loopback;
 mod tcp;
 mod tcp_trouble;

@@ -134,24 +134,28 @@ pub(super) fn live_endpoint() -> Result<EndpointConfig, String> {
     Ok(config)
 }
 
-/// Client and server configuration on a real network; one of the two.
+/// Client and server configuration on a real network, as far as there are two.
 pub(super) fn live_sides(
     live: &Live,
 ) -> Result<(Option<ClientConfig>, Option<ServerConfig>), String> {
     let plain = |error: quinn_proto::crypto::rustls::NoInitialCipherSuite| error.to_string();
-    Ok(match &live.tls {
-        LiveTls::Client(tls) => {
-            let tls = QuicClientConfig::try_from(tls.clone()).map_err(plain)?;
-            (Some(ClientConfig::new(Arc::new(tls))), None)
-        }
-        LiveTls::Server(tls) => {
-            let tls = QuicServerConfig::try_from(tls.clone()).map_err(plain)?;
-            let mut config = ServerConfig::with_crypto(Arc::new(tls));
-            // A path that changes under a measurement is another measurement.
-            config.migration(false);
-            (None, Some(config))
-        }
-    })
+    let (client, server) = match &live.tls {
+        LiveTls::Client(client) => (Some(client), None),
+        LiveTls::Server(server) => (None, Some(server)),
+        LiveTls::Both(client, server) => (Some(client), Some(server)),
+    };
+    let client = client.map(|tls| {
+        let tls = QuicClientConfig::try_from(tls.clone()).map_err(plain)?;
+        Ok::<_, String>(ClientConfig::new(Arc::new(tls)))
+    });
+    let server = server.map(|tls| {
+        let tls = QuicServerConfig::try_from(tls.clone()).map_err(plain)?;
+        let mut config = ServerConfig::with_crypto(Arc::new(tls));
+        // A path that changes under a measurement is another measurement.
+        config.migration(false);
+        Ok::<_, String>(config)
+    });
+    Ok((client.transpose()?, server.transpose()?))
 }
 
 /// Least bytes of datagrams that have come and may wait: one of the largest size, or the stack would end the connection

@@ -167,6 +167,11 @@ impl Connection {
         self.inner.is_closed()
     }
 
+    /// Whether the peer has opened it.
+    pub(super) fn is_accepted(&self) -> bool {
+        self.inner.side().is_server()
+    }
+
     /// The ALPN that was agreed on, with TLS by rustls.
     pub fn alpn(&self) -> Option<Vec<u8>> {
         let data = self.inner.crypto_session().handshake_data()?;

@@ -70,17 +70,21 @@ impl Endpoint {
         name: &str,
         outlet: &mut dyn Outlet,
     ) -> Result<(), String> {
-        self.dial_with(now, remote, name, None, outlet)
+        self.dial_with(now, remote, name, None, outlet).map(|_| ())
     }
 
-    pub(super) fn dial_with(
+    /// The same, with this application or one that the endpoint makes: the connection's number.
+    ///
+    /// # Errors
+    /// The stack's, in words.
+    pub fn dial_with(
         &mut self,
         now: Time,
         remote: SocketAddr,
         name: &str,
         app: Option<Box<dyn App>>,
         outlet: &mut dyn Outlet,
-    ) -> Result<(), String> {
+    ) -> Result<u32, String> {
         let mut config = self.client.clone().ok_or("a server does not connect")?;
         let gate = self.gate();
         config.transport_config(Arc::new(self.transport(gate.clone())?));
@@ -94,7 +98,7 @@ impl Endpoint {
         self.ledger.events.push(Event { time: now, connection: index, kind, value: 0.0 });
         let slot = self.adopt(now, handle, inner, index, gate, app);
         self.run(now, slot, outlet);
-        Ok(())
+        Ok(index)
     }
 
     pub(super) fn transport(&self, gate: Gate) -> Result<quinn_proto::TransportConfig, String> {
@@ -202,6 +206,14 @@ impl Endpoint {
     pub fn close(&mut self, now: Time, outlet: &mut dyn Outlet) {
         let slots: Vec<usize> = self.connections.slots().rev().collect();
         for slot in slots {
+            self.connections[slot].connection.abort(now);
+            self.run(now, slot, outlet);
+        }
+    }
+
+    /// Closes a connection at once, by its number, if it has not ended.
+    pub fn abort(&mut self, now: Time, connection: u32, outlet: &mut dyn Outlet) {
+        if let Some(slot) = self.slot(connection) {
             self.connections[slot].connection.abort(now);
             self.run(now, slot, outlet);
         }

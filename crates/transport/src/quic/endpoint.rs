@@ -33,6 +33,8 @@ pub(super) struct Member {
     handle: ConnectionHandle,
     pub(super) connection: Connection,
     stage: Stage,
+    /// The peer has opened it.
+    pub(super) accepted: bool,
 }
 
 /// How far a connection is.
@@ -57,8 +59,8 @@ pub struct Endpoint {
     /// Slots by the stack's handle.
     places: Vec<usize>,
     tally: Tally,
-    /// How many are [`Stage::Handshake`] and how many [`Stage::Open`].
-    pub(super) stages: [usize; 2],
+    /// How many of the accepted are at each [`Stage`].
+    pub(super) stages: [usize; 3],
     /// Slots of those that have been fed, and of those that have worked, as far as somebody asks.
     pub(super) fed: Vec<usize>,
     pub(super) worked: BTreeSet<usize>,
@@ -108,7 +110,7 @@ impl Endpoint {
         make_controller: MakeController,
     ) -> Endpoint {
         let accept = server.clone().map(Arc::new);
-        let is_client = client.is_some();
+        let dials_only = server.is_none();
         Endpoint {
             inner: quinn_proto::Endpoint::new(endpoint, accept, false, None),
             clock: Clock::new(),
@@ -120,14 +122,14 @@ impl Endpoint {
             connections: Roster::default(),
             places: Vec::new(),
             tally: Tally::default(),
-            stages: [0; 2],
+            stages: [0; 3],
             fed: Vec::new(),
             worked: BTreeSet::new(),
             // It grows to what is sent at once, which is little where flows are many.
             buffer: Vec::new(),
             payloads: Payloads::default(),
             // A server opens none.
-            streams: if is_client { config::few_streams(spec.crypto) } else { config::STREAMS },
+            streams: if dials_only { config::few_streams(spec.crypto) } else { config::STREAMS },
             needs: Needs::default(),
             ledger: Ledger::default(),
             limits: None,
@@ -163,9 +165,9 @@ impl Endpoint {
             datagram_bytes: self.needs.datagram_bytes,
         };
         let connection = Connection::new(now, parts, &self.spec);
-        let stage = Stage::Handshake;
-        self.stages[stage as usize] += 1;
-        let slot = self.connections.push(index, Member { handle, connection, stage });
+        let (stage, accepted) = (Stage::Handshake, connection.is_accepted());
+        self.stages[stage as usize] += usize::from(accepted);
+        let slot = self.connections.push(index, Member { handle, connection, stage, accepted });
         if handle.0 >= self.places.len() {
             self.places.resize(handle.0 + 1, 0);
         }
@@ -177,6 +179,12 @@ impl Endpoint {
     pub(super) fn place(&self, handle: ConnectionHandle) -> Option<usize> {
         let slot = *self.places.get(handle.0)?;
         self.connections.get(slot).is_some_and(|member| member.handle == handle).then_some(slot)
+    }
+
+    /// The slot of the connection with this number.
+    pub(super) fn slot(&self, connection: u32) -> Option<usize> {
+        let is_it = |slot: &usize| self.connections[*slot].connection.index() == connection;
+        self.connections.slots().find(is_it)
     }
 
     /// Sends what belongs to no connection: a stateless reset to a packet that came after the end, a
@@ -200,8 +208,8 @@ impl Endpoint {
 
     /// Lets a connection work, and lets it go if it has ended.
     pub(super) fn run(&mut self, now: Time, slot: usize, outlet: &mut dyn Outlet) {
-        let Member { handle, connection, stage } = &mut self.connections[slot];
-        let (handle, buffer) = (*handle, &mut self.buffer);
+        let Member { handle, connection, stage, accepted } = &mut self.connections[slot];
+        let (handle, accepted, buffer) = (*handle, *accepted, &mut self.buffer);
         connection.settle(now, &mut self.ledger.events);
         connection.transmit(now, outlet, &mut self.ledger.events, buffer);
         while let Some(event) = connection.endpoint_event() {
@@ -221,12 +229,9 @@ impl Endpoint {
             (false, Some(_)) => Stage::Open,
         };
         let before = std::mem::replace(stage, next);
-        if before != next {
-            for (stage, change) in [(before, -1), (next, 1)] {
-                if let Some(count) = self.stages.get_mut(stage as usize) {
-                    *count = count.wrapping_add_signed(change);
-                }
-            }
+        if before != next && accepted {
+            self.stages[before as usize] -= 1;
+            self.stages[next as usize] += 1;
         }
         if !connection.is_drained() {
             let wake_at = connection.wake_at();
@@ -239,9 +244,7 @@ impl Endpoint {
         }
         let connection = self.connections.remove(slot).connection;
         self.tally.leave(slot);
-        if let Some(count) = self.stages.get_mut(next as usize) {
-            *count -= 1;
-        }
+        self.stages[next as usize] -= usize::from(accepted);
         let (counters, gauges) = (connection.counters(), connection.gauges());
         if self.limits.is_some() {
             // What a server remembers does not grow with the connections it has had.
@@ -282,7 +285,7 @@ impl Endpoint {
     ) -> Result<(), String> {
         let remote = address(self.ledger.opened);
         self.with_packets(out, |endpoint, packets| {
-            endpoint.dial_with(now, remote, name, app, packets)
+            endpoint.dial_with(now, remote, name, app, packets).map(|_| ())
         })
     }
 
@@ -344,8 +347,7 @@ impl crate::Endpoint for Endpoint {
     }
 
     fn say(&mut self, connection: u32, order: Order) {
-        let is_it = |slot: &usize| self.connections[*slot].connection.index() == connection;
-        let Some(slot) = self.connections.slots().find(is_it) else { return };
+        let Some(slot) = self.slot(connection) else { return };
         let connection = &mut self.connections[slot].connection;
         connection.say(order);
         let at = connection.wake_at();

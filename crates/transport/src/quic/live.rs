@@ -12,22 +12,24 @@ use crate::{Counters, Gauges};
 /// connection ids are then random and secret, and dates come from the system's clock.
 #[derive(Clone)]
 pub struct Live {
-    /// TLS of its side, with certificates and ALPN.
+    /// TLS of its side or sides, with certificates and ALPN.
     pub tls: LiveTls,
-    /// Connections a server has at once; more are refused.
+    /// Connections a server has accepted at once; more are refused.
     pub connections: usize,
     /// Handshakes a server has under way before it asks further clients to prove their address
     /// (Retry, RFC 9000 section 8.1.2).
     pub handshakes: usize,
 }
 
-/// TLS of one side.
+/// TLS of those who may begin a connection: of who dials, of who answers.
 #[derive(Clone)]
 pub enum LiveTls {
     /// A client's.
     Client(Arc<rustls::ClientConfig>),
     /// A server's.
     Server(Arc<rustls::ServerConfig>),
+    /// Of one who does both, from one address.
+    Both(Arc<rustls::ClientConfig>, Arc<rustls::ServerConfig>),
 }
 
 /// A connection that is gone.

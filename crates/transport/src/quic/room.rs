@@ -3,6 +3,7 @@
 use units::Time;
 
 use super::dial::Limits;
+use super::endpoint::{Member, Stage};
 use super::{Endpoint, Outlet};
 use crate::places::{Way, who_gives_way};
 
@@ -23,13 +24,13 @@ pub(super) enum Room {
 impl Endpoint {
     /// Looks for room, and makes it where somebody has to give way.
     pub(super) fn room(&mut self, now: Time, limits: Limits, outlet: &mut dyn Outlet) -> Room {
-        let mut open = self.stages.iter().sum::<usize>();
-        if open >= limits.connections && !self.fed.is_empty() {
+        let open = |stages: [usize; 3]| stages[0] + stages[1];
+        if open(self.stages) >= limits.connections && !self.fed.is_empty() {
             // Who has said goodbye in this very turn leaves a place to who comes after.
             self.run_due(now, outlet);
-            open = self.stages.iter().sum();
         }
-        if self.connections.len() - open > CLOSED_A_PLACE * limits.connections + CLOSED {
+        let open = open(self.stages);
+        if self.stages[Stage::Closed as usize] > CLOSED_A_PLACE * limits.connections + CLOSED {
             return Room::Later;
         }
         if open < limits.connections {
@@ -40,9 +41,9 @@ impl Endpoint {
         }
         let slots: Vec<usize> = self.connections.slots().collect();
         let places = slots.into_iter().filter_map(|slot| {
-            let connection = &mut self.connections[slot].connection;
-            let open = !connection.is_closed();
-            open.then(|| (slot, connection.connected_at().is_some(), connection.place(now)))
+            let Member { connection, accepted, .. } = &mut self.connections[slot];
+            let takes = *accepted && !connection.is_closed();
+            takes.then(|| (slot, connection.connected_at().is_some(), connection.place(now)))
         });
         match who_gives_way(now, places) {
             Way::Gives(place) => {

@@ -16,8 +16,6 @@ use units::{Span, Time};
 
 use super::Options;
 use super::connection::{Connection, TLS_RECORD};
-use super::watch::Watch;
-use super::wire::Wire;
 use crate::Clock;
 use crate::driver::sleep;
 use crate::perf::client::{refused, resolve, trust, trusted};
@@ -27,6 +25,8 @@ use crate::perf::summary::{Closing, cpu_seconds};
 use crate::perf::{ClientPlan, Failure, Reporter, Sender, Summary, Transport};
 use crate::tcp_info::Kernel;
 use crate::tls::{self, Fingerprint, Shown};
+use crate::watch::Watch;
+use crate::wire::Wire;
 
 /// How often patience is looked at.
 const LOOK: Span = Span(10_000_000);
@@ -68,7 +68,7 @@ impl Client {
     /// What is wrong with the plan, in words.
     pub fn start(plan: ClientPlan) -> Result<Client, Failure> {
         let options = Options::new(&plan.tcp, &plan.congestion)?;
-        let question = plan.question(&options.congestion)?;
+        let question = plan.question(options.congestion())?;
         let kernel = Kernel::running().map_err(Failure::Input)?;
         for stream in &plan.load {
             check_size(stream)?;
@@ -106,7 +106,7 @@ impl Client {
         let mut frames = Frames::new(self.plan.report.frames.as_ref(), self.clock)?;
         let cpu = cpu_seconds();
         let began = self.clock.now();
-        let (name, kernel) = (&self.plan.congestion.name, Some(&*self.options.congestion));
+        let (name, kernel) = (&self.plan.congestion.name, Some(self.options.congestion()));
         frames.begin(began, "client", self.plan.transport.name(), name, kernel)?;
         let done = self.measure(began, stop, &mut reporter, &mut frames, cpu);
         let end = match &done {
@@ -337,7 +337,7 @@ impl Client {
             let mut text = format!(
                 "connected to {} in {took:.2} ms, {over}, UP with {}, mss {}",
                 self.remote,
-                self.options.congestion,
+                self.options.congestion(),
                 connection.mss()
             );
             if self.tls.is_some() {

@@ -4,22 +4,20 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
-use nix::libc;
 use nix::sys::epoll::EpollFlags;
-use nix::sys::socket::{setsockopt, sockopt};
 use rustls::{ServerConfig, ServerConnection};
 use transport::load::StreamReport;
 use transport::quic::End;
 use transport::{App, AppEvent};
 use units::{Span, Time};
 
-use super::options;
 use super::stream::{SHARE, Stream};
-use super::wire::Wire;
 use crate::perf::frames::Opening;
 use crate::perf::report::Names;
 use crate::perf::{Choose, Sender, Transport};
 use crate::tcp_info::{Kernel, TcpInfo};
+use crate::tcp_socket;
+use crate::wire::Wire;
 
 /// A size that a client asks for when it means to stop the server itself (2^62 - 1, see `PerfClient`).
 const ENDLESS: u64 = (1 << 62) - 1;
@@ -237,7 +235,7 @@ impl Connection {
         self.sender = Sender::tcp(info, self.ip, self.stream.written, self.stream.received);
         self.sender.largest_cwnd_bytes = self.sender.largest_cwnd_bytes.max(largest);
         self.mss = info.snd_mss.into();
-        if let Some(name) = self.stream.socket.as_ref().and_then(options::congestion) {
+        if let Some(name) = self.stream.socket.as_ref().and_then(tcp_socket::congestion) {
             self.congestion = name;
         }
     }
@@ -452,10 +450,8 @@ impl Connection {
         if self.end.is_none() {
             self.over(now, End::Here);
         }
-        let linger = libc::linger { l_onoff: 1, l_linger: 0 };
         if let Some(socket) = &self.stream.socket {
-            // Where it cannot be set, closing is as good.
-            let _ = setsockopt(socket, sockopt::Linger, &linger);
+            tcp_socket::abort(socket);
         }
     }
 

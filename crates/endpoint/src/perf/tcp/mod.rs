@@ -1,8 +1,7 @@
 //! The perf protocol over the kernel's TCP, with and without TLS: a connection for each stream, as in the
 //! simulation, whose applications these are.
 //!
-//! Reading order: `options` (sockets and controllers of the kernel), `wire` (bytes, plain or in TLS), `stream` (the
-//! same as an application sees them), `connection` (a socket and its application), `client`, `server`.
+//! Reading order: `options` (what a plan asks of sockets), `stream` (bytes as an application sees them), `connection` (a socket and its application), `client`, `server`.
 
 mod client;
 mod connection;
@@ -10,8 +9,6 @@ mod exercise;
 mod options;
 mod server;
 mod stream;
-mod watch;
-mod wire;
 
 pub use client::Client;
 #[doc(hidden)]

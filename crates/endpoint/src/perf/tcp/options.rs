@@ -1,46 +1,20 @@
-//! Sockets of the kernel's TCP: controllers by the names of the catalogue, sizes, addresses.
+//! What a plan asks of the kernel's TCP, controllers by the names of the catalogue.
 
 use std::ffi::OsString;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::fd::{AsFd, OwnedFd};
 
 use nix::errno::Errno;
-use nix::libc;
-use nix::setsockopt_impl;
-use nix::sockopt_impl;
-use nix::sys::socket::{
-    AddressFamily, Backlog, SockFlag, SockType, SockaddrStorage, bind, connect, getsockopt, listen,
-    setsockopt, socket, sockopt,
-};
+use nix::sys::socket::{setsockopt, sockopt};
 use transport::load::Wish;
 
-use crate::kernel::{MaxSegment, kernel_name};
+use crate::kernel::kernel_name;
 use crate::perf::{Choose, CongestionPlan, Failure, TcpPlan};
-
-sockopt_impl!(
-    /// Unsent bytes from which a socket takes no more (tcp(7)).
-    Unsent, SetOnly, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, u32
-);
-
-/// Bytes that wait in a socket beyond what window and peer let pass: a FIN has no more before it. A
-/// millisecond at 1 Gbit/s, the time in which this process is back.
-const UNSENT_BYTES: u32 = 128 << 10;
-
-/// Connections that wait to be accepted; beyond them the kernel asks for proof (SYN cookies).
-const WAITING: i32 = 1024;
-
-/// Where Linux lists its controllers.
-const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+use crate::tcp_socket::{Refused, TcpOptions, controllers};
 
 /// Options of sockets.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// The kernel's name of the controller.
-    pub congestion: String,
-    mss: Option<u32>,
-    buffer: Option<usize>,
-}
+pub struct Options(TcpOptions);
 
 impl Options {
     /// Options as the plan wants them, tried on a socket.
@@ -57,42 +31,30 @@ impl Options {
         let name = kernel_name(&congestion.name)
             .map_err(|why| Failure::Input(format!("--congestion: {why}")))?
             .to_owned();
-        let options = Options { congestion: name, mss: plan.mss_bytes, buffer: plan.buffer_bytes };
-        let tried = open(AddressFamily::Inet).or_else(|_| open(AddressFamily::Inet6))?;
-        options.controller(&tried).map_err(|error| refused(&options.congestion, error))?;
-        options.sizes(&tried)?;
+        let options = Options(TcpOptions {
+            congestion: name,
+            mss: plan.mss_bytes,
+            buffer: plan.buffer_bytes,
+        });
+        options.0.try_out().map_err(|refused| options.told(refused))?;
         Ok(options)
     }
 
-    fn controller(&self, socket: &impl AsFd) -> nix::Result<()> {
-        setsockopt(socket, sockopt::TcpCongestion, &OsString::from(&self.congestion))
+    /// The kernel's name of the controller.
+    pub fn congestion(&self) -> &str {
+        &self.0.congestion
     }
 
-    fn sizes(&self, socket: &impl AsFd) -> Result<(), Failure> {
-        if let Some(mss) = self.mss {
-            setsockopt(socket, MaxSegment, &mss).map_err(|error| {
-                Failure::Input(format!("--mss {mss}: the kernel refuses it: {error}"))
-            })?;
+    /// What the kernel refuses, by the options of the command line.
+    fn told(&self, refused: Refused) -> Failure {
+        match refused {
+            Refused::Controller(error) => no_controller(&self.0.congestion, error),
+            Refused::Segment(error) => Failure::Input(format!(
+                "--mss {}: the kernel refuses it: {error}",
+                self.0.mss.unwrap_or_default()
+            )),
+            Refused::Other(error) => io::Error::from(error).into(),
         }
-        if let Some(bytes) = self.buffer {
-            // As root beyond the limits of the machine, else up to them. The kernel doubles what it is given,
-            // for what it keeps beside the data (socket(7)).
-            let half = bytes / 2;
-            if setsockopt(socket, sockopt::SndBufForce, &half).is_err() {
-                setsockopt(socket, sockopt::SndBuf, &half).map_err(io::Error::from)?;
-            }
-            if setsockopt(socket, sockopt::RcvBufForce, &half).is_err() {
-                setsockopt(socket, sockopt::RcvBuf, &half).map_err(io::Error::from)?;
-            }
-        }
-        setsockopt(socket, Unsent, &UNSENT_BYTES).map_err(io::Error::from)?;
-        setsockopt(socket, sockopt::TcpNoDelay, &true).map_err(io::Error::from)?;
-        Ok(())
-    }
-
-    fn apply(&self, socket: &impl AsFd) -> Result<(), Failure> {
-        self.controller(socket).map_err(|error| refused(&self.congestion, error))?;
-        self.sizes(socket)
     }
 
     /// A socket that has begun to connect.
@@ -100,12 +62,10 @@ impl Options {
     /// # Errors
     /// The kernel's.
     pub fn connect(&self, remote: SocketAddr) -> Result<TcpStream, Failure> {
-        let made = open(family(remote))?;
-        self.apply(&made)?;
-        match connect(std::os::fd::AsRawFd::as_raw_fd(&made), &SockaddrStorage::from(remote)) {
-            Ok(()) | Err(Errno::EINPROGRESS) => Ok(TcpStream::from(made)),
-            Err(error) => Err(Failure::Run(format!("{remote} cannot be reached: {error}"))),
-        }
+        self.0.connect(remote).map_err(|refused| match refused {
+            Refused::Other(error) => Failure::Run(format!("{remote} cannot be reached: {error}")),
+            option => self.told(option),
+        })
     }
 
     /// A socket that listens; what it accepts has its options.
@@ -113,30 +73,11 @@ impl Options {
     /// # Errors
     /// The kernel's.
     pub fn listen(&self, local: SocketAddr) -> io::Result<TcpListener> {
-        let made = open(family(local))?;
-        setsockopt(&made, sockopt::ReuseAddr, &true)?;
-        if local.is_ipv6() && local.ip().is_unspecified() {
-            setsockopt(&made, sockopt::Ipv6V6Only, &false)?;
-        }
-        self.apply(&made).map_err(|failure| io::Error::other(failure.to_string()))?;
-        bind(std::os::fd::AsRawFd::as_raw_fd(&made), &SockaddrStorage::from(local))?;
-        listen(&made, Backlog::new(WAITING).unwrap_or(Backlog::MAXCONN))?;
-        Ok(TcpListener::from(made))
+        self.0.listen(local).map_err(|refused| match refused {
+            Refused::Other(error) => error.into(),
+            option => io::Error::other(self.told(option).to_string()),
+        })
     }
-}
-
-fn family(address: SocketAddr) -> AddressFamily {
-    if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }
-}
-
-fn open(family: AddressFamily) -> Result<OwnedFd, io::Error> {
-    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-    Ok(socket(family, SockType::Stream, flags, None)?)
-}
-
-/// The controller that a socket sends with.
-pub fn congestion(socket: &TcpStream) -> Option<String> {
-    getsockopt(socket, sockopt::TcpCongestion).ok().map(|name| name.to_string_lossy().into_owned())
 }
 
 /// Gives a socket the controller that a client wishes for: one that the kernel has loaded, since asking for another
@@ -150,9 +91,9 @@ pub fn choose(socket: &TcpStream, wish: &Wish, choose: Choose) -> Result<(), Str
         return Err("controllers of the kernel take no options".to_owned());
     }
     let name = kernel_name(&wish.name)?;
-    let listed = std::fs::read_to_string(AVAILABLE).unwrap_or_default();
-    if !listed.split_whitespace().any(|known| known == name) {
-        let listed = listed.split_whitespace().collect::<Vec<_>>().join(", ");
+    let listed = controllers();
+    if !listed.iter().any(|known| known == name) {
+        let listed = listed.join(", ");
         return Err(format!("its kernel has no controller \"{name}\" for TCP; it has {listed}"));
     }
     setsockopt(socket, sockopt::TcpCongestion, &OsString::from(name)).map_err(|error| match error {
@@ -164,18 +105,18 @@ pub fn choose(socket: &TcpStream, wish: &Wish, choose: Choose) -> Result<(), Str
 }
 
 /// Why the kernel does not take a controller, and what to do.
-fn refused(name: &str, error: Errno) -> Failure {
-    let listed = std::fs::read_to_string(AVAILABLE).unwrap_or_default();
-    let listed = listed.trim();
+fn no_controller(name: &str, error: Errno) -> Failure {
+    let listed = controllers();
     Failure::Input(match error {
         Errno::EPERM | Errno::EACCES => format!(
             "--congestion: the kernel has \"{name}\" but does not allow it to ordinary users; as root: \
-             sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{listed}\""
+             sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{}\"",
+            listed.join(" ")
         ),
         Errno::ENOENT => format!(
             "--congestion: the kernel has no controller \"{name}\" for TCP; it has {}; others are \
              modules: modprobe tcp_{name}",
-            listed.split_whitespace().collect::<Vec<_>>().join(", ")
+            listed.join(", ")
         ),
         other => format!("--congestion {name}: {other}"),
     })
@@ -192,7 +133,7 @@ mod tests {
         let message = Options::new(&plan, &named("fast")).unwrap_err().to_string();
         assert!(message.contains("no controller \"fast\" for TCP; it has "), "{message}");
         assert!(message.contains("reno"), "{message}");
-        assert_eq!(Options::new(&plan, &named("newreno")).unwrap().congestion, "reno");
+        assert_eq!(Options::new(&plan, &named("newreno")).unwrap().congestion(), "reno");
         let message = Options::new(&plan, &named("bbr")).unwrap_err().to_string();
         let said = "found \"bbr\", which is BBRv3; the kernel's is BBR version 1 (tcp_bbr.c), expected \"bbr1\"";
         assert_eq!(message, format!("--congestion: {said}"));

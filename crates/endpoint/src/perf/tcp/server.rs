@@ -7,9 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use nix::errno::Errno;
-use nix::libc;
 use nix::sys::epoll::EpollFlags;
-use nix::sys::socket::{setsockopt, sockopt};
 use rustls::ServerConfig;
 use transport::load::PerfServer;
 use transport::places::{Place, Way, who_gives_way};
@@ -18,7 +16,6 @@ use units::{Span, Time};
 
 use super::Options;
 use super::connection::{Accepting, Connection};
-use super::watch::Watch;
 use crate::Clock;
 use crate::driver::sleep;
 use crate::perf::frames::Frames;
@@ -28,6 +25,8 @@ use crate::perf::server::{Out, canonical};
 use crate::perf::summary::{Closing, cpu_seconds};
 use crate::perf::{Failure, ServerPlan, Summary};
 use crate::tcp_info::Kernel;
+use crate::tcp_socket;
+use crate::watch::Watch;
 
 /// A client has so long to say its first byte, or to do TLS's handshake: what `bentpipe perf client` waits
 /// by default.
@@ -130,7 +129,7 @@ impl Side {
 
     /// The kernel's name of its controller.
     pub fn congestion(&self) -> &str {
-        &self.options.congestion
+        self.options.congestion()
     }
 
     /// Where it listens.
@@ -258,7 +257,7 @@ impl Side {
     fn admit(&mut self, now: Time, socket: TcpStream, remote: SocketAddr) -> io::Result<()> {
         let address = canonical(remote).ip();
         if self.client.is_some_and(|client| client != address) {
-            refuse(&socket);
+            tcp_socket::abort(&socket);
             return Ok(());
         }
         match self.room(now) {
@@ -268,7 +267,7 @@ impl Side {
                 return self.pause(until);
             }
             Room::None => {
-                refuse(&socket);
+                tcp_socket::abort(&socket);
                 return Ok(());
             }
         }
@@ -447,13 +446,6 @@ impl Side {
         }
         Ok(())
     }
-}
-
-/// Closes a connection at once (RST), so that its client knows.
-fn refuse(socket: &TcpStream) {
-    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-    // Where it cannot be set, closing says it too.
-    let _ = setsockopt(socket, sockopt::Linger, &linger);
 }
 
 impl AsFd for Side {

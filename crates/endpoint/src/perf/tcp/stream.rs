@@ -8,8 +8,9 @@ use transport::load::Wish;
 use transport::{ReadEnd, Streams};
 
 use super::options;
-use super::wire::{Read, Wire};
 use crate::perf::Choose;
+use crate::tcp_socket;
+use crate::wire::{Read, Wire};
 
 /// Bytes an application is asked for at once; the socket takes what fits.
 const APPETITE: usize = 256 << 10;
@@ -170,7 +171,7 @@ impl Streams for Stream {
         if let (Some(wish), Some(choose)) = (wish, self.choose) {
             options::choose(socket, wish, choose)?;
         }
-        Ok(options::congestion(socket))
+        Ok(tcp_socket::congestion(socket))
     }
 
     fn appetite(&self) -> usize {

@@ -22,6 +22,8 @@ pub struct Ready {
     pub number: u64,
     /// It can be read, or has failed.
     pub readable: bool,
+    /// It has failed, or both sides have finished.
+    pub broken: bool,
 }
 
 impl Watch {
@@ -72,6 +74,7 @@ impl Watch {
         let ready = |event: &EpollEvent| Ready {
             number: event.data(),
             readable: event.events().intersects(said),
+            broken: event.events().intersects(EpollFlags::EPOLLERR | EpollFlags::EPOLLHUP),
         };
         Ok(events[..count].iter().map(ready).collect())
     }

@@ -1,0 +1,266 @@
+//! An [`Agent`] on real sockets under the real clock: its ends are QUIC's or the kernel's TCP, and the applications on its
+//! connections are those of virtual time.
+//!
+//! Reading order: this file (the loop), `quic`, `tcp` (an end of each), `connection` and `stream` (one of TCP's).
+
+mod connection;
+mod quic;
+mod stream;
+mod tcp;
+
+pub use self::connection::Patience;
+pub use self::quic::QuicPlan;
+pub use self::stream::Keys;
+pub use self::tcp::TcpPlan;
+pub use crate::tcp_socket::TcpOptions;
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use transport::{Agent, App, Handle, Lines, Order};
+use units::{Span, Time};
+
+use self::quic::QuicEnd;
+use self::tcp::TcpEnd;
+use crate::Clock;
+use crate::driver::sleep;
+
+/// How often an agent may have its turn before its connections have theirs.
+const TURNS: usize = 16;
+
+/// An end of an agent.
+pub enum EndPlan {
+    /// Over QUIC.
+    Quic(Box<QuicPlan>),
+    /// Over the kernel's TCP.
+    Tcp(TcpPlan),
+}
+
+enum End {
+    Quic(Box<QuicEnd>),
+    Tcp(Box<TcpEnd>),
+}
+
+/// An agent and what it makes applications with, which ends call.
+struct Shared<A>(Arc<Mutex<A>>);
+
+impl<A> Clone for Shared<A> {
+    fn clone(&self) -> Shared<A> {
+        Shared(self.0.clone())
+    }
+}
+
+impl<A> Shared<A> {
+    fn lock(&self) -> MutexGuard<'_, A> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An agent at work.
+pub struct Host<A> {
+    agent: Shared<A>,
+    ends: Ends,
+}
+
+struct Ends {
+    ends: Vec<End>,
+    clock: Clock,
+}
+
+impl<A: Agent + 'static> Host<A> {
+    /// Opens the sockets of `plans`, an end each.
+    ///
+    /// # Errors
+    /// What is wrong with an end, or the kernel's.
+    pub fn new(agent: A, plans: Vec<EndPlan>) -> io::Result<Host<A>> {
+        // A wake-up may otherwise be 50 microseconds late (prctl(2)).
+        nix::sys::prctl::set_timerslack(1)?;
+        let (agent, clock) = (Shared(Arc::new(Mutex::new(agent))), Clock::start());
+        let mut ends = Vec::new();
+        for (end, plan) in plans.into_iter().enumerate() {
+            ends.push(match plan {
+                EndPlan::Quic(plan) => {
+                    let agent = agent.clone();
+                    let make = Box::new(move |connection| {
+                        agent.lock().accept(clock.now(), Handle { end, connection })
+                    });
+                    End::Quic(Box::new(QuicEnd::new(*plan, clock, make)?))
+                }
+                EndPlan::Tcp(plan) => End::Tcp(Box::new(TcpEnd::new(plan)?)),
+            });
+        }
+        Ok(Host { agent, ends: Ends { ends, clock } })
+    }
+
+    /// The time.
+    pub fn now(&self) -> Time {
+        self.ends.clock.now()
+    }
+
+    /// The agent, between two turns.
+    pub fn agent(&self) -> MutexGuard<'_, A> {
+        self.agent.lock()
+    }
+
+    /// Where an end answers.
+    ///
+    /// # Errors
+    /// The kernel's; an end that does not answer.
+    pub fn local(&self, end: usize) -> io::Result<SocketAddr> {
+        match &self.ends.ends[end] {
+            End::Quic(quic) => quic.driver.socket.local(),
+            End::Tcp(tcp) => tcp.local(),
+        }
+    }
+
+    /// Connections of an end that are not over.
+    pub fn open(&self, end: usize) -> usize {
+        match &self.ends.ends[end] {
+            End::Quic(quic) => quic.open(),
+            End::Tcp(tcp) => tcp.open(),
+        }
+    }
+
+    /// The other side's address of a connection; none: it is gone.
+    pub fn peer(&self, handle: Handle) -> Option<SocketAddr> {
+        match &self.ends.ends[handle.end] {
+            End::Quic(quic) => quic.peer(handle.connection),
+            End::Tcp(tcp) => tcp.peer(handle.connection),
+        }
+    }
+
+    /// Works until `stop` is set; all connections are ended then.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn run(&mut self, stop: &AtomicBool) -> io::Result<()> {
+        while !stop.load(Ordering::Relaxed) {
+            self.turn(Time::MAX)?;
+        }
+        self.close();
+        Ok(())
+    }
+
+    /// Ends all connections.
+    pub fn close(&mut self) {
+        let now = self.now();
+        for end in &mut self.ends.ends {
+            match end {
+                End::Quic(quic) => quic.close(now),
+                End::Tcp(tcp) => tcp.close(now),
+            }
+        }
+    }
+
+    /// One turn: sleeps until something comes or is due, at the longest until `until`, and does it.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn turn(&mut self, until: Time) -> io::Result<()> {
+        let agent = self.agent.lock().wake_at();
+        self.ends.sleep(agent.min(until))?;
+        for (end, it) in self.ends.ends.iter_mut().enumerate() {
+            match it {
+                End::Quic(quic) => quic.work()?,
+                End::Tcp(tcp) => {
+                    let (now, agent) = (self.ends.clock.now(), &self.agent);
+                    tcp.work(now, &mut |connection| {
+                        agent.lock().accept(now, Handle { end, connection })
+                    })?;
+                }
+            }
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// Tells the agent what its connections have said, and gives it its turn.
+    fn settle(&mut self) {
+        let mut agent = self.agent.lock();
+        for _ in 0..TURNS {
+            let now = self.ends.clock.now();
+            for (end, it) in self.ends.ends.iter_mut().enumerate() {
+                let (said, ended) = match it {
+                    End::Quic(quic) => (quic.take_said(), quic.take_ended()),
+                    End::Tcp(tcp) => (tcp.take_said(), tcp.take_ended()),
+                };
+                for (connection, notice) in said {
+                    agent.hear(now, Handle { end, connection }, notice);
+                }
+                for (connection, why) in ended {
+                    agent.ended(now, Handle { end, connection }, &why);
+                }
+            }
+            if agent.wake_at() > now {
+                return;
+            }
+            agent.wake(now, &mut self.ends);
+        }
+    }
+}
+
+impl Ends {
+    /// Takes over what has come, and sleeps until something does or is due.
+    fn sleep(&mut self, until: Time) -> io::Result<()> {
+        let (mut any, mut due) = (false, until);
+        for end in &mut self.ends {
+            match end {
+                End::Quic(quic) => {
+                    any |= quic.driver.take_in()?;
+                    due = due.min(quic.driver.wake_at());
+                }
+                End::Tcp(tcp) => due = due.min(tcp.wake_at()),
+            }
+        }
+        let now = self.clock.now();
+        if any || due <= now {
+            return Ok(());
+        }
+        let watched = self.ends.iter().map(|end| match end {
+            End::Quic(quic) => {
+                let socket = &quic.driver.socket;
+                (socket as &dyn AsFd, socket.is_blocked())
+            }
+            End::Tcp(tcp) => (&**tcp as &dyn AsFd, false),
+        });
+        let watched: Vec<(&dyn AsFd, bool)> = watched.collect();
+        sleep(&watched, Span(due.0 - now.0))?;
+        for end in &mut self.ends {
+            if let End::Quic(quic) = end {
+                quic.driver.take_in()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Lines for Ends {
+    fn dial(&mut self, end: usize, peer: &str, app: Box<dyn App>) -> Result<Handle, String> {
+        let address: SocketAddr =
+            peer.parse().map_err(|_| format!("found \"{peer}\", expected ADDRESS:PORT"))?;
+        let now = self.clock.now();
+        let connection = match &mut self.ends[end] {
+            End::Quic(quic) => quic.dial(now, address, app)?,
+            End::Tcp(tcp) => tcp.dial(now, address, app)?,
+        };
+        Ok(Handle { end, connection })
+    }
+
+    fn say(&mut self, handle: Handle, order: Order) {
+        match &mut self.ends[handle.end] {
+            End::Quic(quic) => quic.say(handle.connection, order),
+            End::Tcp(tcp) => tcp.say(handle.connection, order),
+        }
+    }
+
+    fn abort(&mut self, handle: Handle) {
+        let now = self.clock.now();
+        match &mut self.ends[handle.end] {
+            End::Quic(quic) => quic.abort(now, handle.connection),
+            End::Tcp(tcp) => tcp.abort(now, handle.connection),
+        }
+    }
+}

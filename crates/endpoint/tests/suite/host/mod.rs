@@ -1,0 +1,185 @@
+//! One application over both transports and on both clocks.
+
+mod apps;
+mod hostile;
+mod party;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use transport::quic::{self, QuicSpec};
+use transport::tcp::{self, TcpSpec};
+use transport::{App, Endpoint, Payload, Side};
+use units::{Span, Time};
+
+use apps::{Asks, Echo, Log};
+use party::{Kind, Party, controller, host, meet};
+
+/// Bytes that go there and back.
+const BYTES: u64 = 3_000_000;
+
+/// What both sides of one connection hear in virtual time, over a path of 5 ms.
+fn in_virtual_time(kind: Kind) -> [Vec<String>; 2] {
+    let logs = [Log::default(), Log::default()];
+    let [asks, echoes] = logs.clone();
+    let spec = QuicSpec { unpaced_burst_packets: 10, ..QuicSpec::default() };
+    let mut sides = [Side::Client, Side::Server].map(|side| -> Box<dyn Endpoint> {
+        let (asks, echoes) = (asks.clone(), echoes.clone());
+        let make = Box::new(move |_| -> Box<dyn App> {
+            match side {
+                Side::Client => Box::new(Asks::new(BYTES, asks.clone())),
+                Side::Server => Box::new(Echo::new(echoes.clone())),
+            }
+        });
+        match kind {
+            Kind::Quic => {
+                let made = quic::Endpoint::new(side, &spec, 1, side.name(), make, controller());
+                Box::new(made.unwrap())
+            }
+            Kind::Tcp => {
+                Box::new(tcp::Endpoint::new(side, &TcpSpec::default(), make, controller()))
+            }
+        }
+    });
+    let mut flying: VecDeque<(Time, usize, Payload)> = VecDeque::new();
+    let (mut now, mut out) = (Time::ZERO, Vec::new());
+    sides[0].connect(now, None, &mut out).unwrap();
+    let mut from = 0;
+    for _ in 0..1_000_000 {
+        let to = 1 - from;
+        flying.extend(out.drain(..).map(|payload| (now + Span::from_millis(5), to, payload)));
+        let arrives = flying.front().map_or(Time::MAX, |next| next.0);
+        let wakes = [sides[0].wake_at(), sides[1].wake_at()];
+        now = now.max(arrives.min(wakes[0]).min(wakes[1]));
+        if now >= Time::ZERO + Span::from_secs(120) {
+            break;
+        }
+        if arrives <= now {
+            let (_, to, payload) = flying.pop_front().unwrap();
+            sides[to].receive(now, payload, &mut out);
+            from = to;
+        } else {
+            from = usize::from(wakes[1] < wakes[0]);
+            sides[from].wake(now, &mut out);
+        }
+    }
+    logs.map(|log| log.take())
+}
+
+/// The same over real sockets, on loopback.
+fn in_real_time(kind: Kind) -> [Vec<String>; 2] {
+    let logs = [Log::default(), Log::default()];
+    let echoes = logs[1].clone();
+    let mut server = host(kind, 4, move || Box::new(Echo::new(echoes.clone())));
+    let mut client = host(kind, 4, || panic!("nobody calls a client"));
+    let to = server.local(0).unwrap().to_string();
+    let handle = {
+        let mut agent = client.agent();
+        agent.dial(0, &to, Box::new(Asks::new(BYTES, logs[0].clone())))
+    };
+    meet(&mut [&mut client, &mut server], 20.0, |hosts| {
+        hosts.iter().all(|host| host.agent().ended == 1)
+    });
+    assert_eq!(client.agent().handles, [handle]);
+    logs.map(|log| log.take())
+}
+
+/// What an application hears first of each kind of event, in order, and that all its bytes came back, is one on both
+/// clocks.
+#[test]
+fn an_application_hears_the_same_on_both_clocks() {
+    for kind in [Kind::Quic, Kind::Tcp] {
+        let (virtual_time, real_time) = (in_virtual_time(kind), in_real_time(kind));
+        assert_eq!(virtual_time, real_time, "{kind:?}");
+        let [client, server] = real_time;
+        assert_eq!(client[0], "Ready", "{kind:?}");
+        assert!(client.contains(&format!("{BYTES} bytes came back")), "{kind:?}: {client:?}");
+        assert!(server.contains(&"Opened".to_owned()), "{kind:?}: {server:?}");
+        assert!(server.contains(&"Finished".to_owned()), "{kind:?}: {server:?}");
+    }
+}
+
+/// An agent dials both transports and answers both, at once, from one loop, and hears what its applications say.
+#[test]
+fn one_agent_has_both_transports_and_both_roles() {
+    let logs: Vec<Log> = (0..8).map(|_| Log::default()).collect();
+    let echo = || -> Box<dyn App> { Box::new(Echo::new(Log::default())) };
+    let mut hosts = [0, 1].map(|_| {
+        party::host_of(vec![party::quic_end(16), party::tcp_end(16, None)], Box::new(echo))
+    });
+    for (place, log) in logs.iter().enumerate() {
+        let (from, end) = (place % 2, place / 2 % 2);
+        let to = hosts[1 - from].local(end).unwrap().to_string();
+        hosts[from].agent().dial(end, &to, Box::new(Asks::new(100_000, log.clone())));
+    }
+    let [first, second] = &mut hosts;
+    meet(&mut [first, second], 20.0, |hosts| hosts.iter().all(|host| host.agent().ended == 8));
+    for log in logs {
+        let heard = log.take();
+        assert!(heard.contains(&"100000 bytes came back".to_owned()), "{heard:?}");
+    }
+    for host in &hosts {
+        // Each asking application says when it is done.
+        assert_eq!(host.agent().heard, 4);
+        assert_eq!((host.open(0), host.open(1)), (0, 0));
+    }
+}
+
+/// An application that does not take what has come stops its peer, costs no turns meanwhile, and goes on when it is told.
+#[test]
+fn who_does_not_read_stops_its_peer() {
+    for kind in [Kind::Quic, Kind::Tcp] {
+        let (log, gate) = (Log::default(), Arc::new(Mutex::new(false)));
+        let (at_gate, echo_log) = (gate.clone(), Log::default());
+        let mut server =
+            host(kind, 4, move || Box::new(Echo::behind(echo_log.clone(), at_gate.clone())));
+        let mut client = host(kind, 4, || panic!("nobody calls a client"));
+        let to = server.local(0).unwrap().to_string();
+        // More than any buffer between the two holds.
+        let bytes = 64 << 20;
+        client.agent().dial(0, &to, Box::new(Asks::new(bytes, log.clone())));
+        let mut written = 0;
+        meet(&mut [&mut client, &mut server], 10.0, |_| {
+            let before = std::mem::replace(&mut written, log.written());
+            written > 0 && written == before
+        });
+        let mut turns = 0;
+        let until = client.now() + Span::from_millis(300);
+        while client.now() < until {
+            for it in [&mut client, &mut server] {
+                let soon = it.now() + Span::from_millis(10);
+                it.turn(soon).unwrap();
+                turns += 1;
+            }
+        }
+        assert!(turns < 300, "{kind:?}: {turns} turns, with nothing to do");
+        assert!(log.written() < bytes / 2, "{kind:?}: {} bytes were taken", log.written());
+        *gate.lock().unwrap() = true;
+        {
+            let mut agent: std::sync::MutexGuard<'_, Party> = server.agent();
+            agent.poke_all();
+        }
+        meet(&mut [&mut client, &mut server], 30.0, |hosts| hosts[0].agent().ended == 1);
+        assert!(log.take().contains(&format!("{bytes} bytes came back")), "{kind:?}");
+    }
+}
+
+/// TLS begins after words of the application's own, as TCPCLv4 has it (RFC 9174 section 4.4).
+#[test]
+fn tls_begins_within_a_connection() {
+    let (log, echo_log) = (Log::default(), Log::default());
+    let keys = party::keys();
+    let told = echo_log.clone();
+    let answers = Box::new(move || -> Box<dyn App> { Box::new(Echo::securing(told.clone())) });
+    let mut server = party::host_of(vec![party::tcp_end(4, Some(keys.clone()))], answers);
+    let nobody = Box::new(|| -> Box<dyn App> { panic!("nobody calls a client") });
+    let mut client = party::host_of(vec![party::tcp_end(4, Some(keys))], nobody);
+    let to = server.local(0).unwrap().to_string();
+    client.agent().dial(0, &to, Box::new(Asks::securing(BYTES, log.clone())));
+    meet(&mut [&mut client, &mut server], 20.0, |hosts| hosts[0].agent().ended == 1);
+    let heard = log.take();
+    assert!(heard.contains(&format!("{BYTES} bytes came back")), "{heard:?}");
+    assert!(
+        heard.contains(&"secured".to_owned()) && echo_log.take().contains(&"secured".to_owned())
+    );
+}
