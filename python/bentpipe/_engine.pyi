@@ -6,10 +6,14 @@ __all__ = [
     "Config",
     "Control",
     "Event",
+    "Pause",
+    "SchedulerConfig",
+    "Waiting",
     "catalogue",
     "channel_information",
     "check_contact_plan",
     "check_controller",
+    "check_scheduler",
     "coded_bits",
     "orbit",
     "orbit_passes",
@@ -73,6 +77,37 @@ class Event:
     cwnd_limited: bool
     window: int
 
+@final
+class SchedulerConfig:
+    """What a scheduler is told when it is made."""
+
+    link: str
+    seed: int
+    options_json: str
+
+@final
+class Waiting:
+    """A user who has a packet."""
+
+    user: int
+    rate: float
+    waited_ns: int
+    bytes: int
+
+@final
+class Pause:
+    """Nobody is served until an instant, or until a packet comes."""
+
+    until_ns: int
+    def __new__(cls, until_ns: int) -> Pause: ...
+
+@type_check_only
+class Scheduler(Protocol):
+    """A scheduler of one's own: a class of this shape; ``arrived`` and ``served`` are called if they are there."""
+
+    def __init__(self, config: SchedulerConfig) -> None: ...
+    def choose(self, now: int, waiting: list[Waiting]) -> int | Pause: ...
+
 @type_check_only
 class Controller(Protocol):
     """A congestion controller of one's own: a class of this shape."""
@@ -80,7 +115,7 @@ class Controller(Protocol):
     def __init__(self, config: Config) -> None: ...
     def on_event(self, now: int, event: Event) -> int | Control: ...
 
-def run(spec_json: str, controllers: dict[str, type[Controller]] | None = None) -> bytes:
+def run(spec_json: str, controllers: dict[str, type[Controller | Scheduler]] | None = None) -> bytes:
     """Run one resolved run and return its measurements.
 
     :raises ValueError: what is wrong with the specification.
@@ -94,6 +129,9 @@ def run_schema() -> str:
 
 def check_controller(controller: str | type[Controller], options_json: str = "{}") -> str:
     """Run the conformance list on a controller of the catalogue, or on a class; verdicts as JSON."""
+
+def check_scheduler(scheduler: str | type[Scheduler], options_json: str = "{}") -> str | None:
+    """Run the conformance list on a scheduler of users, by name or as a class; verdicts as JSON, None: no such."""
 
 def coded_bits(radio_json: str) -> list[int]:
     """Coded bits of a frame in each attempt of a radio link (``RadioSpec``); the last holds for all that follow.

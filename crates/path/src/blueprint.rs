@@ -1,8 +1,10 @@
 //! What the specification of a stage says of it: each stage answers for itself, in its own file.
 
+use std::cell::Cell;
+
 use units::{Random, Time};
 
-use crate::{Change, FeedbackSpec, Stage};
+use crate::{Change, Decider, FeedbackSpec, OwnSpec, Stage};
 
 /// A message for a person, or nothing wrong.
 pub(crate) type Verdict = Result<(), String>;
@@ -19,6 +21,11 @@ pub(crate) trait Blueprint {
 
     /// The stage; only of what is right.
     fn make(&self, place: &Place) -> Box<dyn Stage>;
+
+    /// The scheduler that it needs from outside.
+    fn own(&self) -> Option<&OwnSpec> {
+        None
+    }
 
     /// What the stage tells itself: how long that takes, and its chance to be lost.
     fn feedback(&self) -> Option<FeedbackSpec> {
@@ -54,6 +61,8 @@ pub(crate) struct Place<'a> {
     pub seed: u64,
     /// The stage in its line.
     pub purpose: String,
+    /// The scheduler that is given from outside, until the stage has taken it.
+    pub decider: Cell<Option<Box<dyn Decider>>>,
 }
 
 impl Place<'_> {

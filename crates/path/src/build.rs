@@ -1,24 +1,37 @@
 //! Makes a line from its specification: its stages, its scheduled changes, and what it cannot beat.
 
+use std::cell::Cell;
+
 use units::Time;
 
 use crate::blueprint::Place;
-use crate::{Change, Line, SpecError, StageSpec, Wire};
+use crate::{Change, Deciders, Line, SpecError, StageSpec, Wire};
 
 /// The line `name` of run `seed`, but for its scheduled changes and bounds.
-pub(crate) fn line(specs: &[StageSpec], name: &str, seed: u64) -> Result<Line, SpecError> {
+pub(crate) fn line(
+    specs: &[StageSpec],
+    name: &str,
+    seed: u64,
+    deciders: &Deciders<'_>,
+) -> Result<Line, SpecError> {
     let (mut stages, mut wires) = (Vec::with_capacity(specs.len()), Vec::new());
     for (index, spec) in specs.iter().enumerate() {
         let blueprint = spec.blueprint();
         let kind = blueprint.kind();
-        blueprint
-            .check()
-            .map_err(|message| SpecError::new(format!("{name} stage {index} ({kind})"), message))?;
+        let wrong = |message| SpecError::new(format!("{name} stage {index} ({kind})"), message);
+        blueprint.check().map_err(wrong)?;
+        let decider = match blueprint.own() {
+            Some(own) => Some(
+                deciders(own, name, seed)
+                    .ok_or_else(|| wrong(format!("there is no scheduler {:?}", own.called)))?,
+            ),
+            None => None,
+        };
         // The index enters the stream's name only if a direction has several stages of a kind, so
         // that inserting another stage leaves the chance of this one as it was.
         let several = specs.iter().filter(|other| other.blueprint().kind() == kind).count() > 1;
         let purpose = if several { format!("{kind}.{index}") } else { kind.to_owned() };
-        let place = Place { line: name, seed, purpose };
+        let place = Place { line: name, seed, purpose, decider: Cell::new(decider) };
         if let Some(spec) = blueprint.feedback() {
             wires.push((Wire { from: index, to: index, spec }, place.feedback()));
         }

@@ -6,7 +6,7 @@ use units::{NodeId, Packet, Time};
 
 use crate::hold::Holds;
 use crate::routes::{Routes, Wiring};
-use crate::{Cause, GraphSpec, Hold, Line, NodeKind, SpecError, changes};
+use crate::{Cause, Deciders, GraphSpec, Hold, Line, NodeKind, SpecError, changes};
 
 /// A built graph. Line `2 * link` carries packets from a link's client side to its server side
 /// (`"<link>.up"`), line `2 * link + 1` back (`"<link>.down"`).
@@ -27,6 +27,15 @@ pub struct Topology {
 impl Topology {
     /// Checks and builds `graph` for run `seed`.
     pub fn build(graph: &GraphSpec, seed: u64) -> Result<Topology, SpecError> {
+        Topology::build_with(graph, seed, &|_, _, _| None)
+    }
+
+    /// The same, with schedulers that are given from outside.
+    pub fn build_with(
+        graph: &GraphSpec,
+        seed: u64,
+        deciders: &Deciders<'_>,
+    ) -> Result<Topology, SpecError> {
         let ids = node_ids(graph)?;
         let mut topology = Topology {
             lines: Vec::new(),
@@ -66,7 +75,7 @@ impl Topology {
                 [(&link.up, "up", client, server), (&link.down, "down", server, client)]
             {
                 let name = format!("{}.{direction}", link.name);
-                topology.lines.push(Line::build(stages, &name, seed)?);
+                topology.lines.push(Line::build_with(stages, &name, seed, deciders)?);
                 topology.line_names.push(name);
                 topology.ends.push((start, end));
             }

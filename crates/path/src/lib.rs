@@ -10,6 +10,7 @@ mod boxed;
 mod build;
 mod changes;
 mod channels;
+pub mod conformance;
 mod departures;
 mod error;
 mod graph;
@@ -49,7 +50,9 @@ pub use hold::{Hold, HoldCounters};
 pub use line::{Counters, Line, Output, Step};
 pub use nr::NrLink;
 pub use nr_spec::*;
-pub use queues::{Codel, DropHead, DropTail, FqCodel, PerUser};
+pub use queues::{
+    Codel, Decider, Deciders, Decision, DropHead, DropTail, FqCodel, Outcome, PerUser, Waiter,
+};
 pub use radio_spec::*;
 pub use scheduler_spec::*;
 pub use services::{Acm, Arq, RateService, SlotRate, TraceService};

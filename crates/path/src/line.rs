@@ -8,8 +8,8 @@ use crate::build::{self, Bounds};
 use crate::departures::Heap;
 use crate::wires::{Told, Wire, Wires};
 use crate::{
-    Cause, Change, Cx, Gauge, Histogram, InFlight, SpecError, Stage, StageSpec, UserQueue,
-    UserTally,
+    Cause, Change, Cx, Deciders, Gauge, Histogram, InFlight, SpecError, Stage, StageSpec,
+    UserQueue, UserTally,
 };
 
 /// What left a line. The caller empties it; its memory is reused.
@@ -127,7 +127,17 @@ impl Line {
     /// The line `name` (`"<link>.up"` or `"<link>.down"`, the key of its random streams) of run
     /// `seed`. An empty list is a wire without length.
     pub fn build(stages: &[StageSpec], name: &str, seed: u64) -> Result<Line, SpecError> {
-        let mut line = build::line(stages, name, seed)?;
+        Line::build_with(stages, name, seed, &|_, _, _| None)
+    }
+
+    /// The same, with schedulers that are given from outside.
+    pub fn build_with(
+        stages: &[StageSpec],
+        name: &str,
+        seed: u64,
+        deciders: &Deciders<'_>,
+    ) -> Result<Line, SpecError> {
+        let mut line = build::line(stages, name, seed, deciders)?;
         line.changes = build::changes(stages).into();
         line.expect_change();
         line.bounds = build::bounds(stages);

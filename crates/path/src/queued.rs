@@ -5,9 +5,9 @@ use units::{Random, Rate, Span, Time};
 use crate::blueprint::{Blueprint, Place, Verdict};
 use crate::{
     Acm, AcmSpec, Arq, Change, Channel, ChannelSpec, Codel, DropHead, DropTail, FeedbackSpec,
-    FixedChannel, FqCodel, InFlight, Limit, NrLink, NrSpec, PerUser, Queue, QueueSpec, RadioSpec,
-    RateService, ReorderingSpec, Service, ServiceSpec, SlotRate, Stage, TraceService, TransmitSpec,
-    Transmitter, channels, validate,
+    FixedChannel, FqCodel, InFlight, Limit, NrLink, NrSpec, OwnSpec, PerUser, Queue, QueueSpec,
+    RadioSpec, RateService, ReorderingSpec, SchedulerSpec, Service, ServiceSpec, SlotRate, Stage,
+    TraceService, TransmitSpec, Transmitter, channels, validate,
 };
 
 impl Blueprint for TransmitSpec {
@@ -21,7 +21,15 @@ impl Blueprint for TransmitSpec {
     }
 
     fn make(&self, place: &Place) -> Box<dyn Stage> {
-        before(&self.queue, Wired { service: &self.service, name: place.line, seed: place.seed })
+        before(
+            &self.queue,
+            place,
+            Wired { service: &self.service, name: place.line, seed: place.seed },
+        )
+    }
+
+    fn own(&self) -> Option<&OwnSpec> {
+        own(&self.queue)
     }
 
     fn takes(&self, change: &Change) -> bool {
@@ -61,11 +69,15 @@ impl Blueprint for RadioSpec {
         let channel = channel(self.channel.as_ref(), place);
         let arq = Arq::new(&self.link_layer, self.channel.as_ref(), place.random());
         let service = Box::new(arq);
-        before(&self.queue, Wireless { service, channel, reordering: self.reordering })
+        before(&self.queue, place, Wireless { service, channel, reordering: self.reordering })
     }
 
     fn feedback(&self) -> Option<FeedbackSpec> {
         self.link_layer.feedback
+    }
+
+    fn own(&self) -> Option<&OwnSpec> {
+        own(&self.queue)
     }
 
     fn takes(&self, change: &Change) -> bool {
@@ -92,7 +104,7 @@ impl Blueprint for NrSpec {
 
     fn make(&self, place: &Place) -> Box<dyn Stage> {
         let channel = channel(self.channel.as_ref(), place);
-        before(&self.queue, Bearer { spec: self, channel, random: place.random() })
+        before(&self.queue, place, Bearer { spec: self, channel, random: place.random() })
     }
 
     fn feedback(&self) -> Option<FeedbackSpec> {
@@ -122,8 +134,13 @@ impl Blueprint for AcmSpec {
         let channel = channels::build(&self.channel, place.line, place.seed);
         before(
             &self.queue,
+            place,
             Wireless { service: Box::new(Acm::new(self)), channel, reordering: None },
         )
+    }
+
+    fn own(&self) -> Option<&OwnSpec> {
+        own(&self.queue)
     }
 
     fn takes(&self, change: &Change) -> bool {
@@ -140,6 +157,17 @@ fn channel(spec: Option<&ChannelSpec>, place: &Place) -> Box<dyn Channel> {
     match spec {
         Some(spec) => channels::build(spec, place.line, place.seed),
         None => Box::new(FixedChannel::PERFECT),
+    }
+}
+
+/// The scheduler that a queue needs from outside.
+fn own(queue: &QueueSpec) -> Option<&OwnSpec> {
+    match queue {
+        QueueSpec::PerUser(spec) => match &spec.scheduler {
+            SchedulerSpec::Own(own) => Some(own),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -213,7 +241,7 @@ impl Behind for Bearer<'_> {
     }
 }
 
-fn before(queue: &QueueSpec, behind: impl Behind) -> Box<dyn Stage> {
+fn before(queue: &QueueSpec, place: &Place, behind: impl Behind) -> Box<dyn Stage> {
     match queue {
         QueueSpec::DropTail { limit } => behind.queue(DropTail::new(*limit)),
         QueueSpec::DropHead { limit } => behind.queue(DropHead::new(*limit)),
@@ -230,6 +258,6 @@ fn before(queue: &QueueSpec, behind: impl Behind) -> Box<dyn Stage> {
                 *ecn,
             ))
         }
-        QueueSpec::PerUser(spec) => behind.queue(PerUser::new(spec)),
+        QueueSpec::PerUser(spec) => behind.queue(PerUser::by(spec, place.decider.take())),
     }
 }

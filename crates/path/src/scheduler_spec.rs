@@ -67,6 +67,18 @@ pub enum SchedulerSpec {
         /// What is asked for.
         deadline: DeadlineSpec,
     },
+    /// One that is given from outside.
+    Own(OwnSpec),
+}
+
+/// A scheduler that is given from outside.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct OwnSpec {
+    /// What the scenario calls it.
+    pub called: String,
+    /// Its options, as JSON.
+    pub options_json: String,
 }
 
 /// An exponential average of a user's rates.
@@ -108,7 +120,9 @@ impl PerUserSpec {
             return Err("channel_delay_ns is above one second".into());
         }
         match &self.scheduler {
-            SchedulerSpec::RoundRobin | SchedulerSpec::MaximumRate => Ok(()),
+            SchedulerSpec::RoundRobin | SchedulerSpec::MaximumRate | SchedulerSpec::Own(_) => {
+                Ok(())
+            }
             SchedulerSpec::DeficitRoundRobin { quantum_bytes, weights } => {
                 above_zero("quantum_bytes", u64::from(*quantum_bytes))?;
                 in_order("weights", weights.iter().map(|(user, _)| u64::from(*user)))?;

@@ -137,7 +137,7 @@ ack_fields! {
     cwnd_limited: bool = |ack| ack.cwnd_limited, "The window held the sender back.";
 }
 
-/// The first exception of a run's controllers. It ends the run.
+/// The first exception of what a run has from Python. It ends the run.
 #[derive(Default)]
 pub struct Failure {
     error: Mutex<Option<PyErr>>,
@@ -146,9 +146,20 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The exception, with a note that names its controller.
+    /// The exception, with a note that names whose it is.
     pub fn take(&self) -> Option<PyErr> {
         self.error.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Keeps the first exception, with a note that says whose it is, and ends the run.
+    pub fn fail(&self, py: Python<'_>, error: PyErr, note: String) {
+        let mut first = self.error.lock().unwrap_or_else(PoisonError::into_inner);
+        if first.is_none() {
+            // An exception that takes no note is told without.
+            let _ = error.value(py).call_method1("add_note", (note,));
+            *first = Some(error);
+        }
+        self.stop.store(true, Ordering::Relaxed);
     }
 }
 
@@ -206,14 +217,7 @@ impl Outside {
 
     /// The run is over; nothing is asked of this controller any more.
     fn fail(&self, py: Python<'_>, error: PyErr) {
-        let mut first = self.failure.error.lock().unwrap_or_else(PoisonError::into_inner);
-        if first.is_none() {
-            let note = format!("controller {}", self.name);
-            // An exception that takes no note is told without.
-            let _ = error.value(py).call_method1("add_note", (note,));
-            *first = Some(error);
-        }
-        self.failure.stop.store(true, Ordering::Relaxed);
+        self.failure.fail(py, error, format!("controller {}", self.name));
     }
 
     /// What `ask` has of the object; none where the run is over.
@@ -237,7 +241,7 @@ fn attribute<'py>(object: &Bound<'py, PyAny>, name: &str) -> PyResult<Option<Bou
     Ok(object.getattr_opt(name)?.filter(|value| !value.is_none()))
 }
 
-fn wrong(name: &str, value: &Bound<'_, PyAny>, expected: &str) -> PyErr {
+pub fn wrong(name: &str, value: &Bound<'_, PyAny>, expected: &str) -> PyErr {
     let found = value.repr().map_or_else(|_| "something".to_owned(), |text| text.to_string());
     PyTypeError::new_err(format!("{name} is {found}, expected {expected}"))
 }

@@ -2,6 +2,7 @@
 //! (docs/manual/engine.md). The only crate that names PyO3.
 
 mod controller;
+mod scheduler;
 
 use std::sync::Arc;
 
@@ -9,9 +10,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use schemars::generate::SchemaSettings;
-use sim::{ChannelSpec, CongestionSpec, RadioSpec, RunSpec};
+use sim::{ChannelSpec, CongestionSpec, OwnSpec, RadioSpec, RunSpec};
 
 use controller::{Failure, Outside, PyConfig, PyControl, PyEvent};
+use scheduler::{OutsideScheduler, PyPause, PySchedulerConfig, PyWaiting};
 
 /// A stack allocates for every packet; see docs/manual/performance.md.
 #[global_allocator]
@@ -25,7 +27,12 @@ fn invalid(error: impl std::fmt::Display) -> PyErr {
     PyValueError::new_err(error.to_string())
 }
 
-/// Runs one resolved run and returns its measurements.
+/// The key of a scheduler among the classes that come from outside: a controller may have its name.
+fn scheduler_key(class: &str) -> String {
+    format!("scheduler {class}")
+}
+
+/// Runs one resolved run and returns its measurements; of `controllers` schedulers are called "scheduler NAME".
 #[pyfunction]
 #[pyo3(signature = (spec_json, controllers=None))]
 fn run<'py>(
@@ -42,7 +49,11 @@ fn run<'py>(
                 let class = classes.get_item(&congestion.name).ok().flatten()?;
                 Some(Outside::factory(class.unbind(), congestion, config, &failure))
             };
-            let measurements = sim::run_unless(&spec, make, &failure.stop);
+            let decide = |own: &OwnSpec, link: &str, seed: u64| {
+                let class = classes.get_item(scheduler_key(&own.called)).ok().flatten()?;
+                Some(OutsideScheduler::make(py, &class, own, (link, seed), &failure))
+            };
+            let measurements = sim::run_own(&spec, make, &decide, &failure.stop);
             if let Some(error) = failure.take() {
                 return Err(error);
             }
@@ -125,6 +136,42 @@ fn check_controller(
     Ok(serde_json::Value::from(rows).to_string())
 }
 
+/// Runs the conformance list of schedulers on one of ours, by its name in scenarios, or on a class; returns the verdicts as
+/// JSON, none where there is no such.
+#[pyfunction]
+#[pyo3(signature = (scheduler, options_json="{}"))]
+fn check_scheduler(
+    py: Python<'_>,
+    scheduler: &Bound<'_, PyAny>,
+    options_json: &str,
+) -> PyResult<Option<String>> {
+    let verdicts = if let Ok(name) = scheduler.extract::<String>() {
+        let Some(verdicts) = py.detach(|| sim::scheduler_conformance::check_named(&name)) else {
+            return Ok(None);
+        };
+        verdicts
+    } else {
+        let failure = Arc::new(Failure::default());
+        let called = scheduler.getattr("__name__")?.extract()?;
+        let spec = OwnSpec { called, options_json: options_json.to_owned() };
+        let verdicts = sim::scheduler_conformance::check(&mut || {
+            OutsideScheduler::make(py, scheduler, &spec, ("model.down", 1), &failure)
+        });
+        if let Some(error) = failure.take() {
+            return Err(error);
+        }
+        verdicts
+    };
+    let rows: Vec<_> = verdicts
+        .iter()
+        .map(|verdict| {
+            serde_json::json!({"name": verdict.name, "asks": verdict.asks, "passed": verdict.passed,
+                "detail": verdict.detail, "exemption": verdict.exemption})
+        })
+        .collect();
+    Ok(Some(serde_json::Value::from(rows).to_string()))
+}
+
 /// Follows a pair of places over a constellation; question and answer are JSON. Ctrl-C stops it.
 #[pyfunction]
 #[pyo3(name = "orbit")]
@@ -182,10 +229,14 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PyConfig>()?;
     module.add_class::<PyControl>()?;
     module.add_class::<PyEvent>()?;
+    module.add_class::<PyPause>()?;
+    module.add_class::<PySchedulerConfig>()?;
+    module.add_class::<PyWaiting>()?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(catalogue, module)?)?;
     module.add_function(wrap_pyfunction!(run_schema, module)?)?;
     module.add_function(wrap_pyfunction!(check_controller, module)?)?;
+    module.add_function(wrap_pyfunction!(check_scheduler, module)?)?;
     module.add_function(wrap_pyfunction!(coded_bits, module)?)?;
     module.add_function(wrap_pyfunction!(channel_information, module)?)?;
     module.add_function(wrap_pyfunction!(over_orbit, module)?)?;

@@ -22,7 +22,8 @@ mod watch;
 mod world;
 
 pub use flow::Controllers;
-pub use path::{ChannelSpec, RadioSpec};
+pub use path::conformance as scheduler_conformance;
+pub use path::{ChannelSpec, Decider, Deciders, Decision, Outcome, OwnSpec, RadioSpec, Waiter};
 pub use seat::{Leg, Seat, Way};
 pub use spec::{
     AdmissionSpec, CongestionSpec, FlowSpec, GroupSpec, RunSpec, TcpSides, TraceSpec, TransportSpec,
@@ -47,7 +48,20 @@ pub fn run_unless(
     controllers: &mut Controllers<'_>,
     stop: &AtomicBool,
 ) -> Result<Measurements, String> {
-    let mut world = World::build(spec, controllers)?;
+    run_own(spec, controllers, &|_, _, _| None, stop)
+}
+
+/// As [`run_unless`], with schedulers of users that are given from outside too.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_own(
+    spec: &RunSpec,
+    controllers: &mut Controllers<'_>,
+    deciders: &Deciders<'_>,
+    stop: &AtomicBool,
+) -> Result<Measurements, String> {
+    let mut world = World::build_with(spec, controllers, deciders)?;
     world.run(stop)?;
     Ok(world.finish())
 }

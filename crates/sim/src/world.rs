@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use path::{Cause, Line, MOST_USERS, Output, Topology};
+use path::{Cause, Deciders, Line, MOST_USERS, Output, Topology};
 use transport::{Asker, Payload};
 use units::{NodeId, Packet, Schedule, Time, fetch};
 
@@ -79,8 +79,20 @@ impl World {
     /// # Errors
     /// What is wrong with the specification, in words.
     pub fn build(spec: &RunSpec, controllers: &mut Controllers<'_>) -> Result<World, String> {
-        let topology =
-            Topology::build(&spec.graph, spec.seed).map_err(|error| error.to_string())?;
+        World::build_with(spec, controllers, &|_, _, _| None)
+    }
+
+    /// The same, with schedulers of users that are given from outside.
+    ///
+    /// # Errors
+    /// As [`World::build`].
+    pub fn build_with(
+        spec: &RunSpec,
+        controllers: &mut Controllers<'_>,
+        deciders: &Deciders<'_>,
+    ) -> Result<World, String> {
+        let topology = Topology::build_with(&spec.graph, spec.seed, deciders)
+            .map_err(|error| error.to_string())?;
         let cast = Cast::of(spec, &topology, controllers)?;
         // An instant of the run and "never" must not meet.
         if spec.duration_ns > Time::MAX.0 / 2 {

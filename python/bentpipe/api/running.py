@@ -19,6 +19,7 @@ from bentpipe.api.choosing import check_engine, runner_of
 from bentpipe.api.planning import plan_of
 from bentpipe.api.results import Results
 from bentpipe.plan.remarks import RemarkWarning, remarks
+from bentpipe.plan.schedulers import OWN
 from bentpipe.runners.conduct import REAL_TIME, Finished, Report, each_finished
 from bentpipe.store.writer import Writer
 
@@ -121,6 +122,7 @@ def run(
     seeds: int | None = None,
     settings: Mapping[str, object] | None = None,
     engine: Engine = "sim",
+    schedulers: Mapping[str, type] | None = None,
     progress: Callable[[Finished], object] | None = None,
 ) -> Results:
     """Runs a scenario and returns its results.
@@ -137,6 +139,7 @@ def run(
         seeds: how many, instead of the scenario's.
         settings: dotted keys to set, as ``--set`` does.
         engine: ``"sim"``, virtual time, or ``"emu"``, real time on this machine (docs/manual/agree.md).
+        schedulers: schedulers of users of one's own, by the name the scenario gives them; as ``controllers``.
         progress: told after every run, with how many are done, and of how many. What it raises ends the session.
 
     Warns:
@@ -149,7 +152,7 @@ def run(
         RunsFailed: some runs failed; the others are in its ``results``.
         ValueError: ``jobs`` beside ``on``, or what ``emu`` cannot have.
     """
-    with _begin(scenario, controllers, jobs, out, on, seeds, settings, engine) as runs:
+    with _begin(scenario, controllers, jobs, out, on, seeds, settings, engine, schedulers) as runs:
         for one in runs:
             if progress is not None:
                 progress(one)
@@ -168,13 +171,14 @@ def start(
     seeds: int | None = None,
     settings: Mapping[str, object] | None = None,
     engine: Engine = "sim",
+    schedulers: Mapping[str, type] | None = None,
 ) -> Runs:
     """Begins a scenario: iterated, it gives each run as it finishes, and has ``.results`` of those there are.
 
     Arguments, warnings and errors are those of :func:`run`, but that runs that fail are given with their ``error``
     and raise nothing.
     """
-    return _begin(scenario, controllers, jobs, out, on, seeds, settings, engine)
+    return _begin(scenario, controllers, jobs, out, on, seeds, settings, engine, schedulers)
 
 
 def _begin(
@@ -186,15 +190,16 @@ def _begin(
     seeds: int | None,
     settings: Mapping[str, object] | None,
     engine: Engine,
+    schedulers: Mapping[str, type] | None,
 ) -> Runs:
     if on is not None and jobs is not None:
         raise ValueError(
             "found jobs beside on, a cluster whose workers have a number of their own; expected one of them"
         )
-    own = dict(controllers or {})
+    own = dict(controllers or {}) | {OWN + name: kind for name, kind in (schedulers or {}).items()}
     check_engine(engine)
     if engine == "emu" and (own or on is not None):
-        beside = "controllers" if own else "on"
+        beside = "controllers" if controllers else "schedulers" if own else "on"
         raise ValueError(
             f'found {beside} beside engine = "emu", which runs on this machine with those it has'
         )
@@ -216,7 +221,7 @@ def _runner(own: Mapping[str, type], engine: Engine, jobs: int | None, on: str |
     if len(places) == len(own):
         return runner_of(engine, jobs, on, places)
     if on is not None:
-        raise ValueError("controllers for a cluster must be classes of modules that its workers can import")
+        raise ValueError("what is given to a cluster must be classes of modules that its workers can import")
     from bentpipe.runners.local import InProcess
 
     return InProcess(own)

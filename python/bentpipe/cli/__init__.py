@@ -145,6 +145,7 @@ for _command in (
     machine.bench,
     machine.doctor,
     catalogue.check_cc,
+    catalogue.check_scheduler,
     published.study,
     agreeing.agree,
     behind.shell,

@@ -1,4 +1,4 @@
-"""``presets`` and ``check-cc``: what a scenario may name."""
+"""``presets``, ``check-cc`` and ``check-scheduler``: what a scenario may name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bentpipe.cli.common import FAILED, AsJson
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["check_cc", "presets"]
+__all__ = ["check_cc", "check_scheduler", "presets"]
 
 
 def presets(as_json: AsJson = False) -> None:
@@ -49,7 +49,34 @@ def check_cc(
         raise typer.Exit(FAILED)
 
 
-def _conformance(row: Mapping[str, Any]) -> dict[str, Any]:
+def check_scheduler(
+    scheduler: Annotated[
+        str, typer.Argument(metavar="NAME|FILE.py", help="a built-in scheduler, or a file with a class")
+    ],
+    option: Annotated[
+        list[str] | None, typer.Option("--option", metavar="KEY=VALUE", help="an option; repeatable")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the conformance list on a scheduler of users."""
+    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.tools.conformance import of_scheduler
+
+    rows = of_scheduler(scheduler, option or [])
+    if as_json:
+        emit(rows)
+    else:
+        print_table([_conformance(row, "asks") for row in rows], f"Conformance of {scheduler}")
+    if any(not row["passed"] and row["exemption"] is None for row in rows):
+        raise typer.Exit(FAILED)
+
+
+def _conformance(row: Mapping[str, Any], last: str = "asked by") -> dict[str, Any]:
     verdict = "ok" if row["passed"] else "FAILED" if row["exemption"] is None else "exempt"
     found = row["detail"] if verdict != "exempt" else f"{row['detail']}; exempt: {row['exemption']}"
-    return {"check": row["name"], "": verdict, "found": found, "asked by": row["rfc_section"]}
+    return {
+        "check": row["name"],
+        "": verdict,
+        "found": found,
+        last: row["rfc_section" if last == "asked by" else last],
+    }

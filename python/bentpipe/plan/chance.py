@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from bentpipe.plan.losses import loss_is_drawn
+from bentpipe.plan.schedulers import schedulers
 from bentpipe.plan.stages import DRAWN
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Draw(StrEnum):
     """Starts, arrivals, sizes, pauses."""
     CONTROLLER = "controller"
     """A congestion controller's own: when BBR probes. One that is not known may."""
+    SCHEDULER = "scheduler"
+    """Those of a scheduler that is given from outside: it may."""
 
 
 def drawn(spec: RunSpec, silent: Collection[str] = ()) -> frozenset[Draw]:
@@ -43,6 +46,7 @@ def drawn(spec: RunSpec, silent: Collection[str] = ()) -> frozenset[Draw]:
         Draw.PATH: any(_stage(stage) for stage in stages),
         Draw.LOAD: any(flow["start_jitter_ns"] > 0 or _load(flow["load"]) for flow in spec["flows"]),
         Draw.CONTROLLER: not controllers(spec) <= set(silent),
+        Draw.SCHEDULER: bool(schedulers(spec)),
     }
     return frozenset(draw for draw, is_drawn in found.items() if is_drawn)
 

@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.chance import controllers
+from bentpipe.plan.schedulers import OWN, schedulers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +37,8 @@ def identity(cell: Mapping[str, Any], spec: RunSpec, engine: str, own: Mapping[s
     if "browser" in whole:
         whole["browser"] = {key: value for key, value in whole["browser"].items() if key != "spki"}
     rests_on: dict[str, Any] = {"schema": SCHEMA, "engine": engine, "cell": cell, "spec": whole}
-    prints = {name: own[name] for name in sorted(controllers(spec)) if name in own}
+    named = [*sorted(controllers(spec)), *(OWN + name for name in sorted(schedulers(spec)))]
+    prints = {name: own[name] for name in named if name in own}
     if prints:
         rests_on["controllers"] = prints
     return hashlib.sha256(canonical(rests_on).encode()).hexdigest()[:16]

@@ -54,8 +54,8 @@ class Resolved:
     """Per table of a flow, by its first: the same of every way in the course of the run, the first of them first."""
 
 
-def resolve(scenario: Scenario, files: Files) -> Resolved:
-    """The run that ``scenario`` describes, with seed 0.
+def resolve(scenario: Scenario, files: Files, schedulers: frozenset[str] = frozenset()) -> Resolved:
+    """The run that ``scenario`` describes, with seed 0; ``schedulers`` are those that were given from outside.
 
     Raises:
         ScenarioError: what only shows when the parts are put together (a trace that is not there, a queue
@@ -63,7 +63,7 @@ def resolve(scenario: Scenario, files: Files) -> Resolved:
     """
     files = files.flying(scenario.orbit, scenario.duration.ns)
     whose = users(scenario)
-    known = _users(scenario, whose)
+    known = replace(_users(scenario, whose), schedulers=schedulers)
     nodes, edges, ends = layout(scenario)
     edges = _among(edges, known.count)
     wire = max(size for flow in scenario.flow for size in wires(flow, scenario))

@@ -22,6 +22,7 @@ from bentpipe.plan.identity import canonical, identity
 from bentpipe.plan.measured import owners
 from bentpipe.plan.named import check_controllers
 from bentpipe.plan.resolve import Resolved, resolve
+from bentpipe.plan.schedulers import OWN
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.sweep import cells, describe
 
@@ -104,7 +105,8 @@ def make(
         seeds: instead of the scenario's.
         catalogue: the engine's controllers, to check names and options against; None checks neither.
         orbits: the engine's answers on constellations; None refuses scenarios with legs of an orbit.
-        own: controllers given from outside: a fingerprint of each by name, part of the ids of runs that use it.
+        own: controllers given from outside, and schedulers (behind ``schedulers.OWN``): a fingerprint of each by
+            name, part of the ids of runs that use it.
         repeats: every seed is run, also where chance has no part in the scenario: real time is its own chance.
         priced: what costs more than the scenario's limits is refused; False where nothing of it is simulated.
         each: told after each cell how many are planned, and of how many.
@@ -115,11 +117,12 @@ def make(
     files = Files(document.folder, orbits)
     scenarios, entries, ours = Scenarios(document.data), by_name(catalogue), own or {}
     quiet = silent(catalogue) - set(ours)
+    theirs = frozenset(name.removeprefix(OWN) for name in ours if name.startswith(OWN))
 
     def planned_of(values: Mapping[str, Any]) -> tuple[Scenario, Resolved]:
         scenario = scenarios.of(values)
         check_controllers(scenario, entries, ours)
-        resolved = resolve(scenario, files)
+        resolved = resolve(scenario, files, theirs)
         if priced:
             price.check(resolved, scenario.limits)
         return scenario, resolved

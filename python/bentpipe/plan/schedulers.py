@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bentpipe.scenario.problems import ScenarioError, unknown_word
+from bentpipe.scenario.scheduler import unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from bentpipe.plan.spec import AverageSpec, DeadlineSpec, Limit, PerUserQueueSpec, SchedulerSpec
+    from bentpipe.plan.spec import (
+        AverageSpec,
+        DeadlineSpec,
+        Limit,
+        PerUserQueueSpec,
+        RunSpec,
+        SchedulerSpec,
+    )
     from bentpipe.scenario.path import Direction
     from bentpipe.scenario.scheduler import Scheduler
 
-__all__ = ["ALONE", "MOST_USERS", "Users", "check", "queue"]
+__all__ = ["ALONE", "MOST_USERS", "OWN", "Users", "check", "queue", "schedulers"]
 
 MOST_USERS = 65_535
 """The largest number of a user."""
+
+
+OWN = "scheduler "
+"""Before the name of a scheduler among the classes that are given from outside: a controller may be called alike."""
+
+
+def schedulers(spec: RunSpec) -> set[str]:
+    """Names of the schedulers that a resolved run has from outside."""
+    stages = (stage for link in spec["graph"]["links"] for way in ("up", "down") for stage in link[way])
+    found: set[str] = set()
+    for stage in stages:
+        if stage["kind"] not in ("transmit", "radio", "acm"):
+            continue
+        queue = stage["queue"]
+        if queue["kind"] == "per_user" and queue["scheduler"]["name"] == "own":
+            found.add(queue["scheduler"]["called"])
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +55,8 @@ class Users:
     """Whether the scenario says whose flows are: otherwise all are one user's."""
     numbers: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Of each user that has a name, and of each table of flows."""
+    schedulers: frozenset[str] = frozenset()
+    """Names of schedulers that were given from outside."""
 
     def named(self, names: Iterable[str], key: str) -> list[int]:
         """The users that are called so, in order. Raises ScenarioError."""
@@ -49,6 +77,8 @@ def check(direction: Direction, users: Users, key: str) -> None:
     if scheduler is None:
         return
     name, where = scheduler.name, f"{key}.scheduler"
+    if (wrong := unknown(name, users.schedulers)) is not None:
+        raise ScenarioError([(where, wrong)])
     if direction.aqm is not None:
         text = f'found "{name}" beside aqm = "{direction.aqm.name}", a queue that all share; expected one of them'
         raise ScenarioError([(where, text)])
@@ -85,6 +115,8 @@ def queue(scheduler: Scheduler, limit: Limit | None, users: Users, key: str) -> 
 
 
 def _scheduler(scheduler: Scheduler, users: Users, key: str) -> SchedulerSpec:
+    if scheduler.own:
+        return {"name": "own", "called": scheduler.name, "options_json": json.dumps(scheduler.options)}
     if scheduler.name == "round-robin":
         return {"name": "round_robin"}
     if scheduler.name == "maximum-rate":

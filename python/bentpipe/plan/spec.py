@@ -754,6 +754,14 @@ class ExpPfSchedulerSpec(TypedDict):
     deadline: DeadlineSpec
 
 
+class OwnSchedulerSpec(TypedDict):
+    """One that is given from outside."""
+
+    name: Literal["own"]
+    called: str
+    options_json: str
+
+
 class RateServiceSpec(TypedDict):
     """A constant rate, with scheduled changes."""
 
@@ -1138,6 +1146,7 @@ SchedulerSpec = (
     | CodesSchedulerSpec
     | MLwdfSchedulerSpec
     | ExpPfSchedulerSpec
+    | OwnSchedulerSpec
 )
 ServiceSpec = RateServiceSpec | TraceServiceSpec | SlotsServiceSpec
 SizeSpec = FixedSizeSpec | ExponentialSizeSpec | ParetoSizeSpec

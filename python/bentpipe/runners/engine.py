@@ -19,6 +19,7 @@ __all__ = [
     "channel_information",
     "check_contact_plan",
     "check_controller",
+    "check_scheduler",
     "coded_bits",
     "load_controllers",
     "orbit",
@@ -134,6 +135,12 @@ def route_bundle(question: Mapping[str, Any]) -> dict[str, Any]:
 def check_controller(controller: str | type, options: Mapping[str, object]) -> Any:
     """Verdicts of the conformance list on a controller, by name or as a class."""
     return json.loads(_engine.check_controller(controller, json.dumps(dict(options))))
+
+
+def check_scheduler(scheduler: str | type, options: Mapping[str, object]) -> Any:
+    """Verdicts of the conformance list on a scheduler of users, by name or as a class; None: there is no such."""
+    rows = _engine.check_scheduler(scheduler, json.dumps(dict(options)))
+    return None if rows is None else json.loads(rows)
 
 
 def load_controllers(places: Mapping[str, str], search: Sequence[str] = ()) -> dict[str, type]:

@@ -54,7 +54,7 @@ class ScenarioError(ValueError):
 
 
 class BrokenControllerError(RuntimeError):
-    """A controller of one's own that does not work; the message says where."""
+    """A controller or scheduler of one's own that does not work; the message says where."""
 
 
 _LONGEST = 120

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, StrictFloat, StrictInt, StrictStr, model_validator
 
@@ -10,7 +10,10 @@ from bentpipe.scenario.problems import unknown_word
 from bentpipe.scenario.quantities import ChanceText, DurationText, PositiveText, SizeText, Table
 from bentpipe.scenario.units import Duration, Probability, Size
 
-__all__ = ["SCHEDULERS", "Scheduler"]
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+__all__ = ["SCHEDULERS", "Scheduler", "unknown"]
 
 SCHEDULERS = (
     "drop-tail", "round-robin", "deficit-round-robin", "maximum-rate", "proportional-fair", "codes", "m-lwdf", "exp-pf",
@@ -44,11 +47,16 @@ def _known(name: str) -> str:
         raise ValueError(
             f'found "{name}", of which no formula is public; expected one of: {", ".join(SCHEDULERS)}'
         )
-    if name not in SCHEDULERS:
-        called = _CALLED.get(name.casefold())
-        hint = f'no scheduler "{name}", expected one of: {", ".join(SCHEDULERS)}; did you mean "{called}"?'
-        raise ValueError(hint if called else unknown_word(name, SCHEDULERS, "scheduler"))
     return name
+
+
+def unknown(name: str, own: Collection[str] = ()) -> str | None:
+    """What is wrong with a name that is neither of ours nor of one's ``own``; None of one that is."""
+    if name in SCHEDULERS or name in own:
+        return None
+    called = _CALLED.get(name.casefold())
+    hint = f'no scheduler "{name}", expected one of: {", ".join(SCHEDULERS)}; did you mean "{called}"?'
+    return hint if called else unknown_word(name, [*SCHEDULERS, *sorted(own)], "scheduler")
 
 
 class Scheduler(Table):
@@ -59,7 +67,9 @@ class Scheduler(Table):
     (Piro et al., LTE-Sim, 2011, whose delta is free): 100 ms, exceeded by 3 % (the losses that a call stands).
     """
 
-    name: Annotated[StrictStr, AfterValidator(_known), Field(json_schema_extra={"enum": list(SCHEDULERS)})]
+    name: Annotated[
+        StrictStr, AfterValidator(_known), Field(json_schema_extra={"examples": list(SCHEDULERS)})
+    ]
     room: Literal["each", "all"] = "each"
     average: Literal["channel", "served"] = "channel"
     window: PositiveText = Duration(1_667_000_000)
@@ -73,15 +83,21 @@ class Scheduler(Table):
         default_factory=dict
     )
 
+    options: dict[StrictStr, Any] = Field(default_factory=dict)
+
     @model_validator(mode="after")
     def _goes_together(self) -> Scheduler:
         for option, schedulers in _GOES_WITH.items():
-            if option in self.model_fields_set and self.name not in schedulers:
+            if option in self.model_fields_set and self.name not in schedulers and not self._has(option):
                 raise ValueError(
                     f'found {option} beside "{self.name}", expected it with {" or ".join(schedulers)}'
                 )
         if self.name == "drop-tail" and "room" in self.model_fields_set:
             raise ValueError('found room beside "drop-tail", which is one queue for all')
+        if self.options and not self.own:
+            raise ValueError(
+                f'found options beside "{self.name}", expected them with a scheduler of one\'s own'
+            )
         if self.channel_delay.ns > MOST_CHANNEL_DELAY.ns:
             raise ValueError(
                 f"channel_delay: found {self.channel_delay}, expected at most {MOST_CHANNEL_DELAY}"
@@ -94,10 +110,18 @@ class Scheduler(Table):
             raise ValueError(f'quantum: found {self.quantum}, expected a size above 0 such as "1500 B"')
         return self
 
+    def _has(self, option: str) -> bool:
+        return self.own and option == "channel_delay"
+
     @property
     def per_user(self) -> bool:
         """Whether each user has a queue."""
         return self.name != "drop-tail"
+
+    @property
+    def own(self) -> bool:
+        """Whether it is none of ours."""
+        return self.name not in SCHEDULERS
 
     @property
     def by_channel(self) -> bool:

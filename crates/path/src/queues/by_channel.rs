@@ -3,7 +3,7 @@
 
 use units::{Span, Time};
 
-use super::scheduler::{Head, Scheduler};
+use super::scheduler::{Choice, Head, Scheduler};
 use crate::{AverageSpec, Averaged, Channel, Fate, Job};
 
 /// What a scheduler goes by.
@@ -118,7 +118,7 @@ impl<M: Metric> Scheduler for ByChannel<M> {
         self.metric.came(user);
     }
 
-    fn choose(&mut self, now: Time, heads: &[Head], channel: &mut dyn Channel) -> usize {
+    fn choose(&mut self, now: Time, heads: &[Head], channel: &mut dyn Channel) -> Choice {
         self.look(now, channel);
         self.metric.look(now, heads);
         let (mut best, mut value, mut turn) = (usize::MAX, f64::NEG_INFINITY, u64::MAX);
@@ -136,7 +136,7 @@ impl<M: Metric> Scheduler for ByChannel<M> {
         }
         self.choices += 1;
         self.chosen[best] = self.choices;
-        best
+        Choice::Goes(best)
     }
 
     fn served(&mut self, due: Time, slot: usize, job: &Job, _air: Span, fate: Fate) {

@@ -5,7 +5,7 @@ use units::{Span, Time};
 
 use super::by_channel::ByChannel;
 use super::proportional_fair::ProportionalFair;
-use super::scheduler::{Head, Scheduler};
+use super::scheduler::{Choice, Head, Scheduler};
 use crate::{Channel, Fate, Job};
 
 /// Proportional fair with a limit.
@@ -26,7 +26,7 @@ impl Scheduler for Codes {
         self.fair.came(slot, user);
     }
 
-    fn choose(&mut self, now: Time, heads: &[Head], channel: &mut dyn Channel) -> usize {
+    fn choose(&mut self, now: Time, heads: &[Head], channel: &mut dyn Channel) -> Choice {
         self.fair.choose(now, heads, channel)
     }
 

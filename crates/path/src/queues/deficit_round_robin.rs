@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use units::Time;
 
-use super::scheduler::{Head, Scheduler};
+use super::scheduler::{Choice, Head, Scheduler};
 use crate::Channel;
 
 /// In its turn a user gets its quantum and sends what fits; the rest is kept while it has packets.
@@ -69,7 +69,7 @@ impl Scheduler for DeficitRoundRobin {
         self.users[slot].deficit = 0.0;
     }
 
-    fn choose(&mut self, _: Time, heads: &[Head], _: &mut dyn Channel) -> usize {
+    fn choose(&mut self, _: Time, heads: &[Head], _: &mut dyn Channel) -> Choice {
         let mut passed = 0;
         loop {
             let slot = self.turns[0];
@@ -78,7 +78,7 @@ impl Scheduler for DeficitRoundRobin {
                 self.began = true;
             }
             if f64::from(heads[slot].bytes) <= self.users[slot].deficit {
-                return slot;
+                return Choice::Goes(slot);
             }
             self.turns.rotate_left(1);
             self.began = false;

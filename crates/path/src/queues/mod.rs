@@ -10,6 +10,7 @@ mod exp_pf;
 mod fq_codel;
 mod m_lwdf;
 mod maximum_rate;
+mod own;
 mod per_user;
 mod proportional_fair;
 mod round_robin;
@@ -19,6 +20,7 @@ pub use codel::Codel;
 pub use drop_head::DropHead;
 pub use drop_tail::DropTail;
 pub use fq_codel::FqCodel;
+pub use own::{Decider, Deciders, Decision, Outcome, Waiter};
 pub use per_user::PerUser;
 
 use std::collections::VecDeque;

@@ -3,7 +3,8 @@
 use units::{Packet, Span, Time};
 
 use super::Waiting;
-use super::scheduler::{Head, Scheduler, Slots, build};
+use super::own::Decider;
+use super::scheduler::{Choice, Head, Scheduler, Slots, build};
 use crate::{
     Cause, Change, Channel, Cx, Fate, InFlight, Job, Limit, PerUserSpec, Queue, UserQueue,
 };
@@ -26,12 +27,19 @@ pub struct PerUser {
     packets: u64,
     bytes: u64,
     last_arrival: Option<Time>,
+    /// The scheduler serves nobody until then.
+    pause: Time,
 }
 
 impl PerUser {
-    /// The queues of a valid specification.
+    /// The queues of a valid specification, with a scheduler of ours.
     pub fn new(spec: &PerUserSpec) -> PerUser {
-        let scheduler = build(spec);
+        PerUser::by(spec, None)
+    }
+
+    /// The same, with the scheduler that is given from outside where the specification says so.
+    pub fn by(spec: &PerUserSpec, own: Option<Box<dyn Decider>>) -> PerUser {
+        let scheduler = build(spec, own);
         PerUser {
             time_limit: scheduler.time_limit(),
             scheduler,
@@ -44,6 +52,7 @@ impl PerUser {
             packets: 0,
             bytes: 0,
             last_arrival: None,
+            pause: Time::ZERO,
         }
     }
 
@@ -145,6 +154,7 @@ impl Queue for PerUser {
         self.packets += 1;
         self.bytes += u64::from(packet.bytes);
         self.waiting[slot].push(due, packet);
+        self.scheduler.arrived(due, slot, packet.bytes);
         if !self.heads[slot].is_some() {
             self.heads[slot] = Head { arrived: due, bytes: packet.bytes };
             self.scheduler.joined(slot);
@@ -156,7 +166,14 @@ impl Queue for PerUser {
         if self.packets == 0 {
             return None;
         }
-        let slot = self.scheduler.choose(now, &self.heads, channel);
+        let slot = match self.scheduler.choose(now, &self.heads, channel) {
+            Choice::Goes(slot) => slot,
+            Choice::Pause(until) => {
+                self.pause = until;
+                return None;
+            }
+        };
+        self.pause = Time::ZERO;
         let (arrival, packet) = self.pop(slot)?;
         self.scheduler.goes(slot, packet.bytes, self.heads[slot]);
         let (had, waited) = (&mut self.had[slot], now.since(arrival));
@@ -168,7 +185,7 @@ impl Queue for PerUser {
     }
 
     fn ready_at(&self) -> Time {
-        if self.packets == 0 { Time::MAX } else { Time::ZERO }
+        if self.packets == 0 { Time::MAX } else { self.pause }
     }
 
     fn backlog(&self) -> (u64, u64) {

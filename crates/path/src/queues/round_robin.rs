@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use units::Time;
 
-use super::scheduler::{Head, Scheduler};
+use super::scheduler::{Choice, Head, Scheduler};
 use crate::Channel;
 
 /// Who waits takes its place at the end, and goes there again after each packet.
@@ -22,8 +22,8 @@ impl Scheduler for RoundRobin {
         self.turns.retain(|other| *other != slot);
     }
 
-    fn choose(&mut self, _: Time, _: &[Head], _: &mut dyn Channel) -> usize {
-        self.turns[0]
+    fn choose(&mut self, _: Time, _: &[Head], _: &mut dyn Channel) -> Choice {
+        Choice::Goes(self.turns[0])
     }
 
     fn goes(&mut self, slot: usize, _bytes: u32, next: Head) {

@@ -7,6 +7,7 @@ use super::deficit_round_robin::DeficitRoundRobin;
 use super::exp_pf::ExpPf;
 use super::m_lwdf::MLwdf;
 use super::maximum_rate::MaximumRate;
+use super::own::{Decider, Own};
 use super::proportional_fair::ProportionalFair;
 use super::round_robin::RoundRobin;
 use crate::{Channel, Fate, Job, PerUserSpec, SchedulerSpec};
@@ -16,6 +17,11 @@ pub(super) trait Scheduler: Send + std::fmt::Debug {
     /// `user` has got the next slot.
     fn came(&mut self, slot: usize, user: u32) {
         let _ = (slot, user);
+    }
+
+    /// A packet has found room.
+    fn arrived(&mut self, due: Time, slot: usize, bytes: u32) {
+        let _ = (due, slot, bytes);
     }
 
     /// Who had no packet has one.
@@ -29,7 +35,7 @@ pub(super) trait Scheduler: Send + std::fmt::Debug {
     }
 
     /// Whose packet goes at `now`, of those that `heads` has one of: there is at least one.
-    fn choose(&mut self, now: Time, heads: &[Head], channel: &mut dyn Channel) -> usize;
+    fn choose(&mut self, now: Time, heads: &[Head], channel: &mut dyn Channel) -> Choice;
 
     /// The packet of who was chosen goes, of so many bytes; `next` is its next one, if it has one.
     fn goes(&mut self, slot: usize, bytes: u32, next: Head) {
@@ -51,6 +57,15 @@ pub(super) trait Scheduler: Send + std::fmt::Debug {
         let _ = slot;
         None
     }
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Choice {
+    /// The first packet of this slot goes.
+    Goes(usize),
+    /// Nobody's until this instant, which is later, or a packet comes.
+    Pause(Time),
 }
 
 /// What is known of a user's first packet.
@@ -97,8 +112,9 @@ impl Slots {
     }
 }
 
-/// The scheduler of a valid specification.
-pub(super) fn build(spec: &PerUserSpec) -> Box<dyn Scheduler> {
+/// The scheduler of a valid specification; `own` is the one that is given from outside, where it says so. (No line is built
+/// without: who has none takes turns.)
+pub(super) fn build(spec: &PerUserSpec, own: Option<Box<dyn Decider>>) -> Box<dyn Scheduler> {
     let late = Span(spec.channel_delay_ns);
     match &spec.scheduler {
         SchedulerSpec::RoundRobin => Box::new(RoundRobin::default()),
@@ -119,5 +135,9 @@ pub(super) fn build(spec: &PerUserSpec) -> Box<dyn Scheduler> {
         SchedulerSpec::ExpPf { average, deadline } => {
             Box::new(ByChannel::new(ExpPf::new(deadline), Some(*average), late))
         }
+        SchedulerSpec::Own(_) => match own {
+            Some(decider) => Box::new(Own::new(decider, late)),
+            None => Box::new(RoundRobin::default()),
+        },
     }
 }

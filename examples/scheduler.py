@@ -1,0 +1,55 @@
+"""A scheduler of users of one's own, beside two of the engine's: the best channel, but nobody waits for long."""
+
+import bentpipe
+
+
+class Patient:
+    """The largest rate beside its own average; who has waited for 300 ms goes first (docs/manual/schedulers.md)."""
+
+    def __init__(self, config):
+        self.average = {}
+
+    def choose(self, now, waiting):
+        for one in waiting:
+            before = self.average.setdefault(one.user, one.rate)
+            self.average[one.user] += (one.rate - before) / 1000
+        first = max(waiting, key=lambda one: one.waited_ns)
+        if first.waited_ns > 300_000_000:
+            return first.user
+        return max(waiting, key=lambda one: one.rate / max(self.average[one.user], 1e-9)).user
+
+
+SCENARIO = {
+    "title": "A scheduler of one's own",
+    "duration": "20 s",
+    "path": {
+        "segment": [
+            {
+                "name": "satellite",
+                "delay": "20 ms",
+                "up": {"rate": "10 Mbit/s"},
+                "down": {
+                    "rate": "20 Mbit/s",
+                    "queue": "60 packets",
+                    "channel": {"model": "rayleigh", "snr": "8 dB", "speed": "3 km/h", "frequency": "2 GHz"},
+                    "link_layer": {"scheme": "harq-2", "frame": "1115 B", "code_rate": "3/4"},
+                    "scheduler": "mine",
+                },
+            }
+        ]
+    },
+    "flow": [{"name": "web", "count": 8, "congestion": "cubic", "send": "down", "load": {"time": "20 s"}}],
+}
+
+if __name__ == "__main__":
+    for name in ("round-robin", "maximum-rate", "proportional-fair", "mine"):
+        settings = {"path.satellite.down.scheduler": name}
+        results = bentpipe.run(SCENARIO, settings=settings, schedulers={"mine": Patient})
+        users = results.sql(
+            "SELECT sum(sent_packets) AS packets, max(longest_wait_s) AS longest, "
+            "min(sent_packets) / max(sent_packets) AS least FROM user_queues WHERE link = 'satellite.down'"
+        ).row(0, named=True)
+        print(
+            f"{name:18}{users['packets']} packets, the least user {users['least']:.2f} of the most, "
+            f"a packet waited for at most {users['longest']:.1f} s"
+        )
