@@ -436,6 +436,13 @@ PLAN: dict[str, Any] = {
         ("initial_windows.near", 0, "plan: initial_windows.near: found 0, expected at least 1"),
         ("record.interval_ns", 0, "plan: record.interval_ns: found 0, expected at least 1"),
         ("watched", True, 'plan: watched: no key "watched", expected one of: .*; did you mean "watch"?'),
+        ("near.0.node", "c", 'plan: near.ask.node: no host "c", expected one of: a, b'),
+        (
+            "initial_windows.hosts",
+            {"c": 5},
+            'plan: initial_windows.hosts: no host "c", expected one of: a, b',
+        ),
+        ("lab.hosts", "c", 'plan: lab.hosts: found "c", expected a list'),
     ],
 )
 def test_a_wrong_plan_is_refused_before_anything_starts(

@@ -1,5 +1,4 @@
-//! A path between namespaces: cut at the nodes that split TCP, one pair of TUN devices a segment, one
-//! thread a direction.
+//! A path between namespaces: one pair of TUN devices a segment, one thread a direction.
 
 use std::fs::File;
 use std::io;
@@ -8,15 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 
-use path::{
-    Change, DelaySpec, GraphSpec, Line, LossModel, LossSpec, NodeKind, StageSpec, Topology,
-};
-use units::{Span, Time};
+use path::{Change, DelaySpec, GraphSpec, Line, LossModel, LossSpec, StageSpec};
+use units::Span;
 
 use crate::direction::{Changes, Direction};
 use crate::frame::Users;
 use crate::io::Tuns;
 use crate::namespace::{self, Address};
+use crate::net::{Net, Place, Promise, Version};
 use crate::port::{self, Port};
 use crate::{Calibration, Clock, Progress, rehearsal};
 
@@ -30,6 +28,9 @@ pub struct LabSpec {
     pub client: String,
     /// Node of the far side.
     pub server: String,
+    /// Hosts that take part beside these two.
+    #[serde(default)]
+    pub hosts: Vec<String>,
     /// Seed of the path's chance.
     pub seed: u64,
     /// Largest IP packet.
@@ -37,15 +38,6 @@ pub struct LabSpec {
     /// Whose packets are those from and to a port; all others are user 0's.
     #[serde(default)]
     pub users: Vec<(u16, u32)>,
-}
-
-/// The part of a path between two namespaces.
-struct Segment {
-    name: String,
-    /// Names of the lines of both directions, each in the order a packet meets them.
-    lines: [Vec<String>; 2],
-    up: Vec<Line>,
-    down: Vec<Line>,
 }
 
 impl LabSpec {
@@ -68,99 +60,38 @@ impl LabSpec {
         }
     }
 
-    /// Nodes on the way that split TCP, from the client on. Each needs a namespace of its own.
+    /// What carries it: namespaces, and the ways between them.
     ///
     /// # Errors
     /// What is wrong with the path.
-    pub fn proxies(&self) -> io::Result<Vec<String>> {
-        let (topology, up, _) = self.ways()?;
-        let ends = up.iter().map(|line| topology.line_end(*line));
-        let split = ends.filter(|node| topology.node_kind(*node) == NodeKind::Proxy);
-        Ok(split.map(|node| topology.node_name(node).to_owned()).collect())
+    pub fn outline(&self) -> io::Result<Outline> {
+        let net = Net::new(self)?;
+        let between = net.segments.iter().map(|segment| segment.between).collect();
+        let Net { places, versions, is_chain, .. } = net;
+        Ok(Outline { places, between, versions, is_chain })
     }
+}
 
-    fn ways(&self) -> io::Result<(Topology, Vec<usize>, Vec<usize>)> {
-        let mut topology = Topology::build(&self.graph, self.seed)
-            .map_err(|error| io::Error::other(error.to_string()))?;
-        let node = |name: &str| {
-            topology
-                .node_id(name)
-                .ok_or_else(|| io::Error::other(format!("the path has no node {name:?}")))
-        };
-        let (client, server) = (node(&self.client)?, node(&self.server)?);
-        let ways = |topology: &Topology| {
-            (topology.path_between(client, server), topology.path_between(server, client))
-        };
-        let (up, down) = ways(&topology);
-        // Devices stand where they stand: a hand-over changes the links of a way here, not the way.
-        while topology.changes_at() < Time::MAX {
-            let at = topology.changes_at();
-            topology.apply(at);
-            if ways(&topology) != (up.clone(), down.clone()) {
-                return Err(io::Error::other(format!(
-                    "at {at} packets go another way, which real time does not follow"
-                )));
-            }
-        }
-        Ok((topology, up, down))
-    }
-
-    fn segments(&self) -> io::Result<Vec<Segment>> {
-        let (topology, up, down) = self.ways()?;
-        let cut = |way: &[usize]| -> Vec<Vec<usize>> {
-            let mut parts = vec![Vec::new()];
-            for (place, line) in way.iter().enumerate() {
-                parts.last_mut().expect("never empty").push(*line);
-                let end = topology.line_end(*line);
-                if place + 1 < way.len() && topology.node_kind(end) == NodeKind::Proxy {
-                    parts.push(Vec::new());
-                }
-            }
-            parts
-        };
-        let (ups, mut downs) = (cut(&up), cut(&down));
-        downs.reverse();
-        if ups.len() != downs.len() {
-            return Err(io::Error::other("both directions have to pass the same proxies"));
-        }
-        let names: Vec<String> = ups
-            .iter()
-            .map(|part| {
-                let links = part.iter().map(|line| topology.line_name(*line));
-                links.map(|name| name.trim_end_matches(".up")).collect::<Vec<_>>().join("+")
-            })
-            .collect();
-        let named = |part: &[usize]| -> Vec<String> {
-            part.iter().map(|line| topology.line_name(*line).to_owned()).collect()
-        };
-        let named: Vec<[Vec<String>; 2]> =
-            ups.iter().zip(&downs).map(|(up, down)| [named(up), named(down)]).collect();
-        let mut lines: Vec<Option<Line>> = topology.lines.into_iter().map(Some).collect();
-        let mut take = |part: Vec<usize>| -> Vec<Line> {
-            part.into_iter().filter_map(|line| lines[line].take()).collect()
-        };
-        Ok(names
-            .into_iter()
-            .zip(named)
-            .zip(ups.into_iter().zip(downs))
-            .map(|((name, lines), (up, down))| Segment {
-                name,
-                lines,
-                up: take(up),
-                down: take(down),
-            })
-            .collect())
-    }
+/// The namespaces of a lab, and the ways between them.
+#[derive(Clone, Debug)]
+pub struct Outline {
+    /// The nodes with a namespace of their own: of a chain in order from client to server; otherwise the hosts, client
+    /// and server first, then those that pass on.
+    pub places: Vec<Place>,
+    /// The two places of each segment.
+    pub between: Vec<[usize; 2]>,
+    /// The routes from the start on, then what changes of them.
+    pub versions: Vec<Version>,
+    /// Client and server alone, with one way between them that stays.
+    pub is_chain: bool,
 }
 
 /// The devices of a path, in place.
 pub struct Lab {
     spec: LabSpec,
     devices: Vec<[Port; 2]>,
-    /// Rate of each direction that the path cannot exceed, bit/s.
-    pub rates: [Option<u64>; 2],
-    /// Round-trip propagation that no packet is faster than.
-    pub propagation: Span,
+    /// What the ways between hosts promise, client and server first; of two that no way ever joins there is none.
+    pub promises: Vec<Promise>,
     /// Names of the segments: of their links.
     pub segments: Vec<String>,
     /// Whether the kernel hands over super-frames, for each segment.
@@ -172,25 +103,20 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Puts the devices of the path into `spaces`: the near one, those of the proxies in order, the far one;
-    /// `ends` has the two addresses of each segment.
+    /// Puts the devices of the path into `spaces`, those of [`Outline::places`]; `ends` has the two addresses of each
+    /// segment.
     ///
     /// # Errors
     /// What is wrong with the path, or what the kernel refuses, in words.
     pub fn open(spec: &LabSpec, spaces: &[&File], ends: &[[Address; 2]]) -> io::Result<Lab> {
-        let segments = spec.segments()?;
-        let narrowest = |way: fn(&Segment) -> &Vec<Line>| {
-            segments.iter().flat_map(way).filter_map(Line::rate_bit_s).min()
-        };
-        let rates = [narrowest(|segment| &segment.up), narrowest(|segment| &segment.down)];
-        let lines = segments.iter().flat_map(|segment| segment.up.iter().chain(&segment.down));
-        let propagation = Span(lines.map(Line::propagation_ns).sum());
+        let Net { segments, promises, .. } = Net::new(spec)?;
         let mut devices = Vec::new();
         let slowest = |lines: &[Line]| lines.iter().filter_map(Line::rate_bit_s).min();
-        for ((place, pair), segment) in ends.iter().enumerate().zip(&segments) {
-            let offload = port::is_worthwhile([slowest(&segment.up), slowest(&segment.down)]);
+        for (pair, segment) in ends.iter().zip(&segments) {
+            let [up, down] = &segment.lines;
+            let offload = port::is_worthwhile([slowest(up), slowest(down)]);
             let make = |side: usize| {
-                let device = namespace::within(spaces[place + side], || {
+                let device = namespace::within(spaces[segment.between[side]], || {
                     namespace::tun(&pair[side], spec.mtu, offload)
                 })?;
                 Ok::<_, io::Error>(Port { device, mtu: spec.mtu })
@@ -199,24 +125,16 @@ impl Lab {
         }
         let offload = devices.iter().map(|[near, _]| near.has_offload()).collect();
         let mut calibrations = Vec::new();
-        for (place, (pair, [near, far])) in ends.iter().zip(&devices).enumerate() {
+        for ((pair, [near, far]), segment) in ends.iter().zip(&devices).zip(&segments) {
             let rehearse = |side: usize, device: &Port| {
-                rehearsal::rehearse(spaces[place + side], &pair[side], &device.device, realtime)
+                let space = spaces[segment.between[side]];
+                rehearsal::rehearse(space, &pair[side], &device.device, realtime)
             };
             calibrations.push([rehearse(0, near)?, rehearse(1, far)?]);
         }
         let (segments, lines) =
-            segments.into_iter().map(|segment| (segment.name, segment.lines)).unzip();
-        Ok(Lab {
-            spec: spec.clone(),
-            devices,
-            rates,
-            propagation,
-            segments,
-            offload,
-            lines,
-            calibrations,
-        })
+            segments.into_iter().map(|segment| (segment.name, segment.names)).unzip();
+        Ok(Lab { spec: spec.clone(), devices, promises, segments, offload, lines, calibrations })
     }
 
     /// Carries packets from now on: the path's schedule begins, its chance is the seed's.
@@ -227,11 +145,13 @@ impl Lab {
         let stop = Arc::new(AtomicBool::new(false));
         let (mut threads, mut progress, mut changes) = (Vec::new(), Vec::new(), Vec::new());
         let (mut begins, (ready, seen)) = (Vec::new(), mpsc::channel());
-        let parts = self.spec.segments()?.into_iter().zip(&self.devices).zip(&self.calibrations);
+        let segments = Net::new(&self.spec)?.segments;
+        let parts = segments.into_iter().zip(&self.devices).zip(&self.calibrations);
         for ((segment, [near, far]), calibrations) in parts {
             let shared: [Arc<Mutex<Progress>>; 2] = Default::default();
             let wanted: [Changes; 2] = Default::default();
-            let ways = [("up", near, far, segment.up), ("down", far, near, segment.down)];
+            let [up, down] = segment.lines;
+            let ways = [("up", near, far, up), ("down", far, near, down)];
             for (way, (name, from, to, lines)) in ways.into_iter().enumerate() {
                 let (from, to, calibration) = (from.clone(), to.clone(), calibrations[way]);
                 let (shared, wanted) = (shared[way].clone(), wanted[way].clone());
@@ -358,47 +278,5 @@ impl Running {
             thread.join().unwrap_or_else(|_| Err(io::Error::other("a direction panicked")))?;
         }
         Ok(self.read())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn links_may_be_handed_over_and_ways_may_not() {
-        let spec = |change: &str| -> LabSpec {
-            let node = |name: &str, kind: &str| format!(r#"{{"name":"{name}","kind":"{kind}"}}"#);
-            let link = |name: &str, a: &str, b: &str| {
-                let stages = r#"[{"kind":"delay","delay_ns":5}]"#;
-                format!(
-                    r#"{{"name":"{name}","client_side":"{a}","server_side":"{b}","up":{stages},"down":{stages}}}"#
-                )
-            };
-            let nodes = [node("c", "host"), node("r", "router"), node("s", "host")].join(",");
-            let links = [link("a", "c", "r"), link("b", "c", "r"), link("d", "r", "s")].join(",");
-            let text = format!(
-                r#"{{"graph":{{"nodes":[{nodes}],"links":[{links}],"changes":[{change}]}},
-                    "client":"c","server":"s","seed":1,"mtu":1500}}"#
-            );
-            serde_json::from_str(&text).unwrap()
-        };
-        let stays = r#"{"at_ns":7000000000,"links":[{"link":"b","in_use":false}],
-            "stages":[{"line":"a.up","stage":0,"change":{"kind":"in_flight","fate":"lost"}}]}"#;
-        let mut segments = spec(stays).segments().unwrap();
-        assert_eq!(segments[0].name, "a+d");
-        let mut out = path::Output::default();
-        let line = &mut segments[0].up[0];
-        line.push(Time(6_999_999_999), units::Packet::of_bytes(100), &mut out);
-        line.poll(Time(8_000_000_000), &mut out);
-        assert_eq!((out.delivered.len(), out.dropped[0].0), (0, Time(7_000_000_000)));
-        // From the start is as if it had always been so; later is another way.
-        let goes = |at: u64| {
-            let gone = format!(r#"{{"at_ns":{at},"links":[{{"link":"a","in_use":false}}]}}"#);
-            spec(&gone).segments().map(|segments| segments[0].name.clone())
-        };
-        assert_eq!(goes(0).unwrap(), "b+d");
-        let error = goes(7_000_000_000).unwrap_err().to_string();
-        assert!(error.contains("7.000000 s packets go another way"), "{error}");
     }
 }

@@ -11,6 +11,7 @@ pub mod frame;
 mod io;
 mod lab;
 pub mod namespace;
+mod net;
 mod port;
 mod rehearsal;
 
@@ -18,7 +19,8 @@ pub use calibration::Calibration;
 pub use check::{Check, check};
 pub use clock::Clock;
 pub use direction::Progress;
-pub use lab::{Lab, LabSpec, Running};
+pub use lab::{Lab, LabSpec, Outline, Running};
 pub use namespace::Address;
+pub use net::{Leg, Place, Promise, Route, Version};
 #[doc(hidden)]
 pub use port::{Cutter, Pieces};

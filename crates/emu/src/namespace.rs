@@ -7,12 +7,13 @@
 //! process and the last open device the kernel takes the namespace away.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
-use std::process::Command;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use nix::sched::{CloneFlags, setns, unshare};
@@ -123,7 +124,34 @@ impl Address {
     }
 }
 
-/// Networks that a lab takes at once: a path has at most so many segments.
+impl Address {
+    /// The one address of host `number`, from 0: `10.78.FIRST.(NUMBER + 1)` and `fdbe:0:0:FIRST::(NUMBER + 1)`.
+    pub fn host(first: u8, number: usize) -> (Ipv4Addr, Ipv6Addr) {
+        let own = number as u8 + 1;
+        let v6 = Ipv6Addr::new(0xfdbe, 0, 0, u16::from(first), 0, 0, 0, u16::from(own));
+        (Ipv4Addr::new(10, 78, first, own), v6)
+    }
+
+    /// Both ends of segment `number`, from 0, of a graph: `10.78.(FIRST + 1).(4 NUMBER + 1)` and the next address. Both
+    /// devices are `bentpipeFIRST-NUMBER`.
+    pub fn segment(first: u8, number: usize) -> [Address; 2] {
+        let (network, base) = (first + 1, 4 * number as u8);
+        let v4 = |own: u8| Ipv4Addr::new(10, 78, network, base + own);
+        let v6 = |own: u8| {
+            Ipv6Addr::new(0xfdbe, 0, 0, u16::from(network), 0, 0, 0, u16::from(base + own))
+        };
+        let end = |own: u8, peer: u8| Address {
+            device: format!("bentpipe{first}-{number}"),
+            v4: v4(own),
+            peer_v4: v4(peer),
+            v6: v6(own),
+            peer_v6: v6(peer),
+        };
+        [end(1, 2), end(2, 1)]
+    }
+}
+
+/// Networks that a lab takes at once: a chain has at most so many segments.
 pub const BLOCK: u8 = 8;
 
 /// Networks that are a lab's own for as long as this lives.
@@ -233,6 +261,52 @@ pub fn tun(address: &Address, mtu: u16, offload: bool) -> io::Result<Arc<SyncDev
     ])?;
     ip(&["link", "set", name, "up"])?;
     Ok(Arc::new(device))
+}
+
+/// A device that takes every packet, and from which none leaves: where packets without a way end, of which their senders
+/// hear nothing.
+///
+/// # Errors
+/// As [`tun`].
+pub fn nowhere(name: &str, mtu: u16) -> io::Result<Arc<SyncDevice>> {
+    std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun").map_err(no_tun)?;
+    let device = Arc::new(DeviceBuilder::new().name(name).mtu(mtu).build_sync().map_err(no_tun)?);
+    ip(&["link", "set", name, "up"])?;
+    let taker = device.clone();
+    std::thread::Builder::new().name("nowhere".to_owned()).spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        while taker.recv(&mut buffer).is_ok() {}
+    })?;
+    Ok(device)
+}
+
+/// Does what `lines` say to `ip`, in the calling thread's namespace, up to the first that it refuses.
+///
+/// # Errors
+/// It is not there, or says no: then its words.
+pub fn ip_lines(lines: &str) -> io::Result<()> {
+    let mut command = tool("ip");
+    command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = command.stderr(Stdio::piped()).spawn().map_err(no_ip)?;
+    // What it says is short: the pipe takes it while lines are written.
+    let written = child.stdin.take().map_or(Ok(()), |mut input| input.write_all(lines.as_bytes()));
+    let done = child.wait_with_output()?;
+    if done.status.success() {
+        return written;
+    }
+    let said = String::from_utf8_lossy(&done.stderr);
+    Err(io::Error::other(format!("ip: {}", said.trim().replace('\n', "; "))))
+}
+
+/// An `ip` in the calling thread's namespace that does what it is told, line by line, until its input ends.
+///
+/// # Errors
+/// It is not there.
+pub fn listening_ip() -> io::Result<Child> {
+    let mut command = tool("ip");
+    // Ctrl-C is a command's.
+    command.args(["-force", "-batch", "-"]).process_group(0);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().map_err(no_ip)
 }
 
 /// Runs `ip` in the calling thread's namespace.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bentpipe.lab.wire import LabSpec
     from bentpipe.plan.spec import LinkSpec, ProxySpec, RunSpec
 
-__all__ = ["MTU", "PEP_SETUPS", "lab", "path_of"]
+__all__ = ["MTU", "PEP_SETUPS", "graph_of", "lab", "path_of"]
 
 MTU = 1500
 """Of the emulated link: Ethernet's."""
@@ -80,8 +80,38 @@ def path_of(
     return path, list(spec.get("proxies", ()))
 
 
-def _with_flow(document: Document) -> Document:
-    """A path alone becomes a scenario: its flow leads from end to end, and only says which these are."""
+def graph_of(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, object]] = ()) -> LabSpec:
+    """The graph of a scenario with a namespace for every host, and the links and ways between them as they change.
+
+    Client and server are those of the first flow, or, where there is none, the first two hosts.
+
+    Args:
+        access: a scenario file, or the table it would parse to, of which the graph is enough.
+        overrides: dotted keys and values, as ``--set`` gives them.
+
+    Raises:
+        ScenarioError: what is wrong with the scenario.
+    """
+    document = _with_flow(open_document(access, overrides), several=True)
+    spec = make(document, "", priced=False).runs[0].spec
+    flow = spec["flows"][0]
+    ends = (flow["client"], flow["server"])
+    hosts = [node["name"] for node in spec["graph"]["nodes"] if node["kind"] == "host"]
+    found: LabSpec = {
+        "graph": spec["graph"],
+        "client": ends[0],
+        "server": ends[1],
+        "seed": spec["seed"],
+        "mtu": MTU,
+    }
+    if others := [name for name in hosts if name not in ends]:
+        found["hosts"] = others
+    return found
+
+
+def _with_flow(document: Document, *, several: bool = False) -> Document:
+    """A path alone becomes a scenario: its flow leads from end to end, and only says which these are. Of ``several``
+    hosts it leads from the first to the second."""
     data = dict(document.data)
     if data.get("flow"):
         return document
@@ -97,7 +127,7 @@ def _with_flow(document: Document) -> Document:
         hosts = [
             one.get("name") for one in tables if isinstance(one, dict) and one.get("kind", "host") == "host"
         ]
-        if len(hosts) != 2:
+        if len(hosts) < 2 or (len(hosts) > 2 and not several):
             named = ", ".join(map(str, hosts)) or "none"
             problem = f"missing, expected a flow that names its client and server among the hosts: {named}"
             raise ScenarioError([("flow", problem)], document.name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from pydantic import Field, PlainValidator, StrictBool, StrictInt, StrictStr, ValidationError, model_validator
 
-from bentpipe.scenario.problems import from_validation
+from bentpipe.scenario.problems import from_validation, unknown_word
 from bentpipe.scenario.quantities import Table
 from bentpipe.scenario.units import Duration
 
@@ -40,6 +40,8 @@ class LabCheck(Table):
     graph: Specification
     client: Text
     server: Text
+    hosts: list[Text] = Field(default_factory=list)
+    """Those that take part beside client and server."""
     seed: Whole
     mtu: Annotated[StrictInt, Field(ge=68, le=65535)]  # what IPv4 asks for at least (RFC 791)
     users: list[tuple[Annotated[int, PlainValidator(_port)], Whole]] = Field(default_factory=list)
@@ -47,13 +49,14 @@ class LabCheck(Table):
 
 
 class ProcessCheck(Table):
-    """A command at one end."""
+    """A command at a host."""
 
     hints: ClassVar[Mapping[str, str]] = {
         "args": 'no key "args"; arguments stand in "command", after its first word'
     }
     name: Text
     command: Annotated[list[StrictStr], Field(min_length=1)]
+    node: Text | None = None
     start_ns: Whole = 0
     listens: Annotated[int, PlainValidator(_port)] | None = None
     output: Text | None = None
@@ -61,24 +64,30 @@ class ProcessCheck(Table):
 
 
 class TcpCheck(Table):
-    """Options of the two ends' kernel TCP (``TcpSpec`` of a resolved run); the executable reads what is in it."""
+    """Options of the hosts' kernel TCP (``TcpSpec`` of a resolved run); the executable reads what is in it."""
 
     near: Specification | None = None
     far: Specification | None = None
+    hosts: dict[str, Specification | None] = Field(default_factory=dict)
 
 
 class SettingsCheck(Table):
-    """Other kernel settings of the two ends."""
+    """Other kernel settings of the hosts."""
 
     near: dict[str, StrictStr] = Field(default_factory=dict)
     far: dict[str, StrictStr] = Field(default_factory=dict)
+    hosts: dict[str, dict[str, StrictStr]] = Field(default_factory=dict)
+
+
+Window = Annotated[StrictInt, Field(ge=1, le=2**32 - 1)]
 
 
 class WindowsCheck(Table):
     """Initial windows of kernel TCP, in segments."""
 
-    near: Annotated[StrictInt, Field(ge=1, le=2**32 - 1)] | None = None
-    far: Annotated[StrictInt, Field(ge=1, le=2**32 - 1)] | None = None
+    near: Window | None = None
+    far: Window | None = None
+    hosts: dict[str, Window | None] = Field(default_factory=dict)
 
 
 class RecordCheck(Table):
@@ -114,6 +123,19 @@ class PlanCheck(Table):
                 raise ValueError(
                     f"{key}: found some without private = true, expected the far side to be private"
                 )
+        if self.lab.hosts and not self.private:
+            raise ValueError(
+                "lab.hosts: found some without private = true, expected the far side to be private"
+            )
+        hosts = [self.lab.client, self.lab.server, *self.lab.hosts]
+        at = [
+            (f"{side}.{one.name}.node", one.node) for side in ("near", "far") for one in getattr(self, side)
+        ]
+        for side in ("tcp", "settings", "initial_windows"):
+            at += [(f"{side}.hosts", name) for name in getattr(self, side).hosts]
+        for key, name in at:
+            if name is not None and name not in hosts:
+                raise ValueError(f"{key}: {unknown_word(name, hosts, 'host')}")
         names = Counter(one.name for one in (*self.near, *self.far))
         twice = next((name for name, count in names.items() if count > 1), None)
         if twice is not None:

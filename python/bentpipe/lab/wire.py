@@ -41,16 +41,18 @@ class LabSpec(TypedDict):
     graph: GraphSpec
     client: str
     server: str
+    hosts: NotRequired[Sequence[str]]
     seed: int
     mtu: int
     users: NotRequired[Sequence[tuple[int, int]]]
 
 
 class Process(TypedDict):
-    """A command at one end."""
+    """A command at a host."""
 
     name: str
     command: Sequence[str]
+    node: NotRequired[str | None]
     start_ns: NotRequired[int]
     listens: NotRequired[int | None]
     output: NotRequired[str | None]
@@ -58,10 +60,11 @@ class Process(TypedDict):
 
 
 class Sides(TypedDict, Generic[T]):
-    """Of the two ends."""
+    """Of the hosts: client, server, others by name."""
 
     near: NotRequired[T]
     far: NotRequired[T]
+    hosts: NotRequired[Mapping[str, T]]
 
 
 class Record(TypedDict):

@@ -1,4 +1,4 @@
-//! What the kernels of a session's two ends are told of its TCP.
+//! What the kernels of a session's hosts are told of its TCP.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use transport::tcp::TcpSpec;
 
 use super::plan::Plan;
 
-/// What one end's kernel is told.
+/// What one host's kernel is told.
 pub struct Kernel {
     /// Settings, as sysctl(8) names them.
     pub settings: Vec<(String, String)>,
@@ -16,8 +16,8 @@ pub struct Kernel {
 }
 
 impl Plan {
-    /// What the kernels of the near and of the far end are told.
-    pub fn kernels(&self) -> [Kernel; 2] {
+    /// What the kernels of all hosts are told: the client's, the server's, and the others' in the plan's order.
+    pub fn kernels(&self) -> Vec<Kernel> {
         let of =
             |tcp: &Option<TcpSpec>, settings: &BTreeMap<String, String>, window: Option<u32>| {
                 let options = tcp.iter().flat_map(|tcp| sysctls(tcp, SEND_BEGINS));
@@ -29,7 +29,15 @@ impl Plan {
                 }
             };
         let (tcp, settings, windows) = (&self.tcp, &self.settings, &self.initial_windows);
-        [of(&tcp.near, &settings.near, windows.near), of(&tcp.far, &settings.far, windows.far)]
+        let none = BTreeMap::new();
+        let other = |name: &String| {
+            let tcp = tcp.hosts.get(name).unwrap_or(&None);
+            let settings = settings.hosts.get(name).unwrap_or(&none);
+            of(tcp, settings, windows.hosts.get(name).copied().flatten())
+        };
+        let ends =
+            [of(&tcp.near, &settings.near, windows.near), of(&tcp.far, &settings.far, windows.far)];
+        ends.into_iter().chain(self.lab.hosts.iter().map(other)).collect()
     }
 }
 
@@ -43,17 +51,19 @@ mod tests {
     fn what_is_said_by_name_is_said_last() {
         let tcp = TcpSpec { ecn: true, initial_window_bytes: 20 * 1460, ..TcpSpec::default() };
         let plan: Plan = serde_json::from_value(json!({
-            "lab": {"graph": {"nodes": [], "links": []}, "client": "a", "server": "b", "seed": 1, "mtu": 1500},
+            "lab": {"graph": {"nodes": [], "links": []}, "client": "a", "server": "b", "hosts": ["c"],
+                "seed": 1, "mtu": 1500},
             "near": [],
             "tcp": {"near": tcp},
             "settings": {"near": {"net.ipv4.tcp_ecn": "2"}, "far": {"net.ipv4.tcp_sack": "0"}},
-            "initial_windows": {"far": 4},
+            "initial_windows": {"far": 4, "hosts": {"c": 7}},
         }))
         .unwrap();
-        let [near, far] = plan.kernels();
+        let [near, far, third] = &plan.kernels()[..] else { panic!("three hosts") };
         let ecn: Vec<_> = near.settings.iter().filter(|one| one.0 == "net.ipv4.tcp_ecn").collect();
         assert_eq!(ecn.iter().map(|one| one.1.as_str()).collect::<Vec<_>>(), ["1", "2"]);
         assert_eq!((near.initial_window, far.initial_window), (Some(20), Some(4)));
         assert_eq!(far.settings, [("net.ipv4.tcp_sack".to_owned(), "0".to_owned())]);
+        assert_eq!((third.settings.len(), third.initial_window), (0, Some(7)));
     }
 }

@@ -9,5 +9,6 @@ mod record;
 mod session;
 mod space;
 mod watch;
+mod ways;
 
 pub use session::{Hands, run};

@@ -1,6 +1,7 @@
 //! What a session measured, and whether the machine kept up.
 
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use emu::{Calibration, Check, Lab, Progress};
 use path::Cause;
@@ -13,6 +14,9 @@ const TOLERATED: Span = Span(1_000_000);
 
 /// On a long path this share of the round-trip propagation is as little.
 const SHARE: f64 = 0.01;
+
+/// A change of routes is a word to another process: what that takes a machine that is not too busy.
+const ROUTES_LATE_MS: f64 = 10.0;
 
 /// The whole result.
 #[derive(Debug, Serialize)]
@@ -35,12 +39,54 @@ pub struct Outcome {
     pub wall_s: f64,
     /// Processor time of the emulator, s.
     pub cpu_s: f64,
-    /// The path, measured before.
+    /// The path from client to server, measured before.
     pub check: Option<Check>,
     /// What the path promises: round-trip propagation and the two rates.
     pub promise: Promise,
+    /// Of a graph: the ways between any two hosts, measured before, if there is one from the start on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<Checked>,
+    /// Of a graph whose routes change: how that went.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub routes: Option<Routes>,
+    /// The address of each host, client and server among them.
+    pub hosts: BTreeMap<String, Host>,
     /// Each segment of the path, from the client on.
     pub segments: Vec<Segment>,
+}
+
+/// One way that was measured, between two hosts.
+#[derive(Debug, Serialize)]
+pub struct Checked {
+    pub from: String,
+    pub to: String,
+    #[serde(flatten)]
+    pub check: Check,
+    pub promise: Promise,
+    #[serde(skip)]
+    pub way: emu::Promise,
+}
+
+/// The address of a host.
+#[derive(Debug, Serialize)]
+pub struct Host {
+    pub v4: Ipv4Addr,
+    pub v6: Ipv6Addr,
+}
+
+/// Changes of routes that were made.
+#[derive(Debug, Serialize)]
+pub struct Routes {
+    changes: usize,
+    late_max_ms: f64,
+}
+
+impl Routes {
+    /// Of how late each was; none where none was made.
+    pub fn new(late: &[Span]) -> Option<Routes> {
+        let most = late.iter().max()?;
+        Some(Routes { changes: late.len(), late_max_ms: most.millis() })
+    }
 }
 
 /// What a path cannot exceed.
@@ -55,6 +101,9 @@ pub struct Promise {
 #[derive(Debug, Serialize)]
 pub struct Segment {
     name: String,
+    /// The nodes at its ends, and its device at each: packets upwards go from the first to the second.
+    between: [String; 2],
+    devices: [String; 2],
     /// The kernel hands over super-frames, which the emulator cuts.
     offload: bool,
     up: Way,
@@ -137,31 +186,43 @@ fn classes(progress: &Progress) -> Vec<(f64, u64)> {
     all.filter(|(_, count)| *count > 0).collect()
 }
 
-/// The segments as they are reported; `overruns` are those of the two devices of each.
-pub fn segments(lab: &Lab, progress: &[[Progress; 2]], overruns: &[[u64; 2]]) -> Vec<Segment> {
+/// Where a segment lies: the nodes at its ends, its device at each, and the packets that these did not take.
+pub struct Ends {
+    pub between: [String; 2],
+    pub devices: [String; 2],
+    pub overruns: [u64; 2],
+}
+
+/// The segments as they are reported.
+pub fn segments(lab: &Lab, progress: &[[Progress; 2]], ends: Vec<Ends>) -> Vec<Segment> {
     lab.segments
         .iter()
         .zip(progress)
-        .zip(overruns)
+        .zip(ends)
         .zip(lab.calibrations.iter().zip(&lab.offload))
-        .map(|(((name, [up, down]), overrun), (calibration, offload))| Segment {
+        .map(|(((name, [up, down]), ends), (calibration, offload))| Segment {
             name: name.clone(),
+            between: ends.between,
+            devices: ends.devices,
             offload: *offload,
-            up: Way::new(up, overrun[0], &calibration[0]),
-            down: Way::new(down, overrun[1], &calibration[1]),
+            up: Way::new(up, ends.overruns[0], &calibration[0]),
+            down: Way::new(down, ends.overruns[1], &calibration[1]),
         })
         .collect()
 }
 
-/// What the path promises.
-pub fn promise(lab: &Lab) -> Promise {
-    Promise { rtt_ns: lab.propagation.nanos(), up_bit_s: lab.rates[0], down_bit_s: lab.rates[1] }
+/// What a way promises.
+pub fn promise(way: &emu::Promise) -> Promise {
+    let [up_bit_s, down_bit_s] = way.rates;
+    Promise { rtt_ns: way.propagation.nanos(), up_bit_s, down_bit_s }
 }
 
 /// Why the run does not count: packets later than 1 ms, or 1 % of the round-trip propagation if that is
-/// longer, in the 99th percentile; packets lost between a device and the emulator.
-pub fn reasons(lab: &Lab, segments: &[Segment]) -> Vec<String> {
-    let bound = TOLERATED.millis().max(lab.propagation.millis() * SHARE);
+/// longer, in the 99th percentile; packets lost between a device and the emulator; routes that changed late. Of several
+/// ways between hosts the shortest counts.
+pub fn reasons(lab: &Lab, segments: &[Segment], routes_late: &[Span]) -> Vec<String> {
+    let shortest = lab.promises.iter().map(|way| way.propagation).min().unwrap_or_default();
+    let bound = TOLERATED.millis().max(shortest.millis() * SHARE);
     let mut reasons = Vec::new();
     for segment in segments {
         for (direction, way) in [("up", &segment.up), ("down", &segment.down)] {
@@ -178,6 +239,11 @@ pub fn reasons(lab: &Lab, segments: &[Segment]) -> Vec<String> {
                 }
             }
         }
+    }
+    if let Some(routes) = Routes::new(routes_late).filter(|one| one.late_max_ms > ROUTES_LATE_MS) {
+        let late = routes.late_max_ms;
+        reasons
+            .push(format!("routes changed {late:.1} ms late; {ROUTES_LATE_MS} ms are tolerated"));
     }
     reasons
 }

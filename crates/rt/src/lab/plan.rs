@@ -16,7 +16,8 @@ pub struct Plan {
     /// Splitting proxies at nodes of the path; a node of kind `proxy` without one forwards.
     #[serde(default)]
     pub proxies: Vec<ProxySpec>,
-    /// The far side is a namespace of its own; otherwise the caller's.
+    /// The far side is a namespace of its own; otherwise the caller's. In a lab of more hosts than client and server it has
+    /// to be one.
     #[serde(default)]
     pub private: bool,
     /// Let the near side reach what the caller reaches; needs root and a far side that is the caller's.
@@ -25,10 +26,10 @@ pub struct Plan {
     /// Measure the path before anything uses it.
     #[serde(default)]
     pub check: bool,
-    /// Services of the far side, which must be private; they are ended with the session.
+    /// Services of the far side, which must be private, or of another host; they are ended with the session.
     #[serde(default)]
     pub far: Vec<Process>,
-    /// Commands of the near side; the session lasts until all have ended.
+    /// Commands of the near side, or of another host; the session lasts until all have ended.
     pub near: Vec<Process>,
     /// Options of the ends' kernel TCP, as a resolved run has them: their settings, and its initial windows.
     #[serde(default)]
@@ -53,7 +54,7 @@ pub struct Plan {
     pub result: Option<String>,
 }
 
-/// Of the two ends of the path.
+/// Of the hosts of the path.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sides<T: Default> {
@@ -61,9 +62,12 @@ pub struct Sides<T: Default> {
     pub near: T,
     /// The server's.
     pub far: T,
+    /// Of other hosts, by name.
+    pub hosts: BTreeMap<String, T>,
 }
 
-/// A command at one end. In its words `{near}`, `{near6}`, `{far}`, `{far6}` are the ends' addresses.
+/// A command at one end. In its words `{near}`, `{near6}`, `{far}`, `{far6}` are the ends' addresses, `{host:NAME}` and
+/// `{host6:NAME}` those of a host.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Process {
@@ -71,6 +75,9 @@ pub struct Process {
     pub name: String,
     /// The command and its arguments.
     pub command: Vec<String>,
+    /// The host that it runs at; none: the client for near commands, the server for services.
+    #[serde(default)]
+    pub node: Option<String>,
     /// Near commands: when it starts, from the start of the path's schedule.
     #[serde(default)]
     pub start_ns: u64,

@@ -7,19 +7,20 @@ use std::process::Child;
 use std::time::Duration;
 
 use emu::namespace::Networks;
-use emu::{Address, Check, Clock, Lab, Progress, Running, namespace};
+use emu::{Address, Check, Clock, Lab, Outline, Progress, Promise, Running, namespace};
 use endpoint::say;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use units::{Span, Time};
 
 use super::ending::Ending;
-use super::outcome::{self, Outcome};
+use super::outcome::{self, Checked, Outcome};
 use super::plan::{Plan, Process};
 use super::proxies;
 use super::record::Series;
 use super::space::Space;
 use super::watch::Watch;
+use super::ways::{self, Changing, Graph, Home};
 use crate::keeper::{Said, code};
 use crate::starter::{Starter, handed};
 use crate::{nat, warden};
@@ -32,6 +33,10 @@ const PATIENCE: u32 = 10_000;
 
 /// How long a process that is to end has before it is killed.
 const FAREWELL: Span = Span(3_000_000_000);
+
+/// Numbers of the two hosts that every lab has.
+const CLIENT: usize = 0;
+const SERVER: usize = 1;
 
 /// Where a plan is that the starter writes once it has started this process.
 const DESCRIPTOR: &str = "/proc/self/fd/";
@@ -78,9 +83,11 @@ pub fn run(plan: &str, hands: Option<Hands<'_>>) -> io::Result<u8> {
     }
     ending.watch(starter)?;
     let mut session = Session::open(&plan, &life)?;
-    let check = if plan.check { Some(session.check()?) } else { None };
-    if let Some(check) = &check {
-        say(format_args!("bentpipe: {}", said(check, &session.lab)));
+    let checks = if plan.check { session.check()? } else { Vec::new() };
+    for one in &checks {
+        let several = checks.len() > 1;
+        let between = if several { format!("{} to {}: ", one.from, one.to) } else { String::new() };
+        say(format_args!("bentpipe: {between}{}", said(&one.check, &one.way)));
     }
     session.prepare(&plan)?;
     let _way = if outside {
@@ -89,7 +96,7 @@ pub fn run(plan: &str, hands: Option<Hands<'_>>) -> io::Result<u8> {
     } else {
         None
     };
-    session.carry(&plan, check, &ending)
+    session.carry(&plan, checks, &ending)
 }
 
 /// The text of a plan: of a file, or from the starter until it closes its end.
@@ -104,7 +111,7 @@ fn read(place: &str) -> io::Result<String> {
 }
 
 /// What was measured beside what the path promises.
-fn said(check: &Check, lab: &Lab) -> String {
+fn said(check: &Check, promise: &Promise) -> String {
     let mega = |rate: Option<u64>| {
         rate.map_or("unlimited".to_owned(), |rate| format!("{:.4} Mbit/s", rate as f64 / 1e6))
     };
@@ -118,20 +125,23 @@ fn said(check: &Check, lab: &Lab) -> String {
         check.rtt_ns as f64 / 1e6,
         mega(check.up_bit_s),
         mega(check.down_bit_s),
-        lab.propagation.millis(),
-        mega(lab.rates[0]),
-        mega(lab.rates[1]),
+        promise.propagation.millis(),
+        mega(promise.rates[0]),
+        mega(promise.rates[1]),
     )
 }
 
 /// A path in place.
 struct Session {
-    /// Of the client, the proxies in order, the server.
+    outline: Outline,
+    /// Of its places.
     spaces: Vec<Space>,
     /// The two ends of each segment.
     ends: Vec<[Address; 2]>,
-    /// Nodes of the proxies.
-    nodes: Vec<String>,
+    /// Addresses of the hosts: of a chain its two ends, otherwise of the first places.
+    homes: Vec<Home>,
+    /// Initial windows of the hosts.
+    initial: Vec<Option<u32>>,
     lab: Lab,
     /// The path before its schedule begins: what makes the session ready uses this one.
     early: Option<Running>,
@@ -147,73 +157,136 @@ impl Session {
         if !plan.far.is_empty() && !plan.private {
             return Err(io::Error::other("services need a private far side"));
         }
-        let nodes = plan.lab.proxies()?;
-        let segments = nodes.len() + 1;
-        if segments > usize::from(namespace::BLOCK) {
+        let outline = plan.lab.outline()?;
+        let segments = outline.between.len();
+        if outline.is_chain && segments > usize::from(namespace::BLOCK) {
             let most = namespace::BLOCK - 1;
             return Err(io::Error::other(format!("the path has more than {most} proxies")));
         }
+        allowed(plan, &outline)?;
+        let server = server_of(&outline);
         let mut spaces = Vec::new();
-        for _ in 0..segments {
-            spaces.push(Space::make(life)?);
+        for place in 0..outline.places.len() {
+            let own = place == server && !plan.private;
+            spaces.push(if own { Space::own()? } else { Space::make(life)? });
         }
-        spaces.push(if plan.private { Space::make(life)? } else { Space::own()? });
-        let networks = namespace::within(&spaces[segments].network, Networks::claim)?;
-        let ends = Address::path(networks.first, segments);
+        let networks = namespace::within(&spaces[server].network, Networks::claim)?;
+        let first = networks.first;
+        let ends = if outline.is_chain {
+            Address::path(first, segments)
+        } else {
+            (0..segments).map(|number| Address::segment(first, number)).collect()
+        };
+        let homes: Vec<Home> = if outline.is_chain {
+            let ends = [&ends[0][0], &ends[segments - 1][1]];
+            ends.map(|end| Home { v4: end.v4, v6: end.v6 }).to_vec()
+        } else {
+            let host = |number| Address::host(first, number);
+            (0..2 + plan.lab.hosts.len()).map(host).map(|(v4, v6)| Home { v4, v6 }).collect()
+        };
         let files: Vec<&File> = spaces.iter().map(|space| &space.network).collect();
         let lab = Lab::open(&plan.lab, &files, &ends)?;
-        let [near, far] = plan.kernels();
-        route(&spaces, &ends, &near.initial_window, &far.initial_window)?;
-        for (side, kernel) in [(0, near), (segments, far)] {
-            if side == segments && !plan.private && !kernel.settings.is_empty() {
+        let kernels = plan.kernels();
+        let initial: Vec<Option<u32>> =
+            kernels.iter().map(|kernel| kernel.initial_window).collect();
+        let mut session = Session {
+            outline,
+            spaces,
+            ends,
+            homes,
+            initial,
+            lab,
+            early: None,
+            helpers: Vec::new(),
+            _networks: networks,
+        };
+        if session.outline.is_chain {
+            let initial = [session.initial[0], session.initial[1]];
+            ways::chain(&session.spaces, &session.ends, initial)?;
+        } else {
+            session.graph(plan).begin()?;
+        }
+        for (host, kernel) in kernels.iter().enumerate() {
+            if host == SERVER && !plan.private && !kernel.settings.is_empty() {
                 return Err(io::Error::other("settings of the far side need a private one"));
             }
             for (name, value) in &kernel.settings {
-                spaces[side].set(name, value)?;
+                session.space(host).set(name, value)?;
             }
         }
-        let early = Some(lab.start()?);
-        Ok(Session { spaces, ends, nodes, lab, early, helpers: Vec::new(), _networks: networks })
+        session.early = Some(session.lab.start()?);
+        Ok(session)
     }
 
-    fn far(&self) -> &Space {
-        &self.spaces[self.spaces.len() - 1]
+    /// What the routes of a graph are made of.
+    fn graph(&self, plan: &Plan) -> Graph<'_> {
+        Graph {
+            outline: &self.outline,
+            spaces: &self.spaces,
+            ends: &self.ends,
+            homes: &self.homes,
+            initial: &self.initial,
+            mtu: plan.lab.mtu,
+        }
     }
 
-    fn addresses(&self) -> [&Address; 2] {
-        [&self.ends[0][0], &self.ends[self.ends.len() - 1][1]]
+    /// The namespace of a host.
+    fn space(&self, host: usize) -> &Space {
+        &self.spaces[self.place(host)]
     }
 
-    fn check(&self) -> io::Result<Check> {
-        let [near, far] = self.addresses();
-        let check = emu::check(
-            (&self.spaces[0].network, near.v4),
-            (&self.far().network, far.v4),
-            self.lab.rates,
-            self.lab.propagation,
-        )?;
+    /// The place of a host.
+    fn place(&self, host: usize) -> usize {
+        if host == SERVER { server_of(&self.outline) } else { host }
+    }
+
+    /// The host of this name, or of this number if there is none.
+    fn host(&self, name: &Option<String>, other: usize) -> io::Result<usize> {
+        let Some(name) = name else { return Ok(other) };
+        let mut hosts = 0..self.homes.len();
+        hosts.find(|host| self.name(*host) == name).ok_or_else(|| no_host(name))
+    }
+
+    fn name(&self, host: usize) -> &str {
+        &self.outline.places[self.place(host)].name
+    }
+
+    /// The ways between any two hosts that there are from the start on: the hosts, and what was measured.
+    fn check(&self) -> io::Result<Vec<Checked>> {
+        let begin = self.lab.promises.iter().filter(|promise| promise.from == Time::ZERO);
+        begin.map(|promise| self.check_way(promise)).collect()
+    }
+
+    fn check_way(&self, promise: &Promise) -> io::Result<Checked> {
+        let host = |place: usize| if place == server_of(&self.outline) { SERVER } else { place };
+        let hosts = promise.between.map(host);
+        let [one, other] = hosts.map(|host| (&self.space(host).network, self.homes[host].v4));
+        let check = emu::check(one, other, promise.rates, promise.propagation)?;
         let progress = self.early.as_ref().map(Running::read).unwrap_or_default();
         let late = progress.iter().flatten().filter_map(|way| way.lateness.quantile(1.0)).max();
-        Ok(Check { late_ns: late.map(Span::nanos), ..check })
+        let [from, to] = hosts.map(|host| self.name(host).to_owned());
+        let check = Check { late_ns: late.map(Span::nanos), ..check };
+        Ok(Checked { from, to, check, promise: outcome::promise(promise), way: *promise })
     }
 
     /// Proxies and services, until they are ready.
     fn prepare(&mut self, plan: &Plan) -> io::Result<()> {
-        let proxies = proxies::start(
-            &plan.proxies,
-            &self.nodes,
-            &self.spaces,
-            &self.ends,
-            plan.record.as_ref(),
-        )?;
+        let between = match &self.outline.places[..] {
+            [_, between @ .., _] if self.outline.is_chain => between,
+            _ => &[],
+        };
+        let nodes: Vec<String> = between.iter().map(|place| place.name.clone()).collect();
+        let proxies =
+            proxies::start(&plan.proxies, &nodes, &self.spaces, &self.ends, plan.record.as_ref())?;
         self.helpers.extend(proxies);
         for service in &plan.far {
-            let words = self.words(service);
-            let child = self.far().start(service, &words, &[], true)?;
+            let host = self.host(&service.node, SERVER)?;
+            let words = self.words(service)?;
+            let child = self.space(host).start(service, &words, &[], true)?;
             self.helpers.push((service.name.clone(), child));
             let Some(port) = service.listens else { continue };
             let mut looks = 0;
-            while !self.far().listens(port) {
+            while !self.space(host).listens(port) {
                 looks += 1;
                 let (name, child) = self.helpers.last_mut().expect("just pushed");
                 if let Some(status) = child.try_wait()? {
@@ -231,12 +304,14 @@ impl Session {
     }
 
     /// Starts the path's schedule and the near commands, waits for them, and ends everything.
-    fn carry(mut self, plan: &Plan, check: Option<Check>, ending: &Ending) -> io::Result<u8> {
+    fn carry(mut self, plan: &Plan, checks: Vec<Checked>, ending: &Ending) -> io::Result<u8> {
+        let changes = if self.outline.is_chain { None } else { Some(self.graph(plan).changes()?) };
         if let Some(early) = self.early.take() {
             settle(&early);
             early.stop()?;
         }
         let running = self.lab.start()?;
+        let changing = changes.map(|changes| changes.start(running.clock)).transpose()?;
         let started_ns = running.clock.monotonic_ns;
         let mut series = match &plan.record {
             Some(record) => Some(Series::begin(record, &self.lab.segments)?),
@@ -253,10 +328,11 @@ impl Session {
         while !waiting.is_empty() || !commands.is_empty() {
             let now = running.clock.now().0;
             while let Some(process) = waiting.pop_if(|process| process.start_ns <= now) {
-                let far = self.addresses()[1];
+                let far = self.homes[SERVER];
                 let named =
                     [("BENTPIPE_FAR", far.v4.to_string()), ("BENTPIPE_FAR6", far.v6.to_string())];
-                let child = self.spaces[0].start(process, &self.words(process), &named, false)?;
+                let space = self.space(self.host(&process.node, CLIENT)?);
+                let child = space.start(process, &self.words(process)?, &named, false)?;
                 commands.push((process.name.clone(), child));
             }
             let mut place = 0;
@@ -296,6 +372,7 @@ impl Session {
         }
         let wall_s = running.clock.now().0 as f64 / 1e9;
         self.farewell(&mut statuses, &running.clock);
+        let routes_late = changing.map(Changing::stop).transpose()?.unwrap_or_default();
         let realtime = running.realtime;
         let progress = running.stop()?;
         if let Some(series) = &mut series {
@@ -307,7 +384,7 @@ impl Session {
                 interrupted: stopped.is_some(),
                 realtime,
                 record_error: series.and_then(|series| series.error),
-                ..self.outcome(check, &progress, started_ns, wall_s, statuses)
+                ..self.outcome(checks, &progress, &routes_late, started_ns, wall_s, statuses)
             };
             std::fs::write(file, serde_json::to_vec(&outcome)?)
                 .map_err(|error| io::Error::other(format!("{file}: {error}")))?;
@@ -317,25 +394,27 @@ impl Session {
 
     fn outcome(
         &self,
-        check: Option<Check>,
+        checks: Vec<Checked>,
         progress: &[[Progress; 2]],
+        routes_late: &[Span],
         started_ns: u64,
         wall_s: f64,
         statuses: BTreeMap<String, u8>,
     ) -> Outcome {
-        let overruns: Vec<[u64; 2]> = self
-            .ends
-            .iter()
-            .enumerate()
-            .map(|(place, [near, far])| {
-                [
-                    self.spaces[place].overrun(&near.device),
-                    self.spaces[place + 1].overrun(&far.device),
-                ]
-            })
-            .collect();
-        let segments = outcome::segments(&self.lab, progress, &overruns);
-        let reasons = outcome::reasons(&self.lab, &segments);
+        let segment = |(ends, between): (&[Address; 2], &[usize; 2])| outcome::Ends {
+            between: between.map(|place| self.outline.places[place].name.clone()),
+            devices: [0, 1].map(|side| ends[side].device.clone()),
+            overruns: [0, 1].map(|side| self.spaces[between[side]].overrun(&ends[side].device)),
+        };
+        let ends = self.ends.iter().zip(&self.outline.between).map(segment).collect();
+        let segments = outcome::segments(&self.lab, progress, ends);
+        let reasons = outcome::reasons(&self.lab, &segments, routes_late);
+        let home = |host: usize| {
+            let Home { v4, v6 } = self.homes[host];
+            (self.name(host).to_owned(), outcome::Host { v4, v6 })
+        };
+        let ends = |check: &&Checked| [&*check.from, &*check.to] == [self.name(0), self.name(1)];
+        let check = checks.iter().find(ends).map(|one| one.check);
         let cpu_s = progress.iter().flatten().map(|way| way.cpu_ns as f64 / 1e9).sum();
         Outcome {
             valid: reasons.is_empty(),
@@ -348,7 +427,10 @@ impl Session {
             wall_s,
             cpu_s,
             check,
-            promise: outcome::promise(&self.lab),
+            promise: outcome::promise(&self.lab.promises[0]),
+            checks: if self.outline.is_chain { Vec::new() } else { checks },
+            routes: outcome::Routes::new(routes_late),
+            hosts: (0..self.homes.len()).map(home).collect(),
             segments,
         }
     }
@@ -376,15 +458,60 @@ impl Session {
     }
 
     /// The words of a command, with the ends' addresses in the place of their names.
-    fn words(&self, process: &Process) -> Vec<String> {
-        let [near, far] = self.addresses();
+    fn words(&self, process: &Process) -> io::Result<Vec<String>> {
+        let [near, far] = [self.homes[CLIENT], self.homes[SERVER]];
         let put = |word: &String| {
-            word.replace("{near}", &near.v4.to_string())
+            let mut word = word
+                .replace("{near}", &near.v4.to_string())
                 .replace("{near6}", &near.v6.to_string())
                 .replace("{far}", &far.v4.to_string())
-                .replace("{far6}", &far.v6.to_string())
+                .replace("{far6}", &far.v6.to_string());
+            for (host, home) in self.homes.iter().enumerate() {
+                let name = self.name(host);
+                word = word
+                    .replace(&format!("{{host:{name}}}"), &home.v4.to_string())
+                    .replace(&format!("{{host6:{name}}}"), &home.v6.to_string());
+            }
+            let left = ["{host:", "{host6:"].iter().find_map(|key| word.split_once(key));
+            let left = left.and_then(|(_, rest)| rest.split_once('}'));
+            left.map_or(Ok(word.clone()), |(name, _)| Err(no_host(name)))
         };
         process.command.iter().map(put).collect()
+    }
+}
+
+/// The place of the server.
+fn server_of(outline: &Outline) -> usize {
+    if outline.is_chain { outline.places.len() - 1 } else { SERVER }
+}
+
+fn no_host(name: &str) -> io::Error {
+    io::Error::other(format!("no host {name:?} in this lab"))
+}
+
+/// Whether the lab can be what the plan asks for.
+fn allowed(plan: &Plan, outline: &Outline) -> io::Result<()> {
+    let hosts = [
+        &plan.tcp.hosts.keys().collect::<Vec<_>>(),
+        &plan.settings.hosts.keys().collect(),
+        &plan.initial_windows.hosts.keys().collect(),
+    ];
+    if let Some(name) = hosts.into_iter().flatten().find(|name| !plan.lab.hosts.contains(name)) {
+        return Err(no_host(name));
+    }
+    if outline.is_chain {
+        return Ok(());
+    }
+    if !plan.private {
+        let said = "a lab of other ways than one from client to server needs a private far side";
+        return Err(io::Error::other(said));
+    }
+    match plan.proxies.first() {
+        None => Ok(()),
+        Some(spec) => Err(io::Error::other(format!(
+            "proxy {:?}: a lab has proxies on one way from client to server that stays, and no other",
+            spec.node
+        ))),
     }
 }
 
@@ -408,64 +535,4 @@ fn settle(running: &Running) {
         }
         before = now;
     }
-}
-
-/// Routes: towards the server by default, towards the client segment by segment; proxies forward.
-fn route(
-    spaces: &[Space],
-    ends: &[[Address; 2]],
-    near_window: &Option<u32>,
-    far_window: &Option<u32>,
-) -> io::Result<()> {
-    let windows = |segments: &Option<u32>| -> Vec<String> {
-        segments.map_or(Vec::new(), |segments| {
-            let text = segments.to_string();
-            ["initcwnd", &text, "initrwnd", &text].map(str::to_owned).to_vec()
-        })
-    };
-    let add = |space: &Space, six: bool, to: &str, device: &str, window: &[String]| {
-        let mut words = if six { vec!["-6"] } else { Vec::new() };
-        words.extend(["route", "replace", to, "dev", device]);
-        words.extend(window.iter().map(String::as_str));
-        space.ip(&words)
-    };
-    let last = ends.len();
-    for (place, space) in spaces.iter().enumerate() {
-        if place > 0 && place < last {
-            for name in ["net.ipv4.ip_forward", "net.ipv6.conf.all.forwarding"] {
-                space.set(name, "1")?;
-            }
-            for name in ["net.ipv4.conf.all.rp_filter", "net.ipv4.conf.default.rp_filter"] {
-                space.set(name, "0")?;
-            }
-        }
-        // Back towards the client, all the way.
-        if place > 0 {
-            let own = &ends[place - 1][1];
-            let window = if place == last { windows(far_window) } else { Vec::new() };
-            for pair in &ends[..place] {
-                let peer = &pair[0];
-                add(space, false, &peer.v4.to_string(), &own.device, &window)?;
-                add(space, true, &peer.v6.to_string(), &own.device, &window)?;
-                if place > 1 {
-                    let other = &pair[1];
-                    if other.v4 != own.v4 {
-                        add(space, false, &other.v4.to_string(), &own.device, &[])?;
-                        add(space, true, &other.v6.to_string(), &own.device, &[])?;
-                    }
-                }
-            }
-        }
-        // Onwards: everything else.
-        if place < last {
-            let window = if place == 0 { windows(near_window) } else { Vec::new() };
-            let device = &ends[place][0].device;
-            add(space, true, "default", device, &window)?;
-            add(space, false, "default", device, &window)?;
-            let peer = &ends[place][0];
-            add(space, false, &peer.peer_v4.to_string(), device, &window)?;
-            add(space, true, &peer.peer_v6.to_string(), device, &window)?;
-        }
-    }
-    Ok(())
 }

@@ -1,0 +1,177 @@
+use path::Output;
+use units::Packet;
+
+use super::*;
+
+fn delay(name: &str, a: &str, b: &str) -> String {
+    let stages = r#"[{"kind":"delay","delay_ns":5}]"#;
+    format!(
+        r#"{{"name":"{name}","client_side":"{a}","server_side":"{b}","up":{stages},"down":{stages}}}"#
+    )
+}
+
+/// A lab of these nodes (`name:kind`), links, changes, between the hosts.
+fn spec(nodes: &str, links: &[(&str, &str, &str)], changes: &str, hosts: &[&str]) -> LabSpec {
+    let node = |text: &str| {
+        let (name, kind) = text.split_once(':').unwrap_or((text, "host"));
+        format!(r#"{{"name":"{name}","kind":"{kind}"}}"#)
+    };
+    let nodes = nodes.split(' ').map(node).collect::<Vec<_>>().join(",");
+    let links = links.iter().map(|(name, a, b)| delay(name, a, b)).collect::<Vec<_>>().join(",");
+    let (client, server, others) = (hosts[0], hosts[1], &hosts[2..]);
+    serde_json::from_str(&format!(
+        r#"{{"graph":{{"nodes":[{nodes}],"links":[{links}],"changes":[{changes}]}},
+            "client":"{client}","server":"{server}","hosts":{others:?},"seed":1,"mtu":1500}}"#
+    ))
+    .unwrap()
+}
+
+fn in_use(at: u64, link: &str, in_use: bool) -> String {
+    format!(r#"{{"at_ns":{at},"links":[{{"link":"{link}","in_use":{in_use}}}]}}"#)
+}
+
+fn names(net: &Net) -> Vec<&str> {
+    net.segments.iter().map(|segment| &*segment.name).collect()
+}
+
+fn places(net: &Net) -> Vec<&str> {
+    net.places.iter().map(|place| &*place.name).collect()
+}
+
+/// From and to, by names, over which segment and from which side of it.
+type Named<'a> = (&'a str, &'a str, Option<(&'a str, usize)>);
+
+fn routes(net: &Net, version: usize) -> Vec<Named<'_>> {
+    let name = |place: usize| &*net.places[place].name;
+    let of = |route: &Route| {
+        let leg = route.leg.map(|leg| (&*net.segments[leg.segment].name, leg.side));
+        (name(route.at), name(route.to), leg)
+    };
+    net.versions[version].routes.iter().map(of).collect()
+}
+
+const TRIANGLE: [(&str, &str, &str); 3] = [("ab", "a", "b"), ("bc", "b", "c"), ("ca", "c", "a")];
+
+#[test]
+fn a_chain_is_cut_at_its_proxies_alone() {
+    let links = [("lan", "c", "r"), ("sat", "r", "p"), ("net", "p", "s")];
+    let net = Net::new(&spec("c r:router p:proxy s", &links, "", &["c", "s"])).unwrap();
+    assert!(net.is_chain);
+    assert_eq!(places(&net), ["c", "p", "s"]);
+    assert_eq!(names(&net), ["lan+sat", "net"]);
+    assert_eq!(net.segments[0].names, [["lan.up", "sat.up"], ["sat.down", "lan.down"]]);
+    let between: Vec<_> = net.segments.iter().map(|segment| segment.between).collect();
+    assert_eq!(between, [[0, 1], [1, 2]]);
+    assert_eq!(net.promises.len(), 1);
+    assert_eq!(net.promises[0].propagation, Span(30));
+    // From its far end it is the other way round.
+    let net = Net::new(&spec("c r:router p:proxy s", &links, "", &["s", "c"])).unwrap();
+    assert_eq!(places(&net), ["s", "p", "c"]);
+    assert_eq!(net.segments[0].names, [["net.down"], ["net.up"]]);
+}
+
+#[test]
+fn links_may_be_handed_over_in_a_chain() {
+    let links = [("a", "c", "r"), ("b", "c", "r"), ("d", "r", "s")];
+    let stays = r#"{"at_ns":7000000000,"links":[{"link":"b","in_use":false}],
+        "stages":[{"line":"a.up","stage":0,"change":{"kind":"in_flight","fate":"lost"}}]}"#;
+    let net =
+        |changes: &str| Net::new(&spec("c r:router s", &links, changes, &["c", "s"])).unwrap();
+    let mut still = net(stays);
+    assert!(still.is_chain);
+    assert_eq!(names(&still), ["a+d"]);
+    let mut out = Output::default();
+    let line = &mut still.segments[0].lines[0][0];
+    line.push(Time(6_999_999_999), Packet::of_bytes(100), &mut out);
+    line.poll(Time(8_000_000_000), &mut out);
+    assert_eq!((out.delivered.len(), out.dropped[0].0), (0, Time(7_000_000_000)));
+    // From the start is as if it had always been so.
+    assert_eq!(names(&net(&in_use(0, "a", false))), ["b+d"]);
+}
+
+#[test]
+fn a_router_has_a_namespace_where_ways_part() {
+    let links = [("a", "c", "r"), ("b", "c", "r"), ("d", "r", "s")];
+    let gone = in_use(7, "a", false);
+    let net = Net::new(&spec("c r:router s", &links, &gone, &["c", "s"])).unwrap();
+    assert!(!net.is_chain);
+    assert_eq!(places(&net), ["c", "s", "r"]);
+    assert_eq!(names(&net), ["a", "d", "b"]);
+    assert_eq!(net.versions.len(), 2);
+    let first = [
+        ("c", "s", Some(("a", 0))),
+        ("r", "c", Some(("a", 1))),
+        ("r", "s", Some(("d", 0))),
+        ("s", "c", Some(("d", 1))),
+    ];
+    assert_eq!(routes(&net, 0).iter().filter(|one| first.contains(one)).count(), 4);
+    assert_eq!(net.versions[1].from, Time(7));
+    assert_eq!(routes(&net, 1), [("c", "s", Some(("b", 0))), ("r", "c", Some(("b", 1)))]);
+    // A router with two neighbours alone needs none, however many hosts there are.
+    let star = [("a", "x", "r"), ("b", "r", "y"), ("c", "y", "z")];
+    let net = Net::new(&spec("x r:router y z", &star, "", &["x", "y"])).unwrap();
+    assert_eq!((places(&net), names(&net)), (vec!["x", "y"], vec!["a+b"]));
+    let star = [("a", "x", "r"), ("b", "r", "y"), ("c", "r", "z")];
+    let net = Net::new(&spec("x r:router y z", &star, "", &["x", "y", "z"])).unwrap();
+    assert_eq!((places(&net), names(&net)), (vec!["x", "y", "z", "r"], vec!["a", "b", "c"]));
+}
+
+#[test]
+fn a_triangle_is_three_segments() {
+    let net = Net::new(&spec("a b c", &TRIANGLE, "", &["a", "b", "c"])).unwrap();
+    assert_eq!(places(&net), ["a", "b", "c"]);
+    assert_eq!(names(&net), ["ab", "ca", "bc"]);
+    // Upwards is as the link says, whoever is named first.
+    assert_eq!(net.segments[1].between, [2, 0]);
+    assert_eq!(net.segments[1].names, [["ca.up"], ["ca.down"]]);
+    let expected = [
+        ("a", "b", Some(("ab", 0))),
+        ("a", "c", Some(("ca", 1))),
+        ("b", "a", Some(("ab", 1))),
+        ("b", "c", Some(("bc", 0))),
+        ("c", "a", Some(("ca", 0))),
+        ("c", "b", Some(("bc", 1))),
+    ];
+    let found = routes(&net, 0);
+    assert!(expected.iter().all(|one| found.contains(one)), "{found:?}");
+    assert_eq!(found.len(), 6);
+    let pairs: Vec<_> = net.promises.iter().map(|promise| promise.between).collect();
+    assert_eq!(pairs, [[0, 1], [0, 2], [1, 2]]);
+    assert!(net.promises.iter().all(|promise| promise.propagation == Span(10)));
+}
+
+#[test]
+fn hosts_pass_nothing_on() {
+    // A link that goes leaves no way, though there is one by a host.
+    let changes = [in_use(5, "ca", false), in_use(9, "ca", true)].join(",");
+    let net = Net::new(&spec("a b c", &TRIANGLE, &changes, &["a", "b", "c"])).unwrap();
+    assert_eq!(routes(&net, 1), [("a", "c", None), ("c", "a", None)]);
+    assert_eq!(routes(&net, 2), [("a", "c", Some(("ca", 1))), ("c", "a", Some(("ca", 0)))]);
+    assert_eq!(net.versions[2].from, Time(9));
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let wrong = |spec: &LabSpec| Net::new(spec).err().expect("refused").to_string();
+    let hosts = |hosts: &[&str]| wrong(&spec("a b c r:router", &TRIANGLE, "", hosts));
+    assert!(hosts(&["a", "x"]).contains("no node \"x\""));
+    assert!(hosts(&["a", "b", "a"]).contains("\"a\" is named twice"));
+    assert!(hosts(&["a", "b", "r"]).contains("\"r\" is no host"));
+    let never = in_use(0, "ab", false);
+    let said = wrong(&spec("a b c", &TRIANGLE, &never, &["a", "b"]));
+    assert_eq!(said, "no way ever leads from \"a\" to \"b\" and back");
+    let mut holds = spec("a b c", &TRIANGLE, &in_use(5, "ca", false), &["a", "b", "c"]);
+    holds.graph.nodes[2].hold_bytes = Some(1000);
+    assert!(wrong(&holds).contains("\"c\" holds packets"));
+    holds.graph.changes.clear();
+    assert!(Net::new(&holds).is_ok(), "a way is always there");
+    let crowd: Vec<String> = (0..13).map(|number| format!("h{number}")).collect();
+    let mesh: Vec<(String, &str, &str)> = (0..13)
+        .flat_map(|one| (0..one).map(move |other| (one, other)))
+        .map(|(one, other)| (format!("l{one}-{other}"), &*crowd[one], &*crowd[other]))
+        .collect();
+    let mesh: Vec<(&str, &str, &str)> = mesh.iter().map(|(name, a, b)| (&**name, *a, *b)).collect();
+    let hosts: Vec<&str> = crowd.iter().map(|name| &**name).collect();
+    let said = wrong(&spec(&crowd.join(" "), &mesh, "", &hosts));
+    assert!(said.contains("78 links between nodes of their own, expected at most 64"), "{said}");
+}

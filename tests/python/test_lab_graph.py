@@ -1,0 +1,342 @@
+"""A lab as a graph: hosts, links and ways between them (``session`` with ``hosts``)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import realtime
+from bentpipe.lab.access import graph_of
+from bentpipe.lab.perf import Client, Options, Output, Server, client_plan, load, server_plan
+from bentpipe.lab.shell import SessionError, session
+from bentpipe.lab.wire import LabSpec, Plan, Process, written
+from bentpipe.scenario.problems import ScenarioError
+
+ROOT = Path(__file__).parents[2]
+
+
+def link(name: str, client: str, server: str, delay: str, rate: str, **more: object) -> dict[str, Any]:
+    return {
+        "name": name, "client_side": client, "server_side": server, "delay": delay, "both": {"rate": rate}, **more,
+    }  # fmt: skip
+
+
+SIDES = {"ab": ("a", "b", 5, 20), "bc": ("b", "c", 20, 10), "ca": ("c", "a", 50, 5)}
+"""Links of the triangle: their ends, delay in ms, rate in Mbit/s."""
+
+TRIANGLE = {
+    "graph": {
+        "node": ["a", "b", "c"],
+        "link": [
+            link(name, one, other, f"{ms} ms", f"{rate} Mbit/s") for name, (one, other, ms, rate) in SIDES.items()
+        ],
+    }
+}  # fmt: skip
+
+ECHO = """
+import socket
+taker = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+taker.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+taker.bind(("::", 9001))
+while True:
+    data, peer = taker.recvfrom(2000)
+    taker.sendto(data, peer)
+"""
+
+ASK = """
+import json, socket, sys, time
+count, pause, found = int(sys.argv[1]), float(sys.argv[2]), []
+for number in range(count):
+    for address in sys.argv[3:]:
+        asker = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+        asker.settimeout(1)
+        sent = time.monotonic()
+        asker.sendto(b"?", (address, 9001))
+        try:
+            peer = asker.recvfrom(10)[1][0]
+            took = (time.monotonic() - sent) * 1e3
+        except TimeoutError:
+            peer, took = None, None
+        found.append([address, peer, sent, took])
+        time.sleep(pause)
+print(json.dumps(found))
+"""
+"""Addresses asked, who answered, when it was asked, and the round trip in ms."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def program() -> Iterator[None]:
+    realtime.need_namespaces()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BENTPIPE_RT", str(realtime.program()))
+        yield
+
+
+def _echoes(*hosts: str) -> list[Process]:
+    return [
+        {"name": f"echo.{host}", "node": host, "command": [sys.executable, "-c", ECHO], "listens": 9001}
+        for host in hosts
+    ]
+
+
+def _asks(host: str, folder: Path, count: int, pause: float, *addresses: str) -> Process:
+    words = [sys.executable, "-c", ASK, str(count), str(pause), *addresses]
+    return {"name": f"ask.{host}", "node": host, "command": words, "output": str(folder / f"ask.{host}")}
+
+
+def _plan(lab: LabSpec, near: list[Process], far: list[Process], **more: Any) -> dict[str, Any]:
+    plan: Plan = {"lab": lab, "private": True, "near": near, "far": far}
+    return {**plan, **more}
+
+
+def _valid(plan: Mapping[str, Any]) -> dict[str, Any]:
+    for _ in range(3):
+        found = session(plan)
+        if found["valid"]:
+            return found
+    pytest.skip(realtime.BUSY)
+
+
+def _asked(folder: Path, host: str) -> list[tuple[str, str | None, float, float | None]]:
+    return [tuple(one) for one in json.loads((folder / f"ask.{host}").read_text(encoding="utf-8"))]
+
+
+def test_a_graph_alone_is_enough() -> None:
+    lab = graph_of(TRIANGLE)
+    assert (lab["client"], lab["server"], lab["hosts"]) == ("a", "b", ["c"])
+    flow = {"name": "any", "congestion": "cubic", "client": "c", "server": "a"}
+    named = graph_of({**TRIANGLE, "duration": "1 s", "flow": [flow]})
+    assert (named["client"], named["server"], named["hosts"]) == ("c", "a", ["b"])
+    assert named["graph"] == lab["graph"]
+    one = {"name": "l", "delay": "5 ms"}
+    assert "hosts" not in graph_of({"path": {"segment": [one]}})
+    with pytest.raises(ScenarioError, match="expected a flow that names its client and server"):
+        graph_of({"graph": {"node": ["a"], "link": []}})
+
+
+@pytest.mark.system
+def test_every_side_of_a_triangle_is_its_own_link(tmp_path: Path) -> None:
+    """Each host answers by its one address, in both families, after the round trip of the link between; each link lets
+    through its rate."""
+    hosts = ("a", "b", "c")
+    everyone = [f"{{{key}:{host}}}" for key in ("host", "host6") for host in hosts]
+    near = [_asks(host, tmp_path, 3, 0.01, *everyone) for host in hosts]
+    near.append({
+        "name": "look", "node": "c", "output": str(tmp_path / "look"),
+        "command": ["sh", "-c", "ip -o -4 addr show dev lo; cat /proc/sys/net/ipv4/ip_forward; echo {far} {host:c}"],
+    })  # fmt: skip
+    lab = graph_of(TRIANGLE)
+    record = {"directory": str(tmp_path / "kept"), "interval_ns": 100_000_000}
+    found = _valid(_plan(lab, near, _echoes(*hosts), check=True, record=record))
+    assert found["hosts"] == {
+        "a": {"v4": "10.78.0.1", "v6": "fdbe::1"},
+        "b": {"v4": "10.78.0.2", "v6": "fdbe::2"},
+        "c": {"v4": "10.78.0.3", "v6": "fdbe::3"},
+    }
+    links = {frozenset(ends[:2]): ends[2:] for ends in SIDES.values()}
+    for host in hosts:
+        took: dict[str, list[float]] = {}
+        for address, peer, _, ms in _asked(tmp_path, host):
+            assert peer == address, "a host has one name"
+            assert ms is not None
+            took.setdefault(address, []).append(ms)
+        for other in hosts:
+            trip = 0 if other == host else 2 * links[frozenset((host, other))][0]
+            for address in found["hosts"][other].values():
+                assert trip <= min(took[address]) < trip + 3, (host, other)
+    look = (tmp_path / "look").read_text(encoding="utf-8")
+    assert "10.78.0.3/32" in look
+    assert look.splitlines()[-2:] == ["0", "10.78.0.2 10.78.0.3"], "hosts forward nothing"
+    assert {segment["name"]: segment["between"] for segment in found["segments"]} == {
+        "ab": ["a", "b"], "bc": ["b", "c"], "ca": ["c", "a"],
+    }  # fmt: skip
+    assert (tmp_path / "kept" / "links.csv").read_text(encoding="utf-8").count("\n") > 6
+    assert [(one["from"], one["to"]) for one in found["checks"]] == [("a", "b"), ("a", "c"), ("b", "c")]
+    assert {**found["checks"][0], "from": None} == {
+        **found["check"], "from": None, "to": "b", "promise": found["promise"],
+    }  # fmt: skip
+    for one in found["checks"]:
+        ms, rate = links[frozenset((one["from"], one["to"]))]
+        assert one["promise"] == {"rtt_ns": 2e6 * ms, "up_bit_s": rate * 1e6, "down_bit_s": rate * 1e6}
+        assert one["rtt_ns"] >= 2e6 * ms
+        if realtime.at_rest(one, 1.0):
+            assert one["rtt_ns"] < 2e6 * ms + 3e6
+            assert one["up_bit_s"] == pytest.approx(rate * 1e6, rel=0.05)
+            assert one["down_bit_s"] == pytest.approx(rate * 1e6, rel=0.05)
+
+
+@pytest.mark.system
+def test_flows_on_every_side_at_once(tmp_path: Path) -> None:
+    """`perf` between each two hosts fills the link between them and no other."""
+    rt = os.environ["BENTPIPE_RT"]
+    near: list[Process] = []
+    far: list[Process] = []
+    for name, (client, server, _, _) in SIDES.items():
+        files = [tmp_path / f"{name}.{side}.json" for side in ("server", "client")]
+        files[0].write_bytes(
+            written(server_plan(Server("0.0.0.0:4433", transport="quic"), Options(), Output(interval="0")))
+        )
+        asks = client_plan(
+            Client("198.51.100.1:4433", load(time="2 s", send="up"), transport="quic", insecure=True),
+            Options(),
+            Output(interval="0"),
+        )
+        asks["host"] = "TO"
+        files[1].write_bytes(written(asks))
+        far.append({"name": f"{name}.server", "node": server, "command": [rt, "perf", str(files[0])],
+                    "listens": 4433, "output": str(tmp_path / f"{name}.server")})  # fmt: skip
+        ready = f"{files[1]}.ready"
+        ask = f'sed "s/TO/$1/" {files[1]} > {ready} && exec {rt} perf {ready}'
+        near.append({"name": name, "node": client, "command": ["sh", "-c", ask, "sh", f"{{host:{server}}}"],
+                     "output": str(tmp_path / f"{name}.client")})  # fmt: skip
+    found = _valid(_plan(graph_of(TRIANGLE), near, far))
+    assert {name: found["statuses"][name] for name in SIDES} == dict.fromkeys(SIDES, 0)
+    for segment in found["segments"]:
+        rate = SIDES[segment["name"]][3] * 1e6
+        carried = 8 * segment["up"]["bytes_out"]
+        # two seconds and what is in the queue after them; the start takes some round trips
+        assert 0.6 * 2 * rate < carried < 1.15 * 2 * rate + 8e5, segment["name"]
+        assert segment["down"]["bytes_out"] < 0.2 * segment["up"]["bytes_out"]
+
+
+@pytest.mark.system
+def test_ways_change_at_their_instants(tmp_path: Path) -> None:
+    """A link that goes out of use leaves no way to the host behind it, of which the sender hears nothing; a gap ends; what
+    comes back comes as before."""
+    data = {
+        "duration": "10 s",
+        "flow": [{"name": "any", "congestion": "cubic", "client": "a", "server": "c"}],
+        "graph": {
+            **TRIANGLE["graph"],
+            "handover": [{"to": "ca", "at": "0.6 s", "gap": "0.5 s"}],
+        },
+    }
+    lab = graph_of(data)
+    changes = lab["graph"].get("changes", ())
+    assert [(one["at_ns"], one["links"]) for one in changes] == [
+        (600_000_000, [{"link": "ca", "in_use": False}]), (1_100_000_000, [{"link": "ca", "in_use": True}]),
+    ]  # fmt: skip
+    ask = ASK.replace("asker.settimeout(1)", "asker.settimeout(0.3)")
+    near: list[Process] = [
+        {"name": f"ask.{to}", "node": "a", "output": str(tmp_path / f"ask.{to}"),
+         "command": [sys.executable, "-c", ask, "10", "0.02", f"{{host:{to}}}", f"{{host6:{to}}}"]}
+        for to in ("b", "c")
+    ]  # fmt: skip
+    found = _valid(_plan(lab, near, _echoes("b", "c")))
+    assert [found["statuses"][one["name"]] for one in near] == [0, 0]
+    assert found["routes"]["changes"] == 4, "at both ends, twice"
+    assert found["routes"]["late_max_ms"] < 10
+    begun = found["started_ns"] / 1e9
+    for to, trip in (("b", 10.0), ("c", 100.0)):
+        dark, took = 0, []
+        for address, peer, at, ms in _asked(tmp_path, to):
+            sent = at - begun
+            if to == "c" and 0.62 < sent < 1.08:
+                assert peer is None, f"answered {sent:.3f} s after the start"
+                dark += 1
+            elif to == "b" or sent < 0.58 - trip / 1e3 or sent > 1.12:
+                assert peer == address, f"no answer {sent:.3f} s after the start"
+                took.append(ms)
+        assert dark >= (1 if to == "c" else 0)
+        assert trip <= min(took) < trip + 3
+
+
+@pytest.mark.system
+def test_a_router_passes_on_in_its_own_namespace(tmp_path: Path) -> None:
+    """Three hosts around one router: six ways, each the sum of two links."""
+    delays = {"a": 3, "b": 10, "c": 20}
+    star = {
+        "graph": {
+            "node": [*delays, {"name": "r", "kind": "router"}],
+            "link": [link(f"{name}r", name, "r", f"{ms} ms", "20 Mbit/s") for name, ms in delays.items()],
+        }
+    }
+    near = [
+        _asks(host, tmp_path, 2, 0.01, *(f"{{host:{to}}}" for to in delays if to != host)) for host in delays
+    ]
+    found = _valid(_plan(graph_of(star), near, _echoes(*delays)))
+    assert [segment["between"] for segment in found["segments"]] == [["a", "r"], ["b", "r"], ["c", "r"]]
+    assert set(found["hosts"]) == set(delays)
+    by_address = {host["v4"]: name for name, host in found["hosts"].items()}
+    least: dict[tuple[str, str], float] = {}
+    for host, ms in delays.items():
+        for address, peer, _, took in _asked(tmp_path, host):
+            trip = 2 * (ms + delays[by_address[address]])
+            assert peer == address
+            assert took is not None
+            assert took >= trip
+            least[host, address] = min(took - trip, least.get((host, address), took))
+    assert len(least) == 6
+    assert max(least.values()) < 4
+
+
+@pytest.mark.system
+def test_nothing_of_a_graph_is_left_when_it_is_killed(tmp_path: Path) -> None:
+    """Whatever process of it is killed, all end: the tools that wait to change routes too."""
+    data = {
+        "duration": "100 s",
+        "flow": [{"name": "any", "congestion": "cubic", "client": "a", "server": "c"}],
+        "graph": {**TRIANGLE["graph"], "handover": [{"to": "ca", "at": "90 s", "gap": "1 s"}]},
+    }
+    word = f"bentpipe-test-graph-{os.getpid()}"
+    command = [sys.executable, "-c", f"import time; print('up', flush=True); time.sleep(100)  # {word}"]
+    up = tmp_path / "up"
+    near: list[Process] = [{"name": "sleep", "node": "b", "command": command, "output": str(up)}]
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(_plan(graph_of(data), near, _echoes("c"))), encoding="utf-8")
+    caller = "import json, sys; from bentpipe.lab.shell import carry; carry(json.load(open(sys.argv[1])))"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    waiting = _waiting_tools()
+    with subprocess.Popen([sys.executable, "-c", caller, str(plan)], env=environment) as process:
+        until = time.monotonic() + 30
+        while time.monotonic() < until and not (up.exists() and up.read_text(encoding="utf-8")):
+            time.sleep(0.02)
+        assert len(_waiting_tools() - waiting) == 2
+        process.send_signal(signal.SIGKILL)
+    for _ in range(500):
+        if not realtime.running(word) and _waiting_tools() == waiting:
+            return
+        time.sleep(0.01)
+    pytest.fail("something is left behind")
+
+
+def _waiting_tools() -> set[int]:
+    """The processes of `ip` that wait for lines."""
+    found = set()
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = place.read_bytes()
+        except OSError:
+            continue
+        if re.fullmatch(rb"ip\0-force\0-batch\0-\0", words):
+            found.add(int(place.parent.name))
+    return found
+
+
+@pytest.mark.system
+def test_what_a_graph_cannot_be(capfd: pytest.CaptureFixture[str]) -> None:
+    lab = graph_of(TRIANGLE)
+    for words, said in (
+        (["echo", "{host:d}"], 'no host "d" in this lab'),
+        (["true"], "no way ever leads"),
+    ):
+        near: list[Process] = [{"name": "one", "command": words}]
+        wrong = lab
+        if words == ["true"]:
+            changes = [{"at_ns": 0, "links": [{"link": "ab", "in_use": False}]}]
+            wrong = {**lab, "graph": {**lab["graph"], "changes": changes}}
+        with pytest.raises(SessionError):
+            session(_plan(wrong, near, []))
+        assert said in capfd.readouterr().err
+    with pytest.raises(ScenarioError, match=r"lab.hosts: found some without private = true"):
+        session({**_plan(lab, [{"name": "one", "command": ["true"]}], []), "private": False})
