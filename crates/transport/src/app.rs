@@ -86,6 +86,10 @@ pub trait Streams {
     fn datagram_bytes(&mut self) -> Option<usize> {
         None
     }
+    /// Bytes of datagrams, with their places in the queue, that may be given before the oldest that wait go.
+    fn datagram_room(&mut self) -> usize {
+        0
+    }
     /// Gives data to a stream; returns how many bytes were taken.
     fn write(&mut self, stream: u64, data: Bytes) -> usize;
     /// Reads everything that has arrived, in order of arrival, as (offset, bytes).
@@ -104,6 +108,11 @@ pub trait Streams {
     /// [`Streams::stop`] with an application error code, where the transport has codes.
     fn stop_with(&mut self, stream: u64, _code: u64) {
         self.stop(stream);
+    }
+    /// The application error code with which the peer asked to stop sending on a stream (RFC 9000 section 3.5), where it
+    /// did and the transport has codes.
+    fn stopped_with(&mut self, _stream: u64) -> Option<u64> {
+        None
     }
     /// The controller of what this side sends, by name, where the transport tells; with a wish, after that was done.
     ///

@@ -4,6 +4,97 @@
 //! what it needs of a transport: QUIC with so many unidirectional streams and datagrams
 //! ([`transport::quic::Needs`]), or TCP.
 //!
-//! Reading order: `messages` (bytes).
+//! Reading order: `messages` (bytes), `inflow` and `assembly` (what arrives, in order and put together), `exchange` (the session
+//! that TCPCLv4 and QUICCL share), `tcpcl`, `quiccl`, `qubicle`, `mtcp`.
 
+mod assembly;
+mod exchange;
+mod inflow;
 pub mod messages;
+mod mtcp;
+mod qubicle;
+mod quiccl;
+mod tcpcl;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use transport::quic::Needs;
+
+pub use mtcp::{Mtcp, MtcpSpec};
+pub use qubicle::{Qubicle, QubicleSpec, code as qubicle_code};
+pub use quiccl::{Quiccl, QuicclSpec, Streaming};
+pub use tcpcl::{Tcpcl, TcpclSpec};
+
+use crate::{Role, Session};
+
+/// Longest segment where nothing is said.
+const SEGMENT_BYTES: u64 = 1 << 16;
+/// Longest bundle where nothing is said.
+const TRANSFER_BYTES: u64 = 1 << 30;
+/// Bytes of bundles on the way in on one connection where nothing is said.
+const INCOMING_BYTES: u64 = 1 << 30;
+/// Longest wait for the peer's word where nothing is said: RFC 9174 section 4.1 has at most a minute.
+const PATIENCE_NS: u64 = 60_000_000_000;
+
+/// A convergence layer and its options.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum LayerSpec {
+    /// draft-caini-dtn-quiccl-01.
+    Quiccl(QuicclSpec),
+    /// draft-ek-dtn-qubicle-02.
+    Qubicle(QubicleSpec),
+    /// RFC 9174.
+    Tcpcl(TcpclSpec),
+    /// draft-ietf-dtn-mtcpcl.
+    Mtcp(MtcpSpec),
+}
+
+impl LayerSpec {
+    /// A session of the node that is called `node`.
+    pub fn session(&self, role: Role, node: &str) -> Box<dyn Session> {
+        match self {
+            LayerSpec::Quiccl(spec) => Box::new(Quiccl::new(spec, role, node)),
+            LayerSpec::Qubicle(spec) => Box::new(Qubicle::new(spec)),
+            LayerSpec::Tcpcl(spec) => Box::new(Tcpcl::new(spec, role, node)),
+            LayerSpec::Mtcp(spec) => Box::new(Mtcp::new(spec, role)),
+        }
+    }
+
+    /// What it needs of QUIC; none: it is a layer over TCP.
+    pub fn needs(&self) -> Option<Needs> {
+        match self {
+            LayerSpec::Quiccl(spec) => Some(spec.needs()),
+            LayerSpec::Qubicle(spec) => Some(spec.needs()),
+            LayerSpec::Tcpcl(_) | LayerSpec::Mtcp(_) => None,
+        }
+    }
+
+    /// The protocol's name in the handshake; none over TCP.
+    pub fn alpn(&self) -> Option<&'static str> {
+        match self {
+            LayerSpec::Quiccl(_) => Some(quiccl::ALPN),
+            LayerSpec::Qubicle(_) => Some(qubicle::ALPN),
+            LayerSpec::Tcpcl(_) | LayerSpec::Mtcp(_) => None,
+        }
+    }
+
+    /// Port where nothing is said; none where no number is given to it.
+    pub fn port(&self) -> Option<u16> {
+        match self {
+            LayerSpec::Quiccl(_) => Some(quiccl::PORT),
+            LayerSpec::Tcpcl(_) => Some(tcpcl::PORT),
+            LayerSpec::Qubicle(_) | LayerSpec::Mtcp(_) => None,
+        }
+    }
+
+    /// Whether bundles go both ways on one connection.
+    pub fn is_both_ways(&self) -> bool {
+        !matches!(self, LayerSpec::Mtcp(_))
+    }
+
+    /// Whether bundles may go with the first packet of a connection that is resumed.
+    pub fn takes_early_data(&self) -> bool {
+        matches!(self, LayerSpec::Quiccl(_))
+    }
+}

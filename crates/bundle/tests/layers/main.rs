@@ -1,4 +1,8 @@
 //! Convergence layers, from the outside.
 
 mod bytes;
+mod carry;
+mod kills;
+mod pair;
 mod pieces;
+mod states;

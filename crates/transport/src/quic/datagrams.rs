@@ -36,6 +36,11 @@ impl Datagrams {
         self.most.saturating_sub(PLACE)
     }
 
+    /// Bytes that still have a place, with what a place takes.
+    pub(super) fn room(&self) -> usize {
+        self.most.saturating_sub(self.used)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

@@ -102,7 +102,8 @@ impl Endpoint {
     }
 
     pub(super) fn transport(&self, gate: Gate) -> Result<quinn_proto::TransportConfig, String> {
-        let mut transport = config::transport(&self.spec, self.streams, self.needs, gate)?;
+        let streams = self.needs.bidi_streams.unwrap_or(self.streams);
+        let mut transport = config::transport(&self.spec, streams, self.needs, gate)?;
         if self.limits.is_some() {
             // Where large packets vanish the stack falls back to this.
             transport.min_mtu(config::LEAST_MTU);

@@ -5,6 +5,9 @@
 pub struct Needs {
     /// Unidirectional streams that the peer may have open at once.
     pub uni_streams: u16,
+    /// Bidirectional streams that the peer may have open at once; none: a client lets a server have few, a server a client
+    /// 1,024.
+    pub bidi_streams: Option<u32>,
     /// Datagrams (RFC 9221) may come and go, and at most so many bytes of them wait to leave, places in the queue
     /// included; of those that have come as many, or 64 KiB, which the largest takes. None: there are none.
     ///
@@ -16,6 +19,6 @@ pub struct Needs {
 impl Default for Needs {
     /// The stack's own number of streams, and no datagrams.
     fn default() -> Needs {
-        Needs { uni_streams: 100, datagram_bytes: None }
+        Needs { uni_streams: 100, bidi_streams: None, datagram_bytes: None }
     }
 }

@@ -75,6 +75,10 @@ impl Streams for StackStreams<'_> {
         Some(self.inner.datagrams().max_size()?.min(own))
     }
 
+    fn datagram_room(&mut self) -> usize {
+        self.datagrams.as_ref().map_or(0, |datagrams| datagrams.room())
+    }
+
     fn write(&mut self, stream: u64, data: Bytes) -> usize {
         let written = self.inner.send_stream(id(stream)).write_chunks(&mut [data]);
         let bytes = written.map_or(0, |written| written.bytes);
@@ -118,6 +122,10 @@ impl Streams for StackStreams<'_> {
 
     fn stop_with(&mut self, stream: u64, code: u64) {
         let _ = self.inner.recv_stream(id(stream)).stop(error_code(code));
+    }
+
+    fn stopped_with(&mut self, stream: u64) -> Option<u64> {
+        self.inner.send_stream(id(stream)).stopped().ok().flatten().map(VarInt::into_inner)
     }
 
     fn controller(&mut self, wish: Option<&Wish>) -> Result<Option<String>, String> {

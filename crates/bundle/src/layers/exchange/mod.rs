@@ -1,0 +1,793 @@
+//! The session that TCPCLv4 and QUICCL share: RFC 9174's states, over one stream or several.
+//!
+//! `lane` is one stream: transfers and their answers. Here is what concerns the whole session: who the peer is, keepalives,
+//! the end. Section numbers are RFC 9174's, which draft-caini-dtn-quiccl-01 says it follows.
+
+mod lane;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use transport::{AppEvent, ReadEnd, Streams};
+use units::{Span, Time};
+
+use self::lane::{Lane, Limits, Opener, Outgoing};
+use super::assembly::Room;
+use super::messages::{Dialect, Init, Item, Message, Problem, contact, reject, term};
+use crate::{Refusal, Role, Said, Service, Told, Transfer};
+
+/// How bundles are laid on streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// All on the stream that signals too: TCP has no other.
+    Signal,
+    /// All on one.
+    One,
+    /// One each.
+    Each,
+    /// By their priority on one of four.
+    Priorities,
+}
+
+/// The stream of QUICCL's signals, and its data streams: expedited, normal, bulk, no priority.
+pub(super) const SIGNAL: u64 = 0;
+const DATA: [u64; 4] = [4, 8, 12, 16];
+
+/// What a session is made of.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    pub dialect: Dialect,
+    pub layout: Layout,
+    pub role: Role,
+    pub init: Init,
+    /// Longest segment that is sent.
+    pub segment_bytes: u64,
+    /// Bytes of bundles that may be on the way in at once.
+    pub incoming_bytes: u64,
+    /// How long the peer may take for its next word while none but it can say one.
+    pub patience: Span,
+}
+
+/// A turn of one of several streams: small against a window, so that they share it.
+const TURN: usize = 16 << 10;
+
+/// Where the session stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The transport is not there yet.
+    Closed,
+    /// TCPCLv4's contact header is to come (figures 5 and 6).
+    Contact,
+    /// SESS_INIT is to come (figures 8 and 9).
+    Init,
+    /// Bundles may go.
+    Established,
+    /// All is said.
+    Over,
+}
+
+pub(super) struct Exchange {
+    setup: Setup,
+    stage: Stage,
+    peer: Option<Init>,
+    lanes: BTreeMap<u64, Lane>,
+    /// TCPCLv4's contact header, as far as it has come.
+    header: Vec<u8>,
+    /// What has no stream yet.
+    waiting: VecDeque<Transfer>,
+    next_transfer: u64,
+    next_received: u64,
+    /// The streams of bundles that wait for the node's word.
+    owners: BTreeMap<u64, u64>,
+    room: Room,
+    /// The node wants it to end.
+    ending: bool,
+    term_sent: bool,
+    term_heard: bool,
+    /// Of several streams, who was first last time.
+    turn: u64,
+    last_sent: Time,
+    last_heard: Time,
+    /// It cannot go on.
+    failed: bool,
+    /// Nobody is there to hear anything.
+    alone: bool,
+    error: Option<String>,
+    /// Answers on the stream of signals that are no business of its own: to bundles in datagrams.
+    strays: Vec<Message>,
+}
+
+impl Exchange {
+    pub fn new(setup: Setup) -> Exchange {
+        Exchange {
+            stage: Stage::Closed,
+            peer: None,
+            lanes: BTreeMap::new(),
+            header: Vec::new(),
+            waiting: VecDeque::new(),
+            next_transfer: 0,
+            next_received: 0,
+            owners: BTreeMap::new(),
+            room: Room::new(setup.incoming_bytes),
+            ending: false,
+            term_sent: false,
+            term_heard: false,
+            turn: 0,
+            last_sent: Time::ZERO,
+            last_heard: Time::ZERO,
+            failed: false,
+            alone: false,
+            error: None,
+            strays: Vec::new(),
+            setup,
+        }
+    }
+
+    /// What the peer has said of itself, once bundles may go.
+    pub fn peer(&self) -> Option<&Init> {
+        self.peer.as_ref().filter(|_| self.stage == Stage::Established)
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.stage == Stage::Over
+    }
+
+    /// Whether bundles may not begin any more.
+    pub fn is_ending(&self) -> bool {
+        self.term_sent || self.term_heard
+    }
+
+    /// A number for a transfer from here (section 5.2.1).
+    pub fn number(&mut self) -> u64 {
+        let number = self.next_transfer;
+        self.next_transfer += 1;
+        number
+    }
+
+    /// A number for a bundle that has come.
+    pub fn received(&mut self) -> u64 {
+        let number = self.next_received;
+        self.next_received += 1;
+        number
+    }
+
+    pub fn has_data(&self) -> bool {
+        self.stage != Stage::Over && self.lanes.values().any(Lane::has_data)
+    }
+
+    /// Answers that are no business of its own.
+    pub fn take_strays(&mut self) -> Vec<Message> {
+        std::mem::take(&mut self.strays)
+    }
+
+    /// Says something on the stream of signals, which leaves with the next event.
+    pub fn say(&mut self, message: &Message) {
+        if self.stage == Stage::Established {
+            self.signal().say(message);
+        }
+    }
+
+    /// Whether a bundle that was given here has no answer.
+    fn gives(&self) -> bool {
+        !self.waiting.is_empty() || self.lanes.values().any(Lane::gives)
+    }
+
+    // Time.
+
+    /// The keepalive that both agree on (section 4.7); none: there is none.
+    fn keepalive(&self) -> Option<Span> {
+        let peer = self.peer.as_ref()?.keepalive_s;
+        let least = self.setup.init.keepalive_s.min(peer);
+        (least > 0).then(|| Span::from_secs(least.into()))
+    }
+
+    /// When the peer's silence is too long.
+    fn patience(&self) -> Time {
+        match self.stage {
+            Stage::Contact | Stage::Init => self.last_heard + self.setup.patience,
+            // The answer to SESS_TERM.
+            Stage::Established if self.term_sent && !self.is_busy() => {
+                self.last_heard.max(self.last_sent) + self.setup.patience
+            }
+            // Section 5.1.1: twice the keepalive.
+            Stage::Established => {
+                self.keepalive().map_or(Time::MAX, |every| self.last_heard + every * 2)
+            }
+            Stage::Closed | Stage::Over => Time::MAX,
+        }
+    }
+
+    fn keepalive_at(&self) -> Time {
+        match self.stage {
+            Stage::Established if !self.term_sent => {
+                self.keepalive().map_or(Time::MAX, |every| self.last_sent + every)
+            }
+            _ => Time::MAX,
+        }
+    }
+
+    pub fn wake_at(&self) -> Time {
+        self.patience().min(self.keepalive_at())
+    }
+
+    fn is_busy(&self) -> bool {
+        !self.waiting.is_empty() || self.lanes.values().any(Lane::is_busy)
+    }
+
+    // Events.
+
+    pub fn on(
+        &mut self,
+        now: Time,
+        event: AppEvent,
+        streams: &mut dyn Streams,
+        said: &mut Vec<Said>,
+    ) {
+        if self.stage == Stage::Over {
+            return;
+        }
+        match event {
+            AppEvent::Ready => {
+                if self.stage == Stage::Closed {
+                    self.begin(now, streams);
+                }
+                self.place(streams, said);
+            }
+            AppEvent::Opened(id) => self.opened(now, id, streams, said),
+            AppEvent::Readable(id) => self.read(now, id, streams, said),
+            AppEvent::WantData => self.write(now, streams, said),
+            AppEvent::Stopped(id) => self.stopped(id, streams, said),
+            AppEvent::Timer => self.timer(now),
+            AppEvent::Closed => {
+                let agreed = self.term_sent && self.term_heard;
+                self.alone = true;
+                self.fail((!agreed).then_some("the connection is over"));
+            }
+            AppEvent::Finished(_) | AppEvent::Datagrams => {}
+        }
+        self.settle(now, streams, said);
+    }
+
+    pub fn hear(&mut self, now: Time, told: Told, streams: &mut dyn Streams, said: &mut Vec<Said>) {
+        if self.stage == Stage::Over {
+            return;
+        }
+        match told {
+            Told::Send(transfer) => {
+                if self.is_ending() || self.ending {
+                    said.push(Said::Refused { id: transfer.id, why: Refusal::Terminating });
+                } else {
+                    self.waiting.push_back(transfer);
+                    self.place(streams, said);
+                }
+            }
+            Told::Cancel(id) => self.cancel(id, streams, said),
+            Told::Stored(id) => self.verdict(id, None),
+            Told::Refuse(id, why) => self.verdict(id, Some(why)),
+            Told::End => self.ending = true,
+            Told::Abort => {
+                self.stage = Stage::Over;
+                streams.close_now();
+                said.push(Said::Ended { error: None });
+                return;
+            }
+        }
+        self.settle(now, streams, said);
+    }
+
+    fn verdict(&mut self, received: u64, refused: Option<Refusal>) {
+        let stream = self.owners.remove(&received);
+        if let Some(lane) = stream.and_then(|stream| self.lanes.get_mut(&stream)) {
+            lane.on_verdict(received, refused);
+        }
+    }
+
+    fn cancel(&mut self, id: u64, streams: &mut dyn Streams, said: &mut Vec<Said>) {
+        let before = self.waiting.len();
+        self.waiting.retain(|transfer| transfer.id != id);
+        let mut gone = self.waiting.len() < before;
+        gone |= self.lanes.values_mut().any(|lane| lane.cancel(id));
+        if !gone && self.setup.layout == Layout::Each {
+            // A stream of its own can be broken off.
+            let found = self.lanes.values().find(|lane| lane.given().any(|one| one == id));
+            if let Some(stream) = found.map(|lane| lane.stream) {
+                streams.reset(stream);
+                streams.stop(stream);
+                self.lanes.remove(&stream);
+                gone = true;
+            }
+        }
+        if gone {
+            said.push(Said::Refused { id, why: Refusal::Unknown });
+        }
+    }
+
+    // Streams.
+
+    fn lane(&mut self, stream: u64, single: Option<Opener>) -> &mut Lane {
+        let dialect = self.setup.dialect;
+        self.lanes.entry(stream).or_insert_with(|| Lane::new(dialect, stream, single))
+    }
+
+    fn signal(&mut self) -> &mut Lane {
+        self.lane(SIGNAL, None)
+    }
+
+    fn begin(&mut self, now: Time, streams: &mut dyn Streams) {
+        (self.last_heard, self.last_sent) = (now, now);
+        let tcp = self.setup.dialect == Dialect::Tcpcl;
+        self.stage = if tcp { Stage::Contact } else { Stage::Init };
+        if self.setup.role == Role::Passive {
+            return;
+        }
+        if streams.open() != Some(SIGNAL) {
+            return self.fail(Some("the transport has no stream to begin with"));
+        }
+        if tcp {
+            self.say_contact();
+            return;
+        }
+        self.say_init();
+        streams.set_priority(SIGNAL, priority(SIGNAL));
+        if self.setup.layout == Layout::Each {
+            return;
+        }
+        for data in DATA {
+            if streams.open() != Some(data) {
+                return self.fail(Some("the peer allows fewer than five streams"));
+            }
+            streams.set_priority(data, priority(data));
+            self.lane(data, None);
+        }
+        // The draft leaves open how the peer comes to know of streams before there are bundles. One octet makes all four known
+        // (RFC 9000 section 3.2).
+        self.lane(DATA[3], None).say(&Message::Keepalive);
+    }
+
+    fn say_contact(&mut self) {
+        let header = contact::encode(contact::Contact { version: contact::VERSION, flags: 0 });
+        self.signal().say_raw(&header);
+    }
+
+    fn say_init(&mut self) {
+        let init = Message::Init(self.setup.init.clone());
+        self.signal().say(&init);
+    }
+
+    fn opened(&mut self, now: Time, id: u64, streams: &mut dyn Streams, said: &mut Vec<Said>) {
+        let uni = id & 2 != 0;
+        let by_client = id & 1 == 0;
+        let quic = self.setup.dialect == Dialect::Quiccl;
+        let peers = by_client == (self.setup.role == Role::Passive);
+        let shared = id == SIGNAL || DATA.contains(&id);
+        if self.stage == Stage::Closed {
+            // A stream may be there before the end of the handshake.
+            self.begin(now, streams);
+        }
+        match self.setup.layout {
+            _ if !quic && id == SIGNAL => {
+                self.signal();
+            }
+            _ if uni || !peers => {}
+            Layout::Each if id != SIGNAL => {
+                self.lane(id, Some(Opener::There));
+            }
+            _ if shared => {
+                streams.set_priority(id, priority(id));
+                self.lane(id, None);
+                self.place(streams, said);
+            }
+            _ => {}
+        }
+        if self.lanes.contains_key(&id) {
+            self.read(now, id, streams, said);
+        } else {
+            // Nobody speaks there.
+            streams.stop(id);
+            if !uni {
+                streams.reset(id);
+            }
+        }
+    }
+
+    /// Gives bundles that wait to their streams, as far as these are there.
+    fn place(&mut self, streams: &mut dyn Streams, said: &mut Vec<Said>) {
+        if self.stage != Stage::Established || self.is_ending() {
+            return;
+        }
+        let Some(peer) = &self.peer else { return };
+        let (transfer_mru, segment_mru) = (peer.transfer_mru, peer.segment_mru);
+        while let Some(next) = self.waiting.front() {
+            let (id, total) = (next.id, next.bytes());
+            let mut most = self.setup.segment_bytes.min(segment_mru);
+            if self.setup.dialect == Dialect::Quiccl {
+                // A segment's number has 16 bits.
+                most = most.max(total.div_ceil(u64::from(u16::MAX)));
+            }
+            let why = if total > transfer_mru || most > segment_mru {
+                Some(Refusal::TooLarge)
+            } else if next.service != Service::Reliable {
+                Some(Refusal::NoService)
+            } else {
+                None
+            };
+            if let Some(why) = why {
+                self.waiting.pop_front();
+                said.push(Said::Refused { id, why });
+                continue;
+            }
+            let (stream, single) = match self.setup.layout {
+                Layout::Signal => (SIGNAL, None),
+                Layout::One => (DATA[3], None),
+                Layout::Priorities => match next.priority {
+                    0 => (DATA[2], None),
+                    1 => (DATA[1], None),
+                    _ => (DATA[0], None),
+                },
+                Layout::Each => match streams.open() {
+                    Some(stream) => (stream, Some(Opener::Here)),
+                    None => return,
+                },
+            };
+            if single.is_none() && !self.lanes.contains_key(&stream) {
+                return;
+            }
+            let transfer = self.number();
+            let Some(bundle) = self.waiting.pop_front() else { return };
+            if single.is_some() {
+                streams.set_priority(stream, bundle.priority.into());
+            }
+            self.lane(stream, single).queue.push_back(Outgoing {
+                id,
+                transfer,
+                parts: bundle.data.into(),
+                total,
+                cut: 0,
+                segments: 0,
+                most,
+            });
+        }
+    }
+
+    fn write(&mut self, now: Time, streams: &mut dyn Streams, said: &mut Vec<Said>) {
+        let mut left = streams.appetite().max(1);
+        if let Some(signal) = self.lanes.get_mut(&SIGNAL) {
+            let written = signal.write(Some(left), streams, said);
+            left -= written;
+            if written > 0 {
+                self.last_sent = now;
+            }
+        }
+        // Streams of one bundle share the window by turns; of the four the first is the most urgent.
+        let first = if self.setup.layout == Layout::Each { self.turn + 1 } else { 0 };
+        let behind = self.lanes.range(first..).map(|(id, _)| *id);
+        let order: Vec<u64> = behind.chain(self.lanes.range(..first).map(|(id, _)| *id)).collect();
+        let mut progress = true;
+        while left > 0 && progress {
+            progress = false;
+            for id in &order {
+                let Some(lane) = self.lanes.get_mut(id).filter(|lane| lane.has_data()) else {
+                    continue;
+                };
+                if left == 0 {
+                    return;
+                }
+                let turn = if self.setup.layout == Layout::Each { left.min(TURN) } else { left };
+                let written = lane.write(Some(turn), streams, said);
+                if written > 0 {
+                    (self.last_sent, self.turn, progress) = (now, *id, true);
+                    left -= written;
+                }
+            }
+        }
+    }
+
+    fn stopped(&mut self, id: u64, streams: &mut dyn Streams, said: &mut Vec<Said>) {
+        let Some(lane) = self.lanes.get(&id) else { return };
+        if lane.single != Some(Opener::Here) {
+            return self.fail(Some("the peer has stopped a stream"));
+        }
+        streams.reset(id);
+        self.give_up(id, Refusal::Unknown, said);
+    }
+
+    /// A stream of one bundle is over without an answer.
+    fn give_up(&mut self, id: u64, why: Refusal, said: &mut Vec<Said>) {
+        let Some(mut lane) = self.lanes.remove(&id) else { return };
+        let queued: Vec<u64> = lane.take_queue().collect();
+        for id in lane.given().chain(queued) {
+            said.push(Said::Refused { id, why });
+        }
+        lane.drop_assembly(&mut self.room);
+        self.owners.retain(|_, stream| *stream != id);
+    }
+
+    // What the peer says.
+
+    fn read(&mut self, now: Time, id: u64, streams: &mut dyn Streams, said: &mut Vec<Said>) {
+        let Some(lane) = self.lanes.get_mut(&id) else {
+            let _ = streams.read(id, &mut |_, _| {});
+            return;
+        };
+        if lane.peer_finished {
+            return;
+        }
+        let mut inflow = std::mem::take(&mut lane.inflow);
+        let end = streams.read(id, &mut |offset, data| {
+            self.last_heard = now;
+            inflow.push(offset, data, &mut |bytes| self.take(id, bytes, said));
+        });
+        let Some(lane) = self.lanes.get_mut(&id) else { return };
+        lane.inflow = inflow;
+        if end == ReadEnd::Open {
+            return;
+        }
+        lane.peer_finished = true;
+        if lane.single.is_none() {
+            let agreed = self.term_sent && self.term_heard;
+            if end == ReadEnd::Reset || !agreed {
+                self.fail(Some("the peer has closed the connection without SESS_TERM"));
+            }
+            return;
+        }
+        let cut = !lane.decoder.is_between();
+        if end == ReadEnd::Reset || cut {
+            // The peer has broken off; what it has answered stands.
+            streams.reset(id);
+            self.give_up(id, Refusal::Retransmit, said);
+        } else {
+            lane.drop_assembly(&mut self.room);
+            let unanswered: Vec<u64> = lane.given().collect();
+            if !unanswered.is_empty() {
+                self.give_up(id, Refusal::Unknown, said);
+            }
+        }
+    }
+
+    /// Bytes of a stream, in order.
+    fn take(&mut self, id: u64, mut bytes: &[u8], said: &mut Vec<Said>) {
+        if self.stage == Stage::Contact && !self.contact(&mut bytes) {
+            return;
+        }
+        while self.stage != Stage::Over && self.error.is_none() {
+            let Some(lane) = self.lanes.get_mut(&id) else { return };
+            match lane.decoder.next(&mut bytes) {
+                Ok(Some(Item::Data { bytes, last })) => {
+                    let next = self.next_received;
+                    if let Some(word) = lane.on_data(bytes, last, next, &mut self.room) {
+                        self.next_received += 1;
+                        self.owners.insert(next, id);
+                        said.push(word);
+                    }
+                }
+                Ok(Some(Item::Message(message))) => self.message(id, message, said),
+                Ok(None) => return,
+                Err(fault) => {
+                    if let super::messages::Fault::Kind(kind) = fault {
+                        // Section 5.1.2: "and close the TCP connection".
+                        lane.say(&Message::Reject { reason: reject::UNKNOWN, kind });
+                    } else {
+                        self.say_term(term::RESOURCES);
+                    }
+                    return self.fail(Some(&fault.to_string()));
+                }
+            }
+        }
+    }
+
+    /// TCPCLv4's contact header (sections 4.2 and 4.3); whether it is there and taken.
+    fn contact(&mut self, bytes: &mut &[u8]) -> bool {
+        let (part, rest) = bytes.split_at(bytes.len().min(contact::BYTES - self.header.len()));
+        self.header.extend_from_slice(part);
+        *bytes = rest;
+        let active = self.setup.role == Role::Active;
+        match contact::decode(&self.header) {
+            Err(fault) => {
+                self.fail(Some(&fault.to_string()));
+                false
+            }
+            Ok(None) => false,
+            Ok(Some(header)) => {
+                if !active {
+                    self.say_contact();
+                }
+                if header.version != contact::VERSION {
+                    if !active {
+                        self.say_term(term::VERSION);
+                    }
+                    let version = header.version;
+                    self.fail(Some(&format!("the peer speaks version {version} of TCPCL")));
+                    return false;
+                }
+                // TLS is not spoken here: the AND of both flags is 0.
+                self.stage = Stage::Init;
+                if active {
+                    self.say_init();
+                }
+                true
+            }
+        }
+    }
+
+    fn message(&mut self, id: u64, message: Message, said: &mut Vec<Said>) {
+        let kind = message.kind(self.setup.dialect);
+        let established = self.stage == Stage::Established;
+        let signals = id == SIGNAL;
+        let limits = Limits {
+            segment_mru: self.setup.init.segment_mru,
+            transfer_mru: self.setup.init.transfer_mru,
+            ending: self.is_ending() || !established,
+        };
+        let carries = self.setup.layout == Layout::Signal || !signals;
+        let Some(lane) = self.lanes.get_mut(&id) else { return };
+        let expected = match message {
+            Message::Init(init) if signals && self.stage == Stage::Init => {
+                self.started(init, said);
+                true
+            }
+            Message::Segment(segment) if carries => {
+                // Before SESS_INIT its data is passed over too.
+                lane.on_segment(segment, &limits, &mut self.room);
+                established
+            }
+            Message::Ack(_) | Message::Refuse { .. } if !carries && established => {
+                self.strays.push(message);
+                true
+            }
+            Message::Ack(ack) if carries && established => lane.on_ack(ack, said),
+            Message::Refuse { reason, transfer } if carries && established => {
+                // Each late segment of a refused bundle is refused again (section 5.2.4).
+                lane.on_refuse(reason, transfer, said);
+                true
+            }
+            Message::Keepalive => true,
+            Message::Term { reply, reason } if signals => {
+                self.on_term(reply, reason, said);
+                true
+            }
+            // What was sent and not understood stays so; the bundles it concerns get no answer.
+            Message::Reject { .. } => true,
+            _ => false,
+        };
+        if !expected && let Some(lane) = self.lanes.get_mut(&id) {
+            lane.say(&Message::Reject { reason: reject::UNEXPECTED, kind });
+        }
+    }
+
+    /// SESS_INIT (sections 4.6 and 4.7).
+    fn started(&mut self, init: Init, said: &mut Vec<Said>) {
+        if self.setup.role == Role::Passive {
+            self.say_init();
+        }
+        if init.problem.is_some() || init.segment_mru == 0 || init.transfer_mru == 0 {
+            self.say_term(term::CONTACT);
+            let what = match init.problem {
+                Some(Problem::Critical) => "the peer asks for an extension that is not known",
+                Some(Problem::Malformed) => "the peer's extensions are malformed",
+                None => "the peer takes no bundles",
+            };
+            return self.fail(Some(what));
+        }
+        self.stage = Stage::Established;
+        said.push(Said::Started {
+            peer: Some(init.node.clone()),
+            most_bytes: Some(init.transfer_mru),
+        });
+        self.peer = Some(init);
+    }
+
+    fn say_term(&mut self, reason: u8) {
+        if !std::mem::replace(&mut self.term_sent, true) {
+            self.signal().say(&Message::Term { reply: false, reason });
+        }
+    }
+
+    /// SESS_TERM (section 6.1).
+    fn on_term(&mut self, reply: bool, reason: u8, said: &mut Vec<Said>) {
+        self.term_heard = true;
+        if !self.term_sent {
+            self.term_sent = true;
+            self.signal().say(&Message::Term { reply: true, reason });
+        }
+        if !reply && reason != term::UNKNOWN {
+            self.error.get_or_insert_with(|| format!("the peer ends the session: reason {reason}"));
+        }
+        if self.stage != Stage::Established {
+            return self.fail(Some("the peer refuses the session"));
+        }
+        // Nothing new begins.
+        let queued = self.lanes.values_mut().flat_map(Lane::take_queue);
+        let waiting = self.waiting.drain(..).map(|transfer| transfer.id);
+        let ids: Vec<u64> = queued.chain(waiting).collect();
+        said.extend(ids.into_iter().map(|id| Said::Refused { id, why: Refusal::Terminating }));
+    }
+
+    // The end.
+
+    fn timer(&mut self, now: Time) {
+        if self.patience() <= now {
+            if self.stage == Stage::Established && !self.term_sent {
+                self.say_term(term::IDLE);
+            }
+            self.alone = true;
+            return self.fail(Some("the peer is silent"));
+        }
+        if self.keepalive_at() <= now {
+            self.last_sent = now;
+            self.signal().say(&Message::Keepalive);
+        }
+    }
+
+    /// The session cannot go on; what is to be said is said before it is closed.
+    fn fail(&mut self, error: Option<&str>) {
+        if let Some(error) = error {
+            self.error.get_or_insert_with(|| error.to_owned());
+        }
+        (self.term_sent, self.term_heard) = (true, true);
+        self.failed = true;
+    }
+
+    /// What waits is said.
+    pub fn flush(&mut self, now: Time, streams: &mut dyn Streams, said: &mut Vec<Said>) {
+        if self.stage != Stage::Over {
+            self.settle(now, streams, said);
+        }
+    }
+
+    /// After each event: says what there is to say, ends what is over.
+    fn settle(&mut self, now: Time, streams: &mut dyn Streams, said: &mut Vec<Said>) {
+        if self.stage == Stage::Established {
+            self.place(streams, said);
+            if self.ending && !self.gives() {
+                self.say_term(term::UNKNOWN);
+            }
+        } else if self.ending && !self.gives() {
+            // Nobody to say it to yet.
+            self.fail(None);
+        }
+        let mut over = Vec::new();
+        let mut clogged = false;
+        for (id, lane) in &mut self.lanes {
+            if lane.flush(streams, said) > 0 {
+                self.last_sent = now;
+            }
+            clogged |= lane.is_clogged();
+            if lane.end_if_done(streams) {
+                over.push(*id);
+            }
+        }
+        for id in over {
+            self.lanes.remove(&id);
+        }
+        if clogged {
+            self.fail(Some("the peer does not read what it is answered"));
+        }
+        let done = self.term_sent && self.term_heard && !self.is_busy() && !self.has_data();
+        if self.failed || (self.stage == Stage::Established && done) {
+            self.stage = Stage::Over;
+            for lane in self.lanes.values_mut() {
+                if lane.has_data() && self.setup.dialect == Dialect::Quiccl {
+                    streams.reset(lane.stream);
+                } else {
+                    lane.finish(streams);
+                }
+            }
+            if self.alone {
+                streams.close_now();
+            } else {
+                streams.close();
+            }
+            said.push(Said::Ended { error: self.error.take() });
+        }
+    }
+}
+
+/// Of a data stream: what waits on a higher one leaves first.
+fn priority(stream: u64) -> i32 {
+    match stream {
+        SIGNAL => 4,
+        4 => 3,
+        8 => 2,
+        12 => 1,
+        _ => 0,
+    }
+}

@@ -1,0 +1,389 @@
+//! TCPCLv4 against the state tables of RFC 9174 (section 3.3, figures 4 to 14), word by word: what the peer says, and what
+//! is said to it.
+
+use bundle::layers::{Tcpcl, TcpclSpec};
+use bundle::{Refusal, Role, Said, Service, Session, Told, Transfer};
+use bytes::Bytes;
+use transport::{AppEvent, ReadEnd, Streams};
+use units::{Span, Time};
+
+fn hex(text: &str) -> Vec<u8> {
+    let digits: Vec<u32> = text.chars().filter_map(|one| one.to_digit(16)).collect();
+    digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
+}
+
+const CONTACT: &str = "64746e21 04 00";
+/// Keepalive 0, MRUs of 64 KiB and 1 GiB, ipn:1.0 and ipn:9.0.
+const OWN_INIT: &str = "07 0000 0000000000010000 0000000040000000 0007 69706e3a312e30 00000000";
+const PEER_INIT: &str = "07 0000 0000000000000004 0000000040000000 0007 69706e3a392e30 00000000";
+
+/// One stream in memory.
+#[derive(Default)]
+struct Pipe {
+    incoming: Vec<u8>,
+    read: u64,
+    end: bool,
+    outgoing: Vec<u8>,
+    closed: bool,
+}
+
+impl Streams for Pipe {
+    fn open(&mut self) -> Option<u64> {
+        Some(0)
+    }
+    fn write(&mut self, _: u64, data: Bytes) -> usize {
+        assert!(!self.closed, "written after the end");
+        self.outgoing.extend_from_slice(&data);
+        data.len()
+    }
+    fn read(&mut self, _: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd {
+        take(self.read, &self.incoming);
+        self.read += self.incoming.len() as u64;
+        self.incoming.clear();
+        if self.end { ReadEnd::Finished } else { ReadEnd::Open }
+    }
+    fn finish(&mut self, _: u64) {}
+    fn reset(&mut self, _: u64) {}
+    fn stop(&mut self, _: u64) {}
+    fn appetite(&self) -> usize {
+        1 << 20
+    }
+    fn close(&mut self) {
+        self.closed = true;
+    }
+}
+
+struct Talk {
+    session: Tcpcl,
+    pipe: Pipe,
+    said: Vec<Said>,
+    now: Time,
+}
+
+impl Talk {
+    fn new(role: Role, spec: TcpclSpec) -> Talk {
+        let mut talk = Talk {
+            session: Tcpcl::new(&spec, role, "ipn:1.0"),
+            pipe: Pipe::default(),
+            said: Vec::new(),
+            now: Time::ZERO,
+        };
+        if role == Role::Passive {
+            talk.on(AppEvent::Opened(0));
+        }
+        talk.on(AppEvent::Ready);
+        talk
+    }
+
+    fn on(&mut self, event: AppEvent) {
+        self.session.on(self.now, event, &mut self.pipe, &mut self.said);
+        while self.session.has_data() && !self.pipe.closed {
+            self.session.on(self.now, AppEvent::WantData, &mut self.pipe, &mut self.said);
+        }
+    }
+
+    fn tell(&mut self, told: Told) {
+        self.session.hear(self.now, told, &mut self.pipe, &mut self.said);
+        while self.session.has_data() && !self.pipe.closed {
+            self.session.on(self.now, AppEvent::WantData, &mut self.pipe, &mut self.said);
+        }
+    }
+
+    fn send(&mut self, id: u64, text: &'static [u8]) {
+        let data = vec![Bytes::from_static(text)];
+        self.tell(Told::Send(Transfer { id, data, service: Service::Reliable, priority: 1 }));
+    }
+
+    /// The peer says this.
+    fn hears(&mut self, text: &str) {
+        self.pipe.incoming.extend(hex(text));
+        self.on(AppEvent::Readable(0));
+    }
+
+    /// This was said to the peer since the last look.
+    #[track_caller]
+    fn says(&mut self, text: &str) {
+        let text = hex(text);
+        assert_eq!(std::mem::take(&mut self.pipe.outgoing), text);
+    }
+
+    #[track_caller]
+    fn is_over(&self, wrong: bool) {
+        assert!(self.pipe.closed);
+        match self.said.last() {
+            Some(Said::Ended { error }) => assert_eq!(error.is_some(), wrong, "{error:?}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn established(role: Role) -> Talk {
+        let mut talk = Talk::new(role, TcpclSpec::default());
+        talk.hears(CONTACT);
+        talk.hears(PEER_INIT);
+        talk.pipe.outgoing.clear();
+        assert!(matches!(talk.said[..], [Said::Started { .. }]), "{:?}", talk.said);
+        talk.said.clear();
+        talk
+    }
+}
+
+#[test]
+fn contact_and_session_begin_as_active_entity() {
+    // Figures 5, 7 and 8.
+    let mut talk = Talk::new(Role::Active, TcpclSpec::default());
+    talk.says(CONTACT);
+    talk.hears("64746e21 04");
+    talk.says("");
+    talk.hears("01");
+    talk.says(OWN_INIT);
+    talk.send(5, b"abc");
+    talk.says("");
+    talk.hears(PEER_INIT);
+    let peer = Some("ipn:9.0".to_owned());
+    match &talk.said[0] {
+        Said::Started { peer: said, most_bytes } => {
+            assert_eq!((said, *most_bytes), (&peer, Some(1 << 30)));
+        }
+        other => panic!("{other:?}"),
+    }
+    talk.says("01 03 0000000000000000 00000000 0000000000000003 616263");
+}
+
+#[test]
+fn contact_and_session_begin_as_passive_entity() {
+    // Figures 6, 7 and 9: nothing before the peer's word.
+    let mut talk = Talk::new(Role::Passive, TcpclSpec::default());
+    talk.says("");
+    talk.hears(CONTACT);
+    talk.says(CONTACT);
+    talk.hears(PEER_INIT);
+    talk.says(OWN_INIT);
+    assert!(matches!(talk.said[..], [Said::Started { .. }]));
+}
+
+#[test]
+fn who_is_silent_before_the_session_is_left() {
+    // The timeouts of figures 5, 6, 8 and 9.
+    for (role, heard) in
+        [(Role::Active, ""), (Role::Passive, ""), (Role::Active, CONTACT), (Role::Passive, CONTACT)]
+    {
+        let mut talk = Talk::new(role, TcpclSpec::default());
+        talk.hears(heard);
+        assert_eq!(talk.session.wake_at(), Time::ZERO + Span::from_secs(60));
+        talk.now = talk.session.wake_at();
+        talk.on(AppEvent::Timer);
+        talk.is_over(true);
+        assert_eq!(talk.session.wake_at(), Time::MAX);
+    }
+}
+
+#[test]
+fn what_is_no_contact_header_is_not_answered() {
+    // Section 6.1: closed without SESS_TERM.
+    for (role, own) in [(Role::Active, CONTACT), (Role::Passive, "")] {
+        let mut talk = Talk::new(role, TcpclSpec::default());
+        talk.hears("474554202f20");
+        talk.says(own);
+        talk.is_over(true);
+    }
+}
+
+#[test]
+fn another_version_is_refused_by_the_passive_entity() {
+    // Section 4.3: "SHALL send its Contact Header and immediately terminate", reason 2.
+    let mut talk = Talk::new(Role::Passive, TcpclSpec::default());
+    talk.hears("64746e21 03 00");
+    talk.says(&format!("{CONTACT} 05 00 02"));
+    talk.is_over(true);
+    let mut talk = Talk::new(Role::Active, TcpclSpec::default());
+    talk.says(CONTACT);
+    talk.hears("64746e21 03 00");
+    talk.says("");
+    talk.is_over(true);
+}
+
+#[test]
+fn a_session_that_cannot_be_agreed_on_is_refused() {
+    // Section 4.8: an extension that is critical and unknown; reason 4. Figure 10.
+    let mut talk = Talk::new(Role::Active, TcpclSpec::default());
+    talk.hears(CONTACT);
+    talk.pipe.outgoing.clear();
+    talk.hears("07 0000 0000000000010000 0000000040000000 0000 00000005 01 1234 0000");
+    talk.says("05 00 04");
+    talk.is_over(true);
+}
+
+#[test]
+fn a_transfer_is_cut_and_each_segment_answered() {
+    // Figure 11; the peer takes 4 octets a segment.
+    let mut talk = Talk::established(Role::Active);
+    talk.send(8, b"0123456789");
+    talk.says(
+        "01 02 0000000000000000 0000000d 00 0001 0008 000000000000000a 0000000000000004 30313233
+         01 00 0000000000000000 0000000000000004 34353637
+         01 01 0000000000000000 0000000000000002 3839",
+    );
+    assert!(matches!(talk.said[..], [Said::Sent(8)]));
+    talk.hears("02 02 0000000000000000 0000000000000004  02 00 0000000000000000 0000000000000008");
+    assert_eq!(talk.said.len(), 1);
+    talk.hears("02 01 0000000000000000 000000000000000a");
+    assert!(matches!(talk.said[1..], [Said::Accepted { id: 8, durable: true }]));
+    talk.says("");
+}
+
+#[test]
+fn a_transfer_that_comes_is_answered_when_it_is_stored() {
+    // Figure 12, with a flag that nobody knows, which the answer has too (section 5.2.3).
+    let mut talk = Talk::established(Role::Passive);
+    talk.hears("01 82 0000000000000009 00000000 0000000000000003 616263");
+    talk.says("02 82 0000000000000009 0000000000000003");
+    talk.hears("01 01 0000000000000009 0000000000000001 64");
+    talk.says("");
+    match &talk.said[..] {
+        [Said::Received { id: 0, data, service: Service::Reliable }] => assert_eq!(data, "abcd"),
+        other => panic!("{other:?}"),
+    }
+    talk.tell(Told::Stored(0));
+    talk.says("02 01 0000000000000009 0000000000000004");
+}
+
+#[test]
+fn answers_to_whole_transfers_keep_their_order() {
+    // Section 5.2.4: "for each transfer preceding the one to be refused, have either acknowledged ... or refused".
+    let mut talk = Talk::established(Role::Passive);
+    talk.hears("01 03 0000000000000001 00000000 0000000000000001 61");
+    talk.hears("01 03 0000000000000002 00000000 0000000000000001 62");
+    talk.tell(Told::Refuse(1, Refusal::NoResources));
+    talk.says("");
+    talk.tell(Told::Stored(0));
+    talk.says("02 03 0000000000000001 0000000000000001  03 02 0000000000000002");
+}
+
+#[test]
+fn a_refused_transfer_stops_and_late_segments_are_refused_again() {
+    let mut talk = Talk::established(Role::Passive);
+    // More than is taken, by its length.
+    talk.hears("01 02 0000000000000001 0000000d 00 0001 0008 0000000040000001 0000000000000001 61");
+    talk.says("03 04 0000000000000001");
+    talk.hears("01 00 0000000000000001 0000000000000001 62");
+    talk.says("03 00 0000000000000001");
+    // A length that is not kept (section 5.2.5.1).
+    talk.hears("01 02 0000000000000002 0000000d 00 0001 0008 0000000000000005 0000000000000001 61");
+    talk.says("02 02 0000000000000002 0000000000000001");
+    talk.hears("01 01 0000000000000002 0000000000000001 62");
+    talk.says("03 04 0000000000000002");
+    // An extension that is critical and unknown (section 5.2.5).
+    talk.hears("01 03 0000000000000003 00000005 01 1234 0000 0000000000000001 61");
+    talk.says("03 05 0000000000000003");
+    assert!(talk.said.is_empty(), "{:?}", talk.said);
+    // And the session goes on.
+    talk.hears("01 03 0000000000000004 00000000 0000000000000001 61");
+    assert!(matches!(talk.said[..], [Said::Received { .. }]));
+}
+
+#[test]
+fn a_refusal_reaches_the_node() {
+    for (code, why) in
+        [(0, Refusal::Unknown), (2, Refusal::NoResources), (4, Refusal::NotAcceptable)]
+    {
+        let mut talk = Talk::established(Role::Active);
+        talk.send(3, b"abc");
+        talk.hears(&format!("03 {code:02x} 0000000000000000"));
+        match talk.said.last() {
+            Some(Said::Refused { id: 3, why: said }) => assert_eq!(*said, why),
+            other => panic!("{other:?}"),
+        }
+    }
+    let mut talk = Talk::established(Role::Active);
+    talk.send(3, b"abc");
+    talk.hears("03 01 0000000000000000");
+    assert!(matches!(talk.said.last(), Some(Said::Accepted { id: 3, durable: true })));
+}
+
+#[test]
+fn messages_that_do_not_fit_are_rejected() {
+    // Section 5.1.2, table 4.
+    let mut talk = Talk::established(Role::Active);
+    talk.hears("02 01 0000000000000077 0000000000000001");
+    talk.says("06 03 02");
+    talk.hears(PEER_INIT);
+    talk.says("06 03 07");
+    talk.hears("01 00 0000000000000005 0000000000000002 6162");
+    talk.says("06 03 01");
+    // What it rejects is not answered, nor a keepalive.
+    talk.hears("06 03 01 04");
+    talk.says("");
+    // An unknown type ends it.
+    talk.hears("f0");
+    talk.says("06 01 f0");
+    talk.is_over(true);
+    // A transfer before SESS_INIT: its data is passed over.
+    let mut talk = Talk::new(Role::Passive, TcpclSpec::default());
+    talk.hears(CONTACT);
+    talk.pipe.outgoing.clear();
+    talk.hears("01 03 0000000000000001 00000000 0000000000000001 07");
+    talk.says("03 06 0000000000000001 06 03 01");
+    talk.hears(PEER_INIT);
+    talk.says(OWN_INIT);
+}
+
+#[test]
+fn a_session_ends_as_its_initiator() {
+    // Figure 13: what was given has its answer first.
+    let mut talk = Talk::established(Role::Active);
+    talk.send(1, b"abc");
+    talk.pipe.outgoing.clear();
+    talk.tell(Told::End);
+    talk.says("");
+    talk.send(2, b"abc");
+    assert!(matches!(talk.said.last(), Some(Said::Refused { id: 2, why: Refusal::Terminating })));
+    talk.hears("02 03 0000000000000000 0000000000000003");
+    talk.says("05 00 00");
+    assert!(!talk.pipe.closed);
+    // A new transfer is refused in the Ending state (section 6.1).
+    talk.hears("01 03 0000000000000001 00000000 0000000000000001 61");
+    talk.says("03 06 0000000000000001");
+    talk.hears("05 01 00");
+    talk.is_over(false);
+}
+
+#[test]
+fn a_session_ends_as_its_responder() {
+    // Figure 14: the answer is the same with REPLY; what is under way is finished.
+    let mut talk = Talk::established(Role::Passive);
+    talk.hears("01 02 0000000000000001 00000000 0000000000000001 61");
+    talk.pipe.outgoing.clear();
+    talk.hears("05 00 00");
+    talk.says("05 01 00");
+    assert!(!talk.pipe.closed);
+    talk.hears("01 01 0000000000000001 0000000000000001 62");
+    assert!(!talk.pipe.closed);
+    talk.tell(Told::Stored(0));
+    talk.says("02 01 0000000000000001 0000000000000002");
+    talk.is_over(false);
+}
+
+#[test]
+fn a_connection_that_closes_is_no_end() {
+    let mut talk = Talk::established(Role::Passive);
+    talk.pipe.end = true;
+    talk.on(AppEvent::Readable(0));
+    talk.is_over(true);
+}
+
+#[test]
+fn keepalives_are_the_shorter_of_both() {
+    // Sections 4.7 and 5.1.1.
+    let mut talk = Talk::new(Role::Active, TcpclSpec { keepalive_s: 30, ..TcpclSpec::default() });
+    talk.hears(CONTACT);
+    talk.hears("07 000a 0000000000000004 0000000040000000 0000 00000000");
+    talk.pipe.outgoing.clear();
+    assert_eq!(talk.session.wake_at(), Time::ZERO + Span::from_secs(10));
+    talk.now = talk.session.wake_at();
+    talk.on(AppEvent::Timer);
+    talk.says("04");
+    talk.now = Time::ZERO + Span::from_secs(20);
+    talk.on(AppEvent::Timer);
+    talk.says("05 00 01");
+    talk.is_over(true);
+}
