@@ -79,7 +79,7 @@ def test_the_short_form(tmp_path: Path) -> None:
     """A seed and a minute at 7 and 13 dB: shares decoded as in table 4.1, which was fitted, and more goodput by reordering."""
     said = studies.run(STUDY.name, only="short", seeds=1, jobs=1, out=tmp_path, settings={"duration": "60 s"})
     assert said.good
-    rows = {(row["id"], row["row"], row["reordering"]): row for row in said.data["rows"]}
+    rows = {(row["id"], row["row"], row["reading"]): row for row in said.data["rows"]}
     good = rows["probe success", "decoded, % at 13 dB", "even intervals"]
     assert good["verdict"] == "calibrated"
     bits = rows["probe bits", "mean coded bits of a packet at 13 dB", "even intervals"]

@@ -22,6 +22,9 @@ def study(
         Path | None, typer.Option("--out", metavar="DIR", help="the stores; default: out/NAME")
     ] = None,
     engine: Engine = "sim",
+    full: Annotated[
+        bool, typer.Option("--full", help="every point, and runs as long as the publication's: hours")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a published study. Prints published against measured, with a verdict a row."""
@@ -31,7 +34,9 @@ def study(
     known_engine(engine)
     seen = watch(quiet=as_json)
     with options(name="NAME"), interruptible():
-        said = studies.run(name, only=only, seeds=seeds, jobs=jobs, out=out, engine=engine, watch=seen)
+        said = studies.run(
+            name, only=only, seeds=seeds, jobs=jobs, out=out, engine=engine, watch=seen, full=full
+        )
     answer(said, as_json=as_json)
     if not said.good:
         raise typer.Exit(FAILED)

@@ -54,6 +54,7 @@ def run(
     settings: Mapping[str, object] | None = None,
     engine: str = "sim",
     watch: Watch | None = None,
+    full: bool = False,
 ) -> Judged:
     """Runs a study as far as it is not in its stores yet: published against measured.
 
@@ -66,12 +67,13 @@ def run(
         settings: dotted keys to set in each of its scenarios, for a shorter form of it.
         engine: ``emu`` for the study's short form in real time, where it has one.
         watch: who is told meanwhile.
+        full: every point, and runs as long as the publication's, where the study is shorter without.
 
     Returns:
         What came out, with a frame of its verdicts; it is good when everything ran, whatever that is.
 
     Raises:
-        ScenarioError: no such study or part, by the argument.
+        ScenarioError: no such study or part, or no longer form, by the argument.
         bentpipe.StoreError: a store there is not this study's.
         bentpipe.runners.session.Interrupted: Ctrl-C.
     """
@@ -81,7 +83,7 @@ def run(
     from bentpipe.studies.parts import Measured, plan_part, run_part
     from bentpipe.studies.study import chosen
 
-    study = find(name)
+    study = find(name).at_full_length() if full else find(name)
     if engine == "emu":
         return _real(name, only, seeds, jobs, out, watch)
     words, wanted = chosen(study, only)

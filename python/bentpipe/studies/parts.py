@@ -33,6 +33,8 @@ class Part:
     scenario: Path
     controllers: Mapping[str, type] = field(default_factory=dict)
     """Controllers that its scenario names and the engine does not have."""
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """Dotted keys that are otherwise in this part than in its scenario."""
 
     def store(self, out: Path) -> Path:
         """Where its store is."""
@@ -58,7 +60,7 @@ def plan_part(
     from bentpipe.runners import engine
     from bentpipe.scenario.sweep import written_override
 
-    given = dict(settings or {})
+    given = {**part.settings, **(settings or {})}
     document = open_document(part.scenario, given.items(), [written_override(*one) for one in given.items()])
     chosen = tuple(range(1, seeds + 1)) if seeds is not None else None
     own = {name: fingerprint(kind) for name, kind in part.controllers.items()}

@@ -119,12 +119,23 @@ class Published:
         """Why results differ, by id."""
         return toml(self.place / "notes.toml")
 
+    def at_full_length(self) -> Study:
+        """The study with every point and runs as long as the publication's. Raises ScenarioError: it has no more."""
+        raise ScenarioError([("full", f"{self.name} has no longer form: it is always whole")], ARGUMENT)
+
 
 class Study(Protocol):
     """A published study."""
 
-    name: str
-    title: str
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def title(self) -> str:
+        """What stands above it."""
+        ...
 
     def parts(self) -> Sequence[Part]:
         """Its scenarios."""
@@ -136,6 +147,10 @@ class Study(Protocol):
 
     def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
         """Published against measured, of what ``only`` names (everything when empty)."""
+        ...
+
+    def at_full_length(self) -> Study:
+        """The same with every point and runs as long as the publication's. Raises ScenarioError: it has no more."""
         ...
 
 

@@ -1,8 +1,9 @@
-"""TCP over a constellation and Adaptive-HARQ on a land mobile satellite channel (Tauran 2018, chapters 3 to 5).
+"""TCP over a constellation and Adaptive-HARQ on a land mobile satellite channel (Tauran 2018, chapters 3 to 6).
 
 Numbers and statements of the thesis are in ``studies/tauran-2018/published.toml``, sentences on differences in
 ``notes.toml`` beside it. The channel traces of the thesis are not public, so the model was fitted to its figures at 7,
-10 and 13 dB: what had a part in that is calibrated, and agrees with nothing.
+10 and 13 dB: what had a part in that is calibrated, and agrees with nothing. ``chapter_6`` is the
+folder of the chapter on schedulers, the modules beside it are of chapters 3 to 5.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from bentpipe.studies.parts import Measured, Part, Wanted
 from bentpipe.studies.study import Findings, Published, matching
+from bentpipe.studies.tauran_2018 import chapter_6 as users
 from bentpipe.studies.tauran_2018.cells import ACKS, BUFFERS, SNR, VARIANT
 from bentpipe.studies.tauran_2018.comparing import Material
 from bentpipe.studies.tauran_2018.criteria import BUFFERED, CRITERIA
@@ -53,11 +55,14 @@ class Tauran2018(Published):
     """The study."""
 
     name: str = "tauran-2018"
-    title: str = "Tauran 2018: TCP over Adaptive-HARQ on a land mobile satellite channel, chapters 3 to 5"
+    title: str = "Tauran 2018: TCP over Adaptive-HARQ on a land mobile satellite channel, chapters 3 to 6"
+    full: bool = False
+    """Chapter 6 with runs of 600 s."""
 
     def parts(self) -> Sequence[Part]:
         """One store each."""
-        return [Part(name, self.place / f"{name}.toml") for name in PARTS]
+        own = [Part(name, self.place / f"{name}.toml") for name in PARTS]
+        return [*own, *users.parts(self.place, full=self.full)]
 
     def words(self) -> Mapping[str, Mapping[str, Wanted]]:
         """Parts and tables."""
@@ -81,7 +86,12 @@ class Tauran2018(Published):
                 "probe": matching({SNR: ["7 dB", "13 dB"]}),
                 "tables": matching({**plain, SNR: ["7 dB", "13 dB"]}),
             },
+            **users.words(full=self.full),
         }
+
+    def at_full_length(self) -> Tauran2018:
+        """With runs of 600 s in chapter 6."""
+        return replace(self, full=True)
 
     def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
         """What has run: printed numbers, statements and figures."""
@@ -94,15 +104,16 @@ class Tauran2018(Published):
         probes = Runs(measured, "probe")
         found = rows(self.published, self.notes["rows"], material.tables, probes, material.lossless)
         claims = tuple(claim for claim in self.claims(material) if claim.verdict is not Verdict.NOT_RUN)
+        last = users.chapter_6(measured, self.published, self.notes, full=self.full)
         return Findings(
-            tuple(row for row in found if any(one.values for one in row.quantities)),
-            claims,
-            evidence(measured),
+            (*(row for row in found if any(one.values for one in row.quantities)), *last.rows),
+            (*claims, *last.claims),
+            (*evidence(measured), *last.tables),
             TOLERANCE,
-            (SLIPS,),
-            drawn=figures(measured, material, self.published),
-            rows_title="Tables 4.1, 4.2 and 5.1 and numbers in the text: printed and measured",
-            reading_title="reordering",
+            (SLIPS, *last.notes),
+            drawn=(*figures(measured, material, self.published), *last.drawn),
+            rows_title="Tables 4.1, 4.2, 5.1, 6.3, 6.4, 6.5 and numbers in the text: printed and measured",
+            reading_title="reading",
         )
 
     def claims(self, material: Material) -> list[Claim]:

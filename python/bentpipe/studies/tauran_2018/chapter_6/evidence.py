@@ -1,0 +1,82 @@
+"""Evidence for what nothing explains so far: round robin's lead with few users, and CoDeS with TCP. Never a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bentpipe.stats.intervals import mean_interval
+from bentpipe.stats.wording import Table, plus_minus
+from bentpipe.studies.tauran_2018.cells import BY_TCP
+from bentpipe.studies.tauran_2018.chapter_6.cells import COUNT, WITHOUT
+from bentpipe.studies.tauran_2018.chapter_6.measures import Terminals
+from bentpipe.studies.tauran_2018.comparing import ratios
+
+__all__ = ["evidence"]
+
+USERS = (10, 20, 80)
+TITLES = {
+    (
+        "RR",
+        WITHOUT,
+    ): "Evidence: RR's goodput over PF's without reordering buffer (published 1.02, 1.24, 0.79)",
+    ("CoDeS", WITHOUT): "Evidence: CoDeS's goodput over PF's without reordering buffer (published: below 1)",
+    ("CoDeS", BY_TCP): "Evidence: CoDeS's goodput over PF's with reordering buffer (published: below 1)",
+}
+
+
+def evidence(runs: Terminals) -> tuple[Table, ...]:
+    """By setting: who is ahead, how full the link is, and what the other forms of PF have."""
+    settings = _settings(runs)
+    if not settings:
+        return ()
+    tables = []
+    for (name, how), title in TITLES.items():
+        lines = []
+        for setting in settings:
+            line = {"setting": setting}
+            for users in USERS:
+                ones, others = (_values(runs, setting, policy, users, how, "mean") for policy in (name, "PF"))
+                line[f"{users} users"] = _shown(ratios(ones, others))
+                line[f"{users} users, PF, Mb/s"] = _shown(others)
+                line[f"{users} users, air of PF, %"] = _percent(
+                    _values(runs, setting, "PF", users, how, "air")
+                )
+            lines.append(line)
+        tables.append(Table(title, tuple(lines)))
+    return (*tables, *_forms(runs))
+
+
+def _forms(runs: Terminals) -> tuple[Table, ...]:
+    """Forms of PF and CoDeS where all else is as in the tables."""
+    lines = []
+    for policy in ("PF", "PF, window 0.3 s", "PF, what was served", "CoDeS", "CoDeS, 500 ms"):
+        line = {"policy": policy}
+        for how in (WITHOUT, BY_TCP):
+            for users in USERS:
+                values = _values(runs, "as in the tables", policy, users, how, "mean")
+                line[f"{users} users, {how}"] = _shown(values)
+        lines.append(line)
+    return (Table("Evidence: forms of PF and CoDeS, mean goodput a user, Mb/s", tuple(lines)),)
+
+
+def _settings(runs: Terminals) -> list[str]:
+    if not runs.frame.height:
+        return []
+    column = next(name for name in ("sweep.setting", "setting") if name in runs.frame.columns)
+    found: list[str] = runs.frame[column].unique(maintain_order=True).to_list()
+    return found
+
+
+def _values(
+    runs: Terminals, setting: str, policy: str, users: int, how: str, measure: str
+) -> tuple[float, ...]:
+    cell = {"setting": setting, "policy": policy, COUNT: str(users), "reordering": how}
+    return runs.values(cell, measure)
+
+
+def _shown(values: Sequence[float]) -> str:
+    return plus_minus(mean_interval(values)) if values else "–"
+
+
+def _percent(values: Sequence[float]) -> str:
+    return f"{100 * sum(values) / len(values):.0f}" if values else "–"

@@ -1,0 +1,379 @@
+"""Figures 6.3, 6.6 to 6.23 and 6.25 to 6.34 with the thesis's axes; both sizes of queues side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import altair as alt
+import polars as pl
+
+from bentpipe.figures.figure import Figure
+from bentpipe.figures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, WIDTH, inline
+from bentpipe.stats.samples import ecdf
+from bentpipe.studies.tauran_2018.cells import BY_LINK, BY_TCP, SNR
+from bentpipe.studies.tauran_2018.chapter_6.cells import (
+    BOUND_USERS,
+    CALLERS,
+    MAIN,
+    POLICIES,
+    SIZES,
+    TERMINALS,
+    WITHOUT,
+    Reading,
+)
+from bentpipe.studies.tauran_2018.chapter_6.sketches import sketches
+from bentpipe.studies.tauran_2018.comparing import Values, ratios
+
+if TYPE_CHECKING:
+    from bentpipe.studies.tauran_2018.chapter_6.tables import Ran
+
+__all__ = ["figures"]
+
+COLOURS = {
+    "PF": BLUE, "CoDeS": GREEN, "RR": ORANGE, "DT_H": RED, "DT_S": PURPLE, "CoDeS, 50 ms": SKY, "CoDeS, 25 ms": GREY,
+}  # fmt: skip
+"""A policy looks alike in every figure."""
+
+DASHED = [6, 3]
+HEIGHT = 215
+Lines = Mapping[str, Sequence[tuple[float, float]]]
+"""By series, points."""
+
+USERS = "number of users"
+TIMED = ("PF", "CoDeS", "CoDeS, 50 ms", "CoDeS, 25 ms", "DT_S")
+
+
+def figures(ran: Ran, published: Mapping[str, Any]) -> tuple[Figure, ...]:
+    """All that there is something for, in the thesis's order."""
+    made = [*sketches(ran), _bound(ran), *_calls(ran), *_tcp(ran, published)]
+    return tuple(sorted((one for one in made if one is not None), key=_order))
+
+
+def _order(figure: Figure) -> tuple[int, ...]:
+    return tuple(int(part) for part in figure.key.removeprefix("figure-").split("-"))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _over(find: Callable[[int], Values], users: Sequence[int]) -> list[tuple[float, float]]:
+    return [(n, _mean(values)) for n in users if (values := find(n))]
+
+
+def _figure(
+    number: str, title: str, caption: str, panels: Sequence[tuple[str, Lines]], across: str, upright: str,
+    zero: bool = True,
+) -> Figure | None:  # fmt: skip
+    """Panels side by side that share their axes."""
+    there = [(name, {k: v for k, v in lines.items() if v}) for name, lines in panels]
+    there = [(name, lines) for name, lines in there if lines]
+    if not there:
+        return None
+    names = list(dict.fromkeys(series for _, lines in there for series in lines))
+    rows = [
+        {"panel": name, "series": series, "x": x, "y": y}
+        for name, lines in there
+        for series, points in lines.items()
+        for x, y in points
+    ]
+    shades = [COLOURS.get(name.split(", thesis")[0], _other(index)) for index, name in enumerate(names)]
+    colour = alt.Color(
+        "series:N", title=None, legend=alt.Legend(columns=5), scale=alt.Scale(domain=names, range=shades)
+    )
+    dash = alt.StrokeDash(
+        "series:N", legend=None, title=None,
+        scale=alt.Scale(domain=names, range=[DASHED if "thesis" in name else [1, 0] for name in names]),
+    )  # fmt: skip
+    columns = [name for name, _ in there]
+    chart = (
+        alt.Chart()
+        .mark_line(point=alt.OverlayMarkDef(size=22))
+        .encode(
+            x=alt.X("x:Q", title=across), y=alt.Y("y:Q", title=upright, scale=alt.Scale(zero=zero)),
+            color=colour, strokeDash=dash, tooltip=["series:N", "x:Q", alt.Tooltip("y:Q", format=".4~g")],
+        )
+        .properties(width=(WIDTH - 90) // max(2, len(columns)) - 30, height=HEIGHT)
+        .facet(data=inline(pl.DataFrame(rows)), column=alt.Column("panel:N", title=None, sort=columns))
+    )  # fmt: skip
+    return Figure(_key(number), f"{number} {title}", caption, chart, len(rows))
+
+
+def _other(index: int) -> str:
+    return (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY)[index % 7]
+
+
+def _key(number: str) -> str:
+    first = number.split(",", maxsplit=1)[0].split(" ", maxsplit=1)[0]
+    return f"figure-{first.replace('.', '-')}"
+
+
+def _sizes(lines: Callable[[Reading], Lines]) -> list[tuple[str, Lines]]:
+    names = {"": "B = RTT C / √n (equation 6.5)", "RTT C": "B = RTT C"}
+    return [(names[size], lines(Reading(size=size))) for size in SIZES]
+
+
+def _bound(ran: Ran) -> Figure | None:
+    def lines(snr: str) -> Lines:
+        def of(policy: str, users: int | None = None) -> list[tuple[float, float]]:
+            def find(n: int) -> Values:
+                cell = {SNR: snr, "policy": policy, "users": str(users or n)}
+                return ran.bound.values(cell, "packets_s")
+
+            return _over(find, BOUND_USERS)
+
+        return {
+            "one user": of("best first", 1), "n users at random": of("at random"),
+            "n users, best channel first": of("best first"), "PF": of("PF"),
+        }  # fmt: skip
+
+    caption = (
+        "Figure 6.3 of the thesis (scenarios over time; here over users): packets decoded a second where each user has "
+        "something to send at every instant."
+    )
+    panels = [(snr, lines(snr)) for snr in ("7 dB", MAIN, "13 dB")]
+    return _figure("6.3", "What choosing the best channel can bring", caption, panels, USERS, "packets/s")
+
+
+CALLS = (
+    ("6.6", "Throughput of calls", "throughput, Mb/s", "useful_mbps", POLICIES[:4]),
+    ("6.7", "Calls' packets decoded at first", "decoded by the first attempt, %", "decoded_0", POLICIES[:4]),
+    ("6.8", "Losses of calls", "lost, %", "loss", POLICIES[:4]),
+    ("6.10", "Latency of calls", "mean delay, ms", "delay_ms", POLICIES[:4]),
+    ("6.11", "Jitter of calls", "jitter (RFC 3550), ms", "jitter_ms", POLICIES[:4]),
+    ("6.12", "Mean opinion score", "MOS", "mos", POLICIES[:4]),
+    ("6.15", "Jitter by CoDeS's limit", "jitter (RFC 3550), ms", "jitter_ms", TIMED),
+    ("6.16", "Losses by CoDeS's limit", "lost, %", "loss", TIMED),
+    ("6.17", "Mean opinion score by CoDeS's limit", "MOS", "mos", TIMED),
+)
+
+
+def _calls(ran: Ran) -> list[Figure | None]:
+    def lines(reading: Reading, measure: str, policies: Sequence[str]) -> Lines:
+        return {
+            name: _over(lambda n, name=name: ran.calls.values(reading.call(name, n), measure), CALLERS)  # type: ignore[misc]
+            for name in policies
+        }
+
+    made = []
+    for number, title, upright, measure, policies in CALLS:
+        panels = _sizes(lambda reading, m=measure, p=policies: lines(reading, m, p))  # type: ignore[misc]
+        caption = f"Figure {number} of the thesis. {MAIN}, means over calls and seeds."
+        made.append(_figure(number, title, caption, panels, USERS, upright, measure != "decoded_0"))
+    return [*made, _spectral(ran), _against_pf(ran), _causes(ran)]
+
+
+def _spectral(ran: Ran) -> Figure | None:
+    def lines(reading: Reading) -> Lines:
+        found = {}
+        for name in POLICIES[:4]:
+            pairs = [
+                tuple(ran.calls.values(reading.call(name, n), m) for m in ("useful_mbps", "load_mbps"))
+                for n in CALLERS
+            ]
+            found[name] = [(_mean(x), _mean(y)) for x, y in pairs if x and y]
+        return found
+
+    caption = "Figure 6.9 of the thesis. Both without padding: the link can carry 9.4 Mb/s (50 Mb/s x 210 B / 1115 B)."
+    return _figure(
+        "6.9", "Spectral efficiency", caption, _sizes(lines), "useful load, Mb/s", "coded load, Mb/s"
+    )
+
+
+def _against_pf(ran: Ran) -> Figure | None:
+    def lines(reading: Reading) -> Lines:
+        measures = {
+            "delay": "delay_ms",
+            "jitter": "jitter_ms",
+            "lost": "loss",
+            "throughput": "useful_mbps",
+            "MOS": "mos",
+        }
+        return {
+            name: _over(
+                lambda n, m=measure: ratios(
+                    *(ran.calls.values(reading.call(p, n), m) for p in ("CoDeS", "PF"))
+                ),  # type: ignore[misc]
+                CALLERS,
+            )
+            for name, measure in measures.items()
+        }
+
+    caption = "Figure 6.13 of the thesis: CoDeS (100 ms) over PF."
+    return _figure("6.13", "CoDeS over PF", caption, _sizes(lines), USERS, "CoDeS over PF")
+
+
+def _causes(ran: Ran) -> Figure | None:
+    causes = {"no room": "no_room", "time-out": "timed_out", "given up by the link": "not_decoded"}
+
+    def lines(reading: Reading, policy: str) -> Lines:
+        return {
+            name: _over(lambda n, c=cause: ran.calls.values(reading.call(policy, n), c), CALLERS)  # type: ignore[misc]
+            for name, cause in causes.items()
+        }
+
+    panels = [
+        ("PF, B = RTT C / √n", lines(Reading(), "PF")),
+        ("PF, B = RTT C", lines(Reading(size="RTT C"), "PF")),
+        ("CoDeS", lines(Reading(), "CoDeS")),
+    ]
+    caption = "Figure 6.14 of the thesis: drops by cause, of all that came."
+    return _figure("6.14", "Causes of drops", caption, panels, USERS, "dropped, %")
+
+
+TCP = (
+    ("6.18", "Goodput over DT_H's, NewReno", "goodput over DT_H's", "mean", WITHOUT, "NewReno", True),
+    ("6.19", "Goodput over DT_H's, CUBIC", "goodput over DT_H's", "mean", WITHOUT, "CUBIC", True),
+    ("6.20", "All users' goodput, CUBIC", "goodput, Mb/s", "total", WITHOUT, "CUBIC", False),
+    ("6.21", "Time of a packet, CUBIC", "sender to receiver, ms", "way_ms", WITHOUT, "CUBIC", False),
+    ("6.22", "Sent again, CUBIC", "sent again, %", "again", WITHOUT, "CUBIC", False),
+    (
+        "6.23",
+        "Decoded at first, CUBIC",
+        "decoded by the first attempt, %",
+        "decoded_0",
+        WITHOUT,
+        "CUBIC",
+        False,
+    ),
+    (
+        "6.26",
+        "With reordering: goodput over DT_H's, NewReno",
+        "goodput over DT_H's",
+        "mean",
+        BY_TCP,
+        "NewReno",
+        True,
+    ),
+    (
+        "6.27",
+        "With reordering: goodput over DT_H's, CUBIC",
+        "goodput over DT_H's",
+        "mean",
+        BY_TCP,
+        "CUBIC",
+        True,
+    ),
+    ("6.28", "With reordering: all users' goodput, CUBIC", "goodput, Mb/s", "total", BY_TCP, "CUBIC", False),
+    (
+        "6.29",
+        "With reordering: time of a packet, CUBIC",
+        "sender to receiver, ms",
+        "way_ms",
+        BY_TCP,
+        "CUBIC",
+        False,
+    ),
+    ("6.30", "With reordering: sent again, CUBIC", "sent again, %", "again", BY_TCP, "CUBIC", False),
+)
+
+
+def _tcp(ran: Ran, published: Mapping[str, Any]) -> list[Figure | None]:
+    def lines(reading: Reading, measure: str, how: str, variant: str, gain: bool) -> Lines:
+        def find(n: int, name: str) -> Values:
+            values = ran.tcp.values(reading.tcp(name, n, variant, how), measure)
+            return (
+                ratios(values, ran.tcp.values(reading.tcp("DT_H", n, variant, how), measure))
+                if gain
+                else values
+            )
+
+        names = [name for name in POLICIES if not (gain and name == "DT_H")]
+        found = {name: _over(lambda n, name=name: find(n, name), TERMINALS) for name in names}  # type: ignore[misc]
+        return {**found, **(_printed(published, how) if measure == "total" else {})}
+
+    made = []
+    for number, title, upright, measure, how, variant, gain in TCP:
+        panels = _sizes(lambda r, m=measure, h=how, v=variant, g=gain: lines(r, m, h, v, g))  # type: ignore[misc]
+        caption = f"Figure {number} of the thesis. {MAIN}, means over users and seeds."
+        if measure == "total":
+            caption += " Dashed: users times the means of its tables."
+        if measure == "way_ms":
+            caption += " The smoothed round trip less the 85 ms of the way back."
+        made.append(_figure(number, title, caption, panels, USERS, upright, measure != "decoded_0"))
+    return [
+        *made,
+        _reordering(ran),
+        _timeouts(ran),
+        _variants(ran),
+        _distribution(ran, "6.33", WITHOUT),
+        _distribution(ran, "6.34", BY_TCP),
+    ]
+
+
+def _printed(published: Mapping[str, Any], how: str) -> Lines:
+    table = published["tcp_users"]["table_6_4" if how == WITHOUT else "table_6_5"]["mean"]
+    return {
+        f"{name}, thesis": [(n, n * table[name.lower()][i]) for i, n in enumerate(TERMINALS)]
+        for name in ("PF", "RR", "DT_S")
+    }
+
+
+def _reordering(ran: Ran) -> Figure | None:
+    def lines(reading: Reading) -> Lines:
+        names = {
+            "RR without reordering": WITHOUT,
+            "RR, by TCP's numbers": BY_TCP,
+            "RR, by the link's": BY_LINK,
+        }
+        return {
+            name: _over(
+                lambda n, h=how: ran.tcp.values(reading.tcp("RR", n, reordering=h), "mean"), TERMINALS  # type: ignore[misc]
+            )
+            for name, how in names.items()
+        }  # fmt: skip
+
+    caption = "Figure 6.25 of the thesis: CUBIC."
+    return _figure(
+        "6.25", "RR with and without reordering", caption, _sizes(lines), USERS, "goodput a user, Mb/s"
+    )
+
+
+def _timeouts(ran: Ran) -> Figure | None:
+    def lines(reading: Reading) -> Lines:
+        names = {"without reordering": WITHOUT, "by TCP's numbers": BY_TCP, "by the link's": BY_LINK}
+        return {
+            name: _over(
+                lambda n, h=how: ran.tcp.values(reading.tcp("PF", n, reordering=h), "rto"), TERMINALS  # type: ignore[misc]
+            )
+            for name, how in names.items()
+        }  # fmt: skip
+
+    caption = "Figure 6.31 of the thesis: CUBIC under PF."
+    return _figure("6.31", "Time-outs", caption, _sizes(lines), USERS, "RTO, % of packets")
+
+
+def _variants(ran: Ran) -> Figure | None:
+    def lines(reading: Reading) -> Lines:
+        return {
+            f"{variant}, {'reordering' if how == BY_TCP else 'without'}": _over(
+                lambda n, h=how, v=variant: ran.tcp.values(reading.tcp("PF", n, v, h), "mean"),  # type: ignore[misc]
+                TERMINALS,
+            )
+            for variant in ("NewReno", "CUBIC")
+            for how in (WITHOUT, BY_TCP)
+        }
+
+    caption = "Figure 6.32 of the thesis: PF; the buffer goes by TCP's numbers."
+    return _figure(
+        "6.32", "Variant and reordering, PF", caption, _sizes(lines), USERS, "goodput a user, Mb/s"
+    )
+
+
+def _distribution(ran: Ran, number: str, how: str) -> Figure | None:
+    def lines(reading: Reading) -> Lines:
+        found: dict[str, list[tuple[float, float]]] = {}
+        for name in POLICIES:
+            values = ran.tcp.goodputs(reading.tcp(name, 40, reordering=how))
+            if values:
+                steps = ecdf(values)
+                found[name] = [
+                    (x, 100 * count / len(values))
+                    for x, count in zip(steps.values, steps.counts, strict=True)
+                ]
+        return found
+
+    caption = f"Figure {number} of the thesis: CUBIC, 40 users, those of all seeds together."
+    title = f"Users' goodput, {'no reordering' if how == WITHOUT else 'reordering'}"
+    return _figure(number, title, caption, _sizes(lines), "goodput, Mb/s", "users, %")
