@@ -216,3 +216,90 @@ def test_a_store_whose_disk_fills_keeps_what_is_finished(tmp_path: Path) -> None
         assert done.returncode == 0, done.stderr
         assert f"10 of 10 runs in small/real ({kept} were there already)" in done.stdout
         assert not list(place.glob("real/**/.*part*"))
+
+
+TRIANGLE = """
+duration = "3 s"
+[graph]
+node = ["a", "b", "c"]
+[[graph.link]]
+name = "ab"
+client_side = "a"
+server_side = "b"
+delay = "5 ms"
+both = { rate = "20 Mbit/s", queue = "100 kB" }
+[[graph.link]]
+name = "bc"
+client_side = "b"
+server_side = "c"
+delay = "20 ms"
+both = { rate = "10 Mbit/s", queue = "100 kB" }
+[[graph.link]]
+name = "ca"
+client_side = "c"
+server_side = "a"
+delay = "50 ms"
+both = { rate = "5 Mbit/s", queue = "100 kB", outages = { windows = [{ at = "200 ms", length = "100 ms" }], hold = true } }
+[[flow]]
+name = "one"
+client = "a"
+server = "b"
+congestion = "cubic"
+send = "up"
+load = { bytes = "2 MB" }
+[[flow]]
+name = "two"
+client = "c"
+server = "b"
+transport = "tcp"
+congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" }
+send = "down"
+load = { bytes = "1 MB" }
+[[flow]]
+name = "three"
+client = "a"
+server = "c"
+congestion = "newreno"
+send = "up"
+load = { bytes = "500 kB" }
+"""
+
+GAP = """
+duration = "3 s"
+[[path.segment]]
+name = "satellite"
+delay = "20 ms"
+both = { rate = "10 Mbit/s", queue = "100 kB" }
+[[path.handover]]
+at = "300 ms"
+segment = "satellite"
+gap = "200 ms"
+[[flow]]
+name = "three"
+congestion = "newreno"
+send = "up"
+load = { bytes = "1 MB" }
+"""
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(("scenario", "links"), [(TRIANGLE, 6), (GAP, 2)])
+def test_a_graph_is_the_simulations(bentpipe: Command, tmp_path: Path, scenario: str, links: int) -> None:
+    """Flows between three hosts, an outage, a time without a way: loads take as long as in virtual time."""
+    (tmp_path / "graph.toml").write_text(scenario)
+    _done(bentpipe("run", "graph.toml", "--engine", "emu", "--out", "real"))
+    _done(bentpipe("run", "graph.toml", "--out", "simulated"))
+    real, simulated = Store(tmp_path / "real"), Store(tmp_path / "simulated")
+    ends = [
+        {row["flow"]: max(row["up_fin_s"], row["down_fin_s"]) for row in store.streams.to_dicts()}
+        for store in (real, simulated)
+    ]
+    assert ends[0] == pytest.approx(ends[1], rel=0.05)
+    names = set(real.link_summary["link"])
+    assert names == set(simulated.link_summary["link"])
+    assert len(names) == links
+    carried = [
+        dict(store.link_summary.select("link", "delivered_bytes").iter_rows()) for store in (real, simulated)
+    ]
+    full = {link: size for link, size in carried[1].items() if size > 100_000}
+    assert {link: carried[0][link] for link in full} == pytest.approx(full, rel=0.05)

@@ -20,8 +20,9 @@ from bentpipe.lab.emu import runner as emu
 from bentpipe.lab.emu.arrivals import Random
 from bentpipe.lab.emu.frames import Connection, Frames, read_frames
 from bentpipe.lab.emu.limits import refusals
-from bentpipe.lab.emu.planned import drawn, lab_plan
+from bentpipe.lab.emu.planned import drawn, lab_plan, round_trips_ns
 from bentpipe.lab.kernel import Machine
+from bentpipe.lab.labplan import checked
 from bentpipe.plan.document import open_document
 from bentpipe.plan.measured import COLUMNS
 from bentpipe.plan.runs import Plan, make
@@ -110,6 +111,58 @@ def test_quic_and_tcp_become_processes_and_settings(tmp_path: Path) -> None:
     assert lab["outside"] is False
 
 
+def triangle(*flows: dict[str, Any], **more: Any) -> dict[str, Any]:
+    link = {"delay": "50 ms", "both": {"rate": "10 Mbit/s"}}
+    sides = [("ab", "a", "b"), ("bc", "b", "c"), ("ca", "c", "a")]
+    links = [{**link, "name": name, "client_side": one, "server_side": two} for name, one, two in sides]
+    usual = {"congestion": CLASSIC, "load": {"bytes": "500 kB"}, "send": "up"}
+    graph = {"node": ["a", "b", "c"], "link": links}
+    return {"duration": "3 s", "graph": graph, "flow": [usual | flow for flow in flows]} | more
+
+
+def test_flows_of_other_ends_run_at_their_hosts(tmp_path: Path) -> None:
+    """The first flow's ends are those of the lab; what others have beside them is said by name."""
+    spec = plan_of(triangle(
+        {"name": "one", "client": "b", "server": "a"},
+        {"name": "two", "client": "c", "server": "a", "transport": "tcp", "tcp": {"initial_window": "20 packets"}},
+        {"name": "three", "client": "a", "server": "c", "quic": {"ip": 6}},
+    )).runs[0].spec  # fmt: skip
+    assert refusals(spec, engine.catalogue(), Linux("cubic")) == []
+    plan = lab_plan(spec, tmp_path, "/bin/rt").plan
+    assert (plan["lab"]["client"], plan["lab"]["server"], plan["lab"].get("hosts")) == ("b", "a", ["c"])
+    assert [one.get("node") for one in plan["near"]] == [None, "c", "a"]
+    assert [one.get("node") for one in plan.get("far", ())] == [None, None, "c"]
+    assert [one["command"][4] for one in plan["near"]] == ["{far}", "{far}", "{host6:c}"]
+    options = spec["flows"][1]["transport"]
+    assert options["kind"] == "tcp"
+    assert plan.get("tcp") == {"near": None, "far": options["server"], "hosts": {"c": options["client"]}}
+    checked(plan)
+    assert round_trips_ns(spec) == [100_000_000] * 3
+
+
+def test_hosts_have_one_set_of_options_and_other_graphs_no_proxies() -> None:
+    def said(*flows: dict[str, Any], **more: Any) -> list[tuple[str, str]]:
+        spec = plan_of(triangle(*flows, **more)).runs[0].spec
+        return refusals(spec, engine.catalogue(), Linux("cubic"))
+
+    def tcp(name: str, client: str, server: str, window: int) -> dict[str, Any]:
+        ends = {"client": client, "server": server, "transport": "tcp"}
+        return {"name": name, **ends, "tcp": {"initial_window": f"{window} packets"}}
+
+    assert said(tcp("one", "a", "b", 10), tcp("two", "a", "b", 10), tcp("three", "b", "c", 10)) == []
+    ((key, why),) = said(tcp("one", "a", "b", 10), tcp("two", "b", "c", 20))
+    assert (key, 'flow "one"' in why) == ("flow.two.tcp.initial_window", True), (
+        "the server of one is two's client"
+    )
+    data = scenario({"name": "t", "transport": "tcp"})
+    second = {**data["path"]["segment"][0], "name": "ground"}
+    proxy = {"name": "pep", "between": ["satellite", "ground"], "setup": "early"}
+    gap = {"at": "1 s", "segment": "satellite", "gap": "100 ms"}
+    data["path"] |= {"segment": [*data["path"]["segment"], second], "proxy": [proxy], "handover": [gap]}
+    ((key, why),) = refusals(plan_of(data).runs[0].spec, engine.catalogue(), Linux("cubic"))
+    assert (key, why.startswith('nodes "pep" split TCP, and ways change')) == ("proxy", True)
+
+
 def test_every_arrival_is_a_client(tmp_path: Path) -> None:
     poisson = {"every": "200 ms", "size": {"fixed": "20 kB"}}
     spec = plan_of(scenario({"name": "p", "load": {"poisson": poisson}})).runs[0].spec
@@ -171,7 +224,7 @@ def test_what_real_time_cannot_do_is_refused() -> None:
     assert refused({"name": "o", "load": {"on_off": on_off}})[0][0] == "flow.o.load"
     assert refused({"name": "z", "quic": {"handshake": "0-rtt"}})[0][0] == "flow.z.quic.handshake"
     own = {"delay": "5 ms", "both": {"rate": "5 Mbit/s"}}
-    assert "a client of its own" in refused({"name": "a", "access": own}, {"name": "b"})[0][1]
+    assert refused({"name": "a", "access": own}, {"name": "b"}) == []
     assert refused({"name": "q"}, trace={"packets": True}) == [
         ("trace.packets", "found true; only simulated packets are traced")
     ]
@@ -466,6 +519,7 @@ def test_that_it_is_real_time_is_said_once(tmp_path: Path) -> None:
     gap = {"at": "1 s", "segment": "satellite", "gap": "100 ms"}
     data = scenario({"name": "t", "transport": "tcp"}, {"name": "u", "transport": "tcp", "count": 300})
     data["path"]["handover"] = [gap]
+    data["path"]["segment"][0]["hold"] = "1 MB"
     with pytest.raises(ScenarioError) as refused:
         emu.check(plan_of(data), engine.catalogue())
     said = [text for _, text in refused.value.problems]

@@ -149,13 +149,13 @@ class PlanCheck(Table):
 
 
 def other_ways(graph: GraphSpec) -> list[tuple[str, str]]:
-    """Why a graph cannot be had in real time: devices stand where they stand, while links go in and out of use."""
+    """Why a graph is no access, which is one way, while links go in and out of use."""
     events = [event for event in graph.get("changes", ()) if event["at_ns"] > 0 and event.get("links")]
     if not events:
         return []
     link, at = events[0]["links"][0], Duration(events[0]["at_ns"])
     what = f'at {at} the link "{link["link"]}" {"comes into" if link["in_use"] else "goes out of"} use'
-    why = "a lab can change delay, rate, queue and loss, and no ways; expected no gap and no other link"
+    why = "an access can change delay, rate, queue and loss, and no ways; expected no gap and no other link"
     return [("handover", f"{what}; {why}")]
 
 

@@ -26,6 +26,9 @@ SHARED = (
 MOST_ARRIVALS = 500
 """Clients of one flow: each arrival is a process."""
 
+MOST_HOSTS = 40
+"""Ends of flows: each is a namespace, its links are devices and threads."""
+
 MOST_FLOWS = 250
 """Flows of one group: each is a server and a client."""
 
@@ -41,8 +44,7 @@ def refusals(
         for key in ("qlog", "pcapng", "packets", "stages", "tcp")
         if spec["trace"].get(key)
     ]
-    problems += other_ways(spec["graph"])
-    ends = (spec["flows"][0]["client"], spec["flows"][0]["server"])
+    problems += _graph(spec)
     groups = by_flow(spec)
     for group in spec.get("groups", ()):
         if (count := len(group["flows"])) > MOST_FLOWS:
@@ -50,9 +52,6 @@ def refusals(
             problems.append((f"flow.{group['name']}.count", said))
     for flow in spec["flows"]:
         key = f"flow.{groups.get(flow['name'], flow['name'])}"
-        if (flow["client"], flow["server"]) != ends:
-            what = "a client of its own" if flow["client"] != ends[0] else "a server of its own"
-            problems.append((key, f"has {what} on the path; expected the same two ends for all flows"))
         problems += _load(flow["load"], f"{key}.load", spec["duration_ns"])
         transport = flow["transport"]
         if transport["kind"] == "quic":
@@ -60,6 +59,33 @@ def refusals(
         elif transport["kind"] == "tcp":
             problems += _tcp(flow, transport, key, catalogue, machine)
     return list(dict.fromkeys(problems + _agree(spec, groups)))
+
+
+def _graph(spec: RunSpec) -> list[tuple[str, str]]:
+    """Of other graphs than one way between two hosts that stays."""
+    pairs = {(flow["client"], flow["server"]) for flow in spec["flows"]}
+    hosts = {end for pair in pairs for end in pair}
+    problems = []
+    if len(hosts) > MOST_HOSTS:
+        problems.append(
+            ("flow", f"found {len(hosts)} hosts, each a namespace; expected at most {MOST_HOSTS}")
+        )
+    moved = other_ways(spec["graph"])
+    if moved or len(pairs) > 1:
+        why = "ways change" if moved else "flows have other ends"
+        told = f"split TCP, and {why}; expected one way between the same two ends for all flows, or no proxy"
+        problems += _nodes("proxy", [proxy["node"] for proxy in spec.get("proxies", ())], told)
+    if moved:
+        told = "hold packets while no way leads on, which a kernel does not; expected no hold, or no gap"
+        held = [node["name"] for node in spec["graph"]["nodes"] if node.get("hold_bytes") is not None]
+        problems += _nodes("hold", held, told)
+    return problems
+
+
+def _nodes(key: str, names: Sequence[str], told: str) -> list[tuple[str, str]]:
+    """What is told of these nodes, if there are any."""
+    listed = ", ".join(f'"{name}"' for name in names)
+    return [(key, f"nodes {listed} {told}")] if names else []
 
 
 def _load(load: LoadSpec, key: str, duration_ns: int) -> list[tuple[str, str]]:
@@ -110,18 +136,17 @@ def _tcp(
 
 def _agree(spec: RunSpec, groups: Mapping[str, str]) -> list[tuple[str, str]]:
     """Options that a namespace has once."""
-    flows = [(flow["name"], flow["transport"]) for flow in spec["flows"]]
-    every = [(groups.get(name, name), own) for name, own in flows if own["kind"] == "tcp"]
+    hosts: dict[str, tuple[str, Mapping[str, object]]] = {}
     problems = []
-    for name, own in every[1:]:
-        other, first = every[0]
-        pairs: list[tuple[Mapping[str, object], Mapping[str, object]]] = [
-            (own["client"], first["client"]),
-            (own["server"], first["server"]),
-        ]
-        for option in (
-            option for ours, theirs in pairs for option in SHARED if ours[option] != theirs[option]
-        ):
-            why = f'differs from that of flow "{other}"; expected the same for all TCP of a side'
-            problems.append((f"flow.{name}.tcp.{option.removesuffix('_bytes')}", why))
+    for flow in spec["flows"]:
+        own = flow["transport"]
+        if own["kind"] != "tcp":
+            continue
+        name = groups.get(flow["name"], flow["name"])
+        for host, ours in ((flow["client"], own["client"]), (flow["server"], own["server"])):
+            options: Mapping[str, object] = {**ours}
+            other, theirs = hosts.setdefault(host, (name, options))
+            for option in (one for one in SHARED if options[one] != theirs[one]):
+                why = f'differs from that of flow "{other}"; expected the same for all TCP of a side'
+                problems.append((f"flow.{name}.tcp.{option.removesuffix('_bytes')}", why))
     return problems

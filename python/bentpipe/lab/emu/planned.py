@@ -1,6 +1,6 @@
 """A resolved run as a lab: namespaces behind the emulated path, and the processes in them.
 
-Every flow is a server in the far namespace and a client in the near one (every arrival of a Poisson load: a client of
+Every flow is a server and a client, in the namespaces of its two hosts (every arrival of a Poisson load: a client of
 its own). QUIC is bentpipe's own over UDP sockets; TCP is the kernel's, set up by sysctls and routes of the namespaces.
 """
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bentpipe.lab.wire import ClientPlan, LabSpec, MeasuredSide, Plan, Process, ServerPlan, Sides
-    from bentpipe.plan.spec import AmountSpec, FlowSpec, RunSpec, SizeSpec, StreamSpec, TcpSides, TcpSpec
+    from bentpipe.plan.spec import AmountSpec, FlowSpec, RunSpec, SizeSpec, StreamSpec, TcpSpec
 
-__all__ = ["FlowFiles", "RunLab", "Session", "lab_plan", "refusals", "round_trip_ns"]
+__all__ = ["FlowFiles", "RunLab", "Session", "hosts_of", "lab_plan", "refusals", "round_trips_ns"]
 
 FIRST_PORT = 4433
 HANDSHAKE_NS = 60 * 10**9
@@ -90,21 +90,23 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
     far: list[Process] = []
     near: list[Process] = []
     flows = []
-    trip_ns = round_trip_ns(spec)
+    trip_ns = max(round_trips_ns(spec))
+    hosts = hosts_of(spec)
     interval = min(int(spec["sample_ns"]), FRAME_NS)
     for number, flow in enumerate(spec["flows"]):
         port = FIRST_PORT + number
         files = FlowFiles(flow["name"], folder / f"{number}.server.frames", ())
         serves = _put(folder / f"{number}.server.json", _server(flow, port, files.server, interval))
-        far.append(
-            {
-                "name": f"{flow['name']}.server",
-                "command": [program, "perf", str(serves)],
-                "listens": port,
-                "output": str(folder / f"{number}.server.log"),
-                "errors": str(folder / f"{number}.server.errors"),
-            }
-        )
+        server: Process = {
+            "name": f"{flow['name']}.server",
+            "command": [program, "perf", str(serves)],
+            "listens": port,
+            "output": str(folder / f"{number}.server.log"),
+            "errors": str(folder / f"{number}.server.errors"),
+        }
+        if flow["server"] != first["server"]:
+            server["node"] = flow["server"]
+        far.append(server)
         sessions = []
         for index, (start_ns, streams) in enumerate(
             _starts(flow, int(spec["seed"]), int(spec["duration_ns"]))
@@ -114,17 +116,23 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
                 folder / f"{number}.{index}.client.json", _client(flow, port, streams, frames, interval)
             )
             stop_s = (int(spec["duration_ns"]) - start_ns) / 1e9
-            far_word = "{far6}" if _ip(flow) == 6 else "{far}"
-            words = [far_word, str(asks), f"{stop_s:.3f}", f"{PAUSE_S + trip_ns / 1e9:.3f}", program]
-            near.append(
-                {
-                    "name": f"{flow['name']}.{index}",
-                    "command": ["/bin/sh", "-c", WRAP, "bentpipe", *words],
-                    "start_ns": start_ns,
-                    "output": str(folder / f"{number}.{index}.client.log"),
-                    "errors": str(folder / f"{number}.{index}.client.errors"),
-                }
-            )
+            words = [
+                _address(flow, first["server"]),
+                str(asks),
+                f"{stop_s:.3f}",
+                f"{PAUSE_S + trip_ns / 1e9:.3f}",
+                program,
+            ]
+            client: Process = {
+                "name": f"{flow['name']}.{index}",
+                "command": ["/bin/sh", "-c", WRAP, "bentpipe", *words],
+                "start_ns": start_ns,
+                "output": str(folder / f"{number}.{index}.client.log"),
+                "errors": str(folder / f"{number}.{index}.client.errors"),
+            }
+            if flow["client"] != first["client"]:
+                client["node"] = flow["client"]
+            near.append(client)
             sessions.append(Session(start_ns, frames))
         flows.append(replace(files, sessions=tuple(sessions)))
     lab: LabSpec = {
@@ -134,6 +142,8 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
         "seed": spec["seed"],
         "mtu": _mtu(spec),
     }
+    if others := hosts[2:]:
+        lab["hosts"] = others
     # A user is told by the port of its flow's server.
     if users := [(FIRST_PORT + n, flow["user"]) for n, flow in enumerate(spec["flows"]) if flow.get("user")]:
         lab["users"] = users
@@ -187,6 +197,12 @@ def drawn(size: SizeSpec, random: Random) -> int:
         found = int(random.pareto(size["shape"], float(size["least_bytes"])))
         return min(found, size["most_bytes"])
     return size["bytes"]
+
+
+def _address(flow: FlowSpec, far: str) -> str:
+    """The word for the address of a flow's server; ``far`` is the server of the lab."""
+    six = "6" if _ip(flow) == 6 else ""
+    return f"{{far{six}}}" if flow["server"] == far else f"{{host{six}:{flow['server']}}}"
 
 
 def _ip(flow: FlowSpec) -> int:
@@ -256,11 +272,6 @@ def _client(
 # --- the kernel -----------------------------------------------------------------------------------------------
 
 
-def _tcp_flows(spec: RunSpec) -> list[TcpSides]:
-    transports = (flow["transport"] for flow in spec["flows"])
-    return [transport for transport in transports if transport["kind"] == "tcp"]
-
-
 def _mtu(spec: RunSpec) -> int:
     """Largest IP packet of the lab: Ethernet's, or what a flow needs."""
     sizes = [ETHERNET_MTU]
@@ -277,22 +288,70 @@ def _mtu(spec: RunSpec) -> int:
 
 
 def _kernel(spec: RunSpec) -> Sides[TcpSpec | None]:
-    """Options of TCP of each side's kernel. :func:`refusals` holds that all flows agree."""
-    flows = _tcp_flows(spec)
-    return {"near": flows[0]["client"], "far": flows[0]["server"]} if flows else {}
+    """Options of TCP of each host's kernel. :func:`refusals` holds that all flows agree."""
+    found: dict[str, TcpSpec | None] = {}
+    for flow in spec["flows"]:
+        transport = flow["transport"]
+        if transport["kind"] == "tcp":
+            found.setdefault(flow["client"], transport["client"])
+            found.setdefault(flow["server"], transport["server"])
+    if not found:
+        return {}
+    near, far, *_ = hosts_of(spec)
+    sides: Sides[TcpSpec | None] = {"near": found.pop(near, None), "far": found.pop(far, None)}
+    if found:
+        sides["hosts"] = found
+    return sides
 
 
-def round_trip_ns(spec: RunSpec) -> int:
-    """Propagation of all links, both ways, when it is largest."""
+def hosts_of(spec: RunSpec) -> list[str]:
+    """The ends of the flows, those of the first flow first."""
+    return list(dict.fromkeys(end for flow in spec["flows"] for end in (flow["client"], flow["server"])))
+
+
+def round_trips_ns(spec: RunSpec) -> list[int]:
+    """Propagation both ways, when it is largest, between every two hosts that have a flow. Of two hosts alone it is
+    that of all links, otherwise of those on the way with the fewest."""
+    pairs = {(flow["client"], flow["server"]) for flow in spec["flows"]}
+    trips = _round_trips_ns(spec)
+    if len(pairs) == 1:
+        return [sum(trips.values())]
+    hosts = frozenset(node["name"] for node in spec["graph"]["nodes"] if node["kind"] == "host")
+    ends = [(link["name"], link["client_side"], link["server_side"]) for link in spec["graph"]["links"]]
+    ways = (_links(ends, client, server, hosts) for client, server in sorted(pairs))
+    return [sum(trips[link] for link in way) for way in ways]
+
+
+def _links(
+    ends: Sequence[tuple[str, str, str]], start: str, end: str, hosts: frozenset[str]
+) -> tuple[str, ...]:
+    """Links of the way with the fewest, which passes no host. Empty if there is none."""
+    reached: dict[str, tuple[str, ...]] = {start: ()}
+    ahead = [start]
+    while ahead and end not in reached:
+        here, ahead = ahead, []
+        for node in here:
+            for link, one, other in ends:
+                there = other if one == node else one if other == node else None
+                if there is not None and there not in reached and (node == start or node not in hosts):
+                    reached[there] = (*reached[node], link)
+                    ahead.append(there)
+    return reached.get(end, ())
+
+
+def _round_trips_ns(spec: RunSpec) -> dict[str, int]:
+    """Propagation of each link, both ways, when it is largest."""
     moved: dict[tuple[str, int], list[int]] = {}
     for event in spec["graph"].get("changes", ()):
         for one in event.get("stages", ()):
             if one["change"]["kind"] == "delay":
                 delays = moved.setdefault((one["line"], one["stage"]), [])
                 delays.append(one["change"]["delay_ns"])
-    return sum(
-        max([0, *delays_ns(stage), *moved.get((f"{link['name']}.{side}", number), [])])
+    return {
+        link["name"]: sum(
+            max([0, *delays_ns(stage), *moved.get((f"{link['name']}.{side}", number), [])])
+            for side in ("up", "down")
+            for number, stage in enumerate(link[side])
+        )
         for link in spec["graph"]["links"]
-        for side in ("up", "down")
-        for number, stage in enumerate(link[side])
-    )
+    }

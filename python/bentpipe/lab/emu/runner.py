@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.lab.emu.frames import read_frames
 from bentpipe.lab.emu.limits import refusals
 from bentpipe.lab.emu.measurements import Flow, NothingSent, measurements
-from bentpipe.lab.emu.planned import RunLab, lab_plan, round_trip_ns
+from bentpipe.lab.emu.planned import RunLab, lab_plan, round_trips_ns
 from bentpipe.lab.needs import lacking
 from bentpipe.lab.process import LabProcess, folder_name, started
 from bentpipe.lab.series import read_series
@@ -174,7 +174,7 @@ class _Lab(Hand):
         late_ns = _lateness(flows)
         facts["processes_late_p95_ms"] = late_ns / 1e6
         reasons = list(result.get("reasons", []))
-        bound = max(LATE_LEAST_NS, round(LATE_PART * round_trip_ns(run.spec)))
+        bound = max(LATE_LEAST_NS, round(LATE_PART * min(round_trips_ns(run.spec))))
         if late_ns > bound:
             reasons.append(f"a process of the flows was late by {late_ns / 1e6:.1f} ms (95 % of its ticks are "
                            f"to be within {bound / 1e6:.1f} ms)")  # fmt: skip
