@@ -2,6 +2,7 @@
 //! targets are one line each; `crates/rt/tests/seeds.rs` runs the same functions on the seeds in every test.
 
 mod cutting;
+mod layers;
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -15,11 +16,13 @@ use transport::load::PerfServer;
 use transport::{App, AppEvent, ReadEnd, Streams};
 use units::{Ecn, Packet, Time};
 
+pub use layers::layers;
+
 /// A function to try on bytes.
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 10] = [
+pub const TARGETS: [(&str, Target); 11] = [
     ("http3", http3),
     ("proxy_header", proxy_header),
     ("syn", syn_packet),
@@ -30,6 +33,7 @@ pub const TARGETS: [(&str, Target); 10] = [
     ("folder", folder),
     ("graph", graph),
     ("contact_plan", contact_plan),
+    ("layers", layers),
 ];
 
 /// A connection's events of any kind and order, on the HTTP/3 server.

@@ -118,6 +118,10 @@ impl Lane {
     // What leaves.
 
     pub fn say(&mut self, message: &Message) {
+        if self.finished {
+            // A stream of one bundle, which has left: who says more there gets no answer.
+            return;
+        }
         encode(self.dialect, message, &mut self.control);
     }
 

@@ -128,7 +128,9 @@ impl Quiccl {
     /// After each event: what concerns datagrams.
     fn settle(&mut self, now: Time, streams: &mut dyn Streams, said: &mut Vec<Said>) {
         let strays = self.exchange.take_strays();
-        let Some(datagrams) = &mut self.datagrams else { return };
+        let Some(datagrams) = self.datagrams.as_mut().filter(|_| !self.exchange.is_over()) else {
+            return;
+        };
         for message in strays {
             datagrams.answered(&message, said);
         }

@@ -1,0 +1,262 @@
+//! A stranger on the other side of a convergence layer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bundle::layers::{LayerSpec, MtcpSpec, QubicleSpec, QuicclSpec, Streaming, TcpclSpec};
+use bundle::{Refusal, Role, Said, Service, Told, Transfer};
+use bytes::Bytes;
+use transport::{AppEvent, ReadEnd, Streams};
+use units::Time;
+
+/// What has come of a stream and was not read, how much in all, and how it ended.
+#[derive(Default)]
+struct Arrived {
+    pieces: Vec<(u64, Vec<u8>)>,
+    offset: u64,
+    end: Option<ReadEnd>,
+}
+
+/// Streams and datagrams that a stranger fills.
+#[derive(Default)]
+struct Stranger {
+    arrived: BTreeMap<u64, Arrived>,
+    datagrams: Vec<Bytes>,
+    ended: BTreeSet<u64>,
+    opened: [u64; 2],
+    own: u64,
+    room: usize,
+    closed: bool,
+}
+
+impl Stranger {
+    fn open_one(&mut self, uni: bool) -> Option<u64> {
+        let number = &mut self.opened[usize::from(uni)];
+        let id = *number << 2 | u64::from(uni) << 1 | self.own;
+        *number += 1;
+        (*number < 20).then_some(id)
+    }
+
+    fn end(&mut self, stream: u64) {
+        self.ended.insert(stream);
+    }
+}
+
+impl Streams for Stranger {
+    fn open(&mut self) -> Option<u64> {
+        self.open_one(false)
+    }
+    fn open_uni(&mut self) -> Option<u64> {
+        self.open_one(true)
+    }
+    fn send_datagram(&mut self, data: Bytes) -> bool {
+        assert!(data.len() <= 1200);
+        true
+    }
+    fn take_datagram(&mut self) -> Option<Bytes> {
+        self.datagrams.pop()
+    }
+    fn datagram_bytes(&mut self) -> Option<usize> {
+        Some(1200)
+    }
+    fn datagram_room(&mut self) -> usize {
+        1 << 14
+    }
+    fn write(&mut self, stream: u64, data: Bytes) -> usize {
+        assert!(!self.ended.contains(&stream), "written after the end");
+        let taken = data.len().min(self.room);
+        self.room -= taken;
+        taken
+    }
+    fn read(&mut self, stream: u64, take: &mut dyn FnMut(u64, &[u8])) -> ReadEnd {
+        let Some(Arrived { pieces, end, .. }) = self.arrived.get_mut(&stream) else {
+            return ReadEnd::Reset;
+        };
+        for (offset, data) in pieces.drain(..) {
+            take(offset, &data);
+        }
+        end.unwrap_or(ReadEnd::Open)
+    }
+    fn finish(&mut self, stream: u64) {
+        self.end(stream);
+    }
+    fn reset(&mut self, stream: u64) {
+        self.end(stream);
+    }
+    fn stop(&mut self, _: u64) {}
+    fn appetite(&self) -> usize {
+        1 << 12
+    }
+    fn close(&mut self) {
+        self.closed = true;
+    }
+}
+
+fn layer(which: u8) -> LayerSpec {
+    let small = 1 << 12;
+    let quiccl = |streams| {
+        LayerSpec::Quiccl(QuicclSpec {
+            streams,
+            transfer_bytes: small,
+            incoming_bytes: small,
+            segment_bytes: 256,
+            datagram_bytes: Some(1 << 14),
+            keepalive_s: 1,
+            ..QuicclSpec::default()
+        })
+    };
+    match which % 6 {
+        0 => LayerSpec::Tcpcl(TcpclSpec {
+            transfer_bytes: small,
+            incoming_bytes: small,
+            segment_bytes: 256,
+            keepalive_s: 1,
+            ..TcpclSpec::default()
+        }),
+        1 => quiccl(Streaming::One),
+        2 => quiccl(Streaming::Each),
+        3 => quiccl(Streaming::Priorities),
+        4 => LayerSpec::Qubicle(QubicleSpec {
+            transfer_bytes: small,
+            incoming_bytes: small,
+            ..QubicleSpec::default()
+        }),
+        _ => LayerSpec::Mtcp(MtcpSpec { transfer_bytes: small }),
+    }
+}
+
+/// What a session has said so far.
+#[derive(Default)]
+struct Heard {
+    open: BTreeSet<u64>,
+    received: u64,
+    bytes: usize,
+    over: bool,
+}
+
+impl Heard {
+    fn hear(&mut self, said: Said) {
+        assert!(!self.over, "{said:?} after the end");
+        match said {
+            Said::Accepted { id, .. } | Said::Refused { id, .. } => {
+                assert!(self.open.remove(&id), "a last word on {id}, which has had one");
+            }
+            Said::Sent(id) => assert!(self.open.contains(&id)),
+            Said::Received { id, data, .. } => {
+                assert_eq!(id, self.received);
+                assert!(data.len() <= 1 << 12, "a bundle of {} bytes", data.len());
+                self.received += 1;
+                self.bytes += data.len();
+            }
+            Said::Started { .. } => {}
+            Said::Ended { .. } => self.over = true,
+        }
+    }
+}
+
+/// A layer, by the first octet, and a peer that says anything in any order: nothing is taken for a bundle that did not come,
+/// none is larger than is taken, each bundle from here has one last word, and after the end there is none.
+pub fn layers(script: &[u8]) {
+    let Some((first, script)) = script.split_first() else { return };
+    let role = if first & 8 == 0 { Role::Active } else { Role::Passive };
+    let layer = layer(first & 7);
+    let quic = layer.needs().is_some();
+    let mut session = layer.session(role, "ipn:1.0");
+    let mut peer = Stranger { room: 1 << 20, ..Stranger::default() };
+    peer.own = u64::from(role == Role::Passive);
+    let (mut said, mut heard, mut came, mut number) = (Vec::new(), Heard::default(), 0, 0);
+    let mut now = Time::ZERO;
+    let mut rest = script;
+    session.on(now, AppEvent::Ready, &mut peer, &mut said);
+    while let Some((word, behind)) = rest.split_first() {
+        rest = behind;
+        now = Time(now.0 + 10_000_000);
+        let stream = match (quic, word & 7) {
+            (true, low @ 0..5) => u64::from(low) * 4,
+            (true, low) => u64::from(low),
+            _ => 0,
+        };
+        // A stream of this side's is heard of once it is open.
+        let own = stream & 1 == peer.own && (quic || role == Role::Active);
+        if own && stream >> 2 >= peer.opened[usize::from(stream & 2 != 0)] {
+            continue;
+        }
+        let known = own || peer.arrived.contains_key(&stream);
+        let mut take = |count: usize| {
+            let (data, behind) = rest.split_at(count.min(rest.len()));
+            rest = behind;
+            data.to_vec()
+        };
+        match word >> 3 {
+            // Bytes, in two pieces of which the second comes first now and then; with or without the end behind them.
+            kind @ 0..=7 => {
+                let count = take(1).first().map_or(0, |count| usize::from(*count));
+                let data = take(count);
+                came += data.len();
+                let Arrived { pieces, offset, end } = peer.arrived.entry(stream).or_default();
+                if end.is_some() {
+                    continue;
+                }
+                let cut = if kind & 1 == 0 { data.len() } else { data.len() / 2 };
+                pieces.push((*offset + cut as u64, data[cut..].to_vec()));
+                pieces.push((*offset, data[..cut].to_vec()));
+                *offset += data.len() as u64;
+                *end = match kind {
+                    6 => Some(ReadEnd::Finished),
+                    7 => Some(ReadEnd::Reset),
+                    _ => None,
+                };
+                let event =
+                    if known { AppEvent::Readable(stream) } else { AppEvent::Opened(stream) };
+                session.on(now, event, &mut peer, &mut said);
+            }
+            8 | 9 => {
+                let count = take(1).first().map_or(0, |count| usize::from(*count));
+                let data = take(count);
+                came += data.len();
+                peer.datagrams.push(data.into());
+                session.on(now, AppEvent::Datagrams, &mut peer, &mut said);
+            }
+            10 => session.on(now, AppEvent::Stopped(stream), &mut peer, &mut said),
+            11 => session.on(now, AppEvent::Finished(stream), &mut peer, &mut said),
+            12 => session.on(now, AppEvent::Readable(stream), &mut peer, &mut said),
+            13 | 14 => {
+                now = session.wake_at().min(Time(now.0 + 100_000_000_000)).max(now);
+                session.on(now, AppEvent::Timer, &mut peer, &mut said);
+                assert!(session.wake_at() > now || heard.over, "it wakes and wakes");
+            }
+            15..=19 => {
+                let services = [Service::Reliable, Service::Notified, Service::Unreliable];
+                let data = vec![Bytes::from(vec![0x9f; usize::from(*word) * 9])];
+                let service = services[usize::from(word >> 3) % 3];
+                heard.open.insert(number);
+                let transfer = Transfer { id: number, data, service, priority: word % 3 };
+                number += 1;
+                if !heard.over {
+                    session.hear(now, Told::Send(transfer), &mut peer, &mut said);
+                }
+            }
+            20 => {
+                let received = heard.received.saturating_sub(u64::from(word & 7));
+                session.hear(now, Told::Stored(received), &mut peer, &mut said);
+            }
+            21 => {
+                let received = heard.received.saturating_sub(u64::from(word & 7));
+                let told = Told::Refuse(received, Refusal::NoResources);
+                session.hear(now, told, &mut peer, &mut said);
+            }
+            22 => session.hear(now, Told::Cancel(u64::from(word & 7)), &mut peer, &mut said),
+            23 => session.hear(now, Told::End, &mut peer, &mut said),
+            24 => peer.room = usize::from(word & 7) * 50,
+            25 => session.on(now, AppEvent::Closed, &mut peer, &mut said),
+            26 => session.on(now, AppEvent::Ready, &mut peer, &mut said),
+            _ => {
+                peer.room += 1 << 12;
+                if session.has_data() {
+                    session.on(now, AppEvent::WantData, &mut peer, &mut said);
+                }
+            }
+        }
+        said.drain(..).for_each(|one| heard.hear(one));
+        assert!(heard.bytes <= came, "{} bytes of bundles out of {came}", heard.bytes);
+    }
+}
