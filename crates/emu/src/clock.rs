@@ -45,6 +45,16 @@ pub fn readable(device: &impl AsFd, pause: Duration) -> io::Result<bool> {
     }
 }
 
+/// As [`readable`], or until `bell` rings: which of the two have something to read.
+pub fn rung(device: &impl AsFd, bell: &impl AsFd, pause: Duration) -> io::Result<[bool; 2]> {
+    let mut ready = [device.as_fd(), bell.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+    match ppoll(&mut ready, Some(TimeSpec::from_duration(pause)), None) {
+        Ok(_) => Ok(ready.map(|one| one.revents().is_some_and(|found| !found.is_empty()))),
+        Err(nix::errno::Errno::EINTR) => Ok([false; 2]),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// What a clock of the kernel shows, ns; 0 if it does not have it.
 pub fn read(clock: ClockId) -> u64 {
     clock_gettime(clock)

@@ -12,6 +12,7 @@ use path::{Cause, Change, Histogram, Line, Output, UserQueue, UserTally};
 use units::{Packet, Span, Time};
 
 use crate::frame::Users;
+use crate::guests::{self, Guests};
 use crate::io::{Io, Received};
 use crate::{clock, frame};
 
@@ -87,6 +88,7 @@ pub(crate) struct Direction<I> {
     io: I,
     lines: Vec<Line>,
     users: Users,
+    guests: Option<Guests>,
     store: Store,
     progress: Progress,
     shared: Arc<Mutex<Progress>>,
@@ -111,6 +113,7 @@ impl<I: Io> Direction<I> {
             io,
             lines,
             users,
+            guests: None,
             store,
             progress: Progress::default(),
             shared,
@@ -121,6 +124,11 @@ impl<I: Io> Direction<I> {
         }
     }
 
+    /// With packets that pass no device.
+    pub fn beside(self, guests: Option<Guests>) -> Direction<I> {
+        Direction { guests, ..self }
+    }
+
     /// Runs until `stop`.
     ///
     /// # Errors
@@ -129,6 +137,10 @@ impl<I: Io> Direction<I> {
         let mut renewed = Time::ZERO;
         while !stop.load(Ordering::Relaxed) {
             let now = self.receive()?;
+            if let Some(guests) = &self.guests {
+                guests.take(&mut self.came);
+                self.arrive(now);
+            }
             self.advance(now);
             if now.since(renewed) >= PICTURE {
                 renewed = now;
@@ -201,7 +213,10 @@ impl<I: Io> Direction<I> {
         loop {
             for (_, packet, cause) in self.output.dropped.drain(..) {
                 self.progress.dropped[cause as usize] += 1;
-                self.store.free.push(packet.handle);
+                match &self.guests {
+                    Some(guests) if guests::is_guest(&packet) => guests.dropped(&packet),
+                    _ => self.store.free.push(packet.handle),
+                }
             }
             if self.output.delivered.is_empty() {
                 return;
@@ -220,6 +235,12 @@ impl<I: Io> Direction<I> {
     }
 
     fn leave(&mut self, due: Time, packet: &Packet) {
+        if let Some(guests) = self.guests.as_ref().filter(|_| guests::is_guest(packet)) {
+            self.progress.packets_out += 1;
+            self.progress.bytes_out += u64::from(packet.bytes);
+            self.progress.lateness.record(self.io.now().since(due));
+            return guests.arrived(due, packet);
+        }
         let stored = &mut self.store.frames[packet.handle as usize];
         let frame = &mut stored[self.store.headroom..];
         if frame::ecn(frame) != Some(packet.ecn) {

@@ -393,3 +393,58 @@ fn without_lines_packets_pass() {
     assert!(left.iter().map(|(due, n, _)| (*due, *n)).eq(ip.map(|(at, f)| (at, number(&f)))));
     assert_eq!(progress.packets_out, left.len() as u64);
 }
+
+/// Packets of guests share the line with those of devices: who comes first is served first, who finds no room is dropped, and
+/// each comes back under the handle it had.
+#[test]
+fn guests_share_the_line() {
+    let (told, left) = std::sync::mpsc::channel();
+    let (mut inlet, guests, _bell) = crate::guests::open(told).unwrap();
+    let bits = |ms: u64| 8 * 1_000 * ms;
+    let queue = QueueSpec::DropTail { limit: Some(Limit::Packets(3)) };
+    let service = ServiceSpec::Rate { rate_bit_s: bits(1_000), changes: Vec::new() };
+    let stages = [StageSpec::Transmit(TransmitSpec { queue, service })];
+    let line = Line::build(&stages, "a.down", 1).unwrap();
+    let mut own: Vec<Packet> =
+        (0..5).map(|handle| Packet { handle, user: 7, ..Packet::of_bytes(1_000) }).collect();
+    inlet.enter(&mut own).unwrap();
+    assert!(own.is_empty());
+    let (departed, stop) = (Mutex::default(), AtomicBool::new(false));
+    let io = Script {
+        arrivals: [
+            (Time(MS / 2), Arrival::Frames(vec![datagram(9, 1_000)])),
+            (Time(3 * MS / 2), Arrival::Frames(vec![datagram(10, 1_000)])),
+        ]
+        .into(),
+        frames: Vec::new(),
+        sizes: Vec::new(),
+        hand: RefCell::new(Hand {
+            now: Time::ZERO,
+            random: Random::named(1, "test", "clock"),
+            lateness: Span::ZERO,
+        }),
+        left: &departed,
+        stop: &stop,
+    };
+    let shared = Arc::<Mutex<Progress>>::default();
+    Direction::new(io, vec![line], Users::default(), shared.clone(), Changes::default())
+        .beside(Some(guests))
+        .run(&stop)
+        .unwrap();
+    let mut arrived = Vec::new();
+    let mut dropped = Vec::new();
+    for one in left.try_iter() {
+        match one {
+            crate::Left::Arrived(due, packet) => arrived.push((due.nanos() / MS, packet.handle)),
+            crate::Left::Dropped(handle) => dropped.push(handle),
+        }
+    }
+    // One on the link and three that wait; the first frame finds no room, the second does.
+    assert_eq!(arrived, [(1, 0), (2, 1), (3, 2), (4, 3)]);
+    assert_eq!(dropped, [4]);
+    let frames: Vec<u32> = departed.lock().unwrap().iter().map(|(_, number, _)| *number).collect();
+    assert_eq!(frames, [10]);
+    let progress = shared.lock().unwrap().clone();
+    assert_eq!((progress.packets_in, progress.packets_out), (7, 5));
+    assert!(progress.is_idle());
+}

@@ -1,6 +1,6 @@
 //! What a direction asks of the world around it, and the world of TUN devices.
 
-use std::io;
+use std::io::{self, PipeReader, Read as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,6 +62,8 @@ pub(crate) struct Tuns {
     asleep: Option<Time>,
     /// What the last long sleep was for.
     aimed: Time,
+    /// Rings when somebody's packets come by no device.
+    bell: Option<PipeReader>,
 }
 
 impl Tuns {
@@ -69,11 +71,17 @@ impl Tuns {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn open(from: &Port, to: Port, clock: Clock, calibration: Calibration) -> io::Result<Tuns> {
+    pub fn open(
+        from: &Port,
+        to: Port,
+        clock: Clock,
+        calibration: Calibration,
+        bell: Option<PipeReader>,
+    ) -> io::Result<Tuns> {
         clock::sharpen()?;
         from.device.set_nonblocking(true)?;
         let (reader, from) = (from.reader(), from.device.clone());
-        Ok(Tuns { from, reader, to, clock, calibration, asleep: None, aimed: Time::MAX })
+        Ok(Tuns { from, reader, to, clock, calibration, asleep: None, aimed: Time::MAX, bell })
     }
 }
 
@@ -109,7 +117,17 @@ impl Io for Tuns {
         } else {
             self.calibration.pause(now, due, &mut self.aimed)
         };
-        self.asleep = clock::readable(&*self.from, pause)?.then_some(now);
+        let came = match &mut self.bell {
+            None => clock::readable(&*self.from, pause)?,
+            Some(bell) => {
+                let [came, rung] = clock::rung(&*self.from, bell, pause)?;
+                if rung {
+                    let _ = bell.read(&mut [0; 64])?;
+                }
+                came
+            }
+        };
+        self.asleep = came.then_some(now);
         Ok(())
     }
 }

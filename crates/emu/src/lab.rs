@@ -1,10 +1,11 @@
 //! A path between namespaces: one pair of TUN devices a segment, one thread a direction.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, PipeReader};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use path::{Change, DelaySpec, GraphSpec, Line, LossModel, LossSpec, StageSpec};
@@ -12,11 +13,12 @@ use units::Span;
 
 use crate::direction::{Changes, Direction};
 use crate::frame::Users;
+use crate::guests::{self, Guests, Inlet, Left};
 use crate::io::Tuns;
 use crate::namespace::{self, Address};
 use crate::net::{Net, Place, Promise, Version};
 use crate::port::{self, Port};
-use crate::{Calibration, Clock, Progress, rehearsal};
+use crate::{Calibration, Clock, Progress, clock, rehearsal};
 
 /// What the emulator is to carry.
 #[derive(Clone, Debug, serde::Deserialize)]
@@ -142,6 +144,26 @@ impl Lab {
     /// # Errors
     /// No thread can be made.
     pub fn start(&self) -> io::Result<Running> {
+        self.start_with(None)
+    }
+
+    /// The same, with somebody inside who shares the path: where packets enter upwards and downwards. What became of each is
+    /// sent to `left`.
+    ///
+    /// # Errors
+    /// The path has several segments; no thread or pipe can be made.
+    pub fn start_shared(&self, left: &Sender<Left>) -> io::Result<(Running, [Inlet; 2])> {
+        if self.devices.len() > 1 {
+            return Err(io::Error::other("simulated users share a path without proxies alone"));
+        }
+        let (up, up_guests, up_bell) = guests::open(left.clone())?;
+        let (down, down_guests, down_bell) = guests::open(left.clone())?;
+        let both = [(up_guests, up_bell), (down_guests, down_bell)];
+        Ok((self.start_with(Some(both))?, [up, down]))
+    }
+
+    fn start_with(&self, guests: Option<[(Guests, PipeReader); 2]>) -> io::Result<Running> {
+        let mut guests = guests.map(|both| both.map(Some));
         let stop = Arc::new(AtomicBool::new(false));
         let (mut threads, mut progress, mut changes) = (Vec::new(), Vec::new(), Vec::new());
         let (mut begins, (ready, seen)) = (Vec::new(), mpsc::channel());
@@ -157,13 +179,14 @@ impl Lab {
                 let (shared, wanted) = (shared[way].clone(), wanted[way].clone());
                 let (stop, ready) = (stop.clone(), ready.clone());
                 let users = Users::new(&self.spec.users);
+                let (guests, bell) = guests.as_mut().and_then(|both| both[way].take()).unzip();
                 let (begin, told) = mpsc::channel();
                 let thread = std::thread::Builder::new().name(name.to_owned());
                 threads.push(thread.spawn(move || {
                     let _ = ready.send(realtime());
                     let Ok(clock) = told.recv() else { return Ok(()) };
-                    let io = Tuns::open(&from, to, clock, calibration)?;
-                    Direction::new(io, lines, users, shared, wanted).run(&stop)
+                    let io = Tuns::open(&from, to, clock, calibration, bell)?;
+                    Direction::new(io, lines, users, shared, wanted).beside(guests).run(&stop)
                 })?);
                 begins.push(begin);
             }
@@ -228,6 +251,15 @@ impl Lab {
         };
         Ok((segment, way, place, stage))
     }
+}
+
+/// Has the calling thread wake when it asked to, as the path's own threads do.
+///
+/// # Errors
+/// The kernel's.
+pub fn attend() -> io::Result<bool> {
+    clock::sharpen()?;
+    Ok(realtime())
 }
 
 /// Asks for the real-time scheduler for the calling thread: a packet that is due then waits for no other

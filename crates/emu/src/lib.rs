@@ -8,6 +8,7 @@ mod clock;
 mod direction;
 #[doc(hidden)]
 pub mod frame;
+mod guests;
 mod io;
 mod lab;
 pub mod namespace;
@@ -19,7 +20,8 @@ pub use calibration::Calibration;
 pub use check::{Check, check};
 pub use clock::Clock;
 pub use direction::Progress;
-pub use lab::{Lab, LabSpec, Outline, Running};
+pub use guests::{Inlet, Left};
+pub use lab::{Lab, LabSpec, Outline, Running, attend};
 pub use namespace::Address;
 pub use net::{Leg, Place, Promise, Route, Version};
 #[doc(hidden)]

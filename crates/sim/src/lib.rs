@@ -31,6 +31,14 @@ pub use spec::{
 pub use tables::{Column, Data, Measurements, Table};
 pub use world::World;
 
+/// The nodes of `spec` at their seats, client and server of each flow first, for who drives them by another clock.
+///
+/// # Errors
+/// What is wrong with the specification, in words.
+pub fn seats(spec: &RunSpec, topology: &path::Topology) -> Result<Vec<Seat>, String> {
+    cast::Cast::of(spec, topology, &mut |_, _| None).map(|cast| cast.seats)
+}
+
 /// Runs `spec` to its end. `controllers` makes controllers that the catalogue does not know.
 ///
 /// # Errors

@@ -49,6 +49,15 @@ def shell(
         str | None,
         typer.Option("--pep", metavar="SETUP", help="split TCP behind the longest segment: early, relayed"),
     ] = None,
+    users: Annotated[
+        int | None, typer.Option(metavar="N", help="simulated users who share the access with the command")
+    ] = None,
+    mix: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND=SHARE,...", help="what they do: tcp, quic, call, page [tcp=0.2,call=0.3,page=0.5]"
+        ),
+    ] = None,
 ) -> None:
     """Run a command behind an emulated access."""
     from bentpipe.lab.shell import run
@@ -57,7 +66,7 @@ def shell(
     overrides = [parse_override(text) for text in settings or []]
     status = run(
         access, command or [], overrides=overrides, check=not no_check, outside=not no_outside,
-        watch=watch, record=record, pep=pep,
+        watch=watch, record=record, pep=pep, users=users, mix=mix,
     )  # fmt: skip
     raise typer.Exit(status)
 

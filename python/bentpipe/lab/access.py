@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.lab.crowd import MIX, flows
 from bentpipe.lab.labplan import other_ways
 from bentpipe.plan.document import Document, open_document
 from bentpipe.plan.facts import delays_ns
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from bentpipe.lab.wire import LabSpec
     from bentpipe.plan.spec import LinkSpec, ProxySpec, RunSpec
 
-__all__ = ["MTU", "PEP_SETUPS", "graph_of", "lab", "path_of"]
+__all__ = ["MTU", "PEP_SETUPS", "graph_of", "lab", "path_of", "shared"]
 
 MTU = 1500
 """Of the emulated link: Ethernet's."""
@@ -51,19 +52,7 @@ def path_of(
     Raises:
         ScenarioError: no such preset; what is wrong with the scenario.
     """
-    if not isinstance(access, str) or access.endswith(".toml") or Path(access).is_file():
-        document = _with_flow(open_document(access, overrides))
-    else:
-        names = [preset.name for preset in presets()]
-        if access not in names:
-            raise ScenarioError([("ACCESS", unknown_word(access, names, "preset"))])
-        data = {
-            "title": access,
-            "duration": "1 h",
-            "path": {"preset": access},
-            "flow": [{"name": "shell", "congestion": "cubic"}],
-        }
-        document = open_document(data, overrides)
+    document = _document(access, overrides)
     spec = make(document, "", priced=False).runs[0].spec
     if problems := other_ways(spec["graph"]):
         raise ScenarioError(problems, document.name)
@@ -107,6 +96,61 @@ def graph_of(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, obj
     if others := [name for name in hosts if name not in ends]:
         found["hosts"] = others
     return found
+
+
+def shared(
+    access: str | Mapping[str, Any],
+    overrides: Sequence[tuple[str, object]] = (),
+    *,
+    users: int,
+    mix: str = MIX,
+) -> tuple[LabSpec, RunSpec]:
+    """The path of an access, and the run of simulated users who share it with user 0, the real one.
+
+    Raises:
+        ScenarioError: as :func:`path_of`; no such users; the path has proxies.
+    """
+    document = _document(access, overrides)
+    data = dict(document.data)
+    shell = {"name": "shell", "transport": "tcp", "congestion": "cubic", "send": "down"}
+    ends = {key: data["flow"][0][key] for key in ("client", "server") if key in data["flow"][0]}
+    theirs = [{**flow, **ends} for flow in flows(users, mix)]
+    data |= {"duration": LONG, "flow": [shell | ends, *theirs], "seeds": 1}
+    data.pop("sweep", None)
+    spec = make(replace(document, data=data), "", priced=False).runs[0].spec
+    if problems := other_ways(spec["graph"]):
+        raise ScenarioError(problems, document.name)
+    if spec.get("proxies"):
+        raise ScenarioError([("--users", "goes with a path without proxies, and this one splits TCP")])
+    ours = spec["flows"][0]
+    path: LabSpec = {
+        "graph": spec["graph"],
+        "client": ours["client"],
+        "server": ours["server"],
+        "seed": spec["seed"],
+        "mtu": MTU,
+    }
+    return path, {**spec, "flows": spec["flows"][1:]}
+
+
+LONG = "24 h"
+"""Users of a session go on for as long as it lasts."""
+
+
+def _document(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, object]]) -> Document:
+    """The scenario of an access, with a flow from end to end. Raises ScenarioError."""
+    if not isinstance(access, str) or access.endswith(".toml") or Path(access).is_file():
+        return _with_flow(open_document(access, overrides))
+    names = [preset.name for preset in presets()]
+    if access not in names:
+        raise ScenarioError([("ACCESS", unknown_word(access, names, "preset"))])
+    data = {
+        "title": access,
+        "duration": "1 h",
+        "path": {"preset": access},
+        "flow": [{"name": "shell", "congestion": "cubic"}],
+    }
+    return open_document(data, overrides)
 
 
 def _with_flow(document: Document, *, several: bool = False) -> Document:

@@ -102,6 +102,7 @@ class PlanCheck(Table):
 
     lab: LabCheck
     proxies: list[Specification] = Field(default_factory=list)
+    crowd: Specification | None = None
     private: StrictBool = False
     outside: StrictBool = False
     check: StrictBool = False

@@ -10,8 +10,9 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.lab.access import path_of
+from bentpipe.lab.access import path_of, shared
 from bentpipe.lab.changing import CONTROL
+from bentpipe.lab.crowd import MIX
 from bentpipe.lab.executable import executable
 from bentpipe.lab.labplan import checked
 from bentpipe.lab.process import folder_name, signals_in_order, started
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe.lab.wire import Plan
+    from bentpipe.plan.spec import ProxySpec, RunSpec
 
 __all__ = ["InterruptedSession", "SessionError", "carry", "run", "session"]
 
@@ -41,6 +43,8 @@ def run(
     watch: bool = False,
     record: Path | None = None,
     pep: str | None = None,
+    users: int | None = None,
+    mix: str | None = None,
 ) -> int:
     """Runs ``command`` behind ``access``; returns its exit status.
 
@@ -52,13 +56,24 @@ def run(
         outside: as root, let the command reach what this machine reaches.
         watch: show rate, queue and drops in the terminal's title.
         record: new directory for the series, the result and the plan.
+        users: simulated users who share the access with the command.
+        mix: shares of them by what they do (:data:`bentpipe.lab.crowd.MIX`).
         pep: set-up of a proxy behind the longest segment, where the scenario has none.
 
     Raises:
         ScenarioError: as :func:`lab`, and when ``bentpipe-rt`` is not built.
     """
     words = list(command) or [os.environ.get("SHELL", "/bin/sh")]
-    path, proxies = path_of(access, overrides, pep=pep)
+    crowd: RunSpec | None = None
+    if users is not None:
+        if pep is not None:
+            raise ScenarioError([("--users", "found --pep beside it, expected one of them")])
+        path, crowd = shared(access, overrides, users=users, mix=mix or MIX)
+        proxies: Sequence[ProxySpec] = []
+    elif mix is not None:
+        raise ScenarioError([("--mix", "goes with --users, and there are none")])
+    else:
+        path, proxies = path_of(access, overrides, pep=pep)
     plan: Plan = {
         "lab": path,
         "proxies": proxies,
@@ -67,6 +82,8 @@ def run(
         "outside": outside,
         "watch": watch,
     }
+    if crowd is not None:
+        plan["crowd"] = crowd
     if record is not None:
         if record.exists() and (not record.is_dir() or any(record.iterdir())):
             raise ScenarioError([("--record", f"{record} is there already, expected a new directory")])

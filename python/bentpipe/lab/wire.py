@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         PageSpec,
         ProxySpec,
         QuicSpec,
+        RunSpec,
         StreamSpec,
         TcpSpec,
     )
@@ -79,6 +80,7 @@ class Plan(TypedDict):
 
     lab: LabSpec
     proxies: NotRequired[Sequence[ProxySpec]]
+    crowd: NotRequired[RunSpec | None]
     private: NotRequired[bool]
     outside: NotRequired[bool]
     check: NotRequired[bool]

@@ -1,5 +1,6 @@
 //! `lab`: a path between namespaces, and processes at its ends.
 
+mod crowd;
 mod ending;
 mod kernels;
 mod outcome;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use super::crowd::Had;
 use emu::{Calibration, Check, Lab, Progress};
 use path::Cause;
 use serde::Serialize;
@@ -31,6 +32,9 @@ pub struct Outcome {
     pub realtime: bool,
     /// Why the series end before the session.
     pub record_error: Option<String>,
+    /// What each flow of the simulated users has received.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub crowd: Vec<Had>,
     /// Exit status of each process, as a shell gives it.
     pub statuses: BTreeMap<String, u8>,
     /// The machine's monotonic clock when the path's schedule began, ns.

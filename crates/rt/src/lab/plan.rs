@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use emu::LabSpec;
 use serde::Deserialize;
+use sim::RunSpec;
 use transport::pep::ProxySpec;
 use transport::tcp::TcpSpec;
 
@@ -16,6 +17,9 @@ pub struct Plan {
     /// Splitting proxies at nodes of the path; a node of kind `proxy` without one forwards.
     #[serde(default)]
     pub proxies: Vec<ProxySpec>,
+    /// Simulated users who share the path with the commands, from the start of its schedule on: a run over the same graph.
+    #[serde(default)]
+    pub crowd: Option<RunSpec>,
     /// The far side is a namespace of its own; otherwise the caller's. In a lab of more hosts than client and server it has
     /// to be one.
     #[serde(default)]

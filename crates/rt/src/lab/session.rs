@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, PipeWriter, Read};
 use std::process::Child;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use emu::namespace::Networks;
@@ -13,6 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use units::{Span, Time};
 
+use super::crowd::Crowd;
 use super::ending::Ending;
 use super::outcome::{self, Checked, Outcome};
 use super::plan::{Plan, Process};
@@ -310,7 +312,15 @@ impl Session {
             settle(&early);
             early.stop()?;
         }
-        let running = self.lab.start()?;
+        let (running, crowd) = match &plan.crowd {
+            None => (self.lab.start()?, None),
+            Some(spec) => {
+                let (told, left) = mpsc::channel();
+                let (running, inlets) = self.lab.start_shared(&told)?;
+                let crowd = Crowd::start(spec.clone(), inlets, left, running.clock)?;
+                (running, Some(crowd))
+            }
+        };
         let changing = changes.map(|changes| changes.start(running.clock)).transpose()?;
         let started_ns = running.clock.monotonic_ns;
         let mut series = match &plan.record {
@@ -371,6 +381,7 @@ impl Session {
             std::thread::sleep(LOOK.min(left));
         }
         let wall_s = running.clock.now().0 as f64 / 1e9;
+        let crowd = crowd.map(Crowd::stop).transpose()?.unwrap_or_default();
         self.farewell(&mut statuses, &running.clock);
         let routes_late = changing.map(Changing::stop).transpose()?.unwrap_or_default();
         let realtime = running.realtime;
@@ -384,6 +395,7 @@ impl Session {
                 interrupted: stopped.is_some(),
                 realtime,
                 record_error: series.and_then(|series| series.error),
+                crowd,
                 ..self.outcome(checks, &progress, &routes_late, started_ns, wall_s, statuses)
             };
             std::fs::write(file, serde_json::to_vec(&outcome)?)
@@ -422,6 +434,7 @@ impl Session {
             interrupted: false,
             realtime: false,
             record_error: None,
+            crowd: Vec::new(),
             statuses,
             started_ns,
             wall_s,

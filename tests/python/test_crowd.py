@@ -1,0 +1,144 @@
+"""Simulated users who share an emulated link with a real command."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bentpipe
+import realtime
+from bentpipe.lab.access import shared
+from bentpipe.lab.crowd import KINDS, MIX, flows, mix_of, numbers
+from bentpipe.lab.labplan import checked
+from bentpipe.lab.shell import session
+from bentpipe.scenario import ScenarioError
+from commands import bentpipe as command
+
+PATH: dict[str, Any] = {
+    "segment": [
+        {
+            "name": "s", "delay": "25 ms", "up": {"rate": "5 Mbit/s", "queue": "1 BDP"},
+            "down": {"rate": "20 Mbit/s", "queue": "1 BDP", "scheduler": "round-robin"},
+        }
+    ]
+}  # fmt: skip
+
+
+def test_users_are_shared_out_by_the_mix() -> None:
+    assert numbers(20, mix_of(MIX)) == {"tcp": 4, "call": 6, "page": 10}
+    assert numbers(7, mix_of("tcp=1,quic=1,call=1")) == {"tcp": 3, "quic": 2, "call": 2}
+    assert numbers(3, mix_of("page")) == {"page": 3}
+    assert numbers(1, mix_of("call=0, tcp=2")) == {"tcp": 1}
+    assert set(mix_of(MIX)) <= set(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("users", "mix", "said"),
+    [
+        (0, MIX, "--users: found 0, expected a number from 1 to 1,000"),
+        (5, "tpc=1", 'did you mean "tcp"'),
+        (5, "tcp=many", "--mix: found tcp=many, expected a share"),
+        (5, "tcp=-1", "expected a share of 0 or more"),
+        (5, "tcp=nan", "expected a share of 0 or more"),
+        (5, "tcp=0", "--mix: all shares are 0"),
+        (5, "", "--mix: no kind of user"),
+    ],
+)
+def test_users_that_are_none_are_one_message(users: int, mix: str, said: str) -> None:
+    with pytest.raises(ScenarioError) as found:
+        flows(users, mix)
+    assert said in str(found.value)
+
+
+def test_the_command_says_what_does_not_go_together(tmp_path: Path) -> None:
+    for words, said in [
+        (["--mix", "tcp"], "--mix: goes with --users"),
+        (["--users", "3", "--pep", "early"], "--users: found --pep beside it"),
+        (["--users", "3", "--mix", "cal"], 'did you mean "call"'),
+    ]:
+        done = command(tmp_path, "shell", "oneweb", *words, "--", "true")
+        assert done.returncode == 2
+        assert said in done.stderr
+    proxy = {"name": "p", "between": ["s", "ground"], "setup": "early"}
+    split = {"segment": [*PATH["segment"], {"name": "ground", "delay": "1 ms"}], "proxy": [proxy]}
+    with pytest.raises(ScenarioError, match="--users: goes with a path without proxies"):
+        shared({"path": split}, users=3)
+
+
+def test_the_same_flows_are_a_run_and_a_crowd() -> None:
+    """The real command is user 0, the simulated ones 1 to 20; both clocks have the same graph and flows."""
+    lab, crowd = shared({"path": PATH}, users=20)
+    assert lab["graph"] == crowd["graph"]
+    assert sorted(flow["user"] for flow in crowd["flows"]) == list(range(1, 21))
+    assert "shell" not in {flow["name"] for flow in crowd["flows"]}
+    plan = {"lab": lab, "crowd": crowd, "near": [{"name": "c", "command": ["true"]}]}
+    assert checked(json.loads(json.dumps(plan)))
+
+
+SECONDS, STARTS = 20, 5
+RUNS = 8
+
+
+def simulated() -> list[float]:
+    """What a download has beside twenty users, Mbit/s, seed by seed."""
+    own = {"name": "shell", "transport": "tcp", "congestion": "cubic", "send": "down", "start": f"{STARTS} s",
+           "load": {"time": f"{SECONDS} s"}}  # fmt: skip
+    scenario = {"title": "21 users", "duration": f"{STARTS + SECONDS} s", "seeds": RUNS, "path": PATH,
+                "flow": [own, *flows(20, MIX)]}  # fmt: skip
+    summary = bentpipe.run(scenario, jobs=2).summary.filter(flow="shell", side="client")
+    return [8e-6 * size / SECONDS for size in summary["received_in_order_bytes"]]
+
+
+@pytest.mark.system
+def test_a_real_download_is_slowed_as_the_simulation_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel's TCP beside four simulated downloads, six calls and ten who look at pages, behind round robin."""
+    realtime.need_namespaces()
+    monkeypatch.setenv("BENTPIPE_RT", str(realtime.program()))
+    expected = simulated()
+    lab, crowd = shared({"path": PATH}, users=20)
+    perf = [sys.executable, "-m", "bentpipe.cli", "perf"]
+    client = [
+        *perf,
+        "client",
+        "{far}",
+        "--transport",
+        "tcp",
+        "--time",
+        f"{SECONDS}s",
+        "--send",
+        "down",
+        "--json",
+    ]
+    plan = {
+        "lab": lab, "crowd": crowd, "private": True,
+        "far": [{"name": "server", "command": [*perf, "server", "--transport", "tcp"], "listens": 4433,
+                 "output": str(tmp_path / "server"), "errors": str(tmp_path / "server.err")}],
+        "near": [{"name": "client", "command": client, "start_ns": (STARTS - 1) * 10**9,
+                  "output": str(tmp_path / "client"), "errors": str(tmp_path / "client.err")}],
+    }  # fmt: skip
+    for _ in range(3):
+        found = session(plan)
+        if found["valid"]:
+            break
+    else:
+        pytest.skip(realtime.BUSY)
+    assert found["statuses"]["client"] == 0, (tmp_path / "client.err").read_text()
+    measured = json.loads((tmp_path / "client").read_text())["down_mbit_s"]
+    # of one more run beside those: Student's t of 97.5 % with 7 degrees of freedom; and 2 % for another stack
+    spread = 2.365 * statistics.stdev(expected) * math.sqrt(1 + 1 / RUNS)
+    mean = statistics.mean(expected)
+    assert mean < 2  # of 20: slowed it is
+    assert abs(measured - mean) <= spread + 0.02 * mean, (measured, mean, spread)
+    had = {one["flow"]: 8e-6 * one["client_bytes"] / found["wall_s"] for one in found["crowd"]}
+    assert len(had) == 20
+    downloads = [rate for flow, rate in had.items() if flow.startswith("tcp")]
+    assert min(downloads) > 0.8 * mean
+    assert all(0.06 < rate < 0.075 for flow, rate in had.items() if flow.startswith("call"))
