@@ -157,13 +157,13 @@ def test_the_nearest_reading_is_counted_and_not_chosen() -> None:
     def found(factors: Mapping[str, float]) -> list[Row]:
         return list(rows(Numbers(STUDY.published, {}), ran(Published(factors))))
 
-    scored = readings.scores(found({"11 dB": 1.5, "13 dB and the packet, B = RTT C": 1.04, "7 dB": 0.5}))
-    assert list(scored) == ["11 dB", "13 dB and the packet, B = RTT C", "7 dB"]
+    scored = readings.scores(found({"11 dB": 1.5, "13 dB + packet, RTT C": 1.04, "7 dB": 0.5}))
+    assert list(scored) == ["11 dB", "13 dB + packet, RTT C", "7 dB"]
     full = {reading: groups["6.4, 40 to 100"] for reading, groups in scored.items()}
     assert [round(one.factor, 6) for one in full.values()] == [1.5, 1.04, 2.0]
     assert [(one.within, one.count) for one in full.values()] == [(0, 12), (12, 12), (0, 12)]
     said = readings.said(scored)
-    assert "readings have: 13 dB and the packet, B = RTT C (factor 1.04" in said[1]
+    assert "readings have: 13 dB + packet, RTT C (factor 1.04" in said[1]
     assert readings.said({"11 dB": scored["11 dB"]}) == ()
 
 
@@ -174,7 +174,7 @@ def test_the_short_form(tmp_path: Path) -> None:
     )
     assert said.good
     found = {(row["id"], row["reading"]): row["quantities"] for row in said.data["rows"]}
-    short, long = (found["6.5 mean", f"11 dB{size}, by link"] for size in ("", ", B = RTT C"))
+    short, long = (found["6.5 mean", f"11 dB{size}, by link"] for size in ("", ", RTT C"))
     assert all(0.05 < one["measured"] < 5 for one in (*short, *long))
     assert long[0]["measured"] > short[0]["measured"]
     assert not any(identifier.endswith(" sd") for identifier, _ in found)  # only in 600 s

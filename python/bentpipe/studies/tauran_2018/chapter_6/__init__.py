@@ -58,7 +58,7 @@ def words(*, full: bool) -> dict[str, dict[str, Wanted]]:
         "6.4": {tcp: cells.tcp()},
         "bound": {bound: matching()},
         "readings": {tcp: cells.readings_of_tcp(), calls: cells.readings_of_calls()},
-        "why-6": {why: matching()},
+        "why-6": {why: cells.why()},
         "short-6": {tcp: cells.short_tcp(), calls: cells.short_calls()},
     }
 
@@ -94,19 +94,23 @@ def chapter_6(
     claims = {reading: claims_of(Asked(ran, reading), published, notes["claims"]) for reading in READINGS}
     scored = readings.scores(found)
     return Chapter6(
-        tuple(row for row in found if _is_shown(row)),
+        tuple(row for row in found if _is_shown(row, readings.nearest(scored))),
         tuple(claim for reading in READINGS if reading.point == MAIN for claim in claims[reading]),
-        (*readings.table(scored), *_by_reading(claims), *evidence(ran.whys)),
+        (*readings.table(scored), *readings.side_by_side(found), *_by_reading(claims), *evidence(ran)),
         readings.said(scored),
         figures(ran, published),
     )
 
 
-def _is_shown(row: Row) -> bool:
-    """Of other points than the main one the table of readings has the sum; here stand their means and calls."""
-    return (
-        row.reading.split(",")[0] == MAIN or row.id.endswith("mean") or not row.id.startswith(("6.4", "6.5"))
-    )
+def _is_shown(row: Row, nearest: str) -> bool:
+    """Rows of the main point and of the nearest reading; of the others there are tables side by side."""
+    point, *rest = row.reading.split(", ")
+    return row.reading in _named(nearest) or (point == MAIN and "delayed ACKs" not in rest)
+
+
+def _named(reading: str) -> tuple[str, ...]:
+    """A reading without a buffer, and with each."""
+    return (reading, *(f"{reading}, {buffer}" for buffer in BUFFERS))
 
 
 def claims_of(asked: Asked, published: Mapping[str, Any], notes: Mapping[str, str]) -> list[Claim]:

@@ -11,6 +11,7 @@ from bentpipe.studies.tauran_2018.cells import BUFFERS, SNR, VARIANT
 __all__ = [
     "BOUND_USERS", "CALLERS", "COUNT", "MAIN", "POINTS", "POLICIES", "READINGS", "SIZES", "TERMINALS", "TIMEOUTS_MS",
     "WITHOUT", "Reading", "bound", "calls", "readings_of_calls", "readings_of_tcp", "short_calls", "short_tcp", "tcp",
+    "why",
 ]  # fmt: skip
 
 COUNT = "flow.terminal.count"
@@ -43,7 +44,8 @@ class Reading:
     size: str = ""
 
     def __str__(self) -> str:
-        return f"{self.point}, B = {self.size}" if self.size else self.point
+        point = self.point.replace(" and the ", " + ")
+        return f"{point}, {self.size}" if self.size else point
 
     def policy(self, name: str) -> str:
         """A policy with queues of this size; a limit of time has none."""
@@ -105,6 +107,11 @@ def readings_of_tcp() -> Wanted:
 def readings_of_calls() -> Wanted:
     """Table 6.3 and what is printed beside it at every point."""
     return matching({"policy": _sized(("PF", "DT_S", "DT_H", "RR")), COUNT: ["75", "100", "150"]})
+
+
+def why() -> Wanted:
+    """Evidence: RR, PF and CoDeS by setting; other forms of these where all else is as in the tables."""
+    return either([matching({"policy": ["RR", "PF", "CoDeS"]}), matching({"setting": ["as in the tables"]})])
 
 
 def short_tcp() -> Wanted:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from bentpipe.stats.intervals import mean_interval
 from bentpipe.stats.wording import Table, plus_minus
 from bentpipe.studies.tauran_2018.cells import BY_TCP
-from bentpipe.studies.tauran_2018.chapter_6.cells import COUNT, WITHOUT
+from bentpipe.studies.tauran_2018.chapter_6.cells import COUNT, READINGS, TERMINALS, WITHOUT
 from bentpipe.studies.tauran_2018.chapter_6.measures import Terminals
+from bentpipe.studies.tauran_2018.chapter_6.tables import Ran
 from bentpipe.studies.tauran_2018.comparing import ratios
 
 __all__ = ["evidence"]
@@ -24,8 +25,29 @@ TITLES = {
 }
 
 
-def evidence(runs: Terminals) -> tuple[Table, ...]:
-    """By setting: who is ahead, how full the link is, and what the other forms of PF have."""
+def evidence(ran: Ran) -> tuple[Table, ...]:
+    """Spacing; by setting who is ahead and how full the link is; what the other forms of PF have."""
+    return (*_spacing(ran.tcp), *_by_setting(ran.whys))
+
+
+def _spacing(runs: Terminals) -> tuple[Table, ...]:
+    """Equation 6.8 at work: from where on duplicate ACKs become fewer, by policy, and how full the link is there."""
+    lines = []
+    for reading in READINGS:
+        for policy in ("RR", "PF"):
+            line = {"reading": str(reading), "policy": policy}
+            for users in TERMINALS:
+                cell = reading.tcp(policy, users)
+                events, air = (runs.values(cell, measure) for measure in ("dupack", "air"))
+                if events:
+                    line[f"{users} users"] = f"{sum(events) / len(events):.2f} ({_percent(air)} %)"
+            if len(line) == 2 + len(TERMINALS):
+                lines.append(line)
+    title = "Evidence: spacing: DUPACK events without buffer, % of packets (and how full the link is)"
+    return (Table(title, tuple(lines)),) if lines else ()
+
+
+def _by_setting(runs: Terminals) -> tuple[Table, ...]:
     settings = _settings(runs)
     if not settings:
         return ()

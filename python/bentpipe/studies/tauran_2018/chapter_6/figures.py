@@ -78,7 +78,9 @@ def _figure(
         for series, points in lines.items()
         for x, y in points
     ]
-    shades = [COLOURS.get(name.split(", thesis")[0], _other(index)) for index, name in enumerate(names)]
+    taken = [COLOURS.get(name.split(", thesis")[0]) for name in names]
+    free = iter([shade for shade in COLOURS.values() if shade not in taken])
+    shades = [shade or next(free) for shade in taken]
     colour = alt.Color(
         "series:N", title=None, legend=alt.Legend(columns=5), scale=alt.Scale(domain=names, range=shades)
     )
@@ -98,10 +100,6 @@ def _figure(
         .facet(data=inline(pl.DataFrame(rows)), column=alt.Column("panel:N", title=None, sort=columns))
     )  # fmt: skip
     return Figure(_key(number), f"{number} {title}", caption, chart, len(rows))
-
-
-def _other(index: int) -> str:
-    return (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, GREY)[index % 7]
 
 
 def _key(number: str) -> str:
@@ -130,7 +128,8 @@ def _bound(ran: Ran) -> Figure | None:
 
     caption = (
         "Figure 6.3 of the thesis (scenarios over time; here over users): packets decoded a second where each user has "
-        "something to send at every instant."
+        "something to send at every instant. One user alone sends most while its channel is good; taken at random, n "
+        "users send as much while theirs are bad."
     )
     panels = [(snr, lines(snr)) for snr in ("7 dB", MAIN, "13 dB")]
     return _figure("6.3", "What choosing the best channel can bring", caption, panels, USERS, "packets/s")

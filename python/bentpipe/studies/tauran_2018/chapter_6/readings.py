@@ -12,7 +12,7 @@ from bentpipe.studies.study import Row
 from bentpipe.studies.tauran_2018.chapter_6.cells import READINGS
 from bentpipe.studies.verdicts import Quantity
 
-__all__ = ["Score", "said", "scores", "table"]
+__all__ = ["Score", "nearest", "said", "scores", "side_by_side", "table"]
 
 GROUPS = {
     "6.4, 10 and 20 users": ("6.4 mean", ("10 users", "20 users"), ""),
@@ -40,6 +40,10 @@ class Score:
     count: int
 
 
+Scores = dict[str, dict[str, Score]]
+"""By reading and group of numbers."""
+
+
 def _score(quantities: Sequence[Quantity]) -> Score | None:
     found = [(one, one.interval) for one in quantities]
     pairs = [
@@ -57,9 +61,9 @@ def _inside(one: Quantity, mean: float) -> bool:
     return low <= mean <= high
 
 
-def scores(rows: Sequence[Row]) -> dict[str, dict[str, Score]]:
+def scores(rows: Sequence[Row]) -> Scores:
     """By reading and group, the best buffer's in the column of its own; only what has run."""
-    found: dict[str, dict[str, Score]] = {}
+    found: Scores = {}
     for reading in READINGS:
         for group, (identifier, texts, suffix) in GROUPS.items():
             quantities = [
@@ -75,7 +79,7 @@ def scores(rows: Sequence[Row]) -> dict[str, dict[str, Score]]:
     return found
 
 
-def table(found: dict[str, dict[str, Score]]) -> tuple[Table, ...]:
+def table(found: Scores) -> tuple[Table, ...]:
     """A line a reading: the factor between published and measured, and how many numbers are within their tolerance."""
     lines = []
     for reading, groups in found.items():
@@ -91,11 +95,51 @@ def table(found: dict[str, dict[str, Score]]) -> tuple[Table, ...]:
     return (Table(title, tuple(lines)),) if lines else ()
 
 
-def said(found: dict[str, dict[str, Score]]) -> tuple[str, ...]:
+def side_by_side(rows: Sequence[Row]) -> tuple[Table, ...]:
+    """Means of tables 6.4 and 6.5 and the other numbers, a line a reading and policy, a column a number."""
+    tables = []
+    for title, identifiers, suffix in (
+        ("Table 6.4 by reading, means, Mb/s", ("6.4 mean",), ""),
+        ("Table 6.5 by reading, means, Mb/s, by TCP", ("6.5 mean",), ", by TCP"),
+        ("Table 6.5 by reading, means, Mb/s, by link", ("6.5 mean",), ", by link"),
+        ("Table 6.3 by reading, %", ("6.3", "6.3 given up"), ""),
+        ("Other numbers of chapter 6 by reading", SINGLES, ""),
+    ):
+        wanted = [row for row in rows if row.id in identifiers and row.reading.endswith(suffix)]
+        lines: dict[tuple[str, str], dict[str, str]] = {}
+        for row in wanted:
+            for one in row.quantities:
+                column = row.what.removeprefix("mean at ").removesuffix(", Mb/s").removesuffix(", 75 calls")
+                first = lines.setdefault(
+                    ("published", one.name), {"reading": "published", "policy": one.name}
+                )
+                first[column] = f"{one.published:g}"
+                if one.interval is not None:
+                    key = row.reading, one.name
+                    line = lines.setdefault(
+                        key, {"reading": row.reading.removesuffix(suffix), "policy": one.name}
+                    )
+                    line[column] = significant(one.interval.estimate, 3)
+        columns = list(dict.fromkeys(column for line in lines.values() for column in line))
+        full = [{column: line.get(column, "–") for column in columns} for line in _ordered(lines)]
+        if len({line["reading"] for line in full}) > 1:
+            tables.append(Table(title, tuple(full)))
+    return tuple(tables)
+
+
+SINGLES = ("loss DT_S", "loss PF", "useful", "carried", "19 users", "total", "packet time")
+
+
+def _ordered(lines: dict[tuple[str, str], dict[str, str]]) -> list[dict[str, str]]:
+    """By policy, published first, so that what is to be compared stands one below the other."""
+    policies = list(dict.fromkeys(policy for _, policy in lines))
+    return [line for policy in policies for (_, one), line in lines.items() if one == policy]
+
+
+def said(found: Scores) -> tuple[str, ...]:
     """Which reading is nearest, by group and over all groups that every reading has."""
     if len(found) < 2:
         return ()
-    shared = [group for group in GROUPS if all(group in groups for groups in found.values())]
     nearest = {
         group: min(
             (reading for reading, groups in found.items() if group in groups),
@@ -106,20 +150,36 @@ def said(found: dict[str, dict[str, Score]]) -> tuple[str, ...]:
     }
     lines = [f"{group}: {reading}" for group, reading in nearest.items()]
     text = "Nearest reading by group of numbers: " + "; ".join(lines) + "."
+    shared, order = _shared(found), _order(found)
     if not shared:
         return (text,)
-
-    def apart(reading: str) -> float:
-        return math.fsum(math.log(found[reading][group].factor) for group in shared) / len(shared)
 
     def inside(reading: str) -> tuple[int, int]:
         groups = [found[reading][group] for group in shared]
         return sum(one.within for one in groups), sum(one.count for one in groups)
 
-    order = sorted(found, key=apart)
-    ranks = [
-        f"{reading} (factor {significant(math.exp(apart(reading)), 3)}, {inside(reading)[0]} of {inside(reading)[1]} "
-        "within tolerance)"
-        for reading in order[:3]
-    ]
+    ranks = []
+    for reading in order[:3]:
+        factor, (within, count) = significant(math.exp(_apart(found, reading)), 3), inside(reading)
+        ranks.append(f"{reading} (factor {factor}, {within} of {count} within tolerance)")
     return (text, f"Nearest over the groups that all readings have: {'; '.join(ranks)}.")
+
+
+def nearest(found: Scores) -> str:
+    """The reading whose numbers are nearest to the published ones; none where there is nothing to choose from."""
+    return _order(found)[0] if found and _shared(found) else ""
+
+
+def _shared(found: Scores) -> list[str]:
+    """Groups of numbers that every reading has, of those that have the means of tables 6.4 and 6.5."""
+    return [group for group in GROUPS if found and all(group in groups for groups in found.values())]
+
+
+def _apart(found: Scores, reading: str) -> float:
+    """Mean over groups of the factors' logarithms."""
+    shared = _shared(found)
+    return math.fsum(math.log(found[reading][group].factor) for group in shared) / len(shared)
+
+
+def _order(found: Scores) -> list[str]:
+    return sorted(found, key=lambda reading: _apart(found, reading)) if _shared(found) else list(found)

@@ -95,7 +95,7 @@ def _means(numbers: Numbers, ran: Ran, reading: Reading) -> Iterator[Row]:
                         for name in SHOWN
                     ]  # fmt: skip
                     named = reading if buffering == WITHOUT else f"{reading}, {buffering}"
-                    title = f"{key} of goodput at {users} users, Mb/s"
+                    title = f"{key} at {users} users, Mb/s"
                     yield numbers.row(f"{where} {measure}", title, f"table {where}", named, quantities)
 
 
