@@ -5,7 +5,8 @@
 //! ([`transport::quic::Needs`]), or TCP.
 //!
 //! Reading order: `messages` (bytes), `inflow` and `assembly` (what arrives, in order and put together), `exchange` (the session
-//! that TCPCLv4 and QUICCL share), `tcpcl`, `quiccl`, `qubicle`, `mtcp`.
+//! that TCPCLv4 and QUICCL share), `tcpcl`, `quiccl`, `qubicle`, `mtcp`; `way` (what a
+//! contact plan makes of timers and windows).
 
 mod assembly;
 mod exchange;
@@ -15,6 +16,7 @@ mod mtcp;
 mod qubicle;
 mod quiccl;
 mod tcpcl;
+mod way;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,6 +26,7 @@ pub use mtcp::{Mtcp, MtcpSpec};
 pub use qubicle::{Qubicle, QubicleSpec, code as qubicle_code};
 pub use quiccl::{Quiccl, QuicclSpec, Streaming};
 pub use tcpcl::{Tcpcl, TcpclSpec};
+pub use way::Way;
 
 use crate::{Role, Session};
 

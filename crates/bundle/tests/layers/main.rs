@@ -6,3 +6,4 @@ mod kills;
 mod pair;
 mod pieces;
 mod states;
+mod ways;

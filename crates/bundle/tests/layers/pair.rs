@@ -1,7 +1,7 @@
 //! Two nodes that are no more than a store each, a session between them over QUIC or TCP in virtual time, and a path with a
 //! delay each way.
 
-use bundle::layers::LayerSpec;
+use bundle::layers::{LayerSpec, Way};
 use bundle::{Carrier, Mailbox, Role, Said, Service, Told, Transfer};
 use bytes::Bytes;
 use transport::quic::QuicSpec;
@@ -9,6 +9,7 @@ use transport::tcp::{self, TcpSpec};
 use transport::{App, Endpoint, MakeApp, MakeController, Order, Payload, Side, quic};
 use units::{Span, Time};
 
+/// Of a path on the ground.
 pub const ONE_WAY: Span = Span::from_millis(50);
 const MTU: u64 = 1252;
 
@@ -76,7 +77,8 @@ pub struct Pair {
     pub now: Time,
     pub nodes: [Node; 2],
     wire: Vec<(Time, usize, Payload)>,
-    sent: u64,
+    one_way: Span,
+    pub sent: u64,
     pub loses: Loses,
 }
 
@@ -98,7 +100,7 @@ fn controller(mss: u64, paced: bool) -> MakeController {
     Box::new(move || cc::build("newreno", &serde_json::json!({}), &config).unwrap())
 }
 
-fn node(layer: &LayerSpec, side: Side) -> Node {
+fn node(layer: &LayerSpec, side: Side, way: Option<Way>) -> Node {
     let (role, name) = match side {
         Side::Client => (Role::Active, "ipn:1.0"),
         Side::Server => (Role::Passive, "ipn:2.0"),
@@ -114,6 +116,7 @@ fn node(layer: &LayerSpec, side: Side) -> Node {
                 initial_rtt_ns: 100_000_000,
                 ..QuicSpec::default()
             };
+            let spec = way.map_or(spec.clone(), |way| way.quic(&spec));
             let controller = controller(MTU, true);
             let mut endpoint =
                 quic::Endpoint::new(side, &spec, 1, side.name(), app, controller).unwrap();
@@ -122,6 +125,7 @@ fn node(layer: &LayerSpec, side: Side) -> Node {
         }
         None => {
             let spec = TcpSpec { receive_buffer_bytes: 64 << 20, ..TcpSpec::default() };
+            let spec = way.map_or(spec.clone(), |way| way.tcp(&spec));
             Box::new(tcp::Endpoint::new(side, &spec, app, controller(1448, false)))
         }
     };
@@ -137,11 +141,17 @@ fn node(layer: &LayerSpec, side: Side) -> Node {
 }
 
 impl Pair {
-    /// A connection that client opens at once.
+    /// A connection that the client opens at once, on the ground.
     pub fn new(layer: &LayerSpec) -> Pair {
+        Pair::over(layer, ONE_WAY, None)
+    }
+
+    /// The same with so long a way, of which transports may know.
+    pub fn over(layer: &LayerSpec, one_way: Span, way: Option<Way>) -> Pair {
         let mut pair = Pair {
             now: Time::ZERO,
-            nodes: [node(layer, Side::Client), node(layer, Side::Server)],
+            nodes: [node(layer, Side::Client, way), node(layer, Side::Server, way)],
+            one_way,
             wire: Vec::new(),
             sent: 0,
             loses: Box::new(|_, _, _| false),
@@ -157,7 +167,7 @@ impl Pair {
             self.sent += 1;
             let lost = (self.loses)(self.sent, from, payload.wire_bytes());
             if !lost && !self.nodes[from].dead {
-                self.wire.push((self.now + ONE_WAY, 1 - from, payload));
+                self.wire.push((self.now + self.one_way, 1 - from, payload));
             }
         }
     }
