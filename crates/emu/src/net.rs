@@ -100,16 +100,51 @@ struct Hop {
     lines: Vec<usize>,
 }
 
-/// The way from one host to another by the routes of a version.
+/// A way from one host to another, whole or not.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Way {
     from: NodeId,
     to: NodeId,
     lines: Vec<usize>,
 }
 
-impl Way {
-    fn leads(&self, topology: &Topology) -> bool {
-        self.lines.last().is_some_and(|line| topology.line_end(*line) == self.to)
+/// The ways between hosts by all versions of the routes.
+struct Ways {
+    /// Each once, in the order of [`pairs`] and of time.
+    every: Vec<Way>,
+    /// Of every two hosts the first way there and back that is whole, with its instant.
+    first: BTreeMap<usize, (Time, [Way; 2])>,
+}
+
+impl Ways {
+    fn new(topology: &mut Topology, hosts: &[NodeId]) -> Ways {
+        let (mut every, mut seen, mut first) = (Vec::new(), BTreeSet::new(), BTreeMap::new());
+        let mut at = Time::ZERO;
+        loop {
+            for (number, ends) in pairs(hosts).enumerate() {
+                let both = [ends, [ends[1], ends[0]]].map(|[from, to]| Way {
+                    from,
+                    to,
+                    lines: topology.path_between(from, to),
+                });
+                for way in &both {
+                    if seen.insert(way.clone()) {
+                        every.push(way.clone());
+                    }
+                }
+                let whole = |way: &Way| {
+                    way.lines.last().is_some_and(|line| topology.line_end(*line) == way.to)
+                };
+                if !first.contains_key(&number) && both.iter().all(whole) {
+                    first.insert(number, (at, both));
+                }
+            }
+            at = topology.changes_at();
+            if at == Time::MAX {
+                return Ways { every, first };
+            }
+            topology.apply(at);
+        }
     }
 }
 
@@ -119,25 +154,17 @@ impl Net {
     /// # Errors
     /// What is wrong with the path, in words.
     pub fn new(spec: &LabSpec) -> io::Result<Net> {
-        let built = Topology::build(&spec.graph, spec.seed);
-        let mut topology = built.map_err(|error| io::Error::other(error.to_string()))?;
+        let build = || {
+            let built = Topology::build(&spec.graph, spec.seed);
+            built.map_err(|error| io::Error::other(error.to_string()))
+        };
+        let mut topology = build()?;
         let hosts = hosts(spec, &topology)?;
-        let ways = |topology: &Topology| pairs(&hosts).map(|pair| way(topology, pair)).collect();
-        let mut times: Vec<(Time, Vec<Way>)> = vec![(Time::ZERO, ways(&topology))];
-        let mut routes = vec![next_hops(&topology, &hosts)];
-        while topology.changes_at() < Time::MAX {
-            let at = topology.changes_at();
-            topology.apply(at);
-            times.push((at, ways(&topology)));
-            routes.push(next_hops(&topology, &hosts));
-        }
-        let is_still = times.iter().all(|(_, ways)| {
-            ways.iter().zip(&times[0].1).all(|(way, first)| way.lines == first.lines)
-        });
-        let is_chain = hosts.len() == 2 && is_still;
-        let cuts = cuts(&topology, &hosts, times.iter().flat_map(|(_, ways)| ways));
-        let places = places(&topology, &hosts, &cuts, is_chain.then_some(&times[0].1[0]));
-        let hops = hops(&topology, &cuts, times.iter().flat_map(|(_, ways)| ways));
+        let ways = Ways::new(&mut build()?, &hosts);
+        let is_chain = hosts.len() == 2 && ways.every.len() == 2;
+        let cuts = cuts(&topology, &hosts, &ways.every);
+        let places = places(&topology, &hosts, &cuts, is_chain.then_some(&ways.every[0]));
+        let hops = hops(&topology, &cuts, &ways.every);
         let pairs = paired(&topology, hops, is_chain)?;
         if pairs.len() > MOST_SEGMENTS {
             return Err(io::Error::other(format!(
@@ -145,19 +172,17 @@ impl Net {
                 pairs.len()
             )));
         }
-        check_holds(spec, &topology, times.iter().flat_map(|(_, ways)| ways))?;
+        check_holds(spec, &topology, &ways.every)?;
         let index: BTreeMap<NodeId, usize> =
             places.iter().enumerate().map(|(place, node)| (*node, place)).collect();
-        let promises = promises(&topology, &times, &index);
-        if promises
-            .first()
-            .is_none_or(|first| first.between != [index[&hosts[0]], index[&hosts[1]]])
-        {
+        let promises = promises(&topology, &ways, &index);
+        let ends = [index[&hosts[0]], index[&hosts[1]]];
+        if promises.first().is_none_or(|first| first.between != ends) {
             let (client, server) = (&spec.client, &spec.server);
             let said = format!("no way ever leads from {client:?} to {server:?} and back");
             return Err(io::Error::other(said));
         }
-        let versions = versions(&times, &routes, &pairs, &index);
+        let versions = versions(&mut build()?, &hosts, &pairs, &index);
         let segments = segments(&mut topology, &pairs, &index);
         let place = |node: &NodeId| Place {
             name: topology.node_name(*node).to_owned(),
@@ -190,31 +215,14 @@ fn hosts(spec: &LabSpec, topology: &Topology) -> io::Result<Vec<NodeId>> {
     Ok(found)
 }
 
-/// Every two hosts, there and back; client and server first.
+/// Every two hosts, client and server first.
 fn pairs(hosts: &[NodeId]) -> impl Iterator<Item = [NodeId; 2]> {
-    let after = move |place: usize| hosts[..place].iter().map(move |one| (*one, hosts[place]));
-    (1..hosts.len()).flat_map(after).flat_map(|(one, other)| [[one, other], [other, one]])
-}
-
-fn way(topology: &Topology, [from, to]: [NodeId; 2]) -> Way {
-    Way { from, to, lines: topology.path_between(from, to) }
-}
-
-/// The first line from every node to every host.
-fn next_hops(topology: &Topology, hosts: &[NodeId]) -> BTreeMap<(NodeId, NodeId), usize> {
-    let nodes = (0..topology.node_count()).map(|node| NodeId(node as u32));
-    nodes
-        .flat_map(|node| hosts.iter().map(move |host| (node, *host)))
-        .filter_map(|(node, host)| Some(((node, host), topology.next_hop(node, host)?)))
-        .collect()
+    (1..hosts.len())
+        .flat_map(move |place| hosts[..place].iter().map(move |one| [*one, hosts[place]]))
 }
 
 /// The nodes that need a namespace.
-fn cuts<'a>(
-    topology: &Topology,
-    hosts: &[NodeId],
-    ways: impl Iterator<Item = &'a Way>,
-) -> BTreeSet<NodeId> {
+fn cuts(topology: &Topology, hosts: &[NodeId], ways: &[Way]) -> BTreeSet<NodeId> {
     let mut cuts: BTreeSet<NodeId> = hosts.iter().copied().collect();
     let (mut after, mut before) = (BTreeMap::new(), BTreeMap::new());
     for way in ways {
@@ -248,11 +256,7 @@ fn places(
 }
 
 /// All ways, cut; each part once, in order.
-fn hops<'a>(
-    topology: &Topology,
-    cuts: &BTreeSet<NodeId>,
-    ways: impl Iterator<Item = &'a Way>,
-) -> Vec<Hop> {
+fn hops(topology: &Topology, cuts: &BTreeSet<NodeId>, ways: &[Way]) -> Vec<Hop> {
     let mut found: Vec<Hop> = Vec::new();
     for way in ways {
         let (mut from, mut lines) = (way.from, Vec::new());
@@ -305,16 +309,12 @@ fn paired(topology: &Topology, mut hops: Vec<Hop>, is_chain: bool) -> io::Result
 }
 
 /// What a node holds has no place in a kernel.
-fn check_holds<'a>(
-    spec: &LabSpec,
-    topology: &Topology,
-    mut ways: impl Iterator<Item = &'a Way>,
-) -> io::Result<()> {
+fn check_holds(spec: &LabSpec, topology: &Topology, ways: &[Way]) -> io::Result<()> {
     let holds = |node: NodeId| {
         let name = topology.node_name(node);
         spec.graph.nodes.iter().any(|one| one.name == name && one.hold_bytes.is_some())
     };
-    let ends = ways.find_map(|way| {
+    let ends = ways.iter().find_map(|way| {
         let end = way.lines.last().map_or(way.from, |line| topology.line_end(*line));
         (end != way.to && holds(end)).then_some(end)
     });
@@ -324,35 +324,25 @@ fn check_holds<'a>(
     })
 }
 
-fn promises(
-    topology: &Topology,
-    times: &[(Time, Vec<Way>)],
-    index: &BTreeMap<NodeId, usize>,
-) -> Vec<Promise> {
-    let of = |from: Time, there: &Way, back: &Way| {
+fn promises(topology: &Topology, ways: &Ways, index: &BTreeMap<NodeId, usize>) -> Vec<Promise> {
+    let of = |(from, [there, back]): &(Time, [Way; 2])| {
         let slowest =
             |way: &Way| way.lines.iter().filter_map(|l| topology.lines[*l].rate_bit_s()).min();
         let lines = there.lines.iter().chain(&back.lines);
         Promise {
             between: [index[&there.from], index[&there.to]],
-            from,
+            from: *from,
             rates: [slowest(there), slowest(back)],
             propagation: Span(lines.map(|l| topology.lines[*l].propagation_ns()).sum()),
         }
     };
-    let lead = |pair: &[Way]| pair.iter().all(|way| way.leads(topology));
-    let pairs = times[0].1.len() / 2;
-    let first = |pair: usize| {
-        let mut all = times.iter().map(|(from, ways)| (*from, &ways[2 * pair..2 * pair + 2]));
-        all.find(|(_, ways)| lead(ways))
-    };
-    (0..pairs).filter_map(first).map(|(from, pair)| of(from, &pair[0], &pair[1])).collect()
+    ways.first.values().map(of).collect()
 }
 
 /// Routes of every place to every host, then what changes of them.
 fn versions(
-    times: &[(Time, Vec<Way>)],
-    routes: &[BTreeMap<(NodeId, NodeId), usize>],
+    topology: &mut Topology,
+    hosts: &[NodeId],
     pairs: &[[Hop; 2]],
     index: &BTreeMap<NodeId, usize>,
 ) -> Vec<Version> {
@@ -362,27 +352,28 @@ fn versions(
             legs.insert(hop.lines[0], Leg { segment, side });
         }
     }
-    let hosts: BTreeSet<NodeId> = times[0].1.iter().map(|way| way.to).collect();
     let mut before: BTreeMap<(usize, usize), Option<Leg>> = BTreeMap::new();
-    let mut found = Vec::new();
-    for ((from, _), next) in times.iter().zip(routes) {
-        let mut changed = Vec::new();
+    let (mut found, mut from) = (Vec::new(), Time::ZERO);
+    while from < Time::MAX {
+        topology.apply(from);
+        let mut routes = Vec::new();
         for (node, at) in index {
             for host in hosts.iter().filter(|host| *host != node) {
-                let leg = match next.get(&(*node, *host)) {
+                let leg = match topology.next_hop(*node, *host) {
                     // No packet that is for this host comes here.
-                    Some(line) if !legs.contains_key(line) => continue,
-                    line => line.map(|line| legs[line]),
+                    Some(line) if !legs.contains_key(&line) => continue,
+                    line => line.map(|line| legs[&line]),
                 };
                 let to = index[host];
                 if before.insert((*at, to), leg) != Some(leg) {
-                    changed.push(Route { at: *at, to, leg });
+                    routes.push(Route { at: *at, to, leg });
                 }
             }
         }
-        if !changed.is_empty() {
-            found.push(Version { from: *from, routes: changed });
+        if !routes.is_empty() {
+            found.push(Version { from, routes });
         }
+        from = topology.changes_at();
     }
     found
 }

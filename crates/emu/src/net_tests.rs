@@ -175,3 +175,74 @@ fn what_cannot_be_is_said() {
     let said = wrong(&spec(&crowd.join(" "), &mesh, "", &hosts));
     assert!(said.contains("78 links between nodes of their own, expected at most 64"), "{said}");
 }
+
+/// Whatever the graph and its changes, who follows the routes of the namespaces meets the lines that a packet meets in
+/// virtual time, at every instant.
+#[test]
+fn routes_lead_as_in_virtual_time() {
+    let mut state = 7u64;
+    let mut below = |most: usize| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((state >> 33) as usize) % most
+    };
+    let (mut made, mut moved) = (0, 0);
+    for _ in 0..400 {
+        let (hosts, routers) = (2 + below(3), below(5));
+        let host = |number: usize| format!("h{number}");
+        let names: Vec<String> =
+            (0..hosts).map(host).chain((0..routers).map(|number| format!("r{number}"))).collect();
+        let kinds: Vec<String> = names
+            .iter()
+            .map(|name| if name.starts_with('h') { name.clone() } else { format!("{name}:router") })
+            .collect();
+        let links: Vec<(String, usize, usize)> = (0..hosts + routers + below(4))
+            .map(|number| {
+                let one = below(names.len());
+                (format!("l{number}"), one, (one + 1 + below(names.len() - 1)) % names.len())
+            })
+            .collect();
+        let named: Vec<(&str, &str, &str)> =
+            links.iter().map(|(name, a, b)| (&**name, &*names[*a], &*names[*b])).collect();
+        let mut used = vec![true; links.len()];
+        let changes: Vec<String> = (0..below(4))
+            .map(|step| {
+                let link = below(links.len());
+                used[link] = !used[link];
+                in_use(10 * (step as u64 + 1), &links[link].0, used[link])
+            })
+            .collect();
+        let hosts: Vec<&str> = names[..hosts].iter().map(|name| &**name).collect();
+        let spec = spec(&kinds.join(" "), &named, &changes.join(","), &hosts);
+        let Ok(net) = Net::new(&spec) else { continue };
+        made += 1;
+        let mut topology = Topology::build(&spec.graph, spec.seed).unwrap();
+        let mut legs = BTreeMap::new();
+        let mut versions = net.versions.iter().peekable();
+        for at in (0..5).map(|step| Time(10 * step)) {
+            topology.apply(at);
+            while let Some(version) = versions.next_if(|version| version.from <= at) {
+                moved += usize::from(version.from > Time::ZERO);
+                legs.extend(version.routes.iter().map(|route| ((route.at, route.to), route.leg)));
+            }
+            for (from, to) in hosts.iter().flat_map(|a| hosts.iter().map(move |b| (a, b))) {
+                let [a, b] = [from, to].map(|name| topology.node_id(name).unwrap());
+                let lines = topology.path_between(a, b);
+                let expected: Vec<&str> =
+                    lines.iter().map(|line| topology.line_name(*line)).collect();
+                let place =
+                    |name: &str| net.places.iter().position(|one| one.name == name).unwrap();
+                let (mut here, end) = (place(from), place(to));
+                let mut met: Vec<&str> = Vec::new();
+                while let Some(Some(leg)) = legs.get(&(here, end)) {
+                    let segment = &net.segments[leg.segment];
+                    assert_eq!(segment.between[leg.side], here);
+                    met.extend(segment.names[leg.side].iter().map(|name| &**name));
+                    here = segment.between[1 - leg.side];
+                }
+                assert_eq!(met, expected, "{from} to {to} at {at}");
+            }
+        }
+    }
+    assert!(made > 100 && moved > 50, "{made} graphs, {moved} changes");
+}
