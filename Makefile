@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
 .PHONY: help demo test venv venv-dev engine rt system fmt pins types golden instructions fuzz clean \
-        check-rustfmt check-clippy check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-system
+        check-rustfmt check-clippy build-rust check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-system
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -27,7 +27,7 @@ demo: ## build, run scenarios/geo.toml, print its table, write the report (about
 	@scripts/demo "$(OUT)"
 
 test: ## build, run every test and every check
-	@scripts/test
+	@$(PYTHON) scripts/test
 
 # --- set-up -----------------------------------------------------------------------------------------------------
 
@@ -63,6 +63,9 @@ check-rustfmt: ## Rust is formatted
 check-clippy: ## clippy, with the bans of clippy.toml
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
+build-rust:
+	cargo test --workspace --locked --no-run
+
 check-rust: ## unit, property and documentation tests of the crates
 	cargo test --workspace --locked --no-fail-fast
 
@@ -85,8 +88,8 @@ check-stub: venv-dev engine ## _engine.pyi says what the built engine is
 check-python: venv-dev engine ## pytest: what needs nothing of the system, side by side
 	$(BIN)/python -m pytest -m "not system" -n auto --dist loadfile
 
-check-system: venv-dev engine ## pytest: labs, browsers, sockets, full disks, one at a time
-	$(BIN)/python -m pytest -m system
+check-system: venv-dev engine rt ## pytest: labs, browsers, sockets, full disks, one at a time
+	$(BIN)/python -m pytest -m system $(TESTS)
 
 # --- for developers ---------------------------------------------------------------------------------------------
 

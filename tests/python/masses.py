@@ -87,9 +87,10 @@ def _resident(process: int) -> int:
 
 
 def _client() -> Path:
-    """The example ``many_connections``, built if it is not."""
+    """The example ``many_connections``, built if it is not: with the features of the tests of the whole workspace, which
+    build it too."""
     subprocess.run(
-        ["cargo", "build", "--quiet", "--locked", "-p", "bentpipe-endpoint", "--example", "many_connections"],
+        ["cargo", "build", "--quiet", "--locked", "--workspace", "--example", "many_connections"],
         cwd=ROOT, check=True,
     )  # fmt: skip
     return Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"), "debug/examples/many_connections")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 import realtime
@@ -12,13 +15,17 @@ forty. Where the machine spoils one try in four (ordinary work on one core in fo
 than three of them give up together in fewer than one session in two hundred. A machine that is worse shows nothing."""
 
 
-def given_up(reporter: pytest.TerminalReporter) -> list[str]:
+AGAIN = "BENTPIPE_GAVE_UP"
+"""Names a file that gets those that gave up, one a line: who named it tries them again alone, and the quota is theirs then."""
+
+
+def given_up(reporter: pytest.TerminalReporter) -> dict[str, str]:
     """The tests that gave up, each with its reason."""
-    found = []
+    found = {}
     for report in reporter.stats.get("skipped", ()):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         if realtime.BUSY in reason:
-            found.append(f"{report.nodeid}: {reason.removeprefix('Skipped: ')}")
+            found[report.nodeid] = reason.removeprefix("Skipped: ")
     return found
 
 
@@ -30,7 +37,10 @@ def _reporter(config: pytest.Config) -> pytest.TerminalReporter | None:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """Fails a session of which too little is known."""
     reporter = _reporter(session.config)
-    if reporter is not None and len(given_up(reporter)) > QUOTA and exitstatus == pytest.ExitCode.OK:
+    again = os.environ.get(AGAIN)
+    if reporter is not None and again:
+        Path(again).write_text("".join(f"{one}\n" for one in given_up(reporter)), encoding="utf-8")
+    elif reporter is not None and len(given_up(reporter)) > QUOTA and exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
@@ -39,8 +49,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     found = given_up(terminalreporter)
     if not found:
         return
-    terminalreporter.section(f"{len(found)} gave up on a busy machine, {QUOTA} may")
-    for line in found:
-        terminalreporter.line(line)
-    if len(found) > QUOTA:
+    again = os.environ.get(AGAIN)
+    told = "and are tried again" if again else f"{QUOTA} may"
+    terminalreporter.section(f"{len(found)} gave up on a busy machine, {told}")
+    for one, reason in found.items():
+        terminalreporter.line(f"{one}: {reason}")
+    if not again and len(found) > QUOTA:
         terminalreporter.line("error: too many to tell this from a fault; run them again, alone", red=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from skips import QUOTA
+from skips import AGAIN, QUOTA
 
 TESTS = """
 import pytest
@@ -27,19 +28,39 @@ def test_that_passes():
 """
 
 
-@pytest.mark.parametrize("count", [0, QUOTA, QUOTA + 1])
-def test_more_than_the_quota_fail_the_session(tmp_path: Path, count: int) -> None:
+def session(folder: Path, count: int, **more: str) -> subprocess.CompletedProcess[str]:
+    """A session of tests of which so many give up."""
     here = str(Path(__file__).parent)
-    (tmp_path / "conftest.py").write_text(
+    (folder / "conftest.py").write_text(
         f"import sys\nsys.path.insert(0, {here!r})\n"
         "from skips import pytest_sessionfinish, pytest_terminal_summary\n"
     )
-    (tmp_path / "test_some.py").write_text(TESTS.format(count=count))
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
-        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    (folder / "test_some.py").write_text(TESTS.format(count=count))
+    environment = {key: value for key, value in os.environ.items() if key != AGAIN} | more
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder)],
+        cwd=folder, capture_output=True, text=True, timeout=60, check=False, env=environment,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [0, QUOTA, QUOTA + 1])
+def test_more_than_the_quota_fail_the_session(tmp_path: Path, count: int) -> None:
+    done = session(tmp_path, count)
     assert done.returncode == (1 if count > QUOTA else 0), done.stdout
     assert (f"{count} gave up on a busy machine, {QUOTA} may" in done.stdout) is (count > 0)
     assert ("test_that_gives_up[2]: machine too busy: 2 ms late" in done.stdout) is (count > 2)
     assert ("error: too many" in done.stdout) is (count > QUOTA)
+
+
+@pytest.mark.parametrize("count", [0, QUOTA + 1])
+def test_those_to_be_tried_again_are_named(tmp_path: Path, count: int) -> None:
+    """What gave up beside other work is tried again alone, and the quota holds then; what cannot run here is not."""
+    done = session(tmp_path, count, **{AGAIN: str(tmp_path / "again")})
+    assert done.returncode == 0, done.stdout
+    named = (tmp_path / "again").read_text().splitlines()
+    assert named == [f"test_some.py::test_that_gives_up[{number}]" for number in range(count)]
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "@again"]
+    if named:
+        alone = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+        assert alone.returncode == 1, alone.stdout
+        assert f"{count} gave up on a busy machine, {QUOTA} may" in alone.stdout

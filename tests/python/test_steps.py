@@ -1,0 +1,130 @@
+"""``scripts/test``: steps side by side, each with its output in one piece, its seconds and its counts."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "scripts/test"
+CARGO = """
+test result: ok. 62 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.29s
+test result: FAILED. 4 passed; 2 failed; 0 ignored; 0 measured; 3 filtered out; finished in 6.73s
+"""
+
+
+@pytest.fixture
+def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The module, whose logs go to a folder of the test's own."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    loader = SourceFileLoader("steps", str(SCRIPT))
+    spec = importlib.util.spec_from_loader("steps", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "steps", module)
+    loader.exec_module(module)
+    monkeypatch.setattr(module, "LOGS", tmp_path)
+    return module
+
+
+def test_rows_go_side_by_side_and_each_output_is_whole(
+    steps: ModuleType, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """Each of the first two waits for a word of the other; what is said between them is not mixed."""
+    left, right = tmp_path / "left", tmp_path / "right"
+    script = "echo {0} 1; touch {1}; until [ -e {2} ]; do sleep 0.01; done; echo {0} 2 >&2"
+    one = steps.Step("one", ["sh", "-c", script.format("one", left, right)])
+    two = steps.Step("two", ["sh", "-c", script.format("two", right, left) + "; exit 3"])
+    three = steps.Step("three", ["sh", "-c", "echo $MORE"], {"MORE": "of its environment"})
+    steps.beside([one, three], [two])
+    assert capfdbinary.readouterr().out == (
+        b"\n=== one ===\none 1\none 2\n\n=== three ===\nof its environment\n\n=== two ===\ntwo 1\ntwo 2\n"
+    )
+    assert [step.name for step in steps.done] == ["one", "three", "two"]
+    assert one.line().split()[1:] == ["s", "one", "1", "passed"]
+    assert two.line().split()[1:] == ["s", "two", "FAILED", "(1)"], "and the row after it goes on"
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "counts"),
+    [
+        ("nothing that counts", 0, (1, 0, 0)),
+        ("nothing that counts", 2, (0, 1, 0)),
+        (CARGO, 101, (66, 2, 1)),
+        ("==== 200 passed, 1 skipped, 2548 deselected in 483.87s (0:08:03) ====", 0, (200, 0, 1)),
+        ("==== 1 failed, 5 passed, 2 errors in 3.10s ====", 1, (5, 3, 0)),
+        ("==== 5 passed in 3.10s ====", 1, (5, 1, 0)),  # the quota of tests that give up
+    ],
+)  # fmt: skip
+def test_tests_are_counted(steps: ModuleType, said: str, status: int, counts: tuple[int, int, int]) -> None:
+    step = steps.Step("one", ["sh", "-c", f"echo '{said}'; exit {status}"])
+    step.run()
+    assert tuple(step.counts[key] for key in ("passed", "failed", "skipped")) == counts
+
+
+def test_a_step_that_cannot_begin_has_failed(steps: ModuleType) -> None:
+    step = steps.Step("one", ["/nothing/is/here"])
+    with pytest.raises(FileNotFoundError):
+        step.run()
+    assert step.over.is_set()
+    assert "FAILED (1)" in step.line()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder whose Makefile has every target, all of which pass at once."""
+    words = ("venv-dev engine rt build-rust check-rustfmt check-clippy check-ruff check-mypy check-imports check-licences "
+             "check-stub check-rust check-python")  # fmt: skip
+    (tmp_path / "Makefile").write_text(f"{words}:\n\t@echo made $@\ncheck-system:\n\t@$(SYSTEM)\n")
+    return tmp_path
+
+
+def test_what_gave_up_beside_other_work_is_tried_alone(checkout: Path) -> None:
+    system = (
+        'if [ -n "$$BENTPIPE_GAVE_UP" ]; then echo one::a > $$BENTPIPE_GAVE_UP; echo "== 3 passed, 2 skipped in 1.0s ==";'
+        ' else echo "$(TESTS):"; cat target/test-logs/gave-up; echo "== 1 passed in 1.0s =="; fi'
+    )
+    (checkout / "Makefile").write_text((checkout / "Makefile").read_text().replace("$(SYSTEM)", system))
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT)], cwd=checkout, capture_output=True, text=True, timeout=60, check=False,
+        env=os.environ | {"BENTPIPE_NO_SETUP": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "=== system-alone ===\n@target/test-logs/gave-up:\none::a\n" in done.stdout
+    *_, table = done.stdout.split("seconds of each step")
+    assert [line.split()[2] for line in table.splitlines()[1:-3]] == [
+        "build", "rustfmt", "clippy", "rust-build", "ruff", "mypy", "imports", "licences", "stub", "rust-tests",
+        "python-tests", "system-tests", "system-alone",
+    ]  # fmt: skip
+    assert table.splitlines()[-1] == "15 passed, 0 failed, 1 skipped"
+
+
+def test_ctrl_c_ends_both_rows(checkout: Path) -> None:
+    """And what they started, which has the usual answer to Ctrl-C even if who started the script had not."""
+    held = "echo $$$$ > {0}.new; mv {0}.new {0}; exec sleep 600"
+    text = (checkout / "Makefile").read_text().replace("$(SYSTEM)", held.format("system"))
+    (checkout / "Makefile").write_text(
+        text.replace(" check-rust ", " ") + f"check-rust:\n\t@{held.format('rust')}\n"
+    )
+    process = subprocess.Popen(
+        ["sh", "-c", f"trap '' INT; exec {sys.executable} {SCRIPT}"], cwd=checkout, text=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=os.environ | {"BENTPIPE_NO_SETUP": "1"},
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not all((checkout / name).exists() for name in ("system", "rust")):
+        time.sleep(0.02)
+    asleep = [int((checkout / name).read_text()) for name in ("system", "rust")]
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60)[1].endswith("interrupted; the same command goes on from here\n")
+    assert process.returncode == 130
+    for one in asleep:
+        with pytest.raises(ProcessLookupError):
+            os.kill(one, 0)
