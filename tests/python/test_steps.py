@@ -70,12 +70,15 @@ def test_tests_are_counted(steps: ModuleType, said: str, status: int, counts: tu
     assert tuple(step.counts[key] for key in ("passed", "failed", "skipped")) == counts
 
 
-def test_a_step_that_cannot_begin_has_failed(steps: ModuleType) -> None:
-    step = steps.Step("one", ["/nothing/is/here"])
-    with pytest.raises(FileNotFoundError):
-        step.run()
-    assert step.over.is_set()
-    assert "FAILED (1)" in step.line()
+def test_a_step_that_cannot_begin_has_failed(
+    steps: ModuleType, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """And its row goes on."""
+    row = [steps.Step("one", ["/nothing/is/here"]), steps.Step("two", ["true"])]
+    steps.beside(row)
+    assert b"No such file or directory: '/nothing/is/here'" in capfdbinary.readouterr().out
+    assert "FAILED (1)" in row[0].line()
+    assert row[1].status == 0
 
 
 @pytest.fixture
