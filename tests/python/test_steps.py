@@ -49,8 +49,8 @@ def test_rows_go_side_by_side_and_each_output_is_whole(
         b"\n=== one ===\none 1\none 2\n\n=== three ===\nof its environment\n\n=== two ===\ntwo 1\ntwo 2\n"
     )
     assert [step.name for step in steps.done] == ["one", "three", "two"]
-    assert one.line().split()[1:] == ["s", "one", "1", "passed"]
-    assert two.line().split()[1:] == ["s", "two", "FAILED", "(1)"], "and the row after it goes on"
+    assert one.line().split()[3:] == ["s", "one", "1", "passed"]
+    assert two.line().split()[3:] == ["s", "two", "FAILED", "(1)"], "and the row after it goes on"
 
 
 @pytest.mark.parametrize(
@@ -81,6 +81,15 @@ def test_a_step_that_cannot_begin_has_failed(
     assert row[1].status == 0
 
 
+def test_the_seconds_of_processors_are_those_of_all_it_started(steps: ModuleType) -> None:
+    busy = f"{sys.executable} -c 'import time\nwhile time.process_time() < 0.3: pass'"
+    step = steps.Step("one", ["sh", "-c", f"{busy} & {busy} & wait; sleep 0.2"])
+    step.run()
+    assert step.computed >= 0.6
+    assert step.seconds >= 0.5
+    assert float(step.line().split()[2]) == pytest.approx(step.computed, abs=0.06)
+
+
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
     """A folder whose Makefile has every target, all of which pass at once."""
@@ -103,7 +112,7 @@ def test_what_gave_up_beside_other_work_is_tried_alone(checkout: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "=== system-alone ===\n@target/test-logs/gave-up:\none::a\n" in done.stdout
     *_, table = done.stdout.split("seconds of each step")
-    assert [line.split()[2] for line in table.splitlines()[1:-3]] == [
+    assert [line.split()[4] for line in table.splitlines()[1:-3]] == [
         "build", "rustfmt", "clippy", "rust-build", "ruff", "mypy", "imports", "licences", "stub", "rust-tests",
         "python-tests", "system-tests", "system-alone",
     ]  # fmt: skip
