@@ -163,7 +163,7 @@ def test_the_nearest_reading_is_counted_and_not_chosen() -> None:
     assert [round(one.factor, 6) for one in full.values()] == [1.5, 1.04, 2.0]
     assert [(one.within, one.count) for one in full.values()] == [(0, 12), (12, 12), (0, 12)]
     said = readings.said(scored)
-    assert "readings have: 13 dB + packet, RTT C (factor 1.04" in said[1]
+    assert "of all: 13 dB + packet, RTT C (factor 1.04" in said[1]
     assert readings.said({"11 dB": scored["11 dB"]}) == ()
 
 

@@ -185,8 +185,8 @@ def spectral(a: Asked) -> Checks:
 
 
 def q2(a: Asked) -> Checks:
-    """The best channel first carries most; there are no queues whose size would matter."""
-    if a.reading.size:
+    """The best channel first carries most; of a point alone: there are no queues whose size would matter."""
+    if str(a.reading) != a.reading.snr:
         return ()
     checks = []
     for users in (10, 100):
@@ -201,8 +201,8 @@ def q2(a: Asked) -> Checks:
 
 
 def q3(a: Asked) -> Checks:
-    """How long the best stays the best; queues have no part in it."""
-    if a.reading.size:
+    """How long the best stays the best; of a point alone."""
+    if str(a.reading) != a.reading.snr:
         return ()
     return tuple(
         Check(

@@ -140,7 +140,7 @@ def said(found: Scores) -> tuple[str, ...]:
     """Which reading is nearest, by group and over all groups that every reading has."""
     if len(found) < 2:
         return ()
-    nearest = {
+    closest = {
         group: min(
             (reading for reading, groups in found.items() if group in groups),
             key=lambda reading: found[reading][group].factor,
@@ -148,30 +148,43 @@ def said(found: Scores) -> tuple[str, ...]:
         for group in GROUPS
         if sum(group in groups for groups in found.values()) > 1
     }
-    lines = [f"{group}: {reading}" for group, reading in nearest.items()]
-    text = "Nearest reading by group of numbers: " + "; ".join(lines) + "."
-    shared, order = _shared(found), _order(found)
-    if not shared:
-        return (text,)
+    by_group = [f"{group}: {reading}" for group, reading in closest.items()]
+    text = "Nearest reading by group of numbers: " + "; ".join(by_group) + "."
+    whole = _whole(found)
+    lines = [text]
+    if len(whole) < len(found):
+        lines.append(f"Nearest over the groups that all readings have: {_ranks(found)}.")
+    if _shared(whole):
+        of = "all" if len(whole) == len(found) else "those that have most"
+        lines.append(f"Nearest over all groups, of {of}: {_ranks(whole)}.")
+    return tuple(lines)
 
-    def inside(reading: str) -> tuple[int, int]:
-        groups = [found[reading][group] for group in shared]
-        return sum(one.within for one in groups), sum(one.count for one in groups)
 
+def _ranks(found: Scores) -> str:
+    """The three nearest."""
     ranks = []
-    for reading in order[:3]:
-        factor, (within, count) = significant(math.exp(_apart(found, reading)), 3), inside(reading)
+    for reading in _order(found)[:3]:
+        groups = [found[reading][group] for group in _shared(found)]
+        within, count = sum(one.within for one in groups), sum(one.count for one in groups)
+        factor = significant(math.exp(_apart(found, reading)), 3)
         ranks.append(f"{reading} (factor {factor}, {within} of {count} within tolerance)")
-    return (text, f"Nearest over the groups that all readings have: {'; '.join(ranks)}.")
+    return "; ".join(ranks)
 
 
 def nearest(found: Scores) -> str:
-    """The reading whose numbers are nearest to the published ones; none where there is nothing to choose from."""
-    return _order(found)[0] if found and _shared(found) else ""
+    """The reading whose numbers are nearest to the published ones, of those that have most of them."""
+    whole = _whole(found)
+    return _order(whole)[0] if len(whole) > 1 and _shared(whole) else ""
+
+
+def _whole(found: Scores) -> Scores:
+    """Readings that have as many groups of numbers as any: delayed ACKs say nothing of calls."""
+    most = max((len(groups) for groups in found.values()), default=0)
+    return {reading: groups for reading, groups in found.items() if len(groups) == most}
 
 
 def _shared(found: Scores) -> list[str]:
-    """Groups of numbers that every reading has, of those that have the means of tables 6.4 and 6.5."""
+    """Groups of numbers that every reading has."""
     return [group for group in GROUPS if found and all(group in groups for groups in found.values())]
 
 
