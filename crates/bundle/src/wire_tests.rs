@@ -1,0 +1,122 @@
+//! Bundles there and back, and what a hop changes of them.
+
+use bytes::Bytes;
+use contacts::Priority;
+use units::Span;
+
+use crate::wire::{Bundle, Class, Crc, Eid, Flags, Head};
+
+fn eid(name: &str) -> Eid {
+    name.parse().unwrap()
+}
+
+fn head() -> Head {
+    Head {
+        source: eid("ipn:1.1"),
+        destination: eid("dtn://there/perf"),
+        report_to: eid("ipn:1.1000"),
+        created_ms: Some(850_000_000_123),
+        sequence: 7,
+        lifetime: Span::from_secs(60),
+        flags: Flags { report_status_time: true, ..Flags::default() },
+        hop_limit: Some(5),
+        crc: Crc::Crc32c,
+        payload_crc: Crc::None,
+        class: Class { priority: Priority::Expedited, critical: true },
+    }
+}
+
+fn joined(parts: &[Bytes]) -> Bytes {
+    Bytes::from(parts.concat())
+}
+
+#[test]
+fn a_bundle_comes_back_as_it_was_made_whatever_is_checked() {
+    for (crc, payload_crc) in
+        [(Crc::None, Crc::None), (Crc::Crc16, Crc::Crc16), (Crc::Crc32c, Crc::Crc32c)]
+    {
+        let payload = vec![Bytes::from_static(b"two"), Bytes::from_static(b" parts")];
+        let made = Bundle::new(&Head { crc, payload_crc, ..head() }, payload).unwrap();
+        let data = joined(&made.encode(&eid("ipn:1.0"), Span::ZERO));
+        let read = Bundle::decode(&data).unwrap();
+        assert_eq!((&read.id, &read.destination), (&made.id, &made.destination));
+        assert_eq!(
+            (read.lifetime, read.hops, read.class),
+            (made.lifetime, Some((5, 0)), made.class)
+        );
+        assert_eq!((&read.report_to, &read.flags), (&made.report_to, &made.flags));
+        assert_eq!(joined(&read.payload), &b"two parts"[..]);
+        assert_eq!(read.created_ms(), Some(850_000_000_123));
+        // Nobody has changed it: the same bytes again.
+        assert_eq!(joined(&read.encode(&eid("ipn:2.0"), Span::ZERO)), data);
+        // One bit of the payload is seen where it is checked.
+        let mut bent = data.to_vec();
+        let at = bent.windows(3).position(|three| three == b"two").unwrap();
+        bent[at] ^= 1;
+        assert_eq!(Bundle::decode(&bent.into()).is_err(), payload_crc != Crc::None);
+    }
+}
+
+#[test]
+fn what_a_hop_says_takes_the_place_of_what_the_one_before_said() {
+    let mut made = Bundle::new(&Head { created_ms: None, ..head() }, vec![]).unwrap();
+    assert_eq!(made.age, Some(Span::ZERO), "without a clock a bundle has an age");
+    made.previous = Some(eid("ipn:1.0"));
+    let data = joined(&made.encode(&eid("ipn:1.0"), Span::from_millis(250)));
+    let mut read = Bundle::decode(&data).unwrap();
+    assert_eq!(
+        (read.previous.clone(), read.age),
+        (Some(eid("ipn:1.0")), Some(Span::from_millis(250)))
+    );
+    read.hops = read.hops.map(|(limit, count)| (limit, count + 1));
+    let data = joined(&read.encode(&eid("ipn:3.0"), Span::from_secs(1)));
+    let read = Bundle::decode(&data).unwrap();
+    assert_eq!(read.previous, Some(eid("ipn:3.0")));
+    assert_eq!((read.age, read.hops), (Some(Span::from_millis(1250)), Some((5, 1))));
+}
+
+#[test]
+fn a_payload_is_passed_on_without_a_copy() {
+    let payload = Bytes::from(vec![5; 1_000_000]);
+    let made = Bundle::new(&head(), vec![payload.clone()]).unwrap();
+    let parts = made.encode(&eid("ipn:1.0"), Span::ZERO);
+    assert!(parts.iter().any(|part| part.as_ptr() == payload.as_ptr()));
+    let data = joined(&parts);
+    let read = Bundle::decode(&data).unwrap();
+    let on = read.encode(&eid("ipn:3.0"), Span::ZERO);
+    let within = data.as_ptr_range();
+    assert!(on.iter().any(|part| part.len() == 1_000_000 && within.contains(&part.as_ptr())));
+}
+
+#[test]
+fn fragments_have_the_offsets_of_the_whole_and_are_cut_again() {
+    let payload: Vec<u8> = (0..=255).collect();
+    for payload_crc in [Crc::None, Crc::Crc16, Crc::Crc32c] {
+        let made = Head { payload_crc, ..head() };
+        let made = Bundle::new(&made, vec![Bytes::from(payload.clone())]).unwrap();
+        let [first, rest] = made.cut(100).unwrap();
+        let [second, third] = rest.cut(6).unwrap();
+        let mut whole = Vec::new();
+        for part in [first, second, third] {
+            let data = joined(&part.encode(&eid("ipn:1.0"), Span::ZERO));
+            let read = Bundle::decode(&data).unwrap();
+            let info = read.id.fragment_info.clone().unwrap();
+            assert_eq!((info.offset, info.total_adu_length), (whole.len() as u64, 256));
+            assert!(read.flags.is_fragment && read.class.critical);
+            whole.extend_from_slice(&joined(&read.payload));
+        }
+        assert_eq!(whole, payload);
+    }
+}
+
+#[test]
+fn what_is_no_bundle_is_refused_in_words() {
+    let made = Bundle::new(&head(), vec![Bytes::from_static(b"x")]).unwrap();
+    let data = joined(&made.encode(&eid("ipn:1.0"), Span::ZERO));
+    for end in 0..data.len() {
+        assert!(Bundle::decode(&data.slice(..end)).is_err(), "cut off at {end}");
+    }
+    let mut more = data.to_vec();
+    more.push(0);
+    assert!(!Bundle::decode(&more.into()).unwrap_err().0.is_empty());
+}
