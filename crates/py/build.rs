@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The crates a run goes through, and those that its plan does.
-const CRATES: [&str; 6] = ["cc", "orbit", "path", "sim", "transport", "units"];
+const CRATES: [&str; 8] =
+    ["bundle", "cc", "contacts", "orbit", "path", "sim", "transport", "units"];
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(folder) else { return };

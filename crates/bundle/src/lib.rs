@@ -2,17 +2,25 @@
 //! what a node stores it asks for, and is told when it is durable.
 //!
 //! Reading order: `wire` (bundles as bytes), `layer` (the boundary between a node and the convergence layers), `layers` (one
-//! folder or file each), `carrier` (a session as an application of a connection).
+//! folder or file each), `carrier` (a session as an application of a connection); `spec`, `agent` (what a node does with
+//! bundles), `record` (what it tells of them), `node` (an agent with its connections).
 
-// Whose file is whose while they are written at the same time: `layers/` is the convergence layers' (a session and its options a
-// file or folder, `LayerSpec` and what each needs of a connection in `layers/mod.rs`); all else is the node's.
-
+mod agent;
 mod carrier;
 mod layer;
 pub mod layers;
+mod node;
+mod record;
+mod spec;
 pub mod wire;
 #[cfg(test)]
 mod wire_tests;
 
+pub use agent::{Act, Agent, Door, SessionId};
 pub use carrier::{Carrier, Mailbox};
 pub use layer::{Refusal, Role, Said, Service, Session, Told, Transfer};
+pub use node::{BundleNode, End, Met};
+pub use record::{Happened, Name, Record, ReportRecord, RouteRecord};
+pub use spec::{
+    AmountSpec, ChangeSpec, DtnSpec, HandSpec, LinkSpec, NodeSpec, PaceSpec, PerfSpec, ReportsSpec,
+};

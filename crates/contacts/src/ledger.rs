@@ -19,6 +19,7 @@ pub const PRIORITIES: usize = 3;
     Ord,
     serde::Serialize,
     serde::Deserialize,
+    schemars::JsonSchema,
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Priority {

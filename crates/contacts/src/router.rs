@@ -92,6 +92,11 @@ impl Router {
         self.ledger.release(&one.legs, one.priority, one.consumption);
     }
 
+    /// It was sent and has not arrived: its volume is free again.
+    pub fn lost(&mut self, one: &Booking) {
+        self.ledger.release(&one.legs, one.priority, one.consumption);
+    }
+
     /// Whether the plan has changed since this was asked last: then what waits is withdrawn and decided on again.
     pub fn outdated(&mut self, plan: &Plan) -> bool {
         std::mem::replace(&mut self.version, plan.version()) != plan.version()

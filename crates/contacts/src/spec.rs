@@ -1,9 +1,10 @@
 //! The serialisable contact plan: whole numbers, the unit in the name, and with each entry where it was said.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A contact plan. Times are nanoseconds since its zero.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanSpec {
     /// What zero stands for: seconds since 1970 (UTC). None where the plan knows relative times only.
@@ -20,7 +21,7 @@ pub struct PlanSpec {
 }
 
 /// A time in which a node can send to another, one way.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ContactSpec {
     /// Who sends.
@@ -41,7 +42,7 @@ pub struct ContactSpec {
 }
 
 /// How long light takes from a node to another for some time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RangeSpec {
     /// Where a signal leaves.

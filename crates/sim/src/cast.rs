@@ -6,13 +6,13 @@ use transport::web::WebSpec;
 use units::NodeId;
 
 use crate::addresses::Tuples;
-use crate::admission;
 use crate::flow::{self, Controllers, FlowSide};
 use crate::proxies::{self, FlowProxy};
 use crate::route::Route;
 use crate::seat::Seat;
 use crate::spec::{FlowSpec, RunSpec};
 use crate::trace::Scaling;
+use crate::{admission, bundles};
 
 /// The nodes of a run.
 #[derive(Default)]
@@ -41,7 +41,8 @@ impl Cast {
         let (mut sides, mut proxies, mut routes) = (Vec::new(), Vec::new(), Vec::new());
         let (mut seats, mut behind) = (Vec::new(), Vec::new());
         let refused = admission::refused(spec)?;
-        for (index, flow) in spec.flows.iter().enumerate() {
+        let first = bundles::first_link(spec)?;
+        for (index, flow) in spec.flows[..first].iter().enumerate() {
             let error = |error: String| format!("flow {}: {error}", flow.name);
             let node = |name: &str| {
                 topology.node_id(name).ok_or_else(|| error(format!("there is no node {name:?}")))
@@ -53,7 +54,7 @@ impl Cast {
             let place = (index, spec.flows.len());
             let ends = flow::build(spec.seed, flow, place, refused.contains(&index), controllers)?;
             let tuples = Tuples::new(ends[0].0.addresses);
-            let places = [2 * index, 2 * spec.flows.len() + behind.len()];
+            let places = [2 * index, 2 * first + behind.len()];
             let mut legs = route.legs(topology, (index, flow.user), tuples, places).into_iter();
             let mut seat = |node| Seat { node, legs: legs.next().unwrap_or_default() };
             for (side, node) in ends {
@@ -67,6 +68,12 @@ impl Cast {
             routes.push(route);
         }
         seats.append(&mut behind);
+        if let Some(dtn) = &spec.dtn {
+            let met = bundles::build(spec, dtn, first, seats.len(), topology, controllers)?;
+            sides.extend(met.sides);
+            seats.extend(met.seats);
+            routes.extend(met.routes);
+        }
         Ok(Cast { seats, sides, proxies, routes })
     }
 

@@ -29,6 +29,15 @@ pub struct FlowSide {
     pub addresses: Addresses,
     /// When the flow begins.
     pub start: Time,
+    /// Its seat, and the end of it.
+    pub at: (usize, usize),
+    /// It is an end of a bundle node, which has others.
+    pub linked: bool,
+}
+
+/// How many seats are those of flows alone: the first ones.
+pub fn hosts(sides: &[FlowSide]) -> usize {
+    sides.iter().filter(|side| !side.linked).count()
 }
 
 /// When `flow` begins.
@@ -96,6 +105,8 @@ pub fn build(
         congestion: congestion.name.clone(),
         addresses,
         start,
+        at: (2 * place.0 + usize::from(side == Side::Server), 0),
+        linked: false,
     };
     Ok([
         (of(Side::Client, &flow.client_congestion), client),
@@ -152,6 +163,38 @@ fn needs(source: Option<&SourceSpec>) -> Needs {
     });
     let most = u32::try_from(second).unwrap_or(u32::MAX);
     Needs { datagram_bytes: Some(most.max(16 << 10)), ..Needs::default() }
+}
+
+/// One side of a flow between bundle nodes; `make_app` makes the sessions of connections that come to it.
+pub fn link_side(
+    seed: u64,
+    flow: &FlowSpec,
+    side: Side,
+    needs: Option<Needs>,
+    make_app: MakeApp,
+    controllers: &mut Controllers<'_>,
+) -> Result<Box<dyn Endpoint>, String> {
+    let name = format!("{}.{}", flow.name, Side::name(side));
+    let congestion = match side {
+        Side::Client => &flow.client_congestion,
+        Side::Server => &flow.server_congestion,
+    };
+    match (&flow.transport, needs) {
+        (TransportSpec::Quic(quic), Some(needs)) => {
+            let config = controller_config(quic, seed, &name);
+            let controller = make_controller(congestion, config, controllers)?;
+            let mut endpoint = quic::Endpoint::new(side, quic, seed, &name, make_app, controller)?;
+            endpoint.set_needs(needs);
+            Ok(Box::new(endpoint))
+        }
+        (TransportSpec::Tcp(tcp), None) => {
+            let spec = if side == Side::Client { &tcp.client } else { &tcp.server };
+            let config = tcp_controller_config(tcp, spec, seed, &name);
+            let controller = make_controller(congestion, config, controllers)?;
+            Ok(Box::new(tcp::Endpoint::new(side, spec, make_app, controller)))
+        }
+        _ => Err("its convergence layer does not go over its transport".to_owned()),
+    }
 }
 
 /// Both UDP endpoints of a flow.

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 mod addresses;
 mod admission;
+mod bundles;
 mod calls;
 mod cast;
 mod flow;

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use path::{Cause, HoldCounters, Topology, UserQueue, UserTally};
 use transport::web::WebSpec;
-use transport::{Counters, Event, EventKind, Gauges, Side, TcpCounters};
+use transport::{Counters, Event, EventKind, Gauges, Node, Side, TcpCounters};
 use units::{Span, Time};
 
 use crate::calls;
-use crate::flow::FlowSide;
+use crate::flow::{FlowSide, hosts};
 use crate::groups::{Groups, Together};
 use crate::pages;
 use crate::proxies::{FlowProxy, SOCKETS};
@@ -83,37 +83,37 @@ impl Recorder {
     ) {
         self.next = now + self.interval;
         let time = now.seconds();
-        let (hosts, between) = seats.split_at_mut(sides.len());
-        self.sample_flows(time, hosts, sides);
-        self.sample_proxies(time, between, proxies);
+        self.sample_flows(time, seats, sides);
+        self.sample_proxies(time, &seats[hosts(sides)..], proxies);
         self.sample_links(time, topology);
         for (node, hold) in topology.holds() {
             self.holds.row(&hold_row(time, topology.node_name(node), hold.counters()));
         }
     }
 
-    fn sample_flows(&mut self, time: f64, hosts: &mut [Seat], sides: &[FlowSide]) {
+    fn sample_flows(&mut self, time: f64, seats: &mut [Seat], sides: &[FlowSide]) {
         let mut together = vec![[Together::default(); 2]; self.groups.len()];
-        for (index, (seat, side)) in hosts.iter_mut().zip(sides).enumerate() {
-            let node = seat.node.as_mut();
+        for (index, side) in sides.iter().enumerate() {
+            let (seat, at) = side.at;
+            let node = seats[seat].node.as_mut();
             let (flow, end) = (side.flow.as_str(), side.side.name());
-            let (gauges, counters) = (node.gauges(0), node.counters(0));
+            let (gauges, counters) = (node.gauges(at), node.counters(at));
             let group = self.groups.of_flow(index / 2);
             if let Some(group) = group {
-                together[group][index % 2].add(node, 0, &gauges, &counters);
+                together[group][index % 2].add(node, at, &gauges, &counters);
             }
             if group.is_none_or(|group| self.groups.each(group)) {
                 self.flows.row(&flows_row(time, flow, end, &gauges, &counters));
                 if let Some(table) = &mut self.tcp {
                     table.row(&tcp_row(time, flow, end, &counters.tcp));
                 }
-                if let Some(controller) = node.controller(0) {
+                if let Some(controller) = node.controller(at) {
                     controller.trace(&mut |name, value| {
                         self.internals.row(&internals_row(time, flow, end, name, value));
                     });
                 }
             }
-            for event in node.take_events(0) {
+            for event in node.take_events(at) {
                 self.events.row(&events_row(flow, end, &event));
             }
         }
@@ -198,7 +198,9 @@ impl Recorder {
         if self.next != end + self.interval {
             self.sample(end, seats, sides, proxies, topology);
         }
-        let flows: Vec<Flow<'_>> = seats.chunks(2).zip(sides.chunks(2)).collect();
+        let of = |side: &FlowSide| (seats[side.at.0].node.as_ref(), side.at.1);
+        let flows: Vec<Flow<'_>> =
+            sides.chunks_exact(2).map(|both| ([of(&both[0]), of(&both[1])], both)).collect();
         let mut tables =
             vec![summary(&flows, &self.groups), streams(&flows), link_summary(topology)];
         tables.extend([self.flows, self.links, self.events, self.internals, self.proxies]);
@@ -455,16 +457,15 @@ fn add(sum: &mut Option<LinkCounters>, counters: &LinkCounters) {
     }
 }
 
-/// Both sides of a flow, client first.
-type Flow<'a> = (&'a [Seat], &'a [FlowSide]);
+/// Both sides of a flow, client first: their nodes, and which ends of them.
+type Flow<'a> = ([(&'a dyn Node, usize); 2], &'a [FlowSide]);
 
 /// Every stream of a flow as both sides saw it.
 fn streams(flows: &[Flow<'_>]) -> Table {
     let mut table = Table::new("streams");
-    for (seats, sides) in flows {
-        let [client, server] = seats else { continue };
-        let theirs = server.node.streams(0);
-        for (connection, ours) in client.node.streams(0) {
+    for ([(client, near), (server, far)], sides) in flows {
+        let theirs = server.streams(*far);
+        for (connection, ours) in client.streams(*near) {
             // Both are in order of (connection, stream).
             let place = theirs.binary_search_by_key(&(connection, ours.id), |(index, stream)| {
                 (*index, stream.id)
@@ -495,12 +496,11 @@ fn streams(flows: &[Flow<'_>]) -> Table {
 
 fn summary(flows: &[Flow<'_>], groups: &Groups) -> Table {
     let mut table = Table::new("summary");
-    for (number, (seats, sides)) in flows.iter().enumerate() {
-        let [client, server] = seats else { continue };
+    for (number, ([client, server], sides)) in flows.iter().enumerate() {
         for (host, peer, side) in [(client, server, &sides[0]), (server, client, &sides[1])] {
-            let (node, peer) = (host.node.as_ref(), peer.node.as_ref());
+            let ((node, end), (peer, far)) = (*host, *peer);
             // What this side sent is what its peer's streams received.
-            let (mine, sent) = (node.streams(0), peer.streams(0));
+            let (mine, sent) = (node.streams(end), peer.streams(far));
             let first = mine.iter().chain(&sent).map(|(_, stream)| stream.opened).min();
             let last = sent.iter().filter_map(|(_, stream)| stream.last_byte).max();
             let fin = sent.iter().filter_map(|(_, stream)| stream.fin).max();
@@ -511,18 +511,18 @@ fn summary(flows: &[Flow<'_>], groups: &Groups) -> Table {
                 ("side", side.side.name().into()),
                 ("congestion", side.congestion.as_str().into()),
                 ("start_s", side.start.seconds().into()),
-                ("connected_s", seconds(node.connected_at(0)).into()),
+                ("connected_s", seconds(node.connected_at(end)).into()),
                 ("first_byte_s", seconds(heard).into()),
                 ("data_start_s", seconds(first).into()),
                 ("data_end_s", seconds(last).into()),
                 ("fin_s", seconds(fin).into()),
-                ("end_s", seconds(node.ended_at(0)).into()),
-                ("connections", u64::from(node.opened(0)).into()),
-                ("completed_connections", u64::from(node.completed(0)).into()),
+                ("end_s", seconds(node.ended_at(end)).into()),
+                ("connections", u64::from(node.opened(end)).into()),
+                ("completed_connections", u64::from(node.completed(end)).into()),
             ];
-            row.extend(counted(&node.counters(0)));
-            let largest = node.counters(0).largest_cwnd_bytes;
-            let delivered = peer.counters(0);
+            row.extend(counted(&node.counters(end)));
+            let largest = node.counters(end).largest_cwnd_bytes;
+            let delivered = peer.counters(far);
             row.push(("largest_cwnd_bytes", largest.into()));
             row.push(("delivered_bytes", delivered.received_bytes.into()));
             row.push(("delivered_in_order_bytes", delivered.received_in_order_bytes.into()));

@@ -1,6 +1,7 @@
 //! The resolved run: what the planner writes and the engine reads. Every number is whole and names
 //! its unit; nothing is left to a default that a reader of the plan could not see.
 
+use bundle::DtnSpec;
 use path::GraphSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,6 +34,9 @@ pub struct RunSpec {
     /// Splitting proxies, at nodes of kind `proxy`.
     #[serde(default)]
     pub proxies: Vec<ProxySpec>,
+    /// Bundle nodes; the flows between them come after all others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dtn: Option<DtnSpec>,
     /// Per-packet traces to keep.
     #[serde(default)]
     pub trace: TraceSpec,

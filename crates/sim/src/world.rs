@@ -6,8 +6,9 @@ use path::{Cause, Deciders, Line, MOST_USERS, Output, Topology};
 use transport::{Asker, Payload};
 use units::{NodeId, Packet, Schedule, Time, fetch};
 
+use crate::bundles;
 use crate::cast::{Cast, pages};
-use crate::flow::{Controllers, FlowSide};
+use crate::flow::{Controllers, FlowSide, hosts};
 use crate::groups::Groups;
 use crate::proxies::FlowProxy;
 use crate::recorder::Recorder;
@@ -105,7 +106,8 @@ impl World {
         let groups = Groups::new(spec, &topology)?;
         let recorder = Recorder::new(spec.sample_ns, groups, pages(spec)).with_tcp(spec.trace.tcp);
         let scaling = cast.scaling(spec, &topology);
-        let tracer = Tracer::new(spec.trace, &cast.sides, &cast.seats, &scaling);
+        let tracer =
+            Tracer::new(spec.trace, &cast.sides[..hosts(&cast.sides)], &cast.seats, &scaling);
         let mut world = World::new(topology, cast, recorder, tracer, Time(spec.duration_ns));
         if spec.trace.stages {
             world.topology.lines.iter_mut().for_each(Line::keep_steps);
@@ -226,11 +228,13 @@ impl World {
             return format!("the sampling: {said}");
         };
         let (asker, end) = found.node.asker();
-        if let Some(side) = self.sides.get(seat) {
+        if let Some(side) = self.sides.iter().find(|side| side.at == (seat, end)) {
             let part = part(asker, &side.congestion);
             return format!("flow {}, its {}: {part}{said}", side.flow, side.side.name());
         }
-        let Some(proxy) = self.proxies.get(seat - self.sides.len()) else {
+        let Some(proxy) =
+            seat.checked_sub(hosts(&self.sides)).and_then(|place| self.proxies.get(place))
+        else {
             return format!("node {seat}: {said}");
         };
         let part = part(asker, &proxy.congestion[end]);
@@ -243,6 +247,7 @@ impl World {
         let mut tables = recorder.finish(self.end, &mut seats, &sides, &proxies, &topology);
         tables.push(tracer.packets(&sides, &topology));
         tables.extend(tracer.stages(&topology));
+        tables.extend(bundles::tables(&seats));
         let files = tracer.finish();
         Measurements { tables, files, packets: self.packets, events: self.events }
     }

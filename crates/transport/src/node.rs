@@ -1,5 +1,7 @@
 //! The boundary between the loop and whoever sends and receives packets: hosts, browsers, splitting proxies.
 
+use std::any::Any;
+
 use cc::CongestionControl;
 use units::Time;
 
@@ -90,6 +92,10 @@ pub trait Node: Send {
     /// Tells what only such a node has to tell.
     fn tell(&self, report: &mut dyn Report) {
         let _ = report;
+    }
+    /// The node itself, for who knows what kind it is.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
     }
 }
 

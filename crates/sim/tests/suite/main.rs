@@ -3,6 +3,7 @@
 mod both_ways;
 mod bounds;
 mod bulk;
+mod bundles;
 mod calls;
 #[path = "../common/mod.rs"]
 mod common;

@@ -50,6 +50,8 @@ pub enum LoadSpec {
     Datagrams(DatagramsSpec),
     /// Loads of a web page.
     Page(Box<WebSpec>),
+    /// What bundle nodes send over it: its two sides are ends of theirs.
+    Bundles,
 }
 
 /// One stream of the perf protocol.

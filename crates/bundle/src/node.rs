@@ -1,0 +1,235 @@
+//! A bundle node as the loop knows it: an agent, and at each of its ends a transport whose connections carry sessions.
+//! What is stored is in memory, and durable at once.
+
+use std::any::Any;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cc::CongestionControl;
+use transport::load::StreamReport;
+use transport::{
+    App, Asker, Counters, Endpoint, Event, Gauges, MakeApp, Node, Notice, Order, Payload, quic,
+};
+use units::Time;
+
+use crate::agent::{Act, Agent, SessionId};
+use crate::layers::LayerSpec;
+use crate::{Carrier, Mailbox, Role, Said};
+
+/// Sessions of connections that have come, by the numbers of these, not yet known to the node.
+#[derive(Clone, Default)]
+pub struct Met(Arc<Mutex<Vec<(u32, Mailbox)>>>);
+
+impl Met {
+    /// Makes the sessions of connections that peers open.
+    pub fn make_app(&self, layer: &LayerSpec, own: &str) -> MakeApp {
+        let (met, layer, own) = (self.clone(), layer.clone(), own.to_owned());
+        Box::new(move |number| {
+            let mailbox = Mailbox::default();
+            let mut list = met.0.lock().unwrap_or_else(PoisonError::into_inner);
+            list.push((number, mailbox.clone()));
+            Box::new(Carrier::new(layer.session(Role::Passive, &own), mailbox)) as Box<dyn App>
+        })
+    }
+
+    fn take(&self) -> Vec<(u32, Mailbox)> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// An end of a bundle node.
+pub struct End {
+    /// The transport, a client or a server.
+    pub endpoint: Box<dyn Endpoint>,
+    /// The layer of its sessions.
+    pub layer: LayerSpec,
+    /// Connections of peers, whose applications it made.
+    pub met: Met,
+    /// Connections opened so far, if this side opens them.
+    pub dialled: u32,
+}
+
+struct Live {
+    end: usize,
+    connection: u32,
+    mailbox: Mailbox,
+}
+
+/// A bundle node.
+pub struct BundleNode {
+    agent: Agent,
+    ends: Vec<End>,
+    /// Sessions by their number, which is their place.
+    sessions: Vec<Live>,
+    said: Vec<(u32, Notice)>,
+    heard: Vec<Said>,
+    acts: Vec<Act>,
+}
+
+impl BundleNode {
+    /// `agent` with its ends, whose numbers its doors have.
+    pub fn new(agent: Agent, ends: Vec<End>) -> BundleNode {
+        BundleNode {
+            agent,
+            ends,
+            sessions: Vec::new(),
+            said: Vec::new(),
+            heard: Vec::new(),
+            acts: Vec::new(),
+        }
+    }
+
+    /// The agent.
+    pub fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    /// Lets agent and sessions work until neither has anything for the other.
+    fn work(&mut self, now: Time, out: &mut [Vec<Payload>]) {
+        loop {
+            let mut idle = true;
+            for end in 0..self.ends.len() {
+                idle &= !self.listen(now, end);
+            }
+            if self.agent.wake_at() <= now {
+                self.agent.wake(now);
+            }
+            self.agent.take_acts(&mut self.acts);
+            if self.acts.is_empty() && idle {
+                return;
+            }
+            let mut acts = std::mem::take(&mut self.acts);
+            let mut woken = vec![false; self.ends.len()];
+            for act in acts.drain(..) {
+                match act {
+                    Act::Store(key) => self.agent.stored(now, key),
+                    Act::Open(end) => self.dial(now, end, out),
+                    Act::Tell(session, told) => {
+                        let Some(live) = self.sessions.get(session as usize) else { continue };
+                        live.mailbox.tell(told);
+                        self.ends[live.end].endpoint.say(live.connection, Order::Attend);
+                        woken[live.end] = true;
+                    }
+                }
+            }
+            self.acts = acts;
+            for (end, _) in woken.iter().enumerate().filter(|(_, woken)| **woken) {
+                self.ends[end].endpoint.wake(now, &mut out[end]);
+            }
+        }
+    }
+
+    /// Hears what sessions at an end have said; whether any has.
+    fn listen(&mut self, now: Time, end: usize) -> bool {
+        let one = &mut self.ends[end];
+        one.endpoint.take_said(&mut self.said);
+        for (connection, mailbox) in one.met.take() {
+            let session = self.sessions.len() as SessionId;
+            self.sessions.push(Live { end, connection, mailbox });
+            self.agent.opened(now, end, session);
+        }
+        if self.said.is_empty() {
+            return false;
+        }
+        let mut last = None;
+        for (connection, _) in std::mem::take(&mut self.said) {
+            if last.replace(connection) == Some(connection) {
+                continue;
+            }
+            let is = |live: &Live| live.end == end && live.connection == connection;
+            let Some(session) = self.sessions.iter().rposition(is) else { continue };
+            self.sessions[session].mailbox.take_said(&mut self.heard);
+            for said in self.heard.drain(..) {
+                self.agent.heard(now, session as SessionId, said);
+            }
+        }
+        true
+    }
+
+    fn dial(&mut self, now: Time, end: usize, out: &mut [Vec<Payload>]) {
+        let one = &mut self.ends[end];
+        let mailbox = Mailbox::default();
+        let own = self.agent.eid().to_string();
+        let session = one.layer.session(Role::Active, &own);
+        let app = Box::new(Carrier::new(session, mailbox.clone()));
+        let connection = one.dialled;
+        one.dialled += 1;
+        let number = self.sessions.len() as SessionId;
+        self.sessions.push(Live { end, connection, mailbox });
+        // The specification was checked when the endpoint was built.
+        let connected = one.endpoint.connect(now, Some(app), &mut out[end]);
+        debug_assert!(connected.is_ok(), "{connected:?}");
+        self.agent.opened(now, end, number);
+    }
+}
+
+impl Node for BundleNode {
+    fn receive(&mut self, now: Time, end: usize, payload: Payload, out: &mut [Vec<Payload>]) {
+        self.ends[end].endpoint.receive(now, payload, &mut out[end]);
+        self.work(now, out);
+    }
+
+    fn wake(&mut self, now: Time, out: &mut [Vec<Payload>]) {
+        for (end, out) in self.ends.iter_mut().zip(out.iter_mut()) {
+            if end.endpoint.wake_at() <= now {
+                end.endpoint.wake(now, out);
+            }
+        }
+        self.work(now, out);
+    }
+
+    fn wake_at(&mut self) -> Time {
+        let ends = self.ends.iter_mut().map(|end| end.endpoint.wake_at()).min();
+        ends.unwrap_or(Time::MAX).min(self.agent.wake_at())
+    }
+
+    fn asker(&mut self) -> (Asker, usize) {
+        let own = ((self.agent.wake_at(), Asker::Application), 0);
+        let ends = self.ends.iter_mut().enumerate();
+        let first = ends.map(|(place, end)| (end.endpoint.asker(), place)).chain([own]).min();
+        first.map_or((Asker::Application, 0), |((_, asker), end)| (asker, end))
+    }
+
+    fn opened(&self, end: usize) -> u32 {
+        self.ends[end].endpoint.opened()
+    }
+
+    fn completed(&self, end: usize) -> u32 {
+        self.ends[end].endpoint.completed()
+    }
+
+    fn connected_at(&self, end: usize) -> Option<Time> {
+        self.ends[end].endpoint.connected_at()
+    }
+
+    fn ended_at(&self, end: usize) -> Option<Time> {
+        self.ends[end].endpoint.ended_at()
+    }
+
+    fn counters(&self, end: usize) -> Counters {
+        self.ends[end].endpoint.counters()
+    }
+
+    fn gauges(&self, end: usize) -> Gauges {
+        self.ends[end].endpoint.gauges()
+    }
+
+    fn controller(&self, end: usize) -> Option<&dyn CongestionControl> {
+        self.ends[end].endpoint.controller()
+    }
+
+    fn take_events(&mut self, end: usize) -> Vec<Event> {
+        self.ends[end].endpoint.take_events()
+    }
+
+    fn streams(&self, end: usize) -> Vec<(u32, StreamReport)> {
+        self.ends[end].endpoint.streams()
+    }
+
+    fn quic(&self, end: usize) -> Option<&quic::Endpoint> {
+        self.ends[end].endpoint.quic()
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+}

@@ -1,0 +1,532 @@
+//! Bundle nodes in virtual time: closed forms, conservation, contact plans.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use sim::{Data, Measurements, RunSpec, Table};
+
+use crate::common::{quic, tcp};
+
+/// A hop of a case.
+#[derive(Clone)]
+pub struct Hop {
+    from: &'static str,
+    to: &'static str,
+    rate_bit_s: u64,
+    owlt_ms: u64,
+    /// When the link is dark, by the instant at which packets are sent.
+    dark: Vec<(f64, f64)>,
+    loss: f64,
+}
+
+pub fn hop(from: &'static str, to: &'static str, rate_bit_s: u64, owlt_ms: u64) -> Hop {
+    Hop { from, to, rate_bit_s, owlt_ms, dark: Vec::new(), loss: 0.0 }
+}
+
+fn line(hop: &Hop, seconds: f64) -> Value {
+    let mut stages = vec![json!({"kind": "transmit",
+        "queue": {"kind": "drop_tail", "limit": {"bytes": 64_000_000}},
+        "service": {"kind": "rate", "rate_bit_s": hop.rate_bit_s}})];
+    if hop.loss > 0.0 {
+        let model = json!({"kind": "bernoulli", "probability": hop.loss});
+        stages.insert(0, json!({"kind": "loss", "model": model}));
+    }
+    if !hop.dark.is_empty() {
+        let windows: Vec<Value> = hop
+            .dark
+            .iter()
+            .map(|(from, to)| json!([(from * 1e9) as u64, (to * 1e9) as u64]))
+            .collect();
+        stages
+            .push(json!({"kind": "outage", "windows": windows, "repeat_ns": null, "hold": false}));
+    }
+    stages.push(json!({"kind": "delay", "delay_ns": hop.owlt_ms * 1_000_000}));
+    let _ = seconds;
+    json!(stages)
+}
+
+/// Nodes `1`, `2`, ... over hops, with a contact plan and clients.
+pub struct Case {
+    pub hops: Vec<Hop>,
+    pub contacts: Vec<Value>,
+    pub ranges: Vec<Value>,
+    pub routes: BTreeMap<&'static str, Value>,
+    pub store_bytes: Option<u64>,
+    pub perf: Vec<Value>,
+    pub changes: Vec<Value>,
+    pub seconds: f64,
+    pub seed: u64,
+    pub link: Value,
+    pub quic: Value,
+}
+
+impl Default for Case {
+    fn default() -> Case {
+        Case {
+            hops: vec![hop("1", "2", 100_000_000, 50)],
+            contacts: Vec::new(),
+            ranges: Vec::new(),
+            routes: BTreeMap::from([
+                ("1", json!([{"to": "2", "via": "2"}])),
+                ("2", json!([{"to": "1", "via": "1"}])),
+            ]),
+            store_bytes: None,
+            perf: vec![perf("1", "2", json!({}))],
+            changes: Vec::new(),
+            seconds: 30.0,
+            seed: 1,
+            link: json!({"shared": false, "with_contact": true, "closes": false}),
+            quic: json!({}),
+        }
+    }
+}
+
+pub fn perf(client: &str, server: &str, changes: Value) -> Value {
+    let mut perf = json!({
+        "name": "main", "client": client, "server": server, "start_ns": 0,
+        "amount": {"kind": "data", "bytes": 10_000_000}, "pace": {"kind": "window", "bundles": 10},
+        "payload_bytes": 1_000_000, "lifetime_ns": 600_000_000_000u64, "priority": "normal",
+        "crc": "none", "whole": false
+    });
+    for (key, value) in changes.as_object().into_iter().flatten() {
+        perf[key] = value.clone();
+    }
+    perf
+}
+
+pub fn contact(from: &str, to: &str, start_s: f64, stop_s: f64, rate_bit_s: u64) -> Value {
+    json!({"from": from, "to": to, "start_ns": (start_s * 1e9) as u64,
+        "stop_ns": (stop_s * 1e9) as u64, "rate_bit_s": rate_bit_s,
+        "at": format!("{from}-{to}@{start_s}")})
+}
+
+pub fn range(from: &str, to: &str, owlt_ms: u64) -> Value {
+    json!({"from": from, "to": to, "start_ns": 0, "stop_ns": 1_000_000_000_000_000u64,
+        "owlt_ns": owlt_ms * 1_000_000, "implies_reverse": true, "at": "range"})
+}
+
+impl Case {
+    pub fn spec(&self) -> RunSpec {
+        let names: BTreeSet<&str> = self.hops.iter().flat_map(|hop| [hop.from, hop.to]).collect();
+        let graph: Vec<Value> =
+            names.iter().map(|name| json!({"name": name, "kind": "host"})).collect();
+        let links: Vec<Value> = self
+            .hops
+            .iter()
+            .map(|hop| {
+                json!({"name": format!("{}-{}", hop.from, hop.to), "client_side": hop.from,
+                "server_side": hop.to, "up": line(hop, self.seconds), "down": line(hop, self.seconds)})
+            })
+            .collect();
+        let shared = self.link["shared"] == json!(true);
+        let mut ways: Vec<(&str, &str)> = Vec::new();
+        for hop in &self.hops {
+            ways.push((hop.from, hop.to));
+            if !shared {
+                ways.push((hop.to, hop.from));
+            }
+        }
+        let congestion = json!({"name": "fixed", "options": {"window_bytes": 64_000_000}});
+        let kind = self.link["layer"]["kind"].as_str().unwrap_or("qubicle");
+        let transport = match kind {
+            "tcpcl" | "mtcp" => tcp(&json!({})),
+            _ => quic(&self.quic),
+        };
+        let flows: Vec<Value> = ways
+            .iter()
+            .map(|(from, to)| {
+                json!({"name": format!("{from}to{to}"), "client": from, "server": to,
+                    "start_ns": 0, "start_jitter_ns": 0, "client_congestion": congestion,
+                    "server_congestion": congestion, "transport": transport,
+                    "load": {"kind": "bundles"}})
+            })
+            .collect();
+        let dtn_links: Vec<Value> = ways
+            .iter()
+            .map(|(from, to)| {
+                let mut link = self.link.clone();
+                link["flow"] = json!(format!("{from}to{to}"));
+                if link.get("layer").is_none() {
+                    link["layer"] = json!({"kind": "qubicle"});
+                }
+                link
+            })
+            .collect();
+        let nodes: Vec<Value> = names
+            .iter()
+            .map(|name| {
+                json!({"name": name, "eid": format!("ipn:{name}.0"),
+                    "store_bytes": self.store_bytes,
+                    "routes": self.routes.get(name).cloned().unwrap_or(json!([]))})
+            })
+            .collect();
+        serde_json::from_value(json!({
+            "seed": self.seed, "duration_ns": (self.seconds * 1e9) as u64,
+            "sample_ns": 1_000_000_000u64,
+            "graph": {"nodes": graph, "links": links},
+            "flows": flows,
+            "dtn": {"epoch_ms": 850_000_000_000u64, "nodes": nodes, "links": dtn_links,
+                "plan": {"contacts": self.contacts, "ranges": self.ranges},
+                "changes": self.changes, "perf": self.perf}
+        }))
+        .expect("a valid specification")
+    }
+
+    pub fn run(&self) -> Measurements {
+        sim::run(&self.spec(), &mut |_, _| None).expect("a valid run")
+    }
+}
+
+fn table<'a>(run: &'a Measurements, name: &str) -> Option<&'a Table> {
+    run.tables.iter().find(|table| table.name == name)
+}
+
+/// Rows as text, by column.
+pub fn rows(run: &Measurements, name: &str) -> Vec<BTreeMap<&'static str, String>> {
+    let Some(table) = table(run, name) else { return Vec::new() };
+    let count = table.columns.first().map_or(0, |column| match &column.data {
+        Data::Float(values) => values.len(),
+        Data::Int(values) => values.len(),
+        Data::Category(_, values) => values.len(),
+    });
+    let cell = |data: &Data, row: usize| match data {
+        Data::Float(values) => values[row].to_string(),
+        Data::Int(values) => values[row].to_string(),
+        Data::Category(names, values) => names[values[row] as usize].clone(),
+    };
+    (0..count)
+        .map(|row| {
+            table.columns.iter().map(|column| (column.name, cell(&column.data, row))).collect()
+        })
+        .collect()
+}
+
+/// When an event of data bundles happened, by sequence.
+fn times(run: &Measurements, event: &str, node: &str) -> Vec<(u64, f64)> {
+    rows(run, "bundles")
+        .iter()
+        .filter(|row| row["event"] == event && row["kind"] == "data" && row["node"] == node)
+        .map(|row| (row["sequence"].parse().unwrap(), row["time_s"].parse().unwrap()))
+        .collect()
+}
+
+type Id = [String; 4];
+
+fn id(row: &BTreeMap<&'static str, String>) -> Id {
+    ["source", "created_ms", "sequence", "offset_bytes"].map(|key| row[key].clone())
+}
+
+/// Bundles are told of as generated, deleted and so on as often as they can have been: at each node a bundle that was
+/// generated or received is stored, delivered, cut, deleted, or went on, once; a destination delivers an id once.
+fn conserved(run: &Measurements) {
+    let mut balance: BTreeMap<(String, Id), i64> = BTreeMap::new();
+    let mut delivered = BTreeSet::new();
+    for row in rows(run, "bundles") {
+        let one = balance.entry((row["node"].clone(), id(&row))).or_default();
+        match row["event"].as_str() {
+            "generated" | "received" | "part" | "reassembled" => *one += 1,
+            "forwarded" | "deleted" | "cut" | "joined" => *one -= 1,
+            "delivered" => {
+                *one -= 1;
+                assert!(delivered.insert(id(&row)), "delivered twice: {row:?}");
+            }
+            _ => {}
+        }
+    }
+    for row in rows(run, "stored") {
+        *balance.entry((row["node"].clone(), id(&row))).or_default() -= 1;
+    }
+    for ((node, id), left) in balance {
+        {
+            let told = rows(run, "bundles");
+            let told = told.iter().filter(|row| row["node"] == node && self::id(row) == id);
+            let told: Vec<_> =
+                told.map(|row| (&row["event"], &row["time_s"], &row["reason"])).collect();
+            assert_eq!(left, 0, "node {node}: {id:?}: {told:?}");
+        }
+    }
+}
+
+/// A stream of bundles one after the other.
+fn in_order() -> Value {
+    json!({"shared": false, "with_contact": true, "closes": false,
+        "layer": {"kind": "quiccl"}})
+}
+
+#[test]
+fn a_lossless_hop_delivers_bundle_n_at_start_up_and_n_times_its_time_and_the_light_time() {
+    let (rate, owlt) = (100e6, 0.05);
+    let run = Case { link: in_order(), ..Case::default() }.run();
+    conserved(&run);
+    let delivered = times(&run, "delivered", "2");
+    assert_eq!(delivered.iter().map(|one| one.0).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
+    // 1,252 B of payload carry 1,214 B of a stream at least; with IP and UDP it is 1,280 B.
+    let wire = 1e6 * 8.0 / rate;
+    for pair in delivered.windows(2) {
+        let took = pair[1].1 - pair[0].1;
+        assert!(took > wire * 1280.0 / 1252.0 && took < wire * 1280.0 / 1212.0, "{took}");
+    }
+    // A round of handshake and one of SESS_INIT, then the first bundle.
+    let first = delivered[0].1 - (4.0 * owlt + wire + owlt);
+    assert!(first > 0.0 && first < 0.01, "{first}");
+    let acknowledged = times(&run, "acknowledged", "1");
+    for ((_, there), (_, back)) in delivered.iter().zip(&acknowledged) {
+        assert!(back - there > owlt && back - there < owlt + 2.0 * owlt + 0.02, "a handshake back");
+    }
+    assert_eq!(rows(&run, "routes").iter().filter(|row| row["decision"] == "static").count(), 20);
+}
+
+#[test]
+fn every_layer_carries_bundles_there_and_acknowledgements_back() {
+    for (layer, shared) in [
+        (json!({"kind": "qubicle"}), false),
+        (json!({"kind": "qubicle"}), true),
+        (json!({"kind": "quiccl", "streams": "each"}), true),
+        (json!({"kind": "quiccl", "streams": "priorities"}), false),
+        (json!({"kind": "tcpcl"}), true),
+        (json!({"kind": "tcpcl"}), false),
+        (json!({"kind": "mtcp"}), false),
+    ] {
+        let link = json!({"shared": shared, "with_contact": true, "closes": false, "layer": layer});
+        let run = Case { link, ..Case::default() }.run();
+        conserved(&run);
+        assert_eq!(times(&run, "acknowledged", "1").len(), 10, "{layer}");
+        let sent = rows(&run, "bundles").iter().filter(|row| row["event"] == "sent").count();
+        assert_eq!(sent, 20, "{layer}: each once");
+    }
+}
+
+#[test]
+fn with_a_window_goodput_is_the_windows_over_a_round_trip() {
+    // Long enough that the controller's window is no limit, a round trip of 2 s, 8 bundles of 1 MB: 8 S / (RTT + S / R).
+    let perf = perf(
+        "1",
+        "2",
+        json!({"amount": {"kind": "time", "duration_ns": 60_000_000_000u64},
+        "pace": {"kind": "window", "bundles": 8}}),
+    );
+    let hops = vec![hop("1", "2", 100_000_000, 1000)];
+    let run =
+        Case { hops, link: in_order(), perf: vec![perf], seconds: 60.0, ..Case::default() }.run();
+    conserved(&run);
+    let acknowledged = times(&run, "acknowledged", "1");
+    let late: Vec<f64> = acknowledged.iter().map(|one| one.1).filter(|at| *at > 20.0).collect();
+    let goodput = (late.len() - 1) as f64 * 8e6 / (late.last().unwrap() - late[0]);
+    let expected = 8.0 * 8e6 / (2.0 + 0.08);
+    assert!((goodput / expected - 1.0).abs() < 0.06, "{goodput} {expected}");
+}
+
+/// Nodes 1, 3 and 6; the direct hop has a contact until 4 s and again from 14 s.
+fn triangle() -> Case {
+    let contacts = vec![
+        contact("1", "6", 0.0, 4.0, 10_000_000),
+        contact("1", "6", 14.0, 60.0, 10_000_000),
+        contact("6", "1", 0.0, 4.0, 10_000_000),
+        contact("6", "1", 14.0, 60.0, 10_000_000),
+        contact("1", "3", 0.0, 60.0, 10_000_000),
+        contact("3", "1", 0.0, 60.0, 10_000_000),
+        contact("3", "6", 0.0, 60.0, 10_000_000),
+        contact("6", "3", 0.0, 60.0, 10_000_000),
+    ];
+    let ranges = vec![range("1", "6", 5), range("1", "3", 5), range("3", "6", 5)];
+    let mut direct = hop("1", "6", 10_000_000, 5);
+    direct.dark = vec![(4.0, 14.0)];
+    let perf = perf(
+        "1",
+        "6",
+        json!({"amount": {"kind": "time", "duration_ns": 20_000_000_000u64},
+        "payload_bytes": 100_000, "pace": {"kind": "window", "bundles": 32}}),
+    );
+    Case {
+        hops: vec![direct, hop("1", "3", 10_000_000, 5), hop("3", "6", 10_000_000, 5)],
+        contacts,
+        ranges,
+        routes: BTreeMap::new(),
+        perf: vec![perf],
+        seconds: 30.0,
+        ..Case::default()
+    }
+}
+
+#[test]
+fn a_relay_is_taken_before_the_contact_closes_and_left_when_it_opens_again() {
+    let run = triangle().run();
+    conserved(&run);
+    let by = |next: &str| -> Vec<f64> {
+        rows(&run, "routes")
+            .iter()
+            .filter(|row| {
+                row["node"] == "1" && row["source"] == "ipn:1.3000" && row["next"] == next
+            })
+            .map(|row| row["time_s"].parse().unwrap())
+            .collect()
+    };
+    let (direct, relayed) = (by("6"), by("3"));
+    assert!(direct.iter().any(|at| *at < 2.0) && direct.iter().any(|at| *at > 14.0));
+    assert!(!direct.iter().any(|at| (4.0..10.0).contains(at)), "nothing waits ten seconds");
+    // What waits for the direct hop makes the relay the quicker way at times, also while there is a contact.
+    assert!(relayed.iter().any(|at| (3.0..4.0).contains(at)));
+    let delivered = times(&run, "delivered", "6");
+    let meanwhile = delivered.iter().filter(|(_, at)| (5.0..13.0).contains(at)).count();
+    assert!(meanwhile as f64 > 8.0 * 10e6 / 0.8e6 * 0.8, "{meanwhile} bundles by the relay");
+    assert_eq!(delivered.len(), times(&run, "generated", "1").len());
+}
+
+#[test]
+fn an_outage_that_no_plan_knows_is_waited_for() {
+    let mut case = triangle();
+    case.hops.truncate(1);
+    // The plan says that the only hop is there always.
+    case.contacts =
+        vec![contact("1", "6", 0.0, 60.0, 10_000_000), contact("6", "1", 0.0, 60.0, 10_000_000)];
+    let run = case.run();
+    conserved(&run);
+    let delivered = times(&run, "delivered", "6");
+    assert_eq!(delivered.iter().filter(|(_, at)| (4.1..14.0).contains(at)).count(), 0);
+    assert!(delivered.iter().any(|(_, at)| *at > 14.0));
+    assert_eq!(delivered.len(), times(&run, "generated", "1").len());
+    assert!(!rows(&run, "bundles").iter().any(|row| row["event"] == "returned"));
+}
+
+#[test]
+fn a_plan_that_changes_counts_at_once() {
+    let mut case = triangle();
+    case.contacts.retain(|one| one["from"] != json!("1") || one["to"] != json!("3"));
+    case.changes = vec![json!({"at_ns": 6_000_000_000u64,
+        "add": [contact("1", "3", 6.0, 60.0, 10_000_000)], "remove": []})];
+    let run = case.run();
+    conserved(&run);
+    let delivered = times(&run, "delivered", "6");
+    assert_eq!(delivered.iter().filter(|(_, at)| (4.2..6.0).contains(at)).count(), 0);
+    let after = delivered.iter().filter(|(_, at)| (6.5..13.0).contains(at)).count();
+    assert!(after > 50, "{after}: connections that are open know of it");
+}
+
+#[test]
+fn a_bundle_is_cut_to_what_a_contact_carries_and_is_whole_again() {
+    // 0.8 s of 10 Mbit/s are one MB; the bundle has 3.
+    let contacts = vec![
+        contact("1", "2", 0.5, 1.3, 10_000_000),
+        contact("1", "2", 5.0, 20.0, 10_000_000),
+        contact("2", "1", 0.0, 60.0, 10_000_000),
+    ];
+    let perf = |whole| {
+        perf(
+            "1",
+            "2",
+            json!({"amount": {"kind": "data", "bytes": 3_000_000}, "whole": whole,
+            "payload_bytes": 3_000_000, "reports": {"received": true, "forwarded": true,
+            "delivered": true, "deleted": true}}),
+        )
+    };
+    let case = |whole| Case {
+        hops: vec![hop("1", "2", 10_000_000, 10)],
+        contacts: contacts.clone(),
+        ranges: vec![range("1", "2", 10)],
+        routes: BTreeMap::new(),
+        perf: vec![perf(whole)],
+        ..Case::default()
+    };
+    let run = case(false).run();
+    assert_eq!(rows(&run, "bundles").iter().filter(|row| row["event"] == "cut").count(), 1);
+    let parts = rows(&run, "bundles");
+    let parts = parts.iter().filter(|row| row["event"] == "received" && row["node"] == "2");
+    let mut parts: Vec<(f64, f64)> = parts
+        .map(|row| (row["time_s"].parse().unwrap(), row["payload_bytes"].parse().unwrap()))
+        .collect();
+    parts.sort_by(|one, other| one.0.total_cmp(&other.0));
+    assert_eq!(parts.iter().map(|one| one.1).sum::<f64>(), 3e6);
+    assert!(parts[0].0 < 1.5 && parts[0].1 > 8e5 && parts[0].1 < 1e6, "{parts:?}");
+    let [(_, at)] = times(&run, "delivered", "2")[..] else { panic!("one bundle is delivered") };
+    assert!(at > 6.0 && at < 7.5);
+    // What is reported, with times, to the client's own monitor: of the whole, its delivery.
+    let reports = rows(&run, "reports");
+    assert!(
+        reports
+            .iter()
+            .any(|row| row["delivered_ms"].parse::<f64>().is_ok_and(|at| at > 850_000_006_000.0))
+    );
+    let run = case(true).run();
+    conserved(&run);
+    let [(_, at)] = times(&run, "delivered", "2")[..] else { panic!("one bundle is delivered") };
+    assert!(at > 7.4, "it waits for a contact that carries all of it");
+}
+
+#[test]
+fn bundles_expire_are_refused_room_and_go_round_no_circle() {
+    let gone = |run: &Measurements, reason: &str| {
+        rows(run, "bundles")
+            .iter()
+            .filter(|row| row["event"] == "deleted" && row["reason"] == reason)
+            .count()
+    };
+    let contacts = vec![contact("1", "2", 20.0, 60.0, 100_000_000)];
+    let base = || Case {
+        contacts: contacts.clone(),
+        ranges: vec![range("1", "2", 50)],
+        routes: BTreeMap::new(),
+        ..Case::default()
+    };
+    let short = perf("1", "2", json!({"lifetime_ns": 5_000_000_000u64}));
+    let run = Case { perf: vec![short], ..base() }.run();
+    conserved(&run);
+    assert_eq!((gone(&run, "lifetime expired"), times(&run, "delivered", "2").len()), (10, 0));
+    let run = Case { store_bytes: Some(4_500_000), ..base() }.run();
+    conserved(&run);
+    assert_eq!((gone(&run, "depleted storage"), times(&run, "delivered", "2").len()), (6, 4));
+    // Each says that the other knows the way to a third.
+    let mut circle = Case {
+        routes: BTreeMap::from([
+            ("1", json!([{"to": "3", "via": "2"}])),
+            ("2", json!([{"to": "3", "via": "1"}])),
+        ]),
+        hops: vec![hop("1", "2", 100_000_000, 50), hop("3", "2", 100_000_000, 50)],
+        perf: vec![perf("1", "3", json!({"hop_limit": 4}))],
+        ..Case::default()
+    };
+    circle.contacts = vec![];
+    let run = circle.run();
+    conserved(&run);
+    assert!(gone(&run, "hop limit exceeded") + gone(&run, "it is known here") >= 10);
+    assert!(times(&run, "delivered", "3").is_empty());
+}
+
+#[test]
+fn what_is_stored_delivered_or_deleted_is_what_came_under_any_disruption_and_again() {
+    let mut chance = units::Random::named(1, "bundles", "disruptions");
+    for case in 0..6 {
+        let mut triangle = triangle();
+        for hop in &mut triangle.hops {
+            let mut at = 0.5;
+            hop.dark = Vec::new();
+            hop.loss = 0.02 * chance.uniform();
+            while at < 20.0 {
+                let (from, long) = (at + 4.0 * chance.uniform(), 0.01 + 3.0 * chance.uniform());
+                hop.dark.push((from, from + long));
+                at = from + long;
+            }
+        }
+        triangle.link["closes"] = json!(case % 2 == 0);
+        triangle.link["shared"] = json!(case >= 3);
+        triangle.link["with_contact"] = json!(case >= 2);
+        let layers = [
+            json!({"kind": "qubicle"}),
+            json!({"kind": "quiccl"}),
+            json!({"kind": "quiccl", "streams": "each"}),
+        ];
+        triangle.link["layer"] = layers[case as usize % 3].clone();
+        triangle.store_bytes = (case % 4 == 0).then_some(12_000_000);
+        triangle.quic = json!({"idle_timeout_ns": 1_000_000_000u64 * (1 + case % 3)});
+        triangle.seed = case;
+        triangle.seconds = 25.0;
+        triangle.perf[0]["lifetime_ns"] = json!(3_000_000_000u64 + 1_000_000_000 * case);
+        triangle.perf[0]["pace"] = json!({"kind": "window", "bundles": 8});
+        let run = triangle.run();
+        conserved(&run);
+        assert!(!times(&run, "delivered", "6").is_empty());
+        if case < 3 {
+            let again = format!("{:?}", triangle.run().tables);
+            assert!(again == format!("{:?}", run.tables), "same seed, same bytes");
+        }
+    }
+}
