@@ -2,6 +2,7 @@
 
 mod crowd;
 mod ending;
+mod hosts;
 mod kernels;
 mod outcome;
 mod plan;

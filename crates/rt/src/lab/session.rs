@@ -1,14 +1,13 @@
 //! A session from its plan to its result.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{self, PipeWriter, Read};
 use std::process::Child;
 use std::sync::mpsc;
 use std::time::Duration;
 
 use emu::namespace::Networks;
-use emu::{Address, Check, Clock, Lab, Outline, Progress, Promise, Running, namespace};
+use emu::{Address, Check, Clock, Lab, Progress, Promise, Running, namespace};
 use endpoint::say;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -16,13 +15,14 @@ use units::{Span, Time};
 
 use super::crowd::Crowd;
 use super::ending::Ending;
+use super::hosts::{CLIENT, Hosts, SERVER};
 use super::outcome::{self, Checked, Outcome};
 use super::plan::{Plan, Process};
 use super::proxies;
 use super::record::Series;
 use super::space::Space;
 use super::watch::Watch;
-use super::ways::{self, Changing, Graph, Home};
+use super::ways::{Changing, Home};
 use crate::keeper::{Said, code};
 use crate::starter::{Starter, handed};
 use crate::{nat, warden};
@@ -35,10 +35,6 @@ const PATIENCE: u32 = 10_000;
 
 /// How long a process that is to end has before it is killed.
 const FAREWELL: Span = Span(3_000_000_000);
-
-/// Numbers of the two hosts that every lab has.
-const CLIENT: usize = 0;
-const SERVER: usize = 1;
 
 /// Where a plan is that the starter writes once it has started this process.
 const DESCRIPTOR: &str = "/proc/self/fd/";
@@ -93,8 +89,8 @@ pub fn run(plan: &str, hands: Option<Hands<'_>>) -> io::Result<u8> {
     }
     session.prepare(&plan)?;
     let _way = if outside {
-        let [near, far] = [&session.ends[0][0], &session.ends[session.ends.len() - 1][1]];
-        Some(nat::open(&far.device, near.v4, near.v6)?)
+        let (ends, near) = (&session.hosts.ends, session.hosts.homes[CLIENT]);
+        Some(nat::open(&ends[ends.len() - 1][1].device, near.v4, near.v6)?)
     } else {
         None
     };
@@ -135,15 +131,7 @@ fn said(check: &Check, promise: &Promise) -> String {
 
 /// A path in place.
 struct Session {
-    outline: Outline,
-    /// Of its places.
-    spaces: Vec<Space>,
-    /// The two ends of each segment.
-    ends: Vec<[Address; 2]>,
-    /// Addresses of the hosts: of a chain its two ends, otherwise of the first places.
-    homes: Vec<Home>,
-    /// Initial windows of the hosts.
-    initial: Vec<Option<u32>>,
+    hosts: Hosts,
     lab: Lab,
     /// The path before its schedule begins: what makes the session ready uses this one.
     early: Option<Running>,
@@ -156,101 +144,11 @@ struct Session {
 impl Session {
     /// Namespaces, devices and routes.
     fn open(plan: &Plan, life: &PipeWriter) -> io::Result<Session> {
-        if !plan.far.is_empty() && !plan.private {
-            return Err(io::Error::other("services need a private far side"));
-        }
-        let outline = plan.lab.outline()?;
-        let segments = outline.between.len();
-        if outline.is_chain && segments > usize::from(namespace::BLOCK) {
-            let most = namespace::BLOCK - 1;
-            return Err(io::Error::other(format!("the path has more than {most} proxies")));
-        }
-        allowed(plan, &outline)?;
-        let server = server_of(&outline);
-        let mut spaces = Vec::new();
-        for place in 0..outline.places.len() {
-            let own = place == server && !plan.private;
-            spaces.push(if own { Space::own()? } else { Space::make(life)? });
-        }
-        let networks = namespace::within(&spaces[server].network, Networks::claim)?;
-        let first = networks.first;
-        let ends = if outline.is_chain {
-            Address::path(first, segments)
-        } else {
-            (0..segments).map(|number| Address::segment(first, number)).collect()
-        };
-        let homes: Vec<Home> = if outline.is_chain {
-            let ends = [&ends[0][0], &ends[segments - 1][1]];
-            ends.map(|end| Home { v4: end.v4, v6: end.v6 }).to_vec()
-        } else {
-            let host = |number| Address::host(first, number);
-            (0..2 + plan.lab.hosts.len()).map(host).map(|(v4, v6)| Home { v4, v6 }).collect()
-        };
-        let files: Vec<&File> = spaces.iter().map(|space| &space.network).collect();
-        let lab = Lab::open(&plan.lab, &files, &ends)?;
-        let kernels = plan.kernels();
-        let initial: Vec<Option<u32>> =
-            kernels.iter().map(|kernel| kernel.initial_window).collect();
-        let mut session = Session {
-            outline,
-            spaces,
-            ends,
-            homes,
-            initial,
-            lab,
-            early: None,
-            helpers: Vec::new(),
-            _networks: networks,
-        };
-        if session.outline.is_chain {
-            let initial = [session.initial[0], session.initial[1]];
-            ways::chain(&session.spaces, &session.ends, initial)?;
-        } else {
-            session.graph(plan).begin()?;
-        }
-        for (host, kernel) in kernels.iter().enumerate() {
-            if host == SERVER && !plan.private && !kernel.settings.is_empty() {
-                return Err(io::Error::other("settings of the far side need a private one"));
-            }
-            for (name, value) in &kernel.settings {
-                session.space(host).set(name, value)?;
-            }
-        }
-        session.early = Some(session.lab.start()?);
-        Ok(session)
-    }
-
-    /// What the routes of a graph are made of.
-    fn graph(&self, plan: &Plan) -> Graph<'_> {
-        Graph {
-            outline: &self.outline,
-            spaces: &self.spaces,
-            ends: &self.ends,
-            homes: &self.homes,
-            initial: &self.initial,
-            mtu: plan.lab.mtu,
-        }
-    }
-
-    /// The namespace of a host.
-    fn space(&self, host: usize) -> &Space {
-        &self.spaces[self.place(host)]
-    }
-
-    /// The place of a host.
-    fn place(&self, host: usize) -> usize {
-        if host == SERVER { server_of(&self.outline) } else { host }
-    }
-
-    /// The host of this name, or of this number if there is none.
-    fn host(&self, name: &Option<String>, other: usize) -> io::Result<usize> {
-        let Some(name) = name else { return Ok(other) };
-        let mut hosts = 0..self.homes.len();
-        hosts.find(|host| self.name(*host) == name).ok_or_else(|| no_host(name))
-    }
-
-    fn name(&self, host: usize) -> &str {
-        &self.outline.places[self.place(host)].name
+        let (hosts, networks) = Hosts::make(plan, life)?;
+        let lab = Lab::open(&plan.lab, &hosts.networks(), &hosts.ends)?;
+        hosts.prepare(plan)?;
+        let early = Some(lab.start()?);
+        Ok(Session { hosts, lab, early, helpers: Vec::new(), _networks: networks })
     }
 
     /// The ways between any two hosts that there are from the start on: the hosts, and what was measured.
@@ -260,35 +158,40 @@ impl Session {
     }
 
     fn check_way(&self, promise: &Promise) -> io::Result<Checked> {
-        let host = |place: usize| if place == server_of(&self.outline) { SERVER } else { place };
-        let hosts = promise.between.map(host);
-        let [one, other] = hosts.map(|host| (&self.space(host).network, self.homes[host].v4));
+        let hosts = promise.between.map(|place| self.hosts.at(place));
+        let [one, other] =
+            hosts.map(|host| (&self.hosts.space(host).network, self.hosts.homes[host].v4));
         let check = emu::check(one, other, promise.rates, promise.propagation)?;
         let progress = self.early.as_ref().map(Running::read).unwrap_or_default();
         let late = progress.iter().flatten().filter_map(|way| way.lateness.quantile(1.0)).max();
-        let [from, to] = hosts.map(|host| self.name(host).to_owned());
+        let [from, to] = hosts.map(|host| self.hosts.name(host).to_owned());
         let check = Check { late_ns: late.map(Span::nanos), ..check };
         Ok(Checked { from, to, check, promise: outcome::promise(promise), way: *promise })
     }
 
     /// Proxies and services, until they are ready.
     fn prepare(&mut self, plan: &Plan) -> io::Result<()> {
-        let between = match &self.outline.places[..] {
-            [_, between @ .., _] if self.outline.is_chain => between,
+        let between = match &self.hosts.outline.places[..] {
+            [_, between @ .., _] if self.hosts.outline.is_chain => between,
             _ => &[],
         };
         let nodes: Vec<String> = between.iter().map(|place| place.name.clone()).collect();
-        let proxies =
-            proxies::start(&plan.proxies, &nodes, &self.spaces, &self.ends, plan.record.as_ref())?;
+        let proxies = proxies::start(
+            &plan.proxies,
+            &nodes,
+            &self.hosts.spaces,
+            &self.hosts.ends,
+            plan.record.as_ref(),
+        )?;
         self.helpers.extend(proxies);
         for service in &plan.far {
-            let host = self.host(&service.node, SERVER)?;
-            let words = self.words(service)?;
-            let child = self.space(host).start(service, &words, &[], true)?;
+            let host = self.hosts.find(&service.node, SERVER)?;
+            let words = self.hosts.words(service)?;
+            let child = self.hosts.space(host).start(service, &words, &[], true)?;
             self.helpers.push((service.name.clone(), child));
             let Some(port) = service.listens else { continue };
             let mut looks = 0;
-            while !self.space(host).listens(port) {
+            while !self.hosts.space(host).listens(port) {
                 looks += 1;
                 let (name, child) = self.helpers.last_mut().expect("just pushed");
                 if let Some(status) = child.try_wait()? {
@@ -307,7 +210,11 @@ impl Session {
 
     /// Starts the path's schedule and the near commands, waits for them, and ends everything.
     fn carry(mut self, plan: &Plan, checks: Vec<Checked>, ending: &Ending) -> io::Result<u8> {
-        let changes = if self.outline.is_chain { None } else { Some(self.graph(plan).changes()?) };
+        let changes = if self.hosts.outline.is_chain {
+            None
+        } else {
+            Some(self.hosts.graph(plan).changes()?)
+        };
         if let Some(early) = self.early.take() {
             settle(&early);
             early.stop()?;
@@ -338,11 +245,11 @@ impl Session {
         while !waiting.is_empty() || !commands.is_empty() {
             let now = running.clock.now().0;
             while let Some(process) = waiting.pop_if(|process| process.start_ns <= now) {
-                let far = self.homes[SERVER];
+                let far = self.hosts.homes[SERVER];
                 let named =
                     [("BENTPIPE_FAR", far.v4.to_string()), ("BENTPIPE_FAR6", far.v6.to_string())];
-                let space = self.space(self.host(&process.node, CLIENT)?);
-                let child = space.start(process, &self.words(process)?, &named, false)?;
+                let space = self.hosts.space(self.hosts.find(&process.node, CLIENT)?);
+                let child = space.start(process, &self.hosts.words(process)?, &named, false)?;
                 commands.push((process.name.clone(), child));
             }
             let mut place = 0;
@@ -355,7 +262,7 @@ impl Session {
                     None => place += 1,
                 }
             }
-            if self.spaces.iter_mut().any(Space::is_gone) {
+            if self.hosts.spaces.iter_mut().any(Space::is_gone) {
                 return Err(io::Error::other("something has ended a namespace of the lab"));
             }
             match stopped {
@@ -414,18 +321,21 @@ impl Session {
         statuses: BTreeMap<String, u8>,
     ) -> Outcome {
         let segment = |(ends, between): (&[Address; 2], &[usize; 2])| outcome::Ends {
-            between: between.map(|place| self.outline.places[place].name.clone()),
+            between: between.map(|place| self.hosts.outline.places[place].name.clone()),
             devices: [0, 1].map(|side| ends[side].device.clone()),
-            overruns: [0, 1].map(|side| self.spaces[between[side]].overrun(&ends[side].device)),
+            overruns: [0, 1]
+                .map(|side| self.hosts.spaces[between[side]].overrun(&ends[side].device)),
         };
-        let ends = self.ends.iter().zip(&self.outline.between).map(segment).collect();
+        let ends = self.hosts.ends.iter().zip(&self.hosts.outline.between).map(segment).collect();
         let segments = outcome::segments(&self.lab, progress, ends);
         let reasons = outcome::reasons(&self.lab, &segments, routes_late);
         let home = |host: usize| {
-            let Home { v4, v6 } = self.homes[host];
-            (self.name(host).to_owned(), outcome::Host { v4, v6 })
+            let Home { v4, v6 } = self.hosts.homes[host];
+            (self.hosts.name(host).to_owned(), outcome::Host { v4, v6 })
         };
-        let ends = |check: &&Checked| [&*check.from, &*check.to] == [self.name(0), self.name(1)];
+        let ends = |check: &&Checked| {
+            [&*check.from, &*check.to] == [self.hosts.name(0), self.hosts.name(1)]
+        };
         let check = checks.iter().find(ends).map(|one| one.check);
         let cpu_s = progress.iter().flatten().map(|way| way.cpu_ns as f64 / 1e9).sum();
         Outcome {
@@ -441,9 +351,9 @@ impl Session {
             cpu_s,
             check,
             promise: outcome::promise(&self.lab.promises[0]),
-            checks: if self.outline.is_chain { Vec::new() } else { checks },
+            checks: if self.hosts.outline.is_chain { Vec::new() } else { checks },
             routes: outcome::Routes::new(routes_late),
-            hosts: (0..self.homes.len()).map(home).collect(),
+            hosts: (0..self.hosts.homes.len()).map(home).collect(),
             segments,
         }
     }
@@ -468,63 +378,6 @@ impl Session {
             };
             statuses.insert(name, status.map_or(1, code));
         }
-    }
-
-    /// The words of a command, with the ends' addresses in the place of their names.
-    fn words(&self, process: &Process) -> io::Result<Vec<String>> {
-        let [near, far] = [self.homes[CLIENT], self.homes[SERVER]];
-        let put = |word: &String| {
-            let mut word = word
-                .replace("{near}", &near.v4.to_string())
-                .replace("{near6}", &near.v6.to_string())
-                .replace("{far}", &far.v4.to_string())
-                .replace("{far6}", &far.v6.to_string());
-            for (host, home) in self.homes.iter().enumerate() {
-                let name = self.name(host);
-                word = word
-                    .replace(&format!("{{host:{name}}}"), &home.v4.to_string())
-                    .replace(&format!("{{host6:{name}}}"), &home.v6.to_string());
-            }
-            let left = ["{host:", "{host6:"].iter().find_map(|key| word.split_once(key));
-            let left = left.and_then(|(_, rest)| rest.split_once('}'));
-            left.map_or(Ok(word.clone()), |(name, _)| Err(no_host(name)))
-        };
-        process.command.iter().map(put).collect()
-    }
-}
-
-/// The place of the server.
-fn server_of(outline: &Outline) -> usize {
-    if outline.is_chain { outline.places.len() - 1 } else { SERVER }
-}
-
-fn no_host(name: &str) -> io::Error {
-    io::Error::other(format!("no host {name:?} in this lab"))
-}
-
-/// Whether the lab can be what the plan asks for.
-fn allowed(plan: &Plan, outline: &Outline) -> io::Result<()> {
-    let hosts = [
-        &plan.tcp.hosts.keys().collect::<Vec<_>>(),
-        &plan.settings.hosts.keys().collect(),
-        &plan.initial_windows.hosts.keys().collect(),
-    ];
-    if let Some(name) = hosts.into_iter().flatten().find(|name| !plan.lab.hosts.contains(name)) {
-        return Err(no_host(name));
-    }
-    if outline.is_chain {
-        return Ok(());
-    }
-    if !plan.private {
-        let said = "a lab of other ways than one from client to server needs a private far side";
-        return Err(io::Error::other(said));
-    }
-    match plan.proxies.first() {
-        None => Ok(()),
-        Some(spec) => Err(io::Error::other(format!(
-            "proxy {:?}: a lab has proxies on one way from client to server that stays, and no other",
-            spec.node
-        ))),
     }
 }
 
