@@ -22,7 +22,7 @@ pub use layers::layers;
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 11] = [
+pub const TARGETS: [(&str, Target); 12] = [
     ("http3", http3),
     ("proxy_header", proxy_header),
     ("syn", syn_packet),
@@ -30,6 +30,7 @@ pub const TARGETS: [(&str, Target); 11] = [
     ("super_frame", super_frame),
     ("perf_server", perf_server),
     ("perf_tcp", perf_tcp),
+    ("calls", calls),
     ("folder", folder),
     ("graph", graph),
     ("contact_plan", contact_plan),
@@ -221,6 +222,11 @@ pub fn perf_server(script: &[u8]) {
 /// The bytes of a client of `bentpipe perf server` over TCP, plain or in TLS, over a real socket.
 pub fn perf_tcp(bytes: &[u8]) {
     endpoint::perf::exercise_tcp(bytes);
+}
+
+/// What strangers say of calls over UDP: what is agreed on over TCP, and datagrams.
+pub fn calls(bytes: &[u8]) {
+    endpoint::calls::exercise(bytes);
 }
 
 /// The path of a request for a file: nothing outside the folder is ever opened.

@@ -22,7 +22,7 @@ READ = {
     "ServerPlan": (PERF, "ServerPlan"), "ClientPlan": (PERF, "ClientPlan"), "Limits": (PERF, "Limits"),
     "CertificateFiles": (PERF, "CertificateFiles"), "PerfTcp": (PERF, "TcpPlan"), "ReportPlan": (PERF, "ReportPlan"),
     "FramesPlan": (PERF, "FramesPlan"), "Csv": (PERF, "Csv"), "Wish": ("crates/transport/src/load/asking.rs", "Wish"),
-    "AnswerPlan": (CALLS, "AnswerPlan"), "CallPlan": (CALLS, "CallPlan"),
+    "AnswerPlan": (CALLS, "AnswerPlan"), "CallPlan": (CALLS, "CallPlan"), "Flow": (CALLS, "Flow"),
     "ServePlan": (SERVE, "ServePlan"), "Content": (SERVE, "Content"), "ServeTcp": (SERVE, "TcpPlan"),
     "TlsPlan": (SERVE, "TlsPlan"),
 }  # fmt: skip

@@ -12,6 +12,7 @@ import polars as pl
 from bentpipe.agree.among import ALONE, members, of_all, with_shares
 from bentpipe.agree.tolerance import BOUNDS, Kind, Verdict, kind, verdict
 from bentpipe.scenario.columns import column, headings, plain
+from bentpipe.stats.calls import Judge, judge
 from bentpipe.stats.intervals import Interval, mean_interval, round_significant
 from bentpipe.stats.metrics import MINOR_SHARE, decoded_ratios, directions, run_metrics
 from bentpipe.stats.titles import METRICS, Metric
@@ -39,6 +40,9 @@ COMPARED = (
     METRICS["largest_cwnd_bytes"],
     METRICS["queueing_p95_ms"],
     METRICS["decoded_ratio"],
+    METRICS["delay_ms"],
+    METRICS["rating"],
+    METRICS["mos"],
 )
 """What is compared, in the order in which it is printed."""
 
@@ -222,6 +226,9 @@ def _metrics(store: Store) -> pl.DataFrame:
     frame = _since_open(store, frame)
     frame = frame.join(_round_trips(store, frame), on=by, how="left", maintain_order="left")
     frame = frame.join(_decoded(store), on=["run", "direction"], how="left", maintain_order="left")
+    if store.rows("calls").height:
+        judged = judge(store, Judge()).select(*by, "delay_ms", "rating", "mos")
+        frame = frame.join(judged, on=by, how="left", maintain_order="left")
     # of the link, and so said once
     is_first = pl.int_range(pl.len()).over("run", "direction") == 0
     frame = with_shares(store, frame.with_columns(pl.when(is_first).then("decoded_ratio")))

@@ -26,7 +26,16 @@ NOTES = "notes.toml"
 """What a folder says beside its scenarios: ``title``, ``intro``, ``end``; ``[cells]``, names of values of the sweep;
 ``[why]``, sentences by scenario."""
 
-SHOWN = ("goodput_sum_bit_s", "goodput_bit_s", "share_percent", "ttr_s", "plt_s", "decoded_ratio")
+SHOWN = (
+    "goodput_sum_bit_s",
+    "goodput_bit_s",
+    "share_percent",
+    "ttr_s",
+    "plt_s",
+    "decoded_ratio",
+    "rating",
+    "mos",
+)
 """Metrics that have a line of their own; of flows of one table, goodput is all flows' together."""
 
 

@@ -56,6 +56,8 @@ BOUNDS: dict[str, Bound] = {
     "ttr_s": Bound(absolute=0.025, text="25 ms"),
     "plt_s": Bound(relative=0.03, absolute=0.05, text="3 % or 50 ms"),
     "decoded_ratio": Bound(absolute=0.01, text="1 point"),
+    "rating": Bound(absolute=1.0, text="1"),
+    "mos": Bound(absolute=0.05, text="0.05"),
 }
 """By metric. What has none is shown and not judged."""
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "AnswerPlan", "CallPlan", "CertificateFiles", "ClientPlan", "Content", "Csv", "FramesPlan", "LabSpec", "Limits",
-    "MeasuredSide", "PerfTcp", "Plan", "Process", "Record", "ReportPlan", "ServePlan", "ServeTcp", "ServerPlan",
-    "Sides", "TlsPlan", "WirePlan", "Wish", "written",
+    "AnswerPlan", "CallPlan", "CertificateFiles", "ClientPlan", "Content", "Csv", "Flow", "FramesPlan", "LabSpec",
+    "Limits", "MeasuredSide", "PerfTcp", "Plan", "Process", "Record", "ReportPlan", "ServePlan", "ServeTcp",
+    "ServerPlan", "Sides", "TlsPlan", "WirePlan", "Wish", "written",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -195,6 +195,14 @@ class AnswerPlan(TypedDict):
     listen: str
     once: bool
     calls: int
+    media: NotRequired[int | None]
+
+
+class Flow(TypedDict):
+    """A call in a run."""
+
+    name: str
+    since_ns: int
 
 
 class CallPlan(TypedDict):
@@ -207,6 +215,7 @@ class CallPlan(TypedDict):
     load: Mapping[str, Any]
     seed: int
     timeout_ns: int
+    flow: NotRequired[Flow | None]
 
 
 # --- `serve`: pages (crates/endpoint/src/http/plan.rs) -----------

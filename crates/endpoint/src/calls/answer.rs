@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use transport::calls::{PATIENCE, SourceSpec};
-use units::{Random, Span};
+use transport::calls::{PATIENCE, Source, SourceSpec};
+use transport::load::DrawSpec;
+use units::{Random, Span, Time};
 
 use super::media::{Media, stopped};
 use super::plan::AnswerPlan;
@@ -20,6 +21,13 @@ use crate::say::say;
 
 /// How long somebody who has connected may take to ask.
 const ASKING: Duration = Duration::from_secs(10);
+
+/// A call of a run has not begun longer ago: what was due since is gone through.
+const OLDEST: Span = Span::from_secs(10);
+
+/// Of what a stranger asks for, the shortest that is done: between two datagrams, and a mean period of sending.
+const LEAST_INTERVAL: Span = Span::from_micros(10);
+const LEAST_PERIOD: Span = Span::from_millis(1);
 
 /// Beside those who call, so many may ask at once.
 const WAITING: usize = 64;
@@ -81,9 +89,10 @@ impl Answering {
                         if busy.load(Ordering::Relaxed) >= most + WAITING {
                             continue;
                         }
+                        let media = self.plan.media;
                         scope.spawn(move || {
                             let room = busy.fetch_add(1, Ordering::Relaxed) < most;
-                            let told = match one(line, peer, room, stop) {
+                            let told = match one(line, peer, (room, media), stop) {
                                 Ok(told) => told,
                                 Err(error) => format!("{peer}: {error}"),
                             };
@@ -104,28 +113,41 @@ impl Answering {
 }
 
 /// One call; what there is to say of it.
-fn one(mut line: TcpStream, peer: SocketAddr, room: bool, stop: &AtomicBool) -> io::Result<String> {
+fn one(
+    mut line: TcpStream,
+    peer: SocketAddr,
+    (room, media): (bool, Option<u16>),
+    stop: &AtomicBool,
+) -> io::Result<String> {
     line.set_nonblocking(false)?;
     line.set_nodelay(true)?;
+    // Who does not listen to the answers does not keep anybody.
+    line.set_write_timeout(Some(ASKING))?;
     let ask: Ask = words::hear(&mut line, words::QUESTION, ASKING)?;
     let machine = words::machine();
     let one_clock = !machine.is_empty() && machine == ask.machine;
     // One clock for both, so that they count the same windows; between machines both begin with the question.
     let clock = if one_clock { Clock::since(ask.zero_ns) } else { Clock::start() };
-    if let Some(why) = refusal(&ask, room) {
+    let now = clock.now();
+    if let Some(why) = refusal(&ask, room, now) {
         words::say(&mut line, &Answer::Refused(why.clone()))?;
         return Ok(format!("{peer}: refused: {why}"));
     }
-    let socket = UdpSocket::bind((line.local_addr()?.ip(), 0))?;
+    let socket = UdpSocket::bind((line.local_addr()?.ip(), media.unwrap_or(0)))?;
     let port = socket.local_addr()?.port();
     let now = clock.monotonic_ns(clock.now());
     let answer = Answer::Ready { port, machine, clock_ns: now };
     words::say(&mut line, &answer)?;
     socket.connect((peer.ip(), ask.port))?;
     let duration = Span(ask.load.duration_ns);
-    let random = Random::named(ask.seed, "call", "periods server");
+    // What a run draws for its server.
+    let (name, start) = match (&ask.flow, one_clock) {
+        (Some((name, start)), true) => (name.as_str(), Time(*start)),
+        _ => ("call", clock.now()),
+    };
+    let random = Random::named(ask.seed, name, "periods server");
     let down = ask.load.down.as_ref();
-    let mut media = Media::new(socket, clock, down, duration, 0, random)?;
+    let mut media = Media::new(socket, clock, down, (start, duration), 0, random)?;
     let end = clock.now() + duration + PATIENCE * 2;
     // Who hangs up, or is gone, is sent nothing more.
     line.set_nonblocking(true)?;
@@ -140,12 +162,14 @@ fn one(mut line: TcpStream, peer: SocketAddr, room: bool, stop: &AtomicBool) -> 
     let up = Direction::of(media.heard());
     let heard: u64 = up.windows.iter().map(|window| window.received_packets).sum();
     let sent: u64 = media.sent().values().sum();
-    words::say(&mut line, &Heard { up, sent: media.sent().into_iter().collect() })?;
+    let sent_by_window = media.sent().into_iter().collect();
+    let late_ns = media.late_ns();
+    words::say(&mut line, &Heard { up, sent: sent_by_window, late_ns })?;
     Ok(format!("{peer}: heard {heard} datagrams, sent {sent}"))
 }
 
 /// Why a call is not answered.
-fn refusal(ask: &Ask, room: bool) -> Option<String> {
+fn refusal(ask: &Ask, room: bool, now: Time) -> Option<String> {
     if !room {
         return Some("too many calls at once (--calls)".to_owned());
     }
@@ -158,9 +182,57 @@ fn refusal(ask: &Ask, room: bool) -> Option<String> {
             ask.load.duration_ns
         ));
     }
+    if let Some((_, start)) = &ask.flow
+        && start.abs_diff(now.nanos()) > OLDEST.nanos()
+    {
+        let expected = OLDEST.seconds();
+        return Some(format!(
+            "found a call that began at {start} ns, expected within {expected} s"
+        ));
+    }
+    let sources = || ask.load.up.iter().chain(&ask.load.down);
+    if let Some(why) = sources().find_map(restless) {
+        return Some(why);
+    }
     let rate = |source: &SourceSpec| {
         u64::from(source.payload_bytes) * 8_000_000_000 / source.interval_ns.max(1)
     };
-    let most = ask.load.up.iter().chain(&ask.load.down).map(rate).max().unwrap_or(0);
+    let most = sources().map(rate).max().unwrap_or(0);
     (most > MOST_BIT_S).then(|| format!("found {most} bit/s, expected at most {MOST_BIT_S}"))
+}
+
+/// Why a source would take a processor for itself: datagrams, or periods of sending, that are too short.
+fn restless(source: &SourceSpec) -> Option<String> {
+    let least = |what: &str, found: String, expected: &str| {
+        Some(format!("{what}: found {found}, expected {expected} or more"))
+    };
+    if source.interval_ns < LEAST_INTERVAL.nanos() {
+        return least("interval_ns", source.interval_ns.to_string(), "10000");
+    }
+    let periods = source.periods?;
+    if periods.on_ns < LEAST_PERIOD.nanos() {
+        return least("on_ns", periods.on_ns.to_string(), "1000000");
+    }
+    match periods.draw {
+        // The shortest period is a twentieth of the mean then.
+        DrawSpec::Pareto { shape } if shape < 1.05 => least("shape", shape.to_string(), "1.05"),
+        _ => None,
+    }
+}
+
+/// What a stranger who has connected makes of it, with `now` on the clock; for fuzzing.
+pub(super) fn exercise(ask: &Ask, now: Time) {
+    if refusal(ask, true, now).is_some() {
+        return;
+    }
+    let Some(spec) = &ask.load.down else { return };
+    let start = ask.flow.as_ref().map_or(now, |(_, start)| Time(*start));
+    let random = Random::named(ask.seed, "call", "periods server");
+    let mut source = Source::new(spec, start, Span(ask.load.duration_ns), random);
+    let mut sent = 0u64;
+    while source.take(now + Span::from_millis(100)).is_some() {
+        sent += 1;
+    }
+    // Ten seconds that are gone through, and a tenth of one.
+    assert!(sent <= 2_020_000, "{sent} datagrams");
 }

@@ -55,15 +55,26 @@ fn one(
     line.set_nodelay(true).map_err(why)?;
     let local = line.local_addr().map_err(why)?.ip();
     let socket = UdpSocket::bind((local, 0)).map_err(why)?;
-    let clock = Clock::start();
+    let clock = match &plan.flow {
+        Some(flow) => {
+            let now = Clock::start();
+            Clock::since(now.monotonic_ns(Time::ZERO).saturating_sub(flow.since_ns))
+        }
+        None => Clock::start(),
+    };
+    let start = clock.now();
     let machine = words::machine();
     let asked = clock.now();
     let ask = Ask {
         load: plan.load.clone(),
-        seed: plan.seed.wrapping_add(u64::from(number)),
+        seed: match plan.flow {
+            Some(_) => plan.seed,
+            None => plan.seed.wrapping_add(u64::from(number)),
+        },
         port: socket.local_addr().map_err(why)?.port(),
         machine: machine.clone(),
         zero_ns: clock.monotonic_ns(Time::ZERO),
+        flow: plan.flow.as_ref().map(|flow| (flow.name.clone(), start.nanos())),
     };
     words::say(&mut line, &ask).map_err(why)?;
     let answer: Answer = words::hear(&mut line, words::QUESTION, patience).map_err(why)?;
@@ -78,12 +89,17 @@ fn one(
     let offset_ns = if one_clock { 0 } else { clock_ns.wrapping_sub(middle) as i64 };
     socket.connect((remote.ip(), port)).map_err(why)?;
     let duration = Span(plan.load.duration_ns);
-    let random = Random::named(plan.seed, &format!("call-{number}"), "periods client");
+    let (name, start) = match &plan.flow {
+        Some(flow) => (flow.name.clone(), start),
+        None => (format!("call-{number}"), clock.now()),
+    };
+    let random = Random::named(plan.seed, &name, "periods client");
     let up = plan.load.up.as_ref();
-    let mut media = Media::new(socket, clock, up, duration, offset_ns, random).map_err(why)?;
+    let mut media =
+        Media::new(socket, clock, up, (start, duration), offset_ns, random).map_err(why)?;
     // A NAT on the way lets the answering side's datagrams in only after one of ours.
     media.knock().map_err(why)?;
-    let end = clock.now() + duration + PATIENCE;
+    let end = start + duration + PATIENCE;
     media.run(end, &|| stopped(stop)).map_err(why)?;
     // Who stops early still hears what came of what was sent.
     line.shutdown(std::net::Shutdown::Write).map_err(why)?;
@@ -93,6 +109,9 @@ fn one(
         peer: remote.to_string(),
         one_clock,
         clock_offset_ns: offset_ns,
+        zero_ns: clock.monotonic_ns(Time::ZERO),
+        start_ns: start.nanos(),
+        late_ns: [media.late_ns(), heard.late_ns],
         up: up.map(|_| heard.up.with_sent(media.sent())),
         down: plan.load.down.as_ref().map(|_| Direction::of(media.heard()).with_sent(heard.sent)),
     })

@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::UdpSocket;
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
 use transport::calls::{Head, Heard, Source, SourceSpec};
 use units::{Random, Span, Time};
 
@@ -15,7 +19,14 @@ use crate::clock::Clock;
 const NAP: Span = Span::from_millis(100);
 
 /// A datagram that took longer is not heard.
-const LATEST: Span = Span::from_secs(10);
+pub(super) const LATEST: Span = Span::from_secs(10);
+
+/// Width of a class of lateness, and how many there are: what is later than a second is a second late.
+const CLASS: Span = Span::from_micros(10);
+const CLASSES: usize = 100_000;
+
+/// Datagrams that are heard before anything else is looked at.
+const BATCH: usize = 64;
 
 /// The largest datagram.
 const LARGEST: usize = 1 << 16;
@@ -29,11 +40,15 @@ pub struct Media {
     /// What the other side's clock shows more than this one's, ns. The calling side alone knows it, and reckons both
     /// ways; the answering side takes it for 0.
     offset_ns: i64,
+    /// What the source said before there was anybody to say it to, by window.
+    unsaid: BTreeMap<u32, u64>,
+    /// Times that this side had something to do, by how late it was, in classes.
+    late: BTreeMap<usize, u64>,
     buffer: Vec<u8>,
 }
 
 impl Media {
-    /// A side that sends as `spec` says from now on.
+    /// A side that has sent as `spec` says since `start`, of which the other hears what is due from now on.
     ///
     /// # Errors
     /// The kernel's.
@@ -41,17 +56,26 @@ impl Media {
         socket: UdpSocket,
         clock: Clock,
         spec: Option<&SourceSpec>,
-        duration: Span,
+        (start, duration): (Time, Span),
         offset_ns: i64,
         random: Random,
     ) -> io::Result<Media> {
-        let source = spec.map(|spec| Source::new(spec, clock.now(), duration, random));
+        socket.set_nonblocking(true)?;
+        let mut source = spec.map(|spec| Source::new(spec, start, duration, random));
+        let mut unsaid = BTreeMap::new();
+        if let Some(source) = &mut source {
+            let now = clock.now();
+            while source.take(now).is_some() {}
+            unsaid.clone_from(&source.said().sent);
+        }
         Ok(Media {
             socket,
             clock,
             source,
             heard: Heard::default(),
             offset_ns,
+            unsaid,
+            late: BTreeMap::new(),
             buffer: vec![0; LARGEST],
         })
     }
@@ -67,11 +91,46 @@ impl Media {
                 return Ok(());
             }
             self.send(now)?;
-            let next = self.source.as_ref().map_or(Time::MAX, Source::wake_at).min(end);
-            let span = next.since(self.clock.now()).min(NAP).max(Span::from_micros(1));
-            self.socket.set_read_timeout(Some(Duration::from_nanos(span.nanos())))?;
+            let due = self.source.as_ref().map_or(Time::MAX, Source::wake_at).min(end);
+            let wake = due.min(self.clock.now() + NAP);
+            if !self.wait(wake)? && self.source.is_none() {
+                self.note(self.clock.now().since(wake));
+            }
             self.hear()?;
         }
+    }
+
+    /// Waits for a datagram until `wake`; whether there is one.
+    fn wait(&self, wake: Time) -> io::Result<bool> {
+        let span = wake.since(self.clock.now());
+        let mut sockets = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
+        match ppoll(
+            &mut sockets,
+            Some(TimeSpec::from_duration(Duration::from_nanos(span.nanos()))),
+            None,
+        ) {
+            Ok(count) => Ok(count > 0),
+            Err(Errno::EINTR) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Something was done so late.
+    fn note(&mut self, late: Span) {
+        let class = (late.nanos() / CLASS.nanos()) as usize;
+        *self.late.entry(class.min(CLASSES)).or_default() += 1;
+    }
+
+    /// How late this side was: of 95 % of its datagrams, or of its wake-ups if it sends none, no later than
+    /// this, ns.
+    pub fn late_ns(&self) -> Option<u64> {
+        let all: u64 = self.late.values().sum();
+        let mut before = 0;
+        let class = self.late.iter().find(|(_, count)| {
+            before += *count;
+            before * 100 >= all * 95
+        });
+        class.map(|(class, _)| (*class as u64 + 1) * CLASS.nanos())
     }
 
     /// Sends a datagram that says nothing.
@@ -83,8 +142,9 @@ impl Media {
     }
 
     fn send(&mut self, now: Time) -> io::Result<()> {
-        let Some(source) = &mut self.source else { return Ok(()) };
-        while let Some(head) = source.take(now) {
+        while let Some(source) = &mut self.source
+            && let Some(head) = source.take(now)
+        {
             let spec = &source.said().spec;
             let (rtp_type, bytes) = (spec.rtp_type, spec.payload_bytes as usize);
             self.buffer[..bytes].fill(0);
@@ -93,24 +153,29 @@ impl Media {
             let told = Head { due: Time(due), ..head };
             told.write(rtp_type, &mut self.buffer[..bytes]);
             tolerate(self.socket.send(&self.buffer[..bytes]).map(|_| ()))?;
+            self.note(now.since(head.due));
         }
         Ok(())
     }
 
+    /// Hears what is there, a batch at most: the source gets its turn.
     fn hear(&mut self) -> io::Result<()> {
-        match self.socket.recv(&mut self.buffer) {
-            Ok(count) => {
-                let now = self.clock.now();
-                if let Some(head) = Head::read(&self.buffer[..count])
-                    && let Some(due) = self.own(head.due)
-                {
-                    // Two clocks that are compared over a network may put it in the future.
-                    self.heard.take(now, &Head { due: due.min(now), ..head });
+        for _ in 0..BATCH {
+            match self.socket.recv(&mut self.buffer) {
+                Ok(count) => {
+                    let now = self.clock.now();
+                    if let Some(head) = Head::read(&self.buffer[..count])
+                        && let Some(due) = self.own(head.due)
+                    {
+                        // Two clocks that are compared over a network may put it in the future.
+                        self.heard.take(now, &Head { due: due.min(now), ..head });
+                    }
                 }
-                Ok(())
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => tolerate(Err(error))?,
             }
-            Err(error) => tolerate(Err(error)),
         }
+        Ok(())
     }
 
     /// An instant of the other machine by this clock; none if it cannot be.
@@ -124,7 +189,15 @@ impl Media {
 
     /// What was sent, by window.
     pub fn sent(&self) -> BTreeMap<u32, u64> {
-        self.source.as_ref().map(|source| source.said().sent.clone()).unwrap_or_default()
+        let mut sent =
+            self.source.as_ref().map(|source| source.said().sent.clone()).unwrap_or_default();
+        for (window, count) in &self.unsaid {
+            if let Some(said) = sent.get_mut(window) {
+                *said -= count;
+            }
+        }
+        sent.retain(|_, count| *count > 0);
+        sent
     }
 
     /// What was heard.

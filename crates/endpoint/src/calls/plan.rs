@@ -13,6 +13,9 @@ pub struct AnswerPlan {
     pub once: bool,
     /// Calls at once.
     pub calls: usize,
+    /// Port of UDP of all calls, one at a time then; none: each has its own.
+    #[serde(default)]
+    pub media: Option<u16>,
 }
 
 /// The side that calls.
@@ -31,4 +34,17 @@ pub struct CallPlan {
     pub seed: u64,
     /// How long the other side may take to answer.
     pub timeout_ns: u64,
+    /// As the flow of a run, which draws what its simulation draws; none: calls by their numbers.
+    #[serde(default)]
+    pub flow: Option<Flow>,
+}
+
+/// A call in a run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flow {
+    /// Its name, by which periods are drawn.
+    pub name: String,
+    /// How long ago the run began: from then windows are counted.
+    pub since_ns: u64,
 }

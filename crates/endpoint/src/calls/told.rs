@@ -102,6 +102,12 @@ pub struct Told {
     pub one_clock: bool,
     /// What the other clock was found to show more, ns.
     pub clock_offset_ns: i64,
+    /// What this side's CLOCK_MONOTONIC showed when windows began, ns.
+    pub zero_ns: u64,
+    /// When the call began after that, ns.
+    pub start_ns: u64,
+    /// How late the sides were for what they had to do: of 95 % of it no later than this, ns.
+    pub late_ns: [Option<u64>; 2],
     /// From the calling side.
     pub up: Option<Direction>,
     /// To it.

@@ -31,6 +31,9 @@ pub struct Ask {
     pub machine: String,
     /// What its CLOCK_MONOTONIC showed when its clock was set to 0, ns.
     pub zero_ns: u64,
+    /// Of a call in a run: its name, and when it began by that clock, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<(String, u64)>,
 }
 
 /// Who answers.
@@ -57,6 +60,9 @@ pub struct Heard {
     pub up: Direction,
     /// What the answering side has sent, by window.
     pub sent: Vec<(u32, u64)>,
+    /// How late the answering side was, ns ([`super::media::Media::late_ns`]).
+    #[serde(default)]
+    pub late_ns: Option<u64>,
 }
 
 /// Says a line.
@@ -79,7 +85,7 @@ pub fn hear<T: DeserializeOwned>(
     patience: Duration,
 ) -> io::Result<T> {
     let clock = Clock::start();
-    let mut text = Vec::new();
+    let mut line = Line::new(most);
     let mut piece = [0; 4096];
     loop {
         let left = patience.saturating_sub(Duration::from_nanos(clock.now().nanos()));
@@ -88,18 +94,39 @@ pub fn hear<T: DeserializeOwned>(
         }
         stream.set_read_timeout(Some(left))?;
         let count = stream.read(&mut piece)?;
-        let said = &piece[..count];
-        let end = said.iter().position(|byte| *byte == b'\n');
-        text.extend_from_slice(&said[..end.unwrap_or(count)]);
-        if end.is_some() {
-            return Ok(serde_json::from_slice(&text)?);
+        if let Some(said) = line.take(&piece[..count])? {
+            return Ok(said);
         }
-        if count == 0 {
+    }
+}
+
+/// A line that comes in pieces, of which no more than `most` bytes are kept.
+pub struct Line {
+    text: Vec<u8>,
+    most: usize,
+}
+
+impl Line {
+    /// None of it has come.
+    pub fn new(most: usize) -> Line {
+        Line { text: Vec::new(), most }
+    }
+
+    /// What the line says, once all of it has come; a piece of no bytes is the end.
+    ///
+    /// # Errors
+    /// It is no such line, too long, or ends before its end.
+    pub fn take<T: DeserializeOwned>(&mut self, piece: &[u8]) -> io::Result<Option<T>> {
+        if piece.is_empty() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        if text.len() > most {
+        let end = piece.iter().position(|byte| *byte == b'\n');
+        let said = &piece[..end.unwrap_or(piece.len())];
+        if self.text.len() + said.len() > self.most {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "a line that is too long"));
         }
+        self.text.extend_from_slice(said);
+        Ok(end.map(|_| serde_json::from_slice(&self.text)).transpose()?)
     }
 }
 

@@ -6,8 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use endpoint::calls::{AnswerPlan, Answering, CallPlan, call};
+use endpoint::calls::{AnswerPlan, Answering, CallPlan, Flow, call};
+use serde::Deserialize;
 use serde_json::{Value, json};
+use transport::calls::{DatagramsSpec, Source};
+use units::{Random, Span, Time};
 
 /// Takes what is written.
 #[derive(Clone, Default)]
@@ -39,9 +42,11 @@ struct Running {
 
 impl Running {
     fn start(calls: usize) -> Running {
-        let plan: AnswerPlan =
-            serde_json::from_value(json!({"listen": "127.0.0.1:0", "once": false, "calls": calls}))
-                .unwrap();
+        Running::planned(json!({"listen": "127.0.0.1:0", "once": false, "calls": calls}))
+    }
+
+    fn planned(plan: Value) -> Running {
+        let plan: AnswerPlan = serde_json::from_value(plan).unwrap();
         let answering = Answering::bind(plan).unwrap();
         let address = answering.address().unwrap();
         let (stop, page) = (Arc::new(AtomicBool::new(false)), Page::default());
@@ -146,4 +151,62 @@ fn what_is_too_much_is_refused() {
     assert_eq!(sum(&told[0]["up"], "received_packets"), 10);
     let said = server.end();
     assert!(said.contains("refused: found"), "{said}");
+}
+
+/// A call of a run counts windows from the run's beginning, sends what its flow draws, to and from the port that it is
+/// told by; what was due before anybody answered is neither sent nor counted.
+#[test]
+fn a_call_of_a_run_is_as_its_flow() {
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let server = Running::planned(
+        json!({"listen": "127.0.0.1:0", "once": false, "calls": 1, "media": free}),
+    );
+    let mut source = voice(172);
+    source["periods"] = json!({"on_ns": 100_000_000, "off_ns": 50_000_000,
+        "draw": {"kind": "exponential"}});
+    let mut plan = plan(server.address, 1, &source, &source, 1500);
+    plan.flow = Some(Flow { name: "speech-3".to_owned(), since_ns: 9_500_000_000 });
+    let told = made(&plan).unwrap().remove(0);
+    let start = told["start_ns"].as_u64().unwrap();
+    assert!((9_500_000_000..9_600_000_000).contains(&start), "{start}");
+    let load = DatagramsSpec::deserialize(json!({"up": source, "down": source,
+        "duration_ns": 1_500_000_000u64}))
+    .unwrap();
+    for (way, side, spec) in [("up", "client", &load.up), ("down", "server", &load.down)] {
+        let random = Random::named(1, "speech-3", &format!("periods {side}"));
+        let spec = spec.as_ref().unwrap();
+        let mut drawn = Source::new(spec, Time(start), Span(load.duration_ns), random);
+        while drawn.take(Time(start) + Span(load.duration_ns)).is_some() {}
+        let due = &drawn.said().sent;
+        let windows = told[way]["windows"].as_array().unwrap();
+        let second = windows.iter().find(|window| window["window"] == 1).unwrap();
+        assert_eq!(second["sent_packets"].as_u64(), due.get(&1).copied(), "{way}");
+        // Of the half second before, what was due while they agreed is missing.
+        let all: u64 = due.values().sum();
+        let sent = sum(&told[way], "sent_packets");
+        assert!(all - 5 <= sent && sent <= all, "{way}: {sent} of {all}");
+        assert_eq!(sum(&told[way], "received_packets"), sent, "{way}");
+    }
+    for late in told["late_ns"].as_array().unwrap() {
+        assert!(late.as_u64().is_some_and(|ns| ns > 0 && ns < 1_000_000_000), "{late}");
+    }
+    server.end();
+}
+
+/// What was due since a call began is gone through: so that cannot be long ago.
+#[test]
+fn a_call_of_long_ago_is_refused() {
+    let server = Running::start(8);
+    let mut plan = plan(server.address, 1, &voice(172), &Value::Null, 1000);
+    plan.flow = Some(Flow { name: "f".to_owned(), since_ns: 0 });
+    assert!(made(&plan).is_ok());
+    let machine = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let ask = json!({"load": {"up": voice(172), "down": null, "duration_ns": 1_000_000}, "seed": 1,
+        "port": 9, "machine": machine.trim(), "zero_ns": 0, "flow": ["f", 0]});
+    let mut line = TcpStream::connect(server.address).unwrap();
+    writeln!(line, "{ask}").unwrap();
+    let mut answer = String::new();
+    io::BufRead::read_line(&mut io::BufReader::new(line), &mut answer).unwrap();
+    assert!(answer.contains("found a call that began at 0 ns, expected within 10 s"), "{answer}");
+    server.end();
 }

@@ -1,5 +1,5 @@
 """The runs of a plan in real time: each a lab, with its measurements in the simulator's tables.
 
 ``limits`` (what cannot be), ``arrivals`` (what is drawn beforehand) and ``groups`` <- ``planned`` (a run as a lab);
-``frames`` <- ``measurements`` (what it recorded, as tables); ``runner`` runs them.
+``frames``, ``called`` (calls) <- ``measurements`` (what it recorded, as tables); ``runner`` runs them.
 """

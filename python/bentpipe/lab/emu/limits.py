@@ -13,7 +13,7 @@ from bentpipe.plan.loads import senders
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from bentpipe.plan.spec import CongestionSpec, FlowSpec, LoadSpec, QuicSpec, RunSpec, TcpSides
+    from bentpipe.plan.spec import CongestionSpec, DatagramsLoadSpec, FlowSpec, QuicSpec, RunSpec, TcpSides
 
 __all__ = ["refusals"]
 
@@ -28,6 +28,9 @@ MOST_ARRIVALS = 500
 
 MOST_HOSTS = 40
 """Ends of flows: each is a namespace, its links are devices and threads."""
+
+MOST_BIT_S, LEAST_INTERVAL_NS, LEAST_PERIOD_NS = 200_000_000, 10_000, 1_000_000
+"""Of a call (crates/endpoint/src/calls)."""
 
 MOST_FLOWS = 250
 """Flows of one group: each is a server and a client."""
@@ -52,12 +55,14 @@ def refusals(
             problems.append((f"flow.{group['name']}.count", said))
     for flow in spec["flows"]:
         key = f"flow.{groups.get(flow['name'], flow['name'])}"
-        problems += _load(flow["load"], f"{key}.load", spec["duration_ns"])
+        problems += _load(flow, f"{key}.load", spec["duration_ns"])
         transport = flow["transport"]
         if transport["kind"] == "quic":
             problems += _quic(flow, transport, key, known)
         elif transport["kind"] == "tcp":
             problems += _tcp(flow, transport, key, catalogue, machine)
+    if spec.get("admissions"):
+        problems.append(("admission", "is there; real time refuses no flow when it begins"))
     return list(dict.fromkeys(problems + _agree(spec, groups)))
 
 
@@ -88,11 +93,14 @@ def _nodes(key: str, names: Sequence[str], told: str) -> list[tuple[str, str]]:
     return [(key, f"nodes {listed} {told}")] if names else []
 
 
-def _load(load: LoadSpec, key: str, duration_ns: int) -> list[tuple[str, str]]:
+def _load(flow: FlowSpec, key: str, duration_ns: int) -> list[tuple[str, str]]:
+    load = flow["load"]
     if load["kind"] == "on_off":
-        return [(key, "is an on-off source, which `bentpipe perf` does not have")]
+        return [(key, "is an on-off source of a stream; real time has those of datagrams over UDP")]
     if load["kind"] == "datagrams":
-        return [(key, "sends datagrams, which `bentpipe perf` does not")]
+        return _datagrams(load, key) if flow["transport"]["kind"] == "udp" else [
+            (key, "sends datagrams over QUIC; `bentpipe perf` sends them over UDP")
+        ]  # fmt: skip
     if load["kind"] == "page":
         return [(key, "is a page, which `bentpipe browse` loads")]
     if load["kind"] == "poisson":
@@ -100,6 +108,23 @@ def _load(load: LoadSpec, key: str, duration_ns: int) -> list[tuple[str, str]]:
         if expected > MOST_ARRIVALS:
             said = f"about {expected:,.0f} arrivals, each a process; expected at most {MOST_ARRIVALS}"
             return [(f"{key}.poisson", f"found {said}")]
+    return []
+
+
+def _datagrams(load: DatagramsLoadSpec, key: str) -> list[tuple[str, str]]:
+    """What the answering side does for nobody."""
+    for source in (load["up"], load["down"]):
+        if source is None:
+            continue
+        bit_s = source["payload_bytes"] * 8e9 / source["interval_ns"]
+        if bit_s > MOST_BIT_S:
+            return [(key, f"sends {bit_s / 1e6:,.0f} Mbit/s; expected at most {MOST_BIT_S / 1e6:,.0f}")]
+        if source["interval_ns"] < LEAST_INTERVAL_NS:
+            said = f"sends every {source['interval_ns']:,} ns; expected at least {LEAST_INTERVAL_NS:,} between two"
+            return [(key, said)]
+        periods = source["periods"]
+        if periods is not None and periods["on_ns"] < LEAST_PERIOD_NS:
+            return [(key, "has periods of less than 1 ms; expected 1 ms or more on the average")]
     return []
 
 

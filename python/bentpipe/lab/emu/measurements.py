@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.lab.emu.called import Called
 from bentpipe.lab.emu.frames import Connection, Frames, Pair, pairs
 from bentpipe.lab.emu.groups import with_groups
 from bentpipe.plan.measured import COLUMNS, COUNTERS, GAUGES
@@ -41,7 +42,7 @@ class Flow:
     server: Frames
 
 
-def measurements(engine: str, spec: RunSpec, flows: Sequence[Flow], series: Series) -> Measurements:
+def measurements(engine: str, spec: RunSpec, flows: Sequence[Flow | Called], series: Series) -> Measurements:
     """The tables of a run.
 
     Raises:
@@ -51,12 +52,21 @@ def measurements(engine: str, spec: RunSpec, flows: Sequence[Flow], series: Seri
     duration = int(spec["duration_ns"])
     clock = _Clock(origin, _last_tick(flows, origin, duration))
     tables: dict[str, list[Row]] = {name: [] for name in COLUMNS}
-    for flow in flows:
-        _flow(flow, clock, int(spec["sample_ns"]), tables)
     ticks = list(_ticks(clock, int(spec["sample_ns"])))
+    rare: dict[str, list[Row]] = {"calls": [], "call_delays": []}
+    for flow in flows:
+        if isinstance(flow, Called):
+            for name, rows in flow.totals(origin, ticks, clock.seconds).items():
+                tables[name] += rows
+            for name, rows in flow.rows().items():
+                rare[name] += rows
+        else:
+            _flow(flow, clock, int(spec["sample_ns"]), tables)
     split = [flow["name"] for flow in spec["flows"] if flow["transport"]["kind"] == "tcp"]
     tables["links"], tables["link_summary"] = series.link_rows(spec["graph"], origin, ticks)
     tables["proxies"] = series.proxy_rows(split, origin, ticks)
+    if rare["calls"]:
+        tables |= rare
     rare = {"users": series.user_rows(origin, ticks), "user_queues": series.queue_rows(ticks)}
     tables |= {name: rows for name, rows in rare.items() if rows}
     packets = sum(int(row.get("arrived_packets") or 0) for row in tables["link_summary"])
@@ -79,11 +89,13 @@ class _Clock:
         return None if time_ns is None or time_ns > self.end_ns else self.seconds(time_ns)
 
 
-def _origin(flows: Sequence[Flow]) -> int:
+def _origin(flows: Sequence[Flow | Called]) -> int:
     """The start of the run on the machine's clock."""
-    found = [
+    found = [flow.origin_ns for flow in flows if isinstance(flow, Called) and flow.origin_ns is not None]
+    found += [
         min(int(one.opening["start_ns"]) for one in frames.connections.values()) - start
         for flow in flows
+        if isinstance(flow, Flow)
         for start, frames in zip(flow.starts_ns, flow.clients, strict=True)
         if frames.connections
     ]
@@ -92,12 +104,13 @@ def _origin(flows: Sequence[Flow]) -> int:
     return min(found)
 
 
-def _last_tick(flows: Sequence[Flow], origin: int, duration: int) -> int:
+def _last_tick(flows: Sequence[Flow | Called], origin: int, duration: int) -> int:
     """The last sample by the end of the run; the end itself where every connection had ended before it."""
     end = origin + duration
     each = [
         connection
         for flow in flows
+        if isinstance(flow, Flow)
         for frames in (*flow.clients, flow.server)
         for connection in frames.connections.values()
     ]

@@ -15,6 +15,7 @@ from bentpipe.lab.emu.arrivals import Random
 from bentpipe.lab.emu.limits import refusals
 from bentpipe.lab.kernel import ETHERNET_MTU
 from bentpipe.lab.wire import written
+from bentpipe.plan.datagrams import largest_bytes
 from bentpipe.plan.facts import delays_ns, quic_of
 from bentpipe.plan.loads import senders
 from bentpipe.plan.quic import defaults
@@ -22,7 +23,17 @@ from bentpipe.plan.quic import defaults
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bentpipe.lab.wire import ClientPlan, LabSpec, MeasuredSide, Plan, Process, ServerPlan, Sides
+    from bentpipe.lab.wire import (
+        AnswerPlan,
+        CallPlan,
+        ClientPlan,
+        LabSpec,
+        MeasuredSide,
+        Plan,
+        Process,
+        ServerPlan,
+        Sides,
+    )
     from bentpipe.plan.spec import AmountSpec, FlowSpec, RunSpec, SizeSpec, StreamSpec, TcpSpec
 
 __all__ = ["FlowFiles", "RunLab", "Session", "hosts_of", "lab_plan", "refusals", "round_trips_ns"]
@@ -39,6 +50,9 @@ PAUSE_S = 0.3
 
 FRAME_NS = 50_000_000
 """Longest interval between samples: with it the last sample before the end of a run is near it."""
+
+LAST_S = 10.0
+"""Who calls hears for 4 s more what was sent last (crates/transport/src/calls), and what the other side has heard."""
 
 WRAP = (
     'sed "s/@FAR@/$1/g" "$2" > "$2.ready" || exit 2; '
@@ -63,6 +77,8 @@ class FlowFiles:
     name: str
     server: Path
     sessions: tuple[Session, ...]
+    calls: bool = False
+    """What a client says is one line on a call, in place of frames."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +111,12 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
     interval = min(int(spec["sample_ns"]), FRAME_NS)
     for number, flow in enumerate(spec["flows"]):
         port = FIRST_PORT + number
-        files = FlowFiles(flow["name"], folder / f"{number}.server.frames", ())
-        serves = _put(folder / f"{number}.server.json", _server(flow, port, files.server, interval))
+        calls = flow["load"]["kind"] == "datagrams"
+        files = FlowFiles(flow["name"], folder / f"{number}.server.frames", (), calls)
+        serves = _put(
+            folder / f"{number}.server.json",
+            _answer(port) if calls else _server(flow, port, files.server, interval),
+        )
         server: Process = {
             "name": f"{flow['name']}.server",
             "command": [program, "perf", str(serves)],
@@ -113,9 +133,12 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
         ):
             frames = folder / f"{number}.{index}.client.frames"
             asks = _put(
-                folder / f"{number}.{index}.client.json", _client(flow, port, streams, frames, interval)
+                folder / f"{number}.{index}.client.json",
+                _call(flow, port, int(spec["seed"]), start_ns, int(spec["duration_ns"]))
+                if calls
+                else _client(flow, port, streams, frames, interval),
             )
-            stop_s = (int(spec["duration_ns"]) - start_ns) / 1e9
+            stop_s = (int(spec["duration_ns"]) - start_ns) / 1e9 + (LAST_S if calls else 0)
             words = [
                 _address(flow, first["server"]),
                 str(asks),
@@ -127,7 +150,7 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
                 "name": f"{flow['name']}.{index}",
                 "command": ["/bin/sh", "-c", WRAP, "bentpipe", *words],
                 "start_ns": start_ns,
-                "output": str(folder / f"{number}.{index}.client.log"),
+                "output": str(frames if calls else folder / f"{number}.{index}.client.log"),
                 "errors": str(folder / f"{number}.{index}.client.errors"),
             }
             if flow["client"] != first["client"]:
@@ -162,7 +185,7 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
     return RunLab(plan, tuple(flows), result, record)
 
 
-def _put(file: Path, plan: ServerPlan | ClientPlan) -> Path:
+def _put(file: Path, plan: ServerPlan | ClientPlan | AnswerPlan | CallPlan) -> Path:
     file.write_bytes(written(plan))
     return file
 
@@ -174,8 +197,8 @@ def _starts(flow: FlowSpec, seed: int, end_ns: int) -> Iterator[tuple[int, Seque
     """When each client begins, and its streams: the draws of the simulation."""
     name, load = flow["name"], flow["load"]
     start = flow["start_ns"] + Random(seed, name, "start").below(flow["start_jitter_ns"] + 1)
-    if load["kind"] == "perf":
-        yield start, load["streams"]
+    if load["kind"] in ("perf", "datagrams"):
+        yield start, load["streams"] if load["kind"] == "perf" else []
         return
     if load["kind"] != "poisson":
         raise TypeError(f"{name}: no client does this: {load['kind']}")
@@ -209,6 +232,8 @@ def _ip(flow: FlowSpec) -> int:
     transport = flow["transport"]
     if transport["kind"] == "tcp":
         return 4 if transport["client"]["header_bytes"] == 40 else 6
+    if transport["kind"] == "udp":
+        return 4 if transport["header_bytes"] == 28 else 6
     return 4 if quic_of(flow)["header_bytes"] == 28 else 6
 
 
@@ -269,6 +294,28 @@ def _client(
     }
 
 
+def _answer(port: int) -> AnswerPlan:
+    """Who is called: its datagrams have the port that tells whose they are."""
+    return {"role": "answer", "listen": f"[::]:{port}", "once": False, "calls": 1, "media": port}
+
+
+def _call(flow: FlowSpec, port: int, seed: int, start_ns: int, end_ns: int) -> CallPlan:
+    load = flow["load"]
+    if load["kind"] != "datagrams":
+        raise TypeError(f"{flow['name']}: a load without datagrams")
+    duration = min(load["duration_ns"], end_ns - start_ns)
+    return {
+        "role": "call",
+        "host": "@FAR@",
+        "port": port,
+        "count": 1,
+        "load": {"up": load["up"], "down": load["down"], "duration_ns": duration},
+        "seed": seed,
+        "timeout_ns": HANDSHAKE_NS,
+        "flow": {"name": flow["name"], "since_ns": start_ns},
+    }
+
+
 # --- the kernel -----------------------------------------------------------------------------------------------
 
 
@@ -281,6 +328,8 @@ def _mtu(spec: RunSpec) -> int:
             sizes += [
                 end["mss_bytes"] + end["header_bytes"] for end in (transport["client"], transport["server"])
             ]
+        elif transport["kind"] == "udp":
+            sizes.append(largest_bytes(flow["load"]) + transport["header_bytes"])
         else:
             quic = quic_of(flow)
             sizes.append(quic["mtu_bytes"] + quic["header_bytes"])

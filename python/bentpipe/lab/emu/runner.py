@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.lab.emu.called import Called, read_told
 from bentpipe.lab.emu.frames import read_frames
 from bentpipe.lab.emu.limits import refusals
 from bentpipe.lab.emu.measurements import Flow, NothingSent, measurements
@@ -232,9 +233,14 @@ def _prefer(process: int) -> None:
             os.setpriority(os.PRIO_PROCESS, process, NICENESS)
 
 
-def _flows(run: Run, plan: RunLab) -> list[Flow]:
-    found = []
+def _flows(run: Run, plan: RunLab) -> list[Flow | Called]:
+    found: list[Flow | Called] = []
     for flow, files in zip(run.spec["flows"], plan.flows, strict=True):
+        load, transport = flow["load"], flow["transport"]
+        if load["kind"] == "datagrams" and transport["kind"] == "udp":
+            told = read_told(files.sessions[0].frames)
+            found.append(Called(flow["name"], load, transport["header_bytes"], told))
+            continue
         names = (flow["client_congestion"]["name"], flow["server_congestion"]["name"])
         clients = tuple(read_frames(session.frames) for session in files.sessions)
         starts = tuple(session.start_ns for session in files.sessions)
@@ -242,10 +248,13 @@ def _flows(run: Run, plan: RunLab) -> list[Flow]:
     return found
 
 
-def _lateness(flows: Sequence[Flow]) -> int:
+def _lateness(flows: Sequence[Flow | Called]) -> int:
     """Of the process that was latest: the 95th percentile of the lateness of its ticks, those it missed too, ns."""
     worst = 0
     for flow in flows:
+        if isinstance(flow, Called):
+            worst = max([worst, *flow.late_ns()])
+            continue
         for frames in (*flow.clients, flow.server):
             late = sorted(frames.late_ns())
             if late:
