@@ -67,6 +67,7 @@ def test_users_have_shares_and_their_table_a_sum(even: Path) -> None:
     assert text.count("goodput Mbit/s") == 1
     assert "| web | " in text
     assert "| web-2 | cubic | share % |" in text
+    assert "| gold down | cubic | share % |" in text
 
 
 def test_other_shares_are_not_within(even: Path, tmp_path: Path) -> None:

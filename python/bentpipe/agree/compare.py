@@ -12,7 +12,7 @@ import polars as pl
 from bentpipe.agree.among import ALONE, members, of_all, with_shares
 from bentpipe.agree.tolerance import BOUNDS, Kind, Verdict, kind, verdict
 from bentpipe.scenario.columns import column, headings, plain
-from bentpipe.stats.calls import Judge, judge
+from bentpipe.stats.calls import Judge, judge, parse
 from bentpipe.stats.intervals import Interval, mean_interval, round_significant
 from bentpipe.stats.metrics import MINOR_SHARE, decoded_ratios, directions, run_metrics
 from bentpipe.stats.titles import METRICS, Metric
@@ -51,6 +51,10 @@ IN_PER_CENT = frozenset({
 })  # fmt: skip
 """Metrics whose difference is said so; of the others in their unit."""
 
+
+PLAYOUT = parse("60 ms")
+"""With which calls are heard: an adaptive one buffers no more than the jitter, of which virtual time has none where
+nothing else is on the way, so that tenths of a millisecond of a real machine would be late loss."""
 
 OF_ALL = frozenset({"decoded_ratio"})
 """Metrics of a link, whichever flow they stand at."""
@@ -227,7 +231,7 @@ def _metrics(store: Store) -> pl.DataFrame:
     frame = frame.join(_round_trips(store, frame), on=by, how="left", maintain_order="left")
     frame = frame.join(_decoded(store), on=["run", "direction"], how="left", maintain_order="left")
     if store.rows("calls").height:
-        judged = judge(store, Judge()).select(*by, "delay_ms", "rating", "mos")
+        judged = judge(store, Judge(playout=PLAYOUT)).select(*by, "delay_ms", "rating", "mos")
         frame = frame.join(judged, on=by, how="left", maintain_order="left")
     # of the link, and so said once
     is_first = pl.int_range(pl.len()).over("run", "direction") == 0

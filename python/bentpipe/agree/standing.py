@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -113,7 +114,15 @@ def standing(
 
 
 def _table(comparison: Agreement, notes: Mapping[str, Any]) -> Table:
-    return Table(comparison.title, [_line(row, notes.get("cells", {})) for row in _judged(comparison)])
+    rows = _judged(comparison)
+    alike = Counter(_place(row) for row in rows)
+    named = notes.get("cells", {})
+    return Table(comparison.title, [_line(row, named, several=alike[_place(row)] > 1) for row in rows])
+
+
+def _place(row: Row) -> tuple[object, ...]:
+    """What rows share that only differ by flow or way."""
+    return (row.metric.name, *row.cell.values())
 
 
 def _notes(folder: Path) -> dict[str, Any]:
@@ -129,9 +138,9 @@ def _judged(comparison: Agreement) -> list[Row]:
     ]
 
 
-def _line(row: Row, names: Mapping[str, str]) -> dict[str, Any]:
+def _line(row: Row, names: Mapping[str, str], *, several: bool) -> dict[str, Any]:
     return {
-        "cell": cell_name(row, names),
+        "cell": cell_name(row, names, several=several),
         "controller": row.congestion,
         "metric": row.metric.heading_alone,
         "seeds": f"{row.simulated.n} / {row.real.n}",
@@ -143,14 +152,16 @@ def _line(row: Row, names: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def cell_name(row: Row, names: Mapping[str, str]) -> str:
-    """The cell by those of its values that have a name; otherwise its values, without the controller's."""
+def cell_name(row: Row, names: Mapping[str, str], *, several: bool = False) -> str:
+    """The cell by those of its values that have a name; otherwise its values, without the controller's. Where it has
+    ``several`` such numbers, with the flow, and the way of one that is alone.
+    """
     values = [
         value for key, value in row.cell.items() if value is not None and not key.endswith("congestion")
     ]
     named = [names[value] for value in values if value in names]
-    flow = [row.flow] if row.among > ALONE and row.metric.name == "share_percent" else []
-    return ", ".join([*(named or values), *flow]) or row.flow
+    whose = row.flow if row.among > ALONE else f"{row.flow} {row.direction}"
+    return ", ".join([*(named or values), *([whose] if several else [])]) or row.flow
 
 
 def markdown(parts: Sequence[Part], notes: Mapping[str, Any]) -> str:

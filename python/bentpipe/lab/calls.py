@@ -16,6 +16,7 @@ import polars as pl
 from bentpipe.lab.executable import executable
 from bentpipe.lab.perf import TIMEOUT, host_and_port, listening, parsed_time
 from bentpipe.lab.process import handed
+from bentpipe.lab.told import call_rows
 from bentpipe.plan.datagrams import datagram_words
 from bentpipe.runners.outcome import RunnerError
 from bentpipe.scenario.call import Call, Live
@@ -28,7 +29,7 @@ from bentpipe.store.schema import table
 if TYPE_CHECKING:
     from bentpipe.lab.wire import AnswerPlan, CallPlan
 
-__all__ = ["Calling", "answer", "answer_plan", "call", "call_plan", "call_rows", "frames", "rows"]
+__all__ = ["Calling", "answer", "answer_plan", "call", "call_plan", "frames", "rows"]
 
 MOST_CALLS = 1000
 
@@ -143,31 +144,6 @@ def frames(told: Sequence[Mapping[str, Any]], plan: CallPlan) -> tuple[pl.DataFr
         delays += took
     run = pl.lit("perf").alias("run")
     return table("calls", calls).with_columns(run), table("call_delays", delays).with_columns(run)
-
-
-def call_rows(
-    name: str, one: Mapping[str, Any], load: Mapping[str, Any]
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Rows of ``calls`` and of ``call_delays`` of what the executable told of a call with ``load``."""
-    calls: list[dict[str, Any]] = []
-    delays: list[dict[str, Any]] = []
-    for way in ("up", "down"):
-        source = load[way]
-        if source is None or one[way] is None:
-            continue
-        whose = {"flow": name, "direction": way}
-        own = {"source": source["name"], "payload_bytes": source["payload_bytes"],
-               "interval_ms": source["interval_ns"] / 1e6}  # fmt: skip
-        for window in one[way]["windows"]:
-            calls.append(
-                {**whose, **own, **{k: v for k, v in window.items() if k not in ("delays", "window")}}
-            )
-            delays += [
-                {**whose, "window_s": window["window_s"], "delay_ms": delay, "packets": packets,
-                 "before_slower_packets": slower, "after_quicker_packets": quicker}
-                for delay, packets, slower, quicker in window["delays"]
-            ]  # fmt: skip
-    return calls, delays
 
 
 def rows(told: Sequence[Mapping[str, Any]], plan: CallPlan, how: Judge) -> list[dict[str, Any]]:

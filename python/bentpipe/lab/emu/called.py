@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from bentpipe.lab.calls import call_rows
+from bentpipe.lab.told import call_rows
 from bentpipe.plan.measured import COUNTERS, GAUGES
 
 if TYPE_CHECKING:

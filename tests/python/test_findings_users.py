@@ -1,0 +1,54 @@
+"""The page of findings on users: every scenario is sound, runs and is drawn in a short form; the page has what the script writes."""
+
+import re
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+bentpipe = pytest.importorskip("bentpipe")
+pytest.importorskip("bentpipe._engine")
+
+from test_findings import short  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted((ROOT / "scenarios/users").glob("users-*.toml"))
+PAGE = ROOT / "docs/findings/users.md"
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    loader = SourceFileLoader("findings_users", str(ROOT / "scripts/findings-users"))
+    module = module_from_spec(spec_from_loader("findings_users", loader))
+    loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_scenario_is_sound_and_is_drawn(file: Path, script: ModuleType, tmp_path: Path) -> None:
+    assert bentpipe.check(file).runs >= 100
+    table = short(
+        file, 8, discipline=20, **{"flow.download.congestion": 2, "flow.reader.load.http": 2, "stack": 4}
+    )
+    table["seeds"] = 2
+    for flow in table["flow"]:
+        flow["count"] = 3
+        if "page" in flow["load"]:
+            flow["load"] |= {"loads": 1}
+    if "flow.terminal.count" in table["sweep"]:
+        table["sweep"]["flow.terminal.count"] = [3, 4]
+    results = bentpipe.run(table, out=tmp_path / file.stem, jobs=2)
+    name = file.stem.removeprefix("users-")
+    chart, title, tables = script.FINDINGS[name](results.path)
+    drawn = script.Figure(file.stem, title, "", chart, 0).write(tmp_path / f"{name}.svg").read_text()
+    labels = [axis["label"] for axis in table["sweep"]["discipline"]]
+    for label in labels:
+        assert label in drawn
+        assert all(f"| {label} |" in rows for what, rows in tables.items() if what not in ("says", "factors"))
+    page = PAGE.read_text()
+    assert f"bentpipe run scenarios/users/{file.name} && scripts/findings-users {name}\n" in page
+    assert f"]({file.stem}.svg)" in page
+    for what in tables:
+        assert re.search(rf"<!-- {name}: {what} -->\n\S", page), what
