@@ -1,0 +1,124 @@
+"""How many users a link carries: calls of MOS 3.5 and pages of 3 s, by scheduler, from a preset.
+
+Half of the users are in a telephone call, half look at one page after the other. Prints medians over the users and
+up to how many they are good enough, and writes ``users-carried.svg``.
+"""
+
+from pathlib import Path
+
+import altair
+import polars as pl
+
+import bentpipe
+from bentpipe.figures.figure import Figure
+from bentpipe.figures.style import BLUE, RED
+
+MOS, PAGE_S = 3.5, 3.0
+COUNTS = [10, 20, 40, 60, 80, 120, 160]
+SCHEDULERS = ["drop-tail", "round-robin", "proportional-fair", "codes", "m-lwdf"]
+DURATION_S, COUNTED_S = 24, 8
+DOWN = "path.mobile.down"
+
+# 390 kB, a light page (the 10th percentile of 2019 has 397 KiB), of one host
+INDEX = {"name": "index", "size": "30 kB"}
+PICTURES = [{"name": f"picture-{n}", "size": "30 kB", "after": ["index"]} for n in range(12)]
+SCENARIO = {
+    "title": "How many users does my link carry?",
+    "duration": f"{DURATION_S} s",
+    "path": {"preset": "tauran-lms"},
+    "flow": [
+        {"name": "call", "count": 1, "transport": "udp", "load": {"call": "g711"}},
+        {
+            "name": "page",
+            "count": 1,
+            "congestion": "cubic",
+            "start_jitter": "5 s",
+            "load": {"page": "news", "http": "3", "loads": 100, "pause": ["3 s", "9 s"]},
+        },
+    ],
+    "page": {"news": {"object": [INDEX, *PICTURES]}},
+    "sweep": {
+        f"{DOWN}.scheduler": SCHEDULERS,
+        "share": [
+            {"label": str(users), "flow.call.count": users // 2, "flow.page.count": users // 2}
+            for users in COUNTS
+        ],
+    },
+}
+
+# of the preset's queue each user has its part; HARQ's receiver puts packets in order again
+SETTINGS = {f"{DOWN}.queue": "953 packets/n", f"{DOWN}.reordering_buffer": 125}
+
+# a load that is not done yet takes longer than any that is
+LOADS = """
+SELECT "path.mobile.down.scheduler", share::INT, median(coalesce(plt_s, ?)) FROM pages
+WHERE start_s < ? GROUP BY ALL ORDER BY ALL
+"""
+
+
+def calls(results):
+    """Median over the calls, by scheduler and users: of each call that of its direction which is worse."""
+    judged = results.judge(playout="adaptive").rename({f"{DOWN}.scheduler": "scheduler"})
+    worse = judged.group_by("scheduler", pl.col("share").cast(pl.Int64), "flow").agg(pl.col("mos").min())
+    median = worse.group_by("scheduler", "share").agg(pl.col("mos").median())
+    return {(name, users): mos for name, users, mos in median.rows()}
+
+
+def carried(values, enough):
+    """Users up to which all is good enough, between two counts by a straight line; None: with the most too.
+
+    ``values`` is the median by users, ``enough`` how far above the bound one is.
+    """
+    before = None
+    for users, value in sorted(values.items()):
+        if enough(value) < 0:
+            if before is None:
+                return 0
+            low, high = enough(values[before]), enough(value)
+            return int(before + (users - before) * low / (low - high))
+        before = users
+    return None
+
+
+def picture(rows):
+    """Bars of users by scheduler, calls above pages."""
+    most = 1.1 * max(row["users"] for row in rows)  # with room for the numbers
+    base = altair.Chart(pl.DataFrame(rows)).encode(
+        x=altair.X(
+            "users:Q", title="users, half in a call, half with pages", scale=altair.Scale(domain=[0, most])
+        ),
+        y=altair.Y("what:N", title=None, sort=None, axis=altair.Axis(labels=False, ticks=False)),
+    )
+    colour = altair.Color("what:N", title=None, sort=None, scale=altair.Scale(range=[BLUE, RED])).legend(
+        orient="top"
+    )
+    texts = base.mark_text(align="left", dx=4).encode(text="text:N")
+    header = altair.Header(labelAngle=0, labelAlign="left")
+    chart = (
+        (base.mark_bar().encode(color=colour) + texts)
+        .properties(width=520, height=44)
+        .facet(row=altair.Row("scheduler:N", sort=SCHEDULERS, title=None, header=header))
+    )
+    return Figure("users-carried", SCENARIO["title"], "", chart, len(rows))
+
+
+if __name__ == "__main__":
+    results = bentpipe.run(SCENARIO, settings=SETTINGS)
+    mos = calls(results)
+    found = results.sql(LOADS, [DURATION_S, DURATION_S - COUNTED_S])
+    load = {(name, users): seconds for name, users, seconds in found.rows()}
+    rows = []
+    for name in SCHEDULERS:
+        print(name)
+        print("  calls, MOS  ", *(f"{mos[name, users]:6.2f}" for users in COUNTS))
+        print("  pages, s    ", *(f"{load[name, users]:6.2f}" for users in COUNTS))
+        found = {
+            f"calls of MOS {MOS}": carried({n: mos[name, n] for n in COUNTS}, lambda one: one - MOS),
+            f"pages of {PAGE_S:.0f} s": carried({n: load[name, n] for n in COUNTS}, lambda one: PAGE_S - one),
+        }
+        for what, users in found.items():
+            text = str(users) if users is not None else f"{COUNTS[-1]} or more"
+            drawn = COUNTS[-1] if users is None else users
+            rows.append({"scheduler": name, "what": what, "users": drawn, "text": text})
+            print(f"  {what:18}{text} users")
+    picture(rows).write(Path("users-carried.svg"))
