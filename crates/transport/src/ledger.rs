@@ -38,8 +38,18 @@ impl Ledger {
         gauges: Gauges,
         streams: &[StreamReport],
     ) {
-        self.counters.add(counters);
+        self.enter(index, counters, streams);
+        self.last(gauges);
+    }
+
+    /// State of the sender of the connection that was the last to end.
+    pub fn last(&mut self, gauges: Gauges) {
         self.gauges = Gauges { in_flight: 0, ..gauges };
+    }
+
+    /// What a connection has done that ends.
+    pub fn enter(&mut self, index: u32, counters: &Counters, streams: &[StreamReport]) {
+        self.counters.add(counters);
         if !streams.is_empty() {
             self.streams.push((index, streams.to_vec()));
         }

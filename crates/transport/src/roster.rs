@@ -96,6 +96,11 @@ impl<T> Roster<T> {
         self.slots.get(slot)?.as_ref().map(|(_, connection)| connection)
     }
 
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, slot: usize) -> Option<&mut T> {
+        self.slots.get_mut(slot)?.as_mut().map(|(_, connection)| connection)
+    }
+
     /// When the one in this slot is to wake from now on.
     pub fn wake(&mut self, slot: usize, at: Time) {
         self.wakes.set(slot, at);

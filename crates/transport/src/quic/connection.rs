@@ -65,6 +65,8 @@ pub struct Connection {
     /// Error code of closing.
     code: VarInt,
     over: bool,
+    /// The peer has closed it (RFC 9000 section 10.2.2).
+    draining: bool,
     live: bool,
     place: Place,
     choice: Option<Choice>,
@@ -130,6 +132,7 @@ impl Connection {
             at_once: false,
             code: VarInt::from_u32(0),
             over: false,
+            draining: false,
             live,
             place: Place::new(now),
             choice,
@@ -329,6 +332,25 @@ impl Connection {
         self.inner.poll_endpoint_events()
     }
 
+    /// Until when late packets are to be ignored, if the peer has closed it and nothing else is waited for.
+    pub(super) fn drains_until(&mut self) -> Option<Time> {
+        let idle = self.draining
+            && self.app.call().is_none()
+            && self.app.wake_at().min(self.control.wake_at) == Time::MAX
+            && !self.waits_for_pacer;
+        let timeout = if idle { self.inner.poll_timeout() } else { None };
+        timeout.map(|at| self.clock.time(at).max(self.settled_at))
+    }
+
+    /// What is asked of it when it is gone.
+    pub(super) fn into_controller(self) -> Box<dyn CongestionControl> {
+        self.controller
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.draining
+    }
+
     pub(super) fn is_drained(&self) -> bool {
         self.inner.is_drained()
     }
@@ -363,6 +385,7 @@ impl Connection {
                 }
                 quinn_proto::Event::ConnectionLost { reason } => {
                     self.over = true;
+                    self.draining = closed_there(&reason);
                     self.end.get_or_insert_with(|| end(&reason));
                     let (kind, code) = match reason {
                         quinn_proto::ConnectionError::ApplicationClosed(close) => {
@@ -501,6 +524,12 @@ impl Connection {
         let largest = &mut self.counters.largest_cwnd_bytes;
         *largest = (*largest).max(self.control.cwnd);
     }
+}
+
+/// Whether the peer has closed the connection.
+fn closed_there(reason: &quinn_proto::ConnectionError) -> bool {
+    use quinn_proto::ConnectionError::{ApplicationClosed, ConnectionClosed};
+    matches!(reason, ApplicationClosed(_) | ConnectionClosed(_))
 }
 
 /// Why the stack gave a connection up.

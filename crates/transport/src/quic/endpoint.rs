@@ -5,13 +5,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use cc::CongestionControl;
-use quinn_proto::{ClientConfig, ConnectionHandle, EndpointConfig, ServerConfig};
+use quinn_proto::{ClientConfig, ConnectionHandle, EndpointConfig, EndpointEvent, ServerConfig};
 use units::{Ecn, Time};
 
 use super::choice::Choice;
 use super::clock::Clock;
 use super::connection::{Connection, Parts};
 use super::dial::{Arrival, Limits};
+use super::draining::Draining;
 use super::gate::Gate;
 use super::outlet::Packets;
 use super::{Batch, Ended, Needs, Outlet, QuicSpec, config};
@@ -77,6 +78,9 @@ pub struct Endpoint {
     pub(super) ended: Vec<Ended>,
     /// What clients have a say in.
     pub(super) choice: Option<Choice>,
+    /// Slots of those that were found draining just now, and what is left of the others.
+    parting: Vec<usize>,
+    draining: Draining,
     /// What applications have said, and on which connection.
     said: Vec<(u32, Notice)>,
 }
@@ -135,6 +139,8 @@ impl Endpoint {
             limits: None,
             ended: Vec::new(),
             choice: None,
+            parting: Vec::new(),
+            draining: Draining::default(),
             said: Vec::new(),
         }
     }
@@ -238,6 +244,9 @@ impl Endpoint {
             if self.limits.is_some() {
                 self.worked.insert(slot);
             }
+            if connection.is_draining() && self.limits.is_none() {
+                self.parting.push(slot);
+            }
             self.connections.wake(slot, wake_at);
             self.tally.touch(slot);
             return;
@@ -254,6 +263,28 @@ impl Endpoint {
         }
         self.ledger.end(connection.index(), &counters, gauges, connection.app().streams());
         self.ledger.call = connection.app().call().map(Box::new);
+    }
+
+    /// Lets go of what a call before this one has found draining, and of what has drained: whoever watches connections has
+    /// seen how they ended meanwhile.
+    fn part(&mut self, now: Time) {
+        for slot in std::mem::take(&mut self.parting) {
+            let Some(member) = self.connections.get_mut(slot) else { continue };
+            let Some(until) = member.connection.drains_until() else { continue };
+            let Member { handle, connection, stage, accepted } = self.connections.remove(slot);
+            self.inner.handle_event(handle, EndpointEvent::drained());
+            self.tally.leave(slot);
+            self.stages[stage as usize] -= usize::from(accepted);
+            let (index, gauges) = (connection.index(), connection.gauges());
+            self.ledger.enter(index, &connection.counters(), connection.app().streams());
+            self.draining.enter(index, until, gauges, connection.into_controller());
+        }
+        if self.draining.wake_at() <= now
+            && let Some(gauges) = self.draining.forget(now)
+        {
+            self.ledger.last(gauges);
+            self.ledger.call = None;
+        }
     }
 
     /// Lets those work whose time has come, and those that have been fed.
@@ -321,6 +352,10 @@ impl crate::Endpoint for Endpoint {
     fn receive(&mut self, now: Time, payload: Payload, out: &mut Vec<Payload>) {
         let Payload::Datagram(datagram) = payload else { return };
         let (ecn, connection) = (datagram.ecn, datagram.connection);
+        self.part(now);
+        if self.draining.has(connection) {
+            return;
+        }
         let data = self.payloads.unpack(datagram);
         let arrival = Arrival { remote: address(connection), local: None, ecn, data };
         self.with_packets(out, |endpoint, packets| {
@@ -343,6 +378,7 @@ impl crate::Endpoint for Endpoint {
     }
 
     fn wake(&mut self, now: Time, out: &mut Vec<Payload>) {
+        self.part(now);
         self.with_packets(out, |endpoint, packets| endpoint.run_due(now, packets));
     }
 
@@ -365,7 +401,7 @@ impl crate::Endpoint for Endpoint {
         if let Some(member) = self.connections.waking() {
             member.connection.expect(1);
         }
-        self.connections.wake_at()
+        self.connections.wake_at().min(self.draining.wake_at())
     }
 
     fn asker(&mut self) -> (Time, Asker) {
@@ -382,11 +418,17 @@ impl crate::Endpoint for Endpoint {
     }
 
     fn gauges(&self) -> Gauges {
-        self.connections.last().map_or(self.ledger.gauges, |member| member.connection.gauges())
+        let last = self.connections.last().map(|member| &member.connection);
+        match self.draining.newest(last.map(Connection::index)) {
+            Some((gauges, _)) => gauges,
+            None => last.map_or(self.ledger.gauges, Connection::gauges),
+        }
     }
 
     fn controller(&self) -> Option<&dyn CongestionControl> {
-        self.connections.last().map(|member| member.connection.controller())
+        let last = self.connections.last().map(|member| &member.connection);
+        let drains = self.draining.newest(last.map(Connection::index));
+        drains.map(|(_, controller)| controller).or(last.map(Connection::controller))
     }
 
     fn take_events(&mut self) -> Vec<Event> {

@@ -83,3 +83,44 @@ fn who_leaves_and_who_comes_in_one_turn_share_a_place() {
         client.close(Time::ZERO, &mut Packets::new(&mut up, 28));
     }
 }
+
+/// RFC 9000 section 10.2.2: what a connection keeps goes when the peer has closed it, and late packets are ignored for three
+/// PTOs all the same. After that they are answered by a reset (section 10.3).
+#[test]
+fn a_connection_that_the_peer_has_closed_leaves_at_once_and_ignores_late_packets() {
+    let (mut client, mut server) = (endpoint(Side::Client), endpoint(Side::Server));
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    let mut seen = Vec::new();
+    for opened in 0..2 {
+        client.connect(Time(opened), None, &mut up).unwrap();
+    }
+    for _ in 0..4 {
+        seen.extend(up.iter().cloned());
+        up.drain(..).for_each(|payload| server.receive(Time(2), payload, &mut down));
+        down.drain(..).for_each(|payload| client.receive(Time(2), payload, &mut up));
+    }
+    client.close(Time(3), &mut Packets::new(&mut up, 28));
+    seen.extend(up.iter().cloned());
+    up.drain(..).for_each(|payload| server.receive(Time(3), payload, &mut down));
+    assert_eq!(server.live().count(), 1, "the last is still to be looked at");
+    let before = (server.gauges(), server.counters(), server.completed());
+    server.wake(Time(4), &mut down);
+    assert_eq!(server.live().count(), 0);
+    assert!(server.gauges().cwnd > 0 && server.controller().is_some());
+    assert_eq!((server.gauges(), server.counters(), server.completed()), before);
+    down.clear();
+    for payload in &seen {
+        server.receive(Time(5), payload.clone(), &mut down);
+    }
+    assert!(down.is_empty() && server.live().count() == 0, "late packets");
+    let until = server.wake_at();
+    assert!(until > Time(5) && until < Time::MAX);
+    server.wake(until, &mut down);
+    let drained = server.wake_at();
+    assert!(drained == Time::MAX || drained > until);
+    server.wake(Time(u64::MAX / 2), &mut down);
+    assert_eq!((server.wake_at(), server.controller().is_none()), (Time::MAX, true));
+    let last = seen.pop().unwrap();
+    server.receive(Time(u64::MAX / 2), last, &mut down);
+    assert_eq!(down.len(), 1, "a reset");
+}

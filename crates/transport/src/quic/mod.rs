@@ -11,6 +11,7 @@ mod config;
 mod connection;
 mod datagrams;
 mod dial;
+mod draining;
 mod endpoint;
 #[cfg(test)]
 mod endpoint_tests;
