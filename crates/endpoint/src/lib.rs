@@ -3,7 +3,7 @@
 //!
 //! Reading order: `say` and `kept` (where messages and results go), `socket` (batches in and out), `driver`
 //! (the poll loop), `tls` (certificates and who trusts them), `tcp_socket`, `wire`, `watch` and `tcp_info` (the
-//! kernel's TCP: options, bytes, readiness, what it says), `host` (an agent over both transports), `sender` (what is measured of a connection), `perf` (the measuring server and client), `http` (the page
+//! kernel's TCP: options, bytes, readiness, what it says), `host` (an agent over both transports), `dtn` (bundle nodes), `sender` (what is measured of a connection), `perf` (the measuring server and client), `http` (the page
 //! server), `pep` (the splitting proxy).
 
 // What goes wrong with a message must end nothing: `endpoint::say` writes them all.
@@ -13,6 +13,7 @@ mod bounded;
 pub mod calls;
 mod clock;
 mod driver;
+pub mod dtn;
 pub mod host;
 pub mod http;
 mod kept;

@@ -18,10 +18,8 @@ pub struct QuicPlan {
     pub tls: LiveTls,
     /// Options of its connections.
     pub spec: QuicSpec,
-    /// What its applications need beyond bidirectional streams.
+    /// What its applications need of a connection.
     pub needs: Needs,
-    /// Bidirectional streams that a peer may have open at once.
-    pub streams: u32,
     /// Makes controllers.
     pub make_controller: MakeController,
     /// Accepted connections at once; slow ones give way to new ones.
@@ -45,7 +43,6 @@ impl QuicEnd {
         let mut endpoint = Endpoint::with_live(&live, &plan.spec, make_app, plan.make_controller)
             .map_err(io::Error::other)?;
         endpoint.set_giving_way();
-        endpoint.set_streams(plan.streams);
         endpoint.set_needs(plan.needs);
         let mut driver = Driver::new(endpoint, Socket::bind(plan.listen, None)?)?;
         driver.clock = clock;

@@ -1,0 +1,121 @@
+//! Sessions of convergence layers on connections of a host: which is on which, and the letters between them and a node.
+
+use std::collections::BTreeMap;
+
+use bundle::layers::LayerSpec;
+use bundle::{Carrier, Mailbox, Role, Said, Told};
+use transport::{App, Handle, Lines, Order};
+
+/// A session, by a number that no other has.
+pub type SessionId = u64;
+
+/// An end of a bundle node.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    /// The layer of its sessions.
+    pub layer: LayerSpec,
+    /// Who is dialled, as ADDRESS:PORT; none: nobody.
+    pub peer: Option<String>,
+}
+
+/// The sessions of a node.
+pub struct Sessions {
+    /// The node's id.
+    node: String,
+    gates: Vec<Gate>,
+    live: BTreeMap<SessionId, (Handle, Mailbox)>,
+    numbers: BTreeMap<Handle, SessionId>,
+    next: SessionId,
+    met: Vec<(usize, SessionId)>,
+    said: Vec<(SessionId, Said)>,
+    heard: Vec<Said>,
+}
+
+impl Sessions {
+    /// Of the node called `node`; a gate for each end of its host.
+    pub fn new(node: &str, gates: Vec<Gate>) -> Sessions {
+        Sessions {
+            node: node.to_owned(),
+            gates,
+            live: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            next: 0,
+            met: Vec::new(),
+            said: Vec::new(),
+            heard: Vec::new(),
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.live.len()
+    }
+
+    fn enter(&mut self, handle: Handle, mailbox: Mailbox) -> SessionId {
+        let number = self.next;
+        self.next += 1;
+        self.live.insert(number, (handle, mailbox));
+        self.numbers.insert(handle, number);
+        number
+    }
+
+    /// A peer has opened a connection ([`transport::Agent::accept`]).
+    pub fn accept(&mut self, handle: Handle) -> Box<dyn App> {
+        let session = self.gates[handle.end].layer.session(Role::Passive, &self.node);
+        let mailbox = Mailbox::default();
+        let number = self.enter(handle, mailbox.clone());
+        self.met.push((handle.end, number));
+        Box::new(Carrier::new(session, mailbox))
+    }
+
+    /// Opens a connection to the peer of an end.
+    ///
+    /// # Errors
+    /// Why none can be opened, in words.
+    pub fn dial(&mut self, end: usize, lines: &mut dyn Lines) -> Result<SessionId, String> {
+        let gate = &self.gates[end];
+        let peer = gate.peer.as_ref().ok_or("nobody is known to be dialled there")?;
+        let mailbox = Mailbox::default();
+        let session = gate.layer.session(Role::Active, &self.node);
+        let handle = lines.dial(end, peer, Box::new(Carrier::new(session, mailbox.clone())))?;
+        Ok(self.enter(handle, mailbox))
+    }
+
+    /// Tells a session something, if it has not ended.
+    pub fn tell(&mut self, session: SessionId, told: Told, lines: &mut dyn Lines) {
+        if let Some((handle, mailbox)) = self.live.get(&session) {
+            mailbox.tell(told);
+            lines.say(*handle, Order::Attend);
+        }
+    }
+
+    /// A session has said something ([`transport::Agent::hear`]).
+    pub fn hear(&mut self, handle: Handle) {
+        let Some(number) = self.numbers.get(&handle) else { return };
+        let Some((_, mailbox)) = self.live.get(number) else { return };
+        mailbox.take_said(&mut self.heard);
+        self.said.extend(self.heard.drain(..).map(|said| (*number, said)));
+    }
+
+    /// A connection is over ([`transport::Agent::ended`]), and with it its session.
+    pub fn ended(&mut self, handle: Handle, why: Option<String>) {
+        self.hear(handle);
+        let Some(number) = self.numbers.remove(&handle) else { return };
+        self.live.remove(&number);
+        let is_end =
+            |(of, said): &(SessionId, Said)| *of == number && matches!(said, Said::Ended { .. });
+        if !self.said.iter().any(is_end) {
+            self.said.push((number, Said::Ended { error: why }));
+        }
+    }
+
+    /// Sessions that peers have begun since the last call, and at which end.
+    pub fn take_met(&mut self) -> Vec<(usize, SessionId)> {
+        std::mem::take(&mut self.met)
+    }
+
+    /// What sessions have said since the last call, in order.
+    pub fn take_said(&mut self) -> Vec<(SessionId, Said)> {
+        std::mem::take(&mut self.said)
+    }
+}
