@@ -10,8 +10,9 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
+use emu::{LabSpec, Leg};
 use endpoint::pep::{header, syn};
-use path::{GraphSpec, Output, Topology};
+use path::{GraphSpec, NodeKind, Output, Topology};
 use transport::load::PerfServer;
 use transport::{App, AppEvent, ReadEnd, Streams};
 use units::{Ecn, Packet, Time};
@@ -258,7 +259,7 @@ const PACKETS: u64 = 20;
 const LONGEST_GRAPH: usize = 4096;
 
 /// A graph as a plan names it: it is refused with words, or built, and then no packet is lost from the count or
-/// leaves before it came.
+/// leaves before it came. As a lab of all its hosts it is refused with words too, or its routes begin where they are.
 pub fn graph(bytes: &[u8]) {
     if bytes.len() > LONGEST_GRAPH {
         return;
@@ -277,6 +278,20 @@ pub fn graph(bytes: &[u8]) {
         let gone = (out.delivered.len() + out.dropped.len()) as u64;
         assert_eq!(gone + line.in_transit().0, PACKETS);
         assert!(out.delivered.is_sorted_by_key(|(due, _)| *due));
+    }
+    let hosts = graph.nodes.iter().filter(|node| node.kind == NodeKind::Host);
+    let mut hosts = hosts.map(|node| node.name.clone());
+    let (Some(client), Some(server)) = (hosts.next(), hosts.next()) else { return };
+    let hosts = hosts.collect();
+    let lab = LabSpec { client, server, hosts, seed: 1, mtu: 1500, users: Vec::new(), graph };
+    match lab.outline() {
+        Ok(outline) => {
+            for route in outline.versions.iter().flat_map(|version| &version.routes) {
+                let begins = |leg: &Leg| outline.between[leg.segment][leg.side] == route.at;
+                assert!(route.leg.iter().all(begins) && route.to < outline.places.len());
+            }
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
 
