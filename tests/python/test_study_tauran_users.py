@@ -14,6 +14,7 @@ from bentpipe import studies
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
 from bentpipe.scenario.problems import ScenarioError
+from bentpipe.studies.parts import plan_part
 from bentpipe.studies.study import Row, as_text
 from bentpipe.studies.tauran_2018 import STUDY
 from bentpipe.studies.tauran_2018.cells import BUFFERS
@@ -192,5 +193,9 @@ def test_runs_of_600_s_have_stores_of_their_own() -> None:
     assert names["schedulers-full"] == names["calls-full"] == {"duration": "600 s"}
     assert "schedulers" not in names
     assert set(full.words()) == set(STUDY.words())
+    for part in full.parts():
+        if part.settings:  # what a run of 600 s may cost is within the scenario's limits
+            planned = plan_part(part, lambda _: True, seeds=1)
+            assert len(planned.ids) == len(planned.plan.cells)
     with pytest.raises(ScenarioError, match="no longer form"):
         studies.run("etosat", full=True)
