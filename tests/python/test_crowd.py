@@ -135,7 +135,7 @@ def test_a_real_download_is_slowed_as_the_simulation_says(
     # of one more run beside those: Student's t of 97.5 % with 7 degrees of freedom; and 2 % for another stack
     spread = 2.365 * statistics.stdev(expected) * math.sqrt(1 + 1 / RUNS)
     mean = statistics.mean(expected)
-    assert mean < 2  # of 20: slowed it is
+    assert mean < 4  # of 20: slowed it is
     assert abs(measured - mean) <= spread + 0.02 * mean, (measured, mean, spread)
     had = {one["flow"]: 8e-6 * one["client_bytes"] / found["wall_s"] for one in found["crowd"]}
     assert len(had) == 20

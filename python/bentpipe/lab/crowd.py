@@ -21,7 +21,7 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
     "page": {
         "transport": "tcp",
         "congestion": "cubic",
-        "load": {"page": "target-a", "http": "2", "loads": 1000, "pause": ["5 s", "15 s"]},
+        "load": {"page": "almanac-2024", "http": "2", "loads": 1000, "pause": ["5 s", "15 s"]},
     },
 }
 """What a user may do: download without end, by TCP or QUIC; be in a telephone call; load one page after the other."""
