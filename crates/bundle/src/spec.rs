@@ -67,6 +67,13 @@ pub struct LinkSpec {
     pub with_contact: bool,
     /// Whether it is closed when the contact is over.
     pub closes: bool,
+    /// Whether timers and windows of its transport and layer are no shorter than the plan's light and dark ask for.
+    #[serde(default = "by_plan")]
+    pub by_plan: bool,
+}
+
+fn by_plan() -> bool {
+    true
 }
 
 /// What nodes learn of contacts at an instant.

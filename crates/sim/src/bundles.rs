@@ -1,6 +1,9 @@
 //! Bundle nodes at their seats, and the tables of what they tell.
 
-use bundle::{Agent, BundleNode, Door, DtnSpec, End, Met, Name, Record, ReportRecord, RouteRecord};
+use bundle::layers::{LayerSpec, Outlook};
+use bundle::{
+    Agent, BundleNode, Door, DtnSpec, End, LinkSpec, Met, Name, Record, ReportRecord, RouteRecord,
+};
 use path::Topology;
 use transport::{LoadSpec, Side};
 use units::{Direction, NodeId, Time};
@@ -51,6 +54,22 @@ struct Place {
     legs: Vec<Leg>,
 }
 
+/// A link's transport and layer, as the plan has them.
+fn by_plan(flow: &FlowSpec, link: &LinkSpec, dtn: &DtnSpec) -> (FlowSpec, LayerSpec) {
+    let (mut flow, layer) = (flow.clone(), link.layer.clone());
+    let outlook = Outlook::between(&dtn.plan, &flow.client, &flow.server).filter(|_| link.by_plan);
+    let Some(outlook) = outlook else { return (flow, layer) };
+    match &mut flow.transport {
+        TransportSpec::Quic(quic) => *quic = outlook.quic(quic),
+        TransportSpec::Tcp(tcp) => {
+            (tcp.client, tcp.server) = (outlook.tcp(&tcp.client), outlook.tcp(&tcp.server));
+        }
+        _ => {}
+    }
+    let layer = outlook.layer(&layer);
+    (flow, layer)
+}
+
 /// The nodes of `dtn`, whose links are the flows from `first` on; they take the seats from `seat` on.
 ///
 /// # Errors
@@ -75,6 +94,7 @@ pub fn build(
         let error = |error: String| format!("flow {}: {error}", flow.name);
         let link = dtn.links.iter().find(|link| link.flow == flow.name);
         let link = link.ok_or_else(|| error("no link of bundle nodes is called so".to_owned()))?;
+        let (flow, layer) = &by_plan(flow, link, dtn);
         let find = |name: &str| {
             let found = places.iter().position(|place| place.name == name);
             found.ok_or_else(|| error(format!("there is no bundle node {name:?}")))
@@ -105,12 +125,11 @@ pub fn build(
             };
             let eid = &dtn.nodes[both[own]].eid;
             let met = Met::default();
-            let make_app = met.make_app(&link.layer, eid);
-            let endpoint =
-                link_side(spec.seed, flow, side, link.layer.needs(), make_app, controllers)
-                    .map_err(error)?;
+            let make_app = met.make_app(layer, eid);
+            let endpoint = link_side(spec.seed, flow, side, layer.needs(), make_app, controllers)
+                .map_err(error)?;
             place.doors.push(door);
-            place.ends.push(End { endpoint, layer: link.layer.clone(), met, dialled: 0 });
+            place.ends.push(End { endpoint, layer: layer.clone(), met, dialled: 0 });
             let direction = if opens { Direction::Up } else { Direction::Down };
             let way = Way::new(topology, place.node, peer.1, at[far]);
             place.legs.push(Leg {

@@ -5,7 +5,7 @@
 //! ([`transport::quic::Needs`]), or TCP.
 //!
 //! Reading order: `messages` (bytes), `inflow` and `assembly` (what arrives, in order and put together), `exchange` (the session
-//! that TCPCLv4 and QUICCL share), `tcpcl`, `quiccl`, `qubicle`, `mtcp`; `way` (what a
+//! that TCPCLv4 and QUICCL share), `tcpcl`, `quiccl`, `qubicle`, `mtcp`; `outlook` (what a
 //! contact plan makes of timers and windows).
 
 mod assembly;
@@ -13,20 +13,20 @@ mod exchange;
 mod inflow;
 pub mod messages;
 mod mtcp;
+mod outlook;
 mod qubicle;
 mod quiccl;
 mod tcpcl;
-mod way;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use transport::quic::Needs;
 
 pub use mtcp::{Mtcp, MtcpSpec};
+pub use outlook::Outlook;
 pub use qubicle::{Qubicle, QubicleSpec, code as qubicle_code};
 pub use quiccl::{Quiccl, QuicclSpec, Streaming};
 pub use tcpcl::{Tcpcl, TcpclSpec};
-pub use way::Way;
 
 use crate::{Role, Session};
 

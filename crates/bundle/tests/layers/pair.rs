@@ -1,7 +1,7 @@
 //! Two nodes that are no more than a store each, a session between them over QUIC or TCP in virtual time, and a path with a
 //! delay each way.
 
-use bundle::layers::{LayerSpec, Way};
+use bundle::layers::{LayerSpec, Outlook};
 use bundle::{Carrier, Mailbox, Role, Said, Service, Told, Transfer};
 use bytes::Bytes;
 use transport::quic::QuicSpec;
@@ -100,7 +100,7 @@ fn controller(mss: u64, paced: bool) -> MakeController {
     Box::new(move || cc::build("newreno", &serde_json::json!({}), &config).unwrap())
 }
 
-fn node(layer: &LayerSpec, side: Side, way: Option<Way>) -> Node {
+fn node(layer: &LayerSpec, side: Side, way: Option<Outlook>) -> Node {
     let (role, name) = match side {
         Side::Client => (Role::Active, "ipn:1.0"),
         Side::Server => (Role::Passive, "ipn:2.0"),
@@ -147,7 +147,7 @@ impl Pair {
     }
 
     /// The same with so long a way, of which transports may know.
-    pub fn over(layer: &LayerSpec, one_way: Span, way: Option<Way>) -> Pair {
+    pub fn over(layer: &LayerSpec, one_way: Span, way: Option<Outlook>) -> Pair {
         let mut pair = Pair {
             now: Time::ZERO,
             nodes: [node(layer, Side::Client, way), node(layer, Side::Server, way)],

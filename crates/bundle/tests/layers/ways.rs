@@ -1,6 +1,6 @@
 //! What a contact plan makes of timers and windows.
 
-use bundle::layers::{LayerSpec, QubicleSpec, QuicclSpec, TcpclSpec, Way};
+use bundle::layers::{LayerSpec, Outlook, QubicleSpec, QuicclSpec, TcpclSpec};
 use contacts::{Plan, ion};
 use transport::quic::QuicSpec;
 use transport::tcp::TcpSpec;
@@ -8,10 +8,10 @@ use units::{Rate, Span};
 
 use crate::pair::{Pair, payload, seconds};
 
-fn way(text: &str) -> Option<Way> {
+fn way(text: &str) -> Option<Outlook> {
     let plan = Plan::new(&ion::parse(text).spec).expect("a plan");
     let node = |name| plan.node(name).expect("a node");
-    Way::of(&plan, node("1"), node("6"))
+    Outlook::of(&plan, node("1"), node("6"))
 }
 
 const MARS: &str = "a contact +0 +100 1 6 1250000
@@ -28,7 +28,7 @@ a range +0 +2000 1 2 1";
 fn a_way_is_the_most_that_a_plan_says() {
     let round_trip = Span::from_secs(64 + 65);
     let rate = Rate(10_000_000);
-    assert_eq!(way(MARS), Some(Way { round_trip, rate, dark: Span::from_secs(880) }));
+    assert_eq!(way(MARS), Some(Outlook { round_trip, rate, dark: Span::from_secs(880) }));
     assert_eq!(way("a contact +0 +100 1 2 1\na contact +0 +1 2 6 1\na range +0 +9 1 2 1"), None);
 }
 
@@ -56,7 +56,7 @@ fn timers_outlast_light_and_dark() {
         ((880 + 4 * 129) * second, 3 * 129 * second)
     );
     // What is longer already stays.
-    let near = Way { round_trip: Span::from_millis(1), dark: Span::ZERO, ..way };
+    let near = Outlook { round_trip: Span::from_millis(1), dark: Span::ZERO, ..way };
     assert_eq!(near.quic(&QuicSpec::default()), QuicSpec::default());
     assert_eq!(
         near.layer(&LayerSpec::Tcpcl(TcpclSpec::default())),
@@ -67,7 +67,7 @@ fn timers_outlast_light_and_dark() {
 #[test]
 fn over_a_minute_of_light_a_handshake_that_knows_sends_once() {
     let minute = Span::from_secs(60);
-    let known = Way { round_trip: minute * 2, rate: Rate(1_000_000), dark: Span::ZERO };
+    let known = Outlook { round_trip: minute * 2, rate: Rate(1_000_000), dark: Span::ZERO };
     for layer in
         [LayerSpec::Quiccl(QuicclSpec::default()), LayerSpec::Qubicle(QubicleSpec::default())]
     {

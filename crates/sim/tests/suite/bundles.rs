@@ -316,6 +316,40 @@ fn with_a_window_goodput_is_the_windows_over_a_round_trip() {
     assert!((goodput / expected - 1.0).abs() < 0.06, "{goodput} {expected}");
 }
 
+#[test]
+fn a_plan_that_knows_the_light_time_keeps_timers_still() {
+    let packets = |layer: &str, by_plan: bool| {
+        let link = json!({"shared": true, "with_contact": false, "closes": false, "by_plan": by_plan,
+            "layer": {"kind": layer}});
+        let case = Case {
+            hops: vec![hop("1", "2", 1_000_000, 60_000)],
+            contacts: vec![
+                contact("1", "2", 0.0, 2000.0, 1_000_000),
+                contact("2", "1", 0.0, 2000.0, 1_000_000),
+            ],
+            ranges: vec![range("1", "2", 60_000)],
+            perf: vec![perf(
+                "1",
+                "2",
+                json!({"amount": {"kind": "data", "bytes": 5000},
+                "payload_bytes": 5000, "lifetime_ns": 3_600_000_000_000u64}),
+            )],
+            link,
+            seconds: 2000.0,
+            ..Case::default()
+        };
+        let run = case.run();
+        let acknowledged = times(&run, "acknowledged", "1").len();
+        (run.packets, acknowledged)
+    };
+    for layer in ["qubicle", "quiccl", "tcpcl"] {
+        let ((known, came), (unknown, _)) = (packets(layer, true), packets(layer, false));
+        println!("{layer}: {known} and {unknown} packets");
+        assert_eq!(came, 1, "{layer}");
+        assert!(known < 60 && known < unknown, "{layer}: {known} {unknown}");
+    }
+}
+
 /// Nodes 1, 3 and 6; the direct hop has a contact until 4 s and again from 14 s.
 fn triangle() -> Case {
     let contacts = vec![

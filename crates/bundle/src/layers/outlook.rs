@@ -1,7 +1,7 @@
 //! What a contact plan says of the way between two nodes, and what transports and layers make of it: nothing that a plan says
 //! takes longer than a timer that was made for the Internet.
 
-use contacts::{NodeId, Plan};
+use contacts::{NodeId, Plan, PlanSpec};
 use transport::quic::QuicSpec;
 use transport::tcp::TcpSpec;
 use units::{Rate, Span, Time};
@@ -10,7 +10,7 @@ use super::LayerSpec;
 
 /// The way between two nodes: the most that a plan says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
+pub struct Outlook {
     /// Light there and back.
     pub round_trip: Span,
     /// Of both directions the higher rate.
@@ -19,9 +19,15 @@ pub struct Way {
     pub dark: Span,
 }
 
-impl Way {
-    /// What `plan` says of it; none: no contact.
-    pub fn of(plan: &Plan, one: NodeId, other: NodeId) -> Option<Way> {
+impl Outlook {
+    /// What a plan says of the way between two of its nodes; none: it is in contradiction, or no contact.
+    pub fn between(plan: &PlanSpec, one: &str, other: &str) -> Option<Outlook> {
+        let plan = Plan::new(plan).ok()?;
+        Outlook::of(&plan, plan.node(one)?, plan.node(other)?)
+    }
+
+    /// The same of a plan that is made.
+    pub fn of(plan: &Plan, one: NodeId, other: NodeId) -> Option<Outlook> {
         let mut contacts: Vec<_> = [(one, other), (other, one)]
             .iter()
             .flat_map(|(from, to)| plan.between(*from, *to))
@@ -40,7 +46,7 @@ impl Way {
             }
             until = if until == Time::MAX { contact.stop } else { until.max(contact.stop) };
         }
-        Some(Way { round_trip, rate, dark })
+        Some(Outlook { round_trip, rate, dark })
     }
 
     /// Bytes that two round trips carry: credit that is renewed once a round trip does not hold the sender up.
