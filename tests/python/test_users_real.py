@@ -1,0 +1,85 @@
+"""Users of a scheduled link in a real lab: kernel TCP beside a call over UDP, told apart by their ports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import realtime
+from bentpipe.agree.both import planned, run_both
+from bentpipe.stats.calls import Judge, judge, parse
+from bentpipe.stats.users import user_metrics
+from bentpipe.store.reader import Store
+
+SCENARIO = """
+duration = "8 s"
+sample = "1 s"
+seeds = 1
+
+[[path.segment]]
+name = "satellite"
+delay = "40 ms"
+up = { rate = "6 Mbit/s" }
+down = { rate = "6 Mbit/s", queue = "40 packets", scheduler = { name = "deficit-round-robin", weights = { gold = 2 } } }
+
+[[flow]]
+name = "terminal"
+count = 2
+transport = "tcp"
+congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" }
+send = "down"
+
+[[flow]]
+name = "gold"
+user = "gold"
+transport = "tcp"
+congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" }
+send = "down"
+
+[[flow]]
+name = "call"
+user = "caller"
+transport = "udp"
+load = { call = "g729a-vad" }
+"""
+
+
+@pytest.mark.system
+def test_users_of_a_lab_have_what_the_simulation_gives_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    realtime.need_namespaces()
+    monkeypatch.setenv("BENTPIPE_RT", str(realtime.program()))
+    (tmp_path / "users.toml").write_text(SCENARIO)
+    both = planned(tmp_path / "users.toml", tmp_path / "store")
+    simulated, real = run_both(both)
+    assert simulated.done == 1
+    if any(failure.late for failure in real.failed):
+        pytest.skip(realtime.BUSY)
+    assert not real.failed, real.failed
+    stores = [Store(place) for place in both.stores]
+    goodput = []
+    for store in stores:
+        users = user_metrics(store).filter(direction="down")
+        rows = users.select("flow", "user", "goodput_bit_s").sort("user").iter_rows()
+        goodput.append({(flow, user): bit_s / 1e6 for flow, user, bit_s in rows})
+        queues = {row["user"]: row for row in store.user_queues.to_dicts()}
+        assert set(queues) - {0} == {1, 2, 3, 4}
+        assert all(row["sent_packets"] <= row["arrived_packets"] for row in queues.values())
+        assert max(row["waited_s"] for row in queues.values()) > 10
+    assert list(goodput[0]) == list(goodput[1])
+    for whose, mbit_s in goodput[0].items():
+        if whose[0] != "call":
+            assert goodput[1][whose] == pytest.approx(mbit_s, rel=0.15), whose
+    had = {flow: mbit_s for (flow, _), mbit_s in goodput[1].items()}
+    assert had["gold"] > 1.5 * had["terminal"]
+    # The caller's queue is its own: both clocks hear the same, but for what was due before the two sides agreed.
+    heard = [judge(store, Judge(playout=parse("60 ms"))).sort("direction") for store in stores]
+    assert [row["direction"] for row in heard[1].to_dicts()] == ["down", "up"]
+    for one, other in zip(*(frame.to_dicts() for frame in heard), strict=True):
+        assert one["rating"] == pytest.approx(other["rating"], abs=1)
+        assert one["delay_ms"] == pytest.approx(other["delay_ms"], abs=3)
+    # Datagrams every 20 ms, of which those of two round trips and some were due before.
+    before, after = (store.calls.sort("direction")["sent_packets"].to_list() for store in stores)
+    assert all(0 <= one - other <= 15 for one, other in zip(before, after, strict=True))
