@@ -158,8 +158,13 @@ def _tcp(numbers: Numbers, ran: Ran, reading: Reading) -> Iterator[Row]:
 
 
 def most_of(runs: Callers, reading: Reading, policy: str, measure: str) -> tuple[float, ...]:
-    """The largest over users, by seed."""
-    return _largest([runs.values(reading.call(policy, users), measure) for users in CALLERS])
+    """The largest over users, by seed; nothing where no load has run that fills the link."""
+    found = {n: values for n in CALLERS if (values := runs.values(reading.call(policy, n), measure))}
+    return _largest(list(found.values())) if max(found, default=0) >= OVERLOAD else ()
+
+
+OVERLOAD = 150
+"""Calls that fill the link under every policy."""
 
 
 def saturated(runs: Terminals, reading: Reading, policy: str, buffering: str) -> tuple[float, ...]:
@@ -168,10 +173,10 @@ def saturated(runs: Terminals, reading: Reading, policy: str, buffering: str) ->
 
 
 def _largest(found: Sequence[tuple[float, ...]]) -> tuple[float, ...]:
-    there = [values for values in found if values]
-    if not there or len({len(values) for values in there}) > 1:
+    """By seed, where all have run."""
+    if not all(found) or len({len(values) for values in found}) != 1:
         return ()
-    return tuple(max(values) for values in zip(*there, strict=True))
+    return tuple(max(values) for values in zip(*found, strict=True))
 
 
 def limit_of_users(runs: Terminals, reading: Reading) -> tuple[float, ...]:
