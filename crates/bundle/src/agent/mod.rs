@@ -210,6 +210,13 @@ impl Agent {
         &self.records
     }
 
+    /// The same since the last call. It forgets them, with its decisions and the reports until now.
+    pub fn take_records(&mut self) -> Vec<Record> {
+        self.routes.clear();
+        self.reports.clear();
+        std::mem::take(&mut self.records)
+    }
+
     /// What it has decided.
     pub fn routes(&self) -> &[RouteRecord] {
         &self.routes

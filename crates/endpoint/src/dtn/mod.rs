@@ -1,5 +1,11 @@
-//! Bundle nodes on real sockets: the sessions and what decides over them are those of virtual time.
+//! Bundle nodes on real sockets: agents and sessions are those of virtual time.
+//!
+//! Reading order: `sessions` (which is on which connection), `node` (an agent over them), `plan`.
 
+mod node;
+mod plan;
 mod sessions;
 
+pub use self::node::BundleHost;
+pub use self::plan::{DoorPlan, NodePlan, node, run};
 pub use self::sessions::{Gate, SessionId, Sessions};

@@ -68,17 +68,25 @@ impl Sessions {
         Box::new(Carrier::new(session, mailbox))
     }
 
-    /// Opens a connection to the peer of an end.
-    ///
-    /// # Errors
-    /// Why none can be opened, in words.
-    pub fn dial(&mut self, end: usize, lines: &mut dyn Lines) -> Result<SessionId, String> {
+    /// Opens a connection to the peer of an end. Where none can be opened the session ends at once.
+    pub fn dial(&mut self, end: usize, lines: &mut dyn Lines) -> SessionId {
         let gate = &self.gates[end];
-        let peer = gate.peer.as_ref().ok_or("nobody is known to be dialled there")?;
         let mailbox = Mailbox::default();
         let session = gate.layer.session(Role::Active, &self.node);
-        let handle = lines.dial(end, peer, Box::new(Carrier::new(session, mailbox.clone())))?;
-        Ok(self.enter(handle, mailbox))
+        let app = Box::new(Carrier::new(session, mailbox.clone()));
+        let dialled = match &gate.peer {
+            Some(peer) => lines.dial(end, peer, app),
+            None => Err("nobody is known to be dialled there".to_owned()),
+        };
+        match dialled {
+            Ok(handle) => self.enter(handle, mailbox),
+            Err(why) => {
+                let number = self.next;
+                self.next += 1;
+                self.said.push((number, Said::Ended { error: Some(why) }));
+                number
+            }
+        }
     }
 
     /// Tells a session something, if it has not ended.

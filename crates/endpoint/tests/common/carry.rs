@@ -35,7 +35,7 @@ pub struct Carrying {
 impl Carrying {
     fn work(&mut self, lines: &mut dyn Lines) {
         if std::mem::take(&mut self.dials) {
-            self.session = Some(self.sessions.dial(0, lines).unwrap());
+            self.session = Some(self.sessions.dial(0, lines));
         }
         self.sessions.take_met();
         for (session, said) in self.sessions.take_said() {
