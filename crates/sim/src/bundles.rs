@@ -5,6 +5,7 @@ use bundle::{
     Agent, BundleNode, Door, DtnSpec, End, LinkSpec, Met, Name, Record, ReportRecord, RouteRecord,
 };
 use path::Topology;
+use transport::quic::{Handshake, QuicSpec};
 use transport::{LoadSpec, Side};
 use units::{Direction, NodeId, Time};
 
@@ -52,6 +53,10 @@ struct Place {
     doors: Vec<Door>,
     ends: Vec<End>,
     legs: Vec<Leg>,
+}
+
+fn early(quic: &QuicSpec) -> bool {
+    quic.handshake == Handshake::ZeroRtt
 }
 
 /// A link's transport and layer, as the plan has them.
@@ -105,6 +110,11 @@ pub fn build(
         }
         routes.push(Route::new(topology, places[both[0]].node, places[both[1]].node, &[])?);
         let udp_header_bytes = match &flow.transport {
+            TransportSpec::Quic(quic) if early(quic) && !layer.takes_early_data() => {
+                return Err(error(
+                    "its convergence layer forbids bundles in early data".to_owned(),
+                ));
+            }
             TransportSpec::Quic(quic) => u32::from(quic.header_bytes),
             TransportSpec::Tcp(tcp) => u32::from(tcp.client.header_bytes) - 12,
             _ => return Err(error("bundle nodes have QUIC and TCP".to_owned())),

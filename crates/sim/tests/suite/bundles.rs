@@ -317,6 +317,17 @@ fn with_a_window_goodput_is_the_windows_over_a_round_trip() {
 }
 
 #[test]
+fn a_layer_that_forbids_early_data_is_refused_with_it() {
+    let quic = json!({"handshake": "0-rtt"});
+    let case = Case { quic: quic.clone(), ..Case::default() };
+    let refused = sim::run(&case.spec(), &mut |_, _| None).map(|_| ()).unwrap_err();
+    assert!(refused.contains("1to2") && refused.contains("early data"), "{refused}");
+    // QUICCL takes it; a first connection has no session to resume.
+    let run = Case { link: in_order(), quic, ..Case::default() }.run();
+    assert_eq!(times(&run, "delivered", "2").len(), 10);
+}
+
+#[test]
 fn a_plan_that_knows_the_light_time_keeps_timers_still() {
     let packets = |layer: &str, by_plan: bool| {
         let link = json!({"shared": true, "with_contact": false, "closes": false, "by_plan": by_plan,
