@@ -48,12 +48,42 @@ pub struct Carrier {
     attending: bool,
     told: Vec<Told>,
     said: Vec<Said>,
+    /// Bundles both ways, as one stream of their bytes.
+    reports: Vec<StreamReport>,
 }
 
 impl Carrier {
     /// `session`, whose node has `mailbox` too and says [`Order::Attend`] when it has told something.
     pub fn new(session: Box<dyn Session>, mailbox: Mailbox) -> Carrier {
-        Carrier { session, mailbox, attending: false, told: Vec::new(), said: Vec::new() }
+        Carrier {
+            session,
+            mailbox,
+            attending: false,
+            told: Vec::new(),
+            said: Vec::new(),
+            reports: Vec::new(),
+        }
+    }
+}
+
+impl Carrier {
+    fn report(&mut self, now: Time) -> &mut StreamReport {
+        if self.reports.is_empty() {
+            self.reports.push(StreamReport {
+                id: 0,
+                label: 0,
+                mode: "data",
+                opened: now,
+                received: 0,
+                received_in_order: 0,
+                written: 0,
+                fin: None,
+                first_byte: None,
+                last_byte: None,
+                finished: None,
+            });
+        }
+        &mut self.reports[0]
     }
 }
 
@@ -65,9 +95,25 @@ impl App for Carrier {
         }
         if std::mem::take(&mut self.attending) {
             self.mailbox.take_told(&mut self.told);
-            for told in self.told.drain(..) {
+            for told in std::mem::take(&mut self.told) {
+                if let Told::Send(transfer) = &told {
+                    let bytes = transfer.bytes();
+                    self.report(now).written += bytes;
+                }
                 self.session.hear(now, told, streams, &mut self.said);
             }
+        }
+        let arrived = self.said.iter().map(|said| match said {
+            Said::Received { data, .. } => data.len() as u64,
+            _ => 0,
+        });
+        let arrived: u64 = arrived.sum();
+        if arrived > 0 {
+            let report = self.report(now);
+            report.received += arrived;
+            report.received_in_order += arrived;
+            report.first_byte.get_or_insert(now);
+            report.last_byte = Some(now);
         }
         if !self.said.is_empty() {
             self.mailbox.open().said.append(&mut self.said);
@@ -88,6 +134,6 @@ impl App for Carrier {
     }
 
     fn streams(&self) -> &[StreamReport] {
-        &[]
+        &self.reports
     }
 }

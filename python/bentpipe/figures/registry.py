@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from bentpipe.figures import boxes, calls, distributions, ladder, over_cells, over_time, sequence, users
+from bentpipe.figures import (
+    boxes,
+    bundles,
+    calls,
+    distributions,
+    ladder,
+    over_cells,
+    over_time,
+    sequence,
+    users,
+)
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.material import Material
 from bentpipe.scenario.units import Duration, UnitError
@@ -28,6 +38,7 @@ FIGURES: dict[str, Callable[[Material], Figure | None]] = {
     "independence": distributions.independence,
     "sequence": sequence.sequence,
     "ladder": ladder.ladder,
+    "bundles": bundles.bundles,
     "call-opinion": calls.call_opinion,
     "call-delay": calls.call_delay,
     "user-goodput": users.user_goodput,

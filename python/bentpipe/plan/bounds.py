@@ -74,6 +74,8 @@ def _sends_down(flow: FlowSpec) -> bool:
     load = flow["load"]
     if load["kind"] == "page":
         return True
+    if load["kind"] == "bundles":
+        return False
     if load["kind"] == "datagrams":
         return load["up"] is None
     if load["kind"] != "perf":

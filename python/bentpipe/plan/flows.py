@@ -123,7 +123,9 @@ def flow_words(
     if flow.transport == "tcp" and not _has_page(flow):
         client, server = _tcp_congestion(flow.tcp.over(scenario.tcp), flow) or (client, server)
     load: LoadSpec
-    if _has_page(flow):
+    if flow.load is not None and flow.load.bundles is not None:
+        load = {"kind": "bundles"}
+    elif _has_page(flow):
         load = page_words(flow, scenario.page, files)
     elif flow.load is not None and flow.datagrams:
         load = datagram_words(flow.load, flow.send, scenario.duration.ns - flow.start.ns)

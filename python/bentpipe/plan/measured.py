@@ -80,6 +80,17 @@ RARE: dict[str, dict[str, str]] = {
     "call_delays": _kinds(
         "flow= direction= window_s delay_ms# packets# before_slower_packets# after_quicker_packets#"
     ),
+    "bundles": _kinds(
+        "time_s node= event= kind= source= destination= created_ms# sequence# offset_bytes payload_bytes# peer= reason="
+    ),
+    "routes": _kinds(
+        "time_s node= source= created_ms# sequence# to= decision= next= arrival_s contacts= reason="
+    ),
+    "reports": _kinds(
+        "time_s node= report_source= report_created_ms# report_sequence# source= created_ms# sequence# offset_bytes "
+        "total_bytes received_ms forwarded_ms delivered_ms deleted_ms reason#"
+    ),
+    "stored": _kinds("node= came_s source= created_ms# sequence# offset_bytes payload_bytes#"),
     "user_queues": _kinds(
         "link= user# arrived_packets# sent_packets# queued_packets# queued_bytes# waited_s longest_wait_s "
         "dropped_overflow_packets# dropped_late_packets# dropped_outage_packets# best_s best_spells"
@@ -91,7 +102,7 @@ RARE: dict[str, dict[str, str]] = {
     ),
 }
 """Those of tables that a run has only if there is something to say: of a radio link's users, of their queues, of
-calls, what only TCP counts."""
+calls, of bundles, what only TCP counts."""
 
 OPTIONAL = {"summary": {"flow_group": "cat"}}
 """Columns that a table has where its scenario asks for it: groups of flows."""

@@ -253,6 +253,9 @@ class _Flow:
             return self._perf(load["streams"])
         if load["kind"] == "page":
             return self._page(load)
+        if load["kind"] == "bundles":
+            # Both ways as much as passes: what of it is sent is known while it runs.
+            return {way: self.most(way) for way in ("up", "down")}
         active_s = min(load["duration_ns"] / 1e9, self.rest_s)
         if load["kind"] == "datagrams":
             return {way: self._datagrams(load[way], active_s) for way in ("up", "down")}

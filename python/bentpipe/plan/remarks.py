@@ -142,7 +142,7 @@ def _times(load: LoadSpec) -> Iterable[int]:
     if load["kind"] == "perf":
         amounts = [stream["amount"] for stream in load["streams"]]
         return [amount["duration_ns"] for amount in amounts if amount["mode"] == "time"]
-    return [] if load["kind"] == "page" else [load["duration_ns"]]
+    return [] if load["kind"] == "page" or load["kind"] == "bundles" else [load["duration_ns"]]
 
 
 def _sizes(load: LoadSpec) -> dict[str, int]:

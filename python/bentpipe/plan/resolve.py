@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from bentpipe.plan.bundles import add_dtn
 from bentpipe.plan.changes import SIDES, Line, changes, moved_of, unused_at_first, unused_later
 from bentpipe.plan.flows import admission_words, flow_words, group_words, users, wires
 from bentpipe.plan.graph import (
@@ -135,6 +136,7 @@ def resolve(scenario: Scenario, files: Files, schedulers: frozenset[str] = froze
         spec["admissions"] = admissions
     if proxies:
         spec["proxies"] = proxies
+    add_dtn(scenario, spec)
     return Resolved(spec, up, down, every_way)
 
 

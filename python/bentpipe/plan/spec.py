@@ -59,6 +59,20 @@ class TimeAmountSpec(TypedDict):
     send: Direction
 
 
+class TimeAmountSpec2(TypedDict):
+    """For so long."""
+
+    kind: Literal["time"]
+    duration_ns: int
+
+
+class DataAmountSpec2(TypedDict):
+    """So much payload, the last bundle being smaller if need be."""
+
+    kind: Literal["data"]
+    bytes: int
+
+
 class AverageSpec(TypedDict):
     """An exponential average of a user's rates."""
 
@@ -110,6 +124,14 @@ class InFlightChangeSpec(TypedDict):
 
     kind: Literal["in_flight"]
     fate: InFlight
+
+
+class ChangeSpec2(TypedDict):
+    """What nodes learn of contacts at an instant."""
+
+    at_ns: int
+    add: NotRequired[Sequence[ContactSpec]]
+    remove: NotRequired[Sequence[str]]
 
 
 class FixedChannelSpec(TypedDict):
@@ -191,6 +213,21 @@ class CongestionSpec(TypedDict):
     options: NotRequired[Any]
 
 
+ContactSpec = TypedDict(
+    "ContactSpec",
+    {
+        "at": str,
+        "confidence": NotRequired[float],
+        "from": str,
+        "rate_bit_s": int,
+        "start_ns": int,
+        "stop_ns": int,
+        "to": str,
+    },
+)
+"""A time in which a node can send to another, one way."""
+
+
 class DeadlineSpec(TypedDict):
     """A bound of the delay that only a few packets may exceed."""
 
@@ -247,6 +284,17 @@ class ParetoDrawSpec(TypedDict):
     shape: float
 
 
+class DtnSpec(TypedDict):
+    """Bundle nodes, what they know of each other, and what they send."""
+
+    epoch_ms: int
+    nodes: Sequence[NodeSpec2]
+    links: Sequence[LinkSpec2]
+    plan: PlanSpec
+    changes: NotRequired[Sequence[ChangeSpec2]]
+    perf: NotRequired[Sequence[PerfSpec]]
+
+
 class FeedbackSpec(TypedDict):
     """How what a stage tells comes to who hears it."""
 
@@ -299,6 +347,13 @@ class GroupSpec(TypedDict):
     links: NotRequired[Sequence[str]]
 
 
+class HandSpec(TypedDict):
+    """A next hop that somebody has set by hand."""
+
+    to: str | None
+    via: str
+
+
 class HostSpec(TypedDict):
     """A host of a page."""
 
@@ -326,6 +381,48 @@ class ExponentialJitterModel(TypedDict):
 
     kind: Literal["exponential"]
     mean_ns: int
+
+
+class QuicclLayerSpec(TypedDict):
+    """draft-caini-dtn-quiccl-01."""
+
+    kind: Literal["quiccl"]
+    streams: NotRequired[Streaming]
+    most_streams: NotRequired[int]
+    keepalive_s: NotRequired[int]
+    segment_bytes: NotRequired[int]
+    transfer_bytes: NotRequired[int]
+    incoming_bytes: NotRequired[int]
+    patience_ns: NotRequired[int]
+    datagram_bytes: NotRequired[int | None]
+    notice_ns: NotRequired[int]
+
+
+class QubicleLayerSpec(TypedDict):
+    """draft-ek-dtn-qubicle-02."""
+
+    kind: Literal["qubicle"]
+    most_streams: NotRequired[int]
+    transfer_bytes: NotRequired[int]
+    incoming_bytes: NotRequired[int]
+
+
+class TcpclLayerSpec(TypedDict):
+    """RFC 9174."""
+
+    kind: Literal["tcpcl"]
+    keepalive_s: NotRequired[int]
+    segment_bytes: NotRequired[int]
+    transfer_bytes: NotRequired[int]
+    incoming_bytes: NotRequired[int]
+    patience_ns: NotRequired[int]
+
+
+class MtcpLayerSpec(TypedDict):
+    """draft-ietf-dtn-mtcpcl."""
+
+    kind: Literal["mtcp"]
+    transfer_bytes: NotRequired[int]
 
 
 @final
@@ -371,6 +468,16 @@ class LinkSpec(TypedDict):
     server_side: str
     up: Sequence[StageSpec]
     down: Sequence[StageSpec]
+
+
+class LinkSpec2(TypedDict):
+    """A way for connections of bundle nodes."""
+
+    flow: str
+    layer: LayerSpec
+    shared: bool
+    with_contact: bool
+    closes: bool
 
 
 class LinkUse(TypedDict):
@@ -435,6 +542,12 @@ class PageLoadSpec(TypedDict):
     quic_head_start_ns: int
     connections_per_host: int
     parse_ns: int
+
+
+class BundlesLoadSpec(TypedDict):
+    """What bundle nodes send over it: its two sides are ends of theirs."""
+
+    kind: Literal["bundles"]
 
 
 class LooSpec(TypedDict):
@@ -537,6 +650,15 @@ class NodeSpec(TypedDict):
     hold_bytes: NotRequired[int | None]
 
 
+class NodeSpec2(TypedDict):
+    """A bundle node."""
+
+    name: str
+    eid: str
+    store_bytes: NotRequired[int | None]
+    routes: NotRequired[Sequence[HandSpec]]
+
+
 class ObjectSpec(TypedDict):
     """An object of a page."""
 
@@ -555,6 +677,20 @@ class OrderSpec(TypedDict):
     time_limit_ns: int | None
 
 
+class WindowPaceSpec(TypedDict):
+    """As long as fewer are not acknowledged by the server."""
+
+    kind: Literal["window"]
+    bundles: int
+
+
+class RatePaceSpec(TypedDict):
+    """At a rate of payload; nothing is acknowledged."""
+
+    kind: Literal["rate"]
+    bit_s: int
+
+
 class PageSpec(TypedDict):
     """A page: a list of objects, the first of which is the main document. Nothing is cached."""
 
@@ -563,12 +699,41 @@ class PageSpec(TypedDict):
     objects: Sequence[ObjectSpec]
 
 
+class PerfSpec(TypedDict):
+    """A client of dtnperf, and its server."""
+
+    name: str
+    client: str
+    server: str
+    monitor: NotRequired[str | None]
+    start_ns: int
+    amount: AmountSpec2
+    pace: PaceSpec
+    payload_bytes: int
+    lifetime_ns: int
+    priority: Priority
+    critical: NotRequired[bool]
+    hop_limit: NotRequired[int | None]
+    crc: Crc
+    whole: bool
+    reports: NotRequired[ReportsSpec]
+
+
 class PeriodsSpec(TypedDict):
     """Periods of sending and silence that alternate, sending first."""
 
     on_ns: int
     off_ns: int
     draw: DrawSpec
+
+
+class PlanSpec(TypedDict):
+    """A contact plan. Times are nanoseconds since its zero."""
+
+    contacts: Sequence[ContactSpec]
+    ranges: NotRequired[Sequence[RangeSpec]]
+    epoch_unix_s: NotRequired[int | None]
+    nodes: NotRequired[Sequence[str]]
 
 
 class ProxySpec(TypedDict):
@@ -649,6 +814,21 @@ class QuicSpec(TypedDict):
     packet_threshold: int
 
 
+RangeSpec = TypedDict(
+    "RangeSpec",
+    {
+        "at": str,
+        "from": str,
+        "implies_reverse": bool,
+        "owlt_ns": int,
+        "start_ns": int,
+        "stop_ns": int,
+        "to": str,
+    },
+)
+"""How long light takes from a node to another for some time."""
+
+
 class RateChange(TypedDict):
     """From ``at_ns`` on the rate is ``rate_bit_s``."""
 
@@ -669,6 +849,15 @@ class ReorderingSpec(TypedDict):
     packets: int
     time_limit_ns: int | None
     numbering: Numbering
+
+
+class ReportsSpec(TypedDict):
+    """Which status reports are asked for (RFC 9171 section 5.1), all with times."""
+
+    received: bool
+    forwarded: bool
+    delivered: bool
+    deleted: bool
 
 
 class UnacknowledgedRlcSpec(TypedDict):
@@ -700,6 +889,7 @@ class RunSpec(TypedDict):
     proxies: NotRequired[Sequence[ProxySpec]]
     trace: NotRequired[TraceSpec]
     admissions: NotRequired[Sequence[AdmissionSpec]]
+    dtn: NotRequired[DtnSpec | None]
     groups: NotRequired[Sequence[GroupSpec]]
 
 
@@ -1103,6 +1293,7 @@ class TcpTransportSpec(TcpSides):
 
 Averaged = Literal["channel", "served"]
 Combining = Literal["none", "chase", "incremental"]
+Crc = Literal["none", "crc16", "crc32c"]
 Crypto = Literal["modelled", "rustls"]
 Direction = Literal["up", "down"]
 Handshake = Literal["1-rtt", "0-rtt"]
@@ -1111,14 +1302,17 @@ InFlight = Literal["in_order", "overtaken", "lost"]
 Interpolation = Literal["step", "linear"]
 NodeKind = Literal["host", "router", "proxy"]
 Numbering = Literal["link", "tcp"]
+Priority = Literal["bulk", "normal", "expedited"]
 Profile = Literal["fresh", "kept"]
 Repeat = Literal["selective", "go_back_n"]
 RtoEstimate = Literal["linux", "rfc6298"]
 Setup = Literal["relayed", "early", "pooled"]
+Streaming = Literal["one", "each", "priorities"]
 TlsVersion = Literal["1.2", "1.2-false-start", "1.3"]
 Way = Literal["shortest", "none"] | LinkWay
 AckCounting = PerAckAckCounting | BytesAckCounting | UnlimitedAckCounting
 AmountSpec = DataAmountSpec | TimeAmountSpec
+AmountSpec2 = TimeAmountSpec2 | DataAmountSpec2
 ChangeSpec = DelayChangeSpec | RateChangeSpec | LimitChangeSpec | LossChangeSpec | InFlightChangeSpec
 ChannelSpec = (
     FixedChannelSpec
@@ -1132,10 +1326,12 @@ CodeSpec = GivenCodeSpec | AdaptiveCodeSpec
 DecoderSpec = InformationDecoderSpec | BlockErrorsDecoderSpec
 DrawSpec = FixedDrawSpec | ExponentialDrawSpec | ParetoDrawSpec
 JitterModel = UniformJitterModel | NormalJitterModel | ExponentialJitterModel
+LayerSpec = QuicclLayerSpec | QubicleLayerSpec | TcpclLayerSpec | MtcpLayerSpec
 Limit = PacketsLimit | BytesLimit
-LoadSpec = PerfLoadSpec | PoissonLoadSpec | OnOffLoadSpec | DatagramsLoadSpec | PageLoadSpec
+LoadSpec = PerfLoadSpec | PoissonLoadSpec | OnOffLoadSpec | DatagramsLoadSpec | PageLoadSpec | BundlesLoadSpec
 LossDetection = DuplicateAcksLossDetection | RackTlpLossDetection
 LossModel = BernoulliLossModel | GilbertElliottLossModel | BurstLossModel | TraceLossModel | SlotsLossModel
+PaceSpec = WindowPaceSpec | RatePaceSpec
 QueueSpec = DropTailQueueSpec | DropHeadQueueSpec | CodelQueueSpec | FqCodelQueueSpec | PerUserQueueSpec
 RlcSpec = UnacknowledgedRlcSpec | AcknowledgedRlcSpec
 SchedulerSpec = (

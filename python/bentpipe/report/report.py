@@ -22,7 +22,17 @@ from bentpipe.store.reader import Store, read_store
 __all__ = ["build"]
 
 KEY = ("completion", "goodput-against", "friendliness")
-OVER_TIME = ("goodput", "goodput-since-start", "cwnd", "rtt", "propagation", "queue", "fairness", "internals")
+OVER_TIME = (
+    "bundles",
+    "goodput",
+    "goodput-since-start",
+    "cwnd",
+    "rtt",
+    "propagation",
+    "queue",
+    "fairness",
+    "internals",
+)
 AFTER = ("queueing",)
 
 MOST_VARIANTS = 6

@@ -3,9 +3,9 @@
 Nothing here runs anything, or knows how it is run. In the order of reading: ``units`` and ``radio_units``,
 ``problems`` and ``quantities``, of which every table is made; ``losses``, ``slots``, ``channel``, ``acm``,
 ``link_layer``, ``nr``, ``scheduler``, ``path``, ``handover``, ``orbit`` (with ``places`` and ``constellations``),
-``contact_plan``, ``tcp``, ``quic``, ``proxy``, ``codecs`` and ``call``, ``load``, ``web_page`` and ``page_load``, the
-tables; ``model``, the whole; ``sweep``, which names its places, and ``columns``, what these are called in frames;
-``presets``, ``traces`` and ``har``, which read other files; ``tomltext``, which writes TOML.
+``contact_plan`` and ``bundles``, ``tcp``, ``quic``, ``proxy``, ``codecs`` and ``call``, ``load``, ``web_page`` and
+``page_load``, the tables; ``model``, the whole; ``sweep``, which names its places, and ``columns``, what these are
+called in frames; ``presets``, ``traces`` and ``har``, which read other files; ``tomltext``, which writes TOML.
 
 The tables of which a scenario is composed in Python are here by their names, loaded when they are asked for
 (docs/manual/python.md).
@@ -17,9 +17,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from bentpipe.scenario.bundles import *
     from bentpipe.scenario.call import *
     from bentpipe.scenario.channel import *
     from bentpipe.scenario.constellations import *
+    from bentpipe.scenario.contact_plan import *
     from bentpipe.scenario.handover import *
     from bentpipe.scenario.link_layer import *
     from bentpipe.scenario.losses import *
@@ -40,7 +42,8 @@ if TYPE_CHECKING:
 
 _MODULES = (
     "problems", "units", "places", "quantities", "losses", "channel", "link_layer", "nr", "scheduler", "tcp", "quic",
-    "handover", "proxy", "path", "call", "constellations", "orbit", "web_page", "page_load", "model",
+    "handover", "proxy", "path", "call", "constellations", "orbit", "web_page", "page_load", "contact_plan",
+    "bundles", "model",
 )  # fmt: skip
 """Whose classes are here: each after those that it is made of."""
 

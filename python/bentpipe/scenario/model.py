@@ -23,6 +23,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from bentpipe.scenario import load as loads
+from bentpipe.scenario.bundles import Bundles, Dtn
 from bentpipe.scenario.call import Call, Live, OnOff, Udp
 from bentpipe.scenario.orbit import Orbit
 from bentpipe.scenario.page_load import PageLoad
@@ -92,11 +93,16 @@ class Load(PageLoad):
     on_off: OnOff | None = None
     call: Annotated[Call, as_table("codec")] | None = None
     live: Annotated[Live, as_table("rate")] | None = None
+    bundles: Annotated[Bundles, as_table("layer")] | None = None
     streams: Annotated[StrictInt, Field(ge=1, le=loads.MOST_STREAMS)] = 1
 
     @model_validator(mode="after")
     def _one(self) -> Load:
-        only_one(self, ("pico_perf", "time", "bytes", "poisson", "on_off", "call", "live", "page"), "a load")
+        only_one(
+            self,
+            ("pico_perf", "time", "bytes", "poisson", "on_off", "call", "live", "bundles", "page"),
+            "a load",
+        )
         if self.streams != 1 and self.time is None and self.bytes is None:
             raise ValueError("found streams, which only goes with time or bytes")
         if self.pico_perf is not None:
@@ -297,6 +303,7 @@ class Scenario(Table):
     path: Path | None = None
     graph: Graph | None = None
     orbit: Orbit | None = None
+    dtn: Dtn | None = None
     flow: list[Flow] = Field(min_length=1)
     quic: Quic = Quic()
     tcp: Tcp = Tcp()
@@ -325,6 +332,7 @@ class Scenario(Table):
         for flow in self.flow:
             _check_ends(flow, self.graph)
         _check_members(self.flow)
+        _check_bundles(self)
         return self
 
 
@@ -347,6 +355,32 @@ def _check_ends(flow: Flow, graph: Graph | None) -> None:
         raise ValueError(
             f"flow.{flow.name}.access: goes with a path; in a graph, give the host a link of its own"
         )
+
+
+def _check_bundles(scenario: Scenario) -> None:
+    """Layers go over what they need, and what is named is a bundle node. Raises ValueError."""
+    links = [
+        (flow, load.bundles) for flow in scenario.flow if (load := flow.load) is not None and load.bundles
+    ]
+    ends = sorted({end for flow, _ in links for end in (flow.client or "client", flow.server or "server")})
+    if scenario.dtn is not None and not links:
+        raise ValueError(
+            'dtn: found no flow between bundle nodes, expected one with load = { bundles = "quiccl" }'
+        )
+    named: list[tuple[str, str | None]] = []
+    for flow, bundles in links:
+        key = f"flow.{flow.name}.load.bundles"
+        over = "tcp" if bundles.layer in ("tcpcl", "mtcp") else "quic"
+        if flow.transport != over:
+            found = f'found "{bundles.layer}" with transport = "{flow.transport}"'
+            raise ValueError(f'{key}.layer: {found}, expected transport = "{over}"')
+        if flow.count is not None:
+            raise ValueError(f"flow.{flow.name}.count: found one, expected none between bundle nodes")
+        named += [(f"{key}.to", bundles.to), (f"{key}.monitor", bundles.monitor)]
+    named += [] if scenario.dtn is None else scenario.dtn.named()
+    for where, name in named:
+        if name is not None and name not in ends:
+            raise ValueError(f"{where}: {unknown_word(name, ends, 'bundle node')}")
 
 
 def _check_members(flows: list[Flow]) -> None:

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["TABLES", "DecodeError", "Measurements", "RunFiles", "decode", "encode", "encoder", "parquet"]
 
 TABLES = (
-    "summary", "link_summary", "pages", "requests", "calls", "call_delays", "flows", "internals", "links",
+    "summary", "link_summary", "pages", "requests", "calls", "call_delays", "bundles", "routes",
+    "reports", "stored", "flows", "internals", "links",
     "proxies", "holds", "users", "user_queues", "tcp", "streams", "events", "packets", "stages",
 )  # fmt: skip
 """Tables of a run, the small ones first."""

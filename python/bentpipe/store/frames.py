@@ -87,6 +87,26 @@ class Frames(ABC):
         return self.table("call_delays")
 
     @property
+    def bundles(self) -> pl.DataFrame:
+        """What happened to bundles: one row per event and node."""
+        return self.table("bundles")
+
+    @property
+    def routes(self) -> pl.DataFrame:
+        """What bundle nodes decided: one row per decision and next hop."""
+        return self.table("routes")
+
+    @property
+    def reports(self) -> pl.DataFrame:
+        """Status reports that came to a monitor."""
+        return self.table("reports")
+
+    @property
+    def stored(self) -> pl.DataFrame:
+        """Bundles that nodes have at the end."""
+        return self.table("stored")
+
+    @property
     def user_queues(self) -> pl.DataFrame:
         """What became of each user's packets in the queue of a scheduler: one row per link and ``user``."""
         return self.table("user_queues")

@@ -101,6 +101,8 @@ def _load(flow: FlowSpec, key: str, duration_ns: int) -> list[tuple[str, str]]:
         return _datagrams(load, key) if flow["transport"]["kind"] == "udp" else [
             (key, "sends datagrams over QUIC; `bentpipe perf` sends them over UDP")
         ]  # fmt: skip
+    if load["kind"] == "bundles":
+        return [(key, "is between bundle nodes, which are in virtual time only")]
     if load["kind"] == "page":
         return [(key, "is a page, which `bentpipe browse` loads")]
     if load["kind"] == "poisson":

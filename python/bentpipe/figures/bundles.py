@@ -1,0 +1,48 @@
+"""Bundles over time: when they were generated, delivered and acknowledged."""
+
+from __future__ import annotations
+
+import altair as alt
+import polars as pl
+
+from bentpipe.figures.figure import Figure
+from bentpipe.figures.material import Material
+from bentpipe.figures.style import colour, multiples
+from bentpipe.figures.thinning import thin
+
+_EVENTS = ("generated", "delivered", "acknowledged", "deleted")
+
+
+def bundles(material: Material) -> Figure | None:
+    """How many bundles of clients had been generated, delivered and so on, in the order in which that happened."""
+    rows = material.store.rows("bundles")
+    if rows.width <= 1 or not rows.height:
+        return None
+    rows = rows.filter((pl.col("kind") == "data") & pl.col("event").is_in(_EVENTS))
+    first, last = material.time_range
+    # Fragments are not bundles of a client.
+    rows = rows.filter(pl.col("offset_bytes").is_null() | pl.col("offset_bytes").is_nan())
+    shown = rows.join(material.time_runs, on="run", how="inner", maintain_order="left")
+    by = ["row", "column", "event"]
+    shown = shown.sort("time_s", maintain_order=True).with_columns(
+        y=pl.int_range(1, pl.len() + 1).over(by).cast(pl.Float64), series=pl.col("event").cast(pl.String)
+    )
+    shown = shown.filter(pl.col("time_s") >= first)
+    if last is not None:
+        shown = shown.filter(pl.col("time_s") <= last)
+    if not shown.height:
+        return None
+    panels = ["row", "column", "series"]
+    shown = thin(shown.select(*panels, "time_s", "y"), panels, "time_s", "y")
+    series = [name for name in _EVENTS if name in set(shown["series"].to_list())]
+    marks = alt.Chart().mark_point(filled=True, size=14, clip=True).encode(
+        x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(nice=False, domainMin=first)),
+        y=alt.Y("y:Q", title="bundles"),
+        color=colour(series, title="event"),
+    )  # fmt: skip
+    one = material.time_runs.select("row", "column").n_unique() == 1
+    chart = multiples([marks], shown, material.time_grid, height=260 if one else 140)
+    caption = (
+        "Bundles of clients that had been generated, delivered, acknowledged or deleted by then, counted."
+    )
+    return Figure("bundles", "Bundles over time", caption, chart, shown.height, material.time_note)

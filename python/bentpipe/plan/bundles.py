@@ -1,0 +1,158 @@
+"""Bundle nodes in the engine's words (``DtnSpec``).
+
+Node ids are ``ipn:N.0`` by the order of the nodes where nothing is said. Time zero is the contact plan's epoch, else
+the beginning of 2026. Without any contact, nodes know their neighbours, and whoever has one neighbour sends all else
+to it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from bentpipe.scenario.bundles import Dtn
+from bentpipe.scenario.problems import ScenarioError
+
+if TYPE_CHECKING:
+    from bentpipe.plan.spec import DtnSpec, LayerSpec, PerfSpec, PlanSpec, RunSpec
+    from bentpipe.scenario.bundles import Bundles, Dtnperf
+    from bentpipe.scenario.model import Flow, Scenario
+
+__all__ = ["add_dtn"]
+
+SINCE_2000_S = 946_684_800
+"""2000-01-01 in seconds since 1970: zero of bundles' times (RFC 9171 section 4.2.6)."""
+EPOCH_S = 1_767_225_600
+"""2026-01-01 in seconds since 1970: time zero where nothing is said."""
+
+_STREAMS = {"quiccl": "one", "quiccl-each": "each", "quiccl-priorities": "priorities"}
+
+
+def _bundles(flow: Flow) -> Bundles | None:
+    return None if flow.load is None else flow.load.bundles
+
+
+def add_dtn(scenario: Scenario, spec: RunSpec) -> None:
+    """Bundle nodes become part of a run that has some, the flows between them behind all others.
+
+    Raises:
+        ScenarioError: what does not go together.
+    """
+    if dtn := _words(scenario, spec):
+        spec["dtn"] = dtn
+        spec["flows"] = sorted(spec["flows"], key=lambda flow: flow["load"]["kind"] == "bundles")
+
+
+def _words(scenario: Scenario, spec: RunSpec) -> DtnSpec | None:
+    """Nodes, links, contact plan and clients of a scenario; None where it has no bundle nodes.
+
+    Raises:
+        ScenarioError: what does not go together.
+    """
+    links = [(flow, one) for flow in scenario.flow if (one := _bundles(flow)) is not None]
+    if not links:
+        return None
+    dtn = scenario.dtn or Dtn()
+    flows = {flow["name"]: flow for flow in spec["flows"]}
+    pairs = {flow.name: (flows[flow.name]["client"], flows[flow.name]["server"]) for flow, _ in links}
+    own = {node.name: node for node in dtn.node}
+    names = list(dict.fromkeys([*own, *(end for pair in pairs.values() for end in pair)]))
+    _reachable(links, pairs)
+    plan = dtn.spec()
+    hands: dict[str, list[dict[str, str | None]]] = {name: [] for name in names}
+    for hop in dtn.route:
+        hands[hop.at].append({"to": hop.to, "via": hop.via})
+    if not plan["contacts"]:
+        _by_neighbours(hands, pairs)
+    epoch = plan["epoch_unix_s"] if plan["epoch_unix_s"] is not None else EPOCH_S
+    words = {
+        "epoch_ms": (epoch - SINCE_2000_S) * 1000,
+        "nodes": [
+            {
+                "name": name,
+                "eid": (own[name].eid if name in own else None) or f"ipn:{number}.0",
+                "store_bytes": store.bytes if name in own and (store := own[name].store) else None,
+                "routes": hands[name],
+            }
+            for number, name in enumerate(names, 1)
+        ],
+        "links": [
+            {
+                "flow": flow.name,
+                "layer": _layer(one),
+                "shared": one.connections == "shared",
+                "with_contact": one.opened == "with_contact",
+                "closes": one.closed == "with_contact",
+            }
+            for flow, one in links
+        ],
+        "plan": cast("PlanSpec", plan),
+        "perf": [
+            _perf(flow, one, client, pairs[flow.name], scenario.duration.ns)
+            for flow, one in links
+            if (client := one.client) is not None
+        ],
+    }
+    return cast("DtnSpec", words)
+
+
+def _reachable(links: list[tuple[Flow, Bundles]], pairs: dict[str, tuple[str, str]]) -> None:
+    """Where each side opens its own, there is a flow each way. Raises ScenarioError."""
+    for flow, one in links:
+        there, back = pairs[flow.name]
+        if one.connections == "each" and (back, there) not in pairs.values():
+            text = (
+                f'found "each", and no flow from {back} to {there} for the other side\'s connections; expected one, '
+                'or "shared"'
+            )
+            raise ScenarioError([(f"flow.{flow.name}.load.bundles.connections", text)])
+
+
+def _by_neighbours(hands: dict[str, list[dict[str, str | None]]], pairs: dict[str, tuple[str, str]]) -> None:
+    """Routes of nodes that know of no contacts."""
+    near: dict[str, list[str]] = {name: [] for name in hands}
+    for one, other in pairs.values():
+        near[one].append(other)
+        near[other].append(one)
+    for name, found in near.items():
+        neighbours = list(dict.fromkeys(found))
+        told = {hand["to"] for hand in hands[name]}
+        hands[name] += [{"to": to, "via": to} for to in neighbours if to not in told]
+        if len(neighbours) == 1 and None not in told:
+            hands[name].append({"to": None, "via": neighbours[0]})
+
+
+def _layer(one: Bundles) -> LayerSpec:
+    if one.layer in _STREAMS:
+        return cast("LayerSpec", {"kind": "quiccl", "streams": _STREAMS[one.layer]})
+    return cast("LayerSpec", {"kind": one.layer})
+
+
+def _perf(flow: Flow, one: Bundles, client: Dtnperf, pair: tuple[str, str], duration_ns: int) -> PerfSpec:
+    rest_ns = duration_ns - flow.start.ns
+    amount: dict[str, object] = {"kind": "time", "duration_ns": rest_ns}
+    if client.time_s is not None:
+        amount["duration_ns"] = min(rest_ns, round(client.time_s * 1e9))
+    if client.bytes is not None:
+        amount = {"kind": "data", "bytes": client.bytes}
+    pace: dict[str, object] = {"kind": "window", "bundles": client.window}
+    if client.window is None:
+        rate = client.rate_bit_s or round((client.bundle_bits or 0) * client.payload_bytes * 8)
+        pace = {"kind": "rate", "bit_s": rate}
+    words = {
+        "name": flow.name,
+        "client": pair[0],
+        "server": one.to or pair[1],
+        "monitor": one.monitor,
+        "start_ns": flow.start.ns,
+        "amount": amount,
+        "pace": pace,
+        "payload_bytes": client.payload_bytes,
+        "lifetime_ns": round(client.lifetime_s * 1e9),
+        "priority": client.priority,
+        "critical": client.critical,
+        "hop_limit": client.hop_limit,
+        "crc": client.crc,
+        "whole": client.whole,
+        "reports": {key: key in client.reports for key in ("received", "forwarded", "delivered", "deleted")},
+    }
+    return cast("PerfSpec", words)

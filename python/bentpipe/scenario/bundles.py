@@ -1,0 +1,182 @@
+"""Bundle nodes: what a flow between two of them is (``load.bundles``), dtnperf's words, and what all nodes know
+(``[dtn]``)."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictStr, model_validator
+
+from bentpipe.scenario.contact_plan import ContactPlan
+from bentpipe.scenario.quantities import Name, SizeText, Table
+
+__all__ = ["LAYERS", "BundleNode", "Bundles", "Dtn", "Dtnperf", "dtnperf"]
+
+LAYERS = ("quiccl", "quiccl-each", "quiccl-priorities", "qubicle", "tcpcl", "mtcp")
+"""Convergence layers: QUICCL with all bundles on one stream, with a stream each, with its streams of priorities;
+qubicle; TCPCLv4; MTCP."""
+
+Layer = Literal["quiccl", "quiccl-each", "quiccl-priorities", "qubicle", "tcpcl", "mtcp"]
+
+
+@dataclass(frozen=True, slots=True)
+class Dtnperf:
+    """A client of dtnperf."""
+
+    time_s: float | None = None
+    bytes: int | None = None
+    window: int | None = None
+    rate_bit_s: int | None = None
+    bundle_bits: float | None = None
+    """A rate in bundles a second."""
+    payload_bytes: int = 50_000
+    lifetime_s: float = 60.0
+    priority: str = "normal"
+    reports: frozenset[str] = frozenset()
+    crc: str = "none"
+    whole: bool = False
+    critical: bool = False
+    hop_limit: int | None = None
+
+
+_SCALES = {"k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
+_FLAGS = {"-C": "received", "-f": "forwarded", "-r": "delivered", "--del": "deleted"}
+_PRIORITIES = ("bulk", "normal", "expedited")
+
+
+def _number(word: str, key: str) -> int:
+    scale = _SCALES.get(word[-1:], 1)
+    try:
+        found = float(word[:-1] if scale > 1 else word) * scale
+    except ValueError:
+        found = 0.0
+    if not 1 <= found < 2**50:
+        raise ValueError(f'dtnperf {key}: found "{word}", expected a number such as 32, 500k or 1M')
+    return round(found)
+
+
+def dtnperf(text: str) -> Dtnperf:
+    """The client that dtnperf's words mean: ``-W``, ``-R``, ``-T``, ``-D``, ``-P``, ``-l``, ``-p``, ``-C -f -r --del``,
+    ``--crc``, ``-N``, and our own ``--critical`` and ``--hops``. Raises ValueError."""
+    words = iter(shlex.split(text))
+    found: dict[str, object] = {}
+    reports: set[str] = set()
+    for word in words:
+        if word in _FLAGS:
+            reports.add(_FLAGS[word])
+            continue
+        if word in ("-N", "--critical"):
+            found["whole" if word == "-N" else "critical"] = True
+            continue
+        key = next((one for one in ("--crc", "--hops") if word.startswith(one)), word[:2])
+        if key not in ("-W", "-R", "-T", "-D", "-P", "-l", "-p", "--crc", "--hops"):
+            raise ValueError(
+                f'dtnperf: found "{word}", expected -W, -R, -T, -D, -P, -l, -p, -C, -f, -r, --del, --crc, -N, '
+                "--critical or --hops"
+            )
+        value = word[len(key) :].lstrip("=") or next(words, "")
+        _take(key, value, found)
+    if ("window" in found) and ("rate_bit_s" in found or "bundle_bits" in found):
+        raise ValueError("dtnperf: found -W and -R, expected one of them")
+    if ("time_s" in found) and ("bytes" in found):
+        raise ValueError("dtnperf: found -T and -D, expected one of them")
+    if not {"window", "rate_bit_s", "bundle_bits"} & found.keys():
+        found["window"] = 1
+    one = Dtnperf(reports=frozenset(reports), **found)  # type: ignore[arg-type]
+    if one.payload_bytes < 16:
+        raise ValueError(f"dtnperf -P: found {one.payload_bytes} B, expected at least 16")
+    return one
+
+
+def _take(key: str, value: str, found: dict[str, object]) -> None:
+    if key == "-W":
+        found["window"] = _number(value, key)
+    elif key == "-R":
+        if value.endswith("b"):
+            found["bundle_bits"] = float(_number(value[:-1], key))
+        else:
+            found["rate_bit_s"] = _number(value, key)
+    elif key == "-T":
+        found["time_s"] = float(_number(value, key))
+    elif key == "-D":
+        found["bytes"] = _number(value, key)
+    elif key == "-P":
+        found["payload_bytes"] = _number(value, key)
+    elif key == "-l":
+        found["lifetime_s"] = float(_number(value, key))
+    elif key == "-p":
+        if value not in _PRIORITIES:
+            raise ValueError(f'dtnperf -p: found "{value}", expected {", ".join(_PRIORITIES)}')
+        found["priority"] = value
+    elif key == "--hops":
+        found["hop_limit"] = min(255, _number(value, key))
+    elif value in ("0", "16", "32"):
+        found["crc"] = {"0": "none", "16": "crc16", "32": "crc32c"}[value]
+    else:
+        raise ValueError(f'dtnperf --crc: found "{value}", expected 0, 16 or 32')
+
+
+class Bundles(Table):
+    """What a flow between two bundle nodes is: its convergence layer, and perhaps a client of dtnperf at its client.
+
+    ``connections``: one that the client opens and both sides use, or one from each side. They are opened with the
+    contact or when there is a bundle, and closed with it or kept.
+    """
+
+    layer: Layer
+    dtnperf: StrictStr | None = None
+    to: Name | None = None
+    monitor: Name | None = None
+    connections: Literal["shared", "each"] = "shared"
+    opened: Literal["with_contact", "on_demand"] = "with_contact"
+    closed: Literal["with_contact", "never"] = "with_contact"
+
+    @model_validator(mode="after")
+    def _words(self) -> Bundles:
+        if self.dtnperf is not None:
+            dtnperf(self.dtnperf)
+        elif self.to is not None or self.monitor is not None:
+            raise ValueError("found to or monitor without dtnperf, expected all or none")
+        if self.layer == "mtcp" and self.connections == "shared":
+            raise ValueError(
+                'found layer = "mtcp", which goes one way only, with connections = "shared"; expected "each"'
+            )
+        if self.connections == "shared" and self.opened == "on_demand":
+            raise ValueError(
+                'found opened = "on_demand" with connections = "shared": the server could not open one; '
+                'expected connections = "each"'
+            )
+        return self
+
+    @property
+    def client(self) -> Dtnperf | None:
+        """The client at this flow's client."""
+        return None if self.dtnperf is None else dtnperf(self.dtnperf)
+
+
+class BundleNode(Table):
+    """A bundle node: its node id, by default ``ipn:N.0`` with its number in the order of nodes, and its store."""
+
+    name: Name
+    eid: Annotated[StrictStr, Field(pattern=r"^(ipn:[0-9]+(\.[0-9]+)?\.0|dtn://[^/\s]+/)$")] | None = None
+    store: SizeText | None = None
+
+
+class Dtn(ContactPlan):
+    """What bundle nodes know of contacts: a contact plan whose nodes are those of the graph. Without contacts a node
+    knows its neighbours, and of two nodes with one neighbour the way."""
+
+    node: list[BundleNode] = Field(default_factory=list)
+
+    def named(self) -> list[tuple[str, str | None]]:
+        """Every node that it names, with the key."""
+        found: list[tuple[str, str | None]] = [(f"dtn.node.{one.name}", one.name) for one in self.node]
+        for number, one in enumerate(self.contact, 1):
+            found += [(f"dtn.contact[{number}].from", one.from_), (f"dtn.contact[{number}].to", one.to)]
+        for number, held in enumerate(self.range, 1):
+            found += [(f"dtn.range[{number}].from", held.from_), (f"dtn.range[{number}].to", held.to)]
+        for number, hop in enumerate(self.route, 1):
+            found += [(f"dtn.route[{number}]", name) for name in (hop.at, hop.to, hop.via)]
+        return found

@@ -1,0 +1,169 @@
+"""Bundle nodes: dtnperf's words, what a scenario resolves to, and a run with its tables and figure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+from bentpipe.figures.registry import FIGURES, Material
+from bentpipe.scenario.bundles import dtnperf
+from bentpipe.store.reader import read_store
+from commands import bentpipe
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOP = """
+duration = "20 s"
+
+[[path.segment]]
+name = "link"
+delay = "50 ms"
+both = { rate = "100 Mbit/s" }
+
+[[flow]]
+name = "hop"
+congestion = "cubic"
+load = { bundles = { layer = "quiccl", dtnperf = "-W 10 -P 1M -D 10M -r" } }
+"""
+
+TRIANGLE = """
+duration = "20 s"
+[graph]
+node = ["vm1", "vm3", "vm6"]
+[[graph.link]]
+name = "direct"
+client_side = "vm1"
+server_side = "vm6"
+delay = "5 ms"
+both = { rate = "10 Mbit/s", outages = [{ at = "4 s", length = "6 s" }] }
+[[graph.link]]
+name = "first"
+client_side = "vm1"
+server_side = "vm3"
+delay = "5 ms"
+both = { rate = "10 Mbit/s" }
+[[graph.link]]
+name = "second"
+client_side = "vm3"
+server_side = "vm6"
+delay = "5 ms"
+both = { rate = "10 Mbit/s" }
+
+[[flow]]
+name = "one-six"
+client = "vm1"
+server = "vm6"
+congestion = "cubic"
+load = { bundles = { layer = "quiccl-each", dtnperf = "-W 8 -P 100k -T 15" } }
+[[flow]]
+name = "one-three"
+client = "vm1"
+server = "vm3"
+congestion = "cubic"
+load = { bundles = "quiccl-each" }
+[[flow]]
+name = "three-six"
+client = "vm3"
+server = "vm6"
+congestion = "cubic"
+load = { bundles = "quiccl-each" }
+
+[dtn]
+contact = [
+  { from = "vm1", to = "vm6", stop = "4 s", rate = "10 Mbit/s", owlt = "5 ms", both = true },
+  { from = "vm1", to = "vm6", start = "10 s", stop = "60 s", rate = "10 Mbit/s", owlt = "5 ms", both = true },
+  { from = "vm1", to = "vm3", stop = "60 s", rate = "10 Mbit/s", owlt = "5 ms", both = true },
+  { from = "vm3", to = "vm6", stop = "60 s", rate = "10 Mbit/s", owlt = "5 ms", both = true },
+]
+"""
+
+
+def run(tmp_path: Path, text: str) -> Path:
+    (tmp_path / "scenario.toml").write_text(text)
+    done = bentpipe(tmp_path, "run", "scenario.toml", "--out", "out")
+    assert done.returncode == 0, done.stderr
+    return tmp_path / "out"
+
+
+def test_words_of_dtnperf_mean_what_they_mean_there() -> None:
+    one = dtnperf("-W 32 -P 1M -T 30 -l 300 -p expedited -C -f -r --del --crc 32 -N")
+    assert (one.window, one.payload_bytes, one.time_s, one.lifetime_s) == (32, 1_000_000, 30.0, 300.0)
+    assert (one.priority, one.crc, one.whole) == ("expedited", "crc32c", True)
+    assert one.reports == {"received", "forwarded", "delivered", "deleted"}
+    plain = dtnperf("")
+    assert (plain.window, plain.payload_bytes, plain.lifetime_s) == (1, 50_000, 60.0)
+    assert dtnperf("-R2M -D1G").rate_bit_s == 2_000_000
+    assert dtnperf("-R 10b -D1G").bundle_bits == 10.0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("-W 3 -R 1M", "-W and -R"),
+        ("-T 3 -D 1M", "-T and -D"),
+        ("-X", 'found "-X"'),
+        ("-P 8", "at least 16"),
+        ("-W many", 'found "many"'),
+        ("-p urgent", 'found "urgent"'),
+    ],
+)
+def test_words_that_mean_nothing_are_refused(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        dtnperf(text)
+
+
+def test_ten_bundles_are_generated_delivered_acknowledged_and_reported(tmp_path: Path) -> None:
+    store = read_store(run(tmp_path, HOP))
+    bundles = store.rows("bundles")
+    data = bundles.filter(pl.col("kind") == "data")
+    counts = dict(data.group_by("event").len().iter_rows())
+    assert counts == dict.fromkeys(
+        ("generated", "sent", "received", "delivered", "forwarded", "acknowledged"), 10
+    )
+    # each byte passes once, after a round trip
+    last = data.filter(pl.col("event") == "delivered")["time_s"].max()
+    assert isinstance(last, float)
+    assert last > 10e6 * 8 / 100e6 + 0.15
+    assert store.rows("reports").height == 10
+    figure = FIGURES["bundles"](Material(store))
+    assert figure is not None
+    assert figure.rows == 30
+
+
+def test_a_relay_is_used_while_the_direct_contact_is_over(tmp_path: Path) -> None:
+    out = run(tmp_path, TRIANGLE)
+    store = read_store(out)
+    routes = store.rows("routes").filter((pl.col("node") == "vm1") & (pl.col("decision") == "planned"))
+    meanwhile = routes.filter(pl.col("time_s").is_between(4.0, 8.0))
+    assert set(meanwhile["next"].to_list()) == {"vm3"}
+    assert "vm6" in routes.filter(pl.col("time_s") > 10.5)["next"].to_list()
+    data = store.rows("bundles").filter(pl.col("kind") == "data")
+    relayed = data.filter((pl.col("event") == "forwarded") & (pl.col("node") == "vm3"))
+    assert relayed.filter(pl.col("time_s").is_between(4.0, 10.0)).height > 30
+    generated = data.filter(pl.col("event") == "generated")
+    delivered = data.filter(pl.col("event") == "delivered")
+    key = ["source", "created_ms", "sequence"]
+    assert delivered.select(key).is_duplicated().sum() == 0
+    assert delivered.height == generated.height
+    assert bentpipe(tmp_path, "report", "out").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('layer = "quiccl"', 'layer = "tcpcl"', 'expected transport = "tcp"'),
+        ('layer = "quiccl"', 'layer = "carrier-pigeon"', "bundles"),
+        ("-W 10", "-W 10 -R 5", "-W and -R"),
+        ('layer = "quiccl"', 'layer = "quiccl", connections = "each"', "no flow from server to client"),
+        ('layer = "quiccl"', 'layer = "quiccl", to = "mars"', '"mars"'),
+    ],
+)
+def test_what_cannot_be_is_said_by_its_key(tmp_path: Path, old: str, new: str, said: str) -> None:
+    (tmp_path / "scenario.toml").write_text(HOP.replace(old, new))
+    done = bentpipe(tmp_path, "check", "scenario.toml")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "flow" in done.stderr
