@@ -478,6 +478,7 @@ class LinkSpec2(TypedDict):
     shared: bool
     with_contact: bool
     closes: bool
+    by_plan: NotRequired[bool]
 
 
 class LinkUse(TypedDict):
