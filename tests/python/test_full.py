@@ -166,7 +166,7 @@ def test_a_disk_that_fills_while_it_measures(
              str(whole), "--csv-interval", "2ms", "--frames-interval", "2ms"]  # fmt: skip
     flags = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
     script = (
-        f'mount -t tmpfs -o size=64k none {disk} && "$@"; status=$?; cp -r {disk}/file {kept}; exit $status'
+        f'mount -t tmpfs -o size=32k none {disk} && "$@"; status=$?; cp -r {disk}/file {kept}; exit $status'
     )
     with _server(program) as (address, server):
         words[1] = address
