@@ -35,8 +35,8 @@ def bundles(material: Material) -> Figure | None:
     panels = ["row", "column", "series"]
     shown = thin(shown.select(*panels, "time_s", "y"), panels, "time_s", "y")
     series = [name for name in _EVENTS if name in set(shown["series"].to_list())]
-    marks = alt.Chart().mark_point(filled=True, size=14, clip=True).encode(
-        x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(nice=False, domainMin=first)),
+    marks = alt.Chart().mark_line(interpolate="step-after", point=alt.OverlayMarkDef(size=18), strokeWidth=1).encode(
+        x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(domainMin=first)),
         y=alt.Y("y:Q", title="bundles"),
         color=colour(series, title="event"),
     )  # fmt: skip
