@@ -135,7 +135,7 @@ def shown(default: object) -> str:
 
 def test_the_manual_has_every_key_of_a_scenario() -> None:
     scenario = pytest.importorskip("bentpipe.scenario.model")
-    pages = ("scenario", "tcp", "pages", "perf-strings")
+    pages = ("scenario", "tcp", "pages", "perf-strings", "dtn")
     text = "".join((ROOT / f"docs/manual/{page}.md").read_text() for page in pages)
     words = set(re.findall(r"[A-Za-z_]+", text))
     schema = scenario.Scenario.model_json_schema()

@@ -14,7 +14,7 @@ from bentpipe.lab import wire
 ROOT = Path(__file__).resolve().parents[2]
 
 LAB, EMU = "crates/rt/src/lab/plan.rs", "crates/emu/src/lab.rs"
-PERF, CALLS, SERVE = (f"crates/endpoint/src/{name}/plan.rs" for name in ("perf", "calls", "http"))
+PERF, CALLS, SERVE, DTN = (f"crates/endpoint/src/{name}/plan.rs" for name in ("perf", "calls", "http", "dtn"))
 
 READ = {
     "LabSpec": (EMU, "LabSpec"), "Plan": (LAB, "Plan"), "Process": (LAB, "Process"), "Record": (LAB, "Record"),
@@ -24,7 +24,7 @@ READ = {
     "FramesPlan": (PERF, "FramesPlan"), "Csv": (PERF, "Csv"), "Wish": ("crates/transport/src/load/asking.rs", "Wish"),
     "AnswerPlan": (CALLS, "AnswerPlan"), "CallPlan": (CALLS, "CallPlan"), "Flow": (CALLS, "Flow"),
     "ServePlan": (SERVE, "ServePlan"), "Content": (SERVE, "Content"), "ServeTcp": (SERVE, "TcpPlan"),
-    "TlsPlan": (SERVE, "TlsPlan"),
+    "TlsPlan": (SERVE, "TlsPlan"), "NodePlan": (DTN, "NodePlan"), "DoorPlan": (DTN, "DoorPlan"),
 }  # fmt: skip
 """Where the executable reads each."""
 
@@ -32,7 +32,7 @@ ROLES = ("ServerPlan", "ClientPlan", "AnswerPlan", "CallPlan")
 """Told apart by a key that their enum has."""
 
 NAMES = {
-    "String": "str", "PathBuf": "str", "bool": "bool", "Value": "Mapping[str, Any]",
+    "String": "str", "PathBuf": "str", "SocketAddr": "str", "bool": "bool", "Value": "Mapping[str, Any]",
     # words, which the executable refuses if it does not know them
     "Transport": "str", "Choose": "str", "Protocol": "str", "TrustPlan": "str | Mapping[str, str]",
     "CongestionPlan": "CongestionSpec", "ServeLimits": "Mapping[str, int]", "DatagramsSpec": "Mapping[str, Any]",

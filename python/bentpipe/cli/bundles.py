@@ -1,14 +1,21 @@
-"""``dtn``: contact plans and the routes of bundles."""
+"""``dtn``: contact plans, the routes of bundles, nodes on real sockets."""
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bentpipe.cli.common import AsJson, folder
 from bentpipe.cli.orbiting import PlacesCommand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from bentpipe.stats.wording import Answer
 
 __all__ = ["dtn"]
 
@@ -18,7 +25,7 @@ PlanFile = Annotated[
 ]
 
 dtn = typer.Typer(
-    help="Contact plans and routes of bundles (delay-tolerant networks).",
+    help="Contact plans, routes of bundles, bundle nodes (delay-tolerant networks).",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -141,6 +148,84 @@ def passes(
     }  # fmt: skip
     rates = Rates.parse(up, down, across, tolerance)
     answer(write(ask(table, duration), rates, out), as_json=as_json)
+
+
+NodeArgument = Annotated[
+    Path, typer.Argument(metavar="FILE", help="a node: its neighbours and contacts (.toml or .json)")
+]
+NodeName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="which node it is; before the file's name")
+]
+
+
+@dtn.command()
+def node(file: NodeArgument, name: NodeName = None, as_json: AsJson = False) -> None:
+    """Run a bundle node on real sockets until Ctrl-C; with --json a line of JSON for all that happens."""
+    from bentpipe.dtn.node import plan_of, run
+
+    _ended(run(plan_of(file, name), _told(as_json=as_json)), as_json=as_json)
+
+
+@dtn.command()
+def perf(
+    file: NodeArgument,
+    to: Annotated[str, typer.Argument(metavar="TO", help="the node of the server, by name or node id")],
+    window: Annotated[
+        str | None, typer.Option("-W", metavar="N", help="bundles that are not acknowledged [default: 1]")
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option("-R", metavar="RATE", help="instead: bit/s (10M), or bundles a second (5b)")
+    ] = None,
+    time: Annotated[str | None, typer.Option("-T", metavar="SECONDS", help="send for so long")] = None,
+    data: Annotated[str | None, typer.Option("-D", metavar="BYTES", help="or so much (10M)")] = None,
+    payload: Annotated[str, typer.Option("-P", metavar="BYTES", help="of a bundle")] = "50k",
+    lifetime: Annotated[str, typer.Option("-l", metavar="SECONDS", help="of a bundle")] = "60",
+    priority: Annotated[str, typer.Option("-p", metavar="WORD", help="bulk, normal or expedited")] = "normal",
+    crc: Annotated[str, typer.Option(metavar="BITS", help="0, 16 or 32")] = "0",
+    whole: Annotated[bool, typer.Option("-N", help="bundles must not be cut")] = False,
+    critical: Annotated[
+        bool, typer.Option("--critical", help="a copy to every neighbour with a route")
+    ] = False,
+    name: NodeName = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send bundles from a node on real sockets in dtnperf's words: goodput, and delays to the acknowledgement."""
+    from bentpipe.dtn.node import Client, plan_of, run
+
+    given = {
+        "-W": window,
+        "-R": rate,
+        "-T": time,
+        "-D": data,
+        "-P": payload,
+        "-l": lifetime,
+        "-p": priority,
+        "--crc": crc,
+    }
+    words = [word for key, value in given.items() if value is not None for word in (key, value)]
+    words += [key for key, value in (("-N", whole), ("--critical", critical)) if value]
+    plan = plan_of(file, name)
+    client = Client(plan, to, shlex.join(words))
+    _ended(run(plan, lambda _: None, client), as_json=as_json)
+
+
+def _told(*, as_json: bool) -> Callable[[dict[str, Any]], None]:
+    """Prints what happens, each a line."""
+    from bentpipe.cli.terminal import plain
+    from bentpipe.dtn.node import line
+
+    return lambda row: print(json.dumps(row) if as_json else plain(line(row)), flush=True)
+
+
+def _ended(said: Answer, *, as_json: bool) -> None:
+    from bentpipe.cli.terminal import answer
+
+    if as_json:
+        print(json.dumps(said.data), flush=True)
+    else:
+        answer(said)
+    if not said.good:
+        raise typer.Exit(1)
 
 
 @dtn.command()

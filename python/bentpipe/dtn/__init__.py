@@ -1,9 +1,10 @@
-"""Contact plans and the routes of bundles by them.
+"""Contact plans, the routes of bundles by them, and bundle nodes on real sockets.
 
 ``reading`` has a plan of a file, in any of its forms; ``summary`` says what is in one, ``drawing`` draws it, ``page``
 puts it on a page, ``export`` writes it in another form; ``asking`` makes a question about a bundle out of words,
 ``deciding`` says what is done with it and why. :func:`plan` is ``bentpipe dtn plan``, :func:`route` is
-``bentpipe dtn route``.
+``bentpipe dtn route``. ``node_file`` has a node of a file, ``planning`` its plan, ``node`` runs it:
+``bentpipe dtn node`` and ``bentpipe dtn perf``.
 """
 
 from __future__ import annotations

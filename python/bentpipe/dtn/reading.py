@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["Found", "Remark", "read"]
+__all__ = ["Found", "Remark", "read", "tables"]
 
 MOST_PROBLEMS = 20
 """Problems of a file that are said."""
@@ -103,6 +103,12 @@ def _refused(problems: list[tuple[str, str]], name: str) -> ScenarioError:
     return ScenarioError([*shown, ("", f"and {more:,} more problems")] if more > 0 else shown, name)
 
 
+def tables(file: Path, expected: str) -> dict[str, Any]:
+    """The tables of a TOML or JSON file. Raises ScenarioError, with what was ``expected`` where there are none."""
+    name = str(file)
+    return _data(_text(file, name), file.suffix, name, expected)
+
+
 def _text(file: Path, name: str) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
@@ -114,14 +120,16 @@ def _text(file: Path, name: str) -> str:
         raise ScenarioError([("", f"cannot be read: {error.strerror}")], name) from None
 
 
-def _data(text: str, suffix: str, name: str) -> dict[str, Any]:
+def _data(
+    text: str, suffix: str, name: str, expected: str = "a table with contact and range"
+) -> dict[str, Any]:
     kind = suffix[1:].upper()
     try:
         found = tomllib.loads(text) if suffix == ".toml" else json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ScenarioError([("", f"is not {kind}: {error}")], name) from None
     if not isinstance(found, dict):
-        raise ScenarioError([("", "expected a table with contact and range")], name)
+        raise ScenarioError([("", f"expected {expected}")], name)
     return found
 
 

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.spec import (
         CongestionSpec,
+        DtnSpec,
         GraphSpec,
+        LayerSpec,
         PageSpec,
         ProxySpec,
         QuicSpec,
@@ -25,9 +27,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "AnswerPlan", "CallPlan", "CertificateFiles", "ClientPlan", "Content", "Csv", "Flow", "FramesPlan", "LabSpec",
-    "Limits", "MeasuredSide", "PerfTcp", "Plan", "Process", "Record", "ReportPlan", "ServePlan", "ServeTcp",
-    "ServerPlan", "Sides", "TlsPlan", "WirePlan", "Wish", "written",
+    "AnswerPlan", "CallPlan", "CertificateFiles", "ClientPlan", "Content", "Csv", "DoorPlan", "Flow", "FramesPlan",
+    "LabSpec", "Limits", "MeasuredSide", "NodePlan", "PerfTcp", "Plan", "Process", "Record", "ReportPlan",
+    "ServePlan", "ServeTcp", "ServerPlan", "Sides", "TlsPlan", "WirePlan", "Wish", "written",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -260,7 +262,33 @@ class ServePlan(TypedDict):
     access_log: NotRequired[str | None]
 
 
-WirePlan = Plan | ServerPlan | ClientPlan | AnswerPlan | CallPlan | ServePlan
+# --- `dtn`: a bundle node (crates/endpoint/src/dtn/plan.rs) -----------
+
+
+class DoorPlan(TypedDict):
+    """A neighbour, and how it is reached."""
+
+    neighbour: str
+    layer: LayerSpec
+    listen: str
+    peer: str | None
+    sends: bool
+    with_contact: bool
+    closes: bool
+    quic: QuicSpec
+    congestion: CongestionSpec
+    idle_timeout_ns: int
+
+
+class NodePlan(TypedDict):
+    """A bundle node."""
+
+    name: str
+    dtn: DtnSpec
+    doors: Sequence[DoorPlan]
+
+
+WirePlan = Plan | ServerPlan | ClientPlan | AnswerPlan | CallPlan | ServePlan | NodePlan
 
 
 def written(plan: WirePlan, indent: int | None = None) -> bytes:

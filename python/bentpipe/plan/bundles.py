@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.bundles import Bundles, Dtnperf
     from bentpipe.scenario.model import Flow, Scenario
 
-__all__ = ["add_dtn"]
+__all__ = ["SINCE_2000_S", "add_dtn", "layer_words", "perf_words"]
 
 SINCE_2000_S = 946_684_800
 """2000-01-01 in seconds since 1970: zero of bundles' times (RFC 9171 section 4.2.6)."""
@@ -78,7 +78,7 @@ def _words(scenario: Scenario, spec: RunSpec) -> DtnSpec | None:
         "links": [
             {
                 "flow": flow.name,
-                "layer": _layer(one),
+                "layer": layer_words(one.layer),
                 "shared": one.connections == "shared",
                 "with_contact": one.opened == "with_contact",
                 "closes": one.closed == "with_contact",
@@ -87,7 +87,12 @@ def _words(scenario: Scenario, spec: RunSpec) -> DtnSpec | None:
         ],
         "plan": cast("PlanSpec", plan),
         "perf": [
-            _perf(flow, one, client, pairs[flow.name], scenario.duration.ns)
+            perf_words(
+                client,
+                flow.name,
+                (pairs[flow.name][0], one.to or pairs[flow.name][1], one.monitor),
+                (flow.start.ns, scenario.duration.ns),
+            )
             for flow, one in links
             if (client := one.client) is not None
         ],
@@ -121,14 +126,26 @@ def _by_neighbours(hands: dict[str, list[dict[str, str | None]]], pairs: dict[st
             hands[name].append({"to": None, "via": neighbours[0]})
 
 
-def _layer(one: Bundles) -> LayerSpec:
-    if one.layer in _STREAMS:
-        return cast("LayerSpec", {"kind": "quiccl", "streams": _STREAMS[one.layer]})
-    return cast("LayerSpec", {"kind": one.layer})
+def layer_words(layer: str) -> LayerSpec:
+    """A convergence layer of the scenario's words."""
+    if layer in _STREAMS:
+        return cast("LayerSpec", {"kind": "quiccl", "streams": _STREAMS[layer]})
+    return cast("LayerSpec", {"kind": layer})
 
 
-def _perf(flow: Flow, one: Bundles, client: Dtnperf, pair: tuple[str, str], duration_ns: int) -> PerfSpec:
-    rest_ns = duration_ns - flow.start.ns
+def perf_words(
+    client: Dtnperf, name: str, ends: tuple[str, str, str | None], times_ns: tuple[int, int]
+) -> PerfSpec:
+    """A client of dtnperf.
+
+    Args:
+        client: dtnperf's words.
+        name: what it is called.
+        ends: client, server and monitor.
+        times_ns: when it begins, and when all is over.
+    """
+    start_ns, end_ns = times_ns
+    rest_ns = end_ns - start_ns
     amount: dict[str, object] = {"kind": "time", "duration_ns": rest_ns}
     if client.time_s is not None:
         amount["duration_ns"] = min(rest_ns, round(client.time_s * 1e9))
@@ -139,11 +156,11 @@ def _perf(flow: Flow, one: Bundles, client: Dtnperf, pair: tuple[str, str], dura
         rate = client.rate_bit_s or round((client.bundle_bits or 0) * client.payload_bytes * 8)
         pace = {"kind": "rate", "bit_s": rate}
     words = {
-        "name": flow.name,
-        "client": pair[0],
-        "server": one.to or pair[1],
-        "monitor": one.monitor,
-        "start_ns": flow.start.ns,
+        "name": name,
+        "client": ends[0],
+        "server": ends[1],
+        "monitor": ends[2],
+        "start_ns": start_ns,
         "amount": amount,
         "pace": pace,
         "payload_bytes": client.payload_bytes,

@@ -1,0 +1,223 @@
+"""``bentpipe dtn node`` and ``bentpipe dtn perf``: a node on real sockets, what happens at it, and
+what that comes to."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.dtn.node_file import node_file
+from bentpipe.dtn.planning import node_plan
+from bentpipe.lab.bundles import running
+from bentpipe.plan.bundles import perf_words
+from bentpipe.scenario.bundles import dtnperf
+from bentpipe.scenario.problems import ScenarioError, unknown_word
+from bentpipe.stats.wording import Answer, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from bentpipe.lab.wire import NodePlan
+    from bentpipe.scenario.bundles import Dtnperf
+
+__all__ = ["Client", "line", "plan_of", "run"]
+
+Row = dict[str, Any]
+
+
+def plan_of(file: Path, name: str | None = None) -> NodePlan:
+    """The plan of the node of a file. Raises ScenarioError."""
+    found, contacts = node_file(file)
+    return node_plan(found, contacts, name, str(file))
+
+
+def run(plan: NodePlan, each: Callable[[Row], None], client: Client | None = None) -> Answer:
+    """Runs a node until Ctrl-C, or until its client is done; ``each`` is told what happens.
+
+    Raises:
+        ScenarioError: the plan cannot be run.
+        RunnerError: the node failed.
+    """
+    counted: Counter[tuple[str, str]] = Counter()
+    payload: Counter[tuple[str, str]] = Counter()
+    contacts = _contacts(plan)
+    begun = time.monotonic()
+    with running(plan) as node:
+        for row in node.said():
+            now = time.monotonic() - begun
+            if row is not None and row.get("ready"):
+                begun, now = time.monotonic(), 0.0
+                each(_started(row, plan))
+            while contacts and contacts[0]["time_s"] <= now:
+                each(contacts.pop(0))
+            if row is not None and "event" in row:
+                which = (row["event"], row["kind"])
+                counted[which] += 1
+                payload[which] += row["payload_bytes"]
+                each(row)
+                if client is not None:
+                    client.take(row)
+            if client is not None and client.done(now):
+                node.end()
+    duration = time.monotonic() - begun
+    if client is not None:
+        return client.answer(duration)
+    rows: list[Row] = [
+        {"bundles": kind, "event": event, "count": count, "payload_bytes": payload[event, kind]}
+        for (event, kind), count in sorted(
+            counted.items(), key=lambda one: (one[0][1], _ORDER.index(one[0][0]))
+        )
+    ]
+    shown = [{"bundles": one["bundles"], "event": one["event"], "count": one["count"],
+              "payload, MB": one["payload_bytes"] / 1e6} for one in rows]  # fmt: skip
+    data = {"event": "ended", "node": plan["name"], "duration_s": duration, "counts": rows}
+    head = f"Node {plan['name']} ran for {duration:.1f} s."
+    return Answer(data, (head, Table("", shown)) if rows else (f"{head} It had no bundles.",))
+
+
+_ORDER = (
+    "generated", "received", "reassembled", "joined", "cut", "part", "sent", "returned", "forwarded", "delivered",
+    "acknowledged", "deleted",
+)  # fmt: skip
+
+
+def _started(row: Mapping[str, Any], plan: NodePlan) -> Row:
+    eid = next(one["eid"] for one in plan["dtn"]["nodes"] if one["name"] == plan["name"])
+    doors = [
+        {"neighbour": door["neighbour"], "layer": door["layer"]["kind"], "listens": at, "peer": door["peer"]}
+        for door, at in zip(plan["doors"], row["listens"], strict=True)
+    ]
+    return {"time_s": 0.0, "node": plan["name"], "event": "started", "eid": eid, "neighbours": doors}
+
+
+def _contacts(plan: NodePlan) -> list[Row]:
+    """When contacts of the node begin and end by its plan."""
+    rows: list[Row] = []
+    for one in plan["dtn"]["plan"]["contacts"]:
+        if plan["name"] in (one["from"], one["to"]):
+            what = {
+                "node": plan["name"],
+                "from": one["from"],
+                "to": one["to"],
+                "rate_bit_s": one["rate_bit_s"],
+            }
+            rows.append({"time_s": one["start_ns"] / 1e9, "event": "contact_begins", **what})
+            rows.append({"time_s": one["stop_ns"] / 1e9, "event": "contact_ends", **what})
+    return sorted(rows, key=lambda row: float(row["time_s"]))
+
+
+def line(row: Mapping[str, Any]) -> str:
+    """What happened, for people."""
+    event = str(row["event"])
+    if event == "started":
+        ways = [
+            f"{one['neighbour']} by {one['layer']} at {one['listens']}"
+            + (f", which answers at {one['peer']}" if one["peer"] else "")
+            for one in row["neighbours"]
+        ]
+        return f"node {row['node']} ({row['eid']}) has started; neighbours: {'; '.join(ways)}"
+    head = f"{row['time_s']:11.6f} s  "
+    if event.startswith("contact_"):
+        return f"{head}contact {row['from']} to {row['to']} {event[8:]}, {row['rate_bit_s'] / 1e6:g} Mbit/s"
+    kind = "" if row["kind"] == "data" else f" ({row['kind']})"
+    way = {"received": "from", "sent": "to", "forwarded": "to", "returned": "by"}.get(event)
+    peer = f" {way} {row['peer']}" if way and row["peer"] else ""
+    part = "" if row["offset_bytes"] is None else f" from byte {row['offset_bytes']:,} on"
+    why = f": {row['reason']}" if row["reason"] else ""
+    which = f"{row['source']} no. {row['sequence']}{part} for {row['destination']}"
+    return f"{head}{event}{peer}  {which}, {row['payload_bytes']:,} B{kind}{why}"
+
+
+class Client:
+    """A client of dtnperf at a node: what becomes of its bundles."""
+
+    def __init__(self, plan: NodePlan, to: str, words: str) -> None:
+        """Bundles from the node of ``plan``, which gets them, for the node ``to``, a name or node id, in dtnperf's
+        ``words``.
+
+        Raises:
+            ScenarioError: what is wrong.
+        """
+        nodes = plan["dtn"]["nodes"]
+        found = next((one["name"] for one in nodes if to in (one["name"], one["eid"])), None)
+        if found is None:
+            known = [word for one in nodes for word in (one["name"], one["eid"])]
+            raise ScenarioError([("TO", unknown_word(to, known, "node"))])
+        if found == plan["name"]:
+            raise ScenarioError([("TO", f"found {to}, this node itself, expected another one")])
+        try:
+            self._asked: Dtnperf = dtnperf(words)
+        except ValueError as error:
+            key, _, text = str(error).removeprefix("dtnperf").strip(" ").partition(": ")
+            raise ScenarioError([("", f"{key}: {text}" if key else text)]) from None
+        if self._asked.time_s is None and self._asked.bytes is None:
+            raise ScenarioError([("", "expected -T SECONDS or -D BYTES, how much is sent")])
+        plan["dtn"]["perf"] = [perf_words(self._asked, "perf", (plan["name"], found, None), (0, 2**62))]
+        self._name, self._to = plan["name"], found
+        self._times: dict[str, dict[int, float]] = {
+            one: {} for one in ("generated", "forwarded", "acknowledged", "deleted")
+        }
+        self._bytes: dict[int, int] = {}
+        self._last = 0.0
+
+    def take(self, row: Mapping[str, Any]) -> None:
+        """Something happened to a bundle."""
+        if row["kind"] != "data" or row["offset_bytes"] is not None or row["event"] not in self._times:
+            return
+        number = int(row["sequence"])
+        if row["event"] == "generated":
+            self._bytes[number] = row["payload_bytes"]
+        if number in self._bytes:
+            self._times[row["event"]].setdefault(number, row["time_s"])
+            self._last = row["time_s"]
+
+    def _open(self) -> set[int]:
+        end = "forwarded" if self._asked.window is None else "acknowledged"
+        return self._bytes.keys() - self._times[end].keys() - self._times["deleted"].keys()
+
+    def done(self, now_s: float) -> bool:
+        """Whether nothing more is to come: all is answered, or nothing has happened for a lifetime."""
+        if now_s > self._last + self._asked.lifetime_s + 1 and now_s > (self._asked.time_s or 0):
+            return True
+        if self._asked.bytes is not None:
+            return sum(self._bytes.values()) >= self._asked.bytes and not self._open()
+        return now_s > (self._asked.time_s or 0) and not self._open()
+
+    def answer(self, duration_s: float) -> Answer:
+        """What came out."""
+        import polars as pl
+
+        made, known = self._times["generated"], self._times["acknowledged"]
+        acknowledged = sum(self._bytes[number] for number in known)
+        took = max(known.values()) - min(made.values()) if known else 0.0
+        delays = pl.Series([known[number] - made[number] for number in known], dtype=pl.Float64)
+        paced = self._asked.window is None
+        goodput = acknowledged * 8 / took if took > 0 else None
+        quantiles = {
+            f"delay_{name}_s": delays.quantile(level, "linear")
+            for name, level in (("min", 0.0), ("median", 0.5), ("p95", 0.95), ("max", 1.0))
+        }
+        data: Row = {
+            "event": "ended", "node": self._name, "to": self._to, "duration_s": duration_s,
+            "generated": len(made), "generated_bytes": sum(self._bytes.values()),
+            "forwarded": len(self._times["forwarded"]),
+            "delivered": None if paced else len(known),
+            "acknowledged": None if paced else len(known), "acknowledged_bytes": None if paced else acknowledged,
+            "deleted": len(self._times["deleted"]), "goodput_bit_s": goodput, **quantiles,
+        }  # fmt: skip
+        rows = [{
+            "generated": data["generated"], "forwarded": data["forwarded"], "delivered": data["delivered"],
+            "acknowledged": data["acknowledged"], "deleted": data["deleted"],
+            "goodput, Mbit/s": None if goodput is None else goodput / 1e6,
+            **{f"{name}, s": data[f"delay_{name}_s"] for name in ("min", "median", "p95", "max")},
+        }]  # fmt: skip
+        title = f"Bundles from {self._name} to {self._to}; delays are from generation to acknowledgement"
+        shown: tuple[str | Table, ...] = (Table(title, rows),)
+        if paced:
+            shown += ("At a rate nothing is acknowledged: what was delivered, the other node says.",)
+        missing = len(self._open())
+        problems = (f"{missing} bundles without an answer",) if missing else ()
+        good = not missing and not self._times["deleted"] and bool(made)
+        return Answer(data, shown, problems, good)

@@ -1,0 +1,107 @@
+"""The file of a bundle node: who it is, its neighbours and how they are reached, what it knows of contacts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from pydantic import Field, StrictStr, ValidationError, model_validator
+
+from bentpipe.dtn.reading import read, tables
+from bentpipe.runners import engine
+from bentpipe.scenario.bundles import Layer
+from bentpipe.scenario.contact_plan import ContactPlan, NextHop, NodeName
+from bentpipe.scenario.problems import ScenarioError, from_validation
+from bentpipe.scenario.quantities import DurationText, SizeText, Table
+from bentpipe.scenario.units import Duration
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bentpipe.plan.spec import PlanSpec
+
+__all__ = ["NodeFile", "RealNeighbour", "RealNode", "node_file"]
+
+EID = r"^(ipn:[0-9]+(\.[0-9]+)?\.0|dtn://[^/\s]+/)$"
+
+
+class RealNode(Table):
+    """A node by its name: its node id, by default ``ipn:N.0`` of a number and ``dtn://name/`` of a word, and its
+    store."""
+
+    name: NodeName
+    eid: StrictStr | None = Field(default=None, pattern=EID)
+    store: SizeText | None = None
+
+
+class RealNeighbour(Table):
+    """A neighbour: ``listen`` is where its connections are answered, ``peer`` where it answers.
+
+    ``connections``: one that both sides use, which the side with ``peer`` opens, or one from each.
+    """
+
+    name: NodeName
+    layer: Layer
+    listen: StrictStr | None = None
+    peer: StrictStr | None = None
+    connections: Literal["shared", "each"] = "shared"
+    opened: Literal["with_contact", "on_demand"] = "on_demand"
+    closed: Literal["with_contact", "never"] = "never"
+    congestion: StrictStr = "cubic"
+    idle_timeout: DurationText = Duration(30 * 10**9)
+
+    @model_validator(mode="after")
+    def _together(self) -> RealNeighbour:
+        if self.listen is None and self.peer is None:
+            raise ValueError("found neither listen nor peer, expected one of them or both")
+        if self.layer == "mtcp" and self.connections == "shared":
+            raise ValueError(
+                'found layer = "mtcp", which goes one way only, with connections = "shared"; expected "each"'
+            )
+        if self.connections == "each" and (self.listen is None or self.peer is None):
+            raise ValueError('found connections = "each", expected listen and peer')
+        return self
+
+
+class NodeFile(ContactPlan):
+    """A bundle node on real sockets; contacts are its own tables or those of the file ``plan``."""
+
+    name: NodeName | None = None
+    plan: StrictStr | None = None
+    node: list[RealNode] = Field(default_factory=list)
+    neighbour: list[RealNeighbour] = Field(min_length=1)
+
+
+def node_file(file: Path) -> tuple[NodeFile, PlanSpec]:
+    """A node and its contact plan, in the engine's words.
+
+    Raises:
+        ScenarioError: no such file, or what is wrong with it, by its keys.
+    """
+    name = str(file)
+    if file.suffix not in (".toml", ".json"):
+        text = (
+            'expected a node in TOML (.toml) or JSON (.json); a plan in ION\'s commands is its plan = "FILE"'
+        )
+        raise ScenarioError([("", text)], name)
+    data = tables(file, "a table with neighbour")
+    try:
+        found = NodeFile.model_validate(data)
+        spec: Any = found.spec()
+    except ValidationError as error:
+        raise from_validation(error, data, name) from None
+    except ScenarioError as error:
+        raise error.within(name) from None
+    if found.plan is not None:
+        if found.contact or found.range:
+            raise ScenarioError([("plan", "found beside contact or range, expected one of them")], name)
+        other = read(file.parent / found.plan)
+        spec = dict(other.spec)
+        hops = [NextHop(at=at, to=to, via=via) for at, to, via in other.statics]
+        found = found.model_copy(update={"route": [*found.route, *hops]})
+    elif problems := engine.check_contact_plan(spec)["problems"]:
+        raise ScenarioError([(" and ".join(one["at"]), one["text"]) for one in problems], name)
+    for key, members in (("node", found.node), ("neighbour", found.neighbour)):
+        names = [one.name for one in members]
+        if twice := [one for number, one in enumerate(names) if one in names[:number]]:
+            raise ScenarioError([(f"{key}.{twice[0]}", "is there twice, expected each name once")], name)
+    return found, cast("PlanSpec", spec)

@@ -1,0 +1,253 @@
+"""``bentpipe dtn node`` and ``bentpipe dtn perf``: what a node's file becomes, and two nodes over loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+import realtime
+from bentpipe.dtn.node import Client, line, plan_of
+from bentpipe.scenario.problems import ScenarioError
+from commands import bentpipe
+
+ROOT = Path(__file__).resolve().parents[2]
+MB = 1_000_000
+
+
+def file(folder: Path, text: str) -> Path:
+    path = folder / "node.toml"
+    path.write_text(text)
+    return path
+
+
+def neighbour(name: str, layer: str, way: str) -> str:
+    return f'[[neighbour]]\nname = "{name}"\nlayer = "{layer}"\n{way}\n'
+
+
+NEAR = neighbour("2", "quiccl", 'peer = "127.0.0.1:4556"')
+
+
+def test_a_node_with_a_neighbour_sends_everything_there(tmp_path: Path) -> None:
+    plan = plan_of(file(tmp_path, 'name = 1\nnode = [{ name = "1", store = "1 GB" }]\n' + NEAR))
+    own, other = plan["dtn"]["nodes"]
+    assert (own["name"], own["eid"], own["store_bytes"]) == ("1", "ipn:1.0", 10**9)
+    assert own["routes"] == [{"to": "2", "via": "2"}, {"to": None, "via": "2"}]
+    assert (other["name"], other["eid"], other["routes"]) == ("2", "ipn:2.0", [])
+    # seconds since 2000, of the clock of this machine
+    assert abs(plan["dtn"]["epoch_ms"] / 1e3 + 946_684_800 - time.time()) < 60
+    [door] = plan["doors"]
+    assert (door["listen"], door["peer"], door["sends"]) == ("0.0.0.0:0", "127.0.0.1:4556", True)
+    assert door["layer"] == {"kind": "quiccl", "streams": "one"}
+
+
+def test_where_each_side_opens_its_own_there_are_two_doors(tmp_path: Path) -> None:
+    ways = 'connections = "each"\nlisten = "127.0.0.1:1"\npeer = "127.0.0.1:2"'
+    plan = plan_of(file(tmp_path, 'name = "sat"\n' + neighbour("moon", "mtcp", ways)))
+    assert [(one["listen"], one["peer"], one["sends"]) for one in plan["doors"]] == [
+        ("127.0.0.1:1", None, False),
+        ("0.0.0.0:0", "127.0.0.1:2", True),
+    ]
+    assert [one["eid"] for one in plan["dtn"]["nodes"]] == ["dtn://sat/", "dtn://moon/"]
+
+
+CONTACTS = """
+[[contact]]
+from = "1"
+to = "2"
+start = "10 s"
+stop = "40 s"
+rate = "1 Mbit/s"
+owlt = "1 ms"
+both = true
+"""
+
+
+def test_contacts_are_from_the_start_on_or_from_their_epoch(tmp_path: Path) -> None:
+    plan = plan_of(file(tmp_path, 'name = "1"\n' + NEAR + CONTACTS))
+    contacts = plan["dtn"]["plan"]["contacts"]
+    assert [(one["start_ns"], one["stop_ns"]) for one in contacts] == [(10 * 10**9, 40 * 10**9)] * 2
+    assert plan["dtn"]["nodes"][0].get("routes") == []
+    begun = time.gmtime(time.time() - 20)
+    epoch = f'epoch = "{time.strftime("%Y-%m-%dT%H:%M:%SZ", begun)}"\n'
+    plan = plan_of(file(tmp_path, f'name = "1"\n{epoch}' + NEAR + CONTACTS))
+    for one in plan["dtn"]["plan"]["contacts"]:
+        assert one["start_ns"] == 0
+        assert 10 <= one["stop_ns"] / 1e9 <= 20
+    past = plan_of(file(tmp_path, 'name = "1"\nepoch = "2020-01-01T00:00:00Z"\n' + NEAR + CONTACTS))
+    assert past["dtn"]["plan"]["contacts"] == []
+
+
+def test_a_plan_in_ions_commands_is_named(tmp_path: Path) -> None:
+    (tmp_path / "relay.ionrc").write_text((ROOT / "examples/relay.ionrc").read_text())
+    plan = plan_of(file(tmp_path, 'name = "1"\nplan = "relay.ionrc"\n' + NEAR))
+    assert {one["name"] for one in plan["dtn"]["nodes"]} == {"1", "2", "3", "6"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (NEAR, "name: is missing"),
+        ('name = "1"\n', "neighbour"),
+        ('name = "2"\n' + NEAR, "neighbour.2: is this node itself"),
+        ('name = "1"\n' + NEAR + NEAR, "neighbour.2: is there twice"),
+        ('name = "1"\n' + neighbour("2", "quicl", 'peer = "127.0.0.1:1"'), "layer"),
+        ('name = "1"\n' + neighbour("2", "quiccl", ""), "found neither listen nor peer"),
+        ('name = "1"\n' + neighbour("2", "mtcp", 'peer = "127.0.0.1:1"'), "which goes one way only"),
+        (
+            'name = "1"\n' + neighbour("2", "tcpcl", 'peer = "127.0.0.1"'),
+            'neighbour.2.peer: found "127.0.0.1", exp',
+        ),
+        ('name = "1"\n' + neighbour("2", "tcpcl", 'peer = "127.0.0.1:0"'), "neighbour.2.peer: found"),
+        ('name = "1"\nplan = "none.ionrc"\n' + NEAR, "none.ionrc: no such file"),
+        ('name = "1"\nplan = "none.ionrc"\n' + NEAR + CONTACTS, "plan: found beside contact"),
+        ('name = "1"\nroute = [{ at = "1", to = "6", via = "3" }]\n' + NEAR, "route[1].via"),
+        ('name = "1"\nnode = [{ name = "1", eid = "ipn:x" }]\n' + NEAR, "eid"),
+    ],
+)
+def test_a_wrong_file_is_refused_by_its_key(tmp_path: Path, text: str, expected: str) -> None:
+    done = bentpipe(tmp_path, "dtn", "node", str(file(tmp_path, text)))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert expected in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("to", "words", "expected"),
+    [
+        ("ipn:3.0", "-D 1M", 'TO: no node "ipn:3.0"'),
+        ("1", "-D 1M", "TO: found 1, this node itself"),
+        ("2", "-W 2", "expected -T SECONDS or -D BYTES"),
+        ("2", "-W 2 -R 1M -D 1M", "found -W and -R"),
+        ("2", "-p high -D 1M", '-p: found "high"'),
+    ],
+)
+def test_wrong_words_of_dtnperf_are_refused(tmp_path: Path, to: str, words: str, expected: str) -> None:
+    plan = plan_of(file(tmp_path, 'name = "1"\n' + NEAR))
+    with pytest.raises(ScenarioError, match=re.escape(expected)):
+        Client(plan, to, words)
+
+
+def row(event: str, time_s: float, number: int, **more: Any) -> dict[str, Any]:
+    rest = {"kind": "data", "source": "ipn:1.1", "destination": "ipn:2.2", "offset_bytes": None, "peer": None}
+    return {"time_s": time_s, "node": "1", "event": event, "sequence": number, "payload_bytes": MB,
+            "reason": None, **rest, **more}  # fmt: skip
+
+
+def test_a_client_counts_and_ends(tmp_path: Path) -> None:
+    client = Client(plan_of(file(tmp_path, 'name = "1"\n' + NEAR)), "2", "-W 2 -D 3M -P 1M -l 30")
+    for number in range(3):
+        client.take(row("generated", float(number), number))
+        assert not client.done(number)
+        client.take(row("acknowledged", number + 1.0 + number, number))
+    client.take(row("generated", 3.0, 9, kind="report"))
+    assert client.done(5.0)
+    said = client.answer(5.5)
+    assert said.good
+    assert said.data["goodput_bit_s"] == 3 * 8 * MB / 5
+    assert [said.data[f"delay_{one}_s"] for one in ("min", "median", "max")] == [1, 2, 3]
+    assert (said.data["generated"], said.data["acknowledged"], said.data["deleted"]) == (3, 3, 0)
+
+
+def test_a_client_without_answers_ends_after_a_lifetime(tmp_path: Path) -> None:
+    client = Client(plan_of(file(tmp_path, 'name = "1"\n' + NEAR)), "2", "-W 2 -D 3M -P 1M -l 30")
+    client.take(row("generated", 0.0, 0))
+    assert not client.done(30.0)
+    assert client.done(31.5)
+    said = client.answer(31.5)
+    assert not said.good
+    assert said.data["goodput_bit_s"] is None
+    assert said.problems == ("1 bundles without an answer",)
+
+
+def test_a_line_for_people() -> None:
+    said = line(row("received", 1.5, 7, peer="2"))
+    assert said == "   1.500000 s  received from 2  ipn:1.1 no. 7 for ipn:2.2, 1,000,000 B"
+
+
+def free(kind: int) -> int:
+    with socket.socket(type=kind) as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+@contextlib.contextmanager
+def a_node(path: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
+    command = [sys.executable, "-m", "bentpipe.cli", "dtn", "node", str(path), *words]
+    environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            yield process, process.stdout
+        finally:
+            process.kill()
+
+
+def pages(port: int, layer: str = "quiccl") -> tuple[str, str]:
+    """The two files of the manual, at a port."""
+    text = (ROOT / "docs/manual/dtn.md").read_text().partition("## Nodes on real sockets")[2]
+    near, far = re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)[:2]
+    for page in (near, far):
+        assert "127.0.0.1:4556" in page
+        assert 'layer = "quiccl"' in page
+    return tuple(  # type: ignore[return-value]
+        page.replace("127.0.0.1:4556", f"127.0.0.1:{port}").replace('"quiccl"', f'"{layer}"')
+        for page in (near, far)
+    )
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("layer", ["quiccl", "tcpcl"])
+def test_two_nodes_of_the_manual_exchange_ten_bundles(tmp_path: Path, layer: str) -> None:
+    port = free(socket.SOCK_STREAM if layer == "tcpcl" else socket.SOCK_DGRAM)
+    near, far = pages(port, layer)
+    (tmp_path / "one.toml").write_text(near)
+    (tmp_path / "two.toml").write_text(far)
+    with a_node(tmp_path / "two.toml", "--json") as (process, out):
+        started = json.loads(out.readline())
+        assert (started["event"], started["node"], started["eid"]) == ("started", "2", "ipn:2.0")
+        assert started["neighbours"][0]["listens"] == f"127.0.0.1:{port}"
+        words = ["-W", "4", "-D", "10M", "-P", "1M", "-l", "30"]
+        environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
+        done = bentpipe(
+            tmp_path, "dtn", "perf", "one.toml", "ipn:2.0", *words, "--json", environment=environment
+        )
+        assert done.returncode == 0, done.stderr
+        sent = json.loads(done.stdout)
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (0, "")
+    rows = [json.loads(text) for text in rest.splitlines()]
+    came = [one["sequence"] for one in rows if one["event"] == "delivered" and one["kind"] == "data"]
+    assert sorted(came) == list(range(10))
+    counts = {(one["bundles"], one["event"]): one for one in rows[-1]["counts"]}
+    assert counts["data", "delivered"]["payload_bytes"] == 10 * MB
+    assert counts["acknowledgement", "forwarded"]["count"] == 10
+    assert (sent["generated"], sent["delivered"], sent["acknowledged"]) == (10, 10, 10)
+    assert sent["acknowledged_bytes"] == 10 * MB
+    assert 0 < sent["delay_min_s"] <= sent["delay_median_s"] <= sent["delay_max_s"] < sent["duration_s"]
+    assert sent["goodput_bit_s"] > 10 * MB * 8 / sent["duration_s"]
+
+
+@pytest.mark.system
+def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+    with socket.socket(type=socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        _, far = pages(taken.getsockname()[1])
+        (tmp_path / "two.toml").write_text(far)
+        with a_node(tmp_path / "two.toml") as (process, _):
+            out, errors = process.communicate(timeout=20)
+    assert (process.returncode, out) == (2, "")
+    assert "in use" in errors
