@@ -167,3 +167,21 @@ def test_what_cannot_be_is_said_by_its_key(tmp_path: Path, old: str, new: str, s
     assert done.returncode == 2
     assert said in done.stderr
     assert "flow" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ('contact = [{ from = "client", to = "server", start = "5 s", stop = "4 s", rate = "1 Mbit/s" }]',
+         "dtn.contact[1].stop: found a stop that is not after the start"),
+        (('contact = [{ from = "client", to = "server", stop = "4 s", rate = "1 Mbit/s" }, '
+         '{ from = "client", to = "server", start = "3 s", stop = "5 s", rate = "1 Mbit/s" }]'),
+         "dtn.contact[2]: found a contact from client to server that overlaps dtn.contact[1]"),
+        ('range = [{ from = "client", to = "server", start = "5 s", stop = "5 s", owlt = "1 s" }]', "dtn.range[1].stop"),
+        ('node = [{ name = "client", eid = "ipn:x" }]', 'dtn.node.client.eid: found "ipn:x", expected a node id'),
+    ],
+)  # fmt: skip
+def test_what_a_plan_cannot_say_is_told_before_anything_runs(tmp_path: Path, table: str, said: str) -> None:
+    (tmp_path / "scenario.toml").write_text(HOP + f"\n[dtn]\n{table}\n")
+    done = bentpipe(tmp_path, "check", "scenario.toml")
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr

@@ -76,7 +76,7 @@ def browse(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Load a page in a real Chromium, by several versions of HTTP. The same command resumes."""
+    """Load a page in a real Chromium, by each HTTP. The same command resumes."""
     from bentpipe.cli.terminal import watch
     from bentpipe.lab.browser import chromium
     from bentpipe.lab.browser.planned import Options, engine_name, plan_units

@@ -25,7 +25,7 @@ PlanFile = Annotated[
 ]
 
 dtn = typer.Typer(
-    help="Contact plans, routes of bundles, bundle nodes (delay-tolerant networks).",
+    help="Contact plans, routes and nodes of bundles (DTN).",
     no_args_is_help=True,
     add_completion=False,
 )

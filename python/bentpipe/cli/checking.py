@@ -15,7 +15,7 @@ __all__ = ["check", "schema"]
 def check(
     file: ScenarioFile, settings: Settings = None, seeds: Seeds = None, as_json: AsJson = False
 ) -> None:
-    """Say what is wrong with a scenario, or what follows from it. Nothing runs."""
+    """Check a scenario: what is wrong, or what follows. Nothing runs."""
     from dataclasses import asdict
 
     from bentpipe.api.checking import coded_bits, nr_links

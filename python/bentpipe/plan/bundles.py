@@ -7,7 +7,8 @@ to it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+import itertools
+from typing import TYPE_CHECKING, Any, cast
 
 from bentpipe.scenario.bundles import Dtn
 from bentpipe.scenario.problems import ScenarioError
@@ -58,6 +59,7 @@ def _words(scenario: Scenario, spec: RunSpec) -> DtnSpec | None:
     names = list(dict.fromkeys([*own, *(end for pair in pairs.values() for end in pair)]))
     _reachable(links, pairs)
     plan = dtn.spec()
+    _in_order(plan)
     hands: dict[str, list[dict[str, str | None]]] = {name: [] for name in names}
     for hop in dtn.route:
         hands[hop.at].append({"to": hop.to, "via": hop.via})
@@ -110,6 +112,18 @@ def _reachable(links: list[tuple[Flow, Bundles]], pairs: dict[str, tuple[str, st
                 'or "shared"'
             )
             raise ScenarioError([(f"flow.{flow.name}.load.bundles.connections", text)])
+
+
+def _in_order(plan: dict[str, Any]) -> None:
+    """Contacts and ranges end after their start, and contacts of a pair follow each other. Raises ScenarioError."""
+    for one in [*plan["contacts"], *plan["ranges"]]:
+        if one["stop_ns"] <= one["start_ns"]:
+            raise ScenarioError([(f"dtn.{one['at']}.stop", "found a stop that is not after the start")])
+    ordered = sorted(plan["contacts"], key=lambda one: (one["from"], one["to"], one["start_ns"]))
+    for one, other in itertools.pairwise(ordered):
+        if (one["from"], one["to"]) == (other["from"], other["to"]) and other["start_ns"] < one["stop_ns"]:
+            text = f"found a contact from {one['from']} to {one['to']} that overlaps dtn.{one['at']}"
+            raise ScenarioError([(f"dtn.{other['at']}", text)])
 
 
 def _by_neighbours(hands: dict[str, list[dict[str, str | None]]], pairs: dict[str, tuple[str, str]]) -> None:

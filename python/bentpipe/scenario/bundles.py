@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import Field, StrictStr, model_validator
+from pydantic import AfterValidator, Field, StrictStr, WithJsonSchema, model_validator
 
 from bentpipe.scenario.contact_plan import ContactPlan
 from bentpipe.scenario.quantities import Name, SizeText, Table
@@ -156,11 +157,24 @@ class Bundles(Table):
         return None if self.dtnperf is None else dtnperf(self.dtnperf)
 
 
+def node_id(found: str) -> str:
+    """A node id (RFC 9171 section 4.2.5.2, RFC 9758). Raises ValueError."""
+    if re.fullmatch(NODE_ID, found):
+        return found
+    raise ValueError(f'found "{found}", expected a node id such as "ipn:1.0" or "dtn://one/"')
+
+
+NODE_ID = r"(ipn:[0-9]+(\.[0-9]+)?\.0|dtn://[^/\s]+/)"
+NodeId = Annotated[
+    StrictStr, AfterValidator(node_id), WithJsonSchema({"type": "string", "pattern": f"^{NODE_ID}$"})
+]
+
+
 class BundleNode(Table):
     """A bundle node: its node id, by default ``ipn:N.0`` with its number in the order of nodes, and its store."""
 
     name: Name
-    eid: Annotated[StrictStr, Field(pattern=r"^(ipn:[0-9]+(\.[0-9]+)?\.0|dtn://[^/\s]+/)$")] | None = None
+    eid: NodeId | None = None
     store: SizeText | None = None
 
 

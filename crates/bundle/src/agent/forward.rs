@@ -13,7 +13,7 @@ use crate::spec::ChangeSpec;
 use crate::wire::ReasonCode;
 use crate::{Refusal, Service, Told, Transfer};
 
-/// After a connection that failed the next is opened no sooner.
+/// After a connection that failed the next is opened no sooner, nor a bundle offered again to who had no room for it.
 const PATIENCE: Span = Span::from_secs(1);
 
 /// A copy of a bundle that waits for a neighbour.
@@ -111,7 +111,8 @@ impl Agent {
         };
         // It must not go back to whom it came from, unless nobody else can have it.
         let from = bundle.previous.as_ref().and_then(|eid| self.nodes.get(&node_id(eid))).copied();
-        let excluded: Vec<NodeId> = from.into_iter().collect();
+        let (unwanted, later) = (kept.unwanted_by.clone(), kept.later);
+        let excluded: Vec<NodeId> = from.into_iter().chain(unwanted.iter().copied()).collect();
         let critical = bundle.class.critical;
         let (bytes, payload) = (kept.bytes, bundle.payload_bytes());
         let mut wanted = wanted;
@@ -121,8 +122,8 @@ impl Agent {
             wanted.fragmentable = false;
             decision = self.router.decide(&self.plan, to, now, &wanted, &excluded, critical);
         }
-        if matches!(decision, Decision::Kept(_)) && !excluded.is_empty() {
-            decision = self.router.decide(&self.plan, to, now, &wanted, &[], critical);
+        if matches!(decision, Decision::Kept(_)) && excluded.len() > unwanted.len() {
+            decision = self.router.decide(&self.plan, to, now, &wanted, &unwanted, critical);
         }
         let part = least_part(&decision, &wanted, bytes, payload);
         self.note_route(now, key, to, &decision);
@@ -144,6 +145,9 @@ impl Agent {
         for way in ways {
             let booking = self.router.wait(&way, &wanted);
             let opens = booking.legs.first().map_or(Time::ZERO, |leg| leg.opens);
+            let waits =
+                later.filter(|(who, _)| *who == way.to).map_or(Time::ZERO, |(_, until)| until);
+            let opens = opens.max(waits);
             let order = self.next;
             self.next += 1;
             if let Some(kept) = self.kept.get_mut(&key) {
@@ -322,6 +326,17 @@ impl Agent {
             Refusal::NoService => "the layer has not the service",
             _ => "it was not taken",
         };
+        if let Some(kept) = self.kept.get_mut(&flight.key) {
+            match why {
+                Refusal::TooLarge | Refusal::NotAcceptable | Refusal::NoService => {
+                    kept.unwanted_by.push(id);
+                }
+                Refusal::NoResources | Refusal::Terminating => {
+                    kept.later = Some((id, now + PATIENCE));
+                }
+                Refusal::Unknown | Refusal::Completed | Refusal::Retransmit => {}
+            }
+        }
         self.back(now, id, flight, said);
     }
 

@@ -62,6 +62,10 @@ struct Kept {
     from: Option<(SessionId, u64)>,
     /// Copies that wait for a neighbour or are on their way to one.
     copies: u32,
+    /// Neighbours that will never take it.
+    unwanted_by: Vec<NodeId>,
+    /// The neighbour that could not take it, and until when it is not asked again.
+    later: Option<(NodeId, Time)>,
     kind: &'static str,
 }
 
@@ -332,7 +336,17 @@ impl Agent {
         self.stored_bytes += bytes;
         self.deadlines.insert((deadline, key));
         self.here.insert(bundle.id.clone(), key);
-        let kept = Kept { bundle, came: now, deadline, bytes, from, copies: 0, kind };
+        let kept = Kept {
+            bundle,
+            came: now,
+            deadline,
+            bytes,
+            from,
+            copies: 0,
+            unwanted_by: Vec::new(),
+            later: None,
+            kind,
+        };
         self.kept.insert(key, kept);
         self.acts.push(Act::Store(key));
         Ok(key)

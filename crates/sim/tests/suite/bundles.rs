@@ -537,6 +537,23 @@ fn bundles_expire_are_refused_room_and_go_round_no_circle() {
 }
 
 #[test]
+fn what_a_neighbour_will_never_take_is_offered_to_it_once_and_kept_until_it_expires() {
+    for kind in ["tcpcl", "quiccl"] {
+        let layer = json!({"kind": kind, "transfer_bytes": 500_000});
+        let link = json!({"shared": true, "with_contact": true, "closes": false, "layer": layer});
+        let client = perf("1", "2", json!({"lifetime_ns": 20_000_000_000u64}));
+        let run = Case { link, perf: vec![client], ..Case::default() }.run();
+        conserved(&run);
+        let of = |event: &str, reason: &str| {
+            let rows = rows(&run, "bundles");
+            rows.iter().filter(|row| row["event"] == event && row["reason"] == reason).count()
+        };
+        assert_eq!(of("returned", "the neighbour takes no bundle so large"), 10, "{kind}");
+        assert_eq!(of("deleted", "lifetime expired"), 10, "{kind}");
+    }
+}
+
+#[test]
 fn what_is_stored_delivered_or_deleted_is_what_came_under_any_disruption_and_again() {
     let mut chance = units::Random::named(1, "bundles", "disruptions");
     for case in 0..6 {
