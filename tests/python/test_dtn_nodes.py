@@ -157,6 +157,8 @@ def test_a_client_counts_and_ends(tmp_path: Path) -> None:
     assert said.data["goodput_bit_s"] == 3 * 8 * MB / 5
     assert [said.data[f"delay_{one}_s"] for one in ("min", "median", "max")] == [1, 2, 3]
     assert (said.data["generated"], said.data["acknowledged"], said.data["deleted"]) == (3, 3, 0)
+    # whose bundle is acknowledged has been forwarded, though the neighbour has not said so yet
+    assert said.data["forwarded"] == 3
 
 
 def test_a_client_without_answers_ends_after_a_lifetime(tmp_path: Path) -> None:

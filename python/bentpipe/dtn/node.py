@@ -202,7 +202,8 @@ class Client:
         data: Row = {
             "event": "ended", "node": self._name, "to": self._to, "duration_s": duration_s,
             "generated": len(made), "generated_bytes": sum(self._bytes.values()),
-            "forwarded": len(self._times["forwarded"]),
+            # the server's word may come before the neighbour's
+            "forwarded": len(self._times["forwarded"].keys() | known.keys()),
             "delivered": None if paced else len(known),
             "acknowledged": None if paced else len(known), "acknowledged_bytes": None if paced else acknowledged,
             "deleted": len(self._times["deleted"]), "goodput_bit_s": goodput, **quantiles,
