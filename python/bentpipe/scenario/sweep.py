@@ -1,7 +1,7 @@
 """Dotted keys: how ``--set`` and ``[sweep]`` name a place of a scenario, and the cells of a sweep.
 
 ``path.SEGMENT.KEY``, ``path.PROXY.KEY``, ``flow.NAME.KEY``, ``graph.LINK.KEY``, ``quic.KEY``, ``tcp.KEY``,
-``trace.KEY``, ``duration`` and ``sample``; keys go on with dots into tables. A key of a direction directly
+``trace.KEY``, ``dtn.KEY``, ``duration`` and ``sample``; keys go on with dots into tables. A key of a direction directly
 below a segment (``path.satellite.rate``) means both directions.
 """
 
@@ -45,6 +45,7 @@ _ROOTS = (
     "udp",
     "page",
     "trace",
+    "dtn",
     "limits",
     "duration",
     "sample",
@@ -69,6 +70,7 @@ _BARE = {  # what a bare value of these keys stands for; see the tables of ``pat
     "delayed_ack": "timeout",
     "handover": "rule",
     "constellation": "preset",
+    "bundles": "layer",
 }
 _OF_A_DIRECTION = frozenset(Direction.model_fields) - {"delay"}
 

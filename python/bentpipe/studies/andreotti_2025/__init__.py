@@ -1,4 +1,4 @@
-"""QUIC over LEO and GEO: alone, against QUIC, against TCP (Andreotti 2025, sections 4.2 to 4.4).
+"""QUIC over LEO and GEO: alone, against QUIC, against TCP; bundles (Andreotti 2025, sections 4.2 to 4.4, chapter 5).
 
 Numbers and statements of the thesis are in ``studies/andreotti-2025/published.toml``, sentences on differences in
 ``notes.toml`` beside it. Statements become criteria that can fail in ``criteria.py``.
@@ -8,7 +8,7 @@ Nothing is tuned to a published value.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bentpipe.stats.metrics import jain_index
 from bentpipe.stats.wording import Table
@@ -25,6 +25,15 @@ from bentpipe.studies.andreotti_2025.cells import (
     queue,
 )
 from bentpipe.studies.andreotti_2025.criteria import CRITERIA
+from bentpipe.studies.andreotti_2025.dtn import (
+    LONG,
+    SHORT,
+    WORDS,
+    dtn_claims,
+    dtn_figures,
+    dtn_rows,
+    dtn_tables,
+)
 from bentpipe.studies.andreotti_2025.further import (
     alone_table,
     grid_table,
@@ -67,7 +76,7 @@ class Andreotti2025(Published):
         nearer = {"filtered-cubic": FilteredCubic, "unfrozen-hybla": UnfrozenHybla}
         plain = [
             Part(name, self.place / f"{name}.toml")
-            for name in (*READINGS.values(), "friendliness", "late-start", *TCP)
+            for name in (*READINGS.values(), "friendliness", "late-start", *TCP, SHORT, LONG)
         ]
         return [*plain, *(Part(name, self.place / f"{name}.toml", nearer) for name in WHY)]
 
@@ -97,11 +106,12 @@ class Andreotti2025(Published):
             "why": dict.fromkeys(WHY, matching()),
             "claims": {part: either(tests) for part, tests in needed.items()},
             **claims,
+            **WORDS,
         }
 
     def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
         """Rows, claims, and what stands alone."""
-        asked = set(only) or {"rows", "claims", "single", "friendliness", "late-start", "tcp", "why"}
+        asked = set(only) or {"rows", "claims", "single", "friendliness", "late-start", "tcp", "why", "dtn"}
         rows = self.rows(measured) if asked & {"rows", "friendliness", "tcp"} else ()
         every = "claims" in asked
         claims = [claim for claim in self.claims(measured) if every or claim.id in asked]
@@ -116,8 +126,24 @@ class Andreotti2025(Published):
             tables.append(tcp_table(measured))
         if "why" in asked:
             tables += [why_table(measured), why_alone_table(measured), *why_tcp_tables(measured)]
+        if not asked & set(WORDS):
+            return self.answer(rows, claims, tables)
+        tables += dtn_tables(measured)
+        printed = dtn_rows(measured, self.published, self.notes["dtn"])
+        said = dtn_claims(measured, self.published, self.notes["dtn"])
+        found = self.answer((*rows, *printed), [*claims, *said], tables)
+        # With bundles alone the readings are of the controller.
+        return replace(
+            found,
+            drawn=tuple(dtn_figures(measured)),
+            reading_title="reading" if rows or claims else "controller",
+            rows_title=found.rows_title if rows else "Numbers in the text of chapter 5, s",
+        )
+
+    def answer(self, rows: Sequence[Row], claims: Sequence[Claim], tables: Sequence[Table]) -> Findings:
+        """All of it, with what belongs to every answer."""
         return Findings(
-            rows,
+            tuple(rows),
             tuple(claims),
             tuple(table for table in tables if table.rows),
             TOLERANCE,
