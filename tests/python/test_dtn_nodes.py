@@ -19,6 +19,7 @@ import pytest
 
 import realtime
 from bentpipe.dtn.node import Client, line, plan_of
+from bentpipe.lab.ports import free_port
 from bentpipe.scenario.problems import ScenarioError
 from commands import bentpipe
 
@@ -177,12 +178,6 @@ def test_a_line_for_people() -> None:
     assert said == "   1.500000 s  received from 2  ipn:1.1 no. 7 for ipn:2.2, 1,000,000 B"
 
 
-def free(kind: int) -> int:
-    with socket.socket(type=kind) as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 @contextlib.contextmanager
 def a_node(path: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
     command = [sys.executable, "-m", "bentpipe.cli", "dtn", "node", str(path), *words]
@@ -213,7 +208,7 @@ def pages(port: int, layer: str = "quiccl") -> tuple[str, str]:
 @pytest.mark.system
 @pytest.mark.parametrize("layer", ["quiccl", "tcpcl"])
 def test_two_nodes_of_the_manual_exchange_ten_bundles(tmp_path: Path, layer: str) -> None:
-    port = free(socket.SOCK_STREAM if layer == "tcpcl" else socket.SOCK_DGRAM)
+    port = free_port()
     near, far = pages(port, layer)
     (tmp_path / "one.toml").write_text(near)
     (tmp_path / "two.toml").write_text(far)

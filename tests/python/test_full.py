@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ import pytest
 
 import realtime
 from bentpipe.lab.access import lab
+from bentpipe.lab.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 FULL = Path("/dev/full")
@@ -108,7 +108,7 @@ def test_results_of_the_executable_that_cannot_be_printed(program: Path, tmp_pat
         done = _perf(program, "server", "--listen", "127.0.0.1:0", full="stdout")
     else:
         (tmp_path / "index.html").write_text("<p>")
-        command = ["serve", str(tmp_path), "--listen", f"127.0.0.1:{_free_port()}"]
+        command = ["serve", str(tmp_path), "--listen", f"127.0.0.1:{free_port()}"]
         done = _bentpipe(*command, full="stdout", BENTPIPE_RT=str(program))
     assert done.returncode == 2
     _one_line(done.stderr, "error: standard output: No space left on device")
@@ -200,13 +200,6 @@ def _server(program: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         assert process.stdout is not None
         yield process.stdout.readline().split()[2].rstrip(":"), process
         process.terminate()
-
-
-def _free_port() -> int:
-    """A port that none had a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _perf_command(program: Path, *words: str) -> tuple[list[str], dict[str, str]]:

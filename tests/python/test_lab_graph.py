@@ -262,7 +262,7 @@ def test_a_router_passes_on_in_its_own_namespace(tmp_path: Path) -> None:
         }
     }
     near = [
-        _asks(host, tmp_path, 2, 0.01, *(f"{{host:{to}}}" for to in delays if to != host)) for host in delays
+        _asks(host, tmp_path, 10, 0.02, *(f"{{host:{to}}}" for to in delays if to != host)) for host in delays
     ]
     found = _valid(_plan(graph_of(star), near, _echoes(*delays)))
     assert [segment["between"] for segment in found["segments"]] == [["a", "r"], ["b", "r"], ["c", "r"]]

@@ -5,7 +5,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ import typer
 
 import commands
 import realtime
+from bentpipe.lab.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = """duration = "1 s"
@@ -175,9 +175,7 @@ def test_the_manual_has_every_option_and_no_other() -> None:
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
 def test_a_folder_is_served_until_a_signal(place: Path, how: signal.Signals) -> None:
     program = realtime.program()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        listen = f"127.0.0.1:{free.getsockname()[1]}"
+    listen = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "bentpipe.cli", "serve", "folder", "--listen", listen]
     environment = {**realtime.os.environ, "BENTPIPE_RT": str(program)}
     with subprocess.Popen(

@@ -23,6 +23,7 @@ import pytest
 import realtime
 from bentpipe.lab.access import lab
 from bentpipe.lab.perf import Client, Options, Output, Server, asked, client_plan, load, server_plan
+from bentpipe.lab.ports import free_port
 from bentpipe.scenario.load import DataAmount, TimeAmount
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.units import Duration
@@ -49,13 +50,6 @@ def _perf(program: Path, *words: str, timeout: float = 30) -> subprocess.Complet
     )
 
 
-def _free_port() -> int:
-    """A port that none had a moment ago."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _listens(port: int) -> bool:
     tables = [Path("/proc/net/udp"), Path("/proc/net/udp6")]
     return any(f":{port:04X} " in table.read_text() for table in tables if table.exists())
@@ -66,7 +60,7 @@ def _server(
     program: Path, *words: str, listen: str = "127.0.0.1"
 ) -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """A server that listens, and its port."""
-    port = _free_port()
+    port = free_port()
     command, environment = _command(program, "server", "--listen", f"{listen}:{port}", *words)
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -245,7 +239,7 @@ def test_errors_are_one_line(program: Path) -> None:
         taken = _perf(program, "server", "--listen", f"127.0.0.1:{port}")
         assert (taken.returncode, taken.stderr.count("\n")) == (2, 1)
         assert f"UDP port {port} is in use" in taken.stderr
-    nobody = _perf(program, "client", f"127.0.0.1:{_free_port()}", "--time", "1s")
+    nobody = _perf(program, "client", f"127.0.0.1:{free_port()}", "--time", "1s")
     assert nobody.returncode == 1
     assert "nothing listens there" in nobody.stderr
     wrong = _perf(program, "client", "127.0.0.1", "T:*1:0:-:60")
@@ -255,7 +249,7 @@ def test_errors_are_one_line(program: Path) -> None:
 
 @pytest.mark.system
 def test_nothing_is_left_when_the_starter_dies(program: Path) -> None:
-    port = _free_port()
+    port = free_port()
     command, environment = _command(program, "server", "--listen", f"127.0.0.1:{port}")
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
         for _ in range(500):
@@ -359,7 +353,7 @@ def test_qlog_of_both_sides(program: Path, tmp_path: Path) -> None:
 
 @pytest.mark.system
 def test_tcp_messages(program: Path) -> None:
-    port = _free_port()
+    port = free_port()
     done = _perf(program, "client", f"127.0.0.1:{port}", "--transport", "tcp", "--bytes", "1kB")
     assert (done.returncode, "nothing listens there (TCP port closed)" in done.stderr) == (1, True)
     done = _perf(program, "client", "127.0.0.1", "--transport", "tcp", "--congestion", "fast")
@@ -394,7 +388,7 @@ def test_a_foreign_server_is_asked(program: Path, tmp_path: Path) -> None:
     """aioquic answers; its certificate is made here, and pinned."""
     pytest.importorskip("aioquic")
     certificate, key, fingerprint = _certificate(tmp_path)
-    port = _free_port()
+    port = free_port()
     words = [sys.executable, str(PEER), "server", str(port), str(certificate), str(key)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as peer:
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ import pytest
 
 import realtime
 from bentpipe.lab.calls import Calling, call_plan, frames
+from bentpipe.lab.ports import free_port
 from bentpipe.plan.measured import RARE
 from bentpipe.scenario.problems import ScenarioError
 
@@ -66,9 +66,7 @@ def test_what_is_told_becomes_the_tables() -> None:
 
 @contextmanager
 def _answering(program: Path, *words: str) -> Iterator[int]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     command, environment = _command(program, "answer", "--listen", f"127.0.0.1:{port}", *words)
     with subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, text=True, process_group=0
@@ -124,9 +122,7 @@ def test_calls_over_real_sockets_are_judged_as_those_of_the_simulation() -> None
 @pytest.mark.system
 def test_nobody_who_answers_and_an_end_by_ctrl_c() -> None:
     program = realtime.program()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     nobody = _perf(program, "call", f"127.0.0.1:{port}", "--time", "1s")
     assert nobody.returncode == 2
     assert "Connection refused" in nobody.stderr

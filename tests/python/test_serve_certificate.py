@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import realtime
+from bentpipe.lab.ports import free_port
 
 x509 = pytest.importorskip("cryptography.x509")
 hashes = pytest.importorskip("cryptography.hazmat.primitives.hashes")
@@ -66,9 +67,7 @@ def _serve(place: Path, certificate: str, key: str, port: int = 44339) -> subpro
 
 def test_who_trusts_the_authority_trusts_the_server(place: Path) -> None:
     """Its whole chain is sent: a client has the root alone."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     with _serve(place, "chain.pem", "leaf.key", port) as process:
         try:
             assert process.stdout is not None

@@ -137,7 +137,7 @@ fn what_is_too_much_is_refused() {
     let server = Running::start(8);
     let long = plan(server.address, 1, &voice(172), &Value::Null, 3_600_001);
     assert!(made(&long).unwrap_err().contains("expected at most 3600 s"));
-    let fast = json!({"name": "live", "rtp_type": 96, "payload_bytes": 60_000, "interval_ns": 1000, "periods": null});
+    let fast = json!({"name": "live", "rtp_type": 96, "payload_bytes": 60_000, "interval_ns": 10_000, "periods": null});
     assert!(
         made(&plan(server.address, 1, &fast, &Value::Null, 100)).unwrap_err().contains("bit/s")
     );

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import statistics
 import subprocess
 import tempfile
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bentpipe.lab.perf import Send
+    from bentpipe.lab.ports import free_port
 
 __all__ = ["CASES", "Case", "Reached", "SocketsError", "bench"]
 
@@ -102,9 +102,7 @@ def _pair(case: Case, length: str) -> tuple[float, float, float]:
 
     program = str(executable())
     options, report = Options(mtu=case.mtu), Output(interval="0", json=True)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     server = server_plan(Server(address, once=True, transport=case.transport), options, report)
     client = client_plan(
         Client(address, load(time=length, send=case.send), transport=case.transport), options, report
