@@ -69,7 +69,7 @@ class Andreotti2025(Published):
     """The study."""
 
     name: str = "andreotti-2025"
-    title: str = "Andreotti 2025: QUIC over LEO and GEO, sections 4.2 to 4.4"
+    title: str = "Andreotti 2025: QUIC over LEO and GEO, sections 4.2 to 4.4 and chapter 5"
 
     def parts(self) -> Sequence[Part]:
         """One store each."""
