@@ -153,7 +153,7 @@ def test_a_client_counts_and_ends(tmp_path: Path) -> None:
         client.take(row("acknowledged", number + 1.0 + number, number))
     client.take(row("generated", 3.0, 9, kind="report"))
     assert client.done(5.0)
-    said = client.answer(5.5)
+    said = client.answer()
     assert said.good
     assert said.data["goodput_bit_s"] == 3 * 8 * MB / 5
     assert [said.data[f"delay_{one}_s"] for one in ("min", "median", "max")] == [1, 2, 3]
@@ -167,7 +167,7 @@ def test_a_client_without_answers_ends_after_a_lifetime(tmp_path: Path) -> None:
     client.take(row("generated", 0.0, 0))
     assert not client.done(30.0)
     assert client.done(31.5)
-    said = client.answer(31.5)
+    said = client.answer()
     assert not said.good
     assert said.data["goodput_bit_s"] is None
     assert said.problems == ("1 bundles without an answer",)
@@ -234,8 +234,9 @@ def test_two_nodes_of_the_manual_exchange_ten_bundles(tmp_path: Path, layer: str
     assert counts["acknowledgement", "forwarded"]["count"] == 10
     assert (sent["generated"], sent["delivered"], sent["acknowledged"]) == (10, 10, 10)
     assert sent["acknowledged_bytes"] == 10 * MB
-    assert 0 < sent["delay_min_s"] <= sent["delay_median_s"] <= sent["delay_max_s"] < sent["duration_s"]
-    assert sent["goodput_bit_s"] > 10 * MB * 8 / sent["duration_s"]
+    assert 0 < sent["delay_min_s"] <= sent["delay_median_s"] <= sent["delay_max_s"] <= sent["duration_s"]
+    # the neighbour may say after the last acknowledgement that the bundle was forwarded
+    assert sent["goodput_bit_s"] * sent["duration_s"] >= 10 * MB * 8 * (1 - 1e-9)
 
 
 @pytest.mark.system

@@ -63,7 +63,7 @@ def run(plan: NodePlan, each: Callable[[Row], None], client: Client | None = Non
                 node.end()
     duration = time.monotonic() - begun
     if client is not None:
-        return client.answer(duration)
+        return client.answer()
     rows: list[Row] = [
         {"bundles": kind, "event": event, "count": count, "payload_bytes": payload[event, kind]}
         for (event, kind), count in sorted(
@@ -185,8 +185,8 @@ class Client:
             return sum(self._bytes.values()) >= self._asked.bytes and not self._open()
         return now_s > (self._asked.time_s or 0) and not self._open()
 
-    def answer(self, duration_s: float) -> Answer:
-        """What came out."""
+    def answer(self) -> Answer:
+        """What came out; ``duration_s`` is from the first bundle to the last event, by the node's clock."""
         import polars as pl
 
         made, known = self._times["generated"], self._times["acknowledged"]
@@ -200,7 +200,8 @@ class Client:
             for name, level in (("min", 0.0), ("median", 0.5), ("p95", 0.95), ("max", 1.0))
         }
         data: Row = {
-            "event": "ended", "node": self._name, "to": self._to, "duration_s": duration_s,
+            "event": "ended", "node": self._name, "to": self._to,
+            "duration_s": self._last - min(made.values(), default=self._last),
             "generated": len(made), "generated_bytes": sum(self._bytes.values()),
             # the server's word may come before the neighbour's
             "forwarded": len(self._times["forwarded"].keys() | known.keys()),

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bentpipe.lab.perf import Send
-    from bentpipe.lab.ports import free_port
 
 __all__ = ["CASES", "Case", "Reached", "SocketsError", "bench"]
 
@@ -98,6 +97,7 @@ def _pair(case: Case, length: str) -> tuple[float, float, float]:
     """Mbit/s, and CPU seconds per 10^9 bytes of the sender and of the receiver."""
     from bentpipe.lab.executable import executable
     from bentpipe.lab.perf import Client, Options, Output, Server, client_plan, load, server_plan
+    from bentpipe.lab.ports import free_port
     from bentpipe.lab.wire import written
 
     program = str(executable())
