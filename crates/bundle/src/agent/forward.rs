@@ -65,6 +65,10 @@ impl Neighbour {
     }
 }
 
+/// What a part needs beside the blocks that all of the bundle has: the least overhead of a volume estimate (100 B, CCSDS
+/// 734.3-B-1), and room for the part's offset and total length and a longer age block (some 30 B of CBOR) in 64 B.
+const PART_BLOCKS: u64 = 100 + 64;
+
 /// Payload of the least part that a bundle is cut into: its blocks are about a hundred bytes.
 const LEAST_PART: u64 = 1 << 10;
 
@@ -83,7 +87,8 @@ fn least_part(
     }
     // In proportion, less what the part's blocks need beside those that all of it has.
     let most = u128::from(limit) * u128::from(bytes) / u128::from(consumption);
-    let part = (most as u64).saturating_sub(bytes - payload + 164).min(payload.saturating_sub(1));
+    let part =
+        (most as u64).saturating_sub(bytes - payload + PART_BLOCKS).min(payload.saturating_sub(1));
     Some(if part < LEAST_PART { 0 } else { part })
 }
 

@@ -1,20 +1,21 @@
 //! The session that TCPCLv4 and QUICCL share: RFC 9174's states, over one stream or several.
 //!
-//! `lane` is one stream: transfers and their answers; `hearing` what the peer says. Here is what concerns the whole session: who the peer is, keepalives,
+//! `lane` is one stream: transfers and their answers; `hearing` what the peer says; `placing` what goes out. Here is what concerns the whole session: who the peer is, keepalives,
 //! the end. Section numbers are RFC 9174's, which draft-caini-dtn-quiccl-01 says it follows.
 
 mod hearing;
 mod lane;
+mod placing;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use transport::{AppEvent, Streams};
 use units::{Span, Time};
 
-use self::lane::{Lane, Opener, Outgoing};
+use self::lane::{Lane, Opener};
 use super::assembly::Room;
 use super::messages::{Dialect, Init, Message, contact, term};
-use crate::{Refusal, Role, Said, Service, Told, Transfer};
+use crate::{Refusal, Role, Said, Told, Transfer};
 
 /// How bundles are laid on streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -389,120 +390,6 @@ impl Exchange {
             }
         }
     }
-
-    /// Gives bundles that wait to their streams, as far as these are there.
-    fn place(&mut self, streams: &mut dyn Streams, said: &mut Vec<Said>) {
-        if self.stage != Stage::Established || self.is_ending() {
-            return;
-        }
-        let Some(peer) = &self.peer else { return };
-        let (transfer_mru, segment_mru) = (peer.transfer_mru, peer.segment_mru);
-        while let Some(next) = self.waiting.front() {
-            let (id, total) = (next.id, next.bytes());
-            let mut most = self.setup.segment_bytes.min(segment_mru);
-            if self.setup.dialect == Dialect::Quiccl {
-                // A segment's number has 16 bits.
-                most = most.max(total.div_ceil(u64::from(u16::MAX)));
-            }
-            let why = if total > transfer_mru || most > segment_mru {
-                Some(Refusal::TooLarge)
-            } else if next.service != Service::Reliable {
-                Some(Refusal::NoService)
-            } else {
-                None
-            };
-            if let Some(why) = why {
-                self.waiting.pop_front();
-                said.push(Said::Refused { id, why });
-                continue;
-            }
-            let (stream, single) = match self.setup.layout {
-                Layout::Signal => (SIGNAL, None),
-                Layout::One => (DATA[3], None),
-                Layout::Priorities => match next.priority {
-                    0 => (DATA[2], None),
-                    1 => (DATA[1], None),
-                    _ => (DATA[0], None),
-                },
-                Layout::Each => match streams.open() {
-                    Some(stream) => (stream, Some(Opener::Here)),
-                    None => return,
-                },
-            };
-            if single.is_none() && !self.lanes.contains_key(&stream) {
-                return;
-            }
-            let transfer = self.number();
-            let Some(bundle) = self.waiting.pop_front() else { return };
-            if single.is_some() {
-                streams.set_priority(stream, bundle.priority.into());
-            }
-            self.lane(stream, single).queue.push_back(Outgoing {
-                id,
-                transfer,
-                parts: bundle.data.into(),
-                total,
-                cut: 0,
-                segments: 0,
-                most,
-            });
-        }
-    }
-
-    fn write(&mut self, now: Time, streams: &mut dyn Streams, said: &mut Vec<Said>) {
-        let mut left = streams.appetite().max(1);
-        if let Some(signal) = self.lanes.get_mut(&SIGNAL) {
-            let written = signal.write(Some(left), streams, said);
-            left -= written;
-            if written > 0 {
-                self.last_sent = now;
-            }
-        }
-        // Streams of one bundle share the window by turns; of the four the first is the most urgent.
-        let first = if self.setup.layout == Layout::Each { self.turn + 1 } else { 0 };
-        let behind = self.lanes.range(first..).map(|(id, _)| *id);
-        let order: Vec<u64> = behind.chain(self.lanes.range(..first).map(|(id, _)| *id)).collect();
-        let mut progress = true;
-        while left > 0 && progress {
-            progress = false;
-            for id in &order {
-                let Some(lane) = self.lanes.get_mut(id).filter(|lane| lane.has_data()) else {
-                    continue;
-                };
-                if left == 0 {
-                    return;
-                }
-                let turn = if self.setup.layout == Layout::Each { left.min(TURN) } else { left };
-                let written = lane.write(Some(turn), streams, said);
-                if written > 0 {
-                    (self.last_sent, self.turn, progress) = (now, *id, true);
-                    left -= written;
-                }
-            }
-        }
-    }
-
-    fn stopped(&mut self, id: u64, streams: &mut dyn Streams, said: &mut Vec<Said>) {
-        let Some(lane) = self.lanes.get(&id) else { return };
-        if lane.single != Some(Opener::Here) {
-            return self.fail(Some("the peer has stopped a stream"));
-        }
-        streams.reset(id);
-        self.give_up(id, Refusal::Unknown, said);
-    }
-
-    /// A stream of one bundle is over without an answer.
-    fn give_up(&mut self, id: u64, why: Refusal, said: &mut Vec<Said>) {
-        let Some(mut lane) = self.lanes.remove(&id) else { return };
-        let queued: Vec<u64> = lane.take_queue().collect();
-        for id in lane.given().chain(queued) {
-            said.push(Said::Refused { id, why });
-        }
-        lane.drop_assembly(&mut self.room);
-        self.owners.retain(|_, stream| *stream != id);
-    }
-
-    // The end.
 
     fn timer(&mut self, now: Time) {
         if self.patience() <= now {
