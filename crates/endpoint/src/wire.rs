@@ -82,6 +82,28 @@ impl Wire {
         sent.map(|_| ())
     }
 
+    /// Hands bytes to `take`, with the place of the first, until `received`, which counts them, has come to `until`
+    /// ([`Read::Data`]: there may be more) or no more have come.
+    pub fn read_until(
+        &mut self,
+        socket: &mut TcpStream,
+        buffer: &mut [u8],
+        received: &mut u64,
+        until: u64,
+        take: &mut dyn FnMut(u64, &[u8]),
+    ) -> io::Result<Read> {
+        while *received < until {
+            match self.read(socket, buffer)? {
+                Read::Data(count) => {
+                    take(*received, &buffer[..count]);
+                    *received += count as u64;
+                }
+                other => return Ok(other),
+            }
+        }
+        Ok(Read::Data(0))
+    }
+
     /// Reads into `buffer`.
     ///
     /// # Errors

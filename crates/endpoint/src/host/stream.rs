@@ -141,30 +141,24 @@ impl Streams for Stream {
         if self.read_end {
             return ReadEnd::Finished;
         }
+        if self.wire.is_handshaking() {
+            self.more = true;
+            return ReadEnd::Open;
+        }
         let until = self.received + SHARE;
-        while self.received < until && !self.wire.is_handshaking() {
-            match self.wire.read(&mut self.socket, &mut self.buffer) {
-                Ok(Read::Data(count)) => {
-                    take(self.received, &self.buffer[..count]);
-                    self.received += count as u64;
-                }
-                Ok(Read::Blocked) => {
-                    self.more = false;
-                    return ReadEnd::Open;
-                }
-                Ok(Read::End) => {
-                    self.read_end = true;
-                    self.more = false;
-                    return ReadEnd::Finished;
-                }
-                Err(error) => {
-                    self.failure = Some(error);
-                    return ReadEnd::Reset;
-                }
+        let (socket, buffer) = (&mut self.socket, &mut self.buffer);
+        let read = self.wire.read_until(socket, buffer, &mut self.received, until, take);
+        match read {
+            Ok(read) => {
+                self.more = matches!(read, Read::Data(_));
+                self.read_end = read == Read::End;
+                if self.read_end { ReadEnd::Finished } else { ReadEnd::Open }
+            }
+            Err(error) => {
+                self.failure = Some(error);
+                ReadEnd::Reset
             }
         }
-        self.more = true;
-        ReadEnd::Open
     }
 
     fn finish(&mut self, _stream: u64) {

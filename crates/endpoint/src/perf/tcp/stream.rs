@@ -124,34 +124,25 @@ impl Streams for Stream {
         if self.failure.is_some() {
             return ReadEnd::Reset;
         }
-        let until = self.received + SHARE;
-        while self.received < until {
-            match wire.read(socket, &mut self.buffer) {
-                Ok(Read::Data(count)) => {
-                    let data = &self.buffer[..count];
-                    for (place, byte) in (self.received..8).zip(data) {
-                        self.head[place as usize] = *byte;
-                    }
-                    take(self.received, data);
-                    self.received += count as u64;
-                }
-                Ok(Read::Blocked) => {
-                    self.more = false;
-                    return ReadEnd::Open;
-                }
-                Ok(Read::End) => {
-                    self.read_end = true;
-                    self.more = false;
-                    return ReadEnd::Finished;
-                }
-                Err(error) => {
-                    self.failure = Some(error);
-                    return ReadEnd::Reset;
-                }
+        let (until, head) = (self.received + SHARE, &mut self.head);
+        let mut both = |received: u64, data: &[u8]| {
+            for (place, byte) in (received..8).zip(data) {
+                head[place as usize] = *byte;
+            }
+            take(received, data);
+        };
+        let read = wire.read_until(socket, &mut self.buffer, &mut self.received, until, &mut both);
+        match read {
+            Ok(read) => {
+                self.more = matches!(read, Read::Data(_));
+                self.read_end = read == Read::End;
+                if self.read_end { ReadEnd::Finished } else { ReadEnd::Open }
+            }
+            Err(error) => {
+                self.failure = Some(error);
+                ReadEnd::Reset
             }
         }
-        self.more = true;
-        ReadEnd::Open
     }
 
     fn finish(&mut self, _stream: u64) {
