@@ -25,6 +25,17 @@ ROOT = Path(__file__).parents[2]
 BUSY = "machine too busy"
 """Why a test skips whose lab was kept waiting: its figures say nothing."""
 
+ECHO = """
+import socket
+taker = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+taker.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+taker.bind(("::", 9001))
+while True:
+    data, peer = taker.recvfrom(2000)
+    taker.sendto(data, peer)
+"""
+"""A command of Python that answers every datagram to port 9001 with itself."""
+
 
 def split(satellite: str) -> str:
     """A path in TOML with a proxy at both ends of ``satellite``, a segment of that name: beyond them, 2 ms to the client

@@ -226,7 +226,7 @@ def test_a_node_of_a_proxy_forwards(plan: Plans, tmp_path: Path) -> None:
     """Both segments are measured; both families pass the node between them, there and back."""
     words = plan(TWO, ["sh", "-c", "ip route get {far}; ip -6 route get {far6}"],
                  [sys.executable, "-c", _ECHO_CLIENT, "{far}", "{far6}"],
-                 far=[{"name": "echo", "command": [sys.executable, "-c", _ECHO], "listens": 9001,
+                 far=[{"name": "echo", "command": [sys.executable, "-c", realtime.ECHO], "listens": 9001,
                        "output": str(tmp_path / "echo")}], check=True)  # fmt: skip
     words["proxies"] = []
     found = _valid(words, room_ms=2.5)
@@ -237,15 +237,6 @@ def test_a_node_of_a_proxy_forwards(plan: Plans, tmp_path: Path) -> None:
     assert found["statuses"]["n1"] == 0, (tmp_path / "n1").read_text()
 
 
-_ECHO = """
-import socket
-taker = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-taker.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-taker.bind(("::", 9001))
-while True:
-    data, peer = taker.recvfrom(2000)
-    taker.sendto(data, peer)
-"""
 _ECHO_CLIENT = """
 import socket, sys
 for family, address in zip((socket.AF_INET, socket.AF_INET6), sys.argv[1:]):

@@ -43,16 +43,6 @@ TRIANGLE = {
     }
 }  # fmt: skip
 
-ECHO = """
-import socket
-taker = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
-taker.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-taker.bind(("::", 9001))
-while True:
-    data, peer = taker.recvfrom(2000)
-    taker.sendto(data, peer)
-"""
-
 ASK = """
 import json, socket, sys, time
 count, pause, found = int(sys.argv[1]), float(sys.argv[2]), []
@@ -84,7 +74,12 @@ def program() -> Iterator[None]:
 
 def _echoes(*hosts: str) -> list[Process]:
     return [
-        {"name": f"echo.{host}", "node": host, "command": [sys.executable, "-c", ECHO], "listens": 9001}
+        {
+            "name": f"echo.{host}",
+            "node": host,
+            "command": [sys.executable, "-c", realtime.ECHO],
+            "listens": 9001,
+        }
         for host in hosts
     ]
 
