@@ -178,6 +178,14 @@ def test_what_cannot_be_is_said_by_its_key(tmp_path: Path, old: str, new: str, s
          '{ from = "client", to = "server", start = "3 s", stop = "5 s", rate = "1 Mbit/s" }]'),
          "dtn.contact[2]: found a contact from client to server that overlaps dtn.contact[1]"),
         ('range = [{ from = "client", to = "server", start = "5 s", stop = "5 s", owlt = "1 s" }]', "dtn.range[1].stop"),
+        (('range = [{ from = "client", to = "server", owlt = "1 s" }, '
+         '{ from = "client", to = "server", start = "3 s", stop = "5 s", owlt = "2 s" }]'),
+         "dtn.range[2]: found a range from client to server that overlaps dtn.range[1]"),
+        (('contact = [{ from = "client", to = "server", stop = "4 s", rate = "1 Mbit/s", owlt = "1 s" }]\n'
+         'range = [{ from = "client", to = "server", start = "3 s", owlt = "2 s" }]'),
+         "dtn.range[1]: found a range from client to server that overlaps dtn.contact[1]"),
+        ('contact = [{ from = "client", to = "client", stop = "4 s", rate = "1 Mbit/s" }]',
+         "dtn.contact[1]: found client at both ends"),
         ('node = [{ name = "client", eid = "ipn:x" }]', 'dtn.node.client.eid: found "ipn:x", expected a node id'),
     ],
 )  # fmt: skip

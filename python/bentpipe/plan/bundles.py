@@ -115,15 +115,22 @@ def _reachable(links: list[tuple[Flow, Bundles]], pairs: dict[str, tuple[str, st
 
 
 def _in_order(plan: dict[str, Any]) -> None:
-    """Contacts and ranges end after their start, and contacts of a pair follow each other. Raises ScenarioError."""
+    """Contacts and ranges are between two nodes, end after their start, and follow each other. Raises ScenarioError."""
     for one in [*plan["contacts"], *plan["ranges"]]:
+        if one["from"] == one["to"]:
+            raise ScenarioError(
+                [(f"dtn.{one['at']}", f"found {one['from']} at both ends, expected two nodes")]
+            )
         if one["stop_ns"] <= one["start_ns"]:
             raise ScenarioError([(f"dtn.{one['at']}.stop", "found a stop that is not after the start")])
-    ordered = sorted(plan["contacts"], key=lambda one: (one["from"], one["to"], one["start_ns"]))
-    for one, other in itertools.pairwise(ordered):
-        if (one["from"], one["to"]) == (other["from"], other["to"]) and other["start_ns"] < one["stop_ns"]:
-            text = f"found a contact from {one['from']} to {one['to']} that overlaps dtn.{one['at']}"
-            raise ScenarioError([(f"dtn.{other['at']}", text)])
+    for kind in ("contact", "range"):
+        ordered = sorted(plan[f"{kind}s"], key=lambda one: (one["from"], one["to"], one["start_ns"]))
+        for one, other in itertools.pairwise(ordered):
+            if (one["from"], one["to"]) == (other["from"], other["to"]) and other["start_ns"] < one[
+                "stop_ns"
+            ]:
+                text = f"found a {kind} from {one['from']} to {one['to']} that overlaps dtn.{one['at']}"
+                raise ScenarioError([(f"dtn.{other['at']}", text)])
 
 
 def _by_neighbours(hands: dict[str, list[dict[str, str | None]]], pairs: dict[str, tuple[str, str]]) -> None:
