@@ -119,8 +119,29 @@ def test_what_comes_again_and_what_meets_at_an_instant() -> None:
     assert delays == [20, 10, 20, 10, 20]
 
 
+RADIO: dict[str, dict[str, Any]] = {
+    "radio": {
+        "channel": {"model": "rayleigh", "speed": "60 km/h", "snr": "13 dB"},
+        "link_layer": {"scheme": "adaptive-harq", "frame": "1115 B"},
+    },
+    "nr": {"nr": {"slot": "1 ms", "block_error_rate": ["10 %", "1 %"], "rlc": "am"}},
+}
+
+
+def over_radio(kind: str) -> dict[str, Any]:
+    """What waits for a radio link, and to be sent again over it, is lost."""
+    data = with_handovers(at_2_s(waiting="lost", every="1 s"))
+    segment = data["path"]["segment"][1]
+    segment["down"] = {"queue": "100 packets", "rate": "10 Mbit/s", **RADIO[kind]}
+    segment["up"] = {"rate": "2 Mbit/s"}
+    del segment["both"]
+    return data
+
+
 RUNS = {
     "path": PATH,
+    "lost before a radio link": over_radio("radio"),
+    "lost before a 5G link": over_radio("nr"),
     "overtaken": with_handovers(at_2_s(delay="10 ms", in_flight="overtaken")),
     "lost": with_handovers(at_2_s(in_flight="lost", waiting="lost", every="1 s")),
     "gap": with_handovers(at_2_s(gap="200 ms", both={"rate": "5 Mbit/s", "queue": "20 packets"})),
@@ -148,6 +169,20 @@ def test_runs_are_sound(name: str, transport: str, tmp_path: Path) -> None:
     rtt = tables["flows"]["min_rtt_ms"].drop_nulls().min()
     assert isinstance(rtt, float)
     assert least / 1e6 <= rtt, "no packet is quicker than the bound, whatever changes"
+
+
+@pytest.mark.parametrize("kind", RADIO)
+def test_what_waits_for_a_radio_link_is_lost_too(kind: str) -> None:
+    data = over_radio(kind)
+    spec = spec_of(data)
+    stage_kinds = [one["kind"] for one in spec["graph"]["links"][1]["down"]]
+    assert stage_kinds[0] == kind
+    assert spec["graph"]["changes"][0]["stages"] == [
+        stage("satellite.up", 0, "in_flight", fate="lost"),
+        stage("satellite.down", 0, "in_flight", fate="lost"),
+    ]
+    dropped = made(spec)["packets"]["dropped"]
+    assert dropped.str.ends_with("satellite.down: outage").sum() > 0
 
 
 def test_a_segment_holds_what_comes_in_its_gap(tmp_path: Path) -> None:
@@ -258,6 +293,8 @@ def test_what_else_is_wrong() -> None:
     nowhere = with_handovers(at_2_s(in_flight="lost"))
     nowhere["path"]["segment"][1]["delay"] = "0 s"
     assert 'found "lost", and nothing is in flight on satellite; expected a delay there' in said(nowhere)
+    idle = with_handovers({"at": "2 s", "segment": "lan", "waiting": "lost"})
+    assert 'waiting: found "lost", and nothing waits on lan; expected a queue there' in said(idle)
     beside = with_handovers(at_2_s(delay="1 ms"))
     beside["path"]["segment"][1]["down"] = {"changes": [{"at": "1 s", "delay": "20 ms"}]}
     assert "found a delay beside changes of path.satellite.down, expected one of them" in said(beside)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from bentpipe.plan.stages import AFTER, ORDERED, limit_of
+from bentpipe.plan.stages import AFTER, ORDERED, QUEUED, limit_of
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.units import Duration, Rate
 
@@ -198,22 +198,25 @@ class _Changes:
 
     def _in_flight(self, one: Handover, key: str) -> Iterator[StageChange]:
         """What becomes of what is on the link, and of what waits for it."""
-        met = False
+        waits = flies = False
         for side in SIDES:
             line = self.lines.get((one.leaves, side))
             for index, stage in enumerate(line.stages if line is not None else ()):
                 kind = stage["kind"]
                 fate: InFlight | None = None
-                if (kind == "transmit" and one.waiting == "lost") or (
-                    kind in AFTER and one.in_flight == "lost"
-                ):
-                    fate = "lost"
+                if kind in QUEUED:
+                    waits = True
+                    fate = "lost" if one.waiting == "lost" else None
+                elif kind in AFTER and one.in_flight == "lost":
+                    flies, fate = True, "lost"
                 elif kind in ORDERED and one.in_flight is not None and not _reorders(stage):
-                    fate = FATES[one.in_flight]
+                    flies, fate = True, FATES[one.in_flight]
                 if fate is not None:
-                    met = met or kind != "transmit"
                     yield _stage(f"{one.leaves}.{side}", index, {"kind": "in_flight", "fate": fate})
-        if one.in_flight is not None and not met:
+        if one.waiting == "lost" and not waits:
+            text = f'found "lost", and nothing waits on {one.leaves}; expected a queue there'
+            raise ScenarioError([(f"{key}.waiting", text)])
+        if one.in_flight is not None and not flies:
             text = (
                 f'found "{one.in_flight}", and nothing is in flight on {one.leaves}; expected a delay there'
             )

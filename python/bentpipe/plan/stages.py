@@ -35,6 +35,7 @@ __all__ = [
     "AFTER",
     "DRAWN",
     "ORDERED",
+    "QUEUED",
     "base_delay_ns",
     "first_rate",
     "least_delay_ns",
@@ -46,6 +47,8 @@ __all__ = [
 
 AFTER = ("delay", "delay_trace", "slot_delay", "jitter", "reorder", "outage")
 """Kinds of stages behind the transmitter that packets are in flight in."""
+QUEUED = ("transmit", "radio", "nr", "acm")
+"""Kinds of stages that packets wait in for their turn."""
 ORDERED = ("delay", "delay_trace", "slot_delay", "jitter")
 """Those of them that may keep who is in flight in order, or let it be overtaken."""
 DRAWN = ("slot_delay", "jitter", "reorder")
