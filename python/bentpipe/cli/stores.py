@@ -176,7 +176,7 @@ _SHOWN = 5
 
 
 def verify(directory: StoreDirectory, as_json: AsJson = False) -> None:
-    """Check a traced store without the engine. Needs [trace] stages = true; exit status 1 when something cannot be."""
+    """Check bundles, and packets with [trace] stages = true, without the engine. Exit 1 when something cannot be."""
     from bentpipe.cli.terminal import emit
     from bentpipe.store.reader import Store
     from bentpipe.tools.verify import verify as check
@@ -186,11 +186,16 @@ def verify(directory: StoreDirectory, as_json: AsJson = False) -> None:
         wrong += bool(verdict.findings)
         found = [{"rule": one.rule, "place": one.place, "found": one.text} for one in verdict.findings]
         rows.append(
-            {"run": verdict.run, "packets": verdict.packets, "steps": verdict.steps, "findings": found}
+            {"run": verdict.run, "packets": verdict.packets, "steps": verdict.steps}
+            | ({} if verdict.bundles is None else {"bundle_events": verdict.bundles})
+            | {"findings": found}
         )
         if not as_json:
             said = f"{len(found):,} findings" if found else "nothing found"
-            print(f"{verdict.run}  {verdict.packets:,} packets, {verdict.steps:,} steps: {said}")
+            looked = f"{verdict.packets:,} packets, {verdict.steps:,} steps"
+            if verdict.bundles is not None:
+                looked += f", {verdict.bundles:,} events of bundles"
+            print(f"{verdict.run}  {looked}: {said}")
             for one in found[:_SHOWN]:
                 print(f"    {one['rule']}: {one['place']}: {one['found']}")
             if len(found) > _SHOWN:

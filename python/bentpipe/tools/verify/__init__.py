@@ -3,10 +3,12 @@
 It shares no code with the engine. It reads what a run was asked for and every step of every packet, works out from the
 former what the latter may be, and says what cannot be: bytes that come from nowhere, a link that was faster than its
 rate or sooner than its delay, a queue longer than its limit, packets over a link that was down, drops without a cause,
-time that runs backwards, counters that do not count.
+time that runs backwards, counters that do not count. Of bundles it reads
+what nodes tell, for which no steps are needed.
 
 Reading order: ``trace``, ``changing`` (hand-overs), ``passing``, ``sharing``, ``serving``, ``radiating``, ``slotting``,
-``adapting``, ``holding``, ``counting``, ``calling``.
+``adapting``, ``holding``, ``counting``, ``calling``; of bundles ``bundling``, ``storing``, ``forwarding``,
+``acknowledging``.
 """
 
 from __future__ import annotations
@@ -18,22 +20,30 @@ from typing import TYPE_CHECKING
 from bentpipe.store.files import NoTableError, StoreError
 from bentpipe.store.reader import Store
 from bentpipe.tools.verify import (
+    acknowledging,
     adapting,
+    bundling,
     calling,
     counting,
+    forwarding,
     holding,
     passing,
     radiating,
     serving,
     sharing,
     slotting,
+    storing,
 )
 from bentpipe.tools.verify.trace import Finding, Trace, load
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-__all__ = ["Finding", "Verdict", "findings", "verify"]
+    import polars as pl
+
+    from bentpipe.tools.verify.changing import Spec
+
+__all__ = ["Finding", "Verdict", "bundle_findings", "findings", "verify"]
 
 _RULES = {**adapting.RULES, **passing.RULES, **radiating.RULES, **serving.RULES, **slotting.RULES}
 _SUMS = {"radio": radiating.added, "nr": slotting.added}
@@ -49,29 +59,50 @@ class Verdict:
     packets: int
     steps: int
     findings: tuple[Finding, ...]
+    bundles: int | None = None
+    """Events of bundles; None in a run without bundle nodes."""
 
 
 def verify(store: Store) -> Iterator[Verdict]:
-    """Checks every run of ``store`` that has its steps.
+    """Checks every run of ``store`` that has its steps, or bundle nodes.
 
     Raises:
         bentpipe.StoreError: no run has, or the store cannot be read.
     """
-    try:
+    tables: dict[str, pl.DataFrame] = {}
+    with suppress(NoTableError):
         tables = {name: store.table(name) for name in _TABLES}
-    except NoTableError:
-        raise StoreError(
-            f"{store.path}: no run has its packets' steps; run the scenario with --set trace.stages=true"
-        ) from None
-    for name in ("holds", "users", "user_queues", "calls", "call_delays"):
+    for name in ("holds", "users", "user_queues", "calls", "call_delays", *bundling.TABLES):
         with suppress(NoTableError):
             tables[name] = store.table(name)
-    runs = tables["stages"]["run"].unique(maintain_order=True).to_list()
-    specs = store.specs(runs)
+    traced = tables["stages"]["run"].unique().to_list() if "stages" in tables else []
+    specs = store.specs(store.runs["run"].to_list())
+    runs = [run for run, spec in specs.items() if run in traced or "dtn" in spec]
+    if not runs:
+        raise StoreError(
+            f"{store.path}: no run has its packets' steps; run the scenario with --set trace.stages=true"
+        )
     for run in runs:
         own = {name: table.filter(table["run"] == run) for name, table in tables.items()}
-        trace = load(specs[run], own)
-        yield Verdict(run, len(trace.sent), len(own["stages"]), tuple(findings(trace)))
+        found: list[Finding] = []
+        packets = steps = 0
+        if run in traced:
+            trace = load(specs[run], own)
+            packets, steps = len(trace.sent), len(own["stages"])
+            found += findings(trace)
+        bundles = None
+        if "dtn" in specs[run]:
+            bundles = len(own["bundles"]) if "bundles" in own else 0
+            found += bundle_findings(specs[run], own)
+        yield Verdict(run, packets, steps, tuple(found), bundles)
+
+
+def bundle_findings(spec: Spec, tables: Mapping[str, pl.DataFrame]) -> Iterator[Finding]:
+    """What cannot be in the tables of a run's bundle nodes."""
+    told = bundling.told(spec, tables)
+    yield from storing.stores(told)
+    yield from forwarding.moves(told)
+    yield from acknowledging.answers(told)
 
 
 def findings(trace: Trace) -> Iterator[Finding]:

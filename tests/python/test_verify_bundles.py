@@ -1,0 +1,290 @@
+"""``bentpipe verify`` of bundles: nothing to find in any run of bundle nodes, and something in every kind of false one."""
+
+from __future__ import annotations
+
+import copy
+import json
+import tomllib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+import pytest
+
+from bentpipe.tools.verify import bundle_findings
+from commands import bentpipe
+from traced import made, spec_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Tables = dict[str, pl.DataFrame]
+Spec = dict[str, Any]
+
+
+def links(layer: str, words: str) -> str:
+    """Nodes 1, 3 and 6 at the corners; the direct hop is dark from 3 to 6 s, as the plan says."""
+    transport = "tcp" if layer in ("tcpcl", "mtcp") else "quic"
+    text = 'duration = "9 s"\n[graph]\nnode = ["one", "relay", "six"]\n'
+    for name, ends in (("direct", "one six"), ("first", "one relay"), ("second", "relay six")):
+        client, server = ends.split()
+        dark = ', outages = [{ at = "3 s", length = "3 s" }]' if name == "direct" else ""
+        text += f'[[graph.link]]\nname = "{name}"\nclient_side = "{client}"\nserver_side = "{server}"\n'
+        text += f'delay = "20 ms"\nboth = {{ rate = "8 Mbit/s"{dark} }}\n'
+        both = [(client, server), (server, client)] if layer == "mtcp" else [(client, server)]
+        for there, back in both:
+            way = f'layer = "{layer}"' + (', connections = "each"' if layer == "mtcp" else "")
+            own = f', dtnperf = "{words}"' if (there, back) == ("one", "six") else ""
+            text += f'[[flow]]\nname = "{there}-{back}"\nclient = "{there}"\nserver = "{back}"\n'
+            text += (
+                f'transport = "{transport}"\ncongestion = "cubic"\nload = {{ bundles = {{ {way}{own} }} }}\n'
+            )
+    return text
+
+
+PLAN = """
+[dtn]
+contact = [
+  { from = "one", to = "six", stop = "3 s", rate = "8 Mbit/s", owlt = "20 ms", both = true },
+  { from = "one", to = "six", start = "6 s", stop = "60 s", rate = "8 Mbit/s", owlt = "20 ms", both = true },
+  { from = "one", to = "relay", stop = "60 s", rate = "8 Mbit/s", owlt = "20 ms", both = true },
+  { from = "relay", to = "six", stop = "60 s", rate = "8 Mbit/s", owlt = "20 ms", both = true },
+]
+"""
+STORES = 'node = [{ name = "one", store = "2 MB" }, { name = "relay", store = "500 kB" }]\n'
+REPORTS = "-C -f -r --del"
+
+RUNS = {
+    "a window": links("quiccl", f"-W 8 -P 100k {REPORTS}") + PLAN,
+    "a rate": links("quiccl-each", f"-R 6M -P 150k -T 6 {REPORTS}") + PLAN,
+    "fragments": links("qubicle", f"-W 3 -P 1M {REPORTS}") + PLAN,
+    "short lives": links("tcpcl", f"-W 20 -P 300k -l 2 {REPORTS}") + PLAN,
+    "small stores": links("quiccl", f"-W 30 -P 90k -l 4 {REPORTS}") + PLAN + STORES,
+    "all ways": links("qubicle", f"-W 6 -P 100k --critical {REPORTS}") + PLAN + STORES,
+    "so much": links("mtcp", "-W 4 -P 300k -D 2M") + PLAN,
+    "no plan": links("quiccl", "-W 4 -P 100k -N"),
+    "lossy": links("quiccl", "-W 8 -P 100k").replace('rate = "8 Mbit/s"', 'rate = "8 Mbit/s", loss = "2 %"') + PLAN,
+}  # fmt: skip
+
+
+def spec(text: str) -> Spec:
+    return spec_of(tomllib.loads(text))
+
+
+def rules(spec: Spec, tables: Tables) -> set[str]:
+    return {one.rule for one in bundle_findings(spec, tables)}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_nothing_is_found_in_a_sound_run(name: str) -> None:
+    asked = spec(RUNS[name])
+    tables = made(asked)
+    assert list(bundle_findings(asked, tables)) == []
+    events = set(tables["bundles"]["event"].unique())
+    assert {"delivered", "forwarded", "acknowledged" if name != "a rate" else "sent"} <= events
+    reasons = set(tables["bundles"]["reason"].unique())
+    assert ("lifetime expired" in reasons) >= (name == "short lives")
+    assert ("depleted storage" in reasons) >= (name == "small stores")
+    assert ({"cut", "joined"} <= events) >= (name == "fragments")
+
+
+# --- false runs -------------------------------------------------------------------------------------------------------
+
+BASES = ("a window", "a rate", "fragments", "short lives", "small stores")
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, tuple[Spec, Tables]]:
+    asked = {name: spec(RUNS[name]) for name in BASES}
+    return {name: (one, made(one)) for name, one in asked.items()}
+
+
+def nth(tables: Tables, number: int = 5, *, table: str = "bundles", **where: Any) -> pl.Expr:
+    """The row of that number among those that have these values."""
+    rows = tables[table].with_row_index("__row")
+    for column, value in where.items():
+        rows = rows.filter(pl.col(column) == value)
+    return pl.int_range(pl.len()) == int(rows["__row"][number])
+
+
+def without(tables: Tables, *, table: str = "bundles", number: int = 5, **where: Any) -> Tables:
+    is_it = nth(tables, number, table=table, **where)
+    return {**tables, table: tables[table].filter(~is_it)}
+
+
+def twice(tables: Tables, **where: Any) -> Tables:
+    """An event happens again, a nanosecond before the run ends."""
+    again = tables["bundles"].filter(nth(tables, **where)).with_columns(time_s=pl.lit(8.999999999))
+    return {**tables, "bundles": pl.concat([tables["bundles"], again]).sort("time_s", maintain_order=True)}
+
+
+def with_(
+    tables: Tables, values: dict[str, Any], *, table: str = "bundles", number: int = 5, **where: Any
+) -> Tables:
+    is_it = nth(tables, number, table=table, **where)
+    columns = [
+        pl.when(is_it).then(value).otherwise(pl.col(name)).alias(name) for name, value in values.items()
+    ]
+    rows = tables[table].with_columns(columns)
+    return {**tables, table: rows.sort("time_s", maintain_order=True) if "time_s" in values else rows}
+
+
+DATA = {"kind": "data"}
+FROM_ONE = {"node": "one", **DATA}
+
+FALSE: dict[str, tuple[str, Callable[[Tables], Tables], str]] = {
+    "a bundle vanishes": (
+        "a window", lambda t: without(t, event="delivered", **DATA), "bundles are conserved"),
+    "a bundle vanishes at the relay": (
+        "a window", lambda t: without(t, event="forwarded", node="relay"), "bundles are conserved"),
+    "it is stored no more": (
+        "small stores", lambda t: without(t, table="stored", number=0, node="one"), "bundles are conserved"),
+    "what is stored never came": (
+        "small stores",
+        lambda t: with_(t, {"sequence": 99_999}, table="stored", number=0, node="one"),
+        "bundles are conserved"),
+    "it came at another time": (
+        "small stores", lambda t: with_(t, {"came_s": 1.5}, table="stored", number=0, node="one"), "bundles are conserved"),
+    "it is deleted without a reason": (
+        "short lives", lambda t: with_(t, {"reason": pl.lit("")}, event="deleted"), "gone for a reason"),
+    "a destination delivers twice": (
+        "a window", lambda t: twice(t, event="delivered", **DATA), "delivered once"),
+    "another node delivers": (
+        "a window", lambda t: with_(t, {"node": pl.lit("relay")}, event="delivered", **DATA), "delivered once"),
+    "a copy is forwarded twice": (
+        "a window", lambda t: twice(t, event="forwarded", **FROM_ONE), "forwarded after it was sent"),
+    "what is gone is sent": (
+        "a window", lambda t: twice(t, event="sent", **FROM_ONE), "a bundle is at a node once"),
+    "it moves before it was generated": (
+        "a window", lambda t: with_(t, {"time_s": pl.col("time_s") + 2}, number=20, event="generated", **DATA),
+        "bundles come from their source"),
+    "it was never generated": (
+        "a window", lambda t: without(t, event="generated", **DATA), "bundles come from their source"),
+    "it comes sooner than light": (
+        "a window", lambda t: with_(t, {"time_s": pl.col("time_s") - 0.9}, number=60, event="received", **DATA),
+        "no sooner than links carry"),
+    "it comes unsent": (
+        "a window", lambda t: without(t, event="sent", number=20, **FROM_ONE), "no sooner than links carry"),
+    "who is said to have it has it not": (
+        "a window", lambda t: without(t, event="received", node="six", **DATA), "forwarded is received"),
+    "it is sent without a decision": (
+        "a window", lambda t: without(t, table="routes", number=20, node="one"), "sent as decided"),
+    "it is sent to another": (
+        "a window", lambda t: with_(t, {"next": pl.lit("nobody")}, table="routes", node="one"), "routes are of the plan"),
+    "a route by no contact": (
+        "a window", lambda t: with_(t, {"contacts": pl.lit("contact[9]")}, table="routes"), "routes are of the plan"),
+    "a route quicker than light": (
+        "a window", lambda t: with_(t, {"arrival_s": pl.col("time_s") + 0.001}, table="routes"),
+        "routes are of the plan"),
+    "a fragment loses a byte": (
+        "fragments", lambda t: with_(t, {"payload_bytes": pl.col("payload_bytes") - 1}, number=0, event="part"),
+        "fragments add up"),
+    "a fragment lies elsewhere": (
+        "fragments", lambda t: with_(t, {"offset_bytes": pl.col("offset_bytes") + 1}, number=0, event="joined"),
+        "fragments add up"),
+    "a part is missing": ("fragments", lambda t: without(t, number=1, event="joined"), "fragments add up"),
+    "a bundle grows": (
+        "a window", lambda t: with_(t, {"payload_bytes": pl.col("payload_bytes") + 1}, event="delivered", **DATA),
+        "fragments add up"),
+    "an acknowledgement is forgotten": (
+        "a window", lambda t: without(t, event="acknowledged"), "acknowledged is delivered"),
+    "more bytes are acknowledged": (
+        "a window", lambda t: with_(t, {"payload_bytes": pl.col("payload_bytes") + 1}, event="acknowledged"),
+        "acknowledged is delivered"),
+    "it is acknowledged before it came": (
+        "a window", lambda t: with_(t, {"time_s": pl.col("time_s") - 0.05}, event="acknowledged"),
+        "acknowledged is delivered"),
+    "a report of another time": (
+        "a window", lambda t: with_(t, {"delivered_ms": pl.col("delivered_ms") + 5}, table="reports", number=-1),
+        "reports are true"),
+    "a report of another reason": (
+        "short lives", lambda t: {**t, "reports": t["reports"].with_columns(reason=pl.lit(6))}, "reports are true"),
+    "an event that nobody knows": (
+        "a window", lambda t: with_(t, {"event": pl.lit("beamed")}, event="sent"), "known events"),
+    "time runs backwards": (
+        "a window", lambda t: {**t, "bundles": t["bundles"].reverse()}, "time passes"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FALSE)
+def test_a_false_run_is_caught(name: str, runs: dict[str, tuple[Spec, Tables]]) -> None:
+    base, falsify, rule = FALSE[name]
+    asked, tables = runs[base]
+    false = falsify(tables)
+    assert any(not false[table].equals(tables[table]) for table in tables)
+    assert rule in rules(asked, false)
+
+
+def changed(asked: Spec, **perf: Any) -> Spec:
+    found = copy.deepcopy(asked)
+    found["dtn"]["perf"][0].update(perf)
+    return found
+
+
+def closing(asked: Spec, at: int) -> Spec:
+    """The same, with contacts that end at ``at``."""
+    found = copy.deepcopy(asked)
+    for one in found["dtn"]["plan"]["contacts"]:
+        one["stop_ns"] = min(one["stop_ns"], at)
+    found["dtn"]["plan"]["contacts"] = [
+        one for one in found["dtn"]["plan"]["contacts"] if one["start_ns"] < one["stop_ns"]
+    ]
+    return found
+
+
+def storing(asked: Spec, bytes_: int) -> Spec:
+    found = copy.deepcopy(asked)
+    for node in found["dtn"]["nodes"]:
+        node["store_bytes"] = bytes_
+    return found
+
+
+def slower(asked: Spec, **stages: int) -> Spec:
+    found = copy.deepcopy(asked)
+    for link in found["graph"]["links"]:
+        for stage in (*link["up"], *link["down"]):
+            if stage["kind"] == "delay" and "delay_ns" in stages:
+                stage["delay_ns"] = stages["delay_ns"]
+            elif stage["kind"] == "transmit" and "rate_bit_s" in stages:
+                stage["service"]["rate_bit_s"] = stages["rate_bit_s"]
+    return found
+
+
+ASKED: dict[str, tuple[str, Callable[[Spec], Spec], str]] = {
+    "contacts that end": ("a window", lambda s: closing(s, 2 * 10**9), "sent while there is a contact"),
+    "longer links": ("a window", lambda s: slower(s, delay_ns=80_000_000), "no sooner than links carry"),
+    "slower links": ("a window", lambda s: slower(s, rate_bit_s=4_000_000), "no sooner than links carry"),
+    "a smaller store": ("small stores", lambda s: storing(s, 300_000), "no store above its limit"),
+    "a larger store": ("small stores", lambda s: storing(s, 30_000_000), "no bundle refused while there is room"),
+    "a longer life": ("short lives", lambda s: changed(s, lifetime_ns=9 * 10**9), "bundles expire"),
+    "a shorter life": ("short lives", lambda s: changed(s, lifetime_ns=10**9), "bundles expire"),
+    "a smaller window": (
+        "a window", lambda s: changed(s, pace={"kind": "window", "bundles": 7}), "clients keep their window"),
+    "another rate": (
+        "a rate", lambda s: changed(s, pace={"kind": "rate", "bit_s": 5_900_000}), "clients keep their rate"),
+    "so much": (
+        "a window", lambda s: changed(s, amount={"kind": "data", "bytes": 10**6}), "clients send what they are to"),
+    "so long": (
+        "a rate", lambda s: changed(s, amount={"kind": "time", "duration_ns": 10**9}),
+        "clients send what they are to"),
+    "no reports": (
+        "a window", lambda s: changed(s, reports=dict.fromkeys(s["dtn"]["perf"][0]["reports"], False)),
+        "reports are true"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_run_of_something_else_is_caught(name: str, runs: dict[str, tuple[Spec, Tables]]) -> None:
+    base, change, rule = ASKED[name]
+    asked, tables = runs[base]
+    assert rule in rules(change(asked), tables)
+
+
+def test_the_command_follows_bundles_without_steps(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(RUNS["so much"])
+    assert bentpipe(tmp_path, "run", "s.toml", "--out", "out").returncode == 0
+    done = bentpipe(tmp_path, "verify", "out")
+    assert (done.returncode, "events of bundles: nothing found" in done.stdout) == (0, True), done.stdout
+    [said] = json.loads(bentpipe(tmp_path, "verify", "out", "--json").stdout)
+    assert said["findings"] == []
+    assert said["bundle_events"] > 50
