@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tomllib
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from bentpipe.plan.bounds import bounds
 from bentpipe.plan.document import open_document
+from bentpipe.plan.identity import SCHEMA, canonical
 from bentpipe.plan.runs import Plan, make
 from bentpipe.runners import engine
 from bentpipe.runners.engine import catalogue
@@ -71,6 +73,26 @@ def test_an_id_depends_on_all_that_decides_the_bytes_and_on_nothing_else() -> No
     assert plan(GEO, seeds=(2,)).runs[0].id != first
     changed = make(open_document(tomllib.loads(GEO)), "test", own={"hybla": "print"}).runs[0].id
     assert changed != first
+
+
+def test_an_id_is_the_hash_of_the_whole_run_in_canonical_form() -> None:
+    """Also where flows of groups share tables, which are encoded once."""
+    groups = [
+        {"name": name, "count": count, "transport": transport, "congestion": "cubic"}
+        for name, count, transport in (("a", 3, "tcp"), ("b", 2, "quic"), ("c", 1, "tcp"))
+    ]
+    page = {"name": "p", "congestion": "bbr", "load": {"page": "almanac-2019-light"}}
+    path = {"segment": [{"name": "s", "delay": "10 ms", "both": {"rate": "10 Mbit/s"}}]}
+    sweep = {"flow.a.count": [3, 1], "path.s.delay": ["10 ms", "1 s"]}
+    data = {"duration": "9 s", "seeds": 2, "path": path, "flow": [*groups, page], "sweep": sweep}
+    runs = make(open_document(data), "an engine", catalogue=catalogue(), own={"cubic": "print"}).runs
+    for run in runs:
+        rests_on = {
+            "schema": SCHEMA, "engine": "an engine", "cell": run.cell, "spec": run.spec,
+            "controllers": {"cubic": "print"},
+        }  # fmt: skip
+        assert run.id == hashlib.sha256(canonical(rests_on).encode()).hexdigest()[:16]
+    assert len({run.id for run in runs}) == 8
 
 
 def test_without_chance_one_seed_runs() -> None:

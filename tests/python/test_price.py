@@ -213,3 +213,15 @@ def test_many_small_runs_take_the_time_of_keeping_them() -> None:
     small = scenario({"load": {"bytes": "1 kB"}}, duration="1 s", seeds=300)
     small["path"]["segment"][0]["both"] = {"rate": "1 Mbit/s", "loss": "1 %"}
     assert 10 < price.estimate_seconds(plan(small), 4) < 25
+
+
+@pytest.mark.parametrize("load", [{}, {"load": {"poisson": {"every": "1 s", "size": "5 kB"}}}])
+def test_a_group_costs_what_its_flows_cost_one_by_one(load: dict[str, Any]) -> None:
+    own = {"transport": "tcp", **load}
+    together = scenario({**own, "count": 7})
+    apart = {**scenario(), "flow": [{**BULK, **own, "name": f"f{n}", "count": 1} for n in range(7)]}
+    for data in (together, apart):
+        data["flow"].append({**BULK, "name": "other"})
+    one, each = (price.cost(plan(data).cells[0].resolved) for data in (together, apart))
+    assert one.events == pytest.approx(each.events, rel=1e-9)
+    assert one.cpu_s == pytest.approx(each.cpu_s, rel=1e-9)

@@ -10,11 +10,11 @@ from bentpipe.plan.chance import controllers
 from bentpipe.plan.schedulers import OWN, schedulers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from bentpipe.plan.spec import RunSpec
 
-__all__ = ["SCHEMA", "canonical", "identity"]
+__all__ = ["SCHEMA", "canonical", "identities", "identity"]
 
 SCHEMA = 1
 """Version of plans, results and the store together."""
@@ -29,16 +29,46 @@ def canonical(value: object) -> str:
 
 
 def identity(cell: Mapping[str, Any], spec: RunSpec, engine: str, own: Mapping[str, str]) -> str:
-    """A run's id: a hash of all that its bytes rest on.
+    """A run's id: a hash of all that its bytes rest on."""
+    return identities(cell, spec, engine, own, [spec["seed"]])[0]
+
+
+def identities(
+    cell: Mapping[str, Any], spec: RunSpec, engine: str, own: Mapping[str, str], seeds: Sequence[int]
+) -> list[str]:
+    """Ids of the runs of a cell, which differ by their seed.
 
     Of a real server's, its key is left out: one that was started again has another, and its units are the same.
     """
-    whole: dict[str, Any] = {**spec}
-    if "browser" in whole:
-        whole["browser"] = {key: value for key, value in whole["browser"].items() if key != "spki"}
-    rests_on: dict[str, Any] = {"schema": SCHEMA, "engine": engine, "cell": cell, "spec": whole}
+    said: dict[str, Any] = {**spec}
+    if "browser" in said:
+        said["browser"] = {key: value for key, value in said["browser"].items() if key != "spki"}
+    whole = {key: _flows(value) if key == "flows" else canonical(value) for key, value in said.items()}
+    rests_on = {"schema": canonical(SCHEMA), "engine": canonical(engine), "cell": canonical(cell)}
     named = [*sorted(controllers(spec)), *(OWN + name for name in sorted(schedulers(spec)))]
     prints = {name: own[name] for name in named if name in own}
     if prints:
-        rests_on["controllers"] = prints
-    return hashlib.sha256(canonical(rests_on).encode()).hexdigest()[:16]
+        rests_on["controllers"] = canonical(prints)
+    found = []
+    for seed in seeds:
+        rests_on["spec"] = _table({**whole, "seed": canonical(seed)})
+        found.append(hashlib.sha256(_table(rests_on).encode()).hexdigest()[:16])
+    return found
+
+
+def _flows(flows: Sequence[Mapping[str, Any]]) -> str:
+    """As :func:`canonical` has them. Flows of a group share most of their tables: each of these is encoded once."""
+    known: dict[int, str] = {}
+
+    def text(value: object) -> str:
+        if isinstance(value, str):
+            return canonical(value)
+        if id(value) not in known:
+            known[id(value)] = canonical(value)
+        return known[id(value)]
+
+    return f"[{','.join([_table({key: text(value) for key, value in flow.items()}) for flow in flows])}]"
+
+
+def _table(texts: Mapping[str, str]) -> str:
+    return "{" + ",".join([f'"{key}":{texts[key]}' for key in sorted(texts)]) + "}"

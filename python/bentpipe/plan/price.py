@@ -16,7 +16,7 @@ from bentpipe.plan.groups import by_flow, series
 from bentpipe.scenario.problems import ScenarioError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bentpipe.plan.graph import Hop
     from bentpipe.plan.resolve import Resolved
@@ -157,14 +157,14 @@ def cost(resolved: Resolved) -> Cost:
     spec = resolved.spec
     seconds = spec["duration_ns"] / 1e9
     groups = by_flow(spec)
-    flows = [_Flow(flow, groups.get(flow["name"], flow["name"]), resolved, seconds) for flow in spec["flows"]]
+    flows = _alike(resolved, groups, seconds)
     _share(flows, seconds)
     queues = {hop.name for flow in flows for way in flow.hops.values() for hop in way if hop.rate is not None}
     path = _routes(spec["graph"]) * BYTES_ROUTE + len(queues) * BYTES_QUEUE
     parts = [Part("duration", "a run", memory_bytes=BYTES_RUN + path)]
     alike: dict[str, list[list[Part]]] = defaultdict(list)
     for flow in flows:
-        alike[flow.called].append(list(flow.parts(spec["trace"])))
+        alike[flow.called] += [list(flow.parts(spec["trace"]))] * flow.count
     parts += [_added(same) for members in alike.values() for same in zip(*members, strict=True)]
     samples = spec["duration_ns"] / spec["sample_ns"]
     of_flows, of_links = series(spec)
@@ -176,6 +176,22 @@ def cost(resolved: Resolved) -> Cost:
         for called, held in _held(flows)
     ]
     return Cost(tuple(parts))
+
+
+def _alike(resolved: Resolved, groups: Mapping[str, str], seconds: float) -> list[_Flow]:
+    """What flows send, in order; those of a group that cross the same links are looked at once."""
+    found: list[_Flow] = []
+    last: dict[str, _Flow] = {}
+    for flow in resolved.spec["flows"]:
+        name = flow["name"]
+        called = groups.get(name, name)
+        same = last.get(called)
+        if same is not None and same.hops == {"up": resolved.up[name], "down": resolved.down[name]}:
+            same.count += 1
+        else:
+            last[called] = _Flow(flow, called, resolved, seconds)
+            found.append(last[called])
+    return found
 
 
 def _added(parts: Sequence[Part]) -> Part:
@@ -197,10 +213,11 @@ def _routes(graph: GraphSpec) -> int:
 
 
 class _Flow:
-    """What a flow sends, both ways."""
+    """What a flow sends, both ways; and how many there are that send the same."""
 
     def __init__(self, flow: FlowSpec, called: str, resolved: Resolved, seconds: float) -> None:
         self.name = flow["name"]
+        self.count = 1
         self.called = called
         self.key = f"flow.{called}"
         self.load = flow["load"]
@@ -353,7 +370,7 @@ def _share(flows: Sequence[_Flow], seconds: float) -> None:
                     crossing[hop.name].append(flow)
                     room[hop.name] = hop.rate.bit_s / 8 * seconds
         for name in sorted(room, key=room.__getitem__):
-            together = sum(flow.bytes[way] for flow in crossing[name])
+            together = sum(flow.bytes[way] for flow in crossing[name] for _ in range(flow.count))
             for flow in crossing[name] if together > room[name] else ():
                 flow.bytes[way] *= room[name] / together
 
@@ -366,7 +383,9 @@ def _held(flows: Sequence[_Flow]) -> Iterator[tuple[str, float]]:
             narrow = flow.narrowest(way)
             groups[narrow.name if narrow is not None else f"{flow.name} alone"].append(flow)
         for group in groups.values():
-            held = sum(min(flow.window[way] * flow.connections, flow.bytes[way]) for flow in group)
+            held = sum(
+                min(flow.window[way] * flow.connections, flow.bytes[way]) * flow.count for flow in group
+            )
             narrow = group[0].narrowest(way)
             if narrow is not None and narrow.rate is not None and narrow.queue_bytes is not None:
                 pipe = narrow.rate.bit_s / 8 * max(flow.rtt_s for flow in group)

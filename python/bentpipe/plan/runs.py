@@ -18,7 +18,7 @@ from bentpipe.plan.chance import drawn
 from bentpipe.plan.controllers import by_name, silent
 from bentpipe.plan.document import or_sweep
 from bentpipe.plan.files import Files
-from bentpipe.plan.identity import canonical, identity
+from bentpipe.plan.identity import canonical, identities
 from bentpipe.plan.measured import owners
 from bentpipe.plan.named import check_controllers
 from bentpipe.plan.resolve import Resolved, resolve
@@ -146,7 +146,11 @@ def make(
             planned.append(Cell(values, scenario, resolved, chosen))
             if len(runs) + len(chosen) > MOST_RUNS:
                 raise ScenarioError([("sweep", f"gives more than {MOST_RUNS} runs")], document.name)
-            runs.extend(_run(values, seed, resolved.spec, engine, ours) for seed in chosen)
+            ids = identities(values, resolved.spec, engine, ours, chosen)
+            runs.extend(
+                Run(named, values, seed, {**resolved.spec, "seed": seed})
+                for named, seed in zip(ids, chosen, strict=True)
+            )
             if each is not None:
                 each(len(planned), len(combined))
     named = title or Path(document.name).stem
@@ -182,8 +186,3 @@ def _undisturbed() -> Iterator[None]:
             gc.freeze()
             gc.unfreeze()
             gc.enable()
-
-
-def _run(cell: Mapping[str, Any], seed: int, spec: RunSpec, engine: str, own: Mapping[str, str]) -> Run:
-    whole: RunSpec = {**spec, "seed": seed}
-    return Run(identity(cell, whole, engine, own), cell, seed, whole)
