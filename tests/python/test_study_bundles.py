@@ -11,24 +11,19 @@ from bentpipe import studies
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
 from bentpipe.studies.andreotti_2025 import STUDY
-from bentpipe.studies.andreotti_2025.dtn import (
-    CRITERIA,
-    WINDOW,
-    Bundles,
-    burst_spread,
-    d1,
-    d10,
-    relayed,
-    void,
-    ways,
-)
-from bentpipe.studies.parts import Measured
+from bentpipe.studies.andreotti_2025.dtn import readings
+from bentpipe.studies.andreotti_2025.dtn.cells import LONG, SHORT, WINDOW
+from bentpipe.studies.andreotti_2025.dtn.criteria import CRITERIA, Asked, checks_of, d1, d10
+from bentpipe.studies.andreotti_2025.dtn.measures import Bundles, burst_spread, relayed, void, ways
+from bentpipe.studies.parts import Measured, plan_part
 from bentpipe.studies.study import as_text, chosen
 from bentpipe.studies.verdicts import Verdict, together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from bentpipe.plan.spec import RunSpec
 
 
 def events(generated: list[float], took: float, *, spread: float = 0.0, relay: int = 0) -> pl.DataFrame:
@@ -41,6 +36,11 @@ def events(generated: list[float], took: float, *, spread: float = 0.0, relay: i
         rows += [("delivered", "vm6", end, number), ("acknowledged", "vm1", end + 0.01, number)]
     frame = pl.DataFrame(rows, schema=["event", "node", "time_s", "sequence"], orient="row")
     return frame.with_columns(created_ms=pl.lit(0))
+
+
+def asked(runs: dict[str, pl.DataFrame]) -> Asked:
+    """Runs by hand, by disruption."""
+    return Asked(Known(runs), "cubic")
 
 
 class Known(Bundles):
@@ -64,7 +64,7 @@ def test_measures_of_known_runs() -> None:
 
 def test_a_void_at_the_disruption_is_needed_and_the_same_rate_after_it() -> None:
     def verdict(generated: list[float]) -> Verdict:
-        return together([one.verdict for one in d1(Known({"1 s": events(generated, 0.1)}), "cubic")])
+        return together([one.verdict for one in d1(asked({"1 s": events(generated, 0.1)}))])
 
     every = [n / 10 for n in range(300)]
     assert verdict([t for t in every if not 14.5 < t < 15.8]) is Verdict.AGREES
@@ -75,9 +75,9 @@ def test_a_void_at_the_disruption_is_needed_and_the_same_rate_after_it() -> None
 def test_a_bundle_by_the_relay_is_one_too_many() -> None:
     calm = events([0.0, 1.0, 2.0], 0.1)
     runs = dict.fromkeys(("none", "10 ms", "50 ms", "100 ms", "1 s"), calm)
-    assert together([one.verdict for one in d10(Known(runs), "bbr")]) is Verdict.AGREES
+    assert together([one.verdict for one in d10(asked(runs))]) is Verdict.AGREES
     busy = runs | {"1 s": events([0.0, 1.0, 2.0], 0.1, relay=1)}
-    assert together([one.verdict for one in d10(Known(busy), "bbr")]) is Verdict.DIFFERS
+    assert together([one.verdict for one in d10(asked(busy))]) is Verdict.DIFFERS
 
 
 def test_every_statement_has_a_criterion_and_every_word_has_cells() -> None:
@@ -87,14 +87,63 @@ def test_every_statement_has_a_criterion_and_every_word_has_cells() -> None:
     scenarios = {part.name: part.scenario for part in STUDY.parts()}
     # figures, and the relay in the plan; every combination; the test's
     sizes = {"dtn": (22, 4), "dtn-grid": (240, 36), "dtn-short": (1, 0)}
-    for word, (short, long) in sizes.items():
-        _, wanted = chosen(STUDY, word)
-        for part, count in (("dtn", short), ("dtn-long", long)):
-            if not count:
-                continue
-            plan = make(open_document(scenarios[part]), "test")
-            cells = [{key: as_text(value) for key, value in cell.values.items()} for cell in plan.cells]
-            assert sum(wanted[part](cell) for cell in cells) == count, (word, part)
+    for part, place in (("dtn", 0), ("dtn-long", 1)):
+        plan = make(open_document(scenarios[part]), "test")
+        cells = [{key: as_text(value) for key, value in cell.values.items()} for cell in plan.cells]
+        for word, counts in sizes.items():
+            _, wanted = chosen(STUDY, word)
+            if counts[place]:
+                assert sum(wanted[part](cell) for cell in cells) == counts[place], (word, part)
+
+
+def specs(reading: str, part: str) -> list[RunSpec]:
+    """What the runs of a reading are, one a cell."""
+    key = next(one for one in readings.READINGS if one.key == reading).store(part)
+    part_of = {one.name: one for one in STUDY.parts()}[key]
+    _, wanted = chosen(STUDY, "dtn-readings")
+    planned = plan_part(part_of, wanted[key], seeds=1)
+    return [run.spec for run in planned.plan.runs if run.id in planned.ids]
+
+
+def test_a_reading_changes_one_thing() -> None:
+    """Spot checks of the resolved runs, by what the reading says it changes."""
+    assert {one.key: one.claims for one in readings.READINGS}["blind"] == ("d2", "d6", "d10")
+    (blind,) = specs("blind", LONG)
+    assert blind["dtn"]["backlog_ignored"]
+    assert blind["duration_ns"] == 70 * 10**9
+    rates = {
+        (one["from"], one["to"]): one["rate_bit_s"]
+        for one in specs("plan-slow", LONG)[0]["dtn"]["plan"]["contacts"]
+    }
+    assert (rates["vm1", "vm6"], rates["vm1", "vm3"], rates["vm6", "vm3"]) == (
+        100_000_000,
+        5_000_000,
+        5_000_000,
+    )
+    (dark, calm) = sorted(specs("client", SHORT), key=lambda spec: "outage" not in str(spec["graph"]))
+    for spec in (dark, calm):
+        assert [one["client"] for one in spec["dtn"]["perf"]] == ["vm1", "vm3"]
+        assert spec["dtn"]["perf"][1]["amount"]["duration_ns"] == 30 * 10**9
+    assert len(specs("own-way", LONG)[0]["dtn"]["links"]) == 6
+    assert {one["dtn"]["perf"][0]["lifetime_ns"] for one in specs("lifetime", LONG)} == {60 * 10**9}
+    assert all(one["dtn"]["perf"][0]["start_ns"] == 20 * 10**9 for one in specs("open", SHORT))
+
+
+def test_what_a_client_starts_later_is_counted_from_its_start() -> None:
+    """Of two clients the one at satellite 1 is looked at, by its own clock."""
+
+    class Held(Measured):
+        def table(self, part: str, name: str) -> pl.DataFrame:
+            assert (part, name) == ("dtn-open", "bundles")
+            own = events([20.0, 21.0], 3.0).with_columns(source=pl.lit("ipn:1.3000"))
+            other = events([0.0], 1.0).with_columns(source=pl.lit("ipn:2.3001"), node=pl.lit("vm3"))
+            found = pl.concat([own, other.select(own.columns)])
+            return found.with_columns(kind=pl.lit("data"), seed=1, controller=pl.lit("cubic"))
+
+    bundles = Bundles(Held.__new__(Held), {SHORT: "dtn-open"}, start_s=20.0)
+    checks = checks_of("d3", Asked(bundles, "cubic"))
+    assert checks is not None
+    assert checks[0].values == (pytest.approx(3.01),)
 
 
 def test_the_short_form(tmp_path: Path) -> None:

@@ -19,6 +19,9 @@ pub struct DtnSpec {
     pub links: Vec<LinkSpec>,
     /// What all nodes know of contacts.
     pub plan: PlanSpec,
+    /// Nodes do not count what waits for their neighbours when they look for a way (CCSDS 734.3-B-1 section 3.2.6.2).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub backlog_ignored: bool,
     /// What they learn while they run, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<ChangeSpec>,

@@ -29,6 +29,8 @@ pub struct Router {
     least_confidence: f64,
     ledger: Ledger,
     backlog: Backlog,
+    /// Whether what waits counts when a way is looked for.
+    counts_backlog: bool,
     search: Search,
     /// The plan's version that what waits was routed by.
     version: u64,
@@ -48,9 +50,16 @@ impl Router {
             least_confidence,
             ledger: Ledger::default(),
             backlog: Backlog::default(),
+            counts_backlog: true,
             search: Search::default(),
             version: plan.version(),
         }
+    }
+
+    /// The same, of a node that gives each bundle to its layer at once and then knows nothing of what waits there: 3.2.6.2
+    /// sees no backlog.
+    pub fn without_backlog(self) -> Router {
+        Router { counts_backlog: false, ..self }
     }
 
     /// What to do with a bundle for `to` now; `excluded` are neighbours that it must not go to: the one that it came
@@ -64,7 +73,9 @@ impl Router {
         excluded: &[NodeId],
         critical: bool,
     ) -> Decision {
-        let load = Load::of(bundle, &self.ledger, &self.backlog, excluded, self.least_confidence);
+        let mut load =
+            Load::of(bundle, &self.ledger, &self.backlog, excluded, self.least_confidence);
+        load.backlog = load.backlog.filter(|_| self.counts_backlog);
         decide(plan, &mut self.search, self.local, to, now, bundle, &load, critical, &self.statics)
     }
 

@@ -75,6 +75,19 @@ fn bundles_share_both_ways_by_what_waits() {
 }
 
 #[test]
+fn who_counts_no_backlog_fills_the_direct_contact_first() {
+    let plan = plan();
+    let mut router = Router::new(node(&plan, "1"), &plan, Vec::new(), 0.0).without_backlog();
+    let one = bundle(9_900, Priority::Normal);
+    let direct = plan.contact(ContactId(0)).unwrap().volume() / one.consumption();
+    for number in 0..direct + 1 {
+        let next = send(&mut router, &plan, 0, &one).unwrap().next;
+        let wanted = if number < direct { "6" } else { "3" };
+        assert_eq!(plan.name(next), wanted, "{number} of {direct}");
+    }
+}
+
+#[test]
 fn a_contact_that_goes_sends_what_waits_another_way() {
     let mut plan = plan();
     let mut router = Router::new(node(&plan, "1"), &plan, Vec::new(), 0.0);

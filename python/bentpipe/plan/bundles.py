@@ -99,6 +99,8 @@ def _words(scenario: Scenario, spec: RunSpec) -> DtnSpec | None:
             if (client := one.client) is not None
         ],
     }
+    if dtn.backlog == "ignored":
+        words["backlog_ignored"] = True
     return cast("DtnSpec", words)
 
 

@@ -291,6 +291,7 @@ class DtnSpec(TypedDict):
     nodes: Sequence[NodeSpec2]
     links: Sequence[LinkSpec2]
     plan: PlanSpec
+    backlog_ignored: NotRequired[bool]
     changes: NotRequired[Sequence[ChangeSpec2]]
     perf: NotRequired[Sequence[PerfSpec]]
 

@@ -180,8 +180,13 @@ class BundleNode(Table):
 
 class Dtn(ContactPlan):
     """What bundle nodes know of contacts: a contact plan whose nodes are those of the graph. Without contacts a node
-    knows its neighbours, and of two nodes with one neighbour the way."""
+    knows its neighbours, and of two nodes with one neighbour the way.
 
+    ``backlog``: whether what waits for a neighbour counts when a node looks for a way. It does by CCSDS 734.3-B-1; a
+    node that gives each bundle to its layer at once knows nothing of it.
+    """
+
+    backlog: Literal["counted", "ignored"] = "counted"
     node: list[BundleNode] = Field(default_factory=list)
 
     def named(self) -> list[tuple[str, str | None]]:

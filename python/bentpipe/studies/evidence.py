@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["FilteredCubic", "UnfrozenHybla"]
+__all__ = ["FilteredCubic", "LeapingCubic", "ScaledHybla", "UnfrozenHybla"]
 
 FACTOR, SCOPE, LIMIT = 1 / 16, 32, 0.15
 BETA, C = 7 / 8, 0.4
 RTT0_NS = 25_000_000
+TRAIN_NS = 1_000_000, 15_000_000
 
 
 class FilteredCubic:
@@ -27,27 +28,27 @@ class FilteredCubic:
 
     def __init__(self, config: Any) -> None:
         self.mss = config.mss
-        self.cwnd = config.initial_window / config.mss
+        self.window = config.initial_window / config.mss
         self.least = config.minimum_window / config.mss
         self.slow_start = True
         self.losses = 0.0
         self.largest = self.former = self.k = 0.0
-        self.reno = self.cwnd
+        self.reno = self.window
         self.epoch = self.cut_at = 0
 
     def on_event(self, now: int, event: Any) -> int:
         """One ACK, with what it acknowledged and what is lost by it."""
         if event.kind == "mss":
-            self.cwnd *= self.mss / event.mss
+            self.window *= self.mss / event.mss
             self.mss = event.mss
         elif event.kind == "timeout" or (event.kind == "ack" and event.persistent):
-            self.cwnd, self.slow_start, self.losses = self.least, True, 0.0
+            self.window, self.slow_start, self.losses = self.least, True, 0.0
         elif event.kind == "ack":
             if self.filtered(event.acked / self.mss, event.lost / self.mss) and self.may_cut(now, event):
                 self.cut(now)
             elif event.cwnd_limited:
                 self.grow(now, event)
-        return int(max(self.cwnd, self.least) * self.mss)
+        return int(max(self.window, self.least) * self.mss)
 
     def filtered(self, acked: float, lost: float) -> bool:
         """Whether losses are frequent enough to count."""
@@ -62,14 +63,14 @@ class FilteredCubic:
 
     def cut(self, now: int) -> None:
         """A reduction, with fast convergence."""
-        self.largest = self.cwnd
+        self.largest = self.window
         if self.largest < self.former:
             self.former, self.largest = self.largest, self.largest * BETA
         else:
             self.former = self.largest
-        self.reno = self.cwnd / 2
+        self.reno = self.window / 2
         self.begin(now)
-        self.cwnd = max(self.largest * BETA, self.reno, self.least)
+        self.window = max(self.largest * BETA, self.reno, self.least)
         self.cut_at = now
 
     def begin(self, now: int) -> None:
@@ -81,14 +82,38 @@ class FilteredCubic:
         """Slow start, then the larger of the cubic curve and Reno's estimate."""
         acked = event.acked / self.mss
         if self.slow_start:
-            self.cwnd += acked
+            self.window += acked
             if event.latest_rtt_ns and event.latest_rtt_ns > 1.25 * event.min_rtt_ns:
-                self.largest = self.former = self.reno = self.cwnd
+                self.largest = self.former = self.reno = self.window
                 self.begin(now)
             return
         self.reno += acked / self.reno
         cubic = C * ((now - self.epoch) / 1e9 - self.k) ** 3 + self.largest
-        self.cwnd = max(cubic, self.reno)
+        self.window = max(cubic, self.reno)
+
+
+class LeapingCubic(FilteredCubic):
+    """The same with picoquic's start (``picoquic_cc_update_target_cwin_estimation`` of ``cc_common.c``).
+
+    In slow start the window is at least half of the fastest train of ACKs times the smoothed RTT: bytes acknowledged in
+    1 to 15 ms (``PICOQUIC_MAX_BANDWIDTH_TIME_INTERVAL_MIN`` and ``_MAX``). On a path of 2 s a first flight that left at
+    once is enough for half of the path.
+    """
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.train: list[tuple[int, int]] = []
+        self.peak = 0.0
+
+    def grow(self, now: int, event: Any) -> None:
+        """As above, and no less than the train allows."""
+        self.train = [one for one in self.train if now - one[0] <= TRAIN_NS[1]] + [(now, event.acked)]
+        span = now - self.train[0][0]
+        if span >= TRAIN_NS[0]:  # what the first ACK acknowledged came before the span
+            self.peak = max(self.peak, sum(acked for _, acked in self.train[1:]) / span)
+        super().grow(now, event)
+        if self.slow_start:
+            self.window = max(self.window, self.peak * event.smoothed_rtt_ns / 2 / self.mss)
 
 
 class UnfrozenHybla:
@@ -101,20 +126,20 @@ class UnfrozenHybla:
 
     def __init__(self, config: Any) -> None:
         self.mss = config.mss
-        self.cwnd = config.initial_window / config.mss
+        self.window = config.initial_window / config.mss
         self.slow_start = True
         self.rho = 0.0
 
     def on_event(self, _now: int, event: Any) -> int:
         """One ACK, with what it acknowledged and what is lost by it."""
         if event.kind == "mss":
-            self.cwnd *= self.mss / event.mss
+            self.window *= self.mss / event.mss
             self.mss = event.mss
         elif event.kind == "timeout":
-            self.cwnd, self.slow_start = self.least(), True
+            self.window, self.slow_start = self.least(), True
         elif event.kind == "ack":
             self.on_ack(event)
-        return int(self.cwnd * self.mss)
+        return int(self.window * self.mss)
 
     def least(self) -> float:
         """The smallest window."""
@@ -126,13 +151,23 @@ class UnfrozenHybla:
         if event.latest_rtt_ns and (self.rho == 0 or rho < self.rho):
             self.rho = rho
         if event.congestion or event.persistent:
-            self.cwnd, self.slow_start = max(self.cwnd / 2, self.least()), False
+            self.window, self.slow_start = max(self.window / 2, self.least()), False
             return
         if not event.cwnd_limited:
             return
         acked = event.acked / self.mss
         if self.slow_start:
-            self.cwnd += min(2 ** min(self.rho, 16) - 1, 2) * acked
+            self.window += min(2 ** min(self.rho, 16) - 1, 2) * acked
             self.slow_start = not (event.latest_rtt_ns and event.latest_rtt_ns > 1.25 * event.min_rtt_ns)
         else:
-            self.cwnd += min(self.rho**2 / self.cwnd, 2) * acked
+            self.window += min(self.rho**2 / self.window, 2) * acked
+
+
+class ScaledHybla(UnfrozenHybla):
+    """The same with the initial window times rho at the first RTT sample (Caini and Firrincieli 2004), as ``hybla``."""
+
+    def on_ack(self, event: Any) -> None:
+        """As above."""
+        if event.latest_rtt_ns and self.rho == 0:
+            self.window *= max(event.smoothed_rtt_ns / RTT0_NS, 1.0)
+        super().on_ack(event)

@@ -157,9 +157,13 @@ impl Agent {
         let clients = clients
             .map(|(number, perf): (usize, &PerfSpec)| Client::new(spec, number, perf, &eid))
             .collect::<Result<_, String>>()?;
+        let mut router = Router::new(local, &plan, statics, 0.0);
+        if spec.backlog_ignored {
+            router = router.without_backlog();
+        }
         Ok(Agent {
             name: name.to_owned(),
-            router: Router::new(local, &plan, statics, 0.0),
+            router,
             local,
             eid,
             epoch_ms: spec.epoch_ms,

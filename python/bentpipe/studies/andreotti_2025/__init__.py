@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from bentpipe.stats.metrics import jain_index
 from bentpipe.stats.wording import Table
+from bentpipe.studies.andreotti_2025 import dtn
 from bentpipe.studies.andreotti_2025.cells import (
     ALONE,
     DELAY,
@@ -25,15 +26,6 @@ from bentpipe.studies.andreotti_2025.cells import (
     queue,
 )
 from bentpipe.studies.andreotti_2025.criteria import CRITERIA
-from bentpipe.studies.andreotti_2025.dtn import (
-    LONG,
-    SHORT,
-    WORDS,
-    dtn_claims,
-    dtn_figures,
-    dtn_rows,
-    dtn_tables,
-)
 from bentpipe.studies.andreotti_2025.further import (
     alone_table,
     grid_table,
@@ -76,9 +68,10 @@ class Andreotti2025(Published):
         nearer = {"filtered-cubic": FilteredCubic, "unfrozen-hybla": UnfrozenHybla}
         plain = [
             Part(name, self.place / f"{name}.toml")
-            for name in (*READINGS.values(), "friendliness", "late-start", *TCP, SHORT, LONG)
+            for name in (*READINGS.values(), "friendliness", "late-start", *TCP)
         ]
-        return [*plain, *(Part(name, self.place / f"{name}.toml", nearer) for name in WHY)]
+        why = [Part(name, self.place / f"{name}.toml", nearer) for name in WHY]
+        return [*plain, *why, *dtn.parts(self.place)]
 
     def words(self) -> Mapping[str, Mapping[str, Wanted]]:
         """Parts, printed rows, claims, and single claims."""
@@ -106,7 +99,7 @@ class Andreotti2025(Published):
             "why": dict.fromkeys(WHY, matching()),
             "claims": {part: either(tests) for part, tests in needed.items()},
             **claims,
-            **WORDS,
+            **dtn.WORDS,
         }
 
     def findings(self, measured: Measured, only: Sequence[str]) -> Findings:
@@ -126,16 +119,15 @@ class Andreotti2025(Published):
             tables.append(tcp_table(measured))
         if "why" in asked:
             tables += [why_table(measured), why_alone_table(measured), *why_tcp_tables(measured)]
-        if not asked & set(WORDS):
+        if not asked & set(dtn.WORDS):
             return self.answer(rows, claims, tables)
-        tables += dtn_tables(measured)
-        printed = dtn_rows(measured, self.published, self.notes["dtn"])
-        said = dtn_claims(measured, self.published, self.notes["dtn"])
-        found = self.answer((*rows, *printed), [*claims, *said], tables)
+        chapter = dtn.found(measured, asked, self.published, self.notes["dtn"])
+        found = self.answer((*rows, *chapter.rows), [*claims, *chapter.claims], [*tables, *chapter.tables])
         # With bundles alone the readings are of the controller.
         return replace(
             found,
-            drawn=tuple(dtn_figures(measured)),
+            notes=(*chapter.notes, *found.notes),
+            drawn=chapter.drawn,
             reading_title="reading" if rows or claims else "controller",
             rows_title=found.rows_title if rows else "Numbers in the text of chapter 5, s",
         )

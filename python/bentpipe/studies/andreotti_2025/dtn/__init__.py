@@ -1,0 +1,71 @@
+"""Chapter 5 of the study: bundles over QUIC under delay, loss and disruption.
+
+``cells`` (what is swept, what each word needs) <- ``measures`` (of a client's bundles) <- ``criteria`` (d1 to d10) <-
+``readings`` (what the thesis leaves open, one thing at a time); ``tables``; ``figures`` (5.1 to 5.7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.stats.wording import Table
+from bentpipe.studies.andreotti_2025.dtn import cells, criteria, readings, tables
+from bentpipe.studies.andreotti_2025.dtn.cells import LONG, SHORT
+from bentpipe.studies.andreotti_2025.dtn.figures import figures
+from bentpipe.studies.parts import Measured, Part, Wanted
+from bentpipe.studies.study import Row, matching
+from bentpipe.studies.verdicts import Claim
+
+if TYPE_CHECKING:
+    from bentpipe.figures.figure import Figure
+
+__all__ = ["WORDS", "Found", "found", "parts"]
+
+WORDS: Mapping[str, Mapping[str, Wanted]] = {
+    **cells.WORDS,
+    "dtn-readings": readings.wanted(),
+    "dtn-first": {tables.FIRST: matching()},
+}
+"""What chapter 5 draws and says; every cell of its grid; one run for a test; its readings; its first seconds at 2 s."""
+
+
+def parts(place: Path) -> Sequence[Part]:
+    """One store each."""
+    plain = [Part(name, place / f"{name}.toml") for name in (SHORT, LONG)]
+    return [
+        *plain,
+        Part(tables.FIRST, place / f"{tables.FIRST}.toml", readings.NEARER),
+        *readings.parts(place),
+    ]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What has run of chapter 5."""
+
+    rows: tuple[Row, ...]
+    claims: tuple[Claim, ...]
+    tables: tuple[Table, ...]
+    notes: tuple[str, ...]
+    drawn: tuple[Figure, ...]
+
+
+def found(
+    measured: Measured, asked: set[str], published: Mapping[str, Any], notes: Mapping[str, str]
+) -> Found:
+    """Numbers of the text, statements, every cell, figures; readings and the first seconds where they are asked for."""
+    whole = [*tables.cells(measured)]
+    if "dtn-readings" in asked:
+        whole += readings.tables(measured)
+    if "dtn-first" in asked:
+        whole += tables.first(measured)
+    return Found(
+        criteria.rows(measured, published, notes),
+        criteria.claims(measured, published, notes),
+        tuple(whole),
+        readings.said(measured) if "dtn-readings" in asked else (),
+        tuple(figures(measured)),
+    )

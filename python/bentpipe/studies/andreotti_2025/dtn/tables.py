@@ -1,0 +1,98 @@
+"""Every cell of chapter 5 that has run, and how the first acknowledgement at a round trip of 2 s comes about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from bentpipe.stats.intervals import mean_interval
+from bentpipe.stats.wording import Table, plus_minus
+from bentpipe.studies.andreotti_2025.dtn.cells import (
+    BUNDLE_BITS,
+    CONTROLLER,
+    DISRUPTION,
+    LONG,
+    LOSS,
+    RELAY,
+    RTT,
+    SHORT,
+    STREAMS,
+    WINDOW,
+)
+from bentpipe.studies.andreotti_2025.dtn.measures import Bundles, share_relayed, times, ways
+from bentpipe.studies.parts import Measured
+
+__all__ = ["FIRST", "cells", "first"]
+
+FIRST = "dtn-first"
+START = "start"
+
+
+def cells(measured: Measured) -> Iterator[Table]:
+    """Every cell that has run: bundles, goodput both ways, first and last acknowledgement."""
+    bundles = Bundles(measured)
+    for part, name, client_s in ((SHORT, "runs of 30 s", 30.0), (LONG, "runs of 300 s", 300.0)):
+        frame = bundles.data(part)
+        if not frame.height:
+            continue
+        keys = [key for key in (CONTROLLER, STREAMS, RTT, LOSS, DISRUPTION, RELAY) if key in frame.columns]
+        rows = []
+        for cell in frame.select(keys).unique(maintain_order=True).iter_rows(named=True):
+            runs = bundles.runs(part, cell)
+            rows.append({
+                **{key.rsplit(".", 1)[-1]: value for key, value in cell.items()},
+                **{
+                    event: plus_minus(mean_interval([float(len(times(run, event))) for run in runs]), digits=4)
+                    for event in ("generated", "delivered", "acknowledged")
+                },
+                "by relay": plus_minus(mean_interval([share_relayed(run) for run in runs]), digits=2),
+                "Mb/s as the thesis counts": plus_minus(
+                    mean_interval([_thesis(run, client_s) for run in runs]), digits=3),
+                "first acknowledged, s": _end(runs, 0),
+                "last acknowledged, s": _end(runs, -1),
+            })  # fmt: skip
+        yield Table(f"Bundles, {name} (chapter 5)", tuple(rows))
+
+
+def _thesis(run: pl.DataFrame, client_s: float) -> float:
+    """Goodput as the thesis counts it: what was generated, over the time of the client, Mb/s."""
+    return len(times(run, "generated")) * BUNDLE_BITS / client_s / 1e6
+
+
+def _end(runs: Sequence[pl.DataFrame], index: int) -> str | None:
+    found = [times(run, "acknowledged") for run in runs]
+    return plus_minus(mean_interval([one[index] for one in found]), digits=3) if all(found) else None
+
+
+def _first_ways(run: pl.DataFrame) -> tuple[float, float, float]:
+    """Delivery of the first bundle, its acknowledgement, delivery of the last of the first window; s from the start."""
+    zero = times(run, "generated")[0]
+    delivered, acknowledged = times(run, "delivered"), times(run, "acknowledged")
+    if not delivered or not acknowledged:
+        return (float("nan"),) * 3
+    burst = ways(run).head(WINDOW)["delivered"].sort().to_list()[-1]
+    return delivered[0] - zero, acknowledged[0] - zero, burst - zero
+
+
+def first(measured: Measured) -> tuple[Table, ...]:
+    """One thing at a time on the way to the first acknowledgement at 2 s."""
+    bundles = Bundles(measured)
+    frame = bundles.data(FIRST)
+    if not frame.height:
+        return ()
+    titles = (
+        "first bundle there, s",
+        "acknowledged, s",
+        "of this, the way back, s",
+        "last of the first 32 there, s",
+    )
+    rows = []
+    for cell in frame.select(START).unique(maintain_order=True).iter_rows(named=True):
+        found = [_first_ways(run) for run in bundles.runs(FIRST, cell)]
+        columns = zip(*[(there, back, back - there, burst) for there, back, burst in found], strict=True)
+        numbers = [plus_minus(mean_interval(list(values)), digits=3) for values in columns]
+        rows.append({"one thing at a time": cell[START], **dict(zip(titles, numbers, strict=True))})
+    return (
+        Table("To the first acknowledgement at a round trip of 2 s (the thesis: almost 8 s)", tuple(rows)),
+    )
