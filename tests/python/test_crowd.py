@@ -59,16 +59,31 @@ def test_users_that_are_none_are_one_message(users: int, mix: str, said: str) ->
 def test_the_command_says_what_does_not_go_together(tmp_path: Path) -> None:
     for words, said in [
         (["--mix", "tcp"], "--mix: goes with --users"),
-        (["--users", "3", "--pep", "early"], "--users: found --pep beside it"),
+        (["--users", "3", "--pep", "sooner"], '--pep: no set-up "sooner"'),
         (["--users", "3", "--mix", "cal"], 'did you mean "call"'),
     ]:
         done = command(tmp_path, "shell", "oneweb", *words, "--", "true")
         assert done.returncode == 2
         assert said in done.stderr
-    proxy = {"name": "p", "between": ["s", "ground"], "setup": "early"}
-    split = {"segment": [*PATH["segment"], {"name": "ground", "delay": "1 ms"}], "proxy": [proxy]}
-    with pytest.raises(ScenarioError, match="--users: goes with a path without proxies"):
-        shared({"path": split}, users=3)
+
+
+SPLIT: dict[str, Any] = {
+    "segment": [
+        {"name": "sat", "delay": "150 ms", "up": {"rate": "2 Mbit/s", "queue": "1 BDP"},
+         "down": {"rate": "8 Mbit/s", "queue": "1 BDP", "scheduler": "round-robin"}},
+        {"name": "ground", "delay": "10 ms", "both": {"rate": "50 Mbit/s", "queue": "1 BDP"}},
+    ],
+    "proxy": [{"name": "gateway", "between": ["sat", "ground"], "setup": "early"}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("pep", [None, "relayed"])
+def test_proxies_of_a_path_are_its_users_too(pep: str | None) -> None:
+    path = {key: value for key, value in SPLIT.items() if pep is None or key == "segment"}
+    lab, crowd = shared({"path": path}, users=3, pep=pep)
+    assert lab["graph"] == crowd["graph"]
+    assert "proxy" in {node["kind"] for node in lab["graph"]["nodes"]}
+    assert [one["setup"] for one in crowd["proxies"]] == [pep or "early"]
 
 
 def test_the_same_flows_are_a_run_and_a_crowd() -> None:
@@ -79,6 +94,8 @@ def test_the_same_flows_are_a_run_and_a_crowd() -> None:
     assert "shell" not in {flow["name"] for flow in crowd["flows"]}
     plan = {"lab": lab, "crowd": crowd, "near": [{"name": "c", "command": ["true"]}]}
     assert checked(json.loads(json.dumps(plan)))
+    with pytest.raises(ScenarioError, match="crowd: found one beside"):
+        checked({**plan, "lab": {**lab, "hosts": ["third"]}, "private": True})
 
 
 SECONDS, STARTS = 20, 5
@@ -142,3 +159,42 @@ def test_a_real_download_is_slowed_as_the_simulation_says(
     downloads = [rate for flow, rate in had.items() if flow.startswith("tcp")]
     assert min(downloads) > 0.8 * mean
     assert all(0.06 < rate < 0.075 for flow, rate in had.items() if flow.startswith("call"))
+
+
+SPAN_S = 8
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("proxies", [True, False])
+def test_users_behind_several_segments_have_what_they_have_in_virtual_time(
+    proxies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over a satellite and the ground behind it: TCP that a proxy between them splits, or does not; QUIC and calls, which pass it."""
+    realtime.need_namespaces(*(["nft"] if proxies else []))
+    monkeypatch.setenv("BENTPIPE_RT", str(realtime.program()))
+    path = {key: value for key, value in SPLIT.items() if proxies or key == "segment"}
+    kinds = "tcp=1,quic=1,call=1"
+    lab, crowd = shared({"path": path}, users=3, mix=kinds)
+    assert bool(crowd.get("proxies")) == proxies
+    plan = {"lab": lab, "crowd": crowd, "proxies": list(crowd.get("proxies", ())), "private": True,
+            "near": [{"name": "rest", "command": ["sleep", str(SPAN_S)]}]}  # fmt: skip
+    for _ in range(3):
+        found = session(plan)
+        if found["valid"]:
+            break
+    else:
+        pytest.skip(realtime.BUSY)
+    scenario = {"title": "three", "duration": f"{found['wall_s']} s", "path": path, "flow": flows(3, kinds)}
+    summary = bentpipe.run(scenario, jobs=1).summary
+    virtual = {
+        (flow, side): size
+        for flow, side, size in summary.select("flow", "side", "received_in_order_bytes").rows()
+    }
+    assert len(found["segments"]) == (2 if proxies else 1)
+    for had in found["crowd"]:
+        for side in ("client", "server"):
+            expected = virtual[had["flow"], side]
+            # a packet or an acknowledgement more or less by the end, and what waking a thread adds to a round trip
+            assert had[f"{side}_bytes"] == pytest.approx(expected, rel=0.03, abs=3000), (had, side, expected)
+    [sent] = [had["client_bytes"] for had in found["crowd"] if had["flow"].startswith("tcp")]
+    assert sent > 1_000_000

@@ -399,7 +399,8 @@ fn without_lines_packets_pass() {
 #[test]
 fn guests_share_the_line() {
     let (told, left) = std::sync::mpsc::channel();
-    let (mut inlet, guests, _bell) = crate::guests::open(told).unwrap();
+    let part = crate::Part { segment: 3, direction: units::Direction::Down };
+    let (mut inlet, guests, _bell) = crate::guests::open(part, told).unwrap();
     let bits = |ms: u64| 8 * 1_000 * ms;
     let queue = QueueSpec::DropTail { limit: Some(Limit::Packets(3)) };
     let service = ServiceSpec::Rate { rate_bit_s: bits(1_000), changes: Vec::new() };
@@ -435,7 +436,10 @@ fn guests_share_the_line() {
     let mut dropped = Vec::new();
     for one in left.try_iter() {
         match one {
-            crate::Left::Arrived(due, packet) => arrived.push((due.nanos() / MS, packet.handle)),
+            crate::Left::Arrived(from, due, packet) => {
+                assert_eq!(from, part);
+                arrived.push((due.nanos() / MS, packet.handle));
+            }
             crate::Left::Dropped(handle) => dropped.push(handle),
         }
     }

@@ -12,10 +12,19 @@ const GUEST: u32 = 1 << 31;
 /// What became of a guest's packet, by the handle that it came with.
 #[derive(Clone, Copy, Debug)]
 pub enum Left {
-    /// It has come to the far end, at the instant that the path gave it.
-    Arrived(Time, Packet),
+    /// It has come to the far end of what it entered, at the instant that the path gave it.
+    Arrived(Part, Time, Packet),
     /// It was dropped on the way.
     Dropped(u32),
+}
+
+/// A part of a path: one direction of a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The segment, from the client on.
+    pub segment: usize,
+    /// Upwards or downwards.
+    pub direction: units::Direction,
 }
 
 /// Where guests' packets enter a direction.
@@ -28,18 +37,19 @@ pub struct Inlet {
 /// What a direction has of its guests.
 #[derive(Debug)]
 pub(crate) struct Guests {
+    part: Part,
     waiting: Arc<Mutex<Vec<Packet>>>,
     left: Sender<Left>,
 }
 
-/// A direction's guests, where their packets enter, and what rings when some do. What becomes of them is sent to `left`.
+/// The guests of `part`, where their packets enter, and what rings when some do. What becomes of them is sent to `left`.
 ///
 /// # Errors
 /// The kernel's.
-pub(crate) fn open(left: Sender<Left>) -> io::Result<(Inlet, Guests, PipeReader)> {
+pub(crate) fn open(part: Part, left: Sender<Left>) -> io::Result<(Inlet, Guests, PipeReader)> {
     let (reader, bell) = io::pipe()?;
     let waiting = Arc::<Mutex<Vec<Packet>>>::default();
-    Ok((Inlet { waiting: waiting.clone(), bell }, Guests { waiting, left }, reader))
+    Ok((Inlet { waiting: waiting.clone(), bell }, Guests { part, waiting, left }, reader))
 }
 
 impl Inlet {
@@ -72,7 +82,7 @@ impl Guests {
     pub fn arrived(&self, due: Time, packet: &Packet) {
         let handle = packet.handle & !GUEST;
         // Who does not listen any more has ended.
-        let _ = self.left.send(Left::Arrived(due, Packet { handle, ..*packet }));
+        let _ = self.left.send(Left::Arrived(self.part, due, Packet { handle, ..*packet }));
     }
 
     /// A guest's packet was dropped.

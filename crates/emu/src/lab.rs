@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use path::{Change, DelaySpec, GraphSpec, Line, LossModel, LossSpec, StageSpec};
-use units::Span;
+use units::{Direction, Span};
 
-use crate::direction::{Changes, Direction};
+use crate::direction::{self, Changes};
 use crate::frame::Users;
-use crate::guests::{self, Guests, Inlet, Left};
+use crate::guests::{self, Guests, Inlet, Left, Part};
 use crate::io::Tuns;
 use crate::namespace::{self, Address};
 use crate::net::{Net, Place, Promise, Version};
@@ -144,26 +144,29 @@ impl Lab {
     /// # Errors
     /// No thread can be made.
     pub fn start(&self) -> io::Result<Running> {
-        self.start_with(None)
+        self.start_with(Vec::new())
     }
 
-    /// The same, with somebody inside who shares the path: where packets enter upwards and downwards. What became of each is
-    /// sent to `left`.
+    /// The same, with somebody inside who shares the path: where packets enter each segment upwards and downwards. What became of
+    /// each is sent to `left`; what has come to the end of a segment goes no further by itself.
     ///
     /// # Errors
-    /// The path has several segments; no thread or pipe can be made.
-    pub fn start_shared(&self, left: &Sender<Left>) -> io::Result<(Running, [Inlet; 2])> {
-        if self.devices.len() > 1 {
-            return Err(io::Error::other("simulated users share a path without proxies alone"));
+    /// No thread or pipe can be made.
+    pub fn start_shared(&self, left: &Sender<Left>) -> io::Result<(Running, Vec<[Inlet; 2]>)> {
+        let (mut inlets, mut guests) = (Vec::new(), Vec::new());
+        for segment in 0..self.devices.len() {
+            let open = |direction| guests::open(Part { segment, direction }, left.clone());
+            let (up, up_guests, up_bell) = open(Direction::Up)?;
+            let (down, down_guests, down_bell) = open(Direction::Down)?;
+            inlets.push([up, down]);
+            guests.push([(up_guests, up_bell), (down_guests, down_bell)]);
         }
-        let (up, up_guests, up_bell) = guests::open(left.clone())?;
-        let (down, down_guests, down_bell) = guests::open(left.clone())?;
-        let both = [(up_guests, up_bell), (down_guests, down_bell)];
-        Ok((self.start_with(Some(both))?, [up, down]))
+        Ok((self.start_with(guests)?, inlets))
     }
 
-    fn start_with(&self, guests: Option<[(Guests, PipeReader); 2]>) -> io::Result<Running> {
-        let mut guests = guests.map(|both| both.map(Some));
+    /// With guests in each segment, or with none.
+    fn start_with(&self, guests: Vec<[(Guests, PipeReader); 2]>) -> io::Result<Running> {
+        let mut guests = guests.into_iter();
         let stop = Arc::new(AtomicBool::new(false));
         let (mut threads, mut progress, mut changes) = (Vec::new(), Vec::new(), Vec::new());
         let (mut begins, (ready, seen)) = (Vec::new(), mpsc::channel());
@@ -172,6 +175,7 @@ impl Lab {
         for ((segment, [near, far]), calibrations) in parts {
             let shared: [Arc<Mutex<Progress>>; 2] = Default::default();
             let wanted: [Changes; 2] = Default::default();
+            let mut guests = guests.next().map(|both| both.map(Some));
             let [up, down] = segment.lines;
             let ways = [("up", near, far, up), ("down", far, near, down)];
             for (way, (name, from, to, lines)) in ways.into_iter().enumerate() {
@@ -186,7 +190,9 @@ impl Lab {
                     let _ = ready.send(realtime());
                     let Ok(clock) = told.recv() else { return Ok(()) };
                     let io = Tuns::open(&from, to, clock, calibration, bell)?;
-                    Direction::new(io, lines, users, shared, wanted).beside(guests).run(&stop)
+                    direction::Direction::new(io, lines, users, shared, wanted)
+                        .beside(guests)
+                        .run(&stop)
                 })?);
                 begins.push(begin);
             }

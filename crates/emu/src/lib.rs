@@ -20,7 +20,7 @@ pub use calibration::Calibration;
 pub use check::{Check, check};
 pub use clock::Clock;
 pub use direction::Progress;
-pub use guests::{Inlet, Left};
+pub use guests::{Inlet, Left, Part};
 pub use lab::{Lab, LabSpec, Outline, Running, attend};
 pub use namespace::Address;
 pub use net::{Leg, Place, Promise, Route, Version};

@@ -56,17 +56,8 @@ def path_of(
     spec = make(document, "", priced=False).runs[0].spec
     if problems := other_ways(spec["graph"]):
         raise ScenarioError(problems, document.name)
-    if pep is not None and not spec.get("proxies"):
-        spec = _split(spec, pep)
-    flow = spec["flows"][0]
-    path: LabSpec = {
-        "graph": spec["graph"],
-        "client": flow["client"],
-        "server": flow["server"],
-        "seed": spec["seed"],
-        "mtu": MTU,
-    }
-    return path, list(spec.get("proxies", ()))
+    spec = _split_by(spec, pep)
+    return _lab(spec), list(spec.get("proxies", ()))
 
 
 def graph_of(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, object]] = ()) -> LabSpec:
@@ -83,16 +74,9 @@ def graph_of(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, obj
     """
     document = _with_flow(open_document(access, overrides), several=True)
     spec = make(document, "", priced=False).runs[0].spec
-    flow = spec["flows"][0]
-    ends = (flow["client"], flow["server"])
+    found = _lab(spec)
+    ends = (found["client"], found["server"])
     hosts = [node["name"] for node in spec["graph"]["nodes"] if node["kind"] == "host"]
-    found: LabSpec = {
-        "graph": spec["graph"],
-        "client": ends[0],
-        "server": ends[1],
-        "seed": spec["seed"],
-        "mtu": MTU,
-    }
     if others := [name for name in hosts if name not in ends]:
         found["hosts"] = others
     return found
@@ -104,11 +88,21 @@ def shared(
     *,
     users: int,
     mix: str = MIX,
+    pep: str | None = None,
 ) -> tuple[LabSpec, RunSpec]:
     """The path of an access, and the run of simulated users who share it with user 0, the real one.
 
+    The run has the proxies of the path: they split its users' TCP, and the lab of the real one is to have the same.
+
+    Args:
+        access: as for :func:`path_of`.
+        overrides: as there.
+        users: how many.
+        mix: what they do.
+        pep: as for :func:`path_of`.
+
     Raises:
-        ScenarioError: as :func:`path_of`; no such users; the path has proxies.
+        ScenarioError: as :func:`path_of`; no such users.
     """
     document = _document(access, overrides)
     data = dict(document.data)
@@ -117,20 +111,22 @@ def shared(
     theirs = [{**flow, **ends} for flow in flows(users, mix)]
     data |= {"duration": LONG, "flow": [shell | ends, *theirs], "seeds": 1}
     data.pop("sweep", None)
-    spec = make(replace(document, data=data), "", priced=False).runs[0].spec
+    spec = _split_by(make(replace(document, data=data), "", priced=False).runs[0].spec, pep)
     if problems := other_ways(spec["graph"]):
         raise ScenarioError(problems, document.name)
-    if spec.get("proxies"):
-        raise ScenarioError([("--users", "goes with a path without proxies, and this one splits TCP")])
-    ours = spec["flows"][0]
-    path: LabSpec = {
+    return _lab(spec), {**spec, "flows": spec["flows"][1:]}
+
+
+def _lab(spec: RunSpec) -> LabSpec:
+    """The path of a resolved run, from client to server of its first flow."""
+    flow = spec["flows"][0]
+    return {
         "graph": spec["graph"],
-        "client": ours["client"],
-        "server": ours["server"],
+        "client": flow["client"],
+        "server": flow["server"],
         "seed": spec["seed"],
         "mtu": MTU,
     }
-    return path, {**spec, "flows": spec["flows"][1:]}
 
 
 LONG = "24 h"
@@ -179,8 +175,11 @@ def _with_flow(document: Document, *, several: bool = False) -> Document:
     return replace(document, data={"duration": "1 h", **data, "flow": [flow]})
 
 
-def _split(spec: RunSpec, setup: str) -> RunSpec:
-    """The resolved run with a proxy where the ground begins: at the far end of its longest segment."""
+def _split_by(spec: RunSpec, setup: str | None) -> RunSpec:
+    """The resolved run with a proxy where the ground begins, at the far end of its longest segment: if one is asked
+    for and it has none."""
+    if setup is None or spec.get("proxies"):
+        return spec
     if setup not in PEP_SETUPS:
         raise ScenarioError([("--pep", unknown_word(setup, PEP_SETUPS, "set-up"))])
     links = list(spec["graph"]["links"])

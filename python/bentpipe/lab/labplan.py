@@ -128,6 +128,8 @@ class PlanCheck(Table):
             raise ValueError(
                 "lab.hosts: found some without private = true, expected the far side to be private"
             )
+        if self.lab.hosts and self.crowd is not None:
+            raise ValueError("crowd: found one beside lab.hosts, expected one way between two hosts")
         hosts = [self.lab.client, self.lab.server, *self.lab.hosts]
         at = [
             (f"{side}.{one.name}.node", one.node) for side in ("near", "far") for one in getattr(self, side)

@@ -66,10 +66,8 @@ def run(
     words = list(command) or [os.environ.get("SHELL", "/bin/sh")]
     crowd: RunSpec | None = None
     if users is not None:
-        if pep is not None:
-            raise ScenarioError([("--users", "found --pep beside it, expected one of them")])
-        path, crowd = shared(access, overrides, users=users, mix=mix or MIX)
-        proxies: Sequence[ProxySpec] = []
+        path, crowd = shared(access, overrides, users=users, mix=mix or MIX, pep=pep)
+        proxies: Sequence[ProxySpec] = list(crowd.get("proxies", ()))
     elif mix is not None:
         raise ScenarioError([("--mix", "goes with --users, and there are none")])
     else:

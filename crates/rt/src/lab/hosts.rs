@@ -183,6 +183,10 @@ fn allowed(plan: &Plan, outline: &Outline) -> io::Result<()> {
     if outline.is_chain {
         return Ok(());
     }
+    if plan.crowd.is_some() {
+        let said = "simulated users share one way that stays, between two hosts, and no other";
+        return Err(io::Error::other(said));
+    }
     if !plan.private {
         let said = "a lab of other ways than one from client to server needs a private far side";
         return Err(io::Error::other(said));

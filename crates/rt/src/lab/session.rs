@@ -224,7 +224,8 @@ impl Session {
             Some(spec) => {
                 let (told, left) = mpsc::channel();
                 let (running, inlets) = self.lab.start_shared(&told)?;
-                let crowd = Crowd::start(spec.clone(), inlets, left, running.clock)?;
+                let places = &self.hosts.outline.places;
+                let crowd = Crowd::start(spec.clone(), places, inlets, left, running.clock)?;
                 (running, Some(crowd))
             }
         };
