@@ -78,6 +78,8 @@ pub enum Told {
     Stored(u64),
     /// The bundle received under this number is not taken.
     Refuse(u64, Refusal),
+    /// The way to the peer is there again after a time without one.
+    Cue,
     /// End when what was given has its answer, and take no more from the peer than it has begun.
     End,
     /// End now: what has no answer has none.

@@ -23,4 +23,5 @@ pub use node::{BundleNode, End, Met};
 pub use record::{Happened, Name, Record, ReportRecord, RouteRecord};
 pub use spec::{
     AmountSpec, ChangeSpec, DtnSpec, HandSpec, LinkSpec, NodeSpec, PaceSpec, PerfSpec, ReportsSpec,
+    ReturnSpec, StopSpec,
 };

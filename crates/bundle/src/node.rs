@@ -1,7 +1,8 @@
 //! A bundle node as the loop knows it: an agent, and at each of its ends a transport whose connections carry sessions.
-//! What is stored is in memory, and durable at once.
+//! What is stored is in memory, and durable at once or so much later.
 
 use std::any::Any;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cc::CongestionControl;
@@ -9,11 +10,11 @@ use transport::load::StreamReport;
 use transport::{
     App, Asker, Counters, Endpoint, Event, Gauges, MakeApp, Node, Notice, Order, Payload, quic,
 };
-use units::Time;
+use units::{Span, Time};
 
 use crate::agent::{Act, Agent, SessionId};
-use crate::layers::LayerSpec;
-use crate::{Carrier, Mailbox, Role, Said};
+use crate::layers::{LayerSpec, Memory};
+use crate::{Carrier, Mailbox, NodeSpec, Role, Said, StopSpec};
 
 /// Sessions of connections that have come, by the numbers of these, not yet known to the node.
 #[derive(Clone, Default)]
@@ -46,6 +47,8 @@ pub struct End {
     pub met: Met,
     /// Connections opened so far, if this side opens them.
     pub dialled: u32,
+    /// Sessions are resumed, by what peers said in the one before; none: each begins anew.
+    pub memory: Option<Memory>,
 }
 
 struct Live {
@@ -63,6 +66,13 @@ pub struct BundleNode {
     said: Vec<(u32, Notice)>,
     heard: Vec<Said>,
     acts: Vec<Act>,
+    /// How long it takes until a bundle is durable, and which will be, when.
+    store: Span,
+    writing: BTreeSet<(Time, u64)>,
+    /// When it stops, in order of time.
+    stops: VecDeque<StopSpec>,
+    /// It is stopped, until then.
+    stopped: Option<Time>,
 }
 
 impl BundleNode {
@@ -75,6 +85,40 @@ impl BundleNode {
             said: Vec::new(),
             heard: Vec::new(),
             acts: Vec::new(),
+            store: Span::ZERO,
+            writing: BTreeSet::new(),
+            stops: VecDeque::new(),
+            stopped: None,
+        }
+    }
+
+    /// The same with a store that takes its time, and with stops.
+    pub fn with(mut self, spec: &NodeSpec) -> BundleNode {
+        self.store = Span(spec.store_ns);
+        self.stops = spec.stops.iter().copied().collect();
+        self
+    }
+
+    /// Stops and goes on as it is due; whether it is stopped.
+    fn rests(&mut self, now: Time) -> bool {
+        loop {
+            if let Some(until) = self.stopped {
+                if now < until {
+                    return true;
+                }
+                self.stopped = None;
+                self.agent.restart(now);
+            }
+            let Some(stop) = self.stops.pop_front_if(|stop| Time(stop.at_ns) <= now) else {
+                return false;
+            };
+            for end in &mut self.ends {
+                end.endpoint.stop(now);
+                end.met.take();
+            }
+            self.writing.clear();
+            self.agent.stop(now, stop.keeps);
+            self.stopped = Some(stop.until_ns.map_or(Time::MAX, Time));
         }
     }
 
@@ -90,6 +134,10 @@ impl BundleNode {
             for end in 0..self.ends.len() {
                 idle &= !self.listen(now, end);
             }
+            while let Some((_, key)) = self.writing.first().copied().filter(|(at, _)| *at <= now) {
+                self.writing.pop_first();
+                self.agent.stored(now, key);
+            }
             if self.agent.wake_at() <= now {
                 self.agent.wake(now);
             }
@@ -101,7 +149,10 @@ impl BundleNode {
             let mut woken = vec![false; self.ends.len()];
             for act in acts.drain(..) {
                 match act {
-                    Act::Store(key) => self.agent.stored(now, key),
+                    Act::Store(key) if self.store == Span::ZERO => self.agent.stored(now, key),
+                    Act::Store(key) => {
+                        self.writing.insert((now + self.store, key));
+                    }
                     Act::Open(end) => self.dial(now, end, out),
                     Act::Tell(session, told) => {
                         let Some(live) = self.sessions.get(session as usize) else { continue };
@@ -149,7 +200,10 @@ impl BundleNode {
         let one = &mut self.ends[end];
         let mailbox = Mailbox::default();
         let own = self.agent.eid().to_string();
-        let session = one.layer.session(Role::Active, &own);
+        let session = match &one.memory {
+            Some(memory) => one.layer.resuming(Role::Active, &own, memory),
+            None => one.layer.session(Role::Active, &own),
+        };
         let app = Box::new(Carrier::new(session, mailbox.clone()));
         let connection = one.dialled;
         one.dialled += 1;
@@ -164,11 +218,17 @@ impl BundleNode {
 
 impl Node for BundleNode {
     fn receive(&mut self, now: Time, end: usize, payload: Payload, out: &mut [Vec<Payload>]) {
+        if self.rests(now) {
+            return;
+        }
         self.ends[end].endpoint.receive(now, payload, &mut out[end]);
         self.work(now, out);
     }
 
     fn wake(&mut self, now: Time, out: &mut [Vec<Payload>]) {
+        if self.rests(now) {
+            return;
+        }
         for (end, out) in self.ends.iter_mut().zip(out.iter_mut()) {
             if end.endpoint.wake_at() <= now {
                 end.endpoint.wake(now, out);
@@ -178,8 +238,13 @@ impl Node for BundleNode {
     }
 
     fn wake_at(&mut self) -> Time {
+        if let Some(until) = self.stopped {
+            return until;
+        }
         let ends = self.ends.iter_mut().map(|end| end.endpoint.wake_at()).min();
-        ends.unwrap_or(Time::MAX).min(self.agent.wake_at())
+        let stops = self.stops.front().map_or(Time::MAX, |stop| Time(stop.at_ns));
+        let stored = self.writing.first().map_or(Time::MAX, |(at, _)| *at);
+        ends.unwrap_or(Time::MAX).min(self.agent.wake_at()).min(stops).min(stored)
     }
 
     fn asker(&mut self) -> (Asker, usize) {

@@ -44,6 +44,29 @@ pub struct NodeSpec {
     /// Next hops that somebody has set by hand.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<HandSpec>,
+    /// How long it takes until a bundle is durable.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub store_ns: u64,
+    /// When it stops, in order of time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stops: Vec<StopSpec>,
+}
+
+fn is_zero(found: &u64) -> bool {
+    *found == 0
+}
+
+/// A node stops: its connections are gone without a word, and what comes to it is lost.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct StopSpec {
+    /// When.
+    pub at_ns: u64,
+    /// When it goes on; none: never.
+    #[serde(default)]
+    pub until_ns: Option<u64>,
+    /// Whether it still has what was durable.
+    pub keeps: bool,
 }
 
 /// A next hop that somebody has set by hand.
@@ -70,9 +93,34 @@ pub struct LinkSpec {
     pub with_contact: bool,
     /// Whether it is closed when the contact is over.
     pub closes: bool,
+    /// What becomes of a connection that is there as a contact begins again.
+    #[serde(default)]
+    pub on_return: ReturnSpec,
     /// Whether timers and windows of its transport and layer are no shorter than the plan's light and dark ask for.
     #[serde(default = "by_plan")]
     pub by_plan: bool,
+}
+
+/// What becomes of a connection that is there as a contact begins again.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum ReturnSpec {
+    /// It is left alone: its transport waits for its timers.
+    #[default]
+    Alone,
+    /// It is given up and another one opened.
+    Reopen,
+    /// The same, with a session that is resumed: bundles go as early data.
+    Resume,
+    /// Its transport is told that the way is there again.
+    Cue,
+}
+
+impl ReturnSpec {
+    /// Whether another connection is opened.
+    pub fn opens(self) -> bool {
+        matches!(self, ReturnSpec::Reopen | ReturnSpec::Resume)
+    }
 }
 
 fn by_plan() -> bool {

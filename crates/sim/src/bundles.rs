@@ -1,8 +1,9 @@
 //! Bundle nodes at their seats, and the tables of what they tell.
 
-use bundle::layers::{LayerSpec, Outlook};
+use bundle::layers::{LayerSpec, Memory, Outlook};
 use bundle::{
-    Agent, BundleNode, Door, DtnSpec, End, LinkSpec, Met, Name, Record, ReportRecord, RouteRecord,
+    Agent, BundleNode, Door, DtnSpec, End, LinkSpec, Met, Name, Record, ReportRecord, ReturnSpec,
+    RouteRecord,
 };
 use path::Topology;
 use transport::quic::{Handshake, QuicSpec};
@@ -62,6 +63,9 @@ fn early(quic: &QuicSpec) -> bool {
 /// A link's transport and layer, as the plan has them.
 fn by_plan(flow: &FlowSpec, link: &LinkSpec, dtn: &DtnSpec) -> (FlowSpec, LayerSpec) {
     let (mut flow, layer) = (flow.clone(), link.layer.clone());
+    if let (TransportSpec::Quic(quic), ReturnSpec::Resume) = (&mut flow.transport, link.on_return) {
+        quic.handshake = Handshake::ZeroRtt;
+    }
     let outlook = Outlook::between(&dtn.plan, &flow.client, &flow.server).filter(|_| link.by_plan);
     let Some(outlook) = outlook else { return (flow, layer) };
     match &mut flow.transport {
@@ -116,6 +120,11 @@ pub fn build(
                 ));
             }
             TransportSpec::Quic(quic) => u32::from(quic.header_bytes),
+            TransportSpec::Tcp(_)
+                if matches!(link.on_return, ReturnSpec::Resume | ReturnSpec::Cue) =>
+            {
+                return Err(error("TCP is neither resumed nor told of a way's return".to_owned()));
+            }
             TransportSpec::Tcp(tcp) => u32::from(tcp.client.header_bytes) - 12,
             _ => return Err(error("bundle nodes have QUIC and TCP".to_owned())),
         };
@@ -132,6 +141,7 @@ pub fn build(
                 opens,
                 with_contact: link.with_contact,
                 closes: link.closes,
+                on_return: link.on_return,
             };
             let eid = &dtn.nodes[both[own]].eid;
             let met = Met::default();
@@ -139,7 +149,8 @@ pub fn build(
             let endpoint = link_side(spec.seed, flow, side, layer.needs(), make_app, controllers)
                 .map_err(error)?;
             place.doors.push(door);
-            place.ends.push(End { endpoint, layer: layer.clone(), met, dialled: 0 });
+            let memory = (link.on_return == ReturnSpec::Resume).then(Memory::default);
+            place.ends.push(End { endpoint, layer: layer.clone(), met, dialled: 0, memory });
             let direction = if opens { Direction::Up } else { Direction::Down };
             let way = Way::new(topology, place.node, peer.1, at[far]);
             place.legs.push(Leg {
@@ -163,10 +174,11 @@ pub fn build(
         }
     }
     let mut seats = Vec::new();
-    for place in places {
+    for (place, node) in places.into_iter().zip(&dtn.nodes) {
         let agent = Agent::new(dtn, &place.name, &place.doors)
             .map_err(|error| format!("bundle node {}: {error}", place.name))?;
-        seats.push(Seat { node: Box::new(BundleNode::new(agent, place.ends)), legs: place.legs });
+        let node = Box::new(BundleNode::new(agent, place.ends).with(node));
+        seats.push(Seat { node, legs: place.legs });
     }
     Ok(Bundles { seats, sides, routes })
 }

@@ -127,6 +127,15 @@ pub trait Streams {
     fn secure(&mut self) -> bool {
         false
     }
+    /// Whether nothing has come of the peer's handshake yet, so that what is written goes as early data (RFC 9001 section 4.6).
+    fn is_early(&self) -> bool {
+        false
+    }
+    /// The way to the peer is there again after a time without one: what waits for a timeout that has backed off does so no
+    /// longer. Whether the transport can.
+    fn cue(&mut self) -> bool {
+        false
+    }
     /// Says something to the node whose connection it is.
     fn say(&mut self, _notice: Notice) {}
     /// Bytes a writer should add at [`AppEvent::WantData`].

@@ -145,6 +145,9 @@ pub trait Endpoint: Send {
     fn expect(&self, _payload: &Payload, _others: usize) {}
     /// Does what is due at `now`.
     fn wake(&mut self, now: Time, out: &mut Vec<Payload>);
+    /// Its host stops: all connections are gone at once, without a word to their peers. What was counted stays; what comes
+    /// later belongs to no connection. Transports of hosts that may stop have it.
+    fn stop(&mut self, _now: Time) {}
     /// Says something to the application of a connection, by its number, if it has not ended: [`Endpoint::wake`] is to
     /// follow.
     fn say(&mut self, _connection: u32, _order: Order) {}

@@ -15,7 +15,7 @@ from bentpipe.scenario.problems import ScenarioError
 
 if TYPE_CHECKING:
     from bentpipe.plan.spec import DtnSpec, LayerSpec, PerfSpec, PlanSpec, RunSpec
-    from bentpipe.scenario.bundles import Bundles, Dtnperf
+    from bentpipe.scenario.bundles import BundleNode, Bundles, Dtnperf
     from bentpipe.scenario.model import Flow, Scenario
 
 __all__ = ["SINCE_2000_S", "add_dtn", "layer_words", "perf_words"]
@@ -74,6 +74,7 @@ def _words(scenario: Scenario, spec: RunSpec) -> DtnSpec | None:
                 "eid": (own[name].eid if name in own else None) or f"ipn:{number}.0",
                 "store_bytes": store.bytes if name in own and (store := own[name].store) else None,
                 "routes": hands[name],
+                **({} if name not in own else _stopping(own[name])),
             }
             for number, name in enumerate(names, 1)
         ],
@@ -83,7 +84,8 @@ def _words(scenario: Scenario, spec: RunSpec) -> DtnSpec | None:
                 "layer": layer_words(one.layer),
                 "shared": one.connections == "shared",
                 "with_contact": one.opened == "with_contact",
-                "closes": one.closed == "with_contact",
+                "closes": one.closes,
+                **({} if one.on_return is None else {"on_return": one.on_return}),
             }
             for flow, one in links
         ],
@@ -102,6 +104,23 @@ def _words(scenario: Scenario, spec: RunSpec) -> DtnSpec | None:
     if dtn.backlog == "ignored":
         words["backlog_ignored"] = True
     return cast("DtnSpec", words)
+
+
+def _stopping(node: BundleNode) -> dict[str, object]:
+    """How long a node's store takes, and when the node stops, if anything is said of it."""
+    words: dict[str, object] = {}
+    if node.store_delay.ns > 0:
+        words["store_ns"] = node.store_delay.ns
+    if node.stops:
+        words["stops"] = [
+            {
+                "at_ns": stop.at.ns,
+                "until_ns": None if stop.length is None else stop.at.ns + stop.length.ns,
+                "keeps": stop.store == "kept",
+            }
+            for stop in node.stops
+        ]
+    return words
 
 
 def _reachable(links: list[tuple[Flow, Bundles]], pairs: dict[str, tuple[str, str]]) -> None:

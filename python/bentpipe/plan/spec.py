@@ -479,6 +479,7 @@ class LinkSpec2(TypedDict):
     shared: bool
     with_contact: bool
     closes: bool
+    on_return: NotRequired[ReturnSpec]
     by_plan: NotRequired[bool]
 
 
@@ -659,6 +660,8 @@ class NodeSpec2(TypedDict):
     eid: str
     store_bytes: NotRequired[int | None]
     routes: NotRequired[Sequence[HandSpec]]
+    stops: NotRequired[Sequence[StopSpec]]
+    store_ns: NotRequired[int]
 
 
 class ObjectSpec(TypedDict):
@@ -1184,6 +1187,14 @@ class StateSpec(TypedDict):
     multipath_db: float
 
 
+class StopSpec(TypedDict):
+    """A node stops: its connections are gone without a word, and what comes to it is lost."""
+
+    at_ns: int
+    until_ns: NotRequired[int | None]
+    keeps: bool
+
+
 class StreamSpec(TypedDict):
     """One stream of the perf protocol."""
 
@@ -1307,6 +1318,7 @@ Numbering = Literal["link", "tcp"]
 Priority = Literal["bulk", "normal", "expedited"]
 Profile = Literal["fresh", "kept"]
 Repeat = Literal["selective", "go_back_n"]
+ReturnSpec = Literal["alone", "reopen", "resume", "cue"]
 RtoEstimate = Literal["linux", "rfc6298"]
 Setup = Literal["relayed", "early", "pooled"]
 Streaming = Literal["one", "each", "priorities"]

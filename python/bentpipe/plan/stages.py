@@ -2,7 +2,8 @@
 
 ``[loss before] -> queue and transmitter (or netem's) -> outages -> [loss after] -> delay -> jitter ->
 reordering``. Loss "after" (the default) falls on the link: a lost packet has used the link's time. Loss
-"before" (the default with ``netem = true``) is netem's order: a lost packet never enters the queue.
+"before" (the default with ``netem = true``) is netem's order: a lost packet never enters the queue. Outages
+may be said to be before netem, whose delay is its own, or behind all others.
 """
 
 from __future__ import annotations
@@ -209,10 +210,15 @@ def stages(
         delay = []
     else:
         service = _transmit(direction, rtt, wire, files, key, users)
+    outages = _outages(direction)
+    place = direction.outages.place if direction.outages is not None else None
+    ahead = place == "before" and bool(direction.netem)
+    behind = place == "behind"
     found = [
         *(loss if before else []),
+        *(outages if ahead else []),
         *service,
-        *_outages(direction),
+        *([] if ahead or behind else outages),
         *_gaps(direction, files, key),
         *([] if before else loss),
         *delay,
@@ -230,7 +236,7 @@ def stages(
                 "hold_ns": direction.reorder.hold.ns,
             }
         )
-    return found
+    return [*found, *outages] if behind else found
 
 
 def _transmit(

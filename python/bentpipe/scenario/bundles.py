@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StrictStr, WithJsonSchema, model_validator
 
 from bentpipe.scenario.contact_plan import ContactPlan
-from bentpipe.scenario.quantities import Name, SizeText, Table
+from bentpipe.scenario.quantities import DurationText, Name, PositiveText, SizeText, Table
+from bentpipe.scenario.units import Duration
 
 __all__ = ["LAYERS", "BundleNode", "Bundles", "Dtn", "Dtnperf", "dtnperf"]
 
@@ -123,7 +124,8 @@ class Bundles(Table):
     """What a flow between two bundle nodes is: its convergence layer, and perhaps a client of dtnperf at its client.
 
     ``connections``: one that the client opens and both sides use, or one from each side. They are opened with the
-    contact or when there is a bundle, and closed with it or kept.
+    contact or when there is a bundle, and closed with it or kept. ``on_return``: what becomes of one that is there as a
+    contact begins again.
     """
 
     layer: Layer
@@ -132,7 +134,8 @@ class Bundles(Table):
     monitor: Name | None = None
     connections: Literal["shared", "each"] = "shared"
     opened: Literal["with_contact", "on_demand"] = "with_contact"
-    closed: Literal["with_contact", "never"] = "with_contact"
+    closed: Literal["with_contact", "never"] | None = None
+    on_return: Literal["alone", "reopen", "resume", "cue"] | None = None
 
     @model_validator(mode="after")
     def _words(self) -> Bundles:
@@ -149,7 +152,33 @@ class Bundles(Table):
                 'found opened = "on_demand" with connections = "shared": the server could not open one; '
                 'expected connections = "each"'
             )
+        self._return()
         return self
+
+    def _return(self) -> None:
+        way = self.on_return
+        if way in ("resume", "cue") and self.layer in ("tcpcl", "mtcp"):
+            raise ValueError(
+                f'on_return: found "{way}" with layer = "{self.layer}", whose TCP is neither resumed nor told of '
+                'returns; expected "alone" or "reopen"'
+            )
+        if way == "resume" and self.layer == "qubicle":
+            raise ValueError(
+                'on_return: found "resume" with layer = "qubicle", which forbids bundles in early data; '
+                'expected "alone", "reopen" or "cue"'
+            )
+        if way in ("alone", "cue") and self.closed == "with_contact":
+            raise ValueError(
+                f'on_return: found "{way}" with closed = "with_contact", so that no connection is there; '
+                'expected closed = "never"'
+            )
+
+    @property
+    def closes(self) -> bool:
+        """Whether connections are closed when the contact is over."""
+        if self.closed is None:
+            return self.on_return not in ("alone", "cue")
+        return self.closed == "with_contact"
 
     @property
     def client(self) -> Dtnperf | None:
@@ -170,12 +199,34 @@ NodeId = Annotated[
 ]
 
 
+class Stop(Table):
+    """A node stops at ``at`` for ``length``, or for good; then it has what was in its store, or an empty one."""
+
+    at: DurationText
+    length: PositiveText | None = None
+    store: Literal["kept", "lost"] = "kept"
+
+
 class BundleNode(Table):
-    """A bundle node: its node id, by default ``ipn:N.0`` with its number in the order of nodes, and its store."""
+    """A bundle node: its node id, by default ``ipn:N.0`` with its number in the order of nodes, its store, how long it
+    takes until a bundle is durable there, and when the node stops."""
 
     name: Name
     eid: NodeId | None = None
     store: SizeText | None = None
+    store_delay: DurationText = Duration(0)
+    stops: list[Stop] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _in_order(self) -> BundleNode:
+        end: int | None = -1
+        for stop in self.stops:
+            if end is None or stop.at.ns <= end:
+                raise ValueError(
+                    f"stops: found one at {stop.at} before the one before it is over, expected them in order"
+                )
+            end = None if stop.length is None else stop.at.ns + stop.length.ns
+        return self
 
 
 class Dtn(ContactPlan):

@@ -109,11 +109,16 @@ class Outage(Table):
 
 
 class Outages(Table):
-    """Outages, in order of time. A bare list is ``windows``."""
+    """Outages, in order of time. A bare list is ``windows``.
+
+    ``place``: before the delay, so that what is in flight as one begins arrives, or behind it, so that it is lost.
+    Where nothing is said it is behind the transmitter, which with ``netem`` has the delay in it.
+    """
 
     windows: list[Outage] = Field(min_length=1)
     repeat: PositiveText | None = None
     hold: StrictBool = False
+    place: Literal["before", "behind"] | None = None
 
     @model_validator(mode="after")
     def _in_order(self) -> Outages:

@@ -9,7 +9,7 @@ use units::{Span, Time};
 
 use super::{Act, Agent, Door, SessionId, deliver, node_id};
 use crate::record::{Happened, Name, RouteRecord};
-use crate::spec::ChangeSpec;
+use crate::spec::{ChangeSpec, ReturnSpec};
 use crate::wire::ReasonCode;
 use crate::{Refusal, Service, Told, Transfer};
 
@@ -17,19 +17,19 @@ use crate::{Refusal, Service, Told, Transfer};
 const PATIENCE: Span = Span::from_secs(1);
 
 /// A copy of a bundle that waits for a neighbour.
-struct Copy {
-    key: u64,
-    booking: Booking,
+pub(super) struct Copy {
+    pub key: u64,
+    pub booking: Booking,
     /// Not before its contact begins.
     opens: Time,
 }
 
 /// A copy that a layer has.
-struct Flight {
-    key: u64,
-    booking: Booking,
+pub(super) struct Flight {
+    pub key: u64,
+    pub booking: Booking,
     /// All its bytes were given to the transport.
-    left: bool,
+    pub left: bool,
 }
 
 /// What concerns a neighbour.
@@ -62,6 +62,13 @@ impl Neighbour {
             closes_at: Time::MAX,
             edge: Time::ZERO,
         }
+    }
+
+    /// The node stops: what the neighbour's layer had, and what waited.
+    pub fn stop(&mut self) -> (Vec<Flight>, Vec<Copy>) {
+        let fresh = Neighbour { edge: Time::MAX, ..Neighbour::new(self.door.clone()) };
+        let was = std::mem::replace(self, fresh);
+        (was.flight.into_values().collect(), was.queue.into_values().collect())
     }
 }
 
@@ -381,8 +388,32 @@ impl Agent {
         neighbour.closes_at = Time::MAX;
         neighbour.retry = now + PATIENCE;
         neighbour.edge = neighbour.edge.min(neighbour.retry);
+        self.flights_back(now, id, "the connection ended");
+    }
+
+    /// What a neighbour's layer had without an answer is decided on again.
+    pub(super) fn flights_back(&mut self, now: Time, id: NodeId, said: &'static str) {
+        let Some(neighbour) = self.neighbours.get_mut(&id) else { return };
         for (_, flight) in std::mem::take(&mut neighbour.flight) {
-            self.back(now, id, flight, "the connection ended");
+            self.back(now, id, flight, said);
+        }
+    }
+
+    /// A contact begins while a connection is there from before.
+    fn return_of(&mut self, now: Time, id: NodeId) {
+        let Some(neighbour) = self.neighbours.get_mut(&id) else { return };
+        let (Some(session), door) = (neighbour.session, &neighbour.door) else { return };
+        match door.on_return {
+            ReturnSpec::Alone => {}
+            ReturnSpec::Cue => self.acts.push(Act::Tell(session, Told::Cue)),
+            // The other side hears of it.
+            ReturnSpec::Reopen | ReturnSpec::Resume if !door.opens => {}
+            ReturnSpec::Reopen | ReturnSpec::Resume => {
+                neighbour.session = None;
+                (neighbour.opening, neighbour.retry) = (false, Time::ZERO);
+                self.acts.push(Act::Tell(session, Told::Abort));
+                self.flights_back(now, id, "the connection was opened again");
+            }
         }
     }
 
@@ -425,6 +456,10 @@ impl Agent {
         if until.is_some() {
             neighbour.closes_at = Time::MAX;
         }
+        if !was && until.is_some() {
+            self.return_of(now, id);
+        }
+        let Some(neighbour) = self.neighbours.get_mut(&id) else { return };
         let mut returned = Vec::new();
         if was && until.is_none() {
             // What has not left stays here; of what has, an answer may still come.

@@ -1,11 +1,13 @@
 //! A bundle node without its connections: what it stores, decides, delivers and reports (RFC 9171 section 5). Who drives it
 //! opens sessions and makes stored bundles durable, as [`Act`]s ask.
 //!
-//! Reading order: here (what comes in), `forward` (to whom and when), `deliver`, `perf` (who sends).
+//! Reading order: here (what comes in), `forward` (to whom and when), `deliver`, `perf` (who sends), `stop` (what a node that stops
+//! loses).
 
 mod deliver;
 mod forward;
 mod perf;
+mod stop;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +16,7 @@ use contacts::{ContactId, NodeId, Plan, Router, StaticRoute};
 use units::{Span, Time};
 
 use crate::record::{Happened, Name, Record, ReportRecord, RouteRecord, reason};
-use crate::spec::{ChangeSpec, DtnSpec, PerfSpec};
+use crate::spec::{ChangeSpec, DtnSpec, PerfSpec, ReturnSpec};
 use crate::wire::{Bundle, Eid, Id, ReasonCode};
 use crate::{Refusal, Said, Told};
 use deliver::Parts;
@@ -50,6 +52,8 @@ pub struct Door {
     pub with_contact: bool,
     /// Whether they are closed when the contact is over.
     pub closes: bool,
+    /// What becomes of one that is there as the next begins.
+    pub on_return: ReturnSpec,
 }
 
 /// A bundle that is here.
@@ -60,6 +64,7 @@ struct Kept {
     bytes: u64,
     /// The session that it came from, and its number there, until it is durable.
     from: Option<(SessionId, u64)>,
+    durable: bool,
     /// Copies that wait for a neighbour or are on their way to one.
     copies: u32,
     /// Neighbours that will never take it.
@@ -253,7 +258,12 @@ impl Agent {
             && let Some(neighbour) = self.neighbours.get_mut(&id)
             && neighbour.door.end == end
         {
-            neighbour.session = Some(session);
+            // Whose peer opens another one has given the last one up.
+            let before = neighbour.session.replace(session);
+            if let Some(before) = before.filter(|before| *before != session) {
+                self.acts.push(Act::Tell(before, Told::Abort));
+                self.flights_back(now, id, "the connection was opened again");
+            }
             self.pump(now, id);
         }
     }
@@ -346,6 +356,7 @@ impl Agent {
             deadline,
             bytes,
             from,
+            durable: false,
             copies: 0,
             unwanted_by: Vec::new(),
             later: None,
@@ -359,6 +370,7 @@ impl Agent {
     /// The bundle of this number is durable.
     pub fn stored(&mut self, now: Time, key: u64) {
         let Some(kept) = self.kept.get_mut(&key) else { return };
+        kept.durable = true;
         if let Some((session, id)) = kept.from.take() {
             self.acts.push(Act::Tell(session, Told::Stored(id)));
             let bundle = kept.bundle.clone();
@@ -428,11 +440,7 @@ impl Agent {
                 self.learn(&change);
             }
         }
-        while let Some((deadline, key)) = self.deadlines.first().copied()
-            && deadline <= now
-        {
-            self.expire(now, key);
-        }
+        self.expire_due(now);
         self.run_contacts(now);
         if self.router.outdated(&self.plan) {
             self.decide_again(now);
@@ -446,6 +454,14 @@ impl Agent {
         let deadline = self.deadlines.first().map_or(Time::MAX, |(at, _)| *at);
         let edges = self.neighbours.values().map(|one| one.edge).min().unwrap_or(Time::MAX);
         change.min(deadline).min(edges).min(self.clients_at())
+    }
+
+    fn expire_due(&mut self, now: Time) {
+        while let Some((deadline, key)) = self.deadlines.first().copied()
+            && deadline <= now
+        {
+            self.expire(now, key);
+        }
     }
 
     fn expire(&mut self, now: Time, key: u64) {

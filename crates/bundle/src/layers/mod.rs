@@ -18,6 +18,8 @@ mod qubicle;
 mod quiccl;
 mod tcpcl;
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use transport::quic::Needs;
@@ -38,6 +40,20 @@ const TRANSFER_BYTES: u64 = 1 << 30;
 const INCOMING_BYTES: u64 = 1 << 30;
 /// Longest wait for the peer's word where nothing is said: RFC 9174 section 4.1 has at most a minute.
 const PATIENCE_NS: u64 = 60_000_000_000;
+
+/// What peers have said of themselves in the last session of an end.
+#[derive(Clone, Debug, Default)]
+pub struct Memory(Arc<Mutex<Option<messages::Init>>>);
+
+impl Memory {
+    fn get(&self) -> Option<messages::Init> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, init: &messages::Init) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(init.clone());
+    }
+}
 
 /// A convergence layer and its options.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
@@ -61,6 +77,14 @@ impl LayerSpec {
             LayerSpec::Qubicle(spec) => Box::new(Qubicle::new(spec)),
             LayerSpec::Tcpcl(spec) => Box::new(Tcpcl::new(spec, role, node)),
             LayerSpec::Mtcp(spec) => Box::new(Mtcp::new(spec, role)),
+        }
+    }
+
+    /// The same on a connection that may begin with early data, in which bundles go where the layer takes them.
+    pub fn resuming(&self, role: Role, node: &str, memory: &Memory) -> Box<dyn Session> {
+        match self {
+            LayerSpec::Quiccl(spec) => Box::new(Quiccl::new(spec, role, node).resuming(memory)),
+            _ => self.session(role, node),
         }
     }
 

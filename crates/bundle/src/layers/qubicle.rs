@@ -387,6 +387,9 @@ impl Session for Qubicle {
             Told::Stored(_) | Told::Refuse(..) => {
                 self.unanswered = self.unanswered.saturating_sub(1)
             }
+            Told::Cue => {
+                streams.cue();
+            }
             Told::End => self.ending = true,
             Told::Abort => {
                 self.over = true;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use bundle::layers::LayerSpec;
-use bundle::{Agent, Door, DtnSpec, Record};
+use bundle::{Agent, Door, DtnSpec, Record, ReturnSpec};
 use serde::Deserialize;
 use serde_json::json;
 use transport::quic::{LiveTls, QuicSpec};
@@ -104,6 +104,7 @@ pub fn node(plan: &NodePlan) -> Result<Host<BundleHost>, Failure> {
         opens: door.peer.is_some(),
         with_contact: door.with_contact,
         closes: door.closes,
+        on_return: ReturnSpec::Alone,
     };
     let doors: Vec<Door> = plan.doors.iter().enumerate().map(door).collect();
     let agent = Agent::new(&plan.dtn, &plan.name, &doors).map_err(Failure::Input)?;

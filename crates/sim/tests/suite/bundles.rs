@@ -14,13 +14,14 @@ pub struct Hop {
     to: &'static str,
     rate_bit_s: u64,
     owlt_ms: u64,
-    /// When the link is dark, by the instant at which packets are sent.
-    dark: Vec<(f64, f64)>,
+    /// When the link is dark, by the instant at which packets are sent, or where it is so `behind` the delay, arrive.
+    pub dark: Vec<(f64, f64)>,
+    pub behind: bool,
     loss: f64,
 }
 
 pub fn hop(from: &'static str, to: &'static str, rate_bit_s: u64, owlt_ms: u64) -> Hop {
-    Hop { from, to, rate_bit_s, owlt_ms, dark: Vec::new(), loss: 0.0 }
+    Hop { from, to, rate_bit_s, owlt_ms, dark: Vec::new(), behind: false, loss: 0.0 }
 }
 
 fn line(hop: &Hop, seconds: f64) -> Value {
@@ -31,16 +32,17 @@ fn line(hop: &Hop, seconds: f64) -> Value {
         let model = json!({"kind": "bernoulli", "probability": hop.loss});
         stages.insert(0, json!({"kind": "loss", "model": model}));
     }
+    stages.push(json!({"kind": "delay", "delay_ns": hop.owlt_ms * 1_000_000}));
     if !hop.dark.is_empty() {
         let windows: Vec<Value> = hop
             .dark
             .iter()
             .map(|(from, to)| json!([(from * 1e9) as u64, (to * 1e9) as u64]))
             .collect();
-        stages
-            .push(json!({"kind": "outage", "windows": windows, "repeat_ns": null, "hold": false}));
+        let outage =
+            json!({"kind": "outage", "windows": windows, "repeat_ns": null, "hold": false});
+        stages.insert(if hop.behind { stages.len() } else { stages.len() - 1 }, outage);
     }
-    stages.push(json!({"kind": "delay", "delay_ns": hop.owlt_ms * 1_000_000}));
     let _ = seconds;
     json!(stages)
 }
@@ -52,6 +54,8 @@ pub struct Case {
     pub ranges: Vec<Value>,
     pub routes: BTreeMap<&'static str, Value>,
     pub store_bytes: Option<u64>,
+    /// What else is said of nodes.
+    pub nodes: BTreeMap<&'static str, Value>,
     pub perf: Vec<Value>,
     pub changes: Vec<Value>,
     pub seconds: f64,
@@ -71,6 +75,7 @@ impl Default for Case {
                 ("2", json!([{"to": "1", "via": "1"}])),
             ]),
             store_bytes: None,
+            nodes: BTreeMap::new(),
             perf: vec![perf("1", "2", json!({}))],
             changes: Vec::new(),
             seconds: 30.0,
@@ -155,9 +160,15 @@ impl Case {
         let nodes: Vec<Value> = names
             .iter()
             .map(|name| {
-                json!({"name": name, "eid": format!("ipn:{name}.0"),
+                let mut node = json!({"name": name, "eid": format!("ipn:{name}.0"),
                     "store_bytes": self.store_bytes,
-                    "routes": self.routes.get(name).cloned().unwrap_or(json!([]))})
+                    "routes": self.routes.get(name).cloned().unwrap_or(json!([]))});
+                for (key, value) in
+                    self.nodes.get(name).and_then(Value::as_object).into_iter().flatten()
+                {
+                    node[key] = value.clone();
+                }
+                node
             })
             .collect();
         serde_json::from_value(json!({
@@ -202,7 +213,7 @@ pub fn rows(run: &Measurements, name: &str) -> Vec<BTreeMap<&'static str, String
 }
 
 /// When an event of data bundles happened, by sequence.
-fn times(run: &Measurements, event: &str, node: &str) -> Vec<(u64, f64)> {
+pub fn times(run: &Measurements, event: &str, node: &str) -> Vec<(u64, f64)> {
     rows(run, "bundles")
         .iter()
         .filter(|row| row["event"] == event && row["kind"] == "data" && row["node"] == node)
@@ -218,7 +229,7 @@ fn id(row: &BTreeMap<&'static str, String>) -> Id {
 
 /// Bundles are told of as generated, deleted and so on as often as they can have been: at each node a bundle that was
 /// generated or received is stored, delivered, cut, deleted, or went on, once; a destination delivers an id once.
-fn conserved(run: &Measurements) {
+pub fn conserved(run: &Measurements) {
     let mut balance: BTreeMap<(String, Id), i64> = BTreeMap::new();
     let mut delivered = BTreeSet::new();
     for row in rows(run, "bundles") {
@@ -237,12 +248,12 @@ fn conserved(run: &Measurements) {
         *balance.entry((row["node"].clone(), id(&row))).or_default() -= 1;
     }
     for ((node, id), left) in balance {
-        {
+        if left != 0 {
             let told = rows(run, "bundles");
             let told = told.iter().filter(|row| row["node"] == node && self::id(row) == id);
             let told: Vec<_> =
                 told.map(|row| (&row["event"], &row["time_s"], &row["reason"])).collect();
-            assert_eq!(left, 0, "node {node}: {id:?}: {told:?}");
+            panic!("node {node}: {id:?}: {left} too many: {told:?}");
         }
     }
 }

@@ -25,9 +25,11 @@ mod receivers;
 mod recurrence;
 #[path = "../../../cc/tests/recurrence/tcp.rs"]
 mod recurrence_tcp;
+mod returns;
 mod routers;
 mod slow_start;
 mod split;
+mod stops;
 mod tcp_closed_forms;
 mod traces;
 mod web_loads;

@@ -20,6 +20,7 @@ use super::{End, Ended, QuicSpec};
 use crate::places::Place;
 use crate::{App, AppEvent, Asker, Counters, Event, EventKind, Gauges, Notice, Order};
 
+mod cue;
 mod sending;
 
 /// Why a connection ended that gave its place to another.
@@ -28,6 +29,7 @@ const GAVE_WAY: &str = "it was slow, and gave way to a new connection";
 /// What the peer is told then: H3_EXCESSIVE_LOAD (RFC 9114 section 8.1), and the same where no code is defined.
 const EXCESSIVE_LOAD: u32 = 0x107;
 
+use cue::Cue;
 use sending::RECOUNT;
 
 /// One connection.
@@ -54,6 +56,8 @@ pub struct Connection {
     burst_left: u64,
     /// RFC 9002 section 7.3.2: one packet may leave on entering recovery whatever the window.
     may_send_one: bool,
+    /// The way is there again, and nothing has been acknowledged since.
+    cue: Option<Cue>,
     /// When data last arrived.
     last_read: Option<Time>,
     ready: bool,
@@ -124,6 +128,7 @@ impl Connection {
             burst: u64::from(spec.unpaced_burst_packets) * mtu,
             burst_left: u64::from(spec.unpaced_burst_packets) * mtu,
             may_send_one: false,
+            cue: None,
             last_read: None,
             ready: false,
             connected_at: None,
@@ -296,7 +301,7 @@ impl Connection {
 
     /// When the connection must be given the time.
     pub fn wake_at(&mut self) -> Time {
-        let mut at = self.control.wake_at.min(self.app.wake_at());
+        let mut at = self.control.wake_at.min(self.app.wake_at()).min(self.cue_at());
         if let Some(timeout) = self.inner.poll_timeout() {
             // A timeout that has grown shorter meanwhile may be over already: it expires now.
             at = at.min(self.clock.time(timeout).max(self.settled_at));
@@ -366,6 +371,7 @@ impl Connection {
             self.control = self.controller.on_event(now, &cc::Event::Timer);
             self.adopt();
         }
+        self.cue_again(now);
     }
 
     /// Tells the controller and the application what the stack has learnt.
@@ -465,7 +471,7 @@ impl Connection {
     }
 
     fn ask(&mut self, now: Time, event: AppEvent, appetite: u64) {
-        let mut chosen = None;
+        let (mut chosen, mut cued) = (None, false);
         let mut streams = StackStreams {
             inner: &mut self.inner,
             counters: &mut self.counters,
@@ -477,9 +483,13 @@ impl Connection {
             chosen: &mut chosen,
             datagrams: self.datagrams.as_deref_mut(),
             said: &mut self.said,
+            cued: &mut cued,
             mtu: self.mtu,
         };
         self.app.on(now, event, &mut streams);
+        if cued {
+            self.on_cue(now);
+        }
         if let Some(mut controller) = chosen {
             self.control = controller.initial(now);
             self.controller = controller;
@@ -497,6 +507,9 @@ impl Connection {
         let (smoothed, least) = (span(self.inner.rtt()), span(self.inner.min_rtt()));
         let ack = self.gate.with(|shared| shared.estimator.flush(now, smoothed, least));
         let Some(mut ack) = ack else { return };
+        if ack.acked > 0 {
+            self.cue = None;
+        }
         // A sender whose processor is its limit is held back by neither window nor pacer: Linux too lets
         // a window grow to twice what is in flight at the most (tcp_is_cwnd_limited).
         if self.live && ack.prior_in_flight * 2 < self.control.cwnd {

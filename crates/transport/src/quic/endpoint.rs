@@ -23,7 +23,8 @@ use crate::load::StreamReport;
 use crate::ports::{self, client_address, client_port};
 use crate::roster::{Roster, Tally};
 use crate::{
-    App, Asker, Counters, Event, Gauges, MakeApp, MakeController, Notice, Order, Payload, Side,
+    App, Asker, Counters, Event, EventKind, Gauges, MakeApp, MakeController, Notice, Order,
+    Payload, Side,
 };
 
 /// The server's name where there is but one.
@@ -380,6 +381,25 @@ impl crate::Endpoint for Endpoint {
     fn wake(&mut self, now: Time, out: &mut Vec<Payload>) {
         self.part(now);
         self.with_packets(out, |endpoint, packets| endpoint.run_due(now, packets));
+    }
+
+    fn stop(&mut self, now: Time) {
+        let slots: Vec<usize> = self.connections.slots().collect();
+        for slot in slots {
+            let Member { handle, connection, stage, accepted } = self.connections.remove(slot);
+            self.inner.handle_event(handle, EndpointEvent::drained());
+            self.tally.leave(slot);
+            self.stages[stage as usize] -= usize::from(accepted);
+            let (index, kind) = (connection.index(), EventKind::Lost);
+            let event = Event { time: now, connection: index, kind, value: 0.0 };
+            self.ledger.events.push(event);
+            let (counters, gauges) = (connection.counters(), connection.gauges());
+            self.ledger.end(index, &counters, gauges, connection.app().streams());
+        }
+        self.fed.clear();
+        self.worked.clear();
+        self.parting.clear();
+        self.said.clear();
     }
 
     fn say(&mut self, connection: u32, order: Order) {

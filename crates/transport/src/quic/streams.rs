@@ -23,6 +23,8 @@ pub(super) struct StackStreams<'a> {
     pub(super) chosen: &'a mut Option<Box<dyn CongestionControl>>,
     pub(super) datagrams: Option<&'a mut Datagrams>,
     pub(super) said: &'a mut Vec<Notice>,
+    /// The application has said that the way is there again.
+    pub(super) cued: &'a mut bool,
     pub(super) mtu: u64,
 }
 
@@ -136,6 +138,15 @@ impl Streams for StackStreams<'_> {
             *self.chosen = Some(made);
         }
         Ok(Some(choice.name.clone()))
+    }
+
+    fn is_early(&self) -> bool {
+        self.inner.is_handshaking()
+    }
+
+    fn cue(&mut self) -> bool {
+        *self.cued = true;
+        true
     }
 
     fn say(&mut self, notice: Notice) {

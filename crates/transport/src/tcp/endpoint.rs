@@ -429,6 +429,20 @@ impl crate::Endpoint for Endpoint {
         self.live.done(due);
     }
 
+    fn stop(&mut self, now: Time) {
+        for (index, slot) in std::mem::take(&mut self.places) {
+            let live = self.live.remove(slot);
+            self.tally.leave(slot);
+            let kind = EventKind::Lost;
+            self.ledger.events.push(Event { time: now, connection: index, kind, value: 0.0 });
+            let (counters, gauges) = (live.connection.counters(), live.connection.gauges());
+            self.ledger.end(index, &counters, gauges, live.app.streams());
+        }
+        self.waiting.clear();
+        self.forget.clear();
+        self.said.clear();
+    }
+
     fn say(&mut self, connection: u32, order: Order) {
         let Some(slot) = self.places.get(&connection).copied() else { return };
         let live = &mut self.live[slot];

@@ -19,6 +19,7 @@ _REASONS = frozenset(
     {
         "lifetime expired", _NO_ROOM, "destination endpoint unavailable", "no known route", "hop limit exceeded",
         "transmission canceled", "no timely contact", "block unintelligible", "block unsupported", _KNOWN,
+        "the node stopped",
     }
 )  # fmt: skip
 

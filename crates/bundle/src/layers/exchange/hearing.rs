@@ -23,6 +23,10 @@ impl Exchange {
         if lane.peer_finished {
             return;
         }
+        if id != SIGNAL && matches!(self.stage, Stage::Closed | Stage::Init) {
+            // Bundles of early data overtake SESS_INIT where its packet was lost: they wait with the transport.
+            return;
+        }
         let mut inflow = std::mem::take(&mut lane.inflow);
         let end = streams.read(id, &mut |offset, data| {
             self.last_heard = now;
@@ -132,7 +136,7 @@ impl Exchange {
         let carries = self.setup.layout == Layout::Signal || !signals;
         let Some(lane) = self.lanes.get_mut(&id) else { return };
         let expected = match message {
-            Message::Init(init) if signals && self.stage == Stage::Init => {
+            Message::Init(init) if signals && (self.stage == Stage::Init || self.presumed) => {
                 self.started(init, said);
                 true
             }
@@ -170,6 +174,7 @@ impl Exchange {
         if self.setup.role == Role::Passive {
             self.say_init();
         }
+        self.presumed = false;
         if init.problem.is_some() || init.segment_mru == 0 || init.transfer_mru == 0 {
             self.say_term(term::CONTACT);
             let what = match init.problem {
@@ -179,6 +184,13 @@ impl Exchange {
             };
             return self.fail(Some(what));
         }
+        if let Some(memory) = &self.memory {
+            memory.set(&init);
+        }
+        self.establish(init, said);
+    }
+
+    pub(super) fn establish(&mut self, init: Init, said: &mut Vec<Said>) {
         self.stage = Stage::Established;
         said.push(Said::Started {
             peer: Some(init.node.clone()),

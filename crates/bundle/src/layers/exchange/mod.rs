@@ -13,6 +13,7 @@ use transport::{AppEvent, Streams};
 use units::{Span, Time};
 
 use self::lane::{Lane, Opener};
+use super::Memory;
 use super::assembly::Room;
 use super::messages::{Dialect, Init, Message, contact, term};
 use crate::{Refusal, Role, Said, Told, Transfer};
@@ -94,6 +95,10 @@ pub(super) struct Exchange {
     /// Nobody is there to hear anything.
     alone: bool,
     error: Option<String>,
+    /// What the peer said in the session before, of those that resume.
+    memory: Option<Memory>,
+    /// The session goes by it: the peer has not said so again.
+    presumed: bool,
     /// Answers on the stream of signals that are no business of its own: to bundles in datagrams.
     strays: Vec<Message>,
 }
@@ -119,9 +124,16 @@ impl Exchange {
             failed: false,
             alone: false,
             error: None,
+            memory: None,
+            presumed: false,
             strays: Vec::new(),
             setup,
         }
+    }
+
+    /// From now on it goes by what the peer said before where it begins with early data, and keeps what it says.
+    pub fn remember(&mut self, memory: &Memory) {
+        self.memory = Some(memory.clone());
     }
 
     /// What the peer has said of itself, once bundles may go.
@@ -186,6 +198,7 @@ impl Exchange {
     fn patience(&self) -> Time {
         match self.stage {
             Stage::Contact | Stage::Init => self.last_heard + self.setup.patience,
+            Stage::Established if self.presumed => self.last_heard + self.setup.patience,
             // The answer to SESS_TERM.
             Stage::Established if self.term_sent && !self.is_busy() => {
                 self.last_heard.max(self.last_sent) + self.setup.patience
@@ -227,10 +240,11 @@ impl Exchange {
         if self.stage == Stage::Over {
             return;
         }
+        let established = self.stage == Stage::Established;
         match event {
             AppEvent::Ready => {
                 if self.stage == Stage::Closed {
-                    self.begin(now, streams);
+                    self.begin(now, streams, said);
                 }
                 self.place(streams, said);
             }
@@ -245,6 +259,11 @@ impl Exchange {
                 self.fail((!agreed).then_some("the connection is over"));
             }
             AppEvent::Finished(_) | AppEvent::Datagrams => {}
+        }
+        if !established && self.stage == Stage::Established {
+            // What came before SESS_INIT on other streams.
+            let others: Vec<u64> = self.lanes.keys().copied().filter(|id| *id != SIGNAL).collect();
+            others.into_iter().for_each(|id| self.read(now, id, streams, said));
         }
         self.settle(now, streams, said);
     }
@@ -265,6 +284,9 @@ impl Exchange {
             Told::Cancel(id) => self.cancel(id, streams, said),
             Told::Stored(id) => self.verdict(id, None),
             Told::Refuse(id, why) => self.verdict(id, Some(why)),
+            Told::Cue => {
+                streams.cue();
+            }
             Told::End => self.ending = true,
             Told::Abort => {
                 self.stage = Stage::Over;
@@ -314,7 +336,7 @@ impl Exchange {
         self.lane(SIGNAL, None)
     }
 
-    fn begin(&mut self, now: Time, streams: &mut dyn Streams) {
+    fn begin(&mut self, now: Time, streams: &mut dyn Streams, said: &mut Vec<Said>) {
         (self.last_heard, self.last_sent) = (now, now);
         let tcp = self.setup.dialect == Dialect::Tcpcl;
         self.stage = if tcp { Stage::Contact } else { Stage::Init };
@@ -329,6 +351,7 @@ impl Exchange {
             return;
         }
         self.say_init();
+        self.presume(streams, said);
         streams.set_priority(SIGNAL, priority(SIGNAL));
         if self.setup.layout == Layout::Each {
             return;
@@ -343,6 +366,15 @@ impl Exchange {
         // The draft leaves open how the peer comes to know of streams before there are bundles. One octet makes all four known
         // (RFC 9000 section 3.2).
         self.lane(DATA[3], None).say(&Message::Keepalive);
+    }
+
+    /// Early data goes by what the peer said before, as HTTP/3 has it for its settings (RFC 9114 section 7.2.4.2).
+    fn presume(&mut self, streams: &mut dyn Streams, said: &mut Vec<Said>) {
+        let known = self.memory.as_ref().and_then(Memory::get);
+        if let Some(init) = known.filter(|_| streams.is_early()) {
+            self.presumed = true;
+            self.establish(init, said);
+        }
     }
 
     fn say_contact(&mut self) {
@@ -363,7 +395,7 @@ impl Exchange {
         let shared = id == SIGNAL || DATA.contains(&id);
         if self.stage == Stage::Closed {
             // A stream may be there before the end of the handshake.
-            self.begin(now, streams);
+            self.begin(now, streams, said);
         }
         match self.setup.layout {
             _ if !quic && id == SIGNAL => {

@@ -15,7 +15,7 @@ use units::{Span, Time};
 use self::datagrams::{Datagrams, Word};
 use super::exchange::{Exchange, Layout, Setup};
 use super::messages::{Dialect, Init};
-use super::{INCOMING_BYTES, PATIENCE_NS, SEGMENT_BYTES, TRANSFER_BYTES};
+use super::{INCOMING_BYTES, Memory, PATIENCE_NS, SEGMENT_BYTES, TRANSFER_BYTES};
 use crate::{Refusal, Role, Said, Service, Session, Told};
 
 /// The protocol's name in the handshake.
@@ -123,6 +123,12 @@ impl Quiccl {
             Datagrams::new(spec.transfer_bytes, spec.incoming_bytes, Span(spec.notice_ns))
         });
         Quiccl { exchange, datagrams, ending: false }
+    }
+
+    /// One that resumes: where it begins with early data, bundles go with it.
+    pub fn resuming(mut self, memory: &Memory) -> Quiccl {
+        self.exchange.remember(memory);
+        self
     }
 
     /// After each event: what concerns datagrams.

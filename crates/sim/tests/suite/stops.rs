@@ -1,0 +1,201 @@
+//! Disruptions of links and of nodes: what is in flight passes or is lost, what a node that stops had is there or told as gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use sim::Measurements;
+
+use crate::bundles::{Case, conserved, contact, hop, perf, range, rows, times};
+
+fn stop(at: f64, until: f64, keeps: bool) -> Value {
+    json!({"at_ns": (at * 1e9) as u64, "until_ns": (until * 1e9) as u64, "keeps": keeps})
+}
+
+fn stopped(run: &Measurements, node: &str) -> usize {
+    rows(run, "bundles")
+        .iter()
+        .filter(|row| row["event"] == "deleted" && row["reason"] == "the node stopped")
+        .filter(|row| row["node"] == node && row["kind"] == "data")
+        .count()
+}
+
+#[test]
+fn what_is_in_flight_as_the_dark_begins_passes_or_is_lost_by_its_place() {
+    // Bundles of one packet every 100 ms, a second of light.
+    let client = perf(
+        "1",
+        "2",
+        json!({"amount": {"kind": "time", "duration_ns": 40_000_000_000u64}, "payload_bytes": 600,
+        "pace": {"kind": "rate", "bit_s": 48_000}}),
+    );
+    for behind in [false, true] {
+        let mut only = hop("1", "2", 100_000_000, 1000);
+        (only.dark, only.behind) = (vec![(10.0, 20.0)], behind);
+        let link = json!({"shared": true, "with_contact": true, "closes": false,
+            "layer": {"kind": "quiccl"}});
+        let perf = vec![client.clone()];
+        let run = Case { hops: vec![only], link, perf, seconds: 200.0, ..Case::default() }.run();
+        conserved(&run);
+        let delivered = times(&run, "delivered", "2");
+        let meanwhile: Vec<f64> =
+            delivered.iter().map(|one| one.1).filter(|at| (10.0..20.0).contains(at)).collect();
+        if behind {
+            assert!(meanwhile.is_empty(), "{meanwhile:?}");
+        } else {
+            // All of those of the second before.
+            assert!((9..=11).contains(&meanwhile.len()), "{meanwhile:?}");
+            assert!(meanwhile.iter().all(|at| *at < 11.0), "{meanwhile:?}");
+        }
+        assert_eq!(delivered.len(), 400, "a reliable layer repeats what is lost");
+    }
+}
+
+const BUNDLES: usize = 40;
+
+/// Bundles that node 1 took for arrived and that were never delivered, as node 2 stops `at` for two seconds and still has what
+/// was durable, 30 ms after it came; and how many were delivered.
+fn lost(layer: &Value, at: f64) -> (usize, usize) {
+    let link = json!({"shared": false, "with_contact": true, "closes": false, "layer": layer});
+    let client = perf(
+        "1",
+        "2",
+        json!({"amount": {"kind": "data", "bytes": 50_000 * BUNDLES}, "payload_bytes": 50_000,
+        "pace": {"kind": "window", "bundles": BUNDLES}}),
+    );
+    let case = Case {
+        hops: vec![hop("1", "2", 20_000_000, 50)],
+        link,
+        perf: vec![client],
+        nodes: BTreeMap::from([(
+            "2",
+            json!({"store_ns": 30_000_000, "stops": [stop(at, at + 2.0, true)]}),
+        )]),
+        seconds: 60.0,
+        ..Case::default()
+    };
+    let run = case.run();
+    conserved(&run);
+    let set = |event, node| -> BTreeSet<u64> {
+        times(&run, event, node).into_iter().map(|one| one.0).collect()
+    };
+    let (accepted, delivered) = (set("forwarded", "1"), set("delivered", "2"));
+    assert_eq!(accepted.len(), BUNDLES, "{layer}, stopped at {at}: all have an answer");
+    (accepted.difference(&delivered).count(), delivered.len())
+}
+
+/// The table of docs/models/bundles.md.
+#[test]
+fn a_node_that_stops_loses_nothing_that_it_said_was_durable() {
+    for (layer, answers) in [
+        (json!({"kind": "quiccl"}), true),
+        (json!({"kind": "quiccl", "streams": "each"}), true),
+        (json!({"kind": "quiccl", "streams": "priorities"}), true),
+        (json!({"kind": "tcpcl"}), true),
+        (json!({"kind": "qubicle"}), false),
+        (json!({"kind": "mtcp"}), false),
+    ] {
+        let found: Vec<(usize, usize)> =
+            (0..12).map(|step| lost(&layer, 0.25 + 0.08 * f64::from(step))).collect();
+        let most = found.iter().map(|one| one.0).max().unwrap_or(0);
+        println!("{layer}: at most {most} of {BUNDLES}: {found:?}");
+        for (lost, delivered) in found {
+            assert_eq!(lost + delivered, BUNDLES, "{layer}");
+        }
+        assert_eq!(most == 0, answers, "{layer}: {most}");
+    }
+}
+
+#[test]
+fn a_relay_that_stops_goes_on_with_what_it_kept_and_tells_what_is_gone() {
+    for keeps in [true, false] {
+        // The second hop's contact begins after the relay's stop.
+        let mut contacts = Vec::new();
+        for (one, other, start) in [("1", "2", 0.0), ("2", "3", 10.0)] {
+            contacts.push(contact(one, other, start, 60.0, 100_000_000));
+            contacts.push(contact(other, one, start, 60.0, 100_000_000));
+        }
+        let case = Case {
+            hops: vec![hop("1", "2", 100_000_000, 5), hop("2", "3", 100_000_000, 5)],
+            contacts,
+            ranges: vec![range("1", "2", 5), range("2", "3", 5)],
+            routes: BTreeMap::new(),
+            perf: vec![perf("1", "3", json!({}))],
+            nodes: BTreeMap::from([("2", json!({"stops": [stop(5.0, 7.0, keeps)]}))]),
+            seconds: 60.0,
+            link: json!({"shared": true, "with_contact": true, "closes": false,
+                "layer": {"kind": "quiccl"}}),
+            ..Case::default()
+        };
+        let run = case.run();
+        conserved(&run);
+        let delivered = times(&run, "delivered", "3").len();
+        assert_eq!((delivered, stopped(&run, "2")), if keeps { (10, 0) } else { (0, 10) });
+        // Nobody is there to report it.
+        assert!(rows(&run, "reports").is_empty());
+    }
+}
+
+#[test]
+fn bundles_that_came_are_told_of_once_whoever_stops_and_again() {
+    let mut chance = units::Random::named(1, "bundles", "stops");
+    let layers = [
+        json!({"kind": "qubicle"}),
+        json!({"kind": "quiccl"}),
+        json!({"kind": "quiccl", "streams": "each"}),
+        json!({"kind": "tcpcl"}),
+    ];
+    for case in 0..8_u64 {
+        let mut nodes = BTreeMap::new();
+        for name in ["1", "2", "3"] {
+            let (mut at, mut stops) = (0.0, Vec::new());
+            while stops.len() < 3 {
+                let (from, long) = (at + 0.3 + 5.0 * chance.uniform(), 0.01 + chance.uniform());
+                stops.push(stop(from, from + long, chance.uniform() < 0.5));
+                at = from + long;
+            }
+            let store_ns = (chance.uniform() * 1e8) as u64;
+            nodes.insert(name, json!({"stops": stops, "store_ns": store_ns}));
+        }
+        let mut first = hop("1", "2", 10_000_000, 20);
+        let from = 8.0 * chance.uniform();
+        first.dark = vec![(from, from + 2.0)];
+        let client = perf(
+            "1",
+            "3",
+            json!({"amount": {"kind": "time", "duration_ns": 20_000_000_000u64},
+            "payload_bytes": 100_000, "pace": {"kind": "rate", "bit_s": 2_000_000}}),
+        );
+        let mut contacts = Vec::new();
+        for (one, other) in [("1", "2"), ("2", "1"), ("2", "3"), ("3", "2")] {
+            contacts.push(contact(one, other, 0.0, 9.0, 10_000_000));
+            contacts.push(contact(one, other, 11.0, 60.0, 10_000_000));
+        }
+        let layer = layers[case as usize % 4].clone();
+        let on_return = match case % 4 {
+            0 => ["alone", "reopen", "cue"][case as usize % 3],
+            3 => "reopen",
+            _ => ["resume", "alone", "cue", "reopen"][(case as usize + case as usize / 4) % 4],
+        };
+        let case = Case {
+            hops: vec![first, hop("2", "3", 10_000_000, 20)],
+            contacts,
+            ranges: vec![range("1", "2", 20), range("2", "3", 20)],
+            routes: BTreeMap::new(),
+            perf: vec![client],
+            nodes,
+            seconds: 90.0,
+            seed: case,
+            link: json!({"shared": case % 2 == 0, "with_contact": case % 3 > 0, "closes": case % 5 == 0,
+                "on_return": on_return, "layer": layer}),
+            quic: json!({"idle_timeout_ns": 5_000_000_000u64}),
+            ..Case::default()
+        };
+        let run = case.run();
+        conserved(&run);
+        assert!(!times(&run, "delivered", "3").is_empty());
+        if case.seed < 2 {
+            let again = format!("{:?}", case.run().tables);
+            assert!(again == format!("{:?}", run.tables), "same seed, same bytes");
+        }
+    }
+}
