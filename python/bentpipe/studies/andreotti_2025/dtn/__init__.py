@@ -1,7 +1,7 @@
 """Chapter 5 of the study: bundles over QUIC under delay, loss and disruption.
 
 ``cells`` (what is swept, what each word needs) <- ``measures`` (of a client's bundles) <- ``criteria`` (d1 to d10) <-
-``readings`` (what the thesis leaves open, one thing at a time); ``tables``; ``figures`` (5.1 to 5.7).
+``readings`` (what the thesis leaves open, one thing at a time); ``tables``; ``figures`` (5.1 to 5.7, by reading).
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.stats.wording import Table
 from bentpipe.studies.andreotti_2025.dtn import cells, criteria, readings, tables
 from bentpipe.studies.andreotti_2025.dtn.cells import LONG, SHORT
+from bentpipe.studies.andreotti_2025.dtn.criteria import Asked
 from bentpipe.studies.andreotti_2025.dtn.figures import figures
+from bentpipe.studies.andreotti_2025.dtn.measures import Bundles
 from bentpipe.studies.parts import Measured, Part, Wanted
 from bentpipe.studies.study import Row, matching
 from bentpipe.studies.verdicts import Claim
@@ -58,14 +60,17 @@ def found(
 ) -> Found:
     """Numbers of the text, statements, every cell, figures; readings and the first seconds where they are asked for."""
     whole = [*tables.cells(measured)]
-    if "dtn-readings" in asked:
-        whole += readings.tables(measured)
+    read = readings.judged(measured) if "dtn-readings" in asked else {}
+    whole += readings.tables(read)
     if "dtn-first" in asked:
         whole += tables.first(measured)
+    panels = {name.upper(): Asked(Bundles(measured), name) for name in cells.CONTROLLERS}
+    if read:
+        panels["what supports most, together"] = readings.together(measured)
     return Found(
         criteria.rows(measured, published, notes),
         criteria.claims(measured, published, notes),
         tuple(whole),
-        readings.said(measured) if "dtn-readings" in asked else (),
-        tuple(figures(measured)),
+        readings.said(read),
+        tuple(figures(panels)),
     )

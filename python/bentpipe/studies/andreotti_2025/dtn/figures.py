@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import altair as alt
 import polars as pl
 
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import WIDTH, colour, inline
+from bentpipe.figures.style import colour, inline, panel_width
 from bentpipe.studies.andreotti_2025.dtn.cells import (
     CONTROLLER,
-    CONTROLLERS,
     DISRUPTION,
     LONG,
     LOSS,
@@ -21,8 +20,8 @@ from bentpipe.studies.andreotti_2025.dtn.cells import (
     STREAM,
     STREAMS,
 )
-from bentpipe.studies.andreotti_2025.dtn.measures import Bundles
-from bentpipe.studies.parts import Measured
+from bentpipe.studies.andreotti_2025.dtn.criteria import Asked
+from bentpipe.studies.andreotti_2025.dtn.measures import ID
 
 __all__ = ["figures"]
 
@@ -39,35 +38,33 @@ DRAWN: tuple[tuple[str, str, str, dict[str, str], float], ...] = (
 )  # fmt: skip
 
 
-def figures(measured: Measured) -> Iterator[Figure]:
+def figures(panels: Mapping[str, Asked]) -> Iterator[Figure]:
     """Figures 5.1 to 5.7, the least seed: each bundle by its number, generated, delivered and acknowledged."""
-    bundles = Bundles(measured)
     for number, part, what, some, last in DRAWN:
         own = {STREAMS: STREAM[number == "5.7"], RELAY: "without"} if part == SHORT else {}
-        cell = {**some, **own}
-        drawn = []
-        for controller in CONTROLLERS:
-            runs = bundles.runs(part, {**cell, CONTROLLER: controller})[:1]
-            for run in runs:
-                shown = run.filter(pl.col("event").is_in(EVENTS) & (pl.col("time_s") <= last))
-                order = (
-                    run.filter(pl.col("event") == "generated")
-                    .select("created_ms", "sequence")
-                    .with_row_index("y", 1)
-                )
-                joined = shown.join(order, on=["created_ms", "sequence"], how="inner")
-                drawn.append(joined.select(
-                    "time_s", pl.col("y").cast(pl.Float64), pl.col("event").cast(pl.String).alias("series"),
-                    pl.lit(controller).alias("controller"),
-                ))  # fmt: skip
+        drawn = [
+            _dots(run, last).with_columns(panel=pl.lit(panel))
+            for panel, asked in panels.items()
+            for run in asked.bundles.runs(part, {**some, **own, CONTROLLER: asked.controller})[:1]
+        ]
         if not drawn:
             continue
         rows = pl.concat(drawn)
         dots = alt.Chart(inline(rows)).mark_point(filled=True, size=10, clip=True).encode(
-            x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(domain=[0, last], nice=False)),
+            x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(domain=[0, last], nice=False),
+                    axis=alt.Axis(tickCount=6)),
             y=alt.Y("y:Q", title="bundle"),
             color=colour(list(EVENTS), title="event"),
-        ).properties(width=WIDTH // 2 - 40, height=220)  # fmt: skip
-        chart = dots.facet(column=alt.Column("controller:N", title=None, sort=list(CONTROLLERS)))
+        ).properties(width=panel_width(len(drawn), own_axis=False), height=220)  # fmt: skip
+        chart = dots.facet(column=alt.Column("panel:N", title=None, sort=list(panels)))
         caption = f"Figure {number} of the thesis: {what}. One dot an event of a bundle; the first seed."
         yield Figure(f"figure-{number.replace('.', '-')}", f"Bundles, {what}", caption, chart, rows.height)
+
+
+def _dots(run: pl.DataFrame, last: float) -> pl.DataFrame:
+    """What happened to each bundle until ``last``, by its number in the order of generation."""
+    order = run.filter(pl.col("event") == "generated").select(*ID).with_row_index("y", 1)
+    shown = run.filter(pl.col("event").is_in(EVENTS) & (pl.col("time_s") <= last))
+    return shown.join(order, on=ID, how="inner").select(
+        "time_s", pl.col("y").cast(pl.Float64), pl.col("event").cast(pl.String).alias("series")
+    )

@@ -44,7 +44,7 @@ def cells(measured: Measured) -> Iterator[Table]:
                 **{key.rsplit(".", 1)[-1]: value for key, value in cell.items()},
                 **{
                     event: plus_minus(mean_interval([float(len(times(run, event))) for run in runs]), digits=4)
-                    for event in ("generated", "delivered", "acknowledged")
+                    for event in ("generated", "acknowledged")
                 },
                 "by relay": plus_minus(mean_interval([share_relayed(run) for run in runs]), digits=2),
                 "Mb/s as the thesis counts": plus_minus(
