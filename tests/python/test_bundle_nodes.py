@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -104,6 +105,8 @@ def test_words_of_dtnperf_mean_what_they_mean_there() -> None:
     [
         ("-W 3 -R 1M", "-W and -R"),
         ("-T 3 -D 1M", "-T and -D"),
+        ("-F a.bin -D 1M", "-D and -F"),
+        ("-F", "expected a file"),
         ("-X", 'found "-X"'),
         ("-P 8", "at least 16"),
         ("-W many", 'found "many"'),
@@ -193,3 +196,78 @@ def test_what_a_plan_cannot_say_is_told_before_anything_runs(tmp_path: Path, tab
     (tmp_path / "scenario.toml").write_text(HOP + f"\n[dtn]\n{table}\n")
     done = bentpipe(tmp_path, "check", "scenario.toml")
     assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+
+
+def test_a_file_is_sent_as_so_many_bytes(tmp_path: Path) -> None:
+    (tmp_path / "image.bin").write_bytes(bytes(123_456))
+    out = run(tmp_path, HOP.replace("-D 10M", "-F image.bin").replace("-P 1M", "-P 50k"))
+    data = (
+        read_store(out)
+        .rows("bundles")
+        .filter((pl.col("kind") == "data") & (pl.col("event") == "acknowledged"))
+    )
+    assert data["payload_bytes"].to_list() == [50_000, 50_000, 23_456]
+    (tmp_path / "scenario.toml").write_text(HOP.replace("-D 10M", "-F nowhere.bin"))
+    done = bentpipe(tmp_path, "check", "scenario.toml")
+    assert (done.returncode, 'dtnperf: -F: found "nowhere.bin"' in done.stderr) == (2, True), done.stderr
+
+
+def test_a_time_and_an_amount_end_a_client(tmp_path: Path) -> None:
+    timed = run(tmp_path, HOP.replace("-D 10M", "-T 2"))
+    made = (
+        read_store(timed)
+        .rows("bundles")
+        .filter((pl.col("kind") == "data") & (pl.col("event") == "generated"))
+    )
+    assert made.height > 10
+    assert max(made["time_s"].to_list()) < 2.0
+
+
+def test_goodput_is_counted_by_acknowledgements_and_as_the_thesis_does(tmp_path: Path) -> None:
+    out = run(tmp_path, HOP.replace("-D 10M", "-T 2"))
+    [said] = json.loads(bentpipe(tmp_path, "dtn", "bundles", "out", "--json").stdout)
+    data = read_store(out).rows("bundles").filter(pl.col("kind") == "data")
+    times = {
+        event: data.filter(pl.col("event") == event)["time_s"].to_list()
+        for event in ("generated", "delivered", "acknowledged")
+    }
+    assert said["generated_bundles"] == said["acknowledged_bundles"] == len(times["generated"])
+    # generated bundles over the 2 s for which it sends; acknowledged bytes until the last acknowledgement
+    assert said["generated_bit_s"] == pytest.approx(len(times["generated"]) * 8e6 / 2)
+    assert said["acknowledged_bit_s"] == pytest.approx(
+        len(times["acknowledged"]) * 8e6 / max(times["acknowledged"])
+    )
+    assert said["generated_bit_s"] > said["acknowledged_bit_s"]
+    assert 0.15 < said["bundle_delay_p50_s"] < 2
+    shown = bentpipe(tmp_path, "show", "out").stdout
+    assert "Clients of bundle nodes" in shown
+    assert "generated Mbit/s" in shown
+
+
+def test_a_monitor_writes_its_csv(tmp_path: Path) -> None:
+    run(tmp_path, HOP.replace("-r", "-C -f -r --del -l 60"))
+    done = bentpipe(tmp_path, "dtn", "bundles", "out", "--monitor", "monitor.csv")
+    assert done.returncode == 0, done.stderr
+    head, *lines = (tmp_path / "monitor.csv").read_text().splitlines()
+    names = (
+        "RX_TIME;Report_SRC;Report_TST;Report_SQN;Report_Type;Bndl_SRC;Bndl_TST;Bndl_SQN;Bndl_FO;Bndl_FL;"
+        "Dlv;Ct;Rcv;Fwd;Del;Reason;CRC"
+    )
+    assert head == names
+    rows = [dict(zip(names.split(";"), line.split(";"), strict=True)) for line in lines]
+    kinds = [row["Report_Type"] for row in rows]
+    # each bundle: received and delivered there, forwarded here, acknowledged
+    assert [kinds.count(kind) for kind in ("STATUS_REPORT", "SERVER_ACK", "CLIENT_STOP")] == [30, 10, 1]
+    assert kinds[-1] == "CLIENT_STOP"
+    assert [float(row["RX_TIME"]) for row in rows] == sorted(float(row["RX_TIME"]) for row in rows)
+    assert {row["Bndl_SQN"] for row in rows if row["Report_Type"] == "SERVER_ACK"} == {
+        str(n) for n in range(10)
+    }
+    assert {row["Report_SRC"] for row in rows if row["Report_Type"] == "SERVER_ACK"} == {"ipn:2.2000"}
+    zero = read_store(tmp_path / "out").rows("bundles")["created_ms"].min()
+    for row in rows:
+        told = [int(row[name]) for name in ("Dlv", "Rcv", "Fwd", "Del") if row[name]]
+        assert len(told) == (row["Report_Type"] == "STATUS_REPORT")
+        # what is reported has happened before the report came
+        assert all(0 <= time - zero <= float(row["RX_TIME"]) * 1000 for time in told)
+    assert bentpipe(tmp_path, "dtn", "bundles", "out", "--monitor", "m.csv", "--run", "x").returncode == 2

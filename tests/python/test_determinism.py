@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,6 +51,46 @@ SCENARIO = {
     "sweep": {"flow.bulk.congestion": list(CONTROLLERS)},
 }
 
+BUNDLES = {
+    "title": "Bundles by a relay, cut, lost, expired and acknowledged",
+    "duration": "8 s",
+    "graph": {
+        "node": ["one", "relay", "six"],
+        "link": [
+            {
+                "name": f"{one}-{other}",
+                "client_side": one,
+                "server_side": other,
+                "delay": "40 ms",
+                "both": {"rate": "8 Mbit/s", "loss": "1 %"},
+            }
+            for one, other in (("one", "six"), ("one", "relay"), ("relay", "six"))
+        ],
+    },
+    "flow": [
+        {
+            "name": f"{one}-{other}",
+            "client": one,
+            "server": other,
+            "congestion": "cubic",
+            "load": {"bundles": {"layer": "quiccl"} | ({"dtnperf": words} if words else {})},
+        }
+        for one, other, words in (
+            ("one", "six", "-W 12 -P 200k -l 3 -C -f -r --del"), ("one", "relay", ""), ("relay", "six", ""),
+        )
+    ],
+    "dtn": {
+        "contact": [
+            {"from": one, "to": other, "start": start, "stop": stop, "rate": "8 Mbit/s", "owlt": "40 ms", "both": True}
+            for one, other, start, stop in (
+                ("one", "six", "0 s", "2 s"), ("one", "six", "5 s", "60 s"),
+                ("one", "relay", "0 s", "60 s"), ("relay", "six", "0 s", "60 s"),
+            )
+        ]
+    },
+    "sweep": {"flow.one-six.congestion": ["cubic", "bbr"]},
+}  # fmt: skip
+
 ENGINE = """
 import hashlib, json, sys
 from bentpipe.runners import engine
@@ -62,9 +103,9 @@ for spec in json.load(sys.stdin):
 """
 
 
-def hashes(tunables: str | None) -> list[str]:
+def hashes(tunables: str | None, scenario: dict[str, Any] = SCENARIO) -> list[str]:
     """The hash of every run's measurements, from a fresh process."""
-    plan = make(open_document(SCENARIO), engine.version())
+    plan = make(open_document(scenario), engine.version())
     environment = {key: value for key, value in os.environ.items() if key != "GLIBC_TUNABLES"}
     if tunables:
         environment["GLIBC_TUNABLES"] = tunables
@@ -84,6 +125,12 @@ def test_repeats_and_masked_fma_give_the_same_bytes() -> None:
     assert len(set(plain)) == len(CONTROLLERS), "the runs differ from each other"
     assert plain == hashes(None), "a repeat differs"
     assert plain == hashes(WITHOUT_FMA), "masking FMA changes results"
+
+
+def test_bundle_nodes_give_the_same_bytes_with_masked_fma() -> None:
+    plain = hashes(None, BUNDLES)
+    assert len(set(plain)) == 2, "the runs differ from each other"
+    assert plain == hashes(WITHOUT_FMA, BUNDLES), "masking FMA changes results"
 
 
 def test_results_are_those_recorded() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bentpipe.cli.common import AsJson, folder
+from bentpipe.cli.common import AsJson, StoreDirectory, folder, refuse
 from bentpipe.cli.orbiting import PlacesCommand
 
 if TYPE_CHECKING:
@@ -207,6 +207,35 @@ def perf(
     plan = plan_of(file, name)
     client = Client(plan, to, shlex.join(words))
     _ended(run(plan, lambda _: None, client), as_json=as_json)
+
+
+@dtn.command()
+def bundles(
+    directory: StoreDirectory,
+    monitor: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="write a monitor's CSV of a run there, in dtnperf's columns"),
+    ] = None,
+    run: Annotated[
+        str | None, typer.Option(metavar="ID", help="of this run; default: the store's first")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what clients of bundle nodes had in a store. Goodput as acknowledged and as generated; --json has runs."""
+    from bentpipe.cli.stores import BUNDLES
+    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.dtn.monitor import monitor_csv
+    from bentpipe.stats.summary import bundle_rows
+
+    rows = bundle_rows(directory, numbers=as_json)
+    if not rows:
+        refuse(f"{directory}: it has no bundle nodes; load = {{ bundles = ... }} of a flow makes some")
+    if monitor is not None:
+        monitor.write_text(monitor_csv(directory, run))
+    if as_json:
+        emit(rows)
+    else:
+        print_table(rows, BUNDLES)
 
 
 def _told(*, as_json: bool) -> Callable[[dict[str, Any]], None]:

@@ -21,7 +21,7 @@ __all__ = ["calls", "diff", "pack", "query", "show", "users", "verify"]
 def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
     """Print the summary of a store. Means over seeds, with their 95 % intervals."""
     from bentpipe.cli.terminal import emit, print_table
-    from bentpipe.stats.summary import call_rows, page_rows, summary_rows, user_tables
+    from bentpipe.stats.summary import bundle_rows, call_rows, page_rows, summary_rows, user_tables
     from bentpipe.stats.users import schedules
     from bentpipe.store.journal import machine
     from bentpipe.store.reader import read_store
@@ -36,12 +36,15 @@ def show(directory: StoreDirectory, as_json: AsJson = False) -> None:
             print_table(loads, "Loads of pages")
         if calls := call_rows(store):
             print_table(calls, f"{CALLS} adaptive play-out; `bentpipe calls` judges them otherwise)")
+        if bundles := bundle_rows(store):
+            print_table(bundles, BUNDLES)
         if schedules(store):
             print_users(user_tables(store))
         if said := machine(directory):
             print(said)
 
 
+BUNDLES = "Clients of bundle nodes (means over seeds)"
 CALLS = "Calls and other datagrams (means over calls and seeds;"
 
 

@@ -7,6 +7,7 @@ to it.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,6 +15,8 @@ from bentpipe.scenario.bundles import Dtn
 from bentpipe.scenario.problems import ScenarioError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from bentpipe.plan.spec import DtnSpec, LayerSpec, PerfSpec, PlanSpec, RunSpec
     from bentpipe.scenario.bundles import BundleNode, Bundles, Dtnperf
     from bentpipe.scenario.model import Flow, Scenario
@@ -32,18 +35,20 @@ def _bundles(flow: Flow) -> Bundles | None:
     return None if flow.load is None else flow.load.bundles
 
 
-def add_dtn(scenario: Scenario, spec: RunSpec) -> None:
+def add_dtn(scenario: Scenario, spec: RunSpec, folder: Path) -> None:
     """Bundle nodes become part of a run that has some, the flows between them behind all others.
+
+    Files of clients are in ``folder``.
 
     Raises:
         ScenarioError: what does not go together.
     """
-    if dtn := _words(scenario, spec):
+    if dtn := _words(scenario, spec, folder):
         spec["dtn"] = dtn
         spec["flows"] = sorted(spec["flows"], key=lambda flow: flow["load"]["kind"] == "bundles")
 
 
-def _words(scenario: Scenario, spec: RunSpec) -> DtnSpec | None:
+def _words(scenario: Scenario, spec: RunSpec, folder: Path) -> DtnSpec | None:
     """Nodes, links, contact plan and clients of a scenario; None where it has no bundle nodes.
 
     Raises:
@@ -92,7 +97,7 @@ def _words(scenario: Scenario, spec: RunSpec) -> DtnSpec | None:
         "plan": cast("PlanSpec", plan),
         "perf": [
             perf_words(
-                client,
+                _sized(client, folder, f"flow.{flow.name}.load.bundles.dtnperf"),
                 flow.name,
                 (pairs[flow.name][0], one.to or pairs[flow.name][1], one.monitor),
                 (flow.start.ns, scenario.duration.ns),
@@ -121,6 +126,19 @@ def _stopping(node: BundleNode) -> dict[str, object]:
             for stop in node.stops
         ]
     return words
+
+
+def _sized(client: Dtnperf, folder: Path, key: str) -> Dtnperf:
+    """A client that sends a file sends so much. Raises ScenarioError."""
+    if client.file is None:
+        return client
+    try:
+        size = (folder / client.file).stat().st_size
+    except OSError:
+        raise ScenarioError([(key, f'-F: found "{client.file}", which is not a file here')]) from None
+    if not size:
+        raise ScenarioError([(key, f'-F: found "{client.file}", which is empty')])
+    return dataclasses.replace(client, bytes=size)
 
 
 def _reachable(links: list[tuple[Flow, Bundles]], pairs: dict[str, tuple[str, str]]) -> None:

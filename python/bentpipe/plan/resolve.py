@@ -136,7 +136,7 @@ def resolve(scenario: Scenario, files: Files, schedulers: frozenset[str] = froze
         spec["admissions"] = admissions
     if proxies:
         spec["proxies"] = proxies
-    add_dtn(scenario, spec)
+    add_dtn(scenario, spec, files.folder)
     return Resolved(spec, up, down, every_way)
 
 

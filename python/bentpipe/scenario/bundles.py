@@ -29,6 +29,8 @@ class Dtnperf:
 
     time_s: float | None = None
     bytes: int | None = None
+    file: str | None = None
+    """So much as this file has, whose path is from the scenario's folder."""
     window: int | None = None
     rate_bit_s: int | None = None
     bundle_bits: float | None = None
@@ -60,8 +62,8 @@ def _number(word: str, key: str) -> int:
 
 
 def dtnperf(text: str) -> Dtnperf:
-    """The client that dtnperf's words mean: ``-W``, ``-R``, ``-T``, ``-D``, ``-P``, ``-l``, ``-p``, ``-C -f -r --del``,
-    ``--crc``, ``-N``, and our own ``--critical`` and ``--hops``. Raises ValueError."""
+    """The client that dtnperf's words mean: ``-W``, ``-R``, ``-T``, ``-D``, ``-F``, ``-P``, ``-l``, ``-p``,
+    ``-C -f -r --del``, ``--crc``, ``-N``, and our own ``--critical`` and ``--hops``. Raises ValueError."""
     words = iter(shlex.split(text))
     found: dict[str, object] = {}
     reports: set[str] = set()
@@ -73,17 +75,18 @@ def dtnperf(text: str) -> Dtnperf:
             found["whole" if word == "-N" else "critical"] = True
             continue
         key = next((one for one in ("--crc", "--hops") if word.startswith(one)), word[:2])
-        if key not in ("-W", "-R", "-T", "-D", "-P", "-l", "-p", "--crc", "--hops"):
+        if key not in ("-W", "-R", "-T", "-D", "-F", "-P", "-l", "-p", "--crc", "--hops"):
             raise ValueError(
-                f'dtnperf: found "{word}", expected -W, -R, -T, -D, -P, -l, -p, -C, -f, -r, --del, --crc, -N, '
+                f'dtnperf: found "{word}", expected -W, -R, -T, -D, -F, -P, -l, -p, -C, -f, -r, --del, --crc, -N, '
                 "--critical or --hops"
             )
         value = word[len(key) :].lstrip("=") or next(words, "")
         _take(key, value, found)
     if ("window" in found) and ("rate_bit_s" in found or "bundle_bits" in found):
         raise ValueError("dtnperf: found -W and -R, expected one of them")
-    if ("time_s" in found) and ("bytes" in found):
-        raise ValueError("dtnperf: found -T and -D, expected one of them")
+    amounts = [key for key, name in (("-T", "time_s"), ("-D", "bytes"), ("-F", "file")) if name in found]
+    if len(amounts) > 1:
+        raise ValueError(f"dtnperf: found {' and '.join(amounts)}, expected one of them")
     if not {"window", "rate_bit_s", "bundle_bits"} & found.keys():
         found["window"] = 1
     one = Dtnperf(reports=frozenset(reports), **found)  # type: ignore[arg-type]
@@ -92,30 +95,32 @@ def dtnperf(text: str) -> Dtnperf:
     return one
 
 
+_NUMBERS = {"-W": "window", "-P": "payload_bytes", "-D": "bytes"}
+_SECONDS = {"-T": "time_s", "-l": "lifetime_s"}
+_CRCS = {"0": "none", "16": "crc16", "32": "crc32c"}
+
+
 def _take(key: str, value: str, found: dict[str, object]) -> None:
-    if key == "-W":
-        found["window"] = _number(value, key)
+    if key in _NUMBERS:
+        found[_NUMBERS[key]] = _number(value, key)
+    elif key in _SECONDS:
+        found[_SECONDS[key]] = float(_number(value, key))
+    elif key == "-R" and value.endswith("b"):
+        found["bundle_bits"] = float(_number(value[:-1], key))
     elif key == "-R":
-        if value.endswith("b"):
-            found["bundle_bits"] = float(_number(value[:-1], key))
-        else:
-            found["rate_bit_s"] = _number(value, key)
-    elif key == "-T":
-        found["time_s"] = float(_number(value, key))
-    elif key == "-D":
-        found["bytes"] = _number(value, key)
-    elif key == "-P":
-        found["payload_bytes"] = _number(value, key)
-    elif key == "-l":
-        found["lifetime_s"] = float(_number(value, key))
+        found["rate_bit_s"] = _number(value, key)
+    elif key == "-F":
+        if not value:
+            raise ValueError('dtnperf -F: found "", expected a file')
+        found["file"] = value
     elif key == "-p":
         if value not in _PRIORITIES:
             raise ValueError(f'dtnperf -p: found "{value}", expected {", ".join(_PRIORITIES)}')
         found["priority"] = value
     elif key == "--hops":
         found["hop_limit"] = min(255, _number(value, key))
-    elif value in ("0", "16", "32"):
-        found["crc"] = {"0": "none", "16": "crc16", "32": "crc32c"}[value]
+    elif value in _CRCS:
+        found["crc"] = _CRCS[value]
     else:
         raise ValueError(f'dtnperf --crc: found "{value}", expected 0, 16 or 32')
 

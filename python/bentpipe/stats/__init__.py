@@ -2,6 +2,6 @@
 
 ``titles`` (what each metric is called), ``intervals`` (with ``student``) and ``samples`` <- ``metrics`` (what is
 computed of runs, cells, links) <- ``groups`` (flows that stand for one), ``users`` (what those who share a link had)
-<- ``summary`` (what ``show`` prints) and ``diff``; ``calls`` judges calls; ``wording`` writes numbers and says what
-there is to say, for a page and a terminal alike.
+<- ``summary`` (what ``show`` prints) and ``diff``; ``calls`` judges calls; ``bundles`` has what
+clients of bundle nodes had; ``wording`` writes numbers and says what there is to say, for a page and a terminal alike.
 """

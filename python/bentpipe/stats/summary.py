@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bentpipe.stats.calls import Judge
     from bentpipe.store.reader import Store
 
-__all__ = ["call_rows", "page_rows", "summary_rows", "user_numbers", "user_tables"]
+__all__ = ["bundle_rows", "call_rows", "page_rows", "summary_rows", "user_numbers", "user_tables"]
 
 _OF_PAGES = {name: f"{METRICS[name].short} median {METRICS[name].unit}" for name in ("ttr_s", "plt_s")}
 
@@ -153,6 +153,35 @@ def call_rows(
         row |= {"seeds": entry["seeds"]} | ({"calls": entry["calls"]} if many else {})
         for name, heading, factor in (*present, *more):
             row[heading] = _mean(entry, name, factor)
+        rows.append(row)
+    return rows
+
+
+def bundle_rows(directory: Path | Store, *, numbers: bool = False) -> list[dict[str, Any]]:
+    """Clients of bundle nodes: one row a cell and client, with means over seeds; ``numbers`` gives every run unrounded.
+
+    Empty for a store without them.
+
+    Raises:
+        bentpipe.StoreError: not a store, or no finished run.
+    """
+    from bentpipe.stats.bundles import OVER_SEEDS, bundle_metrics, over_seeds
+    from bentpipe.store.reader import read_store
+
+    store = read_store(directory)
+    found = bundle_metrics(store)
+    if numbers or not found.height:
+        return store.shown(store.index.join(found, on="run", how="inner")).to_dicts() if found.height else []
+    called = _called(store.columns, ["flow", "seeds", *(METRICS[name].heading for name in OVER_SEEDS)])
+    called |= {"flow": "flow"}
+    words = short(value for key in store.columns for value in store.index[key].unique() if value is not None)
+    rows = []
+    for entry in over_seeds(store, found).iter_rows(named=True):
+        row = {called[name]: words.get(entry[name], entry[name]) for name in (*store.columns, "flow")}
+        row["seeds"] = entry["seeds"]
+        for name in OVER_SEEDS:
+            value = entry[name]
+            row[METRICS[name].heading] = None if value is None else significant(value * METRICS[name].factor)
         rows.append(row)
     return rows
 

@@ -108,6 +108,13 @@ _EVERY = (
     Metric("refused_ratio", "calls refused", "%", 100.0, short="refused"),
     Metric("good_ratio", "calls at 3.5 or better", "%", 100.0, short="at 3.5 or better"),
     # of a load of a page
+    Metric("generated_bundles", "bundles generated", short="generated"),
+    Metric("delivered_bundles", "bundles delivered", short="delivered"),
+    Metric("acknowledged_bundles", "bundles acknowledged", short="acknowledged"),
+    Metric("deleted_bundles", "bundles of which a copy was deleted", short="deleted"),
+    Metric("acknowledged_bit_s", "acknowledged payload over time", "Mbit/s", 1e-6, short="goodput"),
+    Metric("generated_bit_s", "generated payload over duration", "Mbit/s", 1e-6, short="generated"),
+    Metric("bundle_delay_p50_s", "time to delivery, median", "s", short="delay p50"),
     Metric("loads_finished", "loads finished", "%", 100.0),
     Metric("ttr_s", "time to response", "s", short="TTR"),
     Metric("plt_s", "page load time", "s", short="PLT"),
