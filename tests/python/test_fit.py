@@ -107,6 +107,7 @@ def slotted(
     random: np.random.Generator, at_s: np.ndarray[tuple[int], np.dtype[np.float64]], phase: float
 ) -> object:
     slot = np.floor((at_s - phase) / 15).astype(int)
+    slot -= slot.min()  # a number for each slot that is seen, not for all since 1970
     return 40 + 5 * random.standard_normal(slot.max() + 2)[slot] + random.exponential(10, len(at_s))
 
 

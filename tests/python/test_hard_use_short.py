@@ -16,8 +16,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.system
-@pytest.mark.parametrize("part", hard_use.PARTS, ids=lambda part: part.name)
+COMPUTE = ("scenarios", "flips")
+"""Parts that are neither a lab nor a server, and need nothing of the system."""
+PARTS = [
+    pytest.param(part, id=part.name, marks=() if part.name in COMPUTE else pytest.mark.system)
+    for part in hard_use.PARTS
+]
+
+
+@pytest.mark.parametrize("part", PARTS)
 def test_the_short_form(part: hard_use.Part, tmp_path: Path) -> None:
     if part.root:
         realtime.need_root("a machine of its own")

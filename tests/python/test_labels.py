@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import re
 from pathlib import Path
@@ -34,6 +35,7 @@ BROKE = ("arm", "load", "http", "jain", "n", "mean", "row", "column", "series", 
 HEADINGS = ("Jain", "controller", "goodput Mbit/s", "PLT median s", "TTR s", "came by", "filename")
 
 
+@functools.cache
 def words() -> list[str]:
     """Every text in our sources that could be a column's name, those that broke something first."""
     found = dict.fromkeys((*BROKE, *HEADINGS))

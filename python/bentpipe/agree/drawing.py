@@ -49,9 +49,12 @@ def _series(store: Store, column: str, who: str) -> pl.DataFrame:
     frame = store.rows("flows", ["time_s", "flow", "side", column]).join(
         ways, on=["flow", "side"], how="inner", maintain_order="left"
     )
-    frame = store.index.join(frame, on="run", how="inner", maintain_order="left_right")
-    names = short(value for key in store.columns for value in store.index[key].unique() if value is not None)
-    words = [pl.col(key).replace(names).fill_null("") for key in store.columns]
+    index = store.index
+    frame = index.join(frame, on="run", how="inner", maintain_order="left_right")
+    values = (index.get_column(key).to_list() for key in store.columns)
+    names = short(value for some in values for value in some if value is not None)
+    plain = [pl.col(key).fill_null("") for key in store.columns]
+    words = [word.replace(names) for word in plain] if names else plain
     title = pl.concat_str([*words, pl.col("flow"), pl.col("direction")], separator=", ")
     frame = frame.select(
         title.alias("panel"),

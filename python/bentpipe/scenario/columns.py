@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,5 +27,5 @@ def plain(column: str) -> str:
 def headings(short: Mapping[str, str], taken: Iterable[str]) -> dict[str, str]:
     """What columns of a sweep are called beside columns that are called ``taken``: their ``short`` name, or all of
     their own where that is another's too."""
-    names = [*taken, *short.values()]
-    return {key: name if names.count(name) == 1 else key for key, name in short.items()}
+    names = Counter([*taken, *short.values()])
+    return {key: name if names[name] == 1 else key for key, name in short.items()}

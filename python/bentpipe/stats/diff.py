@@ -165,7 +165,8 @@ def compare(
 
 
 def _frame(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    missing = [pl.lit(None, pl.String).alias(key) for key in keys if key not in metrics.columns]
+    there = set(metrics.columns)
+    missing = [pl.lit(None, pl.String).alias(key) for key in keys if key not in there]
     return metrics.with_columns(missing).select(*keys, "seed", "flow", "direction", *BETTER)
 
 
