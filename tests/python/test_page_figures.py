@@ -306,7 +306,6 @@ def test_the_tables_say_who_is_faster(page: str) -> None:
     assert "11 of 12" in page
 
 
-@pytest.mark.system
 def test_a_browser_draws_every_figure(store: Path, tmp_path: Path) -> None:
     """Headless Chromium with a tall window: every box has its figure, and the library had nothing to complain of."""
     chromium = shutil.which("chromium")

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-pytestmark = pytest.mark.system
-
 CUT = """[...document.querySelectorAll('main *')].filter(one => {
   if (one.getBoundingClientRect().right <= document.documentElement.clientWidth + 1) return false;
   for (let up = one.parentElement; up; up = up.parentElement)

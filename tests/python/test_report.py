@@ -158,7 +158,6 @@ def test_results_without_a_finished_run_say_so_in_a_notebook(synthetic: ModuleTy
     assert "no run has finished (1 are planned)" in html
 
 
-@pytest.mark.system
 def test_a_browser_draws_it(page: Path, tmp_path: Path) -> None:
     """Headless Chromium, when there is one: the key figure is there as SVG, and nothing failed."""
     chromium = shutil.which("chromium")
