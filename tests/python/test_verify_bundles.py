@@ -52,11 +52,17 @@ contact = [
 ]
 """
 STORES = 'node = [{ name = "one", store = "2 MB" }, { name = "relay", store = "500 kB" }]\n'
+STOPS = """node = [
+  { name = "one", stops = [{ at = "2 s", length = "300 ms" }] },
+  { name = "relay", store_delay = "20 ms", stops = [{ at = "4.5 s", length = "1 s", store = "lost" }] },
+]
+"""
 REPORTS = "-C -f -r --del"
 
 RUNS = {
     "a window": links("quiccl", f"-W 8 -P 100k {REPORTS}") + PLAN,
     "a rate": links("quiccl-each", f"-R 6M -P 150k -T 6 {REPORTS}") + PLAN,
+    "stops": links("quiccl", "-R 6M -P 150k -T 7") + PLAN + STOPS,
     "fragments": links("qubicle", f"-W 3 -P 1M {REPORTS}") + PLAN,
     "short lives": links("tcpcl", f"-W 20 -P 300k -l 2 {REPORTS}") + PLAN,
     "small stores": links("quiccl", f"-W 30 -P 90k -l 4 {REPORTS}") + PLAN + STORES,
@@ -81,7 +87,7 @@ def test_nothing_is_found_in_a_sound_run(name: str) -> None:
     tables = made(asked)
     assert list(bundle_findings(asked, tables)) == []
     events = set(tables["bundles"]["event"].unique())
-    assert {"delivered", "forwarded", "acknowledged" if name != "a rate" else "sent"} <= events
+    assert {"delivered", "forwarded", "sent" if name in ("a rate", "stops") else "acknowledged"} <= events
     reasons = set(tables["bundles"]["reason"].unique())
     assert ("lifetime expired" in reasons) >= (name == "short lives")
     assert ("depleted storage" in reasons) >= (name == "small stores")
@@ -90,7 +96,7 @@ def test_nothing_is_found_in_a_sound_run(name: str) -> None:
 
 # --- false runs -------------------------------------------------------------------------------------------------------
 
-BASES = ("a window", "a rate", "fragments", "short lives", "small stores")
+BASES = ("a window", "a rate", "stops", "fragments", "short lives", "small stores")
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +153,14 @@ FALSE: dict[str, tuple[str, Callable[[Tables], Tables], str]] = {
         "small stores", lambda t: with_(t, {"came_s": 1.5}, table="stored", number=0, node="one"), "bundles are conserved"),
     "it is deleted without a reason": (
         "short lives", lambda t: with_(t, {"reason": pl.lit("")}, event="deleted"), "gone for a reason"),
+    "it is lost by a stop that is none": (
+        "stops",
+        lambda t: with_(t, {"time_s": pl.col("time_s") + 0.1}, number=0, reason="the node stopped"),
+        "a node that stops rests"),
+    "a node works while it is stopped": (
+        "stops",
+        lambda t: with_(t, {"time_s": pl.lit(4.7)}, event="received", node="relay", number=3),
+        "a node that stops rests"),
     "a destination delivers twice": (
         "a window", lambda t: twice(t, event="delivered", **DATA), "delivered once"),
     "another node delivers": (

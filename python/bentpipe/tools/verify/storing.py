@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from bentpipe.tools.verify.bundling import Event, Id, Told, identity, node_of
+from bentpipe.tools.verify.changing import Spec
 from bentpipe.tools.verify.trace import Finding, nanoseconds
 
 __all__ = ["stores"]
@@ -15,11 +16,12 @@ _IN = frozenset({"generated", "received", "part", "reassembled"})
 _OUT = frozenset({"forwarded", "delivered", "deleted", "cut", "joined"})
 _KNOWN = "it is known here"
 _NO_ROOM = "depleted storage"
+_STOPPED = "the node stopped"
 _REASONS = frozenset(
     {
         "lifetime expired", _NO_ROOM, "destination endpoint unavailable", "no known route", "hop limit exceeded",
         "transmission canceled", "no timely contact", "block unintelligible", "block unsupported", _KNOWN,
-        "the node stopped",
+        _STOPPED,
     }
 )  # fmt: skip
 
@@ -36,6 +38,7 @@ def stores(told: Told) -> Iterator[Finding]:
     yield from _lifetimes(told)
     yield from _fragments(told)
     for node in told.dtn["nodes"]:
+        yield from _stopped(told, node)
         yield from _room(told, node["name"], node["store_bytes"])
 
 
@@ -157,6 +160,33 @@ def _kept(told: Told) -> Iterator[Finding]:
         yield Finding("bundles are conserved", node, f"{id_} is stored, and never came")
 
 
+def _stopped(told: Told, node: Spec) -> Iterator[Finding]:
+    """While a node is stopped nothing happens there, and what it loses by that is told of as it stops."""
+    name, stops = node["name"], node.get("stops", [])
+    for event in told.events:
+        if event.node != name:
+            continue
+        halt = next((stop for stop in stops if stop["at_ns"] <= event.at < _until(stop, told.end)), None)
+        lost = event.reason == _STOPPED
+        if lost and (halt is None or event.at != halt["at_ns"]):
+            text = f"{event.id} was {event.what} at {event.at} ns: {_STOPPED!r}, and it did not stop then"
+            yield Finding("a node that stops rests", name, text)
+        elif halt is not None and event.at > halt["at_ns"]:
+            text = f"{event.id} was {event.what} at {event.at} ns, stopped at {halt['at_ns']} ns"
+            yield Finding("a node that stops rests", name, text)
+    emptied = max((stop["at_ns"] for stop in stops if not stop["keeps"]), default=-1)
+    for row in told.stored:
+        came = nanoseconds(row["came_s"]) or 0
+        if row["node"] == name and came < emptied:
+            text = f"{identity(row)} is stored, and came before its store was lost at {emptied} ns"
+            yield Finding("a node that stops rests", name, text)
+
+
+def _until(stop: Spec, end: int) -> int:
+    until = stop["until_ns"]
+    return end + 1 if until is None else int(until)
+
+
 def _deadline(told: Told, event: Event) -> int | None:
     """When a bundle is of no use any more; None where its lifetime is not known."""
     client = told.client_of(event)
@@ -188,7 +218,14 @@ def _lifetimes(told: Told) -> Iterator[Finding]:
         ):
             text = f"{event.id} expired at {event.at} ns, and would at {end} ns"
             yield Finding("bundles expire", event.node, text)
+    gone = {
+        node["name"]
+        for node in told.dtn["nodes"]
+        if any(stop["at_ns"] <= told.end < _until(stop, told.end) for stop in node.get("stops", []))
+    }
     for row in told.stored:
+        if row["node"] in gone:
+            continue
         events = told.at_node.get((row["node"], identity(row)))
         end = _deadline(told, events[0]) if events and events[0].kind != "report" else None
         if end is not None and end < told.end:
