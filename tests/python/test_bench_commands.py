@@ -76,13 +76,22 @@ def test_orbits_are_measured_in_satellite_steps(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_channel_is_measured_by_its_steps_and_by_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    cases = (channel.Case("steps", "million", "", least=10), channel.Case("run", "seconds", "2 s", most=1))
+    cases = (
+        channel.Case("steps", "million", "", least=10),
+        channel.Case("run", "seconds", "2 s", most=1),
+        channel.Case("users", "seconds", "2 s", most=3, users=20, most_mb=150),
+    )
     monkeypatch.setattr(channel, "CASES", cases)
     monkeypatch.setattr(channel, "STEPS", 10_000)
     told: list[str] = []
-    steps, run = channel.bench(2, told.append)
-    assert told == ["1 of 2: steps", "1 of 2: run", "2 of 2: steps", "2 of 2: run"]
-    assert (steps.bound, run.bound) == ("at least 10", "at most 1")
+    steps, run, users = channel.bench(2, told.append)
+    assert told == [f"{time} of 2: {name}" for time in (1, 2) for name in ("steps", "run", "users")]
+    assert (steps.bound, run.bound, users.bound) == ("at least 10", "at most 1", "at most 3, 150 MB")
+    assert 20 < users.peak_mb < 150
+    spec = channel.asked(cases[2])
+    assert len(spec["flows"]) == 20
+    queues = [stage["queue"] for link in spec["graph"]["links"] for stage in link["down"] if "queue" in stage]
+    assert [queue["scheduler"]["name"] for queue in queues] == ["proportional_fair"]
     assert 0 < steps.lowest <= steps.median <= steps.highest
     asked = channel.asked(cases[0])
     assert asked["channel"]["motion"]["step_ns"] == 511_009

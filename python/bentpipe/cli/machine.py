@@ -22,7 +22,7 @@ def bench(
         typer.Option(
             help="sim: packets per CPU second; endpoint: perf over loopback, beside kernel TCP; "
             "emu: the emulator against its promise; commands: seconds from typing to seeing; "
-            "orbit: satellite-steps per CPU second; channel: steps of a mobile channel, and a run over it"
+            "orbit: satellite-steps per CPU second; channel: steps of a mobile channel, a run over it, one of 100 users"
         ),
     ] = "sim",
     as_json: AsJson = False,
@@ -183,6 +183,7 @@ def _channel(times: int, each: Callable[[str], None] | None) -> _Measured:
             "median": f.median,
             "lowest": f.lowest,
             "highest": f.highest,
+            "MB": round(f.peak_mb),
             "asked": f.bound,
         }
         for f in figures

@@ -13,6 +13,9 @@ use super::{LooSpec, Motion, Sight};
 /// Nepers (of amplitude) in a dB.
 const NEPER: f64 = std::f64::consts::LN_10 / 20.0;
 
+/// Exponentials that are worked out side by side.
+const TOGETHER: usize = 8;
+
 /// A stretch of the way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Visit {
@@ -83,10 +86,15 @@ impl Fading for Loo {
         let shadow = self.shadow.block(block);
         let (direct_re, direct_im) = self.direct.block(block);
         let (echo_re, echo_im) = self.echoes.block(block);
+        let mut direct: Steps =
+            std::array::from_fn(|step| levels.mean[step] + levels.deviation[step] * shadow[step]);
+        // Several at once: one's end does not wait for another's.
+        for some in direct.as_chunks_mut::<TOGETHER>().0 {
+            *some = some.map(libm::exp);
+        }
         for (step, gain) in gains.iter_mut().enumerate() {
-            let direct = libm::exp(levels.mean[step] + levels.deviation[step] * shadow[step]);
-            let re = direct * direct_re[step] + levels.echoes[step] * echo_re[step];
-            let im = direct * direct_im[step] + levels.echoes[step] * echo_im[step];
+            let re = direct[step] * direct_re[step] + levels.echoes[step] * echo_re[step];
+            let im = direct[step] * direct_im[step] + levels.echoes[step] * echo_im[step];
             *gain = re * re + im * im;
         }
     }

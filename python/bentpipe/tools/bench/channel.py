@@ -1,5 +1,5 @@
-"""``bentpipe bench --engine channel``: steps of a mobile channel per CPU second, and CPU seconds of a run over it, each
-time in a fresh process.
+"""``bentpipe bench --engine channel``: steps of a mobile channel per CPU second, CPU seconds of a run over it, and of
+one in which many users share it; each time in a fresh process.
 """
 
 from __future__ import annotations
@@ -35,11 +35,18 @@ class Case:
     """Of the run; empty: the channel alone, with every step of it asked for."""
     least: float | None = None
     most: float | None = None
+    users: int = 0
+    """Of the run, under a proportional-fair scheduler; 0: a flow alone."""
+    most_mb: float | None = None
+    """Memory of its process, with Python's, at the most."""
 
 
 CASES = (
     Case("every step of the mobile channel", "million steps per CPU second", "", least=10),
     Case("one TCP flow of 600 s over the mobile link", "CPU seconds", "600 s", most=1),
+    Case(
+        "100 TCP users for 600 s, proportional fair", "CPU seconds", "600 s", most=30, users=100, most_mb=150
+    ),
 )
 
 
@@ -55,15 +62,19 @@ class Reached:
     highest: float
     least: float | None
     most: float | None
+    peak_mb: float = 0.0
+    """Memory of its process at its most, the median."""
+    most_mb: float | None = None
 
     @property
     def bound(self) -> str:
         """What is asked, in words."""
-        return f"at least {self.least:g}" if self.least is not None else f"at most {self.most:g}"
+        asked = f"at least {self.least:g}" if self.least is not None else f"at most {self.most:g}"
+        return asked if self.most_mb is None else f"{asked}, {self.most_mb:g} MB"
 
 
 _CHILD = """
-import json, sys, time
+import json, resource, sys, time
 from bentpipe.runners import engine
 asked = json.load(sys.stdin)
 began = time.process_time()
@@ -71,15 +82,25 @@ if "channel" in asked:
     engine.channel_information(asked["channel"], asked["channel"]["motion"]["step_ns"], asked["steps"])
 else:
     engine.run(json.dumps(asked))
-print(time.process_time() - began)
+seconds = time.process_time() - began
+print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6)
 """
 
 
 def asked(case: Case) -> dict[str, Any]:
     """What a process is given: a resolved run, or its channel and how many steps of it."""
-    flow = {"name": "download", "transport": "tcp", "congestion": "cubic", "send": "down"}
+    flow: dict[str, Any] = {"name": "download", "transport": "tcp", "congestion": "cubic", "send": "down"}
     scenario = {"duration": case.duration or "1 s", "path": {"preset": PRESET}, "flow": [flow]}
-    spec: dict[str, Any] = json.loads(make(open_document(scenario), engine.version()).runs[0].spec_json())
+    shared: dict[str, Any] = {}
+    if case.users:
+        flow["count"] = case.users
+        scenario |= {"sample": "10 s", "limits": {"memory": "64 GB"}}
+        shared = {
+            "path.mobile.down.scheduler": "proportional-fair",
+            "path.mobile.down.queue": "953 packets/n",
+        }
+    plan = make(open_document(scenario, shared.items()), engine.version())
+    spec: dict[str, Any] = json.loads(plan.runs[0].spec_json())
     if case.duration:
         return spec
     stages = [stage for link in spec["graph"]["links"] for stage in link["down"]]
@@ -90,22 +111,29 @@ def bench(times: int, each: Callable[[str], None] | None = None) -> list[Reached
     """Every case ``times`` times, interleaved. Raises CommandError: a process failed."""
     texts = [json.dumps(asked(case)) for case in CASES]
     rows: list[list[float]] = [[] for _ in CASES]
+    peaks: list[list[float]] = [[] for _ in CASES]
     for number in range(times):
-        for case, text, row in zip(CASES, texts, rows, strict=True):
+        for case, text, row, peak in zip(CASES, texts, rows, peaks, strict=True):
             if each is not None:
                 each(f"{number + 1} of {times}: {case.name}")
-            seconds = _seconds(text)
+            seconds, most_mb = _taken(text)
             row.append(seconds if case.duration else STEPS / seconds / 1e6)
+            peak.append(most_mb)
     return [
-        Reached(case.name, case.what, len(row), statistics.median(row), min(row), max(row), case.least, case.most)
-        for case, row in zip(CASES, rows, strict=True)
+        Reached(
+            case.name, case.what, len(row), statistics.median(row), min(row), max(row), case.least, case.most,
+            statistics.median(peak), case.most_mb,
+        )
+        for case, row, peak in zip(CASES, rows, peaks, strict=True)
     ]  # fmt: skip
 
 
-def _seconds(text: str) -> float:
+def _taken(text: str) -> tuple[float, float]:
+    """CPU seconds, and MB of the process at its most. Raises CommandError: it failed."""
     done = subprocess.run(
         [sys.executable, "-c", _CHILD], input=text, capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         raise CommandError(done.stderr.strip())
-    return float(done.stdout)
+    seconds, most_mb = done.stdout.split()
+    return float(seconds), float(most_mb)
