@@ -86,7 +86,7 @@ def test_every_statement_has_a_criterion_and_every_word_has_cells() -> None:
     assert set(STUDY.notes["dtn"]) <= set(CRITERIA)
     scenarios = {part.name: part.scenario for part in STUDY.parts()}
     # figures, and the relay in the plan; every combination; the test's
-    sizes = {"dtn": (22, 4), "dtn-grid": (240, 36), "dtn-short": (1, 0)}
+    sizes = {"dtn": (22, 4), "dtn-grid": (240, 288), "dtn-short": (1, 0)}
     for part, place in (("dtn", 0), ("dtn-long", 1)):
         plan = make(open_document(scenarios[part]), "test")
         cells = [{key: as_text(value) for key, value in cell.values.items()} for cell in plan.cells]

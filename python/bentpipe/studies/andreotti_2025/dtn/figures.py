@@ -30,7 +30,8 @@ EVENTS = "generated", "delivered", "acknowledged"
 DRAWN: tuple[tuple[str, str, str, dict[str, str], float], ...] = (
     ("5.1", SHORT, "10 ms, no disruption", {RTT: "10 ms", LOSS: "0.01 %", DISRUPTION: "none"}, 30.0),
     ("5.2", SHORT, "10 ms, 1 s of disruption", {RTT: "10 ms", LOSS: "0.01 %", DISRUPTION: "1 s"}, 30.0),
-    ("5.3", LONG, "10 ms, 100 s of disruption in the plan", {RTT: "10 ms", DISRUPTION: "100 s, with relay"}, 60.0),
+    ("5.3", LONG, "10 ms, 100 s of disruption in the plan",
+     {RTT: "10 ms", LOSS: "0.01 %", DISRUPTION: "100 s, with relay"}, 60.0),
     ("5.4", SHORT, "125 ms, 1 s of disruption", {RTT: "125 ms", LOSS: "0.01 %", DISRUPTION: "1 s"}, 35.0),
     ("5.5", SHORT, "125 ms, 1 % of loss, 1 s of disruption", {RTT: "125 ms", LOSS: "1 %", DISRUPTION: "1 s"}, 65.0),
     ("5.6", SHORT, "2 s, 1 s of disruption", {RTT: "2 s", LOSS: "0.01 %", DISRUPTION: "1 s"}, 40.0),
@@ -41,7 +42,7 @@ DRAWN: tuple[tuple[str, str, str, dict[str, str], float], ...] = (
 def figures(panels: Mapping[str, Asked]) -> Iterator[Figure]:
     """Figures 5.1 to 5.7, the least seed: each bundle by its number, generated, delivered and acknowledged."""
     for number, part, what, some, last in DRAWN:
-        own = {STREAMS: STREAM[number == "5.7"], RELAY: "without"} if part == SHORT else {}
+        own = {STREAMS: STREAM[number == "5.7"]} | ({RELAY: "without"} if part == SHORT else {})
         drawn = [
             _dots(run, last).with_columns(panel=pl.lit(panel))
             for panel, asked in panels.items()

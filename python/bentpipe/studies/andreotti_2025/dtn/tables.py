@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from bentpipe.stats.intervals import mean_interval
+from bentpipe.stats.intervals import mean_interval, significant
 from bentpipe.stats.wording import Table, plus_minus
 from bentpipe.studies.andreotti_2025.dtn.cells import (
     BUNDLE_BITS,
@@ -29,8 +29,21 @@ FIRST = "dtn-first"
 START = "start"
 
 
+LEAST = 0.005
+"""Half of an interval below this part of its mean is not written: the page is read on paper too."""
+
+
+def _brief(values: Sequence[float]) -> str:
+    """A mean to three digits, with half of its interval where that can be seen in them."""
+    found = mean_interval(values)
+    half = 0.0 if found.low is None or found.high is None else (found.high - found.low) / 2
+    if half <= LEAST * abs(found.estimate):
+        return significant(found.estimate, 3)
+    return plus_minus(found, digits=3)
+
+
 def cells(measured: Measured) -> Iterator[Table]:
-    """Every cell that has run: bundles, goodput both ways, first and last acknowledgement."""
+    """Every cell that has run: bundles, goodput as the thesis counts it, first and last acknowledgement."""
     bundles = Bundles(measured)
     for part, name, client_s in ((SHORT, "runs of 30 s", 30.0), (LONG, "runs of 300 s", 300.0)):
         frame = bundles.data(part)
@@ -43,12 +56,11 @@ def cells(measured: Measured) -> Iterator[Table]:
             rows.append({
                 **{key.rsplit(".", 1)[-1]: value for key, value in cell.items()},
                 **{
-                    event: plus_minus(mean_interval([float(len(times(run, event))) for run in runs]), digits=4)
+                    event: _brief([float(len(times(run, event))) for run in runs])
                     for event in ("generated", "acknowledged")
                 },
-                "by relay": plus_minus(mean_interval([share_relayed(run) for run in runs]), digits=2),
-                "Mb/s as the thesis counts": plus_minus(
-                    mean_interval([_thesis(run, client_s) for run in runs]), digits=3),
+                "by relay": _brief([share_relayed(run) for run in runs]),
+                "Mb/s as the thesis counts": _brief([_thesis(run, client_s) for run in runs]),
                 "first acknowledged, s": _end(runs, 0),
                 "last acknowledged, s": _end(runs, -1),
             })  # fmt: skip
@@ -62,7 +74,7 @@ def _thesis(run: pl.DataFrame, client_s: float) -> float:
 
 def _end(runs: Sequence[pl.DataFrame], index: int) -> str | None:
     found = [times(run, "acknowledged") for run in runs]
-    return plus_minus(mean_interval([one[index] for one in found]), digits=3) if all(found) else None
+    return _brief([one[index] for one in found]) if all(found) else None
 
 
 def _first_ways(run: pl.DataFrame) -> tuple[float, float, float]:
@@ -91,7 +103,7 @@ def first(measured: Measured) -> tuple[Table, ...]:
     for cell in frame.select(START).unique(maintain_order=True).iter_rows(named=True):
         found = [_first_ways(run) for run in bundles.runs(FIRST, cell)]
         columns = zip(*[(there, back, back - there, burst) for there, back, burst in found], strict=True)
-        numbers = [plus_minus(mean_interval(list(values)), digits=3) for values in columns]
+        numbers = [_brief(list(values)) for values in columns]
         rows.append({"one thing at a time": cell[START], **dict(zip(titles, numbers, strict=True))})
     return (
         Table("To the first acknowledgement at a round trip of 2 s (the thesis: almost 8 s)", tuple(rows)),
