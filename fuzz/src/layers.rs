@@ -143,9 +143,10 @@ impl Heard {
             Said::Sent(id) => assert!(self.open.contains(&id)),
             Said::Received { id, data, .. } => {
                 assert_eq!(id, self.received);
-                assert!(data.len() <= 1 << 12, "a bundle of {} bytes", data.len());
+                let bytes: usize = data.iter().map(|part| part.len()).sum();
+                assert!(bytes <= 1 << 12, "a bundle of {bytes} bytes");
                 self.received += 1;
-                self.bytes += data.len();
+                self.bytes += bytes;
             }
             Said::Started { .. } => {}
             Said::Ended { .. } => self.over = true,

@@ -104,7 +104,7 @@ impl App for Carrier {
             }
         }
         let arrived = self.said.iter().map(|said| match said {
-            Said::Received { data, .. } => data.len() as u64,
+            Said::Received { data, .. } => data.iter().map(|part| part.len() as u64).sum(),
             _ => 0,
         });
         let arrived: u64 = arrived.sum();

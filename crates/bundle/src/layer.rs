@@ -117,8 +117,8 @@ pub enum Said {
     Received {
         /// The session's number of it, for [`Told::Stored`] or [`Told::Refuse`], one of which the node answers.
         id: u64,
-        /// Its bytes.
-        data: Bytes,
+        /// Its bytes in order, in parts.
+        data: Vec<Bytes>,
         /// By which service.
         service: Service,
     },

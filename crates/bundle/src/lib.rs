@@ -2,14 +2,15 @@
 //! what a node stores it asks for, and is told when it is durable.
 //!
 //! Reading order: `wire` (bundles as bytes), `layer` (the boundary between a node and the convergence layers), `layers` (one
-//! folder or file each), `carrier` (a session as an application of a connection); `spec`, `agent` (what a node does with
-//! bundles), `record` (what it tells of them), `node` (an agent with its connections).
+//! folder or file each), `pieces` (what is kept of what comes), `carrier` (a session as an application of a connection);
+//! `spec`, `agent` (what a node does with bundles), `record` (what it tells of them), `node` (an agent with its connections).
 
 mod agent;
 mod carrier;
 mod layer;
 pub mod layers;
 mod node;
+mod pieces;
 mod record;
 mod spec;
 pub mod wire;

@@ -14,6 +14,8 @@ use hardy_bpv7::editor::{Chunk, Editor};
 use hardy_cbor::encode;
 use units::Span;
 
+mod parts;
+
 pub use hardy_bpv7::bundle::{Flags, Id};
 pub use hardy_bpv7::eid::Eid;
 pub use hardy_bpv7::status_report::ReasonCode;

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use contacts::Priority;
+use proptest::prelude::*;
 use units::Span;
 
 use crate::wire::{Bundle, Class, Crc, Eid, Flags, Head};
@@ -119,4 +120,78 @@ fn what_is_no_bundle_is_refused_in_words() {
     let mut more = data.to_vec();
     more.push(0);
     assert!(!Bundle::decode(&more.into()).unwrap_err().0.is_empty());
+}
+
+/// `data` in parts that end at these places.
+fn apart(data: &[u8], ends: &[usize]) -> Vec<Bytes> {
+    let mut ends: Vec<usize> = ends.iter().map(|end| end % (data.len() + 1)).collect();
+    ends.extend([0, data.len()]);
+    ends.sort_unstable();
+    ends.windows(2).map(|pair| Bytes::copy_from_slice(&data[pair[0]..pair[1]])).collect()
+}
+
+proptest! {
+    /// What is read does not depend on how it lies in memory: of bundles and of what is none.
+    #[test]
+    fn a_bundle_in_parts_is_read_as_one_in_a_piece(
+        length in 0usize..5_000,
+        crcs in (0usize..3, 0usize..3),
+        (cut, age, hops) in any::<(bool, bool, bool)>(),
+        ends in prop::collection::vec(0usize..5_200, 0..4),
+        bent in prop::option::of((0usize..5_200, 1u8..=255)),
+        chopped in prop::option::of(0usize..5_200),
+    ) {
+        let all = [Crc::None, Crc::Crc16, Crc::Crc32c];
+        let head = Head {
+            crc: all[crcs.0],
+            payload_crc: all[crcs.1],
+            created_ms: (!age).then_some(850_000_000_123),
+            hop_limit: hops.then_some(5),
+            ..head()
+        };
+        let payload: Vec<u8> = (0..length).map(|place| (place / 3) as u8).collect();
+        let mut made = Bundle::new(&head, vec![payload.clone().into()]).unwrap();
+        made.previous = hops.then(|| eid("ipn:1.0"));
+        if cut && length > 1 {
+            [_, made] = made.cut(length as u64 / 2).unwrap();
+        }
+        let mut data = made.encode(&eid("ipn:1.0"), Span::ZERO).concat();
+        if let Some((place, bits)) = bent {
+            let place = place % data.len();
+            data[place] ^= bits;
+        }
+        if let Some(end) = chopped {
+            data.truncate(end);
+        }
+        let whole = Bundle::decode(&Bytes::from(data.clone()));
+        let parts = Bundle::decode_parts(&apart(&data, &ends));
+        match (whole, parts) {
+            (Err(whole), Err(parts)) => prop_assert_eq!(whole, parts),
+            (Ok(whole), Ok(parts)) => {
+                prop_assert_eq!(whole.payload.concat(), parts.payload.concat());
+                let on = |bundle: &Bundle| bundle.encode(&eid("ipn:2.0"), Span::ZERO).concat();
+                prop_assert_eq!(on(&whole), on(&parts));
+                let said = |mut bundle: Bundle| {
+                    bundle.payload.clear();
+                    format!("{bundle:?}")
+                };
+                prop_assert_eq!(said(whole), said(parts));
+            }
+            (whole, parts) => prop_assert!(false, "{:?} but {:?}", whole, parts),
+        }
+    }
+}
+
+#[test]
+fn a_payload_in_parts_is_read_and_passed_on_without_a_copy() {
+    for payload_crc in [Crc::None, Crc::Crc16, Crc::Crc32c] {
+        let payload = [vec![5; 60_000].into(), Bytes::from(vec![6; 60_000])];
+        let made = Bundle::new(&Head { payload_crc, ..head() }, payload.to_vec()).unwrap();
+        let parts = made.encode(&eid("ipn:1.0"), Span::ZERO);
+        let read = Bundle::decode_parts(&parts).unwrap();
+        assert_eq!(read.payload.len(), 2);
+        for (part, payload) in read.payload.iter().zip(&payload) {
+            assert_eq!(part.as_ptr(), payload.as_ptr());
+        }
+    }
 }

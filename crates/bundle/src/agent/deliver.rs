@@ -42,7 +42,7 @@ pub(super) struct Parts {
 
 /// What a bundle is, for tables.
 pub(super) fn kind(bundle: &Bundle) -> &'static str {
-    let begins = |with: &[u8]| bundle.payload.first().is_some_and(|part| part.starts_with(with));
+    let begins = |with: &[u8]| slice(&bundle.payload, 0, with.len() as u64).concat() == with;
     let first = bundle.id.fragment_info.as_ref().is_none_or(|part| part.offset == 0);
     if bundle.flags.is_admin_record {
         "report"

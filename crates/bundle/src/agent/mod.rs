@@ -301,10 +301,10 @@ impl Agent {
         session: SessionId,
         id: u64,
         peer: Option<NodeId>,
-        data: &Bytes,
+        data: &[Bytes],
     ) {
         let refuse = |why| Act::Tell(session, Told::Refuse(id, why));
-        let mut bundle = match Bundle::decode(data) {
+        let mut bundle = match Bundle::decode_parts(data) {
             Ok(bundle) => bundle,
             Err(_) => return self.acts.push(refuse(Refusal::NotAcceptable)),
         };

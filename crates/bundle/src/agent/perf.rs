@@ -7,12 +7,10 @@ use units::{Rate, Span, Time};
 
 use super::Agent;
 use super::deliver::{CLIENT, DATA, LEAST_PAYLOAD, MONITOR, SERVER, mark};
+use crate::pieces::zeros;
 use crate::record::service;
 use crate::spec::{AmountSpec, DtnSpec, PaceSpec, PerfSpec};
 use crate::wire::{Class, Eid, Flags, Head};
-
-/// What payloads are made of.
-static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
 
 /// A client.
 pub(super) struct Client {
@@ -125,14 +123,8 @@ impl Client {
 fn payload(pace: &PaceSpec, bytes: u64) -> Vec<Bytes> {
     let mut head = DATA.to_vec();
     head.push(mark(pace));
-    let mut left = bytes - head.len() as u64;
-    let mut parts = vec![Bytes::from(head)];
-    while left > 0 {
-        let part = left.min(ZEROS.len() as u64);
-        parts.push(Bytes::from_static(&ZEROS[..part as usize]));
-        left -= part;
-    }
-    parts
+    let rest = zeros(bytes - head.len() as u64);
+    std::iter::once(Bytes::from(head)).chain(rest).collect()
 }
 
 impl Agent {

@@ -1,9 +1,8 @@
 //! A bundle that is being received.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
-/// What is asked for at first, whatever the peer says of the length.
-const FIRST: usize = 64 << 10;
+use crate::pieces::Pieces;
 
 /// Room for all bundles that are being received on a connection.
 #[derive(Debug)]
@@ -18,22 +17,22 @@ impl Room {
     }
 }
 
-/// The bytes of a bundle so far. Memory follows what has come: it doubles, up to the length that the peer has said.
+/// The bytes of a bundle so far. Memory follows what has come, whatever the peer says of the length.
 #[derive(Debug)]
 pub(super) struct Assembly {
-    data: BytesMut,
+    pieces: Pieces,
     total: Option<u64>,
 }
 
 impl Assembly {
     /// Of a bundle of so many bytes, if that is known.
     pub fn new(total: Option<u64>) -> Assembly {
-        Assembly { data: BytesMut::new(), total }
+        Assembly { pieces: Pieces::default(), total }
     }
 
     /// Bytes so far.
     pub fn len(&self) -> u64 {
-        self.data.len() as u64
+        self.pieces.bytes()
     }
 
     /// Bytes of the bundle, if that is known.
@@ -47,19 +46,14 @@ impl Assembly {
             return false;
         }
         room.used += data.len() as u64;
-        let needed = self.data.len() + data.len();
-        if needed > self.data.capacity() {
-            let known = self.total.map_or(usize::MAX, |total| total as usize).max(needed);
-            let wanted = (2 * self.data.capacity()).max(FIRST).max(needed).min(known);
-            self.data.reserve(wanted - self.data.len());
-        }
-        self.data.extend_from_slice(data);
+        let after = self.len() + data.len() as u64;
+        self.pieces.push(data, self.total.map(|total| total.saturating_sub(after)));
         true
     }
 
     /// Gives its room back.
-    pub fn leave(self, room: &mut Room) -> Bytes {
+    pub fn leave(self, room: &mut Room) -> Vec<Bytes> {
         room.used -= self.len();
-        self.data.freeze()
+        self.pieces.into_parts()
     }
 }

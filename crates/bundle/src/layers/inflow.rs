@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
+use crate::pieces::kept;
+
 /// What has come of a stream. Pieces behind a gap are kept: no more than the transport's flow control lets in.
 #[derive(Debug, Default)]
 pub(super) struct Inflow {
@@ -18,7 +20,7 @@ impl Inflow {
         if offset > self.next {
             let known = self.ahead.get(&offset).map_or(0, Bytes::len);
             if known < data.len() {
-                self.ahead.insert(offset, Bytes::copy_from_slice(data));
+                self.ahead.insert(offset, kept(data));
             }
             return;
         }

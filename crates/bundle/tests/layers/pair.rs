@@ -31,7 +31,7 @@ pub struct Node {
     pub stored: Vec<Bytes>,
     pub store: Store,
     /// What will be durable.
-    writing: Vec<(Time, u64, Bytes)>,
+    writing: Vec<(Time, u64, Vec<Bytes>)>,
     pub dead: bool,
 }
 
@@ -211,7 +211,7 @@ impl Pair {
         node.writing.retain(|(due, id, data)| {
             let durable = *due <= self.now;
             if durable {
-                node.stored.push(data.clone());
+                node.stored.push(data.concat().into());
                 answers.push(Told::Stored(*id));
             }
             !durable

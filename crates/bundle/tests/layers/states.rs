@@ -240,7 +240,9 @@ fn a_transfer_that_comes_is_answered_when_it_is_stored() {
     talk.hears("01 01 0000000000000009 0000000000000001 64");
     talk.says("");
     match &talk.said[..] {
-        [Said::Received { id: 0, data, service: Service::Reliable }] => assert_eq!(data, "abcd"),
+        [Said::Received { id: 0, data, service: Service::Reliable }] => {
+            assert_eq!(data.concat(), b"abcd");
+        }
         other => panic!("{other:?}"),
     }
     talk.tell(Told::Stored(0));

@@ -46,7 +46,7 @@ impl Carrying {
                 }
                 Said::Received { id, data, .. } => {
                     self.received += 1;
-                    self.wrong += u64::from(data != self.bundle);
+                    self.wrong += u64::from(data.concat() != self.bundle);
                     self.sessions.tell(session, Told::Stored(id), lines);
                 }
                 Said::Ended { error } => self.over.push(error),

@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use transport::Streams;
 use units::{Span, Time};
 
 use crate::layers::messages::{Ack, Dialect, Message, Segment, decode, encode, refusal};
+use crate::pieces::Pieces;
 use crate::{Refusal, Said, Service, Transfer};
 
 /// Head of a segment at the most: the first one has the length of its extensions too.
@@ -55,7 +56,7 @@ pub(super) enum Word {
     /// To be said to the peer.
     Answer(Message),
     /// A bundle is whole: its transfer.
-    Whole(u64, Bytes, Service),
+    Whole(u64, Vec<Bytes>, Service),
 }
 
 pub(super) struct Datagrams {
@@ -293,10 +294,13 @@ impl Datagrams {
         } else if let Some(one) = self.arriving.remove(&transfer) {
             self.kept -= one.kept;
             if one.bytes == total {
-                let mut data = BytesMut::with_capacity(one.bytes as usize);
-                one.parts.values().for_each(|part| data.extend_from_slice(part));
+                let (mut data, mut left) = (Pieces::default(), one.bytes);
+                for part in one.parts.values() {
+                    left -= part.len() as u64;
+                    data.push(part, Some(left));
+                }
                 self.last.insert(transfer, (service == Service::Notified).then_some(ack));
-                words.push(Word::Whole(transfer, data.freeze(), service));
+                words.push(Word::Whole(transfer, data.into_parts(), service));
             }
         }
         // Of those that wait for what may never come, the oldest go.

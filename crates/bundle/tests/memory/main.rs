@@ -1,0 +1,129 @@
+//! Memory follows what is stored, once, while bundles come and when they are passed on; zeros take none.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bundle::Said;
+use bundle::layers::{LayerSpec, MtcpSpec, QubicleSpec, QuicclSpec, Streaming, TcpclSpec};
+use bundle::wire::{Bundle, Class, Crc, Eid, Flags, Head};
+use bytes::Bytes;
+use pair::{Pair, Store, seconds};
+use units::Span;
+
+#[path = "../layers/pair.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod pair;
+
+struct Counting;
+
+static USED: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+#[expect(unsafe_code, reason = "allocators are")]
+// SAFETY: all is the system's; counting touches no memory of others.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let used = USED.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
+        MOST.fetch_max(used, Ordering::Relaxed);
+        // SAFETY: as the caller has promised.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        USED.fetch_sub(layout.size(), Ordering::Relaxed);
+        // SAFETY: as the caller has promised.
+        unsafe { System.dealloc(place, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const BUNDLES: u64 = 24;
+const BYTES: usize = 1_000_000;
+const ALL: usize = BUNDLES as usize * BYTES;
+
+/// Bundles with a payload of this.
+fn bundles(byte: u8) -> Vec<Bytes> {
+    let eid = |name: &str| -> Eid { name.parse().unwrap() };
+    (0..BUNDLES)
+        .map(|sequence| {
+            let head = Head {
+                source: eid("ipn:1.1"),
+                destination: eid("ipn:3.1"),
+                report_to: Eid::Null,
+                created_ms: Some(850_000_000_000),
+                sequence,
+                lifetime: Span::from_secs(600),
+                flags: Flags::default(),
+                hop_limit: None,
+                crc: Crc::Crc16,
+                payload_crc: Crc::None,
+                class: Class::default(),
+            };
+            let payload = vec![Bytes::from(vec![byte; BYTES])];
+            let parts = Bundle::new(&head, payload).unwrap().encode(&eid("ipn:1.0"), Span::ZERO);
+            parts.concat().into()
+        })
+        .collect()
+}
+
+/// What a node keeps more when it has stored bundles, what it kept at the most until then, and what it keeps more when all of
+/// them are given to the next hop.
+fn costs(layer: &LayerSpec, bundles: &[Bytes]) -> [usize; 3] {
+    let mut pair = Pair::new(layer);
+    pair.nodes[1].store = Store::After(Span::from_secs(100_000));
+    pair.run(seconds(10));
+    let before = USED.load(Ordering::Relaxed);
+    MOST.store(before, Ordering::Relaxed);
+    for (id, bundle) in (0..).zip(bundles) {
+        // No window is longer than three bundles.
+        pair.send(0, id, bundle);
+        if id % 3 == 2 {
+            pair.run(seconds(20 + 10 * id));
+        }
+    }
+    let since = |count: &AtomicUsize| count.load(Ordering::Relaxed).saturating_sub(before);
+    let [stored, most] = [since(&USED), since(&MOST)];
+    let mut onward = Vec::new();
+    for (_, said) in &pair.nodes[1].said {
+        if let Said::Received { data, .. } = said {
+            let bundle = Bundle::decode_parts(data).unwrap();
+            onward.push(bundle.encode(&"ipn:2.0".parse().unwrap(), Span::ZERO));
+        }
+    }
+    let passed_on = since(&USED).saturating_sub(stored);
+    let given: Vec<Vec<u8>> = onward.iter().map(|parts| parts.concat()).collect();
+    let mut wanted: Vec<&[u8]> = bundles.iter().map(|bundle| &bundle[..]).collect();
+    let mut given: Vec<&[u8]> = given.iter().map(|bundle| &bundle[..]).collect();
+    wanted.sort_unstable();
+    given.sort_unstable();
+    assert!(given == wanted, "other bundles came than were sent");
+    [stored, most, passed_on]
+}
+
+#[test]
+fn memory_follows_what_is_stored_once_and_zeros_take_none() {
+    let quiccl = |streams| LayerSpec::Quiccl(QuicclSpec { streams, ..QuicclSpec::default() });
+    let layers = [
+        ("quiccl", quiccl(Streaming::One)),
+        ("quiccl-each", quiccl(Streaming::Each)),
+        ("qubicle", LayerSpec::Qubicle(QubicleSpec::default())),
+        ("tcpcl", LayerSpec::Tcpcl(TcpclSpec::default())),
+        ("mtcp", LayerSpec::Mtcp(MtcpSpec::default())),
+    ];
+    let (data, zeros) = (bundles(5), bundles(0));
+    for (name, layer) in layers {
+        let [stored, most, passed_on] = costs(&layer, &data);
+        println!("{name}: {stored} {most} {passed_on}");
+        assert!((ALL..ALL + ALL / 20).contains(&stored), "{name}: {stored} B stored");
+        // With what transports keep of a window that is on its way.
+        assert!(most < ALL + ALL / 10, "{name}: {most} B at the most");
+        assert!(passed_on < ALL / 50, "{name}: {passed_on} B more to pass it on");
+        let [stored, most, passed_on] = costs(&layer, &zeros);
+        println!("{name}: {stored} {most} {passed_on} with zeros");
+        assert!(stored < ALL / 20, "{name}: zeros take {stored} B");
+        assert!(most < ALL / 4, "{name}: zeros take {most} B at the most");
+        assert!(passed_on < ALL / 50, "{name}: {passed_on} B more to pass zeros on");
+    }
+}
