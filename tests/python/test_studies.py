@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -14,12 +15,14 @@ from bentpipe import studies
 from bentpipe.cli.terminal import answer
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.stats.metrics import jain_index
+from bentpipe.stats.wording import Table
 from bentpipe.studies import measures
 from bentpipe.studies.andreotti_2025 import JAIN_TOLERANCE, STUDY
 from bentpipe.studies.andreotti_2025.cells import CONTROLLERS, GEO, LOSSES
 from bentpipe.studies.andreotti_2025.criteria import CRITERIA
+from bentpipe.studies.page import write_page
 from bentpipe.studies.parts import Measured
-from bentpipe.studies.study import Part, chosen, matching
+from bentpipe.studies.study import Findings, Part, Row, chosen, matching
 from bentpipe.studies.verdicts import FLOOR, Check, Quantity, Verdict, expected_range, together
 
 ROOT = Path(__file__).parents[2]
@@ -261,6 +264,20 @@ def test_the_short_form(tmp_path: Path) -> None:
     assert 'data-key="friendliness' in page
     assert "default-src 'none'" in page, "nothing is loaded from elsewhere"
     assert json.loads((tmp_path / "study.json").read_text())["study"] == STUDY.name
+
+
+def test_a_long_page_says_what_is_on_it(tmp_path: Path) -> None:
+    quantity = Quantity("", 1.0, (1.0, 1.001, 0.999))
+    rows = tuple(Row(f"r{n}", f"row {n}", "p. 1", "", (quantity,)) for n in range(3))
+    tables = tuple(Table(f"Table {n}", ({"a": n},)) for n in range(9))
+    findings = Findings(rows, (), tables, "as far as one more run")
+    page = write_page(tmp_path, "A study", findings, {}).read_text()
+    assert "3 printed rows: 3 agree" in page
+    wanted = re.findall(r'href="#([^"]+)"', page)
+    assert wanted == ["rows", *(f"table-{n}" for n in range(1, 10)), "judged"]
+    assert all(f'id="{place}"' in page for place in wanted)
+    few = write_page(tmp_path, "A study", replace(findings, tables=tables[:2]), {}).read_text()
+    assert 'class="contents"' not in few
 
 
 def test_words_on_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -110,7 +110,7 @@ def unbroken(text: str) -> str:
     return _TOGETHER.sub("\u00a0", text)
 
 
-_UNIT = r"(?:[±%]|(?:[nµmkMG]?(?:s|B|m|b/s|bit/s)|min|h|hours|BDP|packets|cells?|runs?|seeds?)\b)"
+_UNIT = r"(?:[±%]|(?:[nµmkMG]?(?:s|B|m|b/s|bit/s)|dB|min|h|hours|BDP|packets|cells?|runs?|seeds?)\b)"
 _TOGETHER = re.compile(rf"(?<=±) (?=\d)|(?<=\d) (?={_UNIT})")
 """Blanks at which no line ends."""
 

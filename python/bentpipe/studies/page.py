@@ -12,6 +12,7 @@ from bentpipe.report.tabular import tabular
 from bentpipe.store.files import write_whole
 from bentpipe.studies.output import claim_rows, differences, row_tables
 from bentpipe.studies.study import Findings
+from bentpipe.studies.verdicts import Verdict
 
 if TYPE_CHECKING:
     from bentpipe.figures.figure import Figure
@@ -34,6 +35,8 @@ def write_page(out: Path, title: str, findings: Findings, data: Mapping[str, Any
     claims = {claim.id: claim for claim in findings.claims}.values()
     return page.write(
         out / "study.html", "studies/page.html",
+        summary=_summary(findings),
+        contents=_contents(findings, [figure.title for figure in drawn]),
         rows=[tabular(lines) for lines in row_tables(findings)],
         tables=[(table.title, tabular(table.rows)) for table in findings.tables],
         claims=tabular(claim_rows(findings)),
@@ -42,6 +45,38 @@ def write_page(out: Path, title: str, findings: Findings, data: Mapping[str, Any
         figures=drawn,
         notes=(findings.tolerance, *findings.notes),
     )  # fmt: skip
+
+
+def _summary(findings: Findings) -> str:
+    """How many rows and claims have which verdict."""
+    parts = []
+    for what, verdicts in (
+        ("printed rows", [row.verdict for row in findings.rows]),
+        ("claims", [claim.verdict for claim in findings.claims]),
+    ):
+        counted = [(verdicts.count(verdict), _PLURAL.get(verdict, verdict.value)) for verdict in Verdict]
+        if verdicts:
+            parts.append(
+                f"{len(verdicts)} {what}: {', '.join(f'{count} {word}' for count, word in counted if count)}"
+            )
+    return "; ".join(parts)
+
+
+_PLURAL = {Verdict.AGREES: "agree", Verdict.DIFFERS: "differ"}
+
+
+def _contents(findings: Findings, figures: Sequence[str]) -> list[tuple[str, str]]:
+    """What a page has below each of its headings: (place, heading); nothing where few are there."""
+    found = [("rows", "Printed rows")] if findings.rows else []
+    found += [(f"table-{number}", table.title) for number, table in enumerate(findings.tables, 1)]
+    found += [("claims", "Claims")] if findings.claims else []
+    found += [("reasons", "Why it differs")] if differences(findings) else []
+    found += [(f"drawing-{number}", title) for number, title in enumerate(figures, 1)]
+    return [*found, ("judged", "How it is judged")] if len(found) > FEW else []
+
+
+FEW = 8
+"""Headings that need no list of them."""
 
 
 def _folder(path: Path) -> Path:
