@@ -15,11 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import polars as pl
 import pytest
 
 import realtime
 from bentpipe.dtn.node import Client, line, plan_of
+from bentpipe.dtn.tables import TABLES, Tables
 from bentpipe.lab.ports import free_port
+from bentpipe.plan.measured import RARE
 from bentpipe.scenario.problems import ScenarioError
 from commands import bentpipe
 
@@ -162,6 +165,24 @@ def test_a_client_counts_and_ends(tmp_path: Path) -> None:
     assert said.data["forwarded"] == 3
 
 
+def test_rows_of_all_tables_are_written_and_nothing_else(tmp_path: Path) -> None:
+    tables = Tables(tmp_path)
+    for said in (
+        {"ready": True},
+        row("generated", 1.0, 3),
+        {"table": "routes", "time_s": 1.0, "node": "1", "to": "2", "next": "2", "decision": "planned"},
+        {"table": "stored", "node": "1", "came_s": 1.5, "sequence": 3},
+        {"table": "connections", "node": "1", "begun": 1},
+    ):
+        tables.take(said)
+    tables.write()
+    found = {file.name: file.read_text().splitlines() for file in tmp_path.iterdir()}
+    assert {name: len(lines) for name, lines in found.items()} == {
+        "bundles.csv": 2, "routes.csv": 2, "stored.csv": 2, "reports.csv": 1,
+    }  # fmt: skip
+    assert found["stored.csv"][1] == "1,1.5,,,3,,"
+
+
 def test_a_client_without_answers_ends_after_a_lifetime(tmp_path: Path) -> None:
     client = Client(plan_of(file(tmp_path, 'name = "1"\n' + NEAR)), "2", "-W 2 -D 3M -P 1M -l 30")
     client.take(row("generated", 0.0, 0))
@@ -216,7 +237,7 @@ def test_two_nodes_of_the_manual_exchange_ten_bundles(tmp_path: Path, layer: str
         started = json.loads(out.readline())
         assert (started["event"], started["node"], started["eid"]) == ("started", "2", "ipn:2.0")
         assert started["neighbours"][0]["listens"] == f"127.0.0.1:{port}"
-        words = ["-W", "4", "-D", "10M", "-P", "1M", "-l", "30"]
+        words = ["-W", "4", "-D", "10M", "-P", "1M", "-l", "30", "--out", "tables"]
         environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
         done = bentpipe(
             tmp_path, "dtn", "perf", "one.toml", "ipn:2.0", *words, "--json", environment=environment
@@ -235,6 +256,15 @@ def test_two_nodes_of_the_manual_exchange_ten_bundles(tmp_path: Path, layer: str
     assert (sent["generated"], sent["delivered"], sent["acknowledged"]) == (10, 10, 10)
     assert sent["acknowledged_bytes"] == 10 * MB
     assert 0 < sent["delay_min_s"] <= sent["delay_median_s"] <= sent["delay_max_s"] <= sent["duration_s"]
+    tables = {name: pl.read_csv(tmp_path / "tables" / f"{name}.csv") for name in TABLES}
+    assert {name: table.columns for name, table in tables.items()} == {
+        name: list(RARE[name]) for name in TABLES
+    }
+    assert tables["bundles"].filter(event="acknowledged").height == 10
+    routes = tables["routes"].select("node", "to", "decision", "next").unique().rows()
+    assert [tuple(map(str, row)) for row in routes] == [("1", "2", "static", "2")]
+    assert tables["routes"].height == 10
+    assert (tables["reports"].height, tables["stored"].height) == (0, 0)
     # the neighbour may say after the last acknowledgement that the bundle was forwarded
     assert sent["goodput_bit_s"] * sent["duration_s"] >= 10 * MB * 8 * (1 - 1e-9)
 

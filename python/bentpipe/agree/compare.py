@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bentpipe.agree.among import ALONE, members, of_all, with_shares
+from bentpipe.agree.bundles import delivered
 from bentpipe.agree.tolerance import BOUNDS, Kind, Verdict, kind, verdict
 from bentpipe.scenario.columns import column, headings, plain
 from bentpipe.stats.calls import Judge, judge, parse
@@ -31,6 +32,8 @@ COMPARED = (
     METRICS["group_jain"],
     METRICS["goodput_bit_s"],
     METRICS["share_percent"],
+    METRICS["delivered_bundles"],
+    METRICS["delivery_p50_s"],
     METRICS["completion_p50_s"],
     METRICS["ttr_s"].within("ms", 1e3),
     METRICS["plt_s"].within("ms", 1e3),
@@ -48,6 +51,7 @@ COMPARED = (
 
 IN_PER_CENT = frozenset({
     "goodput_bit_s", "goodput_sum_bit_s", "share_percent", "completion_p50_s", "smoothed_rtt_ms", "largest_cwnd_bytes",
+    "delivered_bundles", "delivery_p50_s",
 })  # fmt: skip
 """Metrics whose difference is said so; of the others in their unit."""
 
@@ -233,6 +237,10 @@ def _metrics(store: Store) -> pl.DataFrame:
     if store.rows("calls").height:
         judged = judge(store, Judge(playout=PLAYOUT)).select(*by, "delay_ms", "rating", "mos")
         frame = frame.join(judged, on=by, how="left", maintain_order="left")
+    bundles = delivered(store)
+    if bundles.height:
+        bundles = bundles.with_columns(direction=pl.lit("up"))
+        frame = frame.join(bundles, on=by, how="left", maintain_order="left")
     # of the link, and so said once
     is_first = pl.int_range(pl.len()).over("run", "direction") == 0
     frame = with_shares(store, frame.with_columns(pl.when(is_first).then("decoded_ratio")))

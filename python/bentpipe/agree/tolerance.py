@@ -53,6 +53,7 @@ BOUNDS: dict[str, Bound] = {
     "goodput_bit_s": Bound(relative=0.05, text="5 %"),
     "goodput_sum_bit_s": Bound(relative=0.05, text="5 %"),
     "share_percent": Bound(relative=0.05, text="5 %"),
+    "delivered_bundles": Bound(relative=0.03, text="3 %"),
     "ttr_s": Bound(absolute=0.025, text="25 ms"),
     "plt_s": Bound(relative=0.03, absolute=0.05, text="3 % or 50 ms"),
     "decoded_ratio": Bound(absolute=0.01, text="1 point"),

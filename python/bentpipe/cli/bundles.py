@@ -15,6 +15,7 @@ from bentpipe.cli.orbiting import PlacesCommand
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from bentpipe.dtn.tables import Tables
     from bentpipe.stats.wording import Answer
 
 __all__ = ["dtn"]
@@ -158,12 +159,31 @@ NodeName = Annotated[
 ]
 
 
+NodeTables = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", "-o", metavar="DIR", help="bundles.csv, routes.csv, reports.csv, stored.csv, at its end"
+    ),
+]
+
+
+def _tables(out: Path | None) -> Tables | None:
+    from bentpipe.dtn.tables import Tables
+
+    if out is None:
+        return None
+    folder(out)
+    out.mkdir(parents=True, exist_ok=True)
+    return Tables(out)
+
+
 @dtn.command()
-def node(file: NodeArgument, name: NodeName = None, as_json: AsJson = False) -> None:
+def node(file: NodeArgument, name: NodeName = None, out: NodeTables = None, as_json: AsJson = False) -> None:
     """Run a bundle node on real sockets until Ctrl-C; with --json a line of JSON for all that happens."""
     from bentpipe.dtn.node import plan_of, run
 
-    _ended(run(plan_of(file, name), _told(as_json=as_json)), as_json=as_json)
+    plan = plan_of(file, name)
+    _ended(run(plan, _told(as_json=as_json), tables=_tables(out)), as_json=as_json)
 
 
 @dtn.command()
@@ -187,6 +207,7 @@ def perf(
         bool, typer.Option("--critical", help="a copy to every neighbour with a route")
     ] = False,
     name: NodeName = None,
+    out: NodeTables = None,
     as_json: AsJson = False,
 ) -> None:
     """Send bundles from a node on real sockets in dtnperf's words: goodput, and delays to the acknowledgement."""
@@ -206,7 +227,7 @@ def perf(
     words += [key for key, value in (("-N", whole), ("--critical", critical)) if value]
     plan = plan_of(file, name)
     client = Client(plan, to, shlex.join(words))
-    _ended(run(plan, lambda _: None, client), as_json=as_json)
+    _ended(run(plan, lambda _: None, client, _tables(out)), as_json=as_json)
 
 
 @dtn.command()

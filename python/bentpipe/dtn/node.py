@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from bentpipe.dtn.tables import Tables
     from bentpipe.lab.wire import NodePlan
     from bentpipe.scenario.bundles import Dtnperf
 
@@ -33,8 +34,10 @@ def plan_of(file: Path, name: str | None = None) -> NodePlan:
     return node_plan(found, contacts, name, str(file))
 
 
-def run(plan: NodePlan, each: Callable[[Row], None], client: Client | None = None) -> Answer:
-    """Runs a node until Ctrl-C, or until its client is done; ``each`` is told what happens.
+def run(
+    plan: NodePlan, each: Callable[[Row], None], client: Client | None = None, tables: Tables | None = None
+) -> Answer:
+    """Runs a node until Ctrl-C, or until its client is done; ``each`` is told what happens, ``tables`` get all of it.
 
     Raises:
         ScenarioError: the plan cannot be run.
@@ -52,6 +55,8 @@ def run(plan: NodePlan, each: Callable[[Row], None], client: Client | None = Non
                 each(_started(row, plan))
             while contacts and contacts[0]["time_s"] <= now:
                 each(contacts.pop(0))
+            if row is not None and tables is not None:
+                tables.take(row)
             if row is not None and "event" in row:
                 which = (row["event"], row["kind"])
                 counted[which] += 1
@@ -62,6 +67,8 @@ def run(plan: NodePlan, each: Callable[[Row], None], client: Client | None = Non
             if client is not None and client.done(now):
                 node.end()
     duration = time.monotonic() - begun
+    if tables is not None:
+        tables.write()
     if client is not None:
         return client.answer()
     rows: list[Row] = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from pydantic import Field, StrictStr, ValidationError, model_validator
+from pydantic import Field, StrictBool, StrictStr, ValidationError, model_validator
 
 from bentpipe.dtn.reading import read, tables
 from bentpipe.runners import engine
@@ -48,6 +48,7 @@ class RealNeighbour(Table):
     closed: Literal["with_contact", "never"] = "never"
     congestion: StrictStr = "cubic"
     idle_timeout: DurationText = Duration(30 * 10**9)
+    by_plan: StrictBool = True
 
     @model_validator(mode="after")
     def _together(self) -> RealNeighbour:

@@ -130,6 +130,7 @@ def _doors(one: RealNeighbour, source: str) -> list[DoorPlan]:
             "quic": quic,
             "congestion": {"name": one.congestion, "options": {}},
             "idle_timeout_ns": one.idle_timeout.ns,
+            "by_plan": one.by_plan,
         }
         for at, to, sends in ways
     ]

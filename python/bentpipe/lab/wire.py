@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         PageSpec,
         ProxySpec,
         QuicSpec,
+        ReturnSpec,
         RunSpec,
         StreamSpec,
         TcpSpec,
@@ -275,9 +276,11 @@ class DoorPlan(TypedDict):
     sends: bool
     with_contact: bool
     closes: bool
+    on_return: NotRequired[ReturnSpec]
     quic: QuicSpec
     congestion: CongestionSpec
-    idle_timeout_ns: int
+    idle_timeout_ns: int | None
+    by_plan: NotRequired[bool]
 
 
 class NodePlan(TypedDict):
@@ -286,6 +289,8 @@ class NodePlan(TypedDict):
     name: str
     dtn: DtnSpec
     doors: Sequence[DoorPlan]
+    zero: NotRequired[str | None]
+    duration_ns: NotRequired[int | None]
 
 
 WirePlan = Plan | ServerPlan | ClientPlan | AnswerPlan | CallPlan | ServePlan | NodePlan

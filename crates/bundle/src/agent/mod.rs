@@ -223,10 +223,8 @@ impl Agent {
         &self.records
     }
 
-    /// The same since the last call. It forgets them, with its decisions and the reports until now.
+    /// The same since the last call. It forgets them.
     pub fn take_records(&mut self) -> Vec<Record> {
-        self.routes.clear();
-        self.reports.clear();
         std::mem::take(&mut self.records)
     }
 
@@ -235,9 +233,19 @@ impl Agent {
         &self.routes
     }
 
+    /// The same since the last call. It forgets them.
+    pub fn take_routes(&mut self) -> Vec<RouteRecord> {
+        std::mem::take(&mut self.routes)
+    }
+
     /// The reports that have come to it.
     pub fn reports(&self) -> &[ReportRecord] {
         &self.reports
+    }
+
+    /// The same since the last call. It forgets them.
+    pub fn take_reports(&mut self) -> Vec<ReportRecord> {
+        std::mem::take(&mut self.reports)
     }
 
     /// Bundles that are here: each with when it came.

@@ -1,11 +1,12 @@
 //! Bundle nodes on real sockets: agents and sessions are those of virtual time.
 //!
-//! Reading order: `sessions` (which is on which connection), `node` (an agent over them), `plan`.
+//! Reading order: `sessions` (which is on which connection), `node` (an agent over them), `plan`, `told` (what it tells).
 
 mod node;
 mod plan;
 mod sessions;
+mod told;
 
 pub use self::node::BundleHost;
 pub use self::plan::{DoorPlan, NodePlan, node, run};
-pub use self::sessions::{Gate, SessionId, Sessions};
+pub use self::sessions::{Gate, SessionId, Sessions, Traffic};

@@ -5,7 +5,7 @@ use transport::quic::End;
 use transport::{App, Handle, Lines, Notice};
 use units::Time;
 
-use super::{Gate, Sessions};
+use super::{Gate, Sessions, Traffic};
 
 /// A bundle node on a host.
 pub struct BundleHost {
@@ -32,6 +32,11 @@ impl BundleHost {
         &mut self.agent
     }
 
+    /// What the connections of each end have carried.
+    pub fn traffic(&self) -> &[Traffic] {
+        self.sessions.traffic()
+    }
+
     /// How many sessions there are.
     pub fn sessions(&self) -> usize {
         self.sessions.count()
@@ -55,23 +60,23 @@ impl BundleHost {
 }
 
 impl transport::Agent for BundleHost {
-    fn accept(&mut self, _now: Time, handle: Handle) -> Box<dyn App> {
+    fn accept(&mut self, now: Time, handle: Handle) -> Box<dyn App> {
         self.due = true;
-        self.sessions.accept(handle)
+        self.sessions.accept(now, handle)
     }
 
-    fn hear(&mut self, _now: Time, handle: Handle, _notice: Notice) {
+    fn hear(&mut self, now: Time, handle: Handle, _notice: Notice) {
         self.due = true;
-        self.sessions.hear(handle);
+        self.sessions.hear(now, handle);
     }
 
-    fn ended(&mut self, _now: Time, handle: Handle, end: &End) {
+    fn ended(&mut self, now: Time, handle: Handle, end: &End) {
         self.due = true;
         let why = match end {
             End::Lost(why) => Some(why.clone()),
             End::Here | End::There => None,
         };
-        self.sessions.ended(handle, why);
+        self.sessions.ended(now, handle, why);
     }
 
     fn wake(&mut self, now: Time, lines: &mut dyn Lines) {
@@ -85,9 +90,9 @@ impl transport::Agent for BundleHost {
             for act in std::mem::take(&mut self.acts) {
                 match act {
                     Act::Store(key) => self.agent.stored(now, key),
-                    Act::Tell(session, told) => self.sessions.tell(session, told, lines),
+                    Act::Tell(session, told) => self.sessions.tell(now, session, told, lines),
                     Act::Open(end) => {
-                        let session = self.sessions.dial(end, lines);
+                        let session = self.sessions.dial(now, end, lines);
                         self.agent.opened(now, end, session);
                     }
                 }

@@ -2,16 +2,19 @@
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use bundle::layers::LayerSpec;
-use bundle::{Agent, Door, DtnSpec, Record, ReturnSpec};
+use bundle::layers::{LayerSpec, Outlook};
+use bundle::{Agent, Door, DtnSpec, ReturnSpec};
 use serde::Deserialize;
 use serde_json::json;
 use transport::quic::{LiveTls, QuicSpec};
-use units::Span;
+use units::{Span, Time};
 
+use super::told::Told;
 use super::{BundleHost, Gate};
 use crate::host::{EndPlan, Host, Patience, QuicPlan, TcpOptions, TcpPlan};
 use crate::perf::{CongestionPlan, Failure};
@@ -19,6 +22,9 @@ use crate::tls;
 
 /// Between two looks at what has happened.
 const LOOK: Span = Span::from_millis(100);
+
+/// Between two looks at whether time zero is known.
+const WAIT: Duration = Duration::from_micros(500);
 
 /// Accepted connections of an end at once, and handshakes before peers prove their address.
 const CONNECTIONS: usize = 64;
@@ -30,10 +36,17 @@ const HANDSHAKES: usize = 16;
 pub struct NodePlan {
     /// Which of the nodes it is.
     pub name: String,
-    /// All nodes, the contact plan and who sends; times are from this node's start on.
+    /// All nodes, the contact plan and who sends; times are from this node's time zero on.
     pub dtn: DtnSpec,
     /// Its neighbours.
     pub doors: Vec<DoorPlan>,
+    /// A file with what CLOCK_MONOTONIC shows at time zero, ns, for which it waits once it can be reached; none: zero is
+    /// its start.
+    #[serde(default)]
+    pub zero: Option<PathBuf>,
+    /// When it ends; none: when it is told to.
+    #[serde(default)]
+    pub duration_ns: Option<u64>,
 }
 
 /// A neighbour, and how it is reached.
@@ -54,19 +67,47 @@ pub struct DoorPlan {
     pub with_contact: bool,
     /// Whether it is closed when the contact is over.
     pub closes: bool,
+    /// What becomes of a connection that is there as a contact begins again.
+    #[serde(default)]
+    pub on_return: ReturnSpec,
     /// Options of connections, if the layer is over QUIC.
     pub quic: QuicSpec,
     /// The controller; over TCP the kernel's of that name.
     pub congestion: CongestionPlan,
-    /// How long a connection may be silent.
-    pub idle_timeout_ns: u64,
+    /// How long a connection may be silent; none: for ever.
+    pub idle_timeout_ns: Option<u64>,
+    /// Whether timers and windows are no shorter than the plan's light and dark ask for.
+    #[serde(default = "by_plan")]
+    pub by_plan: bool,
+}
+
+fn by_plan() -> bool {
+    true
 }
 
 impl DoorPlan {
+    /// The same with timers and windows as the contacts of `plan` between its two nodes ask for.
+    fn with_outlook(&self, plan: &NodePlan) -> DoorPlan {
+        let outlook = Outlook::between(&plan.dtn.plan, &plan.name, &self.neighbour);
+        let spec = QuicSpec { idle_timeout_ns: self.idle_timeout_ns, ..self.quic.clone() };
+        let Some(outlook) = outlook.filter(|_| self.by_plan) else {
+            return DoorPlan { quic: spec, ..self.clone() };
+        };
+        let quic = outlook.quic(&spec);
+        // Of TCP's timers the kernel takes none from a program, and its buffers grow by themselves as far as they may
+        // (tcp_rmem, tcp_wmem); idle is ours.
+        DoorPlan {
+            layer: outlook.layer(&self.layer),
+            idle_timeout_ns: quic.idle_timeout_ns,
+            quic,
+            ..self.clone()
+        }
+    }
+
     fn end(&self) -> Result<EndPlan, Failure> {
         let Some(needs) = self.layer.needs() else {
             let name = crate::kernel::kernel_name(&self.congestion.name).map_err(Failure::Input)?;
-            let idle = Some(Span(self.idle_timeout_ns));
+            let idle = self.idle_timeout_ns.map(Span);
             return Ok(EndPlan::Tcp(TcpPlan {
                 listen: Some(self.listen),
                 options: TcpOptions { congestion: name.to_owned(), mss: None, buffer: None },
@@ -79,7 +120,7 @@ impl DoorPlan {
         let (mut server, _) = tls::server(None).map_err(Failure::Input)?;
         server.alpn_protocols = vec![alpn.into()];
         let (client, _) = tls::client(alpn, tls::Trust::Anyone).map_err(Failure::Input)?;
-        let spec = QuicSpec { idle_timeout_ns: Some(self.idle_timeout_ns), ..self.quic.clone() };
+        let spec = self.quic.clone();
         Ok(EndPlan::Quic(Box::new(QuicPlan {
             listen: self.listen,
             tls: LiveTls::Both(Arc::new(client), Arc::new(server)),
@@ -97,6 +138,7 @@ impl DoorPlan {
 /// # Errors
 /// What is wrong with the plan, in words; the kernel's.
 pub fn node(plan: &NodePlan) -> Result<Host<BundleHost>, Failure> {
+    let doors: Vec<DoorPlan> = plan.doors.iter().map(|door| door.with_outlook(plan)).collect();
     let door = |(end, door): (usize, &DoorPlan)| Door {
         neighbour: door.neighbour.clone(),
         end,
@@ -104,22 +146,23 @@ pub fn node(plan: &NodePlan) -> Result<Host<BundleHost>, Failure> {
         opens: door.peer.is_some(),
         with_contact: door.with_contact,
         closes: door.closes,
-        on_return: ReturnSpec::Alone,
+        on_return: door.on_return,
     };
-    let doors: Vec<Door> = plan.doors.iter().enumerate().map(door).collect();
-    let agent = Agent::new(&plan.dtn, &plan.name, &doors).map_err(Failure::Input)?;
+    let of_agent: Vec<Door> = doors.iter().enumerate().map(door).collect();
+    let agent = Agent::new(&plan.dtn, &plan.name, &of_agent).map_err(Failure::Input)?;
     let gate = |door: &DoorPlan| Gate {
         layer: door.layer.clone(),
         peer: door.peer.map(|peer| peer.to_string()),
     };
-    let gates = plan.doors.iter().map(gate).collect();
-    let ends = plan.doors.iter().map(DoorPlan::end).collect::<Result<_, _>>()?;
+    let gates = doors.iter().map(gate).collect();
+    let ends = doors.iter().map(DoorPlan::end).collect::<Result<_, _>>()?;
     let host = Host::new(BundleHost::new(agent, gates), ends);
     host.map_err(|error| Failure::Input(error.to_string()))
 }
 
-/// Runs the node of a plan until `stop` is set. A line of JSON is written to `out` when it is ready, with its addresses, and
-/// one for each thing that happens to a bundle, with the columns of the table `bundles`.
+/// Runs the node of a plan until its time is over or `stop` is set. A line of JSON is written to `out` when it is ready, with
+/// its addresses, and one for each thing that happens to a bundle, with the columns of the table `bundles`; others say in
+/// `table` which one they are of.
 ///
 /// # Errors
 /// What is wrong with the plan, in words; the kernel's; a file that takes nothing.
@@ -129,32 +172,100 @@ pub fn run(plan: &NodePlan, stop: &AtomicBool, mut out: Box<dyn Write>) -> Resul
     let listens: Vec<String> = listens.collect::<io::Result<_>>()?;
     writeln!(out, "{}", json!({"ready": true, "node": plan.name, "listens": listens}))?;
     out.flush()?;
-    while !stop.load(Ordering::Relaxed) {
-        let until = host.now() + LOOK;
+    if let Some(file) = &plan.zero {
+        match zero(file, stop)? {
+            Some(ns) => host.set_zero(ns),
+            None => return Ok(()),
+        }
+    }
+    let end = plan.duration_ns.map_or(Time::MAX, Time);
+    let mut told = Told::new(plan);
+    while !stop.load(Ordering::Relaxed) && host.now() < end {
+        let until = (host.now() + LOOK).min(end);
         while host.now() < until && !stop.load(Ordering::Relaxed) {
             host.turn(until)?;
         }
-        tell(&plan.name, &mut host, &mut out)?;
+        told.late(host.now().since(until));
+        told.tell(host.now(), &mut host.agent(), &mut out)?;
     }
+    let now = host.now().min(end);
+    told.end(now, &mut host.agent(), &mut out)?;
     host.close();
-    tell(&plan.name, &mut host, &mut out)
+    Ok(())
 }
 
-/// Writes what has happened, and forgets it.
-fn tell(name: &str, host: &mut Host<BundleHost>, out: &mut dyn Write) -> Result<(), Failure> {
-    let records = host.agent().agent_mut().take_records();
-    for one in &records {
-        writeln!(out, "{}", line(name, one))?;
+/// What CLOCK_MONOTONIC shows at time zero, as soon as it stands in `file`; none: it is to stop.
+fn zero(file: &Path, stop: &AtomicBool) -> Result<Option<u64>, Failure> {
+    while !stop.load(Ordering::Relaxed) {
+        match std::fs::read_to_string(file) {
+            // Whoever writes it may not be done.
+            Ok(text) if text.ends_with('\n') => {
+                let wrong = |_| Failure::Input(format!("{}: no time", file.display()));
+                return text.trim_end().parse().map(Some).map_err(wrong);
+            }
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error.into()),
+        }
+        std::thread::sleep(WAIT);
     }
-    Ok(out.flush()?)
+    Ok(None)
 }
 
-fn line(node: &str, one: &Record) -> serde_json::Value {
-    json!({
-        "time_s": one.at.seconds(), "node": node, "event": one.what.name(), "kind": one.kind,
-        "source": one.bundle.source, "destination": one.destination,
-        "created_ms": one.bundle.created_ms, "sequence": one.bundle.sequence,
-        "offset_bytes": one.bundle.offset, "payload_bytes": one.payload_bytes, "peer": one.peer,
-        "reason": one.reason,
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Light of 10 s each way, 20 Mbit/s, and dark for 100 s: the timers of the Internet would all be too short.
+    fn plan(by_plan: bool) -> NodePlan {
+        let contact = |start: u64, stop: u64, from: &str, to: &str| {
+            json!({"from": from, "to": to, "start_ns": start * 1_000_000_000, "stop_ns": stop * 1_000_000_000,
+                   "rate_bit_s": 20_000_000, "at": format!("{start} {from}")})
+        };
+        let range = json!({"from": "1", "to": "2", "start_ns": 0, "stop_ns": 400_000_000_000_u64,
+                           "owlt_ns": 10_000_000_000_u64, "implies_reverse": true, "at": "range"});
+        let both = [(0, 100), (200, 300)].into_iter().flat_map(|(start, stop)| {
+            [contact(start, stop, "1", "2"), contact(start, stop, "2", "1")]
+        });
+        let plan = json!({
+            "name": "1",
+            "dtn": {
+                "epoch_ms": 0, "links": [],
+                "nodes": [{"name": "1", "eid": "ipn:1.0"}, {"name": "2", "eid": "ipn:2.0"}],
+                "plan": {"contacts": both.collect::<Vec<_>>(), "ranges": [range]},
+            },
+            "doors": [{
+                "neighbour": "2", "layer": {"kind": "tcpcl"}, "listen": "127.0.0.1:0", "peer": null,
+                "sends": true, "with_contact": false, "closes": false, "quic": QuicSpec { receive_window_bytes: 1 << 20, ..QuicSpec::default() },
+                "congestion": {"name": "cubic"}, "idle_timeout_ns": 30_000_000_000_u64, "by_plan": by_plan,
+            }],
+        });
+        serde_json::from_value(plan).unwrap()
+    }
+
+    #[test]
+    fn timers_and_windows_follow_the_contacts() {
+        let second = 1_000_000_000_u64;
+        let asked = plan(true);
+        let door = asked.doors[0].with_outlook(&asked);
+        assert_eq!(door.quic.initial_rtt_ns, 20 * second);
+        assert_eq!(door.idle_timeout_ns, Some((100 + 9 * 20) * second));
+        assert_eq!(door.quic.idle_timeout_ns, door.idle_timeout_ns);
+        // two round trips
+        let window = 2 * 20 * 20_000_000 / 8;
+        assert_eq!(door.quic.receive_window_bytes, window);
+        let LayerSpec::Tcpcl(spec) = &door.layer else { panic!("{:?}", door.layer) };
+        assert_eq!(spec.patience_ns, (100 + 4 * 20) * second);
+        let EndPlan::Tcp(end) = door.end().unwrap() else { panic!("TCP") };
+        assert_eq!(end.patience.idle, Some(Span::from_secs(280)));
+    }
+
+    #[test]
+    fn they_stay_as_they_are_where_that_is_asked_for() {
+        let asked = plan(false);
+        let door = asked.doors[0].with_outlook(&asked);
+        assert_eq!(door.idle_timeout_ns, Some(30_000_000_000));
+        assert_eq!(door.layer, asked.doors[0].layer);
+        assert_eq!(door.quic.initial_rtt_ns, QuicSpec::default().initial_rtt_ns);
+    }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bundle::layers::LayerSpec;
 use bundle::{Carrier, Mailbox, Role, Said, Told};
 use transport::{App, Handle, Lines, Order};
+use units::Time;
 
 /// A session, by a number that no other has.
 pub type SessionId = u64;
@@ -18,11 +19,39 @@ pub struct Gate {
     pub peer: Option<String>,
 }
 
+/// What the connections of an end have carried.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// How many have begun.
+    pub begun: u64,
+    /// How many of these have ended.
+    pub ended: u64,
+    /// How many of those were lost.
+    pub lost: u64,
+    /// Why the last one was lost.
+    pub why: Option<String>,
+    /// When the first one began.
+    pub first_begun: Option<Time>,
+    /// When the peer of the first one had said who it is.
+    pub first_started: Option<Time>,
+    /// Bytes of bundles that were given to them.
+    pub written_bytes: u64,
+    /// Bytes of bundles that came whole.
+    pub received_bytes: u64,
+    /// When the first bundle was given to one.
+    pub first_written: Option<Time>,
+    /// When the first bundle had come.
+    pub first_received: Option<Time>,
+    /// When the last bundle had come.
+    pub last_received: Option<Time>,
+}
+
 /// The sessions of a node.
 pub struct Sessions {
     /// The node's id.
     node: String,
     gates: Vec<Gate>,
+    traffic: Vec<Traffic>,
     live: BTreeMap<SessionId, (Handle, Mailbox)>,
     numbers: BTreeMap<Handle, SessionId>,
     next: SessionId,
@@ -36,6 +65,7 @@ impl Sessions {
     pub fn new(node: &str, gates: Vec<Gate>) -> Sessions {
         Sessions {
             node: node.to_owned(),
+            traffic: vec![Traffic::default(); gates.len()],
             gates,
             live: BTreeMap::new(),
             numbers: BTreeMap::new(),
@@ -51,7 +81,15 @@ impl Sessions {
         self.live.len()
     }
 
-    fn enter(&mut self, handle: Handle, mailbox: Mailbox) -> SessionId {
+    /// What the connections of each end have carried.
+    pub fn traffic(&self) -> &[Traffic] {
+        &self.traffic
+    }
+
+    fn enter(&mut self, now: Time, handle: Handle, mailbox: Mailbox) -> SessionId {
+        let traffic = &mut self.traffic[handle.end];
+        traffic.begun += 1;
+        traffic.first_begun.get_or_insert(now);
         let number = self.next;
         self.next += 1;
         self.live.insert(number, (handle, mailbox));
@@ -60,16 +98,16 @@ impl Sessions {
     }
 
     /// A peer has opened a connection ([`transport::Agent::accept`]).
-    pub fn accept(&mut self, handle: Handle) -> Box<dyn App> {
+    pub fn accept(&mut self, now: Time, handle: Handle) -> Box<dyn App> {
         let session = self.gates[handle.end].layer.session(Role::Passive, &self.node);
         let mailbox = Mailbox::default();
-        let number = self.enter(handle, mailbox.clone());
+        let number = self.enter(now, handle, mailbox.clone());
         self.met.push((handle.end, number));
         Box::new(Carrier::new(session, mailbox))
     }
 
     /// Opens a connection to the peer of an end. Where none can be opened the session ends at once.
-    pub fn dial(&mut self, end: usize, lines: &mut dyn Lines) -> SessionId {
+    pub fn dial(&mut self, now: Time, end: usize, lines: &mut dyn Lines) -> SessionId {
         let gate = &self.gates[end];
         let mailbox = Mailbox::default();
         let session = gate.layer.session(Role::Active, &self.node);
@@ -79,7 +117,7 @@ impl Sessions {
             None => Err("nobody is known to be dialled there".to_owned()),
         };
         match dialled {
-            Ok(handle) => self.enter(handle, mailbox),
+            Ok(handle) => self.enter(now, handle, mailbox),
             Err(why) => {
                 let number = self.next;
                 self.next += 1;
@@ -90,25 +128,50 @@ impl Sessions {
     }
 
     /// Tells a session something, if it has not ended.
-    pub fn tell(&mut self, session: SessionId, told: Told, lines: &mut dyn Lines) {
+    pub fn tell(&mut self, now: Time, session: SessionId, told: Told, lines: &mut dyn Lines) {
         if let Some((handle, mailbox)) = self.live.get(&session) {
+            if let Told::Send(transfer) = &told {
+                let traffic = &mut self.traffic[handle.end];
+                traffic.written_bytes += transfer.bytes();
+                traffic.first_written.get_or_insert(now);
+            }
             mailbox.tell(told);
             lines.say(*handle, Order::Attend);
         }
     }
 
     /// A session has said something ([`transport::Agent::hear`]).
-    pub fn hear(&mut self, handle: Handle) {
+    pub fn hear(&mut self, now: Time, handle: Handle) {
         let Some(number) = self.numbers.get(&handle) else { return };
         let Some((_, mailbox)) = self.live.get(number) else { return };
         mailbox.take_said(&mut self.heard);
+        let traffic = &mut self.traffic[handle.end];
+        for said in &self.heard {
+            match said {
+                Said::Started { .. } => {
+                    traffic.first_started.get_or_insert(now);
+                }
+                Said::Received { data, .. } => {
+                    traffic.received_bytes +=
+                        data.iter().map(|part| part.len() as u64).sum::<u64>();
+                    traffic.first_received.get_or_insert(now);
+                    traffic.last_received = Some(now);
+                }
+                Said::Ended { error: Some(why) } => traffic.why = Some(why.clone()),
+                _ => {}
+            }
+        }
         self.said.extend(self.heard.drain(..).map(|said| (*number, said)));
     }
 
     /// A connection is over ([`transport::Agent::ended`]), and with it its session.
-    pub fn ended(&mut self, handle: Handle, why: Option<String>) {
-        self.hear(handle);
+    pub fn ended(&mut self, now: Time, handle: Handle, why: Option<String>) {
+        self.hear(now, handle);
         let Some(number) = self.numbers.remove(&handle) else { return };
+        let traffic = &mut self.traffic[handle.end];
+        traffic.ended += 1;
+        traffic.lost += u64::from(why.is_some());
+        traffic.why = why.clone().or(traffic.why.take());
         self.live.remove(&number);
         let is_end =
             |(of, said): &(SessionId, Said)| *of == number && matches!(said, Said::Ended { .. });

@@ -44,17 +44,21 @@ enum End {
     Tcp(Box<TcpEnd>),
 }
 
-/// An agent and what it makes applications with, which ends call.
-struct Shared<A>(Arc<Mutex<A>>);
+/// What a host and its ends share: the agent, which ends ask for applications, and the clock.
+struct Shared<T>(Arc<Mutex<T>>);
 
-impl<A> Clone for Shared<A> {
-    fn clone(&self) -> Shared<A> {
+impl<T> Clone for Shared<T> {
+    fn clone(&self) -> Shared<T> {
         Shared(self.0.clone())
     }
 }
 
-impl<A> Shared<A> {
-    fn lock(&self) -> MutexGuard<'_, A> {
+impl<T> Shared<T> {
+    fn new(it: T) -> Shared<T> {
+        Shared(Arc::new(Mutex::new(it)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -62,6 +66,8 @@ impl<A> Shared<A> {
 /// An agent at work.
 pub struct Host<A> {
     agent: Shared<A>,
+    /// By which ends count that ask for an application.
+    clock: Shared<Clock>,
     ends: Ends,
 }
 
@@ -78,21 +84,35 @@ impl<A: Agent + 'static> Host<A> {
     pub fn new(agent: A, plans: Vec<EndPlan>) -> io::Result<Host<A>> {
         // A wake-up may otherwise be 50 microseconds late (prctl(2)).
         nix::sys::prctl::set_timerslack(1)?;
-        let (agent, clock) = (Shared(Arc::new(Mutex::new(agent))), Clock::start());
+        let (agent, clock) = (Shared::new(agent), Clock::start());
+        let shared = Shared::new(clock);
         let mut ends = Vec::new();
         for (end, plan) in plans.into_iter().enumerate() {
             ends.push(match plan {
                 EndPlan::Quic(plan) => {
-                    let agent = agent.clone();
+                    let (agent, shared) = (agent.clone(), shared.clone());
                     let make = Box::new(move |connection| {
-                        agent.lock().accept(clock.now(), Handle { end, connection })
+                        let now = shared.lock().now();
+                        agent.lock().accept(now, Handle { end, connection })
                     });
                     End::Quic(Box::new(QuicEnd::new(*plan, clock, make)?))
                 }
                 EndPlan::Tcp(plan) => End::Tcp(Box::new(TcpEnd::new(plan)?)),
             });
         }
-        Ok(Host { agent, ends: Ends { ends, clock } })
+        Ok(Host { agent, clock: shared, ends: Ends { ends, clock } })
+    }
+
+    /// Its time zero is when CLOCK_MONOTONIC shows or showed `ns`, in place of its start: before its first turn.
+    pub fn set_zero(&mut self, ns: u64) {
+        let clock = Clock::since(ns);
+        *self.clock.lock() = clock;
+        self.ends.clock = clock;
+        for end in &mut self.ends.ends {
+            if let End::Quic(quic) = end {
+                quic.driver.clock = clock;
+            }
+        }
     }
 
     /// The time.

@@ -33,9 +33,9 @@ pub struct Carrying {
 }
 
 impl Carrying {
-    fn work(&mut self, lines: &mut dyn Lines) {
+    fn work(&mut self, now: Time, lines: &mut dyn Lines) {
         if std::mem::take(&mut self.dials) {
-            self.session = Some(self.sessions.dial(0, lines));
+            self.session = Some(self.sessions.dial(now, 0, lines));
         }
         self.sessions.take_met();
         for (session, said) in self.sessions.take_said() {
@@ -47,7 +47,7 @@ impl Carrying {
                 Said::Received { id, data, .. } => {
                     self.received += 1;
                     self.wrong += u64::from(data.concat() != self.bundle);
-                    self.sessions.tell(session, Told::Stored(id), lines);
+                    self.sessions.tell(now, session, Told::Stored(id), lines);
                 }
                 Said::Ended { error } => self.over.push(error),
                 Said::Refused { why, .. } => panic!("refused: {why:?}"),
@@ -63,7 +63,7 @@ impl Carrying {
                 priority: 1,
             };
             self.given += 1;
-            self.sessions.tell(session, Told::Send(transfer), lines);
+            self.sessions.tell(now, session, Told::Send(transfer), lines);
         }
     }
 
@@ -74,27 +74,27 @@ impl Carrying {
 }
 
 impl Agent for Carrying {
-    fn accept(&mut self, _now: Time, handle: Handle) -> Box<dyn App> {
-        self.sessions.accept(handle)
+    fn accept(&mut self, now: Time, handle: Handle) -> Box<dyn App> {
+        self.sessions.accept(now, handle)
     }
 
-    fn hear(&mut self, _now: Time, handle: Handle, _notice: Notice) {
-        self.sessions.hear(handle);
+    fn hear(&mut self, now: Time, handle: Handle, _notice: Notice) {
+        self.sessions.hear(now, handle);
         self.due = true;
     }
 
-    fn ended(&mut self, _now: Time, handle: Handle, end: &End) {
+    fn ended(&mut self, now: Time, handle: Handle, end: &End) {
         let why = match end {
             End::Lost(why) => Some(why.clone()),
             End::Here | End::There => None,
         };
-        self.sessions.ended(handle, why);
+        self.sessions.ended(now, handle, why);
         self.due = true;
     }
 
-    fn wake(&mut self, _now: Time, lines: &mut dyn Lines) {
+    fn wake(&mut self, now: Time, lines: &mut dyn Lines) {
         self.due = false;
-        self.work(lines);
+        self.work(now, lines);
     }
 
     fn wake_at(&mut self) -> Time {

@@ -247,8 +247,11 @@ impl Session {
             let now = running.clock.now().0;
             while let Some(process) = waiting.pop_if(|process| process.start_ns <= now) {
                 let far = self.hosts.homes[SERVER];
-                let named =
-                    [("BENTPIPE_FAR", far.v4.to_string()), ("BENTPIPE_FAR6", far.v6.to_string())];
+                let named = [
+                    ("BENTPIPE_FAR", far.v4.to_string()),
+                    ("BENTPIPE_FAR6", far.v6.to_string()),
+                    ("BENTPIPE_ZERO", started_ns.to_string()),
+                ];
                 let space = self.hosts.space(self.hosts.find(&process.node, CLIENT)?);
                 let child = space.start(process, &self.hosts.words(process)?, &named, false)?;
                 commands.push((process.name.clone(), child));

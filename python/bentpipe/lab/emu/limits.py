@@ -61,6 +61,7 @@ def refusals(
             problems += _quic(flow, transport, key, known)
         elif transport["kind"] == "tcp":
             problems += _tcp(flow, transport, key, catalogue, machine)
+    problems += _bundle_nodes(spec)
     if spec.get("admissions"):
         problems.append(("admission", "is there; real time refuses no flow when it begins"))
     return list(dict.fromkeys(problems + _agree(spec, groups)))
@@ -101,8 +102,6 @@ def _load(flow: FlowSpec, key: str, duration_ns: int) -> list[tuple[str, str]]:
         return _datagrams(load, key) if flow["transport"]["kind"] == "udp" else [
             (key, "sends datagrams over QUIC; `bentpipe perf` sends them over UDP")
         ]  # fmt: skip
-    if load["kind"] == "bundles":
-        return [(key, "is between bundle nodes, which are in virtual time only")]
     if load["kind"] == "page":
         return [(key, "is a page, which `bentpipe browse` loads")]
     if load["kind"] == "poisson":
@@ -111,6 +110,26 @@ def _load(flow: FlowSpec, key: str, duration_ns: int) -> list[tuple[str, str]]:
             said = f"about {expected:,.0f} arrivals, each a process; expected at most {MOST_ARRIVALS}"
             return [(f"{key}.poisson", f"found {said}")]
     return []
+
+
+def _bundle_nodes(spec: RunSpec) -> Iterator[tuple[str, str]]:
+    """What bundle nodes on sockets do not do."""
+    dtn = spec.get("dtn")
+    if dtn is None:
+        return
+    for link in dtn["links"]:
+        if link.get("on_return") == "resume":
+            yield (
+                f"flow.{link['flow']}.load.bundles.on_return",
+                'found "resume"; a bundle node on sockets has no ticket',
+            )
+    for node in dtn["nodes"]:
+        for key, word in (("store_ns", "store_delay"), ("stops", "stops")):
+            if node.get(key):
+                yield (
+                    f"dtn.node.{node['name']}.{word}",
+                    "is there; the store of a process is its memory, while it runs",
+                )
 
 
 def _datagrams(load: DatagramsLoadSpec, key: str) -> list[tuple[str, str]]:
@@ -139,7 +158,10 @@ def _controllers(flow: FlowSpec) -> Iterator[tuple[str, str, CongestionSpec]]:
 def _quic(flow: FlowSpec, quic: QuicSpec, key: str, known: Mapping[str, Any]) -> list[tuple[str, str]]:
     problems = []
     if quic["handshake"] != "1-rtt":
-        problems.append((f"{key}.quic.handshake", 'found "0-rtt"; a client of `bentpipe perf` has no ticket'))
+        who = (
+            "a bundle node on sockets" if flow["load"]["kind"] == "bundles" else "a client of `bentpipe perf`"
+        )
+        problems.append((f"{key}.quic.handshake", f'found "0-rtt"; {who} has no ticket'))
     for _, word, named in _controllers(flow):
         if named["name"] not in known:
             why = "a controller in Python, which has no real clock"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.lab.emu.called import Called
 from bentpipe.lab.emu.frames import Connection, Frames, Pair, pairs
 from bentpipe.lab.emu.groups import with_groups
+from bentpipe.lab.emu.linked import Linked
 from bentpipe.plan.measured import COLUMNS, COUNTERS, GAUGES
 from bentpipe.store.codec import Measurements
 from bentpipe.store.schema import Row, table
@@ -42,24 +43,43 @@ class Flow:
     server: Frames
 
 
-def measurements(engine: str, spec: RunSpec, flows: Sequence[Flow | Called], series: Series) -> Measurements:
+def measurements(
+    engine: str,
+    spec: RunSpec,
+    flows: Sequence[Flow | Called | Linked],
+    series: Series,
+    zero_ns: int | None = None,
+) -> Measurements:
     """The tables of a run.
+
+    Args:
+        engine: version of the engine.
+        spec: the run.
+        flows: what its processes have said.
+        series: what the emulator has.
+        zero_ns: the start of the run on the machine's clock; None: what the flows say of it.
 
     Raises:
         NothingSent: no client of any flow has a connection.
     """
-    origin = _origin(flows)
+    origin = _origin(flows) if zero_ns is None else zero_ns
     duration = int(spec["duration_ns"])
     clock = _Clock(origin, _last_tick(flows, origin, duration))
     tables: dict[str, list[Row]] = {name: [] for name in COLUMNS}
     ticks = list(_ticks(clock, int(spec["sample_ns"])))
     rare: dict[str, list[Row]] = {"calls": [], "call_delays": []}
+    own: dict[str, list[Row]] = {}
     for flow in flows:
         if isinstance(flow, Called):
             for name, rows in flow.totals(origin, ticks, clock.seconds).items():
                 tables[name] += rows
             for name, rows in flow.rows().items():
                 rare[name] += rows
+        elif isinstance(flow, Linked):
+            end_s, ticks_s = clock.at(clock.end_ns), [clock.at(tick) for tick in ticks]
+            for name, rows in flow.totals(end_s, ticks_s).items():
+                tables[name] += rows
+            own = flow.nodes.rows()
         else:
             _flow(flow, clock, int(spec["sample_ns"]), tables)
     split = [flow["name"] for flow in spec["flows"] if flow["transport"]["kind"] == "tcp"]
@@ -67,7 +87,7 @@ def measurements(engine: str, spec: RunSpec, flows: Sequence[Flow | Called], ser
     tables["proxies"] = series.proxy_rows(split, origin, ticks)
     if rare["calls"]:
         tables |= rare
-    rare = {"users": series.user_rows(origin, ticks), "user_queues": series.queue_rows(ticks)}
+    rare = {"users": series.user_rows(origin, ticks), "user_queues": series.queue_rows(ticks), **own}
     tables |= {name: rows for name, rows in rare.items() if rows}
     packets = sum(int(row.get("arrived_packets") or 0) for row in tables["link_summary"])
     frames = {name: table(name, rows) for name, rows in tables.items()}
@@ -81,15 +101,18 @@ class _Clock:
     origin_ns: int
     end_ns: int
 
+    def at(self, time_ns: int) -> float:
+        return round((time_ns - self.origin_ns) / 1e9, 9)
+
     def seconds(self, time_ns: int | None) -> float | None:
-        return None if time_ns is None else round((time_ns - self.origin_ns) / 1e9, 9)
+        return None if time_ns is None else self.at(time_ns)
 
     def within(self, time_ns: int | None) -> float | None:
         """The instant, if the run had not ended by then."""
         return None if time_ns is None or time_ns > self.end_ns else self.seconds(time_ns)
 
 
-def _origin(flows: Sequence[Flow | Called]) -> int:
+def _origin(flows: Sequence[Flow | Called | Linked]) -> int:
     """The start of the run on the machine's clock."""
     found = [flow.origin_ns for flow in flows if isinstance(flow, Called) and flow.origin_ns is not None]
     found += [
@@ -104,7 +127,7 @@ def _origin(flows: Sequence[Flow | Called]) -> int:
     return min(found)
 
 
-def _last_tick(flows: Sequence[Flow | Called], origin: int, duration: int) -> int:
+def _last_tick(flows: Sequence[Flow | Called | Linked], origin: int, duration: int) -> int:
     """The last sample by the end of the run; the end itself where every connection had ended before it."""
     end = origin + duration
     each = [

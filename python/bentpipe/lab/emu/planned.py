@@ -1,7 +1,8 @@
 """A resolved run as a lab: namespaces behind the emulated path, and the processes in them.
 
 Every flow is a server and a client, in the namespaces of its two hosts (every arrival of a Poisson load: a client of
-its own). QUIC is bentpipe's own over UDP sockets; TCP is the kernel's, set up by sysctls and routes of the namespaces.
+its own), and every bundle node one process at its host. QUIC is bentpipe's own over UDP sockets; TCP is the kernel's,
+set up by sysctls and routes of the namespaces.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from bentpipe.lab.emu.arrivals import Random
 from bentpipe.lab.emu.limits import refusals
+from bentpipe.lab.emu.nodes import begin, node_processes
 from bentpipe.lab.kernel import ETHERNET_MTU
 from bentpipe.lab.wire import written
 from bentpipe.plan.datagrams import largest_bytes
@@ -23,6 +25,7 @@ from bentpipe.plan.quic import defaults
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from bentpipe.lab.emu.nodes import NodeFiles
     from bentpipe.lab.wire import (
         AnswerPlan,
         CallPlan,
@@ -87,6 +90,8 @@ class RunLab:
 
     plan: Plan
     flows: tuple[FlowFiles, ...]
+    """Of flows that are not between bundle nodes, which come before those that are."""
+    nodes: tuple[NodeFiles, ...]
     result: Path
     record: Path
 
@@ -110,6 +115,8 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
     hosts = hosts_of(spec)
     interval = min(int(spec["sample_ns"]), FRAME_NS)
     for number, flow in enumerate(spec["flows"]):
+        if flow["load"]["kind"] == "bundles":
+            continue
         port = FIRST_PORT + number
         calls = flow["load"]["kind"] == "datagrams"
         files = FlowFiles(flow["name"], folder / f"{number}.server.frames", (), calls)
@@ -158,6 +165,14 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
             near.append(client)
             sessions.append(Session(start_ns, frames))
         flows.append(replace(files, sessions=tuple(sessions)))
+
+    def address(flow: FlowSpec) -> str:
+        return _address(flow, first["server"])
+
+    processes, nodes = node_processes(spec, folder, program, address, FIRST_PORT)
+    far += processes
+    if nodes:
+        near.append(begin(spec, folder))
     lab: LabSpec = {
         "graph": spec["graph"],
         "client": first["client"],
@@ -182,7 +197,7 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
         "record": {"directory": str(record), "interval_ns": int(spec["sample_ns"])},
         "result": str(result),
     }
-    return RunLab(plan, tuple(flows), result, record)
+    return RunLab(plan, tuple(flows), nodes, result, record)
 
 
 def _put(file: Path, plan: ServerPlan | ClientPlan | AnswerPlan | CallPlan) -> Path:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from bentpipe.lab.emu.called import Called, read_told
 from bentpipe.lab.emu.frames import read_frames
 from bentpipe.lab.emu.limits import refusals
+from bentpipe.lab.emu.linked import Linked, NodeEnded, read_nodes
 from bentpipe.lab.emu.measurements import Flow, NothingSent, measurements
 from bentpipe.lab.emu.planned import RunLab, lab_plan, round_trips_ns
 from bentpipe.lab.needs import lacking
@@ -171,8 +172,9 @@ class _Lab(Hand):
         # What a process could not keep is missing in its frames: there is no result.
         _refuse_full("\n".join([said, str(result.get("record_error", "")), *_errors(plan).values()]))
         facts = {key: value for key, value in result.items() if key != "statuses"}
+        nodes = read_nodes(plan.nodes)
         flows = _flows(run, plan)
-        late_ns = _lateness(flows)
+        late_ns = max([_lateness(flows), *nodes.late_ns()])
         facts["processes_late_p95_ms"] = late_ns / 1e6
         reasons = list(result.get("reasons", []))
         bound = max(LATE_LEAST_NS, round(LATE_PART * min(round_trips_ns(run.spec))))
@@ -186,8 +188,13 @@ class _Lab(Hand):
         ]
         try:
             series = read_series(plan.record, result)
-            return _Attempt(measurements(self.runner.version, run.spec, flows, series), "", False, facts)
-        except NothingSent as error:
+            nodes.check()
+            # between nodes: the others come before them
+            linked = [Linked(flow, nodes) for flow in run.spec["flows"][len(flows) :]]
+            zero_ns = int(result["started_ns"]) if linked else None
+            found = measurements(self.runner.version, run.spec, [*flows, *linked], series, zero_ns)
+            return _Attempt(found, "", False, facts)
+        except (NothingSent, NodeEnded) as error:
             why = _last_words(plan, failed)
             return _Attempt(None, f"{error}{why}", False, facts)
 
@@ -235,7 +242,7 @@ def _prefer(process: int) -> None:
 
 def _flows(run: Run, plan: RunLab) -> list[Flow | Called]:
     found: list[Flow | Called] = []
-    for flow, files in zip(run.spec["flows"], plan.flows, strict=True):
+    for flow, files in zip(run.spec["flows"], plan.flows, strict=False):
         load, transport = flow["load"], flow["transport"]
         if load["kind"] == "datagrams" and transport["kind"] == "udp":
             told = read_told(files.sessions[0].frames)

@@ -1,0 +1,236 @@
+"""Bundle nodes of a scenario in a lab: what their processes are told, what becomes of what they say, and a disruption on both
+clocks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import realtime
+from bentpipe.agree.bundles import delivered
+from bentpipe.lab.emu.limits import refusals
+from bentpipe.lab.emu.linked import Linked, NodeEnded, read_nodes
+from bentpipe.lab.emu.planned import RunLab, lab_plan
+from bentpipe.lab.labplan import checked
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
+from bentpipe.plan.spec import RunSpec
+from bentpipe.runners import engine
+from bentpipe.store.reader import Store
+
+THREE = """
+title = "a relay for 2 s"
+duration = "6 s"
+sample = "100 ms"
+graph.node = ["v1", "v3", "v6"]
+graph.link = [
+  { name = "direct", client_side = "v1", server_side = "v6", delay = "10 ms", both = { rate = "20 Mbit/s", queue = "67 packets", outages = [{ at = "1.5 s", length = "2 s" }] } },
+  { name = "up", client_side = "v1", server_side = "v3", delay = "10 ms", both = { rate = "20 Mbit/s", queue = "67 packets" } },
+  { name = "down", client_side = "v3", server_side = "v6", delay = "10 ms", both = { rate = "20 Mbit/s", queue = "67 packets" } },
+]
+flow = [
+  { name = "f16", client = "v1", server = "v6", congestion = "cubic", load = { bundles = { layer = "quiccl", dtnperf = "-W 8 -P 200k -T 4 -l 600 -r" } } },
+  { name = "f13", client = "v1", server = "v3", transport = "tcp", congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" }, load = { bundles = "tcpcl" } },
+  { name = "f36", client = "v3", server = "v6", congestion = "cubic", quic = { ip = 6 }, load = { bundles = "quiccl-each" } },
+]
+[dtn]
+contact = [
+  { from = "v1", to = "v6", stop = "1.5 s", rate = "20 Mbit/s", both = true },
+  { from = "v1", to = "v6", start = "3.5 s", stop = "600 s", rate = "20 Mbit/s", both = true },
+  { from = "v1", to = "v3", stop = "600 s", rate = "20 Mbit/s", both = true },
+  { from = "v3", to = "v6", stop = "600 s", rate = "20 Mbit/s", both = true },
+]
+range = [
+  { from = "v1", to = "v6", owlt = "10 ms" },
+  { from = "v1", to = "v3", owlt = "10 ms" },
+  { from = "v3", to = "v6", owlt = "10 ms" },
+]
+"""
+
+
+def spec_of(text: str = THREE) -> RunSpec:
+
+    document = open_document(tomllib.loads(text))
+    plan = make(document, engine.version(), catalogue=engine.catalogue(), orbits=engine.orbit)
+    return plan.runs[0].spec
+
+
+def test_a_node_is_a_process_with_a_door_a_side(tmp_path: Path) -> None:
+    spec = spec_of()
+    assert refusals(spec, engine.catalogue()) == []
+    lab = lab_plan(spec, tmp_path, "/bin/rt")
+    checked(lab.plan)
+    far = {one["name"]: one for one in lab.plan.get("far", ())}
+    # who is waited for comes last
+    assert list(far) == ["v1.node", "v6.node", "v3.node"]
+    assert [one.get("listens") for one in far.values()] == [None, 4435, 4434]
+    assert [one["node"] for one in far.values()] == ["v1", "v6", "v3"]
+    assert far["v1.node"]["command"][-4:] == ["-e", "s/@0@/{far}/g", "-e", "s/@1@/{host:v3}/g"]
+    assert far["v3.node"]["command"][-2:] == ["-e", "s/@2@/{far6}/g"]
+    (near,) = lab.plan["near"]
+    assert near["name"] == "bundles"
+    plans = {
+        name: json.loads((tmp_path / f"node.{n}.json").read_text())
+        for n, name in enumerate(("v1", "v6", "v3"))
+    }
+    ways = {
+        name: [(one["neighbour"], one["layer"]["kind"], one["listen"], one["peer"]) for one in plan["doors"]]
+        for name, plan in plans.items()
+    }
+    assert ways == {
+        "v1": [
+            ("v6", "quiccl", "0.0.0.0:0", "@0@:4433"),
+            ("v3", "tcpcl", "0.0.0.0:0", "@1@:4434"),
+        ],
+        "v3": [("v1", "tcpcl", "0.0.0.0:4434", None), ("v6", "quiccl", "[::]:0", "[@2@]:4435")],
+        "v6": [("v1", "quiccl", "0.0.0.0:4433", None), ("v3", "quiccl", "[::]:4435", None)],
+    }
+    for plan in plans.values():
+        assert (plan["dtn"], plan["duration_ns"]) == (spec.get("dtn"), 6 * 10**9)
+        assert plan["zero"] == str(tmp_path / "zero")
+        assert all(one["sends"] and one["by_plan"] for one in plan["doors"])
+        assert [one["quic"]["crypto"] for one in plan["doors"]] == ["rustls", "rustls"]
+    assert plans["v1"]["doors"][1]["congestion"]["name"] == "cubic"
+    doors = [(door.flow, door.side, door.end) for node in lab.nodes for door in node.doors]
+    assert doors == [
+        ("f16", "client", 0), ("f13", "client", 1), ("f16", "server", 0), ("f36", "server", 1), ("f13", "server", 0),
+        ("f36", "client", 1),
+    ]  # fmt: skip
+
+
+def bundle(event: str, time_s: float, node: str, **more: Any) -> dict[str, Any]:
+    return {"time_s": time_s, "node": node, "event": event, "kind": "data", "source": "ipn:1.3000",
+            "destination": "ipn:2.2000", "created_ms": 5, "sequence": 0, "offset_bytes": None,
+            "payload_bytes": 1000, "peer": None, "reason": None, **more}  # fmt: skip
+
+
+def carried(time_s: float, end: int, **more: Any) -> dict[str, Any]:
+    return {"table": "connections", "time_s": time_s, "end": end, "begun": 1, "ended": 0, "lost": 0, "begun_s": 0.1,
+            "written_bytes": 0, "received_bytes": 0, **more}  # fmt: skip
+
+
+def say(lab: RunLab, lines: dict[str, list[dict[str, Any]]], cut: str = "") -> None:
+    for node in lab.nodes:
+        last = {"table": "node", "node": node.name, "late_p95_ns": 100}
+        rows = [{"ready": True}, *lines.get(node.name, []), last]
+        node.lines.write_text("".join(f"{json.dumps(row)}\n" for row in rows) + cut)
+
+
+def test_what_nodes_say_becomes_tables(tmp_path: Path) -> None:
+    spec = spec_of()
+    lab = lab_plan(spec, tmp_path, "/bin/rt")
+    say(
+        lab,
+        {
+            "v1": [
+                bundle("generated", 1.0, "v1"),
+                carried(1.0, 0, written_bytes=900, first_written_s=1.0),
+                {
+                    "table": "stored",
+                    "node": "v1",
+                    "came_s": 2.0,
+                    "source": "ipn:1.3000",
+                    "payload_bytes": 1000,
+                },
+            ],
+            "v6": [bundle("delivered", 1.5, "v6"), carried(1.6, 0, received_bytes=900, last_received_s=1.5)],
+            "v3": [bundle("received", 1.0, "v3", peer="v1")],
+        },
+        cut='{"table": "bund',
+    )
+    nodes = read_nodes(lab.nodes)
+    nodes.check()
+    assert list(nodes.late_ns()) == [100] * 3
+    rows = nodes.rows()
+    assert [(row["time_s"], row["node"]) for row in rows["bundles"]] == [
+        (1.0, "v1"),
+        (1.0, "v3"),
+        (1.5, "v6"),
+    ]
+    assert [row["peer"] for row in rows["bundles"]] == ["", "v1", ""]
+    assert [row["came_s"] for row in rows["stored"]] == [2.0]
+    linked = Linked(spec["flows"][0], nodes)
+    found = linked.totals(9.0, [0.5, 1.2, 9.0])
+    client, server = found["summary"]
+    assert (client["flow"], client["congestion"], client["delivered_bytes"]) == ("f16", "cubic", 900)
+    assert (client["data_start_s"], client["data_end_s"], client["sent_packets"]) == (1.0, 1.5, None)
+    assert (server["received_in_order_bytes"], server["delivered_bytes"]) == (900, 0)
+    samples = [(row["time_s"], row["side"], row["written_bytes"]) for row in found["flows"]]
+    assert samples[:3] == [(0.5, "client", 0), (1.2, "client", 900), (9.0, "client", 900)]
+    # a run that was over before it ended is no result
+    assert Linked(spec["flows"][1], nodes).totals(9.0, [9.0])["summary"][0]["connections"] == 0
+    lab.nodes[2].lines.write_text("")
+    with pytest.raises(NodeEnded, match="bundle node v3"):
+        read_nodes(lab.nodes).check()
+
+
+def test_early_data_is_refused_by_its_key() -> None:
+    text = THREE.replace('name = "f16",', 'name = "f16", quic = { handshake = "0-rtt" },')
+    ((key, why),) = refusals(spec_of(text), engine.catalogue())
+    assert key == "flow.f16.quic.handshake"
+    assert why == 'found "0-rtt"; a bundle node on sockets has no ticket'
+
+
+def test_stores_that_take_time_and_nodes_that_stop_are_refused() -> None:
+    nodes = (
+        '[dtn]\nnode = [{ name = "v3", store_delay = "5 ms" }, { name = "v6", stops = [{ at = "1 s" }] }]\n'
+    )
+    text = THREE.replace("[dtn]\n", nodes).replace(
+        'layer = "quiccl", dtnperf', 'layer = "quiccl", on_return = "resume", dtnperf'
+    )
+    keys = [key for key, _ in refusals(spec_of(text), engine.catalogue())]
+    assert sorted(keys) == ["dtn.node.v3.store_delay", "dtn.node.v6.stops", "flow.f16.load.bundles.on_return"]
+
+
+@pytest.mark.system
+def test_a_relay_carries_as_many_bundles_on_both_clocks(tmp_path: Path) -> None:
+    """The direct way is dark for 2 s that are in the plan. Whoever waits for a processor is late, which the runner sees."""
+    realtime.need_namespaces()
+    (tmp_path / "three.toml").write_text(THREE)
+    environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
+    for clock in ([], ["--engine", "emu"]):
+        words = ["run", "three.toml", *clock, "--out", clock[-1] if clock else "sim"]
+        done = subprocess.run(
+            [sys.executable, "-m", "bentpipe.cli", *words],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        if "the machine was too late" in done.stderr:
+            pytest.skip(realtime.BUSY)
+        assert done.returncode == 0, done.stderr
+    stores = {name: Store(tmp_path / name) for name in ("sim", "emu")}
+    counts = {}
+    for name, store in stores.items():
+        rows = store.rows("bundles").filter(kind="data")
+        generated = rows.filter(event="generated")
+        came = rows.filter(event="delivered")
+        ids = [(row["source"], row["created_ms"], row["sequence"]) for row in came.to_dicts()]
+        assert len(set(ids)) == len(ids), "each once"
+        assert len(ids) == generated.height, f"{name}: all that were sent arrive"
+        assert rows.filter(event="acknowledged").height == len(ids)
+        by_relay = rows.filter(node="v3", event="received")
+        dark = by_relay.filter((pl.col("time_s") > 1.6) & (pl.col("time_s") < 3.5))
+        assert dark.height * 200_000 * 8 == pytest.approx(20e6 * 1.9, rel=0.2), (
+            "the relay is busy all the time"
+        )
+        direct = came.filter((pl.col("time_s") > 1.6) & (pl.col("time_s") < 3.5), peer="v1")
+        assert direct.height == 0
+        counts[name] = (len(ids), by_relay.height)
+        planned = store.rows("routes").filter(node="v1", decision="planned")
+        assert set(planned["next"]) == {"v3", "v6"}
+        assert set(store.rows("reports").filter(node="v1")["reason"]) == {0}
+        assert store.rows("stored").height == 0
+        assert delivered(store)["delivered_bundles"].to_list() == [len(ids)]
+    real, simulated = stores["emu"].summary, stores["sim"].summary
+    assert real.select("flow", "side").equals(simulated.select("flow", "side"))
+    arrived = {name: store.summary["delivered_bytes"].sum() for name, store in stores.items()}
+    assert arrived["emu"] == pytest.approx(arrived["sim"], rel=0.05)
+    assert counts["emu"][0] == pytest.approx(counts["sim"][0], rel=0.03)
+    assert counts["emu"][1] == pytest.approx(counts["sim"][1], rel=0.1)
