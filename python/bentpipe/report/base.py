@@ -111,7 +111,7 @@ def unbroken(text: str) -> str:
 
 
 _UNIT = r"(?:[±%]|(?:[nµmkMG]?(?:s|B|m|b/s|bit/s)|dB|min|h|hours|BDP|packets|cells?|runs?|seeds?)\b)"
-_TOGETHER = re.compile(rf"(?<=±) (?=\d)|(?<=\d) (?={_UNIT})")
+_TOGETHER = re.compile(rf"(?<=±) (?=\d)|(?<=\d) (?={_UNIT}|…)|(?<=\d …) (?=[-−\d])")
 """Blanks at which no line ends."""
 
 

@@ -5,7 +5,7 @@
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const PAPER = 650; // A4 between its margins, CSS pixels
   const AXIS = 84; // beside a panel: labels and title of an axis
-  const LEAST = { facet: 180, concat: 300 }; // narrower panels cannot be read: small multiples, and panels of their own
+  const LEAST = { facet: 180, concat: 240 }; // narrower panels cannot be read: small multiples, and panels of their own
   let chosen = "0";
 
   const textOf = (box) =>
