@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use bundle::layers::{LayerSpec, MtcpSpec, QubicleSpec, QuicclSpec, Streaming, TcpclSpec};
+use bundle::layers::messages::Init;
+use bundle::layers::{LayerSpec, Memory, MtcpSpec, QubicleSpec, QuicclSpec, Streaming, TcpclSpec};
 use bundle::{Refusal, Role, Said, Service, Told, Transfer};
 use bytes::Bytes;
 use transport::{AppEvent, ReadEnd, Streams};
@@ -26,6 +27,7 @@ struct Stranger {
     own: u64,
     room: usize,
     closed: bool,
+    early: bool,
 }
 
 impl Stranger {
@@ -85,6 +87,9 @@ impl Streams for Stranger {
     fn stop(&mut self, _: u64) {}
     fn appetite(&self) -> usize {
         1 << 12
+    }
+    fn is_early(&self) -> bool {
+        self.early
     }
     fn close(&mut self) {
         self.closed = true;
@@ -161,8 +166,19 @@ pub fn layers(script: &[u8]) {
     let role = if first & 8 == 0 { Role::Active } else { Role::Passive };
     let layer = layer(first & 7);
     let quic = layer.needs().is_some();
-    let mut session = layer.session(role, "ipn:1.0");
-    let mut peer = Stranger { room: 1 << 20, ..Stranger::default() };
+    // One that resumes, by what another session has heard.
+    let early = first & 16 != 0;
+    let known = Init {
+        keepalive_s: 1,
+        segment_mru: 100,
+        datagram_mru: 1000,
+        transfer_mru: 1 << 11,
+        node: "ipn:2.0".to_owned(),
+        problem: None,
+    };
+    let memory = if early { Memory::of(known) } else { Memory::default() };
+    let mut session = layer.resuming(role, "ipn:1.0", &memory);
+    let mut peer = Stranger { room: 1 << 20, early, ..Stranger::default() };
     peer.own = u64::from(role == Role::Passive);
     let (mut said, mut heard, mut came, mut number) = (Vec::new(), Heard::default(), 0, 0);
     let mut now = Time::ZERO;

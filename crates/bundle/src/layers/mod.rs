@@ -46,6 +46,11 @@ const PATIENCE_NS: u64 = 60_000_000_000;
 pub struct Memory(Arc<Mutex<Option<messages::Init>>>);
 
 impl Memory {
+    /// Of a peer that has said this.
+    pub fn of(init: messages::Init) -> Memory {
+        Memory(Arc::new(Mutex::new(Some(init))))
+    }
+
     fn get(&self) -> Option<messages::Init> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

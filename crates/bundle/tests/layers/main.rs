@@ -2,6 +2,7 @@
 
 mod bytes;
 mod carry;
+mod early;
 mod kills;
 mod pair;
 mod pieces;
