@@ -80,9 +80,9 @@ impl Side {
         self.said.iter().filter(|said| matches!(said, Said::Started { .. })).count()
     }
 
-    fn received(&self) -> Vec<&[u8]> {
-        let of = |said| match said {
-            &Said::Received { ref data, .. } => Some(&data[..]),
+    fn received(&self) -> Vec<Vec<u8>> {
+        let of = |said: &Said| match said {
+            Said::Received { data, .. } => Some(data.concat()),
             _ => None,
         };
         self.said.iter().filter_map(of).collect()
