@@ -25,6 +25,7 @@ from typing import Any
 
 from bentpipe.plan import price
 from bentpipe.plan.bounds import bounds
+from bentpipe.plan.controllers import by_name
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import Plan, make
 from bentpipe.runners import engine
@@ -259,8 +260,27 @@ def texts() -> tuple[tuple[Path, str, Path], ...]:
     found += [(Path("graph"), GRAPH, ROOT), *3 * [(Path("traced"), TRACED, traces())]]
     found += [(path, PRESET.format(name=path.stem), ROOT) for path in sorted(PRESETS.glob("*.toml"))]
     # Studies with controllers of their own hold nothing that the others do not.
-    whole = [(*one, Mutant(0, one[0], (), one[1], one[2])) for one in found]
-    return tuple((path, text, folder) for path, text, folder, one in whole if judge(one).kind == "ran")
+    return tuple(one for one in found if not brings_controllers(one[1]))
+
+
+def brings_controllers(text: str) -> bool:
+    """Whether a scenario asks for a controller that is none of ours."""
+    known = by_name(engine.catalogue())
+    return any(name not in known for name in _controllers(tomllib.loads(text)))
+
+
+def _controllers(data: Any) -> Iterator[str]:
+    """The names of all controllers in a scenario and its sweep."""
+    if isinstance(data, list):
+        for one in data:
+            yield from _controllers(one)
+    elif isinstance(data, dict):
+        for key, value in data.items():
+            if key.removesuffix(".name").rpartition(".")[2] == "congestion":
+                several = value if isinstance(value, list) else [value]
+                yield from (one["name"] if isinstance(one, dict) else one for one in several)
+            else:
+                yield from _controllers(value)
 
 
 def mutant(number: int) -> Mutant:
