@@ -46,7 +46,7 @@ engine: ## build the engine and put it beside the Python modules (docs/decisions
 	@$(STEP) "engine" scripts/build-engine $(CARGO_PROFILE) $(ENGINE)
 
 rt: ## build bentpipe-rt, for everything in real time
-	@$(STEP) "bentpipe-rt" cargo build --release --locked -p bentpipe-rt
+	@$(STEP) "bentpipe-rt" cargo build --release --locked -p bentpipe-rt $${BENTPIPE_BOTH:+-p bentpipe-py}
 
 system: ## as root on Debian: the system packages that some tests need
 	@$(STEP) "system packages" scripts/setup-system
@@ -63,11 +63,14 @@ check-rustfmt: ## Rust is formatted
 check-clippy: ## clippy, with the bans of clippy.toml
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 
+# Without examples (clippy checks them), but for the one that a test of the system runs: it is to have these features too.
 build-rust:
-	cargo test --workspace --locked --no-run
+	cargo test --workspace --locked --tests --no-run
+	cargo build --workspace --locked --example many_connections
 
 check-rust: ## unit, property and documentation tests of the crates
-	cargo test --workspace --locked --no-fail-fast
+	cargo test --workspace --locked --tests --no-fail-fast
+	! grep -rqE '^ *//[/!] *```' crates || cargo test --workspace --locked --doc --no-fail-fast
 
 check-ruff: venv-dev ## Python is formatted and linted
 	$(BIN)/ruff check .
@@ -85,10 +88,12 @@ check-licences: venv-dev ## every dependency's licence is one we may use
 check-stub: venv-dev engine ## _engine.pyi says what the built engine is
 	$(BIN)/python scripts/stub-diff
 
-check-python: venv-dev engine ## pytest: what needs nothing of the system, side by side
+check-python: venv-dev engine ## pytest: what judges no time, side by side
 	$(BIN)/python -m pytest -m "not system" -n auto --dist loadfile
 
-check-system: venv-dev engine rt ## pytest: labs, browsers, sockets, full disks, one at a time
+# The files that have such a test: the others need not be imported.
+TESTS ?= $(shell grep -lF mark.system tests/python/test_*.py)
+check-system: venv-dev engine rt ## pytest: labs, servers, full disks, one at a time
 	$(BIN)/python -m pytest -m system $(TESTS)
 
 # --- for developers ---------------------------------------------------------------------------------------------

@@ -128,7 +128,8 @@ def program() -> Path:
         return Path(named)
     need("cargo")
     words = ["cargo", "build", "--release", "--locked", "-q", "-p", "bentpipe-rt"]
-    subprocess.run(words, cwd=ROOT, check=True)
+    both = ["-p", "bentpipe-py"] if os.environ.get("BENTPIPE_BOTH") else []
+    subprocess.run([*words, *both], cwd=ROOT, check=True)
     return ROOT / "target" / "release" / "bentpipe-rt"
 
 
