@@ -1,5 +1,7 @@
 //! Bundles that are built here are read by bp7 0.12.1, which shares no code with what builds them, and the reverse; the bundles of
-//! `ours.txt` also by pyD3TN (tests/python/test_bundles.py), whose own are in `pyd3tn.txt`.
+//! `ours.txt` also by pyD3TN (tests/python/test_bundles.py), whose own are in `pyd3tn.txt`. `cddl` holds them to the RFC's CDDL.
+
+mod cddl;
 
 use std::time::Duration;
 

@@ -8,7 +8,7 @@ use sim::{Data, Measurements, RunSpec, Table};
 use crate::common::{quic, tcp};
 
 /// A hop of a case.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Hop {
     from: &'static str,
     to: &'static str,
@@ -17,11 +17,18 @@ pub struct Hop {
     /// When the link is dark, by the instant at which packets are sent, or where it is so `behind` the delay, arrive.
     pub dark: Vec<(f64, f64)>,
     pub behind: bool,
-    loss: f64,
+    pub loss: f64,
 }
 
 pub fn hop(from: &'static str, to: &'static str, rate_bit_s: u64, owlt_ms: u64) -> Hop {
     Hop { from, to, rate_bit_s, owlt_ms, dark: Vec::new(), behind: false, loss: 0.0 }
+}
+
+impl Hop {
+    /// From, to, rate and light time.
+    pub fn ends(&self) -> (&'static str, &'static str, u64, u64) {
+        (self.from, self.to, self.rate_bit_s, self.owlt_ms)
+    }
 }
 
 fn line(hop: &Hop, seconds: f64) -> Value {
@@ -48,6 +55,7 @@ fn line(hop: &Hop, seconds: f64) -> Value {
 }
 
 /// Nodes `1`, `2`, ... over hops, with a contact plan and clients.
+#[derive(Clone, Debug)]
 pub struct Case {
     pub hops: Vec<Hop>,
     pub contacts: Vec<Value>,
@@ -221,9 +229,9 @@ pub fn times(run: &Measurements, event: &str, node: &str) -> Vec<(u64, f64)> {
         .collect()
 }
 
-type Id = [String; 4];
+pub type Id = [String; 4];
 
-fn id(row: &BTreeMap<&'static str, String>) -> Id {
+pub fn id(row: &BTreeMap<&'static str, String>) -> Id {
     ["source", "created_ms", "sequence", "offset_bytes"].map(|key| row[key].clone())
 }
 
@@ -259,7 +267,7 @@ pub fn conserved(run: &Measurements) {
 }
 
 /// A stream of bundles one after the other.
-fn in_order() -> Value {
+pub fn in_order() -> Value {
     json!({"shared": false, "with_contact": true, "closes": false,
         "layer": {"kind": "quiccl"}})
 }

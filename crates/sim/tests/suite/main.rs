@@ -4,6 +4,8 @@ mod both_ways;
 mod bounds;
 mod bulk;
 mod bundles;
+mod bundles_drawn;
+mod bundles_forms;
 mod calls;
 #[path = "../common/mod.rs"]
 mod common;

@@ -142,9 +142,11 @@ def _reports(told: Told) -> Iterator[Finding]:
                 continue
             if client is not None and not client["reports"][mark]:
                 yield Finding("reports are true", row["node"], f"nobody asked whether {id_} was {mark}")
-            found = [
-                one for one in happened[node or "", id_, mark] if epoch + one.at // 1_000_000 == int(time)
-            ]
+            # What is received is reported when it is durable.
+            stored = next((one.get("store_ns", 0) for one in told.dtn["nodes"] if one["name"] == node), 0)
+            later = stored if mark == "received" else 0
+            times = happened[node or "", id_, mark]
+            found = [one for one in times if epoch + (one.at + later) // 1_000_000 == int(time)]
             good = [
                 one for one in found if mark != "deleted" or _CODES.get(one.reason, 0) == int(row["reason"])
             ]
