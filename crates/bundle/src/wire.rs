@@ -15,6 +15,7 @@ use hardy_cbor::encode;
 use units::Span;
 
 mod parts;
+mod unknown;
 
 pub use hardy_bpv7::bundle::{Flags, Id};
 pub use hardy_bpv7::eid::Eid;
@@ -107,6 +108,15 @@ pub struct Head {
     pub class: Class,
 }
 
+/// What blocks ask for that are unknown here (section 4.2.4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unknown {
+    /// A report.
+    pub report: bool,
+    /// That the bundle is deleted: then only what its primary block says is known of it.
+    pub delete: bool,
+}
+
 /// A bundle in memory. Clones share the payload.
 #[derive(Clone, Debug)]
 pub struct Bundle {
@@ -128,6 +138,8 @@ pub struct Bundle {
     pub hops: Option<(u64, u64)>,
     /// How urgent it is.
     pub class: Class,
+    /// What unknown blocks ask for.
+    pub unknown: Unknown,
     /// Its payload, in parts.
     pub payload: Vec<Bytes>,
     primary: Bytes,
@@ -162,6 +174,7 @@ impl Bundle {
             age: head.created_ms.is_none().then_some(Span::ZERO),
             hops,
             class: head.class,
+            unknown: Unknown::default(),
             payload_frame: frame(&payload, 0, head.payload_crc.kind())?,
             payload,
             primary,
@@ -175,7 +188,10 @@ impl Bundle {
     /// Why it is none.
     pub fn decode(data: &Bytes) -> Result<Bundle, Wrong> {
         let wrong = |error: hardy_bpv7::Error| Wrong(error.to_string());
-        let parsed = ParsedBundle::parse(data, no_keys).map_err(wrong)?;
+        let parsed = match ParsedBundle::parse(data, no_keys) {
+            Err(hardy_bpv7::Error::Unsupported(_)) => return Bundle::hopeless(data),
+            other => other.map_err(wrong)?,
+        };
         if parsed.non_canonical {
             // Canonical first, so that blocks may be passed on as they are.
             let checked = CheckedBundle::parse(data, no_keys).map_err(wrong)?;
@@ -199,9 +215,12 @@ impl Bundle {
         let mut numbers: Vec<u64> = parsed.blocks.keys().copied().filter(|n| *n > 1).collect();
         numbers.sort_unstable();
         let (mut class, mut others) = (Class::default(), Vec::new());
+        let mut unknown = Unknown::default();
         for number in numbers {
             let Some(one) = parsed.blocks.get(&number) else { continue };
-            match u64::from(one.block_type) {
+            let kind = u64::from(one.block_type);
+            unknown.report |= !known(kind) && one.flags.report_on_failure;
+            match kind {
                 PREVIOUS_NODE | AGE | HOP_COUNT => {}
                 CLASS => class = read_class(&data[one.payload_range()])?,
                 // What asks for it is left behind by whom it is unknown to (section 5.6).
@@ -209,14 +228,13 @@ impl Bundle {
                 _ => others.push((number, one.flags.must_replicate, part(&one.extent))),
             }
         }
-        let span =
-            |of: core::time::Duration| Span(u64::try_from(of.as_nanos()).unwrap_or(u64::MAX / 4));
         Ok(Bundle {
             lifetime: span(parsed.lifetime),
             previous: parsed.previous_node,
             age: parsed.age.map(span),
             hops: parsed.hop_count.map(|hops| (hops.limit, hops.count)),
             class,
+            unknown,
             payload: vec![data.slice(within)],
             primary,
             others,
@@ -334,6 +352,14 @@ pub(crate) fn slice(parts: &[Bytes], from: u64, to: u64) -> Vec<Bytes> {
         at = end;
     }
     found
+}
+
+fn known(kind: u64) -> bool {
+    matches!(kind, 0 | 1 | PREVIOUS_NODE | AGE | HOP_COUNT | CLASS)
+}
+
+fn span(of: core::time::Duration) -> Span {
+    Span(u64::try_from(of.as_nanos()).unwrap_or(u64::MAX / 4))
 }
 
 fn built(head: &Head) -> Result<(bundle::Bundle, Box<[u8]>), Wrong> {

@@ -201,7 +201,15 @@ impl Agent {
             flags.delivery_report_requested,
             flags.delete_report_requested,
         ];
-        if !asked[what] || flags.is_admin_record || bundle.report_to.is_null() {
+        if asked[what] {
+            self.report_on(now, bundle, what, code);
+        }
+    }
+
+    /// The same whether the bundle asks for it or a block of it does (section 4.2.4).
+    pub(super) fn report_on(&mut self, now: Time, bundle: &Bundle, what: usize, code: ReasonCode) {
+        let flags = &bundle.flags;
+        if flags.is_admin_record || bundle.report_to.is_null() {
             return;
         }
         let time = flags.report_status_time.then(|| DtnTime::new(self.clock_ms(now)).into());

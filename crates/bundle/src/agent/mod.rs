@@ -327,6 +327,13 @@ impl Agent {
             self.note(now, Happened::Deleted, &bundle, kind, None, Some("it is known here"));
             return self.acts.push(refuse(Refusal::Completed));
         }
+        if bundle.unknown.report {
+            self.report_on(now, &bundle, deliver::RECEIVED, ReasonCode::BlockUnsupported);
+        }
+        if bundle.unknown.delete {
+            self.acts.push(Act::Tell(session, Told::Stored(id)));
+            return self.gone(now, &bundle, kind, ReasonCode::BlockUnsupported);
+        }
         if bundle.hops.is_some_and(|(limit, count)| count > limit) {
             self.acts.push(Act::Tell(session, Told::Stored(id)));
             return self.gone(now, &bundle, kind, ReasonCode::HopLimitExceeded);

@@ -291,13 +291,22 @@ def _room(told: Told, node: str, limit: int | None) -> Iterator[Finding]:
             after = events[number + 1] if number + 1 < len(events) else None
             gone = after is not None and after.what == "deleted" and after.at == event.at
             if event.what in _IN and event.what != "reassembled":
-                if gone and after is not None and after.reason in (_NO_ROOM, _KNOWN, "hop limit exceeded"):
+                if (
+                    gone
+                    and after is not None
+                    and after.reason in (_NO_ROOM, _KNOWN, "hop limit exceeded", "block unsupported")
+                ):
                     refused += [after] if after.reason == _NO_ROOM else []
                 else:
                     changes[event.at].append((event.bytes, 1))
             elif event.what in _OUT:
                 before = events[number - 1] if number else None
-                never = event.what == "deleted" and event.reason in (_NO_ROOM, _KNOWN, "hop limit exceeded")
+                never = event.what == "deleted" and event.reason in (
+                    _NO_ROOM,
+                    _KNOWN,
+                    "hop limit exceeded",
+                    "block unsupported",
+                )
                 if not never and (before is None or before.what != "reassembled"):
                     changes[event.at].append((-event.bytes, -1))
     most: dict[int, int] = {}

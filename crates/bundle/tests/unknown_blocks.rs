@@ -1,0 +1,136 @@
+//! Blocks that a node does not know, and what their flags ask for then (RFC 9171 sections 4.2.4, 5.6).
+
+use bundle::wire::{Bundle, Class, Crc, Eid, Flags, Head};
+use bundle::{Act, Agent, Door, DtnSpec, Record, ReturnSpec, Said, Service, Told};
+use bytes::Bytes;
+use serde_json::json;
+use units::{Span, Time};
+
+const REPORT: u8 = 0x02;
+const DELETE: u8 = 0x04;
+const DISCARD: u8 = 0x10;
+const SESSION: u64 = 7;
+/// Milliseconds since 2000 at which the node begins.
+const EPOCH: u64 = 850_000_000_000;
+
+fn eid(name: &str) -> Eid {
+    name.parse().expect("a name")
+}
+
+/// A bundle for node 2, whose reports go there too, with block 200 of these flags, before the payload.
+fn with_block(flags: u8) -> Bytes {
+    let head = Head {
+        source: eid("ipn:1.1"),
+        destination: eid("ipn:2.2000"),
+        report_to: eid("ipn:2.1000"),
+        created_ms: Some(EPOCH),
+        sequence: 3,
+        lifetime: Span::from_secs(60),
+        flags: Flags {
+            report_status_time: true,
+            delete_report_requested: true,
+            ..Flags::default()
+        },
+        hop_limit: None,
+        crc: Crc::Crc32c,
+        payload_crc: Crc::None,
+        class: Class::default(),
+    };
+    let bundle = Bundle::new(&head, vec![Bytes::from_static(b"hello")]).expect("a bundle");
+    let mut data = bundle.encode(&eid("ipn:1.0"), Span::ZERO).concat();
+    let primary = 1 + hardy_cbor::decode::skip_value(&data[1..], 16).expect("a block").1;
+    data.splice(primary..primary, [0x85, 0x18, 200, 9, flags, 0, 0x42, 0xab, 0xcd]);
+    data.into()
+}
+
+/// Reasons, and of what (received, forwarded, delivered, deleted).
+type Reports = Vec<(u64, [bool; 4])>;
+
+/// What a node does with it: its records, what it reports, and whether the neighbour hears that it was taken.
+fn arrives(flags: u8) -> (Vec<Record>, Reports, bool) {
+    let spec: DtnSpec = serde_json::from_value(json!({
+        "epoch_ms": EPOCH,
+        "nodes": [{"name": "1", "eid": "ipn:1.0"}, {"name": "2", "eid": "ipn:2.0"}],
+        "links": [], "plan": {"contacts": [], "ranges": []}
+    }))
+    .expect("a specification");
+    let door = Door {
+        neighbour: "1".to_owned(),
+        end: 0,
+        sends: true,
+        opens: false,
+        with_contact: true,
+        closes: false,
+        on_return: ReturnSpec::Alone,
+    };
+    let mut agent = Agent::new(&spec, "2", &[door]).expect("a node");
+    let now = Time::ZERO + Span::from_secs(1);
+    agent.opened(now, 0, SESSION);
+    let data = vec![with_block(flags)];
+    agent.heard(now, SESSION, Said::Received { id: 5, data, service: Service::Reliable });
+    let mut taken = false;
+    let mut acts = Vec::new();
+    loop {
+        agent.take_acts(&mut acts);
+        if acts.is_empty() {
+            break;
+        }
+        for act in std::mem::take(&mut acts) {
+            match act {
+                Act::Store(key) => agent.stored(now, key),
+                Act::Tell(SESSION, Told::Stored(5)) => taken = true,
+                _ => {}
+            }
+        }
+    }
+    let reports = agent.reports().iter();
+    let reports = reports.map(|one| (one.reason, one.times_ms.map(|time| time.is_some())));
+    let reports = reports.collect();
+    (agent.records().to_vec(), reports, taken)
+}
+
+fn events(records: &[Record]) -> Vec<(&str, Option<&str>)> {
+    let data = records.iter().filter(|one| one.kind == "data");
+    data.map(|one| (one.what.name(), one.reason)).collect()
+}
+
+#[test]
+fn a_block_that_asks_for_nothing_is_passed_over_and_goes_on() {
+    let (records, reports, taken) = arrives(0);
+    assert_eq!(events(&records), [("received", None), ("delivered", None)]);
+    assert!(reports.is_empty() && taken);
+    let read = Bundle::decode(&with_block(0)).expect("a bundle");
+    let on = read.encode(&eid("ipn:2.0"), Span::ZERO).concat();
+    assert!(on.windows(2).any(|two| two == [0xab, 0xcd]));
+}
+
+#[test]
+fn a_block_that_asks_for_it_is_left_behind() {
+    let read = Bundle::decode(&with_block(DISCARD)).expect("a bundle");
+    let on = read.encode(&eid("ipn:2.0"), Span::ZERO).concat();
+    assert!(!on.windows(2).any(|two| two == [0xab, 0xcd]));
+    assert_eq!(events(&arrives(DISCARD).0), [("received", None), ("delivered", None)]);
+}
+
+#[test]
+fn a_report_that_a_block_asks_for_says_block_unsupported() {
+    for flags in [REPORT, REPORT | DISCARD] {
+        let (records, reports, taken) = arrives(flags);
+        assert_eq!(events(&records), [("received", None), ("delivered", None)]);
+        assert_eq!(reports, [(11, [true, false, false, false])]);
+        assert!(taken);
+    }
+}
+
+#[test]
+fn a_bundle_is_deleted_where_a_block_asks_for_that() {
+    let deleted = [("received", None), ("deleted", Some("block unsupported"))];
+    let (records, reports, taken) = arrives(DELETE);
+    assert_eq!(events(&records), deleted);
+    assert_eq!(reports, [(11, [false, false, false, true])]);
+    assert!(taken, "it is not offered again");
+    let (records, reports, _) = arrives(DELETE | REPORT);
+    assert_eq!(events(&records), deleted);
+    let both = [(11, [true, false, false, false]), (11, [false, false, false, true])];
+    assert_eq!(reports, both);
+}
