@@ -66,6 +66,19 @@ def test_where_each_side_opens_its_own_there_are_two_doors(tmp_path: Path) -> No
     assert [one["eid"] for one in plan["dtn"]["nodes"]] == ["dtn://sat/", "dtn://moon/"]
 
 
+def test_tls_of_tcpcl_has_the_nodes_files(tmp_path: Path) -> None:
+    ways = f'tls = "require"\nfingerprint = "{"ab:" * 31}ab"\npeer = "127.0.0.1:1"'
+    plan = plan_of(
+        file(tmp_path, 'name = "1"\ncertificate = "a.pem"\nkey = "a.key"\n' + neighbour("2", "tcpcl", ways))
+    )
+    [door] = plan["doors"]
+    assert door.get("tls") == {
+        "policy": "require",
+        "fingerprint": "ab:" * 31 + "ab",
+        "certificate": {"certificate": str(tmp_path / "a.pem"), "key": str(tmp_path / "a.key")},
+    }
+
+
 CONTACTS = """
 [[contact]]
 from = "1"
@@ -114,6 +127,15 @@ def test_a_plan_in_ions_commands_is_named(tmp_path: Path) -> None:
             'neighbour.2.peer: found "127.0.0.1", exp',
         ),
         ('name = "1"\n' + neighbour("2", "tcpcl", 'peer = "127.0.0.1:0"'), "neighbour.2.peer: found"),
+        (
+            'name = "1"\n' + neighbour("2", "quiccl", 'tls = "require"\npeer = "127.0.0.1:1"'),
+            "which is over QUIC",
+        ),
+        (
+            'name = "1"\n' + neighbour("2", "tcpcl", f'fingerprint = "{"ab" * 32}"\npeer = "127.0.0.1:1"'),
+            "fingerprint",
+        ),
+        ('name = "1"\ncertificate = "a.pem"\n' + NEAR, "certificate without key"),
         ('name = "1"\nplan = "none.ionrc"\n' + NEAR, "none.ionrc: no such file"),
         ('name = "1"\nplan = "none.ionrc"\n' + NEAR + CONTACTS, "plan: found beside contact"),
         ('name = "1"\nroute = [{ at = "1", to = "6", via = "3" }]\n' + NEAR, "route[1].via"),

@@ -25,6 +25,7 @@ READ = {
     "AnswerPlan": (CALLS, "AnswerPlan"), "CallPlan": (CALLS, "CallPlan"), "Flow": (CALLS, "Flow"),
     "ServePlan": (SERVE, "ServePlan"), "Content": (SERVE, "Content"), "ServeTcp": (SERVE, "TcpPlan"),
     "TlsPlan": (SERVE, "TlsPlan"), "NodePlan": (DTN, "NodePlan"), "DoorPlan": (DTN, "DoorPlan"),
+    "DoorTls": (DTN, "DoorTls"),
 }  # fmt: skip
 """Where the executable reads each."""
 
@@ -34,7 +35,7 @@ ROLES = ("ServerPlan", "ClientPlan", "AnswerPlan", "CallPlan")
 NAMES = {
     "String": "str", "PathBuf": "str", "SocketAddr": "str", "bool": "bool", "Value": "Mapping[str, Any]",
     # words, which the executable refuses if it does not know them
-    "Transport": "str", "Choose": "str", "Protocol": "str", "TrustPlan": "str | Mapping[str, str]",
+    "Transport": "str", "Choose": "str", "Protocol": "str", "TlsPolicy": "str", "TrustPlan": "str | Mapping[str, str]",
     "CongestionPlan": "CongestionSpec", "ServeLimits": "Mapping[str, int]", "DatagramsSpec": "Mapping[str, Any]",
 }  # fmt: skip
 

@@ -49,6 +49,8 @@ class RealNeighbour(Table):
     congestion: StrictStr = "cubic"
     idle_timeout: DurationText = Duration(30 * 10**9)
     by_plan: StrictBool = True
+    tls: Literal["no", "allow", "require"] = "no"
+    fingerprint: StrictStr | None = Field(default=None, pattern="^([0-9a-fA-F]{2}:?){32}$")
 
     @model_validator(mode="after")
     def _together(self) -> RealNeighbour:
@@ -58,18 +60,36 @@ class RealNeighbour(Table):
             raise ValueError(
                 'found layer = "mtcp", which goes one way only, with connections = "shared"; expected "each"'
             )
+        if self.tls != "no" and self.layer != "tcpcl":
+            over = "is in clear" if self.layer == "mtcp" else "is over QUIC, which has TLS"
+            raise ValueError(
+                f'found tls = "{self.tls}" with layer = "{self.layer}", which {over}; expected "tcpcl"'
+            )
+        if self.fingerprint is not None and self.tls != "require":
+            raise ValueError(f'found a fingerprint with tls = "{self.tls}", expected "require"')
         if self.connections == "each" and (self.listen is None or self.peer is None):
             raise ValueError('found connections = "each", expected listen and peer')
         return self
 
 
 class NodeFile(ContactPlan):
-    """A bundle node on real sockets; contacts are its own tables or those of the file ``plan``."""
+    """A bundle node on real sockets; contacts are its own tables or those of the file ``plan``. ``certificate`` and
+    ``key`` are files in PEM, which it shows who opens a connection in TLS."""
 
     name: NodeName | None = None
     plan: StrictStr | None = None
+    certificate: StrictStr | None = None
+    key: StrictStr | None = None
     node: list[RealNode] = Field(default_factory=list)
     neighbour: list[RealNeighbour] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _identity(self) -> NodeFile:
+        if (self.certificate is None) != (self.key is None):
+            raise ValueError(
+                "found certificate without key or key without certificate, expected both or neither"
+            )
+        return self
 
 
 def node_file(file: Path) -> tuple[NodeFile, PlanSpec]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import socket
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from bentpipe.plan.bundles import SINCE_2000_S, layer_words
@@ -16,7 +17,7 @@ from bentpipe.scenario.problems import ScenarioError, unknown_word
 
 if TYPE_CHECKING:
     from bentpipe.dtn.node_file import NodeFile, RealNeighbour
-    from bentpipe.lab.wire import DoorPlan, NodePlan
+    from bentpipe.lab.wire import CertificateFiles, DoorPlan, NodePlan
     from bentpipe.plan.spec import DtnSpec, PlanSpec
 
 __all__ = ["node_plan"]
@@ -50,7 +51,14 @@ def node_plan(found: NodeFile, contacts: PlanSpec, name: str | None, source: str
         if hop.at == own and hop.via not in neighbours:
             text = unknown_word(hop.via, neighbours, "neighbour")
             raise ScenarioError([(f"route[{number}].via", text)], source)
+    files: CertificateFiles | None = None
+    if found.certificate is not None and found.key is not None:
+        folder = Path(source).parent
+        files = {"certificate": str(folder / found.certificate), "key": str(folder / found.key)}
     doors = [door for one in found.neighbour for door in _doors(one, source)]
+    for door in doors:
+        if door.get("tls"):
+            door["tls"]["certificate"] = files
     return {"name": own, "dtn": _dtn(found, contacts, own), "doors": doors}
 
 
@@ -131,6 +139,7 @@ def _doors(one: RealNeighbour, source: str) -> list[DoorPlan]:
             "congestion": {"name": one.congestion, "options": {}},
             "idle_timeout_ns": one.idle_timeout.ns,
             "by_plan": one.by_plan,
+            "tls": {"policy": one.tls, "fingerprint": one.fingerprint},
         }
         for at, to, sends in ways
     ]

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "AnswerPlan", "CallPlan", "CertificateFiles", "ClientPlan", "Content", "Csv", "DoorPlan", "Flow", "FramesPlan",
-    "LabSpec", "Limits", "MeasuredSide", "NodePlan", "PerfTcp", "Plan", "Process", "Record", "ReportPlan",
+    "AnswerPlan", "CallPlan", "CertificateFiles", "ClientPlan", "Content", "Csv", "DoorPlan", "DoorTls", "Flow",
+    "FramesPlan", "LabSpec", "Limits", "MeasuredSide", "NodePlan", "PerfTcp", "Plan", "Process", "Record", "ReportPlan",
     "ServePlan", "ServeTcp", "ServerPlan", "Sides", "TlsPlan", "WirePlan", "Wish", "written",
 ]  # fmt: skip
 
@@ -266,6 +266,14 @@ class ServePlan(TypedDict):
 # --- `dtn`: a bundle node (crates/endpoint/src/dtn/plan.rs) -----------
 
 
+class DoorTls(TypedDict, total=False):
+    """TLS of TCPCLv4 with a neighbour."""
+
+    policy: str
+    certificate: CertificateFiles | None
+    fingerprint: str | None
+
+
 class DoorPlan(TypedDict):
     """A neighbour, and how it is reached."""
 
@@ -281,6 +289,7 @@ class DoorPlan(TypedDict):
     congestion: CongestionSpec
     idle_timeout_ns: int | None
     by_plan: NotRequired[bool]
+    tls: NotRequired[DoorTls]
 
 
 class NodePlan(TypedDict):

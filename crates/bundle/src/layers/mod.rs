@@ -28,7 +28,7 @@ pub use mtcp::{Mtcp, MtcpSpec};
 pub use outlook::Outlook;
 pub use qubicle::{Qubicle, QubicleSpec, code as qubicle_code};
 pub use quiccl::{Quiccl, QuicclSpec, Streaming};
-pub use tcpcl::{Tcpcl, TcpclSpec};
+pub use tcpcl::{Tcpcl, TcpclSpec, Terms, TlsPolicy};
 
 use crate::{Role, Session};
 
@@ -77,10 +77,15 @@ pub enum LayerSpec {
 impl LayerSpec {
     /// A session of the node that is called `node`.
     pub fn session(&self, role: Role, node: &str) -> Box<dyn Session> {
+        self.session_with(role, node, Terms::default())
+    }
+
+    /// The same, and what its driver says of the connection.
+    pub fn session_with(&self, role: Role, node: &str, terms: Terms) -> Box<dyn Session> {
         match self {
-            LayerSpec::Quiccl(spec) => Box::new(Quiccl::new(spec, role, node)),
+            LayerSpec::Quiccl(spec) => Box::new(Quiccl::new(spec, role, node, terms)),
             LayerSpec::Qubicle(spec) => Box::new(Qubicle::new(spec)),
-            LayerSpec::Tcpcl(spec) => Box::new(Tcpcl::new(spec, role, node)),
+            LayerSpec::Tcpcl(spec) => Box::new(Tcpcl::new(spec, role, node, terms)),
             LayerSpec::Mtcp(spec) => Box::new(Mtcp::new(spec, role)),
         }
     }
@@ -88,7 +93,9 @@ impl LayerSpec {
     /// The same on a connection that may begin with early data, in which bundles go where the layer takes them.
     pub fn resuming(&self, role: Role, node: &str, memory: &Memory) -> Box<dyn Session> {
         match self {
-            LayerSpec::Quiccl(spec) => Box::new(Quiccl::new(spec, role, node).resuming(memory)),
+            LayerSpec::Quiccl(spec) => {
+                Box::new(Quiccl::new(spec, role, node, Terms::default()).resuming(memory))
+            }
             _ => self.session(role, node),
         }
     }

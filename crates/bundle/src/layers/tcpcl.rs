@@ -1,4 +1,4 @@
-//! TCPCLv4 (RFC 9174) without TLS, on one TCP connection.
+//! TCPCLv4 (RFC 9174) on one TCP connection, with TLS where its driver has keys.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,6 +12,28 @@ use crate::{Role, Said, Session, Told};
 
 /// The port that IANA has given it (section 9.1).
 pub const PORT: u16 = 4556;
+
+/// Whether a connection is secured (RFC 9174 section 4.4).
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum TlsPolicy {
+    /// It is not.
+    #[default]
+    No,
+    /// If the peer can do it.
+    Allow,
+    /// If the peer cannot, there is no session.
+    Require,
+}
+
+/// What a driver says of a connection, beside its layer's options.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Terms {
+    /// Of TCPCLv4; other than [`TlsPolicy::No`] where the transport has keys.
+    pub tls: TlsPolicy,
+    /// The node id of the peer: no other is taken. None: whoever says what it is.
+    pub peer: Option<String>,
+}
 
 /// Options of TCPCLv4.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
@@ -46,7 +68,7 @@ pub struct Tcpcl(Exchange);
 
 impl Tcpcl {
     /// Of the node that is called `node`.
-    pub fn new(spec: &TcpclSpec, role: Role, node: &str) -> Tcpcl {
+    pub fn new(spec: &TcpclSpec, role: Role, node: &str, terms: Terms) -> Tcpcl {
         Tcpcl(Exchange::new(Setup {
             dialect: Dialect::Tcpcl,
             layout: Layout::Signal,
@@ -62,6 +84,7 @@ impl Tcpcl {
             segment_bytes: spec.segment_bytes,
             incoming_bytes: spec.incoming_bytes,
             patience: Span(spec.patience_ns),
+            terms,
         }))
     }
 }

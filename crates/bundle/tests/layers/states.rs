@@ -1,7 +1,7 @@
 //! TCPCLv4 against the state tables of RFC 9174 (section 3.3, figures 4 to 14), word by word: what the peer says, and what
 //! is said to it.
 
-use bundle::layers::{Tcpcl, TcpclSpec};
+use bundle::layers::{Tcpcl, TcpclSpec, Terms, TlsPolicy};
 use bundle::{Refusal, Role, Said, Service, Session, Told, Transfer};
 use bytes::Bytes;
 use transport::{AppEvent, ReadEnd, Streams};
@@ -25,6 +25,9 @@ struct Pipe {
     end: bool,
     outgoing: Vec<u8>,
     closed: bool,
+    /// It has keys for TLS, and was asked for it after so many bytes of its own.
+    keys: bool,
+    secured_after: Option<usize>,
 }
 
 impl Streams for Pipe {
@@ -45,6 +48,11 @@ impl Streams for Pipe {
     fn finish(&mut self, _: u64) {}
     fn reset(&mut self, _: u64) {}
     fn stop(&mut self, _: u64) {}
+    fn secure(&mut self) -> bool {
+        assert!(self.secured_after.is_none(), "once");
+        self.secured_after = Some(self.outgoing.len());
+        self.keys
+    }
     fn appetite(&self) -> usize {
         1 << 20
     }
@@ -62,9 +70,13 @@ struct Talk {
 
 impl Talk {
     fn new(role: Role, spec: TcpclSpec) -> Talk {
+        Talk::with(role, spec, Terms::default())
+    }
+
+    fn with(role: Role, spec: TcpclSpec, terms: Terms) -> Talk {
         let mut talk = Talk {
-            session: Tcpcl::new(&spec, role, "ipn:1.0"),
-            pipe: Pipe::default(),
+            session: Tcpcl::new(&spec, role, "ipn:1.0", terms),
+            pipe: Pipe { keys: true, ..Pipe::default() },
             said: Vec::new(),
             now: Time::ZERO,
         };
@@ -105,6 +117,13 @@ impl Talk {
     fn says(&mut self, text: &str) {
         let text = hex(text);
         assert_eq!(std::mem::take(&mut self.pipe.outgoing), text);
+    }
+
+    /// The peer says this, and that is what was said to it since the last look.
+    #[track_caller]
+    fn trades(&mut self, text: &str, answer: &str) {
+        self.hears(text);
+        self.says(answer);
     }
 
     #[track_caller]
@@ -388,4 +407,110 @@ fn keepalives_are_the_shorter_of_both() {
     talk.on(AppEvent::Timer);
     talk.says("05 00 01");
     talk.is_over(true);
+}
+
+fn tls(role: Role, tls: TlsPolicy) -> Talk {
+    Talk::with(role, TcpclSpec::default(), Terms { tls, peer: None })
+}
+
+const CAN_TLS: &str = "64746e21 04 01";
+
+/// Section 4.3: TLS is spoken if both contact headers say so; SESS_INIT comes behind its handshake.
+#[test]
+fn tls_begins_behind_both_contact_headers() {
+    for policy in [TlsPolicy::Allow, TlsPolicy::Require] {
+        let mut active = tls(Role::Active, policy);
+        active.trades(CAN_TLS, CAN_TLS);
+        assert_eq!(active.pipe.secured_after, Some(6));
+        assert!(active.said.is_empty() && !active.pipe.closed);
+        active.on(AppEvent::Ready);
+        active.trades(PEER_INIT, OWN_INIT);
+        assert!(matches!(&active.said[..], [Said::Started { .. }]), "{:?}", active.said);
+
+        let mut passive = tls(Role::Passive, policy);
+        passive.trades(CAN_TLS, CAN_TLS);
+        assert_eq!(passive.pipe.secured_after, Some(6), "its own header goes before, in the clear");
+        passive.on(AppEvent::Ready);
+        passive.trades(PEER_INIT, OWN_INIT);
+        assert!(matches!(&passive.said[..], [Said::Started { .. }]), "{:?}", passive.said);
+    }
+}
+
+#[test]
+fn without_tls_at_the_peer_it_is_left_out_or_there_is_no_session() {
+    let mut allows = tls(Role::Active, TlsPolicy::Allow);
+    allows.trades(CONTACT, &format!("{CAN_TLS} {OWN_INIT}"));
+    assert_eq!((allows.pipe.secured_after, allows.pipe.closed), (None, false));
+    for role in [Role::Active, Role::Passive] {
+        // SESS_TERM, Contact Failure
+        let mut requires = tls(role, TlsPolicy::Require);
+        requires.trades(CONTACT, &format!("{CAN_TLS} 05 00 04"));
+        assert!(requires.pipe.closed);
+        let why = "the peer does not speak TLS, which is required here";
+        assert!(matches!(&requires.said[..], [Said::Ended { error: Some(said) }] if said == why));
+    }
+    // Who does not want it says so, whatever the peer can.
+    let mut no = tls(Role::Active, TlsPolicy::No);
+    no.trades(CAN_TLS, &format!("{CONTACT} {OWN_INIT}"));
+    assert_eq!(no.pipe.secured_after, None);
+}
+
+/// What stands behind a contact header that announces TLS was written by whoever is on the way.
+#[test]
+fn words_before_the_handshake_do_not_count_behind_it() {
+    for role in [Role::Active, Role::Passive] {
+        let mut talk = tls(role, TlsPolicy::Allow);
+        talk.trades(&format!("{CAN_TLS} {PEER_INIT}"), CAN_TLS);
+        assert!(talk.pipe.closed && talk.pipe.secured_after.is_none());
+        let why = "the peer said more before TLS than its contact header";
+        assert!(matches!(&talk.said[..], [Said::Ended { error: Some(said) }] if said == why));
+    }
+}
+
+#[test]
+fn a_transport_without_keys_ends_the_session() {
+    let mut talk = tls(Role::Active, TlsPolicy::Allow);
+    talk.pipe.keys = false;
+    talk.trades(CAN_TLS, CAN_TLS);
+    let why = "there are no keys for TLS here";
+    assert!(matches!(&talk.said[..], [Said::Ended { error: Some(said) }] if said == why));
+}
+
+/// A handshake that never ends: nothing is waited for longer than for any other word.
+#[test]
+fn a_handshake_that_never_ends_is_given_up() {
+    let mut talk = tls(Role::Passive, TlsPolicy::Require);
+    talk.trades(CAN_TLS, CAN_TLS);
+    talk.now = talk.session.wake_at();
+    assert_eq!(talk.now, Time::ZERO + Span::from_secs(60));
+    talk.on(AppEvent::Timer);
+    let why = "the peer is silent";
+    assert!(matches!(&talk.said[..], [Said::Ended { error: Some(said) }] if said == why));
+}
+
+/// A peer that is not who it should be gets SESS_TERM with Contact Failure, and no bundle that waits.
+#[test]
+fn a_peer_that_lies_about_its_name_is_refused_with_the_reason() {
+    for (expected, taken) in [("ipn:9.0", true), ("ipn:8.0", false), ("dtn://nine/", false)] {
+        let terms = Terms { tls: TlsPolicy::No, peer: Some(expected.to_owned()) };
+        let mut talk = Talk::with(Role::Active, TcpclSpec::default(), terms);
+        let transfer = Transfer {
+            id: 5,
+            data: vec![Bytes::from_static(b"a bundle")],
+            service: Service::Reliable,
+            priority: 1,
+        };
+        talk.tell(Told::Send(transfer));
+        talk.trades(CONTACT, &format!("{CONTACT} {OWN_INIT}"));
+        talk.pipe.incoming = hex(PEER_INIT);
+        let before = talk.pipe.outgoing.len();
+        talk.on(AppEvent::Readable(0));
+        if taken {
+            assert!(matches!(talk.said[0], Said::Started { .. }), "{:?}", talk.said);
+            continue;
+        }
+        assert_eq!(talk.pipe.outgoing[before..], hex("05 00 04"));
+        let why = format!("the peer says that it is \"ipn:9.0\", expected {expected}");
+        assert!(matches!(&talk.said[..], [Said::Ended { error: Some(said) }] if *said == why));
+    }
 }

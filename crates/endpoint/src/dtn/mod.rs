@@ -8,5 +8,5 @@ mod sessions;
 mod told;
 
 pub use self::node::BundleHost;
-pub use self::plan::{DoorPlan, NodePlan, node, run};
+pub use self::plan::{DoorPlan, DoorTls, NodePlan, node, run};
 pub use self::sessions::{Gate, SessionId, Sessions, Traffic};

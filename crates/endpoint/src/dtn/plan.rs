@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bundle::layers::{LayerSpec, Outlook};
+use bundle::layers::{LayerSpec, Outlook, Terms, TlsPolicy};
 use bundle::{Agent, Door, DtnSpec, ReturnSpec};
 use serde::Deserialize;
 use serde_json::json;
@@ -16,8 +16,8 @@ use units::{Span, Time};
 
 use super::told::Told;
 use super::{BundleHost, Gate};
-use crate::host::{EndPlan, Host, Patience, QuicPlan, TcpOptions, TcpPlan};
-use crate::perf::{CongestionPlan, Failure};
+use crate::host::{EndPlan, Host, Keys, Patience, QuicPlan, TcpOptions, TcpPlan};
+use crate::perf::{CertificateFiles, CongestionPlan, Failure};
 use crate::tls;
 
 /// Between two looks at what has happened.
@@ -79,6 +79,40 @@ pub struct DoorPlan {
     /// Whether timers and windows are no shorter than the plan's light and dark ask for.
     #[serde(default = "by_plan")]
     pub by_plan: bool,
+    /// TLS of a layer over TCP that begins it itself.
+    #[serde(default)]
+    pub tls: DoorTls,
+}
+
+/// TLS of TCPCLv4 with a neighbour.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct DoorTls {
+    /// Whether it is spoken.
+    pub policy: TlsPolicy,
+    /// What this node shows who opens a connection; none: a self-signed certificate for this run.
+    pub certificate: Option<CertificateFiles>,
+    /// SHA-256 of the certificate that the neighbour has to show where this node opens the connection; none: any.
+    pub fingerprint: Option<String>,
+}
+
+impl DoorTls {
+    /// Keys of its connections; none where no TLS is spoken.
+    fn keys(&self) -> Result<Option<Keys>, Failure> {
+        if self.policy == TlsPolicy::No {
+            return Ok(None);
+        }
+        let files = self.certificate.as_ref().map(|files| (&*files.certificate, &*files.key));
+        let (mut server, _) = tls::server(files).map_err(Failure::Input)?;
+        let pinned = self.fingerprint.as_deref().map(tls::Fingerprint::parse).transpose();
+        let trust = pinned.map_err(Failure::Input)?.map_or(tls::Trust::Anyone, tls::Trust::Pinned);
+        let (mut client, _) = tls::client("", trust).map_err(Failure::Input)?;
+        // The connection was TCPCLv4's before: there is nothing to agree on.
+        (client.alpn_protocols, server.alpn_protocols) = (Vec::new(), Vec::new());
+        // No tickets: they would come behind the handshake, for connections that resume nothing.
+        server.send_tls13_tickets = 0;
+        Ok(Some(Keys { client: Arc::new(client), server: Arc::new(server) }))
+    }
 }
 
 fn by_plan() -> bool {
@@ -111,7 +145,7 @@ impl DoorPlan {
             return Ok(EndPlan::Tcp(TcpPlan {
                 listen: Some(self.listen),
                 options: TcpOptions { congestion: name.to_owned(), mss: None, buffer: None },
-                keys: None,
+                keys: self.tls.keys()?,
                 patience: Patience { handshake: Span::from_secs(60), idle },
                 connections: CONNECTIONS,
             }));
@@ -150,9 +184,14 @@ pub fn node(plan: &NodePlan) -> Result<Host<BundleHost>, Failure> {
     };
     let of_agent: Vec<Door> = doors.iter().enumerate().map(door).collect();
     let agent = Agent::new(&plan.dtn, &plan.name, &of_agent).map_err(Failure::Input)?;
+    let eid = |name: &String| {
+        let known = plan.dtn.nodes.iter().find(|node| node.name == *name);
+        known.map(|node| node.eid.clone())
+    };
     let gate = |door: &DoorPlan| Gate {
         layer: door.layer.clone(),
         peer: door.peer.map(|peer| peer.to_string()),
+        terms: Terms { tls: door.tls.policy, peer: eid(&door.neighbour) },
     };
     let gates = doors.iter().map(gate).collect();
     let ends = doors.iter().map(DoorPlan::end).collect::<Result<_, _>>()?;
@@ -223,7 +262,7 @@ mod tests {
                    "rate_bit_s": 20_000_000, "at": format!("{start} {from}")})
         };
         let range = json!({"from": "1", "to": "2", "start_ns": 0, "stop_ns": 400_000_000_000_u64,
-                           "owlt_ns": 10_000_000_000_u64, "implies_reverse": true, "at": "range"});
+                           "owlt_ns": 10_000_000_000_u64, "one_way": false, "at": "range"});
         let both = [(0, 100), (200, 300)].into_iter().flat_map(|(start, stop)| {
             [contact(start, stop, "1", "2"), contact(start, stop, "2", "1")]
         });

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bundle::layers::LayerSpec;
+use bundle::layers::{LayerSpec, Terms};
 use bundle::{Carrier, Mailbox, Role, Said, Told};
 use transport::{App, Handle, Lines, Order};
 use units::Time;
@@ -17,6 +17,8 @@ pub struct Gate {
     pub layer: LayerSpec,
     /// Who is dialled, as ADDRESS:PORT; none: nobody.
     pub peer: Option<String>,
+    /// Whom its sessions take, and whether over TLS.
+    pub terms: Terms,
 }
 
 /// What the connections of an end have carried.
@@ -99,7 +101,8 @@ impl Sessions {
 
     /// A peer has opened a connection ([`transport::Agent::accept`]).
     pub fn accept(&mut self, now: Time, handle: Handle) -> Box<dyn App> {
-        let session = self.gates[handle.end].layer.session(Role::Passive, &self.node);
+        let gate = &self.gates[handle.end];
+        let session = gate.layer.session_with(Role::Passive, &self.node, gate.terms.clone());
         let mailbox = Mailbox::default();
         let number = self.enter(now, handle, mailbox.clone());
         self.met.push((handle.end, number));
@@ -110,7 +113,7 @@ impl Sessions {
     pub fn dial(&mut self, now: Time, end: usize, lines: &mut dyn Lines) -> SessionId {
         let gate = &self.gates[end];
         let mailbox = Mailbox::default();
-        let session = gate.layer.session(Role::Active, &self.node);
+        let session = gate.layer.session_with(Role::Active, &self.node, gate.terms.clone());
         let app = Box::new(Carrier::new(session, mailbox.clone()));
         let dialled = match &gate.peer {
             Some(peer) => lines.dial(end, peer, app),

@@ -5,11 +5,11 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use bundle::layers::LayerSpec;
+use bundle::layers::{LayerSpec, Terms, TlsPolicy};
 use bundle::{Said, Service, Told, Transfer};
 use bytes::Bytes;
 use endpoint::dtn::{Gate, Sessions};
-use endpoint::host::{EndPlan, Host, Patience, QuicPlan, TcpOptions, TcpPlan};
+use endpoint::host::{EndPlan, Host, Keys, Patience, QuicPlan, TcpOptions, TcpPlan};
 use endpoint::tls;
 use transport::quic::{End, LiveTls, QuicSpec};
 use transport::{Agent, App, Handle, Lines, MakeController, Notice};
@@ -113,13 +113,20 @@ fn controller(name: &'static str) -> MakeController {
     Box::new(move || cc::build(name, &serde_json::json!({}), &config).unwrap())
 }
 
-fn end(layer: &LayerSpec) -> EndPlan {
+fn keys() -> Keys {
+    let (mut server, _) = tls::server(None).unwrap();
+    let (mut client, _) = tls::client("", tls::Trust::Anyone).unwrap();
+    (client.alpn_protocols, server.alpn_protocols) = (Vec::new(), Vec::new());
+    Keys { client: Arc::new(client), server: Arc::new(server) }
+}
+
+fn end(layer: &LayerSpec, terms: &Terms) -> EndPlan {
     let listen = (Ipv4Addr::LOCALHOST, 0).into();
     let Some(needs) = layer.needs() else {
         return EndPlan::Tcp(TcpPlan {
             listen: Some(listen),
             options: TcpOptions { congestion: "cubic".to_owned(), mss: None, buffer: None },
-            keys: None,
+            keys: (terms.tls != TlsPolicy::No).then(keys),
             patience: Patience { handshake: Span::from_secs(5), idle: Some(Span::from_secs(10)) },
             connections: 16,
         });
@@ -150,9 +157,21 @@ fn end(layer: &LayerSpec) -> EndPlan {
 
 /// A node that answers at a port of its own, and sends `bundles` of `bytes` to `peer` if there is one.
 pub fn node(layer: &LayerSpec, peer: Option<String>, bundles: u64, bytes: usize) -> Host<Carrying> {
+    node_with(layer, peer, bundles, bytes, Terms::default())
+}
+
+/// The same on these terms.
+pub fn node_with(
+    layer: &LayerSpec,
+    peer: Option<String>,
+    bundles: u64,
+    bytes: usize,
+    terms: Terms,
+) -> Host<Carrying> {
     let dials = peer.is_some();
     let name = if dials { "ipn:1.0" } else { "ipn:2.0" };
-    let gate = Gate { layer: layer.clone(), peer };
+    let plan = end(layer, &terms);
+    let gate = Gate { layer: layer.clone(), peer, terms };
     let payload: Vec<u8> = (0..bytes).map(|place| (place % 253) as u8).collect();
     let carrying = Carrying {
         sessions: Sessions::new(name, vec![gate]),
@@ -169,5 +188,5 @@ pub fn node(layer: &LayerSpec, peer: Option<String>, bundles: u64, bytes: usize)
         over: Vec::new(),
         due: dials,
     };
-    Host::new(carrying, vec![end(layer)]).unwrap()
+    Host::new(carrying, vec![plan]).unwrap()
 }

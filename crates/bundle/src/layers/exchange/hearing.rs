@@ -5,8 +5,19 @@ use units::Time;
 
 use super::lane::{Lane, Limits};
 use super::{Exchange, Layout, SIGNAL, Stage};
+use crate::layers::TlsPolicy;
 use crate::layers::messages::{Fault, Init, Item, Message, Problem, contact, reject, term};
+use crate::wire::Eid;
 use crate::{Refusal, Role, Said};
+
+/// Characters of a stranger's name in a message.
+const SHOWN: usize = 80;
+
+/// Whether two names are of one node.
+fn is_node(name: &str, expected: &str) -> bool {
+    let node = |name: &str| name.parse().ok().and_then(|eid: Eid| eid.to_node_id().ok());
+    node(name).is_some_and(|found| node(expected) == Some(found))
+}
 
 impl Exchange {
     pub(super) fn read(
@@ -64,6 +75,13 @@ impl Exchange {
         if self.stage == Stage::Contact && !self.contact(&mut bytes) {
             return;
         }
+        if self.stage == Stage::Secure {
+            // What came before the handshake is anybody's: it must not count behind it.
+            if !bytes.is_empty() {
+                self.fail(Some("the peer said more before TLS than its contact header"));
+            }
+            return;
+        }
         while self.stage != Stage::Over && self.error.is_none() {
             let Some(lane) = self.lanes.get_mut(&id) else { return };
             match lane.decoder.next(&mut bytes) {
@@ -114,7 +132,20 @@ impl Exchange {
                     self.fail(Some(&format!("the peer speaks version {version} of TCPCL")));
                     return false;
                 }
-                // TLS is not spoken here: the AND of both flags is 0.
+                // Section 4.3: TLS is spoken if both can.
+                let both = header.flags & contact::CAN_TLS != 0;
+                match self.setup.terms.tls {
+                    TlsPolicy::Allow | TlsPolicy::Require if both => {
+                        self.stage = Stage::Secure;
+                        return true;
+                    }
+                    TlsPolicy::Require => {
+                        self.say_term(term::CONTACT);
+                        self.fail(Some("the peer does not speak TLS, which is required here"));
+                        return false;
+                    }
+                    TlsPolicy::Allow | TlsPolicy::No => {}
+                }
                 self.stage = Stage::Init;
                 if active {
                     self.say_init();
@@ -183,6 +214,15 @@ impl Exchange {
                 None => "the peer takes no bundles",
             };
             return self.fail(Some(what));
+        }
+        if let Some(expected) = &self.setup.terms.peer
+            && !is_node(&init.node, expected)
+        {
+            // A peer that is not who it should be gets nothing (section 4.7).
+            let shown: String = init.node.chars().take(SHOWN).collect();
+            let why = format!("the peer says that it is {shown:?}, expected {expected}");
+            self.say_term(term::CONTACT);
+            return self.fail(Some(&why));
         }
         if let Some(memory) = &self.memory {
             memory.set(&init);

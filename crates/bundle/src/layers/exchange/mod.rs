@@ -16,6 +16,7 @@ use self::lane::{Lane, Opener};
 use super::Memory;
 use super::assembly::Room;
 use super::messages::{Dialect, Init, Message, contact, term};
+use super::{Terms, TlsPolicy};
 use crate::{Refusal, Role, Said, Told, Transfer};
 
 /// How bundles are laid on streams.
@@ -48,6 +49,8 @@ pub(super) struct Setup {
     pub incoming_bytes: u64,
     /// How long the peer may take for its next word while none but it can say one.
     pub patience: Span,
+    /// What the driver says of the connection.
+    pub terms: Terms,
 }
 
 /// A turn of one of several streams: small against a window, so that they share it.
@@ -60,6 +63,8 @@ enum Stage {
     Closed,
     /// TCPCLv4's contact header is to come (figures 5 and 6).
     Contact,
+    /// Both speak TLS, whose handshake is to begin or under way (section 4.4).
+    Secure,
     /// SESS_INIT is to come (figures 8 and 9).
     Init,
     /// Bundles may go.
@@ -75,6 +80,8 @@ pub(super) struct Exchange {
     lanes: BTreeMap<u64, Lane>,
     /// TCPCLv4's contact header, as far as it has come.
     header: Vec<u8>,
+    /// The transport was asked for TLS.
+    secured: bool,
     /// What has no stream yet.
     waiting: VecDeque<Transfer>,
     next_transfer: u64,
@@ -110,6 +117,7 @@ impl Exchange {
             peer: None,
             lanes: BTreeMap::new(),
             header: Vec::new(),
+            secured: false,
             waiting: VecDeque::new(),
             next_transfer: 0,
             next_received: 0,
@@ -197,7 +205,7 @@ impl Exchange {
     /// When the peer's silence is too long.
     fn patience(&self) -> Time {
         match self.stage {
-            Stage::Contact | Stage::Init => self.last_heard + self.setup.patience,
+            Stage::Contact | Stage::Secure | Stage::Init => self.last_heard + self.setup.patience,
             Stage::Established if self.presumed => self.last_heard + self.setup.patience,
             // The answer to SESS_TERM.
             Stage::Established if self.term_sent && !self.is_busy() => {
@@ -243,8 +251,17 @@ impl Exchange {
         let established = self.stage == Stage::Established;
         match event {
             AppEvent::Ready => {
-                if self.stage == Stage::Closed {
-                    self.begin(now, streams, said);
+                match self.stage {
+                    Stage::Closed => self.begin(now, streams, said),
+                    Stage::Secure if self.secured => {
+                        // The handshake is done: what follows is as without TLS (section 4.6).
+                        self.stage = Stage::Init;
+                        self.last_heard = now;
+                        if self.setup.role == Role::Active {
+                            self.say_init();
+                        }
+                    }
+                    _ => {}
                 }
                 self.place(streams, said);
             }
@@ -378,7 +395,9 @@ impl Exchange {
     }
 
     fn say_contact(&mut self) {
-        let header = contact::encode(contact::Contact { version: contact::VERSION, flags: 0 });
+        let can = self.setup.terms.tls != TlsPolicy::No;
+        let flags = if can { contact::CAN_TLS } else { 0 };
+        let header = contact::encode(contact::Contact { version: contact::VERSION, flags });
         self.signal().say_raw(&header);
     }
 
@@ -480,6 +499,11 @@ impl Exchange {
         }
         if clogged {
             self.fail(Some("the peer does not read what it is answered"));
+        }
+        // After this side's header, which is plain.
+        let secure = self.stage == Stage::Secure && !self.failed && !self.has_data();
+        if secure && !std::mem::replace(&mut self.secured, true) && !streams.secure() {
+            self.fail(Some("there are no keys for TLS here"));
         }
         let done = self.term_sent && self.term_heard && !self.is_busy() && !self.has_data();
         if self.failed || (self.stage == Stage::Established && done) {

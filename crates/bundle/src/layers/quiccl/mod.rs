@@ -15,7 +15,7 @@ use units::{Span, Time};
 use self::datagrams::{Datagrams, Word};
 use super::exchange::{Exchange, Layout, Setup};
 use super::messages::{Dialect, Init};
-use super::{INCOMING_BYTES, Memory, PATIENCE_NS, SEGMENT_BYTES, TRANSFER_BYTES};
+use super::{INCOMING_BYTES, Memory, PATIENCE_NS, SEGMENT_BYTES, TRANSFER_BYTES, Terms};
 use crate::{Refusal, Role, Said, Service, Session, Told};
 
 /// The protocol's name in the handshake.
@@ -97,7 +97,7 @@ pub struct Quiccl {
 
 impl Quiccl {
     /// Of the node that is called `node`.
-    pub fn new(spec: &QuicclSpec, role: Role, node: &str) -> Quiccl {
+    pub fn new(spec: &QuicclSpec, role: Role, node: &str, terms: Terms) -> Quiccl {
         let datagrams = spec.datagram_bytes.is_some();
         let exchange = Exchange::new(Setup {
             dialect: Dialect::Quiccl,
@@ -118,6 +118,7 @@ impl Quiccl {
             segment_bytes: spec.segment_bytes,
             incoming_bytes: spec.incoming_bytes,
             patience: Span(spec.patience_ns),
+            terms,
         });
         let datagrams = datagrams.then(|| {
             Datagrams::new(spec.transfer_bytes, spec.incoming_bytes, Span(spec.notice_ns))
