@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pytest
 
-from bentpipe.tools.verify import bundle_findings
+from bentpipe.store.files import StoreError
+from bentpipe.store.reader import Store
+from bentpipe.tools.verify import bundle_findings, verify
 from commands import bentpipe
 from traced import made, spec_of
 
@@ -302,3 +304,7 @@ def test_the_command_follows_bundles_without_steps(tmp_path: Path) -> None:
     [said] = json.loads(bentpipe(tmp_path, "verify", "out", "--json").stdout)
     assert said["findings"] == []
     assert said["bundle_events"] > 50
+    real = Store(tmp_path / "out")
+    real.engine += "-emu"
+    with pytest.raises(StoreError, match="in real time"):
+        list(verify(real))
