@@ -2,8 +2,9 @@
 
 use bytes::{Bytes, BytesMut};
 
-/// What zeros are parts of: they take no memory of their own.
-static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
+/// What zeros are parts of: they take no memory of their own. No longer than what a processor keeps at hand while a transport
+/// copies them into packets.
+static ZEROS: [u8; 32 << 10] = [0; 32 << 10];
 
 /// Zeros of a piece that are fewer are kept: a part has some 40 bytes of its own.
 const FEWEST: usize = 256;
