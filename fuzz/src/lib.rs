@@ -23,7 +23,7 @@ pub use layers::layers;
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 12] = [
+pub const TARGETS: [(&str, Target); 13] = [
     ("http3", http3),
     ("proxy_header", proxy_header),
     ("syn", syn_packet),
@@ -36,6 +36,7 @@ pub const TARGETS: [(&str, Target); 12] = [
     ("graph", graph),
     ("contact_plan", contact_plan),
     ("layers", layers),
+    ("dtn_node", dtn_node),
 ];
 
 /// A connection's events of any kind and order, on the HTTP/3 server.
@@ -345,4 +346,10 @@ pub fn contact_plan(bytes: &[u8]) {
         let (from, to) = (contacts::NodeId(0), contacts::NodeId(1));
         assert_eq!(search.route(&plan, &load, from, to, Time::ZERO), None);
     }
+}
+
+/// Whatever a stranger says to a bundle node on a socket, its session ends with its connection, and the node stores no more
+/// than it may.
+pub fn dtn_node(bytes: &[u8]) {
+    endpoint::dtn::exercise_dtn(bytes);
 }
