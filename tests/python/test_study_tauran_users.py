@@ -8,6 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from bentpipe import studies
@@ -53,6 +54,23 @@ def test_every_printed_number_has_its_cell() -> None:
                 assert {
                     tuple(reading.call(name, users)[key] for key in KEYS[:3]) for users in CALLERS
                 } <= set(calls)
+
+
+def test_what_is_kept_of_600_s_are_cells_of_the_sweep() -> None:
+    """``full.csv``, which ``full.sql`` wrote of the stores."""
+    kept = pl.read_csv(STUDY.place / "full.csv")
+    found = [
+        tuple(map(str, row))
+        for row in kept.select("point", "policy", "users", "variant", "reordering").rows()
+    ]
+    assert len(set(found)) == len(found)
+    assert set(found) <= set(cells("schedulers"))
+    assert kept.filter(~pl.col("mean").is_between("least", "most")).is_empty()
+    # of n numbers between two bounds
+    users = pl.col("users")
+    assert kept.filter(
+        pl.col("sd") > (pl.col("most") - pl.col("least")) / 2 * (users / (users - 1)).sqrt()
+    ).is_empty()
 
 
 def test_every_published_statement_has_a_criterion() -> None:
