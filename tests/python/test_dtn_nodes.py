@@ -20,6 +20,7 @@ import pytest
 
 import realtime
 from bentpipe.dtn.node import Client, line, plan_of
+from bentpipe.dtn.reached import Reached
 from bentpipe.dtn.tables import TABLES, Tables
 from bentpipe.lab.ports import free_port
 from bentpipe.plan.measured import RARE
@@ -214,6 +215,40 @@ def test_a_client_without_answers_ends_after_a_lifetime(tmp_path: Path) -> None:
     assert not said.good
     assert said.data["goodput_bit_s"] is None
     assert said.problems == ("1 bundles without an answer",)
+
+
+def connections(time_s: float, **more: Any) -> dict[str, Any]:
+    rest = {"table": "connections", "node": "1", "end": 0, "neighbour": "2", "begun": 1, "lost": 0}
+    return {"time_s": time_s, **rest, "started_s": None, "why": None, **more}
+
+
+def test_what_became_of_connections_is_said() -> None:
+    reached = Reached()
+    assert reached.take(connections(0.0)) is None
+    assert reached.problems() == ("neighbour 2 has not answered",)
+    lost = reached.take(connections(1.0, lost=1, why="refused"))
+    assert lost is not None
+    assert line(lost) == "   1.000000 s  a connection with 2 is lost: refused"
+    assert reached.problems() == ("neighbour 2: the connection was lost: refused",)
+    assert reached.take(connections(1.5, lost=1, begun=2, why="refused")) is None
+    assert reached.take(connections(2.0, lost=2, begun=3, started_s=0.5, why="reset")) is not None
+    assert reached.problems() == ("neighbour 2: 2 of 3 connections were lost, the last one: reset",)
+    reached.take(connections(0.0, end=1, started_s=0.1))
+    assert len(reached.problems()) == 1
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("layer", "problem"),
+    [("tcpcl", r"neighbour 2: .*lost.*: refused\n"), ("quiccl", r"neighbour 2 has not answered\n")],
+)
+def test_a_neighbour_that_is_not_there_is_said(tmp_path: Path, layer: str, problem: str) -> None:
+    (tmp_path / "one.toml").write_text(pages(free_port(), layer)[0])
+    environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
+    words = ["-D", "1M", "-P", "1M", "-l", "1"]
+    done = bentpipe(tmp_path, "dtn", "perf", "one.toml", "ipn:2.0", *words, environment=environment)
+    assert done.returncode == 1
+    assert re.fullmatch(problem, done.stderr)
 
 
 def test_a_line_for_people() -> None:

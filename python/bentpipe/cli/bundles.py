@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -272,6 +273,8 @@ def _ended(said: Answer, *, as_json: bool) -> None:
 
     if as_json:
         print(json.dumps(said.data), flush=True)
+        for problem in said.problems:
+            print(problem, file=sys.stderr)
     else:
         answer(said)
     if not said.good:

@@ -4,7 +4,8 @@
 puts it on a page, ``export`` writes it in another form; ``asking`` makes a question about a bundle out of words,
 ``deciding`` says what is done with it and why. :func:`plan` is ``bentpipe dtn plan``, :func:`route` is
 ``bentpipe dtn route``. ``node_file`` has a node of a file, ``planning`` its plan, ``node`` runs it:
-``bentpipe dtn node`` and ``bentpipe dtn perf``, whose rows ``tables`` writes. ``monitor`` writes dtnperf's CSV of a
+``bentpipe dtn node`` and ``bentpipe dtn perf``, whose rows ``tables`` writes and whose connections
+``reached`` counts. ``monitor`` writes dtnperf's CSV of a
 run.
 """
 

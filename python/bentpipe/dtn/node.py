@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.dtn.node_file import node_file
 from bentpipe.dtn.planning import node_plan
+from bentpipe.dtn.reached import Reached
 from bentpipe.lab.bundles import running
 from bentpipe.plan.bundles import perf_words
 from bentpipe.scenario.bundles import dtnperf
@@ -45,7 +46,7 @@ def run(
     """
     counted: Counter[tuple[str, str]] = Counter()
     payload: Counter[tuple[str, str]] = Counter()
-    contacts = _contacts(plan)
+    contacts, reached = _contacts(plan), Reached()
     begun = time.monotonic()
     with running(plan) as node:
         for row in node.said():
@@ -57,6 +58,8 @@ def run(
                 each(contacts.pop(0))
             if row is not None and tables is not None:
                 tables.take(row)
+            if row is not None and row.get("table") == "connections" and (lost := reached.take(row)):
+                each(lost)
             if row is not None and "event" in row:
                 which = (row["event"], row["kind"])
                 counted[which] += 1
@@ -70,7 +73,7 @@ def run(
     if tables is not None:
         tables.write()
     if client is not None:
-        return client.answer()
+        return client.answer(reached.problems())
     rows: list[Row] = [
         {"bundles": kind, "event": event, "count": count, "payload_bytes": payload[event, kind]}
         for (event, kind), count in sorted(
@@ -128,6 +131,8 @@ def line(row: Mapping[str, Any]) -> str:
     head = f"{row['time_s']:11.6f} s  "
     if event.startswith("contact_"):
         return f"{head}contact {row['from']} to {row['to']} {event[8:]}, {row['rate_bit_s'] / 1e6:g} Mbit/s"
+    if event == "connection_lost":
+        return f"{head}a connection with {row['neighbour']} is lost: {row['reason']}"
     kind = "" if row["kind"] == "data" else f" ({row['kind']})"
     way = {"received": "from", "sent": "to", "forwarded": "to", "returned": "by"}.get(event)
     peer = f" {way} {row['peer']}" if way and row["peer"] else ""
@@ -192,8 +197,9 @@ class Client:
             return sum(self._bytes.values()) >= self._asked.bytes and not self._open()
         return now_s > (self._asked.time_s or 0) and not self._open()
 
-    def answer(self) -> Answer:
-        """What came out; ``duration_s`` is from the first bundle to the last event, by the node's clock."""
+    def answer(self, problems: tuple[str, ...] = ()) -> Answer:
+        """What came out, and ``problems``; ``duration_s`` is from the first bundle to the last event, by the node's
+        clock."""
         import polars as pl
 
         made, known = self._times["generated"], self._times["acknowledged"]
@@ -227,6 +233,6 @@ class Client:
         if paced:
             shown += ("At a rate nothing is acknowledged: what was delivered, the other node says.",)
         missing = len(self._open())
-        problems = (f"{missing} bundles without an answer",) if missing else ()
+        problems += (f"{missing} bundles without an answer",) if missing else ()
         good = not missing and not self._times["deleted"] and bool(made)
         return Answer(data, shown, problems, good)
