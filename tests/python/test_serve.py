@@ -21,6 +21,7 @@ import pytest
 
 import realtime
 from bentpipe.lab.perf import Options, Output, Server, server_plan
+from bentpipe.lab.ports import free_port
 
 pytestmark = pytest.mark.system
 
@@ -554,7 +555,7 @@ def test_tcp_has_the_controller_and_the_segments_asked_for(program: Path, tmp_pa
 @pytest.mark.parametrize("kind", [socket.SOCK_STREAM, socket.SOCK_DGRAM])
 def test_a_port_in_use_is_said(program: Path, tmp_path: Path, kind: int) -> None:
     with socket.socket(socket.AF_INET, kind) as holder:
-        holder.bind(("127.0.0.1", 0))
+        holder.bind(("127.0.0.1", free_port()))
         if kind == socket.SOCK_STREAM:
             holder.listen()
         port = holder.getsockname()[1]

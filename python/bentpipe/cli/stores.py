@@ -179,7 +179,10 @@ _SHOWN = 5
 
 
 def verify(directory: StoreDirectory, as_json: AsJson = False) -> None:
-    """Check bundles, and packets with [trace] stages = true, without the engine. Exit 1 when something cannot be."""
+    """Check bundles and traced packets without the engine.
+
+    Packets need [trace] stages = true. Exit 1 when something cannot be.
+    """
     from bentpipe.cli.terminal import emit
     from bentpipe.store.reader import Store
     from bentpipe.tools.verify import verify as check

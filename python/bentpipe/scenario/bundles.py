@@ -14,7 +14,7 @@ from bentpipe.scenario.contact_plan import ContactPlan
 from bentpipe.scenario.quantities import DurationText, Name, PositiveText, SizeText, Table
 from bentpipe.scenario.units import Duration
 
-__all__ = ["LAYERS", "BundleNode", "Bundles", "Dtn", "Dtnperf", "dtnperf"]
+__all__ = ["LAYERS", "BundleNode", "Bundles", "Dtn", "Dtnperf", "Stop", "dtnperf"]
 
 LAYERS = ("quiccl", "quiccl-each", "quiccl-priorities", "qubicle", "tcpcl", "mtcp")
 """Convergence layers: QUICCL with all bundles on one stream, with a stream each, with its streams of priorities;

@@ -262,7 +262,7 @@ mod tests {
                    "rate_bit_s": 20_000_000, "at": format!("{start} {from}")})
         };
         let range = json!({"from": "1", "to": "2", "start_ns": 0, "stop_ns": 400_000_000_000_u64,
-                           "owlt_ns": 10_000_000_000_u64, "one_way": false, "at": "range"});
+                           "owlt_ns": 10_000_000_000_u64, "implies_reverse": true, "at": "range"});
         let both = [(0, 100), (200, 300)].into_iter().flat_map(|(start, stop)| {
             [contact(start, stop, "1", "2"), contact(start, stop, "2", "1")]
         });
