@@ -1,43 +1,25 @@
 //! A live server keeps nothing of connections that have ended.
 
 mod common;
+#[path = "../../bundle/tests/memory/counting.rs"]
+mod counting;
 #[path = "../examples/many_connections/load.rs"]
 mod load;
 
-use std::alloc::{GlobalAlloc, Layout, System};
+use std::alloc::System;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::{Running, Screen, quic, server_plan};
+use counting::{Counting, used};
 use endpoint::http;
 use load::Speaks;
 use serde_json::json;
 
-/// Bytes that are allocated now.
-static HELD: AtomicI64 = AtomicI64::new(0);
-
-struct Counting;
-
-#[expect(unsafe_code, reason = "an allocator is")]
-// SAFETY: everything is the system's; only sizes are added up.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        HELD.fetch_add(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: as asked of this one.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: as asked of this one.
-        unsafe { System.dealloc(place, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting<System> = Counting(System);
 
 const AT_ONCE: u64 = 4;
 
@@ -52,7 +34,7 @@ fn held() -> i64 {
     let mut least = i64::MAX;
     for _ in 0..8 {
         std::thread::sleep(Duration::from_millis(100));
-        least = least.min(HELD.load(Ordering::Relaxed));
+        least = least.min(used() as i64);
     }
     least
 }

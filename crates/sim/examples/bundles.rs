@@ -2,43 +2,20 @@
 //! nodes in a row, and plain flows over the same hops that move as many bytes, in turns; prints the CPU time of a bundle and hop
 //! with nodes, without, and the difference (medians), and the most memory in use against the most that was stored.
 
-use std::alloc::{GlobalAlloc, Layout};
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 #[path = "../tests/common/mod.rs"]
 mod common;
+#[path = "../../bundle/tests/memory/counting.rs"]
+mod counting;
 
 use common::cpu_seconds;
+use counting::{Counting, forget_most, most, used};
+use mimalloc::MiMalloc;
 use serde_json::{Value, json};
 use sim::{Measurements, RunSpec};
 
 /// The engine's allocator, counted.
-struct Counting;
-
-static USED: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-#[expect(unsafe_code, reason = "allocators are")]
-// SAFETY: all is mimalloc's; counting touches no memory of others.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let used = USED.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        if used > MOST.load(Ordering::Relaxed) {
-            MOST.store(used, Ordering::Relaxed);
-        }
-        // SAFETY: as the caller has promised.
-        unsafe { mimalloc::MiMalloc.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        USED.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller has promised.
-        unsafe { mimalloc::MiMalloc.dealloc(place, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting<MiMalloc> = Counting(MiMalloc);
 
 const BUNDLE: u64 = 1_000_000;
 const RATE: u64 = 100_000_000;
@@ -141,21 +118,21 @@ fn main() {
     let layer = args.first().map_or("quiccl", String::as_str);
     let (hops, bundles, rounds) = (number(1, 1) as usize, number(2, 300), number(3, 5));
     let mut costs: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
-    let (mut memory, mut most) = ([0, 0], 0);
+    let (mut memory, mut most_kept) = ([0, 0], 0);
     for _ in 0..rounds {
         for nodes in [false, true] {
             let spec = spec(layer, hops, bundles, nodes);
-            let used = USED.load(Ordering::Relaxed);
-            MOST.store(used, Ordering::Relaxed);
+            let used = used();
+            forget_most();
             let before = cpu_seconds();
             let run = sim::run(&spec, &mut |_, _| None).expect("the run is valid");
             let took = (cpu_seconds() - before) * 1e3 / (bundles * hops as u64) as f64;
             costs[usize::from(nodes)].push(took);
-            memory[usize::from(nodes)] = MOST.load(Ordering::Relaxed) - used;
+            memory[usize::from(nodes)] = most() - used;
             if nodes {
                 let (kept, delivered) = stored(&run);
                 assert_eq!(delivered, bundles, "bundles are missing");
-                most = kept;
+                most_kept = kept;
             }
         }
     }
@@ -168,6 +145,6 @@ fn main() {
         median(beside),
         megabytes(memory[1]),
         megabytes(memory[0]),
-        most as f64 / 1e6
+        most_kept as f64 / 1e6
     );
 }

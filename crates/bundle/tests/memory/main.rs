@@ -1,43 +1,22 @@
 //! Memory follows what is stored, once, while bundles come and when they are passed on; zeros take none.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::alloc::System;
 
 use bundle::Said;
 use bundle::layers::{LayerSpec, MtcpSpec, QubicleSpec, QuicclSpec, Streaming, TcpclSpec};
 use bundle::wire::{Bundle, Class, Crc, Eid, Flags, Head};
 use bytes::Bytes;
+use counting::{Counting, forget_most, most, used};
 use pair::{Pair, Store, seconds};
 use units::Span;
 
+mod counting;
 #[path = "../layers/pair.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
 mod pair;
 
-struct Counting;
-
-static USED: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-#[expect(unsafe_code, reason = "allocators are")]
-// SAFETY: all is the system's; counting touches no memory of others.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let used = USED.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(used, Ordering::Relaxed);
-        // SAFETY: as the caller has promised.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        USED.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as the caller has promised.
-        unsafe { System.dealloc(place, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: Counting<System> = Counting(System);
 
 const BUNDLES: u64 = 24;
 const BYTES: usize = 1_000_000;
@@ -74,8 +53,8 @@ fn costs(layer: &LayerSpec, bundles: &[Bytes]) -> [usize; 3] {
     let mut pair = Pair::new(layer);
     pair.nodes[1].store = Store::After(Span::from_secs(100_000));
     pair.run(seconds(10));
-    let before = USED.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
+    let before = used();
+    forget_most();
     for (id, bundle) in (0..).zip(bundles) {
         // No window is longer than three bundles.
         pair.send(0, id, bundle);
@@ -83,8 +62,7 @@ fn costs(layer: &LayerSpec, bundles: &[Bytes]) -> [usize; 3] {
             pair.run(seconds(20 + 10 * id));
         }
     }
-    let since = |count: &AtomicUsize| count.load(Ordering::Relaxed).saturating_sub(before);
-    let [stored, most] = [since(&USED), since(&MOST)];
+    let [stored, most] = [used(), most()].map(|bytes| bytes.saturating_sub(before));
     let mut onward = Vec::new();
     for (_, said) in &pair.nodes[1].said {
         if let Said::Received { data, .. } = said {
@@ -92,7 +70,7 @@ fn costs(layer: &LayerSpec, bundles: &[Bytes]) -> [usize; 3] {
             onward.push(bundle.encode(&"ipn:2.0".parse().unwrap(), Span::ZERO));
         }
     }
-    let passed_on = since(&USED).saturating_sub(stored);
+    let passed_on = used().saturating_sub(before + stored);
     let given: Vec<Vec<u8>> = onward.iter().map(|parts| parts.concat()).collect();
     let mut wanted: Vec<&[u8]> = bundles.iter().map(|bundle| &bundle[..]).collect();
     let mut given: Vec<&[u8]> = given.iter().map(|bundle| &bundle[..]).collect();

@@ -3,6 +3,7 @@
 //! (tests/python/test_verify_drawn.py).
 
 use crate::common::{Case, HEADER, MSS, MTU, data, time_up};
+use crate::drawn::{run_twice, tries};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use sim::Measurements;
@@ -93,23 +94,12 @@ fn check(case: &Case, run: &Measurements) {
     }
 }
 
-/// PROPTEST_CASES, or what takes about ten seconds unoptimised.
-fn cases_to_try() -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(48)
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases_to_try(), ..ProptestConfig::default() })]
+    // by itself, unoptimised: about ten seconds
+    #![proptest_config(tries(48))]
 
     #[test]
     fn no_run_breaks_a_bound(case in cases()) {
-        let spec = case.spec();
-        let json = serde_json::to_string(&spec).unwrap();
-        println!("cargo run --release -p bentpipe-sim --example replay -- '{json}'");
-        let run = sim::run(&spec, &mut |_, _| None).unwrap();
-        check(&case, &run);
-        // Same seed, same bytes.
-        let again = sim::run(&spec, &mut |_, _| None).unwrap();
-        prop_assert_eq!(run.encode("test"), again.encode("test"));
+        check(&case, &run_twice(&case.spec()));
     }
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use sim::Measurements;
 
 use crate::bundles::{Case, Hop, Id, contact, hop, id, perf, range, rows};
+use crate::drawn::{run_twice, tries};
 
 const SECONDS: f64 = 6.0;
 
@@ -245,22 +246,12 @@ fn check(case: &Case, run: &Measurements) {
     }
 }
 
-/// PROPTEST_CASES, or what takes a few seconds unoptimised.
-fn cases_to_try() -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(16)
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases_to_try(), ..ProptestConfig::default() })]
+    // by itself, unoptimised: a few seconds
+    #![proptest_config(tries(16))]
 
     #[test]
     fn bundles_are_conserved_and_the_same_seed_gives_the_same_bytes(case in cases()) {
-        let spec = case.spec();
-        let json = serde_json::to_string(&spec).unwrap();
-        println!("cargo run --release -p bentpipe-sim --example replay -- '{json}'");
-        let run = sim::run(&spec, &mut |_, _| None).unwrap();
-        check(&case, &run);
-        let again = sim::run(&spec, &mut |_, _| None).unwrap();
-        prop_assert_eq!(run.encode("test"), again.encode("test"));
+        check(&case, &run_twice(&case.spec()));
     }
 }

@@ -11,6 +11,7 @@ mod calls;
 mod common;
 mod controllers;
 mod cryptography;
+mod drawn;
 mod fq_codel;
 mod handover;
 mod loads;

@@ -2,6 +2,7 @@
 //! a full buffer closes the window.
 
 use crate::common::{data, number, streams, time_up};
+use crate::drawn::tries;
 use crate::split::{CORE, Link, OUTER, SATELLITE, Split, proxy, proxy_with, socket, tcp};
 use proptest::prelude::*;
 use serde_json::json;
@@ -143,13 +144,9 @@ fn chains() -> impl Strategy<Value = Split> {
     )
 }
 
-/// PROPTEST_CASES, or what takes a few seconds unoptimised.
-fn cases_to_try() -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(32)
-}
-
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases_to_try(), ..ProptestConfig::default() })]
+    // by itself, unoptimised: a few seconds
+    #![proptest_config(tries(32))]
 
     #[test]
     fn no_chain_breaks_a_bound(case in chains()) {
