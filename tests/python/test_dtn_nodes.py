@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
 import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import polars as pl
 import pytest
@@ -25,6 +21,7 @@ from bentpipe.dtn.tables import TABLES, Tables
 from bentpipe.lab.ports import free_port
 from bentpipe.plan.measured import RARE
 from bentpipe.scenario.problems import ScenarioError
+from bundle_peers import a_node
 from commands import bentpipe
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -254,20 +251,6 @@ def test_a_neighbour_that_is_not_there_is_said(tmp_path: Path, layer: str, probl
 def test_a_line_for_people() -> None:
     said = line(row("received", 1.5, 7, peer="2"))
     assert said == "   1.500000 s  received from 2  ipn:1.1 no. 7 for ipn:2.2, 1,000,000 B"
-
-
-@contextlib.contextmanager
-def a_node(path: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
-    command = [sys.executable, "-m", "bentpipe.cli", "dtn", "node", str(path), *words]
-    environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        try:
-            assert process.stdout is not None
-            yield process, process.stdout
-        finally:
-            process.kill()
 
 
 def pages(port: int, layer: str = "quiccl") -> tuple[str, str]:
