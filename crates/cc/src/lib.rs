@@ -15,6 +15,8 @@ mod filter;
 pub mod fixed;
 pub mod hybla;
 pub mod newreno;
+pub mod noop;
+pub mod open_loop;
 mod options;
 mod pacer;
 mod reno;
@@ -39,4 +41,6 @@ pub const ENTRIES: &[&Entry] = &[
     &fast::ENTRY,
     &aimd::ENTRY,
     &fixed::ENTRY,
+    &open_loop::ENTRY,
+    &noop::ENTRY,
 ];

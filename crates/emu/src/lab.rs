@@ -250,6 +250,7 @@ impl Lab {
                 Change::Loss(_) => "loss",
                 Change::Limit(_) => "limit",
                 Change::InFlight(_) => "packet in flight",
+                Change::Serves(_) => "transmitter",
             };
             return Err(io::Error::other(format!(
                 "{line} has no {what} that can change; give it one in the scenario"

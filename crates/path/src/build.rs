@@ -85,7 +85,7 @@ impl Bounds {
                     *most = (*most).max(rate.bits_per_second());
                 }
             }
-            Change::Loss(_) | Change::Limit(_) | Change::InFlight(_) => {}
+            Change::Loss(_) | Change::Limit(_) | Change::InFlight(_) | Change::Serves(_) => {}
         }
     }
 }

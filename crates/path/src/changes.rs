@@ -18,6 +18,7 @@ impl ChangeSpec {
             ChangeSpec::Limit { limit } => Change::Limit(*limit),
             ChangeSpec::Loss { probability } => Change::Loss(*probability),
             ChangeSpec::InFlight { fate } => Change::InFlight(*fate),
+            ChangeSpec::Serves { serves } => Change::Serves(*serves),
         }
     }
 
@@ -28,6 +29,7 @@ impl ChangeSpec {
             ChangeSpec::Limit { .. } => "limit",
             ChangeSpec::Loss { .. } => "loss",
             ChangeSpec::InFlight { .. } => "in_flight",
+            ChangeSpec::Serves { .. } => "serves",
         }
     }
 }

@@ -155,4 +155,9 @@ pub enum ChangeSpec {
         /// They stay in order, may be overtaken, or are lost.
         fate: InFlight,
     },
+    /// Whether it serves those who wait.
+    Serves {
+        /// Whether it does; first it does.
+        serves: bool,
+    },
 }

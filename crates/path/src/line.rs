@@ -227,8 +227,8 @@ impl Line {
         let place = self.changes.partition_point(|(at, _, _)| *at <= due);
         self.changes.insert(place, (due, stage_index, *change));
         self.expect_change();
-        if loses(change) {
-            self.await_loss();
+        if works(change) {
+            self.await_work();
         }
     }
 
@@ -244,11 +244,11 @@ impl Line {
         self.apply(at, index, &change, out);
     }
 
-    /// The next change that packets are lost by is work.
+    /// The next change that packets are lost by, or served again, is work.
     #[cold]
     #[inline(never)]
-    fn await_loss(&mut self) {
-        let next = self.changes.iter().find(|(_, _, change)| loses(change));
+    fn await_work(&mut self) {
+        let next = self.changes.iter().find(|(_, _, change)| works(change));
         let at = next.map_or(Time::MAX, |(at, _, _)| *at);
         self.wake_besides(LOSS, at);
         self.settle();
@@ -401,8 +401,8 @@ impl Line {
         self.wakes[index] = stage.poll_at();
         self.forward(index, due, out);
         self.collect();
-        if loses(change) {
-            self.await_loss();
+        if works(change) {
+            self.await_work();
         }
     }
 
@@ -497,9 +497,9 @@ impl Line {
     }
 }
 
-/// Whether packets leave a line by `change` itself.
-fn loses(change: &Change) -> bool {
-    *change == Change::InFlight(InFlight::Lost)
+/// Whether packets leave a line, or begin to be served on it, by `change` itself.
+fn works(change: &Change) -> bool {
+    matches!(change, Change::InFlight(InFlight::Lost) | Change::Serves(true))
 }
 
 #[cfg(test)]

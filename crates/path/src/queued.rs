@@ -34,7 +34,7 @@ impl Blueprint for TransmitSpec {
 
     fn takes(&self, change: &Change) -> bool {
         match change {
-            Change::Rate(_) => matches!(self.service, ServiceSpec::Rate { .. }),
+            Change::Rate(_) | Change::Serves(_) => matches!(self.service, ServiceSpec::Rate { .. }),
             _ => waits(&self.queue, change),
         }
     }

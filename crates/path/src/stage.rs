@@ -113,6 +113,9 @@ pub enum Change {
     Limit(Option<Limit>),
     /// What becomes of the packets that a stage holds at this instant.
     InFlight(InFlight),
+    /// Whether a transmitter serves: those who wait stay where they are until it does again. Whoever is being served is
+    /// served to the end.
+    Serves(bool),
 }
 
 /// What becomes of the packets that are on their way when their link is handed over.

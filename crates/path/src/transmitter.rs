@@ -31,6 +31,8 @@ pub struct Transmitter<Q, S, C = FixedChannel> {
     /// Of that, what has not left yet.
     again_packets: u64,
     again_bytes: u64,
+    /// It serves nobody until [`Change::Serves`] says so.
+    closed: bool,
     /// Packets that have been served.
     count: u64,
     wake: Time,
@@ -62,6 +64,7 @@ impl<Q: Queue, S: Service, C: Channel> Transmitter<Q, S, C> {
             again: VecDeque::new(),
             again_packets: 0,
             again_bytes: 0,
+            closed: false,
             count: 0,
             wake: Time::MAX,
             began: Time::ZERO,
@@ -87,6 +90,10 @@ impl<Q: Queue, S: Service, C: Channel> Transmitter<Q, S, C> {
 
     /// Puts the next packet, if there is one, on the free link at `due`; sets the next wake-up.
     fn start(&mut self, due: Time, cx: &mut Cx) {
+        if self.closed {
+            self.wake = Time::MAX;
+            return;
+        }
         let job = match self.again.front() {
             Some((at, _)) if *at <= due => self.served_again(due, cx),
             _ => self.fresh(due, cx),
@@ -247,6 +254,12 @@ impl<Q: Queue, S: Service, C: Channel> Stage for Transmitter<Q, S, C> {
     fn change(&mut self, due: Time, change: &Change, cx: &mut Cx) {
         self.queue.change(due, change, cx);
         self.service.change(due, change);
+        if let Change::Serves(serves) = change {
+            self.closed = !serves;
+            if self.serving.is_none() {
+                self.start(due, cx);
+            }
+        }
         if *change == Change::InFlight(InFlight::Lost) {
             for (_, job) in std::mem::take(&mut self.again) {
                 if !job.copy {

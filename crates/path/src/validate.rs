@@ -13,7 +13,7 @@ pub(crate) fn change(change: &Change) -> Verdict {
         Change::Rate(rate) => above_zero("rate_bit_s", rate.bits_per_second()),
         Change::Loss(p) => probability("probability", *p),
         Change::Limit(l) => limit(*l),
-        Change::Delay(_) | Change::InFlight(_) => Ok(()),
+        Change::Delay(_) | Change::InFlight(_) | Change::Serves(_) => Ok(()),
     }
 }
 

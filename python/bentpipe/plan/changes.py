@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -25,6 +25,7 @@ __all__ = [
     "Line",
     "changes",
     "handovers_of",
+    "longest_gap_ns",
     "moved_of",
     "unused_at_first",
     "unused_later",
@@ -83,6 +84,34 @@ def unused_later(events: Sequence[GraphChange]) -> Iterator[set[str]]:
         for one in event.get("links", []):
             (unused.discard if one["in_use"] else unused.add)(one["link"])
         yield set(unused)
+
+
+def longest_gap_ns(
+    events: Sequence[GraphChange], links: Iterable[str], reaches: Callable[[set[str]], bool], whole_ns: int
+) -> int:
+    """How long a packet waits at the longest until a way leads on: no longer than until one leads all the way
+    (``reaches``, over links that are not these), nor than each link on its own is out of use, one after the other."""
+    without = 0
+    closed: dict[str, int] = {}
+    longest: dict[str, int] = defaultdict(int)
+    since: int | None = None
+    unused: set[str] = set()
+    for event in [*events, None]:
+        at = whole_ns if event is None else min(event["at_ns"], whole_ns)
+        for one in event.get("links", []) if event is not None else ():
+            (unused.discard if one["in_use"] else unused.add)(one["link"])
+            if not one["in_use"]:
+                closed.setdefault(one["link"], at)
+            elif one["link"] in closed:
+                longest[one["link"]] = max(longest[one["link"]], at - closed.pop(one["link"]))
+        open_ = event is None or reaches(unused)
+        if since is not None and open_:
+            without, since = max(without, at - since), None
+        elif since is None and not open_:
+            since = at
+    for link, at in closed.items():
+        longest[link] = max(longest[link], whole_ns - at)
+    return min(without, sum(longest[link] for link in links))
 
 
 def changes(
@@ -183,7 +212,7 @@ class _Changes:
         key = f"{root}.{one.name or f'handover[{number + 1}]'}"
         self._use(at, one)
         stages = self.stages.setdefault(at, [])
-        stages += self._in_flight(one, key)
+        stages += self._in_flight(at, one, key)
         for side in SIDES:
             if (one.link, side) in self.lines:
                 stages += self._moved(one.link, side, one.toward(side), f"{key}.{side}")
@@ -196,7 +225,20 @@ class _Changes:
         if one.gap is not None:
             self.links.setdefault(at + one.gap.ns, []).append((one.link, True))
 
-    def _in_flight(self, one: Handover, key: str) -> Iterator[StageChange]:
+    def _held(
+        self, one: Handover, side: str, index: int, stage: StageSpec, place: tuple[int, str]
+    ) -> Iterator[StageChange]:
+        """What waits stays in its queue until the gap is over."""
+        at, key = place
+        if stage["kind"] != "transmit" or stage["service"]["kind"] != "rate" or one.gap is None:
+            text = f'found "held", which goes with a constant rate of {one.leaves}; expected one, or "kept"'
+            raise ScenarioError([(f"{key}.waiting", text)])
+        line = f"{one.leaves}.{side}"
+        yield _stage(line, index, {"kind": "serves", "serves": False})
+        again = _stage(line, index, {"kind": "serves", "serves": True})
+        self.stages.setdefault(at + one.gap.ns, []).append(again)
+
+    def _in_flight(self, at: int, one: Handover, key: str) -> Iterator[StageChange]:
         """What becomes of what is on the link, and of what waits for it."""
         waits = flies = False
         for side in SIDES:
@@ -207,14 +249,16 @@ class _Changes:
                 if kind in QUEUED:
                     waits = True
                     fate = "lost" if one.waiting == "lost" else None
+                    if one.waiting == "held":
+                        yield from self._held(one, side, index, stage, (at, key))
                 elif kind in AFTER and one.in_flight == "lost":
                     flies, fate = True, "lost"
                 elif kind in ORDERED and one.in_flight is not None and not _reorders(stage):
                     flies, fate = True, FATES[one.in_flight]
                 if fate is not None:
                     yield _stage(f"{one.leaves}.{side}", index, {"kind": "in_flight", "fate": fate})
-        if one.waiting == "lost" and not waits:
-            text = f'found "lost", and nothing waits on {one.leaves}; expected a queue there'
+        if one.waiting != "kept" and not waits:
+            text = f'found "{one.waiting}", and nothing waits on {one.leaves}; expected a queue there'
             raise ScenarioError([(f"{key}.waiting", text)])
         if one.in_flight is not None and not flies:
             text = (

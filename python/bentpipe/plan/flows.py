@@ -13,6 +13,7 @@ from bentpipe.plan.datagrams import datagram_words, largest_bytes, udp_header_by
 from bentpipe.plan.graph import access_of
 from bentpipe.plan.loads import load_words
 from bentpipe.plan.pages import page_words
+from bentpipe.plan.profiles import Known, profiled, set_by_profile
 from bentpipe.plan.quic import mtu_bytes, quic_words, wire_bytes
 from bentpipe.plan.tcp import header_bytes, mss_bytes, tcp_words
 from bentpipe.plan.windows import windows
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         TransportSpec,
     )
     from bentpipe.scenario.model import Congestion, Flow, Scenario
+    from bentpipe.scenario.quic import Quic
     from bentpipe.scenario.tcp import Tcp
 
 __all__ = ["admission_words", "flow_words", "group_words", "users", "wires"]
@@ -99,7 +101,12 @@ def admission_words(flow: Flow) -> AdmissionSpec | None:
 
 
 def flow_words(
-    flow: Flow, scenario: Scenario, files: Files, ends: tuple[str, str], ways: Sequence[tuple[Hop, ...]]
+    flow: Flow,
+    scenario: Scenario,
+    files: Files,
+    ends: tuple[str, str],
+    ways: Sequence[tuple[Hop, ...]],
+    path: Known,
 ) -> FlowSpec:
     """The first of the flows that ``flow`` stands for.
 
@@ -109,6 +116,7 @@ def flow_words(
         files: HAR files beside it.
         ends: the nodes of client and server.
         ways: what packets cross there and back, by each way that it has.
+        path: what profiles know of these.
 
     Raises:
         ScenarioError: keys that do not go together.
@@ -120,6 +128,10 @@ def flow_words(
     several = len(scenario.flow) > 1 or flow.count is not None
     jitter = START_JITTER_NS if several else 0
     client, server = _congestion(flow.congestion), _congestion(flow.server_congestion or flow.congestion)
+    quic = flow.quic.over(scenario.quic)
+    if flow.transport == "quic":
+        client = _set_by_profile(client, set_by_profile(quic, path, client["name"], down=False))
+        server = _set_by_profile(server, set_by_profile(quic, path, server["name"], down=True))
     if flow.transport == "tcp" and not _has_page(flow):
         client, server = _tcp_congestion(flow.tcp.over(scenario.tcp), flow) or (client, server)
     load: LoadSpec
@@ -140,7 +152,7 @@ def flow_words(
         "start_jitter_ns": flow.start_jitter.ns if flow.start_jitter is not None else jitter,
         "client_congestion": client,
         "server_congestion": server,
-        "transport": _transport(flow, scenario, windows(ways)),
+        "transport": _transport(flow, profiled(quic, path), scenario, windows(ways)),
         "load": load,
     }
 
@@ -160,8 +172,8 @@ def _fits(flow: Flow, load: LoadSpec, scenario: Scenario) -> None:
         raise ScenarioError([(f"flow.{flow.name}.load", text)])
 
 
-def _transport(flow: Flow, scenario: Scenario, buffers: tuple[int, int]) -> TransportSpec:
-    quic, tcp = flow.quic.over(scenario.quic), flow.tcp.over(scenario.tcp)
+def _transport(flow: Flow, quic: Quic, scenario: Scenario, buffers: tuple[int, int]) -> TransportSpec:
+    tcp = flow.tcp.over(scenario.tcp)
     if not _has_page(flow):
         if flow.transport == "tcp":
             return {"kind": "tcp", **_tcp(tcp, buffers, flow.name)}
@@ -191,6 +203,13 @@ def _tcp_congestion(tcp: Tcp, flow: Flow) -> tuple[CongestionSpec, CongestionSpe
         _congestion(tcp.congestion or flow.congestion),
         _congestion(server or flow.server_congestion or flow.congestion),
     )
+
+
+def _set_by_profile(congestion: CongestionSpec, options: dict[str, int]) -> CongestionSpec:
+    own = congestion.get("options")
+    if not options or not isinstance(own, dict):
+        return congestion
+    return {"name": congestion["name"], "options": {**options, **own}}
 
 
 def _congestion(congestion: Congestion) -> CongestionSpec:

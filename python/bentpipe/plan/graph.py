@@ -25,6 +25,7 @@ __all__ = [
     "base_rtts",
     "key_of",
     "layout",
+    "leads",
     "proxies_of",
     "routes",
     "shortest",
@@ -172,6 +173,12 @@ def _ways(
         if way is not None and way not in found:
             found.append(way)
     return found or [shortest(edges, *ends, flow, hosts)]
+
+
+def leads(edges: list[Edge], ends: tuple[str, str], hosts: frozenset[str], unused: set[str]) -> bool:
+    """Whether a way leads from one end to the other while these links are not in use."""
+    used = [edge for edge in edges if edge.name not in unused]
+    return ends[1] in _reached(used, *ends, hosts)
 
 
 def shortest(

@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["LONG_NS", "Remark", "RemarkWarning", "remarks"]
 
 LONG_NS = 86_400 * 10**9
-"""A day. Nothing that is studied here lasts longer: the slowest published transfers take hours."""
+"""A day. Nothing that is studied here lasts longer, but over :data:`FAR_NS`: the slowest published transfers take
+hours."""
+
+FAR_NS = 60 * 10**9
+"""A round trip of a minute: nowhere on Earth or around it, and beyond the timers that transports begin with."""
+
+MOST_BACKOFF = 16
+"""Doublings of a probe timeout, at the most."""
 
 
 class RemarkWarning(UserWarning):
@@ -59,7 +66,7 @@ def _seeds(plan: Plan) -> Iterator[Remark]:
 def _of_cell(cell: Cell) -> Iterator[Remark]:
     spec = cell.resolved.spec
     whole = spec["duration_ns"]
-    if whole > LONG_NS:
+    if whole > LONG_NS and all(_trip(name, cell) < FAR_NS for name in cell.resolved.ways):
         yield Remark("duration", f"found {_time(whole)}, which is longer than a day")
     for name, flow in firsts(spec):
         yield from _of_flow(name, flow, cell, whole)
@@ -117,13 +124,15 @@ def _of_flow(name: str, flow: FlowSpec, cell: Cell, whole: int) -> Iterator[Rema
     start = flow["start_ns"]
     rest = whole - start
     every = cell.resolved.ways[flow["name"]]
-    trip = min(sum(hop.least_delay_ns for hops in way for hop in hops) for way in every)
+    trip = _trip(flow["name"], cell)
     if trip >= rest:
         problem = (
             f"a round trip on its way takes {_time(trip)}, but the run ends {_time(rest)} after its start"
         )
         yield Remark(f"flow.{name}", f"{problem}: nothing is ever answered")
         return
+    if trip >= FAR_NS:
+        yield from _far(name, flow, trip)
     key = f"flow.{name}.load"
     longest = max(_times(flow["load"]), default=0)
     if longest > whole:  # flows that begin late and are cut off with the others are usual
@@ -135,6 +144,33 @@ def _of_flow(name: str, flow: FlowSpec, cell: Cell, whole: int) -> Iterator[Rema
             what = f"found {_bytes(size)} {way}, which take {_time(least)} or longer at the rate of the path"
             yield Remark(key, f"{what}, but the run ends {_time(rest)} after its start")
             return
+
+
+def _trip(flow: str, cell: Cell) -> int:
+    """The shortest round trip of a flow."""
+    every = cell.resolved.ways[flow]
+    return min(sum(hop.least_delay_ns for hops in way for hop in hops) for way in every)
+
+
+def _far(name: str, flow: FlowSpec, trip: int) -> Iterator[Remark]:
+    """Timers of QUIC that expire before an answer can come."""
+    transport = flow["transport"]
+    if transport["kind"] != "quic":
+        return
+    told = 'did you mean quic.profile = "deep-space"?'
+    idle, first = transport["idle_timeout_ns"], 3 * transport["initial_rtt_ns"]
+    if idle is not None and max(idle, 3 * first) < trip:
+        ends = (
+            f"found {_time(idle)}, and a round trip takes {_time(trip)}: no connection lasts until an answer"
+        )
+        yield Remark(f"flow.{name}.quic.idle_timeout", f"{ends}; {told}")
+    # Expiries at first (2^k - 1): RFC 9002 sections 6.2.1 and 6.2.2, an initial RTT whose variation is its half.
+    times = 0
+    while times <= MOST_BACKOFF and first * (2 ** (times + 1) - 1) < trip:
+        times += 1
+    if times > 1:
+        again = f"a round trip takes {_time(trip)}: the first packets are sent again {times} times before an answer"
+        yield Remark(f"flow.{name}.quic.initial_rtt", f"found {_time(first // 3)}, and {again}; {told}")
 
 
 def _times(load: LoadSpec) -> Iterable[int]:

@@ -10,12 +10,22 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from bentpipe.plan.bundles import add_dtn
-from bentpipe.plan.changes import SIDES, Line, changes, moved_of, unused_at_first, unused_later
+from bentpipe.plan.changes import (
+    SIDES,
+    Line,
+    changes,
+    longest_gap_ns,
+    moved_of,
+    unused_at_first,
+    unused_later,
+)
 from bentpipe.plan.flows import admission_words, flow_words, group_words, users, wires
+from bentpipe.plan.following import followed
 from bentpipe.plan.graph import (
     base_rtts,
     key_of,
     layout,
+    leads,
     proxies_of,
     routes,
     stops,
@@ -23,6 +33,7 @@ from bentpipe.plan.graph import (
 )
 from bentpipe.plan.hops import crossed, crossings
 from bentpipe.plan.nr import answered
+from bentpipe.plan.profiles import known
 from bentpipe.plan.proxies import proxy_words
 from bentpipe.plan.schedulers import MOST_USERS, Users
 from bentpipe.plan.stages import base_delay_ns, first_rate, stages
@@ -35,7 +46,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.files import Files
     from bentpipe.plan.graph import Edge, Hop
-    from bentpipe.plan.spec import FlowSpec, GraphSpec, LinkSpec, ProxySpec, RunSpec, TraceSpec
+    from bentpipe.plan.spec import FlowSpec, GraphChange, GraphSpec, LinkSpec, ProxySpec, RunSpec, TraceSpec
     from bentpipe.scenario.model import Scenario
     from bentpipe.scenario.path import Direction, Node
     from bentpipe.scenario.proxy import Proxy
@@ -62,17 +73,18 @@ def resolve(scenario: Scenario, files: Files, schedulers: frozenset[str] = froze
         ScenarioError: what only shows when the parts are put together (a trace that is not there, a queue
         smaller than a packet...).
     """
+    scenario = followed(scenario, files)
     files = files.flying(scenario.orbit, scenario.duration.ns)
     whose = users(scenario)
-    known = replace(_users(scenario, whose), schedulers=schedulers)
+    among = replace(_users(scenario, whose), schedulers=schedulers)
     nodes, edges, ends = layout(scenario)
-    edges = _among(edges, known.count)
+    edges = _among(edges, among.count)
     wire = max(size for flow in scenario.flow for size in wires(flow, scenario))
     hosts = frozenset(node["name"] for node in nodes if node["kind"] == "host")
     # "1 BDP" is of the first way
     ways = routes(scenario, edges, ends, hosts, [unused_at_first(scenario)])
     shared = base_rtts(edges, {name: found[0] for name, found in ways.items()}, scenario, files)
-    lines = _lines(scenario, edges, shared, wire, files, known)
+    lines = _lines(scenario, edges, shared, wire, files, among)
     links: list[LinkSpec] = [
         {
             "name": edge.name,
@@ -83,7 +95,7 @@ def resolve(scenario: Scenario, files: Files, schedulers: frozenset[str] = froze
         }
         for edge in edges
     ]
-    events, extremes = changes(scenario, edges, lines, shared, wire, files, known.count)
+    events, extremes = changes(scenario, edges, lines, shared, wire, files, among.count)
     if events:
         ways = routes(scenario, edges, ends, hosts, list(unused_later(events)))
     hops = crossings(edges, lines, extremes, shared, wire, files)
@@ -97,9 +109,9 @@ def resolve(scenario: Scenario, files: Files, schedulers: frozenset[str] = froze
     flows: list[FlowSpec] = []
     for flow in scenario.flow:
         first = flow.names[0]
-        words = flow_words(
-            flow, scenario, files, ends[first], [(*there, *back) for there, back in every_way[first]]
-        )
+        crossed_by = [(*there, *back) for there, back in every_way[first]]
+        path = known(every_way[first], _longest_wait(crossed_by, edges, ends[first], hosts, events, scenario))
+        words = flow_words(flow, scenario, files, ends[first], crossed_by, path)
         for name in flow.names:
             own: FlowSpec = {**words, "name": name, "client": ends[name][0], "server": ends[name][1]}
             if whose[name]:
@@ -138,6 +150,29 @@ def resolve(scenario: Scenario, files: Files, schedulers: frozenset[str] = froze
         spec["proxies"] = proxies
     add_dtn(scenario, spec, files.folder)
     return Resolved(spec, up, down, every_way)
+
+
+def _longest_wait(
+    ways: Sequence[tuple[Hop, ...]],
+    edges: list[Edge],
+    ends: tuple[str, str],
+    hosts: frozenset[str],
+    events: Sequence[GraphChange],
+    scenario: Scenario,
+) -> int:
+    """How long packets of a flow wait at the longest for a way, and for outages of links."""
+    links = {hop.name.rpartition(".")[0] for way in ways for hop in way}
+    dark = 0
+    for edge in edges:
+        directions = [
+            way.outages for way in (edge.up, edge.down) if way is not None and way.outages is not None
+        ]
+        if edge.name in links and directions:
+            dark += max(window.length.ns for outages in directions for window in outages.windows)
+    if not events:
+        return dark
+    whole = scenario.duration.ns
+    return dark + longest_gap_ns(events, links, lambda unused: leads(edges, ends, hosts, unused), whole)
 
 
 def _users(scenario: Scenario, whose: Mapping[str, int]) -> Users:

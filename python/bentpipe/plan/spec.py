@@ -126,6 +126,13 @@ class InFlightChangeSpec(TypedDict):
     fate: InFlight
 
 
+class ServesChangeSpec(TypedDict):
+    """Whether it serves those who wait."""
+
+    kind: Literal["serves"]
+    serves: bool
+
+
 class ChangeSpec2(TypedDict):
     """What nodes learn of contacts at an instant."""
 
@@ -817,6 +824,7 @@ class QuicSpec(TypedDict):
     send_window_bytes: int
     idle_timeout_ns: int | None
     packet_threshold: int
+    time_threshold_permille: NotRequired[int | None]
 
 
 RangeSpec = TypedDict(
@@ -1327,7 +1335,14 @@ Way = Literal["shortest", "none"] | LinkWay
 AckCounting = PerAckAckCounting | BytesAckCounting | UnlimitedAckCounting
 AmountSpec = DataAmountSpec | TimeAmountSpec
 AmountSpec2 = TimeAmountSpec2 | DataAmountSpec2
-ChangeSpec = DelayChangeSpec | RateChangeSpec | LimitChangeSpec | LossChangeSpec | InFlightChangeSpec
+ChangeSpec = (
+    DelayChangeSpec
+    | RateChangeSpec
+    | LimitChangeSpec
+    | LossChangeSpec
+    | InFlightChangeSpec
+    | ServesChangeSpec
+)
 ChannelSpec = (
     FixedChannelSpec
     | ThreeStateChannelSpec

@@ -57,7 +57,7 @@ class Handover(Table):
     down: Moved | None = None
     both: Moved | None = None
     in_flight: Literal["in-order", "overtaken", "lost"] | None = None
-    waiting: Literal["kept", "lost"] = "kept"
+    waiting: Literal["kept", "lost", "held"] = "kept"
 
     @property
     def link(self) -> str:
@@ -93,6 +93,10 @@ class Handover(Table):
     def _shorter(self) -> Handover:
         if self.at == "orbit" and self.every is not None:
             raise ValueError('found every beside at = "orbit", which says when; expected none')
+        if self.waiting == "held" and self.gap is None:
+            raise ValueError(
+                'found waiting = "held" without a gap, at whose end what waits would be served again'
+            )
         if self.gap is not None and self.every is not None and self.gap.ns >= self.every.ns:
             raise ValueError(f"found a gap of {self.gap} every {self.every}, expected a shorter one")
         return self

@@ -291,6 +291,19 @@ class Segment(Access):
     hold: HoldText | None = None
 
 
+class Contacts(Table):
+    """Links are up while a contact plan has a contact between their nodes; a bare word is ``plan``.
+
+    ``in_flight``: whether what is on its way as a contact ends arrives, or is lost.
+    """
+
+    plan: StrictStr
+    in_flight: Literal["kept", "lost"] = "kept"
+
+
+ContactsOrText = Annotated[Contacts, as_table("plan")]
+
+
 class Path(Table):
     """The path all flows share: segments in order from client to server.
 
@@ -301,6 +314,7 @@ class Path(Table):
     segment: list[Segment] = Field(default_factory=list)
     proxy: list[Proxy] = Field(default_factory=list)
     handover: list[PathHandover] = Field(default_factory=list)
+    contacts: ContactsOrText | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -368,6 +382,7 @@ class Graph(Table):
     node: list[Annotated[Node, as_table("name")]] = Field(min_length=2)
     link: list[Link] = Field(min_length=1)
     handover: list[GraphHandover] = Field(default_factory=list)
+    contacts: ContactsOrText | None = None
 
     @model_validator(mode="after")
     def _ends(self) -> Graph:

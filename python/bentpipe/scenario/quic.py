@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, PlainValidator, StrictBool, StrictInt, model_validator
+from pydantic import Field, PlainValidator, StrictBool, StrictFloat, StrictInt, model_validator
 
 from bentpipe.scenario.quantities import (
     DurationText,
@@ -25,8 +25,11 @@ LARGEST_MTU_BYTES = 16_000
 
 
 class Quic(Table):
-    """Options of QUIC connections; what is silent takes ``[quic]``'s, then the default of ``plan.quic``."""
+    """Options of QUIC connections; what is silent takes ``[quic]``'s, then what the profile says (``plan.profiles``),
+    then the default of ``plan.quic``."""
 
+    profile: Literal["none", "deep-space"] | None = None
+    longest_rtt: PositiveText | None = None
     crypto: Literal["modelled", "rustls"] | None = None
     handshake: Literal["1-rtt", "0-rtt"] | None = None
     mtu: SizeText | None = None
@@ -48,7 +51,8 @@ class Quic(Table):
         ]
         | None
     ) = None
-    packet_threshold: Annotated[StrictInt, Field(ge=3, le=10_000)] | None = None
+    packet_threshold: Annotated[StrictInt, Field(ge=3, le=10_000)] | Literal["none"] | None = None
+    time_threshold: Annotated[StrictFloat | StrictInt, Field(gt=1, le=1000)] | None = None
 
     @model_validator(mode="after")
     def _datagram(self) -> Quic:

@@ -110,11 +110,23 @@ pub fn exemptions(name: &str) -> &'static [(&'static str, &'static str)] {
              four flows share one of 20 here",
         )],
         "fixed" => &[("persistent-congestion", FIXED), ("outage", FIXED)],
+        "open-loop" => &[
+            ("application-limited", UNBOUNDED),
+            ("ack-aggregation", UNBOUNDED),
+            ("bounded-under-overload", UNBOUNDED),
+            ("persistent-congestion", OPEN),
+            ("outage", OPEN),
+            ("no-collapse", OPEN),
+        ],
+        "no-op" => &[("persistent-congestion", OPEN), ("outage", OPEN)],
         _ => &[],
     }
 }
 
 const FIXED: &str = "a calibration source, not a congestion controller";
+const UNBOUNDED: &str = "it has a rate and no window";
+const OPEN: &str = "for paths whose rate is planned and which nobody shares: reacting to what routers hold is what it \
+                    leaves out (draft-ietf-tiptop-quic-profile)";
 
 const MSS: u64 = 1200;
 /// The path of most checks: 20 Mb/s, 100 ms.

@@ -48,6 +48,11 @@ fn line() -> Line {
     for (at, stage, fate) in (1..20).flat_map(|n| (0..4).map(move |s| (n, s, fates[(n + s) % 3]))) {
         line.change(Time(at as u64 * 40_000_000), stage, &Change::InFlight(fate));
     }
+    let transmitter = stages.iter().position(|one| one.takes(&Change::Serves(false))).unwrap();
+    for n in 0..8 {
+        let at = Time(30_000_000 + n * 55_000_000);
+        line.change(at, transmitter, &Change::Serves(n % 2 == 1));
+    }
     line
 }
 

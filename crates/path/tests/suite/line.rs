@@ -48,6 +48,37 @@ fn a_changed_rate_holds_from_the_next_packet_on() {
     assert_eq!(line.rate_bit_s(), Some(2_000_000));
 }
 
+/// 8 ms a packet; the link is down from 10 to 40 ms: the second, which is being served, leaves, and the third waits. Work is
+/// due at 40 ms although nobody comes then, and those who come meanwhile wait behind it.
+#[test]
+fn who_waits_for_a_transmitter_that_does_not_serve_leaves_after_it() {
+    let run = |late: u64| {
+        let limit = Some(path::Limit::Packets(3));
+        let mut line = Line::build(&[transmit(1_000_000, limit)], "link.up", 1).unwrap();
+        let mut out = Output::default();
+        line.change(Time(10_000_000), 0, &Change::Serves(false));
+        line.change(Time(40_000_000), 0, &Change::Serves(true));
+        for number in 0..3 {
+            line.push(Time(0), packet(number, 1000), &mut out);
+        }
+        line.poll(Time(20_000_000 + late), &mut out);
+        assert_eq!((out.delivered.len(), line.gauge().queued_packets), (2, 1));
+        for number in 3..6 {
+            line.push(Time(30_000_000), packet(number, 1000), &mut out);
+        }
+        assert_eq!(line.poll_at(), Time(40_000_000));
+        line.poll(Time(60_000_000 + late), &mut out);
+        line.poll(Time::MAX, &mut out);
+        (out, *line.counters())
+    };
+    let (out, counters) = run(0);
+    let due: Vec<u64> = out.delivered.iter().map(|(due, _)| due.nanos() / 1_000_000).collect();
+    assert_eq!(due, [8, 16, 48, 56, 64], "one found no room");
+    assert_eq!(counters.dropped_packets[Cause::Overflow as usize], 1);
+    let (late, _) = run(7_000_000);
+    assert_eq!(late.delivered, out.delivered);
+}
+
 #[test]
 fn a_falling_delay_keeps_the_order() {
     let mut line = Line::build(&[delay(100)], "link.up", 1).unwrap();

@@ -197,6 +197,14 @@ pub(super) fn transport(
         .mtu_discovery_config(None)
         .allow_spin(false)
         .congestion_controller_factory(Arc::new(gate));
+    if let Some(permille) = spec.time_threshold_permille {
+        if permille <= 1000 {
+            return Err(format!(
+                "time threshold of {permille} thousandths of a round trip: more than 1000"
+            ));
+        }
+        config.time_threshold(permille as f32 / 1000.0);
+    }
     if spec.ack_eliciting_threshold.is_some() || spec.max_ack_delay_ns.is_some() {
         let mut frequency = AckFrequencyConfig::default();
         if let Some(threshold) = spec.ack_eliciting_threshold {

@@ -42,6 +42,9 @@ pub struct QuicSpec {
     pub idle_timeout_ns: Option<u64>,
     /// kPacketThreshold of RFC 9002 section 6.1.1.
     pub packet_threshold: u32,
+    /// kTimeThreshold of RFC 9002 section 6.1.2 in thousandths of a round trip; none: 9/8.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_threshold_permille: Option<u32>,
 }
 
 /// A connection of which nothing is said, whose windows are no limit: where programs and tests begin. A plan writes
@@ -64,6 +67,7 @@ impl Default for QuicSpec {
             send_window_bytes: 1 << 30,
             idle_timeout_ns: None,
             packet_threshold: 3,
+            time_threshold_permille: None,
         }
     }
 }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-__all__ = ["Fates", "Spec", "Versions", "changed", "stepped"]
+__all__ = ["Fates", "Pauses", "Spec", "Versions", "changed", "stepped"]
 
 Spec = Mapping[str, Any]
 
@@ -32,6 +32,8 @@ def changed(graph: Spec, line: str, stages: Sequence[Spec]) -> list[dict[str, An
             kind = change.pop("kind")
             if kind == "limit":
                 stage.setdefault("limits", []).append((at, change["limit"]))
+            elif kind == "serves":
+                stage.setdefault("serves", []).append((at, change["serves"]))
             elif kind == "in_flight":
                 stage.setdefault("in_flight", []).append((at, change["fate"]))
             else:
@@ -40,6 +42,29 @@ def changed(graph: Spec, line: str, stages: Sequence[Spec]) -> list[dict[str, An
                 # Of one instant the hand-over's comes last: sorting keeps their order.
                 holder["changes"].sort(key=lambda change: change["at_ns"])
     return result
+
+
+class Pauses:
+    """When a transmitter serves nobody."""
+
+    def __init__(self, stage: Spec) -> None:
+        self.spans: list[tuple[int, int | None]] = []
+        """From when to when; None: to the end of the run."""
+        for at, serves in stage.get("serves", []):
+            open_ = self.spans[-1] if self.spans and self.spans[-1][1] is None else None
+            if not serves and open_ is None:
+                self.spans.append((at, None))
+            elif serves and open_ is not None:
+                self.spans[-1] = (open_[0], at)
+        self.starts = [start for start, _ in self.spans]
+
+    def after(self, at: int) -> int | None:
+        """The first instant from ``at`` on at which a service may begin; None: there is none."""
+        found = bisect_right(self.starts, at) - 1
+        if found < 0:
+            return at
+        end = self.spans[found][1]
+        return None if end is None else max(at, end)
 
 
 class Fates:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bentpipe.tools.verify import sharing
-from bentpipe.tools.verify.changing import Fates, Spec, stepped
+from bentpipe.tools.verify.changing import Fates, Pauses, Spec, stepped
 from bentpipe.tools.verify.trace import Finding, Line, Rule, Visit
 
 __all__ = ["RULES"]
@@ -104,7 +104,8 @@ def _transmit(line: Line, stage: Spec, visits: Sequence[Visit], end: int) -> Ite
     else:
         link = _Opportunities(service["slots_ns"], service["slot_bytes"], service["repeat_ns"])
     begins: dict[int, int] = {}
-    yield from _service(line, link, visits, begins, end, single=queue["kind"] not in ("fq_codel", "per_user"))
+    single = queue["kind"] not in ("fq_codel", "per_user")
+    yield from _service(line, link, visits, begins, end, single=single, pauses=Pauses(stage))
     if queue["kind"] == "per_user":
         yield from sharing.shared(line, stage, visits, begins)
         yield from _lost(line, Fates(stage), visits, begins, end)
@@ -139,8 +140,9 @@ def _service(
     end: int,
     *,
     single: bool,
+    pauses: Pauses,
 ) -> Iterator[Finding]:
-    """No service is shorter than it has to be, and none begins later than it could; sets ``begins`` by packet."""
+    """No service is shorter than it has to be, none begins later than it could, or in a pause; sets ``begins``."""
     served = sorted((v for v in visits if v.left is not None), key=lambda v: v.left_step)
     arrivals = [visit.came for visit in visits]
     drops = sorted(visit.dropped for visit in visits if visit.dropped is not None)
@@ -148,9 +150,14 @@ def _service(
     for number, visit in enumerate(served):
         # Those who had come by then less those who had gone: somebody waited, and the next service began at once.
         waiting = bisect_right(arrivals, free) - number - bisect_right(drops, free)
-        begin = free if waiting > 0 else visit.came
+        asked = free if waiting > 0 else visit.came
+        begin = pauses.after(asked)
+        if begin is None:
+            text = f"packet {visit.packet} left at {visit.left} ns, and nobody was served from {asked} ns on"
+            yield Finding("no faster than the rate", line.name, text)
+            continue
         begins[visit.packet] = begin
-        due = link.end(begin, visit, busy=waiting > 0 or visit.came == free)
+        due = link.end(begin, visit, busy=begin == asked and (waiting > 0 or visit.came == free))
         left = visit.left or 0
         latest = link.latest(begin, visit) if isinstance(link, _Slots) else due
         if left < due - 1 or visit.came > begin:
@@ -165,8 +172,12 @@ def _service(
     rest = [visit for visit in visits if visit.gone is None]
     if rest:
         # Whose turn it is at the end is known of one queue only; with several it may be the largest one's.
-        busy = rest[0].came <= free
-        begins[rest[0].packet] = begin = free if busy else rest[0].came
+        asked = max(free, rest[0].came)
+        opens = pauses.after(asked)
+        if opens is None or opens >= end:
+            return
+        busy = opens == asked and rest[0].came <= free
+        begins[rest[0].packet] = begin = opens
         turn = rest[0] if single else max(rest, key=lambda visit: visit.bytes)
         latest = link.latest(begin, turn) if isinstance(link, _Slots) else link.end(begin, turn, busy=busy)
         if latest + 1 < end:

@@ -1,0 +1,68 @@
+//! A constant rate whatever happens on the way: the open loop of a link whose rate is known and whose round trip is
+//! longer than a transfer. It learns nothing from acknowledgements, and losses are repaired within the rate.
+
+use serde::{Deserialize, Serialize};
+use units::{Rate, Time, divide};
+
+use crate::options::{Entry, Kind, Opt, defaults, parse};
+use crate::{Config, CongestionControl, Control, Event};
+
+/// Its place in the catalogue.
+pub const ENTRY: Entry = Entry {
+    name: "open-loop",
+    alias: None,
+    title: "Open loop: a constant rate, whatever is acknowledged or lost (no congestion control)",
+    reference: "draft-ietf-tiptop-quic-profile, \"Congestion Control\"; RFC 8085 section 3.1.3",
+    options: &[Opt {
+        name: "rate_bit_s",
+        kind: Kind::Integer(1, 1 << 50),
+        meaning: "the rate, payloads of UDP (TCP: segments) in bit/s; default: an initial window in each round trip \
+                  that is assumed before the first sample (RFC 9002 section 7.7)",
+    }],
+    kernel: None,
+    chance: false,
+    defaults: defaults::<Options>,
+    make: |options, config| Ok(Box::new(OpenLoop::new(&parse(options)?, config))),
+};
+
+/// The scenario's options.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// The rate, bit/s.
+    pub rate_bit_s: Option<u64>,
+}
+
+/// The controller.
+#[derive(Clone, Debug)]
+pub struct OpenLoop(Control);
+
+/// More than any path holds: the rate alone is what limits.
+const UNLIMITED: u64 = 1 << 40;
+
+impl OpenLoop {
+    /// A controller that always says the same.
+    pub fn new(options: &Options, config: &Config) -> OpenLoop {
+        let rate = options.rate_bit_s.unwrap_or_else(|| {
+            let bits = u128::from(config.initial_window) * 8 * 1_000_000_000;
+            let (rate, _) = divide(bits, config.initial_rtt.nanos().max(1));
+            u64::try_from(rate).unwrap_or(u64::MAX).max(1)
+        });
+        OpenLoop(Control {
+            cwnd: UNLIMITED,
+            pacing_rate: Some(Rate(rate)),
+            quantum: None,
+            wake_at: Time::MAX,
+        })
+    }
+}
+
+impl CongestionControl for OpenLoop {
+    fn initial(&mut self, _now: Time) -> Control {
+        self.0
+    }
+
+    fn on_event(&mut self, _now: Time, _event: &Event) -> Control {
+        self.0
+    }
+}
