@@ -9,6 +9,7 @@ __all__ = [
     "Pause",
     "SchedulerConfig",
     "Waiting",
+    "best_delivery",
     "catalogue",
     "channel_information",
     "check_contact_plan",
@@ -174,6 +175,12 @@ def check_contact_plan(plan_json: str) -> str:
 
 def route_bundle(question_json: str) -> str:
     """What a node does with a bundle by a contact plan, and why (docs/models/contacts.md); the answer is JSON.
+
+    :raises ValueError: what is wrong with the question.
+    """
+
+def best_delivery(question_json: str) -> str:
+    """What a destination can have at best by a contact plan (docs/models/contacts.md); the answer is JSON.
 
     :raises ValueError: what is wrong with the question.
     """

@@ -1,11 +1,15 @@
 //! Questions and their answers as text, for whoever is no Rust: JSON in, JSON out.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use units::Time;
 
+use crate::best::best;
 use crate::check::{Remark, check};
 use crate::decide::{Decision, Forwarding, StaticRoute, decide};
+use crate::expanded::Supply;
 use crate::judge::{Judgement, judge};
 use crate::ledger::{Backlog, Ledger, Priority};
 use crate::plan::{NodeId, Plan};
@@ -46,6 +50,61 @@ pub fn checked(plan_json: &str) -> Result<String, String> {
     Ok(json!({"problems": problems, "remarks": remarks, "pairs": pairs}).to_string())
 }
 
+/// What a destination can have at best of what comes to nodes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BestQuestion {
+    plan: PlanSpec,
+    to: String,
+    /// Where, when and how much: node, nanoseconds, bytes.
+    supplies: Vec<(String, u64, u64)>,
+    /// Bytes that nodes can keep; without an entry no bound.
+    #[serde(default)]
+    stores: BTreeMap<String, u64>,
+}
+
+/// The most that a plan lets a destination have over time (`corners`: nanoseconds, bytes), how far above the optimum that
+/// may be (`above_bytes`), and when each supply is there at the earliest if they go in order of their times
+/// (`arrivals_ns`); question and answer are JSON. Raises what is wrong with the question, by its field.
+pub fn best_delivery(question_json: &str) -> Result<String, String> {
+    let asked: BestQuestion =
+        serde_json::from_str(question_json).map_err(|error| error.to_string())?;
+    let plan = Plan::new(&asked.plan).map_err(|problems| listed(&problems))?;
+    let to = named(&plan, "to", &asked.to)?;
+    let mut supplies = Vec::with_capacity(asked.supplies.len());
+    for (at, time, bytes) in &asked.supplies {
+        let at = named(&plan, "supplies", at)?;
+        supplies.push(Supply { at, time: Time(*time), bytes: *bytes });
+    }
+    let mut stores = BTreeMap::new();
+    for (at, bytes) in &asked.stores {
+        // a store of a node that no contact names bounds nothing
+        stores.extend(plan.node(at).map(|node| (node, *bytes)));
+    }
+    let found = best(&plan, &supplies, to, &stores);
+    let mut order: Vec<usize> = (0..supplies.len()).collect();
+    order.sort_by_key(|place| supplies[*place].time);
+    let mut arrivals = vec![None; supplies.len()];
+    let mut until = 0_u64;
+    for place in order {
+        until = until.saturating_add(supplies[place].bytes);
+        arrivals[place] = found.arrival(until).map(Time::nanos);
+    }
+    let corners: Vec<(u64, f64)> = found.corners().map(|(at, bytes)| (at.nanos(), bytes)).collect();
+    Ok(json!({"corners": corners, "above_bytes": found.above, "arrivals_ns": arrivals}).to_string())
+}
+
+/// A node of the plan. Raises that there is none.
+fn named(plan: &Plan, field: &str, name: &str) -> Result<NodeId, String> {
+    plan.node(name).ok_or_else(|| {
+        let near = hint(name, plan.names());
+        let names: Vec<&str> = plan.names().take(12).collect();
+        let more = if plan.node_count() > names.len() { ", ..." } else { "" };
+        let known = format!("the plan knows {}{more}", names.join(", "));
+        format!("{field}: found {name:?}, a node that no contact names{near}; {known}")
+    })
+}
+
 /// What is asked.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -75,15 +134,7 @@ struct Question {
 pub fn route(question_json: &str) -> Result<String, String> {
     let asked: Question = serde_json::from_str(question_json).map_err(|error| error.to_string())?;
     let plan = Plan::new(&asked.plan).map_err(|problems| listed(&problems))?;
-    let node = |field: &str, name: &str| {
-        plan.node(name).ok_or_else(|| {
-            let near = hint(name, plan.names());
-            let names: Vec<&str> = plan.names().take(12).collect();
-            let more = if plan.node_count() > names.len() { ", ..." } else { "" };
-            let known = format!("the plan knows {}{more}", names.join(", "));
-            format!("{field}: found {name:?}, a node that no contact names{near}; {known}")
-        })
-    };
+    let node = |field: &str, name: &str| named(&plan, field, name);
     let (from, to) = (node("from", &asked.from)?, node("to", &asked.to)?);
     let excluded =
         asked.excluded.iter().map(|one| node("excluded", one)).collect::<Result<Vec<_>, _>>()?;

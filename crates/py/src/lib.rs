@@ -218,6 +218,12 @@ fn route_bundle(py: Python<'_>, question_json: &str) -> PyResult<String> {
     py.detach(|| contacts::route(question_json)).map_err(invalid)
 }
 
+/// What a destination can have at best by a contact plan; question and answer are JSON.
+#[pyfunction]
+fn best_delivery(py: Python<'_>, question_json: &str) -> PyResult<String> {
+    py.detach(|| contacts::best_delivery(question_json)).map_err(invalid)
+}
+
 /// The engine's version.
 #[pyfunction]
 fn version() -> &'static str {
@@ -245,6 +251,7 @@ fn _engine(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(read_contact_plan, module)?)?;
     module.add_function(wrap_pyfunction!(check_contact_plan, module)?)?;
     module.add_function(wrap_pyfunction!(route_bundle, module)?)?;
+    module.add_function(wrap_pyfunction!(best_delivery, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     Ok(())
 }

@@ -107,6 +107,48 @@ def route(
     answer(decide(file, asked), as_json=as_json)
 
 
+@dtn.command()
+def best(
+    file: PlanFile,
+    source: Annotated[str, typer.Argument(metavar="FROM", help="where bundles come")],
+    destination: Annotated[str, typer.Argument(metavar="TO", help="where they have to go")],
+    at: Annotated[
+        str, typer.Option(metavar="TIME", help="when the first comes: since the plan's zero, or an instant")
+    ] = "0 s",
+    size: Annotated[str, typer.Option(metavar="SIZE", help="of a bundle")] = "1 MB",
+    count: Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="so many")] = 1,
+    every: Annotated[str, typer.Option(metavar="TIME", help="from one to the next")] = "0 s",
+    store: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NODE=SIZE", help="a node keeps no more; repeatable; without: all"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say when bundles can be there at the earliest by a plan, whatever carries them."""
+    from bentpipe.cli.terminal import answer
+    from bentpipe.dtn.best import Asked, best
+    from bentpipe.dtn.reading import read
+
+    asked = Asked(source, destination, at, size, count, every, tuple(store or ()))
+    answer(best(read(file), asked), as_json=as_json)
+
+
+@dtn.command()
+def distance(
+    directory: StoreDirectory,
+    plan: Annotated[
+        Path | None,
+        typer.Option(metavar="PLAN", help="the best by this contact plan; default: each run's own"),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print how far runs were from the best that their contact plan allows; --json has every run."""
+    from bentpipe.cli.terminal import answer
+    from bentpipe.dtn.distance import said
+
+    answer(said(directory, plan), as_json=as_json)
+
+
 @dtn.command(cls=PlacesCommand)
 def passes(
     places: Annotated[

@@ -2,7 +2,8 @@
 
 ``reading`` has a plan of a file, in any of its forms; ``summary`` says what is in one, ``drawing`` draws it, ``page``
 puts it on a page, ``export`` writes it in another form; ``asking`` makes a question about a bundle out of words,
-``deciding`` says what is done with it and why. :func:`plan` is ``bentpipe dtn plan``, :func:`route` is
+``deciding`` says what is done with it and why; ``best`` has the most that a plan allows, ``distance`` how far runs were
+from it. :func:`plan` is ``bentpipe dtn plan``, :func:`route` is
 ``bentpipe dtn route``. ``node_file`` has a node of a file, ``planning`` its plan, ``node`` runs it:
 ``bentpipe dtn node`` and ``bentpipe dtn perf``, whose rows ``tables`` writes and whose connections
 ``reached`` counts. ``monitor`` writes dtnperf's CSV of a

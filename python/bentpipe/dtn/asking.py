@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from bentpipe.dtn.reading import Found
 
-__all__ = ["PRIORITIES", "Bundle", "ask"]
+__all__ = ["PRIORITIES", "Bundle", "ask", "instant", "pair", "quantity"]
 
 PRIORITIES = ("bulk", "normal", "expedited")
 
@@ -70,8 +70,8 @@ _OPTIONS = {
 
 def question(found: Found, bundle: Bundle) -> dict[str, Any]:
     """What is asked, in the engine's words. Raises ScenarioError: what is wrong, by its option."""
-    at = _instant(found, bundle.at)
-    lifetime = None if bundle.lifetime is None else _quantity(Duration, "--lifetime", bundle.lifetime).ns
+    at = instant(found, bundle.at)
+    lifetime = None if bundle.lifetime is None else quantity(Duration, "--lifetime", bundle.lifetime).ns
     if bundle.priority not in PRIORITIES:
         raise ScenarioError([("--priority", unknown_word(bundle.priority, PRIORITIES, "priority"))])
     if not 0 <= bundle.confidence <= 1:
@@ -81,14 +81,14 @@ def question(found: Found, bundle: Bundle) -> dict[str, Any]:
         excluded.append(bundle.received_from)
     statics = [(to, via) for place, to, via in found.statics if place == bundle.source]
     for text in bundle.static:
-        to, via = _pair("--static", text, "TO=VIA, such as 6=3; TO may be *")
+        to, via = pair("--static", text, "TO=VIA, such as 6=3; TO may be *")
         statics.insert(0, (None if to == "*" else to, via))
     return {
         "plan": dict(found.spec),
         "from": bundle.source,
         "to": bundle.destination,
         "at_ns": at,
-        "bytes": _quantity(Size, "--size", bundle.size).bytes,
+        "bytes": quantity(Size, "--size", bundle.size).bytes,
         "priority": bundle.priority,
         "fragmentable": bundle.fragment,
         "deadline_ns": None if lifetime is None else at + lifetime,
@@ -102,7 +102,8 @@ def question(found: Found, bundle: Bundle) -> dict[str, Any]:
     }
 
 
-def _instant(found: Found, text: str) -> int:
+def instant(found: Found, text: str) -> int:
+    """An instant of ``--at`` or a time since the plan's zero, ns. Raises ScenarioError."""
     if text[:4].isdigit() and "T" in text:
         try:
             when: Instant = parse_instant(text)
@@ -115,20 +116,22 @@ def _instant(found: Found, text: str) -> int:
         if when.unix_ns < epoch * 10**9:
             raise ScenarioError([("--at", f"found {text}, which is before the plan's zero")])
         return when.unix_ns - int(epoch) * 10**9
-    return _quantity(Duration, "--at", text).ns
+    return quantity(Duration, "--at", text).ns
 
 
 Quantity = TypeVar("Quantity", Duration, Size)
 
 
-def _quantity(kind: type[Quantity], option: str, text: str) -> Quantity:
+def quantity(kind: type[Quantity], option: str, text: str) -> Quantity:
+    """A quantity of an option. Raises ScenarioError."""
     try:
         return kind.parse(text)
     except UnitError as error:
         raise ScenarioError([(option, str(error))]) from None
 
 
-def _pair(option: str, text: str, expected: str) -> tuple[str, str]:
+def pair(option: str, text: str, expected: str) -> tuple[str, str]:
+    """Both sides of an equals sign. Raises ScenarioError."""
     left, equals, right = (word.strip() for word in text.partition("="))
     if not (left and equals and right):
         raise ScenarioError([(option, f'found "{text}", expected {expected}')])
@@ -137,9 +140,9 @@ def _pair(option: str, text: str, expected: str) -> tuple[str, str]:
 
 def _amount(option: str, text: str) -> tuple[str, str, int]:
     example = "6=2 MB:bulk" if option == "--waiting" else "line 3=2 MB:bulk"
-    place, rest = _pair(option, text, f'a size after "=", such as "{example}"')
+    place, rest = pair(option, text, f'a size after "=", such as "{example}"')
     size, _, priority = rest.partition(":")
     priority = priority.strip() or "normal"
     if priority not in PRIORITIES:
         raise ScenarioError([(option, unknown_word(priority, PRIORITIES, "priority"))])
-    return place, priority, _quantity(Size, option, size.strip()).bytes
+    return place, priority, quantity(Size, option, size.strip()).bytes

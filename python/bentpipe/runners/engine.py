@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec import RadioStageSpec
 
 __all__ = [
+    "best_delivery",
     "catalogue",
     "channel_information",
     "check_contact_plan",
@@ -129,6 +130,16 @@ def route_bundle(question: Mapping[str, Any]) -> dict[str, Any]:
         ValueError: what is wrong with the question, by its field.
     """
     answer: dict[str, Any] = json.loads(_engine.route_bundle(json.dumps(question)))
+    return answer
+
+
+def best_delivery(question: Mapping[str, Any]) -> dict[str, Any]:
+    """What a destination can have at best by a contact plan (``BestQuestion`` of ``crates/contacts``).
+
+    Raises:
+        ValueError: what is wrong with the question, by its field.
+    """
+    answer: dict[str, Any] = json.loads(_engine.best_delivery(json.dumps(question)))
     return answer
 
 

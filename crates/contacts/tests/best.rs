@@ -1,0 +1,218 @@
+//! What a plan allows at best: closed forms, and drawn plans against every cut, by code that shares nothing with it.
+
+use contacts::{Best, ContactSpec, Plan, PlanSpec, RangeSpec, Supply, best};
+use units::{Random, Time};
+
+const S: u64 = 1_000_000_000;
+
+/// Contacts of (from, to, start, stop, bytes a second) and ranges, seconds.
+fn plan(contacts: &[(&str, &str, u64, u64, u64)], ranges: &[(&str, &str, u64)]) -> Plan {
+    let contact = |(n, one): (usize, &(&str, &str, u64, u64, u64))| ContactSpec {
+        from: one.0.into(),
+        to: one.1.into(),
+        start_ns: one.2 * S,
+        stop_ns: one.3 * S,
+        rate_bit_s: one.4 * 8,
+        confidence: 1.0,
+        at: format!("contact {n}"),
+    };
+    let range = |one: &(&str, &str, u64)| RangeSpec {
+        from: one.0.into(),
+        to: one.1.into(),
+        start_ns: 0,
+        stop_ns: 1000 * S,
+        owlt_ns: one.2 * S,
+        implies_reverse: true,
+        at: String::new(),
+    };
+    Plan::new(&PlanSpec {
+        contacts: contacts.iter().enumerate().map(contact).collect(),
+        ranges: ranges.iter().map(range).collect(),
+        ..PlanSpec::default()
+    })
+    .expect("a plan")
+}
+
+fn of(plan: &Plan, supplies: &[(&str, u64, u64)], to: &str, stores: &[(&str, u64)]) -> Best {
+    let node = |name: &str| plan.node(name).expect("a node");
+    let supplies: Vec<Supply> = supplies
+        .iter()
+        .map(|(at, time, bytes)| Supply { at: node(at), time: Time(time * S), bytes: *bytes })
+        .collect();
+    let stores = stores.iter().map(|(name, bytes)| (node(name), *bytes)).collect();
+    let found = best(plan, &supplies, node(to), &stores);
+    assert!(found.above.is_some_and(|above| above < 1.0), "{found:?}");
+    found
+}
+
+fn at(best: &Best, bytes: u64) -> Option<f64> {
+    best.arrival(bytes).map(Time::seconds)
+}
+
+#[test]
+fn one_hop_is_waiting_sending_and_light() {
+    let plan = plan(&[("a", "b", 10, 20, 100), ("a", "b", 30, 40, 50)], &[("a", "b", 3)]);
+    let best = of(&plan, &[("a", 5, 250), ("a", 12, 1000)], "b", &[]);
+    // 10 s + 250 B at 100 B/s + 3 s
+    assert_eq!(at(&best, 250), Some(15.5));
+    // the first contact carries 1000 B, the 250 B left start at 30 s
+    assert_eq!((at(&best, 1000), at(&best, 1001)), (Some(23.0), Some(33.02)));
+    assert_eq!((at(&best, 1250), at(&best, 1251)), (Some(38.0), None));
+}
+
+#[test]
+fn a_gap_of_supplies_is_a_gap_of_arrivals() {
+    let plan = plan(&[("a", "b", 0, 100, 100)], &[("a", "b", 1)]);
+    let best = of(&plan, &[("a", 0, 150), ("a", 5, 150)], "b", &[]);
+    let corners: Vec<(f64, f64)> = best.corners().map(|(at, by)| (at.seconds(), by)).collect();
+    let expected = [(1.0, 0.0), (2.5, 150.0), (6.0, 150.0), (7.5, 300.0), (101.0, 300.0)];
+    assert!(expected.iter().all(|one| corners.contains(one)), "{corners:?}");
+}
+
+#[test]
+fn two_hops_keep_at_the_relay_what_the_second_contact_waits_for() {
+    let contacts = [("a", "r", 0, 10, 100), ("r", "b", 50, 60, 80)];
+    let plan = plan(&contacts, &[("a", "r", 2), ("r", "b", 3)]);
+    let best_of = |stores: &[(&str, u64)]| of(&plan, &[("a", 0, 5000)], "b", stores);
+    // the second contact carries 800 B of the 1000 B that came
+    let free = best_of(&[]);
+    assert_eq!((at(&free, 800), at(&free, 801)), (Some(63.0), None));
+    // a store of 300 B keeps as much, and nothing comes meanwhile
+    let bound = best_of(&[("r", 300)]);
+    assert_eq!((at(&bound, 300), at(&bound, 301)), (Some(50.0 + 300.0 / 80.0 + 3.0), None));
+}
+
+#[test]
+fn a_slow_hop_before_a_fast_one_sets_the_pace() {
+    let contacts = [("a", "r", 0, 100, 10), ("r", "b", 0, 100, 1000)];
+    let plan = plan(&contacts, &[("a", "r", 2), ("r", "b", 3)]);
+    let best = of(&plan, &[("a", 0, 200), ("a", 30, 20)], "b", &[]);
+    assert_eq!((at(&best, 100), at(&best, 200)), (Some(15.0), Some(25.0)));
+    assert_eq!((at(&best, 201), at(&best, 220)), (Some(35.1), Some(37.0)));
+}
+
+#[test]
+fn a_store_that_is_full_holds_back_who_sends() {
+    // 100 B/s into 50 B, 20 B/s out: after the store is full as much comes as leaves
+    let contacts = [("a", "r", 0, 10, 100), ("r", "b", 0, 100, 20)];
+    let plan = plan(&contacts, &[("a", "r", 1), ("r", "b", 1)]);
+    let best = of(&plan, &[("a", 0, 10_000)], "b", &[("r", 50)]);
+    // the contact to the relay is over at 11 s there: 10 s of 20 B/s, and the 50 B that are left
+    assert_eq!((at(&best, 250), at(&best, 251)), (Some(2.0 + 12.5), None));
+}
+
+#[test]
+fn both_ways_are_used_and_neither_is_taken_twice() {
+    let contacts = [
+        ("a", "b", 0, 10, 20),
+        ("a", "r", 0, 100, 5),
+        ("r", "b", 0, 100, 5),
+        ("b", "a", 0, 100, 5),
+        ("r", "a", 0, 100, 5),
+    ];
+    let plan = plan(&contacts, &[("a", "b", 1), ("a", "r", 2), ("r", "b", 2)]);
+    let best = of(&plan, &[("a", 0, 300)], "b", &[]);
+    // direct from 1 s to 11 s at 20 B/s, by the relay 5 B/s from 4 s on
+    assert_eq!((at(&best, 60), at(&best, 235)), (Some(4.0), Some(11.0)));
+    assert_eq!(at(&best, 300), Some(24.0));
+}
+
+#[test]
+fn nothing_comes_without_a_contact_and_lost_supplies_do_not_wait() {
+    let alone = plan(&[("b", "a", 0, 10, 20)], &[("a", "b", 1)]);
+    assert_eq!(at(&of(&alone, &[("a", 0, 1)], "b", &[]), 1), None);
+    // what is beyond the source's own store is lost as it comes
+    let late = plan(&[("a", "b", 10, 20, 100)], &[("a", "b", 1)]);
+    let best = of(&late, &[("a", 0, 500), ("a", 9, 500)], "b", &[("a", 600)]);
+    assert_eq!((at(&best, 600), at(&best, 601)), (Some(17.0), None));
+}
+
+/// The least cut of a plan of whole seconds: an instant for each node, from which on its store is the source's.
+fn least_cut(
+    contacts: &[(usize, usize, u64, u64, u64)],
+    light: &[[u64; 4]; 4],
+    supplies: &[(usize, u64, u64)],
+    nodes: usize,
+    by: u64,
+) -> u64 {
+    // the last node is the destination
+    let mut least = u64::MAX;
+    let choices = by + 2;
+    for number in 0..choices.pow(nodes as u32 - 1) {
+        let mut from = [0; 4];
+        let mut rest = number;
+        for one in from.iter_mut().take(nodes - 1) {
+            *one = rest % choices;
+            rest /= choices;
+        }
+        from[nodes - 1] = by;
+        let mut cut: u64 = supplies
+            .iter()
+            .filter(|(node, time, _)| *time < from[*node])
+            .map(|(_, _, bytes)| bytes)
+            .sum();
+        for (a, b, start, stop, rate) in contacts {
+            let first = (*start).max(from[*a]);
+            let last = (*stop).min(from[*b].saturating_sub(light[*a][*b]));
+            cut += rate * last.saturating_sub(first);
+        }
+        least = least.min(cut);
+    }
+    least
+}
+
+#[test]
+fn every_drawn_plan_has_its_least_cut() {
+    let names = ["a", "b", "c", "d"];
+    for seed in 0..150 {
+        let mut chance = Random::named(seed, "best", "plans");
+        let nodes = 3 + chance.below(2) as usize;
+        let horizon: u64 = if nodes == 4 { 12 } else { 22 };
+        let mut contacts = Vec::new();
+        let mut light = [[0; 4]; 4];
+        for (a, b) in (0..16).map(|pair| (pair / 4, pair % 4)) {
+            if a < nodes && b < nodes {
+                light[a][b] = if a < b { chance.below(4) } else { light[b][a] };
+                if a == b || chance.below(3) == 0 {
+                    continue;
+                }
+                let mut start = chance.below(5);
+                for _ in 0..2 {
+                    let stop = start + 1 + chance.below(5);
+                    contacts.push((a, b, start, stop, 1 + chance.below(9)));
+                    start = stop + chance.below(4);
+                }
+            }
+        }
+        let supplies: Vec<(usize, u64, u64)> = (0..1 + chance.below(3))
+            .map(|_| {
+                (chance.below(nodes as u64 - 1) as usize, chance.below(6), 1 + chance.below(40))
+            })
+            .collect();
+        if contacts.is_empty() {
+            continue;
+        }
+        let named: Vec<_> =
+            contacts.iter().map(|(a, b, c, d, e)| (names[*a], names[*b], *c, *d, *e)).collect();
+        let mut ranges = Vec::new();
+        for a in 0..nodes {
+            ranges.extend((a + 1..nodes).map(|b| (names[a], names[b], light[a][b])));
+        }
+        let mut laid = plan(&named, &ranges);
+        for name in &names[..nodes] {
+            laid.enter(name);
+        }
+        let given: Vec<_> = supplies.iter().map(|(a, t, n)| (names[*a], *t, *n)).collect();
+        let best = of(&laid, &given, names[nodes - 1], &[]);
+        for by in [horizon / 2, horizon] {
+            let bytes = least_cut(&contacts, &light, &supplies, nodes, by);
+            // to a nanosecond
+            let arrival = |bytes: u64| best.arrival(bytes).map_or(u64::MAX, Time::nanos);
+            assert!(
+                bytes == 0 || arrival(bytes) <= by * S + 1,
+                "seed {seed}, {bytes} B by {by} s: {best:?}"
+            );
+            assert!(arrival(bytes + 1) > by * S, "seed {seed}, {bytes} B by {by} s: {best:?}");
+        }
+    }
+}
