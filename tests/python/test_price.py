@@ -225,3 +225,15 @@ def test_a_group_costs_what_its_flows_cost_one_by_one(load: dict[str, Any]) -> N
     one, each = (price.cost(plan(data).cells[0].resolved) for data in (together, apart))
     assert one.events == pytest.approx(each.events, rel=1e-9)
     assert one.cpu_s == pytest.approx(each.cpu_s, rel=1e-9)
+
+
+def test_bundles_cost_what_clients_generate_where_that_is_known() -> None:
+    def events(client: str) -> float:
+        load = {"bundles": {"layer": "quiccl", "dtnperf": client}}
+        found = price.cost(plan({**scenario({"load": load}), "duration": "10 h"}).cells[0].resolved)
+        return sum(part.events for part in found.parts if part.key == "flow.f")
+
+    for client in ("-R 1M -P 100k -D 10M", "-R 8k -P 100k -T 10000", "-W 1 -D 10M"):
+        assert 10e6 / 1500 < events(client) < 25 * 10e6 / 1500
+    with pytest.raises(ScenarioError, match=r"limits\.events"):
+        events("-W 8 -P 100k")

@@ -22,9 +22,6 @@ _CAME = ("generated", "received", "part", "reassembled")
 _WENT = ("delivered", "forwarded", "deleted", "cut", "joined")
 _BUNDLE = ("source", "created_ms", "sequence")
 
-WIDEST = 40
-"""Letters of a swept value that is printed; a column with longer ones is left out of the table."""
-
 COLUMNS = (
     "generated_bundles", "delivered_bundles", "delivered_bytes", "best_bytes", "delay_mean_s", "best_delay_mean_s",
     "behind_p50_s", "behind_max_s", "last_s", "best_last_s", "sent_bytes", "peak_bytes",
@@ -183,11 +180,7 @@ def said(directory: Path | Store, file: Path | None = None) -> Answer:
     means = joined.group_by(by, maintain_order=True).agg(
         pl.len().alias("seeds"), *(pl.col(name).cast(pl.Float64).mean() for name in COLUMNS)
     )
-    called = {
-        key: name
-        for key, name in zip(store.columns, store.shown(means.select(store.columns)).columns, strict=True)
-        if max((len(value or "") for value in means[key]), default=0) <= WIDEST
-    }
+    called = _told_apart(store, means)
     rows = [
         {
             **{name: row[key] for key, name in called.items()}, "to": row["to"],
@@ -209,6 +202,17 @@ def said(directory: Path | Store, file: Path | None = None) -> Answer:
             "A plan has too many instants: nothing is earlier than its best, which cannot all be had."
         )
     return Answer({"runs": store.shown(joined).to_dicts()}, tuple(lines))
+
+
+def _told_apart(store: Store, means: pl.DataFrame) -> dict[str, str]:
+    """The sweep's columns that are printed, and what they are called: none that follows from those before it."""
+    names = store.shown(means.select(store.columns)).columns
+    found: dict[str, str] = {}
+    for key, name in zip(store.columns, names, strict=True):
+        cells = means.select(*found, key).unique().height
+        if cells > max(means.select(list(found)).unique().height if found else 0, 1):
+            found[key] = name
+    return found
 
 
 def _share(part: float, whole: float) -> float | None:
