@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use transport::{AppEvent, Streams};
-use units::Time;
+use units::{Rate, Span, Time};
 
 /// Which side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +67,21 @@ pub enum Refusal {
     NoService,
 }
 
+/// What the plan says of the way to the peer from now on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    /// Whether this side may send.
+    pub sends: bool,
+    /// At which rate, where that is planned.
+    pub rate: Option<Rate>,
+    /// Whether the peer may send now, by its own clock: what it sends is here a light time later.
+    pub hears: bool,
+    /// Light to the peer.
+    pub there: Span,
+    /// Light from it.
+    pub back: Span,
+}
+
 /// From the node to a session.
 #[derive(Clone, Debug)]
 pub enum Told {
@@ -80,6 +95,9 @@ pub enum Told {
     Refuse(u64, Refusal),
     /// The way to the peer is there again after a time without one.
     Cue,
+    /// What the plan says of the way has changed: to sessions of layers that ask for it
+    /// ([`crate::layers::LayerSpec::goes_by_plan`]), first when they begin.
+    Way(Way),
     /// End when what was given has its answer, and take no more from the peer than it has begun.
     End,
     /// End now: what has no answer has none.

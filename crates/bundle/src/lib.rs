@@ -19,7 +19,7 @@ mod wire_tests;
 
 pub use agent::{Act, Agent, Door, SessionId};
 pub use carrier::{Carrier, Mailbox};
-pub use layer::{Refusal, Role, Said, Service, Session, Told, Transfer};
+pub use layer::{Refusal, Role, Said, Service, Session, Told, Transfer, Way};
 pub use node::{BundleNode, End, Met};
 pub use record::{Happened, Name, Record, ReportRecord, RouteRecord};
 pub use spec::{

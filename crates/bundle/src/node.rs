@@ -45,8 +45,6 @@ pub struct End {
     pub layer: LayerSpec,
     /// Connections of peers, whose applications it made.
     pub met: Met,
-    /// Connections opened so far, if this side opens them.
-    pub dialled: u32,
     /// Sessions are resumed, by what peers said in the one before; none: each begins anew.
     pub memory: Option<Memory>,
 }
@@ -205,8 +203,7 @@ impl BundleNode {
             None => one.layer.session(Role::Active, &own),
         };
         let app = Box::new(Carrier::new(session, mailbox.clone()));
-        let connection = one.dialled;
-        one.dialled += 1;
+        let connection = one.endpoint.opened();
         let number = self.sessions.len() as SessionId;
         self.sessions.push(Live { end, connection, mailbox });
         // The specification was checked when the endpoint was built.

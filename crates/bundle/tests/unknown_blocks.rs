@@ -62,6 +62,7 @@ fn arrives(flags: u8) -> (Vec<Record>, Reports, bool) {
         with_contact: true,
         closes: false,
         on_return: ReturnSpec::Alone,
+        by_plan: false,
     };
     let mut agent = Agent::new(&spec, "2", &[door]).expect("a node");
     let now = Time::ZERO + Span::from_secs(1);

@@ -1,6 +1,6 @@
 //! Bundle nodes at their seats, and the tables of what they tell.
 
-use bundle::layers::{LayerSpec, Memory, Outlook};
+use bundle::layers::{LayerSpec, Memory, Outlook, Over};
 use bundle::{
     Agent, BundleNode, Door, DtnSpec, End, LinkSpec, Met, Name, Record, ReportRecord, ReturnSpec,
     RouteRecord,
@@ -62,7 +62,11 @@ fn early(quic: &QuicSpec) -> bool {
 
 /// A link's transport and layer, as the plan has them.
 fn by_plan(flow: &FlowSpec, link: &LinkSpec, dtn: &DtnSpec) -> (FlowSpec, LayerSpec) {
-    let (mut flow, layer) = (flow.clone(), link.layer.clone());
+    let (mut flow, mut layer) = (flow.clone(), link.layer.clone());
+    if let (TransportSpec::Udp(udp), LayerSpec::Ltp(ltp)) = (&flow.transport, &mut layer) {
+        ltp.header_bytes = udp.header_bytes;
+        ltp.segment_bytes = udp.payload_bytes.unwrap_or(ltp.segment_bytes);
+    }
     if let (TransportSpec::Quic(quic), ReturnSpec::Resume) = (&mut flow.transport, link.on_return) {
         quic.handshake = Handshake::ZeroRtt;
     }
@@ -126,8 +130,23 @@ pub fn build(
                 return Err(error("TCP is neither resumed nor told of a way's return".to_owned()));
             }
             TransportSpec::Tcp(tcp) => u32::from(tcp.client.header_bytes) - 12,
-            _ => return Err(error("bundle nodes have QUIC and TCP".to_owned())),
+            TransportSpec::Udp(_) if link.on_return != ReturnSpec::Alone => {
+                return Err(error("there is no connection over UDP that could return".to_owned()));
+            }
+            TransportSpec::Udp(udp) => u32::from(udp.header_bytes),
+            TransportSpec::Web { .. } => {
+                return Err(error("bundle nodes have QUIC, TCP and UDP".to_owned()));
+            }
         };
+        let unconnected = layer.over() == Over::Udp;
+        if let LayerSpec::Ltp(ltp) = &layer
+            && ltp.rate_bit_s.is_none()
+            && Outlook::between(&dtn.plan, &flow.client, &flow.server).is_none()
+        {
+            return Err(error(
+                "LTP has no rate: neither a contact nor the link has one".to_owned(),
+            ));
+        }
         let addresses = Addresses::new(index, spec.flows.len(), udp_header_bytes);
         let at = both.map(|place| (seat + place, places[place].ends.len()));
         for (own, far, side) in [(0, 1, Side::Client), (1, 0, Side::Server)] {
@@ -137,20 +156,22 @@ pub fn build(
             let door = Door {
                 neighbour: peer.0,
                 end: at[own].1,
-                sends: opens || link.shared,
-                opens,
+                // Over UDP no side has to be first, and answers have no connection to come back on.
+                sends: opens || link.shared || unconnected,
+                opens: opens || unconnected,
                 with_contact: link.with_contact,
                 closes: link.closes,
                 on_return: link.on_return,
+                by_plan: layer.goes_by_plan(),
             };
             let eid = &dtn.nodes[both[own]].eid;
             let met = Met::default();
             let make_app = met.make_app(layer, eid);
-            let endpoint = link_side(spec.seed, flow, side, layer.needs(), make_app, controllers)
+            let endpoint = link_side(spec.seed, flow, side, layer.over(), make_app, controllers)
                 .map_err(error)?;
             place.doors.push(door);
             let memory = (link.on_return == ReturnSpec::Resume).then(Memory::default);
-            place.ends.push(End { endpoint, layer: layer.clone(), met, dialled: 0, memory });
+            place.ends.push(End { endpoint, layer: layer.clone(), met, memory });
             let direction = if opens { Direction::Up } else { Direction::Down };
             let way = Way::new(topology, place.node, peer.1, at[far]);
             place.legs.push(Leg {

@@ -1,5 +1,6 @@
 //! What a flow is made of: the nodes at its two ends, from the specification.
 
+use bundle::layers::Over;
 use transport::calls::{Caller, SourceSpec};
 use transport::load::{DrawSpec, OnOff, PerfClient, PerfServer};
 use transport::quic::{self, Handshake, Needs, QuicSpec, warm_up};
@@ -170,7 +171,7 @@ pub fn link_side(
     seed: u64,
     flow: &FlowSpec,
     side: Side,
-    needs: Option<Needs>,
+    over: Over,
     make_app: MakeApp,
     controllers: &mut Controllers<'_>,
 ) -> Result<Box<dyn Endpoint>, String> {
@@ -179,20 +180,21 @@ pub fn link_side(
         Side::Client => &flow.client_congestion,
         Side::Server => &flow.server_congestion,
     };
-    match (&flow.transport, needs) {
-        (TransportSpec::Quic(quic), Some(needs)) => {
+    match (&flow.transport, over) {
+        (TransportSpec::Quic(quic), Over::Quic(needs)) => {
             let config = controller_config(quic, seed, &name);
             let controller = make_controller(congestion, config, controllers)?;
             let mut endpoint = quic::Endpoint::new(side, quic, seed, &name, make_app, controller)?;
             endpoint.set_needs(needs);
             Ok(Box::new(endpoint))
         }
-        (TransportSpec::Tcp(tcp), None) => {
+        (TransportSpec::Tcp(tcp), Over::Tcp) => {
             let spec = if side == Side::Client { &tcp.client } else { &tcp.server };
             let config = tcp_controller_config(tcp, spec, seed, &name);
             let controller = make_controller(congestion, config, controllers)?;
             Ok(Box::new(tcp::Endpoint::new(side, spec, make_app, controller)))
         }
+        (TransportSpec::Udp(udp), Over::Udp) => Ok(Box::new(udp::Pair::new(side, udp, make_app))),
         _ => Err("its convergence layer does not go over its transport".to_owned()),
     }
 }

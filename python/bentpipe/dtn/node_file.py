@@ -56,6 +56,10 @@ class RealNeighbour(Table):
     def _together(self) -> RealNeighbour:
         if self.listen is None and self.peer is None:
             raise ValueError("found neither listen nor peer, expected one of them or both")
+        if self.layer in ("ltp", "ltp-green"):
+            raise ValueError(
+                f'found layer = "{self.layer}", which nodes on sockets do not have; expected one over QUIC or TCP'
+            )
         if self.layer == "mtcp" and self.connections == "shared":
             raise ValueError(
                 'found layer = "mtcp", which goes one way only, with connections = "shared"; expected "each"'

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bentpipe.plan import nr, startup
-from bentpipe.plan.datagrams import largest_bytes, offered_bit_s
+from bentpipe.plan.datagrams import largest_of, offered_bit_s
 from bentpipe.plan.facts import over
 from bentpipe.plan.graph import Hop
 from bentpipe.plan.groups import firsts
@@ -154,7 +154,7 @@ def _packet(flow: FlowSpec, *, down: bool) -> tuple[int | None, int, int]:
     """Initial window (None: there is none), payload and whole size of a full packet of the sender."""
     way, load = over(flow), flow["load"]
     if way["kind"] == "udp":
-        payload = largest_bytes(load)
+        payload = largest_of(way, load)
         return None, payload, payload + way["header_bytes"]
     if way["kind"] == "quic":
         mtu = way["mtu_bytes"]

@@ -28,6 +28,7 @@ SINCE_2000_S = 946_684_800
 EPOCH_S = 1_767_225_600
 """2026-01-01 in seconds since 1970: time zero where nothing is said."""
 
+_COLOURS = {"ltp": "red", "ltp-green": "green"}
 _STREAMS = {"quiccl": "one", "quiccl-each": "each", "quiccl-priorities": "priorities"}
 
 
@@ -86,7 +87,7 @@ def _words(scenario: Scenario, spec: RunSpec, folder: Path) -> DtnSpec | None:
         "links": [
             {
                 "flow": flow.name,
-                "layer": layer_words(one.layer),
+                "layer": _layer(one, flow.name, pairs[flow.name], plan),
                 "shared": one.connections == "shared",
                 "with_contact": one.opened == "with_contact",
                 "closes": one.closes,
@@ -186,8 +187,27 @@ def _by_neighbours(hands: dict[str, list[dict[str, str | None]]], pairs: dict[st
             hands[name].append({"to": None, "via": neighbours[0]})
 
 
+def _layer(one: Bundles, flow: str, pair: tuple[str, str], plan: dict[str, Any]) -> LayerSpec:
+    """A link's layer, which if it has no controller has a rate. Raises ScenarioError."""
+    words = layer_words(one.layer)
+    if words["kind"] == "ltp":
+        if one.owlt is not None:
+            words["owlt_ns"] = one.owlt.ns
+        if one.rate is not None:
+            words["rate_bit_s"] = one.rate.bit_s
+        elif not any({contact["from"], contact["to"]} == set(pair) for contact in plan["contacts"]):
+            text = (
+                f"missing, expected one: LTP sends at the rate of a contact, and none between {pair[0]} and "
+                f"{pair[1]} is planned"
+            )
+            raise ScenarioError([(f"flow.{flow}.load.bundles.rate", text)])
+    return words
+
+
 def layer_words(layer: str) -> LayerSpec:
     """A convergence layer of the scenario's words."""
+    if layer in _COLOURS:
+        return cast("LayerSpec", {"kind": "ltp", "colour": _COLOURS[layer]})
     if layer in _STREAMS:
         return cast("LayerSpec", {"kind": "quiccl", "streams": _STREAMS[layer]})
     return cast("LayerSpec", {"kind": layer})

@@ -8,15 +8,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bentpipe.plan.quic import MTU_BYTES
 from bentpipe.scenario.codecs import CODECS, RTP_BYTES
 from bentpipe.scenario.units import Size
 
 if TYPE_CHECKING:
-    from bentpipe.plan.spec import Direction, DrawSpec, LoadSpec, PeriodsSpec, SourceSpec
+    from bentpipe.plan.spec import (
+        Direction,
+        DrawSpec,
+        LoadSpec,
+        PeriodsSpec,
+        SourceSpec,
+        UdpTransportSpec,
+    )
     from bentpipe.scenario.call import Call, Live, OnOff, Udp
     from bentpipe.scenario.model import Load
 
-__all__ = ["datagram_words", "largest_bytes", "offered_bit_s", "udp_header_bytes"]
+__all__ = [
+    "datagram_words", "largest_bytes", "largest_of", "offered_bit_s", "udp_header_bytes", "udp_words",
+]  # fmt: skip
 
 TALK_NS, PAUSE_NS = 1_004_000_000, 1_587_000_000
 """P.59 table 1."""
@@ -51,6 +61,19 @@ def datagram_words(load: Load, send: str | None, rest_ns: int) -> LoadSpec:
         "down": source if way in ("down", "both") else None,
         "duration_ns": time if time is not None else rest_ns,
     }
+
+
+def udp_words(udp: Udp, load: LoadSpec) -> UdpTransportSpec:
+    """UDP for a resolved load."""
+    words: UdpTransportSpec = {"kind": "udp", "header_bytes": udp_header_bytes(udp)}
+    if load["kind"] == "bundles":
+        words["payload_bytes"] = udp.mtu.bytes if udp.mtu is not None else MTU_BYTES
+    return words
+
+
+def largest_of(transport: UdpTransportSpec, load: LoadSpec) -> int:
+    """The largest datagram of a resolved flow over UDP, without headers."""
+    return transport.get("payload_bytes") or largest_bytes(load)
 
 
 def largest_bytes(load: LoadSpec) -> int:

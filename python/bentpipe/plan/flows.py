@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bentpipe.plan.datagrams import datagram_words, largest_bytes, udp_header_bytes
+from bentpipe.plan.datagrams import datagram_words, largest_bytes, largest_of, udp_words
 from bentpipe.plan.graph import access_of
 from bentpipe.plan.loads import load_words
 from bentpipe.plan.pages import page_words
@@ -51,12 +51,20 @@ def wires(flow: Flow, scenario: Scenario) -> list[int]:
     if page or flow.transport == "quic":
         sizes.append(wire_bytes(flow.quic.over(scenario.quic)))
     if flow.transport == "udp" and flow.load is not None:
-        load = datagram_words(flow.load, flow.send, scenario.duration.ns)
-        sizes.append(largest_bytes(load) + udp_header_bytes(flow.udp.over(scenario.udp)))
+        udp = udp_words(flow.udp.over(scenario.udp), load := _udp_load(flow, scenario.duration.ns))
+        sizes.append(largest_of(udp, load) + udp["header_bytes"])
     if page or flow.transport == "tcp":
         tcp = flow.tcp.over(scenario.tcp)
         sizes += [mss_bytes(end) + header_bytes(end) for end in (tcp, tcp.server_end())]
     return sizes
+
+
+def _udp_load(flow: Flow, rest_ns: int) -> LoadSpec:
+    if flow.load is None:
+        raise TypeError("UDP without a load")
+    if flow.load.bundles is not None:
+        return {"kind": "bundles"}
+    return datagram_words(flow.load, flow.send, rest_ns)
 
 
 def _has_page(flow: Flow) -> bool:
@@ -152,7 +160,7 @@ def flow_words(
         "start_jitter_ns": flow.start_jitter.ns if flow.start_jitter is not None else jitter,
         "client_congestion": client,
         "server_congestion": server,
-        "transport": _transport(flow, profiled(quic, path), scenario, windows(ways)),
+        "transport": _transport(flow, profiled(quic, path), scenario, windows(ways), load),
         "load": load,
     }
 
@@ -172,13 +180,15 @@ def _fits(flow: Flow, load: LoadSpec, scenario: Scenario) -> None:
         raise ScenarioError([(f"flow.{flow.name}.load", text)])
 
 
-def _transport(flow: Flow, quic: Quic, scenario: Scenario, buffers: tuple[int, int]) -> TransportSpec:
+def _transport(
+    flow: Flow, quic: Quic, scenario: Scenario, buffers: tuple[int, int], load: LoadSpec
+) -> TransportSpec:
     tcp = flow.tcp.over(scenario.tcp)
     if not _has_page(flow):
         if flow.transport == "tcp":
             return {"kind": "tcp", **_tcp(tcp, buffers, flow.name)}
         if flow.transport == "udp":
-            return {"kind": "udp", "header_bytes": udp_header_bytes(flow.udp.over(scenario.udp))}
+            return udp_words(flow.udp.over(scenario.udp), load)
         return {"kind": "quic", **quic_words(quic, buffers, burst=0)}
     if quic.handshake == "0-rtt":
         key = "quic" if flow.quic.handshake is None else f"flow.{flow.name}.quic"

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bentpipe.plan.datagrams import largest_bytes, offered_bit_s
+from bentpipe.plan.datagrams import largest_of, offered_bit_s
 from bentpipe.plan.facts import rate_bit_s
 from bentpipe.plan.groups import by_flow, series
 from bentpipe.scenario.problems import ScenarioError
@@ -257,7 +257,7 @@ class _Flow:
         elif transport["kind"] == "udp":
             # Nothing holds it back.
             self.window = dict.fromkeys(("up", "down"), 2**62)
-            self.payload, self.acks = largest_bytes(self.load), 0.0
+            self.payload, self.acks = largest_of(transport, self.load), 0.0
         else:
             quic = transport["quic"] if transport["kind"] == "web" else transport
             self.window = dict.fromkeys(("up", "down"), quic["receive_window_bytes"])

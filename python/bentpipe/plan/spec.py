@@ -433,6 +433,24 @@ class MtcpLayerSpec(TypedDict):
     transfer_bytes: NotRequired[int]
 
 
+class LtpLayerSpec(TypedDict):
+    """RFC 5326 over UDP (RFC 7122)."""
+
+    kind: Literal["ltp"]
+    colour: NotRequired[Colour]
+    segment_bytes: NotRequired[int]
+    header_bytes: NotRequired[int]
+    rate_bit_s: NotRequired[int | None]
+    owlt_ns: NotRequired[int]
+    margin_ns: NotRequired[int]
+    most_times: NotRequired[int]
+    most_cycles: NotRequired[int]
+    most_outgoing: NotRequired[int]
+    most_incoming: NotRequired[int]
+    transfer_bytes: NotRequired[int]
+    incoming_bytes: NotRequired[int]
+
+
 @final
 class PacketsLimit(TypedDict):
     """At most this many packets wait."""
@@ -1274,6 +1292,7 @@ class UdpTransportSpec(TypedDict):
 
     kind: Literal["udp"]
     header_bytes: int
+    payload_bytes: NotRequired[int | None]
 
 
 class WebTransportSpec(TypedDict):
@@ -1313,6 +1332,7 @@ class TcpTransportSpec(TcpSides):
 
 
 Averaged = Literal["channel", "served"]
+Colour = Literal["red", "green"]
 Combining = Literal["none", "chase", "incremental"]
 Crc = Literal["none", "crc16", "crc32c"]
 Crypto = Literal["modelled", "rustls"]
@@ -1355,7 +1375,7 @@ CodeSpec = GivenCodeSpec | AdaptiveCodeSpec
 DecoderSpec = InformationDecoderSpec | BlockErrorsDecoderSpec
 DrawSpec = FixedDrawSpec | ExponentialDrawSpec | ParetoDrawSpec
 JitterModel = UniformJitterModel | NormalJitterModel | ExponentialJitterModel
-LayerSpec = QuicclLayerSpec | QubicleLayerSpec | TcpclLayerSpec | MtcpLayerSpec
+LayerSpec = QuicclLayerSpec | QubicleLayerSpec | TcpclLayerSpec | MtcpLayerSpec | LtpLayerSpec
 Limit = PacketsLimit | BytesLimit
 LoadSpec = PerfLoadSpec | PoissonLoadSpec | OnOffLoadSpec | DatagramsLoadSpec | PageLoadSpec | BundlesLoadSpec
 LossDetection = DuplicateAcksLossDetection | RackTlpLossDetection

@@ -11,16 +11,18 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StrictStr, WithJsonSchema, model_validator
 
 from bentpipe.scenario.contact_plan import ContactPlan
-from bentpipe.scenario.quantities import DurationText, Name, PositiveText, SizeText, Table
+from bentpipe.scenario.quantities import DurationText, Name, PositiveText, RateText, SizeText, Table
 from bentpipe.scenario.units import Duration
 
 __all__ = ["LAYERS", "BundleNode", "Bundles", "Dtn", "Dtnperf", "Stop", "dtnperf"]
 
-LAYERS = ("quiccl", "quiccl-each", "quiccl-priorities", "qubicle", "tcpcl", "mtcp")
+LAYERS = ("quiccl", "quiccl-each", "quiccl-priorities", "qubicle", "tcpcl", "mtcp", "ltp", "ltp-green")
 """Convergence layers: QUICCL with all bundles on one stream, with a stream each, with its streams of priorities;
-qubicle; TCPCLv4; MTCP."""
+qubicle; TCPCLv4; MTCP; LTP with red and with green blocks."""
 
-Layer = Literal["quiccl", "quiccl-each", "quiccl-priorities", "qubicle", "tcpcl", "mtcp"]
+Layer = Literal["quiccl", "quiccl-each", "quiccl-priorities", "qubicle", "tcpcl", "mtcp", "ltp", "ltp-green"]
+
+_OVER = {"tcpcl": "tcp", "mtcp": "tcp", "ltp": "udp", "ltp-green": "udp"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,8 @@ class Bundles(Table):
 
     ``connections``: one that the client opens and both sides use, or one from each side. They are opened with the
     contact or when there is a bundle, and closed with it or kept. ``on_return``: what becomes of one that is there as a
-    contact begins again.
+    contact begins again. LTP has no connections; ``rate`` and
+    ``owlt`` are its own where no contact is planned.
     """
 
     layer: Layer
@@ -141,6 +144,8 @@ class Bundles(Table):
     opened: Literal["with_contact", "on_demand"] = "with_contact"
     closed: Literal["with_contact", "never"] | None = None
     on_return: Literal["alone", "reopen", "resume", "cue"] | None = None
+    rate: RateText | None = None
+    owlt: DurationText | None = None
 
     @model_validator(mode="after")
     def _words(self) -> Bundles:
@@ -157,8 +162,34 @@ class Bundles(Table):
                 'found opened = "on_demand" with connections = "shared": the server could not open one; '
                 'expected connections = "each"'
             )
+        if self.over == "udp":
+            self._unconnected()
+        elif self.rate is not None or self.owlt is not None:
+            key = "owlt" if self.rate is None else "rate"
+            raise ValueError(
+                f'{key}: found {getattr(self, key)} with layer = "{self.layer}", whose transport goes by what it '
+                "measures; expected none"
+            )
         self._return()
         return self
+
+    def _unconnected(self) -> None:
+        """LTP has no connections."""
+        for key, found in (
+            ("connections", self.connections != "shared"),
+            ("closed", self.closed == "with_contact"),
+            ("on_return", self.on_return not in (None, "alone")),
+        ):
+            if found:
+                raise ValueError(
+                    f'{key}: found "{getattr(self, key)}" with layer = "{self.layer}", which has no connections; '
+                    "expected none"
+                )
+
+    @property
+    def over(self) -> str:
+        """The transport that the layer goes over."""
+        return _OVER.get(self.layer, "quic")
 
     def _return(self) -> None:
         way = self.on_return
@@ -182,6 +213,8 @@ class Bundles(Table):
     def closes(self) -> bool:
         """Whether connections are closed when the contact is over."""
         if self.closed is None:
+            if self.over == "udp":
+                return False
             return self.on_return not in ("alone", "cue")
         return self.closed == "with_contact"
 

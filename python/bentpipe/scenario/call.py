@@ -17,6 +17,9 @@ __all__ = ["Call", "Live", "OnOff", "Udp"]
 LEAST_BYTES, MOST_BYTES = 22, 65_507
 """RTP's header and what the engine writes behind it; what a UDP datagram holds over IPv4."""
 
+LEAST_MTU_BYTES = 200
+"""Room for the head of any segment of LTP, and for a few claims of a report."""
+
 NS2_SHAPE = 1.5
 """Of a Pareto source where nothing is said: ns-2's ``shape_``."""
 
@@ -119,6 +122,16 @@ class Udp(Table):
     """Options of UDP."""
 
     ip: Literal[4, 6] | None = None
+    mtu: SizeText | None = None
+    """UDP payload of a full packet, where the application fills packets: LTP's longest segment."""
+
+    @model_validator(mode="after")
+    def _room(self) -> Udp:
+        if self.mtu is not None and not LEAST_MTU_BYTES <= self.mtu.bytes <= MOST_BYTES:
+            raise ValueError(
+                f"found mtu = {self.mtu}, expected {LEAST_MTU_BYTES} B to {MOST_BYTES} B (what UDP carries)"
+            )
+        return self
 
     def over(self, other: Udp) -> Udp:
         """These options, with those of ``other`` where this table is silent."""

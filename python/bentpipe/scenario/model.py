@@ -180,7 +180,8 @@ class Flow(Table):
     def _datagrams(self) -> Flow:
         """Loads of datagrams go over what has them."""
         source = self.load.on_off if self.load is not None else None
-        if self.transport == "udp" and not self.datagrams:
+        nodes = self.load is not None and self.load.bundles is not None
+        if self.transport == "udp" and not self.datagrams and not nodes:
             raise ValueError(
                 'found transport = "udp" without a load of datagrams; expected one such as { call = "g711" }, '
                 '{ live = "2 Mbit/s" } or { on_off = ... }'
@@ -370,7 +371,7 @@ def _check_bundles(scenario: Scenario) -> None:
     named: list[tuple[str, str | None]] = []
     for flow, bundles in links:
         key = f"flow.{flow.name}.load.bundles"
-        over = "tcp" if bundles.layer in ("tcpcl", "mtcp") else "quic"
+        over = bundles.over
         if flow.transport != over:
             found = f'found "{bundles.layer}" with transport = "{flow.transport}"'
             raise ValueError(f'{key}.layer: {found}, expected transport = "{over}"')

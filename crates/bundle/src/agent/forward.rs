@@ -11,7 +11,7 @@ use super::{Act, Agent, Door, SessionId, deliver, node_id};
 use crate::record::{Happened, Name, RouteRecord};
 use crate::spec::{ChangeSpec, ReturnSpec};
 use crate::wire::ReasonCode;
-use crate::{Refusal, Service, Told, Transfer};
+use crate::{Refusal, Service, Told, Transfer, Way};
 
 /// After a connection that failed the next is opened no sooner, nor a bundle offered again to who had no room for it.
 const PATIENCE: Span = Span::from_secs(1);
@@ -47,6 +47,8 @@ pub(super) struct Neighbour {
     closes_at: Time,
     /// When to look again.
     pub edge: Time,
+    /// What its session was told of the way.
+    way: Way,
 }
 
 impl Neighbour {
@@ -61,6 +63,7 @@ impl Neighbour {
             open: false,
             closes_at: Time::MAX,
             edge: Time::ZERO,
+            way: Way::default(),
         }
     }
 
@@ -234,6 +237,58 @@ impl Agent {
             }
         }
         (!any).then_some(Time::MAX)
+    }
+
+    /// What the plan says of the way to a neighbour, and when that changes. Where it has no contact of a direction, there is
+    /// always one.
+    fn way(&self, to: NodeId, now: Time) -> (Way, Time) {
+        let mut changes = Time::MAX;
+        let mut edge = |start: Time, stop: Time| {
+            for at in [start, stop].into_iter().filter(|at| *at > now) {
+                changes = changes.min(at);
+            }
+            start <= now && now < stop
+        };
+        let mut direction = |from, to| {
+            let (mut any, mut rate, mut most) = (false, None, None);
+            for (_, contact) in self.plan.between(from, to) {
+                any = true;
+                most = most.max(Some(contact.rate));
+                if edge(contact.start, contact.stop) {
+                    rate = Some(contact.rate);
+                }
+            }
+            (!any || rate.is_some(), rate, most)
+        };
+        let (sends, rate, _) = direction(self.local, to);
+        let (hears, _, other) = direction(to, self.local);
+        let mut light = |from, to| {
+            let mut owlt = Span::ZERO;
+            for range in self.plan.ranges(from, to) {
+                if edge(range.start, range.stop) {
+                    owlt = range.owlt;
+                }
+            }
+            owlt
+        };
+        let (there, back) = (light(self.local, to), light(to, self.local));
+        // A way back that nobody has planned is as the way there.
+        let rate = if sends { rate.or(other) } else { None };
+        (Way { sends, rate, hears, there, back }, changes)
+    }
+
+    /// Tells a neighbour's session what the plan says of the way, if that is new to it; when it changes.
+    pub(super) fn tell_way(&mut self, now: Time, id: NodeId, afresh: bool) -> Time {
+        if !self.neighbours.get(&id).is_some_and(|one| one.door.by_plan) {
+            return Time::MAX;
+        }
+        let (way, changes) = self.way(id, now);
+        let Some(neighbour) = self.neighbours.get_mut(&id) else { return Time::MAX };
+        let before = std::mem::replace(&mut neighbour.way, way);
+        if before != way || afresh {
+            self.acts.extend(neighbour.session.map(|session| Act::Tell(session, Told::Way(way))));
+        }
+        changes
     }
 
     /// Gives a neighbour's layer what may go now, and opens a connection if there is something to do.
@@ -447,6 +502,7 @@ impl Agent {
 
     fn run_contact(&mut self, now: Time, id: NodeId) {
         let until = self.contact(id, now);
+        let changes = self.tell_way(now, id, false);
         let starts = self.plan.between(self.local, id).map(|(_, one)| one.start);
         let begins = starts.filter(|start| *start > now).min().unwrap_or(Time::MAX);
         let mut ranges = self.plan.ranges(self.local, id).into_iter();
@@ -486,7 +542,8 @@ impl Agent {
             .min(begins)
             .min(waits)
             .min(neighbour.closes_at)
-            .min(retry);
+            .min(retry)
+            .min(changes);
         for (_, copy) in returned {
             self.router.withdraw(&copy.booking);
             if let Some(kept) = self.kept.get_mut(&copy.key) {

@@ -54,6 +54,8 @@ pub struct Door {
     pub closes: bool,
     /// What becomes of one that is there as the next begins.
     pub on_return: ReturnSpec,
+    /// Whether its sessions are told what the plan says of the way.
+    pub by_plan: bool,
 }
 
 /// A bundle that is here.
@@ -272,6 +274,7 @@ impl Agent {
                 self.acts.push(Act::Tell(before, Told::Abort));
                 self.flights_back(now, id, "the connection was opened again");
             }
+            self.tell_way(now, id, true);
             self.pump(now, id);
         }
     }

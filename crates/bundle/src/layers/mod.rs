@@ -2,15 +2,16 @@
 //!
 //! Each gives a [`crate::Session`] from its options, what this node says of itself and its [`crate::Role`], and says
 //! what it needs of a transport: QUIC with so many unidirectional streams and datagrams
-//! ([`transport::quic::Needs`]), or TCP.
+//! ([`transport::quic::Needs`]), TCP, or UDP.
 //!
 //! Reading order: `messages` (bytes), `inflow` and `assembly` (what arrives, in order and put together), `exchange` (the session
-//! that TCPCLv4 and QUICCL share), `tcpcl`, `quiccl`, `qubicle`, `mtcp`; `outlook` (what a
+//! that TCPCLv4 and QUICCL share), `tcpcl`, `quiccl`, `qubicle`, `mtcp`; `ltp` (over UDP); `outlook` (what a
 //! contact plan makes of timers and windows).
 
 mod assembly;
 mod exchange;
 mod inflow;
+pub mod ltp;
 pub mod messages;
 mod mtcp;
 mod outlook;
@@ -24,6 +25,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use transport::quic::Needs;
 
+pub use ltp::{Colour, Ltp, LtpSpec};
 pub use mtcp::{Mtcp, MtcpSpec};
 pub use outlook::Outlook;
 pub use qubicle::{Qubicle, QubicleSpec, code as qubicle_code};
@@ -72,6 +74,19 @@ pub enum LayerSpec {
     Tcpcl(TcpclSpec),
     /// draft-ietf-dtn-mtcpcl.
     Mtcp(MtcpSpec),
+    /// RFC 5326 over UDP (RFC 7122).
+    Ltp(LtpSpec),
+}
+
+/// What a layer goes over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// QUIC, with what the layer needs of it.
+    Quic(Needs),
+    /// TCP.
+    Tcp,
+    /// UDP, without connections.
+    Udp,
 }
 
 impl LayerSpec {
@@ -87,6 +102,7 @@ impl LayerSpec {
             LayerSpec::Qubicle(spec) => Box::new(Qubicle::new(spec)),
             LayerSpec::Tcpcl(spec) => Box::new(Tcpcl::new(spec, role, node, terms)),
             LayerSpec::Mtcp(spec) => Box::new(Mtcp::new(spec, role)),
+            LayerSpec::Ltp(spec) => Box::new(Ltp::new(spec, node)),
         }
     }
 
@@ -100,21 +116,35 @@ impl LayerSpec {
         }
     }
 
-    /// What it needs of QUIC; none: it is a layer over TCP.
-    pub fn needs(&self) -> Option<Needs> {
+    /// What it goes over.
+    pub fn over(&self) -> Over {
         match self {
-            LayerSpec::Quiccl(spec) => Some(spec.needs()),
-            LayerSpec::Qubicle(spec) => Some(spec.needs()),
-            LayerSpec::Tcpcl(_) | LayerSpec::Mtcp(_) => None,
+            LayerSpec::Quiccl(spec) => Over::Quic(spec.needs()),
+            LayerSpec::Qubicle(spec) => Over::Quic(spec.needs()),
+            LayerSpec::Tcpcl(_) | LayerSpec::Mtcp(_) => Over::Tcp,
+            LayerSpec::Ltp(_) => Over::Udp,
         }
     }
 
-    /// The protocol's name in the handshake; none over TCP.
+    /// What it needs of QUIC; none: it does not go over it.
+    pub fn needs(&self) -> Option<Needs> {
+        match self.over() {
+            Over::Quic(needs) => Some(needs),
+            Over::Tcp | Over::Udp => None,
+        }
+    }
+
+    /// Whether its sessions want to know what the plan says of the way ([`crate::Told::Way`]).
+    pub fn goes_by_plan(&self) -> bool {
+        matches!(self, LayerSpec::Ltp(_))
+    }
+
+    /// The protocol's name in the handshake; none but over QUIC.
     pub fn alpn(&self) -> Option<&'static str> {
         match self {
             LayerSpec::Quiccl(_) => Some(quiccl::ALPN),
             LayerSpec::Qubicle(_) => Some(qubicle::ALPN),
-            LayerSpec::Tcpcl(_) | LayerSpec::Mtcp(_) => None,
+            LayerSpec::Tcpcl(_) | LayerSpec::Mtcp(_) | LayerSpec::Ltp(_) => None,
         }
     }
 
@@ -123,6 +153,7 @@ impl LayerSpec {
         match self {
             LayerSpec::Quiccl(_) => Some(quiccl::PORT),
             LayerSpec::Tcpcl(_) => Some(tcpcl::PORT),
+            LayerSpec::Ltp(_) => Some(ltp::PORT),
             LayerSpec::Qubicle(_) | LayerSpec::Mtcp(_) => None,
         }
     }

@@ -209,7 +209,7 @@ impl Session for Mtcp {
                 }
             }
             // What is not begun could be taken back; a bundle is one string from its first octet on.
-            Told::Cancel(_) | Told::Stored(_) | Told::Refuse(..) | Told::Cue => {}
+            Told::Cancel(_) | Told::Stored(_) | Told::Refuse(..) | Told::Cue | Told::Way(_) => {}
             Told::End => {
                 self.ending = true;
                 if self.parts.is_empty() {

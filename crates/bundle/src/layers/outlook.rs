@@ -95,7 +95,7 @@ impl Outlook {
                 quiccl.notice_ns = quiccl.notice_ns.max(round.saturating_mul(3));
             }
             LayerSpec::Tcpcl(tcpcl) => tcpcl.patience_ns = tcpcl.patience_ns.max(patience),
-            LayerSpec::Qubicle(_) | LayerSpec::Mtcp(_) => {}
+            LayerSpec::Qubicle(_) | LayerSpec::Mtcp(_) | LayerSpec::Ltp(_) => {}
         }
         spec
     }

@@ -390,6 +390,7 @@ impl Session for Qubicle {
             Told::Cue => {
                 streams.cue();
             }
+            Told::Way(_) => {}
             Told::End => self.ending = true,
             Told::Abort => {
                 self.over = true;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bundle::layers::{LayerSpec, Outlook, Terms, TlsPolicy};
+use bundle::layers::{LayerSpec, Outlook, Over, Terms, TlsPolicy};
 use bundle::{Agent, Door, DtnSpec, ReturnSpec};
 use serde::Deserialize;
 use serde_json::json;
@@ -139,7 +139,12 @@ impl DoorPlan {
     }
 
     fn end(&self) -> Result<EndPlan, Failure> {
-        let Some(needs) = self.layer.needs() else {
+        let over = self.layer.over();
+        if over == Over::Udp {
+            let known = "a layer over UDP has no sockets here: expected one over QUIC or TCP";
+            return Err(Failure::Input(known.to_owned()));
+        }
+        let Over::Quic(needs) = over else {
             let name = crate::kernel::kernel_name(&self.congestion.name).map_err(Failure::Input)?;
             let idle = self.idle_timeout_ns.map(Span);
             return Ok(EndPlan::Tcp(TcpPlan {
@@ -181,6 +186,7 @@ pub fn node(plan: &NodePlan) -> Result<Host<BundleHost>, Failure> {
         with_contact: door.with_contact,
         closes: door.closes,
         on_return: door.on_return,
+        by_plan: door.layer.goes_by_plan(),
     };
     let of_agent: Vec<Door> = doors.iter().enumerate().map(door).collect();
     let agent = Agent::new(&plan.dtn, &plan.name, &of_agent).map_err(Failure::Input)?;

@@ -143,6 +143,7 @@ impl Case {
         let kind = self.link["layer"]["kind"].as_str().unwrap_or("qubicle");
         let transport = match kind {
             "tcpcl" | "mtcp" => tcp(&json!({})),
+            "ltp" => json!({"kind": "udp", "header_bytes": 28}),
             _ => quic(&self.quic),
         };
         let flows: Vec<Value> = ways

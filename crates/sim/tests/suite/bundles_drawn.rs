@@ -54,6 +54,11 @@ fn links() -> impl Strategy<Value = Value> {
         json!({"kind": "tcpcl"}),
         json!({"kind": "tcpcl", "transfer_bytes": 100_000}),
         json!({"kind": "mtcp"}),
+        json!({"kind": "ltp", "rate_bit_s": 1_000_000}),
+        json!({"kind": "ltp", "rate_bit_s": 1_000_000, "colour": "green"}),
+        // Bounds that are met, and timers that run out before answers can come.
+        json!({"kind": "ltp", "rate_bit_s": 1_000_000, "most_incoming": 2, "incoming_bytes": 150_000,
+            "margin_ns": 1_000_000, "most_times": 2, "most_cycles": 3}),
     ]);
     (layer, any::<[bool; 3]>()).prop_map(|(layer, [shared, with_contact, closes])| {
         // MTCP goes one way only.

@@ -15,6 +15,7 @@ mod drawn;
 mod fq_codel;
 mod handover;
 mod loads;
+mod ltp;
 mod nodes;
 mod options;
 mod packets_quic;

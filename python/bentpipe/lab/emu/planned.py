@@ -17,7 +17,7 @@ from bentpipe.lab.emu.limits import refusals
 from bentpipe.lab.emu.nodes import begin, node_processes
 from bentpipe.lab.kernel import ETHERNET_MTU
 from bentpipe.lab.wire import written
-from bentpipe.plan.datagrams import largest_bytes
+from bentpipe.plan.datagrams import largest_of
 from bentpipe.plan.facts import delays_ns, quic_of
 from bentpipe.plan.loads import senders
 from bentpipe.plan.quic import defaults
@@ -344,7 +344,7 @@ def _mtu(spec: RunSpec) -> int:
                 end["mss_bytes"] + end["header_bytes"] for end in (transport["client"], transport["server"])
             ]
         elif transport["kind"] == "udp":
-            sizes.append(largest_bytes(flow["load"]) + transport["header_bytes"])
+            sizes.append(largest_of(transport, flow["load"]) + transport["header_bytes"])
         else:
             quic = quic_of(flow)
             sizes.append(quic["mtu_bytes"] + quic["header_bytes"])

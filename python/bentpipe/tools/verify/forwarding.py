@@ -143,5 +143,9 @@ def _layers(told: Told) -> dict[tuple[str, str], bool]:
     for link in told.dtn["links"]:
         ends = flows[link["flow"]]["client"], flows[link["flow"]]["server"]
         for way in (ends, ends[::-1]):
-            found[way] = link["layer"]["kind"] in _ANSWERED and found.get(way, True)
+            layer = link["layer"]
+            answers = layer["kind"] in _ANSWERED or (
+                layer["kind"] == "ltp" and layer.get("colour", "red") == "red"
+            )
+            found[way] = answers and found.get(way, True)
     return found

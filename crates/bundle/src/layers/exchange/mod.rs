@@ -304,6 +304,7 @@ impl Exchange {
             Told::Cue => {
                 streams.cue();
             }
+            Told::Way(_) => {}
             Told::End => self.ending = true,
             Told::Abort => {
                 self.stage = Stage::Over;

@@ -1,5 +1,7 @@
 //! Plain UDP (RFC 768): datagrams as they are given, no handshake, no congestion control. Both sides are ready when they
-//! are told to begin; who calls whom was agreed on before.
+//! are told to begin; who calls whom was agreed on before. `pair` has applications that come and go.
+
+mod pair;
 
 use std::collections::VecDeque;
 
@@ -10,12 +12,14 @@ use serde::{Deserialize, Serialize};
 use units::{Ecn, Time};
 
 use crate::calls::CallSide;
-use crate::datagram::Payloads;
+use crate::datagram::{Datagram, Payloads};
 use crate::load::StreamReport;
 use crate::{
-    App, AppEvent, Asker, Counters, Event, EventKind, Gauges, MakeApp, Payload, ReadEnd, Side,
-    Streams, endpoint,
+    App, AppEvent, Asker, Counters, Event, EventKind, Gauges, MakeApp, Notice, Payload, ReadEnd,
+    Side, Streams, endpoint,
 };
+
+pub use pair::Pair;
 
 /// Options of both ends.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
@@ -23,6 +27,9 @@ use crate::{
 pub struct UdpSpec {
     /// IP and UDP headers, bytes: 28 over IPv4, 48 over IPv6.
     pub header_bytes: u16,
+    /// Longest payload of applications that fill packets; none: they say it themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_bytes: Option<u16>,
 }
 
 /// The largest payload over IPv4: a length of 16 bits, less both headers.
@@ -46,9 +53,28 @@ pub struct Endpoint {
 struct Wire {
     leaving: Vec<Bytes>,
     come: VecDeque<Bytes>,
+    said: Vec<Notice>,
     closing: bool,
     payloads: Payloads,
     counters: Counters,
+}
+
+impl Wire {
+    /// What the application has given leaves.
+    fn leave(&mut self, header_bytes: u16, out: &mut Vec<Payload>) {
+        for data in self.leaving.drain(..) {
+            self.counters.sent_packets += 1;
+            self.counters.sent_bytes += data.len() as u64 + u64::from(header_bytes);
+            let datagram = self.payloads.pack(&data, Ecn::NotEct, 0, header_bytes);
+            out.push(Payload::Udp(datagram));
+        }
+    }
+
+    /// What has come.
+    fn come(&mut self, datagram: Datagram) {
+        let data: BytesMut = self.payloads.unpack(datagram);
+        self.come.push_back(data.freeze());
+    }
 }
 
 impl Streams for Wire {
@@ -87,6 +113,10 @@ impl Streams for Wire {
 
     fn stop(&mut self, _stream: u64) {}
 
+    fn say(&mut self, notice: Notice) {
+        self.said.push(notice);
+    }
+
     fn appetite(&self) -> usize {
         0
     }
@@ -120,13 +150,9 @@ impl Endpoint {
     fn tell(&mut self, now: Time, event: AppEvent, out: &mut Vec<Payload>) {
         let Some(app) = &mut self.app else { return };
         app.on(now, event, &mut self.wire);
-        let Wire { leaving, payloads, counters, .. } = &mut self.wire;
-        for data in leaving.drain(..) {
-            counters.sent_packets += 1;
-            counters.sent_bytes += data.len() as u64 + u64::from(self.header_bytes);
-            let datagram = payloads.pack(&data, Ecn::NotEct, 0, self.header_bytes);
-            out.push(Payload::Udp(datagram));
-        }
+        // Nobody listens to what the application says to its node.
+        self.wire.said.clear();
+        self.wire.leave(self.header_bytes, out);
         if self.wire.closing && !std::mem::replace(&mut self.closed, true) {
             self.ended_at = Some(now);
             self.note(now, EventKind::Closed);
@@ -160,8 +186,7 @@ impl endpoint::Endpoint for Endpoint {
         if self.app.is_none() {
             return;
         }
-        let data: BytesMut = self.wire.payloads.unpack(datagram);
-        self.wire.come.push_back(data.freeze());
+        self.wire.come(datagram);
         self.tell(now, AppEvent::Datagrams, out);
         // Who does not listen keeps nothing.
         self.wire.come.clear();
