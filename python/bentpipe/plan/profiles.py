@@ -5,8 +5,8 @@ propagation both ways at its longest and the longest time in which no way leads 
 
 ====================  =============================================================================================
 initial_rtt           R (the draft's "Initial RTT": the maximum RTT; RFC 9002 section 6.2.2)
-idle_timeout          3 R: the draft's "Idle Timeout" has R, RFC 9000 section 10.1 room for several probes, three at
-                      the least
+idle_timeout          9 R: the draft's "Idle Timeout" has R; RFC 9000 section 10.1 asks for three probe timeouts at the
+                      least, each 3 R as long as R is all that is known (RFC 9002 sections 6.2.1 and 6.2.2)
 packet_threshold      none: routers that hold, and relays in turn, reorder by minutes; RFC 9002 section 6.1.1 lets a
                       sender use another threshold than 3
 time_threshold        9/8 (RFC 9002 section 6.1.2), which is then what finds a loss
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.quic import initial_window_bytes, mtu_bytes, wire_bytes
-from bentpipe.scenario.quic import Quic
+from bentpipe.scenario.quic import LONGEST, Quic
 from bentpipe.scenario.units import Duration, Size
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Known", "known", "profiled", "set_by_profile"]
 
-IDLE_ROUND_TRIPS = 3
+IDLE_ROUND_TRIPS = 3 * 3
 CREDIT_BDP = 2
 ACK_EVERY = 10
 ACK_DELAY = Duration(1_000_000_000)
@@ -96,7 +96,7 @@ def set_by_profile(quic: Quic, path: Known, controller: str, *, down: bool) -> d
 
 
 def _longest_ns(quic: Quic, path: Known) -> int:
-    return quic.longest_rtt.ns if quic.longest_rtt is not None else path.longest_rtt_ns
+    return quic.longest_rtt.ns if quic.longest_rtt is not None else min(path.longest_rtt_ns, LONGEST.ns)
 
 
 def _credit(quic: Quic, path: Known) -> int | None:

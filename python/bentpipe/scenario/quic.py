@@ -18,10 +18,21 @@ from bentpipe.scenario.quantities import (
 )
 from bentpipe.scenario.units import Duration
 
-__all__ = ["LARGEST_MTU_BYTES", "Quic"]
+__all__ = ["LARGEST_MTU_BYTES", "LONGEST", "Quic"]
 
 LARGEST_MTU_BYTES = 16_000
 """Lengths of handshake packets are written in 14 bits (RFC 9000 sections 16 and 17.2)."""
+
+
+LONGEST = Duration(10_000 * 3600 * 10**9)
+"""Of a round trip that a profile reckons with: Voyager's are under 50 h. Doubled timers stay far from 64 bits."""
+
+
+def _longest(found: object) -> Duration:
+    value = positive(found)
+    if value > LONGEST:
+        raise ValueError(f"found {value}, expected a round trip of at most 10000 h")
+    return value
 
 
 class Quic(Table):
@@ -29,7 +40,9 @@ class Quic(Table):
     then the default of ``plan.quic``."""
 
     profile: Literal["none", "deep-space"] | None = None
-    longest_rtt: PositiveText | None = None
+    longest_rtt: Annotated[Duration, PlainValidator(_longest), described("45 min", "a duration")] | None = (
+        None
+    )
     crypto: Literal["modelled", "rustls"] | None = None
     handshake: Literal["1-rtt", "0-rtt"] | None = None
     mtu: SizeText | None = None
