@@ -3,7 +3,9 @@
 
 use std::any::Any;
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cc::CongestionControl;
 use transport::load::StreamReport;
@@ -18,7 +20,14 @@ use crate::{Carrier, Mailbox, NodeSpec, Role, Said, StopSpec};
 
 /// Sessions of connections that have come, by the numbers of these, not yet known to the node.
 #[derive(Clone, Default)]
-pub struct Met(Arc<Mutex<Vec<(u32, Mailbox)>>>);
+pub struct Met(Arc<Meeting>);
+
+#[derive(Default)]
+struct Meeting {
+    /// There are any: asked for each packet.
+    any: AtomicBool,
+    sessions: Mutex<Vec<(u32, Mailbox)>>,
+}
 
 impl Met {
     /// Makes the sessions of connections that peers open.
@@ -26,14 +35,23 @@ impl Met {
         let (met, layer, own) = (self.clone(), layer.clone(), own.to_owned());
         Box::new(move |number| {
             let mailbox = Mailbox::default();
-            let mut list = met.0.lock().unwrap_or_else(PoisonError::into_inner);
-            list.push((number, mailbox.clone()));
+            met.0.sessions().push((number, mailbox.clone()));
+            met.0.any.store(true, Ordering::Release);
             Box::new(Carrier::new(layer.session(Role::Passive, &own), mailbox)) as Box<dyn App>
         })
     }
 
     fn take(&self) -> Vec<(u32, Mailbox)> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        if !self.0.any.load(Ordering::Relaxed) || !self.0.any.swap(false, Ordering::Acquire) {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.0.sessions())
+    }
+}
+
+impl Meeting {
+    fn sessions(&self) -> MutexGuard<'_, Vec<(u32, Mailbox)>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -55,10 +73,38 @@ struct Live {
     mailbox: Mailbox,
 }
 
+/// An agent, and when it wants to be woken: it looks at all it has to say so, and is asked for each packet.
+struct Timed {
+    agent: Agent,
+    /// None: it may have changed since it was asked.
+    wake_at: Option<Time>,
+}
+
+impl Timed {
+    fn get_mut(&mut self) -> &mut Agent {
+        self.wake_at = None;
+        &mut self.agent
+    }
+
+    fn wake_at(&mut self) -> Time {
+        *self.wake_at.get_or_insert_with(|| self.agent.wake_at())
+    }
+}
+
+impl Deref for Timed {
+    type Target = Agent;
+
+    fn deref(&self) -> &Agent {
+        &self.agent
+    }
+}
+
 /// A bundle node.
 pub struct BundleNode {
-    agent: Agent,
+    agent: Timed,
     ends: Vec<End>,
+    /// Those that have worked since they were listened to.
+    stirred: Vec<bool>,
     /// Sessions by their number, which is their place.
     sessions: Vec<Live>,
     said: Vec<(u32, Notice)>,
@@ -77,7 +123,8 @@ impl BundleNode {
     /// `agent` with its ends, whose numbers its doors have.
     pub fn new(agent: Agent, ends: Vec<End>) -> BundleNode {
         BundleNode {
-            agent,
+            agent: Timed { agent, wake_at: None },
+            stirred: vec![false; ends.len()],
             ends,
             sessions: Vec::new(),
             said: Vec::new(),
@@ -105,7 +152,7 @@ impl BundleNode {
                     return true;
                 }
                 self.stopped = None;
-                self.agent.restart(now);
+                self.agent.get_mut().restart(now);
             }
             let Some(stop) = self.stops.pop_front_if(|stop| Time(stop.at_ns) <= now) else {
                 return false;
@@ -115,7 +162,7 @@ impl BundleNode {
                 end.met.take();
             }
             self.writing.clear();
-            self.agent.stop(now, stop.keeps);
+            self.agent.get_mut().stop(now, stop.keeps);
             self.stopped = Some(stop.until_ns.map_or(Time::MAX, Time));
         }
     }
@@ -130,24 +177,31 @@ impl BundleNode {
         loop {
             let mut idle = true;
             for end in 0..self.ends.len() {
-                idle &= !self.listen(now, end);
+                if std::mem::take(&mut self.stirred[end]) {
+                    idle &= !self.listen(now, end);
+                }
             }
             while let Some((_, key)) = self.writing.first().copied().filter(|(at, _)| *at <= now) {
                 self.writing.pop_first();
-                self.agent.stored(now, key);
+                self.agent.get_mut().stored(now, key);
             }
             if self.agent.wake_at() <= now {
-                self.agent.wake(now);
+                self.agent.get_mut().wake(now);
             }
-            self.agent.take_acts(&mut self.acts);
-            if self.acts.is_empty() && idle {
-                return;
+            if !self.agent.has_acts() {
+                if idle {
+                    return;
+                }
+                continue;
             }
+            self.agent.get_mut().take_acts(&mut self.acts);
             let mut acts = std::mem::take(&mut self.acts);
             let mut woken = vec![false; self.ends.len()];
             for act in acts.drain(..) {
                 match act {
-                    Act::Store(key) if self.store == Span::ZERO => self.agent.stored(now, key),
+                    Act::Store(key) if self.store == Span::ZERO => {
+                        self.agent.get_mut().stored(now, key)
+                    }
                     Act::Store(key) => {
                         self.writing.insert((now + self.store, key));
                     }
@@ -156,7 +210,7 @@ impl BundleNode {
                         let Some(live) = self.sessions.get(session as usize) else { continue };
                         live.mailbox.tell(told);
                         self.ends[live.end].endpoint.say(live.connection, Order::Attend);
-                        woken[live.end] = true;
+                        (woken[live.end], self.stirred[live.end]) = (true, true);
                     }
                 }
             }
@@ -174,7 +228,7 @@ impl BundleNode {
         for (connection, mailbox) in one.met.take() {
             let session = self.sessions.len() as SessionId;
             self.sessions.push(Live { end, connection, mailbox });
-            self.agent.opened(now, end, session);
+            self.agent.get_mut().opened(now, end, session);
         }
         if self.said.is_empty() {
             return false;
@@ -188,13 +242,14 @@ impl BundleNode {
             let Some(session) = self.sessions.iter().rposition(is) else { continue };
             self.sessions[session].mailbox.take_said(&mut self.heard);
             for said in self.heard.drain(..) {
-                self.agent.heard(now, session as SessionId, said);
+                self.agent.get_mut().heard(now, session as SessionId, said);
             }
         }
         true
     }
 
     fn dial(&mut self, now: Time, end: usize, out: &mut [Vec<Payload>]) {
+        self.stirred[end] = true;
         let one = &mut self.ends[end];
         let mailbox = Mailbox::default();
         let own = self.agent.eid().to_string();
@@ -209,7 +264,7 @@ impl BundleNode {
         // The specification was checked when the endpoint was built.
         let connected = one.endpoint.connect(now, Some(app), &mut out[end]);
         debug_assert!(connected.is_ok(), "{connected:?}");
-        self.agent.opened(now, end, number);
+        self.agent.get_mut().opened(now, end, number);
     }
 }
 
@@ -219,6 +274,7 @@ impl Node for BundleNode {
             return;
         }
         self.ends[end].endpoint.receive(now, payload, &mut out[end]);
+        self.stirred[end] = true;
         self.work(now, out);
     }
 
@@ -226,9 +282,10 @@ impl Node for BundleNode {
         if self.rests(now) {
             return;
         }
-        for (end, out) in self.ends.iter_mut().zip(out.iter_mut()) {
+        for (place, (end, out)) in self.ends.iter_mut().zip(out.iter_mut()).enumerate() {
             if end.endpoint.wake_at() <= now {
                 end.endpoint.wake(now, out);
+                self.stirred[place] = true;
             }
         }
         self.work(now, out);

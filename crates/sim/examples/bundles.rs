@@ -1,6 +1,7 @@
-//! What bundles of 1 MB cost besides their transport: `bundles [quiccl|tcpcl|mtcp|qubicle] [HOPS] [BUNDLES] [ROUNDS]`. Runs
+//! What bundles of 1 MB cost besides their transport: `bundles [quiccl|tcpcl|mtcp|qubicle] [HOPS] [BUNDLES] [ROUNDS] [nodes|flows]`. Runs
 //! nodes in a row, and plain flows over the same hops that move as many bytes, in turns; prints the CPU time of a bundle and hop
-//! with nodes, without, and the difference (medians), and the most memory in use against the most that was stored.
+//! with nodes, without, and the difference (medians), and the most memory in use against the most that was stored. The last
+//! argument runs one of both only, for a profiler.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -107,7 +108,7 @@ fn stored(run: &Measurements) -> (u64, u64) {
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn main() {
@@ -117,10 +118,13 @@ fn main() {
     };
     let layer = args.first().map_or("quiccl", String::as_str);
     let (hops, bundles, rounds) = (number(1, 1) as usize, number(2, 300), number(3, 5));
+    let only = args.get(4).map(|only| only == "nodes");
     let mut costs: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
     let (mut memory, mut most_kept) = ([0, 0], 0);
     for _ in 0..rounds {
-        for nodes in [false, true] {
+        for nodes in
+            [false, true].into_iter().filter(|nodes| only.is_none_or(|only| only == *nodes))
+        {
             let spec = spec(layer, hops, bundles, nodes);
             let used = used();
             forget_most();

@@ -215,6 +215,11 @@ impl Agent {
         self.epoch_ms + now.nanos() / 1_000_000
     }
 
+    /// Whether it asks for anything.
+    pub fn has_acts(&self) -> bool {
+        !self.acts.is_empty()
+    }
+
     /// What it asks for, in order; each once.
     pub fn take_acts(&mut self, into: &mut Vec<Act>) {
         into.append(&mut self.acts);

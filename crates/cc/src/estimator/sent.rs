@@ -24,6 +24,8 @@ pub(super) struct Sent {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Records {
     records: VecDeque<Sent>,
+    /// Where the one after the last that was asked for is: ACKs mostly go on there, behind what was lost.
+    next: usize,
     /// When the newest packet acknowledged so far was sent.
     newest_acked: Time,
     /// When `newest_acked` was last noted, and what it was then.
@@ -61,10 +63,13 @@ impl Records {
 
     /// The record of the packets sent at `sent`.
     pub fn get_mut(&mut self, sent: Time) -> Option<&mut Sent> {
-        let index = match self.records.front() {
-            Some(front) if front.at == sent => 0,
-            _ => self.records.partition_point(|record| record.at < sent),
-        };
+        let is = |place: usize| self.records.get(place).is_some_and(|record| record.at == sent);
+        let near = [0, self.next, self.next.wrapping_sub(1)];
+        let index = near
+            .into_iter()
+            .find(|place| is(*place))
+            .unwrap_or_else(|| self.records.partition_point(|record| record.at < sent));
+        self.next = index + 1;
         self.records.get_mut(index).filter(|record| record.at == sent)
     }
 
@@ -86,6 +91,7 @@ impl Records {
         while self.records.front().is_some_and(|record| record.outstanding == 0 || record.at < over)
         {
             self.records.pop_front();
+            self.next = self.next.saturating_sub(1);
         }
     }
 }

@@ -27,7 +27,7 @@ impl Exchange {
         streams: &mut dyn Streams,
         said: &mut Vec<Said>,
     ) {
-        let Some(lane) = self.lanes.get_mut(&id) else {
+        let Some(lane) = self.lanes.get_mut(id) else {
             let _ = streams.read(id, &mut |_, _| {});
             return;
         };
@@ -43,7 +43,7 @@ impl Exchange {
             self.last_heard = now;
             inflow.push(offset, data, &mut |bytes| self.take(id, bytes, said));
         });
-        let Some(lane) = self.lanes.get_mut(&id) else { return };
+        let Some(lane) = self.lanes.get_mut(id) else { return };
         lane.inflow = inflow;
         if end == ReadEnd::Open {
             return;
@@ -83,14 +83,17 @@ impl Exchange {
             return;
         }
         while self.stage != Stage::Over && self.error.is_none() {
-            let Some(lane) = self.lanes.get_mut(&id) else { return };
+            let Some(lane) = self.lanes.get_mut(id) else { return };
             match lane.decoder.next(&mut bytes) {
-                Ok(Some(Item::Data { bytes, last })) => {
+                Ok(Some(Item::Data { bytes: data, last })) => {
                     let next = self.next_received;
-                    if let Some(word) = lane.on_data(bytes, last, next, &mut self.room) {
+                    if let Some(word) = lane.on_data(data, last, next, &mut self.room) {
                         self.next_received += 1;
                         self.owners.insert(next, id);
                         said.push(word);
+                    }
+                    if !last && bytes.is_empty() {
+                        return;
                     }
                 }
                 Ok(Some(Item::Message(message))) => self.message(id, message, said),
@@ -165,7 +168,7 @@ impl Exchange {
             ending: self.is_ending() || !established,
         };
         let carries = self.setup.layout == Layout::Signal || !signals;
-        let Some(lane) = self.lanes.get_mut(&id) else { return };
+        let Some(lane) = self.lanes.get_mut(id) else { return };
         let expected = match message {
             Message::Init(init) if signals && (self.stage == Stage::Init || self.presumed) => {
                 self.started(init, said);
@@ -195,7 +198,7 @@ impl Exchange {
             Message::Reject { .. } => true,
             _ => false,
         };
-        if !expected && let Some(lane) = self.lanes.get_mut(&id) {
+        if !expected && let Some(lane) = self.lanes.get_mut(id) {
             lane.say(&Message::Reject { reason: reject::UNEXPECTED, kind });
         }
     }
@@ -259,7 +262,7 @@ impl Exchange {
             return self.fail(Some("the peer refuses the session"));
         }
         // Nothing new begins.
-        let queued = self.lanes.values_mut().flat_map(Lane::take_queue);
+        let queued = self.lanes.iter_mut().flat_map(Lane::take_queue);
         let waiting = self.waiting.drain(..).map(|transfer| transfer.id);
         let ids: Vec<u64> = queued.chain(waiting).collect();
         said.extend(ids.into_iter().map(|id| Said::Refused { id, why: Refusal::Terminating }));

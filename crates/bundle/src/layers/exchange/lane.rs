@@ -82,6 +82,8 @@ pub(super) struct Lane {
     ends: Option<u64>,
     current: Option<Outgoing>,
     pub queue: VecDeque<Outgoing>,
+    /// It is known to have something to write.
+    pub is_loaded: bool,
     unanswered: VecDeque<Unanswered>,
 
     /// The segment whose data is coming, and whether it is taken.
@@ -107,6 +109,7 @@ impl Lane {
             ends: None,
             current: None,
             queue: VecDeque::new(),
+            is_loaded: false,
             unanswered: VecDeque::new(),
             segment: None,
             assembly: None,

@@ -1,10 +1,11 @@
 //! The session that TCPCLv4 and QUICCL share: RFC 9174's states, over one stream or several.
 //!
-//! `lane` is one stream: transfers and their answers; `hearing` what the peer says; `placing` what goes out. Here is what concerns the whole session: who the peer is, keepalives,
+//! `lane` is one stream: transfers and their answers; `lanes` all of them; `hearing` what the peer says; `placing` what goes out. Here is what concerns the whole session: who the peer is, keepalives,
 //! the end. Section numbers are RFC 9174's, which draft-caini-dtn-quiccl-01 says it follows.
 
 mod hearing;
 mod lane;
+mod lanes;
 mod placing;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,6 +14,7 @@ use transport::{AppEvent, Streams};
 use units::{Span, Time};
 
 use self::lane::{Lane, Opener};
+use self::lanes::Lanes;
 use super::Memory;
 use super::assembly::Room;
 use super::messages::{Dialect, Init, Message, contact, term};
@@ -77,7 +79,7 @@ pub(super) struct Exchange {
     setup: Setup,
     stage: Stage,
     peer: Option<Init>,
-    lanes: BTreeMap<u64, Lane>,
+    lanes: Lanes,
     /// TCPCLv4's contact header, as far as it has come.
     header: Vec<u8>,
     /// The transport was asked for TLS.
@@ -95,6 +97,8 @@ pub(super) struct Exchange {
     term_heard: bool,
     /// Of several streams, who was first last time.
     turn: u64,
+    /// Whose turn it is next.
+    order: Vec<u64>,
     last_sent: Time,
     last_heard: Time,
     /// It cannot go on.
@@ -115,7 +119,7 @@ impl Exchange {
         Exchange {
             stage: Stage::Closed,
             peer: None,
-            lanes: BTreeMap::new(),
+            lanes: Lanes::default(),
             header: Vec::new(),
             secured: false,
             waiting: VecDeque::new(),
@@ -127,6 +131,7 @@ impl Exchange {
             term_sent: false,
             term_heard: false,
             turn: 0,
+            order: Vec::new(),
             last_sent: Time::ZERO,
             last_heard: Time::ZERO,
             failed: false,
@@ -173,7 +178,7 @@ impl Exchange {
     }
 
     pub fn has_data(&self) -> bool {
-        self.stage != Stage::Over && self.lanes.values().any(Lane::has_data)
+        self.stage != Stage::Over && self.lanes.has_data()
     }
 
     /// Answers that are no business of its own.
@@ -190,7 +195,7 @@ impl Exchange {
 
     /// Whether a bundle that was given here has no answer.
     fn gives(&self) -> bool {
-        !self.waiting.is_empty() || self.lanes.values().any(Lane::gives)
+        !self.waiting.is_empty() || self.lanes.iter().any(Lane::gives)
     }
 
     // Time.
@@ -233,7 +238,7 @@ impl Exchange {
     }
 
     fn is_busy(&self) -> bool {
-        !self.waiting.is_empty() || self.lanes.values().any(Lane::is_busy)
+        !self.waiting.is_empty() || self.lanes.iter().any(Lane::is_busy)
     }
 
     // Events.
@@ -279,7 +284,7 @@ impl Exchange {
         }
         if !established && self.stage == Stage::Established {
             // What came before SESS_INIT on other streams.
-            let others: Vec<u64> = self.lanes.keys().copied().filter(|id| *id != SIGNAL).collect();
+            let others: Vec<u64> = self.lanes.ids().filter(|id| *id != SIGNAL).collect();
             others.into_iter().for_each(|id| self.read(now, id, streams, said));
         }
         self.settle(now, streams, said);
@@ -318,7 +323,7 @@ impl Exchange {
 
     fn verdict(&mut self, received: u64, refused: Option<Refusal>) {
         let stream = self.owners.remove(&received);
-        if let Some(lane) = stream.and_then(|stream| self.lanes.get_mut(&stream)) {
+        if let Some(lane) = stream.and_then(|stream| self.lanes.get_mut(stream)) {
             lane.on_verdict(received, refused);
         }
     }
@@ -327,14 +332,14 @@ impl Exchange {
         let before = self.waiting.len();
         self.waiting.retain(|transfer| transfer.id != id);
         let mut gone = self.waiting.len() < before;
-        gone |= self.lanes.values_mut().any(|lane| lane.cancel(id));
+        gone |= self.lanes.iter_mut().any(|lane| lane.cancel(id));
         if !gone && self.setup.layout == Layout::Each {
             // A stream of its own can be broken off.
-            let found = self.lanes.values().find(|lane| lane.given().any(|one| one == id));
+            let found = self.lanes.iter().find(|lane| lane.given().any(|one| one == id));
             if let Some(stream) = found.map(|lane| lane.stream) {
                 streams.reset(stream);
                 streams.stop(stream);
-                self.lanes.remove(&stream);
+                self.lanes.remove(stream);
                 gone = true;
             }
         }
@@ -347,7 +352,7 @@ impl Exchange {
 
     fn lane(&mut self, stream: u64, single: Option<Opener>) -> &mut Lane {
         let dialect = self.setup.dialect;
-        self.lanes.entry(stream).or_insert_with(|| Lane::new(dialect, stream, single))
+        self.lanes.get_or(stream, || Lane::new(dialect, stream, single))
     }
 
     fn signal(&mut self) -> &mut Lane {
@@ -432,7 +437,7 @@ impl Exchange {
             }
             _ => {}
         }
-        if self.lanes.contains_key(&id) {
+        if self.lanes.contains(id) {
             self.read(now, id, streams, said);
         } else {
             // Nobody speaks there.
@@ -484,19 +489,14 @@ impl Exchange {
             // Nobody to say it to yet.
             self.fail(None);
         }
-        let mut over = Vec::new();
-        let mut clogged = false;
-        for (id, lane) in &mut self.lanes {
-            if lane.flush(streams, said) > 0 {
-                self.last_sent = now;
-            }
+        let (mut clogged, mut wrote) = (false, false);
+        self.lanes.settle(|lane| {
+            wrote |= lane.flush(streams, said) > 0;
             clogged |= lane.is_clogged();
-            if lane.end_if_done(streams) {
-                over.push(*id);
-            }
-        }
-        for id in over {
-            self.lanes.remove(&id);
+            lane.end_if_done(streams)
+        });
+        if wrote {
+            self.last_sent = now;
         }
         if clogged {
             self.fail(Some("the peer does not read what it is answered"));
@@ -509,7 +509,7 @@ impl Exchange {
         let done = self.term_sent && self.term_heard && !self.is_busy() && !self.has_data();
         if self.failed || (self.stage == Stage::Established && done) {
             self.stage = Stage::Over;
-            for lane in self.lanes.values_mut() {
+            for lane in self.lanes.iter_mut() {
                 if lane.has_data() && self.setup.dialect == Dialect::Quiccl {
                     streams.reset(lane.stream);
                 } else {

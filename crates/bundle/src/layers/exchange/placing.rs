@@ -3,7 +3,7 @@
 use transport::Streams;
 use units::Time;
 
-use super::lane::{Opener, Outgoing};
+use super::lane::{Lane, Opener, Outgoing};
 use super::{DATA, Exchange, Layout, SIGNAL, Stage, TURN};
 use crate::layers::messages::Dialect;
 use crate::{Refusal, Said, Service};
@@ -48,7 +48,7 @@ impl Exchange {
                     None => return,
                 },
             };
-            if single.is_none() && !self.lanes.contains_key(&stream) {
+            if single.is_none() && !self.lanes.contains(stream) {
                 return;
             }
             let transfer = self.number();
@@ -70,7 +70,8 @@ impl Exchange {
 
     pub(super) fn write(&mut self, now: Time, streams: &mut dyn Streams, said: &mut Vec<Said>) {
         let mut left = streams.appetite().max(1);
-        if let Some(signal) = self.lanes.get_mut(&SIGNAL) {
+        let signals = self.lanes.get(SIGNAL).is_some_and(Lane::has_data);
+        if signals && let Some(signal) = self.lanes.get_mut(SIGNAL) {
             let written = signal.write(Some(left), streams, said);
             left -= written;
             if written > 0 {
@@ -79,13 +80,13 @@ impl Exchange {
         }
         // Streams of one bundle share the window by turns; of the four the first is the most urgent.
         let first = if self.setup.layout == Layout::Each { self.turn + 1 } else { 0 };
-        let behind = self.lanes.range(first..).map(|(id, _)| *id);
-        let order: Vec<u64> = behind.chain(self.lanes.range(..first).map(|(id, _)| *id)).collect();
+        self.order.clear();
+        self.order.extend(self.lanes.loaded(first));
         let mut progress = true;
         while left > 0 && progress {
             progress = false;
-            for id in &order {
-                let Some(lane) = self.lanes.get_mut(id).filter(|lane| lane.has_data()) else {
+            for id in &self.order {
+                let Some(lane) = self.lanes.get_mut(*id).filter(|lane| lane.has_data()) else {
                     continue;
                 };
                 if left == 0 {
@@ -102,7 +103,7 @@ impl Exchange {
     }
 
     pub(super) fn stopped(&mut self, id: u64, streams: &mut dyn Streams, said: &mut Vec<Said>) {
-        let Some(lane) = self.lanes.get(&id) else { return };
+        let Some(lane) = self.lanes.get(id) else { return };
         if lane.single != Some(Opener::Here) {
             return self.fail(Some("the peer has stopped a stream"));
         }
@@ -112,7 +113,7 @@ impl Exchange {
 
     /// A stream of one bundle is over without an answer.
     pub(super) fn give_up(&mut self, id: u64, why: Refusal, said: &mut Vec<Said>) {
-        let Some(mut lane) = self.lanes.remove(&id) else { return };
+        let Some(mut lane) = self.lanes.remove(id) else { return };
         let queued: Vec<u64> = lane.take_queue().collect();
         for id in lane.given().chain(queued) {
             said.push(Said::Refused { id, why });

@@ -48,10 +48,10 @@ impl Decoder {
     /// # Errors
     /// What comes is no message, and nothing after it can be found.
     pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Item<'a>>, Fault> {
+        if input.is_empty() && self.body != Some(0) {
+            return Ok(None);
+        }
         if let Some(left) = self.body {
-            if left > 0 && input.is_empty() {
-                return Ok(None);
-            }
             let count = left.min(input.len() as u64) as usize;
             let (bytes, rest) = input.split_at(count);
             *input = rest;
