@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import dtn_kills
 import realtime
 from bentpipe.dtn.node import Client, line, plan_of
 from bentpipe.dtn.reached import Reached
@@ -319,3 +320,48 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
             out, errors = process.communicate(timeout=20)
     assert (process.returncode, out) == (2, "")
     assert "in use" in errors
+
+
+def test_what_a_store_had_is_said() -> None:
+    head = {"time_s": 0.0, "node": "1"}
+    found = {
+        **head,
+        "event": "store_found",
+        "folder": "here",
+        "bundles": 1200,
+        "bytes": 3_400_000,
+        "delivered": 7,
+    }
+    assert line(found) == "   0.000000 s  store here: 1,200 bundles, 3.4 MB, 7 ids of delivered ones"
+    damaged = {**head, "event": "store_damaged", "why": "its file is gone", "file": None}
+    assert line(damaged) == "   0.000000 s  damaged in the store: its file is gone"
+    named = {**damaged, "source": "ipn:1.1", "sequence": 4, "file": "here/damaged/4.1"}
+    assert line(named).endswith("store ipn:1.1 no. 4: its file is gone; set aside as here/damaged/4.1")
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(("layer", "node"), [("tcpcl", "2"), ("quiccl", "1")])
+def test_a_node_that_is_killed_loses_nothing_that_was_promised(layer: str, node: str) -> None:
+    kill = dtn_kills.Kill(layer, node, (0.3,), 20_000, 20_000_000)
+    assert dtn_kills.trial(realtime.program(), kill) == ""
+
+
+@pytest.mark.system
+def test_a_store_is_of_one_node_at_a_time(tmp_path: Path) -> None:
+    (tmp_path / "two.toml").write_text(pages(free_port())[1])
+    with a_node(tmp_path / "two.toml", "--store", str(tmp_path / "store"), "--json") as (process, out):
+        assert json.loads(out.readline())["event"] == "started"
+        found = json.loads(out.readline())
+        assert (found["event"], found["bundles"], found["bytes"]) == ("store_found", 0, 0)
+        environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
+        words = ("dtn", "node", "two.toml", "--store", "store")
+        second = bentpipe(tmp_path, *words, environment=environment)
+        assert second.returncode == 2
+        assert "store: another node uses it (process " in second.stderr
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+    other = (tmp_path / "two.toml").read_text().replace('name = "2"', 'name = "7"')
+    (tmp_path / "seven.toml").write_text(other)
+    third = bentpipe(tmp_path, "dtn", "node", "seven.toml", *words[3:], environment=environment)
+    assert third.returncode == 2
+    assert "store: it is the store of node ipn:2.0" in third.stderr

@@ -3,7 +3,7 @@
 //!
 //! Reading order: `wire` (bundles as bytes), `layer` (the boundary between a node and the convergence layers), `layers` (one
 //! folder or file each), `pieces` (what is kept of what comes), `carrier` (a session as an application of a connection);
-//! `spec`, `agent` (what a node does with bundles), `record` (what it tells of them), `node` (an agent with its connections).
+//! `spec`, `store` (what keeps its bundles), `agent` (what a node does with bundles), `record` (what it tells of them), `node` (an agent with its connections).
 
 mod agent;
 mod carrier;
@@ -13,11 +13,12 @@ mod node;
 mod pieces;
 mod record;
 mod spec;
+mod store;
 pub mod wire;
 #[cfg(test)]
 mod wire_tests;
 
-pub use agent::{Act, Agent, Door, SessionId};
+pub use agent::{Act, Agent, Door, SessionId, Stored};
 pub use carrier::{Carrier, Mailbox};
 pub use layer::{Refusal, Role, Said, Service, Session, Told, Transfer, Way};
 pub use node::{BundleNode, End, Met};
@@ -26,3 +27,4 @@ pub use spec::{
     AmountSpec, ChangeSpec, DtnSpec, HandSpec, LinkSpec, NodeSpec, PaceSpec, PerfSpec, ReportsSpec,
     ReturnSpec, StopSpec,
 };
+pub use store::{Answer, Asked, InMemory, Store};

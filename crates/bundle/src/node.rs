@@ -1,8 +1,8 @@
 //! A bundle node as the loop knows it: an agent, and at each of its ends a transport whose connections carry sessions.
-//! What is stored is in memory, and durable at once or so much later.
+//! What is stored is in memory, and durable at once or so much later ([`InMemory`]).
 
 use std::any::Any;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use units::{Span, Time};
 
 use crate::agent::{Act, Agent, SessionId};
 use crate::layers::{LayerSpec, Memory};
-use crate::{Carrier, Mailbox, NodeSpec, Role, Said, StopSpec};
+use crate::{Answer, Carrier, InMemory, Mailbox, NodeSpec, Role, Said, StopSpec, Store};
 
 /// Sessions of connections that have come, by the numbers of these, not yet known to the node.
 #[derive(Clone, Default)]
@@ -110,9 +110,8 @@ pub struct BundleNode {
     said: Vec<(u32, Notice)>,
     heard: Vec<Said>,
     acts: Vec<Act>,
-    /// How long it takes until a bundle is durable, and which will be, when.
-    store: Span,
-    writing: BTreeSet<(Time, u64)>,
+    store: InMemory,
+    answers: Vec<Answer>,
     /// When it stops, in order of time.
     stops: VecDeque<StopSpec>,
     /// It is stopped, until then.
@@ -130,8 +129,8 @@ impl BundleNode {
             said: Vec::new(),
             heard: Vec::new(),
             acts: Vec::new(),
-            store: Span::ZERO,
-            writing: BTreeSet::new(),
+            store: InMemory::default(),
+            answers: Vec::new(),
             stops: VecDeque::new(),
             stopped: None,
         }
@@ -139,7 +138,7 @@ impl BundleNode {
 
     /// The same with a store that takes its time, and with stops.
     pub fn with(mut self, spec: &NodeSpec) -> BundleNode {
-        self.store = Span(spec.store_ns);
+        self.store = InMemory::new(Span(spec.store_ns));
         self.stops = spec.stops.iter().copied().collect();
         self
     }
@@ -161,7 +160,7 @@ impl BundleNode {
                 end.endpoint.stop(now);
                 end.met.take();
             }
-            self.writing.clear();
+            self.store.stop();
             self.agent.get_mut().stop(now, stop.keeps);
             self.stopped = Some(stop.until_ns.map_or(Time::MAX, Time));
         }
@@ -181,10 +180,7 @@ impl BundleNode {
                     idle &= !self.listen(now, end);
                 }
             }
-            while let Some((_, key)) = self.writing.first().copied().filter(|(at, _)| *at <= now) {
-                self.writing.pop_first();
-                self.agent.get_mut().stored(now, key);
-            }
+            self.settle(now);
             if self.agent.wake_at() <= now {
                 self.agent.get_mut().wake(now);
             }
@@ -199,11 +195,9 @@ impl BundleNode {
             let mut woken = vec![false; self.ends.len()];
             for act in acts.drain(..) {
                 match act {
-                    Act::Store(key) if self.store == Span::ZERO => {
-                        self.agent.get_mut().stored(now, key)
-                    }
-                    Act::Store(key) => {
-                        self.writing.insert((now + self.store, key));
+                    Act::Store(asked) => {
+                        self.store.ask(now, asked, &self.agent);
+                        self.settle(now);
                     }
                     Act::Open(end) => self.dial(now, end, out),
                     Act::Tell(session, told) => {
@@ -218,6 +212,14 @@ impl BundleNode {
             for (end, _) in woken.iter().enumerate().filter(|(_, woken)| **woken) {
                 self.ends[end].endpoint.wake(now, &mut out[end]);
             }
+        }
+    }
+
+    /// Hears what the store has to say.
+    fn settle(&mut self, now: Time) {
+        self.store.answers(now, &mut self.answers);
+        for answer in self.answers.drain(..) {
+            self.agent.get_mut().answered(now, answer);
         }
     }
 
@@ -297,7 +299,7 @@ impl Node for BundleNode {
         }
         let ends = self.ends.iter_mut().map(|end| end.endpoint.wake_at()).min();
         let stops = self.stops.front().map_or(Time::MAX, |stop| Time(stop.at_ns));
-        let stored = self.writing.first().map_or(Time::MAX, |(at, _)| *at);
+        let stored = self.store.wake_at();
         ends.unwrap_or(Time::MAX).min(self.agent.wake_at()).min(stops).min(stored)
     }
 

@@ -14,6 +14,7 @@ use hardy_bpv7::editor::{Chunk, Editor};
 use hardy_cbor::encode;
 use units::Span;
 
+mod away;
 mod parts;
 mod unknown;
 
@@ -140,8 +141,10 @@ pub struct Bundle {
     pub class: Class,
     /// What unknown blocks ask for.
     pub unknown: Unknown,
-    /// Its payload, in parts.
+    /// Its payload, in parts; none while it is [away](Bundle::is_away).
     pub payload: Vec<Bytes>,
+    /// Payload that is not in memory.
+    away: u64,
     primary: Bytes,
     /// Blocks unknown here, as they came: number, whether in every fragment, bytes.
     others: Vec<(u64, bool, Bytes)>,
@@ -177,6 +180,7 @@ impl Bundle {
             unknown: Unknown::default(),
             payload_frame: frame(&payload, 0, head.payload_crc.kind())?,
             payload,
+            away: 0,
             primary,
             others: Vec::new(),
         })
@@ -236,6 +240,7 @@ impl Bundle {
             class,
             unknown,
             payload: vec![data.slice(within)],
+            away: 0,
             primary,
             others,
             payload_frame,
@@ -287,7 +292,7 @@ impl Bundle {
 
     /// Payload bytes.
     pub fn payload_bytes(&self) -> u64 {
-        self.payload.iter().map(|part| part.len() as u64).sum()
+        self.away + self.payload.iter().map(|part| part.len() as u64).sum::<u64>()
     }
 
     /// About as many bytes as it has on the way; what hops add to it are tens.

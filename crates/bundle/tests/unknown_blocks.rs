@@ -1,7 +1,7 @@
 //! Blocks that a node does not know, and what their flags ask for then (RFC 9171 sections 4.2.4, 5.6).
 
 use bundle::wire::{Bundle, Class, Crc, Eid, Flags, Head};
-use bundle::{Act, Agent, Door, DtnSpec, Record, ReturnSpec, Said, Service, Told};
+use bundle::{Act, Agent, Answer, Asked, Door, DtnSpec, Record, ReturnSpec, Said, Service, Told};
 use bytes::Bytes;
 use serde_json::json;
 use units::{Span, Time};
@@ -78,7 +78,7 @@ fn arrives(flags: u8) -> (Vec<Record>, Reports, bool) {
         }
         for act in std::mem::take(&mut acts) {
             match act {
-                Act::Store(key) => agent.stored(now, key),
+                Act::Store(Asked::Keep(key)) => agent.answered(now, Answer::Durable(key)),
                 Act::Tell(SESSION, Told::Stored(5)) => taken = true,
                 _ => {}
             }

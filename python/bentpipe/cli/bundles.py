@@ -210,6 +210,16 @@ NodeTables = Annotated[
 ]
 
 
+NodeStore = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        metavar="DIR",
+        help="store there, and find again what is there; without it the store is in memory",
+    ),
+]
+
+
 def _tables(out: Path | None) -> Tables | None:
     from bentpipe.dtn.tables import Tables
 
@@ -221,11 +231,17 @@ def _tables(out: Path | None) -> Tables | None:
 
 
 @dtn.command()
-def node(file: NodeArgument, name: NodeName = None, out: NodeTables = None, as_json: AsJson = False) -> None:
+def node(
+    file: NodeArgument,
+    name: NodeName = None,
+    store: NodeStore = None,
+    out: NodeTables = None,
+    as_json: AsJson = False,
+) -> None:
     """Run a bundle node on real sockets until Ctrl-C; with --json a line of JSON for all that happens."""
     from bentpipe.dtn.node import plan_of, run
 
-    plan = plan_of(file, name)
+    plan = plan_of(file, name, store)
     _ended(run(plan, _told(as_json=as_json), tables=_tables(out)), as_json=as_json)
 
 
@@ -250,6 +266,7 @@ def perf(
         bool, typer.Option("--critical", help="a copy to every neighbour with a route")
     ] = False,
     name: NodeName = None,
+    store: NodeStore = None,
     out: NodeTables = None,
     as_json: AsJson = False,
 ) -> None:
@@ -268,7 +285,7 @@ def perf(
     }
     words = [word for key, value in given.items() if value is not None for word in (key, value)]
     words += [key for key, value in (("-N", whole), ("--critical", critical)) if value]
-    plan = plan_of(file, name)
+    plan = plan_of(file, name, store)
     client = Client(plan, to, shlex.join(words))
     _ended(run(plan, lambda _: None, client, _tables(out)), as_json=as_json)
 

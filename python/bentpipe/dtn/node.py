@@ -29,10 +29,13 @@ __all__ = ["Client", "line", "plan_of", "run"]
 Row = dict[str, Any]
 
 
-def plan_of(file: Path, name: str | None = None) -> NodePlan:
-    """The plan of the node of a file. Raises ScenarioError."""
+def plan_of(file: Path, name: str | None = None, store: Path | None = None) -> NodePlan:
+    """The plan of the node of a file, whose store is the folder ``store`` or in memory. Raises ScenarioError."""
     found, contacts = node_file(file)
-    return node_plan(found, contacts, name, str(file))
+    plan = node_plan(found, contacts, name, str(file))
+    if store is not None:
+        plan["store"] = str(store)
+    return plan
 
 
 def run(
@@ -54,6 +57,8 @@ def run(
             if row is not None and row.get("ready"):
                 begun, now = time.monotonic(), 0.0
                 each(_started(row, plan))
+                for one in _found(row, plan):
+                    each(one)
             while contacts and contacts[0]["time_s"] <= now:
                 each(contacts.pop(0))
             if row is not None and tables is not None:
@@ -102,6 +107,16 @@ def _started(row: Mapping[str, Any], plan: NodePlan) -> Row:
     return {"time_s": 0.0, "node": plan["name"], "event": "started", "eid": eid, "neighbours": doors}
 
 
+def _found(row: Mapping[str, Any], plan: NodePlan) -> list[Row]:
+    """What the node's store had, and each thing in it that was damaged."""
+    if (store := row.get("store")) is None:
+        return []
+    head = {"time_s": 0.0, "node": plan["name"]}
+    counts = {key: store[key] for key in ("bundles", "bytes", "delivered")}
+    damaged = [{**head, "event": "store_damaged", **one} for one in store["damaged"]]
+    return [{**head, "event": "store_found", "folder": plan.get("store"), **counts}, *damaged]
+
+
 def _contacts(plan: NodePlan) -> list[Row]:
     """When contacts of the node begin and end by its plan."""
     rows: list[Row] = []
@@ -131,6 +146,13 @@ def line(row: Mapping[str, Any]) -> str:
     head = f"{row['time_s']:11.6f} s  "
     if event.startswith("contact_"):
         return f"{head}contact {row['from']} to {row['to']} {event[8:]}, {row['rate_bit_s'] / 1e6:g} Mbit/s"
+    if event == "store_found":
+        ids = f", {row['delivered']:,} ids of delivered ones" if row["delivered"] else ""
+        return f"{head}store {row['folder']}: {row['bundles']:,} bundles, {row['bytes'] / 1e6:.6g} MB{ids}"
+    if event == "store_damaged":
+        which = f" {row['source']} no. {row['sequence']}" if "source" in row else ""
+        file = f"; set aside as {row['file']}" if row["file"] else ""
+        return f"{head}damaged in the store{which}: {row['why']}{file}"
     if event == "connection_lost":
         return f"{head}a connection with {row['neighbour']} is lost: {row['reason']}"
     kind = "" if row["kind"] == "data" else f" ({row['kind']})"

@@ -300,6 +300,7 @@ class NodePlan(TypedDict):
     doors: Sequence[DoorPlan]
     zero: NotRequired[str | None]
     duration_ns: NotRequired[int | None]
+    store: NotRequired[str | None]
 
 
 WirePlan = Plan | ServerPlan | ClientPlan | AnswerPlan | CallPlan | ServePlan | NodePlan

@@ -10,6 +10,7 @@ use hardy_bpv7::status_report::{AdministrativeRecord, BundleStatusReport, Status
 use units::{Span, Time};
 
 use super::Agent;
+use super::lasting::Want;
 use crate::record::{Happened, Name, ReportRecord, service};
 use crate::spec::PaceSpec;
 use crate::wire::{Bundle, Class, Crc, Eid, Flags, Head, Id, ReasonCode, slice};
@@ -72,6 +73,9 @@ impl Agent {
             let end = part.offset + kept.bundle.payload_bytes();
             return self.gather(now, key, id, part.offset, end, part.total_adu_length);
         }
+        if kept.bundle.is_away() {
+            return self.want(key, Want::Decide);
+        }
         let Some(kept) = self.forget(key) else { return };
         self.hand_over(now, &kept.bundle, kept.kind);
     }
@@ -94,6 +98,12 @@ impl Agent {
         );
         if covered < parts.total {
             return;
+        }
+        let keys = parts.keys.values().map(|(_, key)| *key);
+        let away = |key: &u64| kept.get(key).is_some_and(|kept| kept.bundle.is_away());
+        let away: Vec<u64> = keys.filter(away).collect();
+        if !away.is_empty() {
+            return away.into_iter().for_each(|key| self.want(key, Want::Decide));
         }
         let Some(parts) = self.parts.remove(&id) else { return };
         let (mut at, mut payload, mut found): (u64, Vec<Bytes>, Option<Bundle>) = (0, vec![], None);
@@ -138,6 +148,7 @@ impl Agent {
             return self.gone(now, bundle, kind, code);
         }
         self.delivered.insert(bundle.id.clone());
+        self.remember(now, bundle);
         self.note(now, Happened::Delivered, bundle, kind, None, None);
         self.report(now, bundle, DELIVERED, ReasonCode::NoAdditionalInformation);
         let head = slice(&bundle.payload, 0, 256).concat();

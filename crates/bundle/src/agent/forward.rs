@@ -2,16 +2,17 @@
 //! lasts.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use contacts::{Booking, Decision, Forwarding, NodeId, Priority};
 use units::{Span, Time};
 
+use super::lasting::{AHEAD_BUNDLES, AHEAD_BYTES, Want};
 use super::{Act, Agent, Door, SessionId, deliver, node_id};
 use crate::record::{Happened, Name, RouteRecord};
 use crate::spec::{ChangeSpec, ReturnSpec};
 use crate::wire::ReasonCode;
-use crate::{Refusal, Service, Told, Transfer, Way};
+use crate::{Asked, Refusal, Service, Told, Transfer, Way};
 
 /// After a connection that failed the next is opened no sooner, nor a bundle offered again to who had no room for it.
 const PATIENCE: Span = Span::from_secs(1);
@@ -30,13 +31,22 @@ pub(super) struct Flight {
     pub booking: Booking,
     /// All its bytes were given to the transport.
     pub left: bool,
+    bytes: u64,
 }
+
+/// Where a copy stands in its queue.
+type Place = (Reverse<Priority>, u64);
 
 /// What concerns a neighbour.
 pub(super) struct Neighbour {
     pub door: Door,
-    queue: BTreeMap<(Reverse<Priority>, u64), Copy>,
+    queue: BTreeMap<Place, Copy>,
+    /// Places by when their contacts begin, and those whose contacts have begun; some of copies that are gone.
+    waiting: BTreeSet<(Time, Place)>,
+    due: BTreeSet<Place>,
     flight: BTreeMap<u64, Flight>,
+    /// Bytes that the layer has and the transport not yet.
+    unsent: u64,
     pub session: Option<SessionId>,
     opening: bool,
     /// No connection is opened before.
@@ -56,7 +66,10 @@ impl Neighbour {
         Neighbour {
             door,
             queue: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            due: BTreeSet::new(),
             flight: BTreeMap::new(),
+            unsent: 0,
             session: None,
             opening: false,
             retry: Time::ZERO,
@@ -65,6 +78,47 @@ impl Neighbour {
             edge: Time::ZERO,
             way: Way::default(),
         }
+    }
+
+    fn queue(&mut self, place: Place, copy: Copy) {
+        self.waiting.insert((copy.opens, place));
+        self.queue.insert(place, copy);
+    }
+
+    /// The first copy that may go now.
+    fn first_due(&mut self, now: Time) -> Option<Place> {
+        while let Some((opens, place)) = self.waiting.first().copied().filter(|(at, _)| *at <= now)
+        {
+            self.waiting.remove(&(opens, place));
+            self.due.insert(place);
+        }
+        while let Some(place) = self.due.first().copied() {
+            if self.queue.contains_key(&place) {
+                return Some(place);
+            }
+            self.due.remove(&place);
+        }
+        None
+    }
+
+    fn fly(&mut self, transfer: u64, flight: Flight) {
+        self.unsent += flight.bytes;
+        self.flight.insert(transfer, flight);
+    }
+
+    /// The transport has a transfer; whether that is new.
+    fn has_left(&mut self, transfer: u64) -> Option<&Flight> {
+        let flight = self.flight.get_mut(&transfer).filter(|flight| !flight.left)?;
+        flight.left = true;
+        self.unsent -= flight.bytes;
+        Some(flight)
+    }
+
+    /// A transfer has its answer.
+    fn land(&mut self, transfer: u64) -> Option<Flight> {
+        let flight = self.flight.remove(&transfer)?;
+        self.unsent -= if flight.left { 0 } else { flight.bytes };
+        Some(flight)
     }
 
     /// The node stops: what the neighbour's layer had, and what waited.
@@ -170,7 +224,7 @@ impl Agent {
             }
             if let Some(neighbour) = self.neighbours.get_mut(&way.to) {
                 let place = (Reverse(wanted.priority), order);
-                neighbour.queue.insert(place, Copy { key, booking, opens });
+                neighbour.queue(place, Copy { key, booking, opens });
                 neighbour.edge = neighbour.edge.min(opens.max(now));
             }
             self.pump(now, way.to);
@@ -179,16 +233,27 @@ impl Agent {
 
     /// What can pass of a bundle goes by itself, and the rest is decided on by itself (section 5.8).
     fn cut(&mut self, now: Time, key: u64, first: u64) {
-        let Some(kept) = self.forget(key) else { return };
+        if self.kept.get(&key).is_some_and(|kept| kept.bundle.is_away()) {
+            return self.want(key, Want::Decide);
+        }
+        let Some(kept) = self.remove(key) else { return };
         // A bundle that was read or written can be written in parts.
         let Ok(parts) = kept.bundle.cut(first) else { return };
         self.note(now, Happened::Cut, &kept.bundle, kept.kind, None, None);
+        let lasting = self.lasting.is_some();
+        // What was promised is not lost for the room of a few more blocks.
+        let most = self.store_bytes.take_if(|_| lasting);
+        let mut keys = Vec::new();
         for part in parts {
             self.note(now, Happened::Part, &part, kept.kind, None, None);
             match self.keep(now, part, kept.kind, None) {
-                Ok(_) => {}
+                Ok(key) => keys.push(key),
                 Err(part) => self.gone(now, &part, kept.kind, ReasonCode::DepletedStorage),
             }
+        }
+        if lasting {
+            self.store_bytes = most;
+            self.acts.push(Act::Store(Asked::Forget(key, keys)));
         }
     }
 
@@ -298,7 +363,7 @@ impl Agent {
         if !open {
             return;
         }
-        let due = neighbour.queue.values().any(|copy| copy.opens <= now);
+        let due = neighbour.first_due(now).is_some();
         let Some(session) = neighbour.session else {
             let wanted = due || neighbour.door.with_contact;
             if wanted && neighbour.door.opens && !neighbour.opening {
@@ -312,11 +377,17 @@ impl Agent {
             return;
         };
         neighbour.opening = false;
-        while let Some(place) =
-            neighbour.queue.iter().find(|(_, copy)| copy.opens <= now).map(|(place, _)| *place)
-        {
+        while let Some(place) = neighbour.first_due(now) {
+            if self.lasting.as_ref().is_some_and(|_| neighbour.unsent >= AHEAD_BYTES) {
+                return;
+            }
+            let away =
+                |copy: &Copy| self.kept.get(&copy.key).is_some_and(|kept| kept.bundle.is_away());
+            if neighbour.queue.get(&place).is_some_and(away) {
+                return self.fetch(id);
+            }
             let Some(copy) = neighbour.queue.remove(&place) else { return };
-            let Some(kept) = self.kept.get(&copy.key) else { continue };
+            let Some(kept) = self.kept.get_mut(&copy.key) else { continue };
             let transfer = Transfer {
                 id: self.next,
                 data: kept.bundle.encode(&self.eid, now.since(kept.came)),
@@ -325,8 +396,11 @@ impl Agent {
             };
             self.next += 1;
             let Copy { key, booking, .. } = copy;
-            neighbour.flight.insert(transfer.id, Flight { key, booking, left: false });
+            neighbour.fly(transfer.id, Flight { key, booking, left: false, bytes: kept.bytes });
             self.acts.push(Act::Tell(session, Told::Send(transfer)));
+            if self.lasting.is_some() && kept.want.is_none() {
+                kept.bundle.put_away();
+            }
             let (bundle, kind) = (kept.bundle.clone(), kept.kind);
             let peer = Some(self.plan.name(id).to_owned());
             self.records.push(crate::record::Record {
@@ -342,30 +416,52 @@ impl Agent {
         }
     }
 
+    /// Asks for the payloads of what can go next to a neighbour.
+    fn fetch(&mut self, id: NodeId) {
+        let Some(neighbour) = self.neighbours.get(&id) else { return };
+        let due = neighbour.due.iter().filter_map(|place| neighbour.queue.get(place));
+        let due: Vec<u64> = due.map(|copy| copy.key).take(AHEAD_BUNDLES).collect();
+        for key in due {
+            if self.kept.get(&key).is_some_and(|kept| kept.bundle.is_away()) {
+                if !self.may_fetch() {
+                    return;
+                }
+                self.want(key, Want::Send);
+            }
+        }
+    }
+
     fn neighbour_of(&self, session: SessionId) -> Option<NodeId> {
         let has = |(_, one): &(&NodeId, &Neighbour)| one.session == Some(session);
         self.neighbours.iter().find(has).map(|(id, _)| *id)
     }
 
     /// All bytes of a transfer were given to the transport: nothing waits behind it in this node any more.
-    pub(super) fn left(&mut self, session: SessionId, transfer: u64) {
+    pub(super) fn left(&mut self, now: Time, session: SessionId, transfer: u64) {
         let Some(id) = self.neighbour_of(session) else { return };
-        let flight = self.neighbours.get_mut(&id).and_then(|one| one.flight.get_mut(&transfer));
-        if let Some(flight) = flight
-            && !std::mem::replace(&mut flight.left, true)
-        {
+        let Some(neighbour) = self.neighbours.get_mut(&id) else { return };
+        if let Some(flight) = neighbour.has_left(transfer) {
             self.router.sent(&flight.booking);
+            self.pump_more(now, id);
+        }
+    }
+
+    /// A layer may have room for more of what a store has.
+    fn pump_more(&mut self, now: Time, id: NodeId) {
+        if self.lasting.is_some() {
+            self.pump(now, id);
         }
     }
 
     /// A neighbour has a transfer.
     pub(super) fn taken(&mut self, now: Time, session: SessionId, transfer: u64) {
         let Some(id) = self.neighbour_of(session) else { return };
-        let flight = self.neighbours.get_mut(&id).and_then(|one| one.flight.remove(&transfer));
+        let flight = self.neighbours.get_mut(&id).and_then(|one| one.land(transfer));
         let Some(flight) = flight else { return };
         if !flight.left {
             self.router.sent(&flight.booking);
         }
+        self.pump_more(now, id);
         let Some(kept) = self.kept.get_mut(&flight.key) else { return };
         kept.copies = kept.copies.saturating_sub(1);
         let (last, bundle, kind) = (kept.copies == 0, kept.bundle.clone(), kept.kind);
@@ -384,7 +480,7 @@ impl Agent {
             return self.taken(now, session, transfer);
         }
         let Some(id) = self.neighbour_of(session) else { return };
-        let flight = self.neighbours.get_mut(&id).and_then(|one| one.flight.remove(&transfer));
+        let flight = self.neighbours.get_mut(&id).and_then(|one| one.land(transfer));
         let Some(flight) = flight else { return };
         let said = match why {
             Refusal::NoResources => "the neighbour's store is full",
@@ -449,6 +545,7 @@ impl Agent {
     /// What a neighbour's layer had without an answer is decided on again.
     pub(super) fn flights_back(&mut self, now: Time, id: NodeId, said: &'static str) {
         let Some(neighbour) = self.neighbours.get_mut(&id) else { return };
+        neighbour.unsent = 0;
         for (_, flight) in std::mem::take(&mut neighbour.flight) {
             self.back(now, id, flight, said);
         }
@@ -482,6 +579,7 @@ impl Agent {
             let flying = neighbour.flight.extract_if(.., |_, flight| flight.key == key);
             for (transfer, flight) in flying {
                 if !flight.left {
+                    neighbour.unsent -= flight.bytes;
                     self.router.sent(&flight.booking);
                     let cancel = Told::Cancel(transfer);
                     self.acts.extend(neighbour.session.map(|session| Act::Tell(session, cancel)));

@@ -2,10 +2,11 @@
 //! opens sessions and makes stored bundles durable, as [`Act`]s ask.
 //!
 //! Reading order: here (what comes in), `forward` (to whom and when), `deliver`, `perf` (who sends), `stop` (what a node that stops
-//! loses).
+//! loses), `lasting` (what a store asks for and gives that outlives the node).
 
 mod deliver;
 mod forward;
+mod lasting;
 mod perf;
 mod stop;
 
@@ -18,9 +19,11 @@ use units::{Span, Time};
 use crate::record::{Happened, Name, Record, ReportRecord, RouteRecord, reason};
 use crate::spec::{ChangeSpec, DtnSpec, PerfSpec, ReturnSpec};
 use crate::wire::{Bundle, Eid, Id, ReasonCode};
-use crate::{Refusal, Said, Told};
+use crate::{Asked, Refusal, Said, Told};
 use deliver::Parts;
 use forward::Neighbour;
+pub use lasting::Stored;
+use lasting::{Lasting, Want};
 use perf::Client;
 
 /// A session, by a number that its driver gives.
@@ -33,8 +36,8 @@ pub enum Act {
     Open(usize),
     /// Tell a session something.
     Tell(SessionId, Told),
-    /// Make the bundle of this number durable, and say [`Agent::stored`].
-    Store(u64),
+    /// Ask this of the store, and say [`Agent::answered`].
+    Store(Asked),
 }
 
 /// Where bundles to a neighbour go.
@@ -73,6 +76,8 @@ struct Kept {
     unwanted_by: Vec<NodeId>,
     /// The neighbour that could not take it, and until when it is not asked again.
     later: Option<(NodeId, Time)>,
+    /// Why its payload is asked for, if it is.
+    want: Option<Want>,
     kind: &'static str,
 }
 
@@ -110,6 +115,7 @@ pub struct Agent {
     sequence: u64,
     delivered: BTreeSet<Id>,
     parts: BTreeMap<Id, Parts>,
+    lasting: Option<Lasting>,
     clients: Vec<Client>,
     acts: Vec<Act>,
     records: Vec<Record>,
@@ -192,6 +198,7 @@ impl Agent {
             sequence: 0,
             delivered: BTreeSet::new(),
             parts: BTreeMap::new(),
+            lasting: None,
             clients,
             acts: Vec::new(),
             records: Vec::new(),
@@ -299,7 +306,7 @@ impl Agent {
                     self.acts.push(Act::Tell(session, Told::Abort));
                 }
             }
-            Said::Sent(id) => self.left(session, id),
+            Said::Sent(id) => self.left(now, session, id),
             Said::Accepted { id, .. } => self.taken(now, session, id),
             Said::Refused { id, why } => self.refused(now, session, id, why),
             Said::Received { id, data, .. } => self.received(now, session, id, peer, &data),
@@ -330,6 +337,10 @@ impl Agent {
         bundle.previous = peer.and_then(|peer| self.eids.get(&peer)).cloned().or(bundle.previous);
         let kind = deliver::kind(&bundle);
         self.note(now, Happened::Received, &bundle, kind, peer_name, None);
+        if self.is_doubtful(&bundle.id) {
+            self.note(now, Happened::Deleted, &bundle, kind, None, Some("it is being stored"));
+            return self.acts.push(refuse(Refusal::NoResources));
+        }
         let known = self.here.contains_key(&bundle.id) || self.delivered.contains(&bundle.id);
         if known || self.was_delivered(&bundle) {
             self.note(now, Happened::Deleted, &bundle, kind, None, Some("it is known here"));
@@ -345,6 +356,10 @@ impl Agent {
         if bundle.hops.is_some_and(|(limit, count)| count > limit) {
             self.acts.push(Act::Tell(session, Told::Stored(id)));
             return self.gone(now, &bundle, kind, ReasonCode::HopLimitExceeded);
+        }
+        if self.is_too_late(now, &bundle) {
+            self.acts.push(Act::Tell(session, Told::Stored(id)));
+            return self.gone(now, &bundle, kind, ReasonCode::LifetimeExpired);
         }
         match self.keep(now, bundle, kind, Some((session, id))) {
             Ok(_) => {}
@@ -383,15 +398,16 @@ impl Agent {
             copies: 0,
             unwanted_by: Vec::new(),
             later: None,
+            want: None,
             kind,
         };
         self.kept.insert(key, kept);
-        self.acts.push(Act::Store(key));
+        self.acts.push(Act::Store(Asked::Keep(key)));
         Ok(key)
     }
 
     /// The bundle of this number is durable.
-    pub fn stored(&mut self, now: Time, key: u64) {
+    fn stored(&mut self, now: Time, key: u64) {
         let Some(kept) = self.kept.get_mut(&key) else { return };
         kept.durable = true;
         if let Some((session, id)) = kept.from.take() {
@@ -400,6 +416,7 @@ impl Agent {
             self.report(now, &bundle, deliver::RECEIVED, ReasonCode::NoAdditionalInformation);
         }
         self.dispatch(now, key);
+        self.put_away(key);
     }
 
     /// When a bundle is of no use any more, by this node's clock (section 4.2.7; without a clock at its source, by its
@@ -419,7 +436,17 @@ impl Agent {
 
     /// Lets go of a bundle.
     fn forget(&mut self, key: u64) -> Option<Kept> {
+        let kept = self.remove(key)?;
+        if self.lasting.is_some() {
+            self.acts.push(Act::Store(Asked::Forget(key, Vec::new())));
+        }
+        Some(kept)
+    }
+
+    /// The same, of which the store knows nothing yet.
+    fn remove(&mut self, key: u64) -> Option<Kept> {
         let kept = self.kept.remove(&key)?;
+        self.unwanted(&kept);
         self.stored_bytes -= kept.bytes;
         self.deadlines.remove(&(kept.deadline, key));
         self.stuck.remove(&key);

@@ -29,11 +29,8 @@ impl Bundle {
     }
 }
 
-/// A bundle whose blocks before the payload lie in the first part and whose payload's block is as it would be written here;
-/// none: it is another one, or not a bundle.
-fn around_payload(parts: &[Bytes]) -> Option<Bundle> {
-    let first = parts.first()?;
-    let total: u64 = parts.iter().map(|part| part.len() as u64).sum();
+/// Where the payload's block begins in a bundle's first bytes, its flags, and where they end.
+pub(super) fn payload_block(first: &[u8]) -> Option<(usize, u64, usize)> {
     if first.first() != Some(&0x9f) {
         return None;
     }
@@ -46,7 +43,25 @@ fn around_payload(parts: &[Bytes]) -> Option<Bundle> {
     }
     let fields = start + 1 + PAYLOAD.len();
     let (flags, _, length) = decode::parse::<(u64, bool, usize)>(first.get(fields..)?).ok()?;
-    let at = fields + length;
+    Some((start, flags, fields + length))
+}
+
+/// The same bundle without its payload and that block's CRC.
+pub(super) fn with_empty_payload(first: &[u8], start: usize, flags_end: usize) -> Bytes {
+    let mut rest = Vec::with_capacity(flags_end + 3);
+    rest.extend_from_slice(&first[..start]);
+    rest.push(0x85);
+    rest.extend_from_slice(&first[start + 1..flags_end]);
+    rest.extend_from_slice(&[0, 0x40, 0xff]);
+    Bytes::from(rest)
+}
+
+/// A bundle whose blocks before the payload lie in the first part and whose payload's block is as it would be written here;
+/// none: it is another one, or not a bundle.
+fn around_payload(parts: &[Bytes]) -> Option<Bundle> {
+    let first = parts.first()?;
+    let total: u64 = parts.iter().map(|part| part.len() as u64).sum();
+    let (start, flags, at) = payload_block(first)?;
     let (crc, crc_bytes) = match first.get(at)? {
         0 => (CrcType::None, 0),
         1 => (CrcType::CRC16_X25, 3),
@@ -70,11 +85,7 @@ fn around_payload(parts: &[Bytes]) -> Option<Bundle> {
     {
         return None;
     }
-    let mut rest = Vec::from(&first[..start]);
-    rest.push(0x85);
-    rest.extend_from_slice(&first[start + 1..at]);
-    rest.extend_from_slice(&[0, 0x40, 0xff]);
-    let rest = Bytes::from(rest);
+    let rest = with_empty_payload(first, start, at);
     let parsed = ParsedBundle::parse(&rest, no_keys).ok()?;
     // What protects blocks protects the payload, perhaps.
     let protects = |kind| matches!(kind, Type::BlockIntegrity | Type::BlockSecurity);

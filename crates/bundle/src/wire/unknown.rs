@@ -33,6 +33,7 @@ impl Bundle {
             hops: None,
             class: Class::default(),
             unknown: Unknown { report: asks_for_report(data).unwrap_or(false), delete: true },
+            away: 0,
             payload: Vec::new(),
             primary: Bytes::new(),
             others: Vec::new(),

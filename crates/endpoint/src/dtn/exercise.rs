@@ -81,8 +81,6 @@ pub fn exercise_dtn(bytes: &[u8]) {
         }
         let agent = &mut host.agent();
         assert_eq!(agent.sessions(), 0, "a session ends with its connection");
-        agent.agent_mut().take_records();
-        agent.agent_mut().take_routes();
-        agent.agent_mut().take_reports();
+        agent.take_events();
     });
 }

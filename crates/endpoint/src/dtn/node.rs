@@ -1,16 +1,39 @@
-//! A bundle node's agent over sessions on real sockets. What is stored is in memory, and durable at once.
+//! A bundle node's agent over sessions on real sockets. What happens is told when the store has what it led to.
 
-use bundle::{Act, Agent};
+use std::collections::VecDeque;
+
+use bundle::{Act, Agent, Answer, InMemory, Record, ReportRecord, RouteRecord, Store};
 use transport::quic::End;
 use transport::{App, Handle, Lines, Notice};
 use units::Time;
 
 use super::{Gate, Sessions, Traffic};
 
+/// What has happened.
+#[derive(Debug, Default)]
+pub struct Events {
+    /// To bundles.
+    pub records: Vec<Record>,
+    /// Decisions.
+    pub routes: Vec<RouteRecord>,
+    /// Reports that have come.
+    pub reports: Vec<ReportRecord>,
+}
+
+impl Events {
+    fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.routes.is_empty() && self.reports.is_empty()
+    }
+}
+
 /// A bundle node on a host.
 pub struct BundleHost {
     agent: Agent,
     sessions: Sessions,
+    store: Box<dyn Store>,
+    answers: Vec<Answer>,
+    /// What has happened, and in which turn.
+    events: VecDeque<(u64, Events)>,
     acts: Vec<Act>,
     due: bool,
 }
@@ -19,7 +42,60 @@ impl BundleHost {
     /// `agent`, whose doors lead to ends that have these gates.
     pub fn new(agent: Agent, gates: Vec<Gate>) -> BundleHost {
         let sessions = Sessions::new(&agent.eid().to_string(), gates);
-        BundleHost { agent, sessions, acts: Vec::new(), due: true }
+        BundleHost {
+            agent,
+            sessions,
+            store: Box::new(InMemory::default()),
+            answers: Vec::new(),
+            events: VecDeque::new(),
+            acts: Vec::new(),
+            due: true,
+        }
+    }
+
+    /// The same with another store than memory.
+    pub fn with_store(mut self, store: Box<dyn Store>) -> BundleHost {
+        self.store = store;
+        self
+    }
+
+    /// Waits until the store has done what it was asked for, and takes no more.
+    pub fn flush(&mut self) {
+        self.store.flush();
+    }
+
+    /// What has happened since the last call, as far as the store has what it led to.
+    pub fn take_events(&mut self) -> Events {
+        let (_, settled) = self.store.turns();
+        let mut taken = Events::default();
+        while let Some((_, mut events)) = self.events.pop_front_if(|(turn, _)| *turn <= settled) {
+            taken.records.append(&mut events.records);
+            taken.routes.append(&mut events.routes);
+            taken.reports.append(&mut events.reports);
+        }
+        taken
+    }
+
+    fn end_turn(&mut self, now: Time) {
+        self.store.end_turn(now, &self.agent);
+        let events = Events {
+            records: self.agent.take_records(),
+            routes: self.agent.take_routes(),
+            reports: self.agent.take_reports(),
+        };
+        if !events.is_empty() {
+            self.events.push_back((self.store.turns().0, events));
+        }
+    }
+
+    /// What the store has to say; whether there was anything.
+    fn settle(&mut self, now: Time) -> bool {
+        self.store.answers(now, &mut self.answers);
+        let any = !self.answers.is_empty();
+        for answer in self.answers.drain(..) {
+            self.agent.answered(now, answer);
+        }
+        any
     }
 
     /// The agent.
@@ -45,7 +121,7 @@ impl BundleHost {
     /// What sessions have said and what is due; whether there was anything.
     fn listen(&mut self, now: Time) -> bool {
         let (met, said) = (self.sessions.take_met(), self.sessions.take_said());
-        let any = !met.is_empty() || !said.is_empty();
+        let any = self.settle(now) || !met.is_empty() || !said.is_empty();
         for (end, session) in met {
             self.agent.opened(now, end, session);
         }
@@ -81,15 +157,19 @@ impl transport::Agent for BundleHost {
 
     fn wake(&mut self, now: Time, lines: &mut dyn Lines) {
         self.due = false;
+        self.agent.resume(now);
         loop {
             let any = self.listen(now);
             self.agent.take_acts(&mut self.acts);
             if self.acts.is_empty() && !any {
-                return;
+                return self.end_turn(now);
             }
             for act in std::mem::take(&mut self.acts) {
                 match act {
-                    Act::Store(key) => self.agent.stored(now, key),
+                    Act::Store(asked) => {
+                        self.store.ask(now, asked, &self.agent);
+                        self.settle(now);
+                    }
                     Act::Tell(session, told) => self.sessions.tell(now, session, told, lines),
                     Act::Open(end) => {
                         let session = self.sessions.dial(now, end, lines);
@@ -101,6 +181,9 @@ impl transport::Agent for BundleHost {
     }
 
     fn wake_at(&mut self) -> Time {
-        if self.due { Time::ZERO } else { self.agent.wake_at() }
+        if self.due || self.agent.unresumed() > 0 {
+            return Time::ZERO;
+        }
+        self.agent.wake_at().min(self.store.wake_at())
     }
 }

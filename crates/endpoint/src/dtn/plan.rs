@@ -15,7 +15,7 @@ use transport::quic::{LiveTls, QuicSpec};
 use units::{Span, Time};
 
 use super::told::Told;
-use super::{BundleHost, Gate};
+use super::{BundleHost, FoundStore, Gate, found, told};
 use crate::host::{EndPlan, Host, Keys, Patience, QuicPlan, TcpOptions, TcpPlan};
 use crate::perf::{CertificateFiles, CongestionPlan, Failure};
 use crate::tls;
@@ -47,6 +47,9 @@ pub struct NodePlan {
     /// When it ends; none: when it is told to.
     #[serde(default)]
     pub duration_ns: Option<u64>,
+    /// The folder of its store; none: it stores in memory.
+    #[serde(default)]
+    pub store: Option<PathBuf>,
 }
 
 /// A neighbour, and how it is reached.
@@ -177,6 +180,11 @@ impl DoorPlan {
 /// # Errors
 /// What is wrong with the plan, in words; the kernel's.
 pub fn node(plan: &NodePlan) -> Result<Host<BundleHost>, Failure> {
+    Ok(begin(plan)?.0)
+}
+
+/// The same, and what its store had.
+fn begin(plan: &NodePlan) -> Result<(Host<BundleHost>, Option<FoundStore>), Failure> {
     let doors: Vec<DoorPlan> = plan.doors.iter().map(|door| door.with_outlook(plan)).collect();
     let door = |(end, door): (usize, &DoorPlan)| Door {
         neighbour: door.neighbour.clone(),
@@ -189,7 +197,10 @@ pub fn node(plan: &NodePlan) -> Result<Host<BundleHost>, Failure> {
         by_plan: door.layer.goes_by_plan(),
     };
     let of_agent: Vec<Door> = doors.iter().enumerate().map(door).collect();
-    let agent = Agent::new(&plan.dtn, &plan.name, &of_agent).map_err(Failure::Input)?;
+    let mut agent = Agent::new(&plan.dtn, &plan.name, &of_agent).map_err(Failure::Input)?;
+    let folder = plan.store.as_ref();
+    let opened = folder.map(|folder| found::open(folder, &mut agent, plan.dtn.epoch_ms));
+    let opened = opened.transpose()?;
     let eid = |name: &String| {
         let known = plan.dtn.nodes.iter().find(|node| node.name == *name);
         known.map(|node| node.eid.clone())
@@ -201,8 +212,14 @@ pub fn node(plan: &NodePlan) -> Result<Host<BundleHost>, Failure> {
     };
     let gates = doors.iter().map(gate).collect();
     let ends = doors.iter().map(DoorPlan::end).collect::<Result<_, _>>()?;
-    let host = Host::new(BundleHost::new(agent, gates), ends);
-    host.map_err(|error| Failure::Input(error.to_string()))
+    let (mut node, mut bell, mut tells) = (BundleHost::new(agent, gates), None, None);
+    if let Some((disk, found)) = opened {
+        (bell, tells) = (Some(disk.bell()?), Some(found));
+        node = node.with_store(Box::new(disk));
+    }
+    let mut host = Host::new(node, ends).map_err(|error| Failure::Input(error.to_string()))?;
+    bell.into_iter().for_each(|bell| host.watch(bell));
+    Ok((host, tells))
 }
 
 /// Runs the node of a plan until its time is over or `stop` is set. A line of JSON is written to `out` when it is ready, with
@@ -212,10 +229,14 @@ pub fn node(plan: &NodePlan) -> Result<Host<BundleHost>, Failure> {
 /// # Errors
 /// What is wrong with the plan, in words; the kernel's; a file that takes nothing.
 pub fn run(plan: &NodePlan, stop: &AtomicBool, mut out: Box<dyn Write>) -> Result<(), Failure> {
-    let mut host = node(plan)?;
+    let (mut host, found) = begin(plan)?;
     let listens = (0..plan.doors.len()).map(|end| Ok(host.local(end)?.to_string()));
     let listens: Vec<String> = listens.collect::<io::Result<_>>()?;
-    writeln!(out, "{}", json!({"ready": true, "node": plan.name, "listens": listens}))?;
+    let mut ready = json!({"ready": true, "node": plan.name, "listens": listens});
+    if let Some(found) = &found {
+        ready["store"] = told::found(found);
+    }
+    writeln!(out, "{ready}")?;
     out.flush()?;
     if let Some(file) = &plan.zero {
         match zero(file, stop)? {
@@ -233,6 +254,7 @@ pub fn run(plan: &NodePlan, stop: &AtomicBool, mut out: Box<dyn Write>) -> Resul
         told.late(host.now().since(until));
         told.tell(host.now(), &mut host.agent(), &mut out)?;
     }
+    host.agent().flush();
     let now = host.now().min(end);
     told.end(now, &mut host.agent(), &mut out)?;
     host.close();

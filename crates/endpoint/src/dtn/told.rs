@@ -7,7 +7,7 @@ use bundle::{Name, Record, ReportRecord, RouteRecord};
 use serde_json::{Value, json};
 use units::{Span, Time};
 
-use super::{BundleHost, NodePlan, Traffic};
+use super::{BundleHost, FoundStore, NodePlan, Traffic};
 use crate::perf::Failure;
 
 /// What has been told.
@@ -42,14 +42,14 @@ impl Told {
         host: &mut BundleHost,
         out: &mut dyn Write,
     ) -> Result<(), Failure> {
-        let agent = host.agent_mut();
-        for one in &agent.take_records() {
+        let events = host.take_events();
+        for one in &events.records {
             writeln!(out, "{}", bundles(&self.node, one))?;
         }
-        for one in &agent.take_routes() {
+        for one in &events.routes {
             writeln!(out, "{}", routes(&self.node, one))?;
         }
-        for one in &agent.take_reports() {
+        for one in &events.reports {
             writeln!(out, "{}", reports(&self.node, one))?;
         }
         for (end, traffic) in host.traffic().iter().enumerate() {
@@ -83,6 +83,21 @@ impl Told {
         writeln!(out, "{row}")?;
         Ok(out.flush()?)
     }
+}
+
+/// What was found in the store of a node.
+pub(super) fn found(store: &FoundStore) -> Value {
+    let damaged = store.damaged.iter().map(|one| {
+        let mut row = json!({"why": one.why, "file": one.file});
+        if let Some(name) = &one.bundle {
+            row = named(row, name);
+        }
+        row
+    });
+    json!({
+        "bundles": store.bundles, "bytes": store.bytes, "delivered": store.delivered,
+        "damaged": damaged.collect::<Vec<_>>(),
+    })
 }
 
 /// `row` with a bundle's name in the columns that all tables have for it.

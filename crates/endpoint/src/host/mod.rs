@@ -16,7 +16,7 @@ pub use crate::tcp_socket::TcpOptions;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -74,6 +74,8 @@ pub struct Host<A> {
 struct Ends {
     ends: Vec<End>,
     clock: Clock,
+    /// What wakes the agent beside them.
+    beside: Vec<OwnedFd>,
 }
 
 impl<A: Agent + 'static> Host<A> {
@@ -100,7 +102,7 @@ impl<A: Agent + 'static> Host<A> {
                 EndPlan::Tcp(plan) => End::Tcp(Box::new(TcpEnd::new(plan)?)),
             });
         }
-        Ok(Host { agent, clock: shared, ends: Ends { ends, clock } })
+        Ok(Host { agent, clock: shared, ends: Ends { ends, clock, beside: Vec::new() } })
     }
 
     /// Its time zero is when CLOCK_MONOTONIC shows or showed `ns`, in place of its start: before its first turn.
@@ -113,6 +115,11 @@ impl<A: Agent + 'static> Host<A> {
                 quic.driver.clock = clock;
             }
         }
+    }
+
+    /// Has its turns while `what` can be read, too: the agent reads it.
+    pub fn watch(&mut self, what: OwnedFd) {
+        self.ends.beside.push(what);
     }
 
     /// The time.
@@ -246,7 +253,8 @@ impl Ends {
             }
             End::Tcp(tcp) => (&**tcp as &dyn AsFd, false),
         });
-        let watched: Vec<(&dyn AsFd, bool)> = watched.collect();
+        let beside = self.beside.iter().map(|one| (one as &dyn AsFd, false));
+        let watched: Vec<(&dyn AsFd, bool)> = watched.chain(beside).collect();
         sleep(&watched, Span(due.0 - now.0))?;
         for end in &mut self.ends {
             if let End::Quic(quic) = end {

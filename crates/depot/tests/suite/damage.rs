@@ -1,0 +1,179 @@
+//! What a store that somebody has damaged still gives, and what is said of the rest.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use depot::{Change, Depot, Found, Unusable};
+
+use crate::shaky::Folder;
+
+const NODE: &str = "ipn:1.0";
+
+/// Even numbers have payloads in files.
+fn content(key: u64) -> Bytes {
+    let bytes = if key.is_multiple_of(2) { 20_000 } else { 300 };
+    (0..bytes).map(|at| (key * 7 + at) as u8).collect::<Vec<u8>>().into()
+}
+
+fn filled(root: &Path, entries: u64) {
+    let (mut depot, _) = Depot::open(root, NODE, 0).unwrap();
+    let keep = |key| Change::Keep {
+        key,
+        card: format!("card {key}").into_bytes(),
+        payload: vec![content(key)],
+    };
+    let mut changes: Vec<Change> = (0..entries).map(keep).collect();
+    changes.push(Change::Remember { id: b"id".to_vec(), until_ms: 100 });
+    changes.push(Change::Sequence(5));
+    assert_eq!(depot.apply(changes), []);
+}
+
+fn opened(root: &Path) -> (Depot, Found) {
+    Depot::open(root, NODE, 50).unwrap()
+}
+
+/// Entries that are whole; the others are named, one way or the other.
+fn whole(depot: &Depot, found: &Found) -> Vec<u64> {
+    let shelf = depot.shelf();
+    let good = |key: &u64| match shelf.payload(*key) {
+        Ok(payload) => {
+            assert_eq!(payload, content(*key));
+            true
+        }
+        Err(why) => {
+            assert!(why.contains("damaged"), "{why}");
+            false
+        }
+    };
+    found.entries.iter().map(|(key, _)| *key).filter(good).collect()
+}
+
+fn files(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for folder in fs::read_dir(root.join("payloads")).unwrap() {
+        found.extend(fs::read_dir(folder.unwrap().path()).unwrap().map(|one| one.unwrap().path()));
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn two_nodes_do_not_share_a_store_nor_does_another_one_get_it() {
+    let folder = Folder::new("shared");
+    let (depot, found) = opened(&folder.0);
+    assert_eq!((found.entries.len(), found.sequence), (0, 0));
+    let second = Depot::open(&folder.0, NODE, 0).err().unwrap();
+    assert_eq!(
+        second.to_string(),
+        format!("another node uses it (process {})", std::process::id())
+    );
+    drop(depot);
+    let other = Depot::open(&folder.0, "ipn:2.0", 0).err().unwrap();
+    assert_eq!(other.to_string(), "it is the store of node ipn:1.0");
+    fs::write(folder.0.join("bentpipe-store"), "bentpipe store 9\nipn:1.0\n").unwrap();
+    let other = Depot::open(&folder.0, NODE, 0).err().unwrap();
+    assert!(matches!(other, Unusable::OtherForm { .. }), "{other}");
+    let strange = Folder::new("strange");
+    fs::write(strange.0.join("letters.txt"), "mine").unwrap();
+    let other = Depot::open(&strange.0, NODE, 0).err().unwrap();
+    assert_eq!(other.to_string(), "found other files, expected a store or an empty folder");
+}
+
+#[test]
+fn ids_are_forgotten_when_they_are_of_no_use() {
+    let folder = Folder::new("ids");
+    filled(&folder.0, 1);
+    assert_eq!(Depot::open(&folder.0, NODE, 99).unwrap().1.ids, [b"id".to_vec()]);
+    assert_eq!(Depot::open(&folder.0, NODE, 100).unwrap().1.ids, Vec::<Vec<u8>>::new());
+}
+
+#[test]
+fn files_that_are_cut_gone_or_bent_are_named_and_the_others_are_there() {
+    let folder = Folder::new("files");
+    filled(&folder.0, 8);
+    let all = files(&folder.0);
+    assert_eq!(all.len(), 4);
+    fs::remove_file(&all[0]).unwrap();
+    File::options().write(true).open(&all[1]).unwrap().set_len(700).unwrap();
+    File::options().write(true).open(&all[2]).unwrap().write_all_at(b"x", 10_000).unwrap();
+    let (depot, found) = opened(&folder.0);
+    let said: Vec<(Option<u64>, &str)> =
+        found.aside.iter().map(|one| (one.key, &*one.why)).collect();
+    assert_eq!(said, [(Some(0), "its file is gone"), (Some(2), "its file has 700 bytes of 20042")]);
+    assert_eq!(found.aside[1].card.as_deref(), Some(&b"card 2"[..]));
+    assert!(found.aside[1].to.as_ref().unwrap().exists());
+    // Only who reads it sees a bit that is bent.
+    assert_eq!(whole(&depot, &found), [1, 3, 5, 6, 7]);
+    drop(depot);
+    let (_, found) = opened(&folder.0);
+    let said: Vec<Option<u64>> = found.aside.iter().map(|one| one.key).collect();
+    assert_eq!(said, [Some(4)], "what was set aside is named once, and its file is gone");
+}
+
+/// Wherever the index is bent, it is seen, the store is opened, files are all found again, and so is most of the rest.
+#[test]
+fn an_index_that_is_bent_anywhere_is_made_anew() {
+    let base = Folder::new("index-base");
+    filled(&base.0, 40);
+    let length = fs::metadata(base.0.join("index.redb")).unwrap().len();
+    let mut noticed = 0;
+    for (number, at) in (0..length).step_by(length as usize / 60).chain([0, 64, 320]).enumerate() {
+        let folder = Folder::new(&format!("index-{number}"));
+        copy(&base.0, &folder.0);
+        let file = File::options().write(true).open(folder.0.join("index.redb")).unwrap();
+        file.write_all_at(&[0xa5; 16], at).unwrap();
+        drop(file);
+        let (depot, found) = opened(&folder.0);
+        let there = whole(&depot, &found);
+        let in_files = there.iter().filter(|key| key.is_multiple_of(2)).count();
+        assert_eq!(in_files, 20, "at {at}: {:?}", found.aside);
+        if there.len() < 40 || found.sequence != 5 {
+            assert!(!found.aside.is_empty());
+            assert!(found.sequence >= 5, "no number is given twice");
+        }
+        noticed += usize::from(!found.aside.is_empty());
+        drop(depot);
+        let (depot, again) = opened(&folder.0);
+        assert_eq!((whole(&depot, &again), again.aside), (there, vec![]));
+    }
+    assert!(noticed > 5, "{noticed}");
+}
+
+#[test]
+fn an_index_that_is_cut_or_nonsense_is_made_anew() {
+    let base = Folder::new("nonsense-base");
+    filled(&base.0, 10);
+    let length = fs::metadata(base.0.join("index.redb")).unwrap().len();
+    for (number, keep) in [1, 100, 4096, length / 2, length - 1].into_iter().enumerate() {
+        for nonsense in [false, true] {
+            let folder = Folder::new(&format!("nonsense-{number}-{nonsense}"));
+            copy(&base.0, &folder.0);
+            let index = folder.0.join("index.redb");
+            if nonsense {
+                fs::write(&index, vec![0x5a; keep as usize]).unwrap();
+            } else {
+                File::options().write(true).open(&index).unwrap().set_len(keep).unwrap();
+            }
+            let (depot, found) = opened(&folder.0);
+            let there = whole(&depot, &found);
+            assert_eq!(there.iter().filter(|key| key.is_multiple_of(2)).count(), 5);
+            assert!(!found.aside.is_empty(), "{keep} {nonsense}");
+            assert!(found.sequence >= 5);
+        }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let there = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            fs::create_dir_all(&there).unwrap();
+            copy(&entry.path(), &there);
+        } else {
+            fs::copy(entry.path(), &there).unwrap();
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! A store on disk through kills, losses of power, full disks and damage.
+
+mod crash;
+mod damage;
+mod shaky;
