@@ -70,11 +70,6 @@ impl Shaky {
         self.0.lock().unwrap()
     }
 
-    /// Steps so far.
-    pub fn steps(&self) -> u64 {
-        self.state().steps
-    }
-
     /// The step after so many more has this fault.
     pub fn arm(&self, after: u64, fault: Fault) {
         let mut state = self.state();
