@@ -97,7 +97,8 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
         "initial_window": ("1 packets", "1 GB", "1 B", "100 packets"), "receive_window": ("1 B", "0 B", "1e18 B", "4 GB"),
         "send_window": ("1 B", "0 B", "1e18 B"), "stream_receive_window": ("1 B", "0 B", "1e18 B"), "ack_every": (1, 1000),
         "max_ack_delay": ("0 s", "1 ns", "1 h", "16384 ms"), "idle_timeout": ("1 ns", "1 h", "2600000 h", "none"),
-        "initial_rtt": ("1 ns", "1 h", "2600000 h"), "packet_threshold": (3, 10000), "unpaced_burst": (0, 1000),
+        "initial_rtt": ("1 ns", "1 h", "2600000 h"), "packet_threshold": (3, 10000, "none"), "unpaced_burst": (0, 1000),
+        "profile": ("deep-space", "none"), "longest_rtt": ("1 ns", "1 h", "10000 h"), "time_threshold": (1.0001, 2, 1000),
     },
     "tcp": {
         "ecn": (True,), "sack": (False,), "dsack": (False,), "timestamps": (False,), "window_scaling": (False,), "mss": ("1 B",
@@ -111,7 +112,8 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
     "flow": {
         "transport": ("tcp", "quic", "udp"), "udp": ({}, {"ip": 6}), "send": ("up", "down", "both"), "start": ("0 s", "1 ns", "100 ms"), "quic": ({},), "tcp": ({},),
         "start_jitter": ("0 s", "1 ns", "1 h", "2600000 h"), "access": ({"delay": "1 ms"}, {"both": {"rate": "1 kbit/s"}}),
-        "congestion": ("bbr", "bbr1", "fixed", "newreno", "westwood", "fast", "aimd", {"name": "fixed", "window_bytes": 1}),
+        "congestion": ("bbr", "bbr1", "fixed", "newreno", "westwood", "fast", "aimd", {"name": "fixed", "window_bytes": 1}, "open-loop",
+                       "no-op", {"name": "open-loop", "rate_bit_s": 1}, {"name": "no-op", "window_bytes": 1}),
         "server_congestion": ("bbr", "hybla"), "client": ("a", "b", "r"), "server": ("a", "b", "p"),
         "load": ({"time": "1 s"}, {"time": "1 ns"}, {"bytes": "1 MB"}, {"bytes": "1 kB", "streams": 1000}, {"time": "1 s",
                  "streams": 10000}, {"poisson": {"every": "1 ns", "size": "1 B"}}, {"poisson": {"every": "10 ms", "size": "0 B"}},

@@ -351,6 +351,15 @@ def test_defaults_that_cannot_serve_are_remarked_on() -> None:
     assert "8 times" in found["flow.file.quic.initial_rtt"]
 
 
+def test_a_queue_that_has_no_room_for_what_is_held_is_remarked_on() -> None:
+    data = far(at="10 min", gap="20 min", hold="10 MB")
+    assert said(data) == {}
+    data["path"]["segment"][1]["both"]["queue"] = "1 MB"
+    found = said(data)
+    assert set(found) == {"path.space.up.queue", "path.space.down.queue"}
+    assert "found 1 MB, and lan-space may hold 10 MB" in found["path.space.up.queue"]
+
+
 @pytest.mark.parametrize("name", ["handshake", "mars", "ietf-124"])
 def test_the_same_seed_gives_the_same_bytes(name: str) -> None:
     run = make(open_document(SCENARIOS / f"{name}.toml"), "test", catalogue=engine.catalogue()).runs[-1]

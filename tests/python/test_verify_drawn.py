@@ -303,9 +303,8 @@ def changes_of(stage: Stage) -> draw.SearchStrategy[Stage]:
         return of("delay", delay_ns=NS) | fate(FATES)
     if stage["kind"] == "transmit":
         some = [lost, of("limit", limit=packets if stage["queue"]["kind"] == "fq_codel" else LIMITS)]
-        return draw.one_of(
-            *some, *([of("rate", rate_bit_s=RATES)] if stage["service"]["kind"] == "rate" else [])
-        )
+        rated = [of("rate", rate_bit_s=RATES), of("serves", serves=draw.booleans())]
+        return draw.one_of(*some, *(rated if stage["service"]["kind"] == "rate" else []))
     if stage["kind"] == "netem":
         return of("delay", delay_ns=NS) | of("rate", rate_bit_s=RATES) | of("limit", limit=packets)
     if stage["kind"] == "loss":

@@ -419,7 +419,7 @@ def _held(flows: Sequence[_Flow]) -> Iterator[tuple[str, float]]:
 
 def _constant_bit_s(congestion: CongestionSpec) -> float:
     """The rate of a source without congestion control; 0 for others."""
-    options = congestion.get("options") if congestion["name"] == "fixed" else None
+    options = congestion.get("options") if congestion["name"] in ("fixed", "open-loop") else None
     rate = options.get("rate_bit_s") if isinstance(options, dict) else None
     return float(rate or 0)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from bentpipe.plan.runs import Cell, Plan
-    from bentpipe.plan.spec import FlowSpec, LoadSpec
+    from bentpipe.plan.spec import FlowSpec, LoadSpec, RunSpec, TransmitStageSpec
     from bentpipe.scenario.model import Scenario
     from bentpipe.scenario.path import Access
 
@@ -71,6 +71,7 @@ def _of_cell(cell: Cell) -> Iterator[Remark]:
     for name, flow in firsts(spec):
         yield from _of_flow(name, flow, cell, whole)
     yield from _of_handovers(cell.scenario, whole)
+    yield from _of_holds(spec, "path" if cell.scenario.path is not None else "graph")
     yield from _of_channels(cell.scenario)
     yield from _of_orbit(cell.scenario)
 
@@ -118,6 +119,33 @@ def _of_handovers(scenario: Scenario, whole: int) -> Iterator[Remark]:
             root = "path" if scenario.path is not None else "graph"
             text = f"found {one.at}, but the run lasts {_time(whole)}: it never happens"
             yield Remark(f"{root}.{one.name or f'handover[{number + 1}]'}.at", text)
+
+
+def _of_holds(spec: RunSpec, root: str) -> Iterator[Remark]:
+    """What a node has held comes to the queue of a link that is back all at once."""
+    holds = {
+        node["name"]: held for node in spec["graph"]["nodes"] if (held := node.get("hold_bytes")) is not None
+    }
+    changes = spec["graph"].get("changes", []) if holds else []
+    down = {one["link"] for event in changes for one in event.get("links", []) if not one["in_use"]}
+    for link in spec["graph"]["links"]:
+        for side, start in (("up", link["client_side"]), ("down", link["server_side"])):
+            stages = link["up"] if side == "up" else link["down"]
+            bounds = [_room(stage) for stage in stages if stage["kind"] == "transmit"]
+            room = next((bound for bound in bounds if bound is not None), None)
+            if link["name"] in down and room is not None and holds.get(start, 0) > room:
+                text = f"{start} may hold {_bytes(holds[start])}, which leave at once when the link is back"
+                yield Remark(
+                    f"{root}.{link['name']}.{side}.queue",
+                    f"found {_bytes(room)}, and {text}: the rest finds no room",
+                )
+
+
+def _room(stage: TransmitStageSpec) -> int | None:
+    """The bound of a queue, if it is one in bytes."""
+    queue = stage["queue"]
+    limit = queue["limit"] if queue["kind"] in ("drop_tail", "drop_head", "codel") else None
+    return limit["bytes"] if limit is not None and "bytes" in limit else None
 
 
 def _of_flow(name: str, flow: FlowSpec, cell: Cell, whole: int) -> Iterator[Remark]:
