@@ -152,7 +152,7 @@ def test_a_wrong_file_is_refused_by_its_key(tmp_path: Path, text: str, expected:
     [
         ("ipn:3.0", "-D 1M", 'TO: no node "ipn:3.0"'),
         ("1", "-D 1M", "TO: found 1, this node itself"),
-        ("2", "-W 2", "expected -T SECONDS or -D BYTES"),
+        ("2", "-W 2", "expected -T SECONDS, -D BYTES or -F FILE"),
         ("2", "-W 2 -R 1M -D 1M", "found -W and -R"),
         ("2", "-p high -D 1M", '-p: found "high"'),
     ],

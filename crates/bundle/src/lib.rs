@@ -18,7 +18,7 @@ pub mod wire;
 #[cfg(test)]
 mod wire_tests;
 
-pub use agent::{Act, Agent, Door, SessionId, Stored};
+pub use agent::{Act, Agent, Door, FilePart, SessionId, Stored};
 pub use carrier::{Carrier, Mailbox};
 pub use layer::{Refusal, Role, Said, Service, Session, Told, Transfer, Way};
 pub use node::{BundleNode, End, Met};

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import sys
@@ -14,8 +15,9 @@ from bentpipe.cli.common import AsJson, StoreDirectory, folder, refuse
 from bentpipe.cli.orbiting import PlacesCommand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from bentpipe.dtn.monitor import Monitor
     from bentpipe.dtn.tables import Tables
     from bentpipe.stats.wording import Answer
 
@@ -220,6 +222,30 @@ NodeStore = Annotated[
 ]
 
 
+MonitorFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="write what a monitor has, status reports above all, in dtnperf's columns"
+    ),
+]
+
+
+@contextlib.contextmanager
+def _monitor(file: Path | None) -> Iterator[Monitor | None]:
+    """What writes a monitor's CSV."""
+    from bentpipe.dtn.monitor import Monitor
+
+    if file is None:
+        yield None
+        return
+    try:
+        out = file.open("w", encoding="utf-8")
+    except OSError as error:
+        refuse(f"--monitor: {file}: {error.strerror}")
+    with out:
+        yield Monitor(out)
+
+
 def _tables(out: Path | None) -> Tables | None:
     from bentpipe.dtn.tables import Tables
 
@@ -236,13 +262,22 @@ def node(
     name: NodeName = None,
     store: NodeStore = None,
     out: NodeTables = None,
+    files: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="write files there that clients send (dtn perf -F)")
+    ] = None,
+    monitor: MonitorFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a bundle node on real sockets until Ctrl-C; with --json a line of JSON for all that happens."""
     from bentpipe.dtn.node import plan_of, run
 
     plan = plan_of(file, name, store)
-    _ended(run(plan, _told(as_json=as_json), tables=_tables(out)), as_json=as_json)
+    if files is not None:
+        folder(files)
+        plan["files"] = str(files)
+    with _monitor(monitor) as writing:
+        said = run(plan, _told(as_json=as_json), tables=_tables(out), monitor=writing)
+    _ended(said, as_json=as_json)
 
 
 @dtn.command()
@@ -257,6 +292,9 @@ def perf(
     ] = None,
     time: Annotated[str | None, typer.Option("-T", metavar="SECONDS", help="send for so long")] = None,
     data: Annotated[str | None, typer.Option("-D", metavar="BYTES", help="or so much (10M)")] = None,
+    sent: Annotated[
+        Path | None, typer.Option("-F", metavar="FILE", help="or this file, which the server may write")
+    ] = None,
     payload: Annotated[str, typer.Option("-P", metavar="BYTES", help="of a bundle")] = "50k",
     lifetime: Annotated[str, typer.Option("-l", metavar="SECONDS", help="of a bundle")] = "60",
     priority: Annotated[str, typer.Option("-p", metavar="WORD", help="bulk, normal or expedited")] = "normal",
@@ -265,6 +303,15 @@ def perf(
     critical: Annotated[
         bool, typer.Option("--critical", help="a copy to every neighbour with a route")
     ] = False,
+    hops: Annotated[str | None, typer.Option(metavar="N", help="that a bundle may take")] = None,
+    received: Annotated[bool, typer.Option("-C", help="reports of reception")] = False,
+    forwarded: Annotated[bool, typer.Option("-f", help="reports of forwarding")] = False,
+    delivered: Annotated[bool, typer.Option("-r", help="reports of delivery")] = False,
+    deleted: Annotated[bool, typer.Option("--del", help="reports of deletion")] = False,
+    reports_to: Annotated[
+        str | None, typer.Option("-m", metavar="NODE", help="reports go there [default: this node]")
+    ] = None,
+    monitor: MonitorFile = None,
     name: NodeName = None,
     store: NodeStore = None,
     out: NodeTables = None,
@@ -278,16 +325,28 @@ def perf(
         "-R": rate,
         "-T": time,
         "-D": data,
+        "-F": None if sent is None else str(sent),
         "-P": payload,
         "-l": lifetime,
         "-p": priority,
         "--crc": crc,
+        "--hops": hops,
+    }
+    flags = {
+        "-N": whole,
+        "--critical": critical,
+        "-C": received,
+        "-f": forwarded,
+        "-r": delivered,
+        "--del": deleted,
     }
     words = [word for key, value in given.items() if value is not None for word in (key, value)]
-    words += [key for key, value in (("-N", whole), ("--critical", critical)) if value]
+    words += [key for key, value in flags.items() if value]
     plan = plan_of(file, name, store)
-    client = Client(plan, to, shlex.join(words))
-    _ended(run(plan, lambda _: None, client, _tables(out)), as_json=as_json)
+    client = Client(plan, to, shlex.join(words), reports_to)
+    with _monitor(monitor) as writing:
+        said = run(plan, lambda _: None, client, _tables(out), writing)
+    _ended(said, as_json=as_json)
 
 
 @dtn.command()

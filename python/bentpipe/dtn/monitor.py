@@ -1,4 +1,5 @@
-"""What a monitor of dtnperf wrote: status reports, servers' acknowledgements and clients' ends as its CSV."""
+"""What a monitor of dtnperf wrote: status reports, servers' acknowledgements and clients' ends as its CSV, of a run in
+a store or of a node while it runs."""
 
 from __future__ import annotations
 
@@ -12,10 +13,11 @@ from bentpipe.store.reader import read_store
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+    from typing import TextIO
 
     from bentpipe.store.reader import Store
 
-__all__ = ["COLUMNS", "monitor_csv"]
+__all__ = ["COLUMNS", "Monitor", "monitor_csv"]
 
 COLUMNS = (
     "RX_TIME", "Report_SRC", "Report_TST", "Report_SQN", "Report_Type", "Bndl_SRC", "Bndl_TST", "Bndl_SQN", "Bndl_FO",
@@ -50,13 +52,65 @@ def monitor_csv(directory: Path | Store, run: str | None = None) -> str:
         raise StoreError(f"{store.path}: run {run} has no bundle nodes")
     tables = {name: _rows(store, name, run) for name in ("bundles", "reports")}
     rows = [
-        *_reports(tables["reports"]),
+        *map(_report, tables["reports"]),
         *_acknowledgements(tables["bundles"]),
         *_stops(tables["bundles"], spec),
     ]
-    rows.sort(key=lambda row: float(row["RX_TIME"]))
-    lines = [";".join(COLUMNS), *(";".join(str(row.get(name, "")) for name in COLUMNS) for row in rows)]
-    return "\n".join(lines) + "\n"
+    rows.sort(key=_when)
+    return "".join([_HEAD, *map(_line, rows)])
+
+
+HELD_S = 0.2
+"""What a node tells at a look of 100 ms is in order by table, not by time."""
+
+
+class Monitor:
+    """The monitor of a node on real sockets: its reports and what its client knows, in order of ``RX_TIME``."""
+
+    def __init__(self, out: TextIO) -> None:
+        """``out`` gets the CSV."""
+        self._out = out
+        self._held: list[dict[str, Any]] = []
+        self._came: deque[Mapping[str, Any]] = deque()
+        out.write(_HEAD)
+        out.flush()
+
+    def take(self, row: Mapping[str, Any]) -> None:
+        """The node has said this."""
+        if row.get("table") == "reports":
+            self._held.append(_report(row))
+        elif row.get("kind") == "acknowledgement" and row.get("event") == "delivered":
+            self._came.append(row)
+        elif row.get("event") == "acknowledged":
+            while self._came and (own := self._came.popleft())["time_s"] <= row["time_s"]:
+                if (own["time_s"], own["destination"]) == (row["time_s"], row["source"]):
+                    self._held.append(_acknowledgement(own, row))
+                    break
+        if "time_s" in row:
+            self._write(row["time_s"] - HELD_S)
+
+    def end(self, client: str | None = None, stopped_s: float | None = None) -> None:
+        """Nothing more comes; ``client`` was done at ``stopped_s``, if it was."""
+        if client is not None and stopped_s is not None:
+            self._held.append(_stop(client, stopped_s))
+        self._write(float("inf"))
+
+    def _write(self, until_s: float) -> None:
+        self._held.sort(key=_when)
+        while self._held and _when(self._held[0]) <= until_s:
+            self._out.write(_line(self._held.pop(0)))
+        self._out.flush()
+
+
+_HEAD = ";".join(COLUMNS) + "\n"
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    return ";".join(str(row.get(name, "")) for name in COLUMNS) + "\n"
+
+
+def _when(row: Mapping[str, Any]) -> float:
+    return float(row["RX_TIME"])
 
 
 def _rows(store: Store, table: str, run: str) -> list[dict[str, Any]]:
@@ -73,15 +127,28 @@ def _whole(value: float | None) -> int | str:
     return "" if value is None else int(value)
 
 
-def _reports(reports: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    for row in reports:
-        yield {
-            "RX_TIME": f"{row['time_s']:.6f}", **_id("Report", row, "report_"), "Report_Type": "STATUS_REPORT",
-            **_id("Bndl", row), "Bndl_FO": _whole(row["offset_bytes"]), "Bndl_FL": _whole(row["total_bytes"]),
-            "Dlv": _whole(row["delivered_ms"]), "Rcv": _whole(row["received_ms"]),
-            "Fwd": _whole(row["forwarded_ms"]), "Del": _whole(row["deleted_ms"]),
-            "Reason": _REASONS.get(row["reason"], row["reason"]),
-        }  # fmt: skip
+def _report(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "RX_TIME": f"{row['time_s']:.6f}", **_id("Report", row, "report_"), "Report_Type": "STATUS_REPORT",
+        **_id("Bndl", row), "Bndl_FO": _whole(row["offset_bytes"]), "Bndl_FL": _whole(row["total_bytes"]),
+        "Dlv": _whole(row["delivered_ms"]), "Rcv": _whole(row["received_ms"]),
+        "Fwd": _whole(row["forwarded_ms"]), "Del": _whole(row["deleted_ms"]),
+        "Reason": _REASONS.get(row["reason"], row["reason"]),
+    }  # fmt: skip
+
+
+def _acknowledgement(own: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """The acknowledgement ``own`` of the bundle of ``row``."""
+    return {
+        "RX_TIME": f"{row['time_s']:.6f}",
+        **_id("Report", own),
+        "Report_Type": "SERVER_ACK",
+        **_id("Bndl", row),
+    }
+
+
+def _stop(client: str, time_s: float) -> dict[str, Any]:
+    return {"RX_TIME": f"{time_s:.6f}", "Report_SRC": client, "Report_Type": "CLIENT_STOP"}
 
 
 def _acknowledgements(bundles: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -92,13 +159,7 @@ def _acknowledgements(bundles: list[dict[str, Any]]) -> Iterator[dict[str, Any]]
             came[row["time_s"], row["destination"]].append(row)
     for row in bundles:
         if row["event"] == "acknowledged":
-            own = came[row["time_s"], row["source"]].popleft()
-            yield {
-                "RX_TIME": f"{row['time_s']:.6f}",
-                **_id("Report", own),
-                "Report_Type": "SERVER_ACK",
-                **_id("Bndl", row),
-            }
+            yield _acknowledgement(came[row["time_s"], row["source"]].popleft(), row)
 
 
 def _stops(bundles: list[dict[str, Any]], spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -119,4 +180,4 @@ def _stops(bundles: list[dict[str, Any]], spec: Mapping[str, Any]) -> Iterator[d
         if (waits and len(known) < len(made)) or sent_s > spec["duration_ns"] / 1e9:
             continue
         last = known[-1]["time_s"] if waits and known else 0.0
-        yield {"RX_TIME": f"{max(sent_s, last):.6f}", "Report_SRC": client, "Report_Type": "CLIENT_STOP"}
+        yield _stop(client, max(sent_s, last))

@@ -3,8 +3,10 @@ what that comes to."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.dtn.node_file import node_file
@@ -18,8 +20,8 @@ from bentpipe.stats.wording import Answer, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
+    from bentpipe.dtn.monitor import Monitor
     from bentpipe.dtn.tables import Tables
     from bentpipe.lab.wire import NodePlan
     from bentpipe.scenario.bundles import Dtnperf
@@ -39,9 +41,14 @@ def plan_of(file: Path, name: str | None = None, store: Path | None = None) -> N
 
 
 def run(
-    plan: NodePlan, each: Callable[[Row], None], client: Client | None = None, tables: Tables | None = None
+    plan: NodePlan,
+    each: Callable[[Row], None],
+    client: Client | None = None,
+    tables: Tables | None = None,
+    monitor: Monitor | None = None,
 ) -> Answer:
-    """Runs a node until Ctrl-C, or until its client is done; ``each`` is told what happens, ``tables`` get all of it.
+    """Runs a node until Ctrl-C, or until its client is done; ``each`` is told what happens, ``tables`` get all of it
+    and ``monitor`` what a monitor writes.
 
     Raises:
         ScenarioError: the plan cannot be run.
@@ -50,6 +57,7 @@ def run(
     counted: Counter[tuple[str, str]] = Counter()
     payload: Counter[tuple[str, str]] = Counter()
     contacts, reached = _contacts(plan), Reached()
+    takers = [one for one in (tables, monitor, client) if one is not None]
     begun = time.monotonic()
     with running(plan) as node:
         for row in node.said():
@@ -61,22 +69,19 @@ def run(
                     each(one)
             while contacts and contacts[0]["time_s"] <= now:
                 each(contacts.pop(0))
-            if row is not None and tables is not None:
-                tables.take(row)
-            if row is not None and row.get("table") == "connections" and (lost := reached.take(row)):
-                each(lost)
+            if row is not None:
+                for taker in takers:
+                    taker.take(row)
+                if (said := _said(row, reached)) is not None:
+                    each(said)
             if row is not None and "event" in row:
                 which = (row["event"], row["kind"])
                 counted[which] += 1
                 payload[which] += row["payload_bytes"]
-                each(row)
-                if client is not None:
-                    client.take(row)
             if client is not None and client.done(now):
                 node.end()
     duration = time.monotonic() - begun
-    if tables is not None:
-        tables.write()
+    _write(tables, monitor, client)
     if client is not None:
         return client.answer(reached.problems())
     rows: list[Row] = [
@@ -98,6 +103,14 @@ _ORDER = (
 )  # fmt: skip
 
 
+def _write(tables: Tables | None, monitor: Monitor | None, client: Client | None) -> None:
+    """Writes what is written at the end."""
+    if tables is not None:
+        tables.write()
+    if monitor is not None:
+        monitor.end(*(client.stopped() if client is not None else ()))
+
+
 def _started(row: Mapping[str, Any], plan: NodePlan) -> Row:
     eid = next(one["eid"] for one in plan["dtn"]["nodes"] if one["name"] == plan["name"])
     doors = [
@@ -115,6 +128,21 @@ def _found(row: Mapping[str, Any], plan: NodePlan) -> list[Row]:
     counts = {key: store[key] for key in ("bundles", "bytes", "delivered")}
     damaged = [{**head, "event": "store_damaged", **one} for one in store["damaged"]]
     return [{**head, "event": "store_found", "folder": plan.get("store"), **counts}, *damaged]
+
+
+def _said(row: Row, reached: Reached) -> Row | None:
+    """What a row says that is to be shown."""
+    if "event" in row:
+        return row
+    if row.get("table") == "connections":
+        return reached.take(row)
+    return _file(row) if row.get("table") == "files" else None
+
+
+def _file(row: Row) -> Row:
+    """What has become of a file that a client has sent."""
+    keys = ("time_s", "node", "source", "name", "bytes", "path", "problem")
+    return {"event": "file" if row["problem"] is None else "file_lost", **{key: row[key] for key in keys}}
 
 
 def _contacts(plan: NodePlan) -> list[Row]:
@@ -155,6 +183,9 @@ def line(row: Mapping[str, Any]) -> str:
         return f"{head}damaged in the store{which}: {row['why']}{file}"
     if event == "connection_lost":
         return f"{head}a connection with {row['neighbour']} is lost: {row['reason']}"
+    if event.startswith("file"):
+        what = f"is whole: {row['path']}" if event == "file" else f"is given up: {row['problem']}"
+        return f"{head}file {row['name']!r} of {row['source']}, {row['bytes']:,} B, {what}"
     kind = "" if row["kind"] == "data" else f" ({row['kind']})"
     way = {"received": "from", "sent": "to", "forwarded": "to", "returned": "by"}.get(event)
     peer = f" {way} {row['peer']}" if way and row["peer"] else ""
@@ -164,21 +195,58 @@ def line(row: Mapping[str, Any]) -> str:
     return f"{head}{event}{peer}  {which}, {row['payload_bytes']:,} B{kind}{why}"
 
 
+REPORTS = ("received", "forwarded", "delivered", "deleted")
+
+
+def _node(plan: NodePlan, word: str, key: str) -> str:
+    """The name of a node that is called so, or has this node id. Raises ScenarioError."""
+    nodes = plan["dtn"]["nodes"]
+    found = next((one["name"] for one in nodes if word in (one["name"], one["eid"])), None)
+    if found is None:
+        known = [name for one in nodes for name in (one["name"], one["eid"])]
+        raise ScenarioError([(key, unknown_word(word, known, "node"))])
+    return found
+
+
+def _with_file(asked: Dtnperf, plan: NodePlan) -> Dtnperf:
+    """A client that sends this file, which the plan gets: so much payload (docs/models/bundles.md).
+
+    Raises:
+        ScenarioError: it cannot be sent.
+    """
+    path = Path(asked.file or "")
+    try:
+        size = path.stat().st_size if path.is_file() else None
+    except OSError:
+        size = None
+    if size is None:
+        raise ScenarioError([("-F", f'found "{path}", which is not a file here')])
+    head = FILE_HEAD_BYTES + len(path.name.encode())
+    if not size:
+        raise ScenarioError([("-F", f'found "{path}", which is empty')])
+    if asked.payload_bytes <= head:
+        text = f"found {asked.payload_bytes} B, expected more than the {head} B that say which part it is"
+        raise ScenarioError([("-P", text)])
+    plan["file"] = str(path)
+    return dataclasses.replace(asked, bytes=size + head * -(-size // (asked.payload_bytes - head)))
+
+
+FILE_HEAD_BYTES = 36
+"""Before a part of a file, besides its name."""
+
+
 class Client:
     """A client of dtnperf at a node: what becomes of its bundles."""
 
-    def __init__(self, plan: NodePlan, to: str, words: str) -> None:
+    def __init__(self, plan: NodePlan, to: str, words: str, monitor: str | None = None) -> None:
         """Bundles from the node of ``plan``, which gets them, for the node ``to``, a name or node id, in dtnperf's
-        ``words``.
+        ``words``; reports go to the node ``monitor``, by default the same one.
 
         Raises:
             ScenarioError: what is wrong.
         """
-        nodes = plan["dtn"]["nodes"]
-        found = next((one["name"] for one in nodes if to in (one["name"], one["eid"])), None)
-        if found is None:
-            known = [word for one in nodes for word in (one["name"], one["eid"])]
-            raise ScenarioError([("TO", unknown_word(to, known, "node"))])
+        found = _node(plan, to, "TO")
+        reports_to = plan["name"] if monitor is None else _node(plan, monitor, "-m")
         if found == plan["name"]:
             raise ScenarioError([("TO", f"found {to}, this node itself, expected another one")])
         try:
@@ -186,10 +254,14 @@ class Client:
         except ValueError as error:
             key, _, text = str(error).removeprefix("dtnperf").strip(" ").partition(": ")
             raise ScenarioError([("", f"{key}: {text}" if key else text)]) from None
+        if self._asked.file is not None:
+            self._asked = _with_file(self._asked, plan)
         if self._asked.time_s is None and self._asked.bytes is None:
-            raise ScenarioError([("", "expected -T SECONDS or -D BYTES, how much is sent")])
-        plan["dtn"]["perf"] = [perf_words(self._asked, "perf", (plan["name"], found, None), (0, 2**62))]
-        self._name, self._to = plan["name"], found
+            raise ScenarioError([("", "expected -T SECONDS, -D BYTES or -F FILE, how much is sent")])
+        plan["dtn"]["perf"] = [perf_words(self._asked, "perf", (plan["name"], found, reports_to), (0, 2**62))]
+        self._name, self._to, self._reports_to = plan["name"], found, reports_to
+        self._eid = next(one["eid"] for one in plan["dtn"]["nodes"] if one["name"] == plan["name"])
+        self._reported: dict[str, set[int]] = {one: set() for one in REPORTS}
         self._times: dict[str, dict[int, float]] = {
             one: {} for one in ("generated", "forwarded", "acknowledged", "deleted")
         }
@@ -197,8 +269,10 @@ class Client:
         self._last = 0.0
 
     def take(self, row: Mapping[str, Any]) -> None:
-        """Something happened to a bundle."""
-        if row["kind"] != "data" or row["offset_bytes"] is not None or row["event"] not in self._times:
+        """The node has said this."""
+        if row.get("table") == "reports":
+            self._take_report(row)
+        if row.get("event") not in self._times or row["kind"] != "data" or row["offset_bytes"] is not None:
             return
         number = int(row["sequence"])
         if row["event"] == "generated":
@@ -207,9 +281,42 @@ class Client:
             self._times[row["event"]].setdefault(number, row["time_s"])
             self._last = row["time_s"]
 
+    def _take_report(self, row: Mapping[str, Any]) -> None:
+        number = int(row["sequence"])
+        if row["offset_bytes"] is not None or number not in self._bytes:
+            return
+        for one in REPORTS:
+            if row[f"{one}_ms"] is not None:
+                self._reported[one].add(number)
+                self._last = row["time_s"]
+
+    @property
+    def _hears(self) -> bool:
+        """Whether reports say here what was delivered."""
+        return "delivered" in self._asked.reports and self._reports_to == self._name
+
+    def _gone(self) -> set[int]:
+        return self._times["deleted"].keys() | self._reported["deleted"]
+
+    def _missing(self) -> set[int]:
+        """Bundles of which this node waits to hear that they came, or at a rate without reports that they went."""
+        known: set[int] = set(self._times["acknowledged"])
+        if self._asked.window is None:
+            known = self._reported["delivered"] if self._hears else set(self._times["forwarded"])
+        return self._bytes.keys() - known - self._gone()
+
     def _open(self) -> set[int]:
-        end = "forwarded" if self._asked.window is None else "acknowledged"
-        return self._bytes.keys() - self._times[end].keys() - self._times["deleted"].keys()
+        reports = self._bytes.keys() - self._reported["delivered"] - self._gone() if self._hears else set()
+        return self._missing() | reports
+
+    def stopped(self) -> tuple[str, float | None]:
+        """The client, and when it had sent all that it was to and knew what it waits for; None: it does not."""
+        eid = f"{self._eid}dtnperf/client-0" if self._eid.startswith("dtn:") else f"{self._eid[:-1]}3000"
+        whole = self._asked.bytes is None or sum(self._bytes.values()) >= self._asked.bytes
+        if not whole or not self._bytes or (self._asked.window is not None and self._missing()):
+            return eid, None
+        sent_s = self._asked.time_s or max(self._times["generated"].values())
+        return eid, max(sent_s, max(self._times["acknowledged"].values(), default=0.0))
 
     def done(self, now_s: float) -> bool:
         """Whether nothing more is to come: all is answered, or nothing has happened for a lifetime."""
@@ -234,15 +341,18 @@ class Client:
             f"delay_{name}_s": delays.quantile(level, "linear")
             for name, level in (("min", 0.0), ("median", 0.5), ("p95", 0.95), ("max", 1.0))
         }
+        delivered: int | None = None if paced else len(known)
+        if paced and self._hears:
+            delivered = len(self._reported["delivered"])
         data: Row = {
             "event": "ended", "node": self._name, "to": self._to,
             "duration_s": self._last - min(made.values(), default=self._last),
             "generated": len(made), "generated_bytes": sum(self._bytes.values()),
             # the server's word may come before the neighbour's
             "forwarded": len(self._times["forwarded"].keys() | known.keys()),
-            "delivered": None if paced else len(known),
+            "delivered": delivered,
             "acknowledged": None if paced else len(known), "acknowledged_bytes": None if paced else acknowledged,
-            "deleted": len(self._times["deleted"]), "goodput_bit_s": goodput, **quantiles,
+            "deleted": len(self._gone()), "goodput_bit_s": goodput, **quantiles,
         }  # fmt: skip
         rows = [{
             "generated": data["generated"], "forwarded": data["forwarded"], "delivered": data["delivered"],
@@ -252,9 +362,13 @@ class Client:
         }]  # fmt: skip
         title = f"Bundles from {self._name} to {self._to}; delays are from generation to acknowledgement"
         shown: tuple[str | Table, ...] = (Table(title, rows),)
-        if paced:
+        if paced and not self._hears:
             shown += ("At a rate nothing is acknowledged: what was delivered, the other node says.",)
-        missing = len(self._open())
+        if self._asked.reports and self._reports_to == self._name:
+            data["reports"] = {one: len(self._reported[one]) for one in REPORTS if one in self._asked.reports}
+            said = ", ".join(f"{count} {one}" for one, count in data["reports"].items())
+            shown += (f"Bundles of which a report has come: {said}.",)
+        missing = len(self._missing())
         problems += (f"{missing} bundles without an answer",) if missing else ()
-        good = not missing and not self._times["deleted"] and bool(made)
+        good = not missing and not self._gone() and bool(made)
         return Answer(data, shown, problems, good)

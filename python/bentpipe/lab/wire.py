@@ -301,6 +301,8 @@ class NodePlan(TypedDict):
     zero: NotRequired[str | None]
     duration_ns: NotRequired[int | None]
     store: NotRequired[str | None]
+    file: NotRequired[str | None]
+    files: NotRequired[str | None]
 
 
 WirePlan = Plan | ServerPlan | ClientPlan | AnswerPlan | CallPlan | ServePlan | NodePlan

@@ -163,6 +163,9 @@ impl Agent {
         } else if server && head.starts_with(DATA) && head.get(DATA.len()) == Some(&b'w') {
             self.acknowledge(now, bundle);
         }
+        if server {
+            self.take_part(bundle);
+        }
     }
 
     /// A server says that it has a bundle.

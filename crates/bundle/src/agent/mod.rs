@@ -1,10 +1,11 @@
 //! A bundle node without its connections: what it stores, decides, delivers and reports (RFC 9171 section 5). Who drives it
 //! opens sessions and makes stored bundles durable, as [`Act`]s ask.
 //!
-//! Reading order: here (what comes in), `forward` (to whom and when), `deliver`, `perf` (who sends), `stop` (what a node that stops
-//! loses), `lasting` (what a store asks for and gives that outlives the node).
+//! Reading order: here (what comes in), `forward` (to whom and when), `deliver`, `perf` (who sends), `file` (what a client sends of a
+//! file), `stop` (what a node that stops loses), `lasting` (what a store asks for and gives that outlives the node).
 
 mod deliver;
+mod file;
 mod forward;
 mod lasting;
 mod perf;
@@ -21,6 +22,7 @@ use crate::spec::{ChangeSpec, DtnSpec, PerfSpec, ReturnSpec};
 use crate::wire::{Bundle, Eid, Id, ReasonCode};
 use crate::{Asked, Refusal, Said, Told};
 use deliver::Parts;
+pub use file::FilePart;
 use forward::Neighbour;
 pub use lasting::Stored;
 use lasting::{Lasting, Want};
@@ -121,6 +123,8 @@ pub struct Agent {
     records: Vec<Record>,
     routes: Vec<RouteRecord>,
     reports: Vec<ReportRecord>,
+    /// Parts of files that have come; none: nobody wants them.
+    files: Option<Vec<FilePart>>,
 }
 
 impl Agent {
@@ -204,6 +208,7 @@ impl Agent {
             records: Vec::new(),
             routes: Vec::new(),
             reports: Vec::new(),
+            files: None,
         })
     }
 

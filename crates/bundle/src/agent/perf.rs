@@ -7,6 +7,7 @@ use units::{Rate, Span, Time};
 
 use super::Agent;
 use super::deliver::{CLIENT, DATA, LEAST_PAYLOAD, MONITOR, SERVER, mark};
+use super::file::Outgoing;
 use crate::pieces::zeros;
 use crate::record::service;
 use crate::spec::{AmountSpec, DtnSpec, PaceSpec, PerfSpec};
@@ -22,6 +23,8 @@ pub(super) struct Client {
     begun: bool,
     generated_bytes: u64,
     generated: u64,
+    /// What its bundles are parts of; none: they have zeros.
+    pub(super) file: Option<Outgoing>,
     /// What is not acknowledged: payload by number.
     open: BTreeMap<u64, u64>,
 }
@@ -75,6 +78,7 @@ impl Client {
             begun: false,
             generated_bytes: 0,
             generated: 0,
+            file: None,
             open: BTreeMap::new(),
         })
     }
@@ -91,6 +95,33 @@ impl Client {
                 (left > 0).then(|| left.min(self.spec.payload_bytes).max(LEAST_PAYLOAD))
             }
         }
+    }
+
+    /// It sends a file of `size` bytes, of which each part has a head of `head`.
+    pub(super) fn send_file(&mut self, head: u64, size: u64) -> Result<(), String> {
+        let most = self.spec.payload_bytes;
+        if most <= head {
+            return Err(format!(
+                "a payload of {most} bytes: a part of this file needs more than {head}"
+            ));
+        }
+        if size == 0 {
+            return Err("the file is empty".to_owned());
+        }
+        let bytes = size + size.div_ceil(most - head) * head;
+        self.spec.amount = AmountSpec::Data { bytes };
+        Ok(())
+    }
+
+    /// Payload of the bundle after so many bytes of payload.
+    fn payload(&self, sent: u64, bytes: u64) -> Vec<Bytes> {
+        let mut head = DATA.to_vec();
+        head.push(mark(&self.spec.pace));
+        if let Some(file) = &self.file {
+            return file.part(head, sent / self.spec.payload_bytes, self.spec.payload_bytes, bytes);
+        }
+        let rest = zeros(bytes - head.len() as u64);
+        std::iter::once(Bytes::from(head)).chain(rest).collect()
     }
 
     /// A bundle is acknowledged; its payload, the first time.
@@ -120,13 +151,6 @@ impl Client {
     }
 }
 
-fn payload(pace: &PaceSpec, bytes: u64) -> Vec<Bytes> {
-    let mut head = DATA.to_vec();
-    head.push(mark(pace));
-    let rest = zeros(bytes - head.len() as u64);
-    std::iter::once(Bytes::from(head)).chain(rest).collect()
-}
-
 impl Agent {
     /// When a client wants to send.
     pub(super) fn clients_at(&self) -> Time {
@@ -146,13 +170,13 @@ impl Agent {
                     let sequence = self.number();
                     let created_ms = Some(self.clock_ms(now));
                     let client = &mut self.clients[place];
+                    let parts = client.payload(client.generated_bytes, bytes);
                     client.generated += 1;
                     client.generated_bytes += bytes;
                     if let PaceSpec::Window { .. } = client.spec.pace {
                         client.open.insert(sequence, bytes);
                     }
                     let head = Head { created_ms, sequence, ..client.head.clone() };
-                    let parts = payload(&client.spec.pace, bytes);
                     self.send(now, &head, parts, "data");
                 }
                 if due == 0 || self.clients[place].at > now {

@@ -1,10 +1,11 @@
 //! Bundle nodes on real sockets: agents and sessions are those of virtual time.
 //!
 //! Reading order: `sessions` (which is on which connection), `disk` (a store that outlives the node), `found` (what it had at
-//! start), `node` (an agent over them), `plan`, `told` (what it tells).
+//! start), `node` (an agent over them), `files` (what clients send of files), `plan`, `told` (what it tells).
 
 mod disk;
 mod exercise;
+mod files;
 mod found;
 mod node;
 mod plan;

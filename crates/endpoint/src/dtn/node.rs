@@ -1,12 +1,16 @@
 //! A bundle node's agent over sessions on real sockets. What happens is told when the store has what it led to.
 
 use std::collections::VecDeque;
+use std::io;
+use std::path::Path;
 
 use bundle::{Act, Agent, Answer, InMemory, Record, ReportRecord, RouteRecord, Store};
+use serde_json::Value;
 use transport::quic::End;
 use transport::{App, Handle, Lines, Notice};
 use units::Time;
 
+use super::files::Files;
 use super::{Gate, Sessions, Traffic};
 
 /// What has happened.
@@ -36,6 +40,8 @@ pub struct BundleHost {
     events: VecDeque<(u64, Events)>,
     acts: Vec<Act>,
     due: bool,
+    /// Where files go that clients send; none: nowhere.
+    files: Option<Files>,
 }
 
 impl BundleHost {
@@ -50,6 +56,7 @@ impl BundleHost {
             events: VecDeque::new(),
             acts: Vec::new(),
             due: true,
+            files: None,
         }
     }
 
@@ -98,6 +105,21 @@ impl BundleHost {
         any
     }
 
+    /// Files that clients send go to `folder`.
+    ///
+    /// # Errors
+    /// The kernel's: there is no such folder.
+    pub fn keep_files(&mut self, folder: &Path) -> io::Result<()> {
+        self.files = Some(Files::new(folder)?);
+        self.agent.want_files();
+        Ok(())
+    }
+
+    /// What has become of files since the last call.
+    pub(super) fn take_files_told(&mut self) -> Vec<Value> {
+        self.files.as_mut().map(Files::take_told).unwrap_or_default()
+    }
+
     /// The agent.
     pub fn agent(&self) -> &Agent {
         &self.agent
@@ -131,7 +153,17 @@ impl BundleHost {
         if self.agent.wake_at() <= now {
             self.agent.wake(now);
         }
+        self.write_files(now);
         any
+    }
+}
+
+impl BundleHost {
+    fn write_files(&mut self, now: Time) {
+        let Some(files) = &mut self.files else { return };
+        for part in self.agent.take_files() {
+            files.take(now, &part);
+        }
     }
 }
 
@@ -169,6 +201,7 @@ impl transport::Agent for BundleHost {
                     Act::Store(asked) => {
                         self.store.ask(now, asked, &self.agent);
                         self.settle(now);
+                        self.write_files(now);
                     }
                     Act::Tell(session, told) => self.sessions.tell(now, session, told, lines),
                     Act::Open(end) => {

@@ -50,6 +50,12 @@ pub struct NodePlan {
     /// The folder of its store; none: it stores in memory.
     #[serde(default)]
     pub store: Option<PathBuf>,
+    /// What this node's client sends; none: zeros.
+    #[serde(default)]
+    pub file: Option<PathBuf>,
+    /// A folder for the files that clients send here; none: they are not written.
+    #[serde(default)]
+    pub files: Option<PathBuf>,
 }
 
 /// A neighbour, and how it is reached.
@@ -201,6 +207,9 @@ fn begin(plan: &NodePlan) -> Result<(Host<BundleHost>, Option<FoundStore>), Fail
     let folder = plan.store.as_ref();
     let opened = folder.map(|folder| found::open(folder, &mut agent, plan.dtn.epoch_ms));
     let opened = opened.transpose()?;
+    if let Some(path) = &plan.file {
+        send_file(&mut agent, path, plan.dtn.epoch_ms).map_err(Failure::Input)?;
+    }
     let eid = |name: &String| {
         let known = plan.dtn.nodes.iter().find(|node| node.name == *name);
         known.map(|node| node.eid.clone())
@@ -212,7 +221,12 @@ fn begin(plan: &NodePlan) -> Result<(Host<BundleHost>, Option<FoundStore>), Fail
     };
     let gates = doors.iter().map(gate).collect();
     let ends = doors.iter().map(DoorPlan::end).collect::<Result<_, _>>()?;
-    let (mut node, mut bell, mut tells) = (BundleHost::new(agent, gates), None, None);
+    let mut node = BundleHost::new(agent, gates);
+    if let Some(folder) = &plan.files {
+        let wrong = |error| Failure::Input(format!("{}: {error}", folder.display()));
+        node.keep_files(folder).map_err(wrong)?;
+    }
+    let (mut bell, mut tells) = (None, None);
     if let Some((disk, found)) = opened {
         (bell, tells) = (Some(disk.bell()?), Some(found));
         node = node.with_store(Box::new(disk));
@@ -220,6 +234,15 @@ fn begin(plan: &NodePlan) -> Result<(Host<BundleHost>, Option<FoundStore>), Fail
     let mut host = Host::new(node, ends).map_err(|error| Failure::Input(error.to_string()))?;
     bell.into_iter().for_each(|bell| host.watch(bell));
     Ok((host, tells))
+}
+
+/// Has the node's only client send a file.
+fn send_file(agent: &mut Agent, path: &Path, sending: u64) -> Result<(), String> {
+    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let data = std::fs::read(path).map_err(|error| wrong(&error))?;
+    let name = path.file_name().and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| wrong(&"expected a name in UTF-8"))?;
+    agent.send_file(0, name, sending, data.into()).map_err(|error| wrong(&error))
 }
 
 /// Runs the node of a plan until its time is over or `stop` is set. A line of JSON is written to `out` when it is ready, with

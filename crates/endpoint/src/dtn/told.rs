@@ -52,6 +52,10 @@ impl Told {
         for one in &events.reports {
             writeln!(out, "{}", reports(&self.node, one))?;
         }
+        for mut row in host.take_files_told() {
+            row["node"] = json!(self.node);
+            writeln!(out, "{row}")?;
+        }
         for (end, traffic) in host.traffic().iter().enumerate() {
             if self.traffic[end] != *traffic {
                 self.traffic[end] = traffic.clone();
