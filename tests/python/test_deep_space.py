@@ -187,6 +187,22 @@ def test_a_buffer_that_overflows_is_counted_with_its_cause(hold: str, dropped: b
     assert client["congestion_events"][0] == 0 or dropped
 
 
+def test_a_loss_is_found_after_the_time_threshold() -> None:
+    def found(threshold: float) -> float:
+        burst = {"burst": {"every": "4 h", "length": "2 s", "offset": "530 s"}}
+        data = far(("duration", "4 h"), ("quic.time_threshold", threshold))
+        data["path"]["segment"][1]["up"] = {"loss": burst}
+        tables = made(spec_of(data))
+        lost = tables["packets"].filter(pl.col("dropped").str.ends_with(": loss"))
+        assert lost.height > 10
+        first: float = tables["events"].filter(pl.col("kind") == "congestion")["time_s"].min()  # type: ignore[assignment]
+        return first - lost["sent_s"].min()  # type: ignore[operator]
+
+    # of round trips of 480 s and what the queue adds, the same for both
+    assert found(1.5) / found(1.25) == pytest.approx(1.5 / 1.25, rel=0.01)
+    assert found(1.25) > 1.25 * 480
+
+
 def test_what_is_in_flight_is_lost_where_it_is_said(tmp_path: Path) -> None:
     data = far(("duration", "8 h"), at="17 min", gap="20 min", hold="10 MB", in_flight="lost")
     spec = spec_of(data)

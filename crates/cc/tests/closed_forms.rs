@@ -388,3 +388,28 @@ fn newreno_flows_converge() {
     println!("NewReno: Jain {jain:.3}");
     assert!(jain > 0.95);
 }
+
+/// A window that stays: W / R whatever is lost, less the lost share. Packets lost leave the window a round trip later
+/// than they would have, which is what the tolerance has.
+#[test]
+fn no_op_sends_its_window_in_every_round_trip() {
+    for p in [1e-3, 1e-2] {
+        let options = json!({"window_bytes": 200 * MSS});
+        let (window, share, losses) = window("no-op", options, 100, Loss::Bernoulli(p), 300);
+        assert!(losses >= 500, "only {losses} losses");
+        check(&format!("no-op, p = {p}"), window, 200.0 * (1.0 - share), 0.02);
+    }
+}
+
+/// A rate that stays, at any round trip and any loss: r (1 - p).
+#[test]
+fn open_loop_holds_its_rate() {
+    for (rtt_ms, p) in [(20, 1e-2), (500, 1e-2), (500, 0.1)] {
+        let rate = 12_000_000;
+        let options = json!({"rate_bit_s": rate});
+        let (window, share, losses) = window("open-loop", options, rtt_ms, Loss::Bernoulli(p), 200);
+        assert!(losses >= 1_000, "only {losses} losses");
+        let expected = rate as f64 / 8.0 / MSS as f64 * rtt_ms as f64 / 1e3 * (1.0 - share);
+        check(&format!("open loop, {rtt_ms} ms, p = {p}"), window, expected, 0.01);
+    }
+}
