@@ -220,9 +220,8 @@ def test_a_mars_day_is_delivered_and_the_moon_is_near_its_best(folder: Path) -> 
     assert list(found) == ["1.3 s (Moon)", "22 min"]
     for row in rows:
         assert (row["generated_bundles"], row["delivered_bundles"], row["above_bytes"]) == (1000, 1000, 0)
-        # no run is before its best, and the best knows the light: nothing lies behind it by more than two passes
-        assert 0 < row["behind_p50_s"] <= row["behind_max_s"] < 2 * 6 * 3600
+        # no run is before its best; forwarding whole bundles of 0.8 s and 0.4 s is what LTP adds to it
+        assert 1.2 < row["behind_p50_s"] <= row["behind_max_s"] < 4
         assert row["delay_mean_s"] > row["best_delay_mean_s"]
         # four hops
         assert 4e8 < row["sent_bytes"] < 4.5e8
-    assert found["1.3 s (Moon)"]["behind_max_s"] < 10
