@@ -37,9 +37,8 @@ impl Best {
             return Some(Time(at));
         };
         // the first whole nanosecond at which it is there
-        let wide = i128::from(at - before) * (wanted - least);
         let tall = flow - least;
-        Some(Time(before + ((wide + tall - 1) / tall) as u64))
+        Some(Time(before + part(at - before, wanted - least, tall)))
     }
 }
 
@@ -75,6 +74,15 @@ pub fn best(plan: &Plan, supplies: &[Supply], to: NodeId, stores: &BTreeMap<Node
             points = before;
             aligned = false;
         }
+    }
+}
+
+/// So many of `tall` parts of a time, rounded up.
+fn part(span: u64, many: i128, tall: i128) -> u64 {
+    match i128::from(span).checked_mul(many).and_then(|wide| wide.checked_add(tall - 1)) {
+        Some(wide) => (wide / tall) as u64,
+        // petabytes over years: there a float's rounding is below a second
+        None => (span as f64 * (many as f64 / tall as f64)) as u64,
     }
 }
 
@@ -119,7 +127,10 @@ fn corners(
         // a corner within a nanosecond counts at its end
         let x = (over + up - on - 1).div_euclid(up - on).clamp(1, length - 1);
         let most = (low + x * up).min(high - (length - x) * on).max(low);
-        let chord = low + (high - low) * x / length;
+        let chord = match (high - low).checked_mul(x) {
+            Some(wide) => low + wide / length,
+            None => low + (high - low) / length * x,
+        };
         // less than the steepest way makes of two nanoseconds is rounding
         if most - chord > 2 * question.into(from).max(1) + BYTE / 8 {
             found.push((from + x as u64, most, most - chord));
@@ -133,8 +144,9 @@ fn straight(curve: Vec<(u64, i128)>) -> Vec<(u64, i128)> {
     let mut kept: Vec<(u64, i128)> = Vec::new();
     for point in curve {
         while let [.., a, b] = kept[..] {
-            let (left, right) = (b.1 - a.1, point.1 - b.1);
-            if left * i128::from(point.0 - b.0) != right * i128::from(b.0 - a.0) {
+            let left = (b.1 - a.1).checked_mul(i128::from(point.0 - b.0));
+            let right = (point.1 - b.1).checked_mul(i128::from(b.0 - a.0));
+            if left.is_none() || left != right {
                 break;
             }
             kept.pop();

@@ -25,6 +25,9 @@ pub struct Supply {
 /// Flow is counted in bit/s times nanoseconds.
 pub(crate) const BYTE: i128 = 8_000_000_000;
 
+/// Instants and light times beyond this, 146 years, count as this: sums of two are instants too.
+const LAST: u64 = u64::MAX / 4;
+
 /// A time in which a node can send to its neighbour at one light time.
 #[derive(Clone, Copy)]
 pub(crate) struct Window {
@@ -72,9 +75,9 @@ impl<'a> Question<'a> {
                     .iter()
                     .filter(|leg| leg.closes.nanos() > begin)
                     .map(|leg| Window {
-                        opens: leg.opens.nanos().max(begin),
-                        closes: leg.closes.nanos(),
-                        light: leg.owlt.nanos(),
+                        opens: leg.opens.nanos().max(begin).min(LAST),
+                        closes: leg.closes.nanos().min(LAST),
+                        light: leg.owlt.nanos().min(LAST),
                         rate: leg.rate.bits_per_second(),
                     })
                     .collect();

@@ -127,6 +127,32 @@ fn nothing_comes_without_a_contact_and_lost_supplies_do_not_wait() {
     assert_eq!((at(&best, 600), at(&best, 601)), (Some(17.0), None));
 }
 
+#[test]
+fn petabytes_over_years_and_plans_without_end_are_within_reach() {
+    let year = 31_557_600;
+    let laid = plan(&[("a", "b", 0, 20 * year, 12_500_000_000)], &[("a", "b", 1)]);
+    let ranges = RangeSpec {
+        from: "a".into(),
+        to: "b".into(),
+        start_ns: 0,
+        stop_ns: u64::MAX,
+        owlt_ns: S,
+        implies_reverse: true,
+        at: String::new(),
+    };
+    let mut endless = laid.clone();
+    endless.set_range(&ranges);
+    let id = endless.contacts().next().map(|(id, _)| id).expect("a contact");
+    endless.end_contact(id, Time(u64::MAX)).expect("no other contact");
+    for one in [&laid, &endless] {
+        // 12.5 GB/s: 4 PB take 320,000 s, of which a plan of 1000 s of ranges knows the first
+        let best = of(one, &[("a", 0, 4_000_000_000_000_000), ("a", 10 * year, 1)], "b", &[]);
+        assert_eq!(at(&best, 12_500_000_000), Some(2.0));
+    }
+    let best = of(&endless, &[("a", 0, 4_000_000_000_000_000)], "b", &[]);
+    assert_eq!(at(&best, 4_000_000_000_000_000), Some(320_001.0));
+}
+
 /// The least cut of a plan of whole seconds: an instant for each node, from which on its store is the source's.
 fn least_cut(
     contacts: &[(usize, usize, u64, u64, u64)],
