@@ -52,7 +52,8 @@ impl Cast {
             let route = Route::new(topology, client, server, split).map_err(error)?;
             let between = proxies::build(spec, index, &route, topology, controllers)?;
             let place = (index, spec.flows.len());
-            let ends = flow::build(spec.seed, flow, place, refused.contains(&index), controllers)?;
+            let refused = refused.contains(&index);
+            let ends = flow::build(spec.seed, flow, place, refused, spec.trace, controllers)?;
             let tuples = Tuples::new(ends[0].0.addresses);
             let places = [2 * index, 2 * first + behind.len()];
             let mut legs = route.legs(topology, (index, flow.user), tuples, places).into_iter();

@@ -13,7 +13,7 @@ use units::{Direction, Random, Span, Time};
 use crate::addresses::Addresses;
 use crate::host::{Arrivals, Host};
 use crate::seat::Known;
-use crate::spec::{CongestionSpec, FlowSpec, TcpSides, TransportSpec};
+use crate::spec::{CongestionSpec, FlowSpec, TcpSides, TraceSpec, TransportSpec};
 
 /// Makes factories of controllers that the catalogue does not know: none for a name of the catalogue.
 pub type Controllers<'a> = dyn FnMut(&CongestionSpec, &cc::Config) -> Option<MakeController> + 'a;
@@ -53,6 +53,7 @@ pub fn build(
     flow: &FlowSpec,
     place: (usize, usize),
     refused: bool,
+    trace: TraceSpec,
     controllers: &mut Controllers<'_>,
 ) -> Result<[Known<FlowSide>; 2], String> {
     let named = |purpose: &str| Random::named(seed, &flow.name, purpose);
@@ -90,7 +91,7 @@ pub fn build(
     };
     check(&flow.load).map_err(|error| format!("flow {}: {error}", flow.name))?;
     let [client, server] = match &flow.transport {
-        TransportSpec::Quic(quic) => quic_sides(seed, flow, quic, controllers).map(hosts),
+        TransportSpec::Quic(quic) => quic_sides(seed, flow, quic, trace, controllers).map(hosts),
         TransportSpec::Tcp(tcp) => tcp_sides(seed, flow, tcp, controllers).map(hosts),
         TransportSpec::Udp(udp) => udp_sides(seed, flow, udp).map(hosts),
         TransportSpec::Web { quic, tcp, tcp_congestion } => {
@@ -131,6 +132,7 @@ fn quic_sides(
     seed: u64,
     flow: &FlowSpec,
     quic: &QuicSpec,
+    trace: TraceSpec,
     controllers: &mut Controllers<'_>,
 ) -> Result<[Box<dyn Endpoint>; 2], String> {
     let mut side = |side, congestion: &CongestionSpec| {
@@ -151,6 +153,9 @@ fn quic_sides(
     }
     if quic.handshake == Handshake::ZeroRtt {
         warm_up(Time::ZERO, &mut client, &mut server).map_err(|error| format!("0-RTT: {error}"))?;
+    }
+    if !trace.qlog && !trace.pcapng {
+        client.be_brief();
     }
     Ok([Box::new(client), Box::new(server)])
 }

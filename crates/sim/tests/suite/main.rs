@@ -7,6 +7,7 @@ mod bundles;
 mod bundles_drawn;
 mod bundles_forms;
 mod calls;
+mod closing;
 #[path = "../common/mod.rs"]
 mod common;
 mod controllers;

@@ -16,7 +16,7 @@ use super::modelled::{ModelledClient, ModelledServer};
 use super::{Crypto, Handshake, Live, LiveTls, Needs, QuicSpec, tls};
 
 /// Length of our connection ids, bytes: what most servers use (quinn's default too).
-const CID_LENGTH: usize = 8;
+pub(super) const CID_LENGTH: usize = 8;
 
 /// Bidirectional streams that a client may have open; as they end it may open more. The stack keeps a place for each
 /// from the start, some 100 bytes.
@@ -51,6 +51,9 @@ impl ConnectionIdGenerator for SeededCids {
     }
 }
 
+/// Bytes of the token at the end of a stateless reset.
+const RESET_TOKEN: usize = 16;
+
 /// Keys that protect nothing: stateless resets and tokens of a simulated peer need not be secret,
 /// only repeatable.
 struct PublicKey;
@@ -70,6 +73,14 @@ impl HmacKey for PublicKey {
         self.sign(data, &mut expected);
         if signature == expected { Ok(()) } else { Err(CryptoError) }
     }
+}
+
+/// Whether a simulated peer that is known by connection `id` says with `datagram` that it knows nothing of a connection: a
+/// stateless reset (RFC 9000 section 10.3).
+pub(super) fn is_reset(id: &[u8], datagram: &[u8]) -> bool {
+    let mut signature = [0; 32];
+    PublicKey.sign(id, &mut signature);
+    datagram.len() >= 5 + RESET_TOKEN && datagram.ends_with(&signature[..RESET_TOKEN])
 }
 
 impl HandshakeTokenKey for PublicKey {

@@ -14,6 +14,7 @@ use units::{Span, Time, fetch};
 use super::choice::Choice;
 use super::clock::{Clock, span};
 use super::datagrams::Datagrams;
+use super::farewell::Farewell;
 use super::gate::Gate;
 use super::streams::StackStreams;
 use super::{End, Ended, QuicSpec};
@@ -71,6 +72,9 @@ pub struct Connection {
     over: bool,
     /// The peer has closed it (RFC 9000 section 10.2.2).
     draining: bool,
+    /// The packet that closed it is kept, and all that is needed then.
+    brief: bool,
+    farewell: Option<Box<Farewell>>,
     live: bool,
     place: Place,
     choice: Option<Choice>,
@@ -97,6 +101,8 @@ pub(super) struct Parts {
     pub(super) app: Box<dyn App>,
     /// On a real network.
     pub(super) live: bool,
+    /// All that is kept when this side has closed it is how late packets are answered.
+    pub(super) brief: bool,
     /// What its client has a say in.
     pub(super) choice: Option<Choice>,
     /// Bytes of datagrams that may wait, where there are any.
@@ -105,8 +111,8 @@ pub(super) struct Parts {
 
 impl Connection {
     pub(super) fn new(now: Time, parts: Parts, spec: &QuicSpec) -> Connection {
-        let Parts { inner, index, clock, gate, mut controller, app, live, choice, datagram_bytes } =
-            parts;
+        let Parts { inner, index, clock, gate, mut controller, app, .. } = parts;
+        let Parts { live, brief, choice, datagram_bytes, .. } = parts;
         let control = controller.initial(now);
         let mtu = u64::from(spec.mtu_bytes);
         Connection {
@@ -138,6 +144,8 @@ impl Connection {
             code: VarInt::from_u32(0),
             over: false,
             draining: false,
+            brief,
+            farewell: None,
             live,
             place: Place::new(now),
             choice,
@@ -337,9 +345,9 @@ impl Connection {
         self.inner.poll_endpoint_events()
     }
 
-    /// Until when late packets are to be ignored, if the peer has closed it and nothing else is waited for.
+    /// Until when late packets are to be ignored or answered, if it is closed and nothing else is waited for.
     pub(super) fn drains_until(&mut self) -> Option<Time> {
-        let idle = self.draining
+        let idle = self.is_parting()
             && self.app.call().is_none()
             && self.app.wake_at().min(self.control.wake_at) == Time::MAX
             && !self.waits_for_pacer;
@@ -347,13 +355,14 @@ impl Connection {
         timeout.map(|at| self.clock.time(at).max(self.settled_at))
     }
 
-    /// What is asked of it when it is gone.
-    pub(super) fn into_controller(self) -> Box<dyn CongestionControl> {
-        self.controller
+    /// What is asked of it when it is gone, and what late packets are answered with, if they are.
+    pub(super) fn into_rest(self) -> (Box<dyn CongestionControl>, Option<Box<Farewell>>) {
+        (self.controller, self.farewell)
     }
 
-    pub(super) fn is_draining(&self) -> bool {
-        self.draining
+    /// Whether late packets are all that can come, and the stack is not needed for them.
+    pub(super) fn is_parting(&self) -> bool {
+        self.draining || self.farewell.is_some()
     }
 
     pub(super) fn is_drained(&self) -> bool {

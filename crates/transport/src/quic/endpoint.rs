@@ -32,9 +32,9 @@ pub(super) const SERVER_NAME: &str = "server.example";
 
 /// A connection that has not ended, and what it is known as.
 pub(super) struct Member {
-    handle: ConnectionHandle,
+    pub(super) handle: ConnectionHandle,
     pub(super) connection: Connection,
-    stage: Stage,
+    pub(super) stage: Stage,
     /// The peer has opened it.
     pub(super) accepted: bool,
 }
@@ -60,16 +60,16 @@ pub struct Endpoint {
     pub(super) connections: Roster<Member>,
     /// Slots by the stack's handle.
     places: Vec<usize>,
-    tally: Tally,
+    pub(super) tally: Tally,
     /// How many of the accepted are at each [`Stage`].
     pub(super) stages: [usize; 3],
     /// Slots of those that have been fed, and of those that have worked, as far as somebody asks.
     pub(super) fed: Vec<usize>,
     pub(super) worked: BTreeSet<usize>,
     /// What the stack writes datagrams into.
-    buffer: Vec<u8>,
+    pub(super) buffer: Vec<u8>,
     /// Where the payloads of the loop's packets lie.
-    payloads: Payloads,
+    pub(super) payloads: Payloads,
     /// Bidirectional streams that a peer may have open at once.
     pub(super) streams: u32,
     pub(super) needs: Needs,
@@ -80,8 +80,10 @@ pub struct Endpoint {
     /// What clients have a say in.
     pub(super) choice: Option<Choice>,
     /// Slots of those that were found draining just now, and what is left of the others.
-    parting: Vec<usize>,
-    draining: Draining,
+    pub(super) parting: Vec<usize>,
+    pub(super) draining: Draining,
+    /// See [`Endpoint::be_brief`].
+    pub(super) brief: bool,
     /// What applications have said, and on which connection.
     said: Vec<(u32, Notice)>,
 }
@@ -142,6 +144,7 @@ impl Endpoint {
             choice: None,
             parting: Vec::new(),
             draining: Draining::default(),
+            brief: false,
             said: Vec::new(),
         }
     }
@@ -168,6 +171,7 @@ impl Endpoint {
             controller: (self.make_controller)(),
             app: app.unwrap_or_else(|| (self.make_app)(index)),
             live: self.limits.is_some(),
+            brief: self.brief,
             choice: self.choice.clone(),
             datagram_bytes: self.needs.datagram_bytes,
         };
@@ -202,15 +206,25 @@ impl Endpoint {
         data: &[u8],
         outlet: &mut dyn Outlet,
     ) {
-        let data = &data[..transmit.size];
+        let (to, from) = (transmit.destination, transmit.src_ip);
+        self.send_alone(to, from, Ecn::NotEct, &data[..transmit.size], outlet);
+    }
+
+    pub(super) fn send_alone(
+        &mut self,
+        to: SocketAddr,
+        from: Option<IpAddr>,
+        ecn: Ecn,
+        data: &[u8],
+        outlet: &mut dyn Outlet,
+    ) {
         let wire = data.len() as u64 + u64::from(self.spec.header_bytes);
         let counters = &mut self.ledger.counters;
         counters.sent_packets += 1;
         counters.sent_bytes += wire;
         counters.ack_packets += 1;
         counters.ack_bytes += wire;
-        let (to, from, segment) = (transmit.destination, transmit.src_ip, transmit.size);
-        outlet.put(Batch { to, from, ecn: Ecn::NotEct, segment, data });
+        outlet.put(Batch { to, from, ecn, segment: data.len(), data });
     }
 
     /// Lets a connection work, and lets it go if it has ended.
@@ -245,7 +259,7 @@ impl Endpoint {
             if self.limits.is_some() {
                 self.worked.insert(slot);
             }
-            if connection.is_draining() && self.limits.is_none() {
+            if connection.is_parting() && self.limits.is_none() {
                 self.parting.push(slot);
             }
             self.connections.wake(slot, wake_at);
@@ -264,28 +278,6 @@ impl Endpoint {
         }
         self.ledger.end(connection.index(), &counters, gauges, connection.app().streams());
         self.ledger.call = connection.app().call().map(Box::new);
-    }
-
-    /// Lets go of what a call before this one has found draining, and of what has drained: whoever watches connections has
-    /// seen how they ended meanwhile.
-    fn part(&mut self, now: Time) {
-        for slot in std::mem::take(&mut self.parting) {
-            let Some(member) = self.connections.get_mut(slot) else { continue };
-            let Some(until) = member.connection.drains_until() else { continue };
-            let Member { handle, connection, stage, accepted } = self.connections.remove(slot);
-            self.inner.handle_event(handle, EndpointEvent::drained());
-            self.tally.leave(slot);
-            self.stages[stage as usize] -= usize::from(accepted);
-            let (index, gauges) = (connection.index(), connection.gauges());
-            self.ledger.enter(index, &connection.counters(), connection.app().streams());
-            self.draining.enter(index, until, gauges, connection.into_controller());
-        }
-        if self.draining.wake_at() <= now
-            && let Some(gauges) = self.draining.forget(now)
-        {
-            self.ledger.last(gauges);
-            self.ledger.call = None;
-        }
     }
 
     /// Lets those work whose time has come, and those that have been fed.
@@ -322,7 +314,7 @@ impl Endpoint {
     }
 
     /// Does `work` whose datagrams become the loop's packets.
-    fn with_packets<T>(
+    pub(super) fn with_packets<T>(
         &mut self,
         out: &mut Vec<Payload>,
         work: impl FnOnce(&mut Endpoint, &mut Packets<'_>) -> T,
@@ -355,7 +347,7 @@ impl crate::Endpoint for Endpoint {
         let (ecn, connection) = (datagram.ecn, datagram.connection);
         self.part(now);
         if self.draining.has(connection) {
-            return;
+            return self.receive_late(now, datagram, out);
         }
         let data = self.payloads.unpack(datagram);
         let arrival = Arrival { remote: address(connection), local: None, ecn, data };

@@ -28,6 +28,8 @@ pub(super) struct Shared {
     pub(super) estimator: Estimator,
     /// Whether data may pass.
     pub(super) open: bool,
+    /// The largest number that the peer has acknowledged of the packets it acknowledged last.
+    pub(super) acknowledged: u64,
 }
 
 /// [`Shared`], without the cost of a lock on every packet (there are some ten a packet).
@@ -55,7 +57,7 @@ pub(super) struct Gate {
 
 impl Gate {
     pub(super) fn new(clock: Clock, initial_window: u64) -> Gate {
-        let shared = Shared { estimator: Estimator::default(), open: true };
+        let shared = Shared { estimator: Estimator::default(), open: true, acknowledged: 0 };
         let (busy, asked) = (AtomicBool::new(false), AtomicBool::new(false));
         let cell = SharedCell { busy, asked, value: UnsafeCell::new(shared) };
         Gate { shared: Arc::new(cell), clock, initial_window }
@@ -110,14 +112,11 @@ impl Controller for Gate {
         self.with(|shared| shared.estimator.on_acked(now, sent, bytes));
     }
 
-    fn on_end_acks(
-        &mut self,
-        _now: Instant,
-        in_flight: u64,
-        _limited: bool,
-        _largest: Option<u64>,
-    ) {
-        self.with(|shared| shared.estimator.set_in_flight(in_flight));
+    fn on_end_acks(&mut self, _now: Instant, in_flight: u64, _limited: bool, largest: Option<u64>) {
+        self.with(|shared| {
+            shared.estimator.set_in_flight(in_flight);
+            shared.acknowledged = largest.unwrap_or(0);
+        });
     }
 
     fn on_congestion_event(&mut self, now: Instant, sent: Instant, persistent: bool, lost: u64) {

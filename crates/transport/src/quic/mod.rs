@@ -15,11 +15,15 @@ mod draining;
 mod endpoint;
 #[cfg(test)]
 mod endpoint_tests;
+mod farewell;
+#[cfg(test)]
+mod farewell_tests;
 mod gate;
 mod live;
 mod modelled;
 mod needs;
 mod outlet;
+mod parting;
 mod room;
 mod spec;
 mod streams;

@@ -56,7 +56,8 @@ impl Default for Sizes {
     }
 }
 
-const TAG: usize = 16;
+/// Bytes of a tag, whose last eight are the packet's number.
+pub(super) const TAG: usize = 16;
 
 /// What a message is; the first byte of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +175,7 @@ fn spared(params: &[u8]) -> usize {
 }
 
 /// Takes a variable-length integer off `rest` (RFC 9000 section 16).
-fn varint(rest: &mut &[u8]) -> Option<u64> {
+pub(super) fn varint(rest: &mut &[u8]) -> Option<u64> {
     let first = *rest.first()?;
     let (bytes, left) = rest.split_at_checked(1 << (first >> 6))?;
     *rest = left;

@@ -5,6 +5,7 @@ use quinn_proto::FrameStats;
 use units::{Ecn, Time};
 
 use super::{Connection, span};
+use crate::quic::farewell::Farewell;
 use crate::quic::{Batch, Outlet};
 use crate::{AppEvent, Event, EventKind};
 
@@ -99,6 +100,10 @@ impl Connection {
                 _ => Ecn::NotEct,
             };
             let data = &buffer[..transmit.size];
+            if self.brief && !self.draining && self.inner.is_closed() {
+                let acknowledged = self.gate.with(|shared| shared.acknowledged);
+                self.farewell = Farewell::read(data, now, ecn, acknowledged).map(Box::new);
+            }
             let (to, from) = (transmit.destination, transmit.src_ip);
             outlet.put(Batch { to, from, ecn, segment, data });
         }
