@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bundle::layers::messages::Init;
-use bundle::layers::{LayerSpec, Memory, MtcpSpec, QubicleSpec, QuicclSpec, Streaming, TcpclSpec};
-use bundle::{Refusal, Role, Said, Service, Told, Transfer};
+use bundle::layers::{
+    LayerSpec, LtpSpec, Memory, MtcpSpec, QubicleSpec, QuicclSpec, Streaming, TcpclSpec,
+};
+use bundle::{Refusal, Role, Said, Service, Told, Transfer, Way};
 use bytes::Bytes;
 use transport::{AppEvent, ReadEnd, Streams};
-use units::Time;
+use units::{Rate, Span, Time};
 
 /// What has come of a stream and was not read, how much in all, and how it ended.
 #[derive(Default)]
@@ -109,7 +111,7 @@ fn layer(which: u8) -> LayerSpec {
             ..QuicclSpec::default()
         })
     };
-    match which % 6 {
+    match which {
         0 => LayerSpec::Tcpcl(TcpclSpec {
             transfer_bytes: small,
             incoming_bytes: small,
@@ -117,7 +119,7 @@ fn layer(which: u8) -> LayerSpec {
             keepalive_s: 1,
             ..TcpclSpec::default()
         }),
-        1 => quiccl(Streaming::One),
+        1 | 7 => quiccl(Streaming::One),
         2 => quiccl(Streaming::Each),
         3 => quiccl(Streaming::Priorities),
         4 => LayerSpec::Qubicle(QubicleSpec {
@@ -125,8 +127,22 @@ fn layer(which: u8) -> LayerSpec {
             incoming_bytes: small,
             ..QubicleSpec::default()
         }),
-        _ => LayerSpec::Mtcp(MtcpSpec { transfer_bytes: small }),
+        5 => LayerSpec::Mtcp(MtcpSpec { transfer_bytes: small }),
+        _ => LayerSpec::Ltp(LtpSpec {
+            segment_bytes: 300,
+            margin_ns: 50_000_000,
+            most_outgoing: 4,
+            most_incoming: 4,
+            transfer_bytes: small,
+            incoming_bytes: small,
+            ..LtpSpec::default()
+        }),
     }
+}
+
+fn way(sends: bool, hears: bool) -> Way {
+    let light = Span::from_millis(20);
+    Way { sends, rate: Some(Rate(1_000_000)), hears, there: light, back: light }
 }
 
 /// What a session has said so far.
@@ -184,6 +200,7 @@ pub fn layers(script: &[u8]) {
     let mut now = Time::ZERO;
     let mut rest = script;
     session.on(now, AppEvent::Ready, &mut peer, &mut said);
+    session.hear(now, Told::Way(way(true, true)), &mut peer, &mut said);
     while let Some((word, behind)) = rest.split_first() {
         rest = behind;
         now = Time(now.0 + 10_000_000);
@@ -264,6 +281,10 @@ pub fn layers(script: &[u8]) {
             22 => session.hear(now, Told::Cancel(u64::from(word & 7)), &mut peer, &mut said),
             23 => session.hear(now, Told::End, &mut peer, &mut said),
             24 => peer.room = usize::from(word & 7) * 50,
+            27 | 28 => {
+                let way = way(word & 1 == 0, word & 2 == 0);
+                session.hear(now, Told::Way(way), &mut peer, &mut said);
+            }
             25 => session.on(now, AppEvent::Closed, &mut peer, &mut said),
             26 => session.on(now, AppEvent::Ready, &mut peer, &mut said),
             _ => {

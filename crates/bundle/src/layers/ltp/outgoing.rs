@@ -9,6 +9,9 @@ use super::segment::{
 };
 use super::{BUNDLE_PROTOCOL, LtpSpec, sdnv};
 
+/// Room for a checkpoint's serial numbers, of 21 bits each.
+const SERIALS: usize = 6;
+
 /// A part of the block that is to be sent: in one go, the last segment of red data being a checkpoint.
 #[derive(Debug)]
 struct Part {
@@ -170,10 +173,13 @@ impl Outgoing {
             + sdnv::length(BUNDLE_PROTOCOL)
             + sdnv::length(part.start)
             + sdnv::length(most as u64);
-        let plain = most.saturating_sub(head).max(1) as u64;
+        // Any segment of red data may have to be a checkpoint as it is sent again.
+        let room = if self.red { SERIALS } else { 0 };
+        let plain = most.saturating_sub(head + room).max(1) as u64;
         let serials = sdnv::length(checkpoint.serial) + sdnv::length(checkpoint.report);
         let ends = self.red && part.last;
-        let with = if ends { plain.saturating_sub(serials as u64).max(1) } else { plain };
+        let with = most.saturating_sub(head + serials.max(room)).max(1) as u64;
+        let with = if ends { with } else { plain };
         let left = part.end - part.start;
         let taken = if left <= plain { left.min(with) } else { plain };
         let (start, end) = (part.start, part.start + taken);
