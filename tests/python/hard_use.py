@@ -22,6 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import dtn_kills
 import killing
 import masses
 import realtime
@@ -150,6 +151,13 @@ def connections(short: bool) -> Iterator[Case]:
         )
 
 
+@contextlib.contextmanager
+def stores(_: bool) -> Iterator[Case]:
+    """A bundle node with a store is killed under load, once or twice."""
+    program = realtime.program()
+    yield lambda seed: dtn_kills.trial(program, dtn_kills.draw(seed))
+
+
 PARTS = (
     Part("kills", "kills over processes, stages and users: nothing is left", 500, 16, 4, kills, root=True),
     Part("labs", "rounds of eight labs at once: none fails to set up", 50, 1, 1, labs, root=True),
@@ -157,6 +165,7 @@ PARTS = (
     Part("flips", "flipped bits of a store: the same values, or a name", 3000, 60, 1, flips),
     Part("connections", "100,000 short connections to a live server: its memory stays", len(masses.KINDS),
          len(masses.KINDS), 1, connections),
+    Part("stores", "kills of bundle nodes that store on disk: what was promised arrives once", 100, 1, 2, stores),
 )  # fmt: skip
 
 

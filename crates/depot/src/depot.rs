@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::thread::{ScopedJoinHandle, scope};
 
 use bytes::Bytes;
 
@@ -19,6 +21,9 @@ const INLINE_BYTES: u64 = 4096;
 
 /// What the disk keeps free: room for the index, so that what is stored can still be forgotten.
 const RESERVE_BYTES: u64 = 16 << 20;
+
+/// Files that are synchronised at once.
+const SYNCS: usize = 8;
 
 /// A change of what is stored.
 #[derive(Clone, Debug)]
@@ -236,12 +241,7 @@ impl<M: Medium> Depot<M> {
                 }
             }
         }
-        let mut failed = Vec::new();
-        for (key, file) in open {
-            let synced =
-                medium.before(Step::Sync(&files.path(key))).and_then(|()| file.sync_data());
-            failed.extend(synced.err().map(|error| (key, error)));
-        }
+        let mut failed = synced(files, medium, &open);
         for folder in folders {
             let synced =
                 medium.before(Step::SyncFolder(&folder)).and_then(|()| sync_folder(&folder));
@@ -298,6 +298,27 @@ impl<M: Medium> Depot<M> {
     fn remove(&self, key: u64) {
         let _ = self.shared.files.remove(&self.shared.medium, key);
     }
+}
+
+/// Makes files durable, some at a time: what is asked for together the disk does together. Those that fail, and why.
+fn synced(files: &Files, medium: &dyn Medium, open: &[(u64, File)]) -> Vec<(u64, io::Error)> {
+    let sync = |(key, file): &(u64, File)| {
+        let done = medium.before(Step::Sync(&files.path(*key))).and_then(|()| file.sync_data());
+        done.err().map(|error| (*key, error))
+    };
+    if open.len() < 2 {
+        return open.iter().filter_map(sync).collect();
+    }
+    scope(|scope| {
+        let parts = open.chunks(open.len().div_ceil(SYNCS));
+        let threads: Vec<_> = parts
+            .map(|part| scope.spawn(move || part.iter().filter_map(sync).collect::<Vec<_>>()))
+            .collect();
+        let all = |thread: ScopedJoinHandle<'_, Vec<_>>| {
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+        };
+        threads.into_iter().flat_map(all).collect()
+    })
 }
 
 impl Batch {

@@ -123,6 +123,12 @@ impl Files {
     }
 }
 
+/// Which of keys in order are the first of their folders.
+pub(crate) fn first_of_folder() -> impl FnMut(&u64) -> bool {
+    let mut last = None;
+    move |key| last.replace(key >> PER_FOLDER_BITS) != Some(key >> PER_FOLDER_BITS)
+}
+
 /// Makes what a folder lists durable.
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()

@@ -1,6 +1,6 @@
 //! A store at start: whose it is, what is in it, what is damaged. What is damaged is named and set aside; the rest is used.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -163,12 +163,15 @@ pub(crate) fn open<M: Medium>(
         rows.ids.into_iter().filter(|(_, until)| *until > now_ms).map(|(id, _)| id).collect();
     let forget = |(key, entry): (u64, Entry)| (key, Entry { inline: None, ..entry });
     found.entries = entries.into_iter().map(forget).collect();
-    let folders: BTreeSet<PathBuf> = found
+    let mut folders: Vec<PathBuf> = found
         .entries
         .iter()
-        .map(|(key, _)| files.folder(*key))
-        .filter(|one| one.exists())
+        .map(|(key, _)| *key)
+        .filter(crate::files::first_of_folder())
+        .map(|key| files.folder(key))
         .collect();
+    folders.retain(|folder| folder.exists());
+    let folders = folders.into_iter().collect();
     Ok((Depot::new(root, files, index, folders, medium, lock), found))
 }
 

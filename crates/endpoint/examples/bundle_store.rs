@@ -1,0 +1,203 @@
+//! What a node's store on disk bears: `cargo run --release -p bentpipe-endpoint --example bundle_store -- DIR [BUNDLES]`.
+//!
+//! - How fast it takes bundles of 1 MB, beside synchronised files of 1 MB on the same disk, in turns.
+//! - How long a node takes to start with so many small bundles (a million), and how many of them it routes a second.
+
+#![allow(clippy::disallowed_methods, reason = "it measures time")]
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+use std::time::Instant;
+
+use bundle::Stored;
+use bundle::wire::{Bundle, Class, Crc, Eid, Flags, Head};
+use bytes::Bytes;
+use depot::{Change, Depot};
+use endpoint::dtn::{NodePlan, node};
+use nix::sys::resource::{UsageWho, getrusage};
+use serde_json::json;
+use units::{Span, Time};
+
+const EPOCH_MS: u64 = 850_000_000_000;
+const ROUNDS: usize = 7;
+/// Of one round; bundles wait for the disk four at a time or sixteen.
+const FILES: usize = 32;
+const MEGABYTE: usize = 1_000_000;
+
+fn bundle(number: u64, payload: Bytes) -> Bundle {
+    let eid = |name: &str| -> Eid { name.parse().expect("a name") };
+    let head = Head {
+        source: eid("ipn:1.3000"),
+        destination: eid("ipn:3.2000"),
+        report_to: Eid::Null,
+        created_ms: Some(EPOCH_MS),
+        sequence: number,
+        lifetime: Span::from_secs(1_000_000),
+        flags: Flags::default(),
+        hop_limit: None,
+        crc: Crc::None,
+        payload_crc: Crc::None,
+        class: Class::default(),
+    };
+    Bundle::new(&head, vec![payload]).expect("a bundle")
+}
+
+fn keep(key: u64, payload: Bytes) -> Change {
+    let bundle = bundle(key, payload);
+    let stored = Stored {
+        around: bundle.around(),
+        payload_bytes: bundle.payload_bytes(),
+        came_ms: EPOCH_MS,
+        kind: 0,
+    };
+    Change::Keep { key, card: stored.to_bytes(), payload: bundle.payload }
+}
+
+/// Synchronised files, as fast as the disk takes them one after the other.
+fn files(folder: &Path, round: usize, data: &[u8], folders: bool) -> f64 {
+    fs::create_dir_all(folder).expect("a folder");
+    let begun = Instant::now();
+    for number in 0..FILES {
+        let mut file = File::create(folder.join(format!("{round}-{number}"))).expect("a file");
+        file.write_all(data).expect("room");
+        file.sync_all().expect("a disk");
+        if folders {
+            File::open(folder).and_then(|folder| folder.sync_all()).expect("a disk");
+        }
+    }
+    rate(begun)
+}
+
+fn rate(begun: Instant) -> f64 {
+    (FILES * MEGABYTE) as f64 / 1e6 / begun.elapsed().as_secs_f64()
+}
+
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of[of.len() / 2]
+}
+
+fn speed(place: &Path) {
+    let data: Vec<u8> = (0..MEGABYTE).map(|at| (at * 2_654_435_761) as u8).collect();
+    let payload = Bytes::from(data.clone());
+    let (mut depot, _) = Depot::open(&place.join("speed"), "ipn:2.0", 0).expect("a store");
+    let mut found: Vec<Vec<f64>> = vec![Vec::new(); 5];
+    let mut key = 0;
+    for round in 0..ROUNDS {
+        found[0].push(files(&place.join("files"), round, &data, false));
+        found[1].push(files(&place.join("names"), round, &data, true));
+        for (row, batch) in [(2, 1), (3, 4), (4, 16)] {
+            let begun = Instant::now();
+            for _ in 0..FILES / batch {
+                let changes = (0..batch).map(|_| {
+                    key += 1;
+                    keep(key, payload.clone())
+                });
+                let refused = depot.apply(changes.collect());
+                assert_eq!(refused, []);
+            }
+            found[row].push(rate(begun));
+        }
+    }
+    let names = [
+        "files of 1 MB, synchronised",
+        "the same, and their folder",
+        "bundles one by one",
+        "bundles four at a time",
+        "bundles sixteen at a time",
+    ];
+    let base = median(found[0].clone());
+    for (name, rates) in names.into_iter().zip(found) {
+        let middle = median(rates);
+        println!("{name:28} {middle:8.1} MB/s {:6.2}", middle / base);
+    }
+}
+
+fn plan(store: &Path) -> NodePlan {
+    let contact = |from: &str, to: &str, start: u64| {
+        json!({
+            "from": from, "to": to, "start_ns": start * 1_000_000_000, "stop_ns": (start + 600) * 1_000_000_000,
+            "rate_bit_s": 100_000_000, "at": format!("{from} {to} {start}"),
+        })
+    };
+    let contacts: Vec<_> = (0..20_u64)
+        .flat_map(|hour| {
+            [
+                contact("2", "3", hour * 3600 + 60),
+                contact("2", "4", hour * 3600 + 1800),
+                contact("4", "3", hour * 3600 + 2500),
+            ]
+        })
+        .collect();
+    let plan = json!({
+        "name": "2", "store": store,
+        "dtn": {
+            "epoch_ms": EPOCH_MS, "links": [],
+            "nodes": [{"name": "2", "eid": "ipn:2.0"}, {"name": "3", "eid": "ipn:3.0"}, {"name": "4", "eid": "ipn:4.0"}],
+            "plan": {"contacts": contacts},
+        },
+        "doors": (["3", "4"]).map(|name| json!({
+            "neighbour": name, "layer": {"kind": "tcpcl"}, "listen": "127.0.0.1:0", "peer": null,
+            "sends": true, "with_contact": false, "closes": false, "quic": transport::quic::QuicSpec::default(),
+            "congestion": {"name": "cubic"}, "idle_timeout_ns": 10_000_000_000_u64,
+        })),
+    });
+    serde_json::from_value(plan).expect("a plan")
+}
+
+fn many(place: &Path, bundles: u64) {
+    let store = place.join("many");
+    let (mut depot, _) = Depot::open(&store, "ipn:2.0", 0).expect("a store");
+    let begun = Instant::now();
+    for from in (0..bundles).step_by(20_000) {
+        let until = bundles.min(from + 20_000);
+        let changes = (from..until).map(|key| keep(key, Bytes::from(vec![key as u8; 100])));
+        assert_eq!(depot.apply(changes.collect()), []);
+    }
+    println!("{bundles} bundles of 100 B stored in {:.1} s", begun.elapsed().as_secs_f64());
+    drop(depot);
+    let (begun, used) = (Instant::now(), processors());
+    let Ok(host) = node(&plan(&store)) else { panic!("no node") };
+    let (seconds, used) = (begun.elapsed().as_secs_f64(), processors() - used);
+    println!("a node with them has started in {seconds:.2} s, {used:.2} s of processors");
+    let mut host = host.agent();
+    let agent = host.agent_mut();
+    assert_eq!(agent.unresumed() as u64, bundles);
+    let (begun, used) = (Instant::now(), processors());
+    let mut acts = Vec::new();
+    for routed in [100_000.min(bundles), bundles] {
+        while agent.unresumed() as u64 > bundles - routed {
+            agent.resume(Time::ZERO);
+            agent.take_acts(&mut acts);
+            acts.clear();
+            agent.take_records();
+            agent.take_routes();
+        }
+        let seconds = begun.elapsed().as_secs_f64();
+        let (rate, used) = (routed as f64 / seconds, processors() - used);
+        println!(
+            "{routed} of them routed in {seconds:.2} s, {used:.2} s of processors, {rate:.0} a second"
+        );
+    }
+}
+
+/// Seconds of processors that this process has used.
+fn processors() -> f64 {
+    let used = getrusage(UsageWho::RUSAGE_SELF).expect("a kernel");
+    [used.user_time(), used.system_time()]
+        .iter()
+        .map(|one| one.tv_sec() as f64 + one.tv_usec() as f64 / 1e6)
+        .sum()
+}
+
+fn main() {
+    let mut words = std::env::args().skip(1);
+    let place = words.next().expect("a folder on the disk that is measured");
+    let bundles = words.next().map_or(1_000_000, |count| count.parse().expect("a number"));
+    let place = Path::new(&place).join(format!("bundle-store-{}", std::process::id()));
+    fs::create_dir_all(&place).expect("a folder");
+    speed(&place);
+    many(&place, bundles);
+    fs::remove_dir_all(&place).expect("it was made here");
+}
