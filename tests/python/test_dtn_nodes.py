@@ -291,6 +291,7 @@ def test_two_nodes_of_the_manual_exchange_ten_bundles(tmp_path: Path, layer: str
     rows = [json.loads(text) for text in rest.splitlines()]
     came = [one["sequence"] for one in rows if one["event"] == "delivered" and one["kind"] == "data"]
     assert sorted(came) == list(range(10))
+    assert not [one for one in rows if one["event"] == "connection_lost"]
     counts = {(one["bundles"], one["event"]): one for one in rows[-1]["counts"]}
     assert counts["data", "delivered"]["payload_bytes"] == 10 * MB
     assert counts["acknowledgement", "forwarded"]["count"] == 10

@@ -1,17 +1,17 @@
 //! A bundle node's agent over sessions on real sockets. What happens is told when the store has what it led to.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::Path;
 
-use bundle::{Act, Agent, Answer, InMemory, Record, ReportRecord, RouteRecord, Store};
+use bundle::{Act, Agent, Answer, InMemory, Record, ReportRecord, RouteRecord, Said, Store};
 use serde_json::Value;
 use transport::quic::End;
 use transport::{App, Handle, Lines, Notice};
 use units::Time;
 
 use super::files::Files;
-use super::{Gate, Sessions, Traffic};
+use super::{Gate, SessionId, Sessions, Traffic};
 
 /// What has happened.
 #[derive(Debug, Default)]
@@ -42,6 +42,21 @@ pub struct BundleHost {
     due: bool,
     /// Where files go that clients send; none: nowhere.
     files: Option<Files>,
+    /// It is to end: sessions are told, or were.
+    ending: Ending,
+    /// Sessions whose peer has not said who it is, and at which end they are.
+    unknown: BTreeMap<SessionId, usize>,
+}
+
+/// How far a node is with its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    /// It goes on.
+    No,
+    /// Its sessions are to be told.
+    Due,
+    /// They were; no connection is opened any more.
+    Told,
 }
 
 impl BundleHost {
@@ -57,6 +72,8 @@ impl BundleHost {
             acts: Vec::new(),
             due: true,
             files: None,
+            ending: Ending::No,
+            unknown: BTreeMap::new(),
         }
     }
 
@@ -120,6 +137,13 @@ impl BundleHost {
         self.files.as_mut().map(Files::take_told).unwrap_or_default()
     }
 
+    /// Ends its sessions as their layers have it (RFC 9174 section 6.1): what was given to them gets its answer, nothing new
+    /// begins.
+    pub fn end(&mut self) {
+        self.ending = Ending::Due;
+        self.due = true;
+    }
+
     /// The agent.
     pub fn agent(&self) -> &Agent {
         &self.agent
@@ -144,10 +168,9 @@ impl BundleHost {
     fn listen(&mut self, now: Time) -> bool {
         let (met, said) = (self.sessions.take_met(), self.sessions.take_said());
         let any = self.settle(now) || !met.is_empty() || !said.is_empty();
-        for (end, session) in met {
-            self.agent.opened(now, end, session);
-        }
+        self.unknown.extend(met.into_iter().map(|(end, session)| (session, end)));
         for (session, said) in said {
+            self.meet(now, session, &said);
             self.agent.heard(now, session, said);
         }
         if self.agent.wake_at() <= now {
@@ -159,6 +182,16 @@ impl BundleHost {
 }
 
 impl BundleHost {
+    /// A session that a peer has begun takes the place of another one once its layer knows the peer: who only opens connections
+    /// ends nobody's.
+    fn meet(&mut self, now: Time, session: SessionId, said: &Said) {
+        if let Some(end) = self.unknown.remove(&session)
+            && !matches!(said, Said::Ended { .. })
+        {
+            self.agent.opened(now, end, session);
+        }
+    }
+
     fn write_files(&mut self, now: Time) {
         let Some(files) = &mut self.files else { return };
         for part in self.agent.take_files() {
@@ -189,6 +222,10 @@ impl transport::Agent for BundleHost {
 
     fn wake(&mut self, now: Time, lines: &mut dyn Lines) {
         self.due = false;
+        if self.ending == Ending::Due {
+            self.ending = Ending::Told;
+            self.sessions.end(now, lines);
+        }
         self.agent.resume(now);
         loop {
             let any = self.listen(now);
@@ -204,6 +241,7 @@ impl transport::Agent for BundleHost {
                         self.write_files(now);
                     }
                     Act::Tell(session, told) => self.sessions.tell(now, session, told, lines),
+                    Act::Open(_) if self.ending == Ending::Told => {}
                     Act::Open(end) => {
                         let session = self.sessions.dial(now, end, lines);
                         self.agent.opened(now, end, session);

@@ -23,6 +23,9 @@ use crate::tls;
 /// Between two looks at what has happened.
 const LOOK: Span = Span::from_millis(100);
 
+/// How long the end of a node waits for its neighbours: who is dark or dead does not hold it up.
+const GOODBYE: Span = Span::from_secs(2);
+
 /// Between two looks at whether time zero is known.
 const WAIT: Duration = Duration::from_micros(500);
 
@@ -236,6 +239,16 @@ fn begin(plan: &NodePlan) -> Result<(Host<BundleHost>, Option<FoundStore>), Fail
     Ok((host, tells))
 }
 
+/// Ends the node's sessions, as far as its neighbours answer in time.
+fn goodbye(host: &mut Host<BundleHost>) -> io::Result<()> {
+    host.agent().end();
+    let until = host.now() + GOODBYE;
+    while host.agent().sessions() > 0 && host.now() < until {
+        host.turn(until)?;
+    }
+    Ok(())
+}
+
 /// Has the node's only client send a file.
 fn send_file(agent: &mut Agent, path: &Path, sending: u64) -> Result<(), String> {
     let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
@@ -276,6 +289,9 @@ pub fn run(plan: &NodePlan, stop: &AtomicBool, mut out: Box<dyn Write>) -> Resul
         }
         told.late(host.now().since(until));
         told.tell(host.now(), &mut host.agent(), &mut out)?;
+    }
+    if stop.load(Ordering::Relaxed) {
+        goodbye(&mut host)?;
     }
     host.agent().flush();
     let now = host.now().min(end);

@@ -1,6 +1,6 @@
 //! Sessions of convergence layers on connections of a host: which is on which, and the letters between them and a node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bundle::layers::{LayerSpec, Terms};
 use bundle::{Carrier, Mailbox, Role, Said, Told};
@@ -57,6 +57,8 @@ pub struct Sessions {
     live: BTreeMap<SessionId, (Handle, Mailbox)>,
     numbers: BTreeMap<Handle, SessionId>,
     next: SessionId,
+    /// Those that have said that they are over, whose connections are not yet.
+    over: BTreeSet<SessionId>,
     met: Vec<(usize, SessionId)>,
     said: Vec<(SessionId, Said)>,
     heard: Vec<Said>,
@@ -72,6 +74,7 @@ impl Sessions {
             live: BTreeMap::new(),
             numbers: BTreeMap::new(),
             next: 0,
+            over: BTreeSet::new(),
             met: Vec::new(),
             said: Vec::new(),
             heard: Vec::new(),
@@ -143,6 +146,14 @@ impl Sessions {
         }
     }
 
+    /// Tells all sessions to end.
+    pub fn end(&mut self, now: Time, lines: &mut dyn Lines) {
+        let all: Vec<SessionId> = self.live.keys().copied().collect();
+        for session in all {
+            self.tell(now, session, Told::End, lines);
+        }
+    }
+
     /// A session has said something ([`transport::Agent::hear`]).
     pub fn hear(&mut self, now: Time, handle: Handle) {
         let Some(number) = self.numbers.get(&handle) else { return };
@@ -160,7 +171,10 @@ impl Sessions {
                     traffic.first_received.get_or_insert(now);
                     traffic.last_received = Some(now);
                 }
-                Said::Ended { error: Some(why) } => traffic.why = Some(why.clone()),
+                Said::Ended { error } => {
+                    self.over.insert(*number);
+                    traffic.why = error.clone().or(traffic.why.take());
+                }
                 _ => {}
             }
         }
@@ -176,9 +190,7 @@ impl Sessions {
         traffic.lost += u64::from(why.is_some());
         traffic.why = why.clone().or(traffic.why.take());
         self.live.remove(&number);
-        let is_end =
-            |(of, said): &(SessionId, Said)| *of == number && matches!(said, Said::Ended { .. });
-        if !self.said.iter().any(is_end) {
+        if !self.over.remove(&number) {
             self.said.push((number, Said::Ended { error: why }));
         }
     }

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use nix::sys::epoll::EpollFlags;
 use transport::quic::End;
-use transport::{App, AppEvent, Notice, Order};
+use transport::{App, AppEvent, Notice, Order, Streams as _};
 use units::{Span, Time};
 
 use super::stream::{Keys, SHARE, Stream};
@@ -246,6 +246,10 @@ impl Connection {
             self.waits_since = Some(now);
         }
         self.stream.wire.flush(&mut self.stream.socket)?;
+        if self.stream.closing && self.stream.unread {
+            // Who is done reads no more, and the peer's end is behind what it has said meanwhile.
+            self.stream.read(0, &mut |_, _| {});
+        }
         if self.stream.at_once {
             // What is unacknowledged is the kernel's to bring.
             self.over(now, End::Here);

@@ -1,6 +1,7 @@
 //! One application over both transports and on both clocks.
 
 mod apps;
+mod bundle_nodes;
 mod bundles;
 mod hostile;
 mod party;

@@ -1,0 +1,145 @@
+//! Bundle nodes on sockets, and peers that are written by hand: how a session ends, and what strangers cannot do to it.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use endpoint::dtn::{BundleHost, node};
+use endpoint::host::Host;
+use serde_json::json;
+use transport::quic::QuicSpec;
+use units::Span;
+
+/// Contact header, and SESS_INIT of ipn:1.0.
+const HELLO: &[u8] =
+    b"dtn!\x04\x00\x07\0\0\0\0\0\0\0\x10\0\0\0\0\0\0\0\x10\0\0\0\x07ipn:1.0\0\0\0\0";
+
+/// SESS_TERM that nobody has asked for, and the answer to it (RFC 9174 section 6.1).
+const TERM: &[u8] = &[5, 0, 0];
+const TERM_REPLY: &[u8] = &[5, 1, 0];
+
+/// Node 2, which answers node 1 over TCPCLv4.
+fn two() -> (Host<BundleHost>, SocketAddr) {
+    let plan = json!({
+        "name": "2",
+        "dtn": {
+            "epoch_ms": 800_000_000_000_u64, "links": [], "plan": {"contacts": []},
+            "nodes": [{"name": "1", "eid": "ipn:1.0"}, {"name": "2", "eid": "ipn:2.0"}],
+        },
+        "doors": [{
+            "neighbour": "1", "layer": {"kind": "tcpcl"}, "listen": "127.0.0.1:0", "peer": null,
+            "sends": true, "with_contact": false, "closes": false, "quic": QuicSpec::default(),
+            "congestion": {"name": "cubic"}, "idle_timeout_ns": 10_000_000_000_u64,
+        }],
+    });
+    let host = node(&serde_json::from_value(plan).unwrap()).unwrap();
+    let at = host.local(0).unwrap();
+    (host, at)
+}
+
+/// Turns the node until `done`.
+fn turn(host: &mut Host<BundleHost>, mut done: impl FnMut(&mut Host<BundleHost>) -> bool) {
+    let until = host.now() + Span::from_secs(10);
+    while !done(host) {
+        let soon = host.now() + Span::from_millis(1);
+        host.turn(soon).unwrap();
+        assert!(host.now() < until, "it takes too long");
+    }
+}
+
+/// A peer by hand.
+struct Peer {
+    socket: TcpStream,
+    heard: Vec<u8>,
+    /// The node has ended the connection, and how.
+    end: Option<ErrorKind>,
+}
+
+impl Peer {
+    /// A peer whose session with the node is established.
+    fn established(host: &mut Host<BundleHost>, at: SocketAddr) -> Peer {
+        let mut socket = TcpStream::connect(at).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket.write_all(HELLO).unwrap();
+        let mut peer = Peer { socket, heard: Vec::new(), end: None };
+        turn(host, |_| peer.listen().windows(7).any(|part| part == b"ipn:2.0"));
+        turn(host, |_| peer.listen().ends_with(b"ipn:2.0\0\0\0\0"));
+        peer.heard.clear();
+        peer
+    }
+
+    fn listen(&mut self) -> &[u8] {
+        let mut buffer = [0; 4096];
+        loop {
+            match self.socket.read(&mut buffer) {
+                Ok(0) => self.end = Some(ErrorKind::UnexpectedEof),
+                Ok(count) => {
+                    self.heard.extend_from_slice(&buffer[..count]);
+                    continue;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => self.end = Some(error.kind()),
+            }
+            return &self.heard;
+        }
+    }
+}
+
+#[test]
+fn a_node_that_ends_says_so_and_waits_for_the_answer() {
+    let (mut host, at) = two();
+    let mut peer = Peer::established(&mut host, at);
+    host.agent().end();
+    turn(&mut host, |_| peer.listen() == TERM);
+    let soon = host.now() + Span::from_millis(50);
+    turn(&mut host, |host| host.now() > soon);
+    assert_eq!((peer.end, host.agent().sessions()), (None, 1), "it waits for the answer");
+    peer.socket.write_all(TERM_REPLY).unwrap();
+    turn(&mut host, |_| {
+        peer.listen();
+        peer.end.is_some()
+    });
+    assert_eq!(peer.end, Some(ErrorKind::UnexpectedEof), "an end, no reset");
+    assert_eq!(peer.heard, TERM);
+    drop(peer);
+    turn(&mut host, |host| host.agent().sessions() == 0);
+    let traffic = host.agent().traffic()[0].clone();
+    assert_eq!((traffic.begun, traffic.ended, traffic.lost, traffic.why), (1, 1, 0, None));
+}
+
+#[test]
+fn a_peer_that_ends_is_answered() {
+    let (mut host, at) = two();
+    let mut peer = Peer::established(&mut host, at);
+    peer.socket.write_all(TERM).unwrap();
+    turn(&mut host, |_| peer.listen() == TERM_REPLY);
+    turn(&mut host, |_| {
+        peer.listen();
+        peer.end.is_some()
+    });
+    assert_eq!(peer.end, Some(ErrorKind::UnexpectedEof), "an end, no reset");
+}
+
+/// Connections alone, nonsense and another name take nobody's place; the neighbour itself, opening another one, does.
+#[test]
+fn strangers_do_not_end_a_neighbours_session() {
+    let (mut host, at) = two();
+    let mut peer = Peer::established(&mut host, at);
+    let liar: Vec<u8> = HELLO.iter().map(|one| if *one == b'1' { b'7' } else { *one }).collect();
+    let mut strangers = Vec::new();
+    for words in [&b""[..], b"dtn!\x04\x00", b"GET / HTTP/1.1\r\n\r\n", &liar] {
+        let mut socket = TcpStream::connect(at).unwrap();
+        socket.write_all(words).unwrap();
+        strangers.push(socket);
+    }
+    let soon = host.now() + Span::from_millis(200);
+    turn(&mut host, |host| host.now() > soon);
+    assert_eq!(host.agent().traffic()[0].begun, 5);
+    assert_eq!(peer.listen(), b"");
+    assert_eq!(peer.end, None, "it is there");
+    let again = Peer::established(&mut host, at);
+    turn(&mut host, |_| {
+        peer.listen();
+        peer.end.is_some()
+    });
+    assert_eq!(again.end, None);
+}
