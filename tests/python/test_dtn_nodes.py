@@ -65,6 +65,13 @@ def test_where_each_side_opens_its_own_there_are_two_doors(tmp_path: Path) -> No
     assert [one["eid"] for one in plan["dtn"]["nodes"]] == ["dtn://sat/", "dtn://moon/"]
 
 
+def test_what_a_return_does_is_told_to_the_node(tmp_path: Path) -> None:
+    for asked in ("alone", "reopen", "cue"):
+        ways = f'on_return = "{asked}"\npeer = "127.0.0.1:1"'
+        [door] = plan_of(file(tmp_path, 'name = "1"\n' + neighbour("2", "quiccl", ways)))["doors"]
+        assert door.get("on_return") == asked
+
+
 def test_tls_of_tcpcl_has_the_nodes_files(tmp_path: Path) -> None:
     ways = f'tls = "require"\nfingerprint = "{"ab:" * 31}ab"\npeer = "127.0.0.1:1"'
     plan = plan_of(
@@ -133,6 +140,19 @@ def test_a_plan_in_ions_commands_is_named(tmp_path: Path) -> None:
         (
             'name = "1"\n' + neighbour("2", "tcpcl", f'fingerprint = "{"ab" * 32}"\npeer = "127.0.0.1:1"'),
             "fingerprint",
+        ),
+        (
+            'name = "1"\n' + neighbour("2", "tcpcl", 'on_return = "cue"\npeer = "127.0.0.1:1"'),
+            "not told of returns",
+        ),
+        (
+            'name = "1"\n' + neighbour("2", "quiccl", 'on_return = "resume"\npeer = "127.0.0.1:1"'),
+            "on_return",
+        ),
+        (
+            'name = "1"\n'
+            + neighbour("2", "quiccl", 'closed = "with_contact"\non_return = "cue"\npeer = "127.0.0.1:1"'),
+            "no connection is there",
         ),
         ('name = "1"\ncertificate = "a.pem"\n' + NEAR, "certificate without key"),
         ('name = "1"\nplan = "none.ionrc"\n' + NEAR, "none.ionrc: no such file"),

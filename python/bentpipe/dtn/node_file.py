@@ -46,6 +46,7 @@ class RealNeighbour(Table):
     connections: Literal["shared", "each"] = "shared"
     opened: Literal["with_contact", "on_demand"] = "on_demand"
     closed: Literal["with_contact", "never"] = "never"
+    on_return: Literal["alone", "reopen", "cue"] = "alone"
     congestion: StrictStr = "cubic"
     idle_timeout: DurationText = Duration(30 * 10**9)
     by_plan: StrictBool = True
@@ -63,6 +64,21 @@ class RealNeighbour(Table):
         if self.layer == "mtcp" and self.connections == "shared":
             raise ValueError(
                 'found layer = "mtcp", which goes one way only, with connections = "shared"; expected "each"'
+            )
+        if self.on_return == "cue" and self.layer not in (
+            "quiccl",
+            "quiccl-each",
+            "quiccl-priorities",
+            "qubicle",
+        ):
+            raise ValueError(
+                f'found on_return = "cue" with layer = "{self.layer}", whose transport is not told of returns; '
+                'expected "alone" or "reopen"'
+            )
+        if self.on_return != "alone" and self.closed == "with_contact":
+            raise ValueError(
+                f'found on_return = "{self.on_return}" with closed = "with_contact", so that no connection is there; '
+                'expected closed = "never"'
             )
         if self.tls != "no" and self.layer != "tcpcl":
             over = "is in clear" if self.layer == "mtcp" else "is over QUIC, which has TLS"

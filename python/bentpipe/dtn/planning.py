@@ -135,6 +135,7 @@ def _doors(one: RealNeighbour, source: str) -> list[DoorPlan]:
             "sends": sends,
             "with_contact": one.opened == "with_contact",
             "closes": one.closed == "with_contact",
+            "on_return": one.on_return,
             "quic": quic,
             "congestion": {"name": one.congestion, "options": {}},
             "idle_timeout_ns": one.idle_timeout.ns,
