@@ -14,7 +14,7 @@ from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import BLUE, RED
 
 MOS, PAGE_S = 3.5, 3.0
-COUNTS = [10, 20, 40, 60, 80, 120, 160]
+COUNTS = [10, 20, 40, 60, 80, 120]
 SCHEDULERS = ["drop-tail", "round-robin", "proportional-fair", "codes", "m-lwdf"]
 DURATION_S, COUNTED_S = 24, 8
 DOWN = "path.mobile.down"

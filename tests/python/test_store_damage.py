@@ -88,14 +88,14 @@ def run(folder: Path, *words: str, before: Sequence[str] = ()) -> subprocess.Com
 AGAIN = ("run", "small.toml", "--jobs", "1", "--out", "store")
 
 
-def test_300_flipped_bits_change_nothing_or_are_named(folder: Path) -> None:
+def test_flipped_bits_change_nothing_or_are_named(folder: Path) -> None:
     store = folder / "two runs"
     bentpipe.run(folder / "small.toml", jobs=1, out=store, seeds=1)
     whole = store_damage.values(store)
     assert len(whole) > 25
-    came = Counter(store_damage.judge(store, flip, whole) for flip in store_damage.flips(store, 11, 300))
+    came = Counter(store_damage.judge(store, flip, whole) for flip in store_damage.flips(store, 11, 120))
     assert set(came) <= {"identical", "named"}, came
-    assert came["named"] > 250
+    assert came["named"] > 100
     assert store_damage.values(store) == whole
 
 

@@ -40,7 +40,7 @@ fn run<'py>(
     spec_json: &str,
     controllers: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let spec: RunSpec = serde_json::from_str(spec_json).map_err(invalid)?;
+    let spec = RunSpec::from_json(spec_json).map_err(invalid)?;
     let measurements = match controllers {
         None => py.detach(|| sim::run(&spec, &mut |_, _| None)).map_err(invalid)?,
         Some(classes) => {

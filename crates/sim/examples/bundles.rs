@@ -80,7 +80,7 @@ fn spec(layer: &str, hops: usize, bundles: u64, nodes: bool) -> RunSpec {
                 "lifetime_ns": 3_600_000_000_000u64, "priority": "normal", "crc": "none",
                 "whole": false}]});
     }
-    serde_json::from_value(run).expect("a valid specification")
+    RunSpec::from_json(&run.to_string()).expect("a valid specification")
 }
 
 /// The most payload that all nodes kept at once, and how many bundles the last one got.

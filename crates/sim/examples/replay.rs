@@ -5,7 +5,7 @@ use sim::{Data, RunSpec};
 
 fn main() {
     let text = std::env::args().nth(1).unwrap_or_default();
-    let spec: RunSpec = match serde_json::from_str(&text) {
+    let spec = match RunSpec::from_json(&text) {
         Ok(spec) => spec,
         Err(error) => {
             eprintln!("replay takes a resolved run as JSON: {error}");

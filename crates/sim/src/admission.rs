@@ -95,11 +95,14 @@ mod tests {
                     "up": source, "down": source, "duration_ns": hold_s * 1_000_000_000}})
             })
             .collect();
-        serde_json::from_value(serde_json::json!({
-            "seed": seed, "duration_ns": 1, "sample_ns": 1, "flows": flows,
-            "graph": {"nodes": [], "links": []},
-            "admissions": [{"name": "calls", "flows": names, "rate_bit_s": rate_bit_s}],
-        }))
+        RunSpec::from_json(
+            &serde_json::json!({
+                "seed": seed, "duration_ns": 1, "sample_ns": 1, "flows": flows,
+                "graph": {"nodes": [], "links": []},
+                "admissions": [{"name": "calls", "flows": names, "rate_bit_s": rate_bit_s}],
+            })
+            .to_string(),
+        )
         .unwrap()
     }
 

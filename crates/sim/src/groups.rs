@@ -197,14 +197,17 @@ mod tests {
     }
 
     fn refused(groups: serde_json::Value) -> String {
-        let spec: RunSpec = serde_json::from_value(serde_json::json!({
-            "seed": 1, "duration_ns": 1, "sample_ns": 1, "flows": [], "groups": groups,
-            "graph": {
-                "nodes": [{"name": "a", "kind": "host"}, {"name": "b", "kind": "host"}],
-                "links": [{"name": "x.access", "client_side": "a", "server_side": "b",
-                    "up": [], "down": []}]
-            },
-        }))
+        let spec = RunSpec::from_json(
+            &serde_json::json!({
+                "seed": 1, "duration_ns": 1, "sample_ns": 1, "flows": [], "groups": groups,
+                "graph": {
+                    "nodes": [{"name": "a", "kind": "host"}, {"name": "b", "kind": "host"}],
+                    "links": [{"name": "x.access", "client_side": "a", "server_side": "b",
+                        "up": [], "down": []}]
+                },
+            })
+            .to_string(),
+        )
         .unwrap();
         let topology = Topology::build(&spec.graph, spec.seed).unwrap();
         Groups::new(&spec, &topology).err().unwrap()

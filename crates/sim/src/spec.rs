@@ -42,6 +42,16 @@ pub struct RunSpec {
     pub trace: TraceSpec,
 }
 
+impl RunSpec {
+    /// Reads a run. Whoever has one as text reads it here, so that this much code is made once.
+    ///
+    /// # Errors
+    /// What is no run, with its line and column.
+    pub fn from_json(text: &str) -> serde_json::Result<RunSpec> {
+        serde_json::from_str(text)
+    }
+}
+
 fn is_first(user: &u32) -> bool {
     *user == 0
 }

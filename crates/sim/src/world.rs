@@ -429,7 +429,7 @@ mod tests {
                     "up": [{"kind": "delay", "delay_ns": 1_000_000}]}]
             },
         });
-        let spec: RunSpec = serde_json::from_value(graph).unwrap();
+        let spec = RunSpec::from_json(&graph.to_string()).unwrap();
         let mut world = World::build(&spec, &mut |_, _| None).unwrap();
         // Hosts pass nothing on, so node 7 would be out of reach behind the second even if it existed.
         let payload = Payload::Segment(Segment::of_data(0, Bytes::from_static(&[0; 60])));

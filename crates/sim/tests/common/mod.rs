@@ -113,7 +113,7 @@ impl Case {
             "start_jitter_ns": 0, "client_congestion": self.congestion,
             "server_congestion": self.congestion, "transport": transport, "load": self.load
         });
-        serde_json::from_value(json!({
+        RunSpec::from_json(&json!({
             "seed": self.seed, "duration_ns": (self.duration_s * 1e9) as u64,
             "sample_ns": 100_000_000u64,
             "graph": {
@@ -123,7 +123,7 @@ impl Case {
                     "down": self.direction(self.rate_down, 0.0)}]
             },
             "flows": [flow]
-        }))
+        }).to_string())
         .expect("a valid specification")
     }
 

@@ -49,8 +49,8 @@ fn two_connections(case: &Case, seeds: u64) -> Total {
         let mut spec = Case { load: bulk(&["up"], case.duration_s), seed, ..case.clone() }.spec();
         let mut other = spec.flows[0].clone();
         other.name = "other".into();
-        other.load =
-            serde_json::from_value(bulk(&["down"], case.duration_s)).expect("a valid load");
+        other.load = serde_json::from_str(&bulk(&["down"], case.duration_s).to_string())
+            .expect("a valid load");
         spec.flows.push(other);
         let run = sim::run(&spec, &mut |_, _| None).expect("a valid run");
         let bits = |flow, side| {

@@ -180,15 +180,18 @@ impl Case {
                 node
             })
             .collect();
-        serde_json::from_value(json!({
-            "seed": self.seed, "duration_ns": (self.seconds * 1e9) as u64,
-            "sample_ns": 1_000_000_000u64,
-            "graph": {"nodes": graph, "links": links},
-            "flows": flows,
-            "dtn": {"epoch_ms": 850_000_000_000u64, "nodes": nodes, "links": dtn_links,
-                "plan": {"contacts": self.contacts, "ranges": self.ranges},
-                "changes": self.changes, "perf": self.perf}
-        }))
+        RunSpec::from_json(
+            &json!({
+                "seed": self.seed, "duration_ns": (self.seconds * 1e9) as u64,
+                "sample_ns": 1_000_000_000u64,
+                "graph": {"nodes": graph, "links": links},
+                "flows": flows,
+                "dtn": {"epoch_ms": 850_000_000_000u64, "nodes": nodes, "links": dtn_links,
+                    "plan": {"contacts": self.contacts, "ranges": self.ranges},
+                    "changes": self.changes, "perf": self.perf}
+            })
+            .to_string(),
+        )
         .expect("a valid specification")
     }
 

@@ -28,7 +28,7 @@ fn spec(transport: &Value, load: &Value, stage: Option<Value>, seconds: f64) -> 
     if let Some(stage) = stage {
         spec["graph"]["links"][0]["up"].as_array_mut().unwrap().insert(0, stage);
     }
-    serde_json::from_value(spec).unwrap()
+    RunSpec::from_json(&spec.to_string()).unwrap()
 }
 
 fn run(spec: &RunSpec) -> Measurements {

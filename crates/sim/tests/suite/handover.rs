@@ -48,7 +48,8 @@ fn run(fate: &str, tcp: bool) -> Measurements {
             {"at_ns": ns(CUT_S.1), "links": [in_use("two", true)]}]
     });
     spec["trace"] = json!({"packets": true});
-    sim::run(&serde_json::from_value(spec).unwrap(), &mut |_, _| None).expect("a valid run")
+    sim::run(&sim::RunSpec::from_json(&spec.to_string()).unwrap(), &mut |_, _| None)
+        .expect("a valid run")
 }
 
 #[test]

@@ -58,7 +58,8 @@ fn star(middle: Box<dyn Node>, sending: &[&[u32]], delay_ms: &[u64]) -> Vec<Vec<
         json!({"name": format!("l{n}"), "client_side": name(n), "server_side": "middle", "up": stages, "down": stages})
     };
     let links: Vec<_> = (0..sending.len()).map(link).collect();
-    let graph: GraphSpec = serde_json::from_value(json!({"nodes": nodes, "links": links})).unwrap();
+    let graph: GraphSpec =
+        serde_json::from_str(&json!({"nodes": nodes, "links": links}).to_string()).unwrap();
     let topology = Topology::build(&graph, 1).unwrap();
     let logs: Vec<Log> = sending.iter().map(|_| Log::default()).collect();
     let mut seats = vec![Seat { node: middle, legs: Vec::new() }];
@@ -166,9 +167,10 @@ fn who_does_not_progress_is_named() {
             Time(7)
         }
     }
-    let graph: GraphSpec =
-        serde_json::from_value(json!({"nodes": [{"name": "a", "kind": "host"}], "links": []}))
-            .unwrap();
+    let graph: GraphSpec = serde_json::from_str(
+        &json!({"nodes": [{"name": "a", "kind": "host"}], "links": []}).to_string(),
+    )
+    .unwrap();
     let topology = Topology::build(&graph, 1).unwrap();
     let seats = vec![Seat { node: Box::new(Stuck), legs: Vec::new() }];
     let mut world = World::of(topology, seats, Time(1000 * MS));

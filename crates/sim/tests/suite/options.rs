@@ -50,7 +50,7 @@ fn the_idle_timeout_ends_a_connection_that_an_outage_cuts() {
             let stages = spec["graph"]["links"][0][direction].as_array_mut().expect("stages");
             stages.insert(0, outage.clone());
         }
-        let spec: RunSpec = serde_json::from_value(spec).expect("a specification");
+        let spec = RunSpec::from_json(&spec.to_string()).expect("a specification");
         sim::run(&spec, &mut |_, _| None).expect("a valid run")
     };
     let cut = with_outage(json!(3_000_000_000u64));
@@ -72,7 +72,7 @@ fn ecn_signals_congestion_without_loss() {
         spec["graph"]["links"][0]["up"][1]["queue"] = json!({"kind": "codel",
             "limit": {"bytes": 1_000_000}, "target_ns": 5_000_000, "interval_ns": 100_000_000,
             "ecn": true});
-        let spec: RunSpec = serde_json::from_value(spec).expect("a specification");
+        let spec = RunSpec::from_json(&spec.to_string()).expect("a specification");
         sim::run(&spec, &mut |_, _| None).expect("a valid run")
     };
     let link =

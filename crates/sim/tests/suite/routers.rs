@@ -44,7 +44,7 @@ impl Node for Ticker {
 
 /// 100 packets from one host to another over this graph; who came when, and the tables.
 fn ticks(graph: Value) -> (Vec<(u64, u32)>, Measurements) {
-    let graph: GraphSpec = serde_json::from_value(graph).unwrap();
+    let graph: GraphSpec = serde_json::from_str(&graph.to_string()).unwrap();
     let topology = Topology::build(&graph, 1).unwrap();
     let ends = [("client", (0, 0)), ("server", (1, 0))]
         .map(|(name, seat)| (topology.node_id(name).unwrap(), seat));
@@ -134,7 +134,8 @@ fn from(at: u64, tcp: bool) -> Measurements {
     spec["graph"]["changes"] =
         json!([uses(0, &[("link", false)]), uses(at * 1000, &[("link", true)])]);
     spec["trace"] = json!({"packets": true});
-    sim::run(&serde_json::from_value(spec).unwrap(), &mut |_, _| None).expect("a valid run")
+    sim::run(&sim::RunSpec::from_json(&spec.to_string()).unwrap(), &mut |_, _| None)
+        .expect("a valid run")
 }
 
 #[test]

@@ -95,7 +95,7 @@ impl Web {
         let mut quic = quic(&json!({"header_bytes": HEADER, "mtu_bytes": MTU}));
         quic.as_object_mut().unwrap().remove("kind");
         let congestion = json!({"name": "newreno", "options": {"slow_start_exit": "none"}});
-        serde_json::from_value(json!({
+        RunSpec::from_json(&json!({
             "seed": self.seed, "duration_ns": self.duration_s * 1_000_000_000,
             "sample_ns": 1_000_000_000u64,
             "graph": {
@@ -110,7 +110,7 @@ impl Web {
                 "transport": {"kind": "web", "quic": quic, "tcp": {"client": tcp, "server": tcp}},
                 "load": web
             }]
-        }))
+        }).to_string())
     }
 }
 

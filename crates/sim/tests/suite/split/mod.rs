@@ -126,7 +126,7 @@ impl Split {
     }
 
     pub fn spec(&self) -> RunSpec {
-        serde_json::from_value(self.json()).expect("a valid specification")
+        RunSpec::from_json(&self.json().to_string()).expect("a valid specification")
     }
 
     pub fn run(&self) -> Measurements {
