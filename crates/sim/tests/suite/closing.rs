@@ -46,7 +46,7 @@ prop_compose! {
         for way in ["up", "down"] {
             link[way].as_array_mut().unwrap().push(hold.clone());
         }
-        serde_json::from_value(spec).unwrap()
+        RunSpec::from_json(&spec.to_string()).unwrap()
     }
 }
 
