@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bentpipe.dtn.drawing import figures
@@ -375,6 +375,7 @@ def test_a_plan_is_not_written_over_itself(plans: Path) -> None:
     assert "--out: b.toml is a file, expected a folder" in refused(plans, "plan", "plan.toml", "-o", "b.toml")
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_any_text_is_a_plan_or_refused(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     folder = tmp_path_factory.getbasetemp()

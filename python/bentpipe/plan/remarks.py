@@ -159,7 +159,7 @@ def _of_flow(name: str, flow: FlowSpec, cell: Cell, whole: int) -> Iterator[Rema
         )
         yield Remark(f"flow.{name}", f"{problem}: nothing is ever answered")
         return
-    if trip >= FAR_NS:
+    if trip >= FAR_NS and flow["load"]["kind"] != "bundles":  # whose timers the contact plan sets
         yield from _far(name, flow, trip)
     key = f"flow.{name}.load"
     longest = max(_times(flow["load"]), default=0)

@@ -25,6 +25,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use transport::quic::Needs;
 
+pub use assembly::SharedRoom;
 pub use ltp::{Colour, Ltp, LtpSpec};
 pub use mtcp::{Mtcp, MtcpSpec};
 pub use outlook::Outlook;
@@ -99,9 +100,9 @@ impl LayerSpec {
     pub fn session_with(&self, role: Role, node: &str, terms: Terms) -> Box<dyn Session> {
         match self {
             LayerSpec::Quiccl(spec) => Box::new(Quiccl::new(spec, role, node, terms)),
-            LayerSpec::Qubicle(spec) => Box::new(Qubicle::new(spec)),
+            LayerSpec::Qubicle(spec) => Box::new(Qubicle::new(spec, terms)),
             LayerSpec::Tcpcl(spec) => Box::new(Tcpcl::new(spec, role, node, terms)),
-            LayerSpec::Mtcp(spec) => Box::new(Mtcp::new(spec, role)),
+            LayerSpec::Mtcp(spec) => Box::new(Mtcp::new(spec, role, terms)),
             LayerSpec::Ltp(spec) => Box::new(Ltp::new(spec, node)),
         }
     }

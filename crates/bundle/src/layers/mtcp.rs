@@ -12,7 +12,7 @@ use units::Time;
 use super::assembly::{Assembly, Room};
 use super::inflow::Inflow;
 use super::messages::byte_string;
-use super::{INCOMING_BYTES, TRANSFER_BYTES};
+use super::{INCOMING_BYTES, TRANSFER_BYTES, Terms};
 use crate::{Refusal, Role, Said, Service, Session, Told};
 
 /// The only stream.
@@ -50,7 +50,7 @@ pub struct Mtcp {
 
 impl Mtcp {
     /// Who has opened the connection sends.
-    pub fn new(spec: &MtcpSpec, role: Role) -> Mtcp {
+    pub fn new(spec: &MtcpSpec, role: Role, terms: Terms) -> Mtcp {
         Mtcp {
             role,
             most: spec.transfer_bytes,
@@ -61,7 +61,7 @@ impl Mtcp {
             inflow: Inflow::default(),
             head: Vec::new(),
             assembly: None,
-            room: Room::new(INCOMING_BYTES.max(spec.transfer_bytes)),
+            room: Room::new(INCOMING_BYTES.max(spec.transfer_bytes), terms.room),
             next_received: 0,
         }
     }

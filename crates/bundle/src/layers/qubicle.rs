@@ -13,7 +13,7 @@ use units::Time;
 use super::assembly::{Assembly, Room};
 use super::inflow::Inflow;
 use super::messages::byte_string;
-use super::{INCOMING_BYTES, TRANSFER_BYTES};
+use super::{INCOMING_BYTES, TRANSFER_BYTES, Terms};
 use crate::{Refusal, Said, Service, Session, Told, Transfer};
 
 /// The protocol's name in the handshake.
@@ -163,7 +163,7 @@ pub struct Qubicle {
 
 impl Qubicle {
     /// Both sides do the same.
-    pub fn new(spec: &QubicleSpec) -> Qubicle {
+    pub fn new(spec: &QubicleSpec, terms: Terms) -> Qubicle {
         Qubicle {
             most: spec.transfer_bytes,
             ready: false,
@@ -173,7 +173,7 @@ impl Qubicle {
             leaving: BTreeMap::new(),
             arriving: BTreeMap::new(),
             unanswered: 0,
-            room: Room::new(spec.incoming_bytes),
+            room: Room::new(spec.incoming_bytes, terms.room),
             next_received: 0,
             turn: 0,
         }

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use transport::{AppEvent, Streams};
 use units::{Span, Time};
 
+use super::assembly::SharedRoom;
 use super::exchange::{Exchange, Layout, Setup};
 use super::messages::{Dialect, Init};
 use super::{INCOMING_BYTES, PATIENCE_NS, SEGMENT_BYTES, TRANSFER_BYTES};
@@ -33,6 +34,8 @@ pub struct Terms {
     pub tls: TlsPolicy,
     /// The node id of the peer: no other is taken. None: whoever says what it is.
     pub peer: Option<String>,
+    /// Room for bundles that are being received, with the node's other connections. None: each has its own.
+    pub room: Option<SharedRoom>,
 }
 
 /// Options of TCPCLv4.

@@ -1,6 +1,8 @@
 //! Every layer carries bundles, over its transport in virtual time.
 
-use bundle::layers::{LayerSpec, MtcpSpec, QubicleSpec, QuicclSpec, Streaming, TcpclSpec};
+use bundle::layers::{
+    LayerSpec, MtcpSpec, QubicleSpec, QuicclSpec, SharedRoom, Streaming, TcpclSpec, Terms,
+};
 use bundle::{Refusal, Said, Service, Told};
 use bytes::Bytes;
 use units::{Span, Time};
@@ -136,6 +138,33 @@ fn a_refusal_has_its_reason() {
         pair.run(seconds(10));
         assert_eq!(pair.nodes[0].refused(), [(1, Refusal::NoResources)], "{layer:?}");
         assert_eq!(pair.nodes[0].accepted(), [(2, true)], "{layer:?}");
+    }
+}
+
+#[test]
+fn connections_share_the_room_that_a_node_has() {
+    const ROOM: u64 = 200_000;
+    for layer in
+        [LayerSpec::Tcpcl(TcpclSpec::default()), quiccl(Streaming::One), quiccl(Streaming::Each)]
+    {
+        let room = SharedRoom::new(ROOM);
+        let terms = Terms { room: Some(room.clone()), ..Terms::default() };
+        let [mut stuck, mut other] = [(); 2].map(|()| Pair::with(&layer, ONE_WAY, None, &terms));
+        stuck.send(0, 1, &payload(1, 150_000));
+        while room.left() > ROOM - 50_000 {
+            stuck.run(stuck.now + ONE_WAY);
+            assert!(stuck.now < seconds(10), "{layer:?}");
+        }
+        stuck.kill(0);
+        other.send(0, 2, &payload(2, 190_000));
+        other.run(seconds(20));
+        assert_eq!(other.nodes[0].refused(), [(2, Refusal::NoResources)], "{layer:?}");
+        drop(stuck);
+        assert_eq!(room.left(), ROOM, "{layer:?}");
+        other.send(0, 3, &payload(3, 190_000));
+        other.run(seconds(40));
+        assert_eq!(other.nodes[0].accepted(), [(3, true)], "{layer:?}");
+        assert_eq!(room.left(), ROOM, "{layer:?}");
     }
 }
 

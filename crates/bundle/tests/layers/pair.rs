@@ -1,7 +1,7 @@
 //! Two nodes that are no more than a store each, a session between them over QUIC or TCP in virtual time, and a path with a
 //! delay each way.
 
-use bundle::layers::{LayerSpec, Outlook};
+use bundle::layers::{LayerSpec, Outlook, Terms};
 use bundle::{Carrier, Mailbox, Role, Said, Service, Told, Transfer};
 use bytes::Bytes;
 use transport::quic::QuicSpec;
@@ -82,10 +82,11 @@ pub struct Pair {
     pub loses: Loses,
 }
 
-fn app(layer: &LayerSpec, role: Role, name: &str, mailbox: &Mailbox) -> MakeApp {
+fn app(layer: &LayerSpec, role: Role, name: &str, terms: Terms, mailbox: &Mailbox) -> MakeApp {
     let (layer, name, mailbox) = (layer.clone(), name.to_owned(), mailbox.clone());
     Box::new(move |_| -> Box<dyn App> {
-        Box::new(Carrier::new(layer.session(role, &name), mailbox.clone()))
+        let session = layer.session_with(role, &name, terms.clone());
+        Box::new(Carrier::new(session, mailbox.clone()))
     })
 }
 
@@ -100,13 +101,13 @@ fn controller(mss: u64, paced: bool) -> MakeController {
     Box::new(move || cc::build("newreno", &serde_json::json!({}), &config).unwrap())
 }
 
-fn node(layer: &LayerSpec, side: Side, way: Option<Outlook>) -> Node {
+fn node(layer: &LayerSpec, side: Side, way: Option<Outlook>, terms: Terms) -> Node {
     let (role, name) = match side {
         Side::Client => (Role::Active, "ipn:1.0"),
         Side::Server => (Role::Passive, "ipn:2.0"),
     };
     let mailbox = Mailbox::default();
-    let app = app(layer, role, name, &mailbox);
+    let app = app(layer, role, name, terms, &mailbox);
     let endpoint: Box<dyn Endpoint> = match layer.needs() {
         Some(needs) => {
             let spec = QuicSpec {
@@ -148,9 +149,14 @@ impl Pair {
 
     /// The same with so long a way, of which transports may know.
     pub fn over(layer: &LayerSpec, one_way: Span, way: Option<Outlook>) -> Pair {
+        Pair::with(layer, one_way, way, &Terms::default())
+    }
+
+    /// The same on these terms.
+    pub fn with(layer: &LayerSpec, one_way: Span, way: Option<Outlook>, terms: &Terms) -> Pair {
         let mut pair = Pair {
             now: Time::ZERO,
-            nodes: [node(layer, Side::Client, way), node(layer, Side::Server, way)],
+            nodes: [Side::Client, Side::Server].map(|side| node(layer, side, way, terms.clone())),
             one_way,
             wire: Vec::new(),
             sent: 0,

@@ -410,7 +410,7 @@ fn keepalives_are_the_shorter_of_both() {
 }
 
 fn tls(role: Role, tls: TlsPolicy) -> Talk {
-    Talk::with(role, TcpclSpec::default(), Terms { tls, peer: None })
+    Talk::with(role, TcpclSpec::default(), Terms { tls, ..Terms::default() })
 }
 
 const CAN_TLS: &str = "64746e21 04 01";
@@ -492,7 +492,7 @@ fn a_handshake_that_never_ends_is_given_up() {
 #[test]
 fn a_peer_that_lies_about_its_name_is_refused_with_the_reason() {
     for (expected, taken) in [("ipn:9.0", true), ("ipn:8.0", false), ("dtn://nine/", false)] {
-        let terms = Terms { tls: TlsPolicy::No, peer: Some(expected.to_owned()) };
+        let terms = Terms { peer: Some(expected.to_owned()), ..Terms::default() };
         let mut talk = Talk::with(Role::Active, TcpclSpec::default(), terms);
         let transfer = Transfer {
             id: 5,

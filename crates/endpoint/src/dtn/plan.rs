@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bundle::layers::{LayerSpec, Outlook, Over, Terms, TlsPolicy};
+use bundle::layers::{LayerSpec, Outlook, Over, SharedRoom, Terms, TlsPolicy};
 use bundle::{Agent, Door, DtnSpec, ReturnSpec};
 use serde::Deserialize;
 use serde_json::json;
@@ -32,6 +32,10 @@ const WAIT: Duration = Duration::from_micros(500);
 /// Accepted connections of an end at once, and handshakes before peers prove their address.
 const CONNECTIONS: usize = 64;
 const HANDSHAKES: usize = 16;
+
+/// Bytes of bundles on the way in to a node, whatever it may store.
+const LEAST_INCOMING: u64 = 1 << 26;
+const MOST_INCOMING: u64 = 1 << 30;
 
 /// A bundle node of this machine.
 #[derive(Clone, Debug, Deserialize)]
@@ -59,6 +63,16 @@ pub struct NodePlan {
     /// A folder for the files that clients send here; none: they are not written.
     #[serde(default)]
     pub files: Option<PathBuf>,
+}
+
+impl NodePlan {
+    /// Bytes of bundles that may be on the way in at once, on all connections together: what the node may store, as far as that is
+    /// memory.
+    fn incoming_bytes(&self) -> u64 {
+        let node = self.dtn.nodes.iter().find(|node| node.name == self.name);
+        let store = node.and_then(|node| node.store_bytes);
+        store.unwrap_or(u64::MAX).clamp(LEAST_INCOMING, MOST_INCOMING)
+    }
 }
 
 /// A neighbour, and how it is reached.
@@ -217,10 +231,11 @@ fn begin(plan: &NodePlan) -> Result<(Host<BundleHost>, Option<FoundStore>), Fail
         let known = plan.dtn.nodes.iter().find(|node| node.name == *name);
         known.map(|node| node.eid.clone())
     };
+    let room = SharedRoom::new(plan.incoming_bytes());
     let gate = |door: &DoorPlan| Gate {
         layer: door.layer.clone(),
         peer: door.peer.map(|peer| peer.to_string()),
-        terms: Terms { tls: door.tls.policy, peer: eid(&door.neighbour) },
+        terms: Terms { tls: door.tls.policy, peer: eid(&door.neighbour), room: Some(room.clone()) },
     };
     let gates = doors.iter().map(gate).collect();
     let ends = doors.iter().map(DoorPlan::end).collect::<Result<_, _>>()?;

@@ -126,7 +126,7 @@ impl Exchange {
             next_transfer: 0,
             next_received: 0,
             owners: BTreeMap::new(),
-            room: Room::new(setup.incoming_bytes),
+            room: Room::new(setup.incoming_bytes, setup.terms.room.clone()),
             ending: false,
             term_sent: false,
             term_heard: false,

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use transport::Streams;
 use units::{Span, Time};
 
+use crate::layers::assembly::Room;
 use crate::layers::messages::{Ack, Dialect, Message, Segment, decode, encode, refusal};
 use crate::pieces::Pieces;
 use crate::{Refusal, Said, Service, Transfer};
@@ -61,29 +62,27 @@ pub(super) enum Word {
 
 pub(super) struct Datagrams {
     transfer_mru: u64,
-    most_kept: u64,
+    room: Room,
     notice: Span,
     waiting: VecDeque<Transfer>,
     leaving: Option<Leaving>,
     noticed: BTreeMap<u64, Noticed>,
     arriving: BTreeMap<u64, Arriving>,
-    kept: u64,
     /// The answer that waits for the node's word, by the transfer, and by the session's number of a bundle.
     last: BTreeMap<u64, Option<Ack>>,
     owners: BTreeMap<u64, u64>,
 }
 
 impl Datagrams {
-    pub fn new(transfer_mru: u64, most_kept: u64, notice: Span) -> Datagrams {
+    pub fn new(transfer_mru: u64, room: Room, notice: Span) -> Datagrams {
         Datagrams {
             transfer_mru,
-            most_kept,
+            room,
             notice,
             waiting: VecDeque::new(),
             leaving: None,
             noticed: BTreeMap::new(),
             arriving: BTreeMap::new(),
-            kept: 0,
             last: BTreeMap::new(),
             owners: BTreeMap::new(),
         }
@@ -283,7 +282,7 @@ impl Datagrams {
         one.parts.insert(place, data.slice(head..));
         one.bytes += segment.bytes;
         one.kept += segment.bytes + PLACE;
-        self.kept += segment.bytes + PLACE;
+        self.room.overdraw(segment.bytes + PLACE);
         let bytes = one.bytes;
         let ack = Ack { flags: segment.flags, transfer, place, bytes };
         let mut words = Vec::new();
@@ -292,7 +291,7 @@ impl Datagrams {
                 words.push(Word::Answer(Message::Ack(ack)));
             }
         } else if let Some(one) = self.arriving.remove(&transfer) {
-            self.kept -= one.kept;
+            self.room.give(one.kept);
             if one.bytes == total {
                 let (mut data, mut left) = (Pieces::default(), one.bytes);
                 for part in one.parts.values() {
@@ -304,10 +303,10 @@ impl Datagrams {
             }
         }
         // Of those that wait for what may never come, the oldest go.
-        while self.kept > self.most_kept
+        while self.room.is_overdrawn()
             && let Some((_, oldest)) = self.arriving.pop_first()
         {
-            self.kept -= oldest.kept;
+            self.room.give(oldest.kept);
         }
         words
     }

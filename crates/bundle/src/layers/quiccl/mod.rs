@@ -13,6 +13,7 @@ use transport::{AppEvent, Streams};
 use units::{Span, Time};
 
 use self::datagrams::{Datagrams, Word};
+use super::assembly::Room;
 use super::exchange::{Exchange, Layout, Setup};
 use super::messages::{Dialect, Init};
 use super::{INCOMING_BYTES, Memory, PATIENCE_NS, SEGMENT_BYTES, TRANSFER_BYTES, Terms};
@@ -98,7 +99,7 @@ pub struct Quiccl {
 impl Quiccl {
     /// Of the node that is called `node`.
     pub fn new(spec: &QuicclSpec, role: Role, node: &str, terms: Terms) -> Quiccl {
-        let datagrams = spec.datagram_bytes.is_some();
+        let (datagrams, shared) = (spec.datagram_bytes.is_some(), terms.room.clone());
         let exchange = Exchange::new(Setup {
             dialect: Dialect::Quiccl,
             layout: match spec.streams {
@@ -121,7 +122,11 @@ impl Quiccl {
             terms,
         });
         let datagrams = datagrams.then(|| {
-            Datagrams::new(spec.transfer_bytes, spec.incoming_bytes, Span(spec.notice_ns))
+            Datagrams::new(
+                spec.transfer_bytes,
+                Room::new(spec.incoming_bytes, shared),
+                Span(spec.notice_ns),
+            )
         });
         Quiccl { exchange, datagrams, ending: false }
     }
