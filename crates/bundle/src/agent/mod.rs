@@ -1,14 +1,17 @@
 //! A bundle node without its connections: what it stores, decides, delivers and reports (RFC 9171 section 5). Who drives it
 //! opens sessions and makes stored bundles durable, as [`Act`]s ask.
 //!
-//! Reading order: here (what comes in), `forward` (to whom and when), `deliver`, `perf` (who sends), `file` (what a client sends of a
-//! file), `stop` (what a node that stops loses), `lasting` (what a store asks for and gives that outlives the node).
+//! Reading order: here (what comes in), `forward` (which way), `neighbour` (what waits for one), `send` (while there is a contact),
+//! `deliver`, `perf` (who sends), `file` (what a client sends of a file), `stop` (what a node that stops loses), `lasting` (what a
+//! store asks for and gives that outlives the node).
 
 mod deliver;
 mod file;
 mod forward;
 mod lasting;
+mod neighbour;
 mod perf;
+mod send;
 mod stop;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,9 +26,9 @@ use crate::wire::{Bundle, Eid, Id, ReasonCode};
 use crate::{Asked, Refusal, Said, Told};
 use deliver::Parts;
 pub use file::FilePart;
-use forward::Neighbour;
 pub use lasting::Stored;
 use lasting::{Lasting, Want};
+use neighbour::Neighbour;
 use perf::Client;
 
 /// A session, by a number that its driver gives.
