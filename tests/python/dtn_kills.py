@@ -61,7 +61,7 @@ class Node:
     """A node of the row, through its lives."""
 
     def __init__(self, program: Path, folder: Path, name: str, text: str, words: str | None) -> None:
-        """``words`` are those of its client to node 3."""
+        """``words`` are those of its client."""
         self._program, self._folder, self._name, self._words = program, folder, name, words
         self._file = folder / f"{name}.toml"
         self._file.write_text(text)
@@ -70,11 +70,17 @@ class Node:
         self._process: subprocess.Popen[bytes] | None = None
         self._reader: threading.Thread | None = None
 
-    def begin(self, *, sends: bool = False) -> None:
+    @property
+    def pid(self) -> int:
+        """Of the life that it has."""
+        assert self._process is not None
+        return self._process.pid
+
+    def begin(self, *, sends: bool = False, to: str = "3") -> None:
         """Begins a life; what it says is kept in ``rows``."""
         plan = plan_of(self._file, self._name, self._folder / f"store-{self._name}")
         if sends and self._words is not None:
-            Client(plan, "3", self._words)
+            Client(plan, to, self._words)
         path = self._folder / f"{self._name}.json"
         path.write_bytes(written(plan))
         process = subprocess.Popen(
@@ -97,14 +103,15 @@ class Node:
             with contextlib.suppress(ValueError):
                 self.rows.append(json.loads(line))
 
-    def end(self, number: int = signal.SIGTERM) -> None:
-        """Ends a life, by default in order."""
+    def end(self, number: int = signal.SIGTERM) -> int | None:
+        """Ends a life, by default in order; its exit status."""
         if self._process is None or self._reader is None:
-            return
+            return None
         self._process.send_signal(number)
-        with self._process:
+        with self._process as process:
             self._reader.join()
         self._process = None
+        return process.returncode
 
     def ids(self, event: str) -> Counter[tuple[str, int, int]]:
         """Bundles of clients to which this has happened, and how often."""

@@ -152,7 +152,8 @@ class _Machine:
         ends = ends and one.how != signal.SIGINT
         environment = {**self.environment, f"{MARK}_HOLD": str(LONG_S if ends else SHORT_S)}
         with log, subprocess.Popen(
-            command, cwd=self.place, env=environment, stdin=subprocess.DEVNULL, stdout=log,
+            # What started the tests may ignore a hang-up, and would have this ignore it too.
+            ["env", "--default-signal=HUP", *command], cwd=self.place, env=environment, stdin=subprocess.DEVNULL, stdout=log,
             stderr=subprocess.STDOUT, start_new_session=True,
         ) as starter:  # fmt: skip
             self._reach(one, starter)

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -30,15 +30,19 @@ SCENARIO = GEO.replace("2s", "60s").replace("2 s", "60 s").replace("[[path", "se
 class Cluster:
     """A scheduler and two workers, as processes of their own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, python: str = sys.executable, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.processes: list[subprocess.Popen[str]] = []
+        self.python, self.environment = python, environment
         self.folder = folder
         self.address = ""
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-m", *words],
+            [self.python, "-m", *words],
             cwd=self.folder,
+            env=self.environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

@@ -3,13 +3,13 @@
 import re
 import tomllib
 from contextlib import nullcontext
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+
+import other
 
 bentpipe = pytest.importorskip("bentpipe")
 pytest.importorskip("bentpipe._engine")
@@ -25,10 +25,7 @@ PAGE = ROOT / "docs/findings/moving.md"
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    loader = SourceFileLoader("findings", str(ROOT / "scripts/findings"))
-    module = module_from_spec(spec_from_loader("findings", loader))
-    loader.exec_module(module)
-    return module
+    return other.script("findings")
 
 
 def short(file: Path, seconds: int, **axes: int) -> dict[str, Any]:

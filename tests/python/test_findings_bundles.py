@@ -2,14 +2,14 @@
 
 import re
 import tomllib
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import polars as pl
 import pytest
+
+import other
 
 bentpipe = pytest.importorskip("bentpipe")
 pytest.importorskip("bentpipe._engine")
@@ -23,10 +23,7 @@ ROWS = {"layers": "layer", "sizes": "layer", "controllers": "controller", "paces
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    loader = SourceFileLoader("findings_bundles", str(ROOT / "scripts/findings-bundles"))
-    module = module_from_spec(spec_from_loader("findings_bundles", loader))
-    loader.exec_module(module)
-    return module
+    return other.script("findings-bundles")
 
 
 def brief(file: Path, row: str) -> dict[str, Any]:

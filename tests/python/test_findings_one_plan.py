@@ -2,13 +2,13 @@
 
 import re
 import tomllib
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+
+import other
 
 bentpipe = pytest.importorskip("bentpipe")
 pytest.importorskip("bentpipe._engine")
@@ -27,10 +27,7 @@ KEPT: dict[str, dict[str, list[str]]] = {
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    loader = SourceFileLoader("findings_one_plan", str(ROOT / "scripts/findings-one-plan"))
-    module = module_from_spec(spec_from_loader("findings_one_plan", loader))
-    loader.exec_module(module)
-    return module
+    return other.script("findings-one-plan")
 
 
 def brief(file: Path, folder: Path) -> Path:

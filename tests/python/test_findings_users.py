@@ -1,12 +1,12 @@
 """The page of findings on users: every scenario is sound, runs and is drawn in a short form; the page has what the script writes."""
 
 import re
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+import other
 
 bentpipe = pytest.importorskip("bentpipe")
 pytest.importorskip("bentpipe._engine")
@@ -20,10 +20,7 @@ PAGE = ROOT / "docs/findings/users.md"
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    loader = SourceFileLoader("findings_users", str(ROOT / "scripts/findings-users"))
-    module = module_from_spec(spec_from_loader("findings_users", loader))
-    loader.exec_module(module)
-    return module
+    return other.script("findings-users")
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -334,6 +334,8 @@ def test_kills_at_any_moment_lose_nothing(folder: Path, made: Path) -> None:
         words = cli("run", "small.toml", "--jobs", "1", "--out", f"killed{number}")
         was, status = store_damage.kill_and_resume(words, folder, whole_s * chance.uniform(0.1, 1.1))
         killed += was
+        if not was:  # the first run was slower than they are: the next is killed earlier
+            whole_s *= 0.6
         assert status == 0
         assert store_damage.contents(folder / f"killed{number}") == store_damage.contents(made / "store")
     assert killed

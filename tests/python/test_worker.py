@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import Run, make
 from bentpipe.runners import dask, engine
@@ -93,3 +95,13 @@ def test_a_large_table_is_the_same_file_with_any_number_of_threads() -> None:
         assert used == threads
         answers.append(checksum)
     assert answers[0] == answers[1]
+
+
+def test_a_worker_imports_nothing_from_where_it_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user's own random.py in the current folder is not the standard library's."""
+    (tmp_path / "random.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(tmp_path)
+    (outcome,) = LocalRunner(1).run([run()])
+    assert outcome.data is not None, outcome.error

@@ -1,11 +1,10 @@
 //! A controller that does nothing: the window stays what the application set it to when the connection was made, and
-//! whatever is held, late or lost on the way leaves it alone.
+//! whatever is held, late or lost on the way leaves it alone. It leaves paced (RFC 9002 section 7.7).
 
 use serde::{Deserialize, Serialize};
-use units::Time;
 
+use crate::fixed::{self, Fixed};
 use crate::options::{Entry, Kind, Opt, defaults, parse};
-use crate::{Config, CongestionControl, Control, Event};
 
 /// Its place in the catalogue.
 pub const ENTRY: Entry = Entry {
@@ -21,7 +20,10 @@ pub const ENTRY: Entry = Entry {
     kernel: None,
     chance: false,
     defaults: defaults::<Options>,
-    make: |options, config| Ok(Box::new(NoOp::new(&parse(options)?, config))),
+    make: |options, config| {
+        let Options { window_bytes } = parse(options)?;
+        Ok(Box::new(Fixed::new(&fixed::Options { window_bytes, rate_bit_s: None }, config)))
+    },
 };
 
 /// The scenario's options.
@@ -30,25 +32,4 @@ pub const ENTRY: Entry = Entry {
 pub struct Options {
     /// The window, bytes.
     pub window_bytes: Option<u64>,
-}
-
-/// The controller.
-#[derive(Clone, Debug)]
-pub struct NoOp(Control);
-
-impl NoOp {
-    /// A controller that always says the same; its window leaves paced (RFC 9002 section 7.7).
-    pub fn new(options: &Options, config: &Config) -> NoOp {
-        NoOp(Control::window(options.window_bytes.unwrap_or(config.initial_window)))
-    }
-}
-
-impl CongestionControl for NoOp {
-    fn initial(&mut self, _now: Time) -> Control {
-        self.0
-    }
-
-    fn on_event(&mut self, _now: Time, _event: &Event) -> Control {
-        self.0
-    }
 }

@@ -2,10 +2,11 @@
 //! longer than a transfer. It learns nothing from acknowledgements, and losses are repaired within the rate.
 
 use serde::{Deserialize, Serialize};
-use units::{Rate, Time, divide};
+use units::divide;
 
+use crate::Config;
+use crate::fixed::{self, Fixed};
 use crate::options::{Entry, Kind, Opt, defaults, parse};
-use crate::{Config, CongestionControl, Control, Event};
 
 /// Its place in the catalogue.
 pub const ENTRY: Entry = Entry {
@@ -22,7 +23,11 @@ pub const ENTRY: Entry = Entry {
     kernel: None,
     chance: false,
     defaults: defaults::<Options>,
-    make: |options, config| Ok(Box::new(OpenLoop::new(&parse(options)?, config))),
+    make: |options, config| {
+        let Options { rate_bit_s } = parse(options)?;
+        let rate_bit_s = Some(rate_bit_s.unwrap_or_else(|| initial_rate(config)));
+        Ok(Box::new(Fixed::new(&fixed::Options { window_bytes: None, rate_bit_s }, config)))
+    },
 };
 
 /// The scenario's options.
@@ -33,36 +38,9 @@ pub struct Options {
     pub rate_bit_s: Option<u64>,
 }
 
-/// The controller.
-#[derive(Clone, Debug)]
-pub struct OpenLoop(Control);
-
-/// More than any path holds: the rate alone is what limits.
-const UNLIMITED: u64 = 1 << 40;
-
-impl OpenLoop {
-    /// A controller that always says the same.
-    pub fn new(options: &Options, config: &Config) -> OpenLoop {
-        let rate = options.rate_bit_s.unwrap_or_else(|| {
-            let bits = u128::from(config.initial_window) * 8 * 1_000_000_000;
-            let (rate, _) = divide(bits, config.initial_rtt.nanos().max(1));
-            u64::try_from(rate).unwrap_or(u64::MAX).max(1)
-        });
-        OpenLoop(Control {
-            cwnd: UNLIMITED,
-            pacing_rate: Some(Rate(rate)),
-            quantum: None,
-            wake_at: Time::MAX,
-        })
-    }
-}
-
-impl CongestionControl for OpenLoop {
-    fn initial(&mut self, _now: Time) -> Control {
-        self.0
-    }
-
-    fn on_event(&mut self, _now: Time, _event: &Event) -> Control {
-        self.0
-    }
+/// An initial window in each round trip that is assumed before the first sample, bit/s.
+fn initial_rate(config: &Config) -> u64 {
+    let bits = u128::from(config.initial_window) * 8 * 1_000_000_000;
+    let (rate, _) = divide(bits, config.initial_rtt.nanos().max(1));
+    u64::try_from(rate).unwrap_or(u64::MAX).max(1)
 }

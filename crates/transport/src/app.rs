@@ -127,6 +127,13 @@ pub trait Streams {
     fn secure(&mut self) -> bool {
         false
     }
+    /// Whether the peer has proven to be who it is to be, in the handshake that is done.
+    ///
+    /// # Errors
+    /// Who it is instead, in words.
+    fn proven(&self) -> Result<(), String> {
+        Ok(())
+    }
     /// Whether nothing has come of the peer's handshake yet, so that what is written goes as early data (RFC 9001 section 4.6).
     fn is_early(&self) -> bool {
         false

@@ -229,6 +229,7 @@ def replay(plan: Plan, run: Run, command: str = "run", where: str = "local") -> 
     words = ["bentpipe", "browse" if where == BROWSER else "run", plan.document.name]
     for override in plan.document.overrides:
         words += ["--set", override]
+    words += plan.document.options
     if where == BROWSER:
         words += ["--units", str(run.seed)]
     elif len({other.seed for other in plan.runs}) > 1 or run.seed != 1:

@@ -113,7 +113,7 @@ class _Worker(Hand):
             fresh = self.worker is None
             if self.worker is None:
                 self.worker = subprocess.Popen(
-                    [sys.executable, "-m", "bentpipe.runners.worker"],
+                    [sys.executable, "-P", "-m", "bentpipe.runners.worker"],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     env=_environment(self.threads),

@@ -77,6 +77,16 @@ impl Wire {
     }
 }
 
+/// What streams of bytes have received.
+fn received(streams: &[StreamReport]) -> Counters {
+    let mut counters = Counters::default();
+    for stream in streams {
+        counters.received_bytes += stream.received;
+        counters.received_in_order_bytes += stream.received_in_order;
+    }
+    counters
+}
+
 impl Streams for Wire {
     fn open(&mut self) -> Option<u64> {
         None
@@ -208,9 +218,8 @@ impl endpoint::Endpoint for Endpoint {
 
     fn counters(&self) -> Counters {
         let mut counters = self.wire.counters;
-        for stream in self.streams() {
-            counters.received_bytes += stream.1.received;
-            counters.received_in_order_bytes += stream.1.received_in_order;
+        if let Some(app) = &self.app {
+            counters.add(&received(app.streams()));
         }
         counters
     }

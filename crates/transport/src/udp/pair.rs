@@ -4,7 +4,7 @@
 use cc::CongestionControl;
 use units::Time;
 
-use super::{UdpSpec, Wire};
+use super::{UdpSpec, Wire, received};
 use crate::ledger::Ledger;
 use crate::load::StreamReport;
 use crate::{
@@ -75,16 +75,6 @@ impl Pair {
         self.ledger.end(number, &received(app.streams()), Gauges::default(), app.streams());
         self.note(now, kind);
     }
-}
-
-/// What streams of bytes have received.
-fn received(streams: &[StreamReport]) -> Counters {
-    let mut counters = Counters::default();
-    for stream in streams {
-        counters.received_bytes += stream.received;
-        counters.received_in_order_bytes += stream.received_in_order;
-    }
-    counters
 }
 
 impl endpoint::Endpoint for Pair {

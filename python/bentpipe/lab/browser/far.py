@@ -155,7 +155,7 @@ def lab_plan(run: Run, folder: Path, home: Path, program: Path, executable: Path
             "name": "server", "command": [str(executable), "serve", str(server)], "listens": PORT, "output": str(ready),
         }],
         "near": [{
-            "name": "browser", "command": [sys.executable, "-m", "bentpipe.lab.browser.unit", str(unit), "{far}"],
+            "name": "browser", "command": [sys.executable, "-P", "-m", "bentpipe.lab.browser.unit", str(unit), "{far}"],
             "start_ns": 0, "output": str(folder / "unit.log"),
         }],
         "tcp": _kernel(spec),

@@ -251,7 +251,7 @@ class _Unit(Hand):
         )  # fmt: skip
         file = folder / "plan.json"
         file.write_text(json.dumps(plan), encoding="utf-8")
-        return subprocess.Popen([sys.executable, "-m", "bentpipe.lab.browser.unit", str(file)], **how)
+        return subprocess.Popen([sys.executable, "-P", "-m", "bentpipe.lab.browser.unit", str(file)], **how)
 
     def _found(self, run: Run, folder: Path, said: str) -> tuple[Measurements | None, str]:
         from bentpipe.lab.browser.measurements import measurements
