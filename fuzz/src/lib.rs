@@ -23,7 +23,7 @@ pub use layers::layers;
 pub type Target = fn(&[u8]);
 
 /// Every target by its name.
-pub const TARGETS: [(&str, Target); 13] = [
+pub const TARGETS: [(&str, Target); 14] = [
     ("http3", http3),
     ("proxy_header", proxy_header),
     ("syn", syn_packet),
@@ -37,6 +37,7 @@ pub const TARGETS: [(&str, Target); 13] = [
     ("contact_plan", contact_plan),
     ("layers", layers),
     ("dtn_node", dtn_node),
+    ("certificate", certificate),
 ];
 
 /// A connection's events of any kind and order, on the HTTP/3 server.
@@ -352,4 +353,14 @@ pub fn contact_plan(bytes: &[u8]) {
 /// than it may.
 pub fn dtn_node(bytes: &[u8]) {
     endpoint::dtn::exercise_dtn(bytes);
+}
+
+/// Whatever a peer shows for a certificate, its node ids are its own bytes.
+pub fn certificate(bytes: &[u8]) {
+    let _ = endpoint::identity::pin_of(bytes);
+    let Ok(names) = endpoint::identity::node_ids(bytes) else { return };
+    for name in names {
+        let held = name.is_empty() || bytes.windows(name.len()).any(|part| part == name.as_bytes());
+        assert!(held, "a node id that is not in the certificate");
+    }
 }

@@ -22,6 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import dtn_floods
 import dtn_kills
 import killing
 import masses
@@ -158,6 +159,25 @@ def stores(_: bool) -> Iterator[Case]:
     yield lambda seed: dtn_kills.trial(program, dtn_kills.draw(seed))
 
 
+@contextlib.contextmanager
+def nodes(short: bool) -> Iterator[Case]:
+    """A bundle node is flooded beside a neighbour; in the short form a case is every flood, each beside another layer."""
+    program = realtime.program()
+
+    def case(seed: int) -> str:
+        if not short:
+            return dtn_floods.trial(program, dtn_floods.draw(seed, short=False), seed)
+        count = len(dtn_floods.FLOODS)
+        # Neighbours' layers change from one flood to the next, so that each of both is there.
+        drawn = [
+            dtn_floods.draw(number + count * ((seed + number) % len(dtn_floods.LAYERS)), short=True)
+            for number in range(count)
+        ]
+        return "; ".join(filter(None, (dtn_floods.trial(program, one, seed) for one in drawn)))
+
+    yield case
+
+
 PARTS = (
     Part("kills", "kills over processes, stages and users: nothing is left", 500, 16, 4, kills, root=True),
     Part("labs", "rounds of eight labs at once: none fails to set up", 50, 1, 1, labs, root=True),
@@ -165,6 +185,8 @@ PARTS = (
     Part("flips", "flipped bits of a store: the same values, or a name", 3000, 60, 1, flips),
     Part("connections", "100,000 short connections to a live server: its memory stays", len(masses.KINDS),
          len(masses.KINDS), 1, connections),
+    Part("nodes", "floods of a bundle node by strangers and liars: its neighbour's bundles arrive, its memory stays", 120,
+         1, 1, nodes),
     Part("stores", "kills of bundle nodes that store on disk: what was promised arrives once", 100, 1, 2, stores),
 )  # fmt: skip
 

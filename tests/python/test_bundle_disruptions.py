@@ -184,12 +184,14 @@ def test_twenty_minutes_of_light_need_no_key_set_by_hand(tmp_path: Path, layer: 
     assert not events(store, "timeout")
 
 
-def shortened(name: str, **cells: object) -> dict[str, Any]:
+def whole(name: str) -> dict[str, Any]:
     scenario = tomllib.loads((SCENARIOS / f"{name}.toml").read_text())
     assert specs(scenario), "every cell can be run"
-    scenario["seeds"] = 1
-    scenario["sweep"] = cells
     return scenario
+
+
+def shortened(name: str, **cells: object) -> dict[str, Any]:
+    return whole(name) | {"seeds": 1, "sweep": cells}
 
 
 def test_the_scenario_of_returns_runs(tmp_path: Path) -> None:
@@ -221,7 +223,8 @@ def test_the_scenario_of_disruptions_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_relay_that_stops_says_what_is_gone(tmp_path: Path, kept: bool) -> None:
-    scenario = shortened("stops")
+    [quiccl] = [row for row in whole("stops")["sweep"]["layer"] if row["label"] == "quiccl"]
+    scenario = shortened("stops", layer=[quiccl])
     stop = {"at": "5.03 s", "length": "3 s", "store": "kept" if kept else "lost"}
     store = results(
         tmp_path,

@@ -98,6 +98,7 @@ def test_words_of_dtnperf_mean_what_they_mean_there() -> None:
     assert (plain.window, plain.payload_bytes, plain.lifetime_s) == (1, 50_000, 60.0)
     assert dtnperf("-R2M -D1G").rate_bit_s == 2_000_000
     assert dtnperf("-R 10b -D1G").bundle_bits == 10.0
+    assert (dtnperf("-T 0.7 -l 2.5").time_s, dtnperf("-T 0.7 -l 2.5").lifetime_s) == (0.7, 2.5)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +108,7 @@ def test_words_of_dtnperf_mean_what_they_mean_there() -> None:
         ("-T 3 -D 1M", "-T and -D"),
         ("-F a.bin -D 1M", "-D and -F"),
         ("-F", "expected a file"),
+        ("-T 0", "expected seconds such as 30 or 0.5"),
         ("-X", 'found "-X"'),
         ("-P 8", "at least 16"),
         ("-W many", 'found "many"'),
@@ -190,6 +192,11 @@ def test_what_cannot_be_is_said_by_its_key(tmp_path: Path, old: str, new: str, s
         ('contact = [{ from = "client", to = "client", stop = "4 s", rate = "1 Mbit/s" }]',
          "dtn.contact[1]: found client at both ends"),
         ('node = [{ name = "client", eid = "ipn:x" }]', 'dtn.node.client.eid: found "ipn:x", expected a node id'),
+        ("copies = 2", 'copies: found with routing = "sabr"'),
+        ('routing = "epidemic"\nroute = [{ at = "client", to = "server", via = "server" }]', 'route: found with routing = "epidemic"'),
+        ('routing = "epidemic"\nbacklog = "ignored"', 'backlog: found with routing = "epidemic"'),
+        ('routing = "epidemc"', "epidemic"),
+        ('routing = "epidemic"\ncopies = 0', "dtn.copies"),
     ],
 )  # fmt: skip
 def test_what_a_plan_cannot_say_is_told_before_anything_runs(tmp_path: Path, table: str, said: str) -> None:

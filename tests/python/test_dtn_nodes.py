@@ -82,6 +82,8 @@ def test_tls_of_tcpcl_has_the_nodes_files(tmp_path: Path) -> None:
         "policy": "require",
         "fingerprint": "ab:" * 31 + "ab",
         "certificate": {"certificate": str(tmp_path / "a.pem"), "key": str(tmp_path / "a.key")},
+        "authority": None,
+        "pin": None,
     }
 
 

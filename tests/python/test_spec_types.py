@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
 
 from bentpipe.runners import engine
+from other import script
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def _script() -> ModuleType:
-    loader = SourceFileLoader("spec_types", str(ROOT / "scripts/spec-types"))
-    spec = importlib.util.spec_from_loader("spec_types", loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
-
-
 def test_the_types_are_those_of_the_engine() -> None:
-    made = _script().module(engine.run_schema())
+    made = script("spec-types").module(engine.run_schema())
     assert made == (ROOT / "python/bentpipe/plan/spec.py").read_text(encoding="utf-8"), "make types"
 
 
@@ -50,7 +39,7 @@ def test_what_may_be_left_out_and_what_tells_choices_apart() -> None:
             }
         },
     }
-    text = _script().module(schema)
+    text = script("spec-types").module(schema)
     for line in (
         'class TwoWordsModel(TypedDict):\n    kind: Literal["two_words"]\n    at: float\n',
         "@final\nclass BytesModel(TypedDict):\n    bytes: int\n",

@@ -25,7 +25,7 @@ READ = {
     "AnswerPlan": (CALLS, "AnswerPlan"), "CallPlan": (CALLS, "CallPlan"), "Flow": (CALLS, "Flow"),
     "ServePlan": (SERVE, "ServePlan"), "Content": (SERVE, "Content"), "ServeTcp": (SERVE, "TcpPlan"),
     "TlsPlan": (SERVE, "TlsPlan"), "NodePlan": (DTN, "NodePlan"), "DoorPlan": (DTN, "DoorPlan"),
-    "DoorTls": (DTN, "DoorTls"),
+    "DoorTls": (DTN, "DoorTls"), "IssuePlan": ("crates/endpoint/src/dtn/issue.rs", "IssuePlan"),
 }  # fmt: skip
 """Where the executable reads each."""
 

@@ -24,7 +24,7 @@ pub use layer::{Refusal, Role, Said, Service, Session, Told, Transfer, Way};
 pub use node::{BundleNode, End, Met};
 pub use record::{Happened, Name, Record, ReportRecord, RouteRecord};
 pub use spec::{
-    AmountSpec, ChangeSpec, DtnSpec, HandSpec, LinkSpec, NodeSpec, PaceSpec, PerfSpec, ReportsSpec,
-    ReturnSpec, StopSpec,
+    AmountSpec, ChangeSpec, DtnSpec, EpidemicSpec, HandSpec, LinkSpec, NodeSpec, PaceSpec,
+    PerfSpec, ReportsSpec, ReturnSpec, StopSpec,
 };
 pub use store::{Answer, Asked, InMemory, Store};

@@ -22,12 +22,24 @@ pub struct DtnSpec {
     /// Nodes do not count what waits for their neighbours when they look for a way (CCSDS 734.3-B-1 section 3.2.6.2).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub backlog_ignored: bool,
+    /// Nodes flood; none: a bundle goes by static routes and the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epidemic: Option<EpidemicSpec>,
     /// What they learn while they run, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<ChangeSpec>,
     /// Who sends what.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub perf: Vec<PerfSpec>,
+}
+
+/// Every neighbour gets a copy that is not known to have one.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct EpidemicSpec {
+    /// To how many neighbours a node gives a bundle, its destination beside them; none: to all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<u32>,
 }
 
 /// A bundle node.

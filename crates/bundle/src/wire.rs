@@ -34,6 +34,12 @@ const HOP_COUNT: u64 = 10;
 /// Block flag "must be replicated in every fragment" (section 4.2.4).
 const REPLICATE: u64 = 1;
 
+/// Whether two names are of one node.
+pub fn is_node(name: &str, expected: &str) -> bool {
+    let node = |name: &str| name.parse().ok().and_then(|eid: Eid| eid.to_node_id().ok());
+    node(name).is_some_and(|found| node(expected) == Some(found))
+}
+
 /// What is checked of a block with a CRC.
 #[derive(
     Clone,

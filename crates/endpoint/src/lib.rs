@@ -2,7 +2,7 @@
 //! same applications over the kernel's TCP.
 //!
 //! Reading order: `say` and `kept` (where messages and results go), `socket` (batches in and out), `driver`
-//! (the poll loop), `tls` (certificates and who trusts them), `tcp_socket`, `wire`, `watch` and `tcp_info` (the
+//! (the poll loop), `tls` (certificates and who trusts them), `identity` (who a bundle node's neighbour has to be), `tcp_socket`, `wire`, `watch` and `tcp_info` (the
 //! kernel's TCP: options, bytes, readiness, what it says), `host` (an agent over both transports), `dtn` (bundle nodes), `sender` (what is measured of a connection), `perf` (the measuring server and client), `http` (the page
 //! server), `pep` (the splitting proxy).
 
@@ -16,6 +16,7 @@ mod driver;
 pub mod dtn;
 pub mod host;
 pub mod http;
+pub mod identity;
 mod kept;
 pub mod kernel;
 pub mod pep;

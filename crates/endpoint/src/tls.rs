@@ -9,6 +9,8 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, ring, verify_tls13_signature};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::sign::CertifiedKey;
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error, InconsistentKeys, KeyLogFile, ServerConfig,
@@ -21,14 +23,14 @@ pub const PERF: &str = "perf";
 /// ALPN of pico-perf, whose streams have the same form.
 pub const PICO_PERF: &str = "pico-perf";
 
-/// SHA-256 of a certificate.
+/// SHA-256 of a certificate or of a public key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint([u8; 32]);
 
 impl Fingerprint {
-    /// Of a certificate in DER.
-    pub fn of(certificate: &CertificateDer<'_>) -> Fingerprint {
-        let digest = ::ring::digest::digest(&::ring::digest::SHA256, certificate);
+    /// Of what is there in DER.
+    pub fn of(der: &[u8]) -> Fingerprint {
+        let digest = ::ring::digest::digest(&::ring::digest::SHA256, der);
         let mut bytes = [0; 32];
         bytes.copy_from_slice(digest.as_ref());
         Fingerprint(bytes)
@@ -71,6 +73,14 @@ impl std::fmt::Display for Fingerprint {
 /// # Errors
 /// Which file cannot be read, or what is wrong with the certificate.
 pub fn server(files: Option<(&Path, &Path)>) -> Result<(ServerConfig, Fingerprint), String> {
+    server_that_asks(files, WebPkiClientVerifier::no_client_auth())
+}
+
+/// The same with a verifier of what clients show.
+pub(crate) fn server_that_asks(
+    files: Option<(&Path, &Path)>,
+    verifier: Arc<dyn ClientCertVerifier>,
+) -> Result<(ServerConfig, Fingerprint), String> {
     let (chain, key) = match files {
         Some((certificate, key)) => read(certificate, key)?,
         None => made()?,
@@ -80,7 +90,7 @@ pub fn server(files: Option<(&Path, &Path)>) -> Result<(ServerConfig, Fingerprin
     let mut config = ServerConfig::builder_with_provider(provider())
         .with_protocol_versions(&[&rustls::version::TLS13])
         .map_err(|error| error.to_string())?
-        .with_no_client_auth()
+        .with_client_cert_verifier(verifier)
         .with_single_cert(chain, key)
         .map_err(|error| format!("certificate: {error}"))?;
     config.alpn_protocols = vec![PERF.into(), PICO_PERF.into()];

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 
+use rustls::pki_types::CertificateDer;
 use rustls::{ClientConnection, ServerConnection};
 
 /// What a read came to.
@@ -53,6 +54,11 @@ impl Wire {
     /// Whether TLS's handshake is under way.
     pub fn is_handshaking(&self) -> bool {
         tls!(self, false, inner => inner.is_handshaking())
+    }
+
+    /// The certificate that the peer has shown.
+    pub fn certificate(&self) -> Option<&CertificateDer<'static>> {
+        tls!(self, None, inner => inner.peer_certificates()?.first())
     }
 
     /// The ALPN agreed on.

@@ -1,6 +1,6 @@
 //! Everything of bentpipe that runs in real time. Started by the Python side: `lab PLAN [STARTER REST FOLDER...]` puts
 //! commands behind a path, `perf PLAN` measures between two machines, `serve PLAN` serves pages, `pep PLAN` splits TCP, `dtn PLAN` is a
-//! bundle node;
+//! bundle node, `issue PLAN` makes the certificate of one;
 //! `keep`, `init`, `enter`, `guard` and `warden` are the executable's own helpers.
 
 // What goes wrong with a message must end nothing: `endpoint::say` writes them all.
@@ -32,6 +32,7 @@ fn main() -> ExitCode {
         ["serve", plan] => serve::run(plan),
         ["pep", plan] => pep::run(plan),
         ["dtn", plan] => dtn::run(plan),
+        ["issue", plan] => dtn::issue(plan),
         ["keep", parent] => keeper::keep(parent),
         ["init"] => keeper::init(),
         ["enter", parent, keeper, directory, "--", command @ ..] if !command.is_empty() => {
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
         ["guard", settings] => shared::guard(settings),
         ["warden", lab, folders @ ..] => warden::watch(lab, folders),
         _ => Err(io::Error::other(
-            "usage: bentpipe-rt lab|perf|serve|pep|dtn PLAN (bentpipe writes the plan)",
+            "usage: bentpipe-rt lab|perf|serve|pep|dtn|issue PLAN (bentpipe writes the plan)",
         )),
     };
     match done {

@@ -212,6 +212,24 @@ NodeTables = Annotated[
 ]
 
 
+NodeCertificate = Annotated[
+    Path | None,
+    typer.Option("--certificate", metavar="FILE", help="PEM: what this node shows of who it is (dtn key)"),
+]
+NodeKey = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="PEM key of the certificate")]
+NodeAuthority = Annotated[
+    Path | None,
+    typer.Option(
+        "--authority",
+        metavar="FILE",
+        help="PEM: neighbours have to show a certificate that it has signed for their node id",
+    ),
+]
+NodePins = Annotated[
+    list[str] | None,
+    typer.Option("--pin", metavar="NEIGHBOUR=SHA256", help="the key of a neighbour (dtn key); repeatable"),
+]
+
 NodeStore = Annotated[
     Path | None,
     typer.Option(
@@ -261,6 +279,10 @@ def node(
     file: NodeArgument,
     name: NodeName = None,
     store: NodeStore = None,
+    certificate: NodeCertificate = None,
+    key: NodeKey = None,
+    authority: NodeAuthority = None,
+    pin: NodePins = None,
     out: NodeTables = None,
     files: Annotated[
         Path | None, typer.Option(metavar="DIR", help="write files there that clients send (dtn perf -F)")
@@ -270,14 +292,38 @@ def node(
 ) -> None:
     """Run a bundle node on real sockets until Ctrl-C; with --json a line of JSON for all that happens."""
     from bentpipe.dtn.node import plan_of, run
+    from bentpipe.dtn.node_file import Shown
 
-    plan = plan_of(file, name, store)
+    shown = Shown(certificate, key, authority, tuple(pin or ()))
+    plan = plan_of(file, name, store, shown)
     if files is not None:
         folder(files)
         plan["files"] = str(files)
     with _monitor(monitor) as writing:
         said = run(plan, _told(as_json=as_json), tables=_tables(out), monitor=writing)
     _ended(said, as_json=as_json)
+
+
+@dtn.command()
+def key(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="whose: a node's name")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="where NODE.pem, NODE.key and the authority's are written"
+        ),
+    ],
+    eid: Annotated[
+        str | None, typer.Option(metavar="EID", help="its node id, where its name does not say it (ipn:N.0)")
+    ] = None,
+    days: Annotated[int, typer.Option(min=1, max=3650, help="how long the certificate is valid")] = 365,
+    as_json: AsJson = False,
+) -> None:
+    """Make a key and a certificate for a node of a lab, and the lab's authority if there is none in the folder."""
+    from bentpipe.cli.terminal import answer
+    from bentpipe.dtn.key import make
+
+    answer(make(node, out, eid, days), as_json=as_json)
 
 
 @dtn.command()
@@ -314,11 +360,16 @@ def perf(
     monitor: MonitorFile = None,
     name: NodeName = None,
     store: NodeStore = None,
+    certificate: NodeCertificate = None,
+    key: NodeKey = None,
+    authority: NodeAuthority = None,
+    pin: NodePins = None,
     out: NodeTables = None,
     as_json: AsJson = False,
 ) -> None:
     """Send bundles from a node on real sockets in dtnperf's words: goodput, and delays to the acknowledgement."""
     from bentpipe.dtn.node import Client, plan_of, run
+    from bentpipe.dtn.node_file import Shown
 
     given = {
         "-W": window,
@@ -342,7 +393,8 @@ def perf(
     }
     words = [word for key, value in given.items() if value is not None for word in (key, value)]
     words += [key for key, value in flags.items() if value]
-    plan = plan_of(file, name, store)
+    shown = Shown(certificate, key, authority, tuple(pin or ()))
+    plan = plan_of(file, name, store, shown)
     client = Client(plan, to, shlex.join(words), reports_to)
     with _monitor(monitor) as writing:
         said = run(plan, lambda _: None, client, _tables(out), writing)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from bentpipe.dtn.monitor import Monitor
+    from bentpipe.dtn.node_file import Shown
     from bentpipe.dtn.tables import Tables
     from bentpipe.lab.wire import NodePlan
     from bentpipe.scenario.bundles import Dtnperf
@@ -31,9 +32,12 @@ __all__ = ["Client", "line", "plan_of", "run"]
 Row = dict[str, Any]
 
 
-def plan_of(file: Path, name: str | None = None, store: Path | None = None) -> NodePlan:
-    """The plan of the node of a file, whose store is the folder ``store`` or in memory. Raises ScenarioError."""
-    found, contacts = node_file(file)
+def plan_of(
+    file: Path, name: str | None = None, store: Path | None = None, shown: Shown | None = None
+) -> NodePlan:
+    """The plan of the node of a file, whose store is the folder ``store`` or in memory; what is ``shown`` goes before
+    what the file says of certificates. Raises ScenarioError."""
+    found, contacts = node_file(file, shown)
     plan = node_plan(found, contacts, name, str(file))
     if store is not None:
         plan["store"] = str(store)

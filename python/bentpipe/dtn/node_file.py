@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from pydantic import Field, StrictBool, StrictStr, ValidationError, model_validator
 
@@ -10,7 +10,7 @@ from bentpipe.dtn.reading import read, tables
 from bentpipe.runners import engine
 from bentpipe.scenario.bundles import Layer
 from bentpipe.scenario.contact_plan import ContactPlan, NextHop, NodeName
-from bentpipe.scenario.problems import ScenarioError, from_validation
+from bentpipe.scenario.problems import ScenarioError, from_validation, unknown_word
 from bentpipe.scenario.quantities import DurationText, SizeText, Table
 from bentpipe.scenario.units import Duration
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.spec import PlanSpec
 
-__all__ = ["NodeFile", "RealNeighbour", "RealNode", "node_file"]
+__all__ = ["NodeFile", "RealNeighbour", "RealNode", "Shown", "node_file"]
+
+SHA_256 = "^([0-9a-fA-F]{2}:?){32}$"
 
 EID = r"^(ipn:[0-9]+(\.[0-9]+)?\.0|dtn://[^/\s]+/)$"
 
@@ -51,7 +53,8 @@ class RealNeighbour(Table):
     idle_timeout: DurationText = Duration(30 * 10**9)
     by_plan: StrictBool = True
     tls: Literal["no", "allow", "require"] = "no"
-    fingerprint: StrictStr | None = Field(default=None, pattern="^([0-9a-fA-F]{2}:?){32}$")
+    fingerprint: StrictStr | None = Field(default=None, pattern=SHA_256)
+    pin: StrictStr | None = Field(default=None, pattern=SHA_256)
 
     @model_validator(mode="after")
     def _together(self) -> RealNeighbour:
@@ -87,19 +90,54 @@ class RealNeighbour(Table):
             )
         if self.fingerprint is not None and self.tls != "require":
             raise ValueError(f'found a fingerprint with tls = "{self.tls}", expected "require"')
+        if self.pin is not None:
+            if self.fingerprint is not None:
+                raise ValueError("found pin and fingerprint, expected one of them")
+            self.proving("pin")
         if self.connections == "each" and (self.listen is None or self.peer is None):
             raise ValueError('found connections = "each", expected listen and peer')
         return self
 
+    def proving(self, key: str) -> None:
+        """Raises ValueError where a neighbour cannot prove who it is, as ``key`` asks it to."""
+        if self.layer == "mtcp":
+            raise ValueError(f'found {key} with layer = "mtcp", which is in clear; expected one with TLS')
+        if self.layer == "tcpcl" and "tls" in self.model_fields_set and self.tls != "require":
+            raise ValueError(f'found {key} with tls = "{self.tls}", expected "require", or no tls')
+
+
+class Shown(NamedTuple):
+    """What the command line says of who is who, before the file."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    authority: Path | None = None
+    pins: tuple[str, ...] = ()
+
+    def into(self, data: dict[str, Any], source: str) -> None:
+        """Writes it into the tables of a node's file. Raises ScenarioError: a pin of nobody."""
+        for key in ("certificate", "key", "authority"):
+            if (path := getattr(self, key)) is not None:
+                data[key] = str(path.resolve())
+        tables = data.get("neighbour")
+        tables = [one for one in tables if isinstance(one, dict)] if isinstance(tables, list) else []
+        for pin in self.pins:
+            name, _, digits = pin.partition("=")
+            if not (of := [one for one in tables if str(one.get("name")) == name]):
+                text = unknown_word(name, [str(one.get("name")) for one in tables], "neighbour")
+                raise ScenarioError([("--pin", text)], source)
+            of[0]["pin"] = digits
+
 
 class NodeFile(ContactPlan):
     """A bundle node on real sockets; contacts are its own tables or those of the file ``plan``. ``certificate`` and
-    ``key`` are files in PEM, which it shows who opens a connection in TLS."""
+    ``key`` are files in PEM, which it shows in TLS; neighbours have to show one of ``authority``."""
 
     name: NodeName | None = None
     plan: StrictStr | None = None
     certificate: StrictStr | None = None
     key: StrictStr | None = None
+    authority: StrictStr | None = None
     node: list[RealNode] = Field(default_factory=list)
     neighbour: list[RealNeighbour] = Field(min_length=1)
 
@@ -109,11 +147,21 @@ class NodeFile(ContactPlan):
             raise ValueError(
                 "found certificate without key or key without certificate, expected both or neither"
             )
+        if self.authority is not None:
+            if self.certificate is None:
+                raise ValueError("found authority without certificate and key, which neighbours will ask for")
+            for one in self.neighbour:
+                if one.fingerprint is not None:
+                    raise ValueError(
+                        f"found authority, and a fingerprint of neighbour {one.name}; expected pin"
+                    )
+                if one.pin is None:
+                    one.proving("authority")
         return self
 
 
-def node_file(file: Path) -> tuple[NodeFile, PlanSpec]:
-    """A node and its contact plan, in the engine's words.
+def node_file(file: Path, shown: Shown | None = None) -> tuple[NodeFile, PlanSpec]:
+    """A node and its contact plan, in the engine's words; what is ``shown`` goes before what the file says.
 
     Raises:
         ScenarioError: no such file, or what is wrong with it, by its keys.
@@ -125,6 +173,8 @@ def node_file(file: Path) -> tuple[NodeFile, PlanSpec]:
         )
         raise ScenarioError([("", text)], name)
     data = tables(file, "a table with neighbour")
+    if shown is not None:
+        shown.into(data, name)
     try:
         found = NodeFile.model_validate(data)
         spec: Any = found.spec()

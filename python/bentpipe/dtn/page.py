@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from bentpipe.dtn.drawing import figures
 from bentpipe.report.base import Page
+from bentpipe.report.opening import Opening
 from bentpipe.report.tabular import tabular
 from bentpipe.runners import engine
 from bentpipe.stats.wording import Table
@@ -33,7 +34,7 @@ def write(found: Found, said: Answer, out: Path) -> Path:
     if len(found.remarks) > REMARKS:
         remarks.append(f"and {len(found.remarks) - REMARKS:,} more")
     return page.write(
-        out / "plan.html", "dtn/page.html", text=said.shown[0],
+        out / "plan.html", "dtn/page.html", Opening(str(said.shown[0])),
         tables=[(part.title, tabular(part.rows)) for part in said.shown if isinstance(part, Table) and part.rows],
         figures=[page.drawing(figure) for figure in drawn], remarks=remarks, engine=engine.version(),
     )  # fmt: skip

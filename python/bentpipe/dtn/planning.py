@@ -17,10 +17,10 @@ from bentpipe.scenario.problems import ScenarioError, unknown_word
 
 if TYPE_CHECKING:
     from bentpipe.dtn.node_file import NodeFile, RealNeighbour
-    from bentpipe.lab.wire import CertificateFiles, DoorPlan, NodePlan
+    from bentpipe.lab.wire import CertificateFiles, DoorPlan, DoorTls, NodePlan
     from bentpipe.plan.spec import DtnSpec, PlanSpec
 
-__all__ = ["node_plan"]
+__all__ = ["node_id", "node_plan"]
 
 WINDOW_BYTES = 64 << 20
 """Flow control and send buffer: 600 ms of a geostationary path at 890 Mbit/s."""
@@ -51,14 +51,8 @@ def node_plan(found: NodeFile, contacts: PlanSpec, name: str | None, source: str
         if hop.at == own and hop.via not in neighbours:
             text = unknown_word(hop.via, neighbours, "neighbour")
             raise ScenarioError([(f"route[{number}].via", text)], source)
-    files: CertificateFiles | None = None
-    if found.certificate is not None and found.key is not None:
-        folder = Path(source).parent
-        files = {"certificate": str(folder / found.certificate), "key": str(folder / found.key)}
-    doors = [door for one in found.neighbour for door in _doors(one, source)]
-    for door in doors:
-        if door.get("tls"):
-            door["tls"]["certificate"] = files
+    folder = Path(source).parent
+    doors = [door for one in found.neighbour for door in _doors(one, source, _tls(one, found, folder))]
     return {"name": own, "dtn": _dtn(found, contacts, own), "doors": doors}
 
 
@@ -78,7 +72,7 @@ def _dtn(found: NodeFile, contacts: PlanSpec, own: str) -> DtnSpec:
     nodes = [
         {
             "name": name,
-            "eid": (said[name].eid if name in said else None) or _eid(name),
+            "eid": (said[name].eid if name in said else None) or node_id(name),
             "store_bytes": store.bytes if name in said and (store := said[name].store) else None,
             "routes": [{"to": to, "via": via} for to, via in hops] if name == own else [],
         }
@@ -93,7 +87,7 @@ def _dtn(found: NodeFile, contacts: PlanSpec, own: str) -> DtnSpec:
     return cast("DtnSpec", words)
 
 
-def _eid(name: str) -> str:
+def node_id(name: str) -> str:
     """The node id of a name: the same in the files of all nodes."""
     if ":" in name:
         return name
@@ -114,7 +108,7 @@ def _shifted(plan: PlanSpec, now_ns: int) -> dict[str, Any]:
     return {"epoch_unix_s": None, "nodes": list(plan.get("nodes", ())), **rows}
 
 
-def _doors(one: RealNeighbour, source: str) -> list[DoorPlan]:
+def _doors(one: RealNeighbour, source: str, tls: DoorTls) -> list[DoorPlan]:
     key = f"neighbour.{one.name}"
     kind = socket.SOCK_DGRAM if one.layer in DATAGRAMS else socket.SOCK_STREAM
     peer = None if one.peer is None else _address(one.peer, f"{key}.peer", source, kind)
@@ -140,10 +134,27 @@ def _doors(one: RealNeighbour, source: str) -> list[DoorPlan]:
             "congestion": {"name": one.congestion, "options": {}},
             "idle_timeout_ns": one.idle_timeout.ns,
             "by_plan": one.by_plan,
-            "tls": {"policy": one.tls, "fingerprint": one.fingerprint},
+            "tls": tls,
         }
         for at, to, sends in ways
     ]
+
+
+def _tls(one: RealNeighbour, found: NodeFile, folder: Path) -> DoorTls:
+    """TLS with a neighbour: it is required where the neighbour has to prove who it is."""
+    files: CertificateFiles | None = None
+    if found.certificate is not None and found.key is not None:
+        files = {"certificate": str(folder / found.certificate), "key": str(folder / found.key)}
+    # whose key is known needs nobody's word
+    authority = None if found.authority is None or one.pin else str(folder / found.authority)
+    proves = one.layer == "tcpcl" and (authority is not None or one.pin is not None)
+    return {
+        "policy": "require" if proves else one.tls,
+        "certificate": files,
+        "fingerprint": one.fingerprint,
+        "authority": authority,
+        "pin": one.pin,
+    }
 
 
 def _address(text: str, key: str, source: str, kind: int) -> str:

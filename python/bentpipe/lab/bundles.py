@@ -19,9 +19,9 @@ from bentpipe.scenario.problems import ScenarioError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bentpipe.lab.wire import NodePlan
+    from bentpipe.lab.wire import IssuePlan, NodePlan
 
-__all__ = ["Running", "running"]
+__all__ = ["Running", "issued", "running"]
 
 LOOK_S = 0.1
 """Longest time without a word to who listens."""
@@ -71,6 +71,26 @@ class Running:
             raise ScenarioError([("", text)])
         if status:
             raise RunnerError(text or f"bentpipe-rt ended with status {status}")
+
+
+def issued(plan: IssuePlan) -> dict[str, Any]:
+    """Makes the certificate of ``plan``, and says what it is.
+
+    Raises:
+        ScenarioError: ``bentpipe-rt`` is not built; it cannot be made.
+        RunnerError: it failed.
+    """
+    program = executable()
+    with handed(plan) as descriptor:
+        words = [str(program), "issue", f"/proc/self/fd/{descriptor}"]
+        done = subprocess.run(words, pass_fds=[descriptor], capture_output=True, check=False)
+    text = done.stderr.decode(errors="replace").strip().removeprefix("error: ")
+    if done.returncode == BAD_INPUT:
+        raise ScenarioError([("", text)])
+    if done.returncode:
+        raise RunnerError(text or f"bentpipe-rt ended with status {done.returncode}")
+    made: dict[str, Any] = json.loads(done.stdout)
+    return made
 
 
 @contextmanager

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AnswerPlan", "CallPlan", "CertificateFiles", "ClientPlan", "Content", "Csv", "DoorPlan", "DoorTls", "Flow",
-    "FramesPlan", "LabSpec", "Limits", "MeasuredSide", "NodePlan", "PerfTcp", "Plan", "Process", "Record", "ReportPlan",
-    "ServePlan", "ServeTcp", "ServerPlan", "Sides", "TlsPlan", "WirePlan", "Wish", "written",
+    "FramesPlan", "IssuePlan", "LabSpec", "Limits", "MeasuredSide", "NodePlan", "PerfTcp", "Plan", "Process", "Record",
+    "ReportPlan", "ServePlan", "ServeTcp", "ServerPlan", "Sides", "TlsPlan", "WirePlan", "Wish", "written",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -267,11 +267,13 @@ class ServePlan(TypedDict):
 
 
 class DoorTls(TypedDict, total=False):
-    """TLS of TCPCLv4 with a neighbour."""
+    """TLS with a neighbour."""
 
     policy: str
     certificate: CertificateFiles | None
     fingerprint: str | None
+    authority: str | None
+    pin: str | None
 
 
 class DoorPlan(TypedDict):
@@ -305,7 +307,17 @@ class NodePlan(TypedDict):
     files: NotRequired[str | None]
 
 
-WirePlan = Plan | ServerPlan | ClientPlan | AnswerPlan | CallPlan | ServePlan | NodePlan
+class IssuePlan(TypedDict):
+    """The certificate of a node (`issue`, crates/endpoint/src/dtn/issue.rs)."""
+
+    eid: str
+    name: str
+    folder: str
+    days: int
+    now_unix_s: int
+
+
+WirePlan = Plan | ServerPlan | ClientPlan | AnswerPlan | CallPlan | ServePlan | NodePlan | IssuePlan
 
 
 def written(plan: WirePlan, indent: int | None = None) -> bytes:

@@ -69,7 +69,7 @@ def _words(scenario: Scenario, spec: RunSpec, folder: Path) -> DtnSpec | None:
     hands: dict[str, list[dict[str, str | None]]] = {name: [] for name in names}
     for hop in dtn.route:
         hands[hop.at].append({"to": hop.to, "via": hop.via})
-    if not plan["contacts"]:
+    if not plan["contacts"] and dtn.routing == "sabr":
         _by_neighbours(hands, pairs)
     epoch = plan["epoch_unix_s"] if plan["epoch_unix_s"] is not None else EPOCH_S
     words = {
@@ -109,6 +109,8 @@ def _words(scenario: Scenario, spec: RunSpec, folder: Path) -> DtnSpec | None:
     }
     if dtn.backlog == "ignored":
         words["backlog_ignored"] = True
+    if dtn.routing == "epidemic":
+        words["epidemic"] = {} if dtn.copies is None else {"copies": dtn.copies}
     return cast("DtnSpec", words)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.identity import canonical
 from bentpipe.scenario.problems import ScenarioError, not_utf8
-from bentpipe.scenario.sweep import covers, is_place, put, swept
+from bentpipe.scenario.sweep import SWEEP, covers, is_place, put, swept
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +32,8 @@ class Document:
     name: str
     overrides: Sequence[str] = ()
     """``KEY=VALUE`` as the command line gave them; part of what makes two scenarios different."""
+    options: Sequence[str] = ()
+    """What else the command line says of every run, in its words."""
     lists: Sequence[str] = ()
     """Keys that were set to a list and are not swept: what is wrong there may have been meant as a sweep."""
 
@@ -90,7 +92,7 @@ def open_document(
         if key != PRESET:
             _override(data, key, value, name)
     _check_plain(data, "", name)
-    return Document(text, data, folder, name, tuple(shown), tuple(lists))
+    return Document(text, data, folder, name, tuple(shown), lists=tuple(lists))
 
 
 def _check_plain(value: object, key: str, name: str) -> None:
@@ -150,8 +152,9 @@ def _near_file(path: Path) -> str:
 
 def _override(data: dict[str, Any], key: str, value: object, name: str) -> None:
     sweep = data.get("sweep")
-    if isinstance(sweep, dict) and key in sweep:
-        sweep[key] = value if isinstance(value, list) else [value]
+    axis = key.removeprefix(SWEEP)
+    if isinstance(sweep, dict) and axis in sweep:
+        sweep[axis] = value if isinstance(value, list) else [value]
         return
     over = next((other for other in swept(sweep) if covers(other, key)), None)
     if over is not None:

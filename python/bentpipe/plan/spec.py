@@ -300,7 +300,14 @@ class DtnSpec(TypedDict):
     plan: PlanSpec
     backlog_ignored: NotRequired[bool]
     changes: NotRequired[Sequence[ChangeSpec2]]
+    epidemic: NotRequired[EpidemicSpec | None]
     perf: NotRequired[Sequence[PerfSpec]]
+
+
+class EpidemicSpec(TypedDict):
+    """Every neighbour gets a copy that is not known to have one."""
+
+    copies: NotRequired[int | None]
 
 
 class FeedbackSpec(TypedDict):

@@ -8,7 +8,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StrictStr, WithJsonSchema, model_validator
+from pydantic import AfterValidator, Field, StrictInt, StrictStr, WithJsonSchema, model_validator
 
 from bentpipe.scenario.contact_plan import ContactPlan
 from bentpipe.scenario.quantities import DurationText, Name, PositiveText, RateText, SizeText, Table
@@ -52,15 +52,26 @@ _FLAGS = {"-C": "received", "-f": "forwarded", "-r": "delivered", "--del": "dele
 _PRIORITIES = ("bulk", "normal", "expedited")
 
 
-def _number(word: str, key: str) -> int:
+def _scaled(word: str) -> float:
     scale = _SCALES.get(word[-1:], 1)
     try:
-        found = float(word[:-1] if scale > 1 else word) * scale
+        return float(word[:-1] if scale > 1 else word) * scale
     except ValueError:
-        found = 0.0
+        return 0.0
+
+
+def _number(word: str, key: str) -> int:
+    found = _scaled(word)
     if not 1 <= found < 2**50:
         raise ValueError(f'dtnperf {key}: found "{word}", expected a number such as 32, 500k or 1M')
     return round(found)
+
+
+def _seconds(word: str, key: str) -> float:
+    found = _scaled(word)
+    if not 1e-3 <= found < 2**50:  # bundles' times are in milliseconds (RFC 9171 section 4.2.6)
+        raise ValueError(f'dtnperf {key}: found "{word}", expected seconds such as 30 or 0.5')
+    return found
 
 
 def dtnperf(text: str) -> Dtnperf:
@@ -106,7 +117,7 @@ def _take(key: str, value: str, found: dict[str, object]) -> None:
     if key in _NUMBERS:
         found[_NUMBERS[key]] = _number(value, key)
     elif key in _SECONDS:
-        found[_SECONDS[key]] = float(_number(value, key))
+        found[_SECONDS[key]] = _seconds(value, key)
     elif key == "-R" and value.endswith("b"):
         found["bundle_bits"] = float(_number(value[:-1], key))
     elif key == "-R":
@@ -273,10 +284,26 @@ class Dtn(ContactPlan):
 
     ``backlog``: whether what waits for a neighbour counts when a node looks for a way. It does by CCSDS 734.3-B-1; a
     node that gives each bundle to its layer at once knows nothing of it.
+    ``routing``: by the plan and static routes (SABR), or a copy to every neighbour that is not known to have the
+    bundle, of which a node gives away ``copies`` at the most, beside the destination's.
     """
 
     backlog: Literal["counted", "ignored"] = "counted"
+    routing: Literal["sabr", "epidemic"] = "sabr"
+    copies: StrictInt | None = Field(default=None, ge=1, lt=2**32)
     node: list[BundleNode] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _of_routing(self) -> Dtn:
+        if self.routing == "sabr" and self.copies is not None:
+            raise ValueError('copies: found with routing = "sabr", expected none, or routing = "epidemic"')
+        if self.routing == "epidemic" and self.route:
+            raise ValueError('route: found with routing = "epidemic", which takes every way; expected none')
+        if self.routing == "epidemic" and self.backlog == "ignored":
+            raise ValueError(
+                'backlog: found with routing = "epidemic", which looks for no way; expected none, or "sabr"'
+            )
+        return self
 
     def named(self) -> list[tuple[str, str | None]]:
         """Every node that it names, with the key."""

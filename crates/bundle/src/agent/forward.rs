@@ -55,6 +55,9 @@ impl Agent {
             }
             return;
         };
+        if self.flood.is_some() {
+            return self.flood(now, key, to);
+        }
         let bundle = &kept.bundle;
         let wanted = contacts::Bundle {
             size: kept.bytes,
@@ -213,16 +216,19 @@ impl Agent {
     /// The plan has changed: what waits is decided on again, what had no way too.
     pub(super) fn decide_again(&mut self, now: Time) {
         let mut again: Vec<u64> = Vec::new();
-        for neighbour in self.neighbours.values_mut() {
+        let mut unqueued: Vec<(u64, NodeId)> = Vec::new();
+        for (id, neighbour) in &mut self.neighbours {
             for (_, copy) in std::mem::take(&mut neighbour.queue) {
                 self.router.withdraw(&copy.booking);
                 if let Some(kept) = self.kept.get_mut(&copy.key) {
                     kept.copies = kept.copies.saturating_sub(1);
                 }
                 again.push(copy.key);
+                unqueued.push((copy.key, *id));
             }
             neighbour.edge = now;
         }
+        unqueued.into_iter().for_each(|(key, id)| self.unwaited(key, id));
         again.extend(std::mem::take(&mut self.stuck));
         again.sort_unstable();
         again.dedup();

@@ -118,24 +118,8 @@ impl Agent {
         // Ages grew meanwhile, as the node's clock shows.
         let away = Span::from_millis(self.clock_ms(now).saturating_sub(came_ms));
         bundle.age = bundle.age.map(|age| Span(age.nanos().saturating_add(away.nanos())));
-        let (deadline, bytes) = (self.deadline(now, &bundle), bundle.bytes());
-        self.stored_bytes += bytes;
-        self.deadlines.insert((deadline, key));
-        self.here.insert(bundle.id.clone(), key);
-        let kept = Kept {
-            bundle,
-            came: now,
-            deadline,
-            bytes,
-            from: None,
-            durable: true,
-            copies: 0,
-            unwanted_by: Vec::new(),
-            later: None,
-            want: None,
-            kind: KINDS[usize::from(kind).min(KINDS.len() - 1)],
-        };
-        self.kept.insert(key, kept);
+        let kind = KINDS[usize::from(kind).min(KINDS.len() - 1)];
+        self.enter(now, key, bundle, kind).durable = true;
         if let Some(lasting) = &mut self.lasting {
             lasting.found.push_back(key);
         }
@@ -190,7 +174,7 @@ impl Agent {
 
     /// Whether a bundle comes after its time, when its id may be forgotten.
     pub(super) fn is_too_late(&self, now: Time, bundle: &Bundle) -> bool {
-        self.lasting.is_some() && self.deadline(now, bundle) <= now
+        (self.lasting.is_some() || self.flood.is_some()) && self.deadline(now, bundle) <= now
     }
 
     /// An application has a bundle.

@@ -1,12 +1,13 @@
 //! A bundle node without its connections: what it stores, decides, delivers and reports (RFC 9171 section 5). Who drives it
 //! opens sessions and makes stored bundles durable, as [`Act`]s ask.
 //!
-//! Reading order: here (what comes in), `forward` (which way), `neighbour` (what waits for one), `send` (while there is a contact),
+//! Reading order: here (what comes in), `forward` (which way), `flood` (all ways), `neighbour` (what waits for one), `send` (while there is a contact),
 //! `deliver`, `perf` (who sends), `file` (what a client sends of a file), `stop` (what a node that stops loses), `lasting` (what a
 //! store asks for and gives that outlives the node).
 
 mod deliver;
 mod file;
+mod flood;
 mod forward;
 mod lasting;
 mod neighbour;
@@ -26,6 +27,7 @@ use crate::wire::{Bundle, Eid, Id, ReasonCode};
 use crate::{Asked, Refusal, Said, Told};
 use deliver::Parts;
 pub use file::FilePart;
+use flood::{Flood, Spread};
 pub use lasting::Stored;
 use lasting::{Lasting, Want};
 use neighbour::Neighbour;
@@ -81,6 +83,8 @@ struct Kept {
     unwanted_by: Vec<NodeId>,
     /// The neighbour that could not take it, and until when it is not asked again.
     later: Option<(NodeId, Time)>,
+    /// Who has it, where nodes flood.
+    spread: Option<Box<Spread>>,
     /// Why its payload is asked for, if it is.
     want: Option<Want>,
     kind: &'static str,
@@ -121,6 +125,7 @@ pub struct Agent {
     delivered: BTreeSet<Id>,
     parts: BTreeMap<Id, Parts>,
     lasting: Option<Lasting>,
+    flood: Option<Flood>,
     clients: Vec<Client>,
     acts: Vec<Act>,
     records: Vec<Record>,
@@ -206,6 +211,7 @@ impl Agent {
             delivered: BTreeSet::new(),
             parts: BTreeMap::new(),
             lasting: None,
+            flood: spec.epidemic.as_ref().map(|epidemic| Flood::new(epidemic.copies)),
             clients,
             acts: Vec::new(),
             records: Vec::new(),
@@ -350,7 +356,10 @@ impl Agent {
             return self.acts.push(refuse(Refusal::NoResources));
         }
         let known = self.here.contains_key(&bundle.id) || self.delivered.contains(&bundle.id);
-        if known || self.was_delivered(&bundle) {
+        if known || self.was_delivered(&bundle) || self.has_seen(&bundle.id) {
+            if let Some(peer) = peer {
+                self.has_it(now, &bundle.id, peer);
+            }
             self.note(now, Happened::Deleted, &bundle, kind, None, Some("it is known here"));
             return self.acts.push(refuse(Refusal::Completed));
         }
@@ -392,26 +401,33 @@ impl Agent {
         }
         let key = self.next;
         self.next += 1;
-        let deadline = self.deadline(now, &bundle);
+        self.enter(now, key, bundle, kind).from = from;
+        self.acts.push(Act::Store(Asked::Keep(key)));
+        Ok(key)
+    }
+
+    /// The bundle has its place, of this number.
+    fn enter(&mut self, now: Time, key: u64, bundle: Bundle, kind: &'static str) -> &mut Kept {
+        let (deadline, bytes) = (self.deadline(now, &bundle), bundle.bytes());
         self.stored_bytes += bytes;
         self.deadlines.insert((deadline, key));
         self.here.insert(bundle.id.clone(), key);
+        self.see(&bundle.id, deadline);
         let kept = Kept {
             bundle,
             came: now,
             deadline,
             bytes,
-            from,
+            from: None,
             durable: false,
             copies: 0,
             unwanted_by: Vec::new(),
             later: None,
+            spread: None,
             want: None,
             kind,
         };
-        self.kept.insert(key, kept);
-        self.acts.push(Act::Store(Asked::Keep(key)));
-        Ok(key)
+        self.kept.entry(key).or_insert(kept)
     }
 
     /// The bundle of this number is durable.
@@ -515,6 +531,7 @@ impl Agent {
     }
 
     fn expire_due(&mut self, now: Time) {
+        self.expire_seen(now);
         while let Some((deadline, key)) = self.deadlines.first().copied()
             && deadline <= now
         {

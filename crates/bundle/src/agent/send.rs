@@ -100,7 +100,9 @@ impl Agent {
             return;
         };
         neighbour.opening = false;
-        while let Some(place) = neighbour.first_due(now) {
+        while let Some(neighbour) = self.neighbours.get_mut(&id)
+            && let Some(place) = neighbour.first_due(now)
+        {
             if self.lasting.as_ref().is_some_and(|_| neighbour.unsent >= AHEAD_BYTES) {
                 return;
             }
@@ -125,6 +127,7 @@ impl Agent {
                 kept.bundle.put_away();
             }
             let (bundle, kind) = (kept.bundle.clone(), kept.kind);
+            self.gives(key, id);
             let peer = Some(self.plan.name(id).to_owned());
             self.records.push(crate::record::Record {
                 at: now,
@@ -185,6 +188,7 @@ impl Agent {
             self.router.sent(&flight.booking);
         }
         self.pump_more(now, id);
+        self.landed(flight.key, id, true);
         let Some(kept) = self.kept.get_mut(&flight.key) else { return };
         kept.copies = kept.copies.saturating_sub(1);
         let (last, bundle, kind) = (kept.copies == 0, kept.bundle.clone(), kept.kind);
@@ -232,14 +236,15 @@ impl Agent {
         } else {
             self.router.withdraw(&flight.booking);
         }
+        self.landed(flight.key, id, false);
         let Some(kept) = self.kept.get_mut(&flight.key) else { return };
         kept.copies = kept.copies.saturating_sub(1);
         let (bundle, kind) = (kept.bundle.clone(), kept.kind);
         let peer = self.plan.name(id).to_owned();
         let others = kept.copies > 0;
         self.note(now, Happened::Returned, &bundle, kind, Some(peer), Some(said));
-        // Copies of a critical bundle are on all ways already.
-        if !others {
+        // Copies of a critical bundle are on all ways already; one that is flooded waits for this neighbour again.
+        if !others || self.flood.is_some() {
             self.dispatch(now, flight.key);
         }
     }

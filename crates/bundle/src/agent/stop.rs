@@ -20,6 +20,7 @@ impl Agent {
             self.drop_neighbour(now, id);
         }
         self.stuck.clear();
+        self.stop_flood();
         let gone = self.kept.iter().filter(|(_, kept)| !keeps || !kept.durable);
         let gone: Vec<u64> = gone.map(|(key, _)| *key).collect();
         for key in gone {

@@ -17,8 +17,9 @@ use units::{Span, Time};
 use super::told::Told;
 use super::{BundleHost, FoundStore, Gate, found, told};
 use crate::host::{EndPlan, Host, Keys, Patience, QuicPlan, TcpOptions, TcpPlan};
+use crate::identity::{Expected, sides};
 use crate::perf::{CertificateFiles, CongestionPlan, Failure};
-use crate::tls;
+use crate::tls::{Fingerprint, Trust};
 
 /// Between two looks at what has happened.
 const LOOK: Span = Span::from_millis(100);
@@ -110,34 +111,66 @@ pub struct DoorPlan {
     pub tls: DoorTls,
 }
 
-/// TLS of TCPCLv4 with a neighbour.
+/// TLS with a neighbour.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DoorTls {
-    /// Whether it is spoken.
+    /// Whether TCPCLv4 speaks it; over QUIC it is always spoken.
     pub policy: TlsPolicy,
-    /// What this node shows who opens a connection; none: a self-signed certificate for this run.
+    /// What this node shows; none: a self-signed certificate for this run, to those who open a connection.
     pub certificate: Option<CertificateFiles>,
     /// SHA-256 of the certificate that the neighbour has to show where this node opens the connection; none: any.
     pub fingerprint: Option<String>,
+    /// Authorities in PEM: the neighbour has to show a certificate of one of them with its node id.
+    pub authority: Option<PathBuf>,
+    /// SHA-256 of the public key that the neighbour has to have.
+    pub pin: Option<String>,
 }
 
 impl DoorTls {
-    /// Keys of its connections; none where no TLS is spoken.
-    fn keys(&self) -> Result<Option<Keys>, Failure> {
+    /// Whether the neighbour has to prove who it is.
+    fn proves(&self) -> bool {
+        self.authority.is_some() || self.pin.is_some()
+    }
+
+    /// Who the neighbour, `node`, has to be; none: who it says that it is.
+    fn expected(&self, node: Option<&str>) -> Result<Option<Arc<Expected>>, String> {
+        let known = node.ok_or("tls: the neighbour has no node id, expected one of nodes");
+        let expected = match (&self.authority, &self.pin) {
+            (None, None) => return Ok(None),
+            _ if self.fingerprint.is_some() => {
+                return Err("tls: found fingerprint with authority or pin, expected one".to_owned());
+            }
+            // A key that is known needs nobody's word.
+            (_, Some(pin)) => Expected::by_pin(known?, pin)?,
+            (Some(file), None) => Expected::by_authority(known?, file)?,
+        };
+        Ok(Some(Arc::new(expected)))
+    }
+
+    /// Keys of connections with the neighbour `node`. `at_once`: one that names another node is refused in the handshake.
+    fn keys(&self, node: Option<&str>, at_once: bool) -> Result<Keys, String> {
+        let files = self.certificate.as_ref().map(|files| (&*files.certificate, &*files.key));
+        let pinned = self.fingerprint.as_deref().map(Fingerprint::parse).transpose()?;
+        let trust = pinned.map_or(Trust::Anyone, Trust::Pinned);
+        let expected = self.expected(node)?;
+        let (client, server) = sides(files, expected.as_ref(), trust, at_once)?;
+        Ok(Keys { client: Arc::new(client), server: Arc::new(server), expected })
+    }
+
+    /// The same of TCPCLv4; none where no TLS is spoken.
+    fn keys_over_tcp(&self, node: Option<&str>) -> Result<Option<Keys>, String> {
+        if self.proves() && self.policy != TlsPolicy::Require {
+            return Err("tls: found authority or pin, expected policy \"require\"".to_owned());
+        }
         if self.policy == TlsPolicy::No {
             return Ok(None);
         }
-        let files = self.certificate.as_ref().map(|files| (&*files.certificate, &*files.key));
-        let (mut server, _) = tls::server(files).map_err(Failure::Input)?;
-        let pinned = self.fingerprint.as_deref().map(tls::Fingerprint::parse).transpose();
-        let trust = pinned.map_err(Failure::Input)?.map_or(tls::Trust::Anyone, tls::Trust::Pinned);
-        let (mut client, _) = tls::client("", trust).map_err(Failure::Input)?;
-        // The connection was TCPCLv4's before: there is nothing to agree on.
-        (client.alpn_protocols, server.alpn_protocols) = (Vec::new(), Vec::new());
+        // Another name is refused in SESS_TERM (RFC 9174 section 4.4.4).
+        let mut keys = self.keys(node, false)?;
         // No tickets: they would come behind the handshake, for connections that resume nothing.
-        server.send_tls13_tickets = 0;
-        Ok(Some(Keys { client: Arc::new(client), server: Arc::new(server) }))
+        Arc::make_mut(&mut keys.server).send_tls13_tickets = 0;
+        Ok(Some(keys))
     }
 }
 
@@ -164,10 +197,15 @@ impl DoorPlan {
         }
     }
 
-    fn end(&self) -> Result<EndPlan, Failure> {
+    /// Its end of the host; `node` is the neighbour's id.
+    fn end(&self, node: Option<&str>) -> Result<EndPlan, Failure> {
         let over = self.layer.over();
         if over == Over::Udp {
             let known = "a layer over UDP has no sockets here: expected one over QUIC or TCP";
+            return Err(Failure::Input(known.to_owned()));
+        }
+        if matches!(self.layer, LayerSpec::Mtcp(_)) && self.tls.proves() {
+            let known = "tls: found authority or pin with mtcp, which is in clear";
             return Err(Failure::Input(known.to_owned()));
         }
         let Over::Quic(needs) = over else {
@@ -176,19 +214,20 @@ impl DoorPlan {
             return Ok(EndPlan::Tcp(TcpPlan {
                 listen: Some(self.listen),
                 options: TcpOptions { congestion: name.to_owned(), mss: None, buffer: None },
-                keys: self.tls.keys()?,
+                keys: self.tls.keys_over_tcp(node).map_err(Failure::Input)?,
                 patience: Patience { handshake: Span::from_secs(60), idle },
                 connections: CONNECTIONS,
             }));
         };
         let alpn = self.layer.alpn().unwrap_or_default();
-        let (mut server, _) = tls::server(None).map_err(Failure::Input)?;
-        server.alpn_protocols = vec![alpn.into()];
-        let (client, _) = tls::client(alpn, tls::Trust::Anyone).map_err(Failure::Input)?;
+        let Keys { mut client, mut server, .. } =
+            self.tls.keys(node, true).map_err(Failure::Input)?;
+        Arc::make_mut(&mut client).alpn_protocols = vec![alpn.into()];
+        Arc::make_mut(&mut server).alpn_protocols = vec![alpn.into()];
         let spec = self.quic.clone();
         Ok(EndPlan::Quic(Box::new(QuicPlan {
             listen: self.listen,
-            tls: LiveTls::Both(Arc::new(client), Arc::new(server)),
+            tls: LiveTls::Both(client, server),
             make_controller: self.congestion.maker(&spec)?,
             spec,
             needs,
@@ -238,7 +277,8 @@ fn begin(plan: &NodePlan) -> Result<(Host<BundleHost>, Option<FoundStore>), Fail
         terms: Terms { tls: door.tls.policy, peer: eid(&door.neighbour), room: Some(room.clone()) },
     };
     let gates = doors.iter().map(gate).collect();
-    let ends = doors.iter().map(DoorPlan::end).collect::<Result<_, _>>()?;
+    let end = |door: &DoorPlan| door.end(eid(&door.neighbour).as_deref());
+    let ends = doors.iter().map(end).collect::<Result<_, _>>()?;
     let mut node = BundleHost::new(agent, gates);
     if let Some(folder) = &plan.files {
         let wrong = |error| Failure::Input(format!("{}: {error}", folder.display()));
@@ -377,7 +417,7 @@ mod tests {
         assert_eq!(door.quic.receive_window_bytes, window);
         let LayerSpec::Tcpcl(spec) = &door.layer else { panic!("{:?}", door.layer) };
         assert_eq!(spec.patience_ns, (100 + 4 * 20) * second);
-        let EndPlan::Tcp(end) = door.end().unwrap() else { panic!("TCP") };
+        let EndPlan::Tcp(end) = door.end(None).unwrap() else { panic!("TCP") };
         assert_eq!(end.patience.idle, Some(Span::from_secs(280)));
     }
 

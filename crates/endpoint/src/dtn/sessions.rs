@@ -28,7 +28,7 @@ pub struct Traffic {
     pub begun: u64,
     /// How many of these have ended.
     pub ended: u64,
-    /// How many of those were lost.
+    /// How many of those were lost, or refused.
     pub lost: u64,
     /// Why the last one was lost.
     pub why: Option<String>,
@@ -59,6 +59,9 @@ pub struct Sessions {
     next: SessionId,
     /// Those that have said that they are over, whose connections are not yet.
     over: BTreeSet<SessionId>,
+    /// Those that have carried a bundle, and those that ended with an error before that.
+    carried: BTreeSet<SessionId>,
+    barred: BTreeSet<SessionId>,
     met: Vec<(usize, SessionId)>,
     said: Vec<(SessionId, Said)>,
     heard: Vec<Said>,
@@ -75,6 +78,8 @@ impl Sessions {
             numbers: BTreeMap::new(),
             next: 0,
             over: BTreeSet::new(),
+            carried: BTreeSet::new(),
+            barred: BTreeSet::new(),
             met: Vec::new(),
             said: Vec::new(),
             heard: Vec::new(),
@@ -165,7 +170,11 @@ impl Sessions {
                 Said::Started { .. } => {
                     traffic.first_started.get_or_insert(now);
                 }
+                Said::Accepted { .. } => {
+                    self.carried.insert(*number);
+                }
                 Said::Received { data, .. } => {
+                    self.carried.insert(*number);
                     traffic.received_bytes +=
                         data.iter().map(|part| part.len() as u64).sum::<u64>();
                     traffic.first_received.get_or_insert(now);
@@ -173,6 +182,9 @@ impl Sessions {
                 }
                 Said::Ended { error } => {
                     self.over.insert(*number);
+                    if error.is_some() && !self.carried.contains(number) {
+                        self.barred.insert(*number);
+                    }
                     traffic.why = error.clone().or(traffic.why.take());
                 }
                 _ => {}
@@ -187,7 +199,9 @@ impl Sessions {
         let Some(number) = self.numbers.remove(&handle) else { return };
         let traffic = &mut self.traffic[handle.end];
         traffic.ended += 1;
-        traffic.lost += u64::from(why.is_some());
+        let barred = self.barred.remove(&number);
+        self.carried.remove(&number);
+        traffic.lost += u64::from(why.is_some() || barred);
         traffic.why = why.clone().or(traffic.why.take());
         self.live.remove(&number);
         if !self.over.remove(&number) {

@@ -9,6 +9,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, ServerConfig, ServerConnection};
 use transport::{Notice, ReadEnd, Streams};
 
+use crate::identity::Expected;
 use crate::tcp_socket;
 use crate::wire::{Read, Wire};
 
@@ -25,6 +26,8 @@ pub struct Keys {
     pub client: Arc<ClientConfig>,
     /// Of those who answer.
     pub server: Arc<ServerConfig>,
+    /// Who the peer is to be; none: anyone.
+    pub expected: Option<Arc<Expected>>,
 }
 
 /// Stream 0 of a connection, and how far it is.
@@ -191,6 +194,15 @@ impl Streams for Stream {
                 true
             }
             None => false,
+        }
+    }
+
+    fn proven(&self) -> Result<(), String> {
+        let expected = self.keys.as_ref().and_then(|keys| keys.expected.as_ref());
+        let Some(expected) = expected else { return Ok(()) };
+        match self.wire.certificate() {
+            Some(certificate) => expected.named(certificate),
+            None => Err("the peer has shown no certificate".to_owned()),
         }
     }
 

@@ -117,7 +117,7 @@ fn keys() -> Keys {
     let (mut server, _) = tls::server(None).unwrap();
     let (mut client, _) = tls::client("", tls::Trust::Anyone).unwrap();
     (client.alpn_protocols, server.alpn_protocols) = (Vec::new(), Vec::new());
-    Keys { client: Arc::new(client), server: Arc::new(server) }
+    Keys { client: Arc::new(client), server: Arc::new(server), expected: None }
 }
 
 fn end(layer: &LayerSpec, terms: &Terms) -> EndPlan {

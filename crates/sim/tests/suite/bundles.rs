@@ -70,6 +70,8 @@ pub struct Case {
     pub seed: u64,
     pub link: Value,
     pub quic: Value,
+    /// What else is said of all nodes.
+    pub dtn: Value,
 }
 
 impl Default for Case {
@@ -90,6 +92,7 @@ impl Default for Case {
             seed: 1,
             link: json!({"shared": false, "with_contact": true, "closes": false}),
             quic: json!({}),
+            dtn: json!({}),
         }
     }
 }
@@ -180,15 +183,19 @@ impl Case {
                 node
             })
             .collect();
+        let mut dtn = json!({"epoch_ms": 850_000_000_000u64, "nodes": nodes, "links": dtn_links,
+            "plan": {"contacts": self.contacts, "ranges": self.ranges},
+            "changes": self.changes, "perf": self.perf});
+        for (key, value) in self.dtn.as_object().into_iter().flatten() {
+            dtn[key] = value.clone();
+        }
         RunSpec::from_json(
             &json!({
                 "seed": self.seed, "duration_ns": (self.seconds * 1e9) as u64,
                 "sample_ns": 1_000_000_000u64,
                 "graph": {"nodes": graph, "links": links},
                 "flows": flows,
-                "dtn": {"epoch_ms": 850_000_000_000u64, "nodes": nodes, "links": dtn_links,
-                    "plan": {"contacts": self.contacts, "ranges": self.ranges},
-                    "changes": self.changes, "perf": self.perf}
+                "dtn": dtn
             })
             .to_string(),
         )

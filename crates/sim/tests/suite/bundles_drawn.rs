@@ -1,4 +1,4 @@
-//! Bundles are conserved under drawn plans, outages, losses, layers, stores, lifetimes, fragments and nodes that stop; a failure prints the
+//! Bundles are conserved under drawn plans, outages, losses, layers, stores, lifetimes, fragments and nodes that stop, whether nodes flood or not; a failure prints the
 //! command that replays it. `bentpipe verify` judges the same by itself (tests/python/test_verify_bundles.py).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -175,6 +175,7 @@ prop_compose! {
         idle in prop::option::of(500u64..20_000),
         stops in stops(),
         learns in prop::option::of((any::<bool>(), 0.1..5.0f64)),
+        floods in prop::option::of(prop::option::of(1u32..3)),
         seed in 0u64..1000,
     ) -> Case {
         let (contacts, ranges) = plan(&hops, &known);
@@ -196,13 +197,14 @@ prop_compose! {
             hops, contacts, ranges, store_bytes, link, quic, seed,
             perf: clients, changes: learns.into_iter().collect(), seconds: SECONDS,
             nodes: stops.into_iter().collect(),
+            dtn: floods.map_or(json!({}), |copies| json!({"epidemic": {"copies": copies}})),
         }
     }
 }
 
 /// At each node whatever was generated, came, was cut out or put together ends once; no destination delivers an id twice; no
 /// store has more than it may.
-fn check(case: &Case, run: &Measurements) {
+pub fn check(case: &Case, run: &Measurements) {
     let critical: BTreeSet<&str> = ["1", "2"]
         .into_iter()
         .filter(|node| {
@@ -213,8 +215,10 @@ fn check(case: &Case, run: &Measurements) {
         // Acknowledgements are as their bundles.
         let of =
             if row["kind"] == "acknowledgement" { &row["destination"] } else { &row["source"] };
-        row["kind"] != "report"
-            && critical.iter().any(|node| of.starts_with(&format!("ipn:{node}.")))
+        let floods = case.dtn.get("epidemic").is_some();
+        floods
+            || row["kind"] != "report"
+                && critical.iter().any(|node| of.starts_with(&format!("ipn:{node}.")))
     };
     let mut left: BTreeMap<(String, Id), (i64, i64)> = BTreeMap::new();
     let mut delivered = BTreeSet::new();
@@ -222,7 +226,7 @@ fn check(case: &Case, run: &Measurements) {
         let one = left.entry((row["node"].clone(), id(&row))).or_default();
         match row["event"].as_str() {
             "generated" | "received" | "part" | "reassembled" => one.0 += 1,
-            // A critical bundle is forwarded to many, and leaves with the last.
+            // A critical bundle, and one that is flooded, is forwarded to many, and leaves with the last.
             "forwarded" if is_critical(&row) => one.1 += 1,
             "forwarded" | "deleted" | "cut" | "joined" => one.0 -= 1,
             "delivered" => {

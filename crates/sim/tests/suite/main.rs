@@ -13,6 +13,7 @@ mod common;
 mod controllers;
 mod cryptography;
 mod drawn;
+mod epidemic;
 mod fq_codel;
 mod handover;
 mod loads;

@@ -93,9 +93,9 @@ class Told:
         return self.clients.get(event.id.source) or self.clients.get(event.destination)
 
     def critical(self, event: Event) -> bool:
-        """Whether it goes to every neighbour with a route."""
+        """Whether it goes to every neighbour, or to every one with a route."""
         client = self.client_of(event)
-        return bool(client and client["critical"])
+        return "epidemic" in self.dtn or bool(client and client["critical"])
 
 
 def node_of(endpoint: str) -> str:

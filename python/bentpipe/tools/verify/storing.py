@@ -17,11 +17,12 @@ _OUT = frozenset({"forwarded", "delivered", "deleted", "cut", "joined"})
 _KNOWN = "it is known here"
 _NO_ROOM = "depleted storage"
 _STOPPED = "the node stopped"
+_SPREAD = "its neighbours have it"
 _REASONS = frozenset(
     {
         "lifetime expired", _NO_ROOM, "destination endpoint unavailable", "no known route", "hop limit exceeded",
         "transmission canceled", "no timely contact", "block unintelligible", "block unsupported", _KNOWN,
-        _STOPPED,
+        _STOPPED, _SPREAD,
     }
 )  # fmt: skip
 
@@ -127,6 +128,7 @@ class _Place:
             self.forwarded = True
         elif event.what in _OUT:
             self.inside -= 1
+            self.forwarded |= event.reason == _SPREAD
         self.sent[event.peer] += event.what == "sent"
         if self.inside < (event.what == "sent"):
             text = f"{self.id} was {event.what} at {event.at} ns, and is not there"
@@ -318,7 +320,7 @@ def _room(told: Told, node: str, limit: int | None) -> Iterator[Finding]:
         count += sum(many for _, many in changes[at])
         if stored > limit:
             yield Finding("no store above its limit", node, f"{stored} B of payload at {at} ns, of {limit} B")
-    if not any(perf["critical"] for perf in told.clients.values()):
+    if not any(perf["critical"] for perf in told.clients.values()) and "epidemic" not in told.dtn:
         yield from _refused(node, limit, refused, most)
 
 

@@ -7,17 +7,11 @@ use super::lane::{Lane, Limits};
 use super::{Exchange, Layout, SIGNAL, Stage};
 use crate::layers::TlsPolicy;
 use crate::layers::messages::{Fault, Init, Item, Message, Problem, contact, reject, term};
-use crate::wire::Eid;
+use crate::wire::is_node;
 use crate::{Refusal, Role, Said};
 
 /// Characters of a stranger's name in a message.
 const SHOWN: usize = 80;
-
-/// Whether two names are of one node.
-fn is_node(name: &str, expected: &str) -> bool {
-    let node = |name: &str| name.parse().ok().and_then(|eid: Eid| eid.to_node_id().ok());
-    node(name).is_some_and(|found| node(expected) == Some(found))
-}
 
 impl Exchange {
     pub(super) fn read(
@@ -224,6 +218,11 @@ impl Exchange {
             // A peer that is not who it should be gets nothing (section 4.7).
             let shown: String = init.node.chars().take(SHOWN).collect();
             let why = format!("the peer says that it is {shown:?}, expected {expected}");
+            self.say_term(term::CONTACT);
+            return self.fail(Some(&why));
+        }
+        if let Some(why) = self.unproven.take() {
+            // Nor does one that only says so (section 4.4.4).
             self.say_term(term::CONTACT);
             return self.fail(Some(&why));
         }

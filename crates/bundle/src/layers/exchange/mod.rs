@@ -84,6 +84,8 @@ pub(super) struct Exchange {
     header: Vec<u8>,
     /// The transport was asked for TLS.
     secured: bool,
+    /// Why its keys are not those of the peer that is expected.
+    unproven: Option<String>,
     /// What has no stream yet.
     waiting: VecDeque<Transfer>,
     next_transfer: u64,
@@ -122,6 +124,7 @@ impl Exchange {
             lanes: Lanes::default(),
             header: Vec::new(),
             secured: false,
+            unproven: None,
             waiting: VecDeque::new(),
             next_transfer: 0,
             next_received: 0,
@@ -261,6 +264,7 @@ impl Exchange {
                     Stage::Secure if self.secured => {
                         // The handshake is done: what follows is as without TLS (section 4.6).
                         self.stage = Stage::Init;
+                        self.unproven = streams.proven().err();
                         self.last_heard = now;
                         if self.setup.role == Role::Active {
                             self.say_init();

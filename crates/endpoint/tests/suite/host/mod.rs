@@ -4,6 +4,7 @@ mod apps;
 mod bundle_nodes;
 mod bundles;
 mod hostile;
+mod identity;
 mod party;
 
 use std::collections::VecDeque;

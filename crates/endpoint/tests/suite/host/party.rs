@@ -89,7 +89,7 @@ pub fn controller() -> MakeController {
 pub fn keys() -> Keys {
     let (server, _) = tls::server(None).unwrap();
     let (client, _) = tls::client(tls::PERF, tls::Trust::Anyone).unwrap();
-    Keys { client: Arc::new(client), server: Arc::new(server) }
+    Keys { client: Arc::new(client), server: Arc::new(server), expected: None }
 }
 
 fn any_port() -> SocketAddr {
@@ -97,7 +97,7 @@ fn any_port() -> SocketAddr {
 }
 
 pub fn quic_end(connections: usize) -> EndPlan {
-    let Keys { client, server } = keys();
+    let Keys { client, server, .. } = keys();
     let spec = QuicSpec {
         receive_window_bytes: 1 << 20,
         stream_receive_window_bytes: 1 << 20,
