@@ -11,13 +11,14 @@ BIN    := .venv/bin
 STEP   := scripts/step
 ENGINE := python/bentpipe/_engine.abi3.so
 OUT    ?= out/demo
+DIST   ?= dist
 CARGO_PROFILE ?= release
 
 # Hundreds of processes of Python begin in `make test`; where none may keep what it has compiled, each compiles everything again.
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
-.PHONY: help demo test venv venv-dev engine rt system fmt pins types golden instructions fuzz clean \
+.PHONY: help demo test wheel venv venv-dev engine rt system fmt pins types golden instructions fuzz clean \
         check-rustfmt check-clippy build-rust check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-system
 
 help: ## this list
@@ -28,6 +29,14 @@ demo: ## build, run scenarios/geo.toml, print its table, write the report (about
 
 test: ## build, run every test and every check
 	@$(PYTHON) scripts/test
+
+wheel: target/wheel-venv/.done ## an sdist, and a wheel for Linux with glibc 2.28 or later, in dist/ (compiles everything with Zig)
+	@$(STEP) "wheel" target/wheel-venv/bin/python scripts/wheel "$(DIST)"
+
+target/wheel-venv/.done: requirements/wheel.txt
+	@rm -rf $(@D) && $(PYTHON) -m venv $(@D)
+	@$(STEP) "what builds wheels" $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
 
 # --- set-up -----------------------------------------------------------------------------------------------------
 
@@ -52,7 +61,7 @@ system: ## as root on Debian: the system packages that some tests need
 	@$(STEP) "system packages" scripts/setup-system
 
 pins: ## resolve requirements/*.in again (needs uv)
-	@for f in run dev; do uv pip compile -q --universal --python-version 3.11 --generate-hashes --upgrade \
+	@for f in run dev wheel; do uv pip compile -q --universal --python-version 3.11 --generate-hashes --upgrade \
 	  --no-emit-index-url --no-annotate --no-header requirements/$$f.in -o requirements/$$f.txt; done
 
 # --- the checks of `make test`, each of which can be run alone -----------------------------------------------------
@@ -119,4 +128,4 @@ fuzz: ## every fuzz target for FUZZ_S seconds (60); needs a nightly toolchain an
 	@scripts/fuzz $(FUZZ_S)
 
 clean: ## remove what was built; the caches of pip and cargo stay
-	rm -rf target .venv $(ENGINE) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf target dist .venv $(ENGINE) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

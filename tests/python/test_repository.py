@@ -71,12 +71,13 @@ def test_versions_agree() -> None:
 
 def test_requirements_follow_from_the_project() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    declared = {re.match(r"[\w-]+", line)[0] for line in project["dependencies"]}
+    lines = [*project["dependencies"], *project["optional-dependencies"]["ods"]]
+    declared = {re.match(r"[\w-]+", line)[0] for line in lines}
     named = set(re.findall(r"^[\w-]+", (ROOT / "requirements/run.in").read_text(), re.MULTILINE))
     assert named == declared
 
 
-@pytest.mark.parametrize("name", ["run", "dev"])
+@pytest.mark.parametrize("name", ["run", "dev", "wheel"])
 def test_requirements_are_pinned_with_hashes_and_name_no_index(name: str) -> None:
     text = (ROOT / f"requirements/{name}.txt").read_text()
     assert "://" not in text

@@ -77,7 +77,8 @@ def test_a_preset_that_is_not_there_is_named() -> None:
 
 
 def test_an_executable_that_is_not_built_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bentpipe.lab.executable.Path.is_file", lambda _self: False)
+    monkeypatch.setattr("bentpipe.lab.executable.shipped", lambda _name: None)
+    monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("BENTPIPE_RT", "/nowhere")
     with pytest.raises(ScenarioError, match='BENTPIPE_RT: no file "/nowhere"'):
         executable()

@@ -5,7 +5,8 @@ Nothing here runs anything, or knows how it is run. In the order of reading: ``u
 ``link_layer``, ``nr``, ``scheduler``, ``path``, ``handover``, ``orbit`` (with ``places`` and ``constellations``),
 ``contact_plan`` and ``bundles``, ``tcp``, ``quic``, ``proxy``, ``codecs`` and ``call``, ``load``, ``web_page`` and
 ``page_load``, the tables; ``model``, the whole; ``sweep``, which names its places, and ``columns``, what these are
-called in frames; ``presets``, ``traces`` and ``har``, which read other files; ``tomltext``, which writes TOML.
+called in frames; ``presets``, ``examples``, ``traces`` and ``har``, which read other files; ``shipped``, where
+lies what comes with bentpipe; ``tomltext``, which writes TOML.
 
 The tables of which a scenario is composed in Python are here by their names, loaded when they are asked for
 (docs/manual/python.md).

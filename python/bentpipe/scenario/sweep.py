@@ -11,6 +11,7 @@ import copy
 import itertools
 import json
 import math
+import re
 import tomllib
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ __all__ = [
     "describe",
     "is_place",
     "parse_override",
+    "parse_sweep",
     "put",
     "swept",
     "written_override",
@@ -157,6 +159,30 @@ def parse_override(
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except (ValueError, RecursionError):
         return key.strip(), value.strip()
+
+
+def parse_sweep(text: str) -> tuple[str, object]:
+    """``KEY=A,B`` of the command line as the override that sweeps ``KEY``; each value is TOML, or text where it is not.
+
+    Raises:
+        ScenarioError: no ``=``, no value, a key that is none of a place.
+    """
+    key, value = parse_override(text, "--sweep", "flow.main.congestion=cubic,bbr")
+    words = text.partition("=")[2]
+    values = (
+        value
+        if isinstance(value, list)
+        else [parse_override(f"{key}={word}")[1] for word in _VALUE.findall(words)]
+    )
+    if not values or "" in values:
+        raise ScenarioError([("", f'found "{text}", expected values between commas')], "--sweep")
+    return f"{SWEEP}{key}", values
+
+
+SWEEP = "sweep."
+
+_VALUE = re.compile(r"""(?:[^,{\["]|\{[^}]*\}|\[[^\]]*\]|"[^"]*")+""")
+"""A value between commas; those of a table, a list or a text are its own."""
 
 
 def written_override(key: str, value: object) -> str:

@@ -1,0 +1,111 @@
+"""The build backend of pyproject.toml: maturin's, with what bentpipe needs beside its modules put into its wheels.
+
+maturin makes a wheel of one crate and one folder of Python. ``bentpipe-rt`` is another crate, scenarios and studies lie
+outside that folder; where they go is the table of python/bentpipe/scenario/shipped.py (docs/decisions/0063).
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import maturin
+from maturin import (
+    build_editable,
+    build_sdist,
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+    get_requires_for_build_wheel,
+    prepare_metadata_for_build_editable,
+    prepare_metadata_for_build_wheel,
+)
+
+__all__ = [
+    "assembled",
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
+
+ROOT = Path(__file__).resolve().parents[1]
+os.environ.setdefault("MATURIN_NO_INSTALL_RUST", "1")  # a toolchain is the user's to install
+SHIPPED: dict[str, str] = runpy.run_path(str(ROOT / "python/bentpipe/scenario/shipped.py"))["SHIPPED"]
+
+
+def build_wheel(
+    wheel_directory: str,
+    config_settings: Mapping[str, Any] | None = None,
+    metadata_directory: str | None = None,
+) -> str:
+    """Builds engine and ``bentpipe-rt`` with the same arguments of maturin's, and the wheel of both (PEP 517)."""
+    arguments = maturin.get_maturin_pep517_args(config_settings)
+    if "--compatibility" not in arguments:
+        arguments = ["--compatibility", "off", *arguments]  # as maturin does for the engine
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        engine = folder / maturin.build_wheel(place, config_settings, metadata_directory)
+        run(
+            "maturin", "build", "--release", "--locked", "--strip", "--manifest-path", "crates/rt/Cargo.toml",
+            "--bindings", "bin", "--out", str(folder / "rt"), *arguments,
+        )  # fmt: skip
+        [executable] = (folder / "rt").glob("*.whl")
+        [rt] = (other := unpacked(executable, folder)).glob("*.data/scripts/bentpipe-rt")
+        tree = unpacked(engine, folder)
+        for listing in other.glob("*.dist-info/sboms/*"):  # what is in it: crates with their licences
+            shutil.copy(listing, *tree.glob("*.dist-info/sboms"))
+        return packed(tree, rt, Path(wheel_directory))
+
+
+def assembled(wheel_directory: Path, engine: Path, rt: Path) -> str:
+    """The same wheel of an engine and a ``bentpipe-rt`` that are built; it serves machines like this one."""
+    with tempfile.TemporaryDirectory() as place:
+        tree = Path(place) / "bentpipe"
+        shutil.copytree(ROOT / "python/bentpipe", tree / "bentpipe", ignore=IGNORED)
+        shutil.copy(engine, tree / "bentpipe/_engine.abi3.so")
+        run("maturin", "pep517", "write-dist-info", "--metadata-directory", str(tree), "-i", sys.executable)
+        return packed(tree, rt, wheel_directory)
+
+
+IGNORED = shutil.ignore_patterns("__pycache__", "*.so", "out")
+
+
+def packed(tree: Path, rt: Path, wheel_directory: Path) -> str:
+    """A wheel of an unpacked one, with everything of ``SHIPPED``."""
+    for name, place in SHIPPED.items():
+        target = tree / "bentpipe/shipped" / name
+        if name == rt.name:
+            target.parent.mkdir(exist_ok=True)
+            shutil.copy(rt, target)
+            target.chmod(0o755)
+        else:
+            shutil.copytree(ROOT / place, target, ignore=IGNORED)
+    with tempfile.TemporaryDirectory() as place:
+        run(sys.executable, "-m", "wheel", "pack", str(tree), "--dest-dir", place)
+        [made] = Path(place).glob("*.whl")
+        wheel_directory.mkdir(parents=True, exist_ok=True)
+        shutil.move(made, wheel_directory / made.name)
+    return made.name
+
+
+def unpacked(wheel: Path, folder: Path) -> Path:
+    """The folder of a wheel's files."""
+    run(sys.executable, "-m", "wheel", "unpack", str(wheel), "--dest", str(folder))
+    return folder / "-".join(wheel.name.split("-")[:2])
+
+
+def run(*words: str) -> None:
+    """A step of the build, in the project's root. What it prints is for people: standard error."""
+    environment = {"SOURCE_DATE_EPOCH": "315532800", **os.environ}  # 1980, as maturin's: the same bytes again
+    subprocess.run(words, cwd=ROOT, env=environment, stdout=sys.stderr, check=True)

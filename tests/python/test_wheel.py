@@ -1,0 +1,174 @@
+"""A wheel of what is built here, installed where there is no toolchain and none of the checkout, does what bentpipe does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from base64 import urlsafe_b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import realtime
+from other import script
+from test_dask import Cluster
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# What must not happen in the installed package: a file of the checkout is opened, other than the libraries in its .venv.
+WATCH = f"""
+import sys
+
+def watch(event, arguments):
+    if event in ("open", "os.listdir", "os.scandir") and arguments and isinstance(arguments[0], (str, bytes)):
+        path = os.path.abspath(os.fsdecode(arguments[0]))
+        if path.startswith({str(ROOT)!r} + "/") and not path.startswith({str(ROOT / ".venv")!r}):
+            os.write(2, f"opened {{path}}\\n".encode())
+            os._exit(70)
+
+import os
+sys.addaudithook(watch)
+"""
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A virtual environment with the wheel, and a folder elsewhere."""
+
+    python: Path
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Without cargo, without anything of bentpipe's."""
+        names = ("HOME", "LANG", "TMPDIR", "XDG_CACHE_HOME")
+        kept = {name: os.environ[name] for name in names if name in os.environ}
+        return kept | {"PATH": f"{self.python.parent}:/usr/bin:/bin"}
+
+    def run(self, *words: str) -> str:
+        """What ``bentpipe WORDS`` prints there."""
+        return self.process([str(self.python.with_name("bentpipe")), *words])
+
+    def process(self, words: Sequence[str]) -> str:
+        done = subprocess.run(
+            words, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    realtime.need("cargo")
+    pytest.importorskip("bentpipe._engine")
+    folder = tmp_path_factory.mktemp("dist")
+    code = "import sys; from pathlib import Path; import backend; print(backend.assembled(*map(Path, sys.argv[1:])))"
+    done = subprocess.run(
+        [sys.executable, "-c", code, folder, ROOT / "python/bentpipe/_engine.abi3.so", realtime.program()],
+        env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT / "scripts")},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return folder / done.stdout.split()[-1]
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    place = tmp_path_factory.mktemp("installed")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", place / "venv"], check=True)
+    python, folder = place / "venv/bin/python", place / "elsewhere"
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile"]
+    subprocess.run([*pip, "--no-deps", "--no-index", wheel], check=True)
+    [site] = (place / "venv/lib").glob("python3*/site-packages")
+    # The libraries are those of the tests; a path file of theirs, such as the one that names the checkout, is not read.
+    (site / "libraries.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    (site / "sitecustomize.py").write_text(WATCH)
+    folder.mkdir()
+    return Installed(python, folder)
+
+
+def test_it_holds_what_git_has_and_says_so(wheel: Path) -> None:
+    assert script("wheel").lacking(wheel) == set()
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        [record] = (name for name in names if name.endswith(".dist-info/RECORD"))
+        rows = dict(line.split(",")[:2] for line in archive.read(record).decode().splitlines())
+        assert sorted(rows) == sorted(set(names)) == sorted(names)
+        for name in set(names) - {record}:
+            digest = urlsafe_b64encode(hashlib.sha256(archive.read(name)).digest()).decode().rstrip("=")
+            assert rows[name] == f"sha256={digest}", name
+        metadata = archive.read(record.replace("RECORD", "METADATA")).decode()
+    assert not [name for name in names if "__pycache__" in name]
+    assert all(f"Provides-Extra: {extra}" in metadata for extra in ("ods", "dask", "notebook"))
+    assert "Requires-Dist: odfpy>=1.4.1 ; extra == 'ods'" in metadata
+
+
+def test_what_it_lacks_would_be_noticed(wheel: Path, tmp_path: Path) -> None:
+    less = tmp_path / wheel.name
+    with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(less, "w") as part:
+        for name in whole.namelist():
+            if not name.endswith(("andreotti-2025/published.toml", "report/page.css")):
+                part.writestr(name, b"")
+    assert script("wheel").lacking(less) == {
+        "studies/andreotti-2025/published.toml", "python/bentpipe/report/page.css",
+    }  # fmt: skip
+
+
+SHORT = ["--seeds", "1", "--set", "duration=2 s", "--set", "path.satellite.up.loss=0 %"]
+
+
+def runs(installed: Installed, store: str) -> object:
+    """How many runs of a store measured something."""
+    question = "SELECT count(DISTINCT run) AS runs FROM summary"
+    return json.loads(installed.run("query", store, question, "--json"))[0]["runs"]
+
+
+def test_the_demo(installed: Installed) -> None:
+    assert installed.run("scenarios", "geo") == "geo.toml\n"
+    text = (installed.folder / "geo.toml").read_text()
+    assert text == (ROOT / "scenarios/geo.toml").read_text()
+    installed.run("run", "geo.toml", *SHORT)
+    assert runs(installed, "out/geo") == 4
+    installed.run("report", "out/geo")
+    assert "vegaEmbed" in (installed.folder / "out/geo/report.html").read_text()
+
+
+def test_a_study(installed: Installed) -> None:
+    said = json.loads(installed.run("study", "tauran-2018", "--only", "orbits", "--seeds", "1", "--json"))
+    assert said["claims"] or said["rows"]
+    assert all(part["done"] == part["runs"] > 0 for part in said["stores"])
+
+
+def test_real_time_is_found(installed: Installed) -> None:
+    assert "Run a command behind an emulated access." in installed.run("shell", "--help")
+    code = "from bentpipe.lab.executable import executable; print(executable())"
+    found = Path(installed.process([str(installed.python), "-c", code]).strip())
+    assert found.is_relative_to(installed.python.parents[1])
+    answer = subprocess.run([found], env={}, capture_output=True, text=True, check=False)
+    assert "usage: bentpipe-rt lab|perf|serve" in answer.stderr
+
+
+def test_workers_of_a_cluster_that_have_the_wheel_alone(installed: Installed, tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, str(installed.python), installed.environment)
+    try:
+        cluster.up()
+        installed.run("scenarios", "geo", "--out", "cluster")
+        address = f"dask://{cluster.address}"
+        installed.run("run", "cluster/geo.toml", *SHORT, "--on", address, "--out", "out/cluster")
+    finally:
+        cluster.down()
+    assert runs(installed, "out/cluster") == 4
+
+
+def test_what_is_lazy_stays_lazy(installed: Installed) -> None:
+    """``import bentpipe`` takes 20 ms, of which the interpreter's own modules are most."""
+    code = "import sys; before = set(sys.modules); import bentpipe; print(*set(sys.modules) - before)"
+    loaded = set(installed.process([str(installed.python), "-c", code]).split())
+    assert {name for name in loaded if name.partition(".")[0] not in sys.stdlib_module_names} == {"bentpipe"}
