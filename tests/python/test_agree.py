@@ -166,7 +166,7 @@ def test_the_exit_status_says_whether_a_bound_is_exceeded(
     keys = re.findall(r'data-key="([^"]+)"', page)
     assert len(keys) == 2
     assert all(f'id="spec-{key}-0"' in page for key in keys)
-    assert '<span class="within">within</span>' in page
+    assert 'class="within">within</abbr>' in page
     assert "In real time: 2 valid runs" in page
     far = agree(str(scenario), "--seeds", "1", "--out", "b", where=tmp_path, RATE="4e6")
     assert far.returncode == 1

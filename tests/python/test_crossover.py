@@ -10,8 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from bentpipe.cli import app
-from bentpipe.crossover.question import Question, access, ask, scenario, split_rtt
-from bentpipe.crossover.ratios import Cell, break_even
+from bentpipe.crossover.access import access, numbers
+from bentpipe.crossover.question import Question, ask, scenario, split_rtt
+from bentpipe.crossover.ratios import Cell, Map, break_even
+from bentpipe.crossover.verdict import gains, own_rtt, sentence
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
 from bentpipe.scenario.problems import ScenarioError
@@ -22,7 +24,7 @@ def _ask(**words: object) -> Question:
         "controllers": ("cubic",), "windows": ("10",), "tcp": "cubic", "proxy": "pooled",
         "sizes": ("10 kB", "1 MB"), "rtts": ("40 ms", "600 ms"), "seeds": 1,
     }  # fmt: skip
-    return ask("satcom-2018", **(usual | words))  # type: ignore[arg-type]
+    return ask(access("satcom-2018"), **(usual | words))  # type: ignore[arg-type]
 
 
 def test_the_round_trip_is_split_into_three() -> None:
@@ -67,7 +69,20 @@ def test_wrong_words_are_named(words: dict[str, object], said: str) -> None:
     [
         (["map", "satcom-2018", "--windows", "0"], "--windows: found"),
         (["map", "satcom-2018", "--controllers", "cubik"], "--controllers: "),
-        (["map", "satcom-2017"], "ACCESS: "),
+        (["map", "satcom-2017"], "ACCESS: no preset"),
+        (["map"], "ACCESS: missing"),
+        (["map", "satcom-2018", "--down", "5 Mbit/s"], "--down: found beside satcom-2018"),
+        (["map", "--down", "50Mbit/s", "--up", "6Mbit/s"], "--rtt: missing beside --down and --up"),
+        (
+            ["map", "--rtt", "620ms"],
+            '--down: missing beside --rtt, expected it too, such as "50 Mbit/s"\n--up: missing',
+        ),
+        (["map", "--down", "50", "--up", "6Mbit/s", "--rtt", "620ms"], '--down: found "50" without a unit'),
+        (
+            ["map", "--down", "50Mbit/s", "--up", "6Mbit/s", "--rtt", "0ms"],
+            '--rtt: found "0ms", expected a time above 0',
+        ),
+        (["map", "starlink"], "ACCESS: starlink has no segment with a constant rate"),
         (["study", "etosaat"], "NAME: "),
         (["study", "etosat", "--only", "quik"], "--only: "),
         (["study", "etosat", "--engine", "emu"], "--engine: found"),
@@ -90,13 +105,98 @@ def test_break_even_is_where_the_logarithms_cross() -> None:
     assert break_even(cells, "40 ms") == []
 
 
+OWN = """
+title = "A village"
+[[path.segment]]
+name = "home"
+delay = "1 ms"
+[[path.segment]]
+name = "satellite"
+down = { rate = "20 Mbit/s", delay = "280 ms", loss = "0.1 %" }
+up = { rate = "3 Mbit/s", delay = "300 ms" }
+"""
+
+
+def test_an_access_of_ones_own(tmp_path: Path) -> None:
+    """The bottleneck of a file, without its delay; the round trip is all its delays."""
+    (tmp_path / "village.toml").write_text(OWN)
+    found = access(str(tmp_path / "village.toml"), [("path.satellite.down.rate", "30 Mbit/s")])
+    assert (found.name, found.title, str(found.rtt)) == ("village", "A village", "582 ms")
+    assert (found.down, found.up) == ({"rate": "30 Mbit/s", "loss": "0.1 %"}, {"rate": "3 Mbit/s"})
+    with pytest.raises(ScenarioError, match=r"no segment \"satelite\""):
+        access(str(tmp_path / "village.toml"), [("path.satelite.delay", "3 ms")])
+    (tmp_path / "graph.toml").write_text('[graph]\nnode = ["a", "b"]\n')
+    with pytest.raises(ScenarioError, match=r"path: missing"):
+        access(str(tmp_path / "graph.toml"))
+
+
+def test_the_own_round_trip_is_on_the_axis() -> None:
+    one = numbers("50Mbit/s", "6Mbit/s", "0.62 s")
+    assert (one.name, one.down["rate"], one.up["rate"]) == ("50Mbit-6Mbit-620ms", "50 Mbit/s", "6 Mbit/s")
+    question = ask(one, controllers=("cubic",), windows=("10",), tcp="cubic", proxy="plain")
+    assert question.rtts == ("20 ms", "40 ms", "80 ms", "150 ms", "300 ms", "620 ms", "800 ms")
+    assert ask(
+        one, controllers=("cubic",), windows=("10",), tcp="cubic", proxy="plain", rtts=["1 s"]
+    ).rtts == ("1 s",)
+
+
+SIZES = ("1 kB", "10 kB", "100 kB", "1 MB", "10 MB")
+
+
+def _map(*quics: tuple[float | None, ...]) -> Map:
+    """A map with these ratios by size at 600 ms, one QUIC after the other, and others at 40 ms."""
+    names = ("cubic", "bbr")[: len(quics)]
+    question = ask(numbers("50 Mbit/s", "6 Mbit/s", "600 ms"), controllers=names, windows=("10",), tcp="cubic",
+                   proxy="plain", sizes=SIZES, rtts=("40 ms", "600 ms"))  # fmt: skip
+    cells = [
+        Cell(name, "10 packets", size, rtt, 1.0, 1.0, ratio if rtt == "600 ms" else 9.0)
+        for name, ratios in zip(names, quics, strict=True)
+        for size, ratio in zip(SIZES, ratios, strict=True)
+        for rtt in question.rtts
+    ]
+    return Map(question, tuple(cells), "test")
+
+
+@pytest.mark.parametrize(
+    ("quics", "said"),
+    [
+        # 0.5 at 10 kB and 2 at 100 kB: even at their geometric mean
+        (((0.5, 0.5, 2.0, 3.14, 2.0),), "Keep the proxy for objects above 32 kB at 600 ms; it gains at most 3.1 times"),
+        (((0.5, 0.5, 2.0, 2.0, 0.5),), "for objects from 32 kB to 3.2 MB at 600 ms; it gains at most 2.0 times"),
+        (((1.5, 1.2, 0.5, 0.4, 0.4),), "for objects below 16 kB at 600 ms; it gains at most 1.50 times"),
+        (((1.1, 1.2, 1.3, 1.2, 1.1),), "for objects of every size at 600 ms; it gains at most 1.30 times"),
+        (((0.5, 0.9, 1.004, 0.9, 0.9),), "The proxy gains nothing at 600 ms: QUIC with cubic"),
+        (((0.5, None, 2.0, 0.5, 1.004),), "for objects from 10 kB to 316 kB at 600 ms"),
+        (((None,) * 5,), "No page has loaded both over QUIC and over split TCP at 600 ms"),
+        (
+            ((0.5, 0.5, 2.0, 3.0, 2.0), (0.5, 0.5, 0.5, 2.0, 1.5)),
+            "window of 10 packets. Over QUIC with bbr and an initial window of 10 packets: for objects above 316 kB, at most 2",
+        ),
+        (((0.5, 2.0, 2.0, 3.0, 2.0), (0.5, 0.5, 0.5, 0.9, 0.9)), "with bbr and an initial window of 10 packets it gains n"),
+    ],
+)  # fmt: skip
+def test_the_answer_is_a_sentence(quics: tuple[tuple[float | None, ...], ...], said: str) -> None:
+    found = _map(*quics)
+    assert own_rtt(found) == "600 ms"
+    assert said in sentence(found)
+
+
+def test_the_answer_as_data() -> None:
+    (row,) = [one.as_row() for one in gains(_map((0.5, 0.5, 2.0, 3.14, 2.0)))]
+    assert row == {
+        "controller": "cubic", "initial_window": "10 packets", "rtt_s": 0.6, "faster_from_to_bytes": [[31623, None]],
+        "largest_ratio": 3.14, "largest_ratio_bytes": 1_000_000,
+    }  # fmt: skip
+
+
 def test_a_small_map(tmp_path: Path) -> None:
     """One command; the ratios have reasons that can be worked out by hand."""
     words = ["map", "satcom-2018", "--out", str(tmp_path), "--sizes", "1 kB,1 MB", "--rtts", "600 ms",
              "--controllers", "cubic", "--windows", "10", "--jobs", "1"]  # fmt: skip
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
-    assert "600 ms" in done.output
+    assert done.output.startswith("Keep the proxy for objects above ")
+    assert "at 600 ms; it gains at most 3." in done.output.splitlines()[0]
     for name in ("map.html", "map.svg", "map.pdf", "map.json"):
         assert (tmp_path / name).stat().st_size > 0
     small, large = json.loads((tmp_path / "map.json").read_text())["cells"]

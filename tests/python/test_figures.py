@@ -135,7 +135,7 @@ def test_vectors(stores: dict[str, Path], tmp_path: Path) -> None:
     assert 'stroke="#D55E00"' in svg.replace("#d55e00", "#D55E00")
     figure = FIGURES["cwnd"](Material(read_store(stores["one"])))
     assert figure is not None
-    with pytest.raises(ValueError, match=r"\.pdf or \.svg"):
+    with pytest.raises(ValueError, match=r"\.pdf, \.svg or \.png"):
         figure.write(tmp_path / "cwnd.gif")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 import zipfile
 from typing import TYPE_CHECKING, Any
 
@@ -151,3 +152,12 @@ def test_libreoffice_opens_it_and_keeps_charts_of_a_template(store: Path, tmp_pa
         assert len(charts) == 3
         assert all(text.count("<chart:series ") == 2 for text in texts)
     assert len(grid(again, "goodput")) >= 31
+
+
+def test_without_odfpy_its_extra_is_named(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "odf.opendocument", None)
+    with pytest.raises(ImportError, match=r"pip install 'bentpipe\[ods\]'"):
+        write_ods(store, tmp_path / "store.ods")
+    assert not (tmp_path / "store.ods").exists()

@@ -3,6 +3,8 @@ without a sign."""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import time
 from typing import TYPE_CHECKING, Any
@@ -10,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from bentpipe.crossover import page as map_page
-from bentpipe.crossover.question import Question, access
+from bentpipe.crossover.access import access
+from bentpipe.crossover.question import Question
 from bentpipe.crossover.ratios import Cell, Map
 from bentpipe.lab.browser.chromium import Chromium, ChromiumError, find
 from bentpipe.lab.browser.devtools import DevTools
@@ -104,7 +107,10 @@ def pages(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> di
     )  # fmt: skip
     claim = Claim("r7", "QUIC is slower", "the ratio of medians", "as printed", checks)
     numbers = Table("Times", [{"load": 1, "PLT, s": 7.03}, {"load": 2, "PLT, s": 8.03}])
-    findings = Findings((), (claim,), (numbers,), "An interval of 95 %.")
+    sizes = [("=a", "900 ms"), ("", "1.5 s"), ("b, c", "–"), ("b10", "20 ms"), ("b9", "never")]
+    sizes += [(f"z{at}", f"{at} s") for at in range(20, 35)]
+    words = Table("Long", [{"who": who, "time": time} for who, time in sizes])
+    findings = Findings((), (claim,), (numbers, words), "An interval of 95 %.")
     return {
         "report": report.build(synthetic.rivals_store(base / "rivals", duration_s=20.0)),
         "map": _map(base / "map"),
@@ -187,3 +193,105 @@ def test_on_paper_every_heading_has_its_figure(reader: Reader, pages: dict[str, 
     assert reader.value(
         "[...document.querySelectorAll('.scroll')].every(one => getComputedStyle(one).overflowX == 'visible')"
     )
+
+
+LONG = "document.querySelectorAll('.fold')[1]"
+"""The second table of the study: long, so folded."""
+
+COLUMN = f"""[...{LONG}.querySelectorAll('tbody tr')].slice(0, 5).map(
+  row => row.cells[{{}}].textContent.replace('\\u00a0', ' '))"""
+
+
+def test_long_tables_fold_on_the_screen_and_not_on_paper(reader: Reader, pages: dict[str, Path]) -> None:
+    seen = f"{LONG}.querySelector('td').checkVisibility({{contentVisibilityAuto: true}})"
+    reader.open(pages["study"], 1300)
+    assert reader.value(f"{LONG}.open") is False
+    assert reader.value(seen) is False
+    assert reader.value("document.querySelector('.fold').open") is True
+    reader.open(pages["study"], 688, media="print")
+    assert reader.value(f"{LONG}.querySelector('td').getBoundingClientRect().height") > 5
+    assert reader.value("getComputedStyle(document.querySelector('.fold > summary')).display") == "none"
+
+
+def test_tables_sort_by_their_headings(reader: Reader, pages: dict[str, Path]) -> None:
+    """By the mouse and by keys: numbers by size whatever their unit's prefix, words after them, what is missing last, and
+    at the third time as it was."""
+    reader.open(pages["study"], 1300)
+    reader.value(f"{LONG}.open = true")
+    head = f"{LONG}.querySelectorAll('th')[1]"
+    assert reader.value(COLUMN.format(1)) == ["900 ms", "1.5 s", "–", "20 ms", "never"]
+    reader.value(f"{head}.querySelector('button').click()")
+    assert reader.value(f"{head}.getAttribute('aria-sort')") == "ascending"
+    assert reader.value(COLUMN.format(1)) == ["20 ms", "900 ms", "1.5 s", "20 s", "21 s"]
+    again = f"getComputedStyle({LONG}.querySelectorAll('tbody tr')[2].cells[0], '::before').content"
+    assert reader.value(again) == '"=a"', "a row says what it continued"
+    reader.value(f"{head}.querySelector('button').focus()")
+    for kind in ("keyDown", "keyUp"):
+        reader.call(
+            "Input.dispatchKeyEvent",
+            type=kind,
+            key="Enter",
+            code="Enter",
+            text="\r",
+            windowsVirtualKeyCode=13,
+        )
+    assert reader.value(f"{head}.getAttribute('aria-sort')") == "descending"
+    assert reader.value(COLUMN.format(1))[0] == "34 s"
+    assert reader.value(f"{LONG}.querySelector('tbody').lastElementChild.cells[1].textContent") == "–"
+    reader.value(f"{head}.querySelector('button').click()")
+    assert reader.value(f"{head}.hasAttribute('aria-sort')") is False
+    assert reader.value(COLUMN.format(1)) == ["900 ms", "1.5 s", "–", "20 ms", "never"]
+    other = f"{LONG}.querySelectorAll('th')[0]"
+    reader.value(f"{other}.querySelector('button').click()")
+    assert reader.value(COLUMN.format(0)) == ["=a", "", "b, c", "b9", "b10"]
+
+
+def test_tables_can_be_taken_along(reader: Reader, pages: dict[str, Path]) -> None:
+    """The link holds CSV (RFC 4180) that the page made: rows are whole, and no cell is taken for a formula."""
+    reader.open(pages["study"], 1300)
+    link = f"{LONG}.querySelector('summary a')"
+    reader.value(
+        "window.kept = ''; const own = URL.createObjectURL; URL.createObjectURL = (blob) => "
+        "{ blob.text().then((text) => { window.kept = text; }); return own(blob); };"
+        f"{link}.addEventListener('click', (event) => event.preventDefault()); {link}.click()"
+    )
+    reader.until("window.kept != ''")
+    rows = list(csv.reader(io.StringIO(reader.value("window.kept"), newline="")))
+    assert rows[:4] == [["who", "time"], ["'=a", "900 ms"], ["'=a", "1.5 s"], ["b, c", "–"]]
+    assert len(rows) == 21
+    assert reader.value("window.kept").count("\r\n") == 21
+    assert reader.value(f"{link}.download") == "claims-of-a-study-long.csv"
+    reader.open(pages["report"], 1300)
+    reader.value(
+        "(async () => { let found; const own = URL.createObjectURL; URL.createObjectURL = (blob) => "
+        "{ found = blob; return own(blob); }; const link = document.querySelector('.fold summary a');"
+        "link.addEventListener('click', (event) => event.preventDefault()); link.click();"
+        "window.kept = (await found.text()).split('\\r\\n'); })()"
+    )
+    reader.until("window.kept != undefined")
+    head, row = (next(csv.reader([line])) for line in reader.value("window.kept")[:2])
+    at = head.index("goodput, Mbit/s")
+    assert head[at + 1] == "goodput, interval, Mbit/s"
+    assert float(row[at]) > 1
+    assert float(row[at + 1]) > 0
+
+
+def test_pages_begin_with_their_verdict_without_a_script(reader: Reader, pages: dict[str, Path]) -> None:
+    reader.call("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        for name, page in pages.items():
+            reader.call("Page.navigate", url=page.as_uri())
+            reader.until(f"document.readyState == 'complete' && location.href == {json.dumps(page.as_uri())}")
+            order = "[...document.querySelector('main').children].slice(0, 3).map(one => one.className || one.tagName)"
+            assert reader.value(order) == ["H1", "verdict", "lead"], name
+            assert reader.value("document.querySelectorAll('th button').length") == 0
+            reader.value(
+                "document.querySelectorAll('.fold').forEach(one => one.querySelector('summary').click())"
+            )
+    finally:
+        reader.call("Emulation.setScriptExecutionDisabled", value=False)
+
+
+@pytest.mark.parametrize("name", ["report", "map", "study"])
+def test_pages_stay_small(pages: dict[str, Path], name: str) -> None:
+    assert pages[name].stat().st_size < 5_000_000

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pytest
 
-from bentpipe.figures.contour import contour
-from bentpipe.figures.ratio_map import RatioCell, ratio_map
+from bentpipe.figures.contour import contour, outside
+from bentpipe.figures.ratio_map import LABEL, RatioCell, ratio_map
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,6 +93,43 @@ def test_colours_are_centred_at_one() -> None:
     first = cells.row(0, named=True)
     assert first["right"] == pytest.approx(math.sqrt(1e3 * 1e4))
     assert first["left"] == pytest.approx(1e3 / math.sqrt(10))
+
+
+def test_what_is_covered_is_left_out() -> None:
+    box = (1.0, 1.0, 2.0, 2.0)
+    assert outside([((0.0, 0.0), (3.0, 3.0))], [box]) == [((0.0, 0.0), (1.0, 1.0)), ((2.0, 2.0), (3.0, 3.0))]
+    assert outside([((1.5, 1.5), (1.5, 3.0))], [box]) == [((1.5, 2.0), (1.5, 3.0))]
+    assert outside([((1.2, 1.2), (1.8, 1.4))], [box]) == []
+    beside = [((0.0, 1.5), (0.0, 3.0)), ((0.0, 2.5), (1.4, 2.5)), ((0.0, 1.5), (1.5, 3.0))]
+    assert outside(beside, [box]) == beside
+
+
+def test_the_line_strikes_out_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the picture itself, where the line runs across many; one without gaps would."""
+    assert _struck_out(tmp_path / "gaps.svg") == 0
+    monkeypatch.setattr("bentpipe.figures.ratio_map.outside", lambda segments, _: segments)
+    assert _struck_out(tmp_path / "none.svg") > 10
+
+
+def _struck_out(file: Path) -> int:
+    """Points of the line, a hundred a piece of it, that lie within the number of a cell."""
+    steps = (1.0, 0.8, 1.1)
+    cells = [
+        RatioCell(size, rtt, steps[(i + j) % 3])
+        for i, size in enumerate((1e3, 1e4, 1e5, 1e6))
+        for j, rtt in enumerate((0.02, 0.1, 0.8))
+    ]
+    picture = ratio_map(cells, "map", "A map", "", **WORDS).write(file).read_text(encoding="utf-8")
+    place = r"translate\(([-\d.]+),([-\d.]+)\)"
+    rule = rf'<line [^>]*transform="{place}" x2="([-\d.]+)" y2="([-\d.]+)"[^>]*stroke="#1c2330"'
+    text = rf'<text[^>]*transform="{place}"[^>]*>(?:1\.00|0\.80|1\.10)</text>'
+    texts = [(float(x), float(y)) for x, y in re.findall(text, picture)]
+    assert len(texts) == len(cells)
+    rules = [tuple(map(float, one)) for one in re.findall(rule, picture)]
+    assert rules
+    line = [(x + dx * part / 100, y + dy * part / 100) for x, y, dx, dy in rules for part in range(101)]
+    # From its baseline a digit reaches up by eight elevenths of the font's size; two and a half of them are 11 pixels.
+    return sum(abs(x - at) < LABEL and base - 8 < y < base for x, y in line for at, base in texts)
 
 
 def test_no_line_where_one_side_always_wins(tmp_path: Path) -> None:

@@ -272,7 +272,7 @@ def test_a_long_page_says_what_is_on_it(tmp_path: Path) -> None:
     tables = tuple(Table(f"Table {n}", ({"a": n},)) for n in range(9))
     findings = Findings(rows, (), tables, "as far as one more run")
     page = write_page(tmp_path, "A study", findings, {}).read_text()
-    assert "3 printed rows: 3 agree" in page
+    assert "All 3 agree with what was published." in page
     wanted = re.findall(r'href="#([^"]+)"', page)
     assert wanted == ["rows", *(f"table-{n}" for n in range(1, 10)), "judged"]
     assert all(f'id="{place}"' in page for place in wanted)

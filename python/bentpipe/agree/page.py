@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from bentpipe.agree.compare import lines
 from bentpipe.agree.drawing import figures
+from bentpipe.agree.opening import WORDS, opening
 from bentpipe.report.base import Page
-from bentpipe.report.tabular import tabular
+from bentpipe.report.tabular import explained, tabular
 from bentpipe.store.journal import machine
 
 if TYPE_CHECKING:
@@ -27,7 +28,8 @@ def write_page(comparison: Agreement, out: Path) -> Path:
     for figure in figures(comparison):
         figure.write(out.with_name(f"{out.stem}-{figure.key}.svg"))
         drawn.append(page.drawing(replace(figure, caption=f"{figure.caption} {figure.note}".strip())))
+    numbers = tabular(lines(comparison.rows))
     return page.write(
-        out, "agree/page.html",
-        numbers=tabular(lines(comparison.rows)), machine=machine(comparison.real.path), figures=drawn,
+        out, "agree/page.html", opening(comparison.rows), numbers=explained(numbers, WORDS) if numbers else None,
+        machine=machine(comparison.real.path), figures=drawn, words=list(WORDS.items()),
     )  # fmt: skip

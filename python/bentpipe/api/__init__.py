@@ -1,8 +1,8 @@
 """bentpipe from Python: the same runs, the same store, frames instead of files (docs/manual/python.md).
 
-``planning`` takes a scenario in whatever form, ``checking`` says what follows from it, ``choosing`` says who runs it,
-``running`` runs it, ``results`` is what a store gives. Their names are here too, loaded when they are asked for: the
-command line needs ``planning`` and ``choosing`` alone.
+``planning`` takes a scenario in whatever form, ``own`` classes of one's own, ``checking`` says what follows from it,
+``choosing`` says who runs it, ``running`` runs it, ``results`` is what a store gives. Their names are here too, loaded
+when they are asked for: the command line needs ``planning``, ``own`` and ``choosing`` alone.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bentpipe.api.checking import Checked, check
+    from bentpipe.api.own import fingerprint, import_place
     from bentpipe.api.results import Results
-    from bentpipe.api.running import Runs, RunsFailed, fingerprint, import_place, run, start
+    from bentpipe.api.running import Runs, RunsFailed, run, start
 
 _HOME = {
     "Checked": "checking", "check": "checking", "Results": "results", "Runs": "running", "RunsFailed": "running",
-    "fingerprint": "running", "import_place": "running", "run": "running", "start": "running",
+    "fingerprint": "own", "import_place": "own", "run": "running", "start": "running",
 }  # fmt: skip
 
 __all__ = ["Checked", "Results", "Runs", "RunsFailed", "check", "fingerprint", "import_place", "run", "start"]

@@ -7,15 +7,13 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import inspect
-import sys
 import tempfile
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from bentpipe.api.choosing import check_engine, runner_of
+from bentpipe.api.own import fingerprint, import_place
 from bentpipe.api.planning import plan_of
 from bentpipe.api.results import Results
 from bentpipe.plan.remarks import RemarkWarning, remarks
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from bentpipe.runners.outcome import Runner
     from bentpipe.scenario.model import Scenario
 
-__all__ = ["Runs", "RunsFailed", "fingerprint", "import_place", "run", "start"]
+__all__ = ["Runs", "RunsFailed", "run", "start"]
 
 
 class RunsFailed(RuntimeError):
@@ -225,21 +223,3 @@ def _runner(own: Mapping[str, type], engine: Engine, jobs: int | None, on: str |
     from bentpipe.runners.local import InProcess
 
     return InProcess(own)
-
-
-def import_place(kind: type) -> str | None:
-    """``module:Class`` from which another process can import a class; None if none can."""
-    module, name = kind.__module__, kind.__qualname__
-    if module in ("__main__", "builtins") or "<locals>" in name or module not in sys.modules:
-        return None
-    return f"{module}:{name}" if getattr(sys.modules[module], "__file__", None) else None
-
-
-def fingerprint(kind: type) -> str:
-    """A hash of a class's source (or byte code), so that a changed controller makes new runs."""
-    try:
-        text = inspect.getsource(sys.modules[kind.__module__])
-    except (OSError, TypeError, KeyError):
-        codes = [member.__code__ for _, member in sorted(inspect.getmembers(kind, inspect.isfunction))]
-        text = repr([(code.co_code, code.co_consts, code.co_names) for code in codes])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -22,6 +22,7 @@ from bentpipe.cli import (
     bundles,
     catalogue,
     checking,
+    comparing,
     fitting,
     helping,
     machine,
@@ -123,7 +124,11 @@ def _everything(
     pass
 
 
-_CLASSES = {behind.shell: behind.BeforeCommand, orbiting.orbit: orbiting.PlacesCommand}
+_CLASSES = {
+    behind.shell: behind.BeforeCommand,
+    comparing.compare: comparing.ComparedCommand,
+    orbiting.orbit: orbiting.PlacesCommand,
+}
 
 for _command in (
     running.run,
@@ -139,6 +144,7 @@ for _command in (
     stores.pack,
     checking.schema,
     catalogue.presets,
+    catalogue.scenarios,
     orbiting.orbit,
     fitting.fit,
     pages.page,
@@ -150,6 +156,7 @@ for _command in (
     agreeing.agree,
     behind.shell,
     behind.change,
+    comparing.compare,
     browsing.browse,
     browsing.serve,
 ):

@@ -1,17 +1,18 @@
-"""``presets``, ``check-cc`` and ``check-scheduler``: what a scenario may name."""
+"""``presets``, ``scenarios``, ``check-cc`` and ``check-scheduler``: what comes along, and what a scenario may name."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bentpipe.cli.common import FAILED, AsJson
+from bentpipe.cli.common import FAILED, AsJson, options, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["check_cc", "check_scheduler", "presets"]
+__all__ = ["check_cc", "check_scheduler", "presets", "scenarios"]
 
 
 def presets(as_json: AsJson = False) -> None:
@@ -25,6 +26,38 @@ def presets(as_json: AsJson = False) -> None:
         emit([asdict(preset) for preset in known()])
         return
     print_table([{"preset": p.name, "what": p.title, "source": p.source} for p in known()])
+
+
+def scenarios(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="one to copy; without: all")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="where to; default: here")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the scenarios that come along, or copy one. With the files beside it that it names."""
+    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.scenario.examples import example, examples
+    from bentpipe.store.files import write_whole
+
+    if name is None:
+        rows = [{"scenario": one.name, "what": one.title} for one in examples()]
+        emit(rows) if as_json else print_table(rows)
+        return
+    with options(name="NAME"):
+        found = example(name)
+    place = out or Path()
+    copies = {place / file.name: file.read_bytes() for file in (found.file, *found.beside)}
+    for target, content in copies.items():
+        if target.exists() and target.read_bytes() != content:
+            refuse(f"{target}: is there already, and is not the same; --out DIR copies elsewhere")
+    place.mkdir(parents=True, exist_ok=True)
+    for target, content in copies.items():
+        write_whole(target, content)
+    if as_json:
+        emit([str(target) for target in copies])
+    else:
+        print(*copies, sep="\n")
 
 
 def check_cc(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.cli.common import AsJson, ScenarioFile, Seeds, Settings, count, read_plan
+from bentpipe.cli.common import AsJson, Controllers, ScenarioFile, Seeds, Settings, Sweeps, count, read_plan
 
 if TYPE_CHECKING:
     from bentpipe.plan.bounds import Bound, SegmentStart
@@ -13,12 +13,18 @@ __all__ = ["check", "schema"]
 
 
 def check(
-    file: ScenarioFile, settings: Settings = None, seeds: Seeds = None, as_json: AsJson = False
+    file: ScenarioFile,
+    settings: Settings = None,
+    sweeps: Sweeps = None,
+    controllers: Controllers = None,
+    seeds: Seeds = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check a scenario: what is wrong, or what follows. Nothing runs."""
     from dataclasses import asdict
 
     from bentpipe.api.checking import coded_bits, nr_links
+    from bentpipe.api.own import controllers_of
     from bentpipe.cli.terminal import emit, print_table
     from bentpipe.plan.bounds import bounds
     from bentpipe.plan.price import estimate_seconds
@@ -27,7 +33,7 @@ def check(
     from bentpipe.scenario.sweep import describe
     from bentpipe.stats.titles import METRICS
 
-    plan = read_plan(file, settings, seeds)
+    plan = read_plan(file, settings, seeds, sweeps=sweeps, own=controllers_of(controllers or ()))
     found, coded, nr = bounds(plan), coded_bits(plan), nr_links(plan)
     estimate = estimate_seconds(plan, cores())
     if as_json:

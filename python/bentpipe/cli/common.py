@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from bentpipe.plan.runs import Plan
     from bentpipe.runners.conduct import Report
@@ -20,11 +20,13 @@ __all__ = [
     "FAILED",
     "INTERRUPTED",
     "AsJson",
+    "Controllers",
     "Jobs",
     "ScenarioFile",
     "Seeds",
     "Settings",
     "StoreDirectory",
+    "Sweeps",
     "count",
     "folder",
     "interruptible",
@@ -43,6 +45,16 @@ StoreDirectory = Annotated[Path, typer.Argument(metavar="DIR", help="a store")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="set a dotted key of the scenario; repeatable"),
+]
+Sweeps = Annotated[
+    list[str] | None,
+    typer.Option("--sweep", metavar="KEY=A,B", help="sweep a dotted key over these values; repeatable"),
+]
+Controllers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--controller", metavar="NAME=FILE.py:CLASS", help="a congestion controller of one's own; repeatable"
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="print JSON")]
 Seeds = Annotated[
@@ -100,20 +112,41 @@ def folder(out: Path | None) -> None:
         refuse(f"--out: {out} is a file, expected a folder")
 
 
-def read_plan(file: Path, settings: list[str] | None, seeds: int | None, clock: str = "sim") -> Plan:
-    """The plan of a scenario with ``--set`` and ``--seeds``, for virtual or real time (``emu``).
+def read_plan(
+    file: Path,
+    settings: list[str] | None,
+    seeds: int | None,
+    clock: str = "sim",
+    *,
+    sweeps: Sequence[str] | None = None,
+    own: Mapping[str, type] | None = None,
+    options: Sequence[str] = (),
+) -> Plan:
+    """The plan of a scenario with ``--set``, ``--sweep`` and ``--seeds``, for virtual or real time (``emu``).
+
+    ``own`` are controllers of the command line, and ``options`` its words for them.
 
     Raises:
         ScenarioError: what is wrong, or what real time cannot have.
     """
+    from dataclasses import replace
+
+    from bentpipe.api.own import fingerprint
     from bentpipe.api.planning import planned
     from bentpipe.cli.terminal import patience
     from bentpipe.plan.document import open_document
-    from bentpipe.scenario.sweep import parse_override
+    from bentpipe.scenario.sweep import parse_override, parse_sweep, written_override
 
-    given = settings or []
-    document = open_document(file, [parse_override(text) for text in given], given)
-    plan = planned(document, seeds=seeds, engine="emu" if clock == "emu" else "sim", each=patience())
+    given = [(parse_override(text), text) for text in settings or ()]
+    given += [(one, written_override(*one)) for one in map(parse_sweep, sweeps or ())]
+    document = open_document(file, [one for one, _ in given], [text for _, text in given])
+    plan = planned(
+        replace(document, options=tuple(options)),
+        seeds=seeds,
+        engine="emu" if clock == "emu" else "sim",
+        own={name: fingerprint(kind) for name, kind in own.items()} if own else None,
+        each=patience(),
+    )
     _say(plan)
     return plan
 

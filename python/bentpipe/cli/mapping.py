@@ -7,13 +7,24 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli.common import FAILED, AsJson, Jobs, interruptible, options
+from bentpipe.cli.common import FAILED, AsJson, Jobs, Settings, interruptible, options
 
 __all__ = ["crossover"]
 
 
 def crossover(
-    access: Annotated[str, typer.Argument(metavar="ACCESS", help="a preset (bentpipe presets)")],
+    access: Annotated[
+        str | None,
+        typer.Argument(metavar="[ACCESS]", help="a preset (bentpipe presets), or a scenario (TOML)"),
+    ] = None,
+    down: Annotated[
+        str | None, typer.Option(metavar="RATE", help="without ACCESS: the rate down, such as 50Mbit/s")
+    ] = None,
+    up: Annotated[str | None, typer.Option(metavar="RATE", help="and up")] = None,
+    rtt: Annotated[
+        str | None, typer.Option(metavar="TIME", help="and its round-trip time, such as 620ms")
+    ] = None,
+    settings: Settings = None,
     controllers: Annotated[
         str, typer.Option(metavar="A,B", help="QUIC's congestion controllers")
     ] = "cubic,bbr",
@@ -37,21 +48,23 @@ def crossover(
 ) -> None:
     """Map where QUIC or split TCP loads a page faster."""
     from bentpipe.cli.terminal import answer, watch
-    from bentpipe.crossover import run
-    from bentpipe.crossover.question import RTTS, SIZES, ask
+    from bentpipe.crossover import ask, run, whose
+    from bentpipe.crossover.question import SIZES
 
     with options(access="ACCESS"), interruptible():
+        behind, rest = whose(access, down, up, rtt, settings or ())
         question = ask(
-            access,
+            behind,
             controllers=_words(controllers),
             windows=_words(windows),
             tcp=tcp,
             proxy=proxy,
             sizes=_words(sizes) if sizes else SIZES,
-            rtts=_words(rtts) if rtts else RTTS,
+            rtts=_words(rtts) if rtts else None,
             seeds=seeds,
         )
-        said = run(question, out or Path("out") / f"map-{access}", jobs=jobs, watch=watch(quiet=as_json))
+        place = out or Path("out") / f"map-{behind.name}"
+        said = run(question, place, jobs=jobs, settings=rest, watch=watch(quiet=as_json))
     answer(said, as_json=as_json)
     if not said.good:
         raise typer.Exit(FAILED)

@@ -13,10 +13,12 @@ from bentpipe.api.choosing import ENGINES
 from bentpipe.cli.common import (
     FAILED,
     AsJson,
+    Controllers,
     Jobs,
     ScenarioFile,
     Seeds,
     Settings,
+    Sweeps,
     count,
     interruptible,
     not_made,
@@ -45,6 +47,8 @@ def known_engine(engine: str) -> None:
 def run(
     file: ScenarioFile,
     settings: Settings = None,
+    sweeps: Sweeps = None,
+    controllers: Controllers = None,
     jobs: Jobs = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="the store; default: out/FILE's name")
@@ -61,6 +65,7 @@ def run(
 ) -> None:
     """Run a scenario into a store. The same command resumes what was interrupted."""
     from bentpipe.api.choosing import runner_of
+    from bentpipe.api.own import controllers_of, import_place
     from bentpipe.cli.terminal import emit, watch
     from bentpipe.runners.conduct import REAL_TIME
     from bentpipe.runners.session import session
@@ -70,14 +75,24 @@ def run(
         refuse("--on: found a cluster beside --engine emu, which runs on this machine")
     if on is not None and jobs is not None:
         refuse("--jobs: found beside --on, whose workers have a number of their own; expected one of them")
-    plan = read_plan(file, settings, seeds, engine)
+    if controllers and (engine == "emu" or on is not None):
+        where = (
+            "--engine emu, which runs with those it has"
+            if engine == "emu"
+            else "--on, whose workers lack its file"
+        )
+        refuse(f"--controller: found beside {where}")
+    own = controllers_of(controllers or ())
+    words = [word for one in controllers or () for word in ("--controller", one)]
+    plan = read_plan(file, settings, seeds, engine, sweeps=sweeps, own=own, options=words)
     ids = [one.id for one in plan.runs]
     for wrong in [one for one in only or [] if one not in ids]:
         refuse(f"--only: no run {wrong} in this plan of {count(ids, 'run')}")
     target = out or Path("out") / (file.stem if engine == "sim" else f"{file.stem}-{engine}")
     if on is not None and not re.fullmatch(r"dask://[^/:]+:\d+|dask://\[[0-9a-fA-F:]+\]:\d+", on):
         refuse(f'--on: found "{on}", expected dask://HOST:PORT')
-    runner = runner_of(engine, jobs, on)
+    places = {name: place for name, kind in own.items() if (place := import_place(kind)) is not None}
+    runner = runner_of(engine, jobs, on, places)
     where = on or ("local" if engine == "sim" else REAL_TIME)
     with interruptible():
         report = session(plan, runner, target, only=only or (), watch=watch(quiet=as_json), where=where)

@@ -7,10 +7,13 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli.common import StoreDirectory, refuse
+from bentpipe.cli.common import StoreDirectory, folder, refuse
 from bentpipe.report.export import Format
 
 __all__ = ["export", "report"]
+
+FORMS = ("pdf", "svg", "png")
+"""Of figures as files."""
 
 
 def export(
@@ -44,16 +47,60 @@ def report(
     between: Annotated[
         str | None, typer.Option("--range", metavar="FROM..TO", help='of figures over time: "0..30 s"')
     ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="KEY", help="of --figures: this one, such as cwnd; repeatable")
+    ] = None,
+    forms: Annotated[
+        list[str] | None,
+        typer.Option("--format", metavar="pdf|svg|png", help="of --figures; repeatable [default: pdf, svg]"),
+    ] = None,
+    width: Annotated[
+        str | None, typer.Option(metavar="WIDTH", help="of --figures: a column's, such as 88mm")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="of --figures over time: the runs of this seed")
+    ] = None,
+    no_title: Annotated[
+        bool, typer.Option("--no-title", help="of --figures: without title and note")
+    ] = False,
 ) -> None:
-    """Write one HTML page about a store. It needs no network; figures also as PDF and SVG."""
+    """Write one HTML page about a store. It needs no network; figures also as PDF, SVG and PNG."""
+    from bentpipe.figures.narrow import width_px
     from bentpipe.figures.registry import parse_range, write_figures
     from bentpipe.report import report as pages
+    from bentpipe.scenario.problems import unknown_word
 
+    written: list[Path] = []
+    theirs = {"only": only, "format": forms, "width": width, "seed": seed, "no-title": no_title or None}
+    if figures is None and (
+        beside := next((key for key, value in theirs.items() if value is not None), None)
+    ):
+        refuse(f"--{beside}: goes with --figures DIR, into which figures are written")
+    folder(figures)
+    for wrong in [form for form in forms or () if form not in FORMS]:
+        refuse(f"--format: {unknown_word(wrong, FORMS, 'form of a figure')}")
     try:
         span = parse_range(between)
     except ValueError as error:
         refuse(f"--range: {error}")
-    print(pages.build(directory, out, span))
+    try:
+        wide = None if width is None else width_px(width)
+    except ValueError as error:
+        refuse(f"--width: {error}")
     if figures is not None:
-        for path in write_figures(directory, figures, span):
-            print(path)
+        try:
+            written = write_figures(
+                directory,
+                figures,
+                span,
+                forms or ("pdf", "svg"),
+                only,
+                wide=wide,
+                seed=seed,
+                titled=not no_title,
+            )
+        except ValueError as error:
+            refuse(f"--figures: {error}")
+    print(pages.build(directory, out, span))
+    for path in written:
+        print(path)

@@ -1,29 +1,60 @@
 """The crossover map: from which object size, and at which round-trip time, does split TCP beat QUIC?
 
-``question`` makes a scenario of it, ``ratios`` reads its store, ``page`` draws it; :func:`run` is ``bentpipe map``, and
-:func:`measure` is ``bentpipe.map``.
+``access`` is what it is about, ``question`` makes a scenario of it, ``ratios`` reads its store, ``verdict`` says it in
+a sentence, ``page`` draws it; :func:`run` is ``bentpipe map``, and :func:`measure` is ``bentpipe.map``.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bentpipe.crossover.question import RTTS, SIZES, Question, ask
+from bentpipe.crossover.access import Access, access, numbers
+from bentpipe.crossover.question import SIZES, Question, ask
 from bentpipe.scenario.problems import ARGUMENT, ScenarioError
+from bentpipe.scenario.sweep import parse_override, written_override
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from bentpipe.crossover.ratios import Map
     from bentpipe.runners.conduct import Report
     from bentpipe.runners.session import Watch
     from bentpipe.stats.wording import Answer
 
-__all__ = ["Question", "measure", "run"]
+__all__ = ["Question", "ask", "measure", "run", "whose"]
 
 _ASKED_BY = {"flow.web.congestion": "controllers", "tcp.congestion": "tcp"}
 """The arguments behind keys of the scenario that a map is."""
+
+
+PATH = "path."
+"""Settings of the access, where it is of a preset or a file; others are of the map's own scenario."""
+
+
+def whose(
+    name: str | None, down: str | None, up: str | None, rtt: str | None, settings: Sequence[str] = ()
+) -> tuple[Access, tuple[str, ...]]:
+    """The access that is asked for, by its name or as numbers, and the settings that are the map's own.
+
+    Raises:
+        ScenarioError: none, both, or half of one; what is wrong with it, by the argument of :func:`measure`.
+    """
+    given = [key for key, value in (("down", down), ("up", up), ("rtt", rtt)) if value is not None]
+    if name is None and not given:
+        text = (
+            "missing, expected a preset, a scenario (TOML), or an access as numbers: --down, --up and --rtt"
+        )
+        raise ScenarioError([("access", text)], ARGUMENT)
+    if name is None:
+        return numbers(down, up, rtt), tuple(settings)
+    if given:
+        text = f"found beside {name}, whose path has rates and delays; expected one of them, or --set of its keys"
+        raise ScenarioError([(given[0], text)], ARGUMENT)
+    own = [text for text in settings if text.startswith(PATH)]
+    found = access(name, [parse_override(text) for text in own])
+    return found, tuple(text for text in settings if text not in own)
 
 
 def run(
@@ -50,6 +81,7 @@ def run(
     """
     from bentpipe.crossover.page import write
     from bentpipe.crossover.ratios import break_even_rows
+    from bentpipe.crossover.verdict import gains, sentence
     from bentpipe.stats.wording import Answer, Table
 
     found, report = _measured(question, out, jobs, settings, watch)
@@ -59,24 +91,29 @@ def run(
         f"Object size at which split TCP overtakes QUIC, {question.access.title} ({question.proxy} proxies)"
     )
     return Answer(
-        {"access": question.access.name, "proxy": question.proxy, "break_even": rows,
+        {"access": question.access.name, "proxy": question.proxy, "answer": sentence(found),
+         "gains": [one.as_row() for one in gains(found)], "break_even": rows,
          "cells": [cell.as_row() for cell in found.cells]},
-        (Table(title, rows), _where(report, page)),
+        (f"{sentence(found)}\n", Table(title, rows), _where(report, page)),
         tuple(f"failed: {failure.run}: {failure.error}" for failure in report.failed[:10]),
         not report.failed,
     )  # fmt: skip
 
 
 def measure(
-    access: str,
+    access: str | None = None,
     *,
+    down: str | None = None,
+    up: str | None = None,
+    rtt: str | None = None,
     controllers: Sequence[str] = ("cubic", "bbr"),
     windows: Sequence[int] = (10, 32),
     tcp: str = "cubic",
     proxy: str = "rate-knowing",
     sizes: Sequence[str] = SIZES,
-    rtts: Sequence[str] = RTTS,
+    rtts: Sequence[str] | None = None,
     seeds: int = 1,
+    settings: Mapping[str, object] | None = None,
     jobs: int | None = None,
     out: str | Path | None = None,
 ) -> Map:
@@ -85,14 +122,19 @@ def measure(
     What is missing is run; ``map.html``, ``map.json`` and figures are written beside the store.
 
     Args:
-        access: a preset (:func:`bentpipe.presets`).
+        access: a preset (:func:`bentpipe.presets`), or a scenario file, of which the path is enough; without, ``down``,
+            ``up`` and ``rtt`` are one.
+        down: rate towards the client, such as ``"50 Mbit/s"``; its queue is a BDP.
+        up: rate towards the server.
+        rtt: its whole round-trip time, such as ``"620 ms"``.
         controllers: QUIC's congestion controllers.
         windows: QUIC's initial windows, in packets.
         tcp: controller of the TCP servers.
         proxy: ``"plain"``, ``"pooled"`` or ``"rate-knowing"``.
         sizes: of the object, such as ``"1 MB"``.
-        rtts: round-trip times, such as ``"600 ms"``.
+        rtts: round-trip times, such as ``"600 ms"``; without, seven from 20 to 800 ms, among them the access's own.
         seeds: how many, where the access has chance.
+        settings: dotted keys to set: of a preset or file those of its path, and any of the map's scenario.
         jobs: worker processes (default: one a processor).
         out: directory of the map; ``out/map-ACCESS`` without.
 
@@ -105,12 +147,14 @@ def measure(
     from bentpipe.api.running import RunsFailed
     from bentpipe.crossover.page import write
 
+    given = [written_override(*one) for one in (settings or {}).items()]
+    behind, rest = whose(access, down, up, rtt, given)
     question = ask(
-        access, controllers=tuple(controllers), windows=tuple(map(str, windows)), tcp=tcp, proxy=proxy,
-        sizes=tuple(sizes), rtts=tuple(rtts), seeds=seeds,
+        behind, controllers=tuple(controllers), windows=tuple(map(str, windows)), tcp=tcp, proxy=proxy,
+        sizes=tuple(sizes), rtts=tuple(rtts) if rtts is not None else None, seeds=seeds,
     )  # fmt: skip
-    place = Path(out) if out is not None else Path("out") / f"map-{access}"
-    found, report = _measured(question, place, jobs)
+    place = Path(out) if out is not None else Path("out") / f"map-{behind.name}"
+    found, report = _measured(question, place, jobs, rest)
     if report.failed:
         raise RunsFailed(Results(place / "store"), report)
     write(found, place)
@@ -132,10 +176,10 @@ def _measured(
     from bentpipe.runners import engine
     from bentpipe.runners.local import LocalRunner
     from bentpipe.runners.session import session
-    from bentpipe.scenario.sweep import parse_override
 
     overrides = [parse_override(text) for text in settings]
     document = open_document(scenario(question), overrides, list(settings))
+    document = replace(document, folder=question.access.folder)
     try:
         plan = make(document, engine.version(), catalogue=engine.catalogue(), orbits=engine.orbit)
     except ScenarioError as error:

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from bentpipe.crossover.ratios import Map, break_even_rows
+from bentpipe.crossover.verdict import gains, sentence, tally
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.ratio_map import RatioCell, ratio_map
 from bentpipe.report.base import Page
+from bentpipe.report.opening import Opening
 from bentpipe.report.tabular import tabular
 from bentpipe.scenario.units import Duration, Size
 from bentpipe.store.files import write_whole
@@ -56,13 +58,15 @@ def write(found: Map, out: Path) -> Path:
         "access": found.question.access.name,
         "proxy": found.question.proxy,
         "tcp": found.question.tcp,
+        "answer": sentence(found),
+        "gains": [one.as_row() for one in gains(found)],
         "break_even": rows,
         "cells": [cell.as_row() for cell in found.cells],
     }
     write_whole(out / "map.json", (json.dumps(data, indent=1) + "\n").encode())
     page = Page(f"QUIC or split TCP: {found.question.access.title}")
     return page.write(
-        out / "map.html", "crossover/page.html",
+        out / "map.html", "crossover/page.html", Opening(sentence(found), tally(found)),
         figure=page.drawing(drawn), break_even=tabular(rows), times=tabular(_times(found)), engine=found.engine,
         seeds=found.question.seeds,
     )  # fmt: skip

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bentpipe.scenario.presets import presets
+from bentpipe.crossover.access import Access
 from bentpipe.scenario.problems import ARGUMENT, ScenarioError, unknown_word
-from bentpipe.scenario.units import Duration, Rate, Size, UnitError
+from bentpipe.scenario.units import Duration, Size, UnitError
 
-__all__ = ["PROXIES", "RTTS", "SIZES", "Access", "Question", "access", "ask", "scenario"]
+__all__ = ["PROXIES", "RTTS", "SIZES", "Question", "ask", "scenario"]
 
 SIZES = tuple(f"{n} {unit}" for unit in ("kB", "MB") for n in (1, 3, 10, 30, 100, 300))[:-1]
 """1 kB to 100 MB, two or three a decade."""
@@ -45,21 +45,6 @@ a satellite segment that sends at its known rate from the first byte, as the pro
 
 
 @dataclass(frozen=True)
-class Access:
-    """What of an access the map is about: both directions of its bottleneck. Its round-trip time is the map's axis."""
-
-    name: str
-    title: str
-    down: Mapping[str, Any]
-    up: Mapping[str, Any]
-
-    @property
-    def down_rate(self) -> Rate:
-        """Rate towards the client."""
-        return Rate.parse(str(self.down["rate"]))
-
-
-@dataclass(frozen=True)
 class Question:
     """A map to make."""
 
@@ -72,25 +57,6 @@ class Question:
     """Controller of the TCP servers and clients."""
     proxy: str = "rate-knowing"
     seeds: int = 1
-
-
-def access(name: str) -> Access:
-    """The access of preset ``name``: the segment with the lowest rate towards the client. Raises ScenarioError."""
-    known = {preset.name: preset for preset in presets()}
-    if name not in known:
-        raise ScenarioError([("access", unknown_word(name, known, "preset"))], ARGUMENT)
-    found: list[tuple[int, Mapping[str, Any], Mapping[str, Any]]] = []
-    for segment in known[name].segments:
-        both = segment.get("both", {})
-        down, up = {**both, **segment.get("down", {})}, {**both, **segment.get("up", {})}
-        if isinstance(down.get("rate"), str) and isinstance(up.get("rate"), str):
-            found.append((Rate.parse(down["rate"]).bit_s, down, up))
-    if not found:
-        raise ScenarioError(
-            [("access", f"{name} has no segment with a constant rate both ways, which a map needs")], ARGUMENT
-        )
-    _, towards_client, towards_server = min(found, key=lambda one: one[0])
-    return Access(name, known[name].title, towards_client, towards_server)
 
 
 def page_name(size: str) -> str:
@@ -178,22 +144,32 @@ def _delays(rtt: str) -> dict[str, Any]:
     }
 
 
+def axis(own: Duration | None) -> tuple[str, ...]:
+    """Round-trip times of a map: :data:`RTTS`, with that of the access in the place of the nearest."""
+    if own is None:
+        return RTTS
+    nearest = min(RTTS, key=lambda rtt: abs(math.log(Duration.parse(rtt).ns / own.ns)))
+    return tuple(str(own) if rtt == nearest else rtt for rtt in RTTS)
+
+
 def ask(
-    name: str,
+    access: Access,
     *,
     controllers: Sequence[str],
     windows: Sequence[str],
     tcp: str,
     proxy: str,
-    sizes: Sequence[str],
-    rtts: Sequence[str],
-    seeds: int,
+    sizes: Sequence[str] = SIZES,
+    rtts: Sequence[str] | None = None,
+    seeds: int = 1,
 ) -> Question:
-    """The question that is asked in words; windows are numbers of packets.
+    """The question that is asked in words; windows are numbers of packets, round-trip times those of :func:`axis`
+    where none are given.
 
     Raises:
         ScenarioError: a word that is wrong, with the argument it was given for.
     """
+    rtts = axis(access.rtt) if rtts is None else rtts
     lists = {"controllers": controllers, "windows": windows, "sizes": sizes, "rtts": rtts}
     for argument, words in lists.items():
         if not words:
@@ -213,7 +189,7 @@ def ask(
             except UnitError as error:
                 raise ScenarioError([(argument, str(error))], ARGUMENT) from None
     return Question(
-        access(name),
+        access,
         tuple(sorted(sizes, key=lambda size: Size.parse(size).bytes)),
         tuple(sorted(rtts, key=lambda rtt: Duration.parse(rtt).ns)),
         tuple(controllers),

@@ -16,7 +16,7 @@ from bentpipe.crossover.question import Question, page_name, split_rtt
 from bentpipe.scenario.units import Duration, Size
 from bentpipe.store.reader import read_store
 
-__all__ = ["Cell", "Map", "break_even", "break_even_rows", "read_map"]
+__all__ = ["Cell", "Map", "break_even", "break_even_rows", "read_map", "size_text"]
 
 
 @dataclass(frozen=True)
@@ -139,14 +139,15 @@ def break_even_rows(found: Map) -> list[dict[str, Any]]:
 def _crossing(cells: Sequence[Cell], rtt: str) -> str:
     sizes = break_even(cells, rtt)
     if sizes:
-        return ", ".join(_size(size) for size in sizes)
+        return ", ".join(size_text(size) for size in sizes)
     ratios = [cell.ratio for cell in cells if cell.rtt == rtt and cell.ratio]
     if not ratios:
         return "–"
     return "QUIC always" if max(ratios) <= 1 else "TCP always"
 
 
-def _size(size: float) -> str:
+def size_text(size: float) -> str:
+    """An object size to two digits."""
     for unit, scale in (("MB", 1e6), ("kB", 1e3)):
         if size >= scale:
             return f"{size / scale:.2g} {unit}" if size / scale < 100 else f"{size / scale:.0f} {unit}"

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 
 Point = tuple[float, float]
 Segment = tuple[Point, Point]
+Box = tuple[float, float, float, float]
+"""Left, low, right, high."""
 
 
 def contour(
@@ -50,3 +52,28 @@ def _square(corners: Sequence[Point], heights: Sequence[float]) -> list[Segment]
 def _cut(one: Point, two: Point, first: float, second: float) -> Point:
     part = first / (first - second)
     return (one[0] + part * (two[0] - one[0]), one[1] + part * (two[1] - one[1]))
+
+
+def outside(segments: Sequence[Segment], boxes: Sequence[Box]) -> list[Segment]:
+    """The parts of ``segments`` that no box covers: a line that leaves room for the labels on its way."""
+    left = list(segments)
+    for box in boxes:
+        left = [part for one in left for part in _around(one, box)]
+    return left
+
+
+def _around(segment: Segment, box: Box) -> list[Segment]:
+    """The one or two parts of a segment beside a box, or none (Liang and Barsky 1984: where it goes in and out)."""
+    (x, y), (x2, y2) = segment
+    low, high = 0.0, 1.0
+    for start, step, least, most in ((x, x2 - x, box[0], box[2]), (y, y2 - y, box[1], box[3])):
+        if step == 0:
+            if not least < start < most:
+                return [segment]
+            continue
+        enter, leave = sorted(((least - start) / step, (most - start) / step))
+        low, high = max(low, enter), min(high, leave)
+    if low >= high:
+        return [segment]
+    at = [(x + part * (x2 - x), y + part * (y2 - y)) for part in (low, high)]
+    return [part for part, there in ((((x, y), at[0]), low > 0), ((at[1], (x2, y2)), high < 1)) if there]

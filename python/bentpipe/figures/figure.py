@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bentpipe.figures.narrow import narrowed
 from bentpipe.figures.style import config
 from bentpipe.store.files import write_whole
 
@@ -27,33 +29,75 @@ class Figure:
         spec.pop("config", None)
         return spec
 
-    def whole(self) -> dict[str, Any]:
+    def whole(self, *, titled: bool = True) -> dict[str, Any]:
         """The specification as it stands alone, on white: with the title, the note, colours and fonts."""
         spec = self.spec()
         if "title" in spec:
             schema = spec.pop("$schema")
             datasets = spec.pop("datasets", {})  # only looked for at the top
             spec = {"$schema": schema, "vconcat": [spec], "datasets": datasets}
-        spec["title"] = {
-            "text": self.title,
-            "fontSize": 15,
-            "subtitle": self.note,
-            "subtitleFontSize": 11,
-            "offset": 12,
-        }
+        if titled:
+            spec["title"] = {
+                "text": self.title,
+                "fontSize": 15,
+                "subtitle": self.note,
+                "subtitleFontSize": 11,
+                "offset": 12,
+            }
         spec["config"] = config() | {"background": "white"}
         return spec
 
-    def write(self, path: Path) -> Path:
-        """Write it as vectors: ``.pdf`` or ``.svg`` by the suffix. Raises ValueError for another suffix."""
+    def write(self, path: Path, wide: float | None = None, *, titled: bool = True) -> Path:
+        """Write it as ``.pdf``, ``.svg`` or ``.png`` (300 dots an inch) by the suffix, ``wide`` CSS pixels if it is not
+        to be a page's width.
+
+        Raises ValueError for another suffix, and for a width in which it has no room.
+        """
         import vl_convert
 
-        spec = self.whole()
+        spec = self.whole(titled=titled)
         version = ".".join(spec["$schema"].rsplit("/v", 1)[-1].removesuffix(".json").split(".")[:2])
-        if path.suffix == ".pdf":
-            write_whole(path, vl_convert.vegalite_to_pdf(spec, vl_version=version))
-        elif path.suffix == ".svg":
-            write_whole(path, vl_convert.vegalite_to_svg(spec, vl_version=version).encode())
+
+        def drawn(one: dict[str, Any]) -> str:
+            return str(vl_convert.vegalite_to_svg(one, vl_version=version))
+
+        if wide is not None:
+            try:
+                spec = narrowed(spec, wide, lambda one: _size(drawn(one))[0])
+            except ValueError as error:
+                raise ValueError(f"{self.key}: {error}") from None
+        if path.suffix not in FORMATS:
+            raise ValueError(f"{path.name}: a figure is written as .pdf, .svg or .png")
+        svg = drawn(spec)
+        if wide is not None:
+            svg = _exactly(svg, wide)
+        if path.suffix == ".svg":
+            write_whole(path, svg.encode())
+        elif path.suffix == ".png":
+            write_whole(path, vl_convert.svg_to_png(svg, scale=72 / 96, ppi=DOTS))
+        elif wide is not None:
+            # A pixel of the drawing is a point of the page there, of which an inch has 72.
+            write_whole(path, vl_convert.svg_to_pdf(_exactly(svg, wide * 72 / 96)))
         else:
-            raise ValueError(f"{path.name}: a figure is written as .pdf or .svg")
+            write_whole(path, vl_convert.vegalite_to_pdf(spec, vl_version=version))
         return path
+
+
+FORMATS = (".pdf", ".svg", ".png")
+DOTS = 300
+"""An inch of a bitmap."""
+
+_SIZE = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
+
+
+def _size(svg: str) -> tuple[float, float]:
+    found = _SIZE.search(svg)
+    if found is None:
+        raise ValueError("a drawing without a size")
+    return float(found[1]), float(found[2])
+
+
+def _exactly(svg: str, wide: float) -> str:
+    """The drawing at this width, which it has but for a pixel."""
+    width, height = _size(svg)
+    return _SIZE.sub(f'width="{wide:.2f}" height="{height * wide / width:.2f}"', svg, count=1)

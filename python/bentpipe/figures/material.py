@@ -27,6 +27,8 @@ class Material:
     store: Store
     time_range: tuple[float, float | None] = (0.0, None)
     fixed: dict[str, str] = field(default_factory=dict)
+    seed: int | None = None
+    """Whose runs figures over time show, in the place of the first."""
 
     @cached_property
     def summary(self) -> pl.DataFrame:
@@ -134,6 +136,8 @@ class Material:
         """The runs that figures over time show, of the first seed only: ``run, column, row`` and the cell."""
         runs = self.time_grid.select(self.store.index)
         cell = list(self.store.columns)
+        if self.seed is not None:
+            runs = runs.filter(pl.col("seed") == self.seed)
         return (
             runs.sort("seed", maintain_order=True).unique(cell, keep="first", maintain_order=True)
             if cell

@@ -11,7 +11,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from bentpipe.figures.contour import contour
+from bentpipe.figures.contour import Box, contour, outside
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import BLUE, BYTES, RED, WIDTH, inline
 from bentpipe.stats.intervals import significant
@@ -21,6 +21,15 @@ MOST_FACTOR = 8.0
 
 LEAST_FACTOR = 1.25
 """The colours of a map whose ratios are all near 1 reach this far, so that noise does not look like a finding."""
+
+LABEL, DIGIT = 11, 6.2
+"""Height of a number in a cell, and the width of a digit of that font, CSS pixels."""
+
+GAP = 3.5
+"""Between a number and the line, with half of its width."""
+
+ROW = 34
+"""Height of a row of cells."""
 
 _INK, _PAPER, _MIDDLE = "#1c2330", "#ffffff", "#f2f0eb"
 
@@ -76,7 +85,10 @@ def _panel(
     xs, ys = sorted({cell.x for cell in cells}), sorted({cell.y for cell in cells})
     x_edges, y_edges = _edges(xs), _edges(ys)
     limit = math.log2(factor)
-    near = _beside_the_line(cells, xs, ys)
+    width, height_px = WIDTH - 70 if columns == 1 else (WIDTH - 170) // 2, ROW * len(ys)
+    room = _room(
+        cells, (math.log(x_edges[-1] / x_edges[0]) / width, math.log(y_edges[-1] / y_edges[0]) / height_px)
+    )
     rows = []
     for cell in cells:
         i, j = xs.index(cell.x), ys.index(cell.y)
@@ -85,7 +97,6 @@ def _panel(
             {
                 "x": cell.x, "y": cell.y, "left": x_edges[i], "right": x_edges[i + 1], "low": y_edges[j],
                 "high": y_edges[j + 1], "height": height, "text": _ratio_text(cell.ratio),
-                "near": int((cell.x, cell.y) in near),
                 "deep": int(height is not None and height < -0.6 * limit),
             }
         )  # fmt: skip
@@ -111,20 +122,15 @@ def _panel(
         base.transform_filter("isValid(datum.height)")
         .mark_rect(stroke=_PAPER, strokeWidth=1)
         .encode(x=x, x2="right:Q", y=y, y2="high:Q", color=hue),
-        *_break_even(cells, xs, ys, (x_edges, y_edges)),
-        # An edge of paper keeps a number readable where the line runs through it.
-        base.mark_text(fontSize=11, stroke=_MIDDLE, strokeWidth=3, strokeJoin="round", opacity=0.75)
-        .transform_filter("datum.deep == 0 && datum.near == 1")
-        .encode(x=x_mid, y=y_mid, text="text:N"),
-        base.mark_text(fontSize=11, color=_INK).transform_filter("datum.deep == 0").encode(
+        *_break_even(cells, xs, ys, (x_edges, y_edges), room),
+        base.mark_text(fontSize=LABEL, color=_INK).transform_filter("datum.deep == 0").encode(
             x=x_mid, y=y_mid, text="text:N"
         ),
-        base.mark_text(fontSize=11, color=_PAPER).transform_filter("datum.deep == 1").encode(
+        base.mark_text(fontSize=LABEL, color=_PAPER).transform_filter("datum.deep == 1").encode(
             x=x_mid, y=y_mid, text="text:N"
         ),
     ]  # fmt: skip
-    width = WIDTH - 70 if columns == 1 else (WIDTH - 170) // 2
-    chart: Any = alt.layer(*layers).properties(width=width, height=34 * len(ys))
+    chart: Any = alt.layer(*layers).properties(width=width, height=height_px)
     return chart.properties(title=name) if name else chart
 
 
@@ -133,10 +139,12 @@ def _break_even(
     xs: Sequence[float],
     ys: Sequence[float],
     edges: tuple[list[float], list[float]],
+    room: Sequence[Box],
 ) -> list[alt.Chart]:
-    """The line over a light edge of its own, so that it is seen on every colour; nothing where there is none."""
+    """The line over a light edge of its own, so that it is seen on every colour, with gaps for the ``room`` of numbers;
+    nothing where there is none."""
     heights = {(math.log(c.x), math.log(c.y)): math.log(c.ratio) for c in cells if c.ratio is not None}
-    found = contour([math.log(x) for x in xs], [math.log(y) for y in ys], heights)
+    found = outside(contour([math.log(x) for x in xs], [math.log(y) for y in ys], heights), room)
     if not found:
         return []
     line = pl.DataFrame(
@@ -154,17 +162,15 @@ def _break_even(
     ]
 
 
-def _beside_the_line(
-    cells: Sequence[RatioCell], xs: Sequence[float], ys: Sequence[float]
-) -> set[tuple[float, float]]:
-    """Cells with a neighbour on the other side of 1."""
-    above = {(xs.index(c.x), ys.index(c.y)): c.ratio >= 1 for c in cells if c.ratio is not None}
-    steps = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
-    return {
-        (xs[i], ys[j])
-        for (i, j), side in above.items()
-        if any(above.get((i + right, j + up), side) != side for right, up in steps)
-    }
+def _room(cells: Sequence[RatioCell], per_px: tuple[float, float]) -> list[Box]:
+    """What the numbers of cells cover, and a little more, in logarithms; a pixel is ``per_px`` of them."""
+    boxes = []
+    for cell in cells:
+        x, y = math.log(cell.x), math.log(cell.y)
+        wide = (len(_ratio_text(cell.ratio)) * DIGIT / 2 + GAP) * per_px[0]
+        high = (LABEL / 2 + GAP) * per_px[1]
+        boxes.append((x - wide, y - high, x + wide, y + high))
+    return boxes
 
 
 def _edges(values: Sequence[float]) -> list[float]:

@@ -23,6 +23,7 @@ from bentpipe.figures import (
 )
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.material import Material
+from bentpipe.scenario.problems import unknown_word
 from bentpipe.scenario.units import Duration, UnitError
 from bentpipe.store.reader import Store, read_store
 
@@ -98,12 +99,39 @@ def write_figures(
     time_range: TimeRange = (0.0, None),
     formats: Sequence[str] = ("pdf", "svg"),
     only: Sequence[str] | None = None,
+    *,
+    wide: float | None = None,
+    seed: int | None = None,
+    titled: bool = True,
 ) -> list[Path]:
-    """Write every figure of a store as vectors into the directory ``out``: ``KEY.pdf`` and ``KEY.svg``."""
-    reading = read_store(store)
+    """Write every figure of a store, or ``only`` some, into the directory ``out``: ``KEY.pdf`` and ``KEY.svg``.
+
+    Args:
+        store: whose.
+        out: the directory.
+        time_range: of figures over time.
+        formats: ``pdf``, ``svg``, ``png``.
+        only: keys of :data:`FIGURES`.
+        wide: CSS pixels, where it is not to be a page's width.
+        seed: whose runs figures over time show.
+        titled: with title and note.
+
+    Raises:
+        ValueError: no such figure or seed in the store; no room in the width.
+    """
+    material = Material(read_store(store), time_range, seed=seed)
+    for key in only or ():
+        if key not in FIGURES:
+            raise ValueError(unknown_word(key, FIGURES, "figure"))
+    seeds = sorted(material.store.index["seed"].unique().to_list())
+    if seed is not None and seed not in seeds:
+        raise ValueError(f"found seed {seed}, expected one of: {', '.join(map(str, seeds))}")
+    found = list(figures(material, only))
+    if lacking := [key for key in only or () if key not in {figure.key for figure in found}]:
+        raise ValueError(f"the store has nothing for {lacking[0]}")
     out.mkdir(parents=True, exist_ok=True)
     return [
-        figure.write(out / f"{figure.key}.{suffix}")
-        for figure in figures(Material(reading, time_range), only)
+        figure.write(out / f"{figure.key}.{suffix}", wide, titled=titled)
+        for figure in found
         for suffix in formats
     ]

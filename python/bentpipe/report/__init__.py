@@ -1,8 +1,9 @@
 """A store for people: a page that opens anywhere, a notebook, spreadsheets, plain files. Nothing here runs anything.
 
 ``base`` with ``base.html`` is the frame of every page, those of studies, of the map and of ``agree`` too, with the
-``library`` that draws; ``tabular`` is their tables as data, ``parts.html`` what these look like. ``tables``,
-``calls`` and ``page_loads`` <- ``report`` with ``store.html``, the page of a store; ``notebook`` is its short form,
+``library`` that draws; ``opening`` is how each begins; ``tabular`` is their tables as data, ``parts.html`` what these
+look like, ``tables.js`` what sorts them. ``ahead`` (who is, and by how much), ``tables``, ``calls`` and
+``page_loads`` <- ``report`` with ``store.html``, the page of a store; ``notebook`` is its short form,
 ``page_units`` what ``bentpipe browse`` says of one. ``export`` chooses among files (``store/export``)
 and ``ods``, spreadsheets, with ``ods_template`` for somebody's own.
 """

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe.figures.figure import Figure
+    from bentpipe.report.opening import Opening
 
 __all__ = ["Drawing", "Page", "rendered"]
 
@@ -59,14 +60,14 @@ class Page:
         self._specs[f"spec-{key}-{number}"] = _json(spec)
         return key
 
-    def render(self, template: str, **content: Any) -> str:
-        """The whole page, as text: ``template``, which extends ``report/base.html``, with ``content``."""
-        return rendered(template, page=self, title=self.title, **content)
+    def render(self, template: str, opening: Opening, **content: Any) -> str:
+        """The whole page, as text: ``template``, which extends ``report/base.html``, its beginning, its ``content``."""
+        return rendered(template, page=self, title=self.title, opening=opening, **content)
 
-    def write(self, out: Path, template: str, **content: Any) -> Path:
+    def write(self, out: Path, template: str, opening: Opening, **content: Any) -> Path:
         """Writes the page to ``out``, whole or not at all."""
         out.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(out, self.render(template, **content).encode())
+        write_whole(out, self.render(template, opening, **content).encode())
         return out
 
     # what base.html asks for

@@ -44,7 +44,7 @@ def table(material: Material, most: int = MOST_ROWS) -> Tabular:
     rows: list[TabularRow] = []
     before: list[str] = []
     for row in cells.head(most).iter_rows(named=True):
-        cell = [dim.word(row[dim.key]) for dim in material.dims]
+        cell = [dim.word(row[dim.key]) or "–" for dim in material.dims]
         begins = cell != before
         line: list[str | TabularCell] = list(cell if begins else [""] * len(cell))
         line += [row["flow"], row["direction"], row["source"], *([humane(row["calls"])] if many else [])]

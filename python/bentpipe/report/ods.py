@@ -123,7 +123,10 @@ def _sheet(material: Material, name: str) -> pl.DataFrame | None:
 
 
 def _document(frames: dict[str, pl.DataFrame]) -> Any:
-    from odf.opendocument import OpenDocumentSpreadsheet
+    try:
+        from odf.opendocument import OpenDocumentSpreadsheet
+    except ImportError:
+        raise ImportError("ODS needs odfpy, which is not installed: pip install 'bentpipe[ods]'") from None
     from odf.table import Shapes, Table, TableCell, TableRow
     from odf.text import P
 

@@ -103,7 +103,7 @@ def _medians(found: PageLoads, plt: Sequence[Sample], ttr: Sequence[Sample]) -> 
 def _cell(found: PageLoads, sample: Sample, before: tuple[object, ...] | None) -> list[str]:
     values = tuple(sample.cell.values())
     new = before is None or before[: len(values)] != values
-    return [dim.word(sample.cell[dim.key]) if new else "" for dim in found.cell_dims]
+    return [(dim.word(sample.cell[dim.key]) or "–") if new else "" for dim in found.cell_dims]
 
 
 def _count(sample: Sample) -> str:

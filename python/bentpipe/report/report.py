@@ -6,14 +6,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from bentpipe.figures.dimensions import Dimension
 from bentpipe.figures.registry import FIGURES, Material, TimeRange
 from bentpipe.report import calls, page_loads, tables
+from bentpipe.report.ahead import findings
 from bentpipe.report.base import Drawing, Page
+from bentpipe.report.opening import Opening
+from bentpipe.report.tabular import Tabular, explained
 from bentpipe.stats import metrics
 from bentpipe.stats.intervals import significant
 from bentpipe.store.journal import machine
@@ -34,6 +37,12 @@ OVER_TIME = (
     "internals",
 )
 AFTER = ("queueing",)
+
+CARRYING = 3
+"""Figures that stand before the tables."""
+
+Told = Callable[[Tabular], Tabular]
+"""A table with what its words mean."""
 
 MOST_VARIANTS = 6
 """Values of the dimension that a reader can choose from; more would only make the page heavy."""
@@ -72,7 +81,8 @@ def build(
     store = read_store(store_path)
     page = Page(store.title)
     content = _content(page, Material(store, time_range))
-    return page.write(out if out is not None else store.path / "report.html", "report/store.html", **content)
+    target = out if out is not None else store.path / "report.html"
+    return page.write(target, "report/store.html", content.pop("opening"), **content)
 
 
 def _content(page: Page, material: Material) -> dict[str, Any]:
@@ -80,23 +90,49 @@ def _content(page: Page, material: Material) -> dict[str, Any]:
     store = material.store
     of = len(store.planned)
     missing = of - store.index.height
+    words = _definitions(material)
+    meanings = dict(words)
+
+    def told(grid: Tabular) -> Tabular:
+        return explained(grid, meanings)
+
+    loads = _page_loads(page, material, told) if material.pages.height else None
+    heard = _calls(page, material, told) if material.calls.height else None
+    key = _drawings(page, material, KEY)
+    time = _over_time(page, material)
+    first = _carrying(loads, heard, key, time)
     return {
-        "lead": summary(material),
+        "opening": Opening(findings(material), summary(material)),
+        "carrying": first,
         "missing": f"{missing} of {of} planned runs have not finished." if missing > 0 else "",
         "machine": machine(store.path),
-        "loads": _page_loads(page, material) if material.pages.height else None,
-        "calls": _calls(page, material) if material.calls.height else None,
-        "key": _drawings(page, material, KEY),
-        "results": tables.results(material),
-        "groups": tables.groups(material) if material.grouped else None,
-        "users": _users(page, material) if material.users.height else None,
-        "over_time": _over_time(page, material),
+        "loads": loads,
+        "calls": heard,
+        "key": key,
+        "results": told(tables.results(material)),
+        "groups": told(tables.groups(material)) if material.grouped else None,
+        "users": _users(page, material, told) if material.users.height else None,
+        "over_time": time,
         "after": _drawings(page, material, AFTER),
-        "links": tables.links(material),
+        "links": told(tables.links(material)),
         "facts": _facts(store),
         "scenario": store.scenario,
-        "definitions": _definitions(material),
+        "definitions": words,
     }
+
+
+def _carrying(
+    loads: Mapping[str, Any] | None,
+    heard: Mapping[str, Any] | None,
+    key: Sequence[Drawing],
+    time: Mapping[str, Any] | None,
+) -> list[Drawing]:
+    """The figures that carry the verdict: those of what is loaded or heard, else of cells; where there are none, those
+    over time, unless a reader first chooses of what."""
+    found: Sequence[Drawing] = loads["figures"] if loads else heard["figures"] if heard else key
+    if not found and time is not None and len(time["choices"]) <= 1:
+        found = time["figures"][:2]
+    return list(found[:CARRYING])
 
 
 def _drawings(page: Page, material: Material, keys: Sequence[str]) -> list[Drawing]:
@@ -104,18 +140,22 @@ def _drawings(page: Page, material: Material, keys: Sequence[str]) -> list[Drawi
     return [page.drawing(figure) for key in keys if (figure := FIGURES[key](material)) is not None]
 
 
-def _calls(page: Page, material: Material) -> dict[str, Any]:
-    return {"rows": calls.table(material), "figures": _drawings(page, material, calls.FIGURES)}
+def _calls(page: Page, material: Material, told: Told) -> dict[str, Any]:
+    return {"rows": told(calls.table(material)), "figures": _drawings(page, material, calls.FIGURES)}
 
 
-def _users(page: Page, material: Material) -> dict[str, Any]:
-    return {"tables": tables.users(material), "figures": _drawings(page, material, ["user-goodput"])}
+def _users(page: Page, material: Material, told: Told) -> dict[str, Any]:
+    return {
+        "tables": [told(one) for one in tables.users(material)],
+        "figures": _drawings(page, material, ["user-goodput"]),
+    }
 
 
-def _page_loads(page: Page, material: Material) -> dict[str, Any]:
+def _page_loads(page: Page, material: Material, told: Told) -> dict[str, Any]:
     medians, comparisons = page_loads.tables(material)
     figures = _drawings(page, material, page_loads.FIGURES)
-    return {"medians": medians, "comparisons": comparisons, "figures": figures}
+    compared = told(comparisons) if comparisons else None
+    return {"medians": told(medians), "comparisons": compared, "figures": figures}
 
 
 def summary(material: Material) -> str:

@@ -95,7 +95,7 @@ def _lines(material: Material, cells: pl.DataFrame, most: int) -> tuple[list[_Li
 
 def _cell(material: Material, row: Mapping[str, Any], *, begins: bool) -> list[str | TabularCell]:
     """The cell's values, once."""
-    return [dim.word(row[dim.key]) if begins else "" for dim in material.dims]
+    return [(dim.word(row[dim.key]) or "–") if begins else "" for dim in material.dims]
 
 
 def _flow(material: Material, row: Mapping[str, Any]) -> str:
@@ -202,7 +202,7 @@ def links(material: Material, most: int = MOST_ROWS) -> Tabular:
     for row in means.head(most).iter_rows(named=True):
         cell = tuple(row[key] for key in keys)
         line: list[str | TabularCell] = [
-            dim.word(row[dim.key]) if cell != before else "" for dim in material.dims
+            (dim.word(row[dim.key]) or "–") if cell != before else "" for dim in material.dims
         ]
         line += [row["link"], significant(row["rate_bit_s"]), significant(row["propagation_ms"])]
         line += [

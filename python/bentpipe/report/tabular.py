@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.stats.wording import humane
@@ -12,7 +12,19 @@ from bentpipe.stats.wording import humane
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["MOST_ROWS", "Heading", "Tabular", "TabularCell", "TabularRow", "first_groups", "tabular"]
+__all__ = [
+    "MOST_ROWS",
+    "Heading",
+    "Tabular",
+    "TabularCell",
+    "TabularRow",
+    "explained",
+    "first_groups",
+    "tabular",
+]
+
+LONG = 16
+"""Rows above which a table is folded at first."""
 
 WIDE = 12
 """Columns from which on a table is printed across the paper."""
@@ -23,11 +35,12 @@ MOST_ROWS = 1000
 
 @dataclass(frozen=True)
 class Heading:
-    """Of a column, with its unit, and whether it holds text."""
+    """Of a column, with its unit, and whether it holds text; ``hint`` says what the word means."""
 
     title: str
     unit: str = ""
     text: bool = False
+    hint: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,6 +72,11 @@ class Tabular:
     """What there is beside these rows..."""
     what: str = "rows"
     """... and in what it is counted."""
+
+    @property
+    def long(self) -> bool:
+        """Whether it is folded at first."""
+        return len(self.rows) > LONG
 
     @property
     def wide(self) -> bool:
@@ -94,6 +112,22 @@ def tabular(rows: Sequence[Mapping[str, Any]]) -> Tabular | None:
         values = list(row.values())
         lines.append(TabularRow([_cell(value) for value in values], bool(lines) and humane(values[0]) != ""))
     return Tabular(heads, lines)
+
+
+def explained(grid: Tabular, words: Mapping[str, str]) -> Tabular:
+    """``grid`` with hints at headings that have one of ``words`` among theirs, and at cells that begin with one."""
+
+    def meaning(*said: str) -> str:
+        return next((words[word] for word in said if word in words), "")
+
+    def cell(it: str | TabularCell) -> str | TabularCell:
+        one = it if isinstance(it, TabularCell) else TabularCell(it)
+        hint = "" if one.hint else meaning(re.split(r" \(|: ", one.text)[0])
+        return replace(one, hint=hint) if hint else it
+
+    heads = [replace(head, hint=meaning(head.title, *re.split(r", |: ", head.title))) for head in grid.heads]
+    rows = [replace(row, cells=[cell(it) for it in row.cells]) for row in grid.rows]
+    return replace(grid, heads=heads, rows=rows)
 
 
 def _cell(value: Any) -> str | TabularCell:

@@ -4,8 +4,8 @@
 store is kept, resumed by the same command, and reported like any other. A difference is a result, not a failure.
 
 ``verdicts`` and ``parts`` <- ``study`` (what one is) <- ``measures``, ``page_loads`` and ``evidence`` (what several
-ask) <- a folder for each study: ``andreotti_2025``, ``thomas_2019``, ``tauran_2018``, ``etosat``; ``output`` and
-``page`` say what came out.
+ask) <- a folder for each study: ``andreotti_2025``, ``thomas_2019``, ``tauran_2018``, ``etosat``; ``output``,
+``opening`` and ``page`` say what came out.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.report.base import Page
-from bentpipe.report.tabular import tabular
+from bentpipe.report.tabular import Tabular, explained, tabular
 from bentpipe.store.files import write_whole
+from bentpipe.studies.opening import opening, words
 from bentpipe.studies.output import claim_rows, differences, row_tables
 from bentpipe.studies.study import Findings
-from bentpipe.studies.verdicts import Verdict
 
 if TYPE_CHECKING:
     from bentpipe.figures.figure import Figure
@@ -23,7 +23,7 @@ __all__ = ["write_page"]
 def write_page(out: Path, title: str, findings: Findings, data: Mapping[str, Any]) -> Path:
     """Writes ``study.html`` and ``study.json`` into ``out``; returns the page's path.
 
-    What was measured comes first, then what is claimed of it, then why.
+    The verdict comes first with its pictures, then what was measured, what is claimed of it, and why.
     """
     page = Page(title)
     drawn = []
@@ -32,48 +32,43 @@ def write_page(out: Path, title: str, findings: Findings, data: Mapping[str, Any
         drawn.append(page.drawing(figure, part=part))
     text = json.dumps(data, indent=2, ensure_ascii=False, default=str)
     write_whole(_folder(out) / "study.json", (text + "\n").encode())
+    meanings = words(findings)
+
+    def table(rows: Sequence[Mapping[str, Any]]) -> Tabular | None:
+        found = tabular(rows)
+        return explained(found, meanings) if found else None
+
     claims = {claim.id: claim for claim in findings.claims}.values()
     return page.write(
         out / "study.html", "studies/page.html",
-        summary=_summary(findings),
+        opening(findings),
         contents=_contents(findings, [figure.title for figure in drawn]),
-        rows=[tabular(lines) for lines in row_tables(findings)],
-        tables=[(table.title, tabular(table.rows)) for table in findings.tables],
-        claims=tabular(claim_rows(findings)),
+        rows=[table(lines) for lines in row_tables(findings)],
+        tables=[(one.title, table(one.rows)) for one in findings.tables],
+        claims=table(claim_rows(findings)),
         said=[(f"{claim.id}: {claim.text}", claim.criterion) for claim in claims],
         reasons=differences(findings),
         figures=drawn,
+        carrying=CARRYING,
         notes=(findings.tolerance, *findings.notes),
+        words=list(meanings.items()),
     )  # fmt: skip
-
-
-def _summary(findings: Findings) -> str:
-    """How many rows and claims have which verdict."""
-    parts = []
-    for what, verdicts in (
-        ("printed rows", [row.verdict for row in findings.rows]),
-        ("claims", [claim.verdict for claim in findings.claims]),
-    ):
-        counted = [(verdicts.count(verdict), _PLURAL.get(verdict, verdict.value)) for verdict in Verdict]
-        if verdicts:
-            parts.append(
-                f"{len(verdicts)} {what}: {', '.join(f'{count} {word}' for count, word in counted if count)}"
-            )
-    return "; ".join(parts)
-
-
-_PLURAL = {Verdict.AGREES: "agree", Verdict.DIFFERS: "differ"}
 
 
 def _contents(findings: Findings, figures: Sequence[str]) -> list[tuple[str, str]]:
     """What a page has below each of its headings: (place, heading); nothing where few are there."""
-    found = [("rows", "Printed rows")] if findings.rows else []
+    drawn = [(f"drawing-{number}", title) for number, title in enumerate(figures, 1)]
+    found = drawn[:CARRYING]
+    found += [("rows", "Printed rows")] if findings.rows else []
     found += [(f"table-{number}", table.title) for number, table in enumerate(findings.tables, 1)]
     found += [("claims", "Claims")] if findings.claims else []
     found += [("reasons", "Why it differs")] if differences(findings) else []
-    found += [(f"drawing-{number}", title) for number, title in enumerate(figures, 1)]
+    found += drawn[CARRYING:]
     return [*found, ("judged", "How it is judged")] if len(found) > FEW else []
 
+
+CARRYING = 3
+"""Figures that stand before the tables: those that a study names first."""
 
 FEW = 8
 """Headings that need no list of them."""

@@ -54,7 +54,7 @@ def plan_part(
     part: Part, wanted: Wanted, seeds: int | None = None, settings: Mapping[str, object] | None = None
 ) -> Planned:
     """The wanted cells of ``part``. Raises ScenarioError."""
-    from bentpipe.api.running import fingerprint
+    from bentpipe.api.own import fingerprint
     from bentpipe.plan.document import open_document
     from bentpipe.plan.runs import make
     from bentpipe.runners import engine

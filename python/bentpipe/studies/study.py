@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from bentpipe.scenario.problems import ARGUMENT, ScenarioError, unknown_word
+from bentpipe.scenario.shipped import shipped
 from bentpipe.studies.parts import Measured, Part, Wanted
 from bentpipe.studies.verdicts import Claim, Quantity, Verdict, together
 
@@ -31,16 +32,13 @@ __all__ = [
     "toml",
 ]
 
-_PLACES = (Path(__file__).parents[1] / "published", Path(__file__).parents[3] / "studies")
-"""Scenarios and published figures: in an installed package, and in a checkout."""
-
 
 def folder(name: str) -> Path:
     """The folder of a study's scenarios and published figures. Raises ScenarioError when it is not there."""
-    for place in _PLACES:
-        if (place / name).is_dir():
-            return place / name
-    raise ScenarioError([("", f"the folder studies/{name} is not there: studies run from a checkout")])
+    place = shipped("studies")
+    if place is None or not (place / name).is_dir():
+        raise ScenarioError([("", f"the folder studies/{name} is not there: this package is not whole")])
+    return place / name
 
 
 def toml(path: Path) -> dict[str, Any]:

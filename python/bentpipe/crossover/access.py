@@ -1,0 +1,144 @@
+"""The access that a map is about: of a preset, of a scenario of one's own, or of three numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from bentpipe.plan.document import Document, open_document
+from bentpipe.plan.facts import delays_ns
+from bentpipe.plan.runs import make
+from bentpipe.runners import engine
+from bentpipe.scenario.presets import presets
+from bentpipe.scenario.problems import ARGUMENT, ScenarioError, unknown_word
+from bentpipe.scenario.units import Duration, Rate, UnitError
+
+__all__ = ["Access", "access", "numbers"]
+
+OWN_QUEUE = "1 BDP"
+"""Of an access that is only numbers: draft-kuhn-quic-4-sat-07's, section 4."""
+
+_OTHERS = ("flow", "page", "sweep", "seeds", "sample", "bundles")
+"""Tables of a scenario that say nothing of its path."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """What of an access the map is about: both directions of its bottleneck. Round-trip time is an axis of the map."""
+
+    name: str
+    """In names of files."""
+    title: str
+    down: Mapping[str, Any]
+    up: Mapping[str, Any]
+    rtt: Duration | None = None
+    """The whole one of its path, without queues: where the map's answer is read."""
+    folder: Path = field(default_factory=Path)
+    """Where files are that its directions name."""
+
+    @property
+    def down_rate(self) -> Rate:
+        """Rate towards the client."""
+        return Rate.parse(str(self.down["rate"]))
+
+
+def access(name: str, overrides: Sequence[tuple[str, object]] = ()) -> Access:
+    """The access of a preset or of a scenario file: the segment with the lowest rate towards the client.
+
+    Args:
+        name: a preset, or a TOML file, of which the path is enough.
+        overrides: dotted keys and values, as ``--set`` gives them.
+
+    Raises:
+        ScenarioError: there is none; what is wrong with it; no segment has a constant rate both ways.
+    """
+    known = {preset.name: preset for preset in presets()}
+    if name in known:
+        document = open_document({"path": {"preset": name}}, overrides)
+        called, title = name, known[name].title
+    elif name.endswith(".toml") or Path(name).is_file():
+        document = open_document(name, overrides)
+        called, title = Path(name).stem, str(document.data.get("title", Path(name).stem))
+    else:
+        raise ScenarioError(
+            [("access", f"{unknown_word(name, known, 'preset')}; or a scenario (TOML)")], ARGUMENT
+        )
+    rtt = _round_trip(document)
+    found: list[tuple[int, Mapping[str, Any], Mapping[str, Any]]] = []
+    for segment in document.data["path"]["segment"]:
+        both = segment.get("both", {})
+        down, up = ({**both, **segment.get(side, {})} for side in ("down", "up"))
+        if isinstance(down.get("rate"), str) and isinstance(up.get("rate"), str):
+            found.append((Rate.parse(down["rate"]).bit_s, _bottleneck(down), _bottleneck(up)))
+    if not found:
+        text = f"{name} has no segment with a constant rate both ways, which a map needs"
+        raise ScenarioError([("access", text)], ARGUMENT)
+    _, towards_client, towards_server = min(found, key=lambda one: one[0])
+    return Access(called, title, towards_client, towards_server, rtt, document.folder)
+
+
+def numbers(down: str | None, up: str | None, rtt: str | None) -> Access:
+    """The access of both rates and the whole round-trip time. Raises ScenarioError where one is missing or wrong."""
+    given = {
+        "down": (down, Rate.parse, "50 Mbit/s"),
+        "up": (up, Rate.parse, "6 Mbit/s"),
+        "rtt": (rtt, _above_0, "620 ms"),
+    }
+    there = " and ".join(f"--{key}" for key, (text, _, _) in given.items() if text is not None)
+    problems: list[tuple[str, str]] = []
+    for key, (text, parse, example) in given.items():
+        try:
+            if text is None:
+                problems.append((key, f'missing beside {there}, expected it too, such as "{example}"'))
+            else:
+                parse(text)
+        except UnitError as error:
+            problems.append((key, str(error)))
+    if problems or down is None or up is None or rtt is None:
+        raise ScenarioError(problems, ARGUMENT)
+    whole, towards_client, towards_server = Duration.parse(rtt), Rate.parse(down), Rate.parse(up)
+    words = (towards_client, towards_server, whole)
+    return Access(
+        "-".join(str(word).replace(" ", "").replace("/s", "") for word in words),
+        f"{towards_client} down, {towards_server} up, {whole}",
+        {"rate": str(towards_client), "queue": OWN_QUEUE},
+        {"rate": str(towards_server), "queue": OWN_QUEUE},
+        whole,
+    )
+
+
+def _above_0(text: str) -> Duration:
+    found = Duration.parse(text)
+    if found.ns == 0:
+        raise UnitError(f'found "{text}", expected a time above 0 such as "620 ms"')
+    return found
+
+
+def _bottleneck(direction: Mapping[str, Any]) -> dict[str, Any]:
+    """A direction without its delay, which is an axis."""
+    return {key: value for key, value in direction.items() if key != "delay"}
+
+
+def _round_trip(document: Document) -> Duration | None:
+    """The least round-trip time of a path, both ways through all its segments; of one without delay, None.
+
+    Raises ScenarioError: what is wrong with the path; there is none.
+    """
+    data = {key: value for key, value in document.data.items() if key not in _OTHERS}
+    if not isinstance(data.get("path"), dict):
+        text = "missing, expected [[path.segment]]: a map is of an access, not of a graph"
+        raise ScenarioError([("path", text)], document.name)
+    data = {"duration": "1 h", **data, "flow": [{"name": "web", "congestion": "cubic"}]}
+    plan = make(
+        replace(document, data=data), "", catalogue=engine.catalogue(), orbits=engine.orbit, priced=False
+    )
+    stages = [
+        stage
+        for link in plan.runs[0].spec["graph"]["links"]
+        for side in ("up", "down")
+        for stage in link[side]
+    ]
+    whole = sum(min(delays, default=0) for stage in stages for delays in [delays_ns(stage)])
+    return Duration(whole) if whole else None

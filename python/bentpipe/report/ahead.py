@@ -1,0 +1,299 @@
+"""What a store says in a sentence: who is ahead and by how much, no more than its seeds support.
+
+Arms are the values of what colours would stand for: controllers, or another thing that is swept and is no number. In
+each case (a value of everything else) the arm with the best mean is compared with every other one, seed by seed. It is
+ahead where all its gains have 95 % intervals together above 0 (Student's t of the paired relative differences,
+Bonferroni's correction for the number of the others).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from bentpipe.figures.dimensions import Dimension, of_kind
+from bentpipe.figures.page_loads import PageLoads
+from bentpipe.report.opening import NO_INTERVAL, listed
+from bentpipe.stats.diff import BETTER, OF_PAGES
+from bentpipe.stats.intervals import CONFIDENCE, Interval, mean_interval, significant, student_t
+from bentpipe.stats.titles import METRICS, Metric
+from bentpipe.stats.wording import plus_minus
+
+if TYPE_CHECKING:
+    from bentpipe.figures.material import Material
+
+__all__ = ["findings"]
+
+
+@dataclass(frozen=True)
+class _Contest:
+    """Numbers to be compared: a row a seed, arm and case, with ``value``."""
+
+    metric: Metric
+    better: int
+    frame: pl.DataFrame
+    arms: Mapping[str, str]
+    """What each arm is called; empty where nothing is compared."""
+    cases: tuple[str, ...] = ()
+    """Columns whose values make a case."""
+    words: Callable[[Mapping[str, Any]], str] = lambda _: ""
+    """What a case is called, by its row."""
+    whose: str = ""
+
+
+@dataclass(frozen=True)
+class _Case:
+    """The best arm of a case: its mean, what it gains on the next one, relative to that, and whether it is ahead."""
+
+    best: str
+    value: Interval
+    next: str
+    gain: Interval
+    ahead: bool
+
+
+def findings(material: Material) -> str:
+    """The one or two findings of a store, as sentences."""
+    return " ".join(f"{_said(one)}." for one in _contests(material)) or "No flow has sent anything."
+
+
+def _contests(material: Material) -> list[_Contest]:
+    if material.pages.height:
+        return [_of_pages(material)]
+    if material.calls.height:
+        frame = material.calls.with_columns(value=pl.col("mos").cast(pl.Float64))
+        return [_of_flows(material, frame, METRICS["mos"], 1)]
+    frame = material.metrics
+    if not frame.height:
+        return []
+    if material.shared and frame["jain"].null_count() < frame.height:
+        return [_of_runs(material), *_shares_of_first(material)]
+    whole = frame["completion_p50_s"].null_count() == 0
+    name = "completion_p50_s" if whole else "goodput_bit_s"
+    return [_of_flows(material, frame.with_columns(value=pl.col(name)), METRICS[name], BETTER[name])]
+
+
+def _of_pages(material: Material) -> _Contest:
+    """Loads that finished; each load of a unit is a case of its own."""
+    pages = PageLoads(material)
+    metric = METRICS["plt_s"]
+    arms = {arm: arm for arm in pages.arms} if len(pages.arms) > 1 else {}
+    dims = tuple(pages.cell_dims)
+    loads = len(pages.loads) > 1
+    cases = (*(key for dim in dims for key in dim.keys), *(("load",) if loads else ()))
+    frame = pages.rows.drop_nulls(metric.name).with_columns(value=pl.col(metric.name))
+    return _Contest(metric, OF_PAGES[metric.name], frame, arms, cases, _words(material, dims, loads=loads))
+
+
+def _of_flows(material: Material, frame: pl.DataFrame, metric: Metric, better: int) -> _Contest:
+    """A number of each flow; of several flows the first, and its name is said."""
+    ways = material.ways
+    first = ways.row(0, named=True)
+    only = frame.filter(pl.col("flow") == first["flow"], pl.col("direction") == first["direction"])
+    frame = only if only.height else frame
+    return _by_arm(material, frame, metric, better, f"{first['flow']}'s " if ways.height > 1 else "")
+
+
+def _of_runs(material: Material) -> _Contest:
+    """How even the flows of a run are."""
+    frame = material.metrics.group_by(["run", "seed", *material.store.columns], maintain_order=True).agg(
+        value=pl.col("jain").drop_nulls().first()
+    )
+    return _by_arm(material, frame, METRICS["jain"], BETTER["jain"], "")
+
+
+def _shares_of_first(material: Material) -> list[_Contest]:
+    """What the first flow has of its direction's goodput, in every cell."""
+    flow, direction = material.ways.row(0)[:2]
+    goodput = pl.col("goodput_bit_s")
+    if material.grouped:
+        goodput = pl.col("goodput_sum_bit_s").fill_null(goodput)
+    frame = material.metrics.filter(pl.col("direction") == direction).with_columns(value=goodput)
+    if frame["flow"].n_unique() < 2:
+        return []
+    every = pl.col("value").sum().over("run")
+    share = pl.when(every > 0).then(100 * pl.col("value") / every)
+    frame = frame.with_columns(value=share).filter(pl.col("flow") == flow).drop_nulls("value")
+    cases = tuple(key for dim in material.dims for key in dim.keys)
+    return [
+        _Contest(METRICS["share_percent"], 0, frame, {}, cases, _words(material, material.dims), f"{flow}'s ")
+    ]
+
+
+def _called(material: Material, dim: Dimension, value: str) -> str:
+    """A value, and whose controller it is where there are several flows."""
+    title = material.title(dim)
+    return dim.label(value) if dim.name or title == dim.title else f"{title} {dim.word(value)}"
+
+
+def _words(
+    material: Material, dims: Sequence[Dimension], *, loads: bool = False
+) -> Callable[[Mapping[str, Any]], str]:
+    def words(row: Mapping[str, Any]) -> str:
+        said = [_called(material, dim, row[dim.key]) for dim in dims if row[dim.key] is not None]
+        return ", ".join([*said, *([f"load {row['load']}"] if loads else [])])
+
+    return words
+
+
+def _by_arm(material: Material, frame: pl.DataFrame, metric: Metric, better: int, whose: str) -> _Contest:
+    dim = material.colour_dim or of_kind(material.dims, "congestion", "other")
+    compared = dim is not None and dim.kind in ("congestion", "other")
+    arms = (
+        {value: _called(material, dim, value) for value in dim.values} if compared and dim is not None else {}
+    )
+    dims = tuple(one for one in material.dims if not compared or one is not dim)
+    keys = tuple(key for one in dims for key in one.keys)
+    if compared and dim is not None:
+        frame = frame.with_columns(arm=pl.col(dim.key))
+    return _Contest(metric, better, frame.drop_nulls("value"), arms, keys, _words(material, dims), whose)
+
+
+def _said(contest: _Contest) -> str:
+    if not contest.frame.height:
+        return f"No {contest.metric.title} is known"
+    cases = _judged(contest) if contest.arms else []
+    if not cases:
+        return _range(contest)
+    return _of_one(contest, cases[0]) if len(cases) == 1 else _of_many(contest, cases)
+
+
+def _what(contest: _Contest, *, begins: bool = False) -> str:
+    """Whose number it is, and of what."""
+    title = contest.metric.alone or contest.metric.title
+    if contest.metric.name == "share_percent":
+        title += f" of the {METRICS['goodput_bit_s'].title}"
+    if contest.whose:
+        return f"{contest.whose}{title}"
+    return title[:1].upper() + title[1:] if begins else title
+
+
+# --- where nothing is compared --------------------------------------------------------------------------------
+
+
+def _range(contest: _Contest) -> str:
+    """The number of the only case, or the largest and the least."""
+    by = [pl.lit(1).alias("__"), *map(pl.col, contest.cases)]
+    cases = contest.frame.group_by(by, maintain_order=True).agg("value")
+    rows = [(row, mean_interval(row["value"])) for row in cases.iter_rows(named=True)]
+    what = _what(contest, begins=True)
+    alone = "" if all(found.known for _, found in rows) else f"; {NO_INTERVAL}"
+    if len(rows) == 1:
+        return f"{what}: {_value(contest.metric, rows[0][1])}{alone}"
+    rows.sort(key=lambda one: (contest.better or 1) * one[1].estimate)
+    (worst, least), (best, most) = rows[0], rows[-1]
+    if least.estimate == most.estimate:
+        return f"{what}: {_value(contest.metric, most)} in all {len(rows):,} cases{alone}"
+    high, low = ("at best", "at worst") if contest.better else ("at most", "at least")
+    return (
+        f"{what}: {_value(contest.metric, most)} {high} ({contest.words(best)}), "
+        f"{_value(contest.metric, least)} {low} ({contest.words(worst)}){alone}"
+    )
+
+
+def _value(metric: Metric, found: Interval) -> str:
+    return f"{plus_minus(found, metric.factor)} {metric.unit}".rstrip()
+
+
+# --- who is ahead ---------------------------------------------------------------------------------------------
+
+
+def _judged(contest: _Contest) -> list[_Case]:
+    """The cases that have several arms."""
+    by, better = list(contest.cases), contest.better
+    frame = contest.frame.select(*by, "seed", "arm", "value").with_columns(pl.col(by).fill_null(""))
+    means = frame.group_by([*by, "arm"], maintain_order=True).agg(
+        pl.col("value").mean().alias("mean"), pl.col("value").alias("values")
+    )
+    if not by:
+        by, frame, means = ["__"], frame.with_columns(__=0), means.with_columns(__=0)
+    best = means.sort(better * pl.col("mean"), descending=True, maintain_order=True).unique(
+        by, keep="first", maintain_order=True
+    )
+    own = frame.join(best.select(*by, "arm"), on=[*by, "arm"], how="inner")
+    own = own.select(*by, "seed", pl.col("value").alias("own"))
+    others = frame.join(best.select(*by, "arm"), on=[*by, "arm"], how="anti", maintain_order="left")
+    gain = better * (pl.col("own") / pl.col("value") - 1)
+    gains = (
+        others.join(own, on=[*by, "seed"], how="inner", maintain_order="left")
+        .with_columns(gain=pl.when(pl.col("value") != 0).then(gain))
+        .drop_nulls("gain")
+        .group_by([*by, "arm"], maintain_order=True)
+        .agg(pl.col("gain").mean().alias("mean"), pl.col("gain").std().alias("sd"), pl.len().alias("n"))
+    )
+    of_case: dict[tuple[object, ...], list[tuple[str, Interval]]] = {}
+    rows = gains.to_dicts()
+    counts: dict[tuple[object, ...], int] = {}
+    for row in rows:
+        place = tuple(row[key] for key in by)
+        counts[place] = counts.get(place, 0) + 1
+    for row in rows:
+        place = tuple(row[key] for key in by)
+        of_case.setdefault(place, []).append((row["arm"], _student(row, counts[place])))
+    found = []
+    for row in best.iter_rows(named=True):
+        others_of = of_case.get(tuple(row[key] for key in by))
+        if others_of:
+            name, least = min(others_of, key=lambda one: one[1].estimate)
+            ahead = all(one.low is not None and one.low > 0 for _, one in others_of)
+            found.append(_Case(row["arm"], mean_interval(row["values"]), name, least, ahead))
+    return found
+
+
+def _student(row: Mapping[str, float], others: int) -> Interval:
+    """Of the mean of gains, in per cent; one of ``others`` that hold together."""
+    mean, count = 100 * row["mean"], int(row["n"])
+    if count < 2:
+        return Interval(mean, None, None, count)
+    half = student_t(1 - (1 - CONFIDENCE) / others, count - 1) * 100 * row["sd"] / math.sqrt(count)
+    return Interval(mean, mean - half, mean + half, count)
+
+
+def _than(contest: _Contest) -> str:
+    return "more" if contest.better > 0 else "less"
+
+
+def _of_one(contest: _Contest, case: _Case) -> str:
+    best, other = contest.arms[case.best], contest.arms[case.next]
+    what, value = _what(contest), _value(contest.metric, case.value)
+    by = f"{plus_minus(case.gain, digits=2)} % {_than(contest)} than {other}"
+    if case.ahead:
+        return f"{best} is ahead: {what} {value}, {by}"
+    if case.gain.estimate == 0:
+        return f"{best} and {other} have the same {what}, {value}"
+    if not case.gain.known:
+        return f"{best} has the best {what}, {value}, {by}; {NO_INTERVAL}"
+    return f"None is ahead: {what} of {best} is {by}, which {case.gain.n} seeds cannot tell from none"
+
+
+def _of_many(contest: _Contest, cases: Sequence[_Case]) -> str:
+    what = _what(contest)
+    known = [case for case in cases if case.gain.known]
+    best = [case for case in known if case.ahead] if known else list(cases)
+    if not best:
+        return f"None is ahead by {what} in any of {len(cases):,} cases, as far as their seeds can tell"
+    shares = [_share(contest, name, of, len(cases)) for name, of in _shares(best)]
+    if not known:
+        return f"Best {what}: {listed(shares)}; {NO_INTERVAL}"
+    rest = len(cases) - len(best)
+    return f"Ahead by {what}: {listed(shares)}{f'; in {rest:,} the seeds cannot tell' if rest else ''}"
+
+
+def _shares(cases: Sequence[_Case]) -> list[tuple[str, list[_Case]]]:
+    """Arms with the cases that they are the best of, most first."""
+    by: dict[str, list[_Case]] = {}
+    for case in cases:
+        by.setdefault(case.best, []).append(case)
+    return sorted(by.items(), key=lambda one: -len(one[1]))
+
+
+def _share(contest: _Contest, name: str, of: Sequence[_Case], total: int) -> str:
+    gains = sorted(case.gain.estimate for case in of)
+    low, high = (significant(end, 2) for end in (gains[0], gains[-1]))
+    span = low if low == high else f"{low} to {high}"
+    where = f"all {total:,}" if len(of) == total else f"{len(of):,} of {total:,}"
+    return f"{contest.arms[name]} in {where} cases (by {span} %)"

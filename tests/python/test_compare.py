@@ -1,0 +1,125 @@
+"""``bentpipe compare``: what it says before there is a lab, its numbers, and a command whose time is known."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import socket
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import commands
+import realtime
+from bentpipe.lab import compare as comparing
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NEAR, FAR = "lte-4g", "geo-konnect"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            f"{NEAR} {FAR} -- no-such-command-here x",
+            'CMD: no command "no-such-command-here" is there, or may be run',
+        ),
+        (f"{NEAR} {FAR}", "CMD: missing, expected -- and a command behind the accesses"),
+        (f"{NEAR} {FAR} --", "CMD: missing, expected -- and a command behind the accesses"),
+        (f"{NEAR} geo-konect -- true", 'ACCESS: no preset "geo-konect", expected one of: adsl, '),
+        (f"{NEAR} {NEAR} -- true", f'ACCESS: found "{NEAR}" twice'),
+        (
+            f"{NEAR} --json no/such/folder.json -- true",
+            "--json: no/such/folder.json cannot be written, expected a",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_before_any_lab(tmp_path: Path, words: str, said: str) -> None:
+    program = tmp_path / "bentpipe-rt"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    program.chmod(0o755)
+    done = commands.bentpipe(
+        tmp_path, "compare", *words.split(), environment={**os.environ, "BENTPIPE_RT": str(program)}
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {said}"), done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "started").exists()
+
+
+def test_rounds_are_interleaved_and_the_numbers_those_of_the_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three presets with times that are known; each round begins with the next access, the first two do not count."""
+    order: list[str] = []
+    base = {"ftth": 1.0, "adsl": 2.0, "oneweb": 4.0}
+
+    def once(access: str, _path: object, _command: object) -> tuple[float, bool]:
+        order.append(access)
+        turn = (len(order) - 1) // 3
+        return base[access] * (100 if turn < 2 else 1 + 0.1 * (turn - 2)), turn != 3
+
+    monkeypatch.setattr(comparing, "_once", once)
+    found = {one.access: one for one in comparing.compare(list(base), ["true"], runs=3, warmup=2)}
+    assert order[:9] == ["ftth", "adsl", "oneweb", "adsl", "oneweb", "ftth", "oneweb", "ftth", "adsl"]
+    assert len(order) == 15
+    assert found["adsl"].seconds == pytest.approx((2.0, 2.2, 2.4))
+    assert found["adsl"].mean == pytest.approx(2.2)
+    assert found["adsl"].deviation == pytest.approx(0.2)
+    assert [one.late for one in found.values()] == [1, 1, 1]
+    assert found["ftth"].ratio is None
+    # what all accesses have in common in a round cancels out: the ratio is 4 in every one
+    ratio = found["oneweb"].ratio
+    assert ratio is not None
+    assert (ratio.estimate, ratio.low, ratio.high) == pytest.approx((4.0, 4.0, 4.0))
+    row = found["adsl"].as_row()
+    assert (row["min_s"], row["max_s"], row["ratio"]) == pytest.approx((2.0, 2.4, 2.0))
+
+
+PATH = """
+[[path.segment]]
+name = "satellite"
+delay = "{} ms"
+both = {{ rate = "10 Mbit/s" }}
+"""
+CONNECT = "import os, socket; socket.create_connection((os.environ['BENTPIPE_FAR'], {})).close()"
+
+
+@pytest.mark.system
+def test_a_connection_takes_a_round_trip_more_behind_the_longer_path(tmp_path: Path) -> None:
+    realtime.need_namespaces()
+    environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
+    (tmp_path / "near.toml").write_text(PATH.format(10))
+    (tmp_path / "far.toml").write_text(PATH.format(260))
+    with socket.create_server(("", 0)) as server:
+        program = CONNECT.format(server.getsockname()[1])
+        words = [
+            "far.toml",
+            "near.toml",
+            "--runs",
+            "2",
+            "--json",
+            "times.json",
+            "--",
+            sys.executable,
+            "-S",
+            "-c",
+            program,
+        ]
+        done = commands.process(tmp_path, "compare", *words, environment=environment)
+    assert done.returncode == 0, done.stderr
+    far, near = json.loads((tmp_path / "times.json").read_text())["accesses"]
+    assert (far["access"], near["access"]) == ("far.toml", "near.toml")
+    assert min(far["seconds"]) > 0.52
+    assert min(near["seconds"]) > 0.02
+    # half a second of round trip lies between them; the interpreter's start is in both, and the least has least of it
+    assert min(far["seconds"]) - min(near["seconds"]) == pytest.approx(0.5, abs=0.2)
+    assert math.isclose(far["ratio"], far["mean_s"] / near["mean_s"])
+    assert far["ratio_low"] <= far["ratio"] <= far["ratio_high"]
+    assert "far.toml " in done.stdout
+    failing = ["near.toml", "--runs", "1", "--", "sh", "-c", "echo no such luck >&2; exit 7"]
+    done = commands.process(tmp_path, "compare", *failing, environment=environment)
+    assert done.returncode == 1
+    assert done.stderr == "error: behind near.toml: sh ended with status 7: no such luck\n"

@@ -1,0 +1,222 @@
+"""How pages begin: sentences that say what the data support, and no more."""
+
+from __future__ import annotations
+
+import html
+import itertools
+import re
+from typing import TYPE_CHECKING
+
+from bentpipe.agree.compare import Row as Compared
+from bentpipe.agree.opening import opening as of_agreement
+from bentpipe.agree.tolerance import Kind
+from bentpipe.agree.tolerance import Verdict as Bounded
+from bentpipe.crossover.access import access
+from bentpipe.crossover.question import Question
+from bentpipe.crossover.ratios import Cell, Map
+from bentpipe.crossover.verdict import tally
+from bentpipe.figures.material import Material
+from bentpipe.report import report
+from bentpipe.report.ahead import findings
+from bentpipe.report.tabular import explained, tabular
+from bentpipe.stats.intervals import Interval
+from bentpipe.stats.titles import METRICS
+from bentpipe.store.reader import read_store
+from bentpipe.studies.opening import opening as of_study
+from bentpipe.studies.opening import words
+from bentpipe.studies.study import Findings, Row
+from bentpipe.studies.verdicts import Claim, Fact, Quantity, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from types import ModuleType
+
+# --- a store --------------------------------------------------------------------------------------------------
+
+
+def _arms(
+    synthetic: ModuleType, path: Path, rates: dict[str, Sequence[float]], losses: Sequence[str] = ("1 %",)
+) -> str:
+    """What is said of flows that deliver exactly so many Mbit/s, a value a seed."""
+    runs = [
+        ({"flow.main.congestion": arm, "path.satellite.up.loss": loss}, seed,
+         [synthetic.Flow("main", arm, rate * 1e6)], {"duration_s": 4.0})
+        for loss in losses for arm, of in rates.items() for seed, rate in enumerate(of, start=1)
+    ]  # fmt: skip
+    return findings(Material(read_store(synthetic.write_store(path, runs))))
+
+
+def test_who_is_ahead_has_an_interval(synthetic: ModuleType, tmp_path: Path) -> None:
+    """Gains of 50, 52 and 54 %: mean 52, deviation 2, t(0.975, 2) = 4.3027, half 4.97."""
+    said = _arms(synthetic, tmp_path / "a", {"cubic": (4, 4, 4), "bbr": (6.0, 6.08, 6.16)})
+    assert re.fullmatch(r"bbr is ahead: goodput 6\.08 ± 0\.20 Mbit/s, 52\.0 ± 5\.0 % more than cubic\.", said)
+
+
+def test_what_seeds_cannot_tell_is_no_lead(synthetic: ModuleType, tmp_path: Path) -> None:
+    said = _arms(synthetic, tmp_path / "a", {"cubic": (4, 5, 4), "bbr": (5, 4, 5)})
+    assert said.startswith("None is ahead: goodput of bbr is ")
+    assert said.endswith("% more than cubic, which 3 seeds cannot tell from none.")
+
+
+def test_a_lead_over_several_needs_more_than_one_over_one(synthetic: ModuleType, tmp_path: Path) -> None:
+    """Gains of 10, 12 and 14 % are 12 ± 5 alone; as one of five that hold together, t(0.995, 2) = 9.925, they are 12 ± 11.5,
+    and as one of six ± 12.5."""
+    best = {"bbr": (4.4, 4.48, 4.56)}
+    others = dict.fromkeys(("cubic", "newreno", "hybla", "westwood", "copa", "pcc"), (4.0, 4.0, 4.0))
+    five = dict(itertools.islice(others.items(), 5))
+    assert "bbr is ahead" in _arms(synthetic, tmp_path / "five", best | five)
+    assert "None is ahead" in _arms(synthetic, tmp_path / "six", best | others)
+
+
+def test_one_seed_has_no_interval(synthetic: ModuleType, tmp_path: Path) -> None:
+    said = _arms(synthetic, tmp_path / "a", {"cubic": (4,), "bbr": (6,)})
+    assert said == (
+        "bbr has the best goodput, 6 Mbit/s, 50 % more than cubic; of one seed no interval can be had."
+    )
+    several = _arms(synthetic, tmp_path / "b", {"cubic": (4,), "bbr": (6,)}, ("1 %", "2 %"))
+    assert several == "Best goodput: bbr in all 2 cases (by 50 %); of one seed no interval can be had."
+
+
+def test_equal_arms_are_equal(synthetic: ModuleType, tmp_path: Path) -> None:
+    said = _arms(synthetic, tmp_path / "a", {"cubic": (4, 4), "bbr": (4, 4)})
+    assert said == "cubic and bbr have the same goodput, 4 Mbit/s."
+
+
+def test_cases_are_counted(synthetic: ModuleType, tmp_path: Path) -> None:
+    said = findings(
+        Material(read_store(synthetic.matrix_store(tmp_path / "m", rates=(10, 25), duration_s=4.0)))
+    )
+    assert re.fullmatch(r"Ahead by goodput: bbr in all 14 cases \(by [\d.]+ to [\d.]+ %\)\.", said)
+
+
+def test_less_time_is_ahead(synthetic: ModuleType, tmp_path: Path) -> None:
+    store = synthetic.sizes_store(tmp_path / "sizes")
+    said = findings(Material(read_store(store)))
+    assert re.fullmatch(
+        r"bbr is ahead: completion [\d.]+ ± [\d.]+ s, [\d.]+ ± [\d.]+ % less than cubic\.", said
+    )
+    page = html.unescape(report.build(store).read_text(encoding="utf-8")).replace("\u00a0", " ")
+    assert f'</h1>\n<p class="verdict">{said}</p>\n<p class="lead">One flow (pages) on a path' in page
+
+
+def test_flows_that_share(synthetic: ModuleType, tmp_path: Path) -> None:
+    """Shares of 40 and 60 %: 50 ± t(0.975, 1) * 14.14 / sqrt(2) = 127."""
+    said = findings(Material(read_store(synthetic.pair_store(tmp_path / "pair", [(4, 6), (6, 4)]))))
+    assert said.startswith("Jain's index: 0.96")
+    assert said.endswith("first's share of the goodput: 50 ± 127 %.")
+    one = findings(Material(read_store(synthetic.pair_store(tmp_path / "one", [(4, 6)]))))
+    assert one.endswith("first's share of the goodput: 40 %; of one seed no interval can be had.")
+
+
+# --- a study --------------------------------------------------------------------------------------------------
+
+
+def _row(name: str, published: float, why: str = "", values: tuple[float, ...] = (9.3, 9.5, 9.4)) -> Row:
+    return Row(name, name, "table 1", "paper", (Quantity("goodput", published, values),), why)
+
+
+def _claim(verdict: Verdict, why: str = "") -> Claim:
+    return Claim("c", "it holds", "it must", "paper", (Fact("it", "1", "1", verdict),), why)
+
+
+def _study(rows: Sequence[Row], claims: Sequence[Claim] = ()) -> str:
+    said = of_study(Findings(tuple(rows), tuple(claims), (), "95 %"))
+    return f"{said.sentence} {said.tally}".strip()
+
+
+def test_a_study_that_agrees() -> None:
+    assert _study([_row("a", 9.4), _row("b", 9.41)], [_claim(Verdict.AGREES)]) == (
+        "All 3 agree with what was published. Judged: 2 printed rows and 1 claim."
+    )
+
+
+def test_a_study_of_which_nothing_agrees() -> None:
+    said = _study([_row("a", 3.0), _row("b", 4.0)])
+    assert said.startswith("None of 2 agrees with what was published; 2 differ.")
+    assert said.endswith("None of the others is explained.")
+
+
+def test_a_study_of_which_some_agrees() -> None:
+    why = "The stack sends more. It is newer."
+    claims = [_claim(Verdict.CALIBRATED), _claim(Verdict.DIFFERS, "Another reason.")]
+    said = _study([_row("a", 9.4), _row("b", 3.0, why), _row("c", 4.0, why), _row("d", 5.0)], claims)
+    assert said.startswith("1 of 6 agrees with what was published; 4 differ and 1 calibrated.")
+    assert said.endswith("Of the 4 that do not agree, 3 are explained, 2 of them so: The stack sends more.")
+
+
+def test_a_study_of_one_seed() -> None:
+    said = _study([_row("a", 9.4, values=(9.4,))])
+    assert said.startswith("None of 1 agrees with what was published; 1 undecided.")
+    assert said.endswith("They rest on one seed each; of one seed no interval can be had.")
+
+
+def test_a_study_that_has_not_run() -> None:
+    assert _study([_row("a", 9.4, values=())]) == "Not yet run, so without a verdict: 1 printed row."
+    assert "Nothing" in _study([])
+
+
+def test_words_are_explained_where_they_stand() -> None:
+    meanings = words(Findings((), (), (), "", reading_title="queue"))
+    grid = tabular([{"queue": "deep", "verdict": "differs (1 of 2 hold)", "witness: PLT, s": 7.0}])
+    assert grid is not None
+    found = explained(grid, meanings)
+    assert [bool(head.hint) for head in found.heads] == [True, False, True]
+    assert [getattr(cell, "hint", "")[:22] for cell in found.rows[0].cells] == [
+        "",
+        "the published number l",
+        "",
+    ]
+
+
+# --- a comparison of both clocks ------------------------------------------------------------------------------
+
+
+def _compared(*verdicts: Bounded, seeds: int = 3) -> list[Compared]:
+    low, high = (None, None) if seeds == 1 else (0.02, 0.04)
+    mean = Interval(5e6, None, None, seeds)
+    return [
+        Compared({}, f"f{at}", "down", "cubic", METRICS["goodput_bit_s"], mean, mean,
+                 Interval(0.03, low, high, seeds), Kind.CHANCE, one)
+        for at, one in enumerate(verdicts)
+    ]  # fmt: skip
+
+
+def test_agreement_of_all_some_and_none() -> None:
+    within, beyond, shown = Bounded.WITHIN, Bounded.EXCEEDED, Bounded.SHOWN
+    assert of_agreement(_compared(within, within)).sentence == "All 2 numbers agree on both clocks."
+    some = of_agreement(_compared(within, beyond, within, shown))
+    assert some.sentence == "2 of 3 numbers agree on both clocks, within their bounds."
+    assert some.tally == (
+        "1 beyond: goodput of f1 (cubic) by +3.0 ± 1.0 %; 1 more has no bound and is shown."
+    )
+    assert of_agreement(_compared(beyond, beyond)).sentence == "None of 2 numbers agrees on both clocks."
+    assert "no number has a bound" in of_agreement(_compared(shown)).sentence
+    assert of_agreement([]).sentence == "Nothing has run on both clocks."
+
+
+def test_agreement_of_one_seed() -> None:
+    said = of_agreement(_compared(Bounded.WITHIN, Bounded.UNDECIDED, seeds=1))
+    assert said.sentence.startswith("1 of 2 numbers agree")
+    assert said.tally == ("1 undecided: goodput of f1 (cubic) by +3 %; of one seed no interval can be had.")
+
+
+# --- a map ----------------------------------------------------------------------------------------------------
+
+
+def _map(ratios: Sequence[float | None], seeds: int = 1) -> Map:
+    sizes = ("1 kB", "10 kB", "100 kB")
+    cells = [Cell("cubic", "10 packets", *one, 1.0, 1.0, ratio) for one, ratio in zip(
+        itertools.product(sizes, ("40 ms", "600 ms")), ratios, strict=True)]  # fmt: skip
+    question = Question(
+        access("satcom-2018"), sizes, ("40 ms", "600 ms"), ("cubic",), ("10 packets",), seeds=seeds
+    )
+    return Map(question, tuple(cells), "0.1.0")
+
+
+def test_a_map_counts_its_points() -> None:
+    assert tally(_map((0.5, 0.5, 0.5, 2.0, 1.0, None))) == (
+        "Of 5 points over all round-trip times split TCP is faster at 1, QUIC at 3; at 1 a load did not end; of one "
+        "seed no interval can be had."
+    )
+    assert tally(_map((0.5,) * 6, seeds=3)).endswith("at 0, QUIC at 6; medians over 3 seeds.")

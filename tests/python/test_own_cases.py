@@ -1,0 +1,142 @@
+"""A scenario's own axes and controllers from the command line."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import commands
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.sweep import parse_sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SCENARIO = """duration = "1 s"
+[[path.segment]]
+name = "satellite"
+delay = "10 ms"
+both = { rate = "1 Mbit/s" }
+[[flow]]
+name = "main"
+congestion = "cubic"
+[sweep]
+"path.satellite.delay" = ["1 ms", "2 ms", "3 ms"]
+"""
+CONTROLLER = """
+class Held:
+    def __init__(self, config):
+        self.window = WINDOW * 1200
+
+    def on_event(self, now, event):
+        return self.window
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    (tmp_path / "s.toml").write_text(SCENARIO)
+    (tmp_path / "held_of_mine.py").write_text(CONTROLLER.replace("WINDOW", "2"))
+    (tmp_path / "broken_of_mine.py").write_text("def (")
+    (tmp_path / "lacking_of_mine.py").write_text("import nothing_of_mine")
+    (tmp_path / "leaving_of_mine.py").write_text("raise SystemExit(3)")
+    (tmp_path / "random.py").write_text("")
+    (tmp_path / "a-b.py").write_text("")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield tmp_path
+    for name in [name for name in sys.modules if name.endswith("_of_mine")]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("words", "key", "values"),
+    [
+        ("flow.main.congestion=cubic,bbr", "flow.main.congestion", ["cubic", "bbr"]),
+        ("path.s.delay=20 ms, 300 ms", "path.s.delay", ["20 ms", "300 ms"]),
+        ("flow.main.count=1,2", "flow.main.count", [1, 2]),
+        ('a.b.c=["1 ms", "2 ms"]', "a.b.c", ["1 ms", "2 ms"]),
+        ('a.b.c={ name = "cubic", beta = 0.8 },bbr', "a.b.c", [{"name": "cubic", "beta": 0.8}, "bbr"]),
+        ('a.b.c="x,y",z', "a.b.c", ["x,y", "z"]),
+        ("a.b.c=true", "a.b.c", [True]),
+    ],
+)
+def test_values_of_an_axis(words: str, key: str, values: list[object]) -> None:
+    assert parse_sweep(words) == (f"sweep.{key}", values)
+
+
+@pytest.mark.parametrize("words", ["flow.main.congestion", "flow.main.congestion=", "=a,b"])
+def test_an_axis_without_values(words: str) -> None:
+    with pytest.raises(ScenarioError, match=r"--sweep: found"):
+        parse_sweep(words)
+
+
+def test_an_axis_is_new_or_in_the_place_of_one(place: Path) -> None:
+    words = ["--sweep", "flow.main.congestion=cubic,bbr", "--sweep", "path.satellite.delay=7 ms,9 ms"]
+    said = json.loads(commands.bentpipe(place, "check", "s.toml", "--json", *words).stdout)
+    assert said["cells"] == 4
+    least = {round(one["min_rtt_ms"]) for one in said["bounds"]}
+    assert min(least) >= 14, "the scenario's own delays, of 3 ms at most, are gone"
+    done = commands.bentpipe(place, "check", "s.toml", "--sweep", "flow.main.congestion=cubic,brr")
+    assert done.returncode == 2
+    assert 's.toml: flow.main.congestion: no controller "brr"' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("mine", 'found "mine", expected NAME=FILE.py:CLASS such as "mine=cc.py:Mine"'),
+        ("mine=held_of_mine.py", 'found "mine=held_of_mine.py", expected NAME=FILE.py:CLASS'),
+        ("cubic=held_of_mine.py:Held", '"cubic" is one of the engine\'s, expected another name'),
+        ("mine=held_of_mime.py:Held", 'no file "held_of_mime.py"; did you mean "held_of_mine.py"?'),
+        (
+            "mine=held_of_mine.py:Hold",
+            'held_of_mine.py: no class with a method on_event "Hold", expected one of: Held; did you mean "Held"?',
+        ),
+        ("mine=broken_of_mine.py:Held", "broken_of_mine.py cannot be imported: SyntaxError: "),
+        (
+            "mine=lacking_of_mine.py:Held",
+            "lacking_of_mine.py cannot be imported: ModuleNotFoundError: No module named 'nothing_of_mine' (",
+        ),
+        ("mine=leaving_of_mine.py:Held", "leaving_of_mine.py cannot be imported: SystemExit: 3 ("),
+        ("mine=random.py:Held", 'random.py cannot be imported: another module is called "random"'),
+        ("mine=a-b.py:Held", '"a-b.py" cannot be imported: its name is none of a module'),
+        ("mine=held_of_mine.py:Held --controller mine=held_of_mine.py:Held", 'found "mine" twice'),
+        ("mine=held_of_mine.py:Held --engine emu", "found beside --engine emu, which runs with those it has"),
+        (
+            "mine=held_of_mine.py:Held --on dask://127.0.0.1:1",
+            "found beside --on, whose workers lack its file",
+        ),
+    ],
+)
+def test_a_controller_that_cannot_be_had(place: Path, words: str, said: str) -> None:
+    done = commands.bentpipe(place, "run", "s.toml", "--controller", *shlex.split(words))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: --controller: {said}"), done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (place / "out").exists()
+
+
+def test_a_controller_of_ones_own_runs_and_is_known_again(place: Path) -> None:
+    """No more than its window a round trip of 80 ms, and of a run of 12 round trips, with one for the handshake, packets of
+    10 ms and late acknowledgements, a third of that at least. Another window makes new runs."""
+    pytest.importorskip("bentpipe._engine")
+    (place / "random.py").unlink()  # workers look in the folder they are started in
+    words = ["s.toml", "--controller", "mine=held_of_mine.py:Held", "--set", "flow.main.congestion=mine"]
+    words += ["--sweep", "path.satellite.delay=40 ms"]
+    ids = []
+    for window in (2, 3):
+        (place / "held_of_mine.py").write_text(CONTROLLER.replace("WINDOW", str(window)))
+        store = f"store-{window}"
+        done = commands.process(place, "run", *words, "--jobs", "1", "--out", store, "--json")
+        assert json.loads(done.stdout)["done"] == 1, done.stderr
+        rows = json.loads(commands.bentpipe(place, "show", store, "--json").stdout)
+        (goodput,) = [row["mean"] for row in rows if row["metric"] == "goodput_bit_s"]
+        most = window * 1200 * 8 / 0.08
+        assert most / 3 < goodput < most
+        ids += [run["id"] for run in json.loads((place / store / "plan.json").read_text())["runs"]]
+    assert len(set(ids)) == 2

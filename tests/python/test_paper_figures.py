@@ -1,0 +1,78 @@
+"""Figures for a paper: their width and letters, what is refused."""
+
+from __future__ import annotations
+
+import re
+import struct
+from pathlib import Path
+
+import pytest
+
+import commands
+import synthetic
+from bentpipe.figures.narrow import width_px
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return synthetic.rivals_store(tmp_path_factory.mktemp("paper") / "rivals", duration_s=20.0)
+
+
+def test_a_figure_is_as_wide_as_a_column(store: Path, tmp_path: Path) -> None:
+    """88 mm in every format, with letters of 8.25 points, and no title."""
+    forms = [word for form in ("pdf", "svg", "png") for word in ("--format", form)]
+    words = [
+        "--figures",
+        "figures",
+        "--width",
+        "88mm",
+        "--only",
+        "cwnd",
+        "--no-title",
+        *forms,
+        "-o",
+        "page.html",
+    ]
+    done = commands.bentpipe(tmp_path, "report", str(store), *words)
+    assert done.returncode == 0, done.stderr
+    files = {file.suffix: file for file in (tmp_path / "figures").iterdir()}
+    assert sorted(file.name for file in files.values()) == ["cwnd.pdf", "cwnd.png", "cwnd.svg"]
+    drawing = files[".svg"].read_text(encoding="utf-8")
+    size = re.search(r'width="([\d.]+)" height="([\d.]+)" viewBox="0 0 (\d+)', drawing)
+    assert size is not None
+    assert float(size[1]) == pytest.approx(88 / 25.4 * 96, abs=0.01)
+    assert float(size[3]) == pytest.approx(float(size[1]), abs=1.5), (
+        "the drawing itself, not a smaller copy of it"
+    )
+    assert min(map(float, re.findall(r'font-size="(\d+)px"', drawing))) >= 10
+    assert "Congestion window<" not in drawing
+    box = re.search(rb"/MediaBox ?\[0 0 ([\d.]+)", files[".pdf"].read_bytes())
+    assert box is not None
+    assert float(box[1]) == pytest.approx(88 / 25.4 * 72, abs=1)
+    wide, _ = struct.unpack(">II", files[".png"].read_bytes()[16:24])
+    assert wide == pytest.approx(88 / 25.4 * 300, abs=3)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--only cwnd", "--only: goes with --figures DIR"),
+        ("--no-title", "--no-title: goes with --figures DIR"),
+        ("--figures f --only cwd", '--figures: no figure "cwd", expected one of: page-load-time, '),
+        ("--figures f --only ladder", "--figures: the store has nothing for ladder"),
+        ("--figures f --seed 99", "--figures: found seed 99, expected one of: 1"),
+        ("--figures f --width 88", '--width: found "88", expected a width in mm, cm or in, such as "88mm"'),
+        ("--figures f --format jpg", '--format: no form of a figure "jpg", expected one of: pdf, svg, png'),
+        ("--figures f --only cwnd --width 5mm", "--figures: cwnd: too narrow for its axes and legend"),
+    ],
+)
+def test_what_is_refused_leaves_nothing(store: Path, tmp_path: Path, words: str, said: str) -> None:
+    done = commands.bentpipe(tmp_path, "report", str(store), *words.split(), "-o", "page.html")
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"error: {said}"), done.stderr
+    assert not (tmp_path / "page.html").exists()
+    assert not list(tmp_path.glob("f/*"))
+
+
+def test_widths() -> None:
+    assert [width_px(text) for text in ("25.4 mm", "2.54cm", "1in")] == pytest.approx([96, 96, 96])
