@@ -234,7 +234,10 @@ fn a_lab_is_written_once() {
         std::fs::copy(place("three"), place("other/authority")).unwrap();
     }
     let said = again("four", "ipn:4.0", &labs.folder.join("other")).unwrap_err();
-    assert!(said.contains("authority.pem: is no authority that signs here: UnknownIssuer"), "{said}");
+    assert!(
+        said.contains("authority.pem: is no authority that signs here: UnknownIssuer"),
+        "{said}"
+    );
     assert!(!labs.folder.join("other/four.key").exists());
     std::fs::remove_file(labs.folder.join("authority.key")).unwrap();
     let said = again("four", "ipn:4.0", &labs.folder).unwrap_err();
