@@ -156,31 +156,36 @@ mod tests {
     /// parts of the envelope.
     #[test]
     fn the_autocorrelation_is_bessel() {
+        const FROM: usize = 100;
+        const LAGS: [usize; 10] = [0, 1, 2, 4, 6, 10, 16, 40, 127, 200];
         let (per_step, users) = (1.0 / 16.0, 20_000);
-        for lag in [0usize, 1, 2, 4, 6, 10, 16, 40, 127, 200] {
-            let (from, to) = (100, 100 + lag);
-            let (mut re_sum, mut re_square, mut im_sum, mut im_square) = (0.0, 0.0, 0.0, 0.0);
-            for user in 0..users {
-                let jakes = Jakes::new(per_step, &mut Random::named(user, "test", "jakes"));
-                let at = |step: usize| {
-                    let (re, im) = jakes.block((step / BLOCK) as u64);
-                    (re[step % BLOCK], im[step % BLOCK])
-                };
-                let ((a, b), (c, d)) = (at(from), at(to));
-                let (re, im) = (a * c + b * d, b * c - a * d);
-                re_sum += re;
-                re_square += re * re;
-                im_sum += im;
-                im_square += im * im;
+        // Of each lag: sums and sums of squares of the two parts.
+        let mut sums = [[(0.0, 0.0); 2]; LAGS.len()];
+        for user in 0..users {
+            let jakes = Jakes::new(per_step, &mut Random::named(user, "test", "jakes"));
+            let blocks: [(Steps, Steps); (FROM + 200) / BLOCK + 1] =
+                std::array::from_fn(|block| jakes.block(block as u64));
+            let at = |step: usize| {
+                let (re, im) = &blocks[step / BLOCK];
+                (re[step % BLOCK], im[step % BLOCK])
+            };
+            let (a, b) = at(FROM);
+            for (lag, [re, im]) in LAGS.iter().zip(&mut sums) {
+                let (c, d) = at(FROM + lag);
+                for (sum, part) in [(re, a * c + b * d), (im, b * c - a * d)] {
+                    *sum = (sum.0 + part, sum.1 + part * part);
+                }
             }
-            let n = users as f64;
-            let check = |sum: f64, square: f64, expected: f64| {
-                let mean = sum / n;
+        }
+        let n = users as f64;
+        for (lag, [re, im]) in LAGS.iter().zip(sums) {
+            for ((sum, square), expected) in
+                [(re, libm::j0(TAU * per_step * *lag as f64)), (im, 0.0)]
+            {
+                let mean: f64 = sum / n;
                 let error = ((square / n - mean * mean) / n).sqrt();
                 assert!((mean - expected).abs() < 4.0 * error + 1e-12, "{lag}: {mean} +- {error}");
-            };
-            check(re_sum, re_square, libm::j0(TAU * per_step * lag as f64));
-            check(im_sum, im_square, 0.0);
+            }
         }
     }
 

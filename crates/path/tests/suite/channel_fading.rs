@@ -80,9 +80,13 @@ fn loos_distribution_is_its_integral() {
     }
 }
 
-/// Crossings of the level and the share of time below it, by users. The grid is eight times as fine as it must be, so
-/// that few fades fall between two steps.
-fn crossings(mean_db: f64, multipath_db: f64, level: f64) -> ((f64, f64), (f64, f64), f64) {
+/// Crossings of each level and the share of time below it, by users, and the Doppler shift. The grid is eight times as
+/// fine as it must be, so that few fades fall between two steps.
+fn crossings<const N: usize>(
+    mean_db: f64,
+    multipath_db: f64,
+    levels: [f64; N],
+) -> ([[(f64, f64); 2]; N], f64) {
     let step_ns = 511_009 / 8;
     let motion = Motion { step_ns, ..motion(60.0) };
     let mut spec = one_state(mean_db, 0.0, multipath_db, motion);
@@ -92,16 +96,19 @@ fn crossings(mean_db: f64, multipath_db: f64, level: f64) -> ((f64, f64), (f64, 
     }
     let mut channel = spec.build("test", 1).unwrap();
     let (users, steps) = (300, 10_000);
-    let (mut rates, mut shares) = (Vec::new(), Vec::new());
+    let mut of_users = levels.map(|_| (Vec::new(), Vec::new()));
     for user in 0..users {
         let gains = gains(&mut *channel, user, step_ns, steps);
-        let down = gains.windows(2).filter(|pair| pair[0] >= level && pair[1] < level).count();
-        let below = gains.iter().filter(|gain| **gain < level).count();
-        rates.push(down as f64 / (steps - 1) as f64 / (step_ns as f64 * 1e-9));
-        shares.push(below as f64 / steps as f64);
+        for (level, (rates, shares)) in levels.iter().zip(&mut of_users) {
+            let down =
+                gains.windows(2).filter(|pair| pair[0] >= *level && pair[1] < *level).count();
+            let below = gains.iter().filter(|gain| *gain < level).count();
+            rates.push(down as f64 / (steps - 1) as f64 / (step_ns as f64 * 1e-9));
+            shares.push(below as f64 / steps as f64);
+        }
     }
     let doppler = 60.0 / 3.6 * 2.2e9 / 299_792_458.0;
-    (mean(&rates), mean(&shares), doppler)
+    (of_users.map(|(rates, shares)| [mean(&rates), mean(&shares)]), doppler)
 }
 
 /// Rice (Bell System Tech. J. 27, 1948): with rho the level over the root of the mean power and K the direct path's power
@@ -113,9 +120,11 @@ fn level_crossings_and_fades_are_rices() {
         let k = libm::exp10(k_db / 10.0);
         let multipath_db = if k < 1e-9 { 0.0 } else { direct_db - k_db };
         let power = libm::exp10(direct_db / 10.0) + libm::exp10(multipath_db / 10.0);
-        for rho_db in [-10.0, -5.0, 0.0, 2.0] {
+        let levels_db = [-10.0, -5.0, 0.0, 2.0];
+        let levels = levels_db.map(|rho_db| libm::exp10(rho_db / 10.0) * power);
+        let (found, doppler) = crossings(direct_db, multipath_db, levels);
+        for (rho_db, [rate, share]) in levels_db.into_iter().zip(found) {
             let rho = libm::exp10(rho_db / 20.0);
-            let (rate, share, doppler) = crossings(direct_db, multipath_db, rho * rho * power);
             let x = 2.0 * rho * (k * (k + 1.0)).sqrt();
             let expected = (2.0 * PI * (k + 1.0)).sqrt()
                 * doppler
