@@ -31,15 +31,18 @@ from bentpipe.stats.summary import page_rows, summary_rows
 from bentpipe.store.reader import Store, read_store
 
 ROOT = Path(bentpipe.__file__).parent
+ROOMS = ("agree", "figures", "plan", "report", "stats", "store")
+"""Which read a store."""
+
 BROKE = ("arm", "load", "http", "jain", "n", "mean", "row", "column", "series", "metric", "flow", "x")
 HEADINGS = ("Jain", "controller", "goodput Mbit/s", "PLT median s", "TTR s", "came by", "filename")
 
 
 @functools.cache
 def words() -> list[str]:
-    """Every text in our sources that could be a column's name, those that broke something first."""
+    """Every text in the sources of who reads stores that could be a column's name, those that broke something first."""
     found = dict.fromkeys((*BROKE, *HEADINGS))
-    for file in sorted(ROOT.rglob("*.py")):
+    for file in sorted(file for room in ROOMS for file in (ROOT / room).rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             text = node.value if isinstance(node, ast.Constant) else getattr(node, "arg", None)
             if isinstance(text, str) and re.fullmatch(r"[A-Za-z_][\w ]{0,30}", text):
