@@ -11,7 +11,7 @@ use cc::{CongestionControl, Control, Event};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
-use sim::CongestionSpec;
+use spec::CongestionSpec;
 use units::{Rate, Span, Time};
 
 /// What a controller is told when it is made.

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use schemars::generate::SchemaSettings;
-use sim::{ChannelSpec, CongestionSpec, OwnSpec, RadioSpec, RunSpec};
+use sim::OwnSpec;
+use spec::{CongestionSpec, RunSpec};
 
 use controller::{Failure, Outside, PyConfig, PyControl, PyEvent};
 use scheduler::{OutsideScheduler, PyPause, PySchedulerConfig, PyWaiting};
@@ -72,15 +72,13 @@ fn catalogue() -> String {
 /// What a resolved run looks like, as a JSON Schema: the planner's types are made from it.
 #[pyfunction]
 fn run_schema() -> String {
-    // As it is written: a field is required unless it is left out where it says nothing.
-    let settings = SchemaSettings::draft2020_12().for_serialize();
-    settings.into_generator().into_root_schema_for::<RunSpec>().to_value().to_string()
+    RunSpec::schema().to_string()
 }
 
 /// Coded bits of a frame in each attempt of a radio link, given as JSON; the last holds for all that follow.
 #[pyfunction]
 fn coded_bits(py: Python<'_>, radio_json: &str) -> PyResult<Vec<u32>> {
-    let spec: RadioSpec = serde_json::from_str(radio_json).map_err(invalid)?;
+    let spec = spec::radio(radio_json).map_err(invalid)?;
     py.detach(|| spec.coded_bits()).map_err(invalid)
 }
 
@@ -92,7 +90,7 @@ fn channel_information(
     spacing_ns: u64,
     count: u64,
 ) -> PyResult<f64> {
-    let spec: ChannelSpec = serde_json::from_str(channel_json).map_err(invalid)?;
+    let spec = spec::channel(channel_json).map_err(invalid)?;
     py.detach(|| {
         let mut channel = spec.build("channel", 1).map_err(invalid)?;
         let at = |step: u64| units::Time(step * spacing_ns);

@@ -12,7 +12,8 @@ use common::cpu_seconds;
 use counting::{Counting, forget_most, most, used};
 use mimalloc::MiMalloc;
 use serde_json::{Value, json};
-use sim::{Measurements, RunSpec};
+use sim::Measurements;
+use spec::RunSpec;
 
 /// The engine's allocator, counted.
 #[global_allocator]

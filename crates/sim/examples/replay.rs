@@ -1,7 +1,8 @@
 //! Runs one resolved run again: `replay 'JSON'`, as a failed property test prints it. Prints the
 //! summary of its flows and links.
 
-use sim::{Data, RunSpec};
+use sim::Data;
+use spec::RunSpec;
 
 fn main() {
     let text = std::env::args().nth(1).unwrap_or_default();

@@ -10,7 +10,7 @@ use transport::calls::SourceSpec;
 use units::{Span, Time};
 
 use crate::flow;
-use crate::spec::{FlowSpec, RunSpec, TransportSpec};
+use spec::{FlowSpec, RunSpec, TransportSpec};
 
 /// Of a packet of QUIC beside a datagram, at the most: flags, connection id of 8, packet number of 4, tag, type and
 /// length (RFC 9000 section 17.3.1, RFC 9221 section 4).

@@ -14,8 +14,8 @@ use crate::addresses::{Addresses, Tuples};
 use crate::flow::{Controllers, FlowSide, link_side, start};
 use crate::route::Route;
 use crate::seat::{Leg, Seat, Way};
-use crate::spec::{FlowSpec, RunSpec, TransportSpec};
 use crate::tables::{Row, Table};
+use spec::{FlowSpec, RunSpec, TransportSpec};
 
 /// Bundle nodes of a run.
 pub struct Bundles {

@@ -10,9 +10,9 @@ use crate::flow::{self, Controllers, FlowSide};
 use crate::proxies::{self, FlowProxy};
 use crate::route::Route;
 use crate::seat::Seat;
-use crate::spec::{FlowSpec, RunSpec};
 use crate::trace::Scaling;
 use crate::{admission, bundles};
+use spec::{FlowSpec, RunSpec};
 
 /// The nodes of a run.
 #[derive(Default)]

@@ -13,7 +13,7 @@ use units::{Direction, Random, Span, Time};
 use crate::addresses::Addresses;
 use crate::host::{Arrivals, Host};
 use crate::seat::Known;
-use crate::spec::{CongestionSpec, FlowSpec, TcpSides, TraceSpec, TransportSpec};
+use spec::{CongestionSpec, FlowSpec, TcpSides, TraceSpec, TransportSpec};
 
 /// Makes factories of controllers that the catalogue does not know: none for a name of the catalogue.
 pub type Controllers<'a> = dyn FnMut(&CongestionSpec, &cc::Config) -> Option<MakeController> + 'a;

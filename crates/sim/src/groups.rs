@@ -6,7 +6,7 @@ use path::Topology;
 use transport::{Counters, Gauges, Node};
 use units::Span;
 
-use crate::spec::RunSpec;
+use spec::RunSpec;
 
 /// Who is measured together.
 #[derive(Default)]

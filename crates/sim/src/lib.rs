@@ -3,6 +3,8 @@
 
 use std::sync::atomic::AtomicBool;
 
+use spec::RunSpec;
+
 mod addresses;
 mod admission;
 mod bundles;
@@ -16,7 +18,6 @@ mod proxies;
 mod recorder;
 mod route;
 mod seat;
-mod spec;
 mod tables;
 mod trace;
 mod watch;
@@ -24,11 +25,8 @@ mod world;
 
 pub use flow::Controllers;
 pub use path::conformance as scheduler_conformance;
-pub use path::{ChannelSpec, Decider, Deciders, Decision, Outcome, OwnSpec, RadioSpec, Waiter};
+pub use path::{Decider, Deciders, Decision, Outcome, OwnSpec, Waiter};
 pub use seat::{Leg, Seat, Way};
-pub use spec::{
-    AdmissionSpec, CongestionSpec, FlowSpec, GroupSpec, RunSpec, TcpSides, TraceSpec, TransportSpec,
-};
 pub use tables::{Column, Data, Measurements, Table};
 pub use world::World;
 

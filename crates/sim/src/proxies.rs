@@ -7,7 +7,7 @@ use units::{NodeId, Random, Span};
 use crate::flow::{Controllers, make_controller};
 use crate::route::Route;
 use crate::seat::Known;
-use crate::spec::{CongestionSpec, RunSpec};
+use spec::{CongestionSpec, RunSpec};
 
 /// One flow's proxy at a node, for those who tell of it.
 pub struct FlowProxy {

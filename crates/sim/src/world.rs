@@ -13,10 +13,10 @@ use crate::groups::Groups;
 use crate::proxies::FlowProxy;
 use crate::recorder::Recorder;
 use crate::seat::Seat;
-use crate::spec::RunSpec;
 use crate::tables::Measurements;
 use crate::trace::Tracer;
 use crate::watch::{Fault, MOVED, Watch};
+use spec::RunSpec;
 
 /// Payloads in transit, by handle, each with the seat and end that receives it.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-"""A resolved run in types: what the planner writes and the engine reads (``RunSpec`` of ``crates/sim``).
+"""A resolved run in types: what the planner writes and the engine reads (``RunSpec`` of ``crates/spec``).
 
 Made by ``scripts/spec-types`` from the schema that the engine exports, not by hand; a test holds both together.
 Of use to mypy alone: who plans or reads a run imports it under ``TYPE_CHECKING``.

@@ -13,7 +13,8 @@ use std::time::Duration;
 use emu::{Clock, Inlet, Left, Part, Place};
 use path::Topology;
 use serde::Serialize;
-use sim::{RunSpec, Seat};
+use sim::Seat;
+use spec::RunSpec;
 use transport::Payload;
 use units::{Direction, NodeId, Packet, Schedule, Time};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use emu::LabSpec;
 use serde::Deserialize;
-use sim::RunSpec;
+use spec::RunSpec;
 use transport::pep::ProxySpec;
 use transport::tcp::TcpSpec;
 

@@ -19,11 +19,11 @@ use units::{NodeId, Packet, Time};
 
 use crate::flow::FlowSide;
 use crate::seat::Seat;
-use crate::spec::TraceSpec;
 use crate::tables::Table;
 use packets::Packets;
 use pcapng::Capture;
 use qlog::Qlog;
+use spec::TraceSpec;
 use stages::Stages;
 pub use tcp_header::Scaling;
 use track::Way;

@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "every test file uses its own part")]
 
 use serde_json::{Value, json};
-use sim::{Measurements, RunSpec};
+use sim::Measurements;
+use spec::RunSpec;
 use transport::quic::QuicSpec;
 use transport::tcp::TcpSpec;
 

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use sim::{Data, Measurements, RunSpec, Table};
+use sim::{Data, Measurements, Table};
+use spec::RunSpec;
 
 use crate::common::{quic, tcp};
 

@@ -35,7 +35,7 @@ fn window(streams: &str) -> Vec<f64> {
     for side in ["client_congestion", "server_congestion"] {
         spec["flows"][0][side]["options"] = json!({"window_bytes": link_bytes * 21 / 20});
     }
-    let spec = sim::RunSpec::from_json(&spec.to_string()).unwrap();
+    let spec = spec::RunSpec::from_json(&spec.to_string()).unwrap();
     let run = sim::run(&spec, &mut |_, _| None).unwrap();
     conserved(&run);
     times(&run, "acknowledged", "1").iter().map(|one| one.1).collect()

@@ -1,7 +1,8 @@
 //! Calls over UDP and over QUIC's datagrams: what is sent, what comes, when.
 
 use serde_json::{Value, json};
-use sim::{Measurements, RunSpec};
+use sim::Measurements;
+use spec::RunSpec;
 
 use crate::common::{Case, number, quic};
 

@@ -5,7 +5,8 @@ use crate::common::{Case, time_up};
 use crate::drawn::tries;
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use sim::{Measurements, RunSpec, TraceSpec};
+use sim::Measurements;
+use spec::{RunSpec, TraceSpec};
 
 fn loads() -> impl Strategy<Value = Value> {
     let send = prop::sample::select(vec!["up", "down"]);

@@ -66,7 +66,7 @@ fn an_overtaken_packet_is_read_as_over_tls() {
         let mut spec = serde_json::to_value(case.spec()).unwrap();
         let up = spec["graph"]["links"][0]["up"].as_array_mut().unwrap();
         up.push(json!({"kind": "reorder", "probability": 0.001, "hold_ns": 50_000_000u64}));
-        sim::run(&sim::RunSpec::from_json(&spec.to_string()).unwrap(), &mut |_, _| None).unwrap()
+        sim::run(&spec::RunSpec::from_json(&spec.to_string()).unwrap(), &mut |_, _| None).unwrap()
     };
     let (modelled, real) = (run("modelled"), run("rustls"));
     assert_eq!(fingerprint(&modelled), fingerprint(&real));

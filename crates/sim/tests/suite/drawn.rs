@@ -1,7 +1,8 @@
 //! What tests that draw their cases share.
 
 use proptest::prelude::ProptestConfig;
-use sim::{Measurements, RunSpec};
+use sim::Measurements;
+use spec::RunSpec;
 
 /// As many cases as PROPTEST_CASES says, or `cases`.
 pub fn tries(cases: u32) -> ProptestConfig {

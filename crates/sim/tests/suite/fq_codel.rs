@@ -37,7 +37,7 @@ fn six_connections_beside_one_have_six_shares() {
         },
         "flows": [flow("six", 6), flow("one", 1)]
     });
-    let spec = sim::RunSpec::from_json(&spec.to_string()).expect("a valid specification");
+    let spec = spec::RunSpec::from_json(&spec.to_string()).expect("a valid specification");
     let run = sim::run(&spec, &mut |_, _| None).expect("the run is valid");
     let goodput = |flow| {
         let keys = [("flow", flow), ("side", "client")];

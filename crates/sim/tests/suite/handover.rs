@@ -48,7 +48,7 @@ fn run(fate: &str, tcp: bool) -> Measurements {
             {"at_ns": ns(CUT_S.1), "links": [in_use("two", true)]}]
     });
     spec["trace"] = json!({"packets": true});
-    sim::run(&sim::RunSpec::from_json(&spec.to_string()).unwrap(), &mut |_, _| None)
+    sim::run(&spec::RunSpec::from_json(&spec.to_string()).unwrap(), &mut |_, _| None)
         .expect("a valid run")
 }
 

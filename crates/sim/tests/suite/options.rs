@@ -2,7 +2,8 @@
 
 use crate::common::{Case, MTU, goodput_up, number, time_up};
 use serde_json::{Value, json};
-use sim::{Measurements, RunSpec};
+use sim::Measurements;
+use spec::RunSpec;
 
 fn case(quic: Value) -> Case {
     Case { rtt_ms: 100.0, load: time_up(20.0), duration_s: 20.0, quic, ..Case::default() }

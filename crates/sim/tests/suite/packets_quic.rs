@@ -1,7 +1,8 @@
 //! The table of packets of a QUIC flow against the counters of the links.
 
 use crate::common::{Case, data};
-use sim::{Measurements, TraceSpec};
+use sim::Measurements;
+use spec::TraceSpec;
 
 fn run(packets: bool) -> Measurements {
     let case = Case { load: data(2_000_000, 0), loss: 0.02, duration_s: 20.0, ..Case::default() };

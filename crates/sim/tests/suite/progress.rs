@@ -96,7 +96,7 @@ fn a_path_that_takes_no_time_is_named() {
     for way in ["up", "down"] {
         spec["graph"]["links"][0][way] = json!([]);
     }
-    let spec = sim::RunSpec::from_json(&spec.to_string()).unwrap();
+    let spec = spec::RunSpec::from_json(&spec.to_string()).unwrap();
     let said = sim::run(&spec, &mut |_, _| None).unwrap_err();
     assert!(said.starts_with("link link."), "{said}");
     assert!(said.contains("time does not pass (has the path neither rate nor delay?)"), "{said}");

@@ -87,7 +87,7 @@ fn quic_passes_a_proxy_as_a_router() {
         let mut spec = case.json();
         spec["flows"][0]["transport"] = quic(&json!({}));
         spec["duration_ns"] = json!(10_000_000_000u64);
-        sim::run(&sim::RunSpec::from_json(&spec.to_string()).unwrap(), &mut |_, _| None)
+        sim::run(&spec::RunSpec::from_json(&spec.to_string()).unwrap(), &mut |_, _| None)
             .unwrap()
             .encode("test")
     };
@@ -123,7 +123,7 @@ fn proxies_that_cannot_be_are_refused() {
     let refused = |first: Option<Value>, second: Option<Value>, change: &dyn Fn(&mut Value)| {
         let mut spec = Split::over_satellite(first, second, data(1, 1)).json();
         change(&mut spec);
-        let spec = sim::RunSpec::from_json(&spec.to_string()).unwrap();
+        let spec = spec::RunSpec::from_json(&spec.to_string()).unwrap();
         sim::run(&spec, &mut |_, _| None).map(|_| ()).unwrap_err()
     };
     let pooled = refused(Some(proxy("early")), Some(proxy("pooled")), &|_| {});

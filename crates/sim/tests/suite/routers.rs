@@ -134,7 +134,7 @@ fn from(at: u64, tcp: bool) -> Measurements {
     spec["graph"]["changes"] =
         json!([uses(0, &[("link", false)]), uses(at * 1000, &[("link", true)])]);
     spec["trace"] = json!({"packets": true});
-    sim::run(&sim::RunSpec::from_json(&spec.to_string()).unwrap(), &mut |_, _| None)
+    sim::run(&spec::RunSpec::from_json(&spec.to_string()).unwrap(), &mut |_, _| None)
         .expect("a valid run")
 }
 

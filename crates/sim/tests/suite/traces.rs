@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::{Case, HEADER, data, number, time_up};
 use serde_json::{Value, json};
-use sim::{Measurements, TraceSpec};
+use sim::Measurements;
+use spec::TraceSpec;
 
 const BOTH: TraceSpec =
     TraceSpec { qlog: true, pcapng: true, packets: false, stages: false, tcp: false };

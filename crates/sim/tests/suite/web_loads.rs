@@ -89,7 +89,7 @@ impl Page {
                 "server_congestion": congestion, "load": load,
                 "transport": {"kind": "web", "quic": over_quic, "tcp": over_tcp}}]
         });
-        let spec = sim::RunSpec::from_json(&spec.to_string()).expect("a valid specification");
+        let spec = spec::RunSpec::from_json(&spec.to_string()).expect("a valid specification");
         sim::run(&spec, &mut |_, _| None).expect("the run is valid")
     }
 

@@ -3,7 +3,8 @@
 
 use crate::common::{HEADER, MTU, quic};
 use serde_json::{Value, json};
-use sim::{Measurements, RunSpec};
+use sim::Measurements;
+use spec::RunSpec;
 use transport::tcp::TcpSpec;
 
 const MSS: u64 = 1460;

@@ -51,7 +51,7 @@ fn ttr(setup: &str, http: &str, tls: &Value, fast_open: bool, load: u32) -> f64 
     over_quic.as_object_mut().unwrap().remove("kind");
     spec["flows"][0]["transport"] =
         json!({"kind": "web", "quic": over_quic, "tcp": {"client": side, "server": side}});
-    let spec = sim::RunSpec::from_json(&spec.to_string()).expect("a valid specification");
+    let spec = spec::RunSpec::from_json(&spec.to_string()).expect("a valid specification");
     let run = sim::run(&spec, &mut |_, _| None).expect("the run is valid");
     assert_eq!(number(&run, "pages", &[], "finished"), 1.0);
     run.table("pages").numbers("ttr_s")[load as usize - 1] * 1e3

@@ -1,7 +1,8 @@
 //! Scenarios with splitting proxies, as a planner would write them.
 
 use serde_json::{Value, json};
-use sim::{Measurements, RunSpec};
+use sim::Measurements;
+use spec::RunSpec;
 use transport::tcp::TcpSpec;
 
 /// One link: name, one-way delay in ms, rate in bit/s both ways, loss probability both ways.

@@ -1,9 +1,11 @@
 //! The resolved run: what the planner writes and the engine reads. Every number is whole and names
-//! its unit; nothing is left to a default that a reader of the plan could not see.
+//! its unit; nothing is left to a default that a reader of the plan could not see. What is read from text is read here, once:
+//! three quarters of compiling the simulation were that, and this crate is compiled for its size (docs/decisions/0065).
 
 use bundle::DtnSpec;
-use path::GraphSpec;
+use path::{ChannelSpec, GraphSpec, RadioSpec};
 use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 use serde::{Deserialize, Serialize};
 use transport::LoadSpec;
 use transport::pep::ProxySpec;
@@ -43,13 +45,35 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
-    /// Reads a run. Whoever has one as text reads it here, so that this much code is made once.
+    /// Reads a run.
     ///
     /// # Errors
     /// What is no run, with its line and column.
     pub fn from_json(text: &str) -> serde_json::Result<RunSpec> {
         serde_json::from_str(text)
     }
+
+    /// What a run looks like, as it is written: a field is required unless it is left out where it says nothing.
+    pub fn schema() -> serde_json::Value {
+        let settings = SchemaSettings::draft2020_12().for_serialize();
+        settings.into_generator().into_root_schema_for::<RunSpec>().to_value()
+    }
+}
+
+/// Reads a channel.
+///
+/// # Errors
+/// What is no channel, with its line and column.
+pub fn channel(text: &str) -> serde_json::Result<ChannelSpec> {
+    serde_json::from_str(text)
+}
+
+/// Reads a radio link.
+///
+/// # Errors
+/// What is no radio link, with its line and column.
+pub fn radio(text: &str) -> serde_json::Result<RadioSpec> {
+    serde_json::from_str(text)
 }
 
 fn is_first(user: &u32) -> bool {
