@@ -27,6 +27,7 @@ from bentpipe.scenario.sweep import parse_override, written_override
 from bentpipe.scenario.tomltext import dumps, inline
 from bentpipe.store import files as stores
 from bentpipe.store.codec import DecodeError, decode
+from bentpipe.store.export import traces
 from bentpipe.store.files import DiskError, StoreError
 from bentpipe.store.reader import Store
 from bentpipe.store.writer import Writer
@@ -117,6 +118,8 @@ def test_a_store_holds_the_scenario_the_plan_and_whole_runs(tmp_path: Path) -> N
     assert answer.fetchall() == [("cubic", 3), ("newreno", 3)]
     spec = json.loads((store.path / "runs" / plan.runs[0].id / "spec.json").read_text())
     assert spec == plan.runs[0].spec
+    copies = traces(store, "qlog", tmp_path / "copies")
+    assert [file.name for file in copies] == [f"{run.id}.hybla.hybla.client.qlog" for run in plan.runs]
 
 
 def test_a_repeat_has_equal_bytes_and_a_resume_runs_what_is_missing(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from bentpipe.plan.spec import RunSpec
     from bentpipe.store.reader import Store
 
 __all__ = ["tables", "traces"]
@@ -56,8 +57,8 @@ def _write(frame: pl.DataFrame, form: str, part: Path) -> None:
 
 
 def traces(store: Store, form: str, target: Path) -> list[Path]:
-    """Copies the traces of ``form`` (qlog, pcapng) into ``target``, each named after its run. Raises StoreError where
-    there are none."""
+    """Copies the traces of ``form`` (qlog, pcapng) into ``target``, each named after its run, its flow, that side's
+    controller and the side. Raises StoreError where there are none."""
     found = store.files(f".{form}") if form == "pcapng" else [*store.files(".qlog"), *store.files(".sqlog")]
     if not found:
         raise StoreError(
@@ -65,10 +66,25 @@ def traces(store: Store, form: str, target: Path) -> list[Path]:
             f"(or --set trace.{form}=true) into a new store"
         )
     target.mkdir(parents=True, exist_ok=True)
+    specs = store.specs(sorted({file.parent.name for file in found}))
     written = []
     for file in found:
-        copy = target / f"{file.parent.name}.{file.name}"
+        run = file.parent.name
+        copy = target / f"{run}.{_with_controller(file.name, specs[run])}"
         with written_whole(copy) as part:
             shutil.copyfile(file, part)
         written.append(copy)
     return written
+
+
+def _with_controller(name: str, spec: RunSpec) -> str:
+    """``FLOW.SIDE.FORM`` as ``FLOW.CONTROLLER.SIDE.FORM``; other names as they are, such as a browser's."""
+    for flow in spec["flows"]:
+        for side, congestion in (
+            ("client", flow["client_congestion"]),
+            ("server", flow["server_congestion"]),
+        ):
+            start = f"{flow['name']}.{side}."
+            if name.startswith(start):
+                return f"{flow['name']}.{congestion['name']}.{side}.{name.removeprefix(start)}"
+    return name
