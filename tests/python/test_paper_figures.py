@@ -53,6 +53,20 @@ def test_a_figure_is_as_wide_as_a_column(store: Path, tmp_path: Path) -> None:
     assert wide == pytest.approx(88 / 25.4 * 300, abs=3)
 
 
+def test_another_seed_is_another_run(store: Path, tmp_path: Path) -> None:
+    """Figures over time show one seed, which is named; asked for, it is another's lines."""
+    drawn = {}
+    for seed in ("1", "2"):
+        words = ["--figures", seed, "--only", "goodput", "--seed", seed, "-o", "page.html"]
+        done = commands.bentpipe(tmp_path, "report", str(store), *words)
+        assert done.returncode == 0, done.stderr
+        drawn[seed] = (tmp_path / seed / "goodput.svg").read_text(encoding="utf-8")
+        assert f"seed {seed}" in drawn[seed]
+    lines = {seed: re.findall(r' d="(M[^"]{200,})"', text) for seed, text in drawn.items()}
+    assert lines["1"]
+    assert lines["1"] != lines["2"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
