@@ -6,16 +6,13 @@ use std::sync::Arc;
 
 use bundle::wire::is_node;
 use rustls::client::Resumption;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls13_signature};
+use rustls::client::danger::{ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, TrustAnchor, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, OtherError,
-    ServerConfig, SignatureScheme,
-};
+use rustls::{CertificateError, ClientConfig, DistinguishedName, Error, OtherError, ServerConfig};
 use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
 use x509_cert::Certificate;
 use x509_cert::der::Decode as _;
@@ -25,11 +22,12 @@ use x509_cert::ext::pkix::name::GeneralName;
 
 use crate::tls::{self, Fingerprint, Trust};
 
-/// id-kp-bundleSecurity, 1.3.6.1.5.5.7.3.35 (RFC 9174 section 8.11), in DER.
-const BUNDLE_SECURITY: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3, 35];
+/// id-kp-bundleSecurity (RFC 9174 section 8.11).
+pub(crate) static BUNDLE_SECURITY: ObjectIdentifier =
+    ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.35");
 
 /// id-on-bundleEID (RFC 9174 section 8.11).
-const BUNDLE_EID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.8.11");
+pub(crate) static BUNDLE_EID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.8.11");
 
 /// Node ids of a certificate that a message shows.
 const SHOWN: usize = 4;
@@ -96,25 +94,8 @@ impl Expected {
                 let node = &self.node;
                 Err(refused(format!("the peer's key is {found}, that of {node} is {pin}")))
             }
-            Proof::Authority(anchors) => {
-                let provider = tls::provider();
-                let algorithms = provider.signature_verification_algorithms.all;
-                let usage = KeyUsage::required_if_present(BUNDLE_SECURITY);
-                EndEntityCert::try_from(certificate)
-                    .and_then(|one| {
-                        one.verify_for_usage(
-                            algorithms,
-                            anchors,
-                            intermediates,
-                            now,
-                            usage,
-                            None,
-                            None,
-                        )
-                        .map(|_| ())
-                    })
-                    .map_err(|error| Error::InvalidCertificate(in_tls(error)))
-            }
+            Proof::Authority(anchors) => signed_by(anchors, certificate, intermediates, now)
+                .map_err(|error| Error::InvalidCertificate(in_tls(error))),
         }
     }
 
@@ -136,6 +117,20 @@ impl Expected {
         };
         Err(format!("the peer's certificate {shown}, expected {}", self.node))
     }
+}
+
+/// Whether one of these authorities has signed a certificate of a bundle node, which is valid `now`.
+pub(crate) fn signed_by(
+    anchors: &[TrustAnchor<'_>],
+    certificate: &CertificateDer<'_>,
+    intermediates: &[CertificateDer<'_>],
+    now: UnixTime,
+) -> Result<(), webpki::Error> {
+    let algorithms = tls::provider().signature_verification_algorithms.all;
+    let usage = KeyUsage::required_if_present(BUNDLE_SECURITY.as_bytes());
+    EndEntityCert::try_from(certificate)?
+        .verify_for_usage(algorithms, anchors, intermediates, now, usage, None, None)
+        .map(|_| ())
 }
 
 /// A refusal in words: the alert is handshake_failure.
@@ -253,20 +248,6 @@ impl Verifier {
         self.expected.vouched(certificate, intermediates, now)?;
         if self.at_once { self.expected.named(certificate).map_err(refused) } else { Ok(()) }
     }
-
-    fn signed(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-}
-
-fn tls12<T>() -> Result<T, Error> {
-    Err(Error::General("TLS 1.3 alone is spoken".into()))
 }
 
 impl ServerCertVerifier for Verifier {
@@ -281,27 +262,7 @@ impl ServerCertVerifier for Verifier {
         self.verify(certificate, intermediates, now).map(|()| ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        tls12()
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.signed(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
+    tls::checks_signatures!();
 }
 
 impl ClientCertVerifier for Verifier {
@@ -318,25 +279,5 @@ impl ClientCertVerifier for Verifier {
         self.verify(certificate, intermediates, now).map(|()| ClientCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        tls12()
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.signed(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
+    tls::checks_signatures!();
 }

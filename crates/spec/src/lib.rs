@@ -1,6 +1,6 @@
 //! The resolved run: what the planner writes and the engine reads. Every number is whole and names
 //! its unit; nothing is left to a default that a reader of the plan could not see. What is read from text is read here, once:
-//! three quarters of compiling the simulation were that, and this crate is compiled for its size (docs/decisions/0065).
+//! most of compiling the simulation was that, and this crate is compiled for its size (docs/decisions/0065).
 
 use bundle::DtnSpec;
 use path::{ChannelSpec, GraphSpec, RadioSpec};

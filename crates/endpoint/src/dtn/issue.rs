@@ -15,19 +15,16 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use webpki::{EndEntityCert, KeyUsage, anchor_from_trusted_cert};
+use webpki::anchor_from_trusted_cert;
+use x509_cert::der::asn1::ObjectIdentifier as Oid;
 use yasna::Tag;
 use yasna::models::ObjectIdentifier;
 
-use crate::identity::pin_of;
-use crate::tls::{self, Fingerprint};
+use crate::identity::{BUNDLE_EID, BUNDLE_SECURITY, pin_of, signed_by};
+use crate::tls::Fingerprint;
 
 /// subjectAltName (RFC 5280 section 4.2.1.6).
 const SUBJECT_ALT_NAME: [u64; 4] = [2, 5, 29, 17];
-
-/// id-on-bundleEID and id-kp-bundleSecurity (RFC 9174 section 8.11).
-const BUNDLE_EID: [u64; 9] = [1, 3, 6, 1, 5, 5, 7, 8, 11];
-const BUNDLE_SECURITY: [u64; 9] = [1, 3, 6, 1, 5, 5, 7, 3, 35];
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -61,12 +58,12 @@ pub fn issue(plan: &IssuePlan) -> Result<Value, String> {
         return Err(format!("{}: is there already", there.display()));
     }
     fs::create_dir_all(&plan.folder).map_err(|error| about(&plan.folder, &error))?;
-    let (issuer, authority, is_new) = authority(plan)?;
+    let Authority { issuer, certificate, file, is_new } = authority(plan)?;
     let mut asked = asked(&eid.to_string(), plan, plan.days);
     asked.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     // RFC 9174 section 4.4.2: beside its own purpose those by which others' libraries take it for either side.
     asked.extended_key_usages = vec![
-        ExtendedKeyUsagePurpose::Other(BUNDLE_SECURITY.to_vec()),
+        ExtendedKeyUsagePurpose::Other(arcs(&BUNDLE_SECURITY)),
         ExtendedKeyUsagePurpose::ServerAuth,
         ExtendedKeyUsagePurpose::ClientAuth,
     ];
@@ -74,17 +71,30 @@ pub fn issue(plan: &IssuePlan) -> Result<Value, String> {
     asked.use_authority_key_identifier_extension = true;
     let key = key()?;
     let made = asked.signed_by(&key, &issuer).map_err(|error| unmade(&error))?;
-    vouched(&authority, made.der(), plan)?;
+    // Who checks by the file has to take it; the file may be another program's, or too old.
+    let now = UnixTime::since_unix_epoch(Duration::from_secs(plan.now_unix_s));
+    anchor_from_trusted_cert(&certificate)
+        .and_then(|anchor| signed_by(&[anchor], made.der(), &[], now))
+        .map_err(|error| about(&file, &format_args!("is no authority that signs here: {error}")))?;
     write_pair(&files, made.der(), &key)?;
     Ok(json!({
-        "eid": eid.to_string(), "certificate": files[0], "key": files[1], "authority": authority,
+        "eid": eid.to_string(), "certificate": files[0], "key": files[1], "authority": file,
         "authority_is_new": is_new, "pin": pin_of(made.der())?.to_string(),
         "fingerprint": Fingerprint::of(made.der()).to_string(),
     }))
 }
 
-/// Who signs in the plan's folder, the authority's file, and whether it was made.
-fn authority(plan: &IssuePlan) -> Result<(Issuer<'static, KeyPair>, PathBuf, bool), String> {
+/// Who signs in a folder.
+struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    /// What others know it by.
+    certificate: CertificateDer<'static>,
+    file: PathBuf,
+    /// It was made now.
+    is_new: bool,
+}
+
+fn authority(plan: &IssuePlan) -> Result<Authority, String> {
     let files = ["authority.pem", "authority.key"].map(|name| plan.folder.join(name));
     let mut authority = asked("authority of a lab", plan, AUTHORITY_DAYS);
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -95,42 +105,18 @@ fn authority(plan: &IssuePlan) -> Result<(Issuer<'static, KeyPair>, PathBuf, boo
         let made = authority.self_signed(&key).map_err(|error| unmade(&error))?;
         write_pair(&files, made.der(), &key)?;
     }
-    let [certificate, key] = files;
+    let [file, key] = files;
+    let certificate = CertificateDer::from_pem_file(&file).map_err(|error| about(&file, &error))?;
     let secret = PrivateKeyDer::from_pem_file(&key).map_err(|error| about(&key, &error))?;
     let secret = KeyPair::try_from(&secret).map_err(|error| about(&key, &error))?;
-    if pin_of(&read(&certificate)?)? != Fingerprint::of(&secret.subject_public_key_info()) {
-        return Err(about(&key, &format_args!("is not the key of {}", certificate.display())));
+    if pin_of(&certificate)? != Fingerprint::of(&secret.subject_public_key_info()) {
+        return Err(about(&key, &format_args!("is not the key of {}", file.display())));
     }
-    Ok((Issuer::new(authority, secret), certificate, is_new))
+    Ok(Authority { issuer: Issuer::new(authority, secret), certificate, file, is_new })
 }
 
-/// Whether who checks by the authority's file will take what was signed: the file may be another program's, or too old.
-fn vouched(authority: &Path, made: &CertificateDer<'_>, plan: &IssuePlan) -> Result<(), String> {
-    let refused = |error: webpki::Error| {
-        about(authority, &format_args!("is no authority that signs here: {error}"))
-    };
-    let read = read(authority)?;
-    let anchor = anchor_from_trusted_cert(&read).map_err(refused)?;
-    let now = UnixTime::since_unix_epoch(Duration::from_secs(plan.now_unix_s));
-    let algorithms = tls::provider().signature_verification_algorithms.all;
-    EndEntityCert::try_from(made)
-        .and_then(|one| {
-            one.verify_for_usage(
-                algorithms,
-                &[anchor],
-                &[],
-                now,
-                KeyUsage::client_auth(),
-                None,
-                None,
-            )
-            .map(|_| ())
-        })
-        .map_err(refused)
-}
-
-fn read(certificate: &Path) -> Result<CertificateDer<'static>, String> {
-    CertificateDer::from_pem_file(certificate).map_err(|error| about(certificate, &error))
+fn arcs(of: &Oid) -> Vec<u64> {
+    of.arcs().map(u64::from).collect()
 }
 
 fn key() -> Result<KeyPair, String> {
@@ -154,7 +140,7 @@ fn named(eid: &str) -> CustomExtension {
         writer.write_sequence(|names| {
             names.next().write_tagged_implicit(Tag::context(0), |other| {
                 other.write_sequence(|other| {
-                    other.next().write_oid(&ObjectIdentifier::from_slice(&BUNDLE_EID));
+                    other.next().write_oid(&ObjectIdentifier::new(arcs(&BUNDLE_EID)));
                     other.next().write_tagged(Tag::context(0), |value| value.write_ia5_string(eid));
                 });
             });
