@@ -60,7 +60,11 @@ fn run<'py>(
             measurements.map_err(invalid)?
         }
     };
-    Ok(PyBytes::new(py, &measurements.encode(VERSION)))
+    let encoded = measurements.encoded(VERSION);
+    PyBytes::new_with(py, encoded.len(), |out| {
+        encoded.write(out);
+        Ok(())
+    })
 }
 
 /// The congestion controllers and their options, as JSON.

@@ -27,7 +27,7 @@ pub use flow::Controllers;
 pub use path::conformance as scheduler_conformance;
 pub use path::{Decider, Deciders, Decision, Outcome, OwnSpec, Waiter};
 pub use seat::{Leg, Seat, Way};
-pub use tables::{Column, Data, Measurements, Table};
+pub use tables::{Column, Data, Encoded, Measurements, Table};
 pub use world::World;
 
 /// The nodes of `spec` at their seats, client and server of each flow first, for who drives them by another clock.

@@ -1,7 +1,5 @@
 //! Measurements as plain columns, and their encoding (docs/manual/engine.md).
 
-use std::fmt::Write as _;
-
 /// A column's data.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Data {
@@ -19,6 +17,14 @@ impl Data {
             Data::Float(values) => values.len(),
             Data::Int(values) => values.len(),
             Data::Category(_, values) => values.len(),
+        }
+    }
+
+    /// Bytes that it takes, encoded.
+    fn bytes(&self) -> usize {
+        match self {
+            Data::Float(_) | Data::Int(_) => self.len() * 8,
+            Data::Category(..) => self.len() * 4,
         }
     }
 }
@@ -185,56 +191,99 @@ impl Measurements {
         self.tables.iter().find(|table| table.name == name).expect("a table of the schema")
     }
 
-    /// The bytes handed to Python.
+    /// The bytes handed to Python, of a copy.
     pub fn encode(&self, engine: &str) -> Vec<u8> {
-        let mut data = Vec::new();
+        let encoded = self.clone().encoded(engine);
+        let mut out = vec![0; encoded.len()];
+        encoded.write(&mut out);
+        out
+    }
+
+    /// The bytes handed to Python, yet to be written.
+    pub fn encoded(self, engine: &str) -> Encoded {
+        let mut length = 0;
+        let mut place = |bytes: usize| {
+            let offset = length;
+            length += bytes;
+            serde_json::json!({"offset": offset, "bytes": bytes})
+        };
         let mut tables = Vec::new();
         for table in &self.tables {
-            let columns: Vec<_> =
-                table.columns.iter().map(|column| describe(column, &mut data)).collect();
+            let columns: Vec<_> = table
+                .columns
+                .iter()
+                .map(|column| described(column, place(column.data.bytes())))
+                .collect();
             tables.push(
                 serde_json::json!({"name": table.name, "rows": table.rows(), "columns": columns}),
             );
         }
         let mut files = Vec::new();
         for (name, bytes) in &self.files {
-            files.push(
-                serde_json::json!({"name": name, "offset": data.len(), "bytes": bytes.len()}),
-            );
-            data.extend_from_slice(bytes);
+            let mut file = place(bytes.len());
+            file["name"] = name.as_str().into();
+            files.push(file);
         }
-        let mut header = String::new();
-        let head = serde_json::json!({"engine": engine, "tables": tables, "files": files,
-            "packets": self.packets, "events": self.events});
-        // Writing to a String cannot fail.
-        let _ = write!(header, "{head}");
-        let mut out = Vec::with_capacity(8 + header.len() + data.len());
-        out.extend_from_slice(&(header.len() as u64).to_le_bytes());
-        out.extend_from_slice(header.as_bytes());
-        out.extend_from_slice(&data);
-        out
+        let header = serde_json::json!({"engine": engine, "tables": tables, "files": files,
+            "packets": self.packets, "events": self.events})
+        .to_string();
+        let mut head = (header.len() as u64).to_le_bytes().to_vec();
+        head.extend_from_slice(header.as_bytes());
+        Encoded { head, length, measured: self }
     }
 }
 
-fn describe(column: &Column, out: &mut Vec<u8>) -> serde_json::Value {
-    let offset = out.len();
-    let mut description = serde_json::json!({"name": column.name, "offset": offset});
-    let kind = match &column.data {
-        Data::Float(values) => {
-            values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
-            "f64"
+/// Measurements on their way to bytes. Each column is dropped as soon as it is written: no moment has them twice.
+pub struct Encoded {
+    head: Vec<u8>,
+    /// Bytes behind the head.
+    length: usize,
+    measured: Measurements,
+}
+
+impl Encoded {
+    /// Bytes.
+    #[expect(clippy::len_without_is_empty, reason = "its header is never empty")]
+    pub fn len(&self) -> usize {
+        self.head.len() + self.length
+    }
+
+    /// Fills `out`, which has room for `len` bytes.
+    pub fn write(self, out: &mut [u8]) {
+        let (head, mut rest) = out.split_at_mut(self.head.len());
+        head.copy_from_slice(&self.head);
+        for column in self.measured.tables.into_iter().flat_map(|table| table.columns) {
+            match column.data {
+                Data::Float(values) => put(values, f64::to_le_bytes, &mut rest),
+                Data::Int(values) => put(values, i64::to_le_bytes, &mut rest),
+                Data::Category(_, values) => put(values, u32::to_le_bytes, &mut rest),
+            }
         }
-        Data::Int(values) => {
-            values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
-            "i64"
+        for (_, file) in self.measured.files {
+            put(file, |byte| [byte], &mut rest);
         }
-        Data::Category(names, values) => {
-            values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
-            description["categories"] = serde_json::json!(names);
-            "cat"
+    }
+}
+
+/// Writes `values` to the beginning of `out`, which is then what is left of it.
+fn put<T, const N: usize>(values: Vec<T>, bytes: fn(T) -> [u8; N], out: &mut &mut [u8]) {
+    let (here, rest) = std::mem::take(out).split_at_mut(values.len() * N);
+    for (place, value) in here.chunks_exact_mut(N).zip(values) {
+        place.copy_from_slice(&bytes(value));
+    }
+    *out = rest;
+}
+
+/// A column by its name and type, where `place` says where its bytes are.
+fn described(column: &Column, mut place: serde_json::Value) -> serde_json::Value {
+    place["name"] = column.name.into();
+    place["type"] = match &column.data {
+        Data::Float(_) => "f64".into(),
+        Data::Int(_) => "i64".into(),
+        Data::Category(names, _) => {
+            place["categories"] = serde_json::json!(names);
+            "cat".into()
         }
     };
-    description["type"] = kind.into();
-    description["bytes"] = (out.len() - offset).into();
-    description
+    place
 }

@@ -93,7 +93,11 @@ def serve(spec: str, classes: dict[str, type], *, encoded: bool = True) -> tuple
     """
     try:
         data = engine.run(spec, classes or None)
-        return b"+", encode(decode(data)).to_bytes() if encoded else data
+        if not encoded:
+            return b"+", data
+        found = decode(data)
+        del data  # a long run's may be as large as all else
+        return b"+", encode(found).to_bytes()
     except KeyboardInterrupt:
         raise
     except DecodeError as wrong:
