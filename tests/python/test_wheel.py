@@ -146,6 +146,14 @@ def test_a_study(installed: Installed) -> None:
     assert all(part["done"] == part["runs"] > 0 for part in said["stores"])
 
 
+def test_pytest_has_the_fixture(installed: Installed) -> None:
+    (installed.folder / "test_path.py").write_text(
+        "def test_path(bentpipe_path):\n    assert callable(bentpipe_path)\n"
+    )
+    words = [str(installed.python), "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_path.py"]
+    assert "1 passed" in installed.process(words)
+
+
 def test_real_time_is_found(installed: Installed) -> None:
     assert "Run a command behind an emulated access." in installed.run("shell", "--help")
     code = "from bentpipe.lab.executable import executable; print(executable())"

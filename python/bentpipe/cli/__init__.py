@@ -31,6 +31,7 @@ from bentpipe.cli import (
     orbiting,
     pages,
     published,
+    regressing,
     running,
     stores,
     streams,
@@ -127,6 +128,7 @@ def _everything(
 _CLASSES = {
     behind.shell: behind.BeforeCommand,
     comparing.compare: comparing.ComparedCommand,
+    regressing.regress: regressing.RegressCommand,
     orbiting.orbit: orbiting.PlacesCommand,
 }
 
@@ -141,6 +143,7 @@ for _command in (
     writing.export,
     writing.report,
     stores.diff,
+    regressing.regress,
     stores.pack,
     checking.schema,
     catalogue.presets,

@@ -22,11 +22,13 @@ __all__ = [
     "AsJson",
     "Controllers",
     "Jobs",
+    "Metrics",
     "ScenarioFile",
     "Seeds",
     "Settings",
     "StoreDirectory",
     "Sweeps",
+    "Thresholds",
     "count",
     "folder",
     "interruptible",
@@ -65,6 +67,16 @@ Jobs = Annotated[
     typer.Option(
         "--jobs", min=1, metavar="N", help="worker processes; default: one a processor (in real time: 1)"
     ),
+]
+
+Thresholds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--threshold", metavar="[METRIC=]SHARE", help="smallest change that counts [1 %]; repeatable"
+    ),
+]
+Metrics = Annotated[
+    list[str] | None, typer.Option("--metric", metavar="NAME", help="compare this metric only; repeatable")
 ]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bentpipe.cli.common import FAILED, AsJson, StoreDirectory, options, refuse
+from bentpipe.cli.common import FAILED, AsJson, Metrics, StoreDirectory, Thresholds, options, refuse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,15 +134,19 @@ def query(
 def diff(
     before: Annotated[Path, typer.Argument(metavar="BEFORE", help="a store")],
     after: Annotated[Path, typer.Argument(metavar="AFTER", help="a store of the same scenario")],
+    thresholds: Thresholds = None,
+    metrics: Metrics = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare two stores, run by run. An interval a metric; exit status 1 when one got worse."""
     from bentpipe.cli.terminal import emit, print_table
-    from bentpipe.stats.diff import compare
+    from bentpipe.stats.diff import BETTER, OF_PAGES, Matters, compare
     from bentpipe.store.files import StoreError
 
+    with options():
+        matters = Matters.read(thresholds or (), metrics or (), [*BETTER, *OF_PAGES])
     try:
-        comparison = compare(before, after)
+        comparison = compare(before, after, matters=matters)
     except StoreError:
         raise
     except ValueError as error:

@@ -8,33 +8,22 @@ from __future__ import annotations
 
 import math
 import shutil
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.access import path_of
-from bentpipe.lab.process import folder_name, remove
-from bentpipe.lab.shell import session
+from bentpipe.lab.once import ran
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.stats.intervals import Interval, paired_bootstrap, ratio_of_means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
-    from bentpipe.lab.wire import LabSpec, Plan, Process
+    from bentpipe.lab.once import Ran
+    from bentpipe.lab.wire import LabSpec
     from bentpipe.plan.spec import ProxySpec
 
-__all__ = ["CommandFailed", "Timed", "compare", "present"]
-
-_TIMER = """import subprocess, sys, time
-began = time.perf_counter()
-status = subprocess.call(sys.argv[2:])
-took = time.perf_counter() - began
-with open(sys.argv[1], "w") as file:
-    file.write(f"{took:.9f} {status}")
-"""
-"""Around the command, within the lab: what the lab itself takes is none of its time."""
+__all__ = ["CommandFailed", "Timed", "compare", "present", "succeeded"]
 
 
 class CommandFailed(RuntimeError):
@@ -136,31 +125,14 @@ def compare(
 
 def _once(access: str, path: tuple[LabSpec, list[ProxySpec]], command: Sequence[str]) -> tuple[float, bool]:
     """One run in a lab of its own: seconds, and whether the machine kept the path's time."""
-    folder = folder_name("bentpipe-compare-")
-    folder.mkdir(mode=0o700)
-    try:
-        words = [sys.executable, "-S", "-c", _TIMER, str(folder / "took"), *command]
-        near: Process = {
-            "name": "command",
-            "command": words,
-            "output": str(folder / "out"),
-            "errors": str(folder / "err"),
-        }
-        plan: Plan = {"lab": path[0], "proxies": path[1], "near": [near], "outside": True}
-        found = session(plan)
-        if not (folder / "took").exists():
-            raise CommandFailed(f"behind {access}: {command[0]} did not end{_said(folder)}")
-        seconds, status = (folder / "took").read_text().split()
-        if status != "0":
-            raise CommandFailed(f"behind {access}: {command[0]} ended with status {status}{_said(folder)}")
-        return float(seconds), bool(found["valid"])
-    finally:
-        remove(folder)
+    with ran(path, command) as done:
+        succeeded(done, f"behind {access}: {command[0]}")
+        return done.seconds, done.valid
 
 
-def _said(folder: Path) -> str:
-    """The last line of what the command said of it."""
-    file = folder / "err"
-    lines = file.read_text(errors="replace").split("\n") if file.exists() else []
-    last = next((line for line in reversed(lines) if line.strip()), "")
-    return f": {last.strip()}" if last else ""
+def succeeded(done: Ran, what: str) -> None:
+    """Raises CommandFailed, which begins with ``what``, where the command did not end with status 0."""
+    if done.status is None:
+        raise CommandFailed(f"{what} did not end{done.said()}")
+    if done.status != 0:
+        raise CommandFailed(f"{what} ended with status {done.status}{done.said()}")

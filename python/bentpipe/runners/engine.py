@@ -1,18 +1,41 @@
-"""The engine, and nothing else of bentpipe: the only module that imports it. Workers load only this."""
+"""The engine, and nothing else of bentpipe: the only module that imports it. Workers load only this.
+
+``$BENTPIPE_ENGINE`` names the file of another one than the package's.
+"""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any
-
-from bentpipe import _engine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bentpipe.plan.spec import RadioStageSpec
+
+
+def _from_file(file: str) -> None:
+    """Puts the engine of a file in the place of the package's. Raises ImportError."""
+    name = "bentpipe._engine"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f'BENTPIPE_ENGINE: "{file}" is no engine, expected a file such as _engine.abi3.so')
+    try:
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    except ImportError as error:
+        raise ImportError(f'BENTPIPE_ENGINE: "{file}" does not load: {error}') from None
+    sys.modules[name] = module
+
+
+if _other := os.environ.get("BENTPIPE_ENGINE"):
+    _from_file(_other)
+
+from bentpipe import _engine  # noqa: E402 - once it is known which
 
 __all__ = [
     "best_delivery",

@@ -3,18 +3,20 @@
 Runs are paired by cell of the sweep, seed, flow and direction (loads of pages by their number too), so what chance did
 to both sides alike cancels out.
 What has no partner is counted and left out. A verdict needs an interval that excludes no change *and* a change that
-matters (``LEAST``): with many seeds any difference at all becomes certain.
+matters (:class:`Matters`): with many seeds any difference at all becomes certain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
 
+from bentpipe.scenario.problems import ARGUMENT, ScenarioError, unknown_word
+from bentpipe.scenario.units import Probability, UnitError
 from bentpipe.stats.groups import as_groups, group_metrics
 from bentpipe.stats.intervals import (
     CONFIDENCE,
@@ -49,8 +51,57 @@ BETTER: dict[str, int] = {
 OF_PAGES: dict[str, int] = {"loads_finished": 1, "ttr_s": -1, "plt_s": -1}
 """The same of loads of pages. One that did not finish has no times, but counts as not finished."""
 
+OF_PROGRAMS: dict[str, int] = {"command_s": -1, "up_bytes": -1, "down_bytes": -1}
+"""The same of a real program that does the same work behind an access (:mod:`bentpipe.regress`)."""
+
 OF_RUN = ("jain", "convergence_s", "queueing_p95_ms")
 """Metrics that belong to a run, not to one of its flows; they are compared once a run and direction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Matters:
+    """Which metrics are compared, and from which change on each gets a verdict."""
+
+    least: float = LEAST
+    """Smallest change, as a part of the mean before."""
+    of: Mapping[str, float] = field(default_factory=dict)
+    """The same of single metrics."""
+    only: tuple[str, ...] = ()
+    """Metrics that are compared; all without."""
+
+    def least_of(self, metric: str) -> float:
+        """Smallest change of ``metric`` that matters."""
+        return self.of.get(metric, self.least)
+
+    def chosen(self, metrics: Iterable[str]) -> list[str]:
+        """Those of ``metrics`` that are compared."""
+        return [one for one in metrics if not self.only or one in self.only]
+
+    @classmethod
+    def read(cls, thresholds: Sequence[str], only: Sequence[str], known: Iterable[str]) -> Matters:
+        """From texts such as ``"5 %"`` and ``"plt_s=10 %"``, and names of metrics.
+
+        Raises:
+            ScenarioError: a threshold that is no percentage, a metric that is none of ``known``.
+        """
+        names = list(known)
+        least, of = LEAST, {}
+        for text in thresholds:
+            metric, equals, share = text.rpartition("=")
+            if equals and metric not in names:
+                raise ScenarioError([("threshold", unknown_word(metric, names, "metric"))], ARGUMENT)
+            try:
+                value = Probability.parse(share).value
+            except UnitError as error:
+                raise ScenarioError([("threshold", str(error))], ARGUMENT) from None
+            if equals:
+                of[metric] = value
+            else:
+                least = value
+        for metric in only:
+            if metric not in names:
+                raise ScenarioError([("metric", unknown_word(metric, names, "metric"))], ARGUMENT)
+        return cls(least, of, tuple(only))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +192,18 @@ _SCHEMA = {
 
 
 def compare(
-    before: Store | Path | str, after: Store | Path | str, confidence: float = CONFIDENCE
+    before: Store | Path | str,
+    after: Store | Path | str,
+    confidence: float = CONFIDENCE,
+    matters: Matters | None = None,
 ) -> Comparison:
-    """Compare two stores. Raises StoreError for a directory that is none, ValueError when nothing can be paired."""
+    """Compare two stores.
+
+    Raises:
+        StoreError: a directory that is none, or a newer bentpipe's.
+        ValueError: nothing can be paired, or no run has one of the metrics that matter.
+    """
+    matters = matters or Matters()
     first = read_store(before)
     second = read_store(after)
     keys = sorted({*first.columns, *second.columns})
@@ -155,12 +215,14 @@ def compare(
             f"{first.path.name} and {second.path.name} have no run in common (same cell, seed and flow)"
         )
     changes = []
-    for metric in BETTER:
+    for metric in matters.chosen(BETTER):
         groups = _groups(pairs, metric, by)
         for flow, direction, group in groups:
             left, right = group[metric].to_list(), group[f"{metric}_after"].to_list()
-            changes.append(_change(metric, flow, direction, left, right, confidence))
-    changes += _page_changes(first, second, keys, confidence)
+            changes.append(judged(metric, flow, direction, left, right, confidence, matters))
+    changes += _page_changes(first, second, keys, confidence, matters)
+    if matters.only and not changes:
+        raise ValueError(f"{first.path.name} and {second.path.name} have no {' and no '.join(matters.only)}")
     return Comparison(tuple(changes), a.height - pairs.height, b.height - pairs.height)
 
 
@@ -170,7 +232,9 @@ def _frame(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     return metrics.with_columns(missing).select(*keys, "seed", "flow", "direction", *BETTER)
 
 
-def _page_changes(before: Store, after: Store, keys: Sequence[str], confidence: float) -> list[Change]:
+def _page_changes(
+    before: Store, after: Store, keys: Sequence[str], confidence: float, matters: Matters
+) -> list[Change]:
     """Of loads of pages, by flow."""
     a, b = _loads(before, keys), _loads(after, keys)
     if a is None or b is None:
@@ -179,7 +243,7 @@ def _page_changes(before: Store, after: Store, keys: Sequence[str], confidence: 
     pairs = a.join(b, on=by, how="inner", suffix="_after", nulls_equal=True, maintain_order="left")
     pairs = as_groups(pairs, before.rows("summary"))
     changes = []
-    for metric in OF_PAGES:
+    for metric in matters.chosen(OF_PAGES):
         known = pairs.drop_nulls([metric, f"{metric}_after"])
         if (
             metric == "loads_finished"
@@ -188,7 +252,7 @@ def _page_changes(before: Store, after: Store, keys: Sequence[str], confidence: 
             continue  # all of them, both times
         for group in known.partition_by("flow", maintain_order=True):
             left, right = group[metric].to_list(), group[f"{metric}_after"].to_list()
-            changes.append(_change(metric, group["flow"][0], "down", left, right, confidence))
+            changes.append(judged(metric, group["flow"][0], "down", left, right, confidence, matters))
     return changes
 
 
@@ -216,22 +280,29 @@ def _groups(pairs: pl.DataFrame, metric: str, by: Sequence[str]) -> list[tuple[s
     return [(part["flow"][0], part["direction"][0], part) for part in parts]
 
 
-def _change(
-    metric: str, flow: str, direction: str, left: Sequence[float], right: Sequence[float], confidence: float
+def judged(
+    metric: str,
+    flow: str,
+    direction: str,
+    left: Sequence[float],
+    right: Sequence[float],
+    confidence: float = CONFIDENCE,
+    matters: Matters | None = None,
 ) -> Change:
+    """The change from ``left`` to ``right``, values of ``metric`` in pairs. Raises ValueError when there is no pair."""
     difference = paired_bootstrap(left, right, mean_difference, confidence)
     ratio = paired_bootstrap(left, right, ratio_of_means, confidence)
-    mean = sum(left) / len(left)
+    mean, least = sum(left) / len(left), (matters or Matters()).least_of(metric)
     return Change(
         metric, flow, direction, len(left), mean, sum(right) / len(right),
         difference, median([y - x for x, y in zip(left, right, strict=True)]), ratio,
-        _verdict(difference, mean, (BETTER | OF_PAGES)[metric]),
+        _verdict(difference, least * abs(mean), (BETTER | OF_PAGES | OF_PROGRAMS)[metric]),
     )  # fmt: skip
 
 
-def _verdict(difference: Interval, mean: float, better: int) -> Verdict:
+def _verdict(difference: Interval, least: float, better: int) -> Verdict:
     """One pair has no interval: then the change alone decides, because runs without chance repeat exactly."""
-    if abs(difference.estimate) <= LEAST * abs(mean) or difference.estimate == 0:
+    if abs(difference.estimate) <= least or difference.estimate == 0:
         return "none"
     low = difference.estimate if difference.low is None else difference.low
     high = difference.estimate if difference.high is None else difference.high

@@ -120,6 +120,10 @@ _EVERY = (
     Metric("loads_finished", "loads finished", "%", 100.0),
     Metric("ttr_s", "time to response", "s", short="TTR"),
     Metric("plt_s", "page load time", "s", short="PLT"),
+    # of a real program behind an access
+    Metric("command_s", "wall time", "s"),
+    Metric("up_bytes", "carried up", "kB", 1e-3),
+    Metric("down_bytes", "carried down", "kB", 1e-3),
 )
 
 METRICS = {metric.name: metric for metric in _EVERY}

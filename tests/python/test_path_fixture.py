@@ -1,0 +1,132 @@
+"""The fixture ``bentpipe_path``: simulated flows, real programs, and who is skipped where there can be none."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import realtime
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytest_plugins = ["pytester"]
+
+PLUGIN = ("-p", "bentpipe.testing.plugin", "-p", "no:cacheprovider")
+
+SIMULATED = """
+import pytest
+import bentpipe
+
+FLOW = {"congestion": "cubic", "send": "up", "load": {"bytes": "100 kB"}}
+
+def test_a_preset(bentpipe_path):
+    path = bentpipe_path("geo-konnect", {"path.konnect.up.loss": "0 %"})
+    found = path.simulate(FLOW, duration="5 s", settings={"path.konnect.delay": "100 ms"})
+    [seconds] = found.metrics["completion_p50_s"]
+    assert 0.4 < seconds < 2
+    assert found.metrics["flow"].to_list() == ["main"]
+
+def test_a_file_without_flows(bentpipe_path, tmp_path):
+    (tmp_path / "s.toml").write_text('''
+[[path.segment]]
+name = "link"
+delay = "5 ms"
+both = { rate = "10 Mbit/s" }
+''')
+    path = bentpipe_path(str(tmp_path / "s.toml"))
+    found = path.simulate([FLOW, FLOW | {"start": "1 s"}], duration="2 s")
+    assert sorted(found.metrics["flow"]) == ["flow-1", "main"]
+    with pytest.raises(bentpipe.ScenarioError, match="flow: missing, expected flows to simulate"):
+        path.simulate()
+
+def test_mistakes(bentpipe_path):
+    with pytest.raises(bentpipe.ScenarioError, match='no preset "geo-konect"'):
+        bentpipe_path("geo-konect").simulate(FLOW)
+    path = bentpipe_path("lte-4g")
+    with pytest.raises(bentpipe.ScenarioError, match='client: no command "no-such" is there'):
+        path.carry(["no-such"])
+    with pytest.raises(bentpipe.ScenarioError, match="server: found 'ls', expected a list of words"):
+        path.carry(["ls"], "ls")
+    with pytest.raises(bentpipe.ScenarioError, match='timeout: found "3" without a unit'):
+        path.carry(["ls"], timeout="3")
+
+def test_a_real_one(bentpipe_path):
+    bentpipe_path("lte-4g").carry(["true"])
+"""
+
+
+def test_it_loads_nothing_before_a_test_asks() -> None:
+    code = "import sys, pytest; sys.modules['before'] = pytest; before = set(sys.modules); import bentpipe.testing.plugin; print(*set(sys.modules) - before)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == {"bentpipe", "bentpipe.testing", "bentpipe.testing.plugin"}
+
+
+def test_simulated_and_skipped_by_name(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENTPIPE_RT", "/no/such/bentpipe-rt")
+    pytester.makepyfile(SIMULATED)
+    found = pytester.runpytest_inprocess(*PLUGIN, "-rs")
+    found.assert_outcomes(passed=3, skipped=1)
+    found.stdout.fnmatch_lines(['*no path in real time here: *no file "/no/such/bentpipe-rt"*'])
+    found = pytester.runpytest_inprocess(*PLUGIN, "-k", "real_one", "--bentpipe-real=never", "-rs")
+    found.assert_outcomes(skipped=1)
+    found.stdout.fnmatch_lines(["*--bentpipe-real=never*"])
+    found = pytester.runpytest_inprocess(*PLUGIN, "-k", "real_one", "--bentpipe-real=must")
+    found.assert_outcomes(failed=1)
+    found.stdout.fnmatch_lines(["*Failed: no path in real time here: *"])
+
+
+CARRIED = """
+import sys
+
+SERVE = '''
+import socket
+server = socket.create_server(("", 9000))
+connection, peer = server.accept()
+print(peer[0], flush=True)
+connection.sendall(connection.recv(100) + bytes(50000))
+connection.close()
+'''
+FETCH = '''
+import socket, sys
+connection = socket.create_connection((sys.argv[1], 9000))
+connection.sendall(b"hello")
+got = b""
+while more := connection.recv(65536):
+    got += more
+print(len(got), got[:5])
+sys.exit(7)
+'''
+
+def test_a_client_and_its_server(bentpipe_path):
+    words = [sys.executable, "-S", "-c"]
+    path = bentpipe_path("ftth")
+    found = path.carry([*words, FETCH, "{far}"], [*words, SERVE], listens=9000)
+    assert found.status == 7
+    assert found.output == "50005 b'hello'\\n"
+    assert found.server_output.startswith("10.78.0.")
+    assert 50_005 < found.down_bytes < 54_000
+    assert found.seconds > 0.01
+
+def test_one_that_never_ends(bentpipe_path):
+    found = bentpipe_path("ftth").carry(["sleep", "30"], timeout="200 ms")
+    assert found.status is None
+    assert found.seconds < 20
+"""
+
+
+@pytest.mark.system
+def test_real_programs(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    realtime.need_namespaces()
+    monkeypatch.setenv("BENTPIPE_RT", str(realtime.program()))
+    pytester.makepyfile(CARRIED)
+    found = pytester.runpytest_inprocess(*PLUGIN, "-rs")
+    outcome = found.parseoutcomes()
+    if outcome.get("skipped") and not outcome.get("failed"):
+        pytest.skip(f"{realtime.BUSY}: {found.stdout.str().splitlines()[-2]}")
+    found.assert_outcomes(passed=2)
+    assert not realtime.running(f"bentpipe-once-{os.getpid()}")

@@ -1,0 +1,306 @@
+"""``bentpipe regress``: what it refuses, its pairs, its answer, and a build that is worse by a known amount."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import stat
+import sys
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import commands
+import realtime
+from bentpipe.lab.compare import CommandFailed
+from bentpipe.regress import programs
+from bentpipe.regress.build import build_of
+from bentpipe.regress.summary import markdown
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.stats.diff import Matters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from types import ModuleType
+
+SHARES = [(5.0, 4.0), (5.3, 3.8), (4.9, 4.2), (5.1, 4.1), (5.2, 3.9), (5.0, 4.3)]
+
+SCENARIO = """
+title = "one"
+duration = "2 s"
+seeds = 2
+[[path.segment]]
+name = "link"
+delay = "5 ms"
+both = { rate = "10 Mbit/s", loss = "0.5 %" }
+[[flow]]
+name = "main"
+congestion = "cubic"
+send = "up"
+load = { time = "2 s" }
+"""
+
+
+@pytest.fixture(scope="module")
+def stores(synthetic: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A scenario beside two stores, ``a`` and ``b``, in which one flow of ``b`` has a tenth less, and ``newer``."""
+    folder = tmp_path_factory.mktemp("stores")
+    synthetic.pair_store(folder / "a", SHARES)
+    synthetic.pair_store(folder / "b", [(0.9 * one, other) for one, other in SHARES])
+    synthetic.pair_store(folder / "c", SHARES, {"path.satellite.delay": "1 s"})
+    plan = folder / "newer/plan.json"
+    shutil.copytree(folder / "a", folder / "newer")
+    plan.write_text(json.dumps(json.loads(plan.read_text()) | {"schema": 99, "engine": "9.9"}))
+    (folder / "s.toml").write_text(SCENARIO)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "s.toml --before nothing",
+            '--before: no file or folder "nothing", expected the folder of a virtual',
+        ),
+        ("s.toml --before s.tomm", 'or a store; did you mean "s.toml"?'),
+        ("s.toml --before .", '--before: "." has no bin/bentpipe and no plan.json, expected the folder of'),
+        ("s.toml --before s.toml", '--before: "s.toml" is no program, expected the folder of a virtual'),
+        ("s.toml --before a --after newer", "newer was made by engine 9.9, schema 99, expected schema "),
+        ("s.toml --before a --after c", "a and c have no run in common (same cell, seed and flow)"),
+        ("s.toml --before a --after b --metric plt_s", "a and b have no plt_s"),
+        ("no.toml --before a", "no.toml: no such file, expected a scenario; of an access, -- and a command"),
+        (
+            "s.toml --before a --metric goodput",
+            '--metric: no metric "goodput", expected one of: goodput_bit_s',
+        ),
+        ("s.toml --before a --threshold 5s", '--threshold: found "5s": no unit "s", expected a percentage'),
+        ("s.toml --before a --threshold plt=5%", '--threshold: no metric "plt", expected one of: '),
+        ("s.toml --before a --confidence 100%", '--confidence: found "100%", expected from 50 % to 99.9 %'),
+        ("s.toml --before a --runs 7", "--runs: found without a command behind --"),
+        ("s.toml --before a --summary no/s.md", "--summary: no/s.md cannot be written, expected a file in"),
+        (
+            "lte-4g --before a -- ls {}",
+            "--after: missing, expected what {} in the command stands for the second",
+        ),
+        ("lte-4g --before a --after b -- ls", "CMD: found no {}, expected it where the builds differ"),
+        ("lte-4g --before a --after b --", "CMD: missing, expected -- and a command behind the accesses"),
+        ("lte-4g --before a --after b -- no-{}", 'CMD: no command "no-a" is there, or may be run'),
+        ("lte-4h --before a --after b -- ls {}", 'ACCESS: no preset "lte-4h", expected one of: adsl, '),
+        (
+            "lte-4g --before a --after b --seeds 3 -- ls {}",
+            "--seeds: found beside a command, which runs in real",
+        ),
+        ("lte-4g --before a --after b --timeout 3 -- ls {}", '--timeout: found "3" without a unit, expected'),
+        (
+            "lte-4g --before a --after b --metric jain -- ls {}",
+            '--metric: no metric "jain", expected one of: com',
+        ),
+    ],
+)
+def test_bad_input_is_one_message_and_leaves_nothing(stores: Path, words: str, said: str) -> None:
+    before = set(stores.iterdir())
+    done = commands.bentpipe(stores, "regress", *words.split())
+    assert done.returncode == 2, done.stdout
+    assert done.stderr.startswith("error: ")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert set(stores.iterdir()) == before
+
+
+def program(place: Path, text: str) -> Path:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(f"#!/bin/sh\n{text}\n")
+    place.chmod(place.stat().st_mode | stat.S_IXUSR)
+    return place
+
+
+def test_a_build_is_known_by_what_it_is(
+    stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", "ours")
+    other = program(tmp_path / "venv/bin/bentpipe", "exit 1")
+    engine = tmp_path / "_engine.abi3.so"
+    engine.touch()
+    for word in (tmp_path / "venv", other):
+        build = build_of("after", str(word))
+        assert build.command == (str(other),)
+        assert "PYTHONPATH" not in build.environment, "another installation would run with this one's modules"
+    assert build_of("after", str(engine)).environment["BENTPIPE_ENGINE"] == str(engine)
+    assert build_of("after", "mine=old/cc.py:Mine").options == ("--controller", "mine=old/cc.py:Mine")
+    assert build_of("after", str(stores / "a")).store == stores / "a"
+    assert build_of("after", None).command[0] == sys.executable
+    with pytest.raises(ScenarioError, match="after: no file or folder"):
+        build_of("after", str(tmp_path / "nothing"))
+
+
+@pytest.mark.parametrize(
+    ("does", "said"),
+    [
+        ('echo "error: s.toml: no key" >&2; exit 2', "other: s.toml: no key"),
+        ('echo "Killed" >&2; exit 137', "other: Killed"),
+        ("exit 3", "other: it ended with status 3"),
+        ("echo hello", "other is no bentpipe: it does not answer `check --json`"),
+    ],
+)
+def test_what_a_build_says_is_said_of_it(stores: Path, does: str, said: str) -> None:
+    program(stores / "other", does)
+    try:
+        done = commands.bentpipe(stores, "regress", "s.toml", "--before", "a", "--after", "other")
+        assert (done.returncode, done.stderr) == (2, f"error: --after: {said}\n")
+        assert not (stores / "out").exists()
+    finally:
+        (stores / "other").unlink()
+
+
+def test_an_engine_that_does_not_load(stores: Path, tmp_path: Path) -> None:
+    engine = tmp_path / "old.so"
+    engine.write_text("no library")
+    done = commands.bentpipe(stores, "regress", "s.toml", "--before", "a", "--after", str(engine))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f'error: --after: {engine}: BENTPIPE_ENGINE: "{engine}" does not load: ')
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_tenth_less_is_worse_unless_it_may_be(stores: Path, tmp_path: Path) -> None:
+    step = tmp_path / "step.md"
+    step.write_text("what stood there before\n")
+    environment = {**os.environ, "GITHUB_STEP_SUMMARY": str(step)}
+    words = ["regress", "s.toml", "--before", "a", "--after", "b"]
+    summary = ["--summary", str(tmp_path / "s.md")]
+    done = commands.bentpipe(stores, *words, *summary, environment=environment)
+    assert done.returncode == 1, done.stderr
+    assert "Worse: goodput of first (up) is 0.9 [0.9, 0.9] times what it was" in done.stdout
+    text = (tmp_path / "s.md").read_text()
+    assert step.read_text() == "what stood there before\n" + text
+    assert text.startswith("### s.toml: a → b\n\nWorse: goodput of first (up) is 0.9 [0.9, 0.9] times")
+    rows = [line for line in text.split("<details>")[0].splitlines() if line.startswith("| ")]
+    assert [row.split(" | ")[-1] for row in rows[2:]].count("regression |") >= 1
+    assert "goodput Mbit/s" in rows[2]
+    assert all(row.count("|") == rows[0].count("|") for row in rows)
+    assert "Before: `a` (engine 0.1.0); after: `b` (engine 0.1.0)." in text
+    back = ["s.toml", "--before", "b", "--after", "a", "--metric", "goodput_bit_s"]
+    back = commands.bentpipe(stores, "regress", *back, "--json")
+    assert back.returncode == 0, "better is not worse"
+    assert json.loads(back.stdout)["said"][0].startswith("Better: goodput of first (up) is 1.11 [1.11, 1.11]")
+    assert json.loads(back.stdout)["worse"] is False
+    for option, status in (("11 %", 0), ("goodput_bit_s=9 %", 1), ("goodput_bit_s=11 %", 0)):
+        done = commands.bentpipe(stores, *words, "--metric", "goodput_bit_s", "--threshold", option, "--json")
+        assert done.returncode == status, option
+        assert {change["metric"] for change in json.loads(done.stdout)["changes"]} == {"goodput_bit_s"}
+        less = commands.bentpipe(stores, "diff", "a", "b", "--metric", "goodput_bit_s", "--threshold", option)
+        assert less.returncode == status, "diff has the same words"
+
+
+def test_an_engine_of_a_file_makes_the_same_runs(tmp_path: Path) -> None:
+    """A copy of this one: a build that does the same differs by nothing at all."""
+    from bentpipe import _engine
+
+    (tmp_path / "s.toml").write_text(SCENARIO)
+    assert commands.bentpipe(tmp_path, "run", "s.toml", "--jobs", "1", "--out", "baseline").returncode == 0
+    engine = str(shutil.copy(str(_engine.__file__), tmp_path / "old.so"))
+    words = ["--before", "baseline", "--after", engine, "--jobs", "1", "--json"]
+    done = commands.bentpipe(tmp_path, "regress", "s.toml", *words)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith(f"after: {engine}, engine ")
+    answer = json.loads(done.stdout)
+    assert answer["said"] == [
+        f"No change in {len(answer['changes'])} comparisons.",
+        "Intervals of 2 pairs are too narrow: more seeds say more.",
+    ]
+    assert {(one["difference_low"], one["difference_high"]) for one in answer["changes"]} == {(0.0, 0.0)}
+    made = (tmp_path / "baseline/runs", tmp_path / "out/regress-s/after/runs")
+    first, second = (
+        {run.name: (run / "SHA256SUMS").read_bytes() for run in place.iterdir()} for place in made
+    )
+    assert len(first) == 2
+    assert first == second
+
+
+def ran_of(times: dict[str, float], late: list[int], order: list[str]) -> Any:
+    """In the place of a lab: what each build takes, by its word, and turns that are too late."""
+
+    @contextlib.contextmanager
+    def ran(_path: object, words: list[str], **_how: object) -> Iterator[SimpleNamespace]:
+        order.append(words[-1])
+        status = 3 if words[-1] == "broken" else 0
+        valid = len(order) not in late
+        took = times.get(words[-1], 1.0) + len(order) / 100
+        yield SimpleNamespace(
+            status=status, seconds=took, valid=valid, up_bytes=10, down_bytes=20, said=lambda: ": no luck"
+        )
+
+    return ran
+
+
+def test_rounds_of_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is first in every second round; one that does not count, and one that was too late, are no pairs."""
+    order: list[str] = []
+    monkeypatch.setattr(programs, "ran", ran_of({"old": 1.0, "new": 1.5}, [5], order))
+    work = programs.Work(["true", "{}"])
+    how: dict[str, Any] = {"confidence": 0.95, "matters": Matters()}
+    found = programs.regress("ftth", "old", "new", work, runs=3, warmup=1, **how)
+    assert order == ["old", "new", "new", "old", "old", "new", "new", "old", "old", "new"]
+    changes = {change.metric: change for change in found.comparison.changes}
+    assert {change.pairs for change in changes.values()} == {3}
+    assert changes["command_s"].before == pytest.approx(1 + (4 + 8 + 9) / 300)
+    assert changes["command_s"].after == pytest.approx(1.5 + (3 + 7 + 10) / 300)
+    assert [changes[name].verdict for name in ("command_s", "up_bytes")] == ["regression", "none"]
+    assert found.worse
+    text = markdown("ftth: old → new", found, "")
+    assert "Worse: wall time is 1." in text
+    assert "| wall time s | 3 |" in text
+    monkeypatch.setattr(programs, "ran", ran_of({}, list(range(1, 99)), []))
+    with pytest.raises(programs.TooLate, match="too late in 6 of 6 rounds"):
+        programs.regress("ftth", "old", "new", work, runs=3, warmup=0, **how)
+    with pytest.raises(CommandFailed, match="true broken ended with status 3: no luck"):
+        programs.regress("ftth", "old", "broken", work, runs=3, warmup=0, **how)
+
+
+def test_names_are_no_markup(stores: Path, synthetic: ModuleType) -> None:
+    done = commands.bentpipe(
+        stores, "regress", "s.toml", "--before", "a", "--after", "b", "--summary", "s.md"
+    )
+    (stores / "s.md").unlink()
+    assert done.returncode == 1
+    order: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(programs, "ran", ran_of({}, [], order))
+        work = programs.Work(["true", "{}"])
+        found = programs.regress("ftth", "a|b`<i>", "c", work, runs=2, confidence=0.95, matters=Matters())
+    text = markdown("*a|b* [x](http://y) <b>", found, "")
+    assert text.startswith("### \\*a\\|b\\* [x\\](http://y) \\<b\\>\n")
+    assert "Before: `` a|b`<i> ``; after: `c`." in text
+    assert "Intervals of 2 pairs are too narrow" in text
+
+
+SERVE = "import socket\ns = socket.create_server(('', 9000))\nwhile True:\n c = s.accept()[0]; c.sendall(bytes({})); c.close()"
+FETCH = "import socket, sys\nc = socket.create_connection((sys.argv[1], 9000))\nwhile c.recv(65536): pass"
+
+
+@pytest.mark.system
+def test_a_server_that_sends_twice_as_much_is_worse_by_its_bytes() -> None:
+    realtime.need_namespaces()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BENTPIPE_RT", str(realtime.program()))
+        serve = f'{sys.executable} -S -c "{SERVE.format("{}")}"'
+        fetch = [sys.executable, "-S", "-c", FETCH, "{far}"]
+        work = programs.Work(fetch, server=serve, listens=9000, timeout_s=20)
+        until = time.monotonic() + 60
+        while True:
+            try:
+                found = programs.regress(
+                    "ftth", "20000", "40000", work, runs=1, warmup=0, confidence=0.95, matters=Matters()
+                )
+                break
+            except programs.TooLate as late:
+                if time.monotonic() > until:
+                    pytest.skip(f"{realtime.BUSY}: {late}")
+    down = next(change for change in found.comparison.changes if change.metric == "down_bytes")
+    assert 20_000 < down.before < 22_000
+    assert 40_000 < down.after < 43_000
+    assert down.verdict == "regression"
