@@ -31,7 +31,7 @@ pub use mtcp::{Mtcp, MtcpSpec};
 pub use outlook::Outlook;
 pub use qubicle::{Qubicle, QubicleSpec, code as qubicle_code};
 pub use quiccl::{Quiccl, QuicclSpec, Streaming};
-pub use tcpcl::{Tcpcl, TcpclSpec, Terms, TlsPolicy};
+pub use tcpcl::{First, Tcpcl, TcpclSpec, Terms, TlsPolicy};
 
 use crate::{Role, Session};
 
@@ -103,7 +103,7 @@ impl LayerSpec {
             LayerSpec::Qubicle(spec) => Box::new(Qubicle::new(spec, terms)),
             LayerSpec::Tcpcl(spec) => Box::new(Tcpcl::new(spec, role, node, terms)),
             LayerSpec::Mtcp(spec) => Box::new(Mtcp::new(spec, role, terms)),
-            LayerSpec::Ltp(spec) => Box::new(Ltp::new(spec, node)),
+            LayerSpec::Ltp(spec) => Box::new(Ltp::new(spec, node, &terms)),
         }
     }
 

@@ -36,6 +36,17 @@ pub struct Terms {
     pub peer: Option<String>,
     /// Room for bundles that are being received, with the node's other connections. None: each has its own.
     pub room: Option<SharedRoom>,
+    /// What numbers of LTP begin with.
+    pub first: First,
+}
+
+/// What numbers begin with that are to be others after every start, and that no stranger guesses (RFC 5326 section 9.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct First {
+    /// Microseconds at the zero of time: session numbers go by the clock.
+    pub session: u64,
+    /// Mixed into serial numbers.
+    pub secret: u64,
 }
 
 /// Options of TCPCLv4.

@@ -4,3 +4,5 @@ mod receiver;
 mod rounds;
 mod sender;
 mod side;
+mod sockets;
+mod tables;

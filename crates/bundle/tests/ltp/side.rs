@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use bundle::layers::LayerSpec;
 use bundle::layers::ltp::{
     Body, Canceller, Checkpoint, Data, LtpSpec, Mark, Report, Segment, SessionNumber,
 };
+use bundle::layers::{LayerSpec, Terms};
 use bundle::{Refusal, Role, Said, Service, Session, Told, Transfer, Way};
 use bytes::Bytes;
 use transport::{AppEvent, ReadEnd, Streams};
@@ -82,7 +82,11 @@ pub fn small() -> LtpSpec {
 
 impl One {
     pub fn new(spec: &LtpSpec, node: &str) -> One {
-        let session = LayerSpec::Ltp(spec.clone()).session(Role::Active, node);
+        One::with(spec, node, Terms::default())
+    }
+
+    pub fn with(spec: &LtpSpec, node: &str, terms: Terms) -> One {
+        let session = LayerSpec::Ltp(spec.clone()).session_with(Role::Active, node, terms);
         let mut one = One {
             session,
             wire: Wire::default(),
@@ -151,9 +155,22 @@ impl One {
         panic!("it wakes and wakes");
     }
 
+    /// The same, each time so much later than it asks to be woken.
+    pub fn late(&mut self, end: Time, late: Span) {
+        while self.session.wake_at() <= end {
+            self.now = self.now.max(self.session.wake_at()) + late;
+            self.on(AppEvent::Timer);
+        }
+    }
+
     /// A second on, in which some hundred segments leave.
     pub fn second(&mut self) {
         self.until(self.now + Span::from_secs(1));
+    }
+
+    /// Whether the session is over.
+    pub fn over(&self) -> bool {
+        self.wire.closed
     }
 
     /// What has left since the last call.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bundle::layers::{LayerSpec, Outlook, Over, SharedRoom, Terms, TlsPolicy};
+use bundle::layers::{First, LayerSpec, Outlook, Over, SharedRoom, Terms, TlsPolicy};
 use bundle::{Agent, Door, DtnSpec, ReturnSpec};
+use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::Deserialize;
 use serde_json::json;
 use transport::quic::{LiveTls, QuicSpec};
@@ -16,7 +17,7 @@ use units::{Span, Time};
 
 use super::told::Told;
 use super::{BundleHost, FoundStore, Gate, found, told};
-use crate::host::{EndPlan, Host, Keys, Patience, QuicPlan, TcpOptions, TcpPlan};
+use crate::host::{EndPlan, Host, Keys, Patience, QuicPlan, TcpOptions, TcpPlan, UdpPlan};
 use crate::identity::{Expected, sides};
 use crate::perf::{CertificateFiles, CongestionPlan, Failure};
 use crate::tls::{Fingerprint, Trust};
@@ -86,7 +87,7 @@ pub struct DoorPlan {
     pub layer: LayerSpec,
     /// Where the neighbour's connections are answered, and for QUIC where this node's come from.
     pub listen: SocketAddr,
-    /// Where the neighbour answers; none: it opens the connections.
+    /// Where the neighbour answers; none: it opens the connections. Over UDP, which has none, it has to be known.
     pub peer: Option<SocketAddr>,
     /// Whether this node sends its bundles there.
     pub sends: bool,
@@ -199,16 +200,21 @@ impl DoorPlan {
 
     /// Its end of the host; `node` is the neighbour's id.
     fn end(&self, node: Option<&str>) -> Result<EndPlan, Failure> {
-        let over = self.layer.over();
-        if over == Over::Udp {
-            let known = "a layer over UDP has no sockets here: expected one over QUIC or TCP";
-            return Err(Failure::Input(known.to_owned()));
+        let input = |text: String| Err(Failure::Input(text));
+        if let (LayerSpec::Mtcp(_) | LayerSpec::Ltp(_), true) = (&self.layer, self.tls.proves()) {
+            return input("tls: found authority or pin with a layer in clear".to_owned());
         }
-        if matches!(self.layer, LayerSpec::Mtcp(_)) && self.tls.proves() {
-            let known = "tls: found authority or pin with mtcp, which is in clear";
-            return Err(Failure::Input(known.to_owned()));
-        }
-        let Over::Quic(needs) = over else {
+        let needs = match self.layer.over() {
+            Over::Quic(needs) => Some(needs),
+            Over::Tcp => None,
+            Over::Udp => {
+                return match self.peer {
+                    Some(peer) => Ok(EndPlan::Udp(UdpPlan { listen: self.listen, peer })),
+                    None => input("peer: missing, expected one: LTP has no connections".to_owned()),
+                };
+            }
+        };
+        let Some(needs) = needs else {
             let name = crate::kernel::kernel_name(&self.congestion.name).map_err(Failure::Input)?;
             let idle = self.idle_timeout_ns.map(Span);
             return Ok(EndPlan::Tcp(TcpPlan {
@@ -271,10 +277,17 @@ fn begin(plan: &NodePlan) -> Result<(Host<BundleHost>, Option<FoundStore>), Fail
         known.map(|node| node.eid.clone())
     };
     let room = SharedRoom::new(plan.incoming_bytes());
+    // Microseconds since 2000: no session number comes again after a start.
+    let first = First { session: plan.dtn.epoch_ms.saturating_mul(1000), secret: secret()? };
     let gate = |door: &DoorPlan| Gate {
         layer: door.layer.clone(),
         peer: door.peer.map(|peer| peer.to_string()),
-        terms: Terms { tls: door.tls.policy, peer: eid(&door.neighbour), room: Some(room.clone()) },
+        terms: Terms {
+            tls: door.tls.policy,
+            peer: eid(&door.neighbour),
+            room: Some(room.clone()),
+            first,
+        },
     };
     let gates = doors.iter().map(gate).collect();
     let end = |door: &DoorPlan| door.end(eid(&door.neighbour).as_deref());
@@ -292,6 +305,14 @@ fn begin(plan: &NodePlan) -> Result<(Host<BundleHost>, Option<FoundStore>), Fail
     let mut host = Host::new(node, ends).map_err(|error| Failure::Input(error.to_string()))?;
     bell.into_iter().for_each(|bell| host.watch(bell));
     Ok((host, tells))
+}
+
+/// A number that nobody guesses.
+fn secret() -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    let drawn = SystemRandom::new().fill(&mut bytes);
+    drawn.map_err(|_| io::Error::other("the system gives no random numbers"))?;
+    Ok(u64::from_le_bytes(bytes))
 }
 
 /// Ends the node's sessions, as far as its neighbours answer in time.

@@ -1,17 +1,19 @@
-//! An [`Agent`] on real sockets under the real clock: its ends are QUIC's or the kernel's TCP, and the applications on its
-//! connections are those of virtual time.
+//! An [`Agent`] on real sockets under the real clock: its ends are QUIC's, the kernel's TCP or UDP, and the applications on
+//! its connections are those of virtual time.
 //!
-//! Reading order: this file (the loop), `quic`, `tcp` (an end of each), `connection` and `stream` (one of TCP's).
+//! Reading order: this file (the loop), `quic`, `tcp`, `udp` (an end of each), `connection` and `stream` (one of TCP's).
 
 mod connection;
 mod quic;
 mod stream;
 mod tcp;
+mod udp;
 
 pub use self::connection::Patience;
 pub use self::quic::QuicPlan;
 pub use self::stream::Keys;
 pub use self::tcp::TcpPlan;
+pub use self::udp::UdpPlan;
 pub use crate::tcp_socket::TcpOptions;
 
 use std::io;
@@ -25,6 +27,7 @@ use units::{Span, Time};
 
 use self::quic::QuicEnd;
 use self::tcp::TcpEnd;
+use self::udp::UdpEnd;
 use crate::Clock;
 use crate::driver::sleep;
 
@@ -37,11 +40,14 @@ pub enum EndPlan {
     Quic(Box<QuicPlan>),
     /// Over the kernel's TCP.
     Tcp(TcpPlan),
+    /// Over UDP.
+    Udp(UdpPlan),
 }
 
 enum End {
     Quic(Box<QuicEnd>),
     Tcp(Box<TcpEnd>),
+    Udp(Box<UdpEnd>),
 }
 
 /// What a host and its ends share: the agent, which ends ask for applications, and the clock.
@@ -90,16 +96,15 @@ impl<A: Agent + 'static> Host<A> {
         let shared = Shared::new(clock);
         let mut ends = Vec::new();
         for (end, plan) in plans.into_iter().enumerate() {
+            let (agent, shared) = (agent.clone(), shared.clone());
+            let make = Box::new(move |connection| {
+                let now = shared.lock().now();
+                agent.lock().accept(now, Handle { end, connection })
+            });
             ends.push(match plan {
-                EndPlan::Quic(plan) => {
-                    let (agent, shared) = (agent.clone(), shared.clone());
-                    let make = Box::new(move |connection| {
-                        let now = shared.lock().now();
-                        agent.lock().accept(now, Handle { end, connection })
-                    });
-                    End::Quic(Box::new(QuicEnd::new(*plan, clock, make)?))
-                }
+                EndPlan::Quic(plan) => End::Quic(Box::new(QuicEnd::new(*plan, clock, make)?)),
                 EndPlan::Tcp(plan) => End::Tcp(Box::new(TcpEnd::new(plan)?)),
+                EndPlan::Udp(plan) => End::Udp(Box::new(UdpEnd::new(plan, make)?)),
             });
         }
         Ok(Host { agent, clock: shared, ends: Ends { ends, clock, beside: Vec::new() } })
@@ -140,6 +145,7 @@ impl<A: Agent + 'static> Host<A> {
         match &self.ends.ends[end] {
             End::Quic(quic) => quic.driver.socket.local(),
             End::Tcp(tcp) => tcp.local(),
+            End::Udp(udp) => udp.socket.local(),
         }
     }
 
@@ -148,6 +154,7 @@ impl<A: Agent + 'static> Host<A> {
         match &self.ends.ends[end] {
             End::Quic(quic) => quic.open(),
             End::Tcp(tcp) => tcp.open(),
+            End::Udp(udp) => udp.open(),
         }
     }
 
@@ -156,6 +163,7 @@ impl<A: Agent + 'static> Host<A> {
         match &self.ends.ends[handle.end] {
             End::Quic(quic) => quic.peer(handle.connection),
             End::Tcp(tcp) => tcp.peer(handle.connection),
+            End::Udp(udp) => Some(udp.peer()),
         }
     }
 
@@ -178,6 +186,7 @@ impl<A: Agent + 'static> Host<A> {
             match end {
                 End::Quic(quic) => quic.close(now),
                 End::Tcp(tcp) => tcp.close(now),
+                End::Udp(udp) => udp.close(now),
             }
         }
     }
@@ -198,6 +207,7 @@ impl<A: Agent + 'static> Host<A> {
                         agent.lock().accept(now, Handle { end, connection })
                     })?;
                 }
+                End::Udp(udp) => udp.work(self.ends.clock.now()),
             }
         }
         self.settle();
@@ -213,6 +223,7 @@ impl<A: Agent + 'static> Host<A> {
                 let (said, ended) = match it {
                     End::Quic(quic) => (quic.take_said(), quic.take_ended()),
                     End::Tcp(tcp) => (tcp.take_said(), tcp.take_ended()),
+                    End::Udp(udp) => (udp.take_said(), udp.take_ended()),
                 };
                 for (connection, notice) in said {
                     agent.hear(now, Handle { end, connection }, notice);
@@ -240,6 +251,10 @@ impl Ends {
                     due = due.min(quic.driver.wake_at());
                 }
                 End::Tcp(tcp) => due = due.min(tcp.wake_at()),
+                End::Udp(udp) => {
+                    any |= udp.take_in(self.clock.now())?;
+                    due = due.min(udp.wake_at());
+                }
             }
         }
         let now = self.clock.now();
@@ -252,13 +267,16 @@ impl Ends {
                 (socket as &dyn AsFd, socket.is_blocked())
             }
             End::Tcp(tcp) => (&**tcp as &dyn AsFd, false),
+            End::Udp(udp) => (&udp.socket as &dyn AsFd, udp.socket.is_blocked()),
         });
         let beside = self.beside.iter().map(|one| (one as &dyn AsFd, false));
         let watched: Vec<(&dyn AsFd, bool)> = watched.chain(beside).collect();
         sleep(&watched, Span(due.0 - now.0))?;
         for end in &mut self.ends {
-            if let End::Quic(quic) = end {
-                quic.driver.take_in()?;
+            match end {
+                End::Quic(quic) => quic.driver.take_in().map(drop)?,
+                End::Udp(udp) => udp.take_in(self.clock.now()).map(drop)?,
+                End::Tcp(_) => {}
             }
         }
         Ok(())
@@ -273,6 +291,7 @@ impl Lines for Ends {
         let connection = match &mut self.ends[end] {
             End::Quic(quic) => quic.dial(now, address, app)?,
             End::Tcp(tcp) => tcp.dial(now, address, app)?,
+            End::Udp(udp) => udp.dial(now, address, app)?,
         };
         Ok(Handle { end, connection })
     }
@@ -281,6 +300,7 @@ impl Lines for Ends {
         match &mut self.ends[handle.end] {
             End::Quic(quic) => quic.say(handle.connection, order),
             End::Tcp(tcp) => tcp.say(handle.connection, order),
+            End::Udp(udp) => udp.say(handle.connection, order),
         }
     }
 
@@ -289,6 +309,7 @@ impl Lines for Ends {
         match &mut self.ends[handle.end] {
             End::Quic(quic) => quic.abort(now, handle.connection),
             End::Tcp(tcp) => tcp.abort(now, handle.connection),
+            End::Udp(udp) => udp.abort(now, handle.connection),
         }
     }
 }

@@ -1,16 +1,20 @@
-//! An LTP engine's side of one span (RFC 5326 sections 6 and 8): sessions both ways, what leaves when, and timers.
+//! An LTP engine's side of one span (RFC 5326 sections 6 and 8): sessions both ways, and timers. What leaves when is in
+//! `leaving`.
+
+mod leaving;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use bytes::Bytes;
 use units::{Rate, Span, Time};
 
 use super::incoming::{Came, Incoming};
 use super::outgoing::{Outgoing, Reported};
 use super::segment::{Body, Canceller, Data, Segment, SessionNumber, reason};
 use super::timers::{Key, Timers};
-use super::{Colour, LtpSpec};
+use super::{Colour, LtpSpec, engine_id};
+use crate::layers::assembly::Room;
+use crate::layers::{First, Terms};
 use crate::{Refusal, Said, Service, Transfer, Way};
 
 /// Sessions of the peer's that are over and still known, so that what is late begins none.
@@ -38,6 +42,9 @@ pub(super) struct Engine {
     spec: LtpSpec,
     /// This engine's number.
     own: u64,
+    /// The peer's, where others have nothing to say.
+    peer: Option<u64>,
+    first: First,
     way: Way,
     timers: Timers,
     answers: VecDeque<Answer>,
@@ -58,9 +65,12 @@ pub(super) struct Engine {
     /// Bundles that the node has not spoken of.
     received: BTreeMap<u64, SessionNumber>,
     next_received: u64,
-    room: u64,
-    /// When the next segment may leave.
+    room: Room,
+    /// The peer begins no more sessions.
+    begins_none: bool,
+    /// When the next segment may leave, and whether one has waited for that.
     free_at: Time,
+    paced: bool,
     last_number: u64,
 }
 
@@ -74,8 +84,9 @@ fn refusal(why: u8) -> Refusal {
 }
 
 /// A serial number to begin with, of 14 bits so that it is short: another one for every session and after every start.
-fn serial(session: SessionNumber, now: Time) -> u64 {
+fn serial(session: SessionNumber, now: Time, secret: u64) -> u64 {
     let mut mixed = session.engine ^ session.number.rotate_left(24) ^ now.nanos().rotate_left(48);
+    mixed ^= secret;
     // SplitMix64's finalizer.
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -83,10 +94,12 @@ fn serial(session: SessionNumber, now: Time) -> u64 {
 }
 
 impl Engine {
-    pub fn new(spec: &LtpSpec, own: u64) -> Engine {
+    pub fn new(spec: &LtpSpec, own: u64, terms: &Terms) -> Engine {
         Engine {
             spec: spec.clone(),
             own,
+            peer: terms.peer.as_deref().map(engine_id),
+            first: terms.first,
             way: Way::default(),
             timers: Timers::default(),
             answers: VecDeque::new(),
@@ -103,10 +116,17 @@ impl Engine {
             closed_order: VecDeque::new(),
             received: BTreeMap::new(),
             next_received: 0,
-            room: 0,
+            room: Room::new(spec.incoming_bytes, terms.room.clone()),
+            begins_none: false,
             free_at: Time::ZERO,
+            paced: false,
             last_number: 0,
         }
+    }
+
+    /// The peer begins no more sessions; those that are there go on.
+    pub fn begin_none(&mut self) {
+        self.begins_none = true;
     }
 
     /// Whether a bundle of this side has no answer.
@@ -217,7 +237,7 @@ impl Engine {
     fn close_in(&mut self, session: SessionNumber) {
         let Some(one) = self.incoming.remove(&session) else { return };
         self.heard.remove(&session);
-        self.room -= one.room;
+        self.room.give(one.room);
         for serial in one.reports.keys() {
             self.timers.stop(Key::Report(session, *serial));
         }
@@ -235,7 +255,10 @@ impl Engine {
     /// This side takes no more of a block (section 6.16).
     fn cancel_in(&mut self, session: SessionNumber, why: u8) {
         self.close_in(session);
-        if self.answers.len() < MOST_ANSWERS {
+        if self.cancelled_in.len() >= MOST_CLOSED {
+            // Nothing is kept of it: it is said once.
+            self.answer(session, Body::Cancel(Canceller::Receiver, why));
+        } else if self.answers.len() < MOST_ANSWERS {
             self.cancelled_in.insert(session, Cancelled { why, times: 0 });
             self.answers.push_back(Answer::CancelIn(session));
         }
@@ -251,8 +274,9 @@ impl Engine {
     pub fn hear(&mut self, now: Time, segment: &Segment, said: &mut Vec<Said>) {
         let session = segment.session;
         let own = session.engine == self.own;
+        let theirs = !own && self.peer.is_none_or(|peer| peer == session.engine);
         match &segment.body {
-            Body::Data(data) if !own => self.data(now, session, data, said),
+            Body::Data(data) if theirs => self.data(now, session, data, said),
             Body::Report(report) if own => {
                 self.answer(session, Body::ReportAck(report.serial));
                 let Some(one) = self.outgoing.get_mut(&session.number) else { return };
@@ -271,7 +295,7 @@ impl Engine {
                     Reported::Cycles => self.cancel_out(now, session.number, reason::CYCLES, said),
                 }
             }
-            Body::ReportAck(serial) if !own => {
+            Body::ReportAck(serial) if theirs => {
                 let Some(one) = self.incoming.get_mut(&session) else { return };
                 let Some(report) = one.reports.remove(serial) else { return };
                 self.timers.stop(Key::Report(session, *serial));
@@ -280,7 +304,7 @@ impl Engine {
                     self.close_in(session);
                 }
             }
-            Body::Cancel(Canceller::Sender, _) if !own => {
+            Body::Cancel(Canceller::Sender, _) if theirs => {
                 self.answer(session, Body::CancelAck(Canceller::Sender));
                 self.close_in(session);
             }
@@ -294,7 +318,7 @@ impl Engine {
                 self.cancelled_out.remove(&session.number);
                 self.timers.stop(Key::CancelOut(session.number));
             }
-            Body::CancelAck(Canceller::Receiver) if !own => {
+            Body::CancelAck(Canceller::Receiver) if theirs => {
                 self.cancelled_in.remove(&session);
                 self.timers.stop(Key::CancelIn(session));
             }
@@ -315,19 +339,21 @@ impl Engine {
             return;
         }
         if !self.incoming.contains_key(&session) {
-            if self.incoming.len() >= self.spec.most_incoming as usize {
+            if self.begins_none || self.incoming.len() >= self.spec.most_incoming as usize {
                 // Nothing is kept of it: each of its segments has this answer.
                 return self.answer(session, Body::Cancel(Canceller::Receiver, reason::SYSTEM));
             }
-            self.incoming.insert(session, Incoming::new(serial(session, now)));
+            let one = Incoming::new(serial(session, now, self.first.secret));
+            self.room.overdraw(one.room);
+            self.incoming.insert(session, one);
             self.timers.start(Key::Silence(session), now, self.silence(), &self.way);
         }
         let Some(one) = self.incoming.get_mut(&session) else { return };
         self.heard.insert(session, now);
         let before = one.room;
         let came = one.take(session, data, &self.spec);
-        self.room += one.room - before;
-        if self.room > self.spec.incoming_bytes {
+        self.room.overdraw(one.room - before);
+        if self.room.is_overdrawn() {
             return self.cancel_in(session, reason::SYSTEM);
         }
         if one.is_whole() {
@@ -335,8 +361,9 @@ impl Engine {
             self.next_received += 1;
             self.received.insert(id, session);
             let service = if one.is_red() { Service::Reliable } else { Service::Unreliable };
+            let before = one.room;
             let data = one.give(id);
-            self.room -= std::mem::take(&mut one.room);
+            self.room.give(before - one.room);
             said.push(Said::Received { id, data, service });
         }
         self.came(session, came);
@@ -348,6 +375,11 @@ impl Engine {
             Came::Reports(serials) => {
                 self.answers.extend(serials.into_iter().map(|one| Answer::Report(session, one)));
             }
+            Came::Again(serials) => {
+                let room = MOST_ANSWERS.saturating_sub(self.answers.len());
+                let again = serials.into_iter().map(|one| Answer::Report(session, one));
+                self.answers.extend(again.take(room));
+            }
         }
     }
 
@@ -358,7 +390,9 @@ impl Engine {
         if !one.is_red() {
             return self.close_in(session);
         }
+        let before = one.room;
         let came = one.stored(session, &self.spec);
+        self.room.overdraw(one.room - before);
         self.came(session, came);
     }
 
@@ -434,98 +468,6 @@ impl Engine {
         } else {
             // Of green data nobody is told; of a bundle that is here its sender has been, as far as it asked.
             self.close_in(session);
-        }
-    }
-
-    /// The next segment, and the timer that begins as it has left.
-    fn next(&mut self, now: Time, said: &mut Vec<Said>) -> Option<(Segment, Option<Key>)> {
-        while let Some(answer) = self.answers.pop_front() {
-            match answer {
-                Answer::Plain(segment) => return Some((segment, None)),
-                Answer::Report(session, serial) => {
-                    let one = self.incoming.get_mut(&session);
-                    let Some(one) = one.and_then(|one| one.reports.get_mut(&serial)) else {
-                        continue;
-                    };
-                    one.times += 1;
-                    let body = Body::Report(one.report.clone());
-                    return Some((Segment { session, body }, Some(Key::Report(session, serial))));
-                }
-                Answer::CancelOut(number) => {
-                    let Some(one) = self.cancelled_out.get_mut(&number) else { continue };
-                    one.times += 1;
-                    let session = SessionNumber { engine: self.own, number };
-                    let body = Body::Cancel(Canceller::Sender, one.why);
-                    return Some((Segment { session, body }, Some(Key::CancelOut(number))));
-                }
-                Answer::CancelIn(session) => {
-                    let Some(one) = self.cancelled_in.get_mut(&session) else { continue };
-                    one.times += 1;
-                    let body = Body::Cancel(Canceller::Receiver, one.why);
-                    return Some((Segment { session, body }, Some(Key::CancelIn(session))));
-                }
-            }
-        }
-        let most = usize::from(self.spec.segment_bytes);
-        while let Some(number) = self.again.front().copied() {
-            let Some(one) = self.outgoing.get_mut(&number) else {
-                self.again.pop_front();
-                continue;
-            };
-            let next = one.next(most);
-            if !one.has_data() {
-                one.lined_up = false;
-                self.again.pop_front();
-            }
-            if let Some((segment, serial)) = next {
-                return Some((segment, serial.map(|serial| Key::Checkpoint(number, serial))));
-            }
-        }
-        if self.fresh.is_none() && self.may_begin() {
-            self.fresh = self.begin(now);
-        }
-        let number = self.fresh.take()?;
-        let one = self.outgoing.get_mut(&number)?;
-        let (segment, serial) = one.next(most)?;
-        let (id, red) = (one.id, one.is_red());
-        if !one.has_left() {
-            self.fresh = Some(number);
-        } else {
-            said.push(Said::Sent(id));
-            if !red {
-                // Nobody will say more of it.
-                self.outgoing.remove(&number);
-                said.push(Said::Accepted { id, durable: false });
-            }
-        }
-        Some((segment, serial.map(|serial| Key::Checkpoint(number, serial))))
-    }
-
-    /// A session for the next bundle. Numbers go by the clock, so that none comes again after a stop.
-    fn begin(&mut self, now: Time) -> Option<u64> {
-        let (_, transfer) = self.waiting.pop_first()?;
-        let number = (self.last_number + 1).max(now.nanos() / 1000);
-        self.last_number = number;
-        let session = SessionNumber { engine: self.own, number };
-        let red = self.spec.colour == Colour::Red && transfer.service == Service::Reliable;
-        let first = serial(session, now);
-        let one = Outgoing::new(session, transfer.id, transfer.data, red, first, &self.spec);
-        self.outgoing.insert(number, one);
-        Some(number)
-    }
-
-    /// What may leave by `now`, at the rate of the contact.
-    pub fn send(&mut self, now: Time, said: &mut Vec<Said>, out: &mut dyn FnMut(Bytes)) {
-        while self.may_send() && self.free_at <= now {
-            let Some(rate) = self.rate() else { return };
-            let Some((segment, key)) = self.next(now, said) else { return };
-            let bytes = Bytes::from(segment.encode());
-            let air = rate.time_for(bytes.len() as u64 + u64::from(self.spec.header_bytes));
-            self.free_at = now + air;
-            if let Some(key) = key {
-                self.timers.start(key, self.free_at, self.margin(), &self.way);
-            }
-            out(bytes);
         }
     }
 }

@@ -11,6 +11,11 @@ use crate::pieces::kept;
 /// What a piece that is kept takes besides its data, roughly.
 const PLACE: u64 = 64;
 
+/// What a session takes besides its pieces, and a report besides its claims, roughly.
+const SESSION: u64 = 1024;
+const REPORT: u64 = 256;
+const CLAIM: u64 = 16;
+
 /// A report that has no acknowledgement.
 #[derive(Clone, Debug)]
 pub(super) struct Unanswered {
@@ -32,8 +37,9 @@ pub(super) struct Incoming {
     /// Where red data ends and green data begins, as far as they have come.
     reddest: u64,
     greenest: u64,
-    /// Room that it takes.
+    /// Room that it takes, and of that what its pieces do.
     pub room: u64,
+    pieces_room: u64,
     pub reports: BTreeMap<u64, Unanswered>,
     /// What reports spoke of, for the checkpoints that answer them.
     scopes: BTreeMap<u64, (u64, u64)>,
@@ -53,6 +59,8 @@ pub(super) struct Incoming {
 pub(super) enum Came {
     /// These reports leave.
     Reports(Vec<u64>),
+    /// So do these, which have left before.
+    Again(Vec<u64>),
     /// The session is to be cancelled.
     Wrong(u8),
 }
@@ -67,7 +75,8 @@ impl Incoming {
             end: None,
             reddest: 0,
             greenest: u64::MAX,
-            room: 0,
+            room: SESSION,
+            pieces_room: 0,
             reports: BTreeMap::new(),
             scopes: BTreeMap::new(),
             answers: BTreeMap::new(),
@@ -155,6 +164,7 @@ impl Incoming {
                 let piece = kept(&data.data[(at - start) as usize..(until - start) as usize]);
                 let bytes = piece.len() as u64;
                 self.room += bytes + PLACE;
+                self.pieces_room += bytes + PLACE;
                 *(if red { &mut self.red } else { &mut self.green }) += bytes;
                 self.pieces.insert(at, piece);
             }
@@ -172,7 +182,7 @@ impl Incoming {
         if let Some(before) = self.answers.get(&checkpoint.serial) {
             // It was sent again: the report may be lost (section 6.11).
             let lost = before.iter().filter(|serial| self.reports.contains_key(serial));
-            return Came::Reports(lost.copied().collect());
+            return Came::Again(lost.copied().collect());
         }
         if self.waits_for_store() {
             self.held = Some(checkpoint.serial);
@@ -251,6 +261,7 @@ impl Incoming {
             let serial = self.next_serial;
             self.next_serial = serial.checked_add(1).unwrap_or(1);
             self.scopes.insert(serial, (lower, upper));
+            self.room += REPORT + CLAIM * claims.len() as u64;
             let report = Report { serial, checkpoint, lower, upper, claims };
             self.reports.insert(serial, Unanswered { report, whole, times: 0 });
             serials.push(serial);
@@ -262,6 +273,7 @@ impl Incoming {
     /// The bundle, whose pieces are not kept any longer.
     pub fn give(&mut self, id: u64) -> Vec<Bytes> {
         self.given = Some(id);
+        self.room -= std::mem::take(&mut self.pieces_room);
         std::mem::take(&mut self.pieces).into_values().collect()
     }
 }

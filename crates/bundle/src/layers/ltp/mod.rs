@@ -2,7 +2,7 @@
 //! when its store has the bundle; green data once. There is no connection and no congestion control: segments leave at the
 //! rate of the contact, and timers go by light and by what the plan says of the peer.
 //!
-//! Reading order: `sdnv`, `segment` (bytes), `timers`, `outgoing`, `incoming` (a block from either side), `engine` (all of them).
+//! Reading order: `sdnv`, `segment` (bytes), `timers`, `outgoing`, `incoming` (a block from either side), `engine` (all of them; `leaving`: what leaves when).
 
 mod engine;
 mod incoming;
@@ -17,7 +17,7 @@ use transport::{AppEvent, Streams};
 use units::Time;
 
 use self::engine::Engine;
-use super::{INCOMING_BYTES, TRANSFER_BYTES};
+use super::{INCOMING_BYTES, TRANSFER_BYTES, Terms};
 use crate::{Refusal, Said, Session, Told};
 
 pub use segment::{
@@ -111,8 +111,8 @@ pub struct Ltp {
 
 impl Ltp {
     /// Of the node that is called `node`.
-    pub fn new(spec: &LtpSpec, node: &str) -> Ltp {
-        let engine = Engine::new(spec, engine_id(node));
+    pub fn new(spec: &LtpSpec, node: &str, terms: &Terms) -> Ltp {
+        let engine = Engine::new(spec, engine_id(node), terms);
         Ltp { engine, ready: false, over: false, ending: false }
     }
 
@@ -179,7 +179,10 @@ impl Session for Ltp {
             Told::Refuse(id, why) => self.engine.refuse(id, why),
             Told::Way(way) => self.engine.set_way(now, way),
             Told::Cue => {}
-            Told::End => self.ending = true,
+            Told::End => {
+                self.ending = true;
+                self.engine.begin_none();
+            }
             Told::Abort => return self.end(streams, said),
         }
         self.go_on(now, streams, said);

@@ -68,6 +68,7 @@ pub(super) struct Outgoing {
     next_serial: u64,
     reports: BTreeSet<u64>,
     most_cycles: u32,
+    most_pending: usize,
     /// It is in the line of those that have something to send.
     pub lined_up: bool,
 }
@@ -106,6 +107,7 @@ impl Outgoing {
             next_serial: first_serial,
             reports: BTreeSet::new(),
             most_cycles: spec.most_cycles,
+            most_pending: 64 + 2 * total.div_ceil(u64::from(spec.segment_bytes).max(1)) as usize,
             lined_up: false,
         }
     }
@@ -287,7 +289,9 @@ impl Outgoing {
         }
         let scope = if forgotten { (0, self.total) } else { (report.lower, report.upper) };
         let gaps = self.gaps(scope);
-        if !gaps.is_empty() && cycle > self.most_cycles {
+        // What is lost is segments: more gaps are a lie.
+        let too_many = self.pending.len() + gaps.len() > self.most_pending;
+        if !gaps.is_empty() && (cycle > self.most_cycles || too_many) {
             return (Reported::Cycles, checkpoint);
         }
         let count = gaps.len();

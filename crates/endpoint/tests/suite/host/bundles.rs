@@ -71,7 +71,7 @@ fn a_node_that_is_gone_ends_its_sessions() {
 }
 
 fn tcpcl(tls: TlsPolicy, peer: Option<&str>) -> (LayerSpec, Terms) {
-    let terms = Terms { tls, peer: peer.map(str::to_owned), room: None };
+    let terms = Terms { tls, peer: peer.map(str::to_owned), ..Terms::default() };
     (LayerSpec::Tcpcl(TcpclSpec::default()), terms)
 }
 
