@@ -21,7 +21,7 @@ from pathlib import Path
 from bentpipe.lab.ports import free_port
 from dtn_kills import Node
 
-LAYERS = ("tcpcl", "quiccl", "mtcp", "qubicle")
+LAYERS = ("tcpcl", "quiccl", "mtcp", "qubicle", "ltp")
 OVER_TCP = ("tcpcl", "mtcp")
 
 GROWS_BYTES = (64 + 64) << 20
@@ -156,8 +156,57 @@ def lying(doors: Doors, chance: random.Random, held: list[socket.socket]) -> Non
     held.append(one)
 
 
+# --- what LTP says (RFC 5326 section 3) ---------------------------------------------------------------------------
+
+STRANGER = "127.0.0.2"
+"""An address that is nobody's neighbour."""
+
+
+def sdnv(number: int) -> bytes:
+    """A number (RFC 5326 section 2)."""
+    octets = [number & 0x7F]
+    while number := number >> 7:
+        octets.append(0x80 | number & 0x7F)
+    return bytes(reversed(octets))
+
+
+def ltp(kind: int, engine: int, session: int, *numbers: int, data: bytes = b"") -> bytes:
+    """A segment without extensions; its body begins with these numbers."""
+    return bytes([kind]) + sdnv(engine) + sdnv(session) + b"\0" + b"".join(map(sdnv, numbers)) + data
+
+
+def _segments(engine: int, chance: random.Random) -> Iterator[bytes]:
+    """Blocks that are begun and announced, reports with gaps, cancellations and acknowledgements of anything."""
+    session = chance.randrange(2**50)
+    data = chance.randbytes(chance.randrange(1, 1400))
+    offset = chance.choice((0, 2**20, 2**62))
+    yield ltp(0, engine, session, 1, offset, len(data), data=data)
+    yield ltp(
+        chance.choice((1, 2, 3)), engine, session, 1, offset, len(data), 5, chance.choice((0, 9)), data=data
+    )
+    yield ltp(chance.choice((4, 7)), engine, session + 1, chance.choice((1, 2)), offset, len(data), data=data)
+    # A report: two claims of a block of 2,000 bytes; then what ends sessions.
+    for number in (2, engine):
+        yield ltp(8, number, session, 7, 5, 2000, 0, 2, 0, 100, 300, 100)
+        yield ltp(9, number, session, chance.randrange(1, 2**14))
+        yield ltp(chance.choice((12, 14)), number, session, data=bytes([chance.randrange(8)]))
+        yield ltp(chance.choice((13, 15)), number, session)
+    yield chance.randbytes(chance.randrange(1, 1400))
+
+
+def segments(doors: Doors, chance: random.Random, held: list[socket.socket]) -> None:
+    """LTP: from elsewhere in the neighbour's name, and from its address in anybody's."""
+    at = ("127.0.0.1", doors.ports["ltp"])
+    for address, engine, times in ((STRANGER, 1, 5), ("127.0.0.1", 9, 5), ("127.0.0.1", 1, 1)):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
+            one.bind((address, 0))
+            for _ in range(times):
+                for octets in _segments(engine, chance):
+                    one.sendto(octets, at)
+
+
 Flood = Callable[[Doors, random.Random, list[socket.socket]], None]
-FLOODS: tuple[Flood, ...] = (idle, slow, dropped, nonsense, huge, lying)
+FLOODS: tuple[Flood, ...] = (idle, slow, dropped, nonsense, huge, lying, segments)
 
 HELD = 300
 """Connections of a flood at once: more than a node has places for."""
@@ -192,15 +241,17 @@ def _texts(layer: str, ports: dict[str, int], back: int) -> dict[str, str]:
     two, one = ['name = "2"\n'], ['name = "1"\n']
     for number, (kind, port) in enumerate(ports.items(), 11):
         name = "1" if kind == layer else str(number)
-        each = 'connections = "each"\n' if kind == "mtcp" else ""
-        peer = f'peer = "127.0.0.1:{back}"\n' if kind == "mtcp" else ""
+        # Over MTCP each side opens its own; LTP has no connections. Both know each other's port.
+        both = kind in ("mtcp", "ltp")
+        own = {"mtcp": 'connections = "each"\n', "ltp": 'rate = "20 Mbit/s"\n'}.get(kind, "")
+        peer = f'peer = "127.0.0.1:{back}"\n' if both else ""
         two.append(
-            f'[[neighbour]]\nname = "{name}"\nlayer = "{kind}"\nlisten = "127.0.0.1:{port}"\n{each}{peer}'
+            f'[[neighbour]]\nname = "{name}"\nlayer = "{kind}"\nlisten = "127.0.0.1:{port}"\n{own}{peer}'
         )
         if kind == layer:
-            listen = f'listen = "127.0.0.1:{back}"\n' if kind == "mtcp" else ""
+            listen = f'listen = "127.0.0.1:{back}"\n' if both else ""
             one.append(
-                f'[[neighbour]]\nname = "2"\nlayer = "{kind}"\npeer = "127.0.0.1:{port}"\n{each}{listen}'
+                f'[[neighbour]]\nname = "2"\nlayer = "{kind}"\npeer = "127.0.0.1:{port}"\n{own}{listen}'
             )
     return {"1": "".join(one), "2": "".join(two)}
 

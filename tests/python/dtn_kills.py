@@ -26,8 +26,11 @@ from bentpipe.lab.wire import written
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-LAYERS = ("tcpcl", "quiccl", "quiccl-each")
+LAYERS = ("tcpcl", "quiccl", "quiccl-each", "ltp")
 """Those that promise that a bundle is durable."""
+
+LTP_RATE = "400 Mbit/s"
+"""More than any load that is drawn."""
 
 PATIENCE_S = 30.0
 """Longest wait for the last bundle."""
@@ -124,19 +127,23 @@ class Node:
 
 def _texts(layer: str) -> dict[str, str]:
     """Files of the nodes."""
-    near, far = free_port(), free_port()
+    ports = {way: free_port() for way in ("12", "21", "23", "32")}
 
-    def neighbour(name: str, way: str, port: int) -> str:
-        return (
-            f'[[neighbour]]\nname = "{name}"\nlayer = "{layer}"\n{way} = "127.0.0.1:{port}"\n'
-            'idle_timeout = "700 ms"\n'
-        )
+    def neighbour(name: str, own: str) -> str:
+        """The node ``own`` opens connections to nodes behind it; over LTP each side has a port, and knows the other's."""
+        listen = f'listen = "127.0.0.1:{ports[name + own]}"\n'
+        peer = f'peer = "127.0.0.1:{ports[own + name]}"\n'
+        if layer == "ltp":
+            ways = f'{listen}{peer}rate = "{LTP_RATE}"\n'
+        else:
+            ways = (peer if own < name else listen) + 'idle_timeout = "700 ms"\n'
+        return f'[[neighbour]]\nname = "{name}"\nlayer = "{layer}"\n{ways}'
 
     route = '[[route]]\nat = "{}"\nto = "{}"\nvia = "2"\n'
     return {
-        "1": 'name = "1"\n' + neighbour("2", "peer", near) + route.format("1", "3"),
-        "2": 'name = "2"\n' + neighbour("1", "listen", near) + neighbour("3", "peer", far),
-        "3": 'name = "3"\n' + neighbour("2", "listen", far) + route.format("3", "1"),
+        "1": 'name = "1"\n' + neighbour("2", "1") + route.format("1", "3"),
+        "2": 'name = "2"\n' + neighbour("1", "2") + neighbour("3", "2"),
+        "3": 'name = "3"\n' + neighbour("2", "3") + route.format("3", "1"),
     }
 
 

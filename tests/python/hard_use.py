@@ -185,7 +185,7 @@ PARTS = (
     Part("flips", "flipped bits of a store: the same values, or a name", 3000, 60, 1, flips),
     Part("connections", "100,000 short connections to a live server: its memory stays", len(masses.KINDS),
          len(masses.KINDS), 1, connections),
-    Part("nodes", "floods of a bundle node by strangers and liars: its neighbour's bundles arrive, its memory stays", 120,
+    Part("nodes", "floods of a bundle node by strangers and liars: its neighbour's bundles arrive, its memory stays", 140,
          1, 1, nodes),
     Part("stores", "kills of bundle nodes that store on disk: what was promised arrives once", 100, 1, 2, stores),
 )  # fmt: skip

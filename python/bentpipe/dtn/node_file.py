@@ -9,9 +9,10 @@ from pydantic import Field, StrictBool, StrictStr, ValidationError, model_valida
 from bentpipe.dtn.reading import read, tables
 from bentpipe.runners import engine
 from bentpipe.scenario.bundles import Layer
+from bentpipe.scenario.call import udp_payload
 from bentpipe.scenario.contact_plan import ContactPlan, NextHop, NodeName
 from bentpipe.scenario.problems import ScenarioError, from_validation, unknown_word
-from bentpipe.scenario.quantities import DurationText, SizeText, Table
+from bentpipe.scenario.quantities import DurationText, RateText, SizeText, Table
 from bentpipe.scenario.units import Duration
 
 if TYPE_CHECKING:
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 __all__ = ["NodeFile", "RealNeighbour", "RealNode", "Shown", "node_file"]
 
 SHA_256 = "^([0-9a-fA-F]{2}:?){32}$"
+
+OVER_UDP = ("ltp", "ltp-green")
+
+IN_CLEAR = ("mtcp", *OVER_UDP)
+"""Layers without TLS."""
 
 EID = r"^(ipn:[0-9]+(\.[0-9]+)?\.0|dtn://[^/\s]+/)$"
 
@@ -38,13 +44,17 @@ class RealNode(Table):
 class RealNeighbour(Table):
     """A neighbour: ``listen`` is where its connections are answered, ``peer`` where it answers.
 
-    ``connections``: one that both sides use, which the side with ``peer`` opens, or one from each.
+    ``connections``: one that both sides use, which the side with ``peer`` opens, or one from each. LTP has none: both
+    sides have a ``peer``; ``rate`` and ``owlt`` are its own where no contact is planned, ``mtu`` its longest segment.
     """
 
     name: NodeName
     layer: Layer
     listen: StrictStr | None = None
     peer: StrictStr | None = None
+    rate: RateText | None = None
+    owlt: DurationText | None = None
+    mtu: SizeText | None = None
     connections: Literal["shared", "each"] = "shared"
     opened: Literal["with_contact", "on_demand"] = "on_demand"
     closed: Literal["with_contact", "never"] = "never"
@@ -60,9 +70,12 @@ class RealNeighbour(Table):
     def _together(self) -> RealNeighbour:
         if self.listen is None and self.peer is None:
             raise ValueError("found neither listen nor peer, expected one of them or both")
-        if self.layer in ("ltp", "ltp-green"):
+        if self.layer in OVER_UDP:
+            self._unconnected()
+        elif self.rate is not None or self.owlt is not None or self.mtu is not None:
+            key = next(one for one in ("rate", "owlt", "mtu") if getattr(self, one) is not None)
             raise ValueError(
-                f'found layer = "{self.layer}", which nodes on sockets do not have; expected one over QUIC or TCP'
+                f'found {key} with layer = "{self.layer}", whose transport goes by what it measures; expected none'
             )
         if self.layer == "mtcp" and self.connections == "shared":
             raise ValueError(
@@ -84,7 +97,7 @@ class RealNeighbour(Table):
                 'expected closed = "never"'
             )
         if self.tls != "no" and self.layer != "tcpcl":
-            over = "is in clear" if self.layer == "mtcp" else "is over QUIC, which has TLS"
+            over = "is in clear" if self.layer in IN_CLEAR else "is over QUIC, which has TLS"
             raise ValueError(
                 f'found tls = "{self.tls}" with layer = "{self.layer}", which {over}; expected "tcpcl"'
             )
@@ -98,10 +111,28 @@ class RealNeighbour(Table):
             raise ValueError('found connections = "each", expected listen and peer')
         return self
 
+    def _unconnected(self) -> None:
+        """LTP has no connections, and no controller."""
+        if self.peer is None:
+            raise ValueError(
+                f'found no peer with layer = "{self.layer}", which has no connections that the neighbour could open; '
+                "expected one"
+            )
+        other = {"connections", "closed", "on_return", "congestion", "idle_timeout", "by_plan"}
+        for key in sorted(other & self.model_fields_set):
+            if getattr(self, key) != type(self).model_fields[key].default:
+                raise ValueError(
+                    f'found {key} = "{getattr(self, key)}" with layer = "{self.layer}", which has neither connections '
+                    "nor a controller; expected none"
+                )
+        udp_payload(self.mtu)
+
     def proving(self, key: str) -> None:
         """Raises ValueError where a neighbour cannot prove who it is, as ``key`` asks it to."""
-        if self.layer == "mtcp":
-            raise ValueError(f'found {key} with layer = "mtcp", which is in clear; expected one with TLS')
+        if self.layer in IN_CLEAR:
+            raise ValueError(
+                f'found {key} with layer = "{self.layer}", which is in clear; expected one with TLS'
+            )
         if self.layer == "tcpcl" and "tls" in self.model_fields_set and self.tls != "require":
             raise ValueError(f'found {key} with tls = "{self.tls}", expected "require", or no tls')
 

@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from bentpipe.plan.bundles import SINCE_2000_S, layer_words
+from bentpipe.dtn.node_file import OVER_UDP
+from bentpipe.plan.bundles import SINCE_2000_S, layer_words, paced
 from bentpipe.plan.quic import MTU_BYTES, defaults
 from bentpipe.scenario.contact_plan import FOREVER_NS
 from bentpipe.scenario.problems import ScenarioError, unknown_word
@@ -18,15 +19,21 @@ from bentpipe.scenario.problems import ScenarioError, unknown_word
 if TYPE_CHECKING:
     from bentpipe.dtn.node_file import NodeFile, RealNeighbour
     from bentpipe.lab.wire import CertificateFiles, DoorPlan, DoorTls, NodePlan
-    from bentpipe.plan.spec import DtnSpec, PlanSpec
+    from bentpipe.plan.spec import DtnSpec, LayerSpec, PlanSpec
 
 __all__ = ["node_id", "node_plan"]
 
 WINDOW_BYTES = 64 << 20
 """Flow control and send buffer: 600 ms of a geostationary path at 890 Mbit/s."""
 
-DATAGRAMS = ("quiccl", "quiccl-each", "quiccl-priorities", "qubicle")
+DATAGRAMS = ("quiccl", "quiccl-each", "quiccl-priorities", "qubicle", *OVER_UDP)
 """Layers over UDP."""
+
+LTP_PORT = 1113
+"""Where LTP is taken if nothing is said (RFC 5326 section 10.1)."""
+
+UDP_HEADERS = {4: 28, 6: 48}
+"""Bytes of IP and UDP headers."""
 
 
 def node_plan(found: NodeFile, contacts: PlanSpec, name: str | None, source: str) -> NodePlan:
@@ -52,7 +59,19 @@ def node_plan(found: NodeFile, contacts: PlanSpec, name: str | None, source: str
             text = unknown_word(hop.via, neighbours, "neighbour")
             raise ScenarioError([(f"route[{number}].via", text)], source)
     folder = Path(source).parent
-    doors = [door for one in found.neighbour for door in _doors(one, source, _tls(one, found, folder))]
+    doors = []
+    for one in found.neighbour:
+        try:
+            layer = paced(
+                layer_words(one.layer),
+                (one.rate, one.owlt),
+                (own, one.name),
+                contacts["contacts"],
+                f"neighbour.{one.name}.rate",
+            )
+        except ScenarioError as error:
+            raise error.within(source) from None
+        doors += _doors(one, layer, source, _tls(one, found, folder))
     return {"name": own, "dtn": _dtn(found, contacts, own), "doors": doors}
 
 
@@ -108,11 +127,16 @@ def _shifted(plan: PlanSpec, now_ns: int) -> dict[str, Any]:
     return {"epoch_unix_s": None, "nodes": list(plan.get("nodes", ())), **rows}
 
 
-def _doors(one: RealNeighbour, source: str, tls: DoorTls) -> list[DoorPlan]:
+def _doors(one: RealNeighbour, layer: LayerSpec, source: str, tls: DoorTls) -> list[DoorPlan]:
     key = f"neighbour.{one.name}"
     kind = socket.SOCK_DGRAM if one.layer in DATAGRAMS else socket.SOCK_STREAM
     peer = None if one.peer is None else _address(one.peer, f"{key}.peer", source, kind)
-    any_port = "[::]:0" if peer is not None and peer.startswith("[") else "0.0.0.0:0"
+    six = peer is not None and peer.startswith("[")
+    usual = LTP_PORT if layer["kind"] == "ltp" else 0
+    any_port = f"[::]:{usual}" if six else f"0.0.0.0:{usual}"
+    if layer["kind"] == "ltp":
+        layer["header_bytes"] = UDP_HEADERS[6 if six else 4]
+        layer["segment_bytes"] = MTU_BYTES if one.mtu is None else one.mtu.bytes
     listen = any_port if one.listen is None else _address(one.listen, f"{key}.listen", source, kind)
     if peer is not None and one.listen is not None and peer.startswith("[") != listen.startswith("["):
         raise ScenarioError([(f"{key}.peer", f"found {peer}, and listen = {listen} of the other IP")], source)
@@ -123,7 +147,7 @@ def _doors(one: RealNeighbour, source: str, tls: DoorTls) -> list[DoorPlan]:
     return [
         {
             "neighbour": one.name,
-            "layer": layer_words(one.layer),
+            "layer": layer,
             "listen": at,
             "peer": to,
             "sends": sends,

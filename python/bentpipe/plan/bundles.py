@@ -15,13 +15,15 @@ from bentpipe.scenario.bundles import Dtn
 from bentpipe.scenario.problems import ScenarioError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from bentpipe.plan.spec import DtnSpec, LayerSpec, PerfSpec, PlanSpec, RunSpec
     from bentpipe.scenario.bundles import BundleNode, Bundles, Dtnperf
     from bentpipe.scenario.model import Flow, Scenario
+    from bentpipe.scenario.units import Duration, Rate
 
-__all__ = ["SINCE_2000_S", "add_dtn", "layer_words", "perf_words"]
+__all__ = ["SINCE_2000_S", "add_dtn", "layer_words", "paced", "perf_words"]
 
 SINCE_2000_S = 946_684_800
 """2000-01-01 in seconds since 1970: zero of bundles' times (RFC 9171 section 4.2.6)."""
@@ -190,19 +192,44 @@ def _by_neighbours(hands: dict[str, list[dict[str, str | None]]], pairs: dict[st
 
 
 def _layer(one: Bundles, flow: str, pair: tuple[str, str], plan: dict[str, Any]) -> LayerSpec:
-    """A link's layer, which if it has no controller has a rate. Raises ScenarioError."""
+    """A link's layer. Raises ScenarioError."""
     words = layer_words(one.layer)
-    if words["kind"] == "ltp":
-        if one.owlt is not None:
-            words["owlt_ns"] = one.owlt.ns
-        if one.rate is not None:
-            words["rate_bit_s"] = one.rate.bit_s
-        elif not any({contact["from"], contact["to"]} == set(pair) for contact in plan["contacts"]):
-            text = (
-                f"missing, expected one: LTP sends at the rate of a contact, and none between {pair[0]} and "
-                f"{pair[1]} is planned"
-            )
-            raise ScenarioError([(f"flow.{flow}.load.bundles.rate", text)])
+    key = f"flow.{flow}.load.bundles.rate"
+    return paced(words, (one.rate, one.owlt), pair, plan["contacts"], key)
+
+
+def paced(
+    words: LayerSpec,
+    own: tuple[Rate | None, Duration | None],
+    pair: tuple[str, str],
+    contacts: Iterable[Mapping[str, Any]],
+    key: str,
+) -> LayerSpec:
+    """A layer that, if it has no controller, has a rate.
+
+    Args:
+        words: the layer.
+        own: its rate, and light one way, where no contact has one.
+        pair: the two nodes.
+        contacts: the plan's.
+        key: that of the rate, for messages.
+
+    Raises:
+        ScenarioError: nothing says the rate.
+    """
+    if words["kind"] != "ltp":
+        return words
+    rate, owlt = own
+    if owlt is not None:
+        words["owlt_ns"] = owlt.ns
+    if rate is not None:
+        words["rate_bit_s"] = rate.bit_s
+    elif not any({contact["from"], contact["to"]} == set(pair) for contact in contacts):
+        text = (
+            f"missing, expected one: LTP sends at the rate of a contact, and none between {pair[0]} and "
+            f"{pair[1]} is planned"
+        )
+        raise ScenarioError([(key, text)])
     return words
 
 

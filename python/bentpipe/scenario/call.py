@@ -12,7 +12,7 @@ from bentpipe.scenario.problems import unknown_word
 from bentpipe.scenario.quantities import PositiveText, RateText, SizeText, Table, merged
 from bentpipe.scenario.units import Duration, Size
 
-__all__ = ["Call", "Live", "OnOff", "Udp"]
+__all__ = ["Call", "Live", "OnOff", "Udp", "udp_payload"]
 
 LEAST_BYTES, MOST_BYTES = 22, 65_507
 """RTP's header and what the engine writes behind it; what a UDP datagram holds over IPv4."""
@@ -22,6 +22,14 @@ LEAST_MTU_BYTES = 200
 
 NS2_SHAPE = 1.5
 """Of a Pareto source where nothing is said: ns-2's ``shape_``."""
+
+
+def udp_payload(mtu: Size | None) -> None:
+    """Raises ValueError where no full packet can have so long a UDP payload."""
+    if mtu is not None and not LEAST_MTU_BYTES <= mtu.bytes <= MOST_BYTES:
+        raise ValueError(
+            f"found mtu = {mtu}, expected {LEAST_MTU_BYTES} B to {MOST_BYTES} B (what UDP carries)"
+        )
 
 
 def _datagram(packet: Size | None) -> None:
@@ -127,10 +135,7 @@ class Udp(Table):
 
     @model_validator(mode="after")
     def _room(self) -> Udp:
-        if self.mtu is not None and not LEAST_MTU_BYTES <= self.mtu.bytes <= MOST_BYTES:
-            raise ValueError(
-                f"found mtu = {self.mtu}, expected {LEAST_MTU_BYTES} B to {MOST_BYTES} B (what UDP carries)"
-            )
+        udp_payload(self.mtu)
         return self
 
     def over(self, other: Udp) -> Udp:

@@ -118,11 +118,6 @@ def _bundle_nodes(spec: RunSpec) -> Iterator[tuple[str, str]]:
     if dtn is None:
         return
     for link in dtn["links"]:
-        if link["layer"]["kind"] == "ltp":
-            yield (
-                f"flow.{link['flow']}.load.bundles.layer",
-                'found "ltp"; bundle nodes on sockets have layers over QUIC and TCP',
-            )
         if link.get("on_return") == "resume":
             yield (
                 f"flow.{link['flow']}.load.bundles.on_return",

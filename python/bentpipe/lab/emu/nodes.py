@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe.lab.wire import DoorPlan, NodePlan, Process
-    from bentpipe.plan.spec import FlowSpec, LinkSpec2, RunSpec
+    from bentpipe.plan.spec import FlowSpec, LayerSpec, LinkSpec2, LtpLayerSpec, RunSpec
 
 __all__ = ["Door", "NodeFiles", "begin", "node_processes"]
 
@@ -52,7 +52,7 @@ class NodeFiles:
 
 
 def node_processes(
-    spec: RunSpec, folder: Path, program: str, address: Callable[[FlowSpec], str], first_port: int
+    spec: RunSpec, folder: Path, program: str, address: Callable[[FlowSpec, Side], str], first_port: int
 ) -> tuple[list[Process], tuple[NodeFiles, ...]]:
     """The processes of a run's bundle nodes, services of the lab, and what they write; their plans lie in ``folder``.
 
@@ -60,7 +60,7 @@ def node_processes(
         spec: the run.
         folder: for plans and lines.
         program: ``bentpipe-rt``.
-        address: the lab's word for the address of a flow's server.
+        address: the lab's word for the address of a flow's side.
         first_port: that of the first flow's server; others follow.
     """
     dtn = spec.get("dtn")
@@ -74,17 +74,23 @@ def node_processes(
     for number, flow in enumerate(spec["flows"]):
         if flow["name"] not in links:
             continue
-        port, six = first_port + number, address(flow).startswith(("{far6", "{host6"))
+        port, six = first_port + number, address(flow, "server").startswith(("{far6", "{host6"))
         peer = f"[@{number}@]:{port}" if six else f"@{number}@:{port}"
         anywhere = "[::]" if six else "0.0.0.0"  # noqa: S104  in a namespace of its own
-        for side, own, other, listen, to in (
-            ("client", flow["client"], flow["server"], f"{anywhere}:0", peer),
-            ("server", flow["server"], flow["client"], f"{anywhere}:{port}", None),
-        ):
-            ends[own].append(Door(flow["name"], side, own, len(doors[own])))  # type: ignore[arg-type]
-            doors[own].append(_door(flow, links[flow["name"]], other, (listen, to)))
+        here = f"{anywhere}:{port}"
+        # over UDP no side opens anything: each knows the other's address
+        unconnected = flow["transport"]["kind"] == "udp"
+        ways: tuple[tuple[Side, Side, str, str | None], ...] = (
+            ("client", "server", here if unconnected else f"{anywhere}:0", peer),
+            ("server", "client", here, peer if unconnected else None),
+        )
+        for side, other, listen, to in ways:
+            own = flow[side]
+            ends[own].append(Door(flow["name"], side, own, len(doors[own])))
+            doors[own].append(_door(flow, links[flow["name"]], side, (listen, to)))
+            if to is not None:
+                words[own] += ["-e", f"s/@{number}@/{address(flow, other)}/g"]
         ports[flow["server"]] = port
-        words[flow["client"]] += ["-e", f"s/@{number}@/{address(flow)}/g"]
     zero = str(folder / "zero")
     files, processes = [], []
     for number, (name, own_doors) in enumerate(doors.items()):
@@ -126,14 +132,14 @@ def begin(spec: RunSpec, folder: Path) -> Process:
     }
 
 
-def _door(flow: FlowSpec, link: LinkSpec2, other: str, at: tuple[str, str | None]) -> DoorPlan:
+def _door(flow: FlowSpec, link: LinkSpec2, side: Side, at: tuple[str, str | None]) -> DoorPlan:
     listen, peer = at
     transport = flow["transport"]
     quic = transport if transport["kind"] == "quic" else defaults(1200, 4, (1 << 20, 1 << 20))
     own: Mapping[str, object] = {key: value for key, value in quic.items() if key != "kind"}
     return {
-        "neighbour": other,
-        "layer": link["layer"],
+        "neighbour": flow["server" if side == "client" else "client"],
+        "layer": _layer(flow, link),
         "listen": listen,
         "peer": peer,
         "sends": peer is not None or link["shared"],
@@ -141,11 +147,22 @@ def _door(flow: FlowSpec, link: LinkSpec2, other: str, at: tuple[str, str | None
         "closes": link["closes"],
         "on_return": link.get("on_return", "alone"),
         "quic": {**own, "crypto": "rustls"},  # type: ignore[typeddict-item]
-        "congestion": flow["server_congestion" if peer is None else "client_congestion"],
+        "congestion": flow["server_congestion" if side == "server" else "client_congestion"],
         # TCP has none, in virtual time neither
         "idle_timeout_ns": quic["idle_timeout_ns"] if transport["kind"] == "quic" else None,
         "by_plan": link.get("by_plan", True),
     }
+
+
+def _layer(flow: FlowSpec, link: LinkSpec2) -> LayerSpec:
+    """A link's layer; LTP's segments are as long as the flow's packets."""
+    layer, transport = link["layer"], flow["transport"]
+    if layer["kind"] != "ltp" or transport["kind"] != "udp":
+        return layer
+    words: LtpLayerSpec = {**layer, "header_bytes": transport["header_bytes"]}
+    if (payload := transport.get("payload_bytes")) is not None:
+        words["segment_bytes"] = payload
+    return words
 
 
 def files_of(nodes: Sequence[NodeFiles], flow: str, side: Side) -> tuple[NodeFiles, int]:

@@ -147,7 +147,7 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
             )
             stop_s = (int(spec["duration_ns"]) - start_ns) / 1e9 + (LAST_S if calls else 0)
             words = [
-                _address(flow, first["server"]),
+                _address(flow, (first["client"], first["server"]), "server"),
                 str(asks),
                 f"{stop_s:.3f}",
                 f"{PAUSE_S + trip_ns / 1e9:.3f}",
@@ -166,8 +166,8 @@ def lab_plan(spec: RunSpec, folder: Path, program: str) -> RunLab:
             sessions.append(Session(start_ns, frames))
         flows.append(replace(files, sessions=tuple(sessions)))
 
-    def address(flow: FlowSpec) -> str:
-        return _address(flow, first["server"])
+    def address(flow: FlowSpec, side: Literal["client", "server"]) -> str:
+        return _address(flow, (first["client"], first["server"]), side)
 
     processes, nodes = node_processes(spec, folder, program, address, FIRST_PORT)
     far += processes
@@ -237,10 +237,13 @@ def drawn(size: SizeSpec, random: Random) -> int:
     return size["bytes"]
 
 
-def _address(flow: FlowSpec, far: str) -> str:
-    """The word for the address of a flow's server; ``far`` is the server of the lab."""
+def _address(flow: FlowSpec, ends: tuple[str, str], side: Literal["client", "server"]) -> str:
+    """The word for the address of a flow's side; ``ends`` are the client and the server of the lab."""
     six = "6" if _ip(flow) == 6 else ""
-    return f"{{far{six}}}" if flow["server"] == far else f"{{host{six}:{flow['server']}}}"
+    for word, name in zip(("near", "far"), ends, strict=True):
+        if flow[side] == name:
+            return f"{{{word}{six}}}"
+    return f"{{host{six}:{flow[side]}}}"
 
 
 def _ip(flow: FlowSpec) -> int:

@@ -1,0 +1,192 @@
+"""LTP between bundle nodes on sockets: their files, two of them over loopback, and a dark link on both clocks."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import realtime
+from bentpipe.dtn.node import plan_of
+from bentpipe.lab.emu.limits import refusals
+from bentpipe.lab.emu.planned import lab_plan
+from bentpipe.lab.ports import free_port
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
+from bentpipe.runners import engine
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.store.reader import Store
+from bundle_peers import a_node
+from commands import bentpipe
+
+MANUAL = Path(__file__).resolve().parents[2] / "docs/manual/dtn.md"
+
+
+def near() -> str:
+    """The file of the manual."""
+    section = MANUAL.read_text().partition("### LTP between nodes")[2]
+    [text] = re.findall(r"^```toml\n(.*?)^```", section.partition("\n### ")[0], re.MULTILINE | re.DOTALL)
+    return str(text)
+
+
+def file(folder: Path, text: str) -> Path:
+    path = folder / "node.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_neighbour_over_ltp_has_a_rate_and_an_address_on_both_sides(tmp_path: Path) -> None:
+    more = 'owlt = "2 s"\nmtu = "1000 B"\n'
+    [door] = plan_of(file(tmp_path, near() + more))["doors"]
+    assert (door["listen"], door["peer"], door["sends"]) == ("127.0.0.1:1113", "127.0.0.1:1114", True)
+    assert door["layer"] == {
+        "kind": "ltp", "colour": "red", "rate_bit_s": 20_000_000, "owlt_ns": 2 * 10**9,
+        "header_bytes": 28, "segment_bytes": 1000,
+    }  # fmt: skip
+    # The port is LTP's where nothing is said, and headers are those of the address.
+    text = near().replace('listen = "127.0.0.1:1113"\n', "").replace("127.0.0.1:1114", "[::1]:1114")
+    [door] = plan_of(file(tmp_path, text))["doors"]
+    assert door["listen"] == "[::]:1113"
+    assert door["layer"].get("header_bytes") == 48
+    planned = near().replace('rate = "20 Mbit/s"\n', "")
+    planned += '[[contact]]\nfrom = "2"\nto = "1"\nstop = "1 h"\nrate = "1 Mbit/s"\nowlt = "1 s"\n'
+    [door] = plan_of(file(tmp_path, planned))["doors"]
+    assert "rate_bit_s" not in door["layer"]
+
+
+@pytest.mark.parametrize(
+    ("was", "put", "said"),
+    [
+        ('rate = "20 Mbit/s"\n', "", "neighbour.2.rate: missing, expected one: LTP sends at the rate of a contact"),
+        ('peer = "127.0.0.1:1114"\n', "", 'found no peer with layer = "ltp"'),
+        ("rate", 'connections = "each"\nrate', 'found connections = "each" with layer = "ltp"'),
+        ("rate", 'congestion = "bbr"\nrate', "which has neither connections nor a controller"),
+        ("rate", 'on_return = "reopen"\nrate', 'found on_return = "reopen"'),
+        ("rate", 'tls = "require"\nrate', "which is in clear"),
+        ("rate", f'pin = "{"ab" * 32}"\nrate', 'found pin with layer = "ltp", which is in clear'),
+        ("rate", 'mtu = "100 B"\nrate', "found mtu = 100 B, expected 200 B"),
+        ('"ltp"', '"quiccl"', "found rate with layer"),
+    ],
+)  # fmt: skip
+def test_what_means_nothing_to_ltp_is_refused(tmp_path: Path, was: str, put: str, said: str) -> None:
+    assert was in near()
+    with pytest.raises(ScenarioError) as caught:
+        plan_of(file(tmp_path, near().replace(was, put, 1)))
+    assert said in str(caught.value)
+
+
+def two(folder: Path, layer: str = "ltp") -> None:
+    """The manual's node and the other one, at ports that are free."""
+    ports = [str(free_port()), str(free_port())]
+    text = near().replace('"ltp"', f'"{layer}"')
+    for name, other, (listen, peer) in (("1", "2", ports), ("2", "1", ports[::-1])):
+        own = text.replace('name = "2"', "NAME").replace('name = "1"', f'name = "{name}"')
+        own = (
+            own.replace("NAME", f'name = "{other}"')
+            .replace(":1113", f":{listen}")
+            .replace(":1114", f":{peer}")
+        )
+        (folder / f"{name}.toml").write_text(own)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("layer", ["ltp", "ltp-green"])
+def test_two_nodes_exchange_bundles_and_end_in_order(tmp_path: Path, layer: str) -> None:
+    two(tmp_path, layer)
+    with a_node(tmp_path / "2.toml", "--json") as (process, out):
+        assert json.loads(out.readline())["event"] == "started"
+        environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
+        words = ["-W", "4", "-D", "1M", "-P", "100k", "-l", "30", "--json"]
+        done = bentpipe(tmp_path, "dtn", "perf", "1.toml", "2", *words, environment=environment)
+        assert done.returncode == 0, done.stderr
+        process.send_signal(signal.SIGINT)
+        rest, errors = process.communicate(timeout=20)
+    assert (process.returncode, errors) == (0, "")
+    sent, rows = json.loads(done.stdout), [json.loads(text) for text in rest.splitlines()]
+    assert (sent["generated"], sent["acknowledged"]) == (10, 10)
+    came = [one["sequence"] for one in rows if one["event"] == "delivered" and one["kind"] == "data"]
+    assert sorted(came) == list(range(10))
+    # At the rate that was said, headers of UDP and IP counted; it takes as long as it takes on a busy machine.
+    assert sent["goodput_bit_s"] < 20e6 * 1452 / 1480
+
+
+@pytest.mark.system
+def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+    two(tmp_path)
+    environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
+    with a_node(tmp_path / "2.toml", "--json") as (_, out):
+        assert json.loads(out.readline())["event"] == "started"
+        second = bentpipe(tmp_path, "dtn", "node", "2.toml", environment=environment)
+    assert second.returncode == 2
+    assert "in use" in second.stderr
+
+
+DARK = """
+title = "LTP over a way that is dark for a second"
+duration = "4.5 s"
+sample = "100 ms"
+
+[[path.segment]]
+name = "link"
+delay = "100 ms"
+both = { rate = "20 Mbit/s", queue = "67 packets", outages = [{ at = "1.5 s", length = "1 s" }] }
+
+[[flow]]
+name = "hop"
+transport = "udp"
+udp = { ip = 6 }
+load = { bundles = { layer = "ltp", dtnperf = "-W 8 -P 100k -T 3 -l 600" } }
+
+[dtn]
+contact = [
+  { from = "client", to = "server", stop = "1.5 s", rate = "18 Mbit/s", both = true },
+  { from = "client", to = "server", start = "2.5 s", stop = "600 s", rate = "18 Mbit/s", both = true },
+]
+range = [{ from = "client", to = "server", owlt = "100 ms" }]
+"""
+
+
+def test_both_nodes_of_a_lab_know_the_others_address(tmp_path: Path) -> None:
+    document = open_document(tomllib.loads(DARK.replace("ip = 6", 'ip = 6, mtu = "1200 B"')))
+    spec = make(document, "test", catalogue=engine.catalogue()).runs[0].spec
+    assert refusals(spec, engine.catalogue()) == []
+    lab = lab_plan(spec, tmp_path, "/bin/rt")
+    words = {one["name"]: one["command"][-2:] for one in lab.plan.get("far", ())}
+    assert words == {"client.node": ["-e", "s/@0@/{far6}/g"], "server.node": ["-e", "s/@0@/{near6}/g"]}
+    for number in (0, 1):
+        [door] = json.loads((tmp_path / f"node.{number}.json").read_text())["doors"]
+        assert (door["listen"], door["peer"], door["sends"]) == ("[::]:4433", "[@0@]:4433", True)
+        assert (door["layer"]["header_bytes"], door["layer"]["segment_bytes"]) == (48, 1200)
+
+
+@pytest.mark.system
+def test_a_dark_link_is_the_same_on_both_clocks(tmp_path: Path) -> None:
+    realtime.need_namespaces()
+    (tmp_path / "dark.toml").write_text(DARK)
+    environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
+    counts = {}
+    for clock in ("sim", "emu"):
+        words = ["run", "dark.toml", "--engine", clock, "--out", clock]
+        done = subprocess.run(
+            [sys.executable, "-m", "bentpipe.cli", *words],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        if "the machine was too late" in done.stderr:
+            pytest.skip(realtime.BUSY)
+        assert done.returncode == 0, done.stderr
+        rows = Store(tmp_path / clock).rows("bundles").filter(kind="data")
+        came = rows.filter(event="delivered")
+        assert came.height == rows.filter(event="generated").height, f"{clock}: all that were sent arrive"
+        # What left before the dark is there a light time later; what is given to it waits for its end.
+        times = came["time_s"]
+        dark = times.filter((times > 1.65) & (times < 2.6))
+        assert dark.len() == 0, f"{clock}: {dark.to_list()}"
+        counts[clock] = came.height
+    assert counts["emu"] == pytest.approx(counts["sim"], rel=0.1)
