@@ -459,7 +459,7 @@ def test_the_check_of_a_plan_knows_every_key_of_the_plan() -> None:
     tables: list[tuple[type[Table], Any]] = [
         (labplan.PlanCheck, wire.Plan), (labplan.LabCheck, wire.LabSpec), (labplan.ProcessCheck, wire.Process),
         (labplan.RecordCheck, wire.Record), (labplan.TcpCheck, wire.Sides), (labplan.SettingsCheck, wire.Sides),
-        (labplan.WindowsCheck, wire.Sides),
+        (labplan.WindowsCheck, wire.Sides), (labplan.WakesCheck, wire.Wakes),
     ]  # fmt: skip
     for check, table in tables:
         may = {name: not field.is_required() for name, field in check.model_fields.items()}

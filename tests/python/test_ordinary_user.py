@@ -48,6 +48,52 @@ def test_a_shell_with_a_proxy() -> None:
         assert not realtime.running(str(place))
 
 
+FETCH = """
+import os, urllib.request
+print(urllib.request.urlopen(f"http://{os.environ['BENTPIPE_FAR']}:PORT/", timeout=10).read().decode())
+"""
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("pep", [(), ("--pep", "early")])
+def test_a_way_outside(pep: tuple[str, ...], tmp_path: Path) -> None:
+    """The machine's own server, which listens on its loopback alone, answers at the far end's address; what leads there
+    has ended with the shell."""
+    realtime.need_namespaces("nft", "setpriv", "slirp4netns")
+    (tmp_path / "index.html").write_text("from the machine")
+    serve = [
+        sys.executable,
+        "-u",
+        "-m",
+        "http.server",
+        "--bind",
+        "127.0.0.1",
+        "--directory",
+        str(tmp_path),
+        "0",
+    ]
+    with (
+        subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server,
+        realtime.nobody(realtime.program()) as (place, words),
+    ):  # fmt: skip
+        try:
+            assert server.stdout is not None
+            port = server.stdout.readline().split()[5]
+            (place / "path.toml").write_text(PATH)
+            command = ["shell", "path.toml", *pep, "--no-check", "--", sys.executable, "-c",
+                       FETCH.replace("PORT", port)]  # fmt: skip
+            done = subprocess.run(
+                [*words, sys.executable, "-m", "bentpipe.cli", *command],
+                capture_output=True, text=True, timeout=60, check=False,
+            )  # fmt: skip
+        finally:
+            server.terminate()
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip() == "from the machine"
+        assert not realtime.running("--exit-fd=0")
+        assert not realtime.running(str(place))
+
+
 @pytest.mark.system
 def test_a_page_in_a_browser() -> None:
     realtime.need_namespaces("chromium", "setpriv")

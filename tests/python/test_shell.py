@@ -24,7 +24,10 @@ import pytest
 import realtime
 from bentpipe.lab import shell
 from bentpipe.lab.access import lab, path_of
+from bentpipe.lab.changing import ask, change
+from bentpipe.lab.checks import aged
 from bentpipe.lab.executable import executable
+from bentpipe.lab.prompt import prompted
 from bentpipe.scenario.problems import ScenarioError
 
 ROOT = Path(__file__).parents[2]
@@ -274,3 +277,107 @@ def test_a_shell_leaves_the_environment_of_who_called_it(
     assert shell.run("geo-konnect", ["true"]) == 0
     assert dict(os.environ) == before
     assert (tmp_path / "seen").read_text().endswith("/socket")
+
+
+STANDIN = """#!{python}
+import json, os, sys
+plan = json.load(open(sys.argv[2]))
+seen = {{key: plan.get(key) for key in ("check", "calibrations")}}
+print(json.dumps(seen), file=open({seen!r}, "a"))
+way = {{"calibration_us": {{"arrival": 20.0, "long_sleep": 60.5, "short_sleep": 50.0}}}}
+check = {{"rtt_ns": 240_300_000, "up_bit_s": 5_000_000, "down_bit_s": None, "waited_ns": int(os.environ["WAITED"]), "late_ns": 9}}
+result = {{"check": check if plan["check"] else None, "wall_s": 7200.0, "segments": [{{"up": way, "down": way}}]}}
+json.dump(result, open(plan["result"], "w"))
+"""
+"""A ``bentpipe-rt`` whose sessions last two hours."""
+
+
+def test_a_check_is_kept_and_shows_its_age(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program, seen, said = tmp_path / "bentpipe-rt", tmp_path / "seen", list[str]()
+    program.write_text(STANDIN.format(python=sys.executable, seen=str(seen)))
+    program.chmod(0o755)
+    monkeypatch.setenv("BENTPIPE_RT", str(program))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def run(access: str = "geo-konnect", *, waited: int = 0, check: bool | None = None) -> dict[str, object]:
+        monkeypatch.setenv("WAITED", str(waited))
+        said.clear()
+        assert shell.run(access, ["true"], check=check, say=said.append) == 0
+        found: dict[str, object] = json.loads(seen.read_text().splitlines()[-1])
+        return found
+
+    anew: dict[str, object] = {"check": True, "calibrations": None}
+    assert run(waited=5_000_000) == anew
+    assert run() == anew, "one that was kept waiting is not kept"
+    way = {"arrival": 20.0, "long_sleep": 60.5, "short_sleep": 50.0}
+    assert run() == {"check": False, "calibrations": [[way, way]]}
+    assert said == [
+        "bentpipe: measured 2 hours ago: RTT 240.3 ms, up 5.0000 Mbit/s, down unlimited; --check measures it anew"
+    ]
+    assert run(check=True) == anew
+    assert said == []
+    assert run(check=False) == {"check": False, "calibrations": None}
+    assert run("starlink") == anew, "another path"
+    for kept in (tmp_path / "cache/bentpipe/checks").iterdir():
+        kept.write_text('{"time_s": 1')
+    assert run() == anew, "one that cannot be read"
+    program.write_text(program.read_text() + "#\n")
+    assert run() == anew, "another program"
+
+
+def test_an_age_in_words() -> None:
+    assert [aged(s) for s in (3, 60, 7199, 86_400 * 2.5)] == [
+        "less than a minute", "1 minute", "1 hour", "2 days",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish", "dash"])
+def test_the_access_in_the_prompt(name: str, tmp_path: Path) -> None:
+    """What the shell itself has as its prompt, once it has read the user's settings and ours."""
+    realtime.need(name)
+    (tmp_path / ".bashrc").write_text("PS1='mine> '\n")
+    (tmp_path / ".zshrc").write_text("PROMPT='mine> '\n")
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PS1": "mine> "}
+    words, more, files = prompted(name, "my/ge'o.toml", folder, environment)
+    for file, text in files.items():
+        (folder / file).write_text(text)
+    show = "fish_prompt | string sub -l 5" if name == "fish" else 'echo "$PS1"'
+    words = [*words, "-c", show]
+    done = subprocess.run(
+        words, env=environment | more, capture_output=True, text=True, timeout=30, stdin=subprocess.DEVNULL
+    )
+    assert done.stdout.rstrip("\n").endswith("(geo)" if name == "fish" else "(geo) mine> "), done
+
+
+@pytest.mark.system
+def test_the_path_as_it_is(program: Path, tmp_path: Path) -> None:
+    """Told with its counters, and again after a change, which says what it was; the emulator has it at once."""
+    control = tmp_path / "control"
+    path, proxies = path_of("lte-4g")
+    before, word = path["graph"]["links"][0]["name"], f"bentpipe-test-{tmp_path.name}"
+    plan = {"lab": path, "proxies": proxies, "control": str(control), "private": True,
+            "near": [{"name": "wait", "command": ["sh", "-c", f"read _; : {word}"]}]}  # fmt: skip
+    file = tmp_path / "plan"
+    file.write_text(json.dumps(plan))
+    with subprocess.Popen([program, "lab", file], stdin=subprocess.PIPE) as process:
+        for _ in range(1000):
+            if control.exists():
+                break
+            time.sleep(0.01)
+        first = ask(control=str(control), counters=True)
+        assert [line.name for line in first.lines] == [f"{before}.up", f"{before}.down"]
+        assert [str(line.rate) for line in first.lines] == ["2.5 Mbit/s", "5 Mbit/s"]
+        assert {line.loss for line in first.lines} == {0.0}
+        assert first.segments[0]["name"] == before
+        assert set(first.segments[0]["up"]["dropped"]) >= {"loss", "overflow"}
+        said = change("up.rate=1 Mbit/s".replace("up", f"{before}.up"), control=str(control))
+        assert said == [f"{before}.up: rate 1 Mbit/s, was 2.5 Mbit/s"]
+        assert len(change("loss=1 %", control=str(control))) == 2
+        now = ask(control=str(control))
+        assert [(str(line.rate), line.loss) for line in now.lines] == [("1 Mbit/s", 0.01), ("5 Mbit/s", 0.01)]
+        assert now.segments == ()
+        assert now.time_s > first.time_s
+        process.communicate(b"\n", timeout=20)
+    assert process.returncode == 0

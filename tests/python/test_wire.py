@@ -18,7 +18,7 @@ PERF, CALLS, SERVE, DTN = (f"crates/endpoint/src/{name}/plan.rs" for name in ("p
 
 READ = {
     "LabSpec": (EMU, "LabSpec"), "Plan": (LAB, "Plan"), "Process": (LAB, "Process"), "Record": (LAB, "Record"),
-    "Sides": (LAB, "Sides"),
+    "Sides": (LAB, "Sides"), "Wakes": ("crates/rt/src/lab/outcome.rs", "Wakes"),
     "ServerPlan": (PERF, "ServerPlan"), "ClientPlan": (PERF, "ClientPlan"), "Limits": (PERF, "Limits"),
     "CertificateFiles": (PERF, "CertificateFiles"), "PerfTcp": (PERF, "TcpPlan"), "ReportPlan": (PERF, "ReportPlan"),
     "FramesPlan": (PERF, "FramesPlan"), "Csv": (PERF, "Csv"), "Wish": ("crates/transport/src/load/asking.rs", "Wish"),
@@ -63,6 +63,8 @@ def _python(rust: str, file: str) -> str:
     """A type of the executable's as ``wire`` has it."""
     if re.fullmatch(r"[iu](\d+|size)", rust):
         return "int"
+    if re.fullmatch(r"f\d+", rust):
+        return "float"
     if (inner := re.fullmatch(r"Option<(.*)>", rust)) is not None:
         return f"{_python(inner[1], file)} | None"
     if (inner := re.fullmatch(r"Vec<\((\w+), (\w+)\)>", rust)) is not None:
@@ -70,9 +72,14 @@ def _python(rust: str, file: str) -> str:
     if (inner := re.fullmatch(r"(Vec|Sides)<(.*)>", rust)) is not None:
         outer = "Sequence" if inner[1] == "Vec" else "Sides"
         return f"{outer}[{_python(inner[2], file)}]"
+    if (inner := re.fullmatch(r"\[(\w+); \d+\]", rust)) is not None:
+        return f"Sequence[{_python(inner[1], file)}]"
     if (inner := re.fullmatch(r"BTreeMap<(\w+), (.*)>", rust)) is not None:
         return f"Mapping[{_python(inner[1], file)}, {_python(inner[2], file)}]"
-    here = [name for name, place in READ.items() if place == (file, rust)]
+    # a name of its own file first, then one that only another file has
+    places = [place for place in READ.values() if place[1] == rust]
+    home = file if (file, rust) in places or len(places) != 1 else places[0][0]
+    here = [name for name, place in READ.items() if place == (home, rust)]
     return here[0] if here else NAMES.get(rust, rust)
 
 

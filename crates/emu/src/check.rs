@@ -102,6 +102,14 @@ pub fn check(
     Ok(Check { rtt_ns: least.nanos(), up_bit_s, down_bit_s, waited_ns: waited, late_ns: None })
 }
 
+/// About how long [`check`] takes of a path where nothing is lost: each small packet there and back, and each train.
+pub fn check_takes(promised: [Option<u64>; 2], propagation: Span) -> Span {
+    let trains = promised.into_iter().flatten().map(|rate| {
+        Rate(rate).time_for(packets_of(rate) * PACKET).nanos() + propagation.nanos() / 2
+    });
+    Span(PINGS as u64 * propagation.nanos() + trains.sum::<u64>())
+}
+
 /// How long this thread has been ready to run without a processor, ns (proc_pid_schedstat(5)); 0 where the kernel
 /// does not count it.
 fn has_waited() -> u64 {
@@ -184,6 +192,12 @@ mod tests {
     fn a_train_of_any_rate_is_short() {
         assert_eq!(packets_of(1), 16);
         assert_eq!(packets_of(12_000_000), 200, "0.2 s of 1,000 packets a second");
+        let geo = check_takes([Some(6_000_000); 2], Span(600_000_000));
+        assert_eq!(
+            geo,
+            Span(2_800_000_000),
+            "three pings, and two trains of 100 packets that cross it once"
+        );
         // 92.2 Gb/s is where the product with 0.2 s in nanoseconds leaves 64 bits.
         for rate in [92_000_000_000, 93_000_000_000, 400_000_000_000, u64::MAX] {
             assert_eq!(packets_of(rate), 4096, "{rate}");

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use path::{Change, DelaySpec, GraphSpec, Line, LossModel, LossSpec, StageSpec};
-use units::{Direction, Span};
+use units::{Direction, Span, Time};
 
 use crate::direction::{self, Changes};
 use crate::frame::Users;
@@ -18,6 +18,7 @@ use crate::io::Tuns;
 use crate::namespace::{self, Address};
 use crate::net::{Net, Place, Promise, Version};
 use crate::port::{self, Port};
+use crate::present::{ByHand, Present, present};
 use crate::{Calibration, Clock, Progress, clock, rehearsal};
 
 /// What the emulator is to carry.
@@ -106,11 +107,17 @@ pub struct Lab {
 
 impl Lab {
     /// Puts the devices of the path into `spaces`, those of [`Outline::places`]; `ends` has the two addresses of each
-    /// segment.
+    /// segment. `kept` is what each direction has measured of itself before on this machine; of another number of
+    /// segments it is measured anew.
     ///
     /// # Errors
     /// What is wrong with the path, or what the kernel refuses, in words.
-    pub fn open(spec: &LabSpec, spaces: &[&File], ends: &[[Address; 2]]) -> io::Result<Lab> {
+    pub fn open(
+        spec: &LabSpec,
+        spaces: &[&File],
+        ends: &[[Address; 2]],
+        kept: &[[Calibration; 2]],
+    ) -> io::Result<Lab> {
         let Net { segments, promises, .. } = Net::new(spec)?;
         let mut devices = Vec::new();
         let slowest = |lines: &[Line]| lines.iter().filter_map(Line::rate_bit_s).min();
@@ -126,8 +133,11 @@ impl Lab {
             devices.push([make(0)?, make(1)?]);
         }
         let offload = devices.iter().map(|[near, _]| near.has_offload()).collect();
-        let mut calibrations = Vec::new();
-        for ((pair, [near, far]), segment) in ends.iter().zip(&devices).zip(&segments) {
+        let is_kept = kept.len() == segments.len();
+        let mut calibrations = if is_kept { kept.to_vec() } else { Vec::new() };
+        for ((pair, [near, far]), segment) in
+            ends.iter().zip(&devices).zip(&segments).skip(calibrations.len())
+        {
             let rehearse = |side: usize, device: &Port| {
                 let space = spaces[segment.between[side]];
                 rehearsal::rehearse(space, &pair[side], &device.device, realtime)
@@ -226,6 +236,11 @@ impl Lab {
     /// There is no such line on the path, or no such stage in it.
     pub fn can_change(&self, line: &str, change: Change) -> io::Result<()> {
         self.place(line, change).map(|_| ())
+    }
+
+    /// What can be changed of its lines, as it is at `now` after the changes `by_hand`.
+    pub fn present(&self, by_hand: &[(String, ByHand)], now: Time) -> Vec<Present> {
+        present(&self.spec.graph, by_hand, now)
     }
 
     /// Segment, direction, line and stage that `change` concerns.

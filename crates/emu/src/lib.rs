@@ -14,10 +14,11 @@ mod lab;
 pub mod namespace;
 mod net;
 mod port;
+mod present;
 mod rehearsal;
 
 pub use calibration::Calibration;
-pub use check::{Check, check};
+pub use check::{Check, check, check_takes};
 pub use clock::Clock;
 pub use direction::Progress;
 pub use guests::{Inlet, Left, Part};
@@ -26,3 +27,4 @@ pub use namespace::Address;
 pub use net::{Leg, Place, Promise, Route, Version};
 #[doc(hidden)]
 pub use port::{Cutter, Pieces};
+pub use present::{ByHand, Present};

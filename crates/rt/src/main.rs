@@ -1,7 +1,7 @@
 //! Everything of bentpipe that runs in real time. Started by the Python side: `lab PLAN [STARTER REST FOLDER...]` puts
 //! commands behind a path, `perf PLAN` measures between two machines, `serve PLAN` serves pages, `pep PLAN` splits TCP, `dtn PLAN` is a
 //! bundle node, `issue PLAN` makes the certificate of one;
-//! `keep`, `init`, `enter`, `guard` and `warden` are the executable's own helpers.
+//! `keep`, `init`, `enter`, `guard`, `outside` and `warden` are the executable's own helpers.
 
 // What goes wrong with a message must end nothing: `endpoint::say` writes them all.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -10,6 +10,7 @@ mod dtn;
 mod keeper;
 mod lab;
 mod nat;
+mod outside;
 mod pep;
 mod perf;
 mod serve;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         ["enter", parent, keeper, directory, "--", command @ ..] if !command.is_empty() => {
             keeper::enter(parent, keeper, directory, command)
         }
+        ["outside", process] => outside::lead(process),
         ["guard", settings] => shared::guard(settings),
         ["warden", lab, folders @ ..] => warden::watch(lab, folders),
         _ => Err(io::Error::other(

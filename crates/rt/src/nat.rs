@@ -17,7 +17,16 @@ const FORWARDING: [&str; 2] =
 #[derive(Debug)]
 pub struct Nat {
     rules: Child,
-    _forwarding: Shared,
+    _forwarding: Option<Shared>,
+}
+
+/// Whose network the way leads through.
+#[derive(Clone, Copy, Debug)]
+pub enum Through {
+    /// The machine's, which others share.
+    Machine,
+    /// One of this process's own, in which the machine itself is at an address: what asks for `far` there is led to it.
+    Own { machine: Ipv4Addr, far: Ipv4Addr },
 }
 
 impl Drop for Nat {
@@ -46,15 +55,32 @@ fn absent(error: io::Error) -> io::Error {
 ///
 /// # Errors
 /// `nft` is not there, or the kernel refuses.
-pub fn open(device: &str, near: Ipv4Addr, near_v6: std::net::Ipv6Addr) -> io::Result<Nat> {
-    let forwarding = Shared::set(&FORWARDING)?;
+pub fn open(
+    device: &str,
+    near: Ipv4Addr,
+    near_v6: std::net::Ipv6Addr,
+    through: Through,
+) -> io::Result<Nat> {
+    let forwarding = match through {
+        Through::Machine => Some(Shared::set(&FORWARDING)?),
+        Through::Own { .. } => {
+            FORWARDING.iter().try_for_each(|setting| std::fs::write(setting, "1"))?;
+            None
+        }
+    };
     let table = format!("bentpipe_{}", std::process::id());
-    let rules = format!(
+    let mut rules = format!(
         "add table inet {table} {{ flags owner; }}\n\
          add chain inet {table} post {{ type nat hook postrouting priority srcnat; }}\n\
          add rule inet {table} post ip saddr {near} oifname != \"{device}\" masquerade\n\
          add rule inet {table} post ip6 saddr {near_v6} oifname != \"{device}\" masquerade\n"
     );
+    if let Through::Own { machine, far } = through {
+        rules += &format!(
+            "add chain inet {table} pre {{ type nat hook prerouting priority dstnat; }}\n\
+             add rule inet {table} pre iifname \"{device}\" ip daddr {far} meta l4proto {{ tcp, udp }} dnat ip to {machine}\n"
+        );
+    }
     let mut child = emu::namespace::tool("nft")
         .arg("-i")
         .stdin(Stdio::piped())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
-from bentpipe.cli.common import Settings
+from bentpipe.cli.common import AsJson, Settings
 
 __all__ = ["change", "shell"]
 
@@ -35,9 +36,15 @@ def shell(
         list[str] | None, typer.Argument(metavar="[-- CMD...]", help="the command [default: $SHELL]")
     ] = None,
     settings: Settings = None,
-    no_check: Annotated[bool, typer.Option("--no-check", help="do not measure the path first")] = False,
+    check: Annotated[
+        bool | None,
+        typer.Option(
+            "--check/--no-check",
+            help="measure the path first, or not [default: unless a measurement of this machine was kept]",
+        ),
+    ] = None,
     no_outside: Annotated[
-        bool, typer.Option("--no-outside", help="as root: let the command reach the path's far end alone")
+        bool, typer.Option("--no-outside", help="let the command reach the path's far end alone")
     ] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="rate, queue and drops in the terminal's title")
@@ -65,23 +72,38 @@ def shell(
 
     overrides = [parse_override(text) for text in settings or []]
     status = run(
-        access, command or [], overrides=overrides, check=not no_check, outside=not no_outside,
+        access, command or [], overrides=overrides, check=check, outside=not no_outside,
         watch=watch, record=record, pep=pep, users=users, mix=mix,
+        say=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
     raise typer.Exit(status)
 
 
 def change(
     words: Annotated[
-        list[str],
-        typer.Argument(metavar="[SEGMENT[.up|.down].]rate|delay|loss=VALUE...", help="as in a scenario"),
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="[[SEGMENT[.up|.down].]rate|delay|loss=VALUE...]",
+            help="as in a scenario; without, the path as it is",
+        ),
+    ] = None,
     control: Annotated[
         str | None, typer.Option(metavar="SOCKET", help="the session's; default: $BENTPIPE_CONTROL")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Change the access of a running shell, from inside it."""
-    from bentpipe.lab.changing import change as ask
+    """Change the access of a running shell, from inside it, or print it as it is."""
+    from bentpipe.cli.terminal import emit, print_table
+    from bentpipe.lab.changing import ask
+    from bentpipe.lab.changing import change as change_it
 
-    for one in words:
-        ask(one, control=control)
+    done = [line for one in words or [] for line in change_it(one, control=control)]
+    if as_json:
+        emit(ask(control=control).as_json())
+    elif words:
+        print("\n".join(done))
+    else:
+        now = ask(control=control)
+        print_table(
+            [line.as_row() for line in now.lines], f"the path, {now.time_s:.0f} s after its time began"
+        )

@@ -97,6 +97,18 @@ class RecordCheck(Table):
     interval_ns: Annotated[StrictInt, Field(ge=1, le=2**63 - 1)]
 
 
+Us = Annotated[float, Field(ge=0, le=200)]
+"""At most as much is taken off (crates/emu/src/calibration.rs)."""
+
+
+class WakesCheck(Table):
+    """What waking a direction's thread cost, microseconds."""
+
+    arrival: Us
+    long_sleep: Us
+    short_sleep: Us
+
+
 class PlanCheck(Table):
     """A session: a path, what splits TCP on it, and the processes at its ends."""
 
@@ -106,6 +118,7 @@ class PlanCheck(Table):
     private: StrictBool = False
     outside: StrictBool = False
     check: StrictBool = False
+    calibrations: list[tuple[WakesCheck, WakesCheck]] = Field(default_factory=list)
     far: list[ProcessCheck] = Field(default_factory=list)
     near: Annotated[list[ProcessCheck], Field(min_length=1)]
     tcp: TcpCheck = TcpCheck()

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.access import path_of, shared
 from bentpipe.lab.changing import CONTROL
+from bentpipe.lab.checks import keep, kept
 from bentpipe.lab.crowd import MIX
 from bentpipe.lab.executable import executable
 from bentpipe.lab.labplan import checked
 from bentpipe.lab.process import folder_name, signals_in_order, started
+from bentpipe.lab.prompt import prompted
 from bentpipe.lab.wire import written
 from bentpipe.scenario.problems import ScenarioError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from bentpipe.lab.wire import Plan
@@ -38,32 +40,42 @@ def run(
     command: Sequence[str],
     *,
     overrides: Sequence[tuple[str, object]] = (),
-    check: bool = True,
+    check: bool | None = None,
     outside: bool = True,
     watch: bool = False,
     record: Path | None = None,
     pep: str | None = None,
     users: int | None = None,
     mix: str | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> int:
     """Runs ``command`` behind ``access``; returns its exit status.
 
     Args:
         access: a preset, or a scenario file.
-        command: the command and its arguments; a shell without.
+        command: the command and its arguments; a shell without, which has the access in its prompt.
         overrides: dotted keys and values, as ``--set`` gives them.
-        check: measure round-trip time and rates before the command starts.
-        outside: as root, let the command reach what this machine reaches.
+        check: measure round-trip time and rates before the command starts; without, unless that was done on this
+            machine before and kept.
+        outside: let the command reach what this machine reaches (an ordinary user's: where slirp4netns is installed).
         watch: show rate, queue and drops in the terminal's title.
         record: new directory for the series, the result and the plan.
         users: simulated users who share the access with the command.
         mix: shares of them by what they do (:data:`bentpipe.lab.crowd.MIX`).
         pep: set-up of a proxy behind the longest segment, where the scenario has none.
+        say: takes what there is to say before the command starts, a line each.
 
     Raises:
         ScenarioError: as :func:`lab`, and when ``bentpipe-rt`` is not built.
     """
-    words = list(command) or [os.environ.get("SHELL", "/bin/sh")]
+    program = executable()
+    folder = folder_name("bentpipe-control-")
+    environment = {**os.environ, ACCESS: access}
+    words = list(command)
+    files: dict[str, str] = {}
+    if not words:
+        words, more, files = prompted(os.environ.get("SHELL", "/bin/sh"), access, folder, environment)
+        environment |= more
     crowd: RunSpec | None = None
     if users is not None:
         path, crowd = shared(access, overrides, users=users, mix=mix or MIX, pep=pep)
@@ -76,10 +88,13 @@ def run(
         "lab": path,
         "proxies": proxies,
         "near": [{"name": "command", "command": words}],
-        "check": check,
         "outside": outside,
         "watch": watch,
     }
+    before = kept(plan, program) if check is None else None
+    plan["check"] = check is not False and before is None
+    if before is not None:
+        plan["calibrations"] = before.calibrations
     if crowd is not None:
         plan["crowd"] = crowd
     if record is not None:
@@ -88,14 +103,24 @@ def run(
         record.mkdir(parents=True, exist_ok=True)
         (record / "plan.json").write_bytes(written(plan, indent=1) + b"\n")
         plan["record"] = {"directory": str(record.absolute()), "interval_ns": RECORD_NS}
-        plan["result"] = str(record.absolute() / "result.json")
-    folder = folder_name("bentpipe-control-")
+    result = folder / "result.json" if record is None else record.absolute() / "result.json"
+    plan["result"] = str(result)
     control = plan["control"] = str(folder / "socket")
-    environment = {**os.environ, CONTROL: control}
-    with signals_in_order(), started(executable(), [folder], env=environment) as lab:
+    environment[CONTROL] = control
+    with signals_in_order(), started(program, [folder], env=environment) as lab:
+        for name, text in files.items():
+            (folder / name).write_text(text, encoding="utf-8")
+        if before is not None and say is not None:
+            say(before.line())
         lab.send(plan)
-        return lab.wait()[0]
+        status = lab.wait()[0]
+        if plan["check"] and result.exists():
+            keep(plan, program, json.loads(result.read_text(encoding="utf-8")))
+        return status
 
+
+ACCESS = "BENTPIPE_ACCESS"
+"""Environment variable that names the access that a command is behind."""
 
 RECORD_NS = 100_000_000
 """Between two rows of a record: the emulator renews its counters as often."""

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AnswerPlan", "CallPlan", "CertificateFiles", "ClientPlan", "Content", "Csv", "DoorPlan", "DoorTls", "Flow",
     "FramesPlan", "IssuePlan", "LabSpec", "Limits", "MeasuredSide", "NodePlan", "PerfTcp", "Plan", "Process", "Record",
-    "ReportPlan", "ServePlan", "ServeTcp", "ServerPlan", "Sides", "TlsPlan", "WirePlan", "Wish", "written",
+    "ReportPlan", "ServePlan", "ServeTcp", "ServerPlan", "Sides", "TlsPlan", "Wakes", "WirePlan", "Wish", "written",
 ]  # fmt: skip
 
 T = TypeVar("T")
@@ -78,6 +78,14 @@ class Record(TypedDict):
     interval_ns: int
 
 
+class Wakes(TypedDict):
+    """What waking a direction's thread cost, microseconds."""
+
+    arrival: float
+    long_sleep: float
+    short_sleep: float
+
+
 class Plan(TypedDict):
     """A session."""
 
@@ -87,6 +95,7 @@ class Plan(TypedDict):
     private: NotRequired[bool]
     outside: NotRequired[bool]
     check: NotRequired[bool]
+    calibrations: NotRequired[Sequence[Sequence[Wakes]]]
     far: NotRequired[Sequence[Process]]
     near: Sequence[Process]
     tcp: NotRequired[Sides[TcpSpec | None]]

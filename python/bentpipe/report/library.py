@@ -7,12 +7,15 @@ it is kept among the user's caches. Whatever is wrong there, a page has its scri
 from __future__ import annotations
 
 import hashlib
-import os
 from contextlib import suppress
 from importlib import metadata
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+from bentpipe.store.caches import caches
 from bentpipe.store.files import write_whole
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["library"]
 
@@ -23,7 +26,7 @@ def library() -> str:
     import vl_convert
 
     version = ".".join(altair.SCHEMA_VERSION.lstrip("v").split(".")[:2])
-    folder = _caches()
+    folder = caches()
     made_by = metadata.version("vl-convert-python")
     place = folder / f"vega-{version}-vl-convert-{made_by}.js" if folder is not None else None
     if place is not None and (kept := _kept(place)) is not None:
@@ -35,17 +38,6 @@ def library() -> str:
             place.parent.mkdir(parents=True, exist_ok=True)
             write_whole(place, _head(script.encode()) + script.encode())
     return script
-
-
-def _caches() -> Path | None:
-    """Where caches of ours are kept (XDG Base Directory Specification); None for a user without a home."""
-    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    if given.is_absolute():  # the specification has others ignored
-        return given / "bentpipe"
-    try:
-        return Path.home() / ".cache" / "bentpipe"
-    except RuntimeError:
-        return None
 
 
 def _kept(place: Path) -> str | None:

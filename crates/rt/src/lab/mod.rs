@@ -1,5 +1,6 @@
 //! `lab`: a path between namespaces, and processes at its ends.
 
+mod control;
 mod crowd;
 mod ending;
 mod hosts;

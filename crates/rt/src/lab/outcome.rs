@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::crowd::Had;
 use emu::{Calibration, Check, Lab, Progress};
 use path::Cause;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use units::Span;
 
 /// Lateness that no program behind a network notices: a tenth of the least round trip of any access here, and
@@ -136,11 +136,12 @@ struct Way {
 }
 
 /// What waking the thread cost before the session: arrivals are stamped so much earlier, sleeps end so much earlier.
-#[derive(Debug, Serialize)]
-struct Wakes {
-    arrival: f64,
-    long_sleep: f64,
-    short_sleep: f64,
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wakes {
+    pub arrival: f64,
+    pub long_sleep: f64,
+    pub short_sleep: f64,
 }
 
 impl Wakes {
@@ -150,6 +151,16 @@ impl Wakes {
             arrival: us(calibration.arrival),
             long_sleep: us(calibration.long),
             short_sleep: us(calibration.short),
+        }
+    }
+
+    /// The same, as the emulator has it.
+    pub fn calibration(&self) -> Calibration {
+        let span = |us: f64| Span((us.clamp(0.0, 200.0) * 1e3) as u64);
+        Calibration {
+            arrival: span(self.arrival),
+            long: span(self.long_sleep),
+            short: span(self.short_sleep),
         }
     }
 }

@@ -8,6 +8,8 @@ use spec::RunSpec;
 use transport::pep::ProxySpec;
 use transport::tcp::TcpSpec;
 
+use super::outcome::Wakes;
+
 /// A session: a path, what splits TCP on it, and the processes at its ends.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -30,6 +32,9 @@ pub struct Plan {
     /// Measure the path before anything uses it.
     #[serde(default)]
     pub check: bool,
+    /// What each direction has measured of itself in an earlier session over this path; none: it measures anew.
+    #[serde(default)]
+    pub calibrations: Vec<[Wakes; 2]>,
     /// Services of the far side, which must be private, or of another host; they are ended with the session.
     #[serde(default)]
     pub far: Vec<Process>,

@@ -16,7 +16,7 @@ use units::{Span, Time};
 use super::crowd::Crowd;
 use super::ending::Ending;
 use super::hosts::{CLIENT, Hosts, SERVER};
-use super::outcome::{self, Checked, Outcome};
+use super::outcome::{self, Checked, Outcome, Wakes};
 use super::plan::{Plan, Process};
 use super::proxies;
 use super::record::Series;
@@ -24,6 +24,8 @@ use super::space::Space;
 use super::watch::Watch;
 use super::ways::{Changing, Home};
 use crate::keeper::{Said, code};
+use crate::nat::Through;
+use crate::outside::Outside;
 use crate::starter::{Starter, handed};
 use crate::{nat, warden};
 
@@ -72,27 +74,42 @@ pub fn run(plan: &str, hands: Option<Hands<'_>>) -> io::Result<u8> {
         plan.lab.make_changeable();
     }
     let ordinary = !nix::unistd::geteuid().is_root();
+    let outside = plan.outside && !plan.private;
+    let mut own_way =
+        if outside && ordinary && nat::ready().is_ok() { Outside::prepare()? } else { None };
     if ordinary {
         namespace::become_root()?;
     }
-    let outside = plan.outside && !ordinary && !plan.private;
-    if outside || !plan.proxies.is_empty() {
+    if (outside && !ordinary) || !plan.proxies.is_empty() {
         nat::ready()?;
     }
     ending.watch(starter)?;
     let mut session = Session::open(&plan, &life)?;
-    let checks = if plan.check { session.check()? } else { Vec::new() };
+    let checks = if plan.check {
+        say(format_args!("bentpipe: measuring the path first, for {}", session.takes()));
+        session.check()?
+    } else {
+        Vec::new()
+    };
     for one in &checks {
         let several = checks.len() > 1;
         let between = if several { format!("{} to {}: ", one.from, one.to) } else { String::new() };
         say(format_args!("bentpipe: {between}{}", said(&one.check, &one.way)));
     }
     session.prepare(&plan)?;
-    let _way = if outside {
-        let (ends, near) = (&session.hosts.ends, session.hosts.homes[CLIENT]);
-        Some(nat::open(&ends[ends.len() - 1][1].device, near.v4, near.v6)?)
-    } else {
-        None
+    let through = match &mut own_way {
+        _ if !outside => None,
+        Some(way) => {
+            Some(Through::Own { machine: way.open()?, far: session.hosts.homes[SERVER].v4 })
+        }
+        None => (!ordinary).then_some(Through::Machine),
+    };
+    let _way = match through {
+        Some(through) => {
+            let (ends, near) = (&session.hosts.ends, session.hosts.homes[CLIENT]);
+            Some(nat::open(&ends[ends.len() - 1][1].device, near.v4, near.v6, through)?)
+        }
+        None => None,
     };
     session.carry(&plan, checks, &ending)
 }
@@ -145,10 +162,22 @@ impl Session {
     /// Namespaces, devices and routes.
     fn open(plan: &Plan, life: &PipeWriter) -> io::Result<Session> {
         let (hosts, networks) = Hosts::make(plan, life)?;
-        let lab = Lab::open(&plan.lab, &hosts.networks(), &hosts.ends)?;
+        let kept: Vec<_> =
+            plan.calibrations.iter().map(|ways| ways.each_ref().map(Wakes::calibration)).collect();
+        let lab = Lab::open(&plan.lab, &hosts.networks(), &hosts.ends, &kept)?;
         hosts.prepare(plan)?;
         let early = Some(lab.start()?);
         Ok(Session { hosts, lab, early, helpers: Vec::new(), _networks: networks })
+    }
+
+    /// About how long the check takes, in words.
+    fn takes(&self) -> String {
+        let begin = self.lab.promises.iter().filter(|promise| promise.from == Time::ZERO);
+        let ns: u64 = begin.map(|way| emu::check_takes(way.rates, way.propagation).nanos()).sum();
+        match ns.div_ceil(1_000_000_000) {
+            1 => "1 second or less".to_owned(),
+            seconds => format!("about {seconds} seconds"),
+        }
     }
 
     /// The ways between any two hosts that there are from the start on: the hosts, and what was measured.
@@ -216,7 +245,10 @@ impl Session {
             Some(self.hosts.graph(plan).changes()?)
         };
         if let Some(early) = self.early.take() {
-            settle(&early);
+            // Where nothing was sent nothing is under way.
+            if plan.check || !self.helpers.is_empty() {
+                settle(&early);
+            }
             early.stop()?;
         }
         let (running, crowd) = match &plan.crowd {
