@@ -18,7 +18,7 @@ CARGO_PROFILE ?= release
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
-.PHONY: help demo test wheel venv venv-dev engine rt system fmt pins types golden instructions fuzz clean \
+.PHONY: help demo test wheel docs venv venv-dev engine rt system fmt pins types golden instructions fuzz clean \
         check-rustfmt check-clippy build-rust check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-system
 
 help: ## this list
@@ -36,6 +36,14 @@ wheel: target/wheel-venv/.done ## an sdist, and a wheel for Linux with glibc 2.2
 target/wheel-venv/.done: requirements/wheel.txt
 	@rm -rf $(@D) && $(PYTHON) -m venv $(@D)
 	@$(STEP) "what builds wheels" $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+docs: .venv/.run engine target/docs-venv/.done ## the documents as a site that needs no network, in target/docs/site (some minutes at first, then 20 s)
+	@PYTHONPATH=scripts $(STEP) "documents" target/docs-venv/bin/python -m documents . target/docs
+
+target/docs-venv/.done: requirements/docs.txt
+	@rm -rf $(@D) && $(PYTHON) -m venv $(@D)
+	@$(STEP) "what builds the site" $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
 # --- set-up -----------------------------------------------------------------------------------------------------
@@ -61,7 +69,7 @@ system: ## as root on Debian: the system packages that some tests need
 	@$(STEP) "system packages" scripts/setup-system
 
 pins: ## resolve requirements/*.in again (needs uv)
-	@for f in run dev wheel; do uv pip compile -q --universal --python-version 3.11 --generate-hashes --upgrade \
+	@for f in run dev wheel docs; do uv pip compile -q --universal --python-version 3.11 --generate-hashes --upgrade \
 	  --no-emit-index-url --no-annotate --no-header requirements/$$f.in -o requirements/$$f.txt; done
 
 # --- the checks of `make test`, each of which can be run alone -----------------------------------------------------
@@ -117,8 +125,8 @@ types: venv-dev engine ## write plan/spec.py, the types of a resolved run, from 
 	mv target/spec.py python/bentpipe/plan/spec.py
 
 golden: venv-dev engine ## write the outputs that examples, tutorial and README show anew, for a look at the difference
-	BENTPIPE_UPDATE=1 $(BIN)/python -m pytest -q tests/python/test_{examples,tutorial,readme,determinism}.py
-	git --no-pager diff --stat -- examples docs/tutorial.md README.md
+	BENTPIPE_UPDATE=1 $(BIN)/python -m pytest -q tests/python/test_{examples,tutorial,questions,readme,determinism}.py
+	git --no-pager diff --stat -- examples docs/tutorial.md docs/questions README.md
 
 instructions: ## instructions per packet, by callgrind
 	@scripts/instructions

@@ -77,7 +77,7 @@ def test_requirements_follow_from_the_project() -> None:
     assert named == declared
 
 
-@pytest.mark.parametrize("name", ["run", "dev", "wheel"])
+@pytest.mark.parametrize("name", ["run", "dev", "wheel", "docs"])
 def test_requirements_are_pinned_with_hashes_and_name_no_index(name: str) -> None:
     text = (ROOT / f"requirements/{name}.txt").read_text()
     assert "://" not in text

@@ -1,0 +1,31 @@
+"""docs/questions do what they say, as the tutorial does: files are written, commands run, outputs and pictures compared.
+
+`BENTPIPE_UPDATE=1 pytest tests/python/test_questions.py` writes outputs and pictures anew.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+import test_tutorial as told
+
+PAGES = sorted((told.ROOT / "docs/questions").glob("*.md"))
+PICTURES = {
+    "which-controller": "figures/goodput-against.svg",
+    "my-site": "figures/page-load-distribution.svg",
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_question_is_answered_as_written(page: Path, tmp_path: Path) -> None:
+    pytest.importorskip("bentpipe._engine")
+    assert told.follow(page, tmp_path) >= 2
+    if page.stem in PICTURES:
+        picture = page.with_suffix(".svg")
+        drawn = tmp_path / PICTURES[page.stem]
+        if os.environ.get("BENTPIPE_UPDATE"):
+            picture.write_bytes(drawn.read_bytes())
+        assert drawn.read_bytes() == picture.read_bytes()
