@@ -18,7 +18,7 @@ CARGO_PROFILE ?= release
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
-.PHONY: help demo test wheel docs venv venv-dev engine rt system fmt pins types golden instructions fuzz clean \
+.PHONY: help demo test wheel docs container-test venv venv-dev engine rt system fmt pins types golden instructions fuzz clean \
         check-rustfmt check-clippy build-rust check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-system
 
 help: ## this list
@@ -45,6 +45,9 @@ target/docs-venv/.done: requirements/docs.txt
 	@rm -rf $(@D) && $(PYTHON) -m venv $(@D)
 	@$(STEP) "what builds the site" $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
+
+container-test: venv-dev engine rt ## as root, with buildah and mmdebstrap: the image of Containerfile, built and used
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python scripts/container-test
 
 # --- set-up -----------------------------------------------------------------------------------------------------
 

@@ -69,14 +69,17 @@ USER_NAMESPACES = (
 
 
 def namespaces() -> Need:
-    """Whether a process gets namespaces of its own: tried, because what forbids it has many names."""
+    """Whether a process gets namespaces of its own, and may set up a device there: tried, because what forbids it has
+    many names."""
     root = os.geteuid() == 0
     what = "network namespaces, as root" if root else "network namespaces, rootless"
     tool = shutil.which("unshare")
     if tool is None:
         return Need(what, False, False, "no unshare to try it with; Debian: apt install util-linux")
     flags = ["--net", "--mount", "--pid", "--fork"]
-    words = [tool, *([] if root else ["--user", "--map-root-user"]), *flags, "true"]
+    ip = program(*PROGRAMS[0])
+    inside = [ip.found, "link", "set", "lo", "up"] if ip.good else ["true"]
+    words = [tool, *([] if root else ["--user", "--map-root-user"]), *flags, *inside]
     tried = subprocess.run(words, capture_output=True, text=True, check=False)
     if tried.returncode == 0:
         return Need(what, True, False, "allowed")
