@@ -1,9 +1,10 @@
-//! A stranger that says any bytes over a real connection on loopback to a bundle node: for tests and for the fuzzer.
+//! A stranger that says any bytes over a real connection on loopback to a bundle node, or in datagrams: for tests and for
+//! the fuzzer.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 
 use nix::libc;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -20,14 +21,20 @@ const STORE: u64 = 1 << 16;
 /// Turns, of at most a millisecond each, in which a connection whose peer is gone has to be over.
 const TURNS: usize = 5_000;
 
-/// Layers over TCP, and whether TLS may be spoken.
-const WAYS: [(&str, &str); 3] = [("tcpcl", "no"), ("tcpcl", "allow"), ("mtcp", "no")];
+/// Layers, and whether TLS may be spoken; the last one is over UDP.
+const WAYS: [(&str, &str); 4] =
+    [("tcpcl", "no"), ("tcpcl", "allow"), ("mtcp", "no"), ("ltp", "no")];
 
 thread_local! {
     static NODES: RefCell<BTreeMap<usize, Host<BundleHost>>> = const { RefCell::new(BTreeMap::new()) };
 }
 
 fn plan((layer, tls): (&str, &str)) -> NodePlan {
+    let over_udp = layer == "ltp";
+    let mut words = json!({"kind": layer});
+    if over_udp {
+        words["rate_bit_s"] = json!(1_000_000_000);
+    }
     let text = json!({
         "name": "2",
         "dtn": {
@@ -38,7 +45,8 @@ fn plan((layer, tls): (&str, &str)) -> NodePlan {
             ],
         },
         "doors": [{
-            "neighbour": "1", "layer": {"kind": layer}, "listen": "127.0.0.1:0", "peer": null,
+            "neighbour": "1", "layer": words, "listen": "127.0.0.1:0",
+            "peer": over_udp.then_some("127.0.0.1:9"),
             "sends": layer != "mtcp", "with_contact": false, "closes": false, "quic": QuicSpec::default(),
             "congestion": {"name": "cubic"}, "idle_timeout_ns": 10_000_000_000_u64,
             "tls": {"policy": tls},
@@ -47,8 +55,8 @@ fn plan((layer, tls): (&str, &str)) -> NodePlan {
     serde_json::from_value(text).expect("a plan")
 }
 
-/// Gives `bytes` to a node in pieces and then resets the connection: the first byte chooses the layer and the length of the
-/// pieces. Panics where a session or more than the store is left of it.
+/// Gives `bytes` to a node in pieces, over TCP and then a reset or in datagrams: the first byte chooses the layer and the length
+/// of the pieces. Panics where a session of a connection or more than the store is left of it.
 #[doc(hidden)]
 pub fn exercise_dtn(bytes: &[u8]) {
     let [first, bytes @ ..] = bytes else { return };
@@ -56,31 +64,59 @@ pub fn exercise_dtn(bytes: &[u8]) {
     NODES.with_borrow_mut(|nodes| {
         let host = nodes.entry(way).or_insert_with(|| node(&plan(WAYS[way])).expect("a node"));
         let address = host.local(0).expect("its address");
-        let mut stranger = TcpStream::connect(address).expect("a connection on loopback");
-        let linger = libc::linger { l_onoff: 1, l_linger: 0 };
-        setsockopt(&stranger, sockopt::Linger, &linger).expect("lingering");
-        stranger.set_nonblocking(true).expect("no blocking");
-        let turn = |host: &mut Host<BundleHost>| {
-            let soon = host.now() + Span::from_millis(1);
-            host.turn(soon).expect("a kernel");
-            assert!(host.agent().agent().stored_bytes() <= STORE, "no more than the store");
-        };
-        let mut answer = [0; 4096];
-        for piece in bytes.chunks(usize::from(first >> 2) * 8 + 1) {
-            let _ = stranger.write(piece);
-            turn(host);
-            let _ = stranger.read(&mut answer);
+        let pieces = bytes.chunks(usize::from(first >> 2) * 8 + 1);
+        if WAYS[way].0 == "ltp" {
+            send(host, address, pieces);
+        } else {
+            say(host, address, pieces);
         }
-        drop(stranger);
-        let mut turns = 0;
-        // It may not have been accepted yet.
-        while turns < 3 || host.open(0) > 0 {
-            turn(host);
-            turns += 1;
-            assert!(turns < TURNS, "a connection whose peer is gone is over");
-        }
-        let agent = &mut host.agent();
-        assert_eq!(agent.sessions(), 0, "a session ends with its connection");
-        agent.take_events();
+        host.agent().take_events();
     });
+}
+
+fn turn(host: &mut Host<BundleHost>) {
+    let soon = host.now() + Span::from_millis(1);
+    host.turn(soon).expect("a kernel");
+    assert!(host.agent().agent().stored_bytes() <= STORE, "no more than the store");
+}
+
+/// In datagrams, from the neighbour's address.
+fn send<'a>(
+    host: &mut Host<BundleHost>,
+    address: SocketAddr,
+    pieces: impl Iterator<Item = &'a [u8]>,
+) {
+    let stranger = UdpSocket::bind("127.0.0.1:0").expect("a socket on loopback");
+    for piece in pieces {
+        let _ = stranger.send_to(piece, address);
+        turn(host);
+    }
+    assert!(host.agent().sessions() <= 1, "there is one neighbour");
+}
+
+/// Over a connection.
+fn say<'a>(
+    host: &mut Host<BundleHost>,
+    address: SocketAddr,
+    pieces: impl Iterator<Item = &'a [u8]>,
+) {
+    let mut stranger = TcpStream::connect(address).expect("a connection on loopback");
+    let linger = libc::linger { l_onoff: 1, l_linger: 0 };
+    setsockopt(&stranger, sockopt::Linger, &linger).expect("lingering");
+    stranger.set_nonblocking(true).expect("no blocking");
+    let mut answer = [0; 4096];
+    for piece in pieces {
+        let _ = stranger.write(piece);
+        turn(host);
+        let _ = stranger.read(&mut answer);
+    }
+    drop(stranger);
+    let mut turns = 0;
+    // It may not have been accepted yet.
+    while turns < 3 || host.open(0) > 0 {
+        turn(host);
+        turns += 1;
+        assert!(turns < TURNS, "a connection whose peer is gone is over");
+    }
+    assert_eq!(host.agent().sessions(), 0, "a session ends with its connection");
 }

@@ -1,11 +1,11 @@
 //! Bundle nodes on sockets, and peers that are written by hand: how a session ends, and what strangers cannot do to it.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 
 use endpoint::dtn::{BundleHost, node};
 use endpoint::host::Host;
-use serde_json::json;
+use serde_json::{Value, json};
 use transport::quic::QuicSpec;
 use units::Span;
 
@@ -19,6 +19,11 @@ const TERM_REPLY: &[u8] = &[5, 1, 0];
 
 /// Node 2, which answers node 1 over TCPCLv4.
 fn two() -> (Host<BundleHost>, SocketAddr) {
+    over(&json!({"kind": "tcpcl"}), None)
+}
+
+/// Node 2, which answers node 1 over a layer.
+fn over(layer: &Value, peer: Option<SocketAddr>) -> (Host<BundleHost>, SocketAddr) {
     let plan = json!({
         "name": "2",
         "dtn": {
@@ -26,7 +31,7 @@ fn two() -> (Host<BundleHost>, SocketAddr) {
             "nodes": [{"name": "1", "eid": "ipn:1.0"}, {"name": "2", "eid": "ipn:2.0"}],
         },
         "doors": [{
-            "neighbour": "1", "layer": {"kind": "tcpcl"}, "listen": "127.0.0.1:0", "peer": null,
+            "neighbour": "1", "layer": layer, "listen": "127.0.0.1:0", "peer": peer,
             "sends": true, "with_contact": false, "closes": false, "quic": QuicSpec::default(),
             "congestion": {"name": "cubic"}, "idle_timeout_ns": 10_000_000_000_u64,
         }],
@@ -142,4 +147,37 @@ fn strangers_do_not_end_a_neighbours_session() {
         peer.end.is_some()
     });
     assert_eq!(again.end, None);
+}
+
+/// Over UDP a neighbour is its address, whatever port it sends from: what comes from elsewhere is not read, and answers go where
+/// the node knows it to be.
+#[test]
+fn segments_of_strangers_begin_nothing() {
+    let neighbour = UdpSocket::bind("127.0.0.1:0").unwrap();
+    neighbour.set_nonblocking(true).unwrap();
+    let layer = json!({"kind": "ltp", "rate_bit_s": 1_000_000});
+    let (mut host, at) = over(&layer, Some(neighbour.local_addr().unwrap()));
+    // A whole red block of engine 1, three octets that are no bundle (RFC 5326 section 3).
+    let block = b"\x03\x01\x07\x00\x01\x00\x03\x05\x00abc";
+    UdpSocket::bind("127.0.0.2:0").unwrap().send_to(block, at).unwrap();
+    let soon = host.now() + Span::from_millis(50);
+    turn(&mut host, |host| host.now() > soon);
+    assert_eq!((host.agent().sessions(), host.open(0)), (0, 0));
+    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(block, at).unwrap();
+    let mut heard = [0; 100];
+    turn(&mut host, |_| {
+        let count = neighbour.recv(&mut heard).unwrap_or(0);
+        // Cancelled by the receiver: the client does not want it (section 6.16).
+        assert!(count == 0 || heard[..count] == *b"\x0e\x01\x07\x00\x00");
+        count > 0
+    });
+    assert_eq!((host.agent().sessions(), host.open(0)), (1, 1));
+    // It ends once the other side knows, and what comes then begins nothing.
+    host.agent().end();
+    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"\x0f\x01\x07\x00", at).unwrap();
+    turn(&mut host, |host| host.agent().sessions() == 0);
+    neighbour.send_to(block, at).unwrap();
+    let soon = host.now() + Span::from_millis(50);
+    turn(&mut host, |host| host.now() > soon);
+    assert_eq!(host.agent().traffic()[0].begun, 1);
 }
