@@ -2,7 +2,7 @@
 
 A module holds a few commands of one kind; they are listed here in the order of ``--help``. Heavy libraries
 are imported by the command that needs them, so that ``bentpipe --help`` is quick. ``common``, ``terminal`` and
-``helping`` are what they share, ``streams`` is what they write to.
+``helping`` are what they share, ``streams`` is what they write to; ``visiting`` is the part of ``browse`` for a URL.
 """
 
 from __future__ import annotations

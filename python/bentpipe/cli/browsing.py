@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bentpipe.cli.common import FAILED, AsJson, Settings, count, interruptible, not_made, refuse
+from bentpipe.cli.visiting import is_site, visit
 
 if TYPE_CHECKING:
     from bentpipe.lab.browser.runner import BrowserRunner, Due, Far
@@ -21,7 +22,11 @@ __all__ = ["browse", "serve"]
 
 def browse(
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="a scenario (TOML) with a page; with --field, or a page")
+        str,
+        typer.Argument(
+            metavar="FILE|URL",
+            help="a scenario (TOML) with a page; with --field, or a page; with --access, a site of one's own",
+        ),
     ],
     settings: Settings = None,
     out: Annotated[
@@ -69,14 +74,38 @@ def browse(
     ] = None,
     spki: Annotated[
         str | None,
-        typer.Option(metavar="BASE64", help="with --field: the key of its certificate, as serve prints it"),
+        typer.Option(
+            metavar="BASE64", help="with --field or a URL: the key of its certificate, as serve prints it"
+        ),
     ] = None,
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="ID", help="only this unit; repeatable")
     ] = None,
+    access: Annotated[
+        str | None, typer.Option(metavar="ACCESS", help="with a URL: a preset, or a scenario (TOML)")
+    ] = None,
+    pep: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SETUP", help="with a URL: split TCP behind the longest segment: early, relayed"
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Load a page in a real Chromium, by each HTTP. The same command resumes."""
+    """Load a page in a real Chromium, by each HTTP, or a site of one's own. The same command resumes."""
+    if is_site(file):
+        others = {"--http": http, "--loads": loads, "--pause": pause, "--hours": hours, "--quota": quota,
+                  "--note": note, "--metar": metar, "--field": field, "--only": only}  # fmt: skip
+        for option in [name for name, value in others.items() if value]:
+            refuse(f"{option}: found it beside a URL, which is loaded once, as it is")
+        visit(
+            file, access, settings=settings or (), out=out, pep=pep, timeout_s=_timeout(timeout), spki=spki,
+            as_json=as_json,
+        )  # fmt: skip
+        return
+    for option, value in (("--access", access), ("--pep", pep)):
+        if value is not None:
+            refuse(f"{option}: found it without a URL, expected one such as https://my.site/")
     from bentpipe.cli.terminal import watch
     from bentpipe.lab.browser import chromium
     from bentpipe.lab.browser.planned import Options, engine_name, plan_units

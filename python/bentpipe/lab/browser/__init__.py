@@ -9,6 +9,7 @@ between loads, no content cache, forced name resolution, QUIC to others blocked.
 - ``unit``: the process in the near namespace that makes one unit
 - ``planned``, ``far``: from a scenario to units (``spec`` has their types), and what a unit's lab is
 - ``runner``: units there, or on a real access, when they are due
+- ``visit``, ``site``: one load of a site of one's own; what became of it
 - ``serving``: the far end alone, for browsers on other machines
 - ``measurements``: a unit as the tables of a store
 - ``doubts``: what to know of the units of a store

@@ -10,30 +10,40 @@ if TYPE_CHECKING:
 
     from bentpipe.lab.browser.devtools import Event
 
-__all__ = ["Request", "archive", "progress", "requests"]
+__all__ = ["Request", "archive", "clock_offset", "progress", "requests", "row"]
 
 Request = dict[str, Any]
 """What the events say of one request: ``id, sent, response, extra, end_s, encoded, body, failed``."""
 
 
 def requests(events: Sequence[Event]) -> list[Request]:
-    """The requests of a load, in the order in which they were made; those that were not fetched are left out."""
+    """The requests of a load, in the order in which they were made; those that were not fetched are left out. What is
+    redirected is a request of its own."""
+    made: list[Request] = []
     found: dict[str, Request] = {}
     for event in events:
         about = event["params"]
         name = about.get("requestId", "")
         if event["method"] == "Network.requestWillBeSent":
-            if about["request"]["url"].startswith("https:") and name not in found:
+            if name in found:
+                if (answer := about.get("redirectResponse")) is None:
+                    continue
+                found[name] |= {"response": answer, "end_s": about["timestamp"],
+                                "encoded": answer.get("encodedDataLength", 0)}  # fmt: skip
+            if about["request"]["url"].startswith(("https:", "http:")):
                 found[name] = {"id": name, "sent": about, "body": 0, "encoded": 0}
+                made.append(found[name])
         elif name in found:
             _note(found[name], event["method"], about)
-    return list(found.values())
+    return made
 
 
 def _note(one: Request, method: str, about: Mapping[str, Any]) -> None:
     if method == "Network.responseReceived":
         one["response"] = about["response"]
-    elif method == "Network.dataReceived":
+    elif (
+        method == "Network.dataReceived" and "failed" not in one
+    ):  # then it is the browser's own page of the error
         one["body"] += about["dataLength"]
     elif method == "Network.loadingFinished":
         one["end_s"], one["encoded"] = about["timestamp"], about["encodedDataLength"]
@@ -49,6 +59,36 @@ def progress(events: Sequence[Event], offset: float) -> list[tuple[float, int]]:
         for event in events
         if event["method"] == "Network.dataReceived" and (about := event["params"])["requestId"] in wanted
     ]
+
+
+def clock_offset(found: Sequence[Request], timings: Mapping[str, Any]) -> float:
+    """What the clock of the events is behind that of the timings, s: both have the document's requestStart."""
+    navigation = timings.get("navigation") or {}
+    timing = found[0].get("response", {}).get("timing") if found else None
+    if timing and navigation.get("requestStart"):
+        there = timing["requestTime"] + timing["sendStart"] / 1e3
+        return float((timings["time_origin_ms"] + navigation["requestStart"]) / 1e3 - there)
+    return float(found[0]["sent"]["wallTime"] - found[0]["sent"]["timestamp"]) if found else 0.0
+
+
+def row(one: Request, offset: float) -> dict[str, Any]:
+    """One request in plain times, s since 1970; ``offset`` is added to the browser's clock."""
+    response = one.get("response", {})
+    timing = response.get("timing")
+    start = timing["requestTime"] + offset if timing else None
+
+    def at(name: str) -> float | None:
+        return start + timing[name] / 1e3 if start is not None and timing.get(name, -1) >= 0 else None
+
+    return {
+        "url": one["sent"]["request"]["url"], "protocol": response.get("protocol", ""),
+        "status": response.get("status", 0), "connection": response.get("connectionId", 0),
+        "reused": bool(response.get("connectionReused")), "queued_s": one["sent"]["timestamp"] + offset,
+        "connect_start_s": at("connectStart"), "secure_start_s": at("sslStart"), "connect_end_s": at("connectEnd"),
+        "sent_s": at("sendStart"), "response_start_s": at("receiveHeadersStart") or at("receiveHeadersEnd"),
+        "end_s": one["end_s"] + offset if "end_s" in one else None, "bytes": one["body"],
+        "error": one.get("failed", ""),
+    }  # fmt: skip
 
 
 def archive(number: int, events: Sequence[Event], timings: Mapping[str, Any], browser: str) -> dict[str, Any]:

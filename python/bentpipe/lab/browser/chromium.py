@@ -14,7 +14,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["MODES", "Chromium", "ChromiumError", "children", "find", "flags", "new_profile", "version"]
+__all__ = [
+    "MODES",
+    "Chromium",
+    "ChromiumError",
+    "children",
+    "find",
+    "flags",
+    "meaning",
+    "new_profile",
+    "version",
+]
 
 MODES = ("3", "2", "1.1", "alt-svc")
 """How a page is fetched; the words of a scenario's ``http``."""
@@ -116,6 +126,31 @@ def flags(mode: str, site: Site, profile: Path, *, sandbox: bool, netlog: Path |
 
 def _bracketed(address: str) -> str:
     return f"[{address}]" if ":" in address else address
+
+
+def meaning(error: str) -> str:
+    """What Chromium's word for a failure means, in front of the word."""
+    for start, words in (
+        (
+            "net::ERR_CERT_AUTHORITY_INVALID",
+            "nobody vouches for the certificate (give its key with --spki)",
+        ),
+        ("net::ERR_CERT_COMMON_NAME_INVALID", "the certificate is another name's"),
+        ("net::ERR_CERT", "the certificate is not valid"),
+        ("net::ERR_CONNECTION_REFUSED", "nothing listens there"),
+        ("net::ERR_CONNECTION_TIMED_OUT", "no answer from the server"),
+        ("net::ERR_TIMED_OUT", "no answer from the server"),
+        ("net::ERR_ADDRESS_UNREACHABLE", "no way to the server"),
+        ("net::ERR_NAME_NOT_RESOLVED", "the page wants a host that it may not reach, or that is not there"),
+        ("net::ERR_TOO_MANY_REDIRECTS", "it redirects without end"),
+        (
+            "net::ERR_QUIC",
+            "no QUIC with the server (UDP blocked, no HTTP/3 there, or a certificate it does not trust)",
+        ),
+    ):
+        if error.startswith(start):
+            return f"{words}: {error}"
+    return error
 
 
 def new_profile(folder: Path) -> Path:

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from bentpipe.lab.browser.chromium import Chromium, ChromiumError, Site, flags
 from bentpipe.lab.browser.devtools import DevTools, Event
 
-__all__ = ["SETTLE_S", "Load", "Wanted", "load"]
+__all__ = ["SETTLE_S", "Load", "Wanted", "attached", "load", "navigate"]
 
 TIMINGS = """(() => {
   const plain = e => JSON.parse(JSON.stringify(e));
@@ -98,7 +99,7 @@ def load(
     done = Load()
     try:
         tools = DevTools(browser)
-        session = _page(tools, log)
+        session = attached(tools, log)
         tools.call("Page.enable", session)
         tools.call("Network.enable", session, maxTotalBufferSize=0, maxResourceBufferSize=0)
         tools.call("Network.setCacheDisabled", session, cacheDisabled=True)
@@ -110,7 +111,7 @@ def load(
             _open(tools, session, wanted)
             done.wall["open"] = time.monotonic() - began
         began = time.monotonic()
-        _navigate(tools, session, wanted, done)
+        navigate(tools, session, wanted.url, wanted.timeout_s, done)
         done.wall["load"] = time.monotonic() - began
         began = time.monotonic()
         tools.call("Browser.close")
@@ -121,7 +122,7 @@ def load(
     return done
 
 
-def _page(tools: DevTools, log: Path) -> str:
+def attached(tools: DevTools, log: Path) -> str:
     """The session of the browser's first page."""
     try:
         targets = tools.call("Target.getTargets", timeout=START_S)["targetInfos"]
@@ -165,22 +166,40 @@ def _open(tools: DevTools, session: str, wanted: Wanted) -> None:
     tools.call("Runtime.disable", session)
 
 
-def _navigate(tools: DevTools, session: str, wanted: Wanted, done: Load) -> None:
+def navigate(
+    tools: DevTools,
+    session: str,
+    url: str,
+    timeout_s: float,
+    done: Load,
+    each: Callable[[Event], None] | None = None,
+) -> None:
+    """Loads ``url`` and fills ``done``; ``each`` sees every event at once.
+
+    Raises:
+        ChromiumError: the page crashed, or the browser has ended; ``done`` has what came before.
+    """
+
+    def take(event: Event) -> None:
+        if each is not None:
+            each(event)
+        if event["method"] in KEPT:
+            done.events.append(event)
+
     tools.forget()
     done.start_s = time.time()
-    until = time.monotonic() + wanted.timeout_s
+    until = time.monotonic() + timeout_s
     # Answered only when the response is there; what matters comes as events.
-    tools.start("Page.navigate", session, url=wanted.url)
+    tools.start("Page.navigate", session, url=url)
     document = None
     while True:
         event = tools.event(until)
         if event is None:
-            done.error = f"not finished within {wanted.timeout_s:g} s"
+            done.error = f"not finished within {timeout_s:g} s"
             _read(tools, session, done)
             return
         method, about = event["method"], event.get("params", {})
-        if method in KEPT:
-            done.events.append(event)
+        take(event)
         if document is None and method == "Network.requestWillBeSent":
             document = about["requestId"]
         if method == "Network.loadingFailed" and about["requestId"] == document:
@@ -195,7 +214,8 @@ def _navigate(tools: DevTools, session: str, wanted: Wanted, done: Load) -> None
     done.finished = bool(navigation.get("loadEventEnd"))
     if not done.finished:
         done.error = f"loadEventEnd did not come within {LINGER_S:g} s of the load event"
-    done.events += [event for event in tools.rest() if event["method"] in KEPT]
+    for event in tools.rest():
+        take(event)
 
 
 def _read(tools: DevTools, session: str, done: Load) -> None:

@@ -203,70 +203,17 @@ def _loads(plan: Plan, program: Path, wanted: Wanted, home: Path, record: dict[s
         content = archive.archive(number, done.events, done.timings, record["chromium"])
         (folder / f"load-{number}.har").write_text(json.dumps(content), encoding="utf-8")
         if done.error.startswith("net::"):
-            raise UnitError(f"load {number}: {plan.url}: {_meaning(done.error)}")
-
-
-def _meaning(error: str) -> str:
-    """What Chromium's word for a failure means, in front of the word."""
-    for start, words in (
-        (
-            "net::ERR_CERT_AUTHORITY_INVALID",
-            "nobody vouches for the certificate (give its key with --spki)",
-        ),
-        ("net::ERR_CERT_COMMON_NAME_INVALID", "the certificate is another name's"),
-        ("net::ERR_CERT", "the certificate is not valid"),
-        ("net::ERR_CONNECTION_REFUSED", "nothing listens there"),
-        ("net::ERR_CONNECTION_TIMED_OUT", "no answer from the server"),
-        ("net::ERR_TIMED_OUT", "no answer from the server"),
-        ("net::ERR_ADDRESS_UNREACHABLE", "no way to the server"),
-        ("net::ERR_NAME_NOT_RESOLVED", "the page wants a host that it may not reach"),
-        (
-            "net::ERR_QUIC",
-            "no QUIC with the server (UDP blocked, no HTTP/3 there, or a certificate it does not trust)",
-        ),
-    ):
-        if error.startswith(start):
-            return f"{words}: {error}"
-    return error
+            raise UnitError(f"load {number}: {plan.url}: {chromium.meaning(done.error)}")
 
 
 def _record(done: Load, number: int) -> dict[str, Any]:
     found = archive.requests(done.events)
-    offset = _offset(found, done.timings)
+    offset = archive.clock_offset(found, done.timings)
     return {
         "load": number, "finished": done.finished, "error": done.error, "start_s": done.start_s, "wall": done.wall,
         "quit_by_itself": done.quit_by_itself, "timings": done.timings,
         "progress": archive.progress(done.events, offset),
-        "requests": [_request(one, offset) for one in found],
-    }  # fmt: skip
-
-
-def _offset(found: list[archive.Request], timings: dict[str, Any]) -> float:
-    """What the clock of the events is behind that of the timings, s: both have the document's requestStart."""
-    navigation = timings.get("navigation") or {}
-    timing = found[0].get("response", {}).get("timing") if found else None
-    if timing and navigation.get("requestStart"):
-        there = timing["requestTime"] + timing["sendStart"] / 1e3
-        return float((timings["time_origin_ms"] + navigation["requestStart"]) / 1e3 - there)
-    return float(found[0]["sent"]["wallTime"] - found[0]["sent"]["timestamp"]) if found else 0.0
-
-
-def _request(one: archive.Request, offset: float) -> dict[str, Any]:
-    response = one.get("response", {})
-    timing = response.get("timing")
-    start = timing["requestTime"] + offset if timing else None
-
-    def at(name: str) -> float | None:
-        return start + timing[name] / 1e3 if start is not None and timing.get(name, -1) >= 0 else None
-
-    return {
-        "url": one["sent"]["request"]["url"], "protocol": response.get("protocol", ""),
-        "status": response.get("status", 0), "connection": response.get("connectionId", 0),
-        "reused": bool(response.get("connectionReused")), "queued_s": one["sent"]["timestamp"] + offset,
-        "connect_start_s": at("connectStart"), "secure_start_s": at("sslStart"), "connect_end_s": at("connectEnd"),
-        "sent_s": at("sendStart"), "response_start_s": at("receiveHeadersStart") or at("receiveHeadersEnd"),
-        "end_s": one["end_s"] + offset if "end_s" in one else None, "bytes": one["body"],
-        "error": one.get("failed", ""),
+        "requests": [archive.row(one, offset) for one in found],
     }  # fmt: skip
 
 

@@ -1,0 +1,137 @@
+"""One load of a site of one's own, made in the near namespace: ``python -m bentpipe.lab.browser.visit PLAN FAR``.
+
+PLAN is the JSON of a :class:`Plan`, FAR the address at which this machine is reached there. What it makes is in the
+plan's directory: ``load.har``, ``film-N.jpg`` (N ms after the start) and ``visit.json``, which says how it went.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from bentpipe.lab.browser import archive, chromium
+from bentpipe.lab.browser.chromium import ALWAYS, Chromium, ChromiumError
+from bentpipe.lab.browser.devtools import DevTools
+from bentpipe.lab.browser.loading import SETTLE_S, Load, attached, navigate
+
+if TYPE_CHECKING:
+    from bentpipe.lab.browser.devtools import Event
+
+__all__ = ["OWN", "Plan", "main"]
+
+OWN = ("localhost", "127.0.0.1", "::1")
+"""Hosts that are this machine: behind the path they are the far end."""
+
+LINGER_S = 1.0
+"""After the load event: what is painted last, and what the page fetches then."""
+
+FILM: dict[str, Any] = {
+    "format": "jpeg",
+    "quality": 70,
+    "maxWidth": 480,
+    "maxHeight": 360,
+    "everyNthFrame": 1,
+}
+"""The pictures of a film: DevTools' Page.startScreencast."""
+
+MOST_PICTURES = 600
+
+WINDOW = "1280,800"
+"""What is seen of the page, CSS pixels: a laptop's."""
+
+
+@dataclass
+class Plan:
+    """What is loaded, and with what."""
+
+    url: str
+    directory: str
+    home: str
+    """Folder for the browser, which whoever started this makes and removes."""
+    chromium: str
+    timeout_s: float
+    sandbox: bool
+    spki: str | None = None
+    """Key of a certificate that nobody vouches for, base64 of its SHA-256."""
+
+
+def main(words: list[str]) -> int:
+    """Makes the load."""
+    plan = Plan(**json.loads(Path(words[0]).read_text(encoding="utf-8")))
+    folder, far, program = Path(plan.directory), words[1], Path(plan.chromium)
+    done, version = Load(), ""
+    film: list[tuple[float, bytes]] = []
+    try:
+        version = chromium.version(program)
+        _load(plan, program, far, done, film)
+    except ChromiumError as error:
+        done.error = done.error or str(error)
+    found = archive.requests(done.events)
+    offset = archive.clock_offset(found, done.timings)
+    content = archive.archive(1, done.events, done.timings, version)
+    (folder / "load.har").write_text(json.dumps(content), encoding="utf-8")
+    times = []
+    for at, picture in film:
+        ms = max(0, round((at - done.start_s) * 1e3))
+        (folder / f"film-{ms:06d}.jpg").write_bytes(picture)
+        times.append(ms)
+    record = {
+        "url": plan.url, "chromium": version, "finished": done.finished, "error": done.error, "start_s": done.start_s,
+        "timings": done.timings, "requests": [archive.row(one, offset) for one in found], "film_ms": times,
+    }  # fmt: skip
+    (folder / "visit.json").write_text(json.dumps(record), encoding="utf-8")
+    return 0
+
+
+def _load(plan: Plan, program: Path, far: str, done: Load, film: list[tuple[float, bytes]]) -> None:
+    profile = chromium.new_profile(Path(plan.home))
+    log = Path(plan.directory) / "chromium.log"
+    browser = Chromium(program, _flags(plan, far, profile), profile, log)
+    try:
+        tools = DevTools(browser)
+        session = attached(tools, log)
+        for domain in ("Page", "Network"):
+            tools.call(f"{domain}.enable", session)
+        tools.call("Network.setCacheDisabled", session, cacheDisabled=True)
+
+        def each(event: Event) -> None:
+            if event["method"] == "Page.screencastFrame":
+                about = event["params"]
+                tools.start("Page.screencastFrameAck", session, sessionId=about["sessionId"])
+                if len(film) < MOST_PICTURES:
+                    film.append((about["metadata"]["timestamp"], base64.b64decode(about["data"])))
+
+        time.sleep(SETTLE_S)
+        tools.call("Page.startScreencast", session, **FILM)
+        navigate(tools, session, plan.url, plan.timeout_s, done, each)
+        until = time.monotonic() + LINGER_S
+        while (event := tools.event(until)) is not None:
+            each(event)
+            if event["method"].startswith("Network."):
+                done.events.append(event)
+        tools.call("Browser.close")
+        browser.end()
+    finally:
+        browser.kill()
+
+
+def _flags(plan: Plan, far: str, profile: Path) -> list[str]:
+    host = urlsplit(plan.url).hostname or ""
+    found: list[Any] = [*ALWAYS, f"--user-data-dir={profile}", f"--window-size={WINDOW}"]
+    if host in OWN:
+        found.append(f"--host-resolver-rules=MAP {host} {far}")
+    if not plan.sandbox:
+        found.append("--no-sandbox")
+    if plan.spki is not None:
+        found.append(f"--ignore-certificate-errors-spki-list={plan.spki}")
+    return [*found, "about:blank"]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,171 @@
+"""``bentpipe browse URL``: a site of one's own behind an access."""
+
+from __future__ import annotations
+
+import base64
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import realtime
+from bentpipe.lab.browser import archive
+from bentpipe.lab.browser.site import address, visit
+from bentpipe.report import visit as pages
+from bentpipe.scenario.har import read_har
+from bentpipe.scenario.problems import ScenarioError
+from commands import bentpipe
+
+DOT = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7")
+ANSWERS = {
+    "/": (
+        200,
+        b"<!doctype html><link rel=icon href=data:,><h1>Mine</h1><img src=dot.gif width=200>",
+        "text/html",
+    ),
+    "/dot.gif": (200, DOT, "image/gif"),
+}
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    """A site with a redirect, a circle of them, and a page that never comes."""
+
+    released = threading.Event()
+
+    def do_GET(self) -> None:
+        if self.path == "/never":
+            self.released.wait(60)
+            return
+        to = {"/moved": "/", "/circle": "/circle"}.get(self.path)
+        status, body, kind = (302, b"", "") if to else ANSWERS.get(self.path, (404, b"no", "text/plain"))
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Location" if to else "Content-Type", to or kind)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[str]:
+    realtime.need_namespaces("nft", "chromium")
+    realtime.need_root("a server on the machine's own side")
+    with pytest.MonkeyPatch.context() as patch, http.server.ThreadingHTTPServer(("", 0), Handler) as server:
+        patch.setenv("BENTPIPE_RT", str(realtime.program()))
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://localhost:{server.server_address[1]}"
+        Handler.released.set()
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.system
+def test_a_redirect_a_page_and_its_picture(site: str, tmp_path: Path) -> None:
+    """Every round trip of the path is in it: 80 ms for each connection, redirect, answer. The HAR file is a page."""
+    found = visit(f"{site}/moved", "lte-4g", tmp_path / "out")
+    assert found.error == ""
+    assert [(one["url"].removeprefix(site), one["status"]) for one in found.requests] == [
+        ("/moved", 302), ("/", 200), ("/dot.gif", 200),
+    ]  # fmt: skip
+    assert found.marks["loaded"] >= found.marks["first byte"] >= 3 * 80.0
+    assert found.bytes == len(ANSWERS["/"][1]) + len(DOT)
+    assert len(found.film) >= 1
+    assert all(picture.read_bytes()[:2] == b"\xff\xd8" for _, picture in found.film)
+    page = read_har(tmp_path / "out" / "load.har")
+    assert [(one.name, one.after) for one in page.object] == [
+        ("moved", []), ("index", ["moved"]), ("dot.gif", ["index"]),
+    ]  # fmt: skip
+    again = visit(f"{site}/", "lte-4g", tmp_path / "out")
+    assert [one["status"] for one in again.requests] == [200, 200]
+
+
+@pytest.mark.system
+def test_what_does_not_load_is_said_and_kept(site: str, tmp_path: Path) -> None:
+    done = bentpipe(tmp_path, "browse", f"{site}/circle", "--access", "lte-4g", "--out", "circle", "--json")
+    said = json.loads(done.stdout)
+    assert (done.returncode, said["error"]) == (1, "it redirects without end: net::ERR_TOO_MANY_REDIRECTS")
+    assert {one["status"] for one in said["requests"]} == {302, None}
+    assert (tmp_path / "circle" / "page.html").exists()
+    assert len(json.loads((tmp_path / "circle" / "load.har").read_text())["log"]["entries"]) > 10
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["ftp://x/", "--access", "lte-4g"], "URL: found"),
+        (["http://:80/", "--access", "lte-4g"], "URL: found"),
+        (["http://x/"], "--access: missing beside a URL"),
+        (["http://x/", "--access", "lte4g"], 'did you mean "lte-4g"'),
+        (["http://x/", "--access", "lte-4g", "--loads", "2"], "--loads: found it beside a URL"),
+        (["http://x/", "--access", "lte-4g", "--out", "there"], "is there and no visit"),
+        (["s.toml", "--access", "lte-4g"], "--access: found it without a URL"),
+        (["s.toml", "--pep", "early"], "--pep: found it without a URL"),
+    ],
+)
+def test_what_is_refused(words: list[str], said: str, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "mine").touch()
+    done = bentpipe(tmp_path, "browse", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def _event(method: str, at: float, **more: Any) -> dict[str, Any]:
+    return {"method": f"Network.{method}", "params": {"requestId": "1", "timestamp": at, **more}}
+
+
+def test_a_redirect_is_a_request_of_its_own() -> None:
+    events = [
+        _event("requestWillBeSent", 1.0, request={"url": "http://a/"}),
+        _event("requestWillBeSent", 2.0, request={"url": "http://a/b"},
+               redirectResponse={"status": 301, "encodedDataLength": 99}),
+        _event("responseReceived", 3.0, response={"status": 200}),
+        _event("dataReceived", 3.5, dataLength=7),
+        _event("loadingFinished", 4.0, encodedDataLength=50),
+    ]  # fmt: skip
+    first, second = archive.requests(events)
+    assert (first["response"]["status"], first["end_s"], first["encoded"], first["body"]) == (301, 2.0, 99, 0)
+    assert (second["response"]["status"], second["end_s"], second["encoded"], second["body"]) == (
+        200,
+        4.0,
+        50,
+        7,
+    )
+
+
+def test_an_address() -> None:
+    assert address("https://my.site:8443/a?b") == "https://my.site:8443/a?b"
+    for wrong in ("http://", "http://a:99999/", "file:///etc/passwd"):
+        with pytest.raises(ScenarioError, match="expected one such as"):
+            address(wrong)
+
+
+def test_the_page_of_a_visit(tmp_path: Path) -> None:
+    """The sentence, a bar for each phase that came, and a name that is a stranger's text."""
+    (tmp_path / "1.jpg").write_bytes(b"\xff\xd8")
+    row = {"url": "http://a/<b>", "status": 200, "protocol": "h2", "bytes": 1500, "error": "", "queued_s": 10.0,
+           "connect_start_s": 10.1, "connect_end_s": 10.2, "sent_s": 10.2, "response_start_s": 10.5, "end_s": 11.0}  # fmt: skip
+    lost = dict.fromkeys(row) | {"url": "http://a/c", "status": 0, "protocol": "", "bytes": 0, "error": "gone",
+                                 "queued_s": 10.5}  # fmt: skip
+    seen = pages.Seen(
+        "http://a/", "lte-4g", "", {"loaded": 2000.0}, [row, lost], 10.0, [(0, tmp_path / "1.jpg")], []
+    )
+    assert (
+        pages.sentence(seen) == "http://a/ behind lte-4g: loaded 2.00 s; 2 requests, 2 kB of bodies, 1 by h2"
+    )
+    text = pages.write(seen, tmp_path / "page.html", "1").read_text()
+    assert "&lt;b&gt; (a)" in text
+    assert "<b> (a)" not in text
+    assert 'class="connect" style="left:5.000%;width:5.000%"' in text
+    assert 'class="wait" style="left:10.000%;width:15.000%"' in text
+    assert 'class="receive" style="left:25.000%;width:25.000%"' in text
+    assert text.count('class="queued" style') == 1
+    assert pages.rows(seen)[0]["answered, ms"] == 500.0
