@@ -9,7 +9,7 @@ HEAD = """# The API
 
 What `import bentpipe` gives, with signatures, from the docstrings; [From Python](manual/python.md) shows it at work.
 `bentpipe.scenario` has [the tables of a scenario](manual/scenario.md) as classes; `bentpipe.open(directory)` makes
-`Results`.
+`Results`, `bentpipe.__version__` is the engine's.
 
 """
 

@@ -10,6 +10,7 @@ import hashlib
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,19 +59,23 @@ def make(root: Path, pages: Path, kept: Path) -> None:
         )
     bentpipe = root / ".venv/bin/bentpipe"
     engine = _said([bentpipe, "--version"])
-    parts = [HEAD]
+    parts, used = [HEAD], set()
     for name, shown in SHOWN.items():
         file = root / f"scenarios/{name}.toml"
         text = file.read_text(encoding="utf-8")
         key = hashlib.sha256(f"{engine}\n{shown}\n{text}".encode()).hexdigest()[:16]
         picture = kept / f"{name}-{key}.svg"
+        used.add(picture)
         if not picture.exists():
+            print(f"gallery: {file.relative_to(root)}", file=sys.stderr)
             _draw(bentpipe, file, shown, kept / f"{name}-{key}", picture)
         target = pages / f"docs/gallery/{name}.svg"
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(picture, target)
         parts.append(section(name, text, shown))
     (pages / "docs/gallery.md").write_text("\n".join(parts), encoding="utf-8")
+    for old in set(kept.iterdir()) - used:  # of scenarios and engines that were
+        shutil.rmtree(old) if old.is_dir() else old.unlink()
 
 
 def section(name: str, text: str, shown: Shown) -> str:
@@ -78,7 +83,7 @@ def section(name: str, text: str, shown: Shown) -> str:
     title = tomllib.loads(text)["title"]
     seeds = f" Here with seed {shown.seeds} alone." if shown.seeds == 1 else ""
     return (
-        f"## {title}\n\n{words(text)}{seeds}\n\n![{title}](gallery/{name}.svg)\n\n"
+        f"## {title}\n\n{words(text)}{seeds}\n\n[![{title}](gallery/{name}.svg)](gallery/{name}.svg)\n\n"
         f"[`scenarios/{name}.toml`](../scenarios/{name}.toml.md)\n"
     )
 

@@ -120,7 +120,7 @@ def _show(root: Path, name: str, out: Path) -> None:
 
 def _with_fragments(root: Path, text: str) -> str:
     """The changelog with what has changed since the last release, by kind."""
-    parts = ["## Since then\n"]
+    parts = ["## Not released yet\n"]
     for kind in FRAGMENTS:
         found = sorted((root / "changelog.d").glob(f"*.{kind}.md"))
         if found:
@@ -129,4 +129,4 @@ def _with_fragments(root: Path, text: str) -> str:
             )
             parts += [f"### {kind.capitalize()}", *(f"- {item}" for item in items), ""]
     head, mark, rest = text.partition("\n## ")
-    return head.replace("`changelog.d/`", "below") + "\n" + "\n".join(parts) + mark + rest
+    return head.replace("in `changelog.d/`", "below") + "\n" + "\n".join(parts) + mark + rest
