@@ -157,6 +157,24 @@ def test_what_a_build_says_is_said_of_it(stores: Path, does: str, said: str) -> 
         (stores / "other").unlink()
 
 
+def test_a_build_that_cannot_run_leaves_no_answer(stores: Path) -> None:
+    """It takes the scenario, and then ends without a run: it has said why, and which side it is is said."""
+    checks = '{ [ "$1" = check ] && echo "{\\"engine\\": \\"7\\"}"; } || exit 3'
+    program(stores / "other", checks)
+    try:
+        done = commands.bentpipe(
+            stores, "regress", "s.toml", "--before", "other", "--after", "a", "--summary", "s.md"
+        )
+        assert done.returncode == 2
+        assert done.stderr == (
+            "before: other, engine 7, into out/regress-s/before\n"
+            "error: before: `run` of other ended with status 3\n"
+        )
+        assert not (stores / "s.md").exists()
+    finally:
+        (stores / "other").unlink()
+
+
 def test_an_engine_that_does_not_load(tmp_path: Path) -> None:
     """What ``check`` then says is said of the build, as everything else."""
     from bentpipe.runners import engine

@@ -122,7 +122,7 @@ def _made(build: Build, file: Path, store: Path, options: Sequence[str], jobs: i
         raise KeyboardInterrupt
     if status == BAD_INPUT or status < 0 or not (store / "plan.json").is_file():
         how = f"signal {-status}" if status < 0 else f"status {status}"
-        raise BuildFailed(f"{build.side}: {build.word} run ended with {how}")
+        raise BuildFailed(f"{build.side}: `run` of {build.word} ended with {how}")
     return status == 0
 
 
