@@ -35,6 +35,7 @@ from bentpipe.cli import (
     running,
     stores,
     streams,
+    watching,
     writing,
 )
 from bentpipe.cli.common import BAD_INPUT, FAILED, INTERRUPTED
@@ -159,6 +160,7 @@ for _command in (
     agreeing.agree,
     behind.shell,
     behind.change,
+    watching.watch,
     comparing.compare,
     browsing.browse,
     browsing.serve,

@@ -15,10 +15,13 @@ from bentpipe.stats.wording import humane
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["CONTROL", "Line", "PathNow", "ask", "change"]
+__all__ = ["CONTROL", "CONTROL_FOLDER", "Line", "PathNow", "ask", "change"]
 
 CONTROL = "BENTPIPE_CONTROL"
 """Environment variable that names the socket of the session that a command runs in."""
+
+CONTROL_FOLDER = "bentpipe-control-"
+"""How the folder begins that a shell has its socket in, among the temporary ones."""
 
 
 @dataclass(frozen=True)

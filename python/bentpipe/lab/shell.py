@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.access import path_of, shared
-from bentpipe.lab.changing import CONTROL
+from bentpipe.lab.changing import CONTROL, CONTROL_FOLDER
 from bentpipe.lab.checks import keep, kept
 from bentpipe.lab.crowd import MIX
 from bentpipe.lab.executable import executable
@@ -69,7 +69,7 @@ def run(
         ScenarioError: as :func:`lab`, and when ``bentpipe-rt`` is not built.
     """
     program = executable()
-    folder = folder_name("bentpipe-control-")
+    folder = folder_name(CONTROL_FOLDER)
     environment = {**os.environ, ACCESS: access}
     words = list(command)
     files: dict[str, str] = {}

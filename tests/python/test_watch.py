@@ -1,0 +1,167 @@
+"""``bentpipe watch``: a running shell's path over time, and the steps of its keys."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import realtime
+from bentpipe.cli.watching import drawn, slider
+from bentpipe.lab import watching
+from bentpipe.lab.access import path_of
+from bentpipe.lab.changing import Line, PathNow, ask
+from bentpipe.lab.watching import Watched, step
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.units import Duration, Rate
+
+
+def line(rate: int | None = 5_000_000, delay: int | None = 40_000_000, loss: float | None = 0.0) -> Line:
+    return Line(
+        "sky.up", None if rate is None else Rate(rate), None if delay is None else Duration(delay), loss, ()
+    )
+
+
+@pytest.mark.parametrize(
+    ("of", "kind", "up", "words"),
+    [
+        (line(), "rate", True, "sky.up.rate=6250 kbit/s"),
+        (line(), "rate", False, "sky.up.rate=4000 kbit/s"),
+        (line(rate=1_234_567_890), "rate", True, "sky.up.rate=1540000 kbit/s"),
+        (line(rate=1000), "rate", False, None),
+        (line(rate=None), "rate", True, None),
+        (line(), "delay", True, "sky.up.delay=50 ms"),
+        (line(delay=1_000_000), "delay", False, "sky.up.delay=0 ms"),
+        (line(delay=0), "delay", True, "sky.up.delay=1 ms"),
+        (line(delay=0), "delay", False, None),
+        (line(delay=None), "delay", True, None),
+        (line(), "loss", True, "sky.up.loss=0.1 %"),
+        (line(loss=0.013), "loss", False, "sky.up.loss=1 %"),
+        (line(loss=1.0), "loss", True, None),
+        (line(loss=0.0), "loss", False, None),
+        (line(loss=None), "loss", True, "sky.up.loss=0.1 %"),
+    ],
+)
+def test_a_step(of: Line, kind: str, up: bool, words: str | None) -> None:
+    assert step(of, kind, up=up) == words
+
+
+def test_rates_and_drops_between_looks() -> None:
+    """By the instants at which the emulator renewed its counters; a look that finds the same ones adds nothing."""
+    watched = Watched(most=2)
+    for ns, size, dropped in ((0, 0, 0), (500_000_000, 125_000, 1), (500_000_000, 125_000, 1),
+                              (10**9, 125_000, 4), (2 * 10**9, 375_000, 4)):  # fmt: skip
+        way = {"time_ns": ns, "bytes_out": size, "queued_bytes": 7, "dropped": {"loss": dropped, "aqm": 0}}
+        watched.take(PathNow(ns / 1e9, (line(),), ({"name": "sky", "up": way, "down": way},)))
+    kept = watched.series["sky.up"]
+    assert [(one.at_s, one.rate_bit_s, one.dropped) for one in kept] == [(1.0, 0.0, 3), (2.0, 2e6, 0)]
+    assert watched.dropped == {"sky.up": 4, "sky.down": 4}
+
+
+def test_what_is_drawn() -> None:
+    assert drawn([9, 0, 1, 2, 4], 4).strip() == "▂▄█"
+    assert drawn([0, 0], 4).strip() == ""
+    middle = slider(line(), line(), "rate").index("●")
+    assert middle == len(slider(line(), line(), "rate")) // 2
+    assert slider(line(rate=500_000), line(), "rate").index("●") == 0
+    assert slider(line(loss=1.0), line(), "loss").endswith("●")
+    assert slider(line(rate=None), line(rate=None), "rate") == ""
+
+
+def test_which_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The one that answers; folders of those that were killed do not."""
+    monkeypatch.setattr(watching.tempfile, "gettempdir", lambda: str(tmp_path))
+    with pytest.raises(ScenarioError, match="no shell is running"):
+        watching.running()
+    for name in ("a", "b", "c"):
+        (tmp_path / f"bentpipe-control-{name}").mkdir()
+        (tmp_path / f"bentpipe-control-{name}" / "socket").touch()
+    lives = {"b"}
+
+    def told(*, control: str) -> None:
+        if Path(control).parent.name[-1] not in lives:
+            raise ScenarioError([("", "no session answers")])
+
+    monkeypatch.setattr(watching, "ask", told)
+    assert watching.running().endswith("control-b/socket")
+    lives.add("c")
+    with pytest.raises(ScenarioError, match=r"several shells run, expected one of: .*-b/socket, .*-c/socket"):
+        watching.running()
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    realtime.need_namespaces()
+    control = tmp_path / "control"
+    path, proxies = path_of("lte-4g")
+    plan = {"lab": path, "proxies": proxies, "control": str(control), "private": True,
+            "near": [{"name": "wait", "command": ["sh", "-c", "read _"]}]}  # fmt: skip
+    (tmp_path / "plan").write_text(json.dumps(plan))
+    with subprocess.Popen([realtime.program(), "lab", tmp_path / "plan"], stdin=subprocess.PIPE) as process:
+        try:
+            for _ in range(1000):
+                if control.exists():
+                    break
+                time.sleep(0.01)
+            yield process, str(control)
+        finally:
+            process.communicate(b"\n", timeout=20)
+
+
+@pytest.mark.system
+def test_keys_change_the_path_and_put_it_back(session: tuple[subprocess.Popen[bytes], str]) -> None:
+    _, control = session
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "bentpipe.cli", "watch", "--control", control]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
+    said = ""
+
+    def until(words: str, seconds: float = 20) -> None:
+        nonlocal said
+        end = time.monotonic() + seconds
+        while not re.search(words, said):
+            assert time.monotonic() < end, said
+            if select.select([ours], [], [], 0.1)[0]:
+                said += os.read(ours, 1 << 16).decode(errors="replace")
+
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as watch:
+        try:
+            until(r"(?s)lte\.up.*lte\.down")
+            os.write(ours, b"\x1b[C")
+            until(r"lte\.up: rate 3120 kbit/s, was 2500 kbit/s|lte\.up: rate 3\.12 Mbit/s, was 2\.5 Mbit/s")
+            assert ask(control=control).lines[0].rate == Rate(3_120_000)
+            os.write(ours, b"u")
+            until(r"lte\.up: rate 2\.5 Mbit/s, was 3|lte\.up: rate 2500 kbit/s, was 3")
+            assert ask(control=control).lines[0].rate == Rate(2_500_000)
+            os.write(ours, b"q")
+            until("the session goes on")
+            assert watch.wait(10) == 0
+        finally:
+            watch.kill()
+    os.close(ours)
+    os.close(theirs)
+
+
+@pytest.mark.system
+def test_it_ends_with_the_session(session: tuple[subprocess.Popen[bytes], str]) -> None:
+    process, control = session
+    command = [sys.executable, "-m", "bentpipe.cli", "watch", "--control", control]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as watch:
+        assert watch.stdout is not None
+        assert re.fullmatch(
+            r"\d+\.\d s lte\.up: \d+\.\d\d Mbit/s, queue \d+ kB, dropped \d+\n", watch.stdout.readline()
+        )
+        assert process.stdin is not None
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        watch.communicate(timeout=20)
+    assert watch.returncode == 0
