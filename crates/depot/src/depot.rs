@@ -25,6 +25,9 @@ const RESERVE_BYTES: u64 = 16 << 20;
 /// Files that are synchronised at once.
 const SYNCS: usize = 8;
 
+/// Names of files that are made durable ahead: a bundle alone needs its folder synchronised once for so many numbers.
+const AHEAD: u64 = 16;
+
 /// A change of what is stored.
 #[derive(Clone, Debug)]
 pub enum Change {
@@ -77,6 +80,8 @@ pub struct Depot<M: Medium = Plain> {
     shared: Arc<Shared<M>>,
     /// Folders of payloads that are there for certain.
     folders: BTreeSet<PathBuf>,
+    /// Numbers whose files are there, empty, and their names for certain.
+    named: BTreeSet<u64>,
     /// What an index that failed has still to be told.
     debts: Batch,
     _lock: File,
@@ -122,6 +127,7 @@ impl<M: Medium> Depot<M> {
             root: root.to_owned(),
             shared: Arc::new(Shared { files, index, medium }),
             folders,
+            named: BTreeSet::new(),
             debts: Batch::default(),
             _lock: lock,
         }
@@ -216,7 +222,7 @@ impl<M: Medium> Depot<M> {
             refused.push(Refused { key, why });
         };
         let mut room = medium.room(&self.root).unwrap_or(u64::MAX).saturating_sub(RESERVE_BYTES);
-        let (mut open, mut folders) = (Vec::new(), BTreeSet::new());
+        let (mut open, mut folders, mut last) = (Vec::new(), BTreeSet::new(), None);
         for key in kept.keys().copied().collect::<Vec<u64>>() {
             let Some((entry, payload)) = kept.get(&key) else { continue };
             if entry.file_bytes() > room {
@@ -228,12 +234,19 @@ impl<M: Medium> Depot<M> {
                 continue;
             }
             let folder = files.folder(key);
-            let written =
-                self.make(&folder).and_then(|()| files.write(medium, key, entry, payload));
+            let named = self.named.remove(&key);
+            let made = self.make(&folder).and_then(|()| match named {
+                true => files.named(key),
+                false => files.create(medium, key),
+            });
+            let written = made.and_then(|file| files.write(medium, key, (entry, payload), file));
             match written {
                 Ok(file) => {
                     open.push((key, file));
-                    folders.insert(folder);
+                    if !named {
+                        folders.insert(folder);
+                        last = Some(key);
+                    }
                 }
                 Err(error) => {
                     self.remove(key);
@@ -241,15 +254,25 @@ impl<M: Medium> Depot<M> {
                 }
             }
         }
+        let ahead = last.map(|last| self.name_ahead(last)).unwrap_or_default();
         let mut failed = synced(files, medium, &open);
         for folder in folders {
             let synced =
                 medium.before(Step::SyncFolder(&folder)).and_then(|()| sync_folder(&folder));
             if let Err(error) = synced {
                 let why = error.to_string();
-                let of_it = kept.keys().filter(|key| files.folder(**key) == folder);
-                failed.extend(of_it.map(|key| (*key, io::Error::other(why.clone()))));
+                let of_it = open.iter().map(|(key, _)| *key);
+                let of_it = of_it.filter(|key| files.folder(*key) == folder);
+                failed.extend(of_it.map(|key| (key, io::Error::other(why.clone()))));
+            } else if last.is_some_and(|last| files.folder(last) == folder) {
+                self.named.extend(&ahead);
             }
+        }
+        // Numbers that are passed over have no use for theirs.
+        if let Some((first, _)) = open.first() {
+            let rest = self.named.split_off(first);
+            let passed = std::mem::replace(&mut self.named, rest);
+            passed.into_iter().for_each(|key| self.remove(key));
         }
         for (key, error) in failed {
             if kept.contains_key(&key) {
@@ -257,6 +280,14 @@ impl<M: Medium> Depot<M> {
                 refuse(kept, key, error.to_string());
             }
         }
+    }
+
+    /// Makes the files of the numbers behind `last` in its folder, whose names become durable with it.
+    fn name_ahead(&self, last: u64) -> Vec<u64> {
+        let (files, medium) = (&self.shared.files, &self.shared.medium);
+        let folder = files.folder(last);
+        let ahead = (last + 1..=last + AHEAD).filter(|key| files.folder(*key) == folder);
+        ahead.take_while(|key| files.create(medium, *key).is_ok()).collect()
     }
 
     /// Has a folder of payloads, durably.
@@ -319,6 +350,13 @@ fn synced(files: &Files, medium: &dyn Medium, open: &[(u64, File)]) -> Vec<(u64,
         };
         threads.into_iter().flat_map(all).collect()
     })
+}
+
+impl<M: Medium> Drop for Depot<M> {
+    fn drop(&mut self) {
+        // After a kill the next start does it.
+        std::mem::take(&mut self.named).into_iter().for_each(|key| self.remove(key));
+    }
 }
 
 impl Batch {

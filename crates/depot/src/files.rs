@@ -42,18 +42,27 @@ impl Files {
         self.folder(key).join(format!("{key:016x}"))
     }
 
-    /// Writes an entry's file; it is durable when its folder is.
+    /// Makes an entry's file, which is there for certain when its folder is durable.
+    pub fn create(&self, medium: &dyn Medium, key: u64) -> io::Result<File> {
+        let path = self.path(key);
+        medium.before(Step::Create(&path))?;
+        File::create(&path)
+    }
+
+    /// The file that was made before.
+    pub fn named(&self, key: u64) -> io::Result<File> {
+        File::options().write(true).open(self.path(key))
+    }
+
+    /// Writes an entry into its file, which is empty.
     pub fn write(
         &self,
         medium: &dyn Medium,
         key: u64,
-        entry: &Entry,
-        payload: &[Bytes],
+        (entry, payload): (&Entry, &[Bytes]),
+        mut file: File,
     ) -> io::Result<File> {
-        let path = self.path(key);
-        medium.before(Step::Create(&path))?;
-        let mut file = File::create(&path)?;
-        medium.before(Step::Write(&path))?;
+        medium.before(Step::Write(&self.path(key)))?;
         let head = entry.file_head(key);
         let parts = std::iter::once(&head[..]).chain(payload.iter().map(|part| &part[..]));
         let mut slices: Vec<IoSlice<'_>> = parts.map(IoSlice::new).collect();

@@ -218,8 +218,9 @@ fn sort_out(
             }
         }
     }
-    for key in listed.into_keys() {
-        if whole {
+    for (key, length) in listed {
+        // What is empty was made ahead of its entry.
+        if whole || length == 0 {
             fs::remove_file(files.path(key))?;
             // Nothing else may be in it.
             let _ = fs::remove_dir(files.folder(key));

@@ -207,7 +207,7 @@ fn the_power_may_go_at_every_step() {
         fault: None,
         again: false,
     };
-    for step in 0..60 {
+    for step in 0..80 {
         for (seed, fault) in [(3, Fault::Power), (5, Fault::Power), (7, Fault::Error)] {
             let round = Round { wishes: wishes.clone(), fault: Some((step, fault)), again: true };
             play(&[first.clone(), round, first.clone()], seed << 32 | step);
