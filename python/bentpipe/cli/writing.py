@@ -67,9 +67,17 @@ def report(
     """Write one HTML page about a store. It needs no network; figures also as PDF, SVG and PNG."""
     from bentpipe.figures.narrow import width_px
     from bentpipe.figures.registry import parse_range, write_figures
+    from bentpipe.lab.recorded import is_record
     from bentpipe.report import report as pages
     from bentpipe.scenario.problems import unknown_word
 
+    if is_record(directory):
+        if figures is not None or between is not None:
+            refuse(
+                f"{directory} is the record of a shell, which has one page alone: expected no --figures, no --range"
+            )
+        print(_of_record(directory, out))
+        return
     written: list[Path] = []
     theirs = {"only": only, "format": forms, "width": width, "seed": seed, "no-title": no_title or None}
     if figures is None and (
@@ -104,3 +112,20 @@ def report(
     print(pages.build(directory, out, span))
     for path in written:
         print(path)
+
+
+def _of_record(directory: Path, out: Path | None) -> Path:
+    """The page of what ``shell --record`` has kept."""
+    import shlex
+
+    from bentpipe.lab.recorded import read_record
+    from bentpipe.report import record
+    from bentpipe.runners import engine
+
+    found = read_record(directory)
+    notes = [f"The machine did not keep the path's time: {reason}" for reason in found.reasons]
+    if found.record_error is not None:
+        notes.append(f"The series end early: {found.record_error}")
+    rtt = None if found.check is None else float(found.check["rtt_ns"]) / 1e6
+    session = record.Session(shlex.join(found.command), found.wall_s, rtt, notes, found.rows, found.totals)
+    return record.write(session, out or directory / "report.html", engine.version())

@@ -6,6 +6,7 @@ told), ``needs`` (what a machine must have for a lab), ``series`` (what a lab re
 tell at their end, likewise), ``ports`` (one that is free) and ``crowd`` (simulated users beside a real command) <-
 ``access`` (from a preset or a scenario to a lab's path), ``checks`` (what was measured of it, kept), ``prompt`` (its
 name in a shell's), ``changing`` (that path, while it is used), ``watching`` (the same, look by look) <- ``shell`` (any
-command), ``once`` (one that is timed), ``compare`` (one behind several accesses), ``perf`` and ``calls`` (sockets),
-``bundles`` (a bundle node on them), ``emu`` (the runs of a plan), ``browser`` (page loads in Chromium).
+command), ``recorded`` (what it has kept), ``once`` (one that is timed), ``compare`` (one behind several accesses),
+``perf`` and ``calls`` (sockets), ``bundles`` (a bundle node on them), ``emu`` (the runs of a plan), ``browser`` (page
+loads in Chromium).
 """

@@ -4,7 +4,8 @@
 ``library`` that draws; ``opening`` is how each begins; ``tabular`` is their tables as data, ``parts.html`` what these
 look like, ``tables.js`` what sorts them. ``ahead`` (who is, and by how much), ``tables``, ``calls`` and
 ``page_loads`` <- ``report`` with ``store.html``, the page of a store; ``notebook`` is its short form,
-``page_units`` what ``bentpipe browse`` says of one, ``visit`` with ``visit.html`` what it says of a site.
+``page_units`` what ``bentpipe browse`` says of one, ``visit`` with ``visit.html`` what it says of a site;
+``record`` with ``record.html`` is a recorded session.
 ``export`` chooses among files (``store/export``)
 and ``ods``, spreadsheets, with ``ods_template`` for somebody's own.
 """

@@ -1,0 +1,103 @@
+"""A session that was recorded: its path over time, as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from bentpipe.figures import style
+from bentpipe.figures.figure import Figure
+from bentpipe.figures.thinning import thin
+from bentpipe.report.base import Page
+from bentpipe.report.opening import Opening
+from bentpipe.report.tabular import tabular
+
+__all__ = ["Session", "figures", "sentence", "totals", "write"]
+
+WHAT = (
+    ("rate", "Rate", "What left each direction: bytes of IP.", "left, Mbit/s", "rate_bit_s", 1e-6),
+    ("queue", "Queue", "What waited for each direction's transmitter.", "queue, kB", "queued_bytes", 1e-3),
+    ("drops", "Drops", "Packets that each direction dropped, whatever the cause.", "packets", "dropped_packets", 1.0),
+)  # fmt: skip
+"""Key, title, caption, axis, column of the rows, its factor."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """As plain data: ``rows`` over time and ``totals`` of each ``line``."""
+
+    command: str
+    wall_s: float
+    rtt_ms: float | None
+    """As measured before; None where it was not."""
+    notes: Sequence[str]
+    rows: Sequence[Mapping[str, Any]]
+    totals: Sequence[Mapping[str, Any]]
+
+
+def sentence(session: Session) -> str:
+    """What went through, in one sentence."""
+    parts = []
+    for one in totals(session):
+        lost = f", {one['dropped']:,} packets dropped" if one["dropped"] else ""
+        parts.append(f"{one['line']} {one['delivered, kB']:,.0f} kB{lost}")
+    rtt = "" if session.rtt_ms is None else f" behind a round trip of {session.rtt_ms:.1f} ms"
+    return f"{session.command} ran {session.wall_s:.1f} s{rtt}: {'; '.join(parts)}"
+
+
+def totals(session: Session) -> list[dict[str, Any]]:
+    """A row for each direction; causes of drops that never came are left out."""
+    causes = [
+        key
+        for key in (session.totals[0] if session.totals else ())
+        if key.startswith("dropped_") and any(one[key] for one in session.totals)
+    ]
+    return [
+        {
+            "line": one["line"],
+            "packets": one["delivered_packets"],
+            "delivered, kB": one["delivered_bytes"] / 1e3,
+            "dropped": sum(int(value) for key, value in one.items() if key.startswith("dropped_")),
+            **{key.removeprefix("dropped_").removesuffix("_packets"): one[key] for key in causes},
+        }
+        for one in session.totals
+    ]
+
+
+def figures(session: Session) -> list[Figure]:
+    """Rate, queue and drops over time; drops only where there are some."""
+    frame, found = pl.DataFrame(list(session.rows)), []
+    if not frame.height:
+        return []
+    lines = list(dict.fromkeys(frame["line"].to_list()))
+    for key, title, caption, axis, column, factor in WHAT:
+        shown = frame.select("line", "time_s", y=pl.col(column) * factor)
+        if key == "drops" and not shown["y"].sum():
+            continue
+        shown = thin(shown, ["line"], "time_s", "y")
+        chart = (
+            alt.Chart(shown)
+            .mark_line(interpolate="step-before", clip=True)
+            .encode(
+                x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(nice=False)),
+                y=alt.Y("y:Q", axis=alt.Axis(tickCount=5), title=axis),
+                color=style.colour(lines, "line"),
+            )
+            .properties(width=style.WIDTH - 60, height=220)
+        )
+        found.append(Figure(key, title, caption, chart, shown.height))
+    return found
+
+
+def write(session: Session, out: Path, engine: str) -> Path:
+    """Writes the page to ``out``: one file that needs no network."""
+    page = Page("A recorded session")
+    return page.write(
+        out, "report/record.html", Opening(sentence(session)), notes=session.notes,
+        figures=[page.drawing(one) for one in figures(session)], totals=tabular(totals(session)), engine=engine,
+    )  # fmt: skip

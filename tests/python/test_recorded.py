@@ -1,0 +1,84 @@
+"""``bentpipe report`` of what ``shell --record`` has kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bentpipe.lab.recorded import is_record, read_record
+from commands import bentpipe
+
+HEAD = (
+    "time_s,segment,direction,packets_in,packets_out,bytes_out,queued_packets,queued_bytes,dropped_loss,"
+    "dropped_overflow,dropped_aqm,dropped_outage,dropped_link,dropped_route,late_p99_ms\n"
+)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """Half a second at 8 Mbit/s, half a second of silence with two drops."""
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    rows = ("0.0000,sky,up,0,0,0,0,0,0,0,0,0,0,0,0.0\n0.5000,sky,up,400,399,500000,1,1250,0,0,0,0,0,0,0.1\n"
+            "1.0000,sky,up,402,399,500000,1,1250,0,2,0,0,0,0,0.1\n")  # fmt: skip
+    (folder / "links.csv").write_text(HEAD + rows)
+    (folder / "plan.json").write_text(
+        json.dumps({"near": [{"name": "command", "command": ["ping", "<a b>"]}]})
+    )
+    up = {"packets_in": 402, "packets_out": 399, "bytes_out": 500_000, "dropped": {"overflow": 2}}
+    down = {"packets_in": 0, "packets_out": 0, "bytes_out": 0, "dropped": {}}
+    result = {"started_ns": 10**9, "wall_s": 1.0, "check": {"rtt_ns": 80_300_000}, "reasons": ["sky.up: late"],
+              "record_error": None, "segments": [{"name": "sky", "up": up, "down": down}]}  # fmt: skip
+    (folder / "result.json").write_text(json.dumps(result))
+    return folder
+
+
+def test_what_left_between_two_rows(kept: Path) -> None:
+    found = read_record(kept)
+    assert [(row["time_s"], row["rate_bit_s"], row["dropped_packets"]) for row in found.rows] == [
+        (0.5, 8e6, 0), (1.0, 0.0, 2),
+    ]  # fmt: skip
+    assert found.command == ["ping", "<a b>"]
+    assert is_record(kept)
+    (kept / "runs").mkdir()
+    assert not is_record(kept)
+
+
+def test_the_page_of_a_record(kept: Path) -> None:
+    done = bentpipe(kept.parent, "report", "kept")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "kept/report.html"
+    text = (kept / "report.html").read_text()
+    said = text.replace("\u00a0", " ")
+    assert "ran 1.0 s behind a round trip of 80.3 ms: sky.up 500 kB, 2 packets dropped; sky.down 0 kB" in said
+    assert "&lt;a b&gt;" in text
+    assert "<a b>" not in text
+    assert "did not keep the path&#39;s time: sky.up: late" in text
+    assert all(f"spec-{key}-0" in text for key in ("rate", "queue", "drops"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("result.json", None, "has no result.json: its session goes on, or was killed"),
+        ("result.json", "{", "is no whole record of a session"),
+        ("plan.json", "[]", "is no whole record of a session"),
+    ],
+)
+def test_half_of_a_record(kept: Path, name: str, content: str | None, said: str) -> None:
+    if content is None:
+        (kept / name).unlink()
+    else:
+        (kept / name).write_text(content)
+    done = bentpipe(kept.parent, "report", "kept")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert not (kept / "report.html").exists()
+
+
+def test_what_a_record_has_not(kept: Path) -> None:
+    done = bentpipe(kept.parent, "report", "kept", "--figures", "f")
+    assert done.returncode == 2
+    assert "which has one page alone" in done.stderr
