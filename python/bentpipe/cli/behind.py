@@ -92,7 +92,7 @@ def change(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Change the access of a running shell, from inside it, or print it as it is."""
+    """Change a running shell's access from inside, or print it."""
     from bentpipe.cli.terminal import emit, print_table
     from bentpipe.lab.changing import ask
     from bentpipe.lab.changing import change as change_it

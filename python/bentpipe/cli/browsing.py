@@ -92,7 +92,7 @@ def browse(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Load a page in a real Chromium, by each HTTP, or a site of one's own. The same command resumes."""
+    """Load a page, or your own site, in a real Chromium. The same command resumes."""
     if is_site(file):
         others = {"--http": http, "--loads": loads, "--pause": pause, "--hours": hours, "--quota": quota,
                   "--note": note, "--metar": metar, "--field": field, "--only": only}  # fmt: skip

@@ -59,7 +59,7 @@ class Figure:
         version = ".".join(spec["$schema"].rsplit("/v", 1)[-1].removesuffix(".json").split(".")[:2])
 
         def drawn(one: dict[str, Any]) -> str:
-            return str(vl_convert.vegalite_to_svg(one, vl_version=version))
+            return _numbered(str(vl_convert.vegalite_to_svg(one, vl_version=version)))
 
         if wide is not None:
             try:
@@ -86,6 +86,15 @@ class Figure:
 FORMATS = (".pdf", ".svg", ".png")
 DOTS = 300
 """An inch of a bitmap."""
+
+_CLIP = re.compile(r'(?<=id=")clip\d+(?=")|(?<=url\(#)clip\d+(?=\))')
+
+
+def _numbered(svg: str) -> str:
+    """The drawing with its clips numbered from 1: Vega counts on from one drawing of a process to the next."""
+    names: dict[str, str] = {}
+    return _CLIP.sub(lambda found: names.setdefault(found[0], f"clip{len(names) + 1}"), svg)
+
 
 _SIZE = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
 

@@ -61,16 +61,16 @@ START_S = 1.2
 KEEP_S = 0.045
 """Of a plan: until workers run, and for each run that the one coordinator keeps, beside the workers."""
 
-BYTES_RUN = 13e6
+BYTES_RUN = 30e6
 BYTES_CONNECTION = {"quic": 6e3, "tcp": 4e3, "udp": 1e3}
 BYTES_FLOW = {"quic": 150e3, "tcp": 0.0, "udp": 40e3}
 BYTES_STREAM = {"quic": 8e3, "tcp": 35e3, "udp": 0.0}
-BYTES_ROW = 1.1e3
+BYTES_ROW = 0.65e3
 """Memory of a run, of each connection it ever has, of both ends of a flow, of each stream it has at once, of each row
-of its series (while they are written: several times what they take up)."""
+of its series (with their files, while these are made)."""
 
-BYTES_TRACED = {"qlog": 2e3, "pcapng": 1.6e3, "packets": 0.5e3}
-BYTES_STEPS = 0.8e3
+BYTES_TRACED = {"qlog": 1.7e3, "pcapng": 1.3e3, "packets": 0.4e3}
+BYTES_STEPS = 0.7e3
 """Memory of a packet in each kind of trace; of its steps over a link (``trace.stages``)."""
 
 BYTES_ROUTE, BYTES_QUEUE = 4, 30e3
