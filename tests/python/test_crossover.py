@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 
 from bentpipe.cli import app
 from bentpipe.crossover.access import access, numbers
+from bentpipe.crossover.page import answering
 from bentpipe.crossover.question import Question, ask, scenario, split_rtt
-from bentpipe.crossover.ratios import Cell, Map, break_even
+from bentpipe.crossover.ratios import Cell, Map, break_even, read_map
 from bentpipe.crossover.verdict import gains, own_rtt, sentence
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
@@ -208,3 +209,18 @@ def test_a_small_map(tmp_path: Path) -> None:
     assert large["tcp_plt_s"] > 1.2 + least
     assert large["tcp_plt_s"] < 1.2 + least + 0.2
     assert large["quic_plt_s"] == pytest.approx(1.2 + 6 * 0.6, abs=0.6)
+    # The page begins with the loads of the proxy's greatest gain, each from its connection to its last byte.
+    question = _ask(proxy="rate-knowing", sizes=("1 kB", "1 MB"), rtts=("600 ms",))
+    found = read_map(tmp_path / "store", question)
+    picture = answering(found).write(tmp_path / "answering.svg").read_text(encoding="utf-8")
+    assert "cubic, initial window 10 packets: 1 MB at 600 ms" in picture
+    for cell, at_least in zip(found.cells, (0.0, least), strict=True):
+        assert cell.loads is not None
+        for load, whole in zip(cell.loads, (cell.quic_s, cell.tcp_s), strict=True):
+            assert load.end == whole
+            # A handshake and a request are a round trip each, and the gateway's own handshake 30 ms.
+            assert load.sent == pytest.approx(0.6, abs=0.04)
+            assert load.first_byte - load.sent == pytest.approx(0.6, abs=0.04)
+            assert load.end - load.first_byte >= at_least
+    for took in (large["quic_plt_s"], large["tcp_plt_s"]):
+        assert f">{took:.2f} s<" in picture

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from bentpipe.crossover.ratios import Map, break_even_rows
+from bentpipe.crossover.ratios import Cell, Map, break_even_rows
 from bentpipe.crossover.verdict import gains, sentence, tally
 from bentpipe.figures.figure import Figure
+from bentpipe.figures.picked_loads import PickedLoad, pick, with_loads
 from bentpipe.figures.ratio_map import RatioCell, ratio_map
 from bentpipe.report.base import Page
 from bentpipe.report.opening import Opening
@@ -16,7 +17,10 @@ from bentpipe.report.tabular import tabular
 from bentpipe.scenario.units import Duration, Size
 from bentpipe.store.files import write_whole
 
-__all__ = ["figure", "write"]
+if TYPE_CHECKING:
+    import altair as alt
+
+__all__ = ["answering", "figure", "write"]
 
 _PROXIES = {
     "plain": "proxies at the terminal and the gateway that split TCP and nothing more",
@@ -28,22 +32,42 @@ _PROXIES = {
 
 def figure(found: Map) -> Figure:
     """One panel a QUIC. Raises ValueError when no load of a pair has ended."""
-    question = found.question
-    cells = [
-        RatioCell(
-            x=float(Size.parse(cell.size).bytes),
-            y=Duration.parse(cell.rtt).ns / 1e9,
-            ratio=cell.ratio,
-            panel=f"{cell.controller}, initial window {cell.window}",
-        )
+    return _figure(found, None)
+
+
+def answering(found: Map) -> Figure:
+    """The same for a page: the cell under the pointer shows its two loads. Raises ValueError as :func:`figure`."""
+    loads = [
+        PickedLoad(*_place(cell), _panel(cell), who, load.sent, load.first_byte, load.end)
         for cell in found.cells
+        if cell.loads
+        for who, load in zip(("QUIC", "split TCP"), cell.loads, strict=True)
     ]
+    if not loads:
+        return figure(found)
+    # The greatest gain of the proxy, to begin with.
+    best = max((cell for cell in found.cells if cell.loads), key=lambda cell: cell.ratio or 0)
+    first = next(load for load in loads if (load.x, load.y, load.panel) == (*_place(best), _panel(best)))
+    return with_loads(_figure(found, pick(first)), loads)
+
+
+def _place(cell: Cell) -> tuple[float, float]:
+    return float(Size.parse(cell.size).bytes), Duration.parse(cell.rtt).ns / 1e9
+
+
+def _panel(cell: Cell) -> str:
+    return f"{cell.controller}, initial window {cell.window}"
+
+
+def _figure(found: Map, picked: alt.Parameter | None) -> Figure:
+    question = found.question
+    cells = [RatioCell(*_place(cell), cell.ratio, _panel(cell)) for cell in found.cells]
     return ratio_map(
         cells, "map", "Page load time of QUIC over that of split TCP",
         f"{question.access.title}. One object; the round-trip time is the whole one, of which "
         f"the part behind the gateway is 30 ms, or half where there is less. Split TCP: {question.tcp} servers, "
         f"{_PROXIES[question.proxy]}.",
-        above="split TCP is faster", below="QUIC is faster",
+        above="split TCP is faster", below="QUIC is faster", pick=picked,
     )  # fmt: skip
 
 
@@ -67,8 +91,8 @@ def write(found: Map, out: Path) -> Path:
     page = Page(f"QUIC or split TCP: {found.question.access.title}")
     return page.write(
         out / "map.html", "crossover/page.html", Opening(sentence(found), tally(found)),
-        figure=page.drawing(drawn), break_even=tabular(rows), times=tabular(_times(found)), engine=found.engine,
-        seeds=found.question.seeds,
+        figure=page.drawing(answering(found)), break_even=tabular(rows), times=tabular(_times(found)),
+        engine=found.engine, seeds=found.question.seeds,
     )  # fmt: skip
 
 

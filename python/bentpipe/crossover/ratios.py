@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -16,7 +16,16 @@ from bentpipe.crossover.question import Question, page_name, split_rtt
 from bentpipe.scenario.units import Duration, Size
 from bentpipe.store.reader import read_store
 
-__all__ = ["Cell", "Map", "break_even", "break_even_rows", "read_map", "size_text"]
+__all__ = ["Cell", "Load", "Map", "break_even", "break_even_rows", "read_map", "size_text"]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """One load of the object, s since it was wanted: when it was asked for, when its first byte came, and its last."""
+
+    sent: float
+    first_byte: float
+    end: float
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,8 @@ class Cell:
     tcp_s: float | None
     ratio: float | None
     """Median of the ratios of pairs with the same seed: above 1 split TCP is faster."""
+    loads: tuple[Load, Load] | None = None
+    """Of QUIC and of split TCP, of the first seed that has both."""
 
     def as_row(self) -> dict[str, Any]:
         """As plain data, sizes in bytes and times in seconds."""
@@ -64,16 +75,18 @@ class Map:
 def read_map(store: Path, question: Question) -> Map:
     """The map in a store. Raises StoreError."""
     reading = read_store(store)
-    loads = reading.rows("pages", ["plt_s", "finished"])
+    asked = reading.rows("requests", ["queued_s", "sent_s", "response_start_s", "end_s"])
+    loads = reading.rows("pages", ["plt_s", "finished"]).filter(pl.col("finished") == 1)
     keys = ["run", "seed", "flow.web.load.http", "flow.web.congestion", "quic.initial_window",
             "flow.web.load.page", "path.access.delay"]  # fmt: skip
-    frame = loads.join(reading.index.select(keys), on="run").filter(pl.col("finished") == 1)
-    times: dict[tuple[str, ...], dict[int, float]] = {}
-    for seed, http, controller, window, page, delay, plt in frame.select(
-        "seed", *keys[2:], "plt_s"
+    frame = loads.join(reading.index.select(keys), on="run").join(asked, on="run", how="left")
+    times: dict[tuple[str, ...], dict[int, tuple[float, Load]]] = {}
+    for seed, http, controller, window, page, delay, plt, *at in frame.select(
+        "seed", *keys[2:], "plt_s", *asked.columns[1:]
     ).iter_rows():
         arm = (controller, window) if http == "3" else ("tcp", "")
-        times.setdefault((*arm, page, delay), {})[seed] = plt
+        load = Load(*(instant - at[0] for instant in at[1:]))
+        times.setdefault((*arm, page, delay), {})[seed] = (plt, load)
     cells = []
     for controller in question.controllers:
         for window in question.windows:
@@ -82,15 +95,19 @@ def read_map(store: Path, question: Question) -> Map:
                     place = (page_name(size), f"{split_rtt(rtt)[1]} ns")
                     quic = times.get((controller, window, *place), {})
                     tcp = times.get(("tcp", "", *place), {})
-                    ratios = [quic[seed] / tcp[seed] for seed in sorted(quic.keys() & tcp.keys())]
+                    both = sorted(quic.keys() & tcp.keys())
                     cells.append(
-                        Cell(controller, window, size, rtt, _median(quic), _median(tcp), _middle(ratios))
-                    )
+                        Cell(
+                            controller, window, size, rtt, _median(quic), _median(tcp),
+                            _middle([quic[seed][0] / tcp[seed][0] for seed in both]),
+                            (quic[both[0]][1], tcp[both[0]][1]) if both else None,
+                        )
+                    )  # fmt: skip
     return Map(question, tuple(cells), reading.engine)
 
 
-def _median(values: dict[int, float]) -> float | None:
-    return _middle(list(values.values()))
+def _median(loads: Mapping[int, tuple[float, Load]]) -> float | None:
+    return _middle([plt for plt, _ in loads.values()])
 
 
 def _middle(values: Sequence[float]) -> float | None:

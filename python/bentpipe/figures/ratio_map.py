@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +14,7 @@ import polars as pl
 
 from bentpipe.figures.contour import Box, contour, outside
 from bentpipe.figures.figure import Figure
-from bentpipe.figures.style import BLUE, BYTES, RED, WIDTH, inline
+from bentpipe.figures.style import BLUE, BYTES, RED, SECONDS, WIDTH, inline
 from bentpipe.stats.intervals import significant
 
 MOST_FACTOR = 8.0
@@ -48,13 +49,14 @@ class RatioCell:
 def ratio_map(
     cells: Sequence[RatioCell], key: str, title: str, caption: str, *, above: str, below: str,
     x_title: str = "object size", y_title: str = "round-trip time", x_labels: str = BYTES,
+    pick: alt.Parameter | None = None,
 ) -> Figure:  # fmt: skip
     """A map of ``cells``, one panel for each of their ``panel``s, all with the same colours.
 
     ``above`` and ``below`` say who wins where the ratio is above and below 1 ("split TCP is faster"), and ``x_labels``
-    how a value of ``x`` is written, as a Vega expression. The line is where the ratio is 1 by interpolation between the
-    centres of cells, linear in the logarithms of all three. Raises ValueError when no cell has a ratio, or one is not
-    above 0.
+    how a value of ``x`` is written, as a Vega expression. ``pick`` selects the cell under the pointer, by ``x``, ``y``
+    and ``panel``. The line is where the ratio is 1 by interpolation between the centres of cells, linear in the
+    logarithms of all three. Raises ValueError when no cell has a ratio, or one is not above 0.
     """
     ratios = [cell.ratio for cell in cells if cell.ratio is not None]
     if not ratios or min(ratios) <= 0:
@@ -69,10 +71,13 @@ def ratio_map(
             factor,
             columns,
             (x_title, y_title, x_labels),
+            pick,
         )
         for name in names
     ]
-    chart: Any = panels[0] if len(panels) == 1 else alt.concat(*panels, columns=columns, spacing=18)
+    with warnings.catch_warnings():  # all panels share one selection; Altair says so each time
+        warnings.filterwarnings("ignore", message="Automatically deduplicated selection parameter")
+        chart: Any = panels[0] if len(panels) == 1 else alt.concat(*panels, columns=columns, spacing=18)
     legend = (
         f"Numbers are the ratio: above 1 {above}, below 1 {below}; the line is where it is 1, interpolated."
     )
@@ -80,7 +85,8 @@ def ratio_map(
 
 
 def _panel(
-    cells: Sequence[RatioCell], name: str, factor: float, columns: int, titles: tuple[str, str, str]
+    cells: Sequence[RatioCell], name: str, factor: float, columns: int, titles: tuple[str, str, str],
+    pick: alt.Parameter | None,
 ) -> Any:  # fmt: skip
     xs, ys = sorted({cell.x for cell in cells}), sorted({cell.y for cell in cells})
     x_edges, y_edges = _edges(xs), _edges(ys)
@@ -95,7 +101,7 @@ def _panel(
         height = None if cell.ratio is None else math.log2(cell.ratio)
         rows.append(
             {
-                "x": cell.x, "y": cell.y, "left": x_edges[i], "right": x_edges[i + 1], "low": y_edges[j],
+                "x": cell.x, "y": cell.y, "panel": name, "left": x_edges[i], "right": x_edges[i + 1], "low": y_edges[j],
                 "high": y_edges[j + 1], "height": height, "text": _ratio_text(cell.ratio),
                 "deep": int(height is not None and height < -0.6 * limit),
             }
@@ -106,7 +112,7 @@ def _panel(
     x = alt.X("left:Q", title=x_title, scale=_log(x_edges),
               axis=alt.Axis(values=xs, labelExpr=x_labels, grid=False, labelAngle=-40, labelAlign="right"))  # fmt: skip
     y = alt.Y("low:Q", title=y_title, scale=_log(y_edges),
-              axis=alt.Axis(values=ys, labelExpr=_SECONDS, grid=False))  # fmt: skip
+              axis=alt.Axis(values=ys, labelExpr=SECONDS, grid=False))  # fmt: skip
     hue = alt.Color(
         "height:Q",
         scale=alt.Scale(domain=[-limit, 0, limit], range=[BLUE, _MIDDLE, RED], interpolate="lab", clamp=True),
@@ -130,6 +136,9 @@ def _panel(
             x=x_mid, y=y_mid, text="text:N"
         ),
     ]  # fmt: skip
+    if pick is not None:
+        # Seen by nobody and above all: whatever lies under the pointer, the nearest cell answers.
+        layers.append(base.mark_point(opacity=0).encode(x=x_mid, y=y_mid).add_params(pick))
     chart: Any = alt.layer(*layers).properties(width=width, height=height_px)
     return chart.properties(title=name) if name else chart
 
@@ -190,6 +199,3 @@ def _ratio_text(ratio: float | None) -> str:
     if ratio is None:
         return "–"
     return f"{ratio:.2f}" if ratio < 10 else significant(ratio, 3)
-
-
-_SECONDS = "datum.value >= 1 ? format(datum.value, '.3~g') + ' s' : format(datum.value * 1e3, '.3~g') + ' ms'"

@@ -33,6 +33,9 @@ BYTES = (
 )
 """Labels of an axis of bytes, as a Vega expression."""
 
+SECONDS = "datum.value >= 1 ? format(datum.value, '.3~g') + ' s' : format(datum.value * 1e3, '.3~g') + ' ms'"
+"""Those of an axis of seconds, short ones in milliseconds."""
+
 _INK = {False: ("#1c2330", "#5b6575", "#e3e7ee"), True: ("#e8ecf3", "#9aa5b8", "#2b3442")}
 
 
