@@ -158,18 +158,34 @@ def test_results_without_a_finished_run_say_so_in_a_notebook(synthetic: ModuleTy
     assert "no run has finished (1 are planned)" in html
 
 
+CLICK = """<script>setTimeout(() => {
+  const line = document.querySelector('.figure[data-key="cwnd"] .mark-line').getBoundingClientRect();
+  const [clientX, clientY] = [line.left + line.width / 2, line.top + line.height / 2];
+  const under = document.elementFromPoint(clientX, clientY);
+  under.dispatchEvent(new MouseEvent("click", { bubbles: true, clientX, clientY, view: window }));
+}, 5000);</script></body>"""
+
+
 def test_a_browser_draws_it(page: Path, tmp_path: Path) -> None:
-    """Headless Chromium, when there is one: the key figure is there as SVG, and nothing failed."""
+    """Headless Chromium, when there is one: the key figure is there as SVG, a click has its answer, nothing failed."""
     chromium = shutil.which("chromium")
     if chromium is None:
         pytest.skip("no chromium on this machine")
+    clicked = tmp_path / "page.html"
+    clicked.write_text(CLICK.join(page.read_text(encoding="utf-8").rsplit("</body>", 1)), encoding="utf-8")
     done = subprocess.run(
-        [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
+        [chromium, "--headless", "--window-size=1000,9000", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-sync",
          "--disable-background-networking", "--disable-component-update", f"--user-data-dir={tmp_path}",
-         "--virtual-time-budget=20000", "--dump-dom", "--enable-logging=stderr", page.as_uri()],
+         "--virtual-time-budget=20000", "--dump-dom", "--enable-logging=stderr", clicked.as_uri()],
         capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert "mark-symbol" in done.stdout
+    again = re.search(
+        r'<div class="again" aria-live="polite"><p class="caption">(.*?)</p><pre>(.*?)</pre>', done.stdout
+    )
+    assert again is not None, "a command that is shown"
+    assert re.search(r"seed 1, at [0-9.]+ s", again[1])
+    assert again[2].startswith(f"bentpipe export {page.parent} --format pcapng --run ")
     assert "CONSOLE" not in done.stderr
 
 

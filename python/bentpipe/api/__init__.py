@@ -1,7 +1,8 @@
 """bentpipe from Python: the same runs, the same store, frames instead of files (docs/manual/python.md).
 
 ``planning`` takes a scenario in whatever form, ``own`` classes of one's own, ``checking`` says what follows from it,
-``choosing`` says who runs it, ``running`` runs it, ``results`` is what a store gives. Their names are here too, loaded
+``choosing`` says who runs it, ``running`` runs it, ``results`` is what a store gives, ``again`` makes a run of it once
+more, with its packets. Their names are here too, loaded
 when they are asked for: the command line needs ``planning``, ``own`` and ``choosing`` alone.
 """
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from bentpipe.cli.common import StoreDirectory, folder, refuse
+from bentpipe.cli.common import FAILED, Controllers, StoreDirectory, folder, options, refuse
 from bentpipe.report.export import Format
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bentpipe.store.reader import Store
 
 __all__ = ["export", "report"]
 
@@ -25,15 +31,51 @@ def export(
     template: Annotated[
         Path | None, typer.Option(metavar="F.ods", help="a spreadsheet whose data sheets to fill")
     ] = None,
+    run: Annotated[
+        str | None,
+        typer.Option("--run", metavar="ID", help="traces of this run, which is made again where it has none"),
+    ] = None,
+    controllers: Controllers = None,
 ) -> None:
-    """Write a store in another format. CSV, Parquet, JSON, a spreadsheet, or the traces it holds."""
+    """Write a store in another format. CSV, Parquet, JSON, a spreadsheet, or the packets of its runs."""
     from bentpipe.report.export import export as write
     from bentpipe.store.reader import Store
 
     if template is not None and form != "ods":
         refuse("--template goes with --format ods")
-    for path in write(Store(directory), form, out, template):
+    if run is not None and form not in ("qlog", "pcapng"):
+        refuse("--run goes with --format pcapng or qlog")
+    if controllers and run is None:
+        refuse("--controller goes with --run ID, which it makes again")
+    if run is not None and (form == "qlog" or form == "pcapng"):
+        paths = _packets(Store(directory), run, form, out, controllers or ())
+    else:
+        paths = write(Store(directory), form, out, template)
+    for path in paths:
         print(path)
+
+
+def _packets(
+    store: Store, run: str, form: Literal["qlog", "pcapng"], out: Path | None, controllers: Sequence[str]
+) -> list[Path]:
+    """The traces of one run, which is made again where the store has none of it."""
+    from bentpipe.api.again import NotTheSameError, again
+    from bentpipe.api.own import controllers_of, import_place
+    from bentpipe.report.export import place_of
+    from bentpipe.store.export import SUFFIXES, traces, write_traces
+
+    target = out or place_of(store, form)
+    if any(file.parent.name == run for suffix in SUFFIXES[form] for file in store.files(suffix)):
+        return traces(store, form, target, run)
+    own = controllers_of(controllers)
+    places = {name: place for name, kind in own.items() if (place := import_place(kind)) is not None}
+    try:
+        with options():
+            spec, files = again(store, run, form, places)
+    except NotTheSameError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise typer.Exit(FAILED) from None
+    return write_traces(run, spec, files, form, target)
 
 
 def report(

@@ -32,8 +32,8 @@ def bundles(material: Material) -> Figure | None:
         shown = shown.filter(pl.col("time_s") <= last)
     if not shown.height:
         return None
-    panels = ["row", "column", "series"]
-    shown = thin(shown.select(*panels, "time_s", "y"), panels, "time_s", "y")
+    panels = ["row", "column", "series", "run"]
+    shown = thin(material.numbered(shown).select(*panels, "time_s", "y"), panels, "time_s", "y")
     series = [name for name in _EVENTS if name in set(shown["series"].to_list())]
     marks = alt.Chart().mark_line(interpolate="step-after", point=alt.OverlayMarkDef(size=18), strokeWidth=1).encode(
         x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(domainMin=first)),
@@ -45,4 +45,6 @@ def bundles(material: Material) -> Figure | None:
     caption = (
         "Bundles of clients that had been generated, delivered, acknowledged or deleted by then, counted."
     )
-    return Figure("bundles", "Bundles over time", caption, chart, shown.height, material.time_note)
+    return Figure(
+        "bundles", "Bundles over time", caption, chart, shown.height, material.time_note, of_runs=True
+    )

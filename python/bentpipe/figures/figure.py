@@ -22,6 +22,8 @@ class Figure:
     chart: Any
     rows: int
     note: str = ""
+    of_runs: bool = False
+    """Whether its rows say of which run they are: their column ``run`` is one of :attr:`Material.run_numbers`."""
 
     def spec(self) -> dict[str, Any]:
         """The Vega-Lite specification, with its data and without colours of a page (``config``)."""

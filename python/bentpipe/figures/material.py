@@ -144,6 +144,20 @@ class Material:
             else runs.head(1)
         )
 
+    @cached_property
+    def run_numbers(self) -> dict[str, str]:
+        """What the rows of figures over time call the runs that they show: their places in the store's index, as text,
+        which no rounding of numbers touches."""
+        places = self.store.index.select("run").with_row_index("place")
+        shown = places.join(self.time_runs.select("run"), on="run", how="semi", maintain_order="left")
+        return {run: str(place) for place, run in shown.iter_rows()}
+
+    def numbered(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """``frame`` with these in the place of its runs, which figures over time show."""
+        numbers = self.run_numbers
+        named = pl.col("run").replace_strict(list(numbers), list(numbers.values()), return_dtype=pl.String)
+        return frame.with_columns(run=named)
+
     @property
     def time_note(self) -> str:
         """Which of the runs figures over time show."""

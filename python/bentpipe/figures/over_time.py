@@ -53,8 +53,8 @@ def _lines(
     if series is None:
         shown = material.label(shown)
         series, series_title = material.series, material.series_title
-    panels = ["row", "column", "series"]
-    shown = thin(shown.select(*panels, "time_s", "y"), panels, "time_s", "y")
+    panels = ["row", "column", "series", "run"]
+    shown = thin(material.numbered(shown).select(*panels, "time_s", "y"), panels, "time_s", "y")
     if not shown.height:
         return None
     series = [name for name in series if name in set(shown["series"].to_list())]
@@ -82,7 +82,7 @@ def _lines(
         line = line.add_params(pick)
     one = material.time_runs.select("row", "column").n_unique() == 1
     chart = multiples([line], shown, material.time_grid, height=260 if one else 140)
-    return Figure(key, title, caption, chart, shown.height, material.time_note)
+    return Figure(key, title, caption, chart, shown.height, material.time_note, of_runs=True)
 
 
 def _said(material: Material, text: str, of_groups: str) -> str:
@@ -263,8 +263,9 @@ def internals(material: Material) -> Figure | None:
     frame = material.label(frame.join(material.time_runs, on="run", how="inner", maintain_order="left"))
     names = frame["name"].unique(maintain_order=True).sort().to_list()[:6]
     rows = _range(material, frame.filter(pl.col("name").is_in(names)))
+    lines = ["name", "series", "run"]
     rows = thin(
-        rows.select("name", "series", "time_s", pl.col("value").alias("y")), ["name", "series"], "time_s", "y"
+        material.numbered(rows).select(*lines, "time_s", pl.col("value").alias("y")), lines, "time_s", "y"
     )
     if not rows.height:
         return None
@@ -280,6 +281,5 @@ def internals(material: Material) -> Figure | None:
         .facet(facet=alt.Facet("name:N", sort=names, header=alt.Header(title=None, labelAnchor="start")), columns=3)
         .resolve_scale(y="independent")
     )  # fmt: skip
-    return Figure(
-        "internals", "Inside the controller", "Values that the controller itself reports.", chart, rows.height
-    )
+    caption = "Values that the controller itself reports."
+    return Figure("internals", "Inside the controller", caption, chart, rows.height, of_runs=True)

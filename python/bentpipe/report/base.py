@@ -37,6 +37,8 @@ class Drawing:
     key: str
     title: str
     caption: str
+    of_runs: bool = False
+    """Whether a click says which run a line is of."""
 
 
 class Page:
@@ -46,11 +48,16 @@ class Page:
         """``title``, plain text, is the browser's too."""
         self.title = title
         self._specs: dict[str, str] = {}
+        self.runs: dict[str, dict[str, str]] = {}
+        """What is said of the runs that figures show, by the number that these have for each: ``called``, and
+        ``command``, which makes it again."""
 
     def drawing(self, figure: Figure, *, part: str = "") -> Drawing:
         """The place of ``figure``; ``part`` tells figures of the same key apart."""
         title = f"{figure.title}: {part}" if part else figure.title
-        return Drawing(self.variant(figure, part=part), title, figure.caption)
+        return Drawing(
+            self.variant(figure, part=part), title, figure.caption, figure.of_runs and bool(self.runs)
+        )
 
     def variant(self, figure: Figure, number: int = 0, part: str = "") -> str:
         """Keeps the drawing of ``figure``, the ``number``-th that its place can show; returns the place's key."""
@@ -77,7 +84,8 @@ class Page:
         """What the script reads, by its id: specifications, and the colours of both modes; nothing without figures."""
         if not self._specs:
             return {}
-        return {**self._specs, "configs": _json({"light": config(), "dark": config(dark=True)})}
+        runs = {"runs": _json(self.runs)} if self.runs else {}
+        return {**self._specs, **runs, "configs": _json({"light": config(), "dark": config(dark=True)})}
 
     def file(self, name: str) -> str:
         """Style or script."""

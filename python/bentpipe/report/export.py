@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from bentpipe.store.reader import Store
 
-__all__ = ["FORMATS", "Format", "export"]
+__all__ = ["FORMATS", "Format", "export", "place_of"]
 
 Format = Literal["csv", "parquet", "json", "ods", "qlog", "pcapng"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -24,14 +24,18 @@ def export(store: Store, form: Format, out: Path | None = None, template: Path |
     Raises:
         StoreError: no finished run, or no traces in the store.
     """
-    place = store.path.resolve()
+    target = out or place_of(store, form)
     if form == "ods":
         from bentpipe.report.ods import write_ods
 
-        target = out or place.with_name(f"{place.name}.ods")
         write_ods(store.path, target, template)
         return [target]
     from bentpipe.store.export import tables, traces
 
-    target = out or place.with_name(f"{place.name}-{form}")
     return traces(store, form, target) if form in ("qlog", "pcapng") else tables(store, form, target)
+
+
+def place_of(store: Store, form: Format) -> Path:
+    """Where ``form`` of a store is written if nothing else is said."""
+    place = store.path.resolve()
+    return place.with_name(f"{place.name}.ods" if form == "ods" else f"{place.name}-{form}")

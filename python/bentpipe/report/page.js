@@ -2,6 +2,7 @@
 (() => {
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
   const configs = read("configs");
+  const runs = document.getElementById("runs") && read("runs");
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const PAPER = 650; // A4 between its margins, CSS pixels
   const AXIS = 84; // beside a panel: labels and title of an axis
@@ -57,7 +58,7 @@
     if (place.dataset.state === state) return;
     place.dataset.state = state;
     const spec = JSON.parse(text.textContent);
-    await window.vegaEmbed(place, across(spec).width > room + AXIS ? fit(spec, room) : spec, {
+    const shown = await window.vegaEmbed(place, across(spec).width > room + AXIS ? fit(spec, room) : spec, {
       mode: "vega-lite",
       renderer: "svg",
       config: colours(room, name),
@@ -65,6 +66,73 @@
       downloadFileName: text.id.slice(5),
     });
     place.classList.add("drawn");
+    if (place === box && runs && box.parentElement.querySelector(".again")) {
+      box.classList.add("asked");
+      shown.view.addEventListener("click", (event, item) => asked(box, event, item));
+    }
+  }
+
+  // --- of which run a line is, and the command that makes it again ---
+
+  // Lines of a panel: marks may lie in groups, one a colour.
+  const linesOf = (group) =>
+    group.items.flatMap((mark) => (mark.marktype === "line" ? [mark.items] : mark.marktype === "group" ? mark.items.flatMap(linesOf) : []));
+
+  // How far (x, y) is from the stretch between two points of a line.
+  function away(x, y, from, to) {
+    const [dx, dy] = [to.x - from.x, to.y - from.y];
+    const along = Math.max(0, Math.min(1, ((x - from.x) * dx + (y - from.y) * dy) / (dx * dx + dy * dy || 1)));
+    return Math.hypot(x - from.x - along * dx, y - from.y - along * dy);
+  }
+
+  // The point of a panel's lines that is nearest to (x, y): on the nearest line, its nearer end there.
+  function nearest(group, x, y) {
+    let [least, found] = [Infinity, null];
+    for (const items of linesOf(group)) {
+      const points = items.filter((item) => item.defined !== false && Number.isFinite(item.y));
+      points.forEach((to, index) => {
+        const from = points[Math.max(0, index - 1)];
+        const distance = away(x, y, from, to);
+        if (distance < least) [least, found] = [distance, Math.abs(x - from.x) < Math.abs(x - to.x) ? from : to];
+      });
+    }
+    return found;
+  }
+
+  function asked(box, event, item) {
+    let group = item;
+    while (group && group.mark.marktype !== "group") group = group.mark.group;
+    const place = group && group._svg && group._svg.getScreenCTM();
+    if (!place) return;
+    const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(place.inverse());
+    if (at.x < 0 || at.y < 0 || at.x > group.width || at.y > group.height) return; // a legend, a title
+    const point = nearest(group, at.x, at.y);
+    const run = point && runs[point.datum.run];
+    if (!run) return;
+    document.querySelectorAll(".picked").forEach((mark) => mark.remove());
+    const mark = document.createElementNS("http://www.w3.org/2000/svg", "circle");
+    const drawing = { class: "picked", cx: point.x, cy: point.y, r: 4 };
+    Object.entries(drawing).forEach(([name, value]) => mark.setAttribute(name, value));
+    group._svg.append(mark);
+    const [again, said] = [box.parentElement.querySelector(".again"), `${run.called}, at ${point.datum.time_s} s.`];
+    again.querySelector("p").textContent = `${said} This command makes the run again and writes its packets:`;
+    again.querySelector("pre").textContent = run.command;
+    again.querySelector("button").textContent = "Copy";
+    again.hidden = false;
+  }
+
+  for (const button of document.querySelectorAll(".again button")) {
+    const text = button.previousElementSibling;
+    button.addEventListener("click", async () => {
+      try {
+        await navigator.clipboard.writeText(text.textContent);
+        button.textContent = "Copied";
+      } catch {
+        // Where a page may not write to the clipboard, the text is at least marked.
+        window.getSelection().selectAllChildren(text);
+        button.textContent = document.execCommand("copy") ? "Copied" : "Marked: copy it";
+      }
+    });
   }
 
   const draw = (box) => drawn(box, box, Math.floor(box.clientWidth), dark.matches ? "dark" : "light");

@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from bentpipe.figures.dimensions import Dimension
 from bentpipe.figures.registry import FIGURES, Material, TimeRange
@@ -19,7 +22,7 @@ from bentpipe.report.opening import Opening
 from bentpipe.report.tabular import Tabular, explained
 from bentpipe.stats import metrics
 from bentpipe.stats.intervals import significant
-from bentpipe.store.journal import machine
+from bentpipe.store.journal import machine, real_time
 from bentpipe.store.reader import Store, read_store
 
 __all__ = ["build"]
@@ -80,8 +83,11 @@ def build(
     """
     store = read_store(store_path)
     page = Page(store.title)
-    content = _content(page, Material(store, time_range))
-    target = out if out is not None else store.path / "report.html"
+    material = Material(store, time_range)
+    place = store_path.path if isinstance(store_path, Store) else Path(store_path)
+    page.runs = shown_runs(material, place)
+    content = _content(page, material)
+    target = out if out is not None else place / "report.html"
     return page.write(target, "report/store.html", content.pop("opening"), **content)
 
 
@@ -208,20 +214,40 @@ def _over_time(page: Page, material: Material) -> dict[str, Any] | None:
         return None
     first, last = material.time_range
     choices = variants(material)
-    for index, (fixed, _) in enumerate(choices):
-        if index:
-            other = Material(material.store, material.time_range, fixed)
-            known = ("summary", "each", "metrics", "links")
-            other.__dict__.update({name: getattr(material, name) for name in known})
-            for key in OVER_TIME:
-                if (figure := FIGURES[key](other)) is not None:
-                    page.variant(figure, index)
+    for index, other in enumerate(_held(material)[1:], start=1):
+        known = ("summary", "each", "metrics", "links")
+        other.__dict__.update({name: getattr(material, name) for name in known})
+        for key in OVER_TIME:
+            if (figure := FIGURES[key](other)) is not None:
+                page.variant(figure, index)
     return {
         "span": f", {significant(first)} to {significant(last)} s" if last is not None else "",
         "choices": [label for _, label in choices],
         "note": material.time_note if len(choices) <= 1 else material.seed_note,
         "figures": figures,
     }
+
+
+def _held(material: Material) -> list[Material]:
+    """``material`` as first drawn, then for each other choice of what panels hold fixed."""
+    others = [Material(material.store, material.time_range, fixed) for fixed, _ in variants(material)[1:]]
+    return [material, *others]
+
+
+def shown_runs(material: Material, store: Path) -> dict[str, dict[str, str]]:
+    """Of the runs that figures over time show, by their numbers there, what each is called and the command that writes
+    its packets; ``store`` is how that names the store. Runs in real time do not come again, and are left out."""
+    once = {entry["run"] for entry in real_time(material.store.path)}
+    found = {}
+    for one in _held(material):
+        for row in one.time_runs.filter(~pl.col("run").is_in(list(once))).iter_rows(named=True):
+            cell = [dim.label(row[dim.key]) for dim in material.dims if row[dim.key] is not None]
+            words = ["bentpipe", "export", str(store), "--format", "pcapng", "--run", row["run"]]
+            found[one.run_numbers[row["run"]]] = {
+                "called": ", ".join([*cell, f"seed {row['seed']}"]),
+                "command": shlex.join(words),
+            }
+    return found
 
 
 def variants(material: Material) -> list[tuple[dict[str, str], str]]:

@@ -6,9 +6,10 @@ import shutil
 from typing import TYPE_CHECKING
 
 from bentpipe.store.codec import TABLES
-from bentpipe.store.files import NoTableError, StoreError, written_whole
+from bentpipe.store.files import NoTableError, StoreError, write_whole, written_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     import polars as pl
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from bentpipe.plan.spec import RunSpec
     from bentpipe.store.reader import Store
 
-__all__ = ["tables", "traces"]
+__all__ = ["SUFFIXES", "tables", "traces", "write_traces"]
 
 
 def tables(store: Store, form: str, target: Path) -> list[Path]:
@@ -56,25 +57,51 @@ def _write(frame: pl.DataFrame, form: str, part: Path) -> None:
         raise OSError(str(error)) from error
 
 
-def traces(store: Store, form: str, target: Path) -> list[Path]:
-    """Copies the traces of ``form`` (qlog, pcapng) into ``target``, each named after its run, its flow, that side's
-    controller and the side. Raises StoreError where there are none."""
-    found = store.files(f".{form}") if form == "pcapng" else [*store.files(".qlog"), *store.files(".sqlog")]
+def traces(store: Store, form: str, target: Path, run: str | None = None) -> list[Path]:
+    """Copies the traces of ``form`` (qlog, pcapng), or those of ``run`` alone, into ``target``, each named after its
+    run, its flow, that side's controller and the side. Raises StoreError where there are none."""
+    found = [file for suffix in SUFFIXES[form] for file in store.files(suffix)]
+    if run is not None:
+        found = [file for file in found if file.parent.name == run]
     if not found:
         raise StoreError(
-            f"{store.path} holds no {form} traces: run the scenario with [trace] {form} = true "
-            f"(or --set trace.{form}=true) into a new store"
+            f"{store.path} holds no {form} traces: `bentpipe export --run ID` makes a run again with them, "
+            f"or run the scenario with [trace] {form} = true (or --set trace.{form}=true) into a new store"
         )
     target.mkdir(parents=True, exist_ok=True)
     specs = store.specs(sorted({file.parent.name for file in found}))
     written = []
     for file in found:
-        run = file.parent.name
-        copy = target / f"{run}.{_with_controller(file.name, specs[run])}"
+        copy = target / _trace_name(file.parent.name, file.name, specs[file.parent.name])
         with written_whole(copy) as part:
             shutil.copyfile(file, part)
         written.append(copy)
     return written
+
+
+SUFFIXES = {"qlog": (".qlog", ".sqlog"), "pcapng": (".pcapng",)}
+"""What files of traces end in; a real server's qlog is a sequence of records."""
+
+
+def write_traces(run: str, spec: RunSpec, files: Mapping[str, bytes], form: str, target: Path) -> list[Path]:
+    """Writes those of a run's ``files`` that are traces of ``form`` into ``target``, named as :func:`traces` has it.
+
+    Raises StoreError where there are none.
+    """
+    found = {name: content for name, content in files.items() if name.endswith(SUFFIXES[form])}
+    if not found:
+        raise StoreError(f"run {run} has no {form}: none of its flows has packets that such a trace can show")
+    target.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, content in found.items():
+        written.append(target / _trace_name(run, name, spec))
+        write_whole(written[-1], content)
+    return written
+
+
+def _trace_name(run: str, name: str, spec: RunSpec) -> str:
+    """What the trace ``name`` of ``run`` is called beside those of other runs."""
+    return f"{run}.{_with_controller(name, spec)}"
 
 
 def _with_controller(name: str, spec: RunSpec) -> str:
