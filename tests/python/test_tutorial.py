@@ -45,6 +45,7 @@ def run(command: str, folder: Path) -> str:
     """What a command prints, and its exit status unless 0. bentpipe's own are run in this process."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
+    environment["PYTEST_ADDOPTS"] = ""
     environment["PYTEST_PLUGINS"] = "bentpipe.testing.plugin"  # a checkout has no entry points
     if command.startswith("bentpipe ") and not set(command) & set("|&;<>$*"):
         done = commands.bentpipe(folder, *shlex.split(command)[1:], environment=environment)

@@ -74,8 +74,7 @@ def _figure(found: Map, picked: alt.Parameter | None) -> Figure:
 def write(found: Map, out: Path) -> Path:
     """Writes everything into ``out``; returns the page. Raises ValueError when no load of a pair has ended."""
     drawn = figure(found)
-    drawn.write(out / "map.svg")
-    drawn.write(out / "map.pdf")
+    drawn.write_all([out / "map.svg", out / "map.pdf"])
     rows = break_even_rows(found)
     data = {
         "engine": found.engine,

@@ -27,8 +27,7 @@ def write(found: Found, said: Answer, out: Path) -> Path:
     """Writes ``plan.html`` and each figure as SVG and PDF into ``out``; returns the page."""
     drawn = figures(found)
     for figure in drawn:
-        figure.write(out / f"{figure.key}.svg")
-        figure.write(out / f"{figure.key}.pdf")
+        figure.write_all([out / f"{figure.key}{suffix}" for suffix in (".svg", ".pdf")])
     page = Page(found.title or f"Contact plan {found.name}")
     remarks = [str(one) for one in found.remarks[:REMARKS]]
     if len(found.remarks) > REMARKS:

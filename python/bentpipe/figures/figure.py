@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,11 @@ class Figure:
         return spec
 
     def write(self, path: Path, wide: float | None = None, *, titled: bool = True) -> Path:
+        """As :meth:`write_all`, one file."""
+        self.write_all([path], wide, titled=titled)
+        return path
+
+    def write_all(self, paths: Sequence[Path], wide: float | None = None, *, titled: bool = True) -> None:
         """Write it as ``.pdf``, ``.svg`` or ``.png`` (300 dots an inch) by the suffix, ``wide`` CSS pixels if it is not
         to be a page's width.
 
@@ -63,26 +69,27 @@ class Figure:
         def drawn(one: dict[str, Any]) -> str:
             return _numbered(str(vl_convert.vegalite_to_svg(one, vl_version=version)))
 
+        for path in paths:
+            if path.suffix not in FORMATS:
+                raise ValueError(f"{path.name}: a figure is written as .pdf, .svg or .png")
         if wide is not None:
             try:
                 spec = narrowed(spec, wide, lambda one: _size(drawn(one))[0])
             except ValueError as error:
                 raise ValueError(f"{self.key}: {error}") from None
-        if path.suffix not in FORMATS:
-            raise ValueError(f"{path.name}: a figure is written as .pdf, .svg or .png")
         svg = drawn(spec)
         if wide is not None:
             svg = _exactly(svg, wide)
-        if path.suffix == ".svg":
-            write_whole(path, svg.encode())
-        elif path.suffix == ".png":
-            write_whole(path, vl_convert.svg_to_png(svg, scale=72 / 96, ppi=DOTS))
-        elif wide is not None:
-            # A pixel of the drawing is a point of the page there, of which an inch has 72.
-            write_whole(path, vl_convert.svg_to_pdf(_exactly(svg, wide * 72 / 96)))
-        else:
-            write_whole(path, vl_convert.vegalite_to_pdf(spec, vl_version=version))
-        return path
+        for path in paths:
+            if path.suffix == ".svg":
+                write_whole(path, svg.encode())
+            elif path.suffix == ".png":
+                write_whole(path, vl_convert.svg_to_png(svg, scale=72 / 96, ppi=DOTS))
+            else:
+                # A pixel of the drawing is a point of a PDF's page, of which an inch has 72.
+                write_whole(
+                    path, vl_convert.svg_to_pdf(svg if wide is None else _exactly(svg, wide * 72 / 96))
+                )
 
 
 FORMATS = (".pdf", ".svg", ".png")

@@ -73,9 +73,10 @@ def _at(
     least = LEAST_PANEL / max(
         (part["width"] for part in _parts(spec) if "width" in part), default=LEAST_PANEL
     )
-    low, high = measure(made(least)), measure(made(1.0))
+    low = measure(made(least))
     if low > wide + CLOSE:
         return None
+    high = measure(made(1.0))
     factor = 1.0
     for _ in range(4):
         factor = least + (1.0 - least) * (wide - low) / max(high - low, 1e-9) if factor == 1.0 else factor

@@ -130,8 +130,9 @@ def write_figures(
     if lacking := [key for key in only or () if key not in {figure.key for figure in found}]:
         raise ValueError(f"the store has nothing for {lacking[0]}")
     out.mkdir(parents=True, exist_ok=True)
-    return [
-        figure.write(out / f"{figure.key}.{suffix}", wide, titled=titled)
-        for figure in found
-        for suffix in formats
-    ]
+    written = []
+    for figure in found:
+        files = [out / f"{figure.key}.{suffix}" for suffix in formats]
+        figure.write_all(files, wide, titled=titled)
+        written += files
+    return written

@@ -59,8 +59,7 @@ def answer(
     for file, content in {**written, "fit.html": text}.items():
         write_whole(out / file, content.encode())
     for figure in drawings:
-        for suffix in (".svg", ".pdf"):
-            figure.write(out / f"{figure.key}{suffix}")
+        figure.write_all([out / f"{figure.key}{suffix}" for suffix in (".svg", ".pdf")])
     shown = list(said.shown)
     if taken:
         shown.append(f"No log says {', '.join(taken)}: as preset {writing.OF} has it")

@@ -51,8 +51,7 @@ def write(question: Question, found: Ways, said: Answer, out: Path) -> Path:
     """Writes ``orbit.html`` and each figure as SVG and PDF into ``out``; returns the page."""
     drawn = figures(question, found)
     for figure in drawn:
-        figure.write(out / f"{figure.key}.svg")
-        figure.write(out / f"{figure.key}.pdf")
+        figure.write_all([out / f"{figure.key}{suffix}" for suffix in (".svg", ".pdf")])
     orbit = question.orbit
     page = Page(f"{orbit.from_} to {' or '.join(map(str, orbit.to))} over {orbit.constellation.title}")
     moving = json.dumps(_data(question, found), ensure_ascii=False, separators=(",", ":")) if drawn else ""
