@@ -22,8 +22,10 @@ import pytest
 
 import realtime
 from bentpipe.lab.access import lab
+from bentpipe.lab.measured import read_sides
 from bentpipe.lab.perf import Client, Options, Output, Server, asked, client_plan, load, server_plan
 from bentpipe.lab.ports import free_port
+from bentpipe.report.measured import RECEIVED, notes
 from bentpipe.scenario.load import DataAmount, TimeAmount
 from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.units import Duration
@@ -148,8 +150,20 @@ def test_both_sides_from_the_command_line(program: Path, tmp_path: Path) -> None
     """One connection each way, JSON, the lines of a file; the server ends with its one connection."""
     file = tmp_path / "lines.csv"
     keys = tmp_path / "keys"
-    with _server(program, "-1", "--json") as (port, process):
-        words = ["--bytes", "2MB", "--send", "both", "--json", "--csv", str(file), "--congestion", "bbr3"]
+    kept = ["--record", str(tmp_path / "kept")]
+    with _server(program, "-1", "--json", *kept) as (port, process):
+        words = [
+            "--bytes",
+            "2MB",
+            "--send",
+            "both",
+            "--json",
+            "--csv",
+            str(file),
+            "--congestion",
+            "bbr3",
+            *kept,
+        ]
         os.environ["SSLKEYLOGFILE"] = str(keys)
         try:
             done = _perf(program, "client", f"127.0.0.1:{port}", *words)
@@ -171,6 +185,11 @@ def test_both_sides_from_the_command_line(program: Path, tmp_path: Path) -> None
     assert rows[-1].split(",")[2:5] == ["all", "total", str(client["up_bytes"])]
     assert rows[-1].split(",")[-2:] == ["bbr3", "bbr3"]
     assert keys.read_text().count("CLIENT_TRAFFIC_SECRET_0") == 1
+    sides = read_sides(tmp_path / "kept")
+    assert [side.name for side in sides] == ["client", "server"]
+    assert sides[1].total(RECEIVED) == client["up_bytes"]
+    assert [one.congestion for side in sides for one in side.connections] == ["bbr3", "bbr3"]
+    assert notes(sides) == []
 
 
 @pytest.mark.parametrize(

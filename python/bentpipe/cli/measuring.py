@@ -13,6 +13,7 @@ from bentpipe.cli.common import AsJson, refuse
 
 if TYPE_CHECKING:
     from bentpipe.lab.perf import Options
+    from bentpipe.lab.wire import ClientPlan, ServerPlan
 
 __all__ = ["perf"]
 
@@ -50,6 +51,10 @@ Buffer = Annotated[
 ]
 FramesFile = Annotated[
     Path | None, typer.Option(metavar="FILE", help="measurements for programs, as JSON lines")
+]
+RecordFolder = Annotated[
+    Path | None,
+    typer.Option("--record", metavar="DIR", help="keep what `bentpipe report DIR` makes a page of"),
 ]
 QlogFolder = Annotated[
     Path | None, typer.Option(metavar="DIR", help="qlog of QUIC, a file for each connection")
@@ -98,17 +103,19 @@ def server(
     csv_interval: CsvInterval = "0.5s",
     frames: FramesFile = None,
     frames_interval: FramesInterval = "0.1s",
+    record: RecordFolder = None,
     qlog: QlogFolder = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer the clients of `bentpipe perf client`, and of others that speak ALPN perf or pico-perf.
     SSLKEYLOGFILE gets the keys."""
-    from bentpipe.lab.perf import Output, Server, run, server_plan
+    from bentpipe.lab.perf import Output, Server, server_plan
 
     side = Server(listen, once, certificate, key, connections, handshakes, streams, transport, choose)
+    frames = _recorded("server", record, frames)
     report = Output(interval, csv, csv_interval, as_json, frames, frames_interval, _colour(), qlog)
-    raise typer.Exit(
-        run(server_plan(side, _options(congestion, initial_window, mtu, ecn, mss, buffer), report))
+    raise _measured(
+        server_plan(side, _options(congestion, initial_window, mtu, ecn, mss, buffer), report), record
     )
 
 
@@ -143,20 +150,22 @@ def client(
     csv_interval: CsvInterval = "0.5s",
     frames: FramesFile = None,
     frames_interval: FramesInterval = "0.1s",
+    record: RecordFolder = None,
     qlog: QlogFolder = None,
     as_json: AsJson = False,
 ) -> None:
     """Send to a server, or have it send. Without --insecure or --fingerprint a certificate that nobody
     vouches for is taken at loopback and private addresses alone. SSLKEYLOGFILE gets the keys."""
-    from bentpipe.lab.perf import Client, Output, asked, client_plan, run
+    from bentpipe.lab.perf import Client, Output, asked, client_plan
     from bentpipe.lab.perf import load as words
 
     chosen = words(load, time=time, size=size, send=send, streams=streams)
     options = _options(congestion or "cubic", initial_window, mtu, ecn, mss, buffer)
     wish, options = asked(chosen, options) if congestion is not None else (None, options)
     side = Client(host, chosen, alpn, insecure, fingerprint, timeout, transport, asks=True, wish=wish)
+    frames = _recorded("client", record, frames)
     report = Output(interval, csv, csv_interval, as_json, frames, frames_interval, _colour(), qlog)
-    raise typer.Exit(run(client_plan(side, options, report)))
+    raise _measured(client_plan(side, options, report), record)
 
 
 @perf.command()
@@ -226,6 +235,29 @@ def call(
     print_table(shown, f"{told[0]['peer']}, play-out {how.playout}, A = {advantage:g}")
     if not all(one["one_clock"] for one in told):
         print("two clocks: one-way delays are of a path that takes as long there as back")
+
+
+def _recorded(role: str, record: Path | None, frames: Path | None) -> Path | None:
+    """The file of frames, where ``--record`` names the folder that both sides may share."""
+    from bentpipe.lab.measured import kept_name
+
+    if record is None:
+        return frames
+    if frames is not None:
+        refuse("--frames: found beside --record, which keeps them; expected one of them")
+    file = record / kept_name(role)
+    if file.exists() or (record.exists() and not record.is_dir()):
+        refuse(f"--record: {file if file.exists() else record} is there already, expected a new directory")
+    return file
+
+
+def _measured(plan: ServerPlan | ClientPlan, record: Path | None) -> typer.Exit:
+    """Runs a side; ``record`` is made now that nothing is wrong with the plan."""
+    from bentpipe.lab.perf import run
+
+    if record is not None:
+        record.mkdir(parents=True, exist_ok=True)
+    return typer.Exit(run(plan))
 
 
 def _colour() -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,7 +14,7 @@ from bentpipe.cli.common import FAILED, Controllers, StoreDirectory, folder, opt
 from bentpipe.report.export import Format
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from bentpipe.store.reader import Store
 
@@ -79,7 +81,9 @@ def _packets(
 
 
 def report(
-    directory: StoreDirectory,
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="a store, or what shell --record or perf --record has kept")
+    ],
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="F.html", help="default: DIR/report.html")
     ] = None,
@@ -109,19 +113,17 @@ def report(
     """Write one HTML page about a store. It needs no network; figures also as PDF, SVG and PNG."""
     from bentpipe.figures.narrow import width_px
     from bentpipe.figures.registry import parse_range, write_figures
-    from bentpipe.lab.recorded import is_record
     from bentpipe.report import report as pages
     from bentpipe.scenario.problems import unknown_word
 
-    if is_record(directory):
-        if figures is not None or between is not None:
-            refuse(
-                f"{directory} is the record of a shell, which has one page alone: expected no --figures, no --range"
-            )
-        print(_of_record(directory, out))
+    theirs = {"only": only, "format": forms, "width": width, "seed": seed, "no-title": no_title or None}
+    if page := _other_page(directory):
+        given = {"figures": figures, "range": between, **theirs}
+        if wrong_one := next((key for key, value in given.items() if value is not None), None):
+            refuse(f"--{wrong_one}: is of a store; {directory} is {page.what}, which has one page alone")
+        print(page.write(out))
         return
     written: list[Path] = []
-    theirs = {"only": only, "format": forms, "width": width, "seed": seed, "no-title": no_title or None}
     if figures is None and (
         beside := next((key for key, value in theirs.items() if value is not None), None)
     ):
@@ -154,6 +156,36 @@ def report(
     print(pages.build(directory, out, span))
     for path in written:
         print(path)
+
+
+@dataclass(frozen=True)
+class _Other:
+    """Something beside a store that has a page: ``what`` it is, and what writes it, to a path or where it belongs."""
+
+    what: str
+    write: Callable[[Path | None], Path]
+
+
+def _other_page(place: Path) -> _Other | None:
+    """The page of what was measured in real time by hand; None for all else."""
+    from bentpipe.lab.measured import files_of
+    from bentpipe.lab.recorded import is_record
+
+    if is_record(place):
+        return _Other("the record of a shell", partial(_of_record, place))
+    if not (place / "runs").exists() and files_of(place):
+        return _Other("a measurement of perf", partial(_of_perf, place))
+    return None
+
+
+def _of_perf(place: Path, out: Path | None) -> Path:
+    """The page of what ``perf`` has measured."""
+    from bentpipe.lab.measured import read_sides
+    from bentpipe.report import measured
+    from bentpipe.runners import engine
+
+    beside = place / "report.html" if place.is_dir() else place.with_suffix(".html")
+    return measured.write(read_sides(place), out or beside, engine.version())
 
 
 def _of_record(directory: Path, out: Path | None) -> Path:

@@ -5,8 +5,8 @@ checked before it leaves), ``process`` (``bentpipe-rt lab``, from start to end),
 told), ``needs`` (what a machine must have for a lab), ``series`` (what a lab recorded, as tables), ``told`` (what calls
 tell at their end, likewise), ``ports`` (one that is free) and ``crowd`` (simulated users beside a real command) <-
 ``access`` (from a preset or a scenario to a lab's path), ``checks`` (what was measured of it, kept), ``prompt`` (its
-name in a shell's), ``changing`` (that path, while it is used), ``watching`` (the same, look by look) <- ``shell`` (any
-command), ``recorded`` (what it has kept), ``once`` (one that is timed), ``compare`` (one behind several accesses),
-``perf`` and ``calls`` (sockets), ``bundles`` (a bundle node on them), ``emu`` (the runs of a plan), ``browser`` (page
-loads in Chromium).
+name in a shell's), ``changing`` (that path, while it is used), ``watching`` (the same, look by look) <- ``shell``
+(any command), ``recorded`` (what it has kept), ``once`` (one that is timed), ``compare`` (one behind several
+accesses), ``perf`` and ``calls`` (sockets), ``measured`` (what ``perf`` has kept), ``bundles`` (a bundle node on
+them), ``emu`` (the runs of a plan), ``browser`` (page loads in Chromium).
 """

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import altair as alt
 import polars as pl
 
-from bentpipe.figures import style
-from bentpipe.figures.figure import Figure
-from bentpipe.figures.thinning import thin
 from bentpipe.report.base import Page
+from bentpipe.report.lines import lines
 from bentpipe.report.opening import Opening
 from bentpipe.report.tabular import tabular
+
+if TYPE_CHECKING:
+    from bentpipe.figures.figure import Figure
 
 __all__ = ["Session", "figures", "sentence", "totals", "write"]
 
@@ -74,23 +74,12 @@ def figures(session: Session) -> list[Figure]:
     frame, found = pl.DataFrame(list(session.rows)), []
     if not frame.height:
         return []
-    lines = list(dict.fromkeys(frame["line"].to_list()))
+    names = list(dict.fromkeys(frame["line"].to_list()))
     for key, title, caption, axis, column, factor in WHAT:
         shown = frame.select("line", "time_s", y=pl.col(column) * factor)
         if key == "drops" and not shown["y"].sum():
             continue
-        shown = thin(shown, ["line"], "time_s", "y")
-        chart = (
-            alt.Chart(shown)
-            .mark_line(interpolate="step-before", clip=True)
-            .encode(
-                x=alt.X("time_s:Q", title="time, s", scale=alt.Scale(nice=False)),
-                y=alt.Y("y:Q", axis=alt.Axis(tickCount=5), title=axis),
-                color=style.colour(lines, "line"),
-            )
-            .properties(width=style.WIDTH - 60, height=220)
-        )
-        found.append(Figure(key, title, caption, chart, shown.height))
+        found.append(lines(key, title, caption, axis, shown, names))
     return found
 
 

@@ -1,7 +1,8 @@
 """Statistics: metrics of raw measurements, means and their intervals, samples, the difference of two stores.
 
 ``titles`` (what each metric is called), ``intervals`` (with ``student``) and ``samples`` <- ``metrics`` (what is
-computed of runs, cells, links) <- ``groups`` (flows that stand for one), ``users`` (what those who share a link had)
-<- ``summary`` (what ``show`` prints) and ``diff``; ``calls`` judges calls; ``bundles`` has what
-clients of bundle nodes had; ``wording`` writes numbers and says what there is to say, for a page and a terminal alike.
+computed of runs, cells, links) <- ``groups`` (flows that stand for one), ``users`` (what those who share a link
+had) <- ``summary`` (what ``show`` prints) and ``diff``; ``calls`` judges calls; ``bundles`` has what clients of
+bundle nodes had; ``sides`` is what two real programs measured of each other; ``wording`` writes numbers and says
+what there is to say, for a page and a terminal alike.
 """

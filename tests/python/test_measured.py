@@ -1,0 +1,179 @@
+"""``bentpipe report`` of what ``perf`` has kept: its frames, or its table, of one side or of both."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bentpipe.lab.measured import files_of, read_sides
+from bentpipe.report import measured
+from bentpipe.stats.sides import rates, window_s
+from commands import bentpipe
+
+START = 5_000_000_000
+"""Of the client's clock; the server's is another machine's."""
+
+
+def _frames(
+    role: str, sent: int, received: int, *, start: int = START, seconds: int = 4
+) -> list[dict[str, Any]]:
+    """A connection that moves ``sent`` and ``received`` bytes a second, with a sample a second."""
+    counted = {"latest_rtt_ms": 80.0, "ssthresh_bytes": None, "in_flight_bytes": 0, "min_rtt_ms": 79.5}
+    window = 30_000 if sent else None
+    rows: list[dict[str, Any]] = [
+        {"frame": "begin", "version": 2, "role": role, "transport": "quic", "congestion": "cubic",
+         "interval_ns": 10**9, "program": "x", "kernel_congestion": None, "time_ns": start},
+        {"frame": "connection", "connection": 0, "transport": "quic", "local": "10.0.0.1:1", "remote": "10.0.0.2:2",
+         "congestion": "cubic", "start_ns": start, "connected_ns": start, "mss_bytes": 1452, "time_ns": start},
+    ]  # fmt: skip
+    for second in range(1, seconds + 1):
+        at = start + second * 10**9
+        ends = second == seconds
+        one = {"frame": "end_connection" if ends else "sample", "connection": 0, "time_ns": at, "due_ns": None,
+               "cwnd_bytes": window, "smoothed_rtt_ms": 81.0, "sent_packets": 100 * second, "lost_packets": second // 2,
+               "retransmitted_bytes": 0, "written_bytes": sent * second, "received_in_order_bytes": received * second,
+               **counted}  # fmt: skip
+        if ends:
+            rows.append({"frame": "stream", "connection": 0, "stream_id": 0, "time_ns": at, "opened_ns": start,
+                         "first_byte_ns": None, "last_byte_ns": None, "fin_ns": at, "finished_ns": at, "done": True,
+                         "written_bytes": sent * second, "received_in_order_bytes": received * second})  # fmt: skip
+            one |= {
+                "end": "closed",
+                "ended_ns": at,
+                "largest_cwnd_bytes": window,
+                "congestion": "cubic" if sent else None,
+            }
+        rows.append(one)
+    return [*rows, {"frame": "end", "end": "done", "cpu_s": 0.5, "time_ns": start}]
+
+
+def _write(file: Path, rows: list[dict[str, Any]]) -> None:
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Path:
+    """A client that sends 1 MB a second, of which the server has 0.9 MB; clocks of two machines."""
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    _write(folder / "client.jsonl", _frames("client", 1_000_000, 10))
+    _write(folder / "server.jsonl", _frames("server", 0, 900_000, start=9 * START))
+    (folder / "notes.csv").write_text("a,b\n1,2\n")
+    return folder
+
+
+def test_a_direction_is_its_receivers(kept: Path) -> None:
+    sides = read_sides(kept)
+    assert [side.name for side in sides] == ["client", "server"]
+    assert (
+        measured.sentence(sides)
+        == "Client to server 3.6 MB at 7.2 Mbit/s with cubic, behind a round trip of at least 79.5 ms."
+    )
+    assert (
+        "Client: 1 connection over QUIC, 1 of 1 stream done, 2 of 400 packets lost (0.5 %), 0.5 CPU s."
+        in (measured.tally(sides))
+    )
+    window = window_s(sides)
+    assert window == 1.0
+    server = sides[1].connections
+    assert rates(server, measured.RECEIVED, window) == [(float(at), 7.2e6) for at in (1, 2, 3, 4)]
+    assert {one.key for one in measured.figures(sides)} == {"goodput", "rtt", "cwnd", "lost"}
+    assert measured.notes(sides) == []
+
+
+def test_one_side_alone(kept: Path) -> None:
+    """Then what its transport took stands for what arrived, and a request is no direction."""
+    done = bentpipe(kept.parent, "report", "kept/client.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "kept/client.html"
+    text = (kept / "client.html").read_text(encoding="utf-8").replace("\u00a0", " ")
+    assert '<p class="verdict">Client to server 4 MB at 8 Mbit/s with cubic, behind' in text
+    assert "server to client" not in text
+
+
+def test_the_page_of_both(kept: Path) -> None:
+    done = bentpipe(kept.parent, "report", "kept")
+    assert (done.returncode, done.stdout.strip()) == (0, "kept/report.html"), done.stderr
+    text = (kept / "report.html").read_text(encoding="utf-8")
+    assert all(f"spec-{key}-0" in text for key in ("goodput", "rtt", "cwnd", "lost"))
+    assert "default-src 'none'" in text
+    again = bentpipe(kept.parent, "report", "kept", "-o", "again.html")
+    assert again.returncode == 0
+    assert (kept.parent / "again.html").read_text(encoding="utf-8") == text
+
+
+TABLE = (
+    "time_s,connection,stream,event,up_bytes,up_mbit_s,down_bytes,down_mbit_s,rtt_ms,cwnd_bytes,lost_packets,min_rtt_ms,"
+    "in_flight_bytes,pacing_rate_bit_s,sent_packets,sent_bytes,retransmitted_bytes,acked_bytes,delivery_rate_bit_s,"
+    "congestion,peer_congestion\n"
+    "0.6,0,0,interval,500000,8.0,9,0.0,80.0,20000,0,79.0,0,1,400,1,0,,,cubic,\n"
+    "0.6,0,all,interval,500000,8.0,9,0.0,80.0,20000,0,79.0,0,1,400,1,0,,,cubic,\n"
+    "1.1,0,all,total,1000000,8.0,9,0.0,80.0,40000,3,79.0,0,1,800,1,5000,,,cubic,\n"
+)
+
+
+def test_a_table(tmp_path: Path) -> None:
+    (tmp_path / "run.csv").write_text(TABLE)
+    (side,) = read_sides(tmp_path / "run.csv")
+    (one,) = side.connections
+    assert (one.began_s, one.ended_s) == (pytest.approx(0.1), 1.1)
+    assert (one.largest_window_bytes, one.least_rtt_ms, one.retransmitted_bytes) == (40_000, 79.0, 5000)
+    assert (
+        measured.sentence([side])
+        == "Run sent 1 MB at 8 Mbit/s with cubic, behind a round trip of at least 79 ms."
+    )
+    assert measured.notes([side]) == []
+    (tmp_path / "run.jsonl").write_text(json.dumps({"frame": "begin"}) + "\n")
+    assert files_of(tmp_path) == [tmp_path / "run.jsonl"], "frames say more than a table of the same name"
+
+
+def test_a_process_that_was_killed(kept: Path) -> None:
+    rows = (kept / "client.jsonl").read_text().splitlines()
+    (kept / "client.jsonl").write_text("\n".join(rows[:4]) + "\n" + rows[4][:20])
+    sides = read_sides(kept)
+    assert measured.notes(sides) == [
+        "The file of the client ends before its process did: it was killed, or goes on."
+    ]
+    assert sides[0].connections[0].ended_s == 2.0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"version": 3}, "has frames of a newer bentpipe, expected version 2"),
+        ({"role": None, "version": "x"}, "is no whole measurement of perf"),
+    ],
+)
+def test_frames_that_cannot_be_read(kept: Path, change: dict[str, Any], said: str) -> None:
+    rows = _frames("client", 1, 1)
+    _write(kept / "client.jsonl", [rows[0] | change, *rows[1:]])
+    done = bentpipe(kept.parent, "report", "kept")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert not (kept / "report.html").exists()
+
+
+def test_nobody_came(tmp_path: Path) -> None:
+    rows = _frames("server", 1, 1)
+    _write(tmp_path / "server.jsonl", [rows[0], rows[-1]])
+    done = bentpipe(tmp_path, "report", ".")
+    assert done.returncode == 2
+    assert "has no connection: nobody came" in done.stderr
+
+
+def test_what_a_measurement_has_not(kept: Path) -> None:
+    done = bentpipe(kept.parent, "report", "kept", "--figures", "f")
+    assert done.returncode == 2
+    assert "--figures: is of a store; kept is a measurement of perf, which has one page alone" in done.stderr
+    for words, said in (
+        (["--record", "kept"], "kept/client.jsonl is there already, expected a new directory"),
+        (["--record", "new", "--frames", "f"], "--frames: found beside --record"),
+        (["--record", "new", "--transport", "tpc"], 'did you mean "tcp"'),
+    ):
+        done = bentpipe(kept.parent, "perf", "client", "127.0.0.1", *words)
+        assert done.returncode == 2
+        assert said in done.stderr
+    assert not (kept.parent / "new").exists()
