@@ -36,6 +36,7 @@ wheel: target/wheel-venv/.done ## an sdist, and a wheel for Linux with glibc 2.2
 target/wheel-venv/.done: requirements/wheel.txt
 	@rm -rf $(@D) && $(PYTHON) -m venv $(@D)
 	@$(STEP) "what builds wheels" $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@$(@D)/bin/python scripts/check-licences $<
 	@touch $@
 
 docs: .venv/.run engine target/docs-venv/.done ## the documents as a site that needs no network, in target/docs/site (some minutes at first, then 20 s)
@@ -44,6 +45,7 @@ docs: .venv/.run engine target/docs-venv/.done ## the documents as a site that n
 target/docs-venv/.done: requirements/docs.txt
 	@rm -rf $(@D) && $(PYTHON) -m venv $(@D)
 	@$(STEP) "what builds the site" $(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@$(@D)/bin/python scripts/check-licences $<
 	@touch $@
 
 container-test: venv-dev engine rt ## as root, with buildah and mmdebstrap: the image of Containerfile, built and used
