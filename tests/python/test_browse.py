@@ -23,6 +23,7 @@ import pytest
 
 import realtime
 from bentpipe import studies
+from bentpipe.lab.access import path_of
 from bentpipe.lab.browser import split
 from bentpipe.lab.browser.chromium import Site, flags
 from bentpipe.lab.browser.connections import connections
@@ -244,8 +245,42 @@ def test_words_that_are_not_there(scenario: Path) -> None:
         plan_units("target-aa", Options(field_host="there"), "e", CATALOGUE)
     with pytest.raises(ScenarioError, match="--field"):
         plan_units("target-a", Options(), "e", CATALOGUE)
+    with pytest.raises(ScenarioError, match="--access: found it beside the scenario"):
+        plan_units(str(scenario), Options(access="geo-konnect"), "e", CATALOGUE)
     with pytest.raises(ScenarioError, match="both or none"):
         plan(Serving("target-a", key=Path("k.pem")))
+
+
+def test_a_har_file_behind_an_access(scenario: Path, tmp_path: Path) -> None:
+    """As it is: of a preset and of a scenario, whose own flows and sweeps of them have no part in it."""
+    har = tmp_path / "shop.har"
+    answer = {"status": 200, "bodySize": 5000}
+    har.write_text(json.dumps({"log": {"entries": [{"request": {"url": "https://a/"}, "response": answer}]}}))
+    preset = Options(units=1, access="geo-konnect", settings=("path.konnect.delay=100 ms",), pep="early")
+    found = plan_units(str(har), preset, "e", CATALOGUE)
+    assert [run.cell["flow.browser.load.http"] for run in found.runs] == ["3", "2"]
+    spec = found.runs[0].spec
+    assert [one["body_bytes"] for one in spec["flows"][0]["load"]["page"]["objects"]] == [5000]
+    assert {"kind": "delay", "delay_ns": 100_000_000, "changes": []} in spec["graph"]["links"][0]["down"]
+    assert [one["setup"] for one in spec["proxies"]] == ["early"]
+    scenario.write_text(SCENARIO + '[sweep]\n"flow.browser.congestion" = ["cubic", "newreno"]\n')
+    theirs = plan_units(str(har), Options(units=1, access=str(scenario)), "e", CATALOGUE)
+    assert len(theirs.runs) == 2
+    assert theirs.runs[0].spec["graph"]["links"][0]["name"] == "satellite"
+    with pytest.raises(ScenarioError, match="expected --access ACCESS or --field HOST"):
+        plan_units(str(har), Options(), "e", CATALOGUE)
+    har.write_text("{}")
+    with pytest.raises(ScenarioError, match=r"shop.har is not a HAR file: expected log.entries"):
+        plan_units(str(har), preset, "e", CATALOGUE)
+
+
+def test_an_access_is_one_path(scenario: Path) -> None:
+    scenario.write_text(SCENARIO + '[sweep]\n"path.satellite.delay" = ["60 ms", "300 ms"]\n')
+    said = r"sweep.path.satellite.delay: has 2 values, and an access is one path; .* --set 'path.satellite.delay=60 ms'"
+    with pytest.raises(ScenarioError, match=said):
+        path_of(str(scenario))
+    graph = path_of(str(scenario), [("path.satellite.delay", "300 ms")])[0]["graph"]
+    assert {"kind": "delay", "delay_ns": 300_000_000, "changes": []} in graph["links"][0]["up"]
 
 
 def test_the_lab_has_the_path_the_server_and_the_browser(scenario: Path, tmp_path: Path) -> None:

@@ -204,6 +204,30 @@ def test_a_har_file_is_a_page(tmp_path: Path) -> None:
     assert Page.model_validate(tomllib.loads(as_toml(page))).object == page.object
 
 
+def test_a_load_takes_a_har_file_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "a.har").write_text(json.dumps(HAR))
+    (tmp_path / "s.toml").write_text(
+        """
+duration = "9 s"
+[[path.segment]]
+name = "sky"
+both = { rate = "1 Mbit/s" }
+[[flow]]
+name = "browser"
+congestion = "cubic"
+load = { page = "a.har" }
+"""
+    )
+    (load,) = (flow["load"] for flow in make(open_document(tmp_path / "s.toml"), "").runs[0].spec["flows"])
+    assert load["kind"] == "page"
+    assert [one["name"] for one in load["page"]["objects"]] == ["index", "app.js", "photo.jpg", "photo.jpg-2"]
+    (tmp_path / "a.har").rename(tmp_path / "b.har")
+    with pytest.raises(
+        ScenarioError, match=r'browser.load.page: no file "a.har" beside the scenario; did you mean "b.har"'
+    ):
+        make(open_document(tmp_path / "s.toml"), "")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -214,6 +238,18 @@ def test_a_har_file_is_a_page(tmp_path: Path) -> None:
         ("[]", "expected log.entries"),
         ('{"log": {"entries": []}}', "no entry was fetched"),
         (json.dumps({"log": {"entries": [{}] * 10_001}}), "at most 10,000"),
+        (
+            json.dumps(
+                {
+                    "log": {
+                        "entries": [
+                            {"request": {"url": "http://a/"}, "response": {"status": 200, "bodySize": "8 kB"}}
+                        ]
+                    }
+                }
+            ),
+            "no entry says how large its response is",
+        ),
     ],
 )
 def test_a_file_that_is_no_har_is_one_message(tmp_path: Path, text: str, said: str) -> None:

@@ -25,7 +25,7 @@ def browse(
         str,
         typer.Argument(
             metavar="FILE|URL",
-            help="a scenario (TOML) with a page; with --field, or a page; with --access, a site of one's own",
+            help="a scenario (TOML) with a page; with --access, a HAR file, a page's name or a site of one's own",
         ),
     ],
     settings: Settings = None,
@@ -82,12 +82,13 @@ def browse(
         list[str] | None, typer.Option("--only", metavar="ID", help="only this unit; repeatable")
     ] = None,
     access: Annotated[
-        str | None, typer.Option(metavar="ACCESS", help="with a URL: a preset, or a scenario (TOML)")
+        str | None,
+        typer.Option(metavar="ACCESS", help="of a page or a URL: a preset, or a scenario (TOML)"),
     ] = None,
     pep: Annotated[
         str | None,
         typer.Option(
-            metavar="SETUP", help="with a URL: split TCP behind the longest segment: early, relayed"
+            metavar="SETUP", help="with --access: split TCP behind the longest segment: early, relayed"
         ),
     ] = None,
     as_json: AsJson = False,
@@ -103,9 +104,10 @@ def browse(
             as_json=as_json,
         )  # fmt: skip
         return
-    for option, value in (("--access", access), ("--pep", pep)):
-        if value is not None:
-            refuse(f"{option}: found it without a URL, expected one such as https://my.site/")
+    if access is not None and field is not None:
+        refuse("--access: found beside --field, whose access is the real one; expected one of them")
+    if pep is not None and access is None:
+        refuse("--pep: found without --access; a scenario has its own proxies ([[path.proxy]])")
     from bentpipe.cli.terminal import watch
     from bentpipe.lab.browser import chromium
     from bentpipe.lab.browser.planned import Options, engine_name, plan_units
@@ -125,6 +127,8 @@ def browse(
         timeout_s=_timeout(timeout),
         netlog=netlog,
         field_host=far.host if isinstance(far, Far) else None,
+        access=access,
+        pep=pep,
         settings=tuple(settings or ()),
         real=(str(far.port), far.spki or "") if far is not None else None,
     )
@@ -138,7 +142,9 @@ def browse(
     ids = [one.id for one in plan.runs]
     for wrong in [one for one in only or [] if one not in ids]:
         refuse(f"--only: no unit {wrong} in this plan of {count(ids, 'unit')}")
-    target = out or Path("out") / f"{Path(file).stem}-browser"
+    target = (
+        out or Path("out") / f"{Path(file).stem}-{Path(access).stem if access is not None else 'browser'}"
+    )
     seen = watch(quiet=as_json)
     runner = BrowserRunner(
         target, name, program, executable() if far is None else None, far, labs, not no_check, keep_late, due, notes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from bentpipe.plan.facts import delays_ns
 from bentpipe.plan.runs import make
 from bentpipe.scenario.presets import presets
 from bentpipe.scenario.problems import ScenarioError, unknown_word
+from bentpipe.scenario.sweep import axes_of, is_place, swept
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from bentpipe.lab.wire import LabSpec
     from bentpipe.plan.spec import LinkSpec, ProxySpec, RunSpec
 
-__all__ = ["MTU", "PEP_SETUPS", "graph_of", "lab", "path_of", "shared"]
+__all__ = ["MTU", "PEP_SETUPS", "access_document", "graph_of", "lab", "path_of", "shared", "split_by"]
 
 MTU = 1500
 """Of the emulated link: Ethernet's."""
@@ -52,11 +54,11 @@ def path_of(
     Raises:
         ScenarioError: no such preset; what is wrong with the scenario.
     """
-    document = _document(access, overrides)
+    document = access_document(access, overrides)
     spec = make(document, "", priced=False).runs[0].spec
     if problems := other_ways(spec["graph"]):
         raise ScenarioError(problems, document.name)
-    spec = _split_by(spec, pep)
+    spec = split_by(spec, pep)
     return _lab(spec), list(spec.get("proxies", ()))
 
 
@@ -104,14 +106,14 @@ def shared(
     Raises:
         ScenarioError: as :func:`path_of`; no such users.
     """
-    document = _document(access, overrides)
+    document = access_document(access, overrides)
     data = dict(document.data)
     shell = {"name": "shell", "transport": "tcp", "congestion": "cubic", "send": "down"}
     ends = {key: data["flow"][0][key] for key in ("client", "server") if key in data["flow"][0]}
     theirs = [{**flow, **ends} for flow in flows(users, mix)]
     data |= {"duration": LONG, "flow": [shell | ends, *theirs], "seeds": 1}
     data.pop("sweep", None)
-    spec = _split_by(make(replace(document, data=data), "", priced=False).runs[0].spec, pep)
+    spec = split_by(make(replace(document, data=data), "", priced=False).runs[0].spec, pep)
     if problems := other_ways(spec["graph"]):
         raise ScenarioError(problems, document.name)
     return _lab(spec), {**spec, "flows": spec["flows"][1:]}
@@ -133,10 +135,10 @@ LONG = "24 h"
 """Users of a session go on for as long as it lasts."""
 
 
-def _document(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, object]]) -> Document:
+def access_document(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, object]]) -> Document:
     """The scenario of an access, with a flow from end to end. Raises ScenarioError."""
     if not isinstance(access, str) or access.endswith(".toml") or Path(access).is_file():
-        return _with_flow(open_document(access, overrides))
+        return _with_flow(_one_path(open_document(access, overrides)))
     names = [preset.name for preset in presets()]
     if access not in names:
         raise ScenarioError([("ACCESS", unknown_word(access, names, "preset"))])
@@ -147,6 +149,20 @@ def _document(access: str | Mapping[str, Any], overrides: Sequence[tuple[str, ob
         "flow": [{"name": "shell", "congestion": "cubic"}],
     }
     return open_document(data, overrides)
+
+
+def _one_path(document: Document) -> Document:
+    """``document``, if its sweep leaves its path as it is. Raises ScenarioError."""
+    for key, values in axes_of(document.data.get("sweep")).items():
+        if len(values) > 1 and any(
+            place.split(".")[0] in ("path", "graph") for place in swept({key: values})
+        ):
+            text = f"has {len(values)} values, and an access is one path"
+            one = (
+                f"; one of them is had by --set {shlex.quote(f'{key}={values[0]}')}" if is_place(key) else ""
+            )
+            raise ScenarioError([(f"sweep.{key}", f"{text}{one}")], document.name)
+    return document
 
 
 def _with_flow(document: Document, *, several: bool = False) -> Document:
@@ -175,7 +191,7 @@ def _with_flow(document: Document, *, several: bool = False) -> Document:
     return replace(document, data={"duration": "1 h", **data, "flow": [flow]})
 
 
-def _split_by(spec: RunSpec, setup: str | None) -> RunSpec:
+def split_by(spec: RunSpec, setup: str | None) -> RunSpec:
     """The resolved run with a proxy where the ground begins, at the far end of its longest segment: if one is asked
     for and it has none."""
     if setup is None or spec.get("proxies"):

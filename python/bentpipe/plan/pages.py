@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bentpipe.scenario.problems import ScenarioError, unknown_word
-from bentpipe.scenario.web_page import Page
+from bentpipe.scenario.web_page import Page, is_har
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -80,16 +80,22 @@ def _found(source: PageSource, pages: Mapping[str, Page], files: Files, key: str
         ScenarioError: at ``key``: no such page or file, or a preset or a file that cannot be used.
     """
     if source.har is not None:
-        from bentpipe.scenario.har import read_har
-
-        file = files.folder / source.har
-        return source.har, files.once(file, lambda: read_har(file, f"{key}.har"))
+        return source.har, _har(source.har, files, f"{key}.har")
     if source.named is None:
         return "page", Page.model_construct(object=source.object, host=source.host)
     if source.named in pages:
         return source.named, pages[source.named]
+    if is_har(source.named):
+        return source.named, _har(source.named, files, key)
     name = source.named
     return name, files.once(("page", name), lambda: _preset_page(name, pages, key))
+
+
+def _har(name: str, files: Files, key: str) -> Page:
+    from bentpipe.scenario.har import read_har
+
+    file = files.folder / name
+    return files.once(file, lambda: read_har(file, key))
 
 
 def _preset_page(name: str, pages: Iterable[str], key: str) -> Page:

@@ -30,6 +30,9 @@ __all__ = ["as_toml", "read_har"]
 MOST_ENTRIES = 10_000
 MOST_BYTES = 64 * 1024 * 1024
 
+UNKNOWN = -1
+"""What HAR 1.2 writes for a size that is not known."""
+
 
 def read_har(file: Path, key: str = "") -> Page:
     """The page of a HAR file.
@@ -50,6 +53,10 @@ def read_har(file: Path, key: str = "") -> Page:
         objects.append(found)
     if not objects:
         raise ScenarioError([(key, f"{file.name}: no entry was fetched over http or https")])
+    known = [one.pop("known") for one in objects]
+    if not any(known):
+        sizes = "response.bodySize, response._transferSize or response.content.size, in bytes"
+        raise ScenarioError([(key, f"{file.name}: no entry says how large its response is, expected {sizes}")])
     for one in objects[1:]:
         one["after"] = one["after"] or [objects[0]["name"]]
     try:
@@ -106,10 +113,10 @@ def _table(entry: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _count(found: object) -> int:
-    """A number of bytes; -1 where it is not known."""
+    """A number of bytes; :data:`UNKNOWN` where the file has none."""
     if isinstance(found, (int, float)) and not isinstance(found, bool) and 0 <= found < 2**53:
         return int(found)
-    return -1
+    return UNKNOWN
 
 
 def _object(entry: Mapping[str, Any], by_url: Mapping[str, str], later: bool) -> dict[str, Any] | None:
@@ -130,10 +137,11 @@ def _object(entry: Mapping[str, Any], by_url: Mapping[str, str], later: bool) ->
         max(transfer - max(headers, 0), 0) if transfer > 0 else -1,
         _count(_table(response, "content").get("size")),
     )
-    size = next((size for size in sizes if size >= 0), 0)
+    size = next((size for size in sizes if size >= 0), UNKNOWN)
     found: dict[str, Any] = {
+        "known": size != UNKNOWN,
         "name": _label(parts.path),
-        "size": f"{size} B",
+        "size": f"{max(size, 0)} B",
         "host": _printable(parts.netloc),
         "after": _initiators(entry, by_url) if later else [],
     }

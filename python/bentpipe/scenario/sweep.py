@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 __all__ = [
+    "axes_of",
     "cells",
     "covers",
     "describe",
@@ -205,6 +206,12 @@ def _flat(table: Mapping[str, Any], above: str = "") -> dict[str, Any]:
         name = f"{above}.{key}" if above else str(key)
         flat |= _flat(value, name) if isinstance(value, dict) else {name: value}
     return flat
+
+
+def axes_of(sweep: object) -> dict[str, list[Any]]:
+    """The values of each key of a sweep, as far as they are lists."""
+    found = _flat(sweep) if isinstance(sweep, dict) else {}
+    return {key: values for key, values in found.items() if isinstance(values, list)}
 
 
 def cells(sweep: object, taken: Mapping[str, str] | None = None) -> list[dict[str, Any]]:

@@ -64,8 +64,14 @@ class Page(Table):
         return self
 
 
+def is_har(name: str) -> bool:
+    """Whether the name of a page is that of a HAR file."""
+    return name.lower().endswith(".har")
+
+
 class PageSource(Table):
-    """Where a page comes from: its own objects, a name (of a ``[page.NAME]`` or a preset), or a HAR file."""
+    """Where a page comes from: its own objects, a name (of a ``[page.NAME]``, a preset, or a HAR file), or a HAR
+    file."""
 
     named: StrictStr | None = None
     har: StrictStr | None = None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.lab.access import access_document, split_by
 from bentpipe.lab.browser.chromium import MODES
 from bentpipe.lab.browser.spec import browser_of, page_load, web_transport
 from bentpipe.lab.kernel import Machine, fixed, wrong_controller
@@ -17,8 +18,10 @@ from bentpipe.plan.document import Document, open_document
 from bentpipe.plan.identity import canonical, identity
 from bentpipe.plan.runs import Plan, Run, make
 from bentpipe.runners import engine as engines
+from bentpipe.scenario.har import read_har
 from bentpipe.scenario.problems import ScenarioError, unknown_word
 from bentpipe.scenario.sweep import covers, parse_override, swept
+from bentpipe.scenario.web_page import is_har
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,6 +36,7 @@ __all__ = [
     "engine_name",
     "in_order",
     "page_flow",
+    "page_named",
     "pauses",
     "plan_units",
     "real_path",
@@ -64,6 +68,10 @@ class Options:
     netlog: bool = False
     field_host: str | None = None
     """On a real access: the server; None: in a lab."""
+    access: str | None = None
+    """Of a page that is no scenario's, in a lab: a preset, or a scenario with a path."""
+    pep: str | None = None
+    """As for :func:`bentpipe.lab.access.path_of`."""
     settings: tuple[str, ...] = ()
     """``KEY=VALUE`` of ``--set``."""
     same_tcp: bool = False
@@ -79,7 +87,7 @@ def engine_name(version: str, browser: str) -> str:
 
 
 def plan_units(source: str, options: Options, engine: str, catalogue: Sequence[Mapping[str, Any]]) -> Plan:
-    """The units of a scenario, or of a page by its name (on a real access only).
+    """The units of a scenario, of a HAR file, or of a page by its name.
 
     Raises:
         ScenarioError: what is wrong with the scenario, or what a browser cannot be made to do.
@@ -87,11 +95,12 @@ def plan_units(source: str, options: Options, engine: str, catalogue: Sequence[M
     document = _document(source, options)
     document = _with_modes(document, options)
     plan = make(
-        document, engine, seeds=(1,), catalogue=catalogue, orbits=engines.orbit, priced=options.field_host is None
+        document, engine, seeds=(1,), catalogue=catalogue, orbits=engines.orbit,
+        priced=options.field_host is None and options.access is None,
     )  # fmt: skip
     runs: list[Run] = []
     for cell in plan.cells:
-        spec = cell.resolved.spec
+        spec = split_by(cell.resolved.spec, options.pep)
         problems = list(_refusals(spec, options, catalogue))
         if problems:
             raise ScenarioError(problems, document.name)
@@ -101,36 +110,67 @@ def plan_units(source: str, options: Options, engine: str, catalogue: Sequence[M
 
 
 def _document(source: str, options: Options) -> Document:
-    given = [parse_override(text) for text in options.settings]
     shown = list(options.settings)
-    if source.endswith(".toml") or Path(source).is_file():
-        document = open_document(source, given, shown)
-        if options.field_host is None:
-            return document
-        # The path is the real one: that of the scenario has no part in it.
-        data = copy.deepcopy(dict(document.data))
-        data["path"] = real_path()
-        for flow in data.get("flow", []):
-            for key in ("client", "server"):
-                flow.pop(key, None)
-        data.pop("graph", None)
-        return dataclasses.replace(document, data=data)
+    given = [parse_override(text) for text in shown]
+    if is_har(source) or not (source.endswith(".toml") or Path(source).is_file()):
+        return _of_page(source, options, given, shown)
+    if options.access is not None:
+        raise ScenarioError(
+            [("--access", f"found it beside the scenario {source}, which has a path of its own")]
+        )
+    document = open_document(source, given, shown)
+    if options.field_host is None:
+        return document
+    # The path is the real one: that of the scenario has no part in it.
+    data = copy.deepcopy(dict(document.data))
+    data["path"] = real_path()
+    for flow in data.get("flow", []):
+        for key in ("client", "server"):
+            flow.pop(key, None)
+    data.pop("graph", None)
+    return dataclasses.replace(document, data=data)
+
+
+def _of_page(
+    source: str, options: Options, given: Sequence[tuple[str, object]], shown: Sequence[str]
+) -> Document:
+    """A scenario that loads a page, a HAR file or one by its name, behind an access or on a real one."""
+    load = {"page": page_named(source, "FILE", "a HAR file, or a scenario (TOML)")}
+    data: dict[str, Any] = {
+        "duration": "1 h",
+        "flow": [{"name": "browser", "congestion": "cubic", "load": load}],
+    }
+    if options.field_host is not None:
+        found = data | {"title": f"{source} from {options.field_host}", "path": real_path()}
+        return open_document(found, given, shown)
+    if options.access is None:
+        others = "--access ACCESS or --field HOST beside it, or a scenario with a path"
+        raise ScenarioError([("FILE", f'found the page "{source}", expected {others}')])
+    theirs = [one for one in given if one[0].split(".")[0] in ("path", "graph")]
+    access = access_document(options.access, theirs)
+    data |= {"title": f"{Path(source).name} behind {options.access}"}
+    data |= {key: access.data[key] for key in ("path", "graph", "orbit") if key in access.data}
+    ends = {key: access.data["flow"][0][key] for key in ("client", "server") if key in access.data["flow"][0]}
+    data["flow"] = [data["flow"][0] | ends]
+    document = open_document(data, [one for one in given if one not in theirs], shown)
+    return dataclasses.replace(document, folder=access.folder)
+
+
+def page_named(source: str, key: str, others: str) -> object:
+    """What a load has as its page for the word that a command was given: a HAR file, or a page by its name.
+
+    Raises:
+        ScenarioError: at ``key``; ``others`` are what else the command takes.
+    """
     from bentpipe.scenario import presets
 
+    if is_har(source):
+        read_har(Path(source))  # what is wrong with the file is not wrong with a scenario
+        return {"har": str(Path(source).absolute())}
     names = [page.name for page in presets.pages()]
     if source not in names:
-        raise ScenarioError([("FILE", f"{unknown_word(source, names, 'page')}; or a scenario (TOML)")])
-    if options.field_host is None:
-        raise ScenarioError(
-            [("FILE", f'found the page "{source}", expected a scenario with a path, or --field HOST')]
-        )
-    data = {
-        "title": f"{source} from {options.field_host}",
-        "duration": "1 h",
-        "path": real_path(),
-        "flow": [{"name": "browser", "congestion": "cubic", "load": {"page": source}}],
-    }
-    return open_document(data, given, shown)
+        raise ScenarioError([(key, f"{unknown_word(source, names, 'page')}; or {others}")])
+    return source
 
 
 def real_path() -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.browser.far import PORT, server_plan
-from bentpipe.lab.browser.planned import page_flow, real_path, tcp_controller
+from bentpipe.lab.browser.planned import page_flow, page_named, real_path, tcp_controller
 from bentpipe.lab.browser.spec import web_transport
 from bentpipe.lab.executable import executable
 from bentpipe.lab.kernel import Machine, twin_name, wrong_controller
@@ -19,9 +19,9 @@ from bentpipe.lab.process import handed
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
 from bentpipe.runners import engine
-from bentpipe.scenario.har import read_har
-from bentpipe.scenario.problems import ScenarioError, unknown_word
+from bentpipe.scenario.problems import ScenarioError
 from bentpipe.scenario.sweep import parse_override
+from bentpipe.scenario.web_page import is_har
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -107,22 +107,12 @@ def _spec(serving: Serving) -> RunSpec:
             problem = f"found it with {source}, which names its own; {instead} changes it"
             raise ScenarioError([("--congestion", problem)])
     else:
-        page: object = serving.page
-        if source.suffix == ".har":
-            read_har(source)  # what is wrong with the file is not wrong with a scenario
-            page = {"har": str(source.absolute())}
-        elif source.is_dir():
-            page = "target-a"  # options of the transports alone are taken from it
+        if source.is_dir():
+            page: object = "target-a"  # options of the transports alone are taken from it
+        elif "/" in serving.page and not is_har(serving.page):
+            raise ScenarioError([("PAGE", f'no file or folder "{serving.page}"')])
         else:
-            from bentpipe.scenario import presets
-
-            names = [one.name for one in presets.pages()]
-            if "/" in serving.page:
-                raise ScenarioError([("PAGE", f'no file or folder "{serving.page}"')])
-            if serving.page not in names:
-                raise ScenarioError(
-                    [("PAGE", f"{unknown_word(serving.page, names, 'page')}; or a file or folder")]
-                )
+            page = page_named(serving.page, "PAGE", "a file or folder")
         data = {
             "title": "served",
             "duration": "1 h",
