@@ -41,6 +41,38 @@ def test_the_bottleneck_of_a_preset_is_its_access() -> None:
     assert (found.down["rate"], found.up["rate"]) == ("25 Mbit/s", "5 Mbit/s")
 
 
+def test_an_access_with_slots_is_drawn_but_for_its_delay() -> None:
+    """The preset's rates and losses; round trips are the map's, and the answer is read in the middle of the slots'."""
+    found = access("starlink")
+    assert found.slotted
+    assert found.down_rate.bit_s == 34_000_000
+    assert str(found.rtt) == "38 ms", "10.5 + 0.5 down, 18 + 9 up"
+    slots = found.down["slots"]
+    assert {"rate", "loss", "bursts"} < slots.keys()
+    assert not [key for key in slots if key.startswith("delay")]
+    question = ask(
+        found, controllers=("cubic",), windows=("10",), tcp="cubic", proxy="plain", sizes=("1 MB",)
+    )
+    assert question.seeds == 3
+    plan = make(open_document(scenario(question)), "test")
+    assert len(plan.runs) == 2 * 3 * len(question.rtts)
+    kinds = {stage["kind"] for link in plan.runs[0].spec["graph"]["links"] for stage in link["down"]}
+    assert "slot_delay" not in kinds
+    assert not access("satcom-2018").slotted
+
+
+def test_an_access_whose_rate_follows_a_file(tmp_path: Path) -> None:
+    (tmp_path / "rate.csv").write_text("time_s,rate_Mbit_s\n0,5\n9,8\n")
+    segment = '[[path.segment]]\nname = "sky"\nboth = { rate = { trace = "rate.csv" } }\n'
+    (tmp_path / "s.toml").write_text(segment)
+    with pytest.raises(
+        ScenarioError, match="constant, or drawn in slots; expected another access, or what it has"
+    ):
+        access(str(tmp_path / "s.toml"))
+    constant = [("path.sky.rate", "5 Mbit/s")]
+    assert access(str(tmp_path / "s.toml"), constant).down_rate.bit_s == 5_000_000
+
+
 @pytest.mark.parametrize("proxy", ["plain", "pooled", "rate-knowing"])
 def test_every_cell_is_planned(proxy: str) -> None:
     plan = make(open_document(scenario(_ask(proxy=proxy, windows=("10", "32")))), "test")
@@ -83,7 +115,6 @@ def test_wrong_words_are_named(words: dict[str, object], said: str) -> None:
             ["map", "--down", "50Mbit/s", "--up", "6Mbit/s", "--rtt", "0ms"],
             '--rtt: found "0ms", expected a time above 0',
         ),
-        (["map", "starlink"], "ACCESS: starlink has no segment with a constant rate"),
         (["study", "etosaat"], "NAME: "),
         (["study", "etosat", "--only", "quik"], "--only: "),
         (["study", "etosat", "--engine", "emu"], "--engine: found"),

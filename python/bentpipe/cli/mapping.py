@@ -39,7 +39,12 @@ def crossover(
     rtts: Annotated[
         str | None, typer.Option(metavar="A,B", help='round-trip times, such as "20 ms,600 ms"')
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="seeds, where the access has chance")] = 1,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="where the access has chance [default: 3 where it has slots, else 1]"
+        ),
+    ] = None,
     jobs: Jobs = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="the map; default: out/map-ACCESS")

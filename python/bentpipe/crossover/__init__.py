@@ -112,7 +112,7 @@ def measure(
     proxy: str = "rate-knowing",
     sizes: Sequence[str] = SIZES,
     rtts: Sequence[str] | None = None,
-    seeds: int = 1,
+    seeds: int | None = None,
     settings: Mapping[str, object] | None = None,
     jobs: int | None = None,
     out: str | Path | None = None,
@@ -133,7 +133,7 @@ def measure(
         proxy: ``"plain"``, ``"pooled"`` or ``"rate-knowing"``.
         sizes: of the object, such as ``"1 MB"``.
         rtts: round-trip times, such as ``"600 ms"``; without, seven from 20 to 800 ms, among them the access's own.
-        seeds: how many, where the access has chance.
+        seeds: how many, where the access has chance; without, 3 where it has slots, else 1.
         settings: dotted keys to set: of a preset or file those of its path, and any of the map's scenario.
         jobs: worker processes (default: one a processor).
         out: directory of the map; ``out/map-ACCESS`` without.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
 from bentpipe.plan.document import Document, open_document
 from bentpipe.plan.facts import delays_ns
@@ -14,6 +15,9 @@ from bentpipe.runners import engine
 from bentpipe.scenario.presets import presets
 from bentpipe.scenario.problems import ARGUMENT, ScenarioError, unknown_word
 from bentpipe.scenario.units import Duration, Rate, UnitError
+
+if TYPE_CHECKING:
+    from bentpipe.plan.spec import StageSpec
 
 __all__ = ["Access", "access", "numbers"]
 
@@ -40,19 +44,28 @@ class Access:
 
     @property
     def down_rate(self) -> Rate:
-        """Rate towards the client."""
-        return Rate.parse(str(self.down["rate"]))
+        """Rate towards the client; of slots the least."""
+        found = _least_rate(self.down)
+        if found is None:
+            raise ValueError(f"{self.name} has no rate")
+        return found
+
+    @property
+    def slotted(self) -> bool:
+        """Whether rates or losses of it are drawn in slots."""
+        return "slots" in self.down or "slots" in self.up
 
 
 def access(name: str, overrides: Sequence[tuple[str, object]] = ()) -> Access:
-    """The access of a preset or of a scenario file: the segment with the lowest rate towards the client.
+    """The access of a preset or of a scenario file: the segment with the lowest rate towards the client, as it is but
+    for its delay. Of slots, whose rates and losses are drawn, that is the lowest they can have.
 
     Args:
         name: a preset, or a TOML file, of which the path is enough.
         overrides: dotted keys and values, as ``--set`` gives them.
 
     Raises:
-        ScenarioError: there is none; what is wrong with it; no segment has a constant rate both ways.
+        ScenarioError: there is none; what is wrong with it; no segment has rates that are constant or of slots.
     """
     known = {preset.name: preset for preset in presets()}
     if name in known:
@@ -70,10 +83,12 @@ def access(name: str, overrides: Sequence[tuple[str, object]] = ()) -> Access:
     for segment in document.data["path"]["segment"]:
         both = segment.get("both", {})
         down, up = ({**both, **segment.get(side, {})} for side in ("down", "up"))
-        if isinstance(down.get("rate"), str) and isinstance(up.get("rate"), str):
-            found.append((Rate.parse(down["rate"]).bit_s, _bottleneck(down), _bottleneck(up)))
+        least = _least_rate(down)
+        if least is not None and _least_rate(up) is not None:
+            found.append((least.bit_s, _bottleneck(down), _bottleneck(up)))
     if not found:
-        text = f"{name} has no segment with a constant rate both ways, which a map needs"
+        instead = "expected another access, or what it has on the average as --down, --up and --rtt"
+        text = f"{name} has no segment whose rates both ways are constant, or drawn in slots; {instead}"
         raise ScenarioError([("access", text)], ARGUMENT)
     _, towards_client, towards_server = min(found, key=lambda one: one[0])
     return Access(called, title, towards_client, towards_server, rtt, document.folder)
@@ -116,13 +131,30 @@ def _above_0(text: str) -> Duration:
     return found
 
 
+def _least_rate(direction: Mapping[str, Any]) -> Rate | None:
+    """The rate of a direction, the least of slots; None where it is neither constant nor of these."""
+    rate = direction.get("rate")
+    if isinstance(rate, dict):
+        rate = rate.get("constant")
+    slots = direction.get("slots")
+    if rate is None and isinstance(slots, dict):
+        rate = (slots.get("rate") or [None])[0]
+    return Rate.parse(rate) if isinstance(rate, str) else None
+
+
 def _bottleneck(direction: Mapping[str, Any]) -> dict[str, Any]:
-    """A direction without its delay, which is an axis."""
-    return {key: value for key, value in direction.items() if key != "delay"}
+    """A direction without its delay, which is an axis; nor has a slot one of its own."""
+    found = {key: value for key, value in direction.items() if key != "delay"}
+    if isinstance(found.get("slots"), dict):
+        slots = {key: value for key, value in found.pop("slots").items() if not key.startswith("delay")}
+        if slots.keys() & {"rate", "loss", "bursts"}:
+            found["slots"] = slots
+    return found
 
 
 def _round_trip(document: Document) -> Duration | None:
-    """The least round-trip time of a path, both ways through all its segments; of one without delay, None.
+    """The least round-trip time of a path, both ways through all its segments, each slot in the middle of what it can
+    have; of a path without delay, None.
 
     Raises ScenarioError: what is wrong with the path; there is none.
     """
@@ -140,5 +172,11 @@ def _round_trip(document: Document) -> Duration | None:
         for side in ("up", "down")
         for stage in link[side]
     ]
-    whole = sum(min(delays, default=0) for stage in stages for delays in [delays_ns(stage)])
+    whole = sum(map(_delay_ns, stages))
     return Duration(whole) if whole else None
+
+
+def _delay_ns(stage: StageSpec) -> int:
+    if stage["kind"] == "slot_delay":  # lists of quantiles, whose middle is the median
+        return round(median(stage["delay_ns"]) + median(stage["jitter_ns"] or [0]))
+    return min(delays_ns(stage), default=0)

@@ -29,6 +29,8 @@ _PROXIES = {
     "access's known rate from the first byte",
 }
 
+_SLOTS = " Rates and losses are drawn as in the access's slots; their delays are the axis, and stay."
+
 
 def figure(found: Map) -> Figure:
     """One panel a QUIC. Raises ValueError when no load of a pair has ended."""
@@ -66,7 +68,7 @@ def _figure(found: Map, picked: alt.Parameter | None) -> Figure:
         cells, "map", "Page load time of QUIC over that of split TCP",
         f"{question.access.title}. One object; the round-trip time is the whole one, of which "
         f"the part behind the gateway is 30 ms, or half where there is less. Split TCP: {question.tcp} servers, "
-        f"{_PROXIES[question.proxy]}.",
+        f"{_PROXIES[question.proxy]}.{_SLOTS if question.access.slotted else ''}",
         above="split TCP is faster", below="QUIC is faster", pick=picked,
     )  # fmt: skip
 

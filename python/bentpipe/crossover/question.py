@@ -30,6 +30,9 @@ LOAD_FACTOR = 4
 
 SETTLE_RTTS = 60
 
+SLOT_SEEDS = 3
+"""Of an access whose rates are drawn, unless it is said: the median is then a pair that was measured."""
+
 _PLAIN: dict[str, Any] = {"setup": "early", "client_side": {}, "server_side": {}}
 _KNOWING: dict[str, Any] = {"rate_knowing": True}
 PROXIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -161,10 +164,10 @@ def ask(
     proxy: str,
     sizes: Sequence[str] = SIZES,
     rtts: Sequence[str] | None = None,
-    seeds: int = 1,
+    seeds: int | None = None,
 ) -> Question:
     """The question that is asked in words; windows are numbers of packets, round-trip times those of :func:`axis`
-    where none are given.
+    where none are given, and seeds :data:`SLOT_SEEDS` where the access has slots.
 
     Raises:
         ScenarioError: a word that is wrong, with the argument it was given for.
@@ -196,5 +199,5 @@ def ask(
         tuple(f"{window} packets" for window in windows),
         tcp,
         proxy,
-        seeds,
+        seeds if seeds is not None else SLOT_SEEDS if access.slotted else 1,
     )

@@ -56,7 +56,9 @@ def read_har(file: Path, key: str = "") -> Page:
     known = [one.pop("known") for one in objects]
     if not any(known):
         sizes = "response.bodySize, response._transferSize or response.content.size, in bytes"
-        raise ScenarioError([(key, f"{file.name}: no entry says how large its response is, expected {sizes}")])
+        raise ScenarioError(
+            [(key, f"{file.name}: no entry says how large its response is, expected {sizes}")]
+        )
     for one in objects[1:]:
         one["after"] = one["after"] or [objects[0]["name"]]
     try:
