@@ -5,9 +5,13 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
+import altair as alt
 import polars as pl
 import pytest
 
+from bentpipe.figures import style
+from bentpipe.figures.dimensions import Dimension, Grid
+from bentpipe.figures.figure import Figure
 from bentpipe.figures.registry import FIGURES, Material, figures, parse_range, write_figures
 from bentpipe.figures.style import palette
 from bentpipe.figures.thinning import MOST_ROWS, thin
@@ -173,3 +177,22 @@ def test_a_controller_keeps_its_colour() -> None:
     )
     _, shades = palette([f"flow {i}" for i in range(8)])
     assert len(set(shades)) == 8
+
+
+def test_rows_of_equal_data_are_drawn_each(tmp_path: Path) -> None:
+    """Vega-Lite takes equal data for one set, of which it could not make two rows of panels."""
+    row = Dimension("delay", ("delay",), ("1 ms", "2 ms"), "delay")
+    column = Dimension("loss", ("loss",), ("1 %", "2 %"), "loss")
+    where = Grid(column, row, column.values, row.values, ())
+    frame = pl.DataFrame(
+        [
+            {"row": row.label(delay), "column": column.label(loss), "x": at, "y": at * at}
+            for delay in row.values for loss in column.values for at in (1.0, 2.0, 3.0)
+        ]
+    )  # fmt: skip
+    line = alt.Chart().mark_line().encode(x="x:Q", y="y:Q")
+    figure = Figure("k", "title", "", style.multiples([line], frame, where), frame.height)
+    figure.write_all([tmp_path / "k.svg"])
+    text = (tmp_path / "k.svg").read_text(encoding="utf-8")
+    assert text.count(">loss 1 %<") == text.count(">loss 2 %<") == 2
+    assert text.count("mark-line") == 4

@@ -31,8 +31,11 @@ def crossover(
     windows: Annotated[str, typer.Option(metavar="A,B", help="QUIC's initial windows, in packets")] = "10,32",
     tcp: Annotated[str, typer.Option(metavar="NAME", help="controller of the TCP servers")] = "cubic",
     proxy: Annotated[
-        str, typer.Option(metavar="KIND", help="plain, pooled or rate-knowing")
-    ] = "rate-knowing",
+        str | None,
+        typer.Option(
+            metavar="KIND", help="plain, pooled or rate-knowing [default: the last; with slots pooled]"
+        ),
+    ] = None,
     sizes: Annotated[
         str | None, typer.Option(metavar="A,B", help='object sizes, such as "1 kB,1 MB"')
     ] = None,

@@ -109,7 +109,7 @@ def measure(
     controllers: Sequence[str] = ("cubic", "bbr"),
     windows: Sequence[int] = (10, 32),
     tcp: str = "cubic",
-    proxy: str = "rate-knowing",
+    proxy: str | None = None,
     sizes: Sequence[str] = SIZES,
     rtts: Sequence[str] | None = None,
     seeds: int | None = None,
@@ -130,7 +130,7 @@ def measure(
         controllers: QUIC's congestion controllers.
         windows: QUIC's initial windows, in packets.
         tcp: controller of the TCP servers.
-        proxy: ``"plain"``, ``"pooled"`` or ``"rate-knowing"``.
+        proxy: ``"plain"``, ``"pooled"`` or ``"rate-knowing"``; without, the last, of an access with slots the second.
         sizes: of the object, such as ``"1 MB"``.
         rtts: round-trip times, such as ``"600 ms"``; without, seven from 20 to 800 ms, among them the access's own.
         seeds: how many, where the access has chance; without, 3 where it has slots, else 1.

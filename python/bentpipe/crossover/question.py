@@ -161,13 +161,14 @@ def ask(
     controllers: Sequence[str],
     windows: Sequence[str],
     tcp: str,
-    proxy: str,
+    proxy: str | None = None,
     sizes: Sequence[str] = SIZES,
     rtts: Sequence[str] | None = None,
     seeds: int | None = None,
 ) -> Question:
     """The question that is asked in words; windows are numbers of packets, round-trip times those of :func:`axis`
-    where none are given, and seeds :data:`SLOT_SEEDS` where the access has slots.
+    where none are given. Where the access has slots, seeds are :data:`SLOT_SEEDS` and the proxy, which cannot know a
+    rate that is drawn, is pooled, unless they are said.
 
     Raises:
         ScenarioError: a word that is wrong, with the argument it was given for.
@@ -183,6 +184,7 @@ def ask(
     for window in windows:
         if not window.isdecimal() or int(window) == 0:
             raise ScenarioError([("windows", f'found "{window}", expected packets such as 10')], ARGUMENT)
+    proxy = proxy if proxy is not None else "pooled" if access.slotted else "rate-knowing"
     if proxy not in PROXIES:
         raise ScenarioError([("proxy", unknown_word(proxy, PROXIES, "kind of proxy"))], ARGUMENT)
     for argument, words, kind in (("sizes", sizes, Size), ("rtts", rtts, Duration)):

@@ -7,7 +7,7 @@ tell apart, without black, which a dark page would swallow. A controller has the
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -132,6 +132,7 @@ def multiples(
     """
     parts = {row: frame.filter(pl.col("row") == row).drop("row") for row in _labels(where, "row")}
     parts = {row: part for row, part in parts.items() if part.height}
+    parts = _apart(parts)
     columns = min(4, max(part["column"].n_unique() for part in parts.values()))
     width = panel_width(columns, own_y) - max(0, _text_width(names) - AXIS) // columns
     charts = []
@@ -155,6 +156,15 @@ def multiples(
     with warnings.catch_warnings():  # rows share one selection; Altair says so each time
         warnings.filterwarnings("ignore", message="Automatically deduplicated selection parameter")
         return alt.vconcat(*charts, spacing=18)
+
+
+def _apart(parts: Mapping[str, pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """``parts``, no two of which are equal: Vega-Lite takes equal data for one set, and loses the facets of one."""
+    found: dict[str, pl.DataFrame] = {}
+    for row, part in parts.items():
+        same = any(part.equals(other) for other in found.values())
+        found[row] = part.with_columns(row=pl.lit(row)) if same else part
+    return found
 
 
 AXIS = 84
