@@ -3,10 +3,11 @@
 //!
 //! Reading order: `wire` (bundles as bytes), `layer` (the boundary between a node and the convergence layers), `layers` (one
 //! folder or file each), `pieces` (what is kept of what comes), `carrier` (a session as an application of a connection);
-//! `spec`, `store` (what keeps its bundles), `agent` (what a node does with bundles), `record` (what it tells of them), `node` (an agent with its connections).
+//! `spec`, `integrity` (who signs bundles, and their keys), `store` (what keeps its bundles), `agent` (what a node does with bundles), `record` (what it tells of them), `node` (an agent with its connections).
 
 mod agent;
 mod carrier;
+mod integrity;
 mod layer;
 pub mod layers;
 mod node;
@@ -20,6 +21,7 @@ mod wire_tests;
 
 pub use agent::{Act, Agent, Door, FilePart, SessionId, Stored};
 pub use carrier::{Carrier, Mailbox};
+pub use integrity::{CheckSpec, IntegritySpec, Scope, Secret, Secrets, Sha, SignSpec, Unproven};
 pub use layer::{Refusal, Role, Said, Service, Session, Told, Transfer, Way};
 pub use node::{BundleNode, End, Met};
 pub use record::{Happened, Name, Record, ReportRecord, RouteRecord};

@@ -149,6 +149,12 @@ pub fn reason(code: ReasonCode) -> &'static str {
         ReasonCode::BlockUnintelligible => "block unintelligible",
         ReasonCode::HopLimitExceeded => "hop limit exceeded",
         ReasonCode::BlockUnsupported => "block unsupported",
+        // RFC 9172 section 11.3
+        ReasonCode::MissingSecurityOperation => "missing security operation",
+        ReasonCode::UnknownSecurityOperation => "unknown security operation",
+        ReasonCode::UnexpectedSecurityOperation => "unexpected security operation",
+        ReasonCode::FailedSecurityOperation => "failed security operation",
+        ReasonCode::ConflictingSecurityOperation => "conflicting security operation",
         _ => "no additional information",
     }
 }

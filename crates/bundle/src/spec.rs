@@ -4,6 +4,7 @@ use contacts::PlanSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::integrity::IntegritySpec;
 use crate::layers::LayerSpec;
 use crate::wire::Crc;
 
@@ -25,6 +26,9 @@ pub struct DtnSpec {
     /// Nodes flood; none: a bundle goes by static routes and the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epidemic: Option<EpidemicSpec>,
+    /// A key that no node was given is made of its name, so that nothing secret is in a run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keys_of_names: bool,
     /// What they learn while they run, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<ChangeSpec>,
@@ -62,6 +66,9 @@ pub struct NodeSpec {
     /// When it stops, in order of time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stops: Vec<StopSpec>,
+    /// What it does for the integrity of bundles; none: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub integrity: Option<IntegritySpec>,
 }
 
 fn is_zero(found: &u64) -> bool {

@@ -3,24 +3,31 @@
 //! came.
 
 use bytes::Bytes;
+use hardy_bpv7::block::BibCoverage;
 use hardy_bpv7::bpsec::no_keys;
 use hardy_bpv7::builder::Builder;
 use hardy_bpv7::bundle;
-use hardy_bpv7::bundle::{CheckedBundle, FragmentInfo, ParsedBundle};
+use hardy_bpv7::bundle::{CheckedBundle, ParsedBundle};
 use hardy_bpv7::crc::{CrcType, Digest};
 use hardy_bpv7::creation_timestamp::CreationTimestamp;
 use hardy_bpv7::dtn_time::DtnTime;
-use hardy_bpv7::editor::{Chunk, Editor};
+use hardy_bpv7::editor::Chunk;
 use hardy_cbor::encode;
 use units::Span;
 
 mod away;
+mod fragments;
+mod integrity;
+mod other;
 mod parts;
 mod unknown;
 
+pub(crate) use fragments::slice;
 pub use hardy_bpv7::bundle::{Flags, Id};
 pub use hardy_bpv7::eid::Eid;
 pub use hardy_bpv7::status_report::ReasonCode;
+pub use integrity::{Found, Operation, PAYLOAD};
+use other::Other;
 
 /// Block of the private-use range (RFC 9171 section 9.1: 192 to 255) with what version 7 has no field for: an array of the
 /// priority (0 bulk, 1 normal, 2 expedited) and whether the bundle is critical. Without it a bundle is normal.
@@ -120,8 +127,8 @@ pub struct Head {
 pub struct Unknown {
     /// A report.
     pub report: bool,
-    /// That the bundle is deleted: then only what its primary block says is known of it.
-    pub delete: bool,
+    /// That the bundle is deleted, and why: then only what its primary block says is known of it.
+    pub delete: Option<ReasonCode>,
 }
 
 /// A bundle in memory. Clones share the payload.
@@ -152,8 +159,10 @@ pub struct Bundle {
     /// Payload that is not in memory.
     away: u64,
     primary: Bytes,
-    /// Blocks unknown here, as they came: number, whether in every fragment, bytes.
-    others: Vec<(u64, bool, Bytes)>,
+    /// Blocks that go on as they came.
+    others: Vec<Other>,
+    /// As they came, blocks that are written anew here although an integrity block protects them: they keep their number.
+    rewritten: Vec<Other>,
     /// Of the payload block, all but the payload.
     payload_frame: [Bytes; 2],
 }
@@ -168,7 +177,7 @@ impl Bundle {
     /// # Errors
     /// What cannot be written.
     pub fn new(head: &Head, payload: Vec<Bytes>) -> Result<Bundle, Wrong> {
-        let primary = primary(head, None)?;
+        let primary = primary(head)?;
         let hops = head.hop_limit.map(|limit| (u64::from(limit), 0));
         let created = head.created_ms.map(DtnTime::new);
         let timestamp = CreationTimestamp::from_parts(created, head.sequence);
@@ -189,6 +198,7 @@ impl Bundle {
             away: 0,
             primary,
             others: Vec::new(),
+            rewritten: Vec::new(),
         })
     }
 
@@ -198,8 +208,14 @@ impl Bundle {
     /// Why it is none.
     pub fn decode(data: &Bytes) -> Result<Bundle, Wrong> {
         let wrong = |error: hardy_bpv7::Error| Wrong(error.to_string());
+        integrity::bounded(data)?;
         let parsed = match ParsedBundle::parse(data, no_keys) {
-            Err(hardy_bpv7::Error::Unsupported(_)) => return Bundle::hopeless(data),
+            Err(error) if unknown::deletes(&error).is_some() => {
+                return match integrity::without_delete(data, &error) {
+                    Some(parsed) => Bundle::of(parsed.bundle, data),
+                    None => Bundle::hopeless(data),
+                };
+            }
             other => other.map_err(wrong)?,
         };
         if parsed.non_canonical {
@@ -224,18 +240,31 @@ impl Bundle {
             [data.slice(whole.start..within.start), data.slice(within.end..whole.end)];
         let mut numbers: Vec<u64> = parsed.blocks.keys().copied().filter(|n| *n > 1).collect();
         numbers.sort_unstable();
-        let (mut class, mut others) = (Class::default(), Vec::new());
+        let (mut class, mut others, mut rewritten) = (Class::default(), Vec::new(), Vec::new());
         let mut unknown = Unknown::default();
         for number in numbers {
             let Some(one) = parsed.blocks.get(&number) else { continue };
             let kind = u64::from(one.block_type);
-            unknown.report |= !known(kind) && one.flags.report_on_failure;
+            let other = Other {
+                number,
+                kind,
+                flags: u64::from(&one.flags),
+                bytes: part(&one.extent),
+                data: part(&one.payload_range()),
+            };
+            let known = known(kind) || kind == integrity::BIB && integrity::is_known(&other.data);
+            unknown.report |= !known && one.flags.report_on_failure;
+            let signed = matches!(one.bib, BibCoverage::Some(_));
             match kind {
+                PREVIOUS_NODE | AGE | HOP_COUNT if signed => rewritten.push(other),
                 PREVIOUS_NODE | AGE | HOP_COUNT => {}
-                CLASS => class = read_class(&data[one.payload_range()])?,
+                CLASS => {
+                    class = read_class(&other.data)?;
+                    others.extend(signed.then_some(other));
+                }
                 // What asks for it is left behind by whom it is unknown to (section 5.6).
-                _ if one.flags.delete_block_on_failure => {}
-                _ => others.push((number, one.flags.must_replicate, part(&one.extent))),
+                _ if !known && one.flags.delete_block_on_failure => {}
+                _ => others.push(other),
             }
         }
         Ok(Bundle {
@@ -249,6 +278,7 @@ impl Bundle {
             away: 0,
             primary,
             others,
+            rewritten,
             payload_frame,
             id: parsed.id,
             flags: parsed.flags,
@@ -261,31 +291,32 @@ impl Bundle {
     pub fn encode(&self, node: &Eid, stay: Span) -> Vec<Bytes> {
         let mut blocks = vec![0x9f];
         blocks.extend_from_slice(&self.primary);
-        for (_, _, other) in &self.others {
-            blocks.extend_from_slice(other);
+        for other in &self.others {
+            blocks.extend_from_slice(&other.bytes);
         }
-        let mut number = 1;
-        let mut next = || {
-            number += 1;
-            while self.others.iter().any(|(taken, ..)| *taken == number) {
-                number += 1;
+        let mut last = 1;
+        let mut number = |kind| match self.rewritten.iter().find(|one| one.kind == kind) {
+            Some(one) => one.number,
+            None => {
+                last = self.free_number_after(last);
+                last
             }
-            number
         };
         if self.previous.is_some() {
-            extension(&mut blocks, PREVIOUS_NODE, next(), 0, &encode::emit(node).0);
+            let number = number(PREVIOUS_NODE);
+            extension(&mut blocks, PREVIOUS_NODE, number, 0, &encode::emit(node).0);
         }
         if let Some(age) = self.age {
             let millis = (age.nanos() + stay.nanos()) / 1_000_000;
-            extension(&mut blocks, AGE, next(), REPLICATE, &encode::emit(&millis).0);
+            extension(&mut blocks, AGE, number(AGE), REPLICATE, &encode::emit(&millis).0);
         }
         if let Some((limit, count)) = self.hops {
             let hops = encode::emit(&(limit, count)).0;
-            extension(&mut blocks, HOP_COUNT, next(), REPLICATE, &hops);
+            extension(&mut blocks, HOP_COUNT, number(HOP_COUNT), REPLICATE, &hops);
         }
-        if self.class != Class::default() {
+        if self.class != Class::default() && !self.others.iter().any(|one| one.kind == CLASS) {
             let class = encode::emit(&(self.class.priority as u64, self.class.critical)).0;
-            extension(&mut blocks, CLASS, next(), REPLICATE, &class);
+            extension(&mut blocks, CLASS, number(CLASS), REPLICATE, &class);
         }
         blocks.extend_from_slice(&self.payload_frame[0]);
         let mut parts = vec![Bytes::from(blocks)];
@@ -296,6 +327,21 @@ impl Bundle {
         parts
     }
 
+    /// A number that no block has and none will get that is written anew.
+    fn free_number(&self) -> u64 {
+        self.free_number_after(1)
+    }
+
+    fn free_number_after(&self, last: u64) -> u64 {
+        let taken =
+            |number| self.others.iter().chain(&self.rewritten).any(|one| one.number == number);
+        let mut number = last + 1;
+        while taken(number) {
+            number += 1;
+        }
+        number
+    }
+
     /// Payload bytes.
     pub fn payload_bytes(&self) -> u64 {
         self.away + self.payload.iter().map(|part| part.len() as u64).sum::<u64>()
@@ -304,7 +350,7 @@ impl Bundle {
     /// About as many bytes as it has on the way; what hops add to it are tens.
     pub fn bytes(&self) -> u64 {
         let frame: usize = self.payload_frame.iter().map(Bytes::len).sum();
-        let others: usize = self.others.iter().map(|(_, _, part)| part.len()).sum();
+        let others: usize = self.others.iter().map(|one| one.bytes.len()).sum();
         (self.primary.len() + frame + others) as u64 + self.payload_bytes() + 2
     }
 
@@ -313,32 +359,10 @@ impl Bundle {
         self.id.timestamp.creation_time().map(DtnTime::millisecs)
     }
 
-    /// The first `bytes` of its payload, and the rest (section 5.8).
-    ///
-    /// # Errors
-    /// What cannot be written.
-    pub fn cut(&self, bytes: u64) -> Result<[Bundle; 2], Wrong> {
-        let whole = self.payload_bytes();
-        let (offset, total) = self
-            .id
-            .fragment_info
-            .as_ref()
-            .map_or((0, whole), |part| (part.offset, part.total_adu_length));
-        let part = |from: u64, to: u64, first: bool| {
-            let payload = slice(&self.payload, from, to);
-            let info = FragmentInfo { offset: offset + from, total_adu_length: total };
-            let kept = |(_, every, _): &&(u64, bool, Bytes)| first || *every;
-            Ok(Bundle {
-                id: Id { fragment_info: Some(info.clone()), ..self.id.clone() },
-                flags: Flags { is_fragment: true, ..self.flags.clone() },
-                primary: fragment_primary(&self.primary, info)?,
-                others: self.others.iter().filter(kept).cloned().collect(),
-                payload_frame: frame(&payload, 0, self.payload_crc())?,
-                payload,
-                ..self.clone()
-            })
-        };
-        Ok([part(0, bytes, true)?, part(bytes, whole, false)?])
+    /// Block flags of the payload, which stand behind the array's head, the type and the number.
+    fn payload_flags(&self) -> u64 {
+        let flags = self.payload_frame[0].get(3..).map(hardy_cbor::decode::parse::<u64>);
+        flags.and_then(Result::ok).unwrap_or(0)
     }
 
     fn payload_crc(&self) -> CrcType {
@@ -349,20 +373,6 @@ impl Bundle {
             _ => CrcType::None,
         }
     }
-}
-
-/// Bytes `from..to` of what parts make together.
-pub(crate) fn slice(parts: &[Bytes], from: u64, to: u64) -> Vec<Bytes> {
-    let (mut at, mut found) = (0, Vec::new());
-    for part in parts {
-        let end = at + part.len() as u64;
-        let (low, high) = (from.max(at), to.min(end));
-        if low < high {
-            found.push(part.slice((low - at) as usize..(high - at) as usize));
-        }
-        at = end;
-    }
-    found
 }
 
 fn known(kind: u64) -> bool {
@@ -386,33 +396,11 @@ fn built(head: &Head) -> Result<(bundle::Bundle, Box<[u8]>), Wrong> {
         .map_err(|error| Wrong(error.to_string()))
 }
 
-fn primary(head: &Head, part: Option<FragmentInfo>) -> Result<Bytes, Wrong> {
+fn primary(head: &Head) -> Result<Bytes, Wrong> {
     let (built, data) = built(head)?;
     let extent = built.blocks.get(&0).map(|one| one.extent.clone());
     let extent = extent.ok_or_else(|| Wrong("no primary block was written".to_owned()))?;
-    let primary = Bytes::copy_from_slice(&data[extent]);
-    match part {
-        None => Ok(primary),
-        Some(part) => fragment_primary(&primary, part),
-    }
-}
-
-/// The primary block of a fragment of the bundle with this one.
-fn fragment_primary(primary: &Bytes, part: FragmentInfo) -> Result<Bytes, Wrong> {
-    // The library edits whole bundles: one with this primary block and an empty payload.
-    let mut data = vec![0x9f];
-    data.extend_from_slice(primary);
-    data.extend_from_slice(&[0x85, 1, 1, 0, 0, 0x40, 0xff]);
-    let wrong = |error: hardy_bpv7::Error| Wrong(error.to_string());
-    let parsed = ParsedBundle::parse(&data, no_keys).map_err(wrong)?;
-    let editor = Editor::new(&parsed.bundle, &data)
-        .with_fragment_info(Some(part))
-        .map_err(|(_, error)| Wrong(error.to_string()))?;
-    match editor.rebuild().map_err(|error| Wrong(error.to_string()))?.into_iter().next() {
-        Some(Chunk::New(bytes)) => Ok(Bytes::from(Vec::from(bytes))),
-        Some(Chunk::Unchanged(extent)) => Ok(Bytes::copy_from_slice(&data[extent])),
-        None => Err(Wrong("no primary block was written".to_owned())),
-    }
+    Ok(Bytes::copy_from_slice(&data[extent]))
 }
 
 /// Of a payload block, what is before its payload and what is after it (section 4.2.2).

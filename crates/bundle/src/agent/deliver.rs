@@ -129,11 +129,11 @@ impl Agent {
                 self.note(now, Happened::Joined, &kept.bundle, kept.kind, None, None);
             }
         }
-        let Some(mut bundle) = found else { return };
-        bundle.id = id;
-        bundle.flags.is_fragment = false;
-        bundle.payload = payload;
+        let Some(bundle) = found.map(|first| first.joined(payload)) else { return };
         self.note(now, Happened::Reassembled, &bundle, kind, None, None);
+        if let Some(why) = self.judge(&bundle) {
+            return self.gone(now, &bundle, kind, why);
+        }
         self.hand_over(now, &bundle, kind);
     }
 
@@ -200,6 +200,7 @@ impl Agent {
         let Ok(bundle) = Bundle::new(head, payload) else { return };
         let mut bundle = bundle;
         bundle.previous = None;
+        self.sign(&mut bundle);
         self.note(now, Happened::Generated, &bundle, kind, None, None);
         if let Err(bundle) = self.keep(now, bundle, kind, None) {
             self.gone(now, &bundle, kind, ReasonCode::DepletedStorage);

@@ -3,12 +3,13 @@
 //!
 //! Reading order: here (what comes in), `forward` (which way), `flood` (all ways), `neighbour` (what waits for one), `send` (while there is a contact),
 //! `deliver`, `perf` (who sends), `file` (what a client sends of a file), `stop` (what a node that stops loses), `lasting` (what a
-//! store asks for and gives that outlives the node).
+//! store asks for and gives that outlives the node), `integrity` (what it signs, and what it checks).
 
 mod deliver;
 mod file;
 mod flood;
 mod forward;
+mod integrity;
 mod lasting;
 mod neighbour;
 mod perf;
@@ -21,6 +22,7 @@ use bytes::Bytes;
 use contacts::{ContactId, NodeId, Plan, Router, StaticRoute};
 use units::{Span, Time};
 
+use crate::integrity::Secrets;
 use crate::record::{Happened, Name, Record, ReportRecord, RouteRecord, reason};
 use crate::spec::{ChangeSpec, DtnSpec, PerfSpec, ReturnSpec};
 use crate::wire::{Bundle, Eid, Id, ReasonCode};
@@ -28,6 +30,7 @@ use crate::{Asked, Refusal, Said, Told};
 use deliver::Parts;
 pub use file::FilePart;
 use flood::{Flood, Spread};
+use integrity::Policy;
 pub use lasting::Stored;
 use lasting::{Lasting, Want};
 use neighbour::Neighbour;
@@ -126,6 +129,7 @@ pub struct Agent {
     parts: BTreeMap<Id, Parts>,
     lasting: Option<Lasting>,
     flood: Option<Flood>,
+    policy: Option<Policy>,
     clients: Vec<Client>,
     acts: Vec<Act>,
     records: Vec<Record>,
@@ -141,6 +145,19 @@ impl Agent {
     /// # Errors
     /// What is wrong with the specification, in words.
     pub fn new(spec: &DtnSpec, name: &str, doors: &[Door]) -> Result<Agent, String> {
+        Agent::with_keys(spec, name, doors, &Secrets::new())
+    }
+
+    /// The same, of a node that has keys.
+    ///
+    /// # Errors
+    /// The same, and a key that is named and not there.
+    pub fn with_keys(
+        spec: &DtnSpec,
+        name: &str,
+        doors: &[Door],
+        secrets: &Secrets,
+    ) -> Result<Agent, String> {
         let mut plan = Plan::new(&spec.plan).map_err(|problems| {
             problems.iter().map(|one| one.text.clone()).collect::<Vec<_>>().join("; ")
         })?;
@@ -212,6 +229,7 @@ impl Agent {
             parts: BTreeMap::new(),
             lasting: None,
             flood: spec.epidemic.as_ref().map(|epidemic| Flood::new(epidemic.copies)),
+            policy: Policy::new(spec, own, secrets)?,
             clients,
             acts: Vec::new(),
             records: Vec::new(),
@@ -366,9 +384,9 @@ impl Agent {
         if bundle.unknown.report {
             self.report_on(now, &bundle, deliver::RECEIVED, ReasonCode::BlockUnsupported);
         }
-        if bundle.unknown.delete {
+        if let Some(why) = bundle.unknown.delete {
             self.acts.push(Act::Tell(session, Told::Stored(id)));
-            return self.gone(now, &bundle, kind, ReasonCode::BlockUnsupported);
+            return self.gone(now, &bundle, kind, why);
         }
         if bundle.hops.is_some_and(|(limit, count)| count > limit) {
             self.acts.push(Act::Tell(session, Told::Stored(id)));
@@ -377,6 +395,10 @@ impl Agent {
         if self.is_too_late(now, &bundle) {
             self.acts.push(Act::Tell(session, Told::Stored(id)));
             return self.gone(now, &bundle, kind, ReasonCode::LifetimeExpired);
+        }
+        if let Some(why) = self.judge(&bundle) {
+            self.acts.push(Act::Tell(session, Told::Stored(id)));
+            return self.gone(now, &bundle, kind, why);
         }
         match self.keep(now, bundle, kind, Some((session, id))) {
             Ok(_) => {}

@@ -8,6 +8,7 @@ use hardy_bpv7::bundle::ParsedBundle;
 use hardy_bpv7::crc::CrcType;
 use hardy_cbor::decode::{self, Head, Marker};
 
+use super::integrity::bounded;
 use super::{Bundle, Wrong, frame, slice};
 
 /// How deep a block before the payload's is nested at the most; the library reads those that are deeper.
@@ -86,10 +87,11 @@ fn around_payload(parts: &[Bytes]) -> Option<Bundle> {
         return None;
     }
     let rest = with_empty_payload(first, start, at);
+    bounded(&rest).ok()?;
     let parsed = ParsedBundle::parse(&rest, no_keys).ok()?;
-    // What protects blocks protects the payload, perhaps.
-    let protects = |kind| matches!(kind, Type::BlockIntegrity | Type::BlockSecurity);
-    if parsed.non_canonical || parsed.bundle.blocks.values().any(|one| protects(one.block_type)) {
+    // What is encrypted is the payload, perhaps.
+    let encrypts = |kind| matches!(kind, Type::BlockSecurity);
+    if parsed.non_canonical || parsed.bundle.blocks.values().any(|one| encrypts(one.block_type)) {
         return None;
     }
     let mut bundle = Bundle::of(parsed.bundle, &rest).ok()?;

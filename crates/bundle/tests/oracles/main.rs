@@ -2,6 +2,7 @@
 //! `ours.txt` also by pyD3TN (tests/python/test_bundles.py), whose own are in `pyd3tn.txt`. `cddl` holds them to the RFC's CDDL.
 
 mod cddl;
+mod rfc9173;
 
 use std::time::Duration;
 

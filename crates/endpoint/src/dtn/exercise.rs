@@ -35,14 +35,16 @@ fn plan((layer, tls): (&str, &str)) -> NodePlan {
     if over_udp {
         words["rate_bit_s"] = json!(1_000_000_000);
     }
+    let integrity = json!({"check": [{"node": "1", "key": "k"}], "on_the_way": true});
     let text = json!({
         "name": "2",
         "dtn": {
             "epoch_ms": 800_000_000_000_u64, "links": [], "plan": {"contacts": []},
             "nodes": [
                 {"name": "1", "eid": "ipn:1.0"},
-                {"name": "2", "eid": "ipn:2.0", "store_bytes": STORE},
+                {"name": "2", "eid": "ipn:2.0", "store_bytes": STORE, "integrity": integrity},
             ],
+            "keys_of_names": true,
         },
         "doors": [{
             "neighbour": "1", "layer": words, "listen": "127.0.0.1:0",

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bundle::layers::{First, LayerSpec, Outlook, Over, SharedRoom, Terms, TlsPolicy};
-use bundle::{Agent, Door, DtnSpec, ReturnSpec};
+use bundle::{Agent, Door, DtnSpec, ReturnSpec, Secrets};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use serde::Deserialize;
 use serde_json::json;
@@ -65,6 +65,9 @@ pub struct NodePlan {
     /// A folder for the files that clients send here; none: they are not written.
     #[serde(default)]
     pub files: Option<PathBuf>,
+    /// Keys that it signs and checks bundles with, in hexadecimal digits by their names.
+    #[serde(default)]
+    pub keys: Secrets,
 }
 
 impl NodePlan {
@@ -265,7 +268,8 @@ fn begin(plan: &NodePlan) -> Result<(Host<BundleHost>, Option<FoundStore>), Fail
         by_plan: door.layer.goes_by_plan(),
     };
     let of_agent: Vec<Door> = doors.iter().enumerate().map(door).collect();
-    let mut agent = Agent::new(&plan.dtn, &plan.name, &of_agent).map_err(Failure::Input)?;
+    let agent = Agent::with_keys(&plan.dtn, &plan.name, &of_agent, &plan.keys);
+    let mut agent = agent.map_err(Failure::Input)?;
     let folder = plan.store.as_ref();
     let opened = folder.map(|folder| found::open(folder, &mut agent, plan.dtn.epoch_ms));
     let opened = opened.transpose()?;

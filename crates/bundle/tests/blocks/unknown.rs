@@ -1,21 +1,16 @@
 //! Blocks that a node does not know, and what their flags ask for then (RFC 9171 sections 4.2.4, 5.6).
 
-use bundle::wire::{Bundle, Class, Crc, Eid, Flags, Head};
-use bundle::{Act, Agent, Answer, Asked, Door, DtnSpec, Record, ReturnSpec, Said, Service, Told};
+use bundle::wire::{Bundle, Class, Crc, Flags, Head};
+use bundle::{Agent, DtnSpec, Record};
 use bytes::Bytes;
 use serde_json::json;
-use units::{Span, Time};
+use units::Span;
+
+use crate::node::{EPOCH, Reports, door, eid, events, give};
 
 const REPORT: u8 = 0x02;
 const DELETE: u8 = 0x04;
 const DISCARD: u8 = 0x10;
-const SESSION: u64 = 7;
-/// Milliseconds since 2000 at which the node begins.
-const EPOCH: u64 = 850_000_000_000;
-
-fn eid(name: &str) -> Eid {
-    name.parse().expect("a name")
-}
 
 /// A bundle for node 2, whose reports go there too, with block 200 of these flags, before the payload.
 fn with_block(flags: u8) -> Bytes {
@@ -43,9 +38,6 @@ fn with_block(flags: u8) -> Bytes {
     data.into()
 }
 
-/// Reasons, and of what (received, forwarded, delivered, deleted).
-type Reports = Vec<(u64, [bool; 4])>;
-
 /// What a node does with it: its records, what it reports, and whether the neighbour hears that it was taken.
 fn arrives(flags: u8) -> (Vec<Record>, Reports, bool) {
     let spec: DtnSpec = serde_json::from_value(json!({
@@ -54,45 +46,9 @@ fn arrives(flags: u8) -> (Vec<Record>, Reports, bool) {
         "links": [], "plan": {"contacts": [], "ranges": []}
     }))
     .expect("a specification");
-    let door = Door {
-        neighbour: "1".to_owned(),
-        end: 0,
-        sends: true,
-        opens: false,
-        with_contact: true,
-        closes: false,
-        on_return: ReturnSpec::Alone,
-        by_plan: false,
-    };
-    let mut agent = Agent::new(&spec, "2", &[door]).expect("a node");
-    let now = Time::ZERO + Span::from_secs(1);
-    agent.opened(now, 0, SESSION);
-    let data = vec![with_block(flags)];
-    agent.heard(now, SESSION, Said::Received { id: 5, data, service: Service::Reliable });
-    let mut taken = false;
-    let mut acts = Vec::new();
-    loop {
-        agent.take_acts(&mut acts);
-        if acts.is_empty() {
-            break;
-        }
-        for act in std::mem::take(&mut acts) {
-            match act {
-                Act::Store(Asked::Keep(key)) => agent.answered(now, Answer::Durable(key)),
-                Act::Tell(SESSION, Told::Stored(5)) => taken = true,
-                _ => {}
-            }
-        }
-    }
-    let reports = agent.reports().iter();
-    let reports = reports.map(|one| (one.reason, one.times_ms.map(|time| time.is_some())));
-    let reports = reports.collect();
-    (agent.records().to_vec(), reports, taken)
-}
-
-fn events(records: &[Record]) -> Vec<(&str, Option<&str>)> {
-    let data = records.iter().filter(|one| one.kind == "data");
-    data.map(|one| (one.what.name(), one.reason)).collect()
+    let agent = Agent::new(&spec, "2", &[door("1")]).expect("a node");
+    let given = give(agent, &[with_block(flags)]);
+    (given.records, given.reports, given.taken == 1)
 }
 
 #[test]

@@ -1,0 +1,301 @@
+//! What becomes of bundles by what integrity blocks say of them (RFC 9172 sections 5.1.2, 5.2).
+
+use bundle::wire::{Bundle, Class, Crc, Flags, Found, Head};
+use bundle::{Agent, DtnSpec, Scope, Secret, Secrets, Sha};
+use bytes::Bytes;
+use hardy_cbor::encode;
+use serde_json::{Value, json};
+use units::Span;
+
+use crate::node::{EPOCH, Given, door, eid, events, give};
+
+const MISSING: &str = "missing security operation";
+const UNKNOWN: &str = "unknown security operation";
+const UNEXPECTED: &str = "unexpected security operation";
+const FAILED: &str = "failed security operation";
+const CONFLICTING: &str = "conflicting security operation";
+
+fn key(name: &str) -> Secret {
+    Secret::of_name(name)
+}
+
+/// A bundle from node 1 for `to`, whose reports go to node 2.
+fn plain(to: &str, crc: Crc) -> Bundle {
+    let head = Head {
+        source: eid("ipn:1.1"),
+        destination: eid(to),
+        report_to: eid("ipn:2.1000"),
+        created_ms: Some(EPOCH),
+        sequence: 3,
+        lifetime: Span::from_secs(60),
+        flags: Flags { delete_report_requested: true, ..Flags::default() },
+        hop_limit: Some(9),
+        crc,
+        payload_crc: crc,
+        class: Class { critical: true, ..Class::default() },
+    };
+    Bundle::new(&head, vec![Bytes::from(vec![7; 3000])]).expect("a bundle")
+}
+
+fn signed(to: &str, by: &str, name: &str) -> Bundle {
+    let mut bundle = plain(to, Crc::Crc32c);
+    bundle.sign(&eid(by), &key(name), Sha::Sha256, Scope::default()).expect("signed");
+    bundle
+}
+
+fn bytes(bundle: &Bundle) -> Bytes {
+    bundle.encode(&eid("ipn:1.0"), Span::ZERO).concat().into()
+}
+
+/// Node 2, whose neighbour is node 1, with this for its integrity.
+fn node(integrity: Value) -> Agent {
+    let spec: DtnSpec = serde_json::from_value(json!({
+        "epoch_ms": EPOCH, "keys_of_names": true,
+        "nodes": [
+            {"name": "1", "eid": "ipn:1.0"}, {"name": "3", "eid": "ipn:3.0"},
+            {"name": "2", "eid": "ipn:2.0", "integrity": integrity,
+             "routes": [{"to": "3", "via": "1"}]},
+        ],
+        "links": [], "plan": {"contacts": [], "ranges": []}
+    }))
+    .expect("a specification");
+    Agent::new(&spec, "2", &[door("1")]).expect("a node")
+}
+
+fn strict() -> Value {
+    json!({"check": [{"node": "1", "key": "k"}], "unsigned": "delete", "others": "delete"})
+}
+
+/// Why a bundle was deleted; none: it was delivered.
+fn fate(given: &Given) -> Option<&str> {
+    let events = events(&given.records);
+    match events[..] {
+        [("received", None), ("delivered", None)] => {
+            assert!(given.reports.is_empty());
+            None
+        }
+        [("received", None), ("deleted", why)] => why,
+        _ => panic!("{events:?}"),
+    }
+}
+
+#[test]
+fn a_bundle_is_delivered_or_deleted_by_what_its_signature_shows() {
+    let here = "ipn:2.2000";
+    let mut bent = bytes(&signed(here, "ipn:1.0", "k")).to_vec();
+    let at = bent.len() - 100;
+    bent[at] ^= 1;
+    let lax = json!({"check": [{"node": "1", "key": "k"}]});
+    let of_other = json!({"check": [{"node": "3", "key": "k"}], "others": "delete"});
+    let good = bytes(&signed(here, "ipn:1.0", "k"));
+    let none = bytes(&plain(here, Crc::Crc16));
+    let cases = [
+        ("right", strict(), good.clone(), None),
+        (
+            "another service of the same node signs",
+            strict(),
+            bytes(&signed(here, "ipn:1.9", "k")),
+            None,
+        ),
+        ("another key", strict(), bytes(&signed(here, "ipn:1.0", "l")), Some((15, FAILED))),
+        ("one bit", strict(), bent.clone().into(), Some((15, FAILED))),
+        ("one bit, and signatures are not asked for", lax.clone(), bent.into(), Some((15, FAILED))),
+        ("nobody signed", strict(), none.clone(), Some((12, MISSING))),
+        ("nobody signed, and nobody had to", lax.clone(), none.clone(), None),
+        (
+            "nobody signed, of a source without a key",
+            of_other.clone(),
+            none.clone(),
+            Some((12, MISSING)),
+        ),
+        ("signed, and there is no key for who did", of_other, good.clone(), Some((14, UNEXPECTED))),
+        (
+            "somebody else signed",
+            strict(),
+            bytes(&signed(here, "ipn:3.0", "k")),
+            Some((14, UNEXPECTED)),
+        ),
+        (
+            "nothing is checked",
+            json!({"sign": {"key": "k", "sha": "384", "scope": {"primary": true, "target": true, "security": true}}}),
+            good,
+            None,
+        ),
+    ];
+    for (what, integrity, data, expected) in cases {
+        let given = give(node(integrity), &[data]);
+        assert_eq!(fate(&given), expected.map(|one| one.1), "{what}");
+        assert_eq!(given.taken, 1, "{what}: it is not offered again");
+        let reports: Vec<_> =
+            expected.iter().map(|one| (one.0, [false, false, false, true])).collect();
+        assert_eq!(given.reports, reports, "{what}");
+    }
+}
+
+#[test]
+fn who_passes_a_bundle_on_looks_at_it_if_that_is_asked_for_and_keeps_the_signature() {
+    let there = "ipn:3.2000";
+    let wrong = bytes(&signed(there, "ipn:1.0", "l"));
+    let at = |on_the_way: bool| {
+        let mut integrity = strict();
+        integrity["on_the_way"] = json!(on_the_way);
+        integrity
+    };
+    let given = give(node(at(true)), std::slice::from_ref(&wrong));
+    assert_eq!(fate(&given), Some(FAILED));
+    assert_eq!(give(node(at(false)), &[wrong]).sent.len(), 1, "it is not for this node");
+    let good = signed(there, "ipn:1.0", "k");
+    let given = give(node(at(true)), &[bytes(&good)]);
+    assert_eq!(given.sent.len(), 1);
+    // Hop count, previous node and class are written anew, age comes with it; signature, primary and payload stay.
+    let next = Bundle::decode(&given.sent[0]).expect("a bundle");
+    assert_eq!((next.hops, next.previous.clone()), (Some((9, 1)), Some(eid("ipn:2.0"))));
+    let secret = key("k");
+    let found = next.integrity(|_| Some(&secret));
+    assert_eq!(
+        found.iter().map(|one| (one.target, one.found)).collect::<Vec<_>>(),
+        [(1, Found::Holds)]
+    );
+    assert_eq!(found[0].source, eid("ipn:1.0"));
+}
+
+#[test]
+fn fragments_are_judged_when_the_whole_is_there_again() {
+    let cuts = |name: &str| {
+        let mut whole = plain("ipn:2.2000", Crc::Crc16);
+        whole.sign(&eid("ipn:1.0"), &key(name), Sha::Sha512, Scope::default()).expect("signed");
+        let [first, rest] = whole.cut(1000).expect("two parts");
+        let [second, third] = rest.cut(1500).expect("two parts");
+        assert!(
+            first.clone().sign(&eid("ipn:1.0"), &key("k"), Sha::Sha256, Scope::default()).is_err(),
+            "section 5.2"
+        );
+        [third, first, second].map(|part| bytes(&part))
+    };
+    let end = |given: &Given| {
+        let events = events(&given.records);
+        let (what, why) = *events.last().expect("events");
+        (what.to_owned(), why.map(str::to_owned))
+    };
+    let given = give(node(strict()), &cuts("k"));
+    assert_eq!(end(&given), ("delivered".to_owned(), None));
+    let given = give(node(strict()), &cuts("l"));
+    assert_eq!(end(&given), ("deleted".to_owned(), Some(FAILED.to_owned())));
+    assert_eq!(given.reports, [(15, [false, false, false, true])]);
+}
+
+/// The bundle `of` with an integrity block of this data and these flags before all others.
+fn with_block(of: &Bundle, number: u8, flags: u8, data: &[u8]) -> Bytes {
+    let mut all = bytes(of).to_vec();
+    let primary = 1 + hardy_cbor::decode::skip_value(&all[1..], 16).expect("a block").1;
+    let mut block = vec![0x85, 11, 0x18, number + 100, flags, 0];
+    block.extend(encode::emit(&encode::Bytes(&data)).0);
+    all.splice(primary..primary, block);
+    all.into()
+}
+
+/// Targets, context, context flags, a source, and what follows.
+fn asb(targets: &[u8], context: u8, rest: &[u8]) -> Vec<u8> {
+    let mut data = vec![0x80 | targets.len() as u8];
+    data.extend_from_slice(targets);
+    data.extend_from_slice(&[context, 1, 0x82, 2, 0x82, 1, 0]);
+    data.extend_from_slice(rest);
+    data
+}
+
+#[test]
+fn what_is_not_understood_is_no_signature() {
+    let one = plain("ipn:2.2000", Crc::Crc16);
+    let mac = |parameters: &[u8]| [parameters, &[0x81, 0x81, 0x82, 1, 0x43, 1, 2, 3]].concat();
+    // A context that nobody knows; a wrapped key; a scope with a bit that means nothing; a hash that nobody knows; a parameter and
+    // a result of no meaning; no result.
+    let unknown = [
+        asb(&[1], 9, &mac(&[0x80])),
+        asb(&[1], 1, &mac(&[0x81, 0x82, 2, 0x41, 0])),
+        asb(&[1], 1, &mac(&[0x81, 0x82, 3, 8])),
+        asb(&[1], 1, &mac(&[0x81, 0x82, 1, 4])),
+        asb(&[1], 1, &mac(&[0x81, 0x82, 9, 0])),
+        asb(&[1], 1, &[0x80, 0x81, 0x81, 0x82, 2, 0x41, 0]),
+        asb(&[1], 1, &[0x80, 0x81, 0x80]),
+    ];
+    for data in unknown {
+        let given = give(node(strict()), &[with_block(&one, 0, 0, &data)]);
+        assert_eq!(fate(&given), Some(UNKNOWN), "{data:02x?}");
+    }
+    // A MAC of three bytes is one, and wrong.
+    let short = asb(&[1], 1, &mac(&[0x80]));
+    let given = give(node(strict()), &[with_block(&one, 0, 0, &short)]);
+    assert_eq!(fate(&given), Some(FAILED));
+    // A block of the context that is known is not unknown, whatever it asks for then; another one is.
+    for (flags, context, expected) in
+        [(0x04, 1, FAILED), (0x14, 1, FAILED), (0x04, 9, "block unsupported")]
+    {
+        let data = asb(&[1], context, &mac(&[0x80]));
+        let given = give(node(strict()), &[with_block(&one, 0, flags, &data)]);
+        assert_eq!(fate(&given), Some(expected));
+    }
+}
+
+#[test]
+fn blocks_that_contradict_themselves_are_not_taken() {
+    let one = signed("ipn:2.2000", "ipn:1.0", "k");
+    let results = |count: usize| {
+        let mut rest = vec![0x80, 0x80 | count as u8];
+        (0..count).for_each(|_| rest.extend_from_slice(&[0x81, 0x82, 1, 0x41, 0]));
+        rest
+    };
+    let twice = with_block(&one, 0, 0, &asb(&[1], 1, &results(1)));
+    let given = give(node(strict()), &[twice]);
+    assert_eq!(fate(&given), Some(CONFLICTING), "two signatures of one block");
+    assert_eq!(given.reports, [(16, [false, false, false, true])]);
+    let refused = [
+        ("itself", asb(&[0x18, 100], 1, &results(1))),
+        ("another integrity block", asb(&[2], 1, &results(1))),
+        ("a block that is not there", asb(&[23], 1, &results(1))),
+        ("one twice", asb(&[0, 0], 1, &results(2))),
+        ("more than there are results", asb(&[0], 1, &results(2))),
+        ("nothing", asb(&[], 1, &results(0))),
+        ("cut", asb(&[0], 1, &[0x81])),
+    ];
+    for (what, mut data) in refused {
+        if what == "itself" {
+            data[0] = 0x81;
+        }
+        let wrong = Bundle::decode(&with_block(&one, 0, 0, &data));
+        assert!(wrong.is_err(), "{what}");
+    }
+}
+
+#[test]
+fn thousands_of_targets_are_not_looked_at() {
+    let one = plain("ipn:2.2000", Crc::Crc16);
+    for count in [101_u32, 4_000_000] {
+        let mut data = vec![0x9a];
+        data.extend_from_slice(&count.to_be_bytes());
+        data.extend(
+            (0..count).flat_map(|at| [0x1a].into_iter().chain((1 << 20 | at).to_be_bytes())),
+        );
+        let wrong = Bundle::decode(&with_block(&one, 0, 0, &data)).expect_err("too many");
+        assert!(wrong.0.contains(&format!("{count} targets")), "{}", wrong.0);
+    }
+}
+
+#[test]
+fn a_key_that_is_named_is_there() {
+    let spec = |of_names: bool| -> DtnSpec {
+        serde_json::from_value(json!({
+            "epoch_ms": EPOCH, "keys_of_names": of_names, "links": [], "plan": {"contacts": []},
+            "nodes": [{"name": "2", "eid": "ipn:2.0", "integrity": {"check": [{"node": "2", "key": "k"}]}}],
+        }))
+        .expect("a specification")
+    };
+    assert!(Agent::new(&spec(true), "2", &[]).is_ok());
+    assert_eq!(Agent::new(&spec(false), "2", &[]).err().as_deref(), Some("no key \"k\""));
+    let secrets: Secrets = serde_json::from_value(json!({"k": "00".repeat(16)})).expect("keys");
+    assert!(Agent::with_keys(&spec(false), "2", &[], &secrets).is_ok());
+    // It is in no message.
+    assert_eq!(format!("{secrets:?}"), r#"{"k": a key of 16 bytes}"#);
+    for wrong in ["00", "0g".repeat(16).as_str(), "0".repeat(33).as_str()] {
+        assert!(serde_json::from_value::<Secret>(json!(wrong)).is_err(), "{wrong}");
+    }
+}
