@@ -4,8 +4,8 @@
 puts it on a page, ``export`` writes it in another form; ``asking`` makes a question about a bundle out of words,
 ``deciding`` says what is done with it and why; ``best`` has the most that a plan allows, ``distance`` how far runs were
 from it. :func:`plan` is ``bentpipe dtn plan``, :func:`route` is
-``bentpipe dtn route``. ``node_file`` has a node of a file, ``planning`` its plan, ``node`` runs it
-(``bentpipe dtn node`` and ``bentpipe dtn perf``), ``key`` makes the certificate by which it proves who it is.
+``bentpipe dtn route``. ``node_file`` has a node of a file, ``planning`` its plan (``secrets`` the keys in it), ``node``
+runs it (``bentpipe dtn node`` and ``bentpipe dtn perf``), ``key`` makes the certificate by which it proves who it is.
 Of a node that runs ``tables`` writes the rows, ``reached`` counts the connections and ``monitor`` writes dtnperf's CSV.
 """
 

@@ -28,9 +28,10 @@ _REASONS = {
     0: "no additional information", 1: "lifetime expired", 2: "forwarded over unidirectional link",
     3: "transmission canceled", 4: "depleted storage", 5: "destination endpoint unavailable",
     6: "no known route", 7: "no timely contact", 8: "block unintelligible", 9: "hop limit exceeded",
-    10: "traffic pared", 11: "block unsupported",
+    10: "traffic pared", 11: "block unsupported", 12: "missing security operation", 13: "unknown security operation",
+    14: "unexpected security operation", 15: "failed security operation", 16: "conflicting security operation",
 }  # fmt: skip
-"""RFC 9171 section 9.5."""
+"""RFC 9171 section 9.5, RFC 9172 section 11.3."""
 
 
 def monitor_csv(directory: Path | Store, run: str | None = None) -> str:

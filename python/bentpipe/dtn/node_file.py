@@ -11,6 +11,7 @@ from bentpipe.runners import engine
 from bentpipe.scenario.bundles import Layer
 from bentpipe.scenario.call import udp_payload
 from bentpipe.scenario.contact_plan import ContactPlan, NextHop, NodeName
+from bentpipe.scenario.integrity import Integrity
 from bentpipe.scenario.problems import ScenarioError, from_validation, unknown_word
 from bentpipe.scenario.quantities import DurationText, RateText, SizeText, Table
 from bentpipe.scenario.units import Duration
@@ -162,13 +163,16 @@ class Shown(NamedTuple):
 
 class NodeFile(ContactPlan):
     """A bundle node on real sockets; contacts are its own tables or those of the file ``plan``. ``certificate`` and
-    ``key`` are files in PEM, which it shows in TLS; neighbours have to show one of ``authority``."""
+    ``key`` are files in PEM, which it shows in TLS; neighbours have to show one of ``authority``. ``integrity`` is what
+    it signs and checks, with the keys of the file ``keys``."""
 
     name: NodeName | None = None
     plan: StrictStr | None = None
     certificate: StrictStr | None = None
     key: StrictStr | None = None
     authority: StrictStr | None = None
+    keys: StrictStr | None = None
+    integrity: Integrity | None = None
     node: list[RealNode] = Field(default_factory=list)
     neighbour: list[RealNeighbour] = Field(min_length=1)
 
@@ -178,6 +182,8 @@ class NodeFile(ContactPlan):
             raise ValueError(
                 "found certificate without key or key without certificate, expected both or neither"
             )
+        if self.keys is not None and self.integrity is None:
+            raise ValueError("found keys without integrity, which would use them; expected both or neither")
         if self.authority is not None:
             if self.certificate is None:
                 raise ValueError("found authority without certificate and key, which neighbours will ask for")

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from bentpipe.dtn.node_file import OVER_UDP
+from bentpipe.dtn.secrets import secrets_of
 from bentpipe.plan.bundles import SINCE_2000_S, layer_words, paced
+from bentpipe.plan.integrity import integrity_words
 from bentpipe.plan.quic import MTU_BYTES, defaults
 from bentpipe.scenario.contact_plan import FOREVER_NS
 from bentpipe.scenario.problems import ScenarioError, unknown_word
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from bentpipe.dtn.node_file import NodeFile, RealNeighbour
     from bentpipe.lab.wire import CertificateFiles, DoorPlan, DoorTls, NodePlan
     from bentpipe.plan.spec import DtnSpec, LayerSpec, PlanSpec
+    from bentpipe.scenario.integrity import Integrity
 
 __all__ = ["node_id", "node_plan"]
 
@@ -72,7 +75,21 @@ def node_plan(found: NodeFile, contacts: PlanSpec, name: str | None, source: str
         except ScenarioError as error:
             raise error.within(source) from None
         doors += _doors(one, layer, source, _tls(one, found, folder))
-    return {"name": own, "dtn": _dtn(found, contacts, own), "doors": doors}
+    plan: NodePlan = {"name": own, "dtn": _dtn(found, contacts, own), "doors": doors}
+    if found.integrity is not None:
+        _prove(plan, found.integrity, None if found.keys is None else folder / found.keys, source)
+    return plan
+
+
+def _prove(plan: NodePlan, asked: Integrity, keys: Path | None, source: str) -> None:
+    """The node of ``plan`` signs and checks what is ``asked``. Raises ScenarioError."""
+    nodes = plan["dtn"]["nodes"]
+    try:
+        words = integrity_words(asked, [node["name"] for node in nodes], "integrity")
+    except ScenarioError as error:
+        raise error.within(source) from None
+    next(node for node in nodes if node["name"] == plan["name"])["integrity"] = words
+    plan["keys"] = secrets_of(asked, keys, source)
 
 
 def _dtn(found: NodeFile, contacts: PlanSpec, own: str) -> DtnSpec:

@@ -314,6 +314,7 @@ class NodePlan(TypedDict):
     store: NotRequired[str | None]
     file: NotRequired[str | None]
     files: NotRequired[str | None]
+    keys: NotRequired[dict[str, str]]
 
 
 class IssuePlan(TypedDict):

@@ -11,6 +11,7 @@ import dataclasses
 import itertools
 from typing import TYPE_CHECKING, Any, cast
 
+from bentpipe.plan.integrity import integrity_words
 from bentpipe.scenario.bundles import Dtn
 from bentpipe.scenario.problems import ScenarioError
 
@@ -83,6 +84,7 @@ def _words(scenario: Scenario, spec: RunSpec, folder: Path) -> DtnSpec | None:
                 "store_bytes": store.bytes if name in own and (store := own[name].store) else None,
                 "routes": hands[name],
                 **({} if name not in own else _stopping(own[name])),
+                **({} if name not in own else _proving(own[name], names)),
             }
             for number, name in enumerate(names, 1)
         ],
@@ -109,6 +111,8 @@ def _words(scenario: Scenario, spec: RunSpec, folder: Path) -> DtnSpec | None:
             if (client := one.client) is not None
         ],
     }
+    if any(node.integrity is not None for node in dtn.node):
+        words["keys_of_names"] = True
     if dtn.backlog == "ignored":
         words["backlog_ignored"] = True
     if dtn.routing == "epidemic":
@@ -131,6 +135,13 @@ def _stopping(node: BundleNode) -> dict[str, object]:
             for stop in node.stops
         ]
     return words
+
+
+def _proving(node: BundleNode, names: list[str]) -> dict[str, object]:
+    """What a node signs and checks, if it does. Raises ScenarioError."""
+    if node.integrity is None:
+        return {}
+    return {"integrity": integrity_words(node.integrity, names, f"dtn.node.{node.name}.integrity")}
 
 
 def _sized(client: Dtnperf, folder: Path, key: str) -> Dtnperf:

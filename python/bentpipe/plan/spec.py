@@ -198,6 +198,13 @@ class RangedChannelSpec(TypedDict):
     channel: ChannelSpec
 
 
+class CheckSpec(TypedDict):
+    """Whose bundles are checked."""
+
+    node: str
+    key: str
+
+
 class GivenCodeSpec(TypedDict):
     """These."""
 
@@ -301,6 +308,7 @@ class DtnSpec(TypedDict):
     backlog_ignored: NotRequired[bool]
     changes: NotRequired[Sequence[ChangeSpec2]]
     epidemic: NotRequired[EpidemicSpec | None]
+    keys_of_names: NotRequired[bool]
     perf: NotRequired[Sequence[PerfSpec]]
 
 
@@ -374,6 +382,16 @@ class HostSpec(TypedDict):
 
     name: str
     open: bool
+
+
+class IntegritySpec(TypedDict):
+    """What a node does for the integrity of bundles."""
+
+    on_the_way: NotRequired[bool]
+    unsigned: NotRequired[Unproven]
+    others: NotRequired[Unproven]
+    check: NotRequired[Sequence[CheckSpec]]
+    sign: NotRequired[SignSpec | None]
 
 
 class UniformJitterModel(TypedDict):
@@ -691,6 +709,7 @@ class NodeSpec2(TypedDict):
     name: str
     eid: str
     store_bytes: NotRequired[int | None]
+    integrity: NotRequired[IntegritySpec | None]
     routes: NotRequired[Sequence[HandSpec]]
     stops: NotRequired[Sequence[StopSpec]]
     store_ns: NotRequired[int]
@@ -990,6 +1009,14 @@ class OwnSchedulerSpec(TypedDict):
     options_json: str
 
 
+class Scope(TypedDict):
+    """What is signed beside a block's own data (RFC 9173 section 3.3.3); all where nothing is said."""
+
+    primary: bool
+    target: bool
+    security: bool
+
+
 class RateServiceSpec(TypedDict):
     """A constant rate, with scheduled changes."""
 
@@ -1020,6 +1047,14 @@ class Sight(TypedDict):
 
     elevation_deg: float
     azimuth_deg: float
+
+
+class SignSpec(TypedDict):
+    """How a node signs."""
+
+    key: str
+    sha: Sha
+    scope: Scope
 
 
 class FixedSizeSpec(TypedDict):
@@ -1356,8 +1391,10 @@ Repeat = Literal["selective", "go_back_n"]
 ReturnSpec = Literal["alone", "reopen", "resume", "cue"]
 RtoEstimate = Literal["linux", "rfc6298"]
 Setup = Literal["relayed", "early", "pooled"]
+Sha = Literal["256", "384", "512"]
 Streaming = Literal["one", "each", "priorities"]
 TlsVersion = Literal["1.2", "1.2-false-start", "1.3"]
+Unproven = Literal["pass", "delete"]
 Way = Literal["shortest", "none"] | LinkWay
 AckCounting = PerAckAckCounting | BytesAckCounting | UnlimitedAckCounting
 AmountSpec = DataAmountSpec | TimeAmountSpec

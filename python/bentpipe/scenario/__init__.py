@@ -3,10 +3,10 @@
 Nothing here runs anything, or knows how it is run. In the order of reading: ``units`` and ``radio_units``,
 ``problems`` and ``quantities``, of which every table is made; ``losses``, ``slots``, ``channel``, ``acm``,
 ``link_layer``, ``nr``, ``scheduler``, ``path``, ``handover``, ``orbit`` (with ``places`` and ``constellations``),
-``contact_plan`` and ``bundles``, ``tcp``, ``quic``, ``proxy``, ``codecs`` and ``call``, ``load``, ``web_page`` and
-``page_load``, the tables; ``model``, the whole; ``sweep``, which names its places, and ``columns``, what these are
-called in frames; ``presets``, ``examples``, ``traces`` and ``har``, which read other files; ``shipped``, where
-lies what comes with bentpipe; ``tomltext``, which writes TOML.
+``contact_plan``, ``integrity`` and ``bundles``, ``tcp``, ``quic``, ``proxy``, ``codecs`` and ``call``, ``load``,
+``web_page`` and ``page_load``, the tables; ``model``, the whole; ``sweep``, which names its places, and ``columns``,
+what these are called in frames; ``presets``, ``examples``, ``traces`` and ``har``, which read other files;
+``shipped``, where lies what comes with bentpipe; ``tomltext``, which writes TOML.
 
 The tables of which a scenario is composed in Python are here by their names, loaded when they are asked for
 (docs/manual/python.md).
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bentpipe.scenario.constellations import *
     from bentpipe.scenario.contact_plan import *
     from bentpipe.scenario.handover import *
+    from bentpipe.scenario.integrity import *
     from bentpipe.scenario.link_layer import *
     from bentpipe.scenario.losses import *
     from bentpipe.scenario.model import *

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, StrictInt, StrictStr, WithJsonSchema, model_validator
 
 from bentpipe.scenario.contact_plan import ContactPlan
+from bentpipe.scenario.integrity import Integrity
 from bentpipe.scenario.quantities import DurationText, Name, PositiveText, RateText, SizeText, Table
 from bentpipe.scenario.units import Duration
 
@@ -258,13 +259,14 @@ class Stop(Table):
 
 class BundleNode(Table):
     """A bundle node: its node id, by default ``ipn:N.0`` with its number in the order of nodes, its store, how long it
-    takes until a bundle is durable there, and when the node stops."""
+    takes until a bundle is durable there, when the node stops, and what it signs and checks."""
 
     name: Name
     eid: NodeId | None = None
     store: SizeText | None = None
     store_delay: DurationText = Duration(0)
     stops: list[Stop] = Field(default_factory=list)
+    integrity: Integrity | None = None
 
     @model_validator(mode="after")
     def _in_order(self) -> BundleNode:

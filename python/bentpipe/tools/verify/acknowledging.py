@@ -15,9 +15,10 @@ _MARKS = ("received", "forwarded", "delivered", "deleted")
 _CODES = {
     "lifetime expired": 1, "transmission canceled": 3, "depleted storage": 4, "destination endpoint unavailable": 5,
     "no known route": 6, "no timely contact": 7, "block unintelligible": 8, "hop limit exceeded": 9,
-    "block unsupported": 11,
+    "block unsupported": 11, "missing security operation": 12, "unknown security operation": 13,
+    "unexpected security operation": 14, "failed security operation": 15, "conflicting security operation": 16,
 }  # fmt: skip
-"""RFC 9171 section 9.5."""
+"""RFC 9171 section 9.5, RFC 9172 section 11.3."""
 _LEAST = 16
 """Payload of the least bundle of a client."""
 

@@ -18,13 +18,18 @@ _KNOWN = "it is known here"
 _NO_ROOM = "depleted storage"
 _STOPPED = "the node stopped"
 _SPREAD = "its neighbours have it"
-_REASONS = frozenset(
+_UNTAKEN = frozenset(
     {
-        "lifetime expired", _NO_ROOM, "destination endpoint unavailable", "no known route", "hop limit exceeded",
-        "transmission canceled", "no timely contact", "block unintelligible", "block unsupported", _KNOWN,
-        _STOPPED, _SPREAD,
+        _NO_ROOM, _KNOWN, "hop limit exceeded", "block unsupported", "missing security operation",
+        "unknown security operation", "unexpected security operation", "failed security operation",
+        "conflicting security operation",
     }
 )  # fmt: skip
+"""Why a bundle that comes is never stored."""
+_REASONS = _UNTAKEN | {
+    "lifetime expired", "destination endpoint unavailable", "no known route", "transmission canceled",
+    "no timely contact", "block unintelligible", _STOPPED, _SPREAD,
+}  # fmt: skip
 
 OVERHEAD = 1_000
 """Most bytes that a bundle of a client or a node has beside its payload: some 60 of fields, and three names."""
@@ -293,22 +298,13 @@ def _room(told: Told, node: str, limit: int | None) -> Iterator[Finding]:
             after = events[number + 1] if number + 1 < len(events) else None
             gone = after is not None and after.what == "deleted" and after.at == event.at
             if event.what in _IN and event.what != "reassembled":
-                if (
-                    gone
-                    and after is not None
-                    and after.reason in (_NO_ROOM, _KNOWN, "hop limit exceeded", "block unsupported")
-                ):
+                if gone and after is not None and after.reason in _UNTAKEN:
                     refused += [after] if after.reason == _NO_ROOM else []
                 else:
                     changes[event.at].append((event.bytes, 1))
             elif event.what in _OUT:
                 before = events[number - 1] if number else None
-                never = event.what == "deleted" and event.reason in (
-                    _NO_ROOM,
-                    _KNOWN,
-                    "hop limit exceeded",
-                    "block unsupported",
-                )
+                never = event.what == "deleted" and event.reason in _UNTAKEN
                 if not never and (before is None or before.what != "reassembled"):
                     changes[event.at].append((-event.bytes, -1))
     most: dict[int, int] = {}
