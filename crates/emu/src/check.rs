@@ -59,23 +59,19 @@ pub fn check(
         socket.set_read_timeout(Some(patience))?;
     }
     let clock = Clock::start();
-    let mut buffer = [0; FULL];
     let (mut least, mut waited) = (Span(u64::MAX), 0);
     let mut answers = 0;
-    for _ in 0..PINGS * TRIES {
+    for number in 0..(PINGS * TRIES) as u8 {
         let before = has_waited();
-        let start = clock.now();
-        near_socket.send_to(b"?", far_at)?;
-        let asked = far_socket.recv_from(&mut buffer);
-        if asked.is_ok() {
-            far_socket.send_to(b"!", near_at)?;
-        }
-        if asked.and_then(|_| near_socket.recv_from(&mut buffer)).is_ok() {
-            let took = clock.now().since(start);
-            if took < least {
-                (least, waited) = (took, has_waited() - before);
+        match ping(&clock, &near_socket, &far_socket, number) {
+            Ok(took) => {
+                if took < least {
+                    (least, waited) = (took, has_waited() - before);
+                }
+                answers += 1;
             }
-            answers += 1;
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
         }
         if answers == PINGS {
             break;
@@ -100,6 +96,28 @@ pub fn check(
     }
     let [up_bit_s, down_bit_s] = rates;
     Ok(Check { rtt_ns: least.nanos(), up_bit_s, down_bit_s, waited_ns: waited, late_ns: None })
+}
+
+/// How long a small packet and its answer take. Both carry `number`: what an earlier one left behind is no answer.
+fn ping(clock: &Clock, near: &UdpSocket, far: &UdpSocket, number: u8) -> io::Result<Span> {
+    let start = clock.now();
+    near.send_to(&[number], far.local_addr()?)?;
+    hear(far, number)?;
+    far.send_to(&[number], near.local_addr()?)?;
+    hear(near, number)?;
+    Ok(clock.now().since(start))
+}
+
+/// Waits for the small packet of this number, beyond the signals of children that end meanwhile.
+fn hear(socket: &UdpSocket, number: u8) -> io::Result<()> {
+    let mut buffer = [0; 2];
+    loop {
+        match socket.recv_from(&mut buffer) {
+            Ok((1, _)) if buffer[0] == number => return Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+    }
 }
 
 /// About how long [`check`] takes of a path where nothing is lost: each small packet there and back, and each train.
@@ -147,6 +165,7 @@ fn train(
                     mark = has_waited();
                 }
                 match receive.recv_from(&mut buffer) {
+                    Ok((length, _)) if length < FULL => {}
                     Ok(_) => {
                         last = clock.now();
                         if count == 0 {
@@ -158,6 +177,7 @@ fn train(
                         }
                         count += 1;
                     }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) => return Err(error),
                 }
@@ -187,6 +207,23 @@ fn train(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_late_answer_is_no_answer_to_the_next() {
+        let open = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let (near, far) = (open(), open());
+        for socket in [&near, &far] {
+            socket.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+        }
+        far.send_to(&[6], near.local_addr().expect("bound")).expect("sent");
+        near.send_to(&[6], far.local_addr().expect("bound")).expect("sent");
+        ping(&Clock::start(), &near, &far, 7).expect("answered");
+        for socket in [near, far] {
+            socket.set_nonblocking(true).expect("set");
+            let left = socket.recv_from(&mut [0; 2]).expect_err("nothing is left");
+            assert_eq!(left.kind(), io::ErrorKind::WouldBlock);
+        }
+    }
 
     #[test]
     fn a_train_of_any_rate_is_short() {
