@@ -9,7 +9,10 @@ import polars as pl
 import pytest
 
 import synthetic_pages
+from bentpipe.stats.calls import judge
 from bentpipe.stats.diff import compare
+from bentpipe.store.reader import read_store
+from commands import bentpipe
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,3 +92,60 @@ def test_what_has_no_partner_is_counted(synthetic: ModuleType, tmp_path: Path) -
     other = synthetic.pair_store(tmp_path / "c", SHARES, {"path.satellite.delay": "1 s"})
     with pytest.raises(ValueError, match="no run in common"):
         compare(before, other)
+
+
+CALLS = """
+duration = "6 s"
+seeds = 3
+[[path.segment]]
+name = "sky"
+delay = "20 ms"
+both = { rate = "1 Mbit/s", loss = "1 %" }
+[[flow]]
+name = "phones"
+count = 2
+transport = "udp"
+load = { call = "g711" }
+"""
+
+BUNDLES = """
+duration = "9 s"
+[[path.segment]]
+name = "sky"
+delay = "20 ms"
+both = { rate = "10 Mbit/s" }
+[[flow]]
+name = "hop"
+congestion = "cubic"
+load = { bundles = { layer = "quiccl", dtnperf = "-W 10 -P 100k -D 1M -r" } }
+"""
+
+
+def _both(folder: Path, scenario: str, change: str) -> tuple[Path, Path]:
+    """A store of a scenario, and one with a change of ``--set``."""
+    (folder / "s.toml").write_text(scenario)
+    for name, words in (("a", []), ("b", ["--set", change])):
+        done = bentpipe(folder, "run", "s.toml", "--out", name, "--jobs", "1", *words)
+        assert done.returncode == 0, done.stderr
+    return folder / "a", folder / "b"
+
+
+def test_calls_are_compared_and_those_of_a_group_are_one(tmp_path: Path) -> None:
+    before, after = _both(tmp_path, CALLS, "path.sky.loss=8 %")
+    changes = {(c.metric, c.direction): c for c in compare(before, after).changes}
+    opinion = changes["mos", "up"]
+    assert (opinion.flow, opinion.pairs, opinion.verdict) == ("phones", 3, "regression")
+    judged = judge(read_store(before)).filter(pl.col("direction") == "up")
+    assert opinion.before == pytest.approx(judged["mos"].mean())
+    assert changes["lost_ratio", "down"].verdict == "regression"
+    assert changes["delay_ms", "up"].before == pytest.approx(20, abs=3)
+    done = bentpipe(tmp_path, "diff", "a", "b", "--metric", "mos")
+    assert done.returncode == 1
+    assert "MOS" in done.stdout
+
+
+def test_bundles_are_compared(tmp_path: Path) -> None:
+    before, after = _both(tmp_path, BUNDLES, "path.sky.delay=300 ms")
+    changes = {c.metric: c for c in compare(before, after).changes}
+    assert changes["delivered_bundles"].before == changes["delivered_bundles"].after == 10
+    assert {changes[name].verdict for name in ("acknowledged_bit_s", "bundle_delay_p50_s")} == {"regression"}

@@ -10,7 +10,7 @@ import pytest
 import bentpipe
 from bentpipe.agree.compare import COMPARED
 from bentpipe.report.tables import GROUPS, LINKS, RESULTS
-from bentpipe.stats.diff import BETTER, OF_PAGES, OF_PROGRAMS
+from bentpipe.stats.diff import OF_PROGRAMS, OF_STORES
 from bentpipe.stats.groups import OVER_FLOWS
 from bentpipe.stats.metrics import OVER_SEEDS
 from bentpipe.stats.titles import METRICS, Metric
@@ -44,7 +44,7 @@ def test_no_title_is_written_beside_the_registry() -> None:
 
 
 def test_every_metric_that_is_shown_is_there() -> None:
-    shown = {*RESULTS, *GROUPS, *LINKS, *OVER_SEEDS, *OVER_FLOWS, *BETTER, *OF_PAGES, *OF_PROGRAMS}
+    shown = {*RESULTS, *GROUPS, *LINKS, *OVER_SEEDS, *OVER_FLOWS, *OF_STORES, *OF_PROGRAMS}
     assert shown <= METRICS.keys()
     assert {metric.name for metric in COMPARED} <= METRICS.keys()
 

@@ -107,6 +107,7 @@ def test_what_a_rate_prints_it_reads_again(bit_s: int) -> None:
         (Probability, "120 %", ["0 % to 100 %"]),
         (Probability, "-1 %", ["0 % to 100 %"]),
         (Probability, 0.01, ["without a unit", '"0.01 %" or "1 %"']),
+        (Probability, "5", ["without a unit", 'did you mean "5 %"?']),
         (Probability, "1 percent", ['did you mean "1 %"']),
         (QueueSize, "0 packets", ["a queue of 0", '"1 BDP"']),
         (QueueSize, 0, ["a queue of 0"]),

@@ -12,6 +12,7 @@ import pytest
 
 import bentpipe
 from bentpipe.figures.registry import FIGURES, Material
+from bentpipe.stats.diff import compare
 from bentpipe.stats.summary import user_numbers, user_tables
 from bentpipe.stats.users import SHARED, over_cells, over_users, user_metrics
 from bentpipe.store.reader import Store, read_store
@@ -53,6 +54,16 @@ def test_each_user_is_a_row_with_the_counters_of_its_link(store: Store) -> None:
     assert set(users["link"]) == {"s.down"}
     # Nobody is user 0 here.
     assert store.rows("users")["user"].unique().sort().to_list() == [1, 2, 3, 4, 5, 6]
+
+
+def test_users_are_compared_by_the_least_and_the_mean_of_them(store: Store) -> None:
+    changes = {(c.metric, c.flow): c for c in compare(store, store).changes}
+    runs = over_users(user_metrics(store), list(store.columns)).filter(pl.col("flow") == "web")
+    for name in ("user_goodput_min_bit_s", "user_goodput_mean_bit_s", "user_jain"):
+        one = changes[name, "web"]
+        assert (one.pairs, one.verdict) == (runs.height, "none")
+        assert one.before == pytest.approx(runs[name].mean())
+    assert changes["user_wait_ms", "web"].pairs == 6, "without drop-tail, which knows no user"
 
 
 def test_statistics_are_over_the_users_of_a_run(store: Store) -> None:

@@ -183,12 +183,12 @@ def _engines(
     from bentpipe.regress.build import build_of
     from bentpipe.regress.stores import BuildFailed, regress
     from bentpipe.scenario.problems import ScenarioError
-    from bentpipe.stats.diff import BETTER, OF_PAGES
+    from bentpipe.stats.diff import OF_STORES
     from bentpipe.store.files import StoreError
 
     if not file.is_file():
         refuse(f"{file}: no such file, expected a scenario; of an access, -- and a command stand behind it")
-    matters = _matters(asked, [*BETTER, *OF_PAGES])
+    matters = _matters(asked, list(OF_STORES))
     try:
         with options():
             return regress(

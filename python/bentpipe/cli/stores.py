@@ -140,11 +140,11 @@ def diff(
 ) -> None:
     """Compare two stores, run by run. An interval a metric; exit status 1 when one got worse."""
     from bentpipe.cli.terminal import emit, print_table
-    from bentpipe.stats.diff import BETTER, OF_PAGES, Matters, compare
+    from bentpipe.stats.diff import OF_STORES, Matters, compare
     from bentpipe.store.files import StoreError
 
     with options():
-        matters = Matters.read(thresholds or (), metrics or (), [*BETTER, *OF_PAGES])
+        matters = Matters.read(thresholds or (), metrics or (), OF_STORES)
     try:
         comparison = compare(before, after, matters=matters)
     except StoreError:

@@ -28,6 +28,8 @@ OTHER = {"client": "server", "server": "client"}
 
 SENT, RECEIVED = attrgetter("sent_bytes"), attrgetter("received_bytes")
 
+WINDOW = METRICS["largest_cwnd_bytes"]
+
 LEAST_SHARE = 0.01
 """Of the bytes of the larger direction: what is less are requests."""
 
@@ -217,8 +219,8 @@ def connection_rows(sides: Sequence[Side]) -> list[dict[str, Any]]:
             "sent, MB": one.points[-1].sent_bytes / 1e6 if one.points else None,
             "received, MB": one.points[-1].received_bytes / 1e6 if one.points else None,
             "time, s": one.ended_s - one.began_s,
-            "least RTT, ms": one.least_rtt_ms,
-            "largest window, kB": None if one.largest_window_bytes is None else one.largest_window_bytes / 1e3,
+            METRICS["least_rtt_ms"].axis: one.least_rtt_ms,
+            WINDOW.axis: None if one.largest_window_bytes is None else one.largest_window_bytes * WINDOW.factor,
             "packets sent": one.sent_packets, "packets lost": one.points[-1].lost_packets if one.points else None,
             "sent again, kB": None if one.retransmitted_bytes is None else one.retransmitted_bytes / 1e3,
             "end": one.end,

@@ -365,10 +365,10 @@ class Probability:
         if unit == "":
             if number == 0:
                 return cls(0.0)
-            raise UnitError(
-                f"found {_show(found)} without a unit, expected {expected}; "
-                f'did you mean "{_plain(number)} %" or "{_plain(number * 100)} %"?'
-            )
+            shares = [share for share in (number, number * 100) if 0 <= share <= 100]
+            hint = " or ".join(f'"{_plain(share)} %"' for share in shares)
+            said = f"found {_show(found)} without a unit, expected {expected}"
+            raise UnitError(f"{said}; did you mean {hint}?" if hint else said)
         if unit not in cls.units:
             near = nearest(unit, cls.units) or _ALIASES.get(unit.casefold()) or "%"
             raise UnitError(

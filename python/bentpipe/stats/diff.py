@@ -1,7 +1,7 @@
 """Two stores compared, before and after a change: paired differences with intervals, and a verdict a metric.
 
 Runs are paired by cell of the sweep, seed, flow and direction (loads of pages by their number too), so what chance did
-to both sides alike cancels out.
+to both sides alike cancels out. Beside flows what else there is gets compared (``compared``).
 What has no partner is counted and left out. A verdict needs an interval that excludes no change *and* a change that
 matters (:class:`Matters`): with many seeds any difference at all becomes certain.
 """
@@ -17,6 +17,7 @@ import polars as pl
 
 from bentpipe.scenario.problems import ARGUMENT, ScenarioError, unknown_word
 from bentpipe.scenario.units import Probability, UnitError
+from bentpipe.stats.compared import KINDS, OF_KINDS, Kind
 from bentpipe.stats.groups import as_groups, group_metrics
 from bentpipe.stats.intervals import (
     CONFIDENCE,
@@ -48,11 +49,11 @@ BETTER: dict[str, int] = {
 }
 """Metrics that are compared, and whether more (1) or less (-1) is better."""
 
-OF_PAGES: dict[str, int] = {"loads_finished": 1, "ttr_s": -1, "plt_s": -1}
-"""The same of loads of pages. One that did not finish has no times, but counts as not finished."""
-
 OF_PROGRAMS: dict[str, int] = {"command_s": -1, "up_bytes": -1, "down_bytes": -1}
 """The same of a real program that does the same work behind an access (:mod:`bentpipe.regress`)."""
+
+OF_STORES: dict[str, int] = BETTER | OF_KINDS
+"""Every metric that stores are compared by."""
 
 OF_RUN = ("jain", "convergence_s", "queueing_p95_ms")
 """Metrics that belong to a run, not to one of its flows; they are compared once a run and direction."""
@@ -220,7 +221,8 @@ def compare(
         for flow, direction, group in groups:
             left, right = group[metric].to_list(), group[f"{metric}_after"].to_list()
             changes.append(judged(metric, flow, direction, left, right, confidence, matters))
-    changes += _page_changes(first, second, keys, confidence, matters)
+    for kind in KINDS:
+        changes += _changes_of(kind, first, second, keys, confidence, matters)
     if matters.only and not changes:
         raise ValueError(f"{first.path.name} and {second.path.name} have no {' and no '.join(matters.only)}")
     return Comparison(tuple(changes), a.height - pairs.height, b.height - pairs.height)
@@ -232,42 +234,32 @@ def _frame(metrics: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     return metrics.with_columns(missing).select(*keys, "seed", "flow", "direction", *BETTER)
 
 
-def _page_changes(
-    before: Store, after: Store, keys: Sequence[str], confidence: float, matters: Matters
+def _changes_of(
+    kind: Kind, before: Store, after: Store, keys: Sequence[str], confidence: float, matters: Matters
 ) -> list[Change]:
-    """Of loads of pages, by flow."""
-    a, b = _loads(before, keys), _loads(after, keys)
+    """Of what both stores have of a kind, by flow and direction."""
+    metrics = matters.chosen(kind.metrics)
+    if not metrics:
+        return []
+    a, b = kind.of(before, keys), kind.of(after, keys)
     if a is None or b is None:
         return []
-    by = [*keys, "seed", "flow", "load"]
+    by = [*keys, "seed", "flow", "direction", *kind.pairing]
     pairs = a.join(b, on=by, how="inner", suffix="_after", nulls_equal=True, maintain_order="left")
-    pairs = as_groups(pairs, before.rows("summary"))
+    pairs = as_groups(pairs, before.rows("summary")) if kind.pairing else pairs
     changes = []
-    for metric in matters.chosen(OF_PAGES):
+    for metric in metrics:
         known = pairs.drop_nulls([metric, f"{metric}_after"])
         if (
             metric == "loads_finished"
             and known.select(pl.min_horizontal(metric, f"{metric}_after").min()).item() == 1
         ):
             continue  # all of them, both times
-        for group in known.partition_by("flow", maintain_order=True):
+        for group in known.partition_by("flow", "direction", maintain_order=True):
             left, right = group[metric].to_list(), group[f"{metric}_after"].to_list()
-            changes.append(judged(metric, group["flow"][0], "down", left, right, confidence, matters))
+            flow, direction = group["flow"][0], group["direction"][0]
+            changes.append(judged(metric, flow, direction, left, right, confidence, matters))
     return changes
-
-
-def _loads(store: Store, keys: Sequence[str]) -> pl.DataFrame | None:
-    pages = store.rows("pages")
-    if not pages.height:
-        return None
-    done = pl.col("finished") == 1
-    joined = store.index.join(pages, on="run", how="inner", maintain_order="left_right").with_columns(
-        [pl.lit(None, pl.String).alias(key) for key in keys if key not in store.columns]
-    )
-    return joined.select(
-        *keys, "seed", "flow", "load", done.cast(pl.Float64).alias("loads_finished"),
-        *(pl.when(done).then(name).alias(name) for name in ("ttr_s", "plt_s")),
-    )  # fmt: skip
 
 
 def _groups(pairs: pl.DataFrame, metric: str, by: Sequence[str]) -> list[tuple[str, str, pl.DataFrame]]:
@@ -296,7 +288,7 @@ def judged(
     return Change(
         metric, flow, direction, len(left), mean, sum(right) / len(right),
         difference, median([y - x for x, y in zip(left, right, strict=True)]), ratio,
-        _verdict(difference, least * abs(mean), (BETTER | OF_PAGES | OF_PROGRAMS)[metric]),
+        _verdict(difference, least * abs(mean), (OF_STORES | OF_PROGRAMS)[metric]),
     )  # fmt: skip
 
 
