@@ -275,9 +275,45 @@ fn thousands_of_targets_are_not_looked_at() {
         data.extend(
             (0..count).flat_map(|at| [0x1a].into_iter().chain((1 << 20 | at).to_be_bytes())),
         );
-        let wrong = Bundle::decode(&with_block(&one, 0, 0, &data)).expect_err("too many");
-        assert!(wrong.0.contains(&format!("{count} targets")), "{}", wrong.0);
+        let bundle = with_block(&one, 0, 0, &data);
+        let at = bundle.windows(3).position(|three| three == [0x85, 11, 0x18]).expect("the block");
+        // Heads of an array that the library takes as well, and a type that it does not.
+        for head in [&[0x85][..], &[0x98, 5], &[0x99, 0, 5], &[0xc1, 0x85], &[0x9f]] {
+            let mut bundle = bundle.to_vec();
+            bundle.splice(at..=at, head.iter().copied());
+            let wrong = Bundle::decode(&bundle.into()).expect_err("too many");
+            assert!(wrong.0.contains(&format!("{count} targets")), "{head:02x?}: {}", wrong.0);
+        }
     }
+    for kind in [&[0x18, 11][..], &[0xc1, 11]] {
+        let good = with_block(&one, 0, 0, &asb(&[0], 1, &[0x80, 0x81, 0x81, 0x82, 1, 0x41, 0]));
+        assert!(Bundle::decode(&good).is_ok());
+        let at = good.windows(3).position(|three| three == [0x85, 11, 0x18]).expect("the block");
+        let mut data = good.to_vec();
+        data.splice(at + 1..at + 2, kind.iter().copied());
+        assert!(Bundle::decode(&data.into()).is_err(), "{kind:02x?}");
+    }
+}
+
+#[test]
+fn a_signature_outlives_the_node_in_its_store() {
+    let secret = key("k");
+    let of = |bundle: &Bundle| {
+        let found = bundle.integrity(|_| Some(&secret));
+        found.iter().map(|one| one.found).collect::<Vec<_>>()
+    };
+    let whole = signed("ipn:2.2000", "ipn:1.0", "k");
+    let payload = whole.payload.clone();
+    let mut again = Bundle::from_around(whole.around(), 3000).expect("a bundle");
+    again.bring(payload.clone()).expect("its payload");
+    assert_eq!(of(&again), [Found::Holds]);
+    // And in parts, of which the payload is not copied.
+    let read = Bundle::decode_parts(&again.encode(&eid("ipn:2.0"), Span::ZERO)).expect("a bundle");
+    assert_eq!(of(&read), [Found::Holds]);
+    assert_eq!(read.payload[0].as_ptr(), payload[0].as_ptr());
+    let [first, second] = read.cut(1000).expect("two parts");
+    let parts = [first.payload.clone(), second.payload].concat();
+    assert_eq!(of(&first.joined(parts)), [Found::Holds]);
 }
 
 #[test]
