@@ -100,6 +100,19 @@ def test_a_wrong_key_is_found_where_it_is_looked_for(tmp_path: Path) -> None:
     assert not any(key.encode() in one.read_bytes() for one in (tmp_path / "out").rglob("*") if one.is_file())
 
 
+def test_a_key_that_cannot_fit_is_remarked_on(tmp_path: Path) -> None:
+    text = SCENARIO[: SCENARIO.index("[sweep]")]
+    for sign, why in (
+        ('{ sign = "mras" }', 'signs with "mras"'),
+        ('{ check = { earth = "x" } }', "signs nothing"),
+    ):
+        (tmp_path / "a.toml").write_text(text.replace('{ sign = "mars" }', sign))
+        done = bentpipe(tmp_path, "check", "a.toml")
+        assert done.returncode == 0, done.stderr
+        said = " ".join((done.stdout + done.stderr).split())
+        assert f'dtn.node.earth.integrity.check: found probe = "mars", which {why}' in said
+
+
 KEYS = 'mars = "' + "2b" * 48 + '"\nmoon = "' + "3c" * 48 + '"\n'
 
 

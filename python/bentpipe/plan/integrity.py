@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, cast
 from bentpipe.scenario.problems import ScenarioError, unknown_word
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
-    from bentpipe.plan.spec import IntegritySpec
+    from bentpipe.plan.spec import DtnSpec, IntegritySpec
     from bentpipe.scenario.integrity import Integrity
 
-__all__ = ["integrity_words"]
+__all__ = ["integrity_words", "mismatched"]
 
 
 def integrity_words(found: Integrity, nodes: Collection[str], key: str) -> IntegritySpec:
@@ -39,3 +39,16 @@ def integrity_words(found: Integrity, nodes: Collection[str], key: str) -> Integ
         scope = {part: part in found.scope for part in ("primary", "target", "security")}
         words["sign"] = {"key": found.sign, "sha": str(found.sha), "scope": scope}
     return cast("IntegritySpec", words)
+
+
+def mismatched(dtn: DtnSpec) -> Iterator[tuple[str, str]]:
+    """Whose bundles nobody takes who checks them: the key of the scenario, and why."""
+    asked = {node["name"]: node.get("integrity") or {} for node in dtn["nodes"]}
+    for name, found in asked.items():
+        for one in found.get("check", ()):
+            sign = asked[one["node"]].get("sign")
+            key, pair = f"dtn.node.{name}.integrity.check", f'{one["node"]} = "{one["key"]}"'
+            if sign is not None and sign["key"] != one["key"]:
+                yield key, f'found {pair}, which signs with "{sign["key"]}": its bundles are deleted there'
+            elif sign is None and found.get("unsigned") == "delete":
+                yield key, f"found {pair}, which signs nothing: its bundles are deleted there"

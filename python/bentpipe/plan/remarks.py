@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from bentpipe.plan.changes import SIDES, handovers_of
 from bentpipe.plan.channels import other_elevation
 from bentpipe.plan.groups import firsts
+from bentpipe.plan.integrity import mismatched
 from bentpipe.scenario.units import Duration
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ def _of_cell(cell: Cell) -> Iterator[Remark]:
     yield from _of_handovers(cell.scenario, whole)
     yield from _of_holds(spec, "path" if cell.scenario.path is not None else "graph")
     yield from _of_channels(cell.scenario)
+    if "dtn" in spec and spec["dtn"] is not None:
+        yield from (Remark(key, text) for key, text in mismatched(spec["dtn"]))
     yield from _of_orbit(cell.scenario)
 
 
