@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pytest
 
+import bentpipe
 from bentpipe.figures.dimensions import dimensions, grid, magnitude, natural_order
+from bentpipe.figures.registry import FIGURES, Material
 from bentpipe.stats import intervals
 from bentpipe.stats import metrics as stats
 from bentpipe.stats.intervals import Interval
@@ -273,3 +275,29 @@ def test_keys_that_change_together_are_one_dimension(synthetic: ModuleType, tmp_
     assert len(dims[1].keys) == 2
     shown = grid(dims[:3], dims[2], dims[0])
     assert shown.note == "Shown: rate 10 Mbit/s (of 10 Mbit/s, 25 Mbit/s)."
+
+
+def test_a_direction_that_is_swept_counts_where_it_sends(tmp_path: Path) -> None:
+    """The other way such a flow has requests alone: no goodput of 0, and no part in Jain's index."""
+    flow = {"congestion": "cubic", "send": "up", "load": {"time": "1 s"}}
+    scenario = {
+        "duration": "2 s",
+        "path": {"segment": [{"name": "sky", "delay": "5 ms", "both": {"rate": "2 Mbit/s"}}]},
+        "flow": [{"name": "one", **flow}, {"name": "two", **flow}],
+        "sweep": {"flow.one.send": ["up", "down"]},
+    }
+    bentpipe.run(scenario, out=tmp_path / "s", jobs=1)
+    store = read_store(tmp_path / "s")
+    rows = stats.run_metrics(store)
+    assert rows.select(store.columns[0], "flow", "direction").rows() == [
+        ("up", "one", "up"),
+        ("up", "two", "up"),
+        ("down", "one", "down"),
+        ("down", "two", "up"),
+    ]
+    assert rows["jain"].null_count() == 2
+    figure = FIGURES["goodput"](Material(store))
+    assert figure is not None
+    for text in figure.spec()["datasets"].values():
+        drawn = pl.read_csv(text.encode())
+        assert drawn.group_by("column", "series").agg(pl.col("y").max())["y"].min() > 0.5  # type: ignore[operator]

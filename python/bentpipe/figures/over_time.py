@@ -35,7 +35,7 @@ def _range(material: Material, frame: pl.DataFrame) -> pl.DataFrame:
 def _while_sending(material: Material, frame: pl.DataFrame) -> pl.DataFrame:
     """``frame`` from the start of each direction's data to the end of the second in which the last of it arrived."""
     spans = material.metrics.select(*_BY, "data_start_s", "duration_s")
-    joined = frame.join(spans, on=_BY, how="left", maintain_order="left")
+    joined = frame.join(spans, on=_BY, how="inner", maintain_order="left")
     start = pl.col("data_start_s").fill_null(-1.0)
     end = (pl.col("data_start_s") + pl.col("duration_s")).ceil().fill_null(float("inf"))
     during = (pl.col("time_s") > start) & (pl.col("time_s") <= end + 1e-9)

@@ -80,6 +80,21 @@ def directions(summary: pl.DataFrame) -> pl.DataFrame:
     )
 
 
+def _sending(summary: pl.DataFrame, store: Store) -> pl.DataFrame:
+    """``run, flow, direction`` of the cells in which a direction counts: a flow whose direction is swept has one in
+    some of them, and sends no more than requests the other way. One that wrote nothing at all keeps its zero."""
+    flow = GROUP if GROUP in summary.columns else "flow"
+    cell = [*store.columns, flow]
+    written = pl.col("written_bytes").sum()
+    rows = summary.join(
+        store.index.select("run", *store.columns), on="run", how="inner", maintain_order="left"
+    )
+    up = pl.col("side") == "client"
+    return rows.filter(written.over(*cell, "side") >= MINOR_SHARE * written.over(*cell)).select(
+        "run", "flow", direction=pl.when(up).then(pl.lit("up")).otherwise(pl.lit("down"))
+    )
+
+
 def _received(flows: pl.DataFrame, ways: pl.DataFrame) -> pl.DataFrame:
     """In-order bytes over time at the receiver of every direction: ``run, flow, direction, time_s, bytes``."""
     arriving = ways.select("flow", "direction", pl.col("receiver").alias("side"))
@@ -383,6 +398,7 @@ def run_metrics(store: Store) -> pl.DataFrame:
     streams = store.rows("streams")
     ways = directions(summary)
     starts = starts_and_ends(summary, streams, store.ends, ways)
+    starts = starts.join(_sending(summary, store), on=_BY, how="semi", maintain_order="left")
     side: dict[str, dict[str, pl.Expr]] = {}
     side["sender"] = {
         "congestion": pl.col("congestion"),
