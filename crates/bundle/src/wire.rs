@@ -245,13 +245,17 @@ impl Bundle {
         for number in numbers {
             let Some(one) = parsed.blocks.get(&number) else { continue };
             let kind = u64::from(one.block_type);
-            let other = Other {
+            let mut other = Other {
                 number,
                 kind,
                 flags: u64::from(&one.flags),
                 bytes: part(&one.extent),
                 data: part(&one.payload_range()),
             };
+            if kind == integrity::BIB {
+                // It may have been read without one of them.
+                other.flags = other.written_flags().unwrap_or(other.flags);
+            }
             let known = known(kind) || kind == integrity::BIB && integrity::is_known(&other.data);
             unknown.report |= !known && one.flags.report_on_failure;
             let signed = matches!(one.bib, BibCoverage::Some(_));

@@ -1,6 +1,6 @@
 //! What becomes of bundles by what integrity blocks say of them (RFC 9172 sections 5.1.2, 5.2).
 
-use bundle::wire::{Bundle, Class, Crc, Flags, Found, Head};
+use bundle::wire::{Bundle, Class, Crc, Eid, Flags, Found, Head};
 use bundle::{Agent, DtnSpec, Scope, Secret, Secrets, Sha};
 use bytes::Bytes;
 use hardy_cbor::encode;
@@ -19,9 +19,9 @@ fn key(name: &str) -> Secret {
     Secret::of_name(name)
 }
 
-/// A bundle from node 1 for `to`, whose reports go to node 2.
-fn plain(to: &str, crc: Crc) -> Bundle {
-    let head = Head {
+/// Of a bundle from node 1 for `to`, whose reports go to node 2.
+fn head(to: &str, crc: Crc) -> Head {
+    Head {
         source: eid("ipn:1.1"),
         destination: eid(to),
         report_to: eid("ipn:2.1000"),
@@ -33,8 +33,11 @@ fn plain(to: &str, crc: Crc) -> Bundle {
         crc,
         payload_crc: crc,
         class: Class { critical: true, ..Class::default() },
-    };
-    Bundle::new(&head, vec![Bytes::from(vec![7; 3000])]).expect("a bundle")
+    }
+}
+
+fn plain(to: &str, crc: Crc) -> Bundle {
+    Bundle::new(&head(to, crc), vec![Bytes::from(vec![7; 3000])]).expect("a bundle")
 }
 
 fn signed(to: &str, by: &str, name: &str) -> Bundle {
@@ -157,6 +160,50 @@ fn who_passes_a_bundle_on_looks_at_it_if_that_is_asked_for_and_keeps_the_signatu
         [(1, Found::Holds)]
     );
     assert_eq!(found[0].source, eid("ipn:1.0"));
+}
+
+/// Every bit of a bundle: whoever bends one is found out, or has changed what nobody signed.
+#[test]
+fn no_bit_of_what_is_signed_can_change() {
+    let secret = key("k");
+    let payload = vec![Bytes::from_static(b"forty bytes of payload, that is enough.")];
+    let mut good = Bundle::new(&head("ipn:2.2000", Crc::None), payload).expect("a bundle");
+    good.sign(&eid("ipn:1.0"), &secret, Sha::Sha256, Scope::default()).expect("signed");
+    let data = bytes(&good);
+    let place = |pattern: &[u8]| {
+        let at = data.windows(pattern.len()).position(|some| some == pattern).expect("it is there");
+        at..at + pattern.len()
+    };
+    // Hop count and class, which are not signed; the context flags, whose other bits mean nothing.
+    let [hops, class] = [
+        place(&[0x85, 10, 3, 1, 0, 0x43, 0x82, 9, 0]),
+        place(&[0x85, 0x18, 192, 4, 1, 0, 0x43, 0x82, 1, 0xf5]),
+    ];
+    let context = place(&[0x81, 1, 1, 1, 0x82, 2]);
+    let mut free = 0;
+    for (at, bit) in (0..data.len()).flat_map(|at| (0..8).map(move |bit| (at, bit))) {
+        let mut bent = data.to_vec();
+        bent[at] ^= 1 << bit;
+        let Ok(read) = Bundle::decode(&bent.into()) else { continue };
+        let own = |eid: &Eid| (eid.to_string() == "ipn:1.0").then_some(&secret);
+        if read.integrity(own).iter().any(|one| one.target == 1 && one.found == Found::Holds) {
+            assert!(
+                hops.contains(&at) || class.contains(&at) || at == context.start + 3,
+                "byte {at}, bit {bit}"
+            );
+            free += 1;
+        }
+    }
+    assert!(free > 0);
+    // A block that asks for the end of its bundle where it is unknown is known here.
+    let scope = Scope { security: false, ..Scope::default() };
+    let mut loose = plain("ipn:2.2000", Crc::None);
+    loose.sign(&eid("ipn:1.0"), &secret, Sha::Sha256, scope).expect("signed");
+    let mut data = bytes(&loose).to_vec();
+    let at = data.windows(5).position(|five| five == [0x85, 11, 2, 0, 0]).expect("the block");
+    data[at + 3] = 4;
+    let read = Bundle::decode(&data.into()).expect("a bundle");
+    assert_eq!(read.integrity(|_| Some(&secret))[0].found, Found::Holds);
 }
 
 #[test]
