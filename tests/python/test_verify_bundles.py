@@ -53,6 +53,12 @@ contact = [
   { from = "relay", to = "six", stop = "60 s", rate = "8 Mbit/s", owlt = "20 ms", both = true },
 ]
 """
+SIGNED = """node = [
+  { name = "one", integrity = { sign = "k" } },
+  { name = "six", integrity = { sign = "l", check = { one = "k" }, others = "delete" } },
+  { name = "relay", integrity = { check = { one = "k" }, at = "every-hop" } },
+]
+"""
 STORES = 'node = [{ name = "one", store = "2 MB" }, { name = "relay", store = "500 kB" }]\n'
 STOPS = """node = [
   { name = "one", stops = [{ at = "2 s", length = "300 ms" }] },
@@ -68,6 +74,8 @@ RUNS = {
     "fragments": links("qubicle", f"-W 3 -P 1M {REPORTS}") + PLAN,
     "short lives": links("tcpcl", f"-W 20 -P 300k -l 2 {REPORTS}") + PLAN,
     "small stores": links("quiccl", f"-W 30 -P 90k -l 4 {REPORTS}") + PLAN + STORES,
+    "signed": links("quiccl", f"-W 8 -P 100k {REPORTS}") + PLAN + SIGNED,
+    "a wrong key": links("quiccl", f"-W 8 -P 100k -l 2 {REPORTS}") + PLAN + SIGNED.replace('sign = "k"', 'sign = "m"'),
     "all ways": links("qubicle", f"-W 6 -P 100k --critical {REPORTS}") + PLAN + STORES,
     "so much": links("mtcp", "-W 4 -P 300k -D 2M") + PLAN,
     "no plan": links("quiccl", "-W 4 -P 100k -N"),
@@ -89,6 +97,9 @@ def test_nothing_is_found_in_a_sound_run(name: str) -> None:
     tables = made(asked)
     assert list(bundle_findings(asked, tables)) == []
     events = set(tables["bundles"]["event"].unique())
+    assert ("failed security operation" in tables["bundles"]["reason"]) == (name == "a wrong key")
+    if name == "a wrong key":
+        return
     assert {"delivered", "forwarded", "sent" if name in ("a rate", "stops") else "acknowledged"} <= events
     reasons = set(tables["bundles"]["reason"].unique())
     assert ("lifetime expired" in reasons) >= (name == "short lives")
@@ -98,7 +109,7 @@ def test_nothing_is_found_in_a_sound_run(name: str) -> None:
 
 # --- false runs -------------------------------------------------------------------------------------------------------
 
-BASES = ("a window", "a rate", "stops", "fragments", "short lives", "small stores")
+BASES = ("a wrong key", "a window", "a rate", "stops", "fragments", "short lives", "small stores")
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +226,16 @@ FALSE: dict[str, tuple[str, Callable[[Tables], Tables], str]] = {
         "reports are true"),
     "a report of another reason": (
         "short lives", lambda t: {**t, "reports": t["reports"].with_columns(reason=pl.lit(6))}, "reports are true"),
+    "a wrong signature is delivered": (
+        "a wrong key", lambda t: with_(t, {"event": pl.lit("delivered"), "reason": pl.lit("")}, reason="failed security operation"),
+        "signatures decide"),
+    "it is deleted for another reason": (
+        "a wrong key", lambda t: with_(t, {"reason": pl.lit("missing security operation")}, reason="failed security operation"),
+        "signatures decide"),
+    "a right signature is refused": (
+        "a window", lambda t: with_(t, {"event": pl.lit("deleted"), "reason": pl.lit("failed security operation")},
+                                  event="delivered", node="six"),
+        "signatures decide"),
     "an event that nobody knows": (
         "a window", lambda t: with_(t, {"event": pl.lit("beamed")}, event="sent"), "known events"),
     "time runs backwards": (

@@ -8,7 +8,7 @@ what nodes tell, for which no steps are needed.
 
 Reading order: ``trace``, ``changing`` (hand-overs), ``passing``, ``sharing``, ``serving``, ``radiating``, ``slotting``,
 ``adapting``, ``holding``, ``counting``, ``calling``; of bundles ``bundling``, ``storing``, ``forwarding``,
-``acknowledging``.
+``acknowledging``, ``proving``.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from bentpipe.tools.verify import (
     forwarding,
     holding,
     passing,
+    proving,
     radiating,
     serving,
     sharing,
@@ -109,6 +110,7 @@ def bundle_findings(spec: Spec, tables: Mapping[str, pl.DataFrame]) -> Iterator[
     yield from storing.stores(told)
     yield from forwarding.moves(told)
     yield from acknowledging.answers(told)
+    yield from proving.signatures(told)
 
 
 def findings(trace: Trace) -> Iterator[Finding]:
