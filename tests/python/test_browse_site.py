@@ -105,8 +105,8 @@ def test_what_does_not_load_is_said_and_kept(site: str, tmp_path: Path) -> None:
         (["http://x/", "--access", "lte4g"], 'did you mean "lte-4g"'),
         (["http://x/", "--access", "lte-4g", "--loads", "2"], "--loads: found it beside a URL"),
         (["http://x/", "--access", "lte-4g", "--out", "there"], "is there and no visit"),
-        (["s.toml", "--access", "lte-4g"], "--access: found it without a URL"),
-        (["s.toml", "--pep", "early"], "--pep: found it without a URL"),
+        (["s.toml", "--access", "lte-4g"], "--access: found it beside the scenario s.toml"),
+        (["s.toml", "--pep", "early"], "--pep: found without --access"),
     ],
 )
 def test_what_is_refused(words: list[str], said: str, tmp_path: Path) -> None:
