@@ -50,7 +50,6 @@ _EVERY = (
     Metric("goodput_bit_s", "goodput", "Mbit/s", 1e-6),
     Metric("retransmission_ratio", "sent again", "%", 100.0),
     Metric("sent_again_percent", "sent again", "%"),
-    Metric("delivered_bundles", "delivered bundles"),
     Metric("delivery_p50_s", "delivery, median", "s", short="delivery p50"),
     Metric("completion_s", "completion time", "s"),
     Metric("completion_p50_s", "completion, median", "s", short="completion p50", alone="completion"),
