@@ -75,6 +75,23 @@ def test_what_is_kept_of_600_s_are_cells_of_the_sweep() -> None:
     ).is_empty()
 
 
+def test_what_is_kept_of_calls_of_600_s_are_cells_of_the_sweep() -> None:
+    """``full-calls.csv``, which ``full-calls.sql`` wrote of the stores: every call of every reading."""
+    kept = pl.read_csv(STUDY.place / "full-calls.csv")
+    found = {tuple(map(str, row)) for row in kept.select("point", "policy", "users").rows()}
+    assert len(found) == kept.height
+    assert found <= set(cells("calls"))
+    for reading in READINGS:
+        if "ACKs" not in reading.point:
+            for name in ("PF", "RR", "DT_H"):
+                assert {
+                    tuple(reading.call(name, users)[key] for key in KEYS[:3]) for users in (75, 100)
+                } <= found
+    for quantity in ("lost", "delay_ms"):
+        assert kept.filter(~pl.col(quantity).is_between(f"least_{quantity}", f"most_{quantity}")).is_empty()
+    assert kept["least_delay_ms"].min() > 85  # type: ignore[operator]  # one way, of which the air takes more
+
+
 def test_every_published_statement_has_a_criterion() -> None:
     published = STUDY.published
     wanted: set[str] = set()

@@ -33,6 +33,7 @@ ROLES = ("ServerPlan", "ClientPlan", "AnswerPlan", "CallPlan")
 """Told apart by a key that their enum has."""
 
 NAMES = {
+    "Secrets": "dict[str, str]",
     "String": "str", "PathBuf": "str", "SocketAddr": "str", "bool": "bool", "Value": "Mapping[str, Any]",
     # words, which the executable refuses if it does not know them
     "Transport": "str", "Choose": "str", "Protocol": "str", "TlsPolicy": "str", "TrustPlan": "str | Mapping[str, str]",
