@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,9 @@ def test_a_shell_has_the_slots_of_virtual_time(tmp_path: Path) -> None:
                 shift_s = (PHASE_S - first) % SLOT_S
                 probes = [(at + shift_s, took) for at, took in probes]
                 found = middles(probes, slots)
-                if len(found) >= 7 and all(abs(took - ms) < 5 for ms, took in found.items()):
+                # a probe that waits for its processor sees less of what is lost
+                late = max(later - at for (at, _), (later, _) in pairwise(probes)) > 0.04
+                if not late and len(found) >= 7 and all(abs(took - ms) < 5 for ms, took in found.items()):
                     break
             else:
                 pytest.skip(realtime.BUSY)
