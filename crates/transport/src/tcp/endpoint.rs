@@ -201,10 +201,15 @@ impl Live {
                 }
                 self.connection.transmit(now, out);
             }
+            let finishing = self.connection.is_finishing();
             self.close_if_due();
             self.connection.ran_dry();
+            if self.connection.is_finishing() != finishing {
+                self.connection.transmit(now, out);
+            }
+        } else {
+            self.connection.transmit(now, out);
         }
-        self.connection.transmit(now, out);
         if self.connection.is_finished() && !self.told_finished {
             self.told_finished = true;
             self.tell(now, AppEvent::Finished(0));

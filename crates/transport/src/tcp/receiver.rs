@@ -384,11 +384,20 @@ impl Receiver {
         {
             blocks.push(start, end);
         }
+        let duplicates = blocks.as_slice().len();
+        let last = self.ranges.last_key_value().map(|(&low, &high)| (low, high));
         for start in &self.recent {
-            if self.ranges.is_empty() || blocks.as_slice().len() >= most {
+            if last.is_none() || blocks.as_slice().len() >= most {
                 break;
             }
-            if let Some((&low, &high)) = self.ranges.range(..=*start).next_back()
+            let holds = |&(low, high): &(u64, u64)| low <= *start && *start < high;
+            // What comes in a row lies in one range, mostly the last.
+            if blocks.as_slice()[duplicates..].iter().any(holds) {
+                continue;
+            }
+            let before =
+                || self.ranges.range(..=*start).next_back().map(|(&low, &high)| (low, high));
+            if let Some((low, high)) = last.filter(holds).or_else(before)
                 && high > *start
                 && !blocks.as_slice().contains(&(low, high))
             {
