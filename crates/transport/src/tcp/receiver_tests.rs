@@ -1,0 +1,140 @@
+//! The receiving half, segment by segment, and its SACK blocks against a plain search.
+
+use super::super::tests::spec;
+use super::*;
+
+fn segment(start: u64, length: usize) -> Segment {
+    Segment::of_data(1 + start, Bytes::from(vec![0; length]))
+}
+
+#[test]
+fn gaps_are_reported_newest_first_and_close() {
+    let mut receiver = Receiver::new(&spec());
+    for start in [0, 2000, 4000] {
+        receiver.take(Time(0), &segment(start, 1000));
+    }
+    let blocks = receiver.blocks(3, true).unwrap();
+    assert_eq!(blocks.as_slice(), [(4001, 5001), (2001, 3001)]);
+    assert_eq!((receiver.in_order(), receiver.received()), (1000, 3000));
+    receiver.take(Time(0), &segment(2000, 1000));
+    let blocks = receiver.blocks(3, true).unwrap();
+    assert_eq!(blocks.as_slice()[0], (2001, 3001), "a duplicate comes first");
+    assert!(receiver.take(Time(0), &segment(1000, 1000)));
+    assert_eq!((receiver.in_order(), receiver.received()), (3000, 4000));
+    // Overlaps what is known on both sides.
+    assert!(receiver.take(Time(0), &segment(2500, 3000)));
+    assert_eq!((receiver.in_order(), receiver.received()), (5500, 5500));
+    let read: usize = std::iter::from_fn(|| receiver.read()).map(|data| data.len()).sum();
+    assert_eq!(read, 5500);
+}
+
+#[test]
+fn nothing_beyond_the_window_is_kept() {
+    let mut receiver = Receiver::new(&TcpSpec { receive_buffer_bytes: 3000, ..spec() });
+    receiver.take(Time(0), &segment(1000, 1000));
+    receiver.take(Time(0), &segment(2500, 1000));
+    receiver.take(Time(0), &segment(9000, 1000));
+    assert_eq!(receiver.received(), 1500);
+    receiver.take(Time(0), &segment(0, 1000));
+    assert_eq!(receiver.in_order(), 2000);
+    assert_eq!(receiver.acknowledged(), (2001, 1000));
+}
+
+#[test]
+fn pairs_of_delayed_acks_and_duplicates_are_counted() {
+    let delayed = DelayedAck { timeout_ns: 40_000_000, every: 2, quick: 0 };
+    let mut receiver = Receiver::new(&TcpSpec { delayed_ack: Some(delayed), ..spec() });
+    let mut come = |start, millis: u64| {
+        let now = Time(millis * 1_000_000);
+        if receiver.wake_at() <= now {
+            receiver.acknowledged(); // its timer
+        }
+        receiver.take(now, &segment(start, 1000));
+        if receiver.is_ack_due(now) {
+            receiver.acknowledged();
+        }
+        receiver.counted
+    };
+    come(0, 0);
+    let one = come(1000, 7);
+    assert_eq!((one.ack_pairs, one.pair_wait_ns), (1, 7_000_000));
+    assert_eq!(one.pairs_within, [0, 0, 1, 1, 1, 1]);
+    come(3000, 8);
+    // It fills the gap, and its ACK waits for nothing.
+    assert_eq!(come(2000, 9).ack_pairs, 1);
+    assert_eq!(come(1000, 10).duplicate_segments, 1);
+    assert_eq!(come(2500, 11).duplicate_segments, 2, "in parts of two, but all of it was there");
+    come(4000, 20);
+    // The timer acknowledged the first one.
+    come(5000, 61);
+    let two = come(6000, 62);
+    assert_eq!((two.ack_pairs, two.pair_wait_ns), (2, 8_000_000));
+    assert_eq!(two.duplicate_segments, 2);
+}
+
+#[test]
+fn a_late_segment_is_old_behind_a_retransmission() {
+    let stamped = |start, value| Segment { timestamps: Some((value, 0)), ..segment(start, 1000) };
+    let mut receiver = Receiver::new(&spec());
+    receiver.take(Time(0), &stamped(0, 10));
+    receiver.acknowledged();
+    // 1000 is lost, 2000 late; what goes beyond a gap says nothing of TS.Recent.
+    receiver.take(Time(0), &stamped(3000, 11));
+    assert!(!receiver.is_old(&stamped(2000, 10)));
+    receiver.take(Time(0), &stamped(1000, 50));
+    let late = stamped(2000, 10);
+    assert!(receiver.is_old(&late) && !receiver.is_old(&stamped(2000, 49)));
+    receiver.refuse(&late);
+    assert!(receiver.is_ack_due(Time(0)));
+    assert_eq!(receiver.in_order(), 2000, "it was new, and has to be sent again");
+    assert_eq!(receiver.blocks(3, true).unwrap().as_slice(), [(3001, 4001)]);
+    receiver.refuse(&stamped(1000, 10));
+    assert_eq!(receiver.blocks(3, true).unwrap().as_slice()[0], (1001, 2001));
+}
+
+#[test]
+fn every_second_segment_is_acknowledged() {
+    let delayed = DelayedAck { timeout_ns: 40_000_000, every: 2, quick: 1 };
+    let mut receiver = Receiver::new(&TcpSpec { delayed_ack: Some(delayed), ..spec() });
+    let mut due = |start, now| {
+        receiver.take(Time(now), &segment(start, 1000));
+        let due = receiver.is_ack_due(Time(now));
+        if due {
+            receiver.acknowledged();
+        }
+        (due, receiver.wake_at())
+    };
+    assert_eq!(due(0, 0), (true, Time::MAX), "a quick one");
+    assert_eq!(due(1000, 5), (false, Time(40_000_005)));
+    assert_eq!(due(2000, 6), (true, Time::MAX));
+    assert!(!due(3000, 7).0);
+}
+
+/// What [`Receiver::blocks`] says, searched for each place by itself.
+fn plainly(receiver: &Receiver, most: usize) -> Vec<(u64, u64)> {
+    let mut blocks: Vec<(u64, u64)> = receiver.duplicate.into_iter().collect();
+    for start in &receiver.recent {
+        let holds = |&(low, high): &(u64, u64)| low <= *start && *start < high;
+        let found = receiver.ranges.iter().map(|(&low, &high)| (low, high)).find(holds);
+        if let Some(block) = found.filter(|block| blocks.len() < most && !blocks.contains(block)) {
+            blocks.push(block);
+        }
+    }
+    blocks
+}
+
+#[test]
+fn blocks_are_those_of_a_plain_search() {
+    let mut random = units::Random::named(1, "blocks", "test");
+    for _ in 0..200 {
+        let mut receiver = Receiver::new(&spec());
+        for _ in 0..60 {
+            let (start, length) = (random.bits() % 40, 1 + random.bits() % 4);
+            receiver.take(Time(0), &segment(100 * start, 100 * length as usize));
+            let most = 1 + (random.bits() % 4) as usize;
+            let expected = plainly(&receiver, most);
+            let found = receiver.blocks(most, true);
+            assert_eq!(found.as_ref().map_or(&[][..], |blocks| blocks.as_slice()), expected);
+        }
+    }
+}
