@@ -12,6 +12,7 @@ import pytest
 from bentpipe.figures import style
 from bentpipe.figures.dimensions import Dimension, Grid
 from bentpipe.figures.figure import Figure
+from bentpipe.figures.files import Files
 from bentpipe.figures.registry import FIGURES, Material, figures, parse_range, write_figures
 from bentpipe.figures.style import palette
 from bentpipe.figures.thinning import MOST_ROWS, thin
@@ -131,7 +132,7 @@ def test_a_wrong_range_is_refused(text: str) -> None:
 
 
 def test_vectors(stores: dict[str, Path], tmp_path: Path) -> None:
-    files = write_figures(stores["rivals"], tmp_path, (0.0, 10.0), only=["cwnd", "friendliness"])
+    files = write_figures(stores["rivals"], Files(tmp_path, only=("cwnd", "friendliness")), (0.0, 10.0))
     assert [file.name for file in files] == ["cwnd.pdf", "cwnd.svg", "friendliness.pdf", "friendliness.svg"]
     assert files[0].read_bytes().startswith(b"%PDF")
     svg = files[1].read_text(encoding="utf-8")

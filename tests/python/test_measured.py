@@ -156,6 +156,12 @@ def test_frames_that_cannot_be_read(kept: Path, change: dict[str, Any], said: st
     assert not (kept / "report.html").exists()
 
 
+def test_its_figures_as_files(kept: Path) -> None:
+    done = bentpipe(kept.parent, "report", "kept", "--figures", "f", "--only", "rtt", "--format", "svg")
+    assert (done.returncode, done.stdout.split()) == (0, ["kept/report.html", "f/rtt.svg"]), done.stderr
+    assert [file.name for file in (kept.parent / "f").iterdir()] == ["rtt.svg"]
+
+
 def test_nobody_came(tmp_path: Path) -> None:
     rows = _frames("server", 1, 1)
     _write(tmp_path / "server.jsonl", [rows[0], rows[-1]])
@@ -165,9 +171,9 @@ def test_nobody_came(tmp_path: Path) -> None:
 
 
 def test_what_a_measurement_has_not(kept: Path) -> None:
-    done = bentpipe(kept.parent, "report", "kept", "--figures", "f")
+    done = bentpipe(kept.parent, "report", "kept", "--figures", "f", "--seed", "1")
     assert done.returncode == 2
-    assert "--figures: is of a store; kept is a measurement of perf, which has one page alone" in done.stderr
+    assert "--seed: is of a store; kept is a measurement of perf" in done.stderr
     for words, said in (
         (["--record", "kept"], "kept/client.jsonl is there already, expected a new directory"),
         (["--record", "new", "--frames", "f"], "--frames: found beside --record"),

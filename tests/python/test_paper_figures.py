@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import struct
 from pathlib import Path
 
@@ -10,7 +12,10 @@ import pytest
 
 import commands
 import synthetic
-from bentpipe.figures.narrow import width_px
+from bentpipe.figures.narrow import PX_PER_MM, width_px
+from bentpipe.figures.ratio_map import RatioCell, ratio_map
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +78,7 @@ def test_another_seed_is_another_run(store: Path, tmp_path: Path) -> None:
         ("--only cwnd", "--only: goes with --figures DIR"),
         ("--no-title", "--no-title: goes with --figures DIR"),
         ("--figures f --only cwd", '--figures: no figure "cwd", expected one of: page-load-time, '),
-        ("--figures f --only ladder", "--figures: the store has nothing for ladder"),
+        ("--figures f --only ladder", "--figures: there is nothing to draw for ladder"),
         ("--figures f --seed 99", "--figures: found seed 99, expected one of: 1"),
         ("--figures f --width 88", '--width: found "88", expected a width in mm, cm or in, such as "88mm"'),
         ("--figures f --format jpg", '--format: no form of a figure "jpg", expected one of: pdf, svg, png'),
@@ -86,6 +91,58 @@ def test_what_is_refused_leaves_nothing(store: Path, tmp_path: Path, words: str,
     assert done.stderr.startswith(f"error: {said}"), done.stderr
     assert not (tmp_path / "page.html").exists()
     assert not list(tmp_path.glob("f/*"))
+
+
+@pytest.mark.parametrize(
+    ("words", "there"),
+    [
+        ("map no-such.toml", "map"),
+        ("orbit Berlin Tokyo", "delay, hops, handovers, map, coverage"),
+        ("fit no-such.log", "time, delay-whole, "),
+        ("dtn plan relay.ionrc", "contacts, light"),
+        ("agree no-such.toml", "delivered, window"),
+    ],
+)
+def test_every_command_that_draws_has_the_same_options(tmp_path: Path, words: str, there: str) -> None:
+    """What is wrong with them is said before anything runs."""
+    shutil.copy(ROOT / "examples/relay.ionrc", tmp_path)
+    before = list(tmp_path.iterdir())
+    for option in ("--only map", "--no-title", "--width 88mm", "--format png"):
+        done = commands.bentpipe(tmp_path, *words.split(), *option.split())
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"error: {option.split()[0]}: goes with --figures DIR"), done.stderr
+    wrong = [*words.replace("no-such.toml", "starlink").split(), "--figures", "f", "--only", "nothing"]
+    done = commands.bentpipe(tmp_path, *wrong)
+    if "agree" not in words:  # whose file is read first
+        assert done.stderr.startswith(f'error: --figures: no figure "nothing", expected one of: {there}')
+    assert done.returncode == 2
+    assert list(tmp_path.iterdir()) == before
+
+
+def test_a_plan_drawn_for_a_column(tmp_path: Path) -> None:
+    """Without a page, and said as data, too."""
+    shutil.copy(ROOT / "examples/relay.ionrc", tmp_path)
+    words = ["dtn", "plan", "relay.ionrc", "--figures", "f", "--width", "88mm", "--format", "svg", "--json"]
+    done = commands.bentpipe(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["figures"] == ["f/contacts.svg"]
+    drawing = (tmp_path / "f/contacts.svg").read_text(encoding="utf-8")
+    assert float(re.findall(r'width="([\d.]+)"', drawing)[0]) == pytest.approx(88 / 25.4 * 96, abs=0.01)
+    assert [file.name for file in tmp_path.iterdir() if file.is_dir()] == ["f"]
+
+
+SIZES = ("1 kB", "10 kB", "100 kB", "1 MB", "10 MB", "100 MB")
+
+
+@pytest.mark.parametrize(("wide", "numbers"), [(88, True), (60, False)])
+def test_a_map_leaves_out_numbers_that_have_no_room(tmp_path: Path, wide: int, numbers: bool) -> None:
+    """And keeps every label of its sizes."""
+    cells = [RatioCell(10.0**i, rtt, 2.5, name) for i in range(3, 9) for rtt in (0.02, 0.1) for name in "ab"]
+    figure = ratio_map(cells, "map", "A title that has no room in one line", "", above="a", below="b")
+    text = figure.write(tmp_path / "map.svg", wide * PX_PER_MM).read_text(encoding="utf-8")
+    assert (text.count(">2.50<") > 2) == numbers
+    assert all(text.count(f">{size}<") == 2 for size in SIZES)
+    assert min(map(float, re.findall(r'font-size="(\d+)px"', text))) >= 8, "6 points"
 
 
 def test_widths() -> None:

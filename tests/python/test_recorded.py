@@ -79,6 +79,11 @@ def test_half_of_a_record(kept: Path, name: str, content: str | None, said: str)
 
 
 def test_what_a_record_has_not(kept: Path) -> None:
-    done = bentpipe(kept.parent, "report", "kept", "--figures", "f")
+    done = bentpipe(kept.parent, "report", "kept", "--range", "1 s")
     assert done.returncode == 2
-    assert "which has one page alone" in done.stderr
+    assert "--range: is of a store; kept is the record of a shell" in done.stderr
+
+
+def test_its_figures_as_files(kept: Path) -> None:
+    done = bentpipe(kept.parent, "report", "kept", "--figures", "f", "--only", "rate", "--format", "svg")
+    assert (done.returncode, done.stdout.split()) == (0, ["kept/report.html", "f/rate.svg"]), done.stderr

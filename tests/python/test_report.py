@@ -14,6 +14,7 @@ import synthetic_pages
 from bentpipe.api import Results
 from bentpipe.figures import over_cells
 from bentpipe.figures.dimensions import Dimension
+from bentpipe.figures.files import Files
 from bentpipe.figures.registry import FIGURES, Material, write_figures
 from bentpipe.report import notebook, report, tables
 from bentpipe.report.base import rendered
@@ -86,7 +87,7 @@ def test_unfinished_runs_are_said(synthetic: ModuleType, tmp_path: Path) -> None
 
 def test_figures_as_vectors(synthetic: ModuleType, tmp_path: Path) -> None:
     store = synthetic.write_store(tmp_path / "one", [({}, 1, [synthetic.Flow("a")], {})])
-    files = write_figures(store, tmp_path / "figures", (0.0, 10.0), formats=("pdf",))
+    files = write_figures(store, Files(tmp_path / "figures", forms=("pdf",)), (0.0, 10.0))
     assert {file.suffix for file in files} == {".pdf"}
     assert all(file.stat().st_size > 1000 for file in files)
 

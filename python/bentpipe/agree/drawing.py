@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from bentpipe.agree.compare import Agreement
     from bentpipe.store.reader import Store
 
-__all__ = ["figures"]
+__all__ = ["KEYS", "figures"]
+
+KEYS = ("delivered", "window")
 
 CLOCKS = ("simulated", "real")
 MOST_PANELS = 16

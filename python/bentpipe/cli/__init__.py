@@ -1,8 +1,9 @@
 """The command line. Exit status: 0 done, 1 a run failed (or got worse), 2 bad input.
 
 A module holds a few commands of one kind; they are listed here in the order of ``--help``. Heavy libraries
-are imported by the command that needs them, so that ``bentpipe --help`` is quick. ``common``, ``terminal`` and
-``helping`` are what they share, ``streams`` is what they write to; ``visiting`` is the part of ``browse`` for a URL.
+are imported by the command that needs them, so that ``bentpipe --help`` is quick. ``common``, ``terminal``,
+``helping`` and ``drawing`` (figures as files) are what they share, ``streams`` is what they write to; ``visiting`` is
+the part of ``browse`` for a URL.
 """
 
 from __future__ import annotations

@@ -8,9 +8,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bentpipe.cli.common import FAILED, INTERRUPTED, AsJson, Jobs, Seeds, Settings, interruptible, refuse
+from bentpipe.cli import drawing
+from bentpipe.cli.common import (
+    FAILED,
+    INTERRUPTED,
+    AsJson,
+    Jobs,
+    Seeds,
+    Settings,
+    interruptible,
+    options,
+    refuse,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from bentpipe.agree.compare import Agreement
+    from bentpipe.figures.files import Files
     from bentpipe.runners.conduct import Report
 
 __all__ = ["agree"]
@@ -40,15 +55,22 @@ def agree(
         Path | None,
         typer.Option("--publish", metavar="FILE", help="of a folder: its stores as an archive (tar.xz)"),
     ] = None,
+    figures: drawing.Folder = None,
+    only: drawing.Only = None,
+    forms: drawing.Forms = None,
+    width: drawing.Width = None,
+    no_title: drawing.NoTitle = False,
     as_is: Annotated[bool, typer.Option("--as-is", help="run nothing: of what has run")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario in virtual and in real time. Prints both with their difference; exit status 1 beyond a bound."""
     from bentpipe.cli.terminal import answer, emit, print_table, watch
 
+    files = drawing.files(figures, only, forms, width, no_title)
     if file.is_dir():
-        if page is not None:
-            refuse(f"--page: found it with the folder {file}, expected one scenario")
+        _none_of(
+            {"--page": page, "--figures": figures}, f"found it with the folder {file}, expected one scenario"
+        )
         from bentpipe.agree.standing import standing
 
         place = out or Path("out") / file.resolve().name
@@ -59,15 +81,16 @@ def agree(
             )  # fmt: skip
         answer(said, as_json=as_json)
         raise typer.Exit(0 if said.good else FAILED)
-    for option, given_file in (("--table", table), ("--publish", publish)):
-        if given_file is not None:
-            refuse(f"{option}: found it with {file}, expected a folder of scenarios")
+    _none_of(
+        {"--table": table, "--publish": publish}, f"found it with {file}, expected a folder of scenarios"
+    )
     from bentpipe.agree.both import planned, run_both
     from bentpipe.agree.compare import agreement, lines
     from bentpipe.scenario.sweep import parse_override
     from bentpipe.store.files import NothingRunError
     from bentpipe.store.journal import machine
 
+    _check(files)
     given = settings or []
     target = out or Path("out") / file.stem
     both = planned(file, target, [parse_override(text) for text in given], given, seeds)
@@ -88,14 +111,40 @@ def agree(
     else:
         print_table(lines(found.rows), f"{found.title} (means; differences with their 95 % intervals)")
         print(machine(both.stores[1]))
+    for line in _drawn(found, page, files):
+        if not as_json:
+            print(line)
+    if failed or found.exceeded:
+        raise typer.Exit(FAILED)
+
+
+def _none_of(given: Mapping[str, Path | None], why: str) -> None:
+    """Refuses options that go with the other kind of FILE."""
+    for option, value in given.items():
+        if value is not None:
+            refuse(f"{option}: {why}")
+
+
+def _check(files: Files | None) -> None:
+    """Refuses what is no figure of both clocks, before anything runs."""
+    if files is not None:
+        from bentpipe.agree.drawing import KEYS
+
+        with options():
+            files.check(KEYS)
+
+
+def _drawn(found: Agreement, page: Path | None, files: Files | None) -> Iterator[str]:
+    """Writes page and figures, and says where they are."""
     if page is not None:
         from bentpipe.agree.page import write_page
 
-        write_page(found, page)
-        if not as_json:
-            print(f"page: {page}")
-    if failed or found.exceeded:
-        raise typer.Exit(FAILED)
+        yield f"page: {write_page(found, page)}"
+    if files is not None:
+        from bentpipe.agree.drawing import figures
+
+        with options():
+            yield from map(str, files.write(figures(found)))
 
 
 def say_failures(reports: tuple[Report, ...]) -> bool:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bentpipe.cli.common import AsJson, StoreDirectory, folder, refuse
+from bentpipe.cli import drawing
+from bentpipe.cli.common import AsJson, StoreDirectory, folder, options, refuse
 from bentpipe.cli.orbiting import PlacesCommand
 
 if TYPE_CHECKING:
@@ -42,6 +43,11 @@ def plan(
         Path | None,
         typer.Option("--out", "-o", metavar="DIR", help="draw it there: a page, figures, the plan again"),
     ] = None,
+    figures: drawing.Folder = None,
+    only: drawing.Only = None,
+    forms: drawing.Forms = None,
+    width: drawing.Width = None,
+    no_title: drawing.NoTitle = False,
     as_json: AsJson = False,
 ) -> None:
     """Check a contact plan, and draw it."""
@@ -49,7 +55,10 @@ def plan(
     from bentpipe.dtn import plan as check
 
     folder(out)
-    answer(check(file, out), as_json=as_json)
+    files = drawing.files(figures, only, forms, width, no_title)
+    with options():
+        said = check(file, out, files)
+    answer(said, as_json=as_json)
 
 
 @dtn.command()

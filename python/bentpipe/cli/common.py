@@ -118,10 +118,10 @@ def refuse(message: str) -> NoReturn:
     raise typer.Exit(BAD_INPUT)
 
 
-def folder(out: Path | None) -> None:
-    """Refuses ``--out`` where it is a file, before anything is worked out."""
+def folder(out: Path | None, option: str = "--out") -> None:
+    """Refuses an ``option``'s folder where it is a file, before anything is worked out."""
     if out is not None and out.exists() and not out.is_dir():
-        refuse(f"--out: {out} is a file, expected a folder")
+        refuse(f"{option}: {out} is a file, expected a folder")
 
 
 def read_plan(

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from bentpipe.cli.common import AsJson, folder
+from bentpipe.cli import drawing
+from bentpipe.cli.common import AsJson, folder, options
 
 __all__ = ["fit"]
 
@@ -31,6 +32,11 @@ def fit(
     phase: Annotated[
         str | None, typer.Option(metavar="TIME", help="where slots begin; default: it is looked for")
     ] = None,
+    figures: drawing.Folder = None,
+    only: drawing.Only = None,
+    forms: drawing.Forms = None,
+    width: drawing.Width = None,
+    no_title: drawing.NoTitle = False,
     as_json: AsJson = False,
 ) -> None:
     """Fit a link's slots to its logs. A preset (of Starlink's slots, say), a page, the log as traces."""
@@ -38,4 +44,7 @@ def fit(
     from bentpipe.fit import run
 
     folder(out)
-    answer(run(files, up or [], out, name, every, phase), as_json=as_json)
+    wanted = drawing.files(figures, only, forms, width, no_title)
+    with options():
+        said = run(files, up or [], out, name, every, phase, wanted)
+    answer(said, as_json=as_json)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bentpipe.cli import drawing
 from bentpipe.cli.common import FAILED, AsJson, Jobs, Settings, interruptible, options
 
 __all__ = ["crossover"]
@@ -52,6 +53,11 @@ def crossover(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="the map; default: out/map-ACCESS")
     ] = None,
+    figures: drawing.Folder = None,
+    only: drawing.Only = None,
+    forms: drawing.Forms = None,
+    width: drawing.Width = None,
+    no_title: drawing.NoTitle = False,
     as_json: AsJson = False,
 ) -> None:
     """Map where QUIC or split TCP loads a page faster."""
@@ -59,6 +65,7 @@ def crossover(
     from bentpipe.crossover import ask, run, whose
     from bentpipe.crossover.question import SIZES
 
+    files = drawing.files(figures, only, forms, width, no_title)
     with options(access="ACCESS"), interruptible():
         behind, rest = whose(access, down, up, rtt, settings or ())
         question = ask(
@@ -72,7 +79,7 @@ def crossover(
             seeds=seeds,
         )
         place = out or Path("out") / f"map-{behind.name}"
-        said = run(question, place, jobs=jobs, settings=rest, watch=watch(quiet=as_json))
+        said = run(question, place, jobs=jobs, settings=rest, watch=watch(quiet=as_json), files=files)
     answer(said, as_json=as_json)
     if not said.good:
         raise typer.Exit(FAILED)

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from bentpipe.cli.common import AsJson, folder, refuse
+from bentpipe.cli import drawing
+from bentpipe.cli.common import AsJson, folder, options, refuse
 
 __all__ = ["PlacesCommand", "orbit"]
 
@@ -75,6 +76,11 @@ def orbit(
     rate: Annotated[
         str | None, typer.Option(metavar="RATE", help="write a Mahimahi trace of this rate too, with gaps")
     ] = None,
+    figures: drawing.Folder = None,
+    only: drawing.Only = None,
+    forms: drawing.Forms = None,
+    width: drawing.Width = None,
+    no_title: drawing.NoTitle = False,
     listed: Annotated[bool, typer.Option("--list", help="list constellations and places")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -98,4 +104,7 @@ def orbit(
     if rate is not None and out is None:
         refuse("--rate: goes with --out, where its trace is written")
     folder(out)
-    answer(run(ask(table, duration, settings or []), out, rate), as_json=as_json)
+    files = drawing.files(figures, only, forms, width, no_title)
+    with options():
+        said = run(ask(table, duration, settings or []), out, rate, files)
+    answer(said, as_json=as_json)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bentpipe.cli import drawing
 from bentpipe.cli.common import FAILED, AsJson, Jobs, Seeds, interruptible, options
 from bentpipe.cli.running import Engine, known_engine
 
@@ -25,6 +26,14 @@ def study(
     full: Annotated[
         bool, typer.Option("--full", help="every point, and runs as long as the publication's: hours")
     ] = False,
+    figures: drawing.Folder = None,
+    only_figure: Annotated[
+        list[str] | None,
+        typer.Option("--only-figure", metavar="KEY", help="of --figures: this one; repeatable"),
+    ] = None,
+    forms: drawing.Forms = None,
+    width: drawing.Width = None,
+    no_title: drawing.NoTitle = False,
     as_json: AsJson = False,
 ) -> None:
     """Run a published study. Prints published against measured, with a verdict a row."""
@@ -32,10 +41,19 @@ def study(
     from bentpipe.cli.terminal import answer, watch
 
     known_engine(engine)
+    files = drawing.files(figures, only_figure, forms, width, no_title, which="--only-figure")
     seen = watch(quiet=as_json)
     with options(name="NAME"), interruptible():
         said = studies.run(
-            name, only=only, seeds=seeds, jobs=jobs, out=out, engine=engine, watch=seen, full=full
+            name,
+            only=only,
+            seeds=seeds,
+            jobs=jobs,
+            out=out,
+            engine=engine,
+            watch=seen,
+            full=full,
+            files=files,
         )
     answer(said, as_json=as_json)
     if not said.good:

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from bentpipe.cli.common import FAILED, Controllers, StoreDirectory, folder, options, refuse
+from bentpipe.cli import drawing
+from bentpipe.cli.common import FAILED, Controllers, StoreDirectory, options, refuse
 from bentpipe.report.export import Format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from bentpipe.figures.files import Files
     from bentpipe.store.reader import Store
 
 __all__ = ["export", "report"]
-
-FORMS = ("pdf", "svg", "png")
-"""Of figures as files."""
 
 
 def export(
@@ -87,74 +86,39 @@ def report(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", metavar="F.html", help="default: DIR/report.html")
     ] = None,
-    figures: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="also every figure as PDF and SVG")
-    ] = None,
     between: Annotated[
         str | None, typer.Option("--range", metavar="FROM..TO", help='of figures over time: "0..30 s"')
     ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(metavar="KEY", help="of --figures: this one, such as cwnd; repeatable")
-    ] = None,
-    forms: Annotated[
-        list[str] | None,
-        typer.Option("--format", metavar="pdf|svg|png", help="of --figures; repeatable [default: pdf, svg]"),
-    ] = None,
-    width: Annotated[
-        str | None, typer.Option(metavar="WIDTH", help="of --figures: a column's, such as 88mm")
-    ] = None,
+    figures: drawing.Folder = None,
+    only: drawing.Only = None,
+    forms: drawing.Forms = None,
+    width: drawing.Width = None,
     seed: Annotated[
         int | None, typer.Option(metavar="N", help="of --figures over time: the runs of this seed")
     ] = None,
-    no_title: Annotated[
-        bool, typer.Option("--no-title", help="of --figures: without title and note")
-    ] = False,
+    no_title: drawing.NoTitle = False,
 ) -> None:
     """Write one HTML page about a store. It needs no network; figures also as PDF, SVG and PNG."""
-    from bentpipe.figures.narrow import width_px
     from bentpipe.figures.registry import parse_range, write_figures
     from bentpipe.report import report as pages
-    from bentpipe.scenario.problems import unknown_word
 
-    theirs = {"only": only, "format": forms, "width": width, "seed": seed, "no-title": no_title or None}
+    files = drawing.files(figures, only, forms, width, no_title, seed=seed)
     if page := _other_page(directory):
-        given = {"figures": figures, "range": between, **theirs}
+        given = {"range": between, "seed": seed}
         if wrong_one := next((key for key, value in given.items() if value is not None), None):
-            refuse(f"--{wrong_one}: is of a store; {directory} is {page.what}, which has one page alone")
-        print(page.write(out))
+            refuse(f"--{wrong_one}: is of a store; {directory} is {page.what}")
+        with options():
+            written = page.write(out, files)
+        print("\n".join(map(str, written)))
         return
-    written: list[Path] = []
-    if figures is None and (
-        beside := next((key for key, value in theirs.items() if value is not None), None)
-    ):
-        refuse(f"--{beside}: goes with --figures DIR, into which figures are written")
-    folder(figures)
-    for wrong in [form for form in forms or () if form not in FORMS]:
-        refuse(f"--format: {unknown_word(wrong, FORMS, 'form of a figure')}")
     try:
         span = parse_range(between)
     except ValueError as error:
         refuse(f"--range: {error}")
-    try:
-        wide = None if width is None else width_px(width)
-    except ValueError as error:
-        refuse(f"--width: {error}")
-    if figures is not None:
-        try:
-            written = write_figures(
-                directory,
-                figures,
-                span,
-                forms or ("pdf", "svg"),
-                only,
-                wide=wide,
-                seed=seed,
-                titled=not no_title,
-            )
-        except ValueError as error:
-            refuse(f"--figures: {error}")
+    with options():
+        drawn = [] if files is None else write_figures(directory, files, span, seed=seed)
     print(pages.build(directory, out, span))
-    for path in written:
+    for path in drawn:
         print(path)
 
 
@@ -163,7 +127,7 @@ class _Other:
     """Something beside a store that has a page: ``what`` it is, and what writes it, to a path or where it belongs."""
 
     what: str
-    write: Callable[[Path | None], Path]
+    write: Callable[[Path | None, Files | None], list[Path]]
 
 
 def _other_page(place: Path) -> _Other | None:
@@ -178,18 +142,20 @@ def _other_page(place: Path) -> _Other | None:
     return None
 
 
-def _of_perf(place: Path, out: Path | None) -> Path:
-    """The page of what ``perf`` has measured."""
+def _of_perf(place: Path, out: Path | None, files: Files | None) -> list[Path]:
+    """The page of what ``perf`` has measured, and its figures."""
     from bentpipe.lab.measured import read_sides
     from bentpipe.report import measured
     from bentpipe.runners import engine
 
     beside = place / "report.html" if place.is_dir() else place.with_suffix(".html")
-    return measured.write(read_sides(place), out or beside, engine.version())
+    sides = read_sides(place)
+    drawn = [] if files is None else files.write(measured.figures(sides))
+    return [measured.write(sides, out or beside, engine.version()), *drawn]
 
 
-def _of_record(directory: Path, out: Path | None) -> Path:
-    """The page of what ``shell --record`` has kept."""
+def _of_record(directory: Path, out: Path | None, files: Files | None) -> list[Path]:
+    """The page of what ``shell --record`` has kept, and its figures."""
     import shlex
 
     from bentpipe.lab.recorded import read_record
@@ -202,4 +168,5 @@ def _of_record(directory: Path, out: Path | None) -> Path:
         notes.append(f"The series end early: {found.record_error}")
     rtt = None if found.check is None else float(found.check["rtt_ns"]) / 1e6
     session = record.Session(shlex.join(found.command), found.wall_s, rtt, notes, found.rows, found.totals)
-    return record.write(session, out or directory / "report.html", engine.version())
+    drawn = [] if files is None else files.write(record.figures(session))
+    return [record.write(session, out or directory / "report.html", engine.version()), *drawn]

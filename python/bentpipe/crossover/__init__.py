@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bentpipe.crossover.ratios import Map
+    from bentpipe.figures.files import Files
     from bentpipe.runners.conduct import Report
     from bentpipe.runners.session import Watch
     from bentpipe.stats.wording import Answer
@@ -64,6 +65,7 @@ def run(
     jobs: int | None = None,
     settings: tuple[str, ...] = (),
     watch: Watch | None = None,
+    files: Files | None = None,
 ) -> Answer:
     """Runs what is missing of a map, writes ``map.html``, ``map.json`` and figures: the break-even sizes.
 
@@ -73,24 +75,27 @@ def run(
         jobs: worker processes (default: one a processor).
         settings: ``KEY=VALUE`` texts that change the scenario, as ``--set`` does.
         watch: who is told meanwhile.
+        files: the figure as files, too.
 
     Raises:
-        ScenarioError: what is wrong with the question, by the argument of :func:`measure`.
+        ScenarioError: what is wrong with the question or ``files``, by the argument of :func:`measure`.
         bentpipe.StoreError: ``out`` holds another map.
         bentpipe.runners.session.Interrupted: Ctrl-C came before the last run.
     """
-    from bentpipe.crossover.page import write
+    from bentpipe.crossover.page import KEYS, figure, write
     from bentpipe.crossover.ratios import break_even_rows
     from bentpipe.crossover.verdict import gains, sentence
     from bentpipe.stats.wording import Answer, Table
 
+    if files is not None:
+        files.check(KEYS)
     found, report = _measured(question, out, jobs, settings, watch)
     page = write(found, out)
     rows = break_even_rows(found)
     title = (
         f"Object size at which split TCP overtakes QUIC, {question.access.title} ({question.proxy} proxies)"
     )
-    return Answer(
+    answer = Answer(
         {"access": question.access.name, "proxy": question.proxy, "answer": sentence(found),
          "gains": [one.as_row() for one in gains(found)], "break_even": rows,
          "cells": [cell.as_row() for cell in found.cells]},
@@ -98,6 +103,7 @@ def run(
         tuple(f"failed: {failure.run}: {failure.error}" for failure in report.failed[:10]),
         not report.failed,
     )  # fmt: skip
+    return answer if files is None else files.added(answer, [figure(found)])
 
 
 def measure(

@@ -20,7 +20,10 @@ from bentpipe.store.files import write_whole
 if TYPE_CHECKING:
     import altair as alt
 
-__all__ = ["answering", "figure", "write"]
+__all__ = ["KEYS", "answering", "figure", "write"]
+
+KEYS = ("map",)
+"""Of its figures."""
 
 _PROXIES = {
     "plain": "proxies at the terminal and the gateway that split TCP and nothing more",
@@ -65,7 +68,7 @@ def _figure(found: Map, picked: alt.Parameter | None) -> Figure:
     question = found.question
     cells = [RatioCell(*_place(cell), cell.ratio, _panel(cell)) for cell in found.cells]
     return ratio_map(
-        cells, "map", "Page load time of QUIC over that of split TCP",
+        cells, KEYS[0], "Page load time of QUIC over that of split TCP",
         f"{question.access.title}. One object; the round-trip time is the whole one, of which "
         f"the part behind the gateway is 30 ms, or half where there is less. Split TCP: {question.tcp} servers, "
         f"{_PROXIES[question.proxy]}.{_SLOTS if question.access.slotted else ''}",

@@ -17,20 +17,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from bentpipe.dtn.asking import Bundle
+    from bentpipe.figures.files import Files
     from bentpipe.stats.wording import Answer
 
 __all__ = ["plan", "route"]
 
 
-def plan(file: Path, out: Path | None = None) -> Answer:
+def plan(file: Path, out: Path | None = None, files: Files | None = None) -> Answer:
     """Checks a contact plan, says what is in it and, with ``out``, draws it there.
 
     Args:
         file: ION's commands, TOML (``.toml``) or JSON (``.json``).
         out: a folder.
+        files: figures as files of their own.
 
     Raises:
-        ScenarioError: what is wrong with the plan, by its lines.
+        ScenarioError: what is wrong with the plan, by its lines; or with ``files``.
     """
     from dataclasses import replace
 
@@ -39,19 +41,27 @@ def plan(file: Path, out: Path | None = None) -> Answer:
 
     found = read(file)
     answer = said(found)
-    if out is None:
+    if out is None and files is None:
         return answer
     from bentpipe.dtn import export, page
+    from bentpipe.dtn.drawing import KEYS, figures
     from bentpipe.scenario.problems import ScenarioError
 
-    if file.stem == "plan" and file.resolve().parent == out.resolve():
+    if out is not None and file.stem == "plan" and file.resolve().parent == out.resolve():
         raise ScenarioError([("--out", f"{file} would be written over, expected another folder")])
+    drawings = figures(found)
+    listed = answer
+    if files is not None:
+        files.check(KEYS)
+        listed = files.added(answer, drawings)
+    if out is None:
+        return listed
     out.mkdir(parents=True, exist_ok=True)
-    drawn = page.write(found, answer, out)
+    drawn = page.write(found, answer, out, drawings)
     written = export.write(found, out)
     names = ", ".join(path.name for path in written)
     text = f"\nThe page: {drawn}; beside it figures (.svg, .pdf) and the plan again: {names}"
-    return replace(answer, shown=(*answer.shown, text))
+    return replace(listed, shown=(*listed.shown, text))
 
 
 def route(file: Path, bundle: Bundle) -> Answer:

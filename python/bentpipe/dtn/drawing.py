@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
     from bentpipe.dtn.reading import Found
 
-__all__ = ["figures"]
+__all__ = ["KEYS", "figures"]
+
+KEYS = ("contacts", "light")
+"""Of all figures that there may be."""
 
 PAIRS = 60
 """Rows of the chart; of more, those that change most often."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bentpipe.dtn.drawing import figures
 from bentpipe.report.base import Page
 from bentpipe.report.opening import Opening
 from bentpipe.report.tabular import tabular
@@ -12,9 +11,11 @@ from bentpipe.runners import engine
 from bentpipe.stats.wording import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from bentpipe.dtn.reading import Found
+    from bentpipe.figures.figure import Figure
     from bentpipe.stats.wording import Answer
 
 __all__ = ["write"]
@@ -23,9 +24,8 @@ REMARKS = 200
 """Remarks that the page has."""
 
 
-def write(found: Found, said: Answer, out: Path) -> Path:
+def write(found: Found, said: Answer, out: Path, drawn: Sequence[Figure]) -> Path:
     """Writes ``plan.html`` and each figure as SVG and PDF into ``out``; returns the page."""
-    drawn = figures(found)
     for figure in drawn:
         figure.write_all([out / f"{figure.key}{suffix}" for suffix in (".svg", ".pdf")])
     page = Page(found.title or f"Contact plan {found.name}")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bentpipe.figures.files import FORMS
 from bentpipe.figures.narrow import narrowed
 from bentpipe.figures.style import config
 from bentpipe.store.files import write_whole
@@ -23,6 +24,8 @@ class Figure:
     chart: Any
     rows: int
     note: str = ""
+    drawn_for: Callable[[float], Any] | None = None
+    """The chart for another width, CSS pixels, where it is more than narrower panels."""
     of_runs: bool = False
     """Whether its rows say of which run they are: their column ``run`` is one of :attr:`Material.run_numbers`."""
 
@@ -63,14 +66,17 @@ class Figure:
         """
         import vl_convert
 
-        spec = self.whole(titled=titled)
+        fitting = self
+        if wide is not None and self.drawn_for is not None:
+            fitting = replace(self, chart=self.drawn_for(wide))
+        spec = fitting.whole(titled=titled)
         version = ".".join(spec["$schema"].rsplit("/v", 1)[-1].removesuffix(".json").split(".")[:2])
 
         def drawn(one: dict[str, Any]) -> str:
             return _numbered(str(vl_convert.vegalite_to_svg(one, vl_version=version)))
 
         for path in paths:
-            if path.suffix not in FORMATS:
+            if path.suffix.removeprefix(".") not in FORMS:
                 raise ValueError(f"{path.name}: a figure is written as .pdf, .svg or .png")
         if wide is not None:
             try:
@@ -92,7 +98,6 @@ class Figure:
                 )
 
 
-FORMATS = (".pdf", ".svg", ".png")
 DOTS = 300
 """An inch of a bitmap."""
 

@@ -18,11 +18,20 @@ PX_PER_MM = 96 / 25.4
 LEAST_PANEL = 90
 """A panel narrower than this has no room for its axis's numbers; fewer then stand side by side."""
 
-LETTER = 7.0
-"""About the width of a letter of a title."""
+BOLD, PLAIN = 0.56, 0.5
+"""About the width of a letter of a title and of the note below it, by the size of the font."""
+
+APART = 5
+"""Pixels between the numbers of an axis, of which those that are closer are left out."""
 
 CLOSE = 1.0
 """Pixels that a figure may be narrower or wider than asked; the writer stretches the rest."""
+
+STRETCHED = 0.03
+"""Where no panel's width gives just the one that is asked for, the writer stretches by up to this share."""
+
+STEPS = 9
+"""Of the search for the panels' width."""
 
 
 def width_px(text: str) -> float:
@@ -39,11 +48,12 @@ def narrowed(spec: dict[str, Any], wide: float, measure: Callable[[dict[str, Any
     Raises ValueError: there is no room.
     """
     most = max((part["columns"] for part in _parts(spec) if isinstance(part.get("columns"), int)), default=1)
+    bare = {key: value for key, value in spec.items() if key != "title"}
     for columns in range(most, 0, -1):
         for legend in (None, 3, 2, 1):
-            found = _at(spec, wide, columns, legend, measure)
+            found = _at(bare, wide, columns, legend, measure)
             if found is not None:
-                return found
+                return _titled(found, spec.get("title"), wide, measure)
     raise ValueError("too narrow for its axes and legend")
 
 
@@ -54,6 +64,8 @@ def _at(
     legend: int | None,
     measure: Callable[[dict[str, Any]], float],
 ) -> dict[str, Any] | None:
+    """The widest panels with which it is no wider; None where they would be too narrow, or the whole much narrower."""
+
     def made(factor: float) -> dict[str, Any]:
         new = copy.deepcopy(spec)
         for part in _parts(new):
@@ -61,31 +73,64 @@ def _at(
                 part["columns"] = min(columns, part["columns"])
             if isinstance(part.get("width"), (int, float)):
                 part["width"] = round(part["width"] * factor, 2)
+        new.setdefault("config", {}).setdefault("axis", {})["labelSeparation"] = APART
         if legend is not None:
-            new.setdefault("config", {}).setdefault("legend", {})["columns"] = legend
-        title = new.get("title")
-        if isinstance(title, dict):
-            for key in ("text", "subtitle"):
-                if isinstance(title.get(key), str) and title[key]:
-                    title[key] = textwrap.wrap(title[key], max(8, int(wide / LETTER)))
+            new["config"].setdefault("legend", {})["columns"] = legend
+            for own in _legends(new):
+                own["columns"] = min(legend, own["columns"])
         return new
 
-    least = LEAST_PANEL / max(
-        (part["width"] for part in _parts(spec) if "width" in part), default=LEAST_PANEL
-    )
-    low = measure(made(least))
-    if low > wide + CLOSE:
+    panel = max((part["width"] for part in _parts(spec) if "width" in part), default=LEAST_PANEL)
+    low, high = LEAST_PANEL / panel, max(1.0, wide / panel)
+    below, above = measure(made(low)), measure(made(high))
+    if below > wide + CLOSE:
         return None
-    high = measure(made(1.0))
-    factor = 1.0
-    for _ in range(4):
-        factor = least + (1.0 - least) * (wide - low) / max(high - low, 1e-9) if factor == 1.0 else factor
-        found = made(factor)
-        actual = measure(found)
-        if abs(actual - wide) <= CLOSE:
+    for step in range(STEPS):
+        if above <= wide + CLOSE:
+            low, below = high, above
+        if wide - below <= CLOSE:
+            break
+        # Labels come and go with the width, so that it is no straight line: every other step halves.
+        part = (wide - below) / (above - below) if step % 2 == 0 and above > below else 0.5
+        at = low + (high - low) * min(0.97, max(0.03, part))
+        actual = measure(made(at))
+        if actual <= wide + CLOSE:
+            low, below = at, actual
+        else:
+            high, above = at, actual
+    return made(low) if wide - below <= STRETCHED * wide else None
+
+
+def _titled(
+    spec: dict[str, Any], title: Any, wide: float, measure: Callable[[dict[str, Any]], float]
+) -> dict[str, Any]:
+    """``spec`` with its title in as many lines as it takes."""
+    if not isinstance(title, dict):
+        return spec
+    room = wide
+    while True:
+        lines = dict(title)
+        for key, size, letter in (("text", "fontSize", BOLD), ("subtitle", "subtitleFontSize", PLAIN)):
+            if isinstance(title.get(key), str) and title[key]:
+                lines[key] = textwrap.wrap(title[key], max(8, int(room / (letter * title[size]))))
+        found = spec | {"title": lines}
+        if measure(found) <= wide + CLOSE or room < wide / 2:
             return found
-        factor *= 1 + (wide - actual) / wide
-    return None
+        room *= 0.9
+
+
+def _legends(part: Any) -> Iterator[dict[str, Any]]:
+    """Legends that say how many stand side by side, wherever they are in a specification."""
+    if isinstance(part, list):
+        for one in part:
+            yield from _legends(one)
+    elif isinstance(part, dict):
+        legend = part.get("legend")
+        if isinstance(legend, dict) and isinstance(legend.get("columns"), int):
+            yield legend
+        for key, one in part.items():
+            if key not in ("config", "datasets"):
+                yield from _legends(one)
 
 
 def _parts(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:

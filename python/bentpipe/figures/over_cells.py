@@ -188,7 +188,11 @@ def friendliness(material: Material) -> Figure | None:
         ),
         text,
     ]
-    chart = multiples(layers, frame, where, height=44 * max(1, frame["line"].n_unique()), names=order)
+    # Panels beside each other share their lines, unless some have other ones: those would be empty in the rest.
+    lines_of = frame.group_by("row", "column").agg(pl.col("line").unique().sort())
+    own = lines_of["line"].n_unique() > 1
+    most = max(lines_of["line"].list.len().to_list(), default=1)
+    chart = multiples(layers, frame, where, height=44 * max(1, most), own_y=own, names=order)
     whose = "of each flow, of a group the mean of its flows" if material.grouped else "of each flow"
     caption = (
         f"Mean goodput {whose}; the closer the points of a line, the fairer. J is Jain's index, 1 when all get "

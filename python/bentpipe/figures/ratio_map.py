@@ -29,8 +29,14 @@ LABEL, DIGIT = 11, 6.2
 GAP = 3.5
 """Between a number and the line, with half of its width."""
 
-ROW = 34
-"""Height of a row of cells."""
+ROW, LOW_ROW = 34, 22
+"""Height of a row of cells, with numbers in them and without."""
+
+LEAST_CELL = 26
+"""A narrower cell has no room for its number, CSS pixels; a panel whose cells are narrower has none."""
+
+PAIRED = 600
+"""Two panels stand side by side in no less."""
 
 _INK, _PAPER, _MIDDLE = "#1c2330", "#ffffff", "#f2f0eb"
 
@@ -63,38 +69,42 @@ def ratio_map(
         raise ValueError("a map needs ratios, and all above 0")
     factor = max(LEAST_FACTOR, min(MOST_FACTOR, max(*ratios, 1 / min(ratios))))
     names = list(dict.fromkeys(cell.panel for cell in cells))
-    columns = 1 if len(names) == 1 or len({cell.x for cell in cells}) > 12 else 2
-    panels = [
-        _panel(
-            [cell for cell in cells if cell.panel == name],
-            name,
-            factor,
-            columns,
-            (x_title, y_title, x_labels),
-            pick,
-        )
-        for name in names
-    ]
-    with warnings.catch_warnings():  # all panels share one selection; Altair says so each time
-        warnings.filterwarnings("ignore", message="Automatically deduplicated selection parameter")
-        chart: Any = panels[0] if len(panels) == 1 else alt.concat(*panels, columns=columns, spacing=18)
+
+    def chart(wide: float) -> Any:
+        columns = 1 if len(names) == 1 or len({cell.x for cell in cells}) > 12 or wide < PAIRED else 2
+        panel = wide - 70 if columns == 1 else (wide - 170) // 2
+        panels = [
+            _panel(
+                [cell for cell in cells if cell.panel == name],
+                name,
+                factor,
+                panel,
+                (x_title, y_title, x_labels),
+                pick,
+            )
+            for name in names
+        ]
+        with warnings.catch_warnings():  # all panels share one selection; Altair says so each time
+            warnings.filterwarnings("ignore", message="Automatically deduplicated selection parameter")
+            return panels[0] if len(panels) == 1 else alt.concat(*panels, columns=columns, spacing=18)
+
     legend = (
         f"Numbers are the ratio: above 1 {above}, below 1 {below}; the line is where it is 1, interpolated."
     )
-    return Figure(key, title, f"{caption} {legend}".strip(), chart, len(cells))
+    return Figure(key, title, f"{caption} {legend}".strip(), chart(WIDTH), len(cells), drawn_for=chart)
 
 
 def _panel(
-    cells: Sequence[RatioCell], name: str, factor: float, columns: int, titles: tuple[str, str, str],
+    cells: Sequence[RatioCell], name: str, factor: float, width: float, titles: tuple[str, str, str],
     pick: alt.Parameter | None,
 ) -> Any:  # fmt: skip
     xs, ys = sorted({cell.x for cell in cells}), sorted({cell.y for cell in cells})
     x_edges, y_edges = _edges(xs), _edges(ys)
     limit = math.log2(factor)
-    width, height_px = WIDTH - 70 if columns == 1 else (WIDTH - 170) // 2, ROW * len(ys)
-    room = _room(
-        cells, (math.log(x_edges[-1] / x_edges[0]) / width, math.log(y_edges[-1] / y_edges[0]) / height_px)
-    )
+    numbered = width / len(xs) >= LEAST_CELL
+    height_px = (ROW if numbered else LOW_ROW) * len(ys)
+    per_px = (math.log(x_edges[-1] / x_edges[0]) / width, math.log(y_edges[-1] / y_edges[0]) / height_px)
+    room = _room(cells, per_px) if numbered else []
     rows = []
     for cell in cells:
         i, j = xs.index(cell.x), ys.index(cell.y)
@@ -110,14 +120,15 @@ def _panel(
     data = inline(frame, digits=9)
     x_title, y_title, x_labels = titles
     x = alt.X("left:Q", title=x_title, scale=_log(x_edges),
-              axis=alt.Axis(values=xs, labelExpr=x_labels, grid=False, labelAngle=-40, labelAlign="right"))  # fmt: skip
+              axis=alt.Axis(values=xs, labelExpr=x_labels, grid=False, labelAngle=-40, labelAlign="right",
+                            labelOverlap=False))  # fmt: skip
     y = alt.Y("low:Q", title=y_title, scale=_log(y_edges),
               axis=alt.Axis(values=ys, labelExpr=SECONDS, grid=False))  # fmt: skip
     hue = alt.Color(
         "height:Q",
         scale=alt.Scale(domain=[-limit, 0, limit], range=[BLUE, _MIDDLE, RED], interpolate="lab", clamp=True),
         legend=alt.Legend(
-            title="ratio", labelExpr="format(pow(2, datum.value), '.2~f')", gradientLength=220,
+            title="ratio", labelExpr="format(pow(2, datum.value), '.2~f')", gradientLength=min(220, width - 40),
             values=[-limit, -limit / 2, 0, limit / 2, limit], orient="top",
         ),
     )  # fmt: skip
@@ -129,11 +140,11 @@ def _panel(
         .mark_rect(stroke=_PAPER, strokeWidth=1)
         .encode(x=x, x2="right:Q", y=y, y2="high:Q", color=hue),
         *_break_even(cells, xs, ys, (x_edges, y_edges), room),
-        base.mark_text(fontSize=LABEL, color=_INK).transform_filter("datum.deep == 0").encode(
-            x=x_mid, y=y_mid, text="text:N"
-        ),
-        base.mark_text(fontSize=LABEL, color=_PAPER).transform_filter("datum.deep == 1").encode(
-            x=x_mid, y=y_mid, text="text:N"
+        *(
+            base.mark_text(fontSize=LABEL, color=ink).transform_filter(f"datum.deep == {deep}").encode(
+                x=x_mid, y=y_mid, text="text:N"
+            )
+            for deep, ink in enumerate((_INK, _PAPER)) if numbered
         ),
     ]  # fmt: skip
     if pick is not None:

@@ -22,8 +22,9 @@ from bentpipe.figures import (
     users,
 )
 from bentpipe.figures.figure import Figure
+from bentpipe.figures.files import Files
 from bentpipe.figures.material import Material
-from bentpipe.scenario.problems import unknown_word
+from bentpipe.scenario.problems import ARGUMENT, ScenarioError
 from bentpipe.scenario.units import Duration, UnitError
 from bentpipe.store.reader import Store, read_store
 
@@ -94,45 +95,23 @@ def figures(material: Material, only: Sequence[str] | None = None) -> Iterator[F
 
 
 def write_figures(
-    store: Store | Path | str,
-    out: Path,
-    time_range: TimeRange = (0.0, None),
-    formats: Sequence[str] = ("pdf", "svg"),
-    only: Sequence[str] | None = None,
-    *,
-    wide: float | None = None,
-    seed: int | None = None,
-    titled: bool = True,
+    store: Store | Path | str, how: Files, time_range: TimeRange = (0.0, None), *, seed: int | None = None
 ) -> list[Path]:
-    """Write every figure of a store, or ``only`` some, into the directory ``out``: ``KEY.pdf`` and ``KEY.svg``.
+    """Write every figure of a store, or those that ``how`` names.
 
     Args:
         store: whose.
-        out: the directory.
+        how: where to, and what they are like.
         time_range: of figures over time.
-        formats: ``pdf``, ``svg``, ``png``.
-        only: keys of :data:`FIGURES`.
-        wide: CSS pixels, where it is not to be a page's width.
         seed: whose runs figures over time show.
-        titled: with title and note.
 
     Raises:
-        ValueError: no such figure or seed in the store; no room in the width.
+        ScenarioError: no such figure or seed in the store; no room in the width.
     """
     material = Material(read_store(store), time_range, seed=seed)
-    for key in only or ():
-        if key not in FIGURES:
-            raise ValueError(unknown_word(key, FIGURES, "figure"))
+    how.check(FIGURES)
     seeds = sorted(material.store.index["seed"].unique().to_list())
     if seed is not None and seed not in seeds:
-        raise ValueError(f"found seed {seed}, expected one of: {', '.join(map(str, seeds))}")
-    found = list(figures(material, only))
-    if lacking := [key for key in only or () if key not in {figure.key for figure in found}]:
-        raise ValueError(f"the store has nothing for {lacking[0]}")
-    out.mkdir(parents=True, exist_ok=True)
-    written = []
-    for figure in found:
-        files = [out / f"{figure.key}.{suffix}" for suffix in formats]
-        figure.write_all(files, wide, titled=titled)
-        written += files
-    return written
+        text = f"found seed {seed}, expected one of: {', '.join(map(str, seeds))}"
+        raise ScenarioError([("figures", text)], ARGUMENT)
+    return how.write(list(figures(material, how.only or None)))

@@ -134,7 +134,7 @@ def multiples(
     parts = {row: part for row, part in parts.items() if part.height}
     parts = _apart(parts)
     columns = min(4, max(part["column"].n_unique() for part in parts.values()))
-    width = panel_width(columns, own_y) - max(0, _text_width(names) - AXIS) // columns
+    width = panel_width(columns, own_y) - max(0, _text_width(names) - AXIS) // (1 if own_y else columns)
     charts = []
     for row, part in parts.items():
         present = set(part["column"].to_list())

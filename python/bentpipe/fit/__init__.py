@@ -14,13 +14,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from bentpipe.figures.files import Files
     from bentpipe.stats.wording import Answer
 
 __all__ = ["run"]
 
 
 def run(
-    files: Sequence[str], up: Sequence[str], out: Path, name: str, every: str, phase: str | None = None
+    files: Sequence[str],
+    up: Sequence[str],
+    out: Path,
+    name: str,
+    every: str,
+    phase: str | None = None,
+    figures: Files | None = None,
 ) -> Answer:
     """Fits the slots of a link.
 
@@ -31,10 +38,11 @@ def run(
         name: of the preset.
         every: length of a slot.
         phase: the first boundary after second 0 of a minute; None: it is looked for.
+        figures: as files of their own, too.
 
     Raises:
-        ScenarioError: what is wrong with a log, by its line; too short; without slots.
+        ScenarioError: what is wrong with a log, by its line; too short; without slots; or with ``figures``.
     """
     from bentpipe.fit.answering import answer
 
-    return answer(files, up, out, name, every, phase)
+    return answer(files, up, out, name, every, phase, figures)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
+    from bentpipe.figures.files import Files
     from bentpipe.fit.gathering import Found
     from bentpipe.fit.model import Model
 
@@ -32,7 +33,13 @@ TAKEN = ("scenario", "replay")
 
 
 def answer(
-    files: Sequence[str], up: Sequence[str], out: Path, name: str, every: str, phase: str | None
+    files: Sequence[str],
+    up: Sequence[str],
+    out: Path,
+    name: str,
+    every: str,
+    phase: str | None,
+    apart: Files | None,
 ) -> Answer:
     """``bentpipe fit``."""
     if not is_name(name) or name in TAKEN:
@@ -43,6 +50,10 @@ def answer(
     if every_s < LEAST_EVERY_S or every_s % BIN_S:
         text = f"found {every}, expected a multiple of {BIN_S:g} s of at least {LEAST_EVERY_S:g} s"
         raise ScenarioError([("--every", text)])
+    if apart is not None:
+        from bentpipe.fit.drawing import KEYS
+
+        apart.check(KEYS)
     found = gathering.gather(files, up, every_s, None if phase is None else _seconds(phase, "--phase"))
     model = fitted(found, every_s)
     judged = judge(found, model)
@@ -55,6 +66,7 @@ def answer(
     drawings = figures(found, model, judged)
     text = page.rendered(drawings, said, source)
     _spare(out, [*written, "fit.html"], {log.path.resolve() for log in found.logs})
+    said = said if apart is None else apart.added(said, drawings)
     out.mkdir(parents=True, exist_ok=True)
     for file, content in {**written, "fit.html": text}.items():
         write_whole(out / file, content.encode())

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
     from bentpipe.fit.model import Model, Points, Rates
     from bentpipe.fit.phase import Phase
 
-__all__ = ["figures"]
+__all__ = ["KEYS", "figures"]
+
+KEYS = ("time", "delay-whole", "delay-half", "autocorrelation", "bursts", "rate-down", "rate-up", "phase")
+"""Of all figures that there may be."""
 
 Line = tuple["Sequence[float]", "Sequence[float]"]
 STEPS = 400

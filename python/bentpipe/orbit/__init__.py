@@ -13,22 +13,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from bentpipe.figures.files import Files
     from bentpipe.orbit.asking import Question
     from bentpipe.stats.wording import Answer
 
 __all__ = ["run"]
 
 
-def run(question: Question, out: Path | None = None, rate: str | None = None) -> Answer:
+def run(
+    question: Question, out: Path | None = None, rate: str | None = None, files: Files | None = None
+) -> Answer:
     """Follows the pair, says what came of it and, with ``out``, draws it there and writes its traces.
 
     Args:
         question: which pair.
         out: a folder.
         rate: what Mahimahi's trace is to deliver, such as ``"50 Mbit/s"``; without one it is not written.
+        files: figures as files of their own.
 
     Raises:
-        ScenarioError: what is wrong with the question.
+        ScenarioError: what is wrong with the question, or with ``files``.
     """
     from dataclasses import replace
 
@@ -36,17 +40,27 @@ def run(question: Question, out: Path | None = None, rate: str | None = None) ->
     from bentpipe.orbit.summary import said
 
     delivered = rate_of(rate, question.duration)
+    if files is not None:
+        from bentpipe.orbit.drawing import KEYS
+
+        files.check(KEYS)
     found = follow(question)
     answer = said(question, found)
-    if out is None:
+    if out is None and files is None:
         return answer
     from bentpipe.orbit import page, traces
+    from bentpipe.orbit.drawing import figures
 
+    seen = follow(question, page.frames(len(found.names)))
+    drawings = figures(question, seen)
+    listed = answer if files is None else files.added(answer, drawings)
+    if out is None:
+        return listed
     out.mkdir(parents=True, exist_ok=True)
     written = traces.write(found, out, delivered)
-    drawn = page.write(question, follow(question, page.frames(len(found.names))), answer, out)
+    drawn = page.write(question, seen, answer, out, drawings)
     names = ", ".join(path.name for path in written)
     return replace(
-        answer,
-        shown=(*answer.shown, f"\nThe page: {drawn}; beside it figures (.svg, .pdf) and traces: {names}"),
+        listed,
+        shown=(*listed.shown, f"\nThe page: {drawn}; beside it figures (.svg, .pdf) and traces: {names}"),
     )

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from bentpipe.orbit.asking import Question
     from bentpipe.plan.orbits import Ways
 
-__all__ = ["SPARSE", "figures"]
+__all__ = ["KEYS", "SPARSE", "figures"]
+
+KEYS = ("delay", "hops", "handovers", "map", "coverage")
+"""Of all figures that there may be."""
 
 SPARSE = 300
 """Up to so many satellites, what all of them cover and how all are linked can be drawn too."""

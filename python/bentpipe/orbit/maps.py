@@ -211,8 +211,12 @@ def _places(ends: tuple[Place, Place]) -> list[alt.Chart]:
 
 
 def _figure(key: str, title: str, said: str, layers: Sequence[alt.Chart], count: int) -> Figure:
-    chart = alt.layer(*layers).properties(width=WIDTH - 80, height=(WIDTH - 80) // 2)
-    return Figure(key, title, said, chart, count)
+
+    def chart(wide: float) -> Any:
+        """A degree is as long both ways."""
+        return alt.layer(*layers).properties(width=wide - 80, height=(wide - 80) // 2)
+
+    return Figure(key, title, said, chart(WIDTH), count, drawn_for=chart)
 
 
 def _unwrapped(line: Sequence[tuple[float, float]]) -> Iterator[tuple[int, int, tuple[float, float]]]:

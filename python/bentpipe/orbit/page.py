@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.orbit.drawing import SPARSE, figures
+from bentpipe.orbit.drawing import SPARSE
 from bentpipe.orbit.maps import coastlines
 from bentpipe.report.base import Page
 from bentpipe.report.opening import Opening
@@ -21,6 +21,7 @@ from bentpipe.stats.wording import Table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bentpipe.figures.figure import Figure
     from bentpipe.orbit.asking import Question
     from bentpipe.plan.orbits import Ways
     from bentpipe.stats.wording import Answer
@@ -47,9 +48,8 @@ def frames(satellites: int) -> int:
     return max(2, min(121, MOST_POSITIONS // max(1, satellites)))
 
 
-def write(question: Question, found: Ways, said: Answer, out: Path) -> Path:
+def write(question: Question, found: Ways, said: Answer, out: Path, drawn: Sequence[Figure]) -> Path:
     """Writes ``orbit.html`` and each figure as SVG and PDF into ``out``; returns the page."""
-    drawn = figures(question, found)
     for figure in drawn:
         figure.write_all([out / f"{figure.key}{suffix}" for suffix in (".svg", ".pdf")])
     orbit = question.orbit

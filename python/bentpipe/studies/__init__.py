@@ -18,6 +18,7 @@ from bentpipe.scenario.problems import ARGUMENT, ScenarioError, unknown_word
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from bentpipe.figures.files import Files
     from bentpipe.runners.conduct import Report
     from bentpipe.runners.session import Watch
     from bentpipe.studies.output import Judged
@@ -55,6 +56,7 @@ def run(
     engine: str = "sim",
     watch: Watch | None = None,
     full: bool = False,
+    files: Files | None = None,
 ) -> Judged:
     """Runs a study as far as it is not in its stores yet: published against measured.
 
@@ -68,23 +70,27 @@ def run(
         engine: ``emu`` for the study's short form in real time, where it has one.
         watch: who is told meanwhile.
         full: every point, and runs as long as the publication's, where the study is shorter without.
+        files: figures as files of their own; their keys have the part of the study in front, where they are of one.
 
     Returns:
         What came out, with a frame of its verdicts; it is good when everything ran, whatever that is.
 
     Raises:
-        ScenarioError: no such study or part, or no longer form, by the argument.
+        ScenarioError: no such study, part or figure, or no longer form, by the argument.
         bentpipe.StoreError: a store there is not this study's.
         bentpipe.runners.session.Interrupted: Ctrl-C.
     """
     from bentpipe.runners.session import Interrupted
     from bentpipe.studies.output import Judged, as_data, findings_shown, verdicts_of
-    from bentpipe.studies.page import write_page
+    from bentpipe.studies.page import figures_of, write_page
     from bentpipe.studies.parts import Measured, plan_part, run_part
     from bentpipe.studies.study import chosen
 
     study = find(name).at_full_length() if full else find(name)
     if engine == "emu":
+        if files is not None:
+            text = "found it in real time, where figures are beside the page; expected it with --engine sim"
+            raise ScenarioError([("figures", text)], ARGUMENT)
         return _real(name, only, seeds, jobs, out, watch)
     words, wanted = chosen(study, only)
     place = Path(out) if out is not None else Path("out") / name
@@ -100,13 +106,18 @@ def run(
     data = {"study": name, "title": study.title, "stores": _stores(reports), **as_data(findings)}
     page = write_page(place, study.title, findings, data)
     failed = [failure for report in reports.values() for failure in report.failed]
-    return Judged(
+    answer = Judged(
         data,
         (*findings_shown(study.title, findings), *_where(list(reports.values()), page)),
         tuple(f"failed: {one.run}: {one.error}\n  again: {one.replay}" for one in failed[:10]),
         not failed,
         verdicts_of(findings),
     )
+    if files is None:
+        return answer
+    drawn = figures_of(place, findings)
+    files.check([figure.key for figure in drawn])
+    return files.added(answer, drawn)
 
 
 REAL = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from bentpipe.studies.study import Findings
 if TYPE_CHECKING:
     from bentpipe.figures.figure import Figure
 
-__all__ = ["write_page"]
+__all__ = ["figures_of", "write_page"]
 
 
 def write_page(out: Path, title: str, findings: Findings, data: Mapping[str, Any]) -> Path:
@@ -27,7 +28,7 @@ def write_page(out: Path, title: str, findings: Findings, data: Mapping[str, Any
     """
     page = Page(title)
     drawn = []
-    for figure, part in [*_figures(out, findings.figures), *((figure, "") for figure in findings.drawn)]:
+    for figure, part in _figures(out, findings):
         figure.write(_folder(out / (part or "figures")) / f"{figure.key}.svg")
         drawn.append(page.drawing(figure, part=part))
     text = json.dumps(data, indent=2, ensure_ascii=False, default=str)
@@ -79,15 +80,24 @@ def _folder(path: Path) -> Path:
     return path
 
 
-def _figures(out: Path, wanted: Sequence[tuple[str, str]]) -> Iterator[tuple[Figure, str]]:
-    """Figures of stores that have something for them, and the store of each."""
+def figures_of(out: Path, findings: Findings) -> list[Figure]:
+    """All of the page's, with the part in the key of those that are of one, so that no two have the same."""
+    return [
+        replace(figure, key=f"{part}-{figure.key}" if part else figure.key)
+        for figure, part in _figures(out, findings)
+    ]
+
+
+def _figures(out: Path, findings: Findings) -> Iterator[tuple[Figure, str]]:
+    """Figures of stores that have something for them, and the store of each; then the study's own."""
     from bentpipe.figures.registry import Material, figures
     from bentpipe.store.files import NothingRunError
     from bentpipe.store.reader import read_store
 
-    for part, key in wanted:
+    for part, key in findings.figures:
         try:
             store = read_store(out / part)
         except NothingRunError:
             continue
         yield from ((figure, part) for figure in figures(Material(store), [key]))
+    yield from ((figure, "") for figure in findings.drawn)
