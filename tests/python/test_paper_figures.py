@@ -134,7 +134,7 @@ def test_a_plan_drawn_for_a_column(tmp_path: Path) -> None:
 SIZES = ("1 kB", "10 kB", "100 kB", "1 MB", "10 MB", "100 MB")
 
 
-@pytest.mark.parametrize(("wide", "numbers"), [(88, True), (60, False)])
+@pytest.mark.parametrize(("wide", "numbers"), [(88, True), (55, False)])
 def test_a_map_leaves_out_numbers_that_have_no_room(tmp_path: Path, wide: int, numbers: bool) -> None:
     """And keeps every label of its sizes."""
     cells = [RatioCell(10.0**i, rtt, 2.5, name) for i in range(3, 9) for rtt in (0.02, 0.1) for name in "ab"]
