@@ -189,6 +189,20 @@ def test_export_of_tables(store: Path, tmp_path: Path, form: str) -> None:
         assert {row["flow"] for row in rows} == {"hybla", "rival"}
 
 
+@pytest.mark.parametrize(
+    ("here", "given", "place"),
+    [("..", "{}", "{}-csv"), (".", ".", "../{}-csv"), ("runs", "..", "../../{}-csv")],
+)
+def test_export_prints_where_in_the_words_it_was_given(
+    store: Path, tmp_path: Path, here: str, given: str, place: str
+) -> None:
+    copy = shutil.copytree(store, tmp_path / "kept")
+    done = bentpipe(copy / here, "export", given.format(copy.name), "--format", "csv")
+    assert done.returncode == 0, done.stderr
+    assert f"{place.format(copy.name)}/flows.csv" in done.stdout.split()
+    assert (tmp_path / "kept-csv/flows.csv").is_file()
+
+
 def test_export_of_traces_says_how_to_get_them(store: Path) -> None:
     done = bentpipe(store, "export", ".", "--format", "qlog")
     assert done.returncode == 2

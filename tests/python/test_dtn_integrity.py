@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 import os
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import realtime
 from bentpipe.dtn.node import plan_of
 from bentpipe.lab.ports import free_port
 from bentpipe.scenario.problems import ScenarioError
+from bentpipe.scenario.sweep import put
 from bentpipe.store.reader import read_store
 from bundle_peers import a_node
 from commands import bentpipe
@@ -73,6 +75,38 @@ def test_what_cannot_be_is_said_by_its_key(tmp_path: Path, old: str, new: str, s
     assert said in done.stderr
 
 
+def test_a_key_of_a_node_is_set_and_swept_by_the_nodes_name(tmp_path: Path) -> None:
+    """Of a node with a table of its own, and of one that has none in the scenario."""
+    (tmp_path / "a.toml").write_text(SCENARIO.partition("[sweep]")[0])
+    words = ["--set", "dtn.node.orbiter.store=5 MB", "--sweep", "dtn.node.probe.integrity.sign=mars,old"]
+    said = bentpipe(tmp_path, "check", "a.toml", *words)
+    assert said.returncode == 0, said.stderr
+    assert "2 cells" in said.stdout
+    data = tomllib.loads(SCENARIO)
+    put(data, "dtn.node.orbiter.store", "5 MB")
+    put(data, "dtn.node.probe.integrity.sign", "old")
+    assert data["dtn"]["node"] == [
+        {"name": "probe", "integrity": {"sign": "old"}},
+        {"name": "earth", "integrity": {"check": {"probe": "mars"}}},
+        {"name": "orbiter", "store": "5 MB"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("dtn.node.nobody.store=5 MB", 'no bundle node "nobody", expected one of: earth, orbiter, probe'),
+        ("dtn.node.probe.stroe=5 MB", 'dtn.node.probe.stroe: no key "stroe"'),
+        ("dtn.node.probe=5", 'expected a key of "probe" after it, such as "dtn.node.probe.store"'),
+    ],
+)
+def test_what_is_no_key_of_a_node(tmp_path: Path, word: str, said: str) -> None:
+    (tmp_path / "a.toml").write_text(SCENARIO.partition("[sweep]")[0])
+    done = bentpipe(tmp_path, "check", "a.toml", "--set", word)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
 def test_a_wrong_key_is_found_where_it_is_looked_for(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text(SCENARIO.replace("-T 60", "-T 4").replace('"120 s"', '"20 s"'))
     done = bentpipe(tmp_path, "run", "a.toml", "--out", "out")
@@ -119,6 +153,7 @@ KEYS = 'mars = "' + "2b" * 48 + '"\nmoon = "' + "3c" * 48 + '"\n'
 def files(folder: Path, sender: str, receiver: str, port: int = 1) -> tuple[Path, Path]:
     """Files of node 1, which sends, and of node 2, with what they say of integrity."""
     (folder / "keys.toml").write_text(KEYS)
+    (folder / "keys.toml").chmod(0o600)
     for name, other, way, said in (("1", "2", "peer", sender), ("2", "1", "listen", receiver)):
         (folder / f"n{name}.toml").write_text(
             f'name = "{name}"\n{said}\n[[neighbour]]\nname = "{other}"\nlayer = "tcpcl"\n{way} = "127.0.0.1:{port}"\n'
@@ -156,6 +191,7 @@ def test_what_is_wrong_with_keys_is_said_without_them(
 ) -> None:
     one, _ = files(tmp_path, said, "")
     (tmp_path / "keys.toml").write_text(keys)
+    (tmp_path / "keys.toml").chmod(0o600)
     with pytest.raises(ScenarioError, match=expected) as caught:
         plan_of(one)
     assert "2b2b" not in str(caught.value)
@@ -163,6 +199,14 @@ def test_what_is_wrong_with_keys_is_said_without_them(
 
 
 @pytest.mark.system
+def test_a_file_of_keys_is_its_owners_alone(tmp_path: Path) -> None:
+    one, _ = files(tmp_path, 'keys = "keys.toml"\nintegrity = { sign = "mars" }', "")
+    for mode in (0o644, 0o640, 0o602):
+        (tmp_path / "keys.toml").chmod(mode)
+        with pytest.raises(ScenarioError, match=f"mode {mode:o}.*chmod 600 "):
+            plan_of(one)
+
+
 def test_a_node_on_real_sockets_takes_what_is_signed_with_its_key(tmp_path: Path) -> None:
     environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
     checks = 'keys = "keys.toml"\nintegrity = { check = { 1 = "mars" } }'

@@ -19,6 +19,9 @@ __all__ = ["secrets_of"]
 LEAST_BYTES = 16
 """Of a key: that of the examples of RFC 9173."""
 
+OTHERS = 0o077
+"""Rights of a file that its owner alone has no use for; ssh refuses a key with any of them."""
+
 
 def secrets_of(found: Integrity, file: Path | None, source: str) -> dict[str, str]:
     """The keys that ``found`` names, in hexadecimal digits; no message shows one.
@@ -47,6 +50,9 @@ def secrets_of(found: Integrity, file: Path | None, source: str) -> dict[str, st
 def _read(file: Path) -> Mapping[str, str]:
     if file.suffix not in (".toml", ".json"):
         text = 'expected keys in TOML (.toml) or JSON (.json), each as NAME = "HEXADECIMAL DIGITS"'
+        raise ScenarioError([("", text)], str(file))
+    if file.exists() and (mode := file.stat().st_mode & 0o777) & OTHERS:
+        text = f"others may read or write it (mode {mode:03o}), expected its owner alone: chmod 600 {file}"
         raise ScenarioError([("", text)], str(file))
     known = tables(file, "a table of keys")
     for name, digits in known.items():

@@ -36,6 +36,8 @@ def export(store: Store, form: Format, out: Path | None = None, template: Path |
 
 
 def place_of(store: Store, form: Format) -> Path:
-    """Where ``form`` of a store is written if nothing else is said."""
-    place = store.path.resolve()
+    """Where ``form`` of a store is written if nothing else is said: beside it, in the words in which it was given."""
+    place = store.path
+    if place.name in ("", ".."):
+        place = place / ".." / place.resolve().name
     return place.with_name(f"{place.name}.ods" if form == "ods" else f"{place.name}-{form}")

@@ -1,8 +1,8 @@
 """Dotted keys: how ``--set`` and ``[sweep]`` name a place of a scenario, and the cells of a sweep.
 
 ``path.SEGMENT.KEY``, ``path.PROXY.KEY``, ``flow.NAME.KEY``, ``graph.LINK.KEY``, ``quic.KEY``, ``tcp.KEY``,
-``trace.KEY``, ``dtn.KEY``, ``duration`` and ``sample``; keys go on with dots into tables. A key of a direction directly
-below a segment (``path.satellite.rate``) means both directions.
+``trace.KEY``, ``dtn.KEY``, ``dtn.node.NAME.KEY``, ``duration`` and ``sample``; keys go on with dots into
+tables. A key of a direction directly below a segment (``path.satellite.rate``) means both directions.
 """
 
 from __future__ import annotations
@@ -90,6 +90,9 @@ def put(data: dict[str, Any], key: str, value: object) -> None:
     if len(words) == 1:
         data[key] = value
         return
+    if words[:2] == ["dtn", "node"] and len(words) > 2:
+        _descend(_bundle_node(data, words, key), words[3:], value, key)
+        return
     if words[0] not in ("path", "flow", "graph"):
         _descend(data, words, value, key)
         return
@@ -129,6 +132,24 @@ def _member(data: Mapping[str, Any], words: Sequence[str], key: str) -> dict[str
             return member
     what = {"path": "segment", "graph": "link", "flow": "flow"}[root]
     raise ScenarioError([(key, unknown_word(words[1], names, what))])
+
+
+def _bundle_node(data: dict[str, Any], words: Sequence[str], key: str) -> dict[str, Any]:
+    """The table of a bundle node, which is made where there is none: that there is such a node is found later."""
+    if len(words) == 3:
+        text = f'expected a key of "{words[2]}" after it, such as "{key}.store"'
+        raise ScenarioError([(key, text)])
+    dtn = data.setdefault("dtn", {})
+    nodes = dtn.setdefault("node", []) if isinstance(dtn, dict) else None
+    if not isinstance(nodes, list):
+        single = "dtn" if nodes is None else "dtn.node"
+        raise ScenarioError([(single, one_table(single))])
+    for node in nodes:
+        if isinstance(node, dict) and node.get("name") == words[2]:
+            return node
+    made = {"name": words[2]}
+    nodes.append(made)
+    return made
 
 
 def _descend(table: dict[str, Any], words: Sequence[str], value: object, key: str) -> None:
