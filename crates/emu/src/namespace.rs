@@ -13,11 +13,13 @@ use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::signal::Signal;
+use nix::unistd::{AccessFlags, access};
 use tun_rs::{DeviceBuilder, SyncDevice};
 
 /// Asks for this signal when the parent dies, or the thread of it that started this process; fails if it is dead
@@ -49,8 +51,11 @@ pub fn become_root() -> io::Result<()> {
     std::fs::write("/proc/self/setgroups", "deny")?;
     std::fs::write("/proc/self/uid_map", format!("0 {user} 1\n"))?;
     std::fs::write("/proc/self/gid_map", format!("0 {group} 1\n"))?;
-    ip(&["link", "set", "lo", "up"])
+    ip_lines(LOOPBACK)
 }
+
+/// What `ip` is told first in every network.
+pub const LOOPBACK: &str = "link set lo up\n";
 
 /// The network namespace of a process.
 ///
@@ -192,21 +197,25 @@ impl Networks {
 
 /// Devices, addresses and routes of the calling thread's namespace.
 fn networks() -> io::Result<String> {
-    let mut listed = String::new();
-    for what in ["link", "addr", "route"] {
-        let output = tool("ip").args(["-o", "-4", what]).output().map_err(no_ip)?;
-        listed.push_str(&String::from_utf8_lossy(&output.stdout));
-    }
-    Ok(listed)
+    ip_says(&["-o", "-4"], "link\naddr\nroute\n")
 }
 
 /// A command of the system's, which may lie where an ordinary user's search path does not lead: on Debian `nft` is in
 /// /usr/sbin.
 pub fn tool(name: &str) -> Command {
-    let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(name);
-    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    command.env("PATH", search_path());
     command
+}
+
+/// Whether [`tool`] would find it: asked without starting it.
+pub fn has_tool(name: &str) -> bool {
+    let runs = |file: &Path| file.is_file() && access(file, AccessFlags::X_OK).is_ok();
+    search_path().split(':').any(|folder| runs(&Path::new(folder).join(name)))
+}
+
+fn search_path() -> String {
+    format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default())
 }
 
 fn no_ip(error: io::Error) -> io::Error {
@@ -237,29 +246,13 @@ pub fn tun(address: &Address, mtu: u16, offload: bool) -> io::Result<Arc<SyncDev
     std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun").map_err(no_tun)?;
     let builder = DeviceBuilder::new().name(&address.device).mtu(mtu).offload(offload);
     let device = builder.build_sync().map_err(no_tun)?;
-    let name = &address.device;
-    ip(&["link", "set", name, "txqueuelen", WAITING])?;
-    ip(&[
-        "addr",
-        "add",
-        &address.v4.to_string(),
-        "peer",
-        &address.peer_v4.to_string(),
-        "dev",
-        name,
-    ])?;
-    ip(&[
-        "-6",
-        "addr",
-        "add",
-        &address.v6.to_string(),
-        "peer",
-        &address.peer_v6.to_string(),
-        "dev",
-        name,
-        "nodad",
-    ])?;
-    ip(&["link", "set", name, "up"])?;
+    let Address { device: name, v4, peer_v4, v6, peer_v6 } = address;
+    ip_lines(&format!(
+        "link set {name} txqueuelen {WAITING}\n\
+         addr add {v4} peer {peer_v4} dev {name}\n\
+         addr add {v6} peer {peer_v6} dev {name} nodad\n\
+         link set {name} up\n"
+    ))?;
     Ok(Arc::new(device))
 }
 
@@ -271,7 +264,7 @@ pub fn tun(address: &Address, mtu: u16, offload: bool) -> io::Result<Arc<SyncDev
 pub fn nowhere(name: &str, mtu: u16) -> io::Result<Arc<SyncDevice>> {
     std::fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun").map_err(no_tun)?;
     let device = Arc::new(DeviceBuilder::new().name(name).mtu(mtu).build_sync().map_err(no_tun)?);
-    ip(&["link", "set", name, "up"])?;
+    ip_lines(&format!("link set {name} up\n"))?;
     let taker = device.clone();
     std::thread::Builder::new().name("nowhere".to_owned()).spawn(move || {
         let mut buffer = vec![0; 1 << 16];
@@ -285,14 +278,19 @@ pub fn nowhere(name: &str, mtu: u16) -> io::Result<Arc<SyncDevice>> {
 /// # Errors
 /// It is not there, or says no: then its words.
 pub fn ip_lines(lines: &str) -> io::Result<()> {
+    ip_says(&[], lines).map(drop)
+}
+
+/// The same, with `options` of `ip`; what it answers.
+fn ip_says(options: &[&str], lines: &str) -> io::Result<String> {
     let mut command = tool("ip");
-    command.args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::null());
+    command.args(options).args(["-batch", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).spawn().map_err(no_ip)?;
     // What it says is short: the pipe takes it while lines are written.
     let written = child.stdin.take().map_or(Ok(()), |mut input| input.write_all(lines.as_bytes()));
     let done = child.wait_with_output()?;
     if done.status.success() {
-        return written;
+        return written.map(|()| String::from_utf8_lossy(&done.stdout).into_owned());
     }
     let said = String::from_utf8_lossy(&done.stderr);
     Err(io::Error::other(format!("ip: {}", said.trim().replace('\n', "; "))))
@@ -307,17 +305,4 @@ pub fn listening_ip() -> io::Result<Child> {
     // Ctrl-C is a command's.
     command.args(["-force", "-batch", "-"]).process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().map_err(no_ip)
-}
-
-/// Runs `ip` in the calling thread's namespace.
-///
-/// # Errors
-/// It is not there, or says no: then its words.
-pub fn ip(arguments: &[&str]) -> io::Result<()> {
-    let done = tool("ip").args(arguments).output().map_err(no_ip)?;
-    if done.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&done.stderr);
-    Err(io::Error::other(format!("ip {}: {}", arguments.join(" "), said.trim())))
 }

@@ -96,7 +96,7 @@ pub fn init() -> io::Result<u8> {
     if stub && std::fs::exists(RESOLVED)? {
         mount(Some(RESOLVED), "/etc/resolv.conf", none, MsFlags::MS_BIND, none)?;
     }
-    namespace::ip(&["link", "set", "lo", "up"])?;
+    namespace::ip_lines(namespace::LOOPBACK)?;
     let mut screen = Screen::open()?;
     writeln!(screen, "{READY}")?;
     for _ in children.forever() {

@@ -9,6 +9,9 @@ use std::process::{Child, Stdio};
 
 use crate::shared::Shared;
 
+/// What masquerades.
+const TOOL: &str = "nft";
+
 /// What makes a machine forward.
 const FORWARDING: [&str; 2] =
     ["/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"];
@@ -42,9 +45,8 @@ impl Drop for Nat {
 /// # Errors
 /// It is not.
 pub fn ready() -> io::Result<()> {
-    let mut command = emu::namespace::tool("nft");
-    command.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().map(|_| ()).map_err(absent)
+    let found = emu::namespace::has_tool(TOOL);
+    if found { Ok(()) } else { Err(absent(io::ErrorKind::NotFound.into())) }
 }
 
 fn absent(error: io::Error) -> io::Error {
@@ -81,7 +83,7 @@ pub fn open(
              add rule inet {table} pre iifname \"{device}\" ip daddr {far} meta l4proto {{ tcp, udp }} dnat ip to {machine}\n"
         );
     }
-    let mut child = emu::namespace::tool("nft")
+    let mut child = emu::namespace::tool(TOOL)
         .arg("-i")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

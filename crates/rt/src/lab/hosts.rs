@@ -28,11 +28,16 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Namespaces, and networks for the devices that are to come; `life` is open until nothing of them is left.
+    /// Namespaces, and networks for the devices that are to come; `life` is open until nothing of them is left. The
+    /// client's namespace may be there already: `first`.
     ///
     /// # Errors
     /// The lab cannot be what the plan asks for; the kernel's.
-    pub fn make(plan: &Plan, life: &PipeWriter) -> io::Result<(Hosts, Networks)> {
+    pub fn make(
+        plan: &Plan,
+        life: &PipeWriter,
+        first: Option<Space>,
+    ) -> io::Result<(Hosts, Networks)> {
         if !plan.far.is_empty() && !plan.private {
             return Err(io::Error::other("services need a private far side"));
         }
@@ -44,8 +49,8 @@ impl Hosts {
         }
         allowed(plan, &outline)?;
         let server = server_of(&outline);
-        let mut spaces = Vec::new();
-        for place in 0..outline.places.len() {
+        let mut spaces: Vec<Space> = first.into_iter().collect();
+        for place in spaces.len()..outline.places.len() {
             let own = place == server && !plan.private;
             spaces.push(if own { Space::own()? } else { Space::make(life)? });
         }

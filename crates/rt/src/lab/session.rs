@@ -68,23 +68,30 @@ pub fn run(plan: &str, hands: Option<Hands<'_>>) -> io::Result<u8> {
             warden::remove(hands.folders);
         }
     }
-    let starter = starter?;
+    let mut starter = starter?;
+    let ordinary = !nix::unistd::geteuid().is_root();
+    // Every client has one, and the starter may be at the plan for a while.
+    let first = if ordinary {
+        None
+    } else {
+        ending.watch(starter.take())?;
+        Some(Space::make(&life)?)
+    };
     let mut plan: Plan = serde_json::from_str(&read(plan)?)?;
     if plan.control.is_some() {
         plan.lab.make_changeable();
     }
-    let ordinary = !nix::unistd::geteuid().is_root();
     let outside = plan.outside && !plan.private;
     let mut own_way =
         if outside && ordinary && nat::ready().is_ok() { Outside::prepare()? } else { None };
     if ordinary {
         namespace::become_root()?;
+        ending.watch(starter)?;
     }
     if (outside && !ordinary) || !plan.proxies.is_empty() {
         nat::ready()?;
     }
-    ending.watch(starter)?;
-    let mut session = Session::open(&plan, &life)?;
+    let mut session = Session::open(&plan, &life, first)?;
     let checks = if plan.check {
         say(format_args!("bentpipe: measuring the path first, for {}", session.takes()));
         session.check()?
@@ -150,7 +157,7 @@ fn said(check: &Check, promise: &Promise) -> String {
 struct Session {
     hosts: Hosts,
     lab: Lab,
-    /// The path before its schedule begins: what makes the session ready uses this one.
+    /// The path before its schedule begins, where something that makes the session ready uses it.
     early: Option<Running>,
     /// Proxies and services, to be ended in this order.
     helpers: Vec<(String, Child)>,
@@ -160,13 +167,14 @@ struct Session {
 
 impl Session {
     /// Namespaces, devices and routes.
-    fn open(plan: &Plan, life: &PipeWriter) -> io::Result<Session> {
-        let (hosts, networks) = Hosts::make(plan, life)?;
+    fn open(plan: &Plan, life: &PipeWriter, first: Option<Space>) -> io::Result<Session> {
+        let (hosts, networks) = Hosts::make(plan, life, first)?;
         let kept: Vec<_> =
             plan.calibrations.iter().map(|ways| ways.each_ref().map(Wakes::calibration)).collect();
         let lab = Lab::open(&plan.lab, &hosts.networks(), &hosts.ends, &kept)?;
         hosts.prepare(plan)?;
-        let early = Some(lab.start()?);
+        let is_used = plan.check || !plan.proxies.is_empty() || !plan.far.is_empty();
+        let early = if is_used { Some(lab.start()?) } else { None };
         Ok(Session { hosts, lab, early, helpers: Vec::new(), _networks: networks })
     }
 
@@ -245,10 +253,7 @@ impl Session {
             Some(self.hosts.graph(plan).changes()?)
         };
         if let Some(early) = self.early.take() {
-            // Where nothing was sent nothing is under way.
-            if plan.check || !self.helpers.is_empty() {
-                settle(&early);
-            }
+            settle(&early);
             early.stop()?;
         }
         let (running, crowd) = match &plan.crowd {

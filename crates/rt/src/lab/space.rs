@@ -117,12 +117,12 @@ impl Space {
         })
     }
 
-    /// Runs `ip` inside.
+    /// Tells `ip` these lines inside.
     ///
     /// # Errors
     /// Its words.
-    pub fn ip(&self, words: &[&str]) -> io::Result<()> {
-        namespace::within(&self.network, || namespace::ip(words))
+    pub fn ip(&self, lines: &str) -> io::Result<()> {
+        namespace::within(&self.network, || namespace::ip_lines(lines))
     }
 
     /// Writes a kernel setting inside.

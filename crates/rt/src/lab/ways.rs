@@ -1,5 +1,6 @@
 //! Routes in the kernels of a lab: of a chain, segment by segment; of a graph, host by host, and what changes of them.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::process::Child;
@@ -33,11 +34,12 @@ pub struct Home {
     pub v6: Ipv6Addr,
 }
 
-fn windows(segments: Option<u32>) -> Vec<String> {
-    segments.map_or(Vec::new(), |segments| {
-        let text = segments.to_string();
-        ["initcwnd", &text, "initrwnd", &text].map(str::to_owned).to_vec()
-    })
+/// Default routes, as a line tells them apart.
+const EVERYWHERE_V4: &str = "0.0.0.0/0";
+const EVERYWHERE_V6: &str = "::/0";
+
+fn windows(segments: Option<u32>) -> String {
+    segments.map_or(String::new(), |segments| format!("initcwnd {segments} initrwnd {segments}"))
 }
 
 /// Routes of a chain: towards the server by default, towards the client segment by segment; proxies forward. `initial`
@@ -46,11 +48,8 @@ fn windows(segments: Option<u32>) -> Vec<String> {
 /// # Errors
 /// The kernel's.
 pub fn chain(spaces: &[Space], ends: &[[Address; 2]], initial: [Option<u32>; 2]) -> io::Result<()> {
-    let add = |space: &Space, six: bool, to: &str, device: &str, window: &[String]| {
-        let mut words = if six { vec!["-6"] } else { Vec::new() };
-        words.extend(["route", "replace", to, "dev", device]);
-        words.extend(window.iter().map(String::as_str));
-        space.ip(&words)
+    let line = |to: &dyn Display, device: &str, window: &str| {
+        format!("route replace {to} dev {device} {window}\n")
     };
     let last = ends.len();
     for (place, space) in spaces.iter().enumerate() {
@@ -58,33 +57,29 @@ pub fn chain(spaces: &[Space], ends: &[[Address; 2]], initial: [Option<u32>; 2])
             FORWARDING.iter().try_for_each(|name| space.set(name, "1"))?;
             FILTERS.iter().try_for_each(|name| space.set(name, "0"))?;
         }
+        let mut lines = String::new();
         // Back towards the client, all the way.
         if place > 0 {
             let own = &ends[place - 1][1];
-            let window = if place == last { windows(initial[1]) } else { Vec::new() };
-            for pair in &ends[..place] {
-                let peer = &pair[0];
-                add(space, false, &peer.v4.to_string(), &own.device, &window)?;
-                add(space, true, &peer.v6.to_string(), &own.device, &window)?;
-                if place > 1 {
-                    let other = &pair[1];
-                    if other.v4 != own.v4 {
-                        add(space, false, &other.v4.to_string(), &own.device, &[])?;
-                        add(space, true, &other.v6.to_string(), &own.device, &[])?;
-                    }
+            let window = if place == last { windows(initial[1]) } else { String::new() };
+            for [peer, other] in &ends[..place] {
+                lines += &line(&peer.v4, &own.device, &window);
+                lines += &line(&peer.v6, &own.device, &window);
+                if place > 1 && other.v4 != own.v4 {
+                    lines += &line(&other.v4, &own.device, "");
+                    lines += &line(&other.v6, &own.device, "");
                 }
             }
         }
         // Onwards: everything else.
         if place < last {
-            let window = if place == 0 { windows(initial[0]) } else { Vec::new() };
-            let device = &ends[place][0].device;
-            add(space, true, "default", device, &window)?;
-            add(space, false, "default", device, &window)?;
-            let peer = &ends[place][0];
-            add(space, false, &peer.peer_v4.to_string(), device, &window)?;
-            add(space, true, &peer.peer_v6.to_string(), device, &window)?;
+            let window = if place == 0 { windows(initial[0]) } else { String::new() };
+            let own = &ends[place][0];
+            for to in [&EVERYWHERE_V6 as &dyn Display, &EVERYWHERE_V4, &own.peer_v4, &own.peer_v6] {
+                lines += &line(to, &own.device, &window);
+            }
         }
+        space.ip(&lines)?;
     }
     Ok(())
 }
@@ -124,7 +119,7 @@ impl Graph<'_> {
             {
                 lines += &self.lines(first, place);
             }
-            namespace::within(&space.network, || namespace::ip_lines(&lines))?;
+            space.ip(&lines)?;
         }
         Ok(())
     }
@@ -141,7 +136,7 @@ impl Graph<'_> {
             None => NOWHERE,
         };
         let to = self.homes[route.to];
-        let window = windows(self.initial.get(route.at).copied().flatten()).join(" ");
+        let window = windows(self.initial.get(route.at).copied().flatten());
         let from = self.homes.get(route.at);
         let src =
             |address: Option<String>| address.map_or(String::new(), |one| format!("src {one}"));
