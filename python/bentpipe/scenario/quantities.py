@@ -83,7 +83,7 @@ def only_one(table: BaseModel, keys: tuple[str, ...], what: str) -> None:
 class Table(BaseModel):
     """A table of the scenario; unknown keys are refused with the nearest right one."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
     hints: ClassVar[Mapping[str, str]] = {}
 
     @model_validator(mode="before")
