@@ -9,10 +9,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bentpipe.lab.access import path_of
+from bentpipe.lab.access import other_ways, path_of
 from bentpipe.lab.emu.limits import refusals
 from bentpipe.lab.emu.planned import round_trips_ns
-from bentpipe.lab.labplan import other_ways
 from bentpipe.plan.bounds import Bound, bounds
 from bentpipe.plan.document import open_document
 from bentpipe.plan.remarks import remarks

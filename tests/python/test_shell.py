@@ -279,6 +279,30 @@ def test_a_shell_leaves_the_environment_of_who_called_it(
     assert (tmp_path / "seen").read_text().endswith("/socket")
 
 
+def test_a_wrong_access_ends_the_lab_that_was_begun(tmp_path: Path) -> None:
+    """The lab begins before anything is loaded that plans it; of a plan that cannot be there is one message."""
+    program = tmp_path / "bentpipe-rt"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    words = (
+        "import sys; from bentpipe.lab import shell; assert not {'pydantic', 'bentpipe.plan'} & set(sys.modules);"
+        "sys.argv = ['bentpipe', 'shell', 'starlnk', '--', 'true']; from bentpipe.cli import main; main()"
+    )
+    environment = {**os.environ, "BENTPIPE_RT": str(program), "TMPDIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert done.stderr.startswith("error: ")
+    assert 'did you mean "starlink"' in done.stderr
+    assert list(tmp_path.iterdir()) == [program], "the folder of both is gone"
+
+
 STANDIN = """#!{python}
 import json, os, sys
 plan = json.load(open(sys.argv[2]))

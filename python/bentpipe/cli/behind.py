@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -76,6 +77,7 @@ def shell(
         watch=watch, record=record, pep=pep, users=users, mix=mix,
         say=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
+    gc.freeze()  # Python's end looks through nothing of it
     raise typer.Exit(status)
 
 

@@ -8,21 +8,31 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bentpipe.lab.crowd import MIX, flows
-from bentpipe.lab.labplan import other_ways
 from bentpipe.plan.document import Document, open_document
 from bentpipe.plan.facts import delays_ns
 from bentpipe.plan.runs import make
 from bentpipe.scenario.presets import presets
 from bentpipe.scenario.problems import ScenarioError, unknown_word
 from bentpipe.scenario.sweep import axes_of, is_place, swept
+from bentpipe.scenario.units import Duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bentpipe.lab.wire import LabSpec
-    from bentpipe.plan.spec import LinkSpec, ProxySpec, RunSpec
+    from bentpipe.plan.spec import GraphSpec, LinkSpec, ProxySpec, RunSpec
 
-__all__ = ["MTU", "PEP_SETUPS", "access_document", "graph_of", "lab", "path_of", "shared", "split_by"]
+__all__ = [
+    "MTU",
+    "PEP_SETUPS",
+    "access_document",
+    "graph_of",
+    "lab",
+    "other_ways",
+    "path_of",
+    "shared",
+    "split_by",
+]
 
 MTU = 1500
 """Of the emulated link: Ethernet's."""
@@ -117,6 +127,17 @@ def shared(
     if problems := other_ways(spec["graph"]):
         raise ScenarioError(problems, document.name)
     return _lab(spec), {**spec, "flows": spec["flows"][1:]}
+
+
+def other_ways(graph: GraphSpec) -> list[tuple[str, str]]:
+    """Why a graph is no access, which is one way, while links go in and out of use."""
+    events = [event for event in graph.get("changes", ()) if event["at_ns"] > 0 and event.get("links")]
+    if not events:
+        return []
+    link, at = events[0]["links"][0], Duration(events[0]["at_ns"])
+    what = f'at {at} the link "{link["link"]}" {"comes into" if link["in_use"] else "goes out of"} use'
+    why = "an access can change delay, rate, queue and loss, and no ways; expected no gap and no other link"
+    return [("handover", f"{what}; {why}")]
 
 
 def _lab(spec: RunSpec) -> LabSpec:

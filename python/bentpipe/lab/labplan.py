@@ -11,13 +11,11 @@ from pydantic import Field, PlainValidator, StrictBool, StrictInt, StrictStr, Va
 
 from bentpipe.scenario.problems import from_validation, unknown_word
 from bentpipe.scenario.quantities import Table
-from bentpipe.scenario.units import Duration
 
 if TYPE_CHECKING:
     from bentpipe.lab.wire import Plan
-    from bentpipe.plan.spec import GraphSpec
 
-__all__ = ["PlanCheck", "checked", "other_ways"]
+__all__ = ["PlanCheck", "checked"]
 
 Whole = Annotated[StrictInt, Field(ge=0, le=2**63 - 1)]
 Text = Annotated[StrictStr, Field(min_length=1)]
@@ -162,17 +160,6 @@ class PlanCheck(Table):
         if listening is not None:
             raise ValueError(f"near.{listening}.listens: found one, which only services of the far side have")
         return self
-
-
-def other_ways(graph: GraphSpec) -> list[tuple[str, str]]:
-    """Why a graph is no access, which is one way, while links go in and out of use."""
-    events = [event for event in graph.get("changes", ()) if event["at_ns"] > 0 and event.get("links")]
-    if not events:
-        return []
-    link, at = events[0]["links"][0], Duration(events[0]["at_ns"])
-    what = f'at {at} the link "{link["link"]}" {"comes into" if link["in_use"] else "goes out of"} use'
-    why = "an access can change delay, rate, queue and loss, and no ways; expected no gap and no other link"
-    return [("handover", f"{what}; {why}")]
 
 
 def checked(plan: Plan | Mapping[str, Any]) -> Plan:

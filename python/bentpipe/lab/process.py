@@ -65,14 +65,16 @@ class LabProcess:
     def wait(self) -> tuple[int, bool]:
         """Its exit status, and whether Ctrl-C came meanwhile: once the lab stands, that is its commands'."""
         interrupted = False
-        while True:
-            try:
-                return self.process.wait(LOOK_S), interrupted
-            except subprocess.TimeoutExpired:
-                continue
-            except KeyboardInterrupt:
-                interrupted = True
-                self.process.send_signal(signal.SIGINT)
+        with os.fdopen(os.pidfd_open(self.process.pid), "rb", buffering=0) as ended:
+            ends = select.poll()
+            ends.register(ended, select.POLLIN)
+            while True:
+                try:
+                    if ends.poll(LOOK_S * 1e3):
+                        return self.process.wait(), interrupted
+                except KeyboardInterrupt:
+                    interrupted = True
+                    self.process.send_signal(signal.SIGINT)
 
     def end(self) -> None:
         """Ends it, whatever it is doing."""

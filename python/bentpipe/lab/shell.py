@@ -10,12 +10,8 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.lab.access import path_of, shared
 from bentpipe.lab.changing import CONTROL, CONTROL_FOLDER
-from bentpipe.lab.checks import keep, kept
-from bentpipe.lab.crowd import MIX
 from bentpipe.lab.executable import executable
-from bentpipe.lab.labplan import checked
 from bentpipe.lab.process import folder_name, signals_in_order, started
 from bentpipe.lab.prompt import prompted
 from bentpipe.lab.wire import written
@@ -25,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from bentpipe.lab.wire import Plan
-    from bentpipe.plan.spec import ProxySpec, RunSpec
+    from bentpipe.lab.wire import Plan, Process
 
 __all__ = ["InterruptedSession", "SessionError", "carry", "run", "session"]
 
@@ -76,38 +71,25 @@ def run(
     if not words:
         words, more, files = prompted(os.environ.get("SHELL", "/bin/sh"), access, folder, environment)
         environment |= more
-    crowd: RunSpec | None = None
-    if users is not None:
-        path, crowd = shared(access, overrides, users=users, mix=mix or MIX, pep=pep)
-        proxies: Sequence[ProxySpec] = list(crowd.get("proxies", ()))
-    elif mix is not None:
-        raise ScenarioError([("--mix", "goes with --users, and there are none")])
-    else:
-        path, proxies = path_of(access, overrides, pep=pep)
-    plan: Plan = {
-        "lab": path,
-        "proxies": proxies,
-        "near": [{"name": "command", "command": words}],
-        "outside": outside,
-        "watch": watch,
-    }
-    before = kept(plan, program) if check is None else None
-    plan["check"] = check is not False and before is None
-    if before is not None:
-        plan["calibrations"] = before.calibrations
-    if crowd is not None:
-        plan["crowd"] = crowd
-    if record is not None:
-        if record.exists() and (not record.is_dir() or any(record.iterdir())):
-            raise ScenarioError([("--record", f"{record} is there already, expected a new directory")])
-        record.mkdir(parents=True, exist_ok=True)
-        (record / "plan.json").write_bytes(written(plan, indent=1) + b"\n")
-        plan["record"] = {"directory": str(record.absolute()), "interval_ns": RECORD_NS}
-    result = folder / "result.json" if record is None else record.absolute() / "result.json"
-    plan["result"] = str(result)
-    control = plan["control"] = str(folder / "socket")
-    environment[CONTROL] = control
+    control = environment[CONTROL] = str(folder / "socket")
+    # The lab makes what every lab has while the libraries are loaded that plan this one.
     with signals_in_order(), started(program, [folder], env=environment) as lab:
+        from bentpipe.lab.checks import keep, kept
+
+        plan = _planned(access, words, overrides, users=users, mix=mix, pep=pep)
+        plan |= {"outside": outside, "watch": watch, "control": control}
+        before = kept(plan, program) if check is None else None
+        plan["check"] = check is not False and before is None
+        if before is not None:
+            plan["calibrations"] = before.calibrations
+        if record is not None:
+            if record.exists() and (not record.is_dir() or any(record.iterdir())):
+                raise ScenarioError([("--record", f"{record} is there already, expected a new directory")])
+            record.mkdir(parents=True, exist_ok=True)
+            (record / "plan.json").write_bytes(written(plan, indent=1) + b"\n")
+            plan["record"] = {"directory": str(record.absolute()), "interval_ns": RECORD_NS}
+        result = folder / "result.json" if record is None else record.absolute() / "result.json"
+        plan["result"] = str(result)
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
         if before is not None and say is not None:
@@ -117,6 +99,29 @@ def run(
         if plan["check"] and result.exists():
             keep(plan, program, json.loads(result.read_text(encoding="utf-8")))
         return status
+
+
+def _planned(
+    access: str,
+    words: Sequence[str],
+    overrides: Sequence[tuple[str, object]],
+    *,
+    users: int | None,
+    mix: str | None,
+    pep: str | None,
+) -> Plan:
+    """The path of ``access``, what splits TCP on it, the command behind it and who shares it. Raises ScenarioError."""
+    from bentpipe.lab.access import path_of, shared
+    from bentpipe.lab.crowd import MIX
+
+    near: list[Process] = [{"name": "command", "command": words}]
+    if users is not None:
+        path, crowd = shared(access, overrides, users=users, mix=mix or MIX, pep=pep)
+        return {"lab": path, "proxies": list(crowd.get("proxies", ())), "near": near, "crowd": crowd}
+    if mix is not None:
+        raise ScenarioError([("--mix", "goes with --users, and there are none")])
+    path, proxies = path_of(access, overrides, pep=pep)
+    return {"lab": path, "proxies": proxies, "near": near}
 
 
 ACCESS = "BENTPIPE_ACCESS"
@@ -135,6 +140,8 @@ def carry(plan: Plan | Mapping[str, Any]) -> int:
     Raises:
         ScenarioError: what is wrong with the plan, by key; ``bentpipe-rt`` is not built.
     """
+    from bentpipe.lab.labplan import checked
+
     whole = checked(plan)
     with signals_in_order(), started(executable(), []) as lab:
         lab.send(whole)
@@ -159,6 +166,8 @@ def session(plan: Plan | Mapping[str, Any]) -> dict[str, Any]:
         SessionError: the session could not be; ``bentpipe-rt`` has said why.
         InterruptedSession: Ctrl-C; the session has ended cleanly.
     """
+    from bentpipe.lab.labplan import checked
+
     whole = checked(plan)
     folder = folder_name("bentpipe-session-")
     result = folder / "result.json"

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bentpipe.lab.access import access_document, split_by
+from bentpipe.lab.access import access_document, other_ways, split_by
 from bentpipe.lab.browser.chromium import MODES
 from bentpipe.lab.browser.spec import browser_of, page_load, web_transport
 from bentpipe.lab.kernel import Machine, fixed, wrong_controller
-from bentpipe.lab.labplan import other_ways
 from bentpipe.plan.document import Document, open_document
 from bentpipe.plan.identity import canonical, identity
 from bentpipe.plan.runs import Plan, Run, make

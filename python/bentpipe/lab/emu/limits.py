@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from bentpipe.lab.access import other_ways
 from bentpipe.lab.kernel import Machine, fixed, wrong_controller
-from bentpipe.lab.labplan import other_ways
 from bentpipe.plan.controllers import by_name
 from bentpipe.plan.groups import by_flow
 from bentpipe.plan.loads import senders
