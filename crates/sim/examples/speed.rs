@@ -1,5 +1,7 @@
-//! One bulk run, for profilers: `speed RATE_MBIT RTT_MS CONTROLLER LOSS SECONDS [CRYPTO|tcp]`.
-//! Prints packets (both directions), goodput, events of the loop and packets a CPU second.
+//! One bulk run, for profilers: `speed RATE_MBIT RTT_MS CONTROLLER LOSS SECONDS|BYTES [CRYPTO|tcp] [MTU]`, where bytes are written
+//! as `100MB`; or any run: `speed 'JSON'`, a resolved run as `replay` takes it. Prints packets (both directions), events of the
+//! loop, goodput until it was done, packets a CPU second, CPU seconds, and a digest of all that was measured: builds with the
+//! same one did the same.
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -7,36 +9,55 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::{Case, cpu_seconds, goodput_up, time_up};
+use common::{Case, cpu_seconds, data, digest, goodput_up, number, time_up};
 use serde_json::json;
+use spec::RunSpec;
 
-fn main() {
-    let args: Vec<String> = std::env::args().skip(1).collect();
+fn bulk(args: &[String]) -> RunSpec {
     let number = |index: usize, default: f64| {
         args.get(index).and_then(|text| text.parse().ok()).unwrap_or(default)
     };
-    let seconds = number(4, 300.0);
+    let (rate_mbit, rtt_ms) = (number(0, 10.0), number(1, 500.0));
+    let bytes = args.get(4).and_then(|text| text.strip_suffix("MB"));
+    let (seconds, load) = match bytes.and_then(|text| text.parse::<f64>().ok()) {
+        None => (number(4, 300.0), time_up(number(4, 300.0))),
+        // They end by themselves: twice the time that the rate needs and a hundred round trips are more than enough.
+        Some(megabytes) => {
+            (megabytes * 16.0 / rate_mbit + rtt_ms / 10.0, data((megabytes * 1e6) as u64, 0))
+        }
+    };
     let transport = args.get(5).map_or("modelled", String::as_str);
-    let case = Case {
-        rate_up: (number(0, 10.0) * 1e6) as u64,
-        rate_down: (number(0, 10.0) * 1e6) as u64,
-        rtt_ms: number(1, 500.0),
+    Case {
+        rate_up: (rate_mbit * 1e6) as u64,
+        rate_down: (rate_mbit * 1e6) as u64,
+        rtt_ms,
         loss: number(3, 1e-4),
         congestion: json!({"name": args.get(2).map_or("cubic", String::as_str)}),
-        load: time_up(seconds),
+        load,
         duration_s: seconds,
-        quic: json!({"crypto": transport}),
+        quic: json!({"crypto": transport, "mtu_bytes": number(6, common::MTU as f64) as u64}),
         tcp: (transport == "tcp").then(|| json!({})),
         ..Case::default()
+    }
+    .spec()
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let spec = match args.first() {
+        Some(text) if text.starts_with('{') => RunSpec::from_json(text).expect("a resolved run"),
+        _ => bulk(&args),
     };
     let before = cpu_seconds();
-    let run = case.run();
+    let run = sim::run(&spec, &mut |_, _| None).expect("the run is valid");
     let took = cpu_seconds() - before;
+    let until = number(&run, "summary", &[("side", "client")], "fin_s");
     println!(
-        "packets {} events {} goodput_mbit_s {:.3} packets_per_cpu_s {:.0}",
+        "packets {} events {} goodput_mbit_s {:.3} packets_per_cpu_s {:.0} cpu_s {took:.3} digest {}",
         run.packets,
         run.events,
-        goodput_up(&run, seconds) / 1e6,
-        run.packets as f64 / took
+        goodput_up(&run, until.min(spec.duration_ns as f64 / 1e9)) / 1e6,
+        run.packets as f64 / took,
+        digest(&run)
     );
 }

@@ -1,6 +1,8 @@
 //! Scenarios that the tests share, as a planner would write them.
 #![allow(dead_code, reason = "every test file uses its own part")]
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use serde_json::{Value, json};
 use sim::Measurements;
 use spec::RunSpec;
@@ -182,6 +184,13 @@ pub fn most_open(run: &Measurements) -> u64 {
         most = most.max(open);
     }
     most
+}
+
+/// A digest of everything that was measured: two builds that have the same one did the same.
+pub fn digest(run: &Measurements) -> String {
+    let mut digest = DefaultHasher::new();
+    run.encode("").hash(&mut digest);
+    format!("{:016x}", digest.finish())
 }
 
 /// CPU time of this thread so far, as Linux tells it (nanoseconds, first field).
