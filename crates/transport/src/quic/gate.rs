@@ -15,7 +15,7 @@ use std::time::Instant;
 use cc::Estimator;
 use quinn_proto::RttEstimator;
 use quinn_proto::congestion::{Controller, ControllerFactory};
-use units::fetch;
+use units::{Time, fetch};
 
 use super::clock::Clock;
 
@@ -52,6 +52,8 @@ unsafe impl Sync for SharedCell {}
 pub(super) struct Gate {
     shared: Arc<SharedCell>,
     clock: Clock,
+    /// The instant of the ACK that is being told of, packet by packet, and its time.
+    acked_at: Option<(Instant, Time)>,
     initial_window: u64,
 }
 
@@ -60,7 +62,7 @@ impl Gate {
         let shared = Shared { estimator: Estimator::default(), open: true, acknowledged: 0 };
         let (busy, asked) = (AtomicBool::new(false), AtomicBool::new(false));
         let cell = SharedCell { busy, asked, value: UnsafeCell::new(shared) };
-        Gate { shared: Arc::new(cell), clock, initial_window }
+        Gate { shared: Arc::new(cell), clock, acked_at: None, initial_window }
     }
 
     /// Works on the shared state. Neither side calls the other from inside.
@@ -108,7 +110,11 @@ impl Controller for Gate {
         _app_limited: bool,
         _rtt: &RttEstimator,
     ) {
-        let (now, sent) = (self.clock.time(now), self.clock.time(sent));
+        let (_, now) = match self.acked_at {
+            Some(same) if same.0 == now => same,
+            _ => *self.acked_at.insert((now, self.clock.time(now))),
+        };
+        let sent = self.clock.time(sent);
         self.with(|shared| shared.estimator.on_acked(now, sent, bytes));
     }
 

@@ -53,6 +53,7 @@ impl Connection {
         self.waits_for_pacer = false;
         let instant = self.clock.instant(now);
         let mut just_sent_data = false;
+        let mut spent = false;
         loop {
             let (packets, window_full) = self.allowance(now);
             let open = packets > 0;
@@ -70,7 +71,12 @@ impl Connection {
             self.gate.with(|shared| shared.open = open);
             self.gate.take_asked();
             buffer.clear();
-            let transmit = self.inner.poll_transmit(instant, packets.max(1) as usize, buffer);
+            // Where nobody has data, nothing was given to the stack since it had no more.
+            let transmit = if spent && open && !self.app.has_data() {
+                None
+            } else {
+                self.inner.poll_transmit(instant, packets.max(1) as usize, buffer)
+            };
             let asked = self.gate.take_asked();
             let Some(transmit) = transmit else {
                 if open && self.run_dry(now) {
@@ -94,6 +100,8 @@ impl Connection {
                 self.note(events, now, EventKind::Pto, 0.0);
             }
             self.account(now, &transmit, eliciting);
+            // It was let send more than this, and nothing kept it from that: a pure ACK was all it had.
+            spent = !eliciting && packets > 1 && transmit.segment_size.is_none() && self.is_open();
             let segment = transmit.segment_size.unwrap_or(transmit.size);
             let ecn = match transmit.ecn {
                 Some(quinn_proto::EcnCodepoint::Ect0) if self.ecn => Ecn::Ect0,
@@ -107,6 +115,11 @@ impl Connection {
             let (to, from) = (transmit.destination, transmit.src_ip);
             outlet.put(Batch { to, from, ecn, segment, data });
         }
+    }
+
+    /// Whether the stack has nothing to send but 1-RTT packets of frames that fit into any of them.
+    fn is_open(&self) -> bool {
+        self.connected_at.is_some() && !self.inner.is_closed() && self.datagrams.is_none()
     }
 
     fn has_data(&self) -> bool {
