@@ -133,7 +133,7 @@ golden: venv-dev engine ## write the outputs that examples, tutorial and README 
 	BENTPIPE_UPDATE=1 $(BIN)/python -m pytest -q tests/python/test_{examples,tutorial,questions,readme,determinism}.py
 	git --no-pager diff --stat -- examples docs/tutorial.md docs/questions README.md
 
-instructions: ## instructions per packet, by callgrind
+instructions: ## instructions and time per packet, by callgrind and without; whole works beside picoquic's simulator where it is found
 	@scripts/instructions
 
 FUZZ_S ?= 60
