@@ -236,13 +236,18 @@ pub fn calls(bytes: &[u8]) {
 pub fn folder(bytes: &[u8]) {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
     let root = ROOT.get_or_init(|| {
-        let place = std::env::temp_dir().join(format!("bentpipe-fuzz-{}", std::process::id()));
+        // Nothing runs at a fuzzer's end, so that all of them share one folder, of files that are there whole.
+        let place = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/fuzz-folder"));
         let root = place.join("root");
-        std::fs::create_dir_all(root.join("sub")).expect("a temporary folder");
-        std::fs::write(root.join("a"), "inside").expect("a file");
-        std::fs::write(root.join("sub/index.html"), "inside").expect("a file");
-        std::fs::write(place.join("s"), "outside").expect("a file");
-        // A fuzzer that ran before under this number has left it.
+        std::fs::create_dir_all(root.join("sub")).expect("a folder of the build");
+        for (file, text) in
+            [("root/a", "inside"), ("root/sub/index.html", "inside"), ("s", "outside")]
+        {
+            let part = place.join(format!("part-{}", std::process::id()));
+            std::fs::write(&part, text).expect("a file");
+            std::fs::rename(&part, place.join(file)).expect("a file");
+        }
+        // One that ran before has left it.
         let _ = std::os::unix::fs::symlink("../s", root.join("l"));
         root
     });

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -787,10 +787,19 @@ def test_behind_a_path_the_response_takes_its_round_trips(rt: Path, scenario: Pa
     assert pages["2"]["ttr_s"] >= 0.360
     assert not store.proxies.height
     assert split.judge(list(units.values())).answer in ("uncertain", "not split") or _late(units.values())
-    if _late(units.values()):
-        pytest.skip(realtime.BUSY)
-    assert pages["3"]["ttr_s"] < 0.300
-    assert pages["2"]["ttr_s"] < 0.420
+    _sooner(
+        {mode: (pages[mode]["ttr_s"], (trips + 1) * 0.120) for mode, trips in (("3", 2), ("2", 3))},
+        units.values(),
+    )
+
+
+def _sooner(times: Mapping[str, tuple[float, float]], units: Iterable[dict[str, Any]]) -> None:
+    """Each time is below its limit, which is one round trip more than it takes: what is above that is the browser's and
+    the machine's. A machine that was too late for it gives up."""
+    above = {name: one for name, one in times.items() if one[0] >= one[1]}
+    if above and _late(units):
+        pytest.skip(f"{realtime.BUSY}: {above}")
+    assert not above
 
 
 def _late(units: Iterable[dict[str, Any]]) -> bool:
@@ -852,10 +861,13 @@ def test_the_study_has_a_form_in_real_time(rt: Path, tmp_path: Path) -> None:
         )  # 3 x (80 - 5) ms: the wait upwards is uniform over 10 ms
     units = [json.loads(one.read_text()) for one in tmp_path.glob("4g-browser/runs/*/unit.json")]
     assert len(units) == 2
-    if _late(units):
-        pytest.skip(realtime.BUSY)
-    for row in rows:
-        assert float(row["TTR s, browser"]) < float(row["TTR s, simulated"]) + 0.06
+    _sooner(
+        {
+            row["TTR s, browser"]: (float(row["TTR s, browser"]), float(row["TTR s, simulated"]) + 0.080)
+            for row in rows
+        },
+        units,
+    )
 
 
 def test_a_study_without_a_form_in_real_time_says_so(tmp_path: Path) -> None:

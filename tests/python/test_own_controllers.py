@@ -150,8 +150,9 @@ ENDLESS = """
 def begun(folder: Path, *words: str) -> subprocess.Popen[str]:
     """A process whose controller has begun."""
     process = subprocess.Popen(
-        [sys.executable, *words], cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+        [sys.executable, *words], cwd=folder, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env=os.environ | {"TMPDIR": str(folder)},  # whoever is killed leaves its store there
+    )  # fmt: skip
     limit = time.monotonic() + 60
     while not (folder / "begun").exists():
         assert process.poll() is None, process.communicate()
