@@ -204,6 +204,28 @@ def test_a_har_file_is_a_page(tmp_path: Path) -> None:
     assert Page.model_validate(tomllib.loads(as_toml(page))).object == page.object
 
 
+def test_the_browsers_caches_are_no_network(tmp_path: Path) -> None:
+    """As each browser says it: Chromium, Safari, Firefox. A state of the cache after a load is no load from it."""
+    stored = {
+        "expires": "2027-01-01T00:00:00Z",
+        "lastAccess": "2026-01-01T00:00:00Z",
+        "eTag": "",
+        "hitCount": 1,
+    }
+    entries = [
+        entry("https://a.example/"),
+        entry("https://a.example/1.js", 0, _fromCache="memory"),
+        entry("https://a.example/2.js", 0, _fetchType="Disk Cache"),
+        entry("https://a.example/3.js", 0, cache={"afterRequest": None}),
+        entry("https://a.example/4.js", 40, cache={"afterRequest": stored}),
+        entry("https://a.example/5.js", 50, _fetchType="Network Load", cache={}),
+    ]
+    for one in entries[4:]:  # what Safari and Firefox may lack
+        del one["startedDateTime"], one["request"]["headersSize"], one["response"]["headersSize"]
+    (tmp_path / "a.har").write_text(json.dumps({"log": {"entries": entries}}))
+    assert {one.name for one in read_har(tmp_path / "a.har").object} == {"index", "4.js", "5.js"}
+
+
 def test_a_load_takes_a_har_file_by_its_name(tmp_path: Path) -> None:
     (tmp_path / "a.har").write_text(json.dumps(HAR))
     (tmp_path / "s.toml").write_text(

@@ -130,7 +130,7 @@ def _object(entry: Mapping[str, Any], by_url: Mapping[str, str], later: bool) ->
         return None
     if parts is None or parts.scheme not in ("http", "https") or not parts.netloc:
         return None
-    if _count(response.get("status")) <= 0 or response.get("_fromDiskCache") or entry.get("_fromCache"):
+    if _count(response.get("status")) <= 0 or _cached(entry):
         return None
     headers = _count(response.get("headersSize"))
     transfer = _count(response.get("_transferSize"))
@@ -153,6 +153,17 @@ def _object(entry: Mapping[str, Any], by_url: Mapping[str, str], later: bool) ->
     if headers > 0:
         found["response_header"] = f"{headers} B"
     return found
+
+
+def _cached(entry: Mapping[str, Any]) -> bool:
+    """Whether it came from the browser's cache: as Chromium, Safari and Firefox say it."""
+    response = _table(entry, "response")
+    if response.get("_fromDiskCache") or entry.get("_fromCache"):
+        return True
+    if entry.get("_fetchType") in ("Memory Cache", "Disk Cache"):
+        return True
+    # Others may have the state of the cache after a load from the network there.
+    return "afterRequest" in _table(entry, "cache") and _count(response.get("bodySize")) <= 0
 
 
 def _initiators(entry: Mapping[str, Any], by_url: Mapping[str, str]) -> list[str]:
