@@ -17,10 +17,13 @@ import polars as pl
 import pytest
 
 import realtime
+from bentpipe.lab import kept_calls
 from bentpipe.lab.calls import Calling, call_plan, frames
 from bentpipe.lab.ports import free_port
 from bentpipe.plan.measured import RARE
 from bentpipe.scenario.problems import ScenarioError
+from bentpipe.stats.calls import Judge, parse
+from commands import bentpipe
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,7 +59,7 @@ def test_what_is_told_becomes_the_tables() -> None:
         "largest_delay_ms": 2.0, "jitter_ms": 0.1, "jitter_sum_s": 0.0001, "delays": [[1, 1, 1, 0], [2, 1, 1, 1]],
     }  # fmt: skip
     told: list[dict[str, Any]] = [{"call": 1, "up": {"windows": [window]}, "down": None}]
-    calls, delays = frames(told, plan)
+    calls, delays = frames(told, plan["load"])
     assert set(calls.columns) == {*RARE["calls"], "run"}
     assert set(delays.columns) == {*RARE["call_delays"], "run"}
     assert calls.select("flow", "direction", "source").row(0) == ("call-1", "up", "g711")
@@ -138,3 +141,56 @@ def test_nobody_who_answers_and_an_end_by_ctrl_c() -> None:
         rows = json.loads(said)
         # What was sent until then was heard.
         assert all(50 < row["sent_packets"] < 300 and row["lost_ratio"] < 0.02 for row in rows), rows
+
+
+def _told(call: int, lost: int) -> dict[str, Any]:
+    """Two windows of a call both ways; of the way up some are lost."""
+
+    def window(number: int, missing: int) -> dict[str, Any]:
+        heard = 500 - missing
+        return {
+            "window": number, "window_s": 10.0 * number, "sent_packets": 500, "received_packets": heard,
+            "duplicate_packets": 0, "overtaken_packets": 0, "undecided_packets": 0, "delay_sum_s": 0.3 * heard,
+            "least_delay_ms": 299.0, "largest_delay_ms": 301.0, "jitter_ms": 1.0, "jitter_sum_s": 0.001 * heard,
+            "delays": [[299, heard // 2, 1, 0], [300, heard - heard // 2, 1, 1]],
+        }  # fmt: skip
+
+    ways = {
+        way: {"windows": [window(0, missing), window(1, missing)]}
+        for way, missing in (("up", lost), ("down", 0))
+    }
+    return {"call": call, "peer": "10.0.0.7:4433", "one_clock": False, **ways}
+
+
+def test_calls_that_are_kept_become_a_page(tmp_path: Path) -> None:
+    plan = call_plan(Calling("h", time="20 s"))
+    kept_calls.keep(
+        tmp_path / "kept", plan, [_told(1, 5), _told(2, 10)], Judge(playout=parse("60 ms"), advantage=20)
+    )
+    words = ["report", "kept", "--figures", "f", "--format", "svg"]
+    done = bentpipe(tmp_path, *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == ["kept/report.html", "f/delay.svg", "f/delay-over-time.svg"]
+    text = (tmp_path / "kept/report.html").read_text(encoding="utf-8").replace("\u00a0", " ")
+    assert '<p class="verdict">Up, listeners are content (MOS ' in text
+    assert "1.5 % of the datagrams lost, 300 ms on the way on the average; down, listeners" in text
+    assert "2 calls (g711) with 10.0.0.7:4433, play-out 60 ms, A = 20" in text
+    assert "Two clocks: one-way delays are of a path that takes as long there as back." in text
+    assert "default-src 'none'" in text
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"frame": "calls", "version": 1, "load": {}, "playout": "adaptive", "advantage": 0, "plc": true}\n',
+         "has no calls of perf"),
+        ('{"frame": "calls", "version": 9}\n', "has calls of a newer bentpipe"),
+        ('{"frame": "calls", "version": 1}\n{"call"', "has no whole calls of perf"),
+    ],
+)  # fmt: skip
+def test_calls_that_are_not_whole(tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "calls.jsonl").write_text(content)
+    done = bentpipe(tmp_path, "report", ".")
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (tmp_path / "report.html").exists()

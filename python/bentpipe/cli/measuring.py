@@ -205,36 +205,33 @@ def call(
         float, typer.Option(help="forgiven for being reached at all; 20 by satellite")
     ] = 0.0,
     plc: Annotated[bool, typer.Option("--plc/--no-plc", help="lost speech is concealed (G.711)")] = True,
+    record: RecordFolder = None,
     as_json: AsJson = False,
 ) -> None:
     """Call somebody who answers over UDP. One-way delays, losses, jitter; R and MOS (ITU-T G.107) of each direction."""
     from bentpipe.cli.terminal import emit, print_table
     from bentpipe.lab import calls as lab
+    from bentpipe.lab.kept_calls import KEPT, keep
     from bentpipe.stats.calls import Judge, PlayoutError, parse
-    from bentpipe.stats.titles import METRICS
 
     try:
         how = Judge(None, parse(playout), advantage, plc)
     except PlayoutError as error:
         refuse(f"--playout: {error}")
     plan = lab.call_plan(lab.Calling(host, codec, live, packet, time, send, count))
+    _new(record, KEPT)
     told = lab.call(plan)
-    rows = lab.rows(told, plan, how)
+    if record is not None:
+        keep(record, plan, told, how)
+    rows = lab.rows(told, plan["load"], how)
     if as_json:
         emit(rows)
         return
-    factors = {name: METRICS[name].factor for name in rows[0] if name in METRICS}
-    shown = [
-        {
-            METRICS[name].heading if name in METRICS else name.replace("_", " "):
-            value * factors[name] if name in factors and value is not None else value
-            for name, value in row.items()
-        }
-        for row in rows
-    ]  # fmt: skip
-    print_table(shown, f"{told[0]['peer']}, play-out {how.playout}, A = {advantage:g}")
+    from bentpipe.report.called import TWO_CLOCKS, shown
+
+    print_table(shown(rows), f"{told[0]['peer']}, play-out {how.playout}, A = {advantage:g}")
     if not all(one["one_clock"] for one in told):
-        print("two clocks: one-way delays are of a path that takes as long there as back")
+        print(TWO_CLOCKS)
 
 
 def _recorded(role: str, record: Path | None, frames: Path | None) -> Path | None:
@@ -245,7 +242,14 @@ def _recorded(role: str, record: Path | None, frames: Path | None) -> Path | Non
         return frames
     if frames is not None:
         refuse("--frames: found beside --record, which keeps them; expected one of them")
-    file = record / kept_name(role)
+    return _new(record, kept_name(role))
+
+
+def _new(record: Path | None, name: str) -> Path | None:
+    """The file called ``name`` of ``--record``; refused where it is there."""
+    if record is None:
+        return None
+    file = record / name
     if file.exists() or (record.exists() and not record.is_dir()):
         refuse(f"--record: {file if file.exists() else record} is there already, expected a new directory")
     return file

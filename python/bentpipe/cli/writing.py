@@ -132,11 +132,14 @@ class _Other:
 
 def _other_page(place: Path) -> _Other | None:
     """The page of what was measured in real time by hand; None for all else."""
+    from bentpipe.lab.kept_calls import is_kept
     from bentpipe.lab.measured import files_of
     from bentpipe.lab.recorded import is_record
 
     if is_record(place):
         return _Other("the record of a shell", partial(_of_record, place))
+    if is_kept(place):
+        return _Other("what perf call has kept", partial(_of_calls, place))
     if not (place / "runs").exists() and files_of(place):
         return _Other("a measurement of perf", partial(_of_perf, place))
     return None
@@ -152,6 +155,23 @@ def _of_perf(place: Path, out: Path | None, files: Files | None) -> list[Path]:
     sides = read_sides(place)
     drawn = [] if files is None else files.write(measured.figures(sides))
     return [measured.write(sides, out or beside, engine.version()), *drawn]
+
+
+def _of_calls(place: Path, out: Path | None, files: Files | None) -> list[Path]:
+    """The page of calls that ``perf call`` has made, and its figures."""
+    from bentpipe.lab import calls as lab
+    from bentpipe.lab.kept_calls import read
+    from bentpipe.report import called
+    from bentpipe.runners import engine
+
+    kept = read(place)
+    said = called.Called(
+        str(kept.told[0]["peer"]), all(one["one_clock"] for one in kept.told), kept.how,
+        lab.rows(kept.told, kept.load, kept.how), *lab.frames(kept.told, kept.load),
+    )  # fmt: skip
+    beside = place / "report.html" if place.is_dir() else place.with_suffix(".html")
+    drawn = [] if files is None else files.write(called.figures(said))
+    return [called.write(said, out or beside, engine.version()), *drawn]
 
 
 def _of_record(directory: Path, out: Path | None, files: Files | None) -> list[Path]:

@@ -35,21 +35,7 @@ def call_delay(material: Material) -> Figure | None:
     bins = named("call_delays").group_by(["row", "column", "series", "delay_ms"]).agg(pl.col("packets").sum())
     if not bins.height or not by:
         return None
-    where = ["row", "column", "series"]
-    rows = (
-        bins.join(whole, on=where)
-        .sort([*where, "delay_ms"])
-        .with_columns(y=100 * pl.col("packets").cum_sum().over(where) / pl.col("known"))
-        # a bin's datagrams are all there at its end
-        .with_columns(x=pl.col("delay_ms") + 1)
-    )
-    start = rows.group_by(where, maintain_order=True).agg(pl.col("delay_ms").min().alias("x"))
-    rows = pl.concat(
-        [start.select(*where, "x", y=pl.lit(0.0)), rows.select(*where, "x", "y")], how="vertical_relaxed"
-    ).sort([*where, "x"])
-    most = max(4, MOST_ROWS // rows.select(pl.struct(where).n_unique()).item())
-    place, count = pl.int_range(pl.len()).over(where), pl.len().over(where)
-    rows = rows.filter((place % (count / most).ceil().cast(pl.Int64) == 0) | (place == count - 1))
+    rows = shares(bins, whole, ["row", "column", "series"])
     series = _labels(rows)
     line = alt.Chart().mark_line().encode(
         x=alt.X("x:Q", **axis(rows["x"].to_list(), DELAY.axis)),
@@ -67,6 +53,30 @@ def call_delay(material: Material) -> Figure | None:
         multiples([line], rows, rest, height=170),
         rows.height,
     )
+
+
+def shares(bins: pl.DataFrame, whole: pl.DataFrame, where: list[str]) -> pl.DataFrame:
+    """Share of datagrams ``y``, in per cent, that took at most ``x`` ms, for each of ``where``.
+
+    Args:
+        bins: ``packets`` by ``delay_ms``, a whole number.
+        whole: how many are ``known``, the lost ones among them.
+        where: columns of both.
+    """
+    rows = (
+        bins.join(whole, on=where)
+        .sort([*where, "delay_ms"])
+        .with_columns(y=100 * pl.col("packets").cum_sum().over(where) / pl.col("known"))
+        # a bin's datagrams are all there at its end
+        .with_columns(x=pl.col("delay_ms") + 1)
+    )
+    start = rows.group_by(where, maintain_order=True).agg(pl.col("delay_ms").min().alias("x"))
+    rows = pl.concat(
+        [start.select(*where, "x", y=pl.lit(0.0)), rows.select(*where, "x", "y")], how="vertical_relaxed"
+    ).sort([*where, "x"])
+    most = max(4, MOST_ROWS // rows.select(pl.struct(where).n_unique()).item())
+    place, count = pl.int_range(pl.len()).over(where), pl.len().over(where)
+    return rows.filter((place % (count / most).ceil().cast(pl.Int64) == 0) | (place == count - 1))
 
 
 def call_opinion(material: Material) -> Figure | None:

@@ -7,6 +7,6 @@ tell at their end, likewise), ``ports`` (one that is free) and ``crowd`` (simula
 ``access`` (from a preset or a scenario to a lab's path), ``checks`` (what was measured of it, kept), ``prompt`` (its
 name in a shell's), ``changing`` (that path, while it is used), ``watching`` (the same, look by look) <- ``shell``
 (any command), ``recorded`` (what it has kept), ``once`` (one that is timed), ``compare`` (one behind several
-accesses), ``perf`` and ``calls`` (sockets), ``measured`` (what ``perf`` has kept), ``bundles`` (a bundle node on
-them), ``emu`` (the runs of a plan), ``browser`` (page loads in Chromium).
+accesses), ``perf`` and ``calls`` (sockets), ``measured`` and ``kept_calls`` (what ``perf`` has kept), ``bundles``
+(a bundle node on them), ``emu`` (the runs of a plan), ``browser`` (page loads in Chromium).
 """

@@ -134,20 +134,21 @@ def call(plan: CallPlan) -> list[dict[str, Any]]:
     return lines
 
 
-def frames(told: Sequence[Mapping[str, Any]], plan: CallPlan) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """The tables ``calls`` and ``call_delays`` of calls that were made, with a run called ``perf``."""
+def frames(told: Sequence[Mapping[str, Any]], load: Mapping[str, Any]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The tables ``calls`` and ``call_delays`` of calls that were made, with a run called ``perf``; ``load`` is their
+    plan's."""
     calls: list[dict[str, Any]] = []
     delays: list[dict[str, Any]] = []
     for one in told:
-        made, took = call_rows(f"call-{one['call']}", one, plan["load"])
+        made, took = call_rows(f"call-{one['call']}", one, load)
         calls += made
         delays += took
     run = pl.lit("perf").alias("run")
     return table("calls", calls).with_columns(run), table("call_delays", delays).with_columns(run)
 
 
-def rows(told: Sequence[Mapping[str, Any]], plan: CallPlan, how: Judge) -> list[dict[str, Any]]:
+def rows(told: Sequence[Mapping[str, Any]], load: Mapping[str, Any], how: Judge) -> list[dict[str, Any]]:
     """Each direction of each call as it is judged. Raises ScenarioError as :func:`bentpipe.stats.calls.judge`."""
     how.check()
-    found = judged(*frames(told, plan), how).drop("run")
+    found = judged(*frames(told, load), how).drop("run")
     return found.rename({"flow": "call"}).to_dicts()

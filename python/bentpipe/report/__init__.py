@@ -5,7 +5,8 @@
 look like, ``tables.js`` what sorts them. ``ahead`` (who is, and by how much), ``tables``, ``calls`` and
 ``page_loads`` <- ``report`` with ``store.html``, the page of a store; ``notebook`` is its short form,
 ``page_units`` what ``bentpipe browse`` says of one, ``visit`` with ``visit.html`` what it says of a site;
-``record`` with ``record.html`` is a recorded session, ``measured`` with ``measured.html`` a measurement of ``perf``;
+``record`` with ``record.html`` is a recorded session, ``measured`` with ``measured.html`` a measurement of ``perf``,
+``called`` with ``called.html`` its calls;
 ``lines`` are the figures of both.
 ``export`` chooses among files (``store/export``)
 and ``ods``, spreadsheets, with ``ods_template`` for somebody's own.

@@ -1,0 +1,76 @@
+"""What ``perf call --record`` has kept of calls, read again: what was told of each, and with what they are judged."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from bentpipe.scenario.problems import ScenarioError
+from bentpipe.stats.calls import Judge, PlayoutError, parse
+from bentpipe.store.files import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from bentpipe.lab.wire import CallPlan
+
+__all__ = ["KEPT", "KeptCalls", "is_kept", "keep", "read"]
+
+KEPT = "calls.jsonl"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class KeptCalls:
+    """As :func:`bentpipe.lab.calls.call` has told them."""
+
+    load: Mapping[str, Any]
+    """``load`` of their plan."""
+    told: Sequence[Mapping[str, Any]]
+    how: Judge
+
+
+def keep(folder: Path, plan: CallPlan, told: Sequence[Mapping[str, Any]], how: Judge) -> None:
+    """Writes them into ``folder``, which is made."""
+    head = {
+        "frame": "calls", "version": VERSION, "load": plan["load"],
+        "playout": str(how.playout), "advantage": how.advantage, "plc": how.plc,
+    }  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / KEPT, "".join(f"{json.dumps(one)}\n" for one in (head, *told)).encode())
+
+
+def is_kept(place: Path) -> bool:
+    """Whether calls are kept at ``place``, a folder or their file."""
+    file = _file(place)
+    try:
+        with file.open(encoding="utf-8", errors="replace") as lines:
+            head = json.loads(lines.readline(1 << 20))
+    except (OSError, ValueError):
+        return False
+    return isinstance(head, dict) and head.get("frame") == "calls"
+
+
+def read(place: Path) -> KeptCalls:
+    """Raises ScenarioError, which names file and fault."""
+    file = _file(place)
+    try:
+        head, *told = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+        if int(head["version"]) > VERSION:
+            text = f"{file} has calls of a newer bentpipe, expected version {VERSION}"
+            raise ScenarioError([("", text)])
+        how = Judge(None, parse(head["playout"]), float(head["advantage"]), bool(head["plc"]))
+        kept = KeptCalls(head["load"], told, how)
+    except (ValueError, LookupError, TypeError, PlayoutError) as error:
+        if isinstance(error, ScenarioError):
+            raise
+        raise ScenarioError([("", f"{file} has no whole calls of perf: {error!r}")]) from None
+    if not told:
+        raise ScenarioError([("", f"{file} has no calls of perf")])
+    return kept
+
+
+def _file(place: Path) -> Path:
+    return place / KEPT if place.is_dir() else place
