@@ -236,8 +236,9 @@ pub fn calls(bytes: &[u8]) {
 pub fn folder(bytes: &[u8]) {
     static ROOT: OnceLock<PathBuf> = OnceLock::new();
     let root = ROOT.get_or_init(|| {
-        // Nothing runs at a fuzzer's end, so that all of them share one folder, of files that are there whole.
-        let place = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../target/fuzz-folder"));
+        // Nothing runs at a fuzzer's end: all share one folder of the build, of files that are there whole.
+        let program = std::env::current_exe().expect("a program of the build");
+        let place = program.with_file_name("fuzz-folder");
         let root = place.join("root");
         std::fs::create_dir_all(root.join("sub")).expect("a folder of the build");
         for (file, text) in
