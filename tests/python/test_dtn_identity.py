@@ -37,11 +37,11 @@ def test_tls_is_required_of_who_has_to_prove_who_it_is(tmp_path: Path) -> None:
     for layer, policy in (("tcpcl", "require"), ("quiccl", "no"), ("qubicle", "no")):
         [door] = plan_of(file(tmp_path, f'{OWN}authority = "ca.pem"', layer))["doors"]
         tls = door.get("tls", {})
-        assert (tls.get("policy"), tls.get("pin")) == (policy, None)
+        assert (door["layer"].get("tls", "no"), tls.get("pin")) == (policy, None)
         assert tls.get("authority") == str(tmp_path / "ca.pem")
         [door] = plan_of(file(tmp_path, f'{OWN}authority = "ca.pem"', layer, f'pin = "{PIN}"'))["doors"]
         tls = door.get("tls", {})
-        assert (tls.get("policy"), tls.get("pin"), tls.get("authority")) == (policy, PIN, None)
+        assert (door["layer"].get("tls", "no"), tls.get("pin"), tls.get("authority")) == (policy, PIN, None)
 
 
 def test_the_command_line_goes_before_the_file(tmp_path: Path) -> None:

@@ -78,8 +78,8 @@ def test_tls_of_tcpcl_has_the_nodes_files(tmp_path: Path) -> None:
         file(tmp_path, 'name = "1"\ncertificate = "a.pem"\nkey = "a.key"\n' + neighbour("2", "tcpcl", ways))
     )
     [door] = plan["doors"]
+    assert door["layer"] == {"kind": "tcpcl", "tls": "require"}
     assert door.get("tls") == {
-        "policy": "require",
         "fingerprint": "ab:" * 31 + "ab",
         "certificate": {"certificate": str(tmp_path / "a.pem"), "key": str(tmp_path / "a.key")},
         "authority": None,

@@ -38,7 +38,7 @@ graph.link = [
 ]
 flow = [
   { name = "f16", client = "v1", server = "v6", congestion = "cubic", load = { bundles = { layer = "quiccl", dtnperf = "-W 8 -P 200k -T 4 -l 600 -r" } } },
-  { name = "f13", client = "v1", server = "v3", transport = "tcp", congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" }, load = { bundles = "tcpcl" } },
+  { name = "f13", client = "v1", server = "v3", transport = "tcp", congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" }, load = { bundles = { layer = "tcpcl", tls = "require" } } },
   { name = "f36", client = "v3", server = "v6", congestion = "cubic", quic = { ip = 6 }, load = { bundles = "quiccl-each" } },
 ]
 [dtn]

@@ -9,14 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cc::CongestionControl;
 use transport::load::StreamReport;
+use transport::tls::Secured;
 use transport::{
     App, Asker, Counters, Endpoint, Event, Gauges, MakeApp, Node, Notice, Order, Payload, quic,
 };
 use units::{Span, Time};
 
 use crate::agent::{Act, Agent, SessionId};
-use crate::layers::{LayerSpec, Memory};
-use crate::{Answer, Carrier, InMemory, Mailbox, NodeSpec, Role, Said, StopSpec, Store};
+use crate::layers::{LayerSpec, Memory, TlsPolicy};
+use crate::{Answer, Carrier, InMemory, Mailbox, NodeSpec, Role, Said, Session, StopSpec, Store};
 
 /// Sessions of connections that have come, by the numbers of these, not yet known to the node.
 #[derive(Clone, Default)]
@@ -29,6 +30,17 @@ struct Meeting {
     sessions: Mutex<Vec<(u32, Mailbox)>>,
 }
 
+/// A session as the application of a connection, which has no TLS of its own in virtual time.
+fn app(layer: &LayerSpec, role: Role, session: Box<dyn Session>, mailbox: Mailbox) -> Box<dyn App> {
+    let carrier = Box::new(Carrier::new(session, mailbox));
+    match layer.tls() {
+        TlsPolicy::No => carrier,
+        TlsPolicy::Allow | TlsPolicy::Require => {
+            Box::new(Secured::new(carrier, role == Role::Active))
+        }
+    }
+}
+
 impl Met {
     /// Makes the sessions of connections that peers open.
     pub fn make_app(&self, layer: &LayerSpec, own: &str) -> MakeApp {
@@ -37,7 +49,7 @@ impl Met {
             let mailbox = Mailbox::default();
             met.0.sessions().push((number, mailbox.clone()));
             met.0.any.store(true, Ordering::Release);
-            Box::new(Carrier::new(layer.session(Role::Passive, &own), mailbox)) as Box<dyn App>
+            app(&layer, Role::Passive, layer.session(Role::Passive, &own), mailbox)
         })
     }
 
@@ -259,7 +271,7 @@ impl BundleNode {
             Some(memory) => one.layer.resuming(Role::Active, &own, memory),
             None => one.layer.session(Role::Active, &own),
         };
-        let app = Box::new(Carrier::new(session, mailbox.clone()));
+        let app = app(&one.layer, Role::Active, session, mailbox.clone());
         let connection = one.endpoint.opened();
         let number = self.sessions.len() as SessionId;
         self.sessions.push(Live { end, connection, mailbox });

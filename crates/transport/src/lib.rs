@@ -18,6 +18,7 @@ pub mod quic;
 mod received;
 mod roster;
 pub mod tcp;
+pub mod tls;
 pub mod udp;
 pub mod web;
 mod words;

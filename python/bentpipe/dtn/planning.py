@@ -66,7 +66,7 @@ def node_plan(found: NodeFile, contacts: PlanSpec, name: str | None, source: str
     for one in found.neighbour:
         try:
             layer = paced(
-                layer_words(one.layer),
+                layer_words(one.layer, _policy(one, found)),
                 (one.rate, one.owlt),
                 (own, one.name),
                 contacts["contacts"],
@@ -181,16 +181,20 @@ def _doors(one: RealNeighbour, layer: LayerSpec, source: str, tls: DoorTls) -> l
     ]
 
 
+def _policy(one: RealNeighbour, found: NodeFile) -> str:
+    """Whether the layer begins TLS: it has to where the neighbour has to prove who it is."""
+    proves = one.layer == "tcpcl" and (found.authority is not None or one.pin is not None)
+    return "require" if proves else one.tls
+
+
 def _tls(one: RealNeighbour, found: NodeFile, folder: Path) -> DoorTls:
-    """TLS with a neighbour: it is required where the neighbour has to prove who it is."""
+    """What a neighbour is shown, and what it has to show."""
     files: CertificateFiles | None = None
     if found.certificate is not None and found.key is not None:
         files = {"certificate": str(folder / found.certificate), "key": str(folder / found.key)}
     # whose key is known needs nobody's word
     authority = None if found.authority is None or one.pin else str(folder / found.authority)
-    proves = one.layer == "tcpcl" and (authority is not None or one.pin is not None)
     return {
-        "policy": "require" if proves else one.tls,
         "certificate": files,
         "fingerprint": one.fingerprint,
         "authority": authority,

@@ -278,7 +278,6 @@ class ServePlan(TypedDict):
 class DoorTls(TypedDict, total=False):
     """TLS with a neighbour."""
 
-    policy: str
     certificate: CertificateFiles | None
     fingerprint: str | None
     authority: str | None

@@ -204,7 +204,7 @@ def _by_neighbours(hands: dict[str, list[dict[str, str | None]]], pairs: dict[st
 
 def _layer(one: Bundles, flow: str, pair: tuple[str, str], plan: dict[str, Any]) -> LayerSpec:
     """A link's layer. Raises ScenarioError."""
-    words = layer_words(one.layer)
+    words = layer_words(one.layer, one.tls)
     key = f"flow.{flow}.load.bundles.rate"
     return paced(words, (one.rate, one.owlt), pair, plan["contacts"], key)
 
@@ -244,8 +244,10 @@ def paced(
     return words
 
 
-def layer_words(layer: str) -> LayerSpec:
-    """A convergence layer of the scenario's words."""
+def layer_words(layer: str, tls: str = "no") -> LayerSpec:
+    """A convergence layer of the scenario's words, and whether it begins TLS (RFC 9174 section 4.4)."""
+    if tls != "no":
+        return cast("LayerSpec", {"kind": layer, "tls": tls})
     if layer in _COLOURS:
         return cast("LayerSpec", {"kind": "ltp", "colour": _COLOURS[layer]})
     if layer in _STREAMS:

@@ -449,6 +449,7 @@ class TcpclLayerSpec(TypedDict):
     transfer_bytes: NotRequired[int]
     incoming_bytes: NotRequired[int]
     patience_ns: NotRequired[int]
+    tls: NotRequired[TlsPolicy]
 
 
 class MtcpLayerSpec(TypedDict):
@@ -1393,6 +1394,7 @@ RtoEstimate = Literal["linux", "rfc6298"]
 Setup = Literal["relayed", "early", "pooled"]
 Sha = Literal["256", "384", "512"]
 Streaming = Literal["one", "each", "priorities"]
+TlsPolicy = Literal["no", "allow", "require"]
 TlsVersion = Literal["1.2", "1.2-false-start", "1.3"]
 Unproven = Literal["pass", "delete"]
 Way = Literal["shortest", "none"] | LinkWay

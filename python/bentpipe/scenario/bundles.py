@@ -158,6 +158,7 @@ class Bundles(Table):
     on_return: Literal["alone", "reopen", "resume", "cue"] | None = None
     rate: RateText | None = None
     owlt: DurationText | None = None
+    tls: Literal["no", "require"] = "no"
 
     @model_validator(mode="after")
     def _words(self) -> Bundles:
@@ -168,6 +169,10 @@ class Bundles(Table):
         if self.layer == "mtcp" and self.connections == "shared":
             raise ValueError(
                 'found layer = "mtcp", which goes one way only, with connections = "shared"; expected "each"'
+            )
+        if self.tls != "no" and self.layer != "tcpcl":
+            raise ValueError(
+                f'found tls = "{self.tls}" with layer = "{self.layer}"; expected layer = "tcpcl"'
             )
         if self.connections == "shared" and self.opened == "on_demand":
             raise ValueError(

@@ -127,6 +127,14 @@ impl LayerSpec {
         }
     }
 
+    /// Whether its sessions begin TLS by themselves.
+    pub fn tls(&self) -> TlsPolicy {
+        match self {
+            LayerSpec::Tcpcl(spec) => spec.tls,
+            _ => TlsPolicy::No,
+        }
+    }
+
     /// What it needs of QUIC; none: it does not go over it.
     pub fn needs(&self) -> Option<Needs> {
         match self.over() {

@@ -15,7 +15,7 @@ use crate::{Role, Said, Session, Told};
 pub const PORT: u16 = 4556;
 
 /// Whether a connection is secured (RFC 9174 section 4.4).
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, JsonSchema, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum TlsPolicy {
     /// It is not.
@@ -30,8 +30,6 @@ pub enum TlsPolicy {
 /// What a driver says of a connection, beside its layer's options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// Of TCPCLv4; other than [`TlsPolicy::No`] where the transport has keys.
-    pub tls: TlsPolicy,
     /// The node id of the peer: no other is taken. None: whoever says what it is.
     pub peer: Option<String>,
     /// Room for bundles that are being received, with the node's other connections. None: each has its own.
@@ -63,6 +61,8 @@ pub struct TcpclSpec {
     pub incoming_bytes: u64,
     /// How long the peer may take to say who it is, and to answer the session's end.
     pub patience_ns: u64,
+    /// Other than no where the transport has keys.
+    pub tls: TlsPolicy,
 }
 
 impl Default for TcpclSpec {
@@ -73,6 +73,7 @@ impl Default for TcpclSpec {
             transfer_bytes: TRANSFER_BYTES,
             incoming_bytes: INCOMING_BYTES,
             patience_ns: PATIENCE_NS,
+            tls: TlsPolicy::No,
         }
     }
 }
@@ -98,6 +99,7 @@ impl Tcpcl {
             segment_bytes: spec.segment_bytes,
             incoming_bytes: spec.incoming_bytes,
             patience: Span(spec.patience_ns),
+            tls: spec.tls,
             terms,
         }))
     }

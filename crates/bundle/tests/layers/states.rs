@@ -410,7 +410,7 @@ fn keepalives_are_the_shorter_of_both() {
 }
 
 fn tls(role: Role, tls: TlsPolicy) -> Talk {
-    Talk::with(role, TcpclSpec::default(), Terms { tls, ..Terms::default() })
+    Talk::new(role, TcpclSpec { tls, ..TcpclSpec::default() })
 }
 
 const CAN_TLS: &str = "64746e21 04 01";

@@ -32,6 +32,9 @@ thread_local! {
 fn plan((layer, tls): (&str, &str)) -> NodePlan {
     let over_udp = layer == "ltp";
     let mut words = json!({"kind": layer});
+    if layer == "tcpcl" {
+        words["tls"] = json!(tls);
+    }
     if over_udp {
         words["rate_bit_s"] = json!(1_000_000_000);
     }
@@ -51,7 +54,6 @@ fn plan((layer, tls): (&str, &str)) -> NodePlan {
             "peer": over_udp.then_some("127.0.0.1:9"),
             "sends": layer != "mtcp", "with_contact": false, "closes": false, "quic": QuicSpec::default(),
             "congestion": {"name": "cubic"}, "idle_timeout_ns": 10_000_000_000_u64,
-            "tls": {"policy": tls},
         }],
     });
     serde_json::from_value(text).expect("a plan")

@@ -110,7 +110,7 @@ pub struct DoorPlan {
     /// Whether timers and windows are no shorter than the plan's light and dark ask for.
     #[serde(default = "by_plan")]
     pub by_plan: bool,
-    /// TLS of a layer over TCP that begins it itself.
+    /// What TLS goes by; over QUIC it is always spoken, over TCP as the layer says.
     #[serde(default)]
     pub tls: DoorTls,
 }
@@ -119,8 +119,6 @@ pub struct DoorPlan {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DoorTls {
-    /// Whether TCPCLv4 speaks it; over QUIC it is always spoken.
-    pub policy: TlsPolicy,
     /// What this node shows; none: a self-signed certificate for this run, to those who open a connection.
     pub certificate: Option<CertificateFiles>,
     /// SHA-256 of the certificate that the neighbour has to show where this node opens the connection; none: any.
@@ -162,12 +160,14 @@ impl DoorTls {
         Ok(Keys { client: Arc::new(client), server: Arc::new(server), expected })
     }
 
-    /// The same of TCPCLv4; none where no TLS is spoken.
-    fn keys_over_tcp(&self, node: Option<&str>) -> Result<Option<Keys>, String> {
-        if self.proves() && self.policy != TlsPolicy::Require {
-            return Err("tls: found authority or pin, expected policy \"require\"".to_owned());
+    /// The same of a layer over TCP that goes by `policy`; none where no TLS is spoken.
+    fn keys_over_tcp(&self, policy: TlsPolicy, node: Option<&str>) -> Result<Option<Keys>, String> {
+        if self.proves() && policy != TlsPolicy::Require {
+            return Err(
+                "tls: found authority or pin, expected a layer that requires TLS".to_owned()
+            );
         }
-        if self.policy == TlsPolicy::No {
+        if policy == TlsPolicy::No {
             return Ok(None);
         }
         // Another name is refused in SESS_TERM (RFC 9174 section 4.4.4).
@@ -223,7 +223,7 @@ impl DoorPlan {
             return Ok(EndPlan::Tcp(TcpPlan {
                 listen: Some(self.listen),
                 options: TcpOptions { congestion: name.to_owned(), mss: None, buffer: None },
-                keys: self.tls.keys_over_tcp(node).map_err(Failure::Input)?,
+                keys: self.tls.keys_over_tcp(self.layer.tls(), node).map_err(Failure::Input)?,
                 patience: Patience { handshake: Span::from_secs(60), idle },
                 connections: CONNECTIONS,
             }));
@@ -286,12 +286,7 @@ fn begin(plan: &NodePlan) -> Result<(Host<BundleHost>, Option<FoundStore>), Fail
     let gate = |door: &DoorPlan| Gate {
         layer: door.layer.clone(),
         peer: door.peer.map(|peer| peer.to_string()),
-        terms: Terms {
-            tls: door.tls.policy,
-            peer: eid(&door.neighbour),
-            room: Some(room.clone()),
-            first,
-        },
+        terms: Terms { peer: eid(&door.neighbour), room: Some(room.clone()), first },
     };
     let gates = doors.iter().map(gate).collect();
     let end = |door: &DoorPlan| door.end(eid(&door.neighbour).as_deref());

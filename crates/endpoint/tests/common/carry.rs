@@ -120,13 +120,13 @@ fn keys() -> Keys {
     Keys { client: Arc::new(client), server: Arc::new(server), expected: None }
 }
 
-fn end(layer: &LayerSpec, terms: &Terms) -> EndPlan {
+fn end(layer: &LayerSpec) -> EndPlan {
     let listen = (Ipv4Addr::LOCALHOST, 0).into();
     let Some(needs) = layer.needs() else {
         return EndPlan::Tcp(TcpPlan {
             listen: Some(listen),
             options: TcpOptions { congestion: "cubic".to_owned(), mss: None, buffer: None },
-            keys: (terms.tls != TlsPolicy::No).then(keys),
+            keys: (layer.tls() != TlsPolicy::No).then(keys),
             patience: Patience { handshake: Span::from_secs(5), idle: Some(Span::from_secs(10)) },
             connections: 16,
         });
@@ -170,7 +170,7 @@ pub fn node_with(
 ) -> Host<Carrying> {
     let dials = peer.is_some();
     let name = if dials { "ipn:1.0" } else { "ipn:2.0" };
-    let plan = end(layer, &terms);
+    let plan = end(layer);
     let gate = Gate { layer: layer.clone(), peer, terms };
     let payload: Vec<u8> = (0..bytes).map(|place| (place % 253) as u8).collect();
     let carrying = Carrying {

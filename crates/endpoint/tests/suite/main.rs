@@ -8,4 +8,5 @@ mod host;
 mod loopback;
 mod tcp;
 mod tcp_trouble;
+mod tls_flights;
 mod trouble;

@@ -131,7 +131,7 @@ impl Exchange {
                 }
                 // Section 4.3: TLS is spoken if both can.
                 let both = header.flags & contact::CAN_TLS != 0;
-                match self.setup.terms.tls {
+                match self.setup.tls {
                     TlsPolicy::Allow | TlsPolicy::Require if both => {
                         self.stage = Stage::Secure;
                         return true;

@@ -52,6 +52,8 @@ pub(super) struct Setup {
     /// How long the peer may take for its next word while none but it can say one.
     pub patience: Span,
     /// What the driver says of the connection.
+    /// Of TCPCLv4.
+    pub tls: TlsPolicy,
     pub terms: Terms,
 }
 
@@ -405,7 +407,7 @@ impl Exchange {
     }
 
     fn say_contact(&mut self) {
-        let can = self.setup.terms.tls != TlsPolicy::No;
+        let can = self.setup.tls != TlsPolicy::No;
         let flags = if can { contact::CAN_TLS } else { 0 };
         let header = contact::encode(contact::Contact { version: contact::VERSION, flags });
         self.signal().say_raw(&header);

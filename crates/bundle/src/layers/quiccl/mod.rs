@@ -16,7 +16,7 @@ use self::datagrams::{Datagrams, Word};
 use super::assembly::Room;
 use super::exchange::{Exchange, Layout, Setup};
 use super::messages::{Dialect, Init};
-use super::{INCOMING_BYTES, Memory, PATIENCE_NS, SEGMENT_BYTES, TRANSFER_BYTES, Terms};
+use super::{INCOMING_BYTES, Memory, PATIENCE_NS, SEGMENT_BYTES, TRANSFER_BYTES, Terms, TlsPolicy};
 use crate::{Refusal, Role, Said, Service, Session, Told};
 
 /// The protocol's name in the handshake.
@@ -119,6 +119,7 @@ impl Quiccl {
             segment_bytes: spec.segment_bytes,
             incoming_bytes: spec.incoming_bytes,
             patience: Span(spec.patience_ns),
+            tls: TlsPolicy::No,
             terms,
         });
         let datagrams = datagrams.then(|| {

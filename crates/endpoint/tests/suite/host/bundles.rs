@@ -71,8 +71,8 @@ fn a_node_that_is_gone_ends_its_sessions() {
 }
 
 fn tcpcl(tls: TlsPolicy, peer: Option<&str>) -> (LayerSpec, Terms) {
-    let terms = Terms { tls, peer: peer.map(str::to_owned), ..Terms::default() };
-    (LayerSpec::Tcpcl(TcpclSpec::default()), terms)
+    let terms = Terms { peer: peer.map(str::to_owned), ..Terms::default() };
+    (LayerSpec::Tcpcl(TcpclSpec { tls, ..TcpclSpec::default() }), terms)
 }
 
 fn answering(tls: TlsPolicy, peer: Option<&str>) -> (Host<Carrying>, SocketAddr) {

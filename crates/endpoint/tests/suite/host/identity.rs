@@ -48,12 +48,12 @@ impl Labs {
     /// TLS of a node that shows the certificate `name` and asks for one of the first lab's authority.
     fn by_authority(&self, name: &str) -> Value {
         let authority = self.folder.join("authority.pem");
-        json!({"policy": "require", "certificate": self.shows(name), "authority": authority})
+        json!({"certificate": self.shows(name), "authority": authority})
     }
 
     /// The same that asks for a key.
     fn by_pin(&self, name: &str, pin: &str) -> Value {
-        json!({"policy": "require", "certificate": self.shows(name), "pin": pin})
+        json!({"certificate": self.shows(name), "pin": pin})
     }
 }
 
@@ -71,6 +71,10 @@ fn a_node(layer: &str, name: &str, peer: Option<String>, tls: &Value) -> Host<Bu
         "payload_bytes": 1000, "lifetime_ns": 60_000_000_000_u64, "priority": "normal", "crc": "none", "whole": true,
     });
     let to = |name: &str| json!({"to": name, "via": name});
+    let mut words = json!({"kind": layer});
+    if layer == "tcpcl" {
+        words["tls"] = json!("require");
+    }
     let plan = json!({
         "name": name,
         "dtn": {
@@ -81,7 +85,7 @@ fn a_node(layer: &str, name: &str, peer: Option<String>, tls: &Value) -> Host<Bu
             ],
         },
         "doors": [{
-            "neighbour": other, "layer": {"kind": layer}, "listen": "127.0.0.1:0", "peer": peer,
+            "neighbour": other, "layer": words, "listen": "127.0.0.1:0", "peer": peer,
             "sends": true, "with_contact": false, "closes": false, "quic": QuicSpec { crypto: transport::quic::Crypto::Rustls, ..QuicSpec::default() },
             "congestion": {"name": "cubic"}, "idle_timeout_ns": 10_000_000_000_u64, "tls": tls,
         }],
@@ -152,7 +156,7 @@ fn liars(labs: &Labs) -> Vec<(usize, Value, Value, &'static str)> {
     let [one, two] = &labs.pins;
     let (near, far) = (labs.by_authority("one"), labs.by_authority("two"));
     let named = "is that of ipn:3.0, expected ipn:";
-    let anonymous = json!({"policy": "require"});
+    let anonymous = json!({});
     vec![
         (1, labs.by_authority("three"), far.clone(), named),
         (0, near.clone(), labs.by_authority("three"), named),

@@ -3,22 +3,8 @@
 //! Lengths are those of X25519, a server key of RSA with 2,048 bits, SHA-256, and ALPN; every message
 //! counts with its own head of 4 bytes. docs/models/web.md has where they come from.
 
+use crate::tls::kind;
 use crate::web::{Tls, TlsVersion};
-
-/// Types of handshake messages (RFC 8446 section 4, RFC 5246 section 7.4).
-pub(in crate::web) mod kind {
-    pub const CLIENT_HELLO: u8 = 1;
-    pub const SERVER_HELLO: u8 = 2;
-    pub const NEW_SESSION_TICKET: u8 = 4;
-    pub const END_OF_EARLY_DATA: u8 = 5;
-    pub const ENCRYPTED_EXTENSIONS: u8 = 8;
-    pub const CERTIFICATE: u8 = 11;
-    pub const SERVER_KEY_EXCHANGE: u8 = 12;
-    pub const SERVER_HELLO_DONE: u8 = 14;
-    pub const CERTIFICATE_VERIFY: u8 = 15;
-    pub const CLIENT_KEY_EXCHANGE: u8 = 16;
-    pub const FINISHED: u8 = 20;
-}
 
 /// Type and length of a message.
 const HEAD: usize = 4;

@@ -3,7 +3,6 @@
 //! peer's flight have come, and a record is passed on when it is whole, as its tag demands.
 
 mod handshake;
-mod record;
 #[cfg(test)]
 mod tests;
 
@@ -13,11 +12,11 @@ use bytes::Bytes;
 use units::Time;
 
 use self::handshake::{Act, Handshake};
-use self::record::{Protection, content};
 use super::Tls;
 use super::dial::Dial;
 use super::speaker::Speaker;
 use crate::load::StreamReport;
+use crate::tls::record::{self, Protection, content};
 use crate::{App, AppEvent, Notice, Order, ReadEnd, Received, Streams};
 
 /// The one stream of a TCP connection.

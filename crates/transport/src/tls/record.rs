@@ -2,7 +2,7 @@
 //! content, and what the cipher AES-128-GCM adds. Nothing is encrypted.
 
 /// What a record carries; its first byte.
-pub(in crate::web) mod content {
+pub(crate) mod content {
     pub const CHANGE_CIPHER_SPEC: u8 = 20;
     pub const ALERT: u8 = 21;
     pub const HANDSHAKE: u8 = 22;
@@ -10,7 +10,7 @@ pub(in crate::web) mod content {
 }
 
 /// Length of a record's head.
-pub(super) const HEAD: usize = 5;
+pub(crate) const HEAD: usize = 5;
 /// Most content of a record (RFC 8446 section 5.1, RFC 5246 section 6.2.1).
 const MOST: usize = 1 << 14;
 /// Authentication tag of AES-GCM (RFC 5116 section 5.1).
@@ -20,7 +20,7 @@ const NONCE: usize = 8;
 
 /// How a record is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Protection {
+pub(crate) enum Protection {
     None,
     /// TLS 1.2: nonce and tag.
     Tls12,
@@ -29,7 +29,7 @@ pub(super) enum Protection {
 }
 
 /// Bytes that protection adds to a record.
-pub(in crate::web) fn overhead(protection: Protection) -> usize {
+pub(crate) fn overhead(protection: Protection) -> usize {
     HEAD + match protection {
         Protection::None => 0,
         Protection::Tls12 => NONCE + TAG,
@@ -38,7 +38,7 @@ pub(in crate::web) fn overhead(protection: Protection) -> usize {
 }
 
 /// Appends `plain` in as few records as it takes.
-pub(super) fn seal(out: &mut Vec<u8>, protection: Protection, content: u8, plain: &[u8]) {
+pub(crate) fn seal(out: &mut Vec<u8>, protection: Protection, content: u8, plain: &[u8]) {
     for part in plain.chunks(MOST) {
         let length = (part.len() + overhead(protection) - HEAD) as u16;
         let outer = if protection == Protection::Tls13 { content::DATA } else { content };
@@ -62,13 +62,13 @@ pub(super) fn seal(out: &mut Vec<u8>, protection: Protection, content: u8, plain
 }
 
 /// Length of the record at the start of `bytes`; none until its head is there.
-pub(super) fn length(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn length(bytes: &[u8]) -> Option<usize> {
     let head = bytes.get(..HEAD)?;
     Some(HEAD + usize::from(u16::from_be_bytes([head[3], head[4]])))
 }
 
 /// Content type and content of one whole record.
-pub(super) fn open(record: &[u8], protection: Protection) -> Option<(u8, &[u8])> {
+pub(crate) fn open(record: &[u8], protection: Protection) -> Option<(u8, &[u8])> {
     let body = &record[HEAD..];
     match protection {
         Protection::None => Some((record[0], body)),
