@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import time
 from typing import TYPE_CHECKING, Any
@@ -163,6 +164,13 @@ def test_panels_can_be_read_in_a_narrow_window(reader: Reader, pages: dict[str, 
         "[...document.querySelectorAll('.figure text')].filter(one => one.textContent.includes(', initial'))"
     )
     assert len(set(reader.value(f"{titles}.map(one => one.getBoundingClientRect().y)"))) == 4
+    boxes = reader.value(
+        "[...document.querySelectorAll('.figure text')].filter(one => /^\\d[.]\\d\\d$/.test(one.textContent))"
+        ".map(one => one.getBoundingClientRect()).map(one => [one.y, one.left, one.right])"
+    )
+    assert len(boxes) > 100
+    touching = [a for a, b in itertools.pairwise(sorted(boxes)) if a[0] == b[0] and a[2] > b[1]]
+    assert touching == []
 
 
 @pytest.mark.parametrize("name", ["report", "map"])

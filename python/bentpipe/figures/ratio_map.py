@@ -141,9 +141,10 @@ def _panel(
         .encode(x=x, x2="right:Q", y=y, y2="high:Q", color=hue),
         *_break_even(cells, xs, ys, (x_edges, y_edges), room),
         *(
-            base.mark_text(fontSize=LABEL, color=ink).transform_filter(f"datum.deep == {deep}").encode(
-                x=x_mid, y=y_mid, text="text:N"
-            )
+            # page.js knows by the style how many stand beside each other.
+            base.mark_text(fontSize=LABEL, color=ink, style=f"of-{len(xs)}")
+            .transform_filter(f"datum.deep == {deep}")
+            .encode(x=x_mid, y=y_mid, text="text:N")
             for deep, ink in enumerate((_INK, _PAPER)) if numbered
         ),
     ]  # fmt: skip

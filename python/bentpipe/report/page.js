@@ -7,6 +7,7 @@
   const PAPER = 650; // A4 between its margins, CSS pixels
   const AXIS = 84; // beside a panel: labels and title of an axis
   const LEAST = { facet: 180, concat: 240 }; // narrower panels cannot be read: small multiples, and panels of their own
+  const NUMBER = { roomy: 32, least: 24, small: 9 }; // of a cell's number: widths of the cell, and a size of letters
   let chosen = "0";
 
   const textOf = (box) =>
@@ -41,8 +42,20 @@
         spec.columns = columns;
         inner.forEach((part) => fit(part, room / columns));
       }
-    } else if (typeof spec.width === "number") spec.width = Math.max(LEAST.facet, Math.min(spec.width, Math.floor(room - AXIS)));
+    } else if (typeof spec.width === "number") {
+      spec.width = Math.max(LEAST.facet, Math.min(spec.width, Math.floor(room - AXIS)));
+      if (spec.layer) spec.layer = spec.layer.filter((layer) => numbered(layer, spec.width));
+    }
     return spec;
+  }
+
+  // Numbers in cells, `of-N` beside each other: smaller where they would touch; whether there is room for them.
+  function numbered(layer, width) {
+    const beside = /^of-(\d+)$/.exec(layer.mark && layer.mark.style);
+    if (!beside) return true;
+    const cell = width / beside[1];
+    if (cell < NUMBER.roomy) layer.mark.fontSize = NUMBER.small;
+    return cell >= NUMBER.least;
   }
 
   function colours(room, name) {
