@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,14 @@ class Figure:
     """Whether its rows say of which run they are: their column ``run`` is one of :attr:`Material.run_numbers`."""
 
     def spec(self) -> dict[str, Any]:
-        """The Vega-Lite specification, with its data and without colours of a page (``config``)."""
+        """The Vega-Lite specification, with its data and without colours of a page (``config``).
+
+        Its top is the caller's own, and what is in it everybody's.
+        """
+        return dict(self._spec)
+
+    @cached_property
+    def _spec(self) -> dict[str, Any]:
         spec: dict[str, Any] = self.chart.to_dict(validate=False)
         spec.pop("config", None)
         return spec
