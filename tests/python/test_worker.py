@@ -14,7 +14,7 @@ import pytest
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import Run, make
 from bentpipe.runners import dask, engine
-from bentpipe.runners.local import InProcess, LocalRunner
+from bentpipe.runners.local import Idle, InProcess, LocalRunner, _started
 from bentpipe.runners.worker import exactly, receive, send
 from bentpipe.store.codec import RunFiles, decode, encode, encoder
 from bentpipe.store.files import digest
@@ -39,6 +39,30 @@ def test_every_runner_gives_the_same_files_with_their_checksums() -> None:
         assert outcome.data == wanted
     what, answer, _ = dask.execute(one.spec_json(), {}, engine.version(), encoder())
     assert (what, RunFiles.from_bytes(answer)) == (dask.FILES, wanted)
+
+
+def test_runners_one_after_the_other_have_the_same_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has died meanwhile has a successor, and none is left."""
+    made: list[subprocess.Popen[bytes]] = []
+
+    def started(threads: int) -> subprocess.Popen[bytes]:
+        made.append(_started(threads))
+        return made[-1]
+
+    monkeypatch.setattr("bentpipe.runners.local._started", started)
+    one = run()
+    wanted = encode(decode(engine.run(one.spec_json())))
+    with Idle() as idle:
+        for ended in (False, False, True):
+            if ended:
+                made[0].kill()
+                made[0].wait()
+            (outcome,) = LocalRunner(1, idle=idle).run([one])
+            assert outcome.data == wanted
+            assert not outcome.retried
+            assert len(made) == 1 + ended
+        assert made[1].poll() is None
+    assert made[1].poll() is not None
 
 
 def test_a_worker_of_a_cluster_that_would_encode_otherwise_sends_what_was_measured() -> None:

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from typing import IO, TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from bentpipe.runners.hands import Hand, in_turn, outcomes
 from bentpipe.runners.outcome import Outcome
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.runs import Run
 
-__all__ = ["InProcess", "LocalRunner", "cores"]
+__all__ = ["Idle", "InProcess", "LocalRunner", "cores"]
 
 
 def cores() -> int:
@@ -52,12 +53,70 @@ class InProcess:
                 yield Outcome(run, None, answer.decode(errors="replace"), seconds)
 
 
+class Idle:
+    """Worker processes that wait for the next runner of the same kind: starting one takes as long as many a short run.
+
+    They end with the ``with`` that it stands in; those that have waited longest before, if there are too many. A
+    worker ends with the thread that starts it (prctl(2)), so that one thread starts all of them.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[str, subprocess.Popen[bytes]]] = []
+        self._lock = threading.Lock()
+        self._starter = ThreadPoolExecutor(1, "starter")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._keep(0)
+        self._starter.shutdown()
+
+    def start(self, threads: int) -> subprocess.Popen[bytes]:
+        """A fresh one."""
+        return self._starter.submit(_started, threads).result()
+
+    def take(self, kind: str) -> subprocess.Popen[bytes] | None:
+        """One that waits; None: there is none of this kind."""
+        with self._lock:
+            for place, (other, worker) in enumerate(self._waiting):
+                if other == kind and worker.poll() is None:
+                    del self._waiting[place]
+                    return worker
+        return None
+
+    def leave(self, kind: str, worker: subprocess.Popen[bytes]) -> None:
+        """Has ``worker`` wait."""
+        with self._lock:
+            self._waiting.append((kind, worker))
+        self._keep(MOST_IDLE * cores())
+
+    def _keep(self, most: int) -> None:
+        """Ends those that have waited longest, up to ``most``."""
+        with self._lock:
+            surplus = self._waiting[: max(len(self._waiting) - most, 0)]
+            del self._waiting[: len(surplus)]
+        for _kind, worker in surplus:
+            _ended(worker)
+
+
+MOST_IDLE = 2
+"""Workers that wait, a processor: each holds some 100 MB."""
+
+
 class LocalRunner:
     """A pool of worker processes."""
 
-    def __init__(self, jobs: int | None = None, controllers: Mapping[str, str] | None = None) -> None:
-        """``jobs`` workers (default: one a processor); ``controllers`` as ``module:Class`` by name."""
+    def __init__(
+        self,
+        jobs: int | None = None,
+        controllers: Mapping[str, str] | None = None,
+        idle: Idle | None = None,
+    ) -> None:
+        """``jobs`` workers (default: one a processor); ``controllers`` as ``module:Class`` by name; ``idle``: who takes
+        and gives workers."""
         self.jobs = jobs or cores()
+        self.idle = idle
         self.setup = {
             "controllers": dict(controllers or {}),
             "search": [p for p in sys.path if p],
@@ -68,16 +127,17 @@ class LocalRunner:
         """Outcomes as they come. Closing the iterator kills the workers."""
         count = min(self.jobs, len(runs))
         threads = max(cores() // max(count, 1), 1)
-        hands = [_Worker(self.setup, threads) for _ in range(count)]
+        hands = [_Worker(self.setup, threads, self.idle) for _ in range(count)]
         return outcomes(hands, in_turn(runs))
 
 
 class _Worker(Hand):
     """One worker process, and another when it has died."""
 
-    def __init__(self, setup: Mapping[str, Any], threads: int) -> None:
-        self.setup = setup
+    def __init__(self, setup: Mapping[str, Any], threads: int, idle: Idle | None) -> None:
+        self.setup = json.dumps(setup)
         self.threads = threads
+        self.idle = idle
         self.stopping = False
         self.worker: subprocess.Popen[bytes] | None = None
         self.lock = threading.Lock()
@@ -110,42 +170,36 @@ class _Worker(Hand):
         with self.lock:
             if self.stopping:
                 raise EOFError
+            if self.worker is None and self.idle is not None:
+                self.worker = self.idle.take(self.kind)
             fresh = self.worker is None
             if self.worker is None:
-                self.worker = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "bentpipe.runners.worker"],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
-                    env=_environment(self.threads),
-                )
+                self.worker = (self.idle.start if self.idle is not None else _started)(self.threads)
             worker = self.worker
         if worker.stdin is None or worker.stdout is None:
             raise EOFError
         if fresh:
-            send(worker.stdin, json.dumps(self.setup).encode())
+            send(worker.stdin, self.setup.encode())
         return worker.stdin, worker.stdout
 
     def _end(self) -> str:
         """Ends the worker; says how it had ended."""
         with self.lock:
             worker, self.worker = self.worker, None
-        if worker is None:
-            return "it did not start"
-        for pipe in (worker.stdin, worker.stdout):
-            if pipe is not None:
-                try:
-                    pipe.close()
-                except OSError:
-                    continue
-        try:
-            code = worker.wait(timeout=5)
-        except subprocess.TimeoutExpired:
-            worker.kill()
-            code = worker.wait()
-        return f"killed by signal {-code}" if code < 0 else f"exit status {code}"
+        return "it did not start" if worker is None else _ended(worker)
+
+    @property
+    def kind(self) -> str:
+        """What workers have to have in common to do each other's work."""
+        return f"{self.threads} {self.setup}"
 
     def leave(self) -> None:
-        """Ends the worker."""
+        """Ends the worker, or has it wait for who comes next."""
+        if self.idle is not None:
+            with self.lock:
+                worker, self.worker = (self.worker, None) if not self.stopping else (None, self.worker)
+            if worker is not None:
+                self.idle.leave(self.kind, worker)
         self._end()
 
     def stop(self) -> None:
@@ -154,6 +208,32 @@ class _Worker(Hand):
             self.stopping = True
             if self.worker is not None:
                 self.worker.kill()
+
+
+def _started(threads: int) -> subprocess.Popen[bytes]:
+    """A worker, which ends with the calling thread."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "bentpipe.runners.worker"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=_environment(threads),
+    )
+
+
+def _ended(worker: subprocess.Popen[bytes]) -> str:
+    """Ends a worker; says how it had ended."""
+    for pipe in (worker.stdin, worker.stdout):
+        if pipe is not None:
+            try:
+                pipe.close()
+            except OSError:
+                continue
+    try:
+        code = worker.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        worker.kill()
+        code = worker.wait()
+    return f"killed by signal {-code}" if code < 0 else f"exit status {code}"
 
 
 def _environment(threads: int) -> dict[str, str]:

@@ -80,6 +80,7 @@ def run(
         bentpipe.StoreError: a store there is not this study's.
         bentpipe.runners.session.Interrupted: Ctrl-C.
     """
+    from bentpipe.runners.local import Idle
     from bentpipe.runners.session import Interrupted
     from bentpipe.studies.output import Judged, as_data, findings_shown, verdicts_of
     from bentpipe.studies.page import figures_of, write_page
@@ -99,7 +100,10 @@ def run(
         plan_part(part, wanted[part.name], seeds, settings) for part in study.parts() if part.name in wanted
     ]
     try:
-        reports = {one.part.name: run_part(one, place, jobs=jobs, watch=watch) for one in planned}
+        with Idle() as idle:
+            reports = {
+                one.part.name: run_part(one, place, jobs=jobs, watch=watch, idle=idle) for one in planned
+            }
     except KeyboardInterrupt:
         raise Interrupted(f"what is finished is in {place}; the same command goes on from there") from None
     findings = study.findings(Measured(place, study.parts()), words)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from bentpipe.plan.runs import Plan
     from bentpipe.runners.conduct import Report
+    from bentpipe.runners.local import Idle
     from bentpipe.runners.session import Watch
     from bentpipe.store.reader import Store
 
@@ -70,8 +71,15 @@ def plan_part(
     return Planned(part, plan, tuple(run.id for run in plan.runs if wanted(run.cell)))
 
 
-def run_part(planned: Planned, out: Path, *, jobs: int | None = None, watch: Watch | None = None) -> Report:
-    """Runs what the part's store does not have yet of it.
+def run_part(
+    planned: Planned,
+    out: Path,
+    *,
+    jobs: int | None = None,
+    watch: Watch | None = None,
+    idle: Idle | None = None,
+) -> Report:
+    """Runs what the part's store does not have yet of it, on workers of parts before it where some are ``idle``.
 
     Raises:
         bentpipe.runners.session.Interrupted, bentpipe.StoreError, bentpipe.runners.outcome.RunnerError.
@@ -85,7 +93,7 @@ def run_part(planned: Planned, out: Path, *, jobs: int | None = None, watch: Wat
     if not planned.ids:
         return Report(part.store(out), 0)
     places = {name: import_place(kind) or "" for name, kind in part.controllers.items()}
-    return session(plan, LocalRunner(jobs, places), part.store(out), only=planned.ids, watch=watch)
+    return session(plan, LocalRunner(jobs, places, idle), part.store(out), only=planned.ids, watch=watch)
 
 
 class Measured:
