@@ -12,7 +12,7 @@ import pytest
 
 import commands
 import synthetic
-from bentpipe.figures.narrow import PX_PER_MM, width_px
+from bentpipe.figures.narrow import PX_PER_MM, narrowed, width_px
 from bentpipe.figures.ratio_map import RatioCell, ratio_map
 
 ROOT = Path(__file__).parents[2]
@@ -143,6 +143,18 @@ def test_a_map_leaves_out_numbers_that_have_no_room(tmp_path: Path, wide: int, n
     assert (text.count(">2.50<") > 2) == numbers
     assert all(text.count(f">{size}<") == 2 for size in SIZES)
     assert min(map(float, re.findall(r'font-size="(\d+)px"', text))) >= 8, "6 points"
+
+
+def test_titles_of_axes_and_legends_take_the_lines_they_need() -> None:
+    """Whatever draws them; here a panel is as wide as it says, with an axis of 60 pixels."""
+    long = "page load time, s (does not begin at 0)"
+    panel = {"width": 900, "layer": [{"mark": "line", "encoding": {"x": {"title": long}}}]}
+    found = narrowed(panel, 200, lambda one: one["width"] + 60)
+    assert found["width"] == pytest.approx(140, abs=1.5)
+    assert found["layer"][0]["encoding"]["x"]["title"] == ["page load time, s (does", "not begin at 0)"]
+    assert panel["width"] == 900
+    with pytest.raises(ValueError, match="too narrow"):
+        narrowed(panel, 120, lambda one: one["width"] + 60)
 
 
 def test_widths() -> None:

@@ -24,6 +24,9 @@ BOLD, PLAIN = 0.56, 0.5
 APART = 5
 """Pixels between the numbers of an axis, of which those that are closer are left out."""
 
+AXIS_LETTER = 5.5
+"""About the width of a letter of an axis's title."""
+
 CLOSE = 1.0
 """Pixels that a figure may be narrower or wider than asked; the writer stretches the rest."""
 
@@ -73,6 +76,7 @@ def _at(
                 part["columns"] = min(columns, part["columns"])
             if isinstance(part.get("width"), (int, float)):
                 part["width"] = round(part["width"] * factor, 2)
+                _wrap_across(part, int(part["width"] / AXIS_LETTER))
         new.setdefault("config", {}).setdefault("axis", {})["labelSeparation"] = APART
         if legend is not None:
             new["config"].setdefault("legend", {})["columns"] = legend
@@ -117,6 +121,14 @@ def _titled(
         if measure(found) <= wide + CLOSE or room < wide / 2:
             return found
         room *= 0.9
+
+
+def _wrap_across(part: dict[str, Any], letters: int) -> None:
+    """The titles of horizontal axes in lines of so many letters, lest they run into those of the panel beside it."""
+    for layer in [part, *part.get("layer", [])]:
+        across = layer.get("encoding", {}).get("x", {})
+        if isinstance(across.get("title"), str) and len(across["title"]) > letters:
+            across["title"] = textwrap.wrap(across["title"], max(8, letters))
 
 
 def _legends(part: Any) -> Iterator[dict[str, Any]]:
