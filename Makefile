@@ -18,7 +18,7 @@ CARGO_PROFILE ?= release
 unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 
-.PHONY: help demo test wheel docs container-test venv venv-dev warm engine rt system fmt pins types golden instructions fuzz clean \
+.PHONY: help demo test wheel docs container-test venv venv-dev engine rt system fmt pins types golden instructions fuzz clean \
         check-rustfmt check-clippy build-rust check-rust check-ruff check-mypy check-imports check-licences check-stub check-python check-system
 
 help: ## this list
@@ -63,11 +63,6 @@ venv-dev: .venv/.dev ## .venv with what testing needs too
 .venv/.dev: requirements/dev.txt scripts/venv
 	@$(STEP) "Python packages" scripts/venv $(PYTHON) requirements/dev.txt
 	@touch $@ .venv/.run
-
-# Imported once, their bytecode is there; the script is kept among the user's caches. Needs no engine.
-warm: .venv/.run ## what a first run and a first report would wait for: libraries' bytecode, the script that draws
-	@$(STEP) "first imports" $(BIN)/python -c 'import numpy, polars; import bentpipe.plan.runs, bentpipe.report.report; \
-	  from bentpipe.report.library import library; library()'
 
 engine: ## build the engine and put it beside the Python modules (docs/decisions/0005)
 	@$(STEP) "engine" scripts/build-engine $(CARGO_PROFILE) $(ENGINE)
