@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use units::Time;
 
-use super::kind;
 use super::record::{self, Protection, content};
+use super::{FINISHED_13, HEAD, SERVER_HELLO_13, kind, message};
 use crate::calls::CallSide;
 use crate::load::{Answer, StreamReport, Wish};
 use crate::{App, AppEvent, Notice, Order, ReadEnd, Streams};
@@ -14,16 +14,11 @@ use crate::{App, AppEvent, Notice, Order, ReadEnd, Streams};
 /// The one stream of a TCP connection.
 const STREAM: u64 = 0;
 
-/// Type and length of a message (RFC 8446 section 4).
-const HEAD: usize = 4;
 /// Lengths of what rustls says where a server shows a certificate of its own for P-256 and nobody names a protocol:
 /// messages in clear, and the one record in which EncryptedExtensions, Certificate, CertificateVerify and Finished come
 /// (measured: `endpoint/tests/suite/tls_flights.rs`; ECDSA's signatures make it 4 bytes longer or shorter).
 const CLIENT_HELLO: usize = 193;
-const SERVER_HELLO: usize = 122;
 const SERVER_FLIGHT: usize = 487;
-/// HMAC with SHA-256 (RFC 8446 section 4.4.4).
-const FINISHED: usize = HEAD + 32;
 
 /// How far TLS is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,12 +143,8 @@ impl Tls {
 
     /// One record with messages of these types and whole lengths.
     fn say(&mut self, protection: Protection, messages: &[(u8, usize)]) {
-        let mut plain = Vec::new();
-        for (kind, length) in messages {
-            plain.push(*kind);
-            plain.extend_from_slice(&((length - HEAD) as u32).to_be_bytes()[1..]);
-            plain.resize(plain.len() + length - HEAD, 0);
-        }
+        let said = messages.iter().map(|(kind, length)| message(*kind, *length));
+        let plain: Vec<u8> = said.flatten().collect();
         self.seal(protection, content::HANDSHAKE, &plain);
     }
 
@@ -175,17 +166,17 @@ impl Tls {
     fn on_message(&mut self, message: u8) -> bool {
         match (self.stage, message) {
             (Stage::Hello, kind::CLIENT_HELLO) => {
-                self.say(Protection::None, &[(kind::SERVER_HELLO, SERVER_HELLO)]);
+                self.say(Protection::None, &[(kind::SERVER_HELLO, SERVER_HELLO_13)]);
                 self.change_cipher_spec();
-                let before = (kind::CERTIFICATE, SERVER_FLIGHT - FINISHED);
-                self.say(Protection::Tls13, &[before, (kind::FINISHED, FINISHED)]);
+                let before = (kind::CERTIFICATE, SERVER_FLIGHT - FINISHED_13);
+                self.say(Protection::Tls13, &[before, (kind::FINISHED, FINISHED_13)]);
                 self.stage = Stage::Finished;
                 false
             }
             (Stage::Finished, kind::FINISHED) => {
                 if self.client {
                     self.change_cipher_spec();
-                    self.say(Protection::Tls13, &[(kind::FINISHED, FINISHED)]);
+                    self.say(Protection::Tls13, &[(kind::FINISHED, FINISHED_13)]);
                 }
                 self.stage = Stage::Open;
                 true

@@ -3,24 +3,18 @@
 //! Lengths are those of X25519, a server key of RSA with 2,048 bits, SHA-256, and ALPN; every message
 //! counts with its own head of 4 bytes. docs/models/web.md has where they come from.
 
-use crate::tls::kind;
+use crate::tls::{FINISHED_13, HEAD, SERVER_HELLO_13, kind};
 use crate::web::{Tls, TlsVersion};
 
-/// Type and length of a message.
-const HEAD: usize = 4;
 /// Signature of an RSA key with 2,048 bits, after algorithm and length (RFC 8446 section 4.4.3).
 const SIGNATURE: usize = 2 + 2 + 256;
 
-/// TLS 1.3, X25519, ALPN (measured; 32 of it are the session id of the compatibility mode).
-const SERVER_HELLO_13: usize = 122;
 /// The selected identity of a resumed session (RFC 8446 section 4.2.11).
 const SELECTED_PSK: usize = 6;
 /// ALPN with a name of 2 bytes (measured).
 const ENCRYPTED_EXTENSIONS: usize = 15;
 /// The empty early_data extension (RFC 8446 section 4.2.10).
 const EARLY_DATA: usize = 4;
-/// HMAC with SHA-256 (RFC 8446 section 4.4.4).
-const FINISHED_13: usize = HEAD + 32;
 /// Measured (OpenSSL); it holds a ticket of 208.
 const NEW_SESSION_TICKET_13: usize = 233;
 /// How many tickets follow a full handshake; one follows a resumed one (OpenSSL, measured).

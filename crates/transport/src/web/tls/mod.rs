@@ -16,6 +16,7 @@ use super::Tls;
 use super::dial::Dial;
 use super::speaker::Speaker;
 use crate::load::StreamReport;
+use crate::tls;
 use crate::tls::record::{self, Protection, content};
 use crate::{App, AppEvent, Notice, Order, ReadEnd, Received, Streams};
 
@@ -108,10 +109,7 @@ impl TlsApp {
         for act in acts {
             match *act {
                 Act::Say(kind, length, flags, protected) => {
-                    let mut message = vec![0; length];
-                    message[0] = kind;
-                    let body = (message.len() - 4) as u32;
-                    message[1..4].copy_from_slice(&body.to_be_bytes()[1..]);
+                    let mut message = tls::message(kind, length);
                     if let Some(place) = message.get_mut(handshake::FLAGS_AT) {
                         *place = flags;
                     }
