@@ -5,7 +5,7 @@ The engine declares its own; a test holds both together.
 
 from __future__ import annotations
 
-__all__ = ["COLUMNS", "COUNTERS", "GAUGES", "OPTIONAL", "RARE", "owners"]
+__all__ = ["CALL_WINDOW_S", "COLUMNS", "COUNTERS", "GAUGES", "OPTIONAL", "RARE", "owners"]
 
 COUNTERS = (
     "sent_packets", "sent_bytes", "ack_packets", "ack_bytes", "lost_packets", "lost_bytes", "congestion_events",
@@ -21,6 +21,9 @@ GAUGES = {
     "cwnd_bytes": "f64", "ssthresh_bytes": "f64", "in_flight_bytes": "i64", "smoothed_rtt_ms": "f64",
     "latest_rtt_ms": "f64", "min_rtt_ms": "f64", "pacing_rate_bit_s": "f64",
 }  # fmt: skip
+
+CALL_WINDOW_S = 10.0
+"""Of the counters of a call (crates/transport/src/calls)."""
 
 
 def _kinds(words: str) -> dict[str, str]:

@@ -13,6 +13,7 @@ import polars as pl
 from bentpipe.figures.calls import shares
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.style import WIDTH, axis, colour, inline
+from bentpipe.plan.measured import CALL_WINDOW_S
 from bentpipe.report.base import Page
 from bentpipe.report.lines import lines
 from bentpipe.report.opening import Opening, listed
@@ -28,9 +29,6 @@ __all__ = ["TWO_CLOCKS", "Called", "figures", "sentence", "shown", "write"]
 TWO_CLOCKS = "two clocks: one-way delays are of a path that takes as long there as back"
 
 WAYS = ("up", "down")
-
-WINDOW_S = 10.0
-"""Of the counters (``bentpipe-rt``)."""
 
 
 @dataclass(frozen=True)
@@ -108,11 +106,11 @@ def figures(called: Called) -> list[Figure]:
     over = (
         heard.group_by("direction", "window_s")
         .agg(y=1e3 * pl.col("delay_sum_s").sum() / pl.col("received_packets").sum())
-        .select(line="direction", time_s=pl.col("window_s") + WINDOW_S / 2, y="y")
+        .select(line="direction", time_s=pl.col("window_s") + CALL_WINDOW_S / 2, y="y")
         .sort("line", "time_s")
     )
     if over["time_s"].n_unique() > 1:
-        text = f"Mean delay of what was sent in each {WINDOW_S:g} s, over all calls, at their middle."
+        text = f"Mean delay of what was sent in each {CALL_WINDOW_S:g} s, over all calls, at their middle."
         drawn.append(
             lines("delay-over-time", "Delay over time", text, METRICS["delay_ms"].axis, over, ways, "linear")
         )

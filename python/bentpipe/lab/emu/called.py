@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from bentpipe.lab.told import call_rows
-from bentpipe.plan.measured import COUNTERS, GAUGES
+from bentpipe.plan.measured import CALL_WINDOW_S, COUNTERS, GAUGES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Called", "read_told"]
 
 Way = Literal["up", "down"]
-
-WINDOW_S = 10.0
-"""Of calls (crates/transport/src/calls)."""
 
 LINGER_S = 4.0
 """The calling side closes so long after its last datagram."""
@@ -142,5 +139,5 @@ class Called:
         return sum(
             int(window[counter])
             for window in direction["windows"]
-            if until_s is None or window["window_s"] + WINDOW_S <= until_s
+            if until_s is None or window["window_s"] + CALL_WINDOW_S <= until_s
         )
