@@ -567,15 +567,18 @@ def test_a_port_in_use_is_said(program: Path, tmp_path: Path, kind: int) -> None
 def test_it_ends_with_its_parent(program: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     plan.write_text(json.dumps(_plan()))
-    # A parent that waits; it is killed.
-    script = "import subprocess,sys; p = subprocess.Popen(sys.argv[1:]); print(p.pid, flush=True); p.wait()"
+    # A parent that waits; it is killed. Its line has a pipe of its own: the server's is written in pieces.
+    script = (
+        "import subprocess,sys; p = subprocess.Popen(sys.argv[1:]); "
+        "print(p.pid, file=sys.stderr, flush=True); p.wait()"
+    )
     command = [sys.executable, "-c", script, str(program), "serve", str(plan)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as parent:
         assert parent.stdout is not None
-        # Two processes write, in either order.
-        lines = [json.loads(parent.stdout.readline()) for _ in range(2)]
-        child = next(line for line in lines if isinstance(line, int))
-        assert any(isinstance(line, dict) and line["ready"] for line in lines)
+        assert parent.stderr is not None
+        child = int(parent.stderr.readline())
+        assert json.loads(parent.stdout.readline())["ready"]
         parent.kill()
         parent.wait()
         for _ in range(250):
