@@ -92,21 +92,31 @@ def test_an_executable_that_is_not_built_is_named(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.system
 def test_the_path_keeps_its_promise(program: Path, plan: Maker) -> None:
-    """Round-trip time and both rates as measured before the command starts; three tries on a busy machine."""
+    """Round-trip time and both rates as measured before the command starts. Three tries: a machine that is busy, or whose
+    hypervisor gives its processors away for some milliseconds, which nobody in it is told, measures less."""
+    at_rest = []
     for _ in range(3):
         file, result = plan([sys.executable, "-c", "raise SystemExit(7)"], check=True)
         done = subprocess.run([program, "lab", file], capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 7, done.stderr
         assert "measured RTT" in done.stderr
         found = json.loads(result.read_text())
-        if found["valid"] and realtime.at_rest(found["check"], 4.0):
-            break
-    else:
+        assert found["statuses"] == {"command": 7}
+        check = found["check"]
+        assert check["rtt_ns"] / 1e6 >= 240.0
+        for way, rate in (("up", 5e6), ("down", 20e6)):
+            assert check[f"{way}_bit_s"] <= rate * 1.03
+        if found["valid"] and realtime.at_rest(check, 4.0):
+            at_rest.append((check["rtt_ns"] / 1e6, check["up_bit_s"] / 5e6, check["down_bit_s"] / 20e6))
+            if _kept(*at_rest[-1]):
+                return
+    if not at_rest:
         pytest.skip(realtime.BUSY)
-    assert 240.0 <= found["check"]["rtt_ns"] / 1e6 < 245
-    assert found["check"]["up_bit_s"] == pytest.approx(5e6, rel=0.03)
-    assert found["check"]["down_bit_s"] == pytest.approx(20e6, rel=0.03)
-    assert found["statuses"] == {"command": 7}
+    pytest.fail(f"RTT in ms and shares of the rates, measured at rest: {at_rest}")
+
+
+def _kept(rtt_ms: float, up: float, down: float) -> bool:
+    return rtt_ms < 245 and min(up, down) >= 0.97
 
 
 @pytest.mark.system
