@@ -6,14 +6,19 @@ import json
 import re
 import shutil
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
 
 import commands
 import synthetic
+from bentpipe.figures.dimensions import chosen
+from bentpipe.figures.material import Material
 from bentpipe.figures.narrow import PX_PER_MM, narrowed, width_px
 from bentpipe.figures.ratio_map import RatioCell, ratio_map
+from bentpipe.scenario.columns import plain
+from bentpipe.store.reader import read_store
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,6 +77,37 @@ def test_another_seed_is_another_run(store: Path, tmp_path: Path) -> None:
     assert lines["1"] != lines["2"]
 
 
+def test_any_panel_can_be_had(tmp_path: Path) -> None:
+    """Of rows and columns of panels, and of what the page holds at its first value."""
+    store = synthetic.matrix_store(tmp_path / "matrix", seeds=1, rates=(10, 100), duration_s=10.0)
+    whole = Material(read_store(store))
+    row, column, (rate, first) = whole.time_grid.row, whole.time_grid.column, whole.time_grid.fixed[0]
+    assert row is not None
+    assert column is not None
+    wanted = {row: "250 ms", column: "1 %", rate: "100 Mbit/s"}
+    assert first == "10 Mbit/s"
+    words = [f"{plain(dim.key)}={value}" for dim, value in wanted.items()]
+    one = Material(whole.store, fixed=chosen(whole.dims, words))
+    for dim, value in wanted.items():
+        assert one.time_runs[dim.key].unique().to_list() == [value]
+    assert one.time_runs.height == len(synthetic.STRENGTH), "a line for each controller"
+
+    def report(*at: str) -> subprocess.CompletedProcess[str]:
+        given = [word for text in at for word in ("--at", text)]
+        figure = ["--figures", "f", "--only", "cwnd", "--format", "svg", "-o", "page.html"]
+        return commands.bentpipe(tmp_path, "report", str(store), *figure, *given)
+
+    done = report(*words, "flow.main.congestion=cubic")
+    assert done.returncode == 0, done.stderr
+    drawn = (tmp_path / "f/cwnd.svg").read_text(encoding="utf-8")
+    assert "250 ms" in drawn
+    assert "15 ms<" not in drawn
+    assert re.search(r"cubic \(of [^)]*newreno", drawn), "whose line it is"
+    done = report("path.satellite.delay=250 ms", "path.satellite.up.loss=10 %")
+    assert done.returncode == 2
+    assert "--at: no run of the store is of path.satellite.delay=250 ms and" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -80,6 +116,12 @@ def test_another_seed_is_another_run(store: Path, tmp_path: Path) -> None:
         ("--figures f --only cwd", '--figures: no figure "cwd", expected one of: page-load-time, '),
         ("--figures f --only ladder", "--figures: there is nothing to draw for ladder"),
         ("--figures f --seed 99", "--figures: found seed 99, expected one of: 1"),
+        ("--at flow.rival.congestion=bbr", "--at: goes with --figures DIR"),
+        ("--figures f --at bbr", '--at: found "bbr", expected KEY=VALUE of what the sweep varies: '),
+        (
+            "--figures f --at flow.rivl.congestion=bbr",
+            '--at: no key that the sweep varies "flow.rivl.congestion", expected',
+        ),
         ("--figures f --width 88", '--width: found "88", expected a width in mm, cm or in, such as "88mm"'),
         ("--figures f --format jpg", '--format: no form of a figure "jpg", expected one of: pdf, svg, png'),
         ("--figures f --only cwnd --width 5mm", "--figures: cwnd: too narrow for its axes and legend"),

@@ -96,15 +96,19 @@ def report(
     seed: Annotated[
         int | None, typer.Option(metavar="N", help="of --figures over time: the runs of this seed")
     ] = None,
+    at: Annotated[
+        list[str] | None,
+        typer.Option("--at", metavar="KEY=VALUE", help="of --figures over time: this cell; repeatable"),
+    ] = None,
     no_title: drawing.NoTitle = False,
 ) -> None:
     """Write one HTML page about a store. It needs no network; figures also as PDF, SVG and PNG."""
     from bentpipe.figures.registry import parse_range, write_figures
     from bentpipe.report import report as pages
 
-    files = drawing.files(figures, only, forms, width, no_title, seed=seed)
+    files = drawing.files(figures, only, forms, width, no_title, seed=seed, at=at)
     if page := _other_page(directory):
-        given = {"range": between, "seed": seed}
+        given = {"range": between, "seed": seed, "at": at}
         if wrong_one := next((key for key, value in given.items() if value is not None), None):
             refuse(f"--{wrong_one}: is of a store; {directory} is {page.what}")
         with options():
@@ -116,7 +120,7 @@ def report(
     except ValueError as error:
         refuse(f"--range: {error}")
     with options():
-        drawn = [] if files is None else write_figures(directory, files, span, seed=seed)
+        drawn = [] if files is None else write_figures(directory, files, span, seed=seed, at=at or ())
     print(pages.build(directory, out, span))
     for path in drawn:
         print(path)

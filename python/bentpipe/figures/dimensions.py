@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import polars as pl
 
 from bentpipe.scenario.columns import LABELS, plain
+from bentpipe.scenario.problems import ARGUMENT, ScenarioError, unknown_word
 from bentpipe.scenario.radio_units import Frequency, Speed, SymbolRate
 from bentpipe.scenario.units import Angle, Distance, Duration, Probability, Rate, Size
 from bentpipe.stats.wording import short
@@ -193,8 +194,14 @@ class Grid:
         """Which cells are shown, in a sentence; empty when all are."""
         parts = [f"{dim.label(value)} (of {dim.listed})" for dim, value in self.fixed]
         for dim, values in ((self.column, self.columns), (self.row, self.rows), *self.inside):
-            if dim is not None and len(values) < len(dim.values):
-                parts.append(f"{len(values)} of {len(dim.values)} values of {dim.title}")
+            if dim is None or len(values) == len(dim.values):
+                continue
+            one = len(values) == 1
+            parts.append(
+                f"{dim.label(values[0])} (of {dim.listed})"
+                if one
+                else f"{len(values)} of {len(dim.values)} values of {dim.title}"
+            )
         return "Shown: " + "; ".join(parts) + "." if parts else ""
 
 
@@ -207,6 +214,36 @@ def _spread(values: tuple[str, ...], most: int) -> tuple[str, ...]:
     return tuple(values[round(i * (len(values) - 1) / (most - 1))] for i in range(most))
 
 
+def chosen(dims: Sequence[Dimension], words: Sequence[str]) -> dict[str, str]:
+    """``KEY=VALUE`` of each of ``words`` by the dimension that it fixes.
+
+    A key that always changes together with another one stands for the dimension of both only where it is its first.
+
+    Raises ScenarioError: no such key among ``dims``, no such value of it, or one of two values.
+    """
+    by_key = {plain(dim.key): dim for dim in dims}
+    found: dict[str, str] = {}
+    for text in words:
+        key, equals, value = text.partition("=")
+        key, value = key.strip(), value.strip()
+        if not equals:
+            raise _wrong(f'found "{text}", expected KEY=VALUE of what the sweep varies: {", ".join(by_key)}')
+        if key not in by_key:
+            raise _wrong(unknown_word(key, by_key, "key that the sweep varies"))
+        dim = by_key[key]
+        said = {dim.word(one): one for one in dim.values}
+        if value not in dim.values and value not in said:
+            raise _wrong(unknown_word(value, map(dim.word, dim.values), f"value of {key}"))
+        if dim.key in found:
+            raise _wrong(f"{key} is given twice")
+        found[dim.key] = said.get(value, value)
+    return found
+
+
+def _wrong(text: str) -> ScenarioError:
+    return ScenarioError([("at", text)], ARGUMENT)
+
+
 def grid(
     dims: Sequence[Dimension],
     column: Dimension | None,
@@ -217,12 +254,19 @@ def grid(
 ) -> Grid:
     """A grid of at most ``most`` panels over ``column`` and ``row``; every other dimension is held at one value.
 
-    ``fixed`` says at which (by key); the first value otherwise. Dimensions that a figure draws inside its panels
-    must not be among ``dims``; of one of them, ``inside``, so many values are shown.
+    ``fixed`` says at which (by key); the first value otherwise. Of a column or row that it names, the panels are those
+    of that value alone. Dimensions that a figure draws inside its panels must not be among ``dims``; of one of them,
+    ``inside``, so many values are shown.
     """
-    rows = _spread(row.values, min(4, most)) if row else ()
-    columns = _spread(column.values, max(1, min(6, most // max(1, len(rows))))) if column else ()
     fixed = fixed or {}
+
+    def panels(dim: Dimension | None, most: int) -> tuple[str, ...]:
+        if dim is None:
+            return ()
+        return (fixed[dim.key],) if dim.key in fixed else _spread(dim.values, most)
+
+    rows = panels(row, min(4, most))
+    columns = panels(column, max(1, min(6, most // max(1, len(rows)))))
     rest = tuple((dim, fixed.get(dim.key, dim.values[0])) for dim in dims if dim not in (column, row))
     drawn, values = inside
     return Grid(column, row, columns, rows, rest, ((drawn, _spread(drawn.values, values)),) if drawn else ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import polars as pl
@@ -21,7 +21,8 @@ MOST_COLOURS = 8
 class Material:
     """A store and a time range (seconds from the run's start; ``None`` is its end), and what follows from them.
 
-    ``fixed`` says at which value figures over time hold the dimensions that they have no panels for, by key.
+    ``fixed`` says at which value figures over time hold a dimension, by its key; those that they have no panels for and
+    that it does not name are at their first.
     """
 
     store: Store
@@ -129,7 +130,11 @@ class Material:
         column = of_kind(rest, "congestion", "loss", "rate", "other")
         if column is None:
             row, column = None, row
-        return grid(dims, column, row, self.fixed)
+        made = grid(dims, column, row, self.fixed)
+        colours = self.colour_dim
+        if colours is None or colours.key not in self.fixed:
+            return made
+        return replace(made, inside=((colours, (self.fixed[colours.key],)),))
 
     @cached_property
     def time_runs(self) -> pl.DataFrame:

@@ -21,6 +21,7 @@ from bentpipe.figures import (
     sequence,
     users,
 )
+from bentpipe.figures.dimensions import chosen
 from bentpipe.figures.figure import Figure
 from bentpipe.figures.files import Files
 from bentpipe.figures.material import Material
@@ -95,7 +96,12 @@ def figures(material: Material, only: Sequence[str] | None = None) -> Iterator[F
 
 
 def write_figures(
-    store: Store | Path | str, how: Files, time_range: TimeRange = (0.0, None), *, seed: int | None = None
+    store: Store | Path | str,
+    how: Files,
+    time_range: TimeRange = (0.0, None),
+    *,
+    seed: int | None = None,
+    at: Sequence[str] = (),
 ) -> list[Path]:
     """Write every figure of a store, or those that ``how`` names.
 
@@ -104,14 +110,18 @@ def write_figures(
         how: where to, and what they are like.
         time_range: of figures over time.
         seed: whose runs figures over time show.
+        at: ``KEY=VALUE`` of what figures over time hold at a value: every panel of every cell can be had.
 
     Raises:
-        ScenarioError: no such figure or seed in the store; no room in the width.
+        ScenarioError: no such figure, seed, key or value in the store; no room in the width.
     """
     material = Material(read_store(store), time_range, seed=seed)
+    material.fixed = chosen(material.dims, at)
     how.check(FIGURES)
     seeds = sorted(material.store.index["seed"].unique().to_list())
     if seed is not None and seed not in seeds:
         text = f"found seed {seed}, expected one of: {', '.join(map(str, seeds))}"
         raise ScenarioError([("figures", text)], ARGUMENT)
+    if at and material.time_runs.is_empty():
+        raise ScenarioError([("at", f"no run of the store is of {' and '.join(at)}")], ARGUMENT)
     return how.write(list(figures(material, how.only or None)))
