@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bentpipe.cli import app
+from bentpipe.crossover import whose
 from bentpipe.crossover.access import access, numbers
 from bentpipe.crossover.page import answering
 from bentpipe.crossover.question import Question, ask, scenario, split_rtt
@@ -160,6 +161,29 @@ def test_an_access_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "graph.toml").write_text('[graph]\nnode = ["a", "b"]\n')
     with pytest.raises(ScenarioError, match=r"path: missing"):
         access(str(tmp_path / "graph.toml"))
+
+
+def test_settings_of_a_map_are_the_accesss_or_its_own(tmp_path: Path) -> None:
+    """What begins with path is of the access that is named; all else, and all beside an access as numbers, of the map."""
+    (tmp_path / "village.toml").write_text(OWN)
+    settings = ["path.satellite.down.rate=30 Mbit/s", "quic.ack_frequency=10"]
+    found, rest = whose(str(tmp_path / "village.toml"), None, None, None, settings)
+    assert (found.down["rate"], rest) == ("30 Mbit/s", ("quic.ack_frequency=10",))
+    found, rest = whose(None, "50Mbit/s", "6Mbit/s", "620ms", settings)
+    assert (found.down["rate"], rest) == ("50 Mbit/s", tuple(settings))
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [("path.satelite.delay=3 ms", 'no segment "satelite"'), ("quic.ack_frequensy=10", "ack_frequensy")],
+)
+def test_a_wrong_setting_of_a_map_is_named(tmp_path: Path, setting: str, said: str) -> None:
+    (tmp_path / "village.toml").write_text(OWN)
+    words = ["map", str(tmp_path / "village.toml"), "--set", setting, "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, words)
+    assert isinstance(done.exception, ScenarioError)
+    assert said in str(done.exception)
+    assert not (tmp_path / "out/map.html").exists()
 
 
 def test_the_own_round_trip_is_on_the_axis() -> None:

@@ -128,3 +128,10 @@ def test_workers_of_another_engine_and_a_missing_cluster_are_refused(cluster: Cl
             break
         time.sleep(0.2)
     assert "this is another: results would differ" in str(error.value)
+
+
+def test_without_dask_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    plan = make(open_document(tomllib.loads(GEO)), "any")
+    with pytest.raises(RunnerError, match=r"needs dask\.distributed.*: pip install 'bentpipe\[dask\]'"):
+        next(DaskRunner("dask://127.0.0.1:1", "any").run(plan.runs))

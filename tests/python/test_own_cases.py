@@ -140,3 +140,19 @@ def test_a_controller_of_ones_own_runs_and_is_known_again(place: Path) -> None:
         assert most / 3 < goodput < most
         ids += [run["id"] for run in json.loads((place / store / "plan.json").read_text())["runs"]]
     assert len(set(ids)) == 2
+
+
+def test_check_knows_a_controller_of_ones_own(place: Path) -> None:
+    pytest.importorskip("bentpipe._engine")
+    (place / "random.py").unlink()
+    words = ["s.toml", "--set", "flow.main.congestion=mine"]
+    done = commands.bentpipe(place, "check", *words)
+    assert done.returncode == 2
+    assert '"mine"' in done.stderr
+    assert "expected one of: newreno" in done.stderr
+    done = commands.bentpipe(place, "check", *words, "--controller", "mine=held_of_mine.py:Held")
+    assert done.returncode == 0, done.stderr
+    assert "3 cells, 3 runs" in done.stdout
+    done = commands.bentpipe(place, "check", *words, "--controller", "mine=held_of_mine.py:Hold")
+    assert done.returncode == 2
+    assert 'did you mean "Held"?' in done.stderr
