@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -12,6 +14,7 @@ import zipfile
 from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -110,6 +113,33 @@ def test_it_holds_what_git_has_and_says_so(wheel: Path) -> None:
     assert "Requires-Dist: odfpy>=1.4.1 ; extra == 'ods'" in metadata
 
 
+COME_ALONG = {"pytest", "pydantic_core"}
+"""The first loads our plug-in, or nobody does; the second is pinned by pydantic, whose documents import errors from it."""
+
+
+def test_what_its_modules_import_it_asks_for(wheel: Path) -> None:
+    """Libraries here come from the tests' own environment; elsewhere pip brings what the metadata name."""
+    with zipfile.ZipFile(wheel) as archive:
+        [metadata] = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        required = re.findall(r"(?m)^Requires-Dist: ([\w.-]+)", archive.read(metadata).decode())
+        sources = [archive.read(name) for name in archive.namelist() if name.endswith(".py")]
+    imported: set[str] = set()
+    for node in (node for source in sources for node in ast.walk(ast.parse(source))):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            imported.add(node.module.partition(".")[0])
+    known = packages_distributions()
+    outside = imported - sys.stdlib_module_names - {"bentpipe"} - COME_ALONG
+    assert {"polars", "duckdb", "distributed", "odf"} <= outside
+    asked = {name.lower().replace("_", "-") for name in required}
+    lacking = {
+        name for name in outside
+        if not asked & {one.lower().replace("_", "-") for one in known.get(name, ())}
+    }  # fmt: skip
+    assert not lacking
+
+
 def test_what_it_lacks_would_be_noticed(wheel: Path, tmp_path: Path) -> None:
     less = tmp_path / wheel.name
     with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(less, "w") as part:
@@ -161,6 +191,14 @@ def test_real_time_is_found(installed: Installed) -> None:
     assert found.is_relative_to(installed.python.parents[1])
     answer = subprocess.run([found], env={}, capture_output=True, text=True, check=False)
     assert "usage: bentpipe-rt lab|perf|serve" in answer.stderr
+
+
+@pytest.mark.system
+def test_a_command_runs_behind_an_access(installed: Installed) -> None:
+    """By the executable, the access and the tables of plans that are in the wheel."""
+    realtime.need_namespaces()
+    words = ["shell", "lte-4g", "--no-check", "--no-outside", "--", "sh", "-c", "echo behind $BENTPIPE_FAR"]
+    assert re.search(r"(?m)^behind \d+\.\d+\.\d+\.\d+$", installed.run(*words))
 
 
 def test_workers_of_a_cluster_that_have_the_wheel_alone(installed: Installed, tmp_path: Path) -> None:
