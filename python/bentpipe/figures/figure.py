@@ -109,13 +109,20 @@ class Figure:
 DOTS = 300
 """An inch of a bitmap."""
 
-_CLIP = re.compile(r'(?<=id=")clip\d+(?=")|(?<=url\(#)clip\d+(?=\))')
+_NUMBERED = re.compile(r'(?<=id=")(clip|gradient_)\d+(?=")|(?<=url\(#)(clip|gradient_)\d+(?=\))')
 
 
 def _numbered(svg: str) -> str:
-    """The drawing with its clips numbered from 1: Vega counts on from one drawing of a process to the next."""
+    """The drawing with its clips and gradients numbered from 1: Vega counts on from one drawing of a process to the
+    next."""
     names: dict[str, str] = {}
-    return _CLIP.sub(lambda found: names.setdefault(found[0], f"clip{len(names) + 1}"), svg)
+
+    def name(found: re.Match[str]) -> str:
+        kind = found[1] or found[2]
+        number = 1 + sum(one.startswith(kind) for one in names)
+        return names.setdefault(found[0], f"{kind}{number}")
+
+    return _NUMBERED.sub(name, svg)
 
 
 _SIZE = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
