@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 
 import dtn_kills
 import realtime
-from bentpipe.dtn.node import Client, line, plan_of
+from bentpipe.dtn.node import Client, line, plan_of, run
 from bentpipe.dtn.reached import Reached
 from bentpipe.dtn.tables import TABLES, Tables
 from bentpipe.lab.ports import free_port
@@ -110,8 +111,53 @@ def test_contacts_are_from_the_start_on_or_from_their_epoch(tmp_path: Path) -> N
     for one in plan["dtn"]["plan"]["contacts"]:
         assert one["start_ns"] == 0
         assert 10 <= one["stop_ns"] / 1e9 <= 20
+    assert plan["dtn"]["plan"].get("over") == []
     past = plan_of(file(tmp_path, 'name = "1"\nepoch = "2020-01-01T00:00:00Z"\n' + NEAR + CONTACTS))
     assert past["dtn"]["plan"]["contacts"] == []
+    assert past["dtn"]["plan"].get("over") == [{"from": "1", "to": "2"}, {"from": "2", "to": "1"}]
+    assert past["dtn"]["nodes"][0].get("routes") == []
+
+
+LATER = """
+[[contact]]
+from = "1"
+to = "3"
+start = "0 s"
+stop = "7300 d"
+rate = "1 Mbit/s"
+owlt = "1 ms"
+both = true
+"""
+
+
+@pytest.mark.system
+def test_a_node_whose_contacts_are_over_keeps_what_it_has_and_opens_nothing(tmp_path: Path) -> None:
+    """A plan in the past is a link that is closed, not one that no plan speaks of; it is said once."""
+    routes = '[[route]]\nat = "1"\nto = "2"\nvia = "2"\n'
+    with socket.socket() as heard:
+        heard.bind(("127.0.0.1", 0))
+        heard.listen()
+        near = neighbour(
+            "2", "tcpcl", f'peer = "127.0.0.1:{heard.getsockname()[1]}"\nopened = "with_contact"'
+        )
+        other = neighbour("3", "tcpcl", f'peer = "127.0.0.1:{free_port()}"')
+        text = f'name = "1"\nepoch = "2020-01-01T00:00:00Z"\n{near}{other}{routes}{CONTACTS}{LATER}'
+        plan = plan_of(file(tmp_path, text))
+        rows: list[dict[str, Any]] = []
+        client = Client(plan, "2", "-R 1b -P 1k -D 3k -l 2")
+        answer = run(plan, rows.append, client)
+        heard.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            heard.accept()
+    over = [row for row in rows if row["event"] == "contacts_over"]
+    assert [(row["node"], row["neighbour"]) for row in over] == [("1", "2")]
+    assert line(over[0]).endswith(
+        "all contacts of the plan from 1 to 2 are over: bundles for it stay here, none is sent to it"
+    )
+    counted = Counter(row["event"] for row in rows)
+    assert (counted["generated"], counted["sent"], counted["deleted"]) == (3, 0, 3)
+    assert {row["reason"] for row in rows if row["event"] == "deleted"} == {"lifetime expired"}
+    assert not answer.good
 
 
 def test_a_plan_in_ions_commands_is_named(tmp_path: Path) -> None:

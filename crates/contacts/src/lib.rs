@@ -32,5 +32,5 @@ pub use ledger::{Backlog, Ledger, PRIORITIES, Priority};
 pub use plan::{Contact, ContactId, Leg, NodeId, Plan, Range};
 pub use router::{Booking, Router};
 pub use search::{Bundle, Load, Route, Search, Table};
-pub use spec::{ContactSpec, PlanSpec, RangeSpec};
+pub use spec::{ContactSpec, OverSpec, PlanSpec, RangeSpec};
 pub use yen::Alternatives;

@@ -116,6 +116,7 @@ pub struct Plan {
     nodes: Vec<Node>,
     by_name: BTreeMap<String, NodeId>,
     contacts: Vec<Option<Contact>>,
+    /// Of a pair that had contacts and has none left too.
     of_pair: BTreeMap<(NodeId, NodeId), Vec<ContactId>>,
     ranges: BTreeMap<(NodeId, NodeId), Vec<Range>>,
     onward: Vec<Vec<Hop>>,
@@ -141,6 +142,10 @@ impl Plan {
             let id = ContactId(plan.contacts.len() as u32);
             plan.contacts.push(Some(contact(from, to, one)));
             plan.of_pair.entry((from, to)).or_default().push(id);
+        }
+        for one in &spec.over {
+            let pair = (plan.enter(&one.from), plan.enter(&one.to));
+            plan.of_pair.entry(pair).or_default();
         }
         for one in &spec.ranges {
             let pair = (plan.enter(&one.from), plan.enter(&one.to));
@@ -202,6 +207,11 @@ impl Plan {
     pub fn between(&self, from: NodeId, to: NodeId) -> impl Iterator<Item = (ContactId, &Contact)> {
         let of = self.of_pair.get(&(from, to)).map_or(&[][..], Vec::as_slice);
         of.iter().filter_map(|id| Some((*id, self.contact(*id)?)))
+    }
+
+    /// Whether contacts of one direction are or were planned, be they over or removed by now.
+    pub fn is_planned(&self, from: NodeId, to: NodeId) -> bool {
+        self.of_pair.contains_key(&(from, to))
     }
 
     /// Knows a node from now on.

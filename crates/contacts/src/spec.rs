@@ -18,6 +18,19 @@ pub struct PlanSpec {
     /// How far apart they are meanwhile.
     #[serde(default)]
     pub ranges: Vec<RangeSpec>,
+    /// Who could send to whom before zero and cannot any more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub over: Vec<OverSpec>,
+}
+
+/// One way between two nodes whose contacts are all over by zero.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OverSpec {
+    /// Who has sent.
+    pub from: String,
+    /// Who has received.
+    pub to: String,
 }
 
 /// A time in which a node can send to another, one way.

@@ -69,7 +69,7 @@ def run(
             if row is not None and row.get("ready"):
                 begun, now = time.monotonic(), 0.0
                 each(_started(row, plan))
-                for one in _found(row, plan):
+                for one in [*_found(row, plan), *_over(plan)]:
                     each(one)
             while contacts and contacts[0]["time_s"] <= now:
                 each(contacts.pop(0))
@@ -149,6 +149,14 @@ def _file(row: Row) -> Row:
     return {"event": "file" if row["problem"] is None else "file_lost", **{key: row[key] for key in keys}}
 
 
+def _over(plan: NodePlan) -> list[Row]:
+    """Each neighbour that this node cannot send to any more by its plan."""
+    head = {"time_s": 0.0, "node": plan["name"], "event": "contacts_over"}
+    ended = {one["to"] for one in plan["dtn"]["plan"].get("over", ()) if one["from"] == plan["name"]}
+    neighbours = dict.fromkeys(door["neighbour"] for door in plan["doors"])
+    return [{**head, "neighbour": one} for one in neighbours if one in ended]
+
+
 def _contacts(plan: NodePlan) -> list[Row]:
     """When contacts of the node begin and end by its plan."""
     rows: list[Row] = []
@@ -178,6 +186,9 @@ def line(row: Mapping[str, Any]) -> str:
     head = f"{row['time_s']:11.6f} s  "
     if event.startswith("contact_"):
         return f"{head}contact {row['from']} to {row['to']} {event[8:]}, {row['rate_bit_s'] / 1e6:g} Mbit/s"
+    if event == "contacts_over":
+        ends = f"{row['node']} to {row['neighbour']}"
+        return f"{head}all contacts of the plan from {ends} are over: bundles for it stay here, none is sent to it"
     if event == "store_found":
         ids = f", {row['delivered']:,} ids of delivered ones" if row["delivered"] else ""
         return f"{head}store {row['folder']}: {row['bundles']:,} bundles, {row['bytes'] / 1e6:.6g} MB{ids}"

@@ -131,7 +131,7 @@ def node_id(name: str) -> str:
 
 
 def _shifted(plan: PlanSpec, now_ns: int) -> dict[str, Any]:
-    """``plan``, its times from now on; what is over is left out."""
+    """``plan``, its times from now on; of what is over only that it was planned."""
     epoch = plan.get("epoch_unix_s")
     passed = 0 if epoch is None else now_ns - epoch * 10**9
     rows: dict[str, list[dict[str, Any]]] = {"contacts": [], "ranges": []}
@@ -141,7 +141,10 @@ def _shifted(plan: PlanSpec, now_ns: int) -> dict[str, Any]:
             stop = FOREVER_NS if one["stop_ns"] >= FOREVER_NS else one["stop_ns"] - passed
             if stop > 0:
                 of.append(one | {"start_ns": max(0, one["start_ns"] - passed), "stop_ns": stop})
-    return {"epoch_unix_s": None, "nodes": list(plan.get("nodes", ())), **rows}
+    planned = dict.fromkeys((one["from"], one["to"]) for one in plan["contacts"])
+    left = {(one["from"], one["to"]) for one in rows["contacts"]}
+    over = [{"from": start, "to": end} for start, end in planned if (start, end) not in left]
+    return {"epoch_unix_s": None, "nodes": list(plan.get("nodes", ())), **rows, "over": over}
 
 
 def _doors(one: RealNeighbour, layer: LayerSpec, source: str, tls: DoorTls) -> list[DoorPlan]:

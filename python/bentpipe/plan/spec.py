@@ -734,6 +734,16 @@ class OrderSpec(TypedDict):
     time_limit_ns: int | None
 
 
+OverSpec = TypedDict(
+    "OverSpec",
+    {
+        "from": str,
+        "to": str,
+    },
+)
+"""One way between two nodes whose contacts are all over by zero."""
+
+
 class WindowPaceSpec(TypedDict):
     """As long as fewer are not acknowledged by the server."""
 
@@ -791,6 +801,7 @@ class PlanSpec(TypedDict):
     ranges: NotRequired[Sequence[RangeSpec]]
     epoch_unix_s: NotRequired[int | None]
     nodes: NotRequired[Sequence[str]]
+    over: NotRequired[Sequence[OverSpec]]
 
 
 class ProxySpec(TypedDict):

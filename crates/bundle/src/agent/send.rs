@@ -15,20 +15,16 @@ use crate::{Refusal, Service, Told, Transfer, Way};
 const PATIENCE: Span = Span::from_secs(1);
 
 impl Agent {
-    /// Until when a neighbour can be sent to; none: not now. Where no contact is planned at all it always can.
+    /// Until when a neighbour can be sent to; none: not now. Where no contact was ever planned it always can.
     fn contact(&self, to: NodeId, now: Time) -> Option<Time> {
-        let mut any = false;
-        for (_, contact) in self.plan.between(self.local, to) {
-            any = true;
-            if contact.start <= now && now < contact.stop {
-                return Some(contact.stop);
-            }
-        }
-        (!any).then_some(Time::MAX)
+        let mut contacts = self.plan.between(self.local, to);
+        let held = contacts.find(|(_, one)| one.start <= now && now < one.stop);
+        let always = !self.plan.is_planned(self.local, to);
+        held.map(|(_, contact)| contact.stop).or(always.then_some(Time::MAX))
     }
 
-    /// What the plan says of the way to a neighbour, and when that changes. Where it has no contact of a direction, there is
-    /// always one.
+    /// What the plan says of the way to a neighbour, and when that changes. Where it never had a contact of a direction, there
+    /// is always one.
     fn way(&self, to: NodeId, now: Time) -> (Way, Time) {
         let mut changes = Time::MAX;
         let mut edge = |start: Time, stop: Time| {
@@ -38,15 +34,14 @@ impl Agent {
             start <= now && now < stop
         };
         let mut direction = |from, to| {
-            let (mut any, mut rate, mut most) = (false, None, None);
+            let (mut rate, mut most) = (None, None);
             for (_, contact) in self.plan.between(from, to) {
-                any = true;
                 most = most.max(Some(contact.rate));
                 if edge(contact.start, contact.stop) {
                     rate = Some(contact.rate);
                 }
             }
-            (!any || rate.is_some(), rate, most)
+            (!self.plan.is_planned(from, to) || rate.is_some(), rate, most)
         };
         let (sends, rate, _) = direction(self.local, to);
         let (hears, _, other) = direction(to, self.local);
