@@ -1,7 +1,8 @@
 //! What a node's store on disk bears: `cargo run --release -p bentpipe-endpoint --example bundle_store -- DIR [BUNDLES]`.
 //!
 //! - How fast it takes bundles of 1 MB, beside synchronised files of 1 MB on the same disk, in turns.
-//! - How long a node takes to start with so many small bundles (a million), and how many of them it routes a second.
+//! - How long a node takes to start with so many small bundles (a million), how many of them it routes a second in a contact,
+//!   whose link is not up yet, and how long it takes to delete all of them when their lifetime is over.
 
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
@@ -20,6 +21,9 @@ use serde_json::json;
 use units::{Span, Time};
 
 const EPOCH_MS: u64 = 850_000_000_000;
+const LIFETIME: Span = Span::from_secs(1_000_000);
+/// In the first contact of the plan.
+const ROUTED: Time = Time(100_000_000_000);
 const ROUNDS: usize = 7;
 /// Of one round; bundles wait for the disk four at a time or sixteen.
 const FILES: usize = 32;
@@ -33,7 +37,7 @@ fn bundle(number: u64, payload: Bytes) -> Bundle {
         report_to: Eid::Null,
         created_ms: Some(EPOCH_MS),
         sequence: number,
-        lifetime: Span::from_secs(1_000_000),
+        lifetime: LIFETIME,
         flags: Flags::default(),
         hop_limit: None,
         crc: Crc::None,
@@ -130,12 +134,19 @@ fn plan(store: &Path) -> NodePlan {
             ]
         })
         .collect();
+    let range = |from: &str, to: &str| {
+        json!({
+            "from": from, "to": to, "start_ns": 0, "stop_ns": 72_000_000_000_000_u64, "owlt_ns": 1_000_000,
+            "implies_reverse": true, "at": format!("{from} {to}"),
+        })
+    };
+    let ranges = [range("2", "3"), range("2", "4"), range("3", "4")];
     let plan = json!({
         "name": "2", "store": store,
         "dtn": {
             "epoch_ms": EPOCH_MS, "links": [],
             "nodes": [{"name": "2", "eid": "ipn:2.0"}, {"name": "3", "eid": "ipn:3.0"}, {"name": "4", "eid": "ipn:4.0"}],
-            "plan": {"contacts": contacts},
+            "plan": {"contacts": contacts, "ranges": ranges},
         },
         "doors": (["3", "4"]).map(|name| json!({
             "neighbour": name, "layer": {"kind": "tcpcl"}, "listen": "127.0.0.1:0", "peer": null,
@@ -168,11 +179,14 @@ fn many(place: &Path, bundles: u64) {
     let mut acts = Vec::new();
     for routed in [100_000.min(bundles), bundles] {
         while agent.unresumed() as u64 > bundles - routed {
-            agent.resume(Time::ZERO);
+            agent.resume(ROUTED);
+            if agent.wake_at() <= ROUTED {
+                agent.wake(ROUTED);
+            }
             agent.take_acts(&mut acts);
             acts.clear();
             agent.take_records();
-            agent.take_routes();
+            assert!(agent.take_routes().iter().all(|one| one.decision == "planned"));
         }
         let seconds = begun.elapsed().as_secs_f64();
         let (rate, used) = (routed as f64 / seconds, processors() - used);
@@ -180,6 +194,11 @@ fn many(place: &Path, bundles: u64) {
             "{routed} of them routed in {seconds:.2} s, {used:.2} s of processors, {rate:.0} a second"
         );
     }
+    let (begun, used) = (Instant::now(), processors());
+    agent.wake(Time::ZERO + LIFETIME);
+    let (seconds, used) = (begun.elapsed().as_secs_f64(), processors() - used);
+    assert_eq!((agent.kept().count(), agent.take_records().len() as u64), (0, bundles));
+    println!("all of them deleted in {seconds:.2} s, {used:.2} s of processors");
 }
 
 /// Seconds of processors that this process has used.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use contacts::{Forwarding, NodeId};
 use units::Time;
 
-use super::neighbour::Copy;
+use super::neighbour::{Copy, Spot};
 use super::{Agent, Kept, node_id};
 use crate::record::{Happened, Name, RouteRecord};
 use crate::wire::{Bundle, Id};
@@ -126,12 +126,12 @@ impl Agent {
         };
         let (later, bundle) = (kept.later, Name::of(&kept.bundle));
         kept.spread().waits.extend(&gets);
-        kept.copies += gets.len() as u32;
         for id in &gets {
             let booking = self.router.wait(&Forwarding { to: *id, route: None }, &wanted);
             let opens = later.filter(|(who, _)| who == id).map_or(Time::ZERO, |(_, until)| until);
             let place = (Reverse(wanted.priority), self.next);
             self.next += 1;
+            kept.copied(*id, Spot::Waits(place));
             if let Some(neighbour) = self.neighbours.get_mut(id) {
                 neighbour.queue(place, Copy { key, booking, opens });
                 neighbour.edge = neighbour.edge.min(opens.max(now));
@@ -172,16 +172,16 @@ impl Agent {
     /// A copy that waits for a neighbour, if one does, waits no more.
     fn takes_back(&mut self, key: u64, id: NodeId) {
         let Some(neighbour) = self.neighbours.get_mut(&id) else { return };
-        let copies: Vec<Copy> = neighbour
-            .queue
-            .extract_if(.., |_, copy| copy.key == key)
-            .map(|(_, copy)| copy)
-            .collect();
         let Some(kept) = self.kept.get_mut(&key) else { return };
-        for copy in copies {
-            self.router.withdraw(&copy.booking);
-            kept.copies = kept.copies.saturating_sub(1);
-            kept.spread().waits.remove(&id);
+        for (to, spot) in kept.copies.clone() {
+            if let Spot::Waits(place) = spot
+                && to == id
+                && let Some(copy) = neighbour.unqueue(place)
+            {
+                self.router.withdraw(&copy.booking);
+                kept.uncopied(to, spot);
+                kept.spread().waits.remove(&id);
+            }
         }
     }
 
@@ -223,7 +223,7 @@ impl Agent {
     /// A bundle that nobody is left for goes; what a neighbour would not take stays for its lifetime.
     fn leave(&mut self, now: Time, key: u64) {
         let Some(kept) = self.kept.get(&key) else { return };
-        if kept.durable && kept.copies == 0 {
+        if kept.durable && kept.copies.is_empty() {
             let has = kept.spread.as_ref().is_some_and(|spread| !spread.has.is_empty());
             if !has || !kept.unwanted_by.is_empty() {
                 self.stuck.insert(key);

@@ -6,7 +6,7 @@ use contacts::{Decision, Forwarding, NodeId};
 use units::Time;
 
 use super::lasting::Want;
-use super::neighbour::Copy;
+use super::neighbour::{Copy, Spot};
 use super::{Act, Agent, node_id};
 use crate::record::{Happened, Name, RouteRecord};
 use crate::spec::ChangeSpec;
@@ -104,13 +104,12 @@ impl Agent {
             let waits =
                 later.filter(|(who, _)| *who == way.to).map_or(Time::ZERO, |(_, until)| until);
             let opens = opens.max(waits);
-            let order = self.next;
+            let place = (Reverse(wanted.priority), self.next);
             self.next += 1;
             if let Some(kept) = self.kept.get_mut(&key) {
-                kept.copies += 1;
+                kept.copied(way.to, Spot::Waits(place));
             }
             if let Some(neighbour) = self.neighbours.get_mut(&way.to) {
-                let place = (Reverse(wanted.priority), order);
                 neighbour.queue(place, Copy { key, booking, opens });
                 neighbour.edge = neighbour.edge.min(opens.max(now));
             }
@@ -181,15 +180,20 @@ impl Agent {
 
     /// A bundle is gone: its copies wait no more.
     pub(super) fn unqueue(&mut self, key: u64) {
-        for neighbour in self.neighbours.values_mut() {
-            let waiting = neighbour.queue.extract_if(.., |_, copy| copy.key == key);
-            for (_, copy) in waiting {
-                self.router.withdraw(&copy.booking);
-            }
-            let flying = neighbour.flight.extract_if(.., |_, flight| flight.key == key);
-            for (transfer, flight) in flying {
-                if !flight.left {
-                    neighbour.unsent -= flight.bytes;
+        let Some(kept) = self.kept.get_mut(&key) else { return };
+        let mut copies = std::mem::take(&mut kept.copies);
+        copies.sort_unstable();
+        for (id, spot) in copies {
+            let Some(neighbour) = self.neighbours.get_mut(&id) else { continue };
+            match spot {
+                Spot::Waits(place) => {
+                    if let Some(copy) = neighbour.unqueue(place) {
+                        self.router.withdraw(&copy.booking);
+                    }
+                }
+                Spot::Flies(transfer) => {
+                    let flight = neighbour.land(transfer).filter(|flight| !flight.left);
+                    let Some(flight) = flight else { continue };
                     self.router.sent(&flight.booking);
                     let cancel = Told::Cancel(transfer);
                     self.acts.extend(neighbour.session.map(|session| Act::Tell(session, cancel)));
@@ -218,10 +222,10 @@ impl Agent {
         let mut again: Vec<u64> = Vec::new();
         let mut unqueued: Vec<(u64, NodeId)> = Vec::new();
         for (id, neighbour) in &mut self.neighbours {
-            for (_, copy) in std::mem::take(&mut neighbour.queue) {
+            for (place, copy) in neighbour.unqueue_all() {
                 self.router.withdraw(&copy.booking);
                 if let Some(kept) = self.kept.get_mut(&copy.key) {
-                    kept.copies = kept.copies.saturating_sub(1);
+                    kept.uncopied(*id, Spot::Waits(place));
                 }
                 again.push(copy.key);
                 unqueued.push((copy.key, *id));

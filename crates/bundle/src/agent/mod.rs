@@ -33,7 +33,7 @@ use flood::{Flood, Spread};
 use integrity::Policy;
 pub use lasting::Stored;
 use lasting::{Lasting, Want};
-use neighbour::Neighbour;
+use neighbour::{Neighbour, Spot};
 use perf::Client;
 
 /// A session, by a number that its driver gives.
@@ -81,7 +81,7 @@ struct Kept {
     from: Option<(SessionId, u64)>,
     durable: bool,
     /// Copies that wait for a neighbour or are on their way to one.
-    copies: u32,
+    copies: Vec<(NodeId, Spot)>,
     /// Neighbours that will never take it.
     unwanted_by: Vec<NodeId>,
     /// The neighbour that could not take it, and until when it is not asked again.
@@ -91,6 +91,20 @@ struct Kept {
     /// Why its payload is asked for, if it is.
     want: Option<Want>,
     kind: &'static str,
+}
+
+impl Kept {
+    /// A copy is there.
+    fn copied(&mut self, to: NodeId, spot: Spot) {
+        // There is one as a rule, of a million bundles.
+        self.copies.reserve_exact(1);
+        self.copies.push((to, spot));
+    }
+
+    /// It is there no more.
+    fn uncopied(&mut self, to: NodeId, spot: Spot) {
+        self.copies.retain(|one| *one != (to, spot));
+    }
 }
 
 struct Link {
@@ -442,7 +456,7 @@ impl Agent {
             bytes,
             from: None,
             durable: false,
-            copies: 0,
+            copies: Vec::new(),
             unwanted_by: Vec::new(),
             later: None,
             spread: None,

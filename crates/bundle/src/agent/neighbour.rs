@@ -29,12 +29,21 @@ pub(super) struct Flight {
 /// Where a copy stands in its queue.
 pub(super) type Place = (Reverse<Priority>, u64);
 
+/// Where a copy is of those for a neighbour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Spot {
+    /// In the queue.
+    Waits(Place),
+    /// With the layer, as this transfer.
+    Flies(u64),
+}
+
 /// What concerns a neighbour.
 pub(super) struct Neighbour {
     pub door: Door,
     pub queue: BTreeMap<Place, Copy>,
-    /// Places by when their contacts begin, and those whose contacts have begun; some of copies that are gone.
-    pub waiting: BTreeSet<(Time, Place)>,
+    /// Places in the queue by when their contacts begin, and those whose contacts have begun.
+    waiting: BTreeSet<(Time, Place)>,
     pub due: BTreeSet<Place>,
     pub flight: BTreeMap<u64, Flight>,
     /// Bytes that the layer has and the transport not yet.
@@ -77,20 +86,35 @@ impl Neighbour {
         self.queue.insert(place, copy);
     }
 
-    /// The first copy that may go now.
-    pub fn first_due(&mut self, now: Time) -> Option<Place> {
-        while let Some((opens, place)) = self.waiting.first().copied().filter(|(at, _)| *at <= now)
-        {
-            self.waiting.remove(&(opens, place));
-            self.due.insert(place);
-        }
-        while let Some(place) = self.due.first().copied() {
-            if self.queue.contains_key(&place) {
-                return Some(place);
-            }
+    /// A copy that waits no more.
+    pub fn unqueue(&mut self, place: Place) -> Option<Copy> {
+        let copy = self.queue.remove(&place)?;
+        if !self.waiting.remove(&(copy.opens, place)) {
             self.due.remove(&place);
         }
-        None
+        Some(copy)
+    }
+
+    /// All copies, which wait no more.
+    pub fn unqueue_all(&mut self) -> BTreeMap<Place, Copy> {
+        self.waiting.clear();
+        self.due.clear();
+        std::mem::take(&mut self.queue)
+    }
+
+    /// When the next of the contacts begins that copies wait for.
+    pub fn opens(&mut self, now: Time) -> Option<Time> {
+        while let Some(next) = self.waiting.first().copied().filter(|(at, _)| *at <= now) {
+            self.waiting.remove(&next);
+            self.due.insert(next.1);
+        }
+        self.waiting.first().map(|(at, _)| *at)
+    }
+
+    /// The first copy that may go now.
+    pub fn first_due(&mut self, now: Time) -> Option<Place> {
+        self.opens(now);
+        self.due.first().copied()
     }
 
     pub fn fly(&mut self, transfer: u64, flight: Flight) {

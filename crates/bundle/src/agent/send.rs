@@ -4,7 +4,7 @@ use contacts::NodeId;
 use units::{Span, Time};
 
 use super::lasting::{AHEAD_BUNDLES, AHEAD_BYTES, Want};
-use super::neighbour::{Copy, Flight};
+use super::neighbour::{Copy, Flight, Place, Spot};
 use super::{Act, Agent, Neighbour, SessionId, deliver};
 use crate::record::{Happened, Name};
 use crate::spec::ReturnSpec;
@@ -106,7 +106,7 @@ impl Agent {
             if neighbour.queue.get(&place).is_some_and(away) {
                 return self.fetch(id);
             }
-            let Some(copy) = neighbour.queue.remove(&place) else { return };
+            let Some(copy) = neighbour.unqueue(place) else { return };
             let Some(kept) = self.kept.get_mut(&copy.key) else { continue };
             let transfer = Transfer {
                 id: self.next,
@@ -116,6 +116,8 @@ impl Agent {
             };
             self.next += 1;
             let Copy { key, booking, .. } = copy;
+            kept.uncopied(id, Spot::Waits(place));
+            kept.copied(id, Spot::Flies(transfer.id));
             neighbour.fly(transfer.id, Flight { key, booking, left: false, bytes: kept.bytes });
             self.acts.push(Act::Tell(session, Told::Send(transfer)));
             if self.lasting.is_some() && kept.want.is_none() {
@@ -139,6 +141,9 @@ impl Agent {
 
     /// Asks for the payloads of what can go next to a neighbour.
     fn fetch(&mut self, id: NodeId) {
+        if !self.may_fetch() {
+            return;
+        }
         let Some(neighbour) = self.neighbours.get(&id) else { return };
         let due = neighbour.due.iter().filter_map(|place| neighbour.queue.get(place));
         let due: Vec<u64> = due.map(|copy| copy.key).take(AHEAD_BUNDLES).collect();
@@ -185,8 +190,8 @@ impl Agent {
         self.pump_more(now, id);
         self.landed(flight.key, id, true);
         let Some(kept) = self.kept.get_mut(&flight.key) else { return };
-        kept.copies = kept.copies.saturating_sub(1);
-        let (last, bundle, kind) = (kept.copies == 0, kept.bundle.clone(), kept.kind);
+        kept.uncopied(id, Spot::Flies(transfer));
+        let (last, bundle, kind) = (kept.copies.is_empty(), kept.bundle.clone(), kept.kind);
         let peer = self.plan.name(id).to_owned();
         self.note(now, Happened::Forwarded, &bundle, kind, Some(peer), None);
         let code = ReasonCode::NoAdditionalInformation;
@@ -222,10 +227,16 @@ impl Agent {
                 Refusal::Unknown | Refusal::Completed | Refusal::Retransmit => {}
             }
         }
-        self.back(now, id, flight, said);
+        self.back(now, id, (transfer, flight), said);
     }
 
-    fn back(&mut self, now: Time, id: NodeId, flight: Flight, said: &'static str) {
+    fn back(
+        &mut self,
+        now: Time,
+        id: NodeId,
+        (transfer, flight): (u64, Flight),
+        said: &'static str,
+    ) {
         if flight.left {
             self.router.lost(&flight.booking);
         } else {
@@ -233,10 +244,10 @@ impl Agent {
         }
         self.landed(flight.key, id, false);
         let Some(kept) = self.kept.get_mut(&flight.key) else { return };
-        kept.copies = kept.copies.saturating_sub(1);
+        kept.uncopied(id, Spot::Flies(transfer));
         let (bundle, kind) = (kept.bundle.clone(), kept.kind);
         let peer = self.plan.name(id).to_owned();
-        let others = kept.copies > 0;
+        let others = !kept.copies.is_empty();
         self.note(now, Happened::Returned, &bundle, kind, Some(peer), Some(said));
         // Copies of a critical bundle are on all ways already; one that is flooded waits for this neighbour again.
         if !others || self.flood.is_some() {
@@ -269,7 +280,7 @@ impl Agent {
     pub(super) fn flights_back(&mut self, now: Time, id: NodeId, said: &'static str) {
         let Some(neighbour) = self.neighbours.get_mut(&id) else { return };
         neighbour.unsent = 0;
-        for (_, flight) in std::mem::take(&mut neighbour.flight) {
+        for flight in std::mem::take(&mut neighbour.flight) {
             self.back(now, id, flight, said);
         }
     }
@@ -318,7 +329,7 @@ impl Agent {
             self.return_of(now, id);
         }
         let Some(neighbour) = self.neighbours.get_mut(&id) else { return };
-        let mut returned = Vec::new();
+        let mut returned: Vec<(Place, Copy)> = Vec::new();
         if was && until.is_none() {
             // What has not left stays here; of what has, an answer may still come.
             for (transfer, _) in neighbour.flight.iter().filter(|(_, flight)| !flight.left) {
@@ -329,14 +340,16 @@ impl Agent {
                 neighbour.closes_at = now + Span(2 * light.nanos()) + PATIENCE;
             }
             let over = |copy: &Copy| copy.booking.legs.first().is_some_and(|leg| leg.stop <= now);
-            returned = neighbour.queue.extract_if(.., |_, copy| over(copy)).collect();
+            let places = neighbour.queue.iter().filter(|(_, copy)| over(copy));
+            let places: Vec<Place> = places.map(|(place, _)| *place).collect();
+            let copy = |place: Place| Some((place, neighbour.unqueue(place)?));
+            returned = places.into_iter().filter_map(copy).collect();
         }
         if neighbour.closes_at <= now {
             neighbour.closes_at = Time::MAX;
             self.acts.extend(neighbour.session.map(|session| Act::Tell(session, Told::Abort)));
         }
-        let waits = neighbour.queue.values().map(|copy| copy.opens).filter(|opens| *opens > now);
-        let waits = waits.min().unwrap_or(Time::MAX);
+        let waits = neighbour.opens(now).unwrap_or(Time::MAX);
         let retry = if neighbour.retry > now { neighbour.retry } else { Time::MAX };
         neighbour.edge = until
             .filter(|until| *until < Time::MAX)
@@ -346,10 +359,10 @@ impl Agent {
             .min(neighbour.closes_at)
             .min(retry)
             .min(changes);
-        for (_, copy) in returned {
+        for (place, copy) in returned {
             self.router.withdraw(&copy.booking);
             if let Some(kept) = self.kept.get_mut(&copy.key) {
-                kept.copies = kept.copies.saturating_sub(1);
+                kept.uncopied(id, Spot::Waits(place));
             }
             self.dispatch(now, copy.key);
         }

@@ -50,7 +50,7 @@ impl Agent {
         for copy in copies {
             self.router.withdraw(&copy.booking);
             if let Some(kept) = self.kept.get_mut(&copy.key) {
-                kept.copies = 0;
+                kept.copies.clear();
             }
         }
         let peer = self.plan.name(id).to_owned();
@@ -61,7 +61,7 @@ impl Agent {
                 self.router.withdraw(&flight.booking);
             }
             let Some(kept) = self.kept.get_mut(&flight.key) else { continue };
-            kept.copies = 0;
+            kept.copies.clear();
             let (bundle, kind) = (kept.bundle.clone(), kept.kind);
             let peer = Some(peer.clone());
             self.note(now, Happened::Returned, &bundle, kind, peer, Some(STOPPED));

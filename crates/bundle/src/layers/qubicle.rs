@@ -368,8 +368,8 @@ impl Session for Qubicle {
                 self.place(streams, said);
             }
             Told::Cancel(id) => {
-                let before = self.waiting.len();
-                self.waiting.retain(|transfer| transfer.id != id);
+                let place = self.waiting.iter().position(|transfer| transfer.id == id);
+                let waited = place.and_then(|place| self.waiting.remove(place)).is_some();
                 let stream = self
                     .leaving
                     .iter()
@@ -379,7 +379,7 @@ impl Session for Qubicle {
                     self.leaving.remove(&stream);
                     streams.reset_with(stream, code::CANCELLED);
                 }
-                if stream.is_some() || self.waiting.len() < before {
+                if stream.is_some() || waited {
                     said.push(Said::Refused { id, why: Refusal::Unknown });
                 }
             }

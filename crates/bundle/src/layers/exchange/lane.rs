@@ -272,9 +272,9 @@ impl Lane {
 
     /// Takes back a bundle of which nothing has left; whether there was one.
     pub fn cancel(&mut self, id: u64) -> bool {
-        let before = self.queue.len();
-        self.queue.retain(|bundle| bundle.id != id);
-        self.queue.len() < before
+        // Those that are cancelled together stand in this order.
+        let place = self.queue.iter().position(|bundle| bundle.id == id);
+        place.and_then(|place| self.queue.remove(place)).is_some()
     }
 
     /// What has not begun to leave.

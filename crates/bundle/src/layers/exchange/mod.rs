@@ -335,9 +335,9 @@ impl Exchange {
     }
 
     fn cancel(&mut self, id: u64, streams: &mut dyn Streams, said: &mut Vec<Said>) {
-        let before = self.waiting.len();
-        self.waiting.retain(|transfer| transfer.id != id);
-        let mut gone = self.waiting.len() < before;
+        // Those that are cancelled together stand in this order.
+        let place = self.waiting.iter().position(|transfer| transfer.id == id);
+        let mut gone = place.and_then(|place| self.waiting.remove(place)).is_some();
         gone |= self.lanes.iter_mut().any(|lane| lane.cancel(id));
         if !gone && self.setup.layout == Layout::Each {
             // A stream of its own can be broken off.

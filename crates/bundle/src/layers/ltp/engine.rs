@@ -49,6 +49,8 @@ pub(super) struct Engine {
     timers: Timers,
     answers: VecDeque<Answer>,
     waiting: BTreeMap<(Reverse<u8>, u64), Transfer>,
+    /// Where each of them stands, by the node's number.
+    places: BTreeMap<u64, (Reverse<u8>, u64)>,
     given: u64,
     outgoing: BTreeMap<u64, Outgoing>,
     /// The block that is being sent for the first time.
@@ -104,6 +106,7 @@ impl Engine {
             timers: Timers::default(),
             answers: VecDeque::new(),
             waiting: BTreeMap::new(),
+            places: BTreeMap::new(),
             given: 0,
             outgoing: BTreeMap::new(),
             fresh: None,
@@ -193,13 +196,14 @@ impl Engine {
             return said.push(Said::Refused { id: transfer.id, why: Refusal::NoService });
         }
         self.given += 1;
-        self.waiting.insert((Reverse(transfer.priority), self.given), transfer);
+        let place = (Reverse(transfer.priority), self.given);
+        self.places.insert(transfer.id, place);
+        self.waiting.insert(place, transfer);
     }
 
     /// The node does not want a bundle to be sent any more.
     pub fn cancel(&mut self, now: Time, id: u64, said: &mut Vec<Said>) {
-        let waits = self.waiting.iter().find(|(_, one)| one.id == id).map(|(place, _)| *place);
-        if let Some(place) = waits {
+        if let Some(place) = self.places.remove(&id) {
             self.waiting.remove(&place);
             return said.push(Said::Refused { id, why: Refusal::Unknown });
         }

@@ -93,9 +93,8 @@ impl Datagrams {
     }
 
     pub fn cancel(&mut self, id: u64) -> bool {
-        let before = self.waiting.len();
-        self.waiting.retain(|transfer| transfer.id != id);
-        self.waiting.len() < before
+        let place = self.waiting.iter().position(|transfer| transfer.id == id);
+        place.and_then(|place| self.waiting.remove(place)).is_some()
     }
 
     pub fn refuse_waiting(&mut self, why: Refusal, said: &mut Vec<Said>) {

@@ -80,6 +80,7 @@ impl Engine {
     /// A session for the next bundle. Numbers go by the clock, so that none comes again after a stop.
     fn begin(&mut self, now: Time) -> Option<u64> {
         let (_, transfer) = self.waiting.pop_first()?;
+        self.places.remove(&transfer.id);
         let clock = self.first.session + now.nanos() / 1000;
         let number = (self.last_number + 1).max(clock);
         self.last_number = number;
