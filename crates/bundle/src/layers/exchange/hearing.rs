@@ -255,7 +255,9 @@ impl Exchange {
             self.signal().say(&Message::Term { reply: true, reason });
         }
         if !reply && reason != term::UNKNOWN {
-            self.error.get_or_insert_with(|| format!("the peer ends the session: reason {reason}"));
+            let why =
+                || format!("the peer ends the session: reason {reason}, {}", term::name(reason));
+            self.error.get_or_insert_with(why);
         }
         if self.stage != Stage::Established {
             return self.fail(Some("the peer refuses the session"));

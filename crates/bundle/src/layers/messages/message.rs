@@ -172,6 +172,20 @@ pub mod term {
     pub const CONTACT: u8 = 4;
     /// More than there is room for.
     pub const RESOURCES: u8 = 5;
+
+    /// What the section calls a reason.
+    pub fn name(reason: u8) -> &'static str {
+        match reason {
+            UNKNOWN => "Unknown",
+            IDLE => "Idle timeout",
+            VERSION => "Version mismatch",
+            3 => "Busy",
+            CONTACT => "Contact Failure",
+            RESOURCES => "Resource Exhaustion",
+            240..=255 => "a private one",
+            _ => "an unassigned one",
+        }
+    }
 }
 
 /// Reasons of MSG_REJECT (RFC 9174 section 5.1.2, table 4).

@@ -195,7 +195,7 @@ fn a_node_that_is_another_is_refused_and_gets_nothing() {
             if layer == "tcpcl" && reason.starts_with("is that of") {
                 // SESS_TERM, Contact Failure (RFC 9174 section 6.1).
                 let told = why(&hosts[1 - who]).unwrap();
-                assert!(told.contains("reason 4"), "{case}");
+                assert!(told.contains("reason 4, Contact Failure"), "{case}");
             }
         }
     }
