@@ -50,6 +50,10 @@ pub trait Store: Send {
     fn turns(&self) -> (u64, u64) {
         (0, 0)
     }
+    /// It does nothing that it is asked for any more: it has failed.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// A store in memory: what it has is durable at once, or after a time.

@@ -1,16 +1,16 @@
 //! A store on disk beside a node: what it asks for in its turns is made durable by a thread of its own, as many turns at a time
 //! as have come meanwhile; payloads are read by another one.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{JoinHandle, spawn};
+use std::thread::{JoinHandle, panicking, spawn};
 use std::time::Duration;
 
 use bundle::{Agent, Answer, Asked, Store};
-use depot::{Change, Depot, Shelf};
+use depot::{Change, Depot, Medium, Shelf};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use units::Time;
 
@@ -31,6 +31,7 @@ struct Desk {
     answers: Vec<Answer>,
     /// A batch is being written.
     busy: bool,
+    /// The threads are to end, or one has panicked: nothing more becomes durable.
     over: bool,
 }
 
@@ -73,7 +74,7 @@ impl Disk {
     ///
     /// # Errors
     /// The kernel's.
-    pub fn new(depot: Depot, sequence: u64) -> io::Result<Disk> {
+    pub fn new<M: Medium>(depot: Depot<M>, sequence: u64) -> io::Result<Disk> {
         let bell = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
         let shared = Arc::new(Shared {
             desk: Mutex::default(),
@@ -128,11 +129,16 @@ impl Store for Disk {
         }
         self.turn += 1;
         let mut desk = self.shared.desk();
+        if desk.over {
+            // Nobody writes it: what is not durable gets no answer.
+            (self.asked, self.bytes) = (Vec::new(), 0);
+            return;
+        }
         desk.changes.append(&mut self.asked);
         desk.bytes += std::mem::take(&mut self.bytes);
         desk.turn = self.turn;
         self.shared.writes.notify_one();
-        while desk.bytes > WAITING_BYTES {
+        while desk.bytes > WAITING_BYTES && !desk.over {
             desk = self.shared.written.wait(desk).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -154,13 +160,17 @@ impl Store for Disk {
 
     fn flush(&mut self) {
         let mut desk = self.shared.desk();
-        while desk.busy || !desk.changes.is_empty() {
+        while !desk.over && (desk.busy || !desk.changes.is_empty()) {
             desk = self.shared.written.wait(desk).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     fn turns(&self) -> (u64, u64) {
         (self.turn, self.shared.desk().settled)
+    }
+
+    fn is_over(&self) -> bool {
+        self.shared.desk().over
     }
 }
 
@@ -176,7 +186,7 @@ impl Drop for Disk {
     }
 }
 
-fn write(shared: &Shared, mut depot: Depot) {
+fn write<M: Medium>(shared: &Shared, mut depot: Depot<M>) {
     let _over = Over(shared);
     loop {
         let mut desk = shared.desk();
@@ -205,18 +215,14 @@ fn write(shared: &Shared, mut depot: Depot) {
                 _ => None,
             })
             .collect();
-        let refused = depot.apply(changes);
+        let refused: BTreeSet<u64> = depot.apply(changes).iter().map(|one| one.key).collect();
         let mut desk = shared.desk();
         desk.busy = false;
         if depot.is_settled() {
             desk.settled = turn;
         }
         let said = kept.into_iter().map(|key| {
-            if refused.iter().any(|one| one.key == key) {
-                Answer::Refused(key)
-            } else {
-                Answer::Durable(key)
-            }
+            if refused.contains(&key) { Answer::Refused(key) } else { Answer::Durable(key) }
         });
         desk.answers.extend(said);
         drop(desk);
@@ -225,7 +231,8 @@ fn write(shared: &Shared, mut depot: Depot) {
     }
 }
 
-fn read(shared: &Shared, shelf: &Shelf) {
+fn read<M: Medium>(shared: &Shared, shelf: &Shelf<M>) {
+    let _over = Over(shared);
     loop {
         let mut desk = shared.desk();
         let key = loop {
@@ -244,15 +251,85 @@ fn read(shared: &Shared, shelf: &Shelf) {
     }
 }
 
-/// A store whose thread is gone must not keep its node waiting.
+/// A store one of whose threads has panicked must not keep its node waiting.
 struct Over<'a>(&'a Shared);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
+        if !panicking() {
+            return;
+        }
         let mut desk = self.0.desk();
-        (desk.busy, desk.bytes) = (false, 0);
-        desk.over = true;
+        (desk.busy, desk.bytes, desk.over) = (false, 0, true);
         desk.changes.clear();
-        self.0.written.notify_all();
+        for waits in [&self.0.writes, &self.0.reads, &self.0.written] {
+            waits.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use bundle::DtnSpec;
+    use depot::Step;
+    use serde_json::json;
+
+    use super::*;
+
+    /// A medium whose driver has an error of its own.
+    struct Broken;
+
+    impl Medium for Broken {
+        fn before(&self, step: Step<'_>) -> io::Result<()> {
+            assert!(step != Step::Commit, "this test's writer panics");
+            Ok(())
+        }
+    }
+
+    fn agent() -> Agent {
+        let spec: DtnSpec = serde_json::from_value(json!({
+            "epoch_ms": 0, "links": [], "plan": {"contacts": []},
+            "nodes": [{"name": "1", "eid": "ipn:1.0"}],
+        }))
+        .unwrap();
+        Agent::new(&spec, "1", &[]).unwrap()
+    }
+
+    /// Asks for so many bytes in a turn.
+    fn ask(disk: &mut Disk, key: u64, bytes: usize) {
+        disk.asked.push(Change::Keep { key, card: vec![1], payload: vec![vec![0; bytes].into()] });
+        disk.bytes += bytes as u64;
+        disk.end_turn(Time::ZERO, &agent());
+    }
+
+    #[test]
+    fn a_node_does_not_wait_for_a_writer_that_has_panicked() {
+        let folder = std::env::temp_dir().join(format!("bentpipe-disk-{}", std::process::id()));
+        let (done, hears) = channel();
+        let root = folder.clone();
+        let thread = spawn(move || {
+            let (depot, _) = Depot::open_on(&root, "ipn:1.0", 0, Broken).unwrap();
+            let mut disk = Disk::new(depot, 0).unwrap();
+            assert!(!disk.is_over());
+            ask(&mut disk, 1, 1000);
+            disk.flush();
+            assert!(disk.is_over());
+            for key in 2..4 {
+                ask(&mut disk, key, WAITING_BYTES as usize + 1);
+                disk.flush();
+            }
+            let mut answers = Vec::new();
+            disk.answers(Time::ZERO, &mut answers);
+            // None is said to be durable, and none is.
+            done.send((answers, disk.turns())).unwrap();
+        });
+        let found = hears.recv_timeout(Duration::from_secs(300)).expect("it does not wait");
+        thread.join().unwrap();
+        assert_eq!(found, (vec![], (3, 0)));
+        let (_, found) = Depot::open(&folder, "ipn:1.0", 0).expect("the store is whole");
+        assert_eq!(found.entries.len(), 0);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

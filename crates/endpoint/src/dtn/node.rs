@@ -88,6 +88,11 @@ impl BundleHost {
         self.store.flush();
     }
 
+    /// Whether the store has failed, so that nothing more is durable.
+    pub fn has_lost_its_store(&self) -> bool {
+        self.store.is_over()
+    }
+
     /// What has happened since the last call, as far as the store has what it led to.
     pub fn take_events(&mut self) -> Events {
         let (_, settled) = self.store.turns();

@@ -357,21 +357,29 @@ pub fn run(plan: &NodePlan, stop: &AtomicBool, mut out: Box<dyn Write>) -> Resul
     }
     let end = plan.duration_ns.map_or(Time::MAX, Time);
     let mut told = Told::new(plan);
-    while !stop.load(Ordering::Relaxed) && host.now() < end {
+    let mut lost = false;
+    while !stop.load(Ordering::Relaxed) && !lost && host.now() < end {
         let until = (host.now() + LOOK).min(end);
         while host.now() < until && !stop.load(Ordering::Relaxed) {
             host.turn(until)?;
         }
         told.late(host.now().since(until));
         told.tell(host.now(), &mut host.agent(), &mut out)?;
+        lost = host.agent().has_lost_its_store();
     }
-    if stop.load(Ordering::Relaxed) {
+    if stop.load(Ordering::Relaxed) || lost {
         goodbye(&mut host)?;
     }
     host.agent().flush();
     let now = host.now().min(end);
     told.end(now, &mut host.agent(), &mut out)?;
+    lost |= host.agent().has_lost_its_store();
     host.close();
+    if lost {
+        let why =
+            "the store has failed: what it had stays, what was not durable was not acknowledged";
+        return Err(Failure::Run(why.to_owned()));
+    }
     Ok(())
 }
 
