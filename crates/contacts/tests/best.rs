@@ -5,8 +5,17 @@ use units::{Random, Time};
 
 const S: u64 = 1_000_000_000;
 
-/// Contacts of (from, to, start, stop, bytes a second) and ranges, seconds.
+/// Contacts of (from, to, start, stop, bytes a second) and ranges that hold for ever, seconds.
 fn plan(contacts: &[(&str, &str, u64, u64, u64)], ranges: &[(&str, &str, u64)]) -> Plan {
+    let ranges: Vec<_> = ranges.iter().map(|(a, b, owlt)| (*a, *b, 0, 1000, *owlt)).collect();
+    plan_of(contacts, &ranges)
+}
+
+/// The same with ranges of (from, to, start, stop, light).
+fn plan_of(
+    contacts: &[(&str, &str, u64, u64, u64)],
+    ranges: &[(&str, &str, u64, u64, u64)],
+) -> Plan {
     let contact = |(n, one): (usize, &(&str, &str, u64, u64, u64))| ContactSpec {
         from: one.0.into(),
         to: one.1.into(),
@@ -16,12 +25,12 @@ fn plan(contacts: &[(&str, &str, u64, u64, u64)], ranges: &[(&str, &str, u64)]) 
         confidence: 1.0,
         at: format!("contact {n}"),
     };
-    let range = |one: &(&str, &str, u64)| RangeSpec {
+    let range = |one: &(&str, &str, u64, u64, u64)| RangeSpec {
         from: one.0.into(),
         to: one.1.into(),
-        start_ns: 0,
-        stop_ns: 1000 * S,
-        owlt_ns: one.2 * S,
+        start_ns: one.2 * S,
+        stop_ns: one.3 * S,
+        owlt_ns: one.4 * S,
         implies_reverse: true,
         at: String::new(),
     };
@@ -153,10 +162,13 @@ fn petabytes_over_years_and_plans_without_end_are_within_reach() {
     assert_eq!(at(&best, 4_000_000_000_000_000), Some(320_001.0));
 }
 
+/// Light between two nodes: from when on, until when, how long.
+type Light = Vec<(u64, u64, u64)>;
+
 /// The least cut of a plan of whole seconds: an instant for each node, from which on its store is the source's.
 fn least_cut(
     contacts: &[(usize, usize, u64, u64, u64)],
-    light: &[[u64; 4]; 4],
+    light: &[[Light; 4]; 4],
     supplies: &[(usize, u64, u64)],
     nodes: usize,
     by: u64,
@@ -178,13 +190,28 @@ fn least_cut(
             .map(|(_, _, bytes)| bytes)
             .sum();
         for (a, b, start, stop, rate) in contacts {
-            let first = (*start).max(from[*a]);
-            let last = (*stop).min(from[*b].saturating_sub(light[*a][*b]));
-            cut += rate * last.saturating_sub(first);
+            for (opens, closes, owlt) in &light[*a][*b] {
+                let first = (*start).max(from[*a]).max(*opens);
+                let last = (*stop).min(from[*b].saturating_sub(*owlt)).min(*closes);
+                cut += rate * last.saturating_sub(first);
+            }
         }
         least = least.min(cut);
     }
     least
+}
+
+/// Up to three ranges, one after the other.
+fn drawn_light(chance: &mut Random) -> Light {
+    let mut at = 0;
+    let mut found = Light::new();
+    for _ in 0..chance.below(3) {
+        let stop = at + 1 + chance.below(8);
+        found.push((at, stop, chance.below(4)));
+        at = stop;
+    }
+    found.push((at, 1000, chance.below(4)));
+    found
 }
 
 #[test]
@@ -195,10 +222,10 @@ fn every_drawn_plan_has_its_least_cut() {
         let nodes = 3 + chance.below(2) as usize;
         let horizon: u64 = if nodes == 4 { 12 } else { 22 };
         let mut contacts = Vec::new();
-        let mut light = [[0; 4]; 4];
+        let mut light: [[Light; 4]; 4] = Default::default();
         for (a, b) in (0..16).map(|pair| (pair / 4, pair % 4)) {
             if a < nodes && b < nodes {
-                light[a][b] = if a < b { chance.below(4) } else { light[b][a] };
+                light[a][b] = if a < b { drawn_light(&mut chance) } else { light[b][a].clone() };
                 if a == b || chance.below(3) == 0 {
                     continue;
                 }
@@ -222,9 +249,12 @@ fn every_drawn_plan_has_its_least_cut() {
             contacts.iter().map(|(a, b, c, d, e)| (names[*a], names[*b], *c, *d, *e)).collect();
         let mut ranges = Vec::new();
         for a in 0..nodes {
-            ranges.extend((a + 1..nodes).map(|b| (names[a], names[b], light[a][b])));
+            for b in a + 1..nodes {
+                let of = light[a][b].iter();
+                ranges.extend(of.map(|(c, d, owlt)| (names[a], names[b], *c, *d, *owlt)));
+            }
         }
-        let mut laid = plan(&named, &ranges);
+        let mut laid = plan_of(&named, &ranges);
         for name in &names[..nodes] {
             laid.enter(name);
         }

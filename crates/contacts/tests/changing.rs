@@ -261,10 +261,13 @@ proptest! {
         let mut spec = contacts::PlanSpec { nodes: (1..5).map(|n: u64| n.to_string()).collect(), ..Default::default() };
         for from in 1..5 {
             for to in from + 1..5_u64 {
-                spec.ranges.push(RangeSpec {
-                    from: from.to_string(), to: to.to_string(), start_ns: 5 * S, stop_ns: 50 * S, owlt_ns: from * S,
-                    implies_reverse: true, at: String::new(),
-                });
+                // Light grows, and shrinks.
+                for (start, stop, owlt) in [(5, 17, from), (17, 30, from + to), (30, 50, to)] {
+                    spec.ranges.push(RangeSpec {
+                        from: from.to_string(), to: to.to_string(), start_ns: start * S, stop_ns: stop * S,
+                        owlt_ns: owlt * S, implies_reverse: true, at: String::new(),
+                    });
+                }
             }
         }
         let mut plan = Plan::new(&spec).unwrap();

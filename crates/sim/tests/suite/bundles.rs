@@ -19,10 +19,13 @@ pub struct Hop {
     pub dark: Vec<(f64, f64)>,
     pub behind: bool,
     pub loss: f64,
+    /// When light takes another time from then on: seconds, milliseconds.
+    pub light: Vec<(f64, u64)>,
 }
 
 pub fn hop(from: &'static str, to: &'static str, rate_bit_s: u64, owlt_ms: u64) -> Hop {
-    Hop { from, to, rate_bit_s, owlt_ms, dark: Vec::new(), behind: false, loss: 0.0 }
+    let (dark, light) = (Vec::new(), Vec::new());
+    Hop { from, to, rate_bit_s, owlt_ms, dark, behind: false, loss: 0.0, light }
 }
 
 impl Hop {
@@ -30,6 +33,23 @@ impl Hop {
     pub fn ends(&self) -> (&'static str, &'static str, u64, u64) {
         (self.from, self.to, self.rate_bit_s, self.owlt_ms)
     }
+
+    /// What a plan says of its light.
+    pub fn ranges(&self) -> Vec<Value> {
+        let (mut start, mut owlt) = (0.0, self.owlt_ms);
+        let mut found = Vec::new();
+        for (at, next) in self.light.iter().copied().chain([(1e6, 0)]) {
+            let mut one = range(self.from, self.to, owlt);
+            (one["start_ns"], one["stop_ns"]) = (nanos(start), nanos(at));
+            found.push(one);
+            (start, owlt) = (at, next);
+        }
+        found
+    }
+}
+
+fn nanos(seconds: f64) -> Value {
+    json!((seconds * 1e9) as u64)
 }
 
 fn line(hop: &Hop, seconds: f64) -> Value {
@@ -40,7 +60,13 @@ fn line(hop: &Hop, seconds: f64) -> Value {
         let model = json!({"kind": "bernoulli", "probability": hop.loss});
         stages.insert(0, json!({"kind": "loss", "model": model}));
     }
-    stages.push(json!({"kind": "delay", "delay_ns": hop.owlt_ms * 1_000_000}));
+    let changes: Vec<Value> = hop
+        .light
+        .iter()
+        .map(|(at, owlt)| json!({"at_ns": nanos(*at), "delay_ns": owlt * 1_000_000}))
+        .collect();
+    let delay_ns = hop.owlt_ms * 1_000_000;
+    stages.push(json!({"kind": "delay", "delay_ns": delay_ns, "changes": changes}));
     if !hop.dark.is_empty() {
         let windows: Vec<Value> = hop
             .dark

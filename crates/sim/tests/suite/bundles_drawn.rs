@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use sim::Measurements;
 
-use crate::bundles::{Case, Hop, Id, contact, hop, id, perf, range, rows};
+use crate::bundles::{Case, Hop, Id, contact, hop, id, perf, rows};
 use crate::drawn::{run_twice, tries};
 
 const SECONDS: f64 = 6.0;
@@ -25,6 +25,18 @@ fn spells(longest: f64, most: usize) -> impl Strategy<Value = Vec<(f64, f64)>> {
     })
 }
 
+/// When light takes another time, s, and how long, ms: twice at the most.
+fn light() -> impl Strategy<Value = Vec<(f64, u64)>> {
+    prop::collection::vec((0.01..3.0f64, 1u64..300), 0..=2).prop_map(|drawn| {
+        let mut at = 0.0;
+        let next = drawn.into_iter().map(|(gap, owlt)| {
+            at += gap;
+            (at, owlt)
+        });
+        next.collect()
+    })
+}
+
 fn hops() -> impl Strategy<Value = Vec<Hop>> {
     let shape = prop::sample::select(vec![
         vec![("1", "2")],
@@ -35,9 +47,9 @@ fn hops() -> impl Strategy<Value = Vec<Hop>> {
         let each = pairs.into_iter().map(|(from, to)| {
             let loss = prop_oneof![Just(0.0), 0.0..0.05f64];
             let drawn = (300_000u64..6_000_000, 1u64..300, loss, spells(3.0, 2), any::<bool>());
-            drawn.prop_map(move |(rate, owlt, loss, dark, behind)| {
+            (drawn, light()).prop_map(move |((rate, owlt, loss, dark, behind), light)| {
                 let mut hop = hop(from, to, rate, owlt);
-                (hop.loss, hop.dark, hop.behind) = (loss, dark, behind);
+                (hop.loss, hop.dark, hop.behind, hop.light) = (loss, dark, behind, light);
                 hop
             })
         });
@@ -125,7 +137,7 @@ fn known() -> impl Strategy<Value = Known> {
 fn plan(hops: &[Hop], known: &Known) -> (Vec<Value>, Vec<Value>) {
     let (mut contacts, mut ranges) = (Vec::new(), Vec::new());
     for one in hops {
-        let (from, to, rate, owlt) = one.ends();
+        let (from, to, rate, _) = one.ends();
         let (spells, rate) = match known {
             Known::Nothing => continue,
             Known::Links => {
@@ -144,7 +156,7 @@ fn plan(hops: &[Hop], known: &Known) -> (Vec<Value>, Vec<Value>) {
             contacts.push(contact(from, to, start, stop, rate));
             contacts.push(contact(to, from, start, stop, rate));
         }
-        ranges.push(range(from, to, owlt));
+        ranges.extend(one.ranges());
     }
     (contacts, ranges)
 }

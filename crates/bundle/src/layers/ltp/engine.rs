@@ -177,6 +177,7 @@ impl Engine {
             // Nobody was silent who could not speak.
             self.heard.values_mut().for_each(|heard| *heard = now);
         }
+        self.timers.bend(now, &before, &way);
         self.free_at = self.free_at.max(now);
     }
 

@@ -34,14 +34,41 @@ struct Countdown {
 pub(super) struct Timers {
     all: BTreeMap<Key, Countdown>,
     due: BTreeSet<(Time, Key)>,
+    /// What left before light became shorter is there by then, and here; what leaves later does not overtake it.
+    there: Time,
+    here: Time,
 }
 
 impl Timers {
     /// Waits for the answer to what has left at `sent`, to which the peer takes at most `peer` after it came.
     pub fn start(&mut self, key: Key, sent: Time, peer: Span, way: &Way) {
         self.stop(key);
-        let answers = sent + way.there + peer;
-        self.set(key, answers, way.hears.then(|| answers + way.back));
+        let answers = (sent + way.there).max(self.there) + peer;
+        self.set(key, answers, way.hears.then(|| self.until(answers, way)));
+    }
+
+    /// When what leaves the peer at `answers` is here at the latest.
+    fn until(&self, answers: Time, way: &Way) -> Time {
+        (answers + way.back).max(self.here)
+    }
+
+    /// Light takes another time from `now` on. An answer that leaves later takes as long as light then; no timer becomes
+    /// shorter.
+    pub fn bend(&mut self, now: Time, before: &Way, way: &Way) {
+        if way.there < before.there {
+            self.there = self.there.max(now + before.there);
+        }
+        if way.back < before.back {
+            self.here = self.here.max(now + before.back);
+        }
+        if way.back > before.back {
+            let later = self.all.iter().filter(|(_, one)| one.until.is_some() && one.answers > now);
+            let later: Vec<(Key, Time)> = later.map(|(key, one)| (*key, one.answers)).collect();
+            for (key, answers) in later {
+                self.stop(key);
+                self.set(key, answers, Some(self.until(answers, way)));
+            }
+        }
     }
 
     fn set(&mut self, key: Key, answers: Time, until: Option<Time>) {
@@ -70,7 +97,7 @@ impl Timers {
         let held: Vec<(Key, Time)> = held.map(|(key, one)| (*key, one.answers)).collect();
         for (key, answers) in held {
             let answers = answers.max(now + peer);
-            self.set(key, answers, Some(answers + way.back));
+            self.set(key, answers, Some(self.until(answers, way)));
         }
     }
 
@@ -124,6 +151,32 @@ mod tests {
         let mut timers = started(true);
         timers.suspend(at(112));
         assert_eq!(timers.wake_at(), at(132));
+    }
+
+    #[test]
+    fn an_answer_takes_as_long_as_light_when_it_leaves() {
+        let (short, long) = (way(true), Way { back: Span::from_secs(50), ..way(true) });
+        // The answer leaves by 112 s: after light has become longer, or before.
+        for (changes, expected) in [(111, 162), (112, 132)] {
+            let mut timers = started(true);
+            timers.bend(at(changes), &short, &long);
+            assert_eq!(timers.wake_at(), at(expected), "{changes} s");
+            // Nor does it become shorter again: what is on its way has the longer light.
+            timers.bend(at(changes) + Span(1), &long, &short);
+            assert_eq!(timers.wake_at(), at(expected), "{changes} s");
+        }
+    }
+
+    #[test]
+    fn nothing_overtakes_what_left_before_light_became_shorter() {
+        let near = Way { there: Span::from_secs(1), back: Span::from_secs(2), ..way(true) };
+        let mut timers = Timers::default();
+        timers.bend(at(99), &way(true), &near);
+        // It is there at 109 s, as what left at 99 s, and is answered by 111 s; then light is short.
+        timers.start(KEY, at(100), Span::from_secs(2), &near);
+        assert_eq!(timers.wake_at(), at(119));
+        timers.start(KEY, at(200), Span::from_secs(2), &near);
+        assert_eq!(timers.wake_at(), at(205));
     }
 
     #[test]
