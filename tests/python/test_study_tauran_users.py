@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +18,54 @@ from bentpipe import studies
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import make
 from bentpipe.scenario.problems import ScenarioError
-from bentpipe.studies.parts import plan_part
+from bentpipe.store.reader import read_store
+from bentpipe.studies.parts import Measured, Wanted, plan_part
 from bentpipe.studies.study import Row, as_text
 from bentpipe.studies.tauran_2018 import STUDY
 from bentpipe.studies.tauran_2018.cells import BUFFERS
 from bentpipe.studies.tauran_2018.chapter_6 import CLAIMS, readings
+from bentpipe.studies.tauran_2018.chapter_6 import cells as sweeps
 from bentpipe.studies.tauran_2018.chapter_6.asking import Asked
-from bentpipe.studies.tauran_2018.chapter_6.cells import CALLERS, COUNT, READINGS, TERMINALS, WITHOUT, Reading
-from bentpipe.studies.tauran_2018.chapter_6.tables import Numbers, Ran, carried, limit_of_users, rows
+from bentpipe.studies.tauran_2018.chapter_6.cells import (
+    CALLERS,
+    COUNT,
+    NEAREST,
+    READINGS,
+    TERMINALS,
+    WITHOUT,
+    Reading,
+)
+from bentpipe.studies.tauran_2018.chapter_6.figures import figures
+from bentpipe.studies.tauran_2018.chapter_6.kept import kept, spreads
+from bentpipe.studies.tauran_2018.chapter_6.measures import Callers, Terminals
+from bentpipe.studies.tauran_2018.chapter_6.tables import Numbers, Ran, carried, limit_of_users, rows, spread
 from bentpipe.studies.tauran_2018.runs import Runs
 from bentpipe.studies.verdicts import Verdict
 
 WORLDS = 400
+README = (STUDY.place / "README.md").read_text(encoding="utf-8")
+DRAWN = {"6.2", "6.3", *(f"6.{number}" for number in range(6, 35))}
+"""Figures of chapter 6 that are not a diagram: 6.1, 6.4 and 6.5 are."""
+
+MOST_BYTES = 5_000_000
+"""Of a page."""
 
 
 KEYS = ("point", "policy", COUNT, "variant", "reordering")
 
 
 @cache
-def cells(name: str) -> list[tuple[str, ...]]:
+def planned(name: str) -> list[tuple[Mapping[str, Any], tuple[str, ...]]]:
     part = next(part for part in STUDY.parts() if part.name == name)
-    planned = make(open_document(part.scenario), "test", seeds=(1,)).cells
-    return [tuple(as_text(cell.values[key]) for key in KEYS if key in cell.values) for cell in planned]
+    found = make(open_document(part.scenario), "test", seeds=(1,)).cells
+    return [
+        (cell.values, tuple(as_text(cell.values[key]) for key in KEYS if key in cell.values))
+        for cell in found
+    ]
+
+
+def cells(name: str) -> list[tuple[str, ...]]:
+    return [cell for _, cell in planned(name)]
 
 
 def test_every_printed_number_has_its_cell() -> None:
@@ -58,15 +86,23 @@ def test_every_printed_number_has_its_cell() -> None:
                 } <= set(calls)
 
 
-def test_what_is_kept_of_600_s_are_cells_of_the_sweep() -> None:
-    """``full.csv``, which ``full.sql`` wrote of the stores."""
+def chosen(name: str, *wanted: Wanted) -> set[tuple[str, ...]]:
+    """Cells of a part that one of ``wanted`` takes."""
+    return {cell for values, cell in planned(name) if any(one(values) for one in wanted)}
+
+
+def test_what_is_kept_of_600_s_is_every_reading_and_all_of_the_main_point() -> None:
+    """``full.csv``, which ``full.sql`` wrote of the stores: what README says is there, and nothing else."""
     kept = pl.read_csv(STUDY.place / "full.csv")
     found = [
         tuple(map(str, row))
         for row in kept.select("point", "policy", "users", "variant", "reordering").rows()
     ]
     assert len(set(found)) == len(found)
-    assert set(found) <= set(cells("schedulers"))
+    assert set(found) == chosen("schedulers", sweeps.tcp(), sweeps.readings_of_tcp())
+    assert {point for point, *_ in found} == set(sweeps.POINTS)
+    assert kept["seed"].unique().to_list() == [1]
+    assert f"{len(found)} runs of TCP users" in README
     assert kept.filter(~pl.col("mean").is_between("least", "most")).is_empty()
     # of n numbers between two bounds
     users = pl.col("users")
@@ -75,21 +111,91 @@ def test_what_is_kept_of_600_s_are_cells_of_the_sweep() -> None:
     ).is_empty()
 
 
-def test_what_is_kept_of_calls_of_600_s_are_cells_of_the_sweep() -> None:
-    """``full-calls.csv``, which ``full-calls.sql`` wrote of the stores: every call of every reading."""
+def test_what_is_kept_of_calls_of_600_s_is_every_reading_and_all_of_the_main_point() -> None:
+    """``full-calls.csv``, which ``full-calls.sql`` wrote of the stores."""
     kept = pl.read_csv(STUDY.place / "full-calls.csv")
     found = {tuple(map(str, row)) for row in kept.select("point", "policy", "users").rows()}
     assert len(found) == kept.height
-    assert found <= set(cells("calls"))
-    for reading in READINGS:
-        if "ACKs" not in reading.point:
-            for name in ("PF", "RR", "DT_H"):
-                assert {
-                    tuple(reading.call(name, users)[key] for key in KEYS[:3]) for users in (75, 100)
-                } <= found
+    assert found == chosen("calls", sweeps.calls(), sweeps.readings_of_calls())
+    assert kept["seed"].unique().to_list() == [1]
+    assert f"{len(found)} of calls" in README
     for quantity in ("lost", "delay_ms"):
         assert kept.filter(~pl.col(quantity).is_between(f"least_{quantity}", f"most_{quantity}")).is_empty()
     assert kept["least_delay_ms"].min() > 85  # type: ignore[operator]  # one way, of which the air takes more
+
+
+def kept_rows() -> list[Row]:
+    found = rows(Numbers(STUDY.published, {}), kept(STUDY.place))
+    return [row for row in found if any(one.values for one in row.quantities)]
+
+
+def test_spreads_of_600_s_have_verdicts() -> None:
+    """One seed decides: what is kept of 600 s agrees or differs, by how far two samples of n users lie apart."""
+    judged = [row for row in kept_rows() if row.id in ("6.4 sd", "6.5 sd")]
+    assert len(judged) == len(READINGS) * len(TERMINALS) * 3
+    verdicts = [one.verdict for row in judged for one in row.quantities]
+    assert set(verdicts) == {Verdict.AGREES, Verdict.DIFFERS}
+    # sqrt of the F distribution's quantile at 97.5 %, which tables have: 4.026 for 9 and 9 degrees, 1.486 for 99 and 99
+    for users, exact in ((10, 2.006), (100, 1.219)):
+        assert spread(users).factor == pytest.approx(exact, rel=0.05)
+    # several seeds say themselves how far one more run lies
+    for row in rows(Numbers(STUDY.published, {}), ran(World(1))):
+        if row.id.endswith(" sd"):
+            assert all(one.tolerance is None and len(one.values) == 3 for one in row.quantities)
+
+
+def test_statements_on_spread_are_of_runs_of_600_s() -> None:
+    """They are judged on what is kept, and not at all in runs of a minute."""
+    names = [f"tcp_users_more.u{number}" for number in (12, 13, 14)]
+    nearest = Asked(kept(STUDY.place), NEAREST)
+    found = {name: CLAIMS[name][2](nearest) for name in names}
+    for name in names:
+        assert found[name]
+        assert all(one.verdict in (Verdict.AGREES, Verdict.DIFFERS) for one in found[name])
+        assert CLAIMS[name][2](Asked(ran(World(1), full=False), NEAREST)) == ()
+    assert {one.verdict for one in found["tcp_users_more.u12"]} == {Verdict.AGREES}
+
+
+def lines_of(heading: str) -> list[list[str]]:
+    """Cells of README's first table whose text comes after ``heading``."""
+    after = README[README.index(heading) :].split("\n")
+    first = next(number for number, line in enumerate(after) if line.startswith("|"))
+    table = list(takewhile(lambda line: line.startswith("|"), after[first + 2 :]))
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+
+
+def reading_of(text: str) -> Reading:
+    point, _, size = text.partition(", `B = ")
+    return Reading(point.replace(" + ", " and the "), "RTT C" if size == "RTT C`" else "")
+
+
+def test_readme_has_the_spreads_that_are_kept() -> None:
+    """Its table of standard deviations, to three digits, and the table of verdicts."""
+    there = kept(STUDY.place)
+    policy, how = "", WITHOUT
+    compared = 0
+    for name, *numbers in lines_of("Standard deviations over users, Mb/s."):
+        if name.endswith(", thesis"):
+            how = BUFFERS[0] if name.startswith("with the buffer") else WITHOUT if "without" in name else how
+            policy = name.split(", ")[-2]
+            table = STUDY.published["tcp_users"]["table_6_4" if how == WITHOUT else "table_6_5"]
+            wanted = table["sd"][policy.lower()]
+        else:
+            reading = reading_of(name)
+            cells_ = [reading.tcp(policy, users, reordering=how) for users in TERMINALS]
+            wanted = [there.tcp.values(cell, "sd")[0] for cell in cells_]
+        assert numbers == [f"{value:.3f}" for value in wanted], (how, policy, name)
+        compared += 1
+    assert compared == 24
+    shown = {line["reading"]: list(line.values())[1:] for line in spreads(STUDY.published, STUDY.place).rows}
+    table_of = {name: cells_ for name, *cells_ in lines_of("How many agree")}
+    assert table_of == shown
+
+
+def test_the_nearest_reading_is_what_the_kept_runs_of_tables_6_4_and_6_5_say() -> None:
+    scored = readings.scores([row for row in kept_rows() if row.id in ("6.4 mean", "6.5 mean")])
+    assert set(scored) == set(map(str, READINGS))
+    assert readings.nearest(scored) == str(NEAREST)
 
 
 def test_every_published_statement_has_a_criterion() -> None:
@@ -111,6 +217,7 @@ class World(Runs):
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
+        self.frame = pl.DataFrame({"run": ["1"]})
 
     def values(self, cell: Mapping[str, str], measure: str) -> tuple[float, ...]:
         users = int(cell.get(COUNT, cell.get("users", "10")))
@@ -119,6 +226,14 @@ class World(Runs):
         drawn = _chance(f"{self.seed} {kinds}")
         value = _drawn(measure, drawn, _chance(f"{self.seed}"))
         return (value, value * 1.0001, value * 0.9999)
+
+    def goodputs(self, cell: Mapping[str, str]) -> list[float]:
+        """Of every user."""
+        return [value * (1 + user / 100) for value in self.values(cell, "mean") for user in range(40)]
+
+    def over_time(self, cell: Mapping[str, str]) -> list[tuple[float, float]]:
+        """Of one run of a minute."""
+        return [(2.0 * step, self.values(cell, "packets_s")[0] + step) for step in range(2, 31)]
 
 
 def _chance(text: str) -> float:
@@ -131,14 +246,14 @@ def _drawn(measure: str, drawn: float, whole: float) -> float:
         drawn = 0.5 + 0.02 * drawn
     scales = {
         "loss": (0.5, 6), "delay_ms": (100, 600), "useful_mbps": (3, 8), "mos": (2, 4.5), "best_ms": (2, 20),
-        "decoded_0": (40, 60), "rto": (0, 1),
+        "decoded_0": (40, 60), "rto": (0, 1), "refused": (20, 90),
     }  # fmt: skip
     low, high = scales.get(measure, (0.5, 2.0))
     return low + (high - low) * drawn
 
 
-def ran(world: Any) -> Ran:
-    return Ran(world, world, world, world, full=True)
+def ran(world: Any, *, full: bool = True) -> Ran:
+    return Ran(world, world, world, world, full=full)
 
 
 def test_every_statement_can_fail_and_can_hold() -> None:
@@ -153,6 +268,20 @@ def test_every_statement_can_fail_and_can_hold() -> None:
                     (holds if one.verdict is Verdict.AGREES else fails).add((name, one.text))
     assert {name for name, _ in holds | fails} == set(CLAIMS)
     assert holds == fails, holds ^ fails
+
+
+def test_every_figure_of_the_chapter_is_drawn() -> None:
+    """6.2, 6.3, 6.6 to 6.34, each once; with the second point, and small enough for a page of all chapters."""
+    drawn = figures(ran(World(1)), STUDY.published)
+    numbers = [figure.title.split(" ")[0] for figure in drawn]
+    assert sorted(numbers) == sorted(DRAWN)
+    assert [figure.key for figure in drawn] == [f"figure-{number.replace('.', '-')}" for number in numbers]
+    texts = {number: json.dumps(figure.whole()) for number, figure in zip(numbers, drawn, strict=True)}
+    for number in ("6.18", "6.20", "6.21", "6.26", "6.28", "6.29"):
+        assert "with the packet on the air, B = RTT C" in texts[number]
+    assert "RR without reordering, thesis" in texts["6.25"]
+    assert '"time, s"' in texts["6.3"]
+    assert sum(map(len, texts.values())) < MOST_BYTES / 2
 
 
 class Lines(Runs):
@@ -208,7 +337,12 @@ def test_the_nearest_reading_is_counted_and_not_chosen() -> None:
 def test_the_short_form(tmp_path: Path) -> None:
     """Ten terminals and 75 calls for some seconds: who has a queue that is longer has more, CoDeS and PF shorter queues."""
     said = studies.run(
-        STUDY.name, only="short-6", seeds=1, jobs=1, out=tmp_path, settings={"duration": "5 s"}
+        STUDY.name,
+        only="short-6",
+        seeds=1,
+        jobs=1,
+        out=tmp_path,
+        settings={"duration": "5 s", "sample": "1 s"},
     )
     assert said.good
     found = {(row["id"], row["reading"]): row["quantities"] for row in said.data["rows"]}
@@ -219,9 +353,37 @@ def test_the_short_form(tmp_path: Path) -> None:
     lost = {name: found[f"loss {name}", "11 dB"][0]["measured"] for name in ("DT_S", "PF")}
     assert lost["DT_S"] > 10 > lost["PF"]
     drawn = {path.name for path in (tmp_path / "figures").iterdir()}
-    assert {"figure-6-2.svg", "figure-6-8.svg", "figure-6-24.svg", "figure-6-34.svg"} <= drawn or len(
-        drawn
-    ) > 10
+    # forty users, NewReno and users that always have something are no part of it
+    without = {"6.3", "6.18", "6.26", "6.33", "6.34"}
+    assert drawn == {f"figure-{number.replace('.', '-')}.svg" for number in DRAWN - without}
+    assert (tmp_path / "study.html").stat().st_size < MOST_BYTES
+    _same_as_sql(tmp_path)
+
+
+def _same_as_sql(out: Path) -> None:
+    """``full.sql`` and ``full-calls.sql`` give what is judged, for every measure that they have."""
+    measured = Measured(out, STUDY.parts())
+    for name, file, own in (("schedulers", "full.sql", Terminals), ("calls", "full-calls.sql", Callers)):
+        asked = (STUDY.place / file).read_text(encoding="utf-8")
+        found = read_store(out / name).connect().execute(asked)
+        columns = [str(column[0]) for column in found.description]
+        answer = pl.DataFrame(found.fetchall(), schema=columns, orient="row", infer_schema_length=None)
+        judged: Any = own(measured, name)
+        keys = [key for key in KEYS if key in judged.frame.columns]
+        ours = judged.frame.with_columns(pl.col(COUNT).cast(pl.Int64))
+        theirs = answer.rename({"users": COUNT, "lost": "loss"}, strict=False).with_columns(
+            pl.col(COUNT).cast(pl.Int64)
+        )
+        both = ours.join(theirs, on=keys, suffix=" of sql")
+        assert both.height == ours.height == theirs.height > 0
+        measures = [name for name in theirs.columns if f"{name} of sql" in both.columns and name != "seed"]
+        assert len(measures) > 10
+        for measure in measures:
+            # of calls these are means over packets there, over calls here
+            near = 0.02 if measure in ("delay_ms", "jitter_ms") else 1e-3
+            for one, other in zip(both[measure], both[f"{measure} of sql"], strict=True):
+                assert (one is None) == (other is None), measure
+                assert one is None or other == pytest.approx(one, rel=near, abs=1e-3), measure
 
 
 def test_runs_of_600_s_have_stores_of_their_own() -> None:

@@ -2,7 +2,8 @@
 
 ``cells`` (the sweeps) <- ``measures`` (a row a run) <- ``tables`` (printed numbers) <- ``asking`` <- ``tcp_claims`` and
 ``call_claims`` (statements); ``readings`` says which reading of what is left open the numbers support,
-``evidence`` what one setting does, ``figures`` and ``sketches`` draw. This module puts them together.
+``kept`` what runs of 600 s have, ``evidence`` what one setting does, ``figures`` and ``sketches`` draw. This module
+puts them together.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from bentpipe.studies.tauran_2018.cells import BUFFERS
 from bentpipe.studies.tauran_2018.chapter_6 import cells, readings
 from bentpipe.studies.tauran_2018.chapter_6.asking import Asked
 from bentpipe.studies.tauran_2018.chapter_6.call_claims import CLAIMS as OF_CALLS
-from bentpipe.studies.tauran_2018.chapter_6.cells import MAIN, READINGS
+from bentpipe.studies.tauran_2018.chapter_6.cells import MAIN, NEAREST, READINGS
 from bentpipe.studies.tauran_2018.chapter_6.evidence import evidence
 from bentpipe.studies.tauran_2018.chapter_6.figures import figures
+from bentpipe.studies.tauran_2018.chapter_6.kept import spreads
 from bentpipe.studies.tauran_2018.chapter_6.measures import Backlogged, Callers, Terminals
 from bentpipe.studies.tauran_2018.chapter_6.tables import Numbers, Ran, rows
 from bentpipe.studies.tauran_2018.chapter_6.tcp_claims import CLAIMS as OF_TCP
@@ -54,6 +56,7 @@ def words(*, full: bool) -> dict[str, dict[str, Wanted]]:
     tcp, calls, bound, why = (store(name, full=full) for name in PARTS)
     return {
         "chapter-6": {tcp: cells.tcp(), calls: cells.calls(), bound: cells.bound()},
+        "nearest-6": {tcp: cells.nearest_tcp(), calls: cells.nearest_calls()},
         "6.3": {calls: cells.calls()},
         "6.4": {tcp: cells.tcp()},
         "bound": {bound: matching()},
@@ -75,9 +78,9 @@ class Chapter6:
 
 
 def chapter_6(
-    measured: Measured, published: Mapping[str, Any], notes: Mapping[str, Any], *, full: bool
+    measured: Measured, published: Mapping[str, Any], notes: Mapping[str, Any], place: Path, *, full: bool
 ) -> Chapter6:
-    """What has run: printed numbers, statements, readings and figures."""
+    """What has run: printed numbers, statements, readings and figures; and what is kept in ``place`` of 600 s."""
     tcp, calls, bound, why = (store(name, full=full) for name in PARTS)
     ran = Ran(
         Terminals(measured, tcp),
@@ -95,17 +98,28 @@ def chapter_6(
     scored = readings.scores(found)
     return Chapter6(
         tuple(row for row in found if _is_shown(row, readings.nearest(scored))),
-        tuple(claim for reading in READINGS if reading.point == MAIN for claim in claims[reading]),
-        (*readings.table(scored), *readings.side_by_side(found), *_by_reading(claims), *evidence(ran)),
+        tuple(claim for reading in READINGS if _is_main(reading) for claim in claims[reading]),
+        (
+            *readings.table(scored),
+            *readings.side_by_side(found),
+            *_by_reading(claims),
+            *((spreads(published, place),) if ran.tcp.frame.height and not full else ()),
+            *evidence(ran),
+        ),
         readings.said(scored),
         figures(ran, published),
     )
 
 
 def _is_shown(row: Row, nearest: str) -> bool:
-    """Rows of the main point and of the nearest reading; of the others there are tables side by side."""
-    point, *rest = row.reading.split(", ")
-    return row.reading in _named(nearest) or (point == MAIN and "delayed ACKs" not in rest)
+    """Rows of the two points and of the nearest reading; of the others there are tables side by side."""
+    mains = [str(reading) for reading in READINGS if _is_main(reading)]
+    return any(row.reading in _named(name) for name in (*mains, nearest))
+
+
+def _is_main(reading: cells.Reading) -> bool:
+    """Of the main point with both sizes of queues, and the nearest: those whose statements are listed."""
+    return reading.point == MAIN or reading == NEAREST
 
 
 def _named(reading: str) -> tuple[str, ...]:

@@ -163,6 +163,31 @@ def v10(a: Asked) -> Checks:
     return (Check("CoDeS less PF, MOS, from 75 calls on", mean(_less(a, "mos", "CoDeS", "PF"), LOADED), 0.0),)
 
 
+def v11(a: Asked) -> Checks:
+    """CoDeS leaves losses and HARQ as they are."""
+    first = mean(_less(a, "decoded_0", "CoDeS", "PF"), LOADED)
+    loss = mean(_less(a, "loss", "CoDeS", "PF"), LOADED)
+    return (
+        Check("CoDeS less PF, decoded at first, points, from 75 calls on, at least", first, -NO_ADVANTAGE),
+        Check("at most", first, NO_ADVANTAGE, at_least=False),
+        Check("loss, points, at least", loss, -SAME_POINTS),
+        Check("loss, at most", loss, SAME_POINTS, at_least=False),
+    )
+
+
+def v12(a: Asked) -> Checks:
+    """Delay falls from 100 to 50 ms; below, neither it nor jitter does."""
+    return (
+        Check("delay, 50 over 100 ms, from 75 calls on",
+              geometric(_over(a, "delay_ms", "CoDeS, 50 ms", "CoDeS"), LOADED), 1.0, at_least=False),
+        *(
+            Check(f"{text}, 25 over 50 ms", geometric(_over(a, measure, "CoDeS, 25 ms", "CoDeS, 50 ms"), LOADED),
+                  1 / NOT_MORE)
+            for text, measure in (("delay", "delay_ms"), ("jitter", "jitter_ms"))
+        ),
+    )  # fmt: skip
+
+
 def limits(a: Asked) -> Checks:
     """Between 75 and 100 calls the link is full, a bit later with PF."""
     checks: list[Check | Fact] = []
@@ -215,7 +240,9 @@ def q3(a: Asked) -> Checks:
 
 
 def q4(a: Asked) -> Checks:
-    """PF and CoDeS with 200 calls against the bound: packets a second of air."""
+    """PF and CoDeS with 200 calls against the bound: packets a second of air, where a packet takes as much of it."""
+    if a.reading.point != a.reading.snr:
+        return ()
     checks: list[Check | Fact] = []
     most = ratios(*(a.bound(measure, "best first", 200) for measure in ("packets_s", "air")))
     for name in ("PF", "CoDeS"):
@@ -238,6 +265,8 @@ CLAIMS: dict[str, tuple[str, str, Callable[[Asked], Checks], bool]] = {
     "voip_more.v8": ("", "ratios; loss within a point", v8, False),
     "voip_more.v9": ("", "ratios, and loss in points", v9, False),
     "voip_more.v10": ("", "difference of MOS", v10, False),
+    "voip_more.v11": ("", "within 2 points decoded at first, and within a point of loss", v11, False),
+    "voip_more.v12": ("", "ratios; 25 ms at least 0.91 of 50 ms", v12, False),
     "voip.saturation_users": ("the link is full between 75 and 100 calls, a bit later with PF (p. 99-100)",
                               "loss at most 3 % at 75 calls, more at 125; 3 % later with PF", limits, False),
     "voip.spectral": ("other policies than PF cannot have 5 Mb/s of useful load (figure 6.9)",

@@ -9,9 +9,9 @@ from bentpipe.studies.study import either, matching
 from bentpipe.studies.tauran_2018.cells import BUFFERS, SNR, VARIANT
 
 __all__ = [
-    "BOUND_USERS", "CALLERS", "COUNT", "MAIN", "POINTS", "POLICIES", "READINGS", "SIZES", "TERMINALS", "TIMEOUTS_MS",
-    "WITHOUT", "Reading", "bound", "calls", "readings_of_calls", "readings_of_tcp", "short_calls", "short_tcp", "tcp",
-    "why",
+    "BOUND_USERS", "CALLERS", "COUNT", "MAIN", "NEAREST", "POINTS", "POLICIES", "READINGS", "SIZES", "TERMINALS",
+    "TIMEOUTS_MS", "WITHOUT", "Reading", "bound", "calls", "nearest_calls", "nearest_tcp", "readings_of_calls",
+    "readings_of_tcp", "short_calls", "short_tcp", "tcp", "why",
 ]  # fmt: skip
 
 COUNT = "flow.terminal.count"
@@ -68,6 +68,9 @@ class Reading:
 
 
 READINGS = tuple(Reading(point, size) for point in POINTS for size in SIZES)
+NEAREST = Reading("11 dB and the packet", "RTT C")
+"""The one whose numbers are nearest to the published ones, which ``readings`` counts: a second point, with all that the
+statements are about."""
 
 
 def _sized(names: tuple[str, ...]) -> list[str]:
@@ -92,6 +95,25 @@ def calls() -> Wanted:
     """Section 6.3 at the main point."""
     timed = [f"CoDeS, {limit} ms" for limit in TIMEOUTS_MS[1:]]
     return matching({"point": [MAIN], "policy": [*_sized(POLICIES), *timed]})
+
+
+def nearest_tcp() -> Wanted:
+    """Section 6.4 at the nearest reading."""
+    there = {"point": [NEAREST.point], "policy": [NEAREST.policy(name) for name in POLICIES]}
+    return either(
+        [
+            matching({**there, VARIANT: ["CUBIC"]}),
+            matching({**there, VARIANT: ["NewReno"], "reordering": [WITHOUT, BUFFERS[0]]}),
+        ]
+    )
+
+
+def nearest_calls() -> Wanted:
+    """Section 6.3 at the nearest reading."""
+    timed = [f"CoDeS, {limit} ms" for limit in TIMEOUTS_MS[1:]]
+    return matching(
+        {"point": [NEAREST.point], "policy": [*(NEAREST.policy(name) for name in POLICIES), *timed]}
+    )
 
 
 def bound() -> Wanted:

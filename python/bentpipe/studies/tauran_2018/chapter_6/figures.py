@@ -1,8 +1,10 @@
-"""Figures 6.3, 6.6 to 6.23 and 6.25 to 6.34 with the thesis's axes; both sizes of queues side by side."""
+"""Figures 6.3, 6.6 to 6.23 and 6.25 to 6.34 with the thesis's axes; both sizes of queues side by side, and the nearest
+reading."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
@@ -16,6 +18,7 @@ from bentpipe.studies.tauran_2018.chapter_6.cells import (
     BOUND_USERS,
     CALLERS,
     MAIN,
+    NEAREST,
     POLICIES,
     SIZES,
     TERMINALS,
@@ -36,6 +39,9 @@ COLOURS = {
 """A policy looks alike in every figure."""
 
 DASHED = [6, 3]
+BESIDE = (", thesis", ", by the round trip")
+"""What is drawn dashed, in the colour of what it stands beside."""
+
 HEIGHT = 215
 Lines = Mapping[str, Sequence[tuple[float, float]]]
 """By series, points."""
@@ -78,15 +84,16 @@ def _figure(
         for series, points in lines.items()
         for x, y in points
     ]
-    taken = [COLOURS.get(name.split(", thesis")[0]) for name in names]
-    free = iter([shade for shade in COLOURS.values() if shade not in taken])
-    shades = [shade or next(free) for shade in taken]
+    bases = list(dict.fromkeys(_base(name) for name in names))
+    free = iter([shade for name, shade in COLOURS.items() if name not in bases])
+    shade = {base: COLOURS.get(base) or next(free) for base in bases}
+    shades = [shade[_base(name)] for name in names]
     colour = alt.Color(
         "series:N", title=None, legend=alt.Legend(columns=5), scale=alt.Scale(domain=names, range=shades)
     )
     dash = alt.StrokeDash(
         "series:N", legend=None, title=None,
-        scale=alt.Scale(domain=names, range=[DASHED if "thesis" in name else [1, 0] for name in names]),
+        scale=alt.Scale(domain=names, range=[[1, 0] if name == _base(name) else DASHED for name in names]),
     )  # fmt: skip
     columns = [name for name, _ in there]
     chart = (
@@ -102,6 +109,12 @@ def _figure(
     return Figure(_key(number), f"{number} {title}", caption, chart, len(rows))
 
 
+def _base(name: str) -> str:
+    for suffix in BESIDE:
+        name = name.removesuffix(suffix)
+    return name
+
+
 def _key(number: str) -> str:
     first = number.split(",", maxsplit=1)[0].split(" ", maxsplit=1)[0]
     return f"figure-{first.replace('.', '-')}"
@@ -109,10 +122,13 @@ def _key(number: str) -> str:
 
 def _sizes(lines: Callable[[Reading], Lines]) -> list[tuple[str, Lines]]:
     names = {"": "B = RTT C / √n (equation 6.5)", "RTT C": "B = RTT C"}
-    return [(names[size], lines(Reading(size=size))) for size in SIZES]
+    panels = [(names[size], lines(Reading(size=size))) for size in SIZES]
+    return [*panels, ("with the packet on the air, B = RTT C", lines(NEAREST))]
 
 
 def _bound(ran: Ran) -> Figure | None:
+    title = "What choosing the best channel can bring"
+
     def lines(snr: str) -> Lines:
         def of(policy: str, users: int | None = None) -> list[tuple[float, float]]:
             def find(n: int) -> Values:
@@ -126,13 +142,40 @@ def _bound(ran: Ran) -> Figure | None:
             "n users, best channel first": of("best first"), "PF": of("PF"),
         }  # fmt: skip
 
+    def over_time(snr: str) -> Lines:
+        names = {
+            "one user": ("best first", 1), "n users at random": ("at random", SOME),
+            "n users, best channel first": ("best first", SOME), "PF": ("PF", SOME),
+        }  # fmt: skip
+        return {
+            name: ran.bound.over_time({SNR: snr, "policy": policy, "users": str(users)})
+            for name, (policy, users) in names.items()
+        }
+
     caption = (
-        "Figure 6.3 of the thesis (scenarios over time; here over users): packets decoded a second where each user has "
-        "something to send at every instant. One user alone sends most while its channel is good; taken at random, n "
-        "users send as much while theirs are bad."
+        "Figure 6.3 of the thesis, which is over time: packets decoded a second, where each user has something to send "
+        f"at every instant; above one run over time, with {SOME} users, below means over time and seeds by users. One "
+        "user alone sends most while its channel is good; taken at random, n users send as much while theirs are bad."
+    )
+    timed = _figure(
+        "6.3", title, caption, [(f"{MAIN}, {SOME} users", over_time(MAIN))], "time, s", "packets/s"
     )
     panels = [(snr, lines(snr)) for snr in ("7 dB", MAIN, "13 dB")]
-    return _figure("6.3", "What choosing the best channel can bring", caption, panels, USERS, "packets/s")
+    by_users = _figure("6.3", title, caption, panels, USERS, "packets/s")
+    return _stacked([timed, by_users])
+
+
+SOME = 10
+"""Users of the panel over time: the thesis does not say of how many its own is."""
+
+
+def _stacked(figures: Sequence[Figure | None]) -> Figure | None:
+    """Parts of a figure with axes of their own, one above the other."""
+    there = [one for one in figures if one is not None]
+    if len(there) < 2:
+        return there[0] if there else None
+    chart: Any = alt.vconcat(*(one.chart for one in there), spacing=25)
+    return replace(there[0], chart=chart, rows=sum(one.rows for one in there))
 
 
 CALLS = (
@@ -225,7 +268,7 @@ TCP = (
     ("6.18", "Goodput over DT_H's, NewReno", "goodput over DT_H's", "mean", WITHOUT, "NewReno", True),
     ("6.19", "Goodput over DT_H's, CUBIC", "goodput over DT_H's", "mean", WITHOUT, "CUBIC", True),
     ("6.20", "All users' goodput, CUBIC", "goodput, Mb/s", "total", WITHOUT, "CUBIC", False),
-    ("6.21", "Time of a packet, CUBIC", "sender to receiver, ms", "way_ms", WITHOUT, "CUBIC", False),
+    ("6.21", "Time of a packet, CUBIC", "sender to receiver, ms", "delivery_ms", WITHOUT, "CUBIC", False),
     ("6.22", "Sent again, CUBIC", "sent again, %", "again", WITHOUT, "CUBIC", False),
     (
         "6.23",
@@ -259,7 +302,7 @@ TCP = (
         "6.29",
         "With reordering: time of a packet, CUBIC",
         "sender to receiver, ms",
-        "way_ms",
+        "delivery_ms",
         BY_TCP,
         "CUBIC",
         False,
@@ -279,8 +322,14 @@ def _tcp(ran: Ran, published: Mapping[str, Any]) -> list[Figure | None]:
             )
 
         names = [name for name in POLICIES if not (gain and name == "DT_H")]
-        found = {name: _over(lambda n, name=name: find(n, name), TERMINALS) for name in names}  # type: ignore[misc]
-        return {**found, **(_printed(published, how) if measure == "total" else {})}
+        found: dict[str, Sequence[tuple[float, float]]] = {
+            name: _over(lambda n, name=name: find(n, name), TERMINALS)  # type: ignore[misc]
+            for name in names
+        }
+        if measure == "delivery_ms":
+            beside = lines(reading, "way_ms", how, variant, gain)
+            found |= {f"{name}{BESIDE[1]}": points for name, points in beside.items()}
+        return {**found, **(_printed(published, how) if measure == "total" and any(found.values()) else {})}
 
     made = []
     for number, title, upright, measure, how, variant, gain in TCP:
@@ -288,12 +337,15 @@ def _tcp(ran: Ran, published: Mapping[str, Any]) -> list[Figure | None]:
         caption = f"Figure {number} of the thesis. {MAIN}, means over users and seeds."
         if measure == "total":
             caption += " Dashed: users times the means of its tables."
-        if measure == "way_ms":
-            caption += " The smoothed round trip less the 85 ms of the way back."
+        if measure == "delivery_ms":
+            caption += (
+                " Until a byte is there in order, with what was sent again (Little's law). Dashed: the smoothed round "
+                "trip less the 85 ms of the way back, which has no sample of what was sent again."
+            )
         made.append(_figure(number, title, caption, panels, USERS, upright, measure != "decoded_0"))
     return [
         *made,
-        _reordering(ran),
+        _reordering(ran, published),
         _timeouts(ran),
         _variants(ran),
         _distribution(ran, "6.33", WITHOUT),
@@ -301,29 +353,40 @@ def _tcp(ran: Ran, published: Mapping[str, Any]) -> list[Figure | None]:
     ]
 
 
+def _table(published: Mapping[str, Any], how: str) -> Mapping[str, Sequence[float]]:
+    """Printed means by policy."""
+    name = "table_6_4" if how == WITHOUT else "table_6_5"
+    means: Mapping[str, Sequence[float]] = published["tcp_users"][name]["mean"]
+    return means
+
+
 def _printed(published: Mapping[str, Any], how: str) -> Lines:
-    table = published["tcp_users"]["table_6_4" if how == WITHOUT else "table_6_5"]["mean"]
+    table = _table(published, how)
     return {
         f"{name}, thesis": [(n, n * table[name.lower()][i]) for i, n in enumerate(TERMINALS)]
         for name in ("PF", "RR", "DT_S")
     }
 
 
-def _reordering(ran: Ran) -> Figure | None:
+def _reordering(ran: Ran, published: Mapping[str, Any]) -> Figure | None:
     def lines(reading: Reading) -> Lines:
         names = {
             "RR without reordering": WITHOUT,
             "RR, by TCP's numbers": BY_TCP,
             "RR, by the link's": BY_LINK,
         }
-        return {
+        found = {
             name: _over(
                 lambda n, h=how: ran.tcp.values(reading.tcp("RR", n, reordering=h), "mean"), TERMINALS  # type: ignore[misc]
             )
             for name, how in names.items()
         }  # fmt: skip
+        if any(found.values()):
+            for name, how in list(names.items())[:2]:
+                found[f"{name}{BESIDE[0]}"] = list(zip(TERMINALS, _table(published, how)["rr"], strict=True))
+        return found
 
-    caption = "Figure 6.25 of the thesis: CUBIC."
+    caption = "Figure 6.25 of the thesis: CUBIC. Dashed: the means of its tables 6.4 and 6.5."
     return _figure(
         "6.25", "RR with and without reordering", caption, _sizes(lines), USERS, "goodput a user, Mb/s"
     )

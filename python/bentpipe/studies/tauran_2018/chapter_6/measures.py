@@ -57,6 +57,15 @@ def _drops(reading: Store) -> pl.DataFrame:
     )
 
 
+def _congestion(sender: pl.DataFrame, reading: Store) -> pl.DataFrame:
+    """With the queue's drops over what was sent again: each of them is sent again, most once."""
+    links = reading.rows("link_summary").filter(pl.col("link") == LINK)
+    dropped = pl.col("dropped_overflow_packets") + pl.col("dropped_aqm_packets")
+    refused = pl.when(pl.col("resent") > 0).then(100 * pl.col("dropped") / pl.col("resent"))
+    both = sender.join(links.select("run", dropped=dropped), on="run", how="left", maintain_order="left")
+    return both.select(pl.exclude("resent", "dropped"), refused=refused)
+
+
 def _best(reading: Store) -> pl.DataFrame:
     """How long the best channel stays the best, ms; null where the scheduler does not look."""
     queues = reading.rows("user_queues")
@@ -91,7 +100,8 @@ class Known(Runs):
 
 
 class Terminals(Known):
-    """Runs of section 6.4. Goodput in Mb/s; events and retransmissions are % of packets sent."""
+    """Runs of section 6.4. Goodput in Mb/s; events and retransmissions are % of packets sent; packets that the queue
+    dropped (``refused``) are % of those that were sent again."""
 
     def __init__(self, measured: Measured, part: str) -> None:
         super().__init__(pl.DataFrame())
@@ -109,12 +119,17 @@ class Terminals(Known):
             sd=pl.col("goodput").std(), total=pl.col("goodput").sum(),
         )  # fmt: skip
         data = (pl.col("sent_packets") - pl.col("ack_packets")).sum()
+        resent = pl.col("retransmitted_bytes").sum() / SEGMENT
         sender = server.group_by("run", maintain_order=True).agg(
-            again=100 * pl.col("retransmitted_bytes").sum() / SEGMENT / data,
+            resent=resent,
+            again=100 * resent / data,
             rto=100 * pl.col("timeouts").sum() / data,
             dupack=100 * pl.col("congestion_events").sum() / data,
         )
-        frames = [link, users, sender, _drops(reading), _best(reading), _way(reading)]
+        frames = [
+            link, users, _congestion(sender, reading),
+            _drops(reading), _best(reading), _way(reading), _delivery(reading),
+        ]  # fmt: skip
         self.frame = _shown(reading, frames)
 
     def goodputs(self, cell: dict[str, str]) -> list[float]:
@@ -133,6 +148,31 @@ def _way(reading: Store) -> pl.DataFrame:
     )
     sums = rows.group_by("run", maintain_order=True).agg(pl.col("smoothed_rtt_s", "rtt_samples").sum())
     return sums.select("run", way_ms=1e3 * pl.col("smoothed_rtt_s") / pl.col("rtt_samples") - WAY_BACK_MS)
+
+
+def _delivery(reading: Store) -> pl.DataFrame:
+    """Mean time from a byte's first sending until the receiver has it in order, by Little's law, ms.
+
+    The integral of what is first sent and not yet there in order, over what came meanwhile, from the first sample on;
+    null where there are fewer than two samples.
+    """
+    tcp = reading.rows("tcp")
+    if not tcp.height:
+        return pl.DataFrame(schema={"run": pl.String, "delivery_ms": pl.Float64})
+    sent = tcp.filter(pl.col("side") == "server").group_by("run", "time_s", maintain_order=True).agg(
+        sent=SEGMENT * (pl.col("data_segments") - pl.col("retransmitted_segments")).sum()
+    )  # fmt: skip
+    flows = reading.rows("flows", ["time_s", "side", "received_in_order_bytes"])
+    came = flows.filter(pl.col("side") == "client").group_by("run", "time_s", maintain_order=True).agg(
+        came=pl.col("received_in_order_bytes").sum()
+    )  # fmt: skip
+    steps = sent.join(came, on=["run", "time_s"], how="inner", maintain_order="left").sort("run", "time_s")
+    waiting = pl.col("sent") - pl.col("came")
+    between = (waiting + waiting.shift(1)) / 2 * pl.col("time_s").diff()
+    arrived = pl.col("came").last() - pl.col("came").first()
+    return steps.group_by("run", maintain_order=True).agg(
+        delivery_ms=pl.when(arrived > 0).then(1e3 * between.sum() / arrived)
+    )
 
 
 class Callers(Known):
@@ -171,3 +211,21 @@ class Backlogged(Known):
         super().__init__(
             pl.DataFrame() if reading is None else _shown(reading, [_link(reading), _best(reading)])
         )
+        self.steps = pl.DataFrame() if reading is None else _steps(reading)
+
+    def over_time(self, cell: Mapping[str, str]) -> list[tuple[float, float]]:
+        """Packets a second between samples of a cell's first run: (time in s, packets/s), at the end of each step."""
+        first = self.runs(cell)[:1]
+        found = self.steps.filter(pl.col("run").is_in(first)) if first else pl.DataFrame()
+        return list(found.select("time_s", "packets_s").iter_rows()) if found.height else []
+
+
+def _steps(reading: Store) -> pl.DataFrame:
+    """What the link has decoded of all users between two samples."""
+    users = reading.rows("users").filter(pl.col("link") == LINK)
+    whole = users.group_by("run", "time_s", maintain_order=True).agg(
+        decoded=pl.sum_horizontal(_ATTEMPTS).sum()
+    )
+    whole = whole.sort("run", "time_s")
+    rate = pl.col("decoded").diff().over("run") / pl.col("time_s").diff().over("run")
+    return whole.select("run", "time_s", packets_s=rate).drop_nulls()

@@ -127,7 +127,10 @@ def side_by_side(rows: Sequence[Row]) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-SINGLES = ("loss DT_S", "loss PF", "useful", "carried", "19 users", "total", "packet time")
+SINGLES = (
+    "loss DT_S", "loss PF", "useful", "coded", "carried", "19 users", "total", "saturated", "packet time",
+    "delivery time",
+)  # fmt: skip
 
 
 def _ordered(lines: dict[tuple[str, str], dict[str, str]]) -> list[dict[str, str]]:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
+from bentpipe.stats.intervals import CONFIDENCE
 from bentpipe.studies.study import Row
 from bentpipe.studies.tauran_2018.cells import BUFFERS
 from bentpipe.studies.tauran_2018.chapter_6.cells import CALLERS, READINGS, TERMINALS, WITHOUT, Reading
 from bentpipe.studies.tauran_2018.chapter_6.measures import Backlogged, Callers, Terminals
 from bentpipe.studies.verdicts import Quantity, Tolerance
 
-__all__ = ["TABLES", "Numbers", "Ran", "carried", "limit_of_users", "rows", "saturated"]
+__all__ = ["TABLES", "Numbers", "Ran", "carried", "limit_of_users", "rows", "saturated", "spread"]
 
 FEW = Tolerance("within 35 %", factor=1.35)
 """Of 10 and 20 users the link is not full, and goodput is that of flows in chapter 4: another speed moves it so far."""
@@ -88,20 +90,33 @@ def _means(numbers: Numbers, ran: Ran, reading: Reading) -> Iterator[Row]:
                 for index, users in enumerate(TERMINALS):
                     quantities = [
                         Quantity(
-                            name, float(printed[key][name.lower()][index]),
-                            ran.tcp.values(reading.tcp(name, users, reordering=buffering), measure),
-                            tolerance=_tolerance(measure, users), least=0.0,
+                            name, float(printed[key][name.lower()][index]), values,
+                            tolerance=_tolerance(measure, users, len(values)), least=0.0,
                         )
                         for name in SHOWN
+                        for values in (ran.tcp.values(reading.tcp(name, users, reordering=buffering), measure),)
                     ]  # fmt: skip
                     named = reading if buffering == WITHOUT else f"{reading}, {buffering}"
                     title = f"{key} at {users} users, Mb/s"
                     yield numbers.row(f"{where} {measure}", title, f"table {where}", named, quantities)
 
 
-def _tolerance(measure: str, users: int) -> Tolerance | None:
+def spread(users: int) -> Tolerance:
+    """What two samples of ``users`` normal numbers with one standard deviation have theirs apart, with 95 %.
+
+    (n - 1) s² / sigma² is chi-squared with n - 1 degrees and a variance of 2 (n - 1), so that s is known to
+    1 / sqrt(2 (n - 1)) of itself and the logarithm of two samples' ratio to 1 / sqrt(n - 1): a factor of
+    exp(1.96 / sqrt(n - 1)), 1.92 for 10 and 1.22 for 100 (the F distribution has 2.01 and 1.22). And half of the last
+    digit that is printed.
+    """
+    error = NormalDist().inv_cdf((1 + CONFIDENCE) / 2) / math.sqrt(users - 1)
+    factor = math.exp(error)
+    return Tolerance(f"within a factor of {factor:.2f}: two samples of {users}", factor=factor, points=0.0005)
+
+
+def _tolerance(measure: str, users: int, seeds: int) -> Tolerance | None:
     if measure == "sd":
-        return None  # one more run
+        return spread(users) if seeds < 2 else None  # several say themselves how far one more run lies
     return FULL if users >= 40 and measure == "mean" else FEW
 
 
@@ -128,8 +143,13 @@ def _calls(numbers: Numbers, ran: Ran, reading: Reading) -> Iterator[Row]:
         )
         yield numbers.row(f"loss {name}", f"lost of 75 calls, {name}, %", "p. 101", reading, [quantity])
     most = most_of(ran.calls, reading, "PF", "useful_mbps")
-    quantity = Quantity("", float(voip["spectral"]["pf_useful_mbps"]), most, tolerance=FULL)
+    spectral = voip["spectral"]
+    quantity = Quantity("", float(spectral["pf_useful_mbps"]), most, tolerance=FULL)
     yield numbers.row("useful", "most useful load of calls, PF, Mb/s", "figure 6.9", reading, [quantity])
+    quantity = Quantity(
+        "", float(spectral["at_coded_mbps"]), _coded(ran.calls, reading, "PF"), tolerance=FULL
+    )
+    yield numbers.row("coded", "coded load where that is, PF, Mb/s", "figure 6.9", reading, [quantity])
     quantity = Quantity("", float(more["limit_users"]), carried(ran.calls, reading, "PF"), tolerance=USERS)
     yield numbers.row("carried", "calls with 3 % of loss, PF", "p. 100, 103", reading, [quantity])
 
@@ -145,22 +165,60 @@ def _tcp(numbers: Numbers, ran: Ran, reading: Reading) -> Iterator[Row]:
         "", float(numbers.published["tcp_users"]["total_goodput_mbps_pf"]), total, tolerance=FULL
     )
     yield numbers.row("total", "all users' goodput at most, PF, Mb/s", "figure 6.20", reading, [quantity])
+    totals = numbers.published["tcp_users_more"]["saturated_total_mbps"]
+    quantities = [
+        Quantity(
+            name, sum(totals[key]) / len(totals[key]),
+            _means_of(ran.tcp, reading, name, "total", totals["users"]), tolerance=FULL,
+        )
+        for name, key in (("PF", "pf_without_reordering"), ("RR", "rr"))
+    ]  # fmt: skip
+    what = "all users' goodput, mean over 40 to 100 users, Mb/s"
+    yield numbers.row("saturated", what, "table 6.4", reading, quantities)
     for name, buffering, printed in (
         ("RR", WITHOUT, further["rr_dt_h_up_to"]),
         ("DT_H", WITHOUT, further["rr_dt_h_up_to"]),
         ("PF", BUFFERS[0], further["pf_reordering"]),
     ):
-        ways = [ran.tcp.values(reading.tcp(name, n, reordering=buffering), "way_ms") for n in TERMINALS]
-        quantity = Quantity("", float(printed), _largest(ways), tolerance=DELAYS)
         where = "figure 6.21" if buffering == WITHOUT else "figure 6.29"
-        what = f"longest mean time of a packet, {name}, {buffering}, ms"
-        yield numbers.row("packet time", what, where, reading, [quantity])
+        for key, measure, title in TIMES:
+            ways = [ran.tcp.values(reading.tcp(name, n, reordering=buffering), measure) for n in TERMINALS]
+            quantity = Quantity("", float(printed), _largest(ways), tolerance=DELAYS)
+            what = f"longest mean {title}, {name}, {buffering}, ms"
+            yield numbers.row(key, what, where, reading, [quantity])
+
+
+TIMES = (
+    ("packet time", "way_ms", "time of a packet by the round trip"),
+    ("delivery time", "delivery_ms", "time of a packet until it is there in order"),
+)
+"""The thesis's has retransmissions in it (p. 107), which no sample of the round trip is of (RFC 6298, section 3)."""
+
+
+def _means_of(
+    runs: Terminals, reading: Reading, policy: str, measure: str, users: Sequence[int]
+) -> tuple[float, ...]:
+    """Mean over numbers of users without a buffer, by seed, where all have run."""
+    found = [runs.values(reading.tcp(policy, n), measure) for n in users]
+    if not all(found) or len({len(values) for values in found}) != 1:
+        return ()
+    return tuple(math.fsum(values) / len(values) for values in zip(*found, strict=True))
 
 
 def most_of(runs: Callers, reading: Reading, policy: str, measure: str) -> tuple[float, ...]:
     """The largest over users, by seed; nothing where no load has run that fills the link."""
     found = {n: values for n in CALLERS if (values := runs.values(reading.call(policy, n), measure))}
     return _largest(list(found.values())) if max(found, default=0) >= OVERLOAD else ()
+
+
+def _coded(runs: Callers, reading: Reading, policy: str) -> tuple[float, ...]:
+    """The coded load at the number of users with the largest useful one, by seed."""
+    if not most_of(runs, reading, policy, "useful_mbps"):
+        return ()
+    cells = [reading.call(policy, n) for n in CALLERS]
+    useful, coded = ([runs.values(cell, name) for cell in cells] for name in ("useful_mbps", "load_mbps"))
+    both = [list(zip(*pair, strict=True)) for pair in zip(useful, coded, strict=True) if all(pair)]
+    return tuple(max(seeds)[1] for seeds in zip(*both, strict=True))
 
 
 OVERLOAD = 150
