@@ -15,7 +15,7 @@ from bentpipe.studies.study import Row
 from bentpipe.studies.tauran_2018.cells import BUFFERS
 from bentpipe.studies.tauran_2018.chapter_6.cells import COUNT, READINGS, WITHOUT, Reading
 from bentpipe.studies.tauran_2018.chapter_6.measures import Backlogged, Callers, Known, Terminals
-from bentpipe.studies.tauran_2018.chapter_6.tables import Numbers, Ran, rows
+from bentpipe.studies.tauran_2018.chapter_6.tables import Numbers, Ran, goodputs
 from bentpipe.studies.verdicts import Quantity, Verdict
 
 __all__ = ["kept", "spreads"]
@@ -57,9 +57,10 @@ def kept(place: Path) -> Ran:
 
 def spreads(published: Mapping[str, Any], place: Path) -> Table:
     """Standard deviations over users of the kept runs against tables 6.4 and 6.5, a line a reading."""
-    found = [row for row in rows(Numbers(published, {}), kept(place)) if row.id.endswith(" sd")]
+    numbers, ran = Numbers(published, {}), kept(place)
     lines = []
     for reading in READINGS:
+        found = list(goodputs(numbers, ran, reading, ["sd"]))
         line = {"reading": str(reading)}
         for how in (WITHOUT, *BUFFERS):
             line[f"{how}: agree"], line[f"{how}: factor"] = _spread(found, reading, how)

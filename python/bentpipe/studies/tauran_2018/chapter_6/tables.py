@@ -15,7 +15,7 @@ from bentpipe.studies.tauran_2018.chapter_6.cells import CALLERS, READINGS, TERM
 from bentpipe.studies.tauran_2018.chapter_6.measures import Backlogged, Callers, Terminals
 from bentpipe.studies.verdicts import Quantity, Tolerance
 
-__all__ = ["TABLES", "Numbers", "Ran", "carried", "limit_of_users", "rows", "saturated", "spread"]
+__all__ = ["TABLES", "Numbers", "Ran", "carried", "goodputs", "limit_of_users", "rows", "saturated", "spread"]
 
 FEW = Tolerance("within 35 %", factor=1.35)
 """Of 10 and 20 users the link is not full, and goodput is that of flows in chapter 4: another speed moves it so far."""
@@ -74,17 +74,21 @@ class Numbers:
 def rows(numbers: Numbers, ran: Ran) -> Iterator[Row]:
     """All of them, by reading; what has not run has no values."""
     for reading in READINGS:
-        yield from _means(numbers, ran, reading)
+        yield from goodputs(numbers, ran, reading)
         yield from _shares(numbers, ran, reading)
         yield from _calls(numbers, ran, reading)
         yield from _tcp(numbers, ran, reading)
 
 
-def _means(numbers: Numbers, ran: Ran, reading: Reading) -> Iterator[Row]:
+def goodputs(
+    numbers: Numbers, ran: Ran, reading: Reading, measures: Sequence[str] = tuple(MEASURES)
+) -> Iterator[Row]:
+    """Tables 6.4 and 6.5, or some of what they have of each cell."""
     for table, (where, bufferings) in TABLES.items():
         printed = numbers.published["tcp_users"][table]
         for buffering in bufferings:
-            for measure, key in MEASURES.items():
+            for measure in measures:
+                key = MEASURES[measure]
                 if measure == "sd" and not ran.full:
                     continue
                 for index, users in enumerate(TERMINALS):
