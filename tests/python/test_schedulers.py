@@ -106,6 +106,11 @@ def test_sizes_are_divided_by_users_each_or_together() -> None:
         (radio("pf"), "path.s.down.scheduler", 'did you mean "proportional-fair"?'),
         (radio("ubmt"), "path.s.down.scheduler", "no formula is public"),
         (radio("BBS"), "path.s.down.scheduler", "no formula is public"),
+        (
+            radio("bps"),
+            "path.s.down.scheduler",
+            'found "bps", of which no formula is public; expected one of: drop-tail',
+        ),
         (radio("proportional-fair", count=None), "path.s.down.scheduler", "over one shared queue"),
         (document(aqm="codel"), "path.s.down.scheduler", "a queue that all share"),
         (document(netem=True), "path.s.down.scheduler", "a queue that all share"),
@@ -130,7 +135,7 @@ def test_sizes_are_divided_by_users_each_or_together() -> None:
             "path.s.down.scheduler.weights",
             'no user or flow "gold"',
         ),
-        (document(count=0), "flow.web.count", "1"),
+        (document(count=0), "flow.web.count", "found 0, expected at least 1"),
     ],
 )
 def test_what_does_not_go_is_said_by_its_key(data: dict[str, Any], key: str, text: str) -> None:
