@@ -1,11 +1,13 @@
 """Radio links: the air that a packet takes at least, who may give it up and when, what users are said to have had.
 
 Of a packet it is seen when it came, and when it left or was dropped; what was tried in between is not. So these are
-bounds, and the sums of the table of users.
+bounds, and the sums of the table of users. Air that a packet takes at least is that of its first attempt, which every
+packet has that leaves.
 """
 
 from __future__ import annotations
 
+import heapq
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import accumulate
@@ -43,7 +45,7 @@ def _radio(line: Line, stage: Spec, visits: Sequence[Visit], _end: int) -> Itera
             yield Finding("no faster than the rate", line.name, f"{text} or later")
         if visit.dropped is not None:
             yield from _dropped(line, stage, visit, fates)
-    yield from _sums(line, layer, visits)
+    yield from _room_on_the_air(line, layer, visits)
     yield from _one_at_a_time(line, stage, visits)
     yield from _order(line, stage, visits)
     if stage["queue"]["kind"] == "per_user":
@@ -59,7 +61,7 @@ def _dropped(line: Line, stage: Spec, visit: Visit, fates: Fates) -> Iterator[Fi
     if visit.cause == "link":
         most = layer["attempts"]
         # Go-back-N gives up what was tried as often; what its receiver did not take is not counted.
-        least = visit.came + sum(_air(layer, visit.bytes, attempt) for attempt in range(most or 0))
+        least = visit.came + _all_air(layer, visit.bytes)
         if layer["feedback"] is not None and most is not None:
             least += (most - 1) * layer["feedback"]["delay_ns"]
         if most is None or at < least - 1:
@@ -82,20 +84,52 @@ def lost_elsewhere(line: Line, stage: Spec, visit: Visit, fates: Fates) -> Itera
         yield Finding("a cause for every drop", line.name, text)
 
 
-def _sums(line: Line, layer: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
-    """Those who have left by an instant had their air one after the other since the first came."""
-    left = sorted((v for v in visits if v.left is not None), key=lambda v: v.left or 0)
-    air, begin = 0.0, visits[0].came if visits else 0
-    for visit in left:
-        air += _air(layer, visit.bytes, 0)
-        if (visit.left or 0) < begin + air - 1:
-            text = f"by {visit.left} ns packets have left that take {air:.0f} ns of air since {begin} ns"
-            yield Finding("no faster than the rate", line.name, text)
+def _all_air(layer: Spec, size: int) -> float:
+    """What a packet takes at least that is given up."""
+    return sum(_air(layer, size, attempt) for attempt in range(layer["attempts"] or 0))
+
+
+def _room_on_the_air(line: Line, layer: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
+    """There is a way to have each packet's air between its coming and its going, one user at a time.
+
+    If there is any, with attempts cut in pieces at that, there is the one in which who must go first has the air (Horn,
+    Naval Research Logistics Quarterly 21, 1974). A buffer that restores the order lets packets go later than they were
+    decoded, which leaves no less room.
+    """
+    ends = [
+        (visit, _all_air(layer, visit.bytes) if visit.cause else _air(layer, visit.bytes, 0))
+        for visit in visits
+        if visit.left is not None or visit.cause == "link"
+    ]
+    waiting: list[tuple[int, int, float]] = []
+    now = begin = 0.0
+    came = 0
+    while waiting or came < len(ends):
+        if not waiting:
+            begin = now = max(now, float(ends[came][0].came))
+        while came < len(ends) and ends[came][0].came <= now:
+            heapq.heappush(waiting, (ends[came][0].gone or 0, came, ends[came][1]))
+            came += 1
+        gone, first, air = waiting[0]
+        on_air = min(air, ends[came][0].came - now) if came < len(ends) else air
+        now += on_air
+        if on_air < air:
+            heapq.heapreplace(waiting, (gone, first, air - on_air))
+            continue
+        heapq.heappop(waiting)
+        if now > gone + 1:
+            visit = ends[first][0]
+            text = (
+                f"packet {visit.packet} of user {visit.user} was gone by {gone} ns: beside those that came since "
+                f"{begin:.0f} ns and had to go before it, it has had its air by {now:.0f} ns"
+            )
+            yield Finding("one user at a time", line.name, text)
             return
 
 
 def _one_at_a_time(line: Line, stage: Spec, visits: Sequence[Visit]) -> Iterator[Finding]:
-    """The attempts by which packets were decoded follow one another: no two users are served at once."""
+    """The attempts by which packets were decoded follow one another, where it is seen when they ended and how long they
+    were at least."""
     layer = stage["link_layer"]
     if stage["reordering"] is not None or layer["code"]["kind"] != "given":
         return
@@ -194,6 +228,7 @@ def users(trace: Trace, line: Line, sums: Mapping[str, Sum]) -> Iterator[Finding
     left = sorted(v.left for v in visits if v.left is not None)
     lost = sorted(v.dropped or 0 for v in visits if v.cause == "link")
     rows = trace.tables["users"].filter(trace.tables["users"]["link"] == line.name)
+    before: tuple[int, float] = (0, 0.0)
     for (at_s,), sample in rows.group_by("time_s", maintain_order=True):
         at = nanoseconds(at_s) or 0
         total = {
@@ -207,6 +242,9 @@ def users(trace: Trace, line: Line, sums: Mapping[str, Sum]) -> Iterator[Finding
         ordered = stage["reordering" if stage["kind"] == "radio" else "order"]
         inside = len(visits) if ordered is not None else 0
         yield from sums[stage["kind"]](line, stage, at, total)
+        if stage["kind"] == "radio":
+            yield from _since(line, stage["link_layer"], visits, before, (at, total["air_s"] * SECOND))
+        before = at, total["air_s"] * SECOND
         if not seen <= decoded <= seen + inside:
             text = f"{decoded} packets are said to be decoded by {at} ns, and {seen} have left"
             yield Finding("counters count", line.name, text)
@@ -228,6 +266,22 @@ def added(line: Line, stage: Spec, at: int, total: Mapping[str, float]) -> Itera
     }
     for what in (what for what, is_wrong in wrong.items() if is_wrong):
         yield Finding("air is used once", line.name, f"{what} of the users at {at} ns: {dict(total)}")
+
+
+def _since(
+    line: Line, layer: Spec, visits: Sequence[Visit], before: tuple[int, float], now: tuple[int, float]
+) -> Iterator[Finding]:
+    """From one instant to the next users had no more air than there was, beside an attempt that had begun before."""
+    if layer["code"]["kind"] != "given":
+        return
+    attempts = range(len(layer["code"]["coded_bits"]) + 1)
+    longest = max(
+        (_air(layer, size, attempt) for size in {visit.bytes for visit in visits} for attempt in attempts),
+        default=0,
+    )
+    if now[1] - before[1] > now[0] - before[0] + longest + 1:
+        text = f"{now[1] - before[1]:.0f} ns of air for users from {before[0]} to {now[0]} ns"
+        yield Finding("one user at a time", line.name, text)
 
 
 def _decoded(total: Mapping[str, float]) -> float:
