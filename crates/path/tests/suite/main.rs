@@ -23,3 +23,4 @@ mod schedulers;
 mod slots;
 mod stages;
 mod topology;
+mod waiting;
