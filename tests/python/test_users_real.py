@@ -1,11 +1,15 @@
-"""Users of a scheduled link in a real lab: kernel TCP beside a call over UDP, told apart by their ports."""
+"""Users of a scheduled link in a real lab: kernel TCP beside a call over UDP, told apart by their ports; and under
+proportional fair, whose channels are better and worse."""
 
 from __future__ import annotations
 
+import statistics
+import tomllib
 from pathlib import Path
 
 import pytest
 
+import bentpipe
 import realtime
 from bentpipe.agree.both import planned, run_both
 from bentpipe.stats.calls import Judge, judge, parse
@@ -83,3 +87,81 @@ def test_users_of_a_lab_have_what_the_simulation_gives_them(
     # Datagrams every 20 ms, of which those of two round trips and some were due before.
     before, after = (store.calls.sort("direction")["sent_packets"].to_list() for store in stores)
     assert all(0 <= one - other <= 15 for one, other in zip(before, after, strict=True))
+
+
+BY_CHANNEL = """
+duration = "8 s"
+sample = "1 s"
+seeds = 1
+
+[[path.segment]]
+name = "satellite"
+delay = "20 ms"
+up = { rate = "20 Mbit/s" }
+
+[path.segment.down]
+rate = "12 Mbit/s"
+queue = "60 packets"
+scheduler = { name = "proportional-fair", window = "300 ms" }
+channel = { model = "perez-fontan", environment = "intermediate-tree-shadowed", elevation = "40 deg", speed = "2 km/h", snr = "9 dB", seed = 2 }
+link_layer = { scheme = "harq-2", frame = "1500 B", code_rate = "3/4", feedback_delay = "5 ms" }
+reordering_buffer = 125
+
+[[flow]]
+name = "terminal"
+count = 3
+transport = "tcp"
+congestion = { name = "cubic", slow_start_exit = "classic", avoidance = "linux" }
+send = "down"
+"""
+"""Terminals so slow that for all of the run one stands better than another: the same channels for every seed."""
+
+
+def shares(store: Store) -> dict[int, list[float]]:
+    """What each terminal has of the goodput of all, by seed."""
+    users = user_metrics(store).filter(direction="down").sort("seed", "user")
+    found: dict[int, list[float]] = {}
+    for _, run in users.group_by("run", maintain_order=True):
+        whole = run["goodput_bit_s"].sum()
+        for user, bit_s in run.select("user", "goodput_bit_s").iter_rows():
+            found.setdefault(user, []).append(bit_s / whole)
+    return found
+
+
+def drawn(out: Path, scheduler: str | None = None) -> dict[int, tuple[float, float]]:
+    """Where one more of ten runs in virtual time would have each terminal's share (Student's t of 9, 97.5 %), and 5 % of
+    it."""
+    data = tomllib.loads(BY_CHANNEL) | {"seeds": 10}
+    data["flow"][0]["start_jitter"] = "300 ms"
+    if scheduler is not None:
+        data["path"]["segment"][0]["down"]["scheduler"] = scheduler
+    found = {}
+    for user, seeds in shares(Store(bentpipe.run(data, out=out, jobs=1).path)).items():
+        mean = statistics.mean(seeds)
+        room = 2.262 * statistics.stdev(seeds) * (1 + 1 / len(seeds)) ** 0.5 + 0.05 * mean
+        found[user] = mean - room, mean + room
+    return found
+
+
+@pytest.mark.system
+def test_proportional_fair_gives_kernels_what_it_gives_the_simulation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each terminal's share is one of those that virtual time has where flows begin within 300 ms of each other, as processes
+    do; 5 % of it is what `agree` leaves a share. Those of round robin are none of them."""
+    realtime.need_namespaces()
+    monkeypatch.setenv("BENTPIPE_RT", str(realtime.program()))
+    (tmp_path / "channel.toml").write_text(BY_CHANNEL)
+    both = planned(tmp_path / "channel.toml", tmp_path / "store")
+    _, real = run_both(both)
+    if any(failure.late for failure in real.failed):
+        pytest.skip(realtime.BUSY)
+    assert not real.failed, real.failed
+    (simulated, kernels), fair = (shares(Store(place)) for place in both.stores), drawn(tmp_path / "fair")
+    assert list(kernels) == list(simulated) == list(fair)
+    for user, (low, high) in fair.items():
+        assert low < simulated[user][0] < high, (user, simulated, fair)
+        assert low < kernels[user][0] < high, (user, kernels, fair)
+    assert kernels[1][0] == max(each[0] for each in kernels.values())
+    turns = drawn(tmp_path / "turns", "round-robin")
+    assert all(not low < statistics.mean(turns[user]) < high for user, (low, high) in fair.items())
