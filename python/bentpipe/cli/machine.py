@@ -18,11 +18,12 @@ __all__ = ["bench", "doctor"]
 def bench(
     times: Annotated[int, typer.Option(min=1, metavar="N", help="runs of each case")] = 7,
     engine: Annotated[
-        Literal["sim", "endpoint", "emu", "commands", "orbit", "channel"],
+        Literal["sim", "endpoint", "emu", "commands", "orbit", "channel", "users"],
         typer.Option(
             help="sim: packets per CPU second; endpoint: perf over loopback, beside kernel TCP; "
             "emu: the emulator against its promise; commands: seconds from typing to seeing; "
             "orbit: satellite-steps per CPU second; channel: steps of a mobile channel, a run over it, one of 100 users"
+            "; users: what a packet costs among 10 to 1,000 users, by scheduler"
         ),
     ] = "sim",
     as_json: AsJson = False,
@@ -39,6 +40,7 @@ def bench(
         "commands": _commands,
         "orbit": _orbit,
         "channel": _channel,
+        "users": _users,
     }[engine]
     measured = measure(times, None if as_json else lambda text: print(text, file=sys.stderr))
     if as_json:
@@ -189,6 +191,23 @@ def _channel(times: int, each: Callable[[str], None] | None) -> _Measured:
         for f in figures
     ]
     return _Measured(figures, rows, "A mobile channel on this machine")
+
+
+def _users(times: int, each: Callable[[str], None] | None) -> _Measured:
+    from bentpipe.tools.bench.users import bench as measure
+
+    figures = measure(times, each)
+    rows = [
+        {
+            "case": f.case,
+            "users": f.users,
+            "median": round(f.median, 2),
+            "lowest": round(f.lowest, 2),
+            "highest": round(f.highest, 2),
+        }
+        for f in figures
+    ]
+    return _Measured(figures, rows, "Microseconds of a processor for a packet")
 
 
 def doctor(as_json: AsJson = False) -> None:
