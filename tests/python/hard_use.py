@@ -14,10 +14,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -32,8 +33,18 @@ import together
 
 ROOT = Path(__file__).parents[2]
 
-Case = Callable[[int], str]
-"""Carries out the case of a seed; says what is wrong, or nothing."""
+
+@dataclass(frozen=True)
+class Came:
+    """What came of a case."""
+
+    wrong: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    """How many of each sort it was of; a part's are added up."""
+
+
+Case = Callable[[int], str | Came]
+"""Carries out the case of a seed; says what is wrong, or nothing, and of what sorts it was."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +72,10 @@ def kills(_: bool) -> Iterator[Case]:
     """Every third one as an ordinary user."""
     program = realtime.program()
 
-    def case(seed: int) -> str:
-        one = killing.draw(seed, ("shell", "emu", "shell", "emu", "browse"))
+    def case(seed: int) -> Came:
         user = "nobody" if seed % 3 == 0 else "root"
-        found = killing.trial(one, program, user=user)
-        return f"{one}, {user}: {'; '.join(found.left)}" if found.left else ""
+        found = killing.trial(killing.draw(seed, ("shell", "emu", "shell", "emu", "browse"), user), program)
+        return Came(found.wrong, found.counts())
 
     yield case
 
@@ -87,7 +97,7 @@ def labs(_: bool) -> Iterator[Case]:
 def scenarios(_: bool) -> Iterator[Case]:
     """A case is so many mutated scenarios, through ``check`` and short runs, in a process that may end as it likes."""
 
-    def case(seed: int) -> str:
+    def case(seed: int) -> Came:
         words = [
             sys.executable,
             str(ROOT / "tests/python/mutations.py"),
@@ -95,11 +105,9 @@ def scenarios(_: bool) -> Iterator[Case]:
             str(seed * MUTATIONS),
         ]
         done = subprocess.run(words, capture_output=True, text=True, timeout=1800)
-        return (
-            ""
-            if done.returncode == 0
-            else f"ended with {done.returncode}: {done.stdout[-4000:]}{done.stderr[-500:]}"
-        )
+        if done.returncode:
+            return Came(f"ended with {done.returncode}: {done.stdout[-4000:]}{done.stderr[-500:]}")
+        return Came(counts=json.loads(done.stdout))
 
     yield case
 
@@ -147,9 +155,13 @@ load = { bytes = "100 kB" }
 def connections(short: bool) -> Iterator[Case]:
     """A case is one kind of live server."""
     with masses.Masses() as found:
-        yield lambda seed: found.short_connections(
-            masses.KINDS[seed % len(masses.KINDS)], 4_000 if short else 100_000
-        )
+
+        def case(seed: int) -> Came:
+            kind = masses.KINDS[seed % len(masses.KINDS)]
+            count = 4_000 if short else 100_000
+            return Came(found.short_connections(kind, count), {kind: count})
+
+        yield case
 
 
 @contextlib.contextmanager
@@ -202,6 +214,8 @@ class Tally:
     kept: int = 0
     """Of these, passed in an earlier session."""
     failed: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    """Of all that have passed."""
     seconds: float = 0.0
 
 
@@ -212,8 +226,8 @@ def carry(part: Part, *, seed: int, short: bool, out: Path) -> Tally:
     count = part.short if short else part.cases
     done = _passed(file, seed)
     wanted = [seed * 1_000_000 + number for number in range(count)]
-    tally = Tally(kept=sum(one in done for one in wanted))
-    tally.passed = tally.kept
+    kept = [done[one] for one in wanted if one in done]
+    tally = Tally(passed=len(kept), kept=len(kept), counts=sum(kept, Counter()))
     todo = [one for one in wanted if one not in done]
     began = time.monotonic()
     if todo:
@@ -226,12 +240,15 @@ def carry(part: Part, *, seed: int, short: bool, out: Path) -> Tally:
             started = {pool.submit(_timed, case, one): one for one in todo}
             try:
                 for ended in as_completed(started):
-                    wrong, seconds = ended.result()
+                    came, seconds = ended.result()
+                    wrong = came.wrong
                     line = {"case": started[ended], "wrong": wrong, "seconds": round(seconds, 2)}
+                    line |= {"counts": came.counts} if came.counts else {}
                     record.write(json.dumps(line) + "\n")
                     record.flush()
                     tally.passed += not wrong
                     tally.failed += bool(wrong)
+                    tally.counts.update({} if wrong else came.counts)
                     if wrong:
                         print(f"{part.name} {line['case']}: {wrong}", file=sys.stderr, flush=True)
                     _tell(part, tally, len(wanted), time.monotonic() - began)
@@ -242,24 +259,26 @@ def carry(part: Part, *, seed: int, short: bool, out: Path) -> Tally:
     return tally
 
 
-def _timed(case: Case, seed: int) -> tuple[str, float]:
+def _timed(case: Case, seed: int) -> tuple[Came, float]:
     began = time.monotonic()
     try:
-        wrong = case(seed)
+        came = case(seed)
     except Exception as error:  # noqa: BLE001 - whatever a case raises is its finding
-        wrong = f"{type(error).__name__}: {error}"
-    return wrong, time.monotonic() - began
+        came = f"{type(error).__name__}: {error}"
+    return came if isinstance(came, Came) else Came(came), time.monotonic() - began
 
 
-def _passed(file: Path, seed: int) -> set[int]:
-    """Cases of ``seed`` that have passed; a line cut off by a kill counts for nothing."""
-    found: set[int] = set()
+def _passed(file: Path, seed: int) -> dict[int, Counter[str]]:
+    """Cases of ``seed`` that have passed, with their counts; a line cut off by a kill counts for nothing."""
+    found: dict[int, Counter[str]] = {}
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     for text in lines:
         with contextlib.suppress(ValueError, KeyError, TypeError):
             line = json.loads(text)
             if line["case"] // 1_000_000 == seed:
-                (found.discard if line["wrong"] else found.add)(line["case"])
+                found.pop(line["case"], None)
+                if not line["wrong"]:
+                    found[line["case"]] = Counter(line.get("counts", {}))
     return found
 
 
@@ -314,6 +333,11 @@ def main(words: Sequence[str] | None = None) -> int:
             f"{part.name:12} {tally.passed:>6,} passed{kept}, {tally.failed} failed, {tally.seconds:.0f} s",
             flush=True,
         )
+        if tally.counts:
+            print(
+                " " * 13 + ", ".join(f"{what} {count:,}" for what, count in sorted(tally.counts.items())),
+                flush=True,
+            )
     return 1 if failed else 0
 
 

@@ -1,6 +1,7 @@
 """Kills at drawn moments: a lab is started as a user would, one of its processes is killed, and what is left is listed.
 
-Every trial has a network namespace in the place of the machine's, a folder for temporary files, and a mark that all its
+A kill is one only if the drawn stage was seen and something was there to be killed: what was over before is tried again,
+earlier, and what never began is a failure. Every trial has a network namespace in the place of the machine's, a folder for temporary files, and a mark that all its
 processes inherit, so that trials may run side by side, and beside other labs. The same seed draws the same trial.
 """
 
@@ -16,7 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import realtime
@@ -68,14 +69,22 @@ STAGES = ("start", "setup", "check", "running", "ending")
 WITHIN_S = {"start": 0.6, "setup": 0.6, "check": 2.0, "running": 0.6, "ending": 0.4}
 """From the first sight of a stage, a kill comes within this."""
 
-FORM_WAIT_S = 20.0
-"""Longest wait for a stage or a process; a kill comes then at whatever there is."""
+STAGE_WAIT_S = 120.0
+"""Longest wait for a stage or a process; without it the trial fails."""
 
 DEADLINE_S = 20.0
-"""By then everything is over: commands have 3 s, services too, and what is stuck is killed after 10 s."""
+"""So long after a kill that ends everything, or after the starter's own end, everything is over: commands have 3 s,
+services too, and what is stuck is killed after 10 s."""
 
-STARTER, OTHERS = "starter", ("lab", "keep", "init", "enter", "warden", "guard", "pep")
-"""Forms of ``bentpipe-rt`` that a trial may kill, and whoever starts it."""
+PATIENCE_S = 120.0
+"""So long a starter may live that goes on without what was killed: a run on a busy machine is tried three times."""
+
+TRIES = 6
+"""Most trials of one draw; each next one kills in half the time from the first sight of the stage."""
+
+STARTER, EARLY, LATE = "starter", ("lab", "keep", "init", "warden"), ("enter", "pep")
+"""Who may be killed: whoever starts a lab; forms of ``bentpipe-rt`` from its set-up on; those that are there once it
+runs."""
 
 NOBODY = 65534
 
@@ -91,6 +100,8 @@ class Draw:
     how: signal.Signals
     after_s: float
     """From the first sight of the stage."""
+    user: str = "root"
+    """``root`` or ``nobody``."""
 
 
 @dataclass
@@ -98,26 +109,63 @@ class Found:
     """What a trial found."""
 
     draw: Draw
-    killed: str
-    """The command line of what was killed; empty: everything was over before."""
+    seen: bool = False
+    """Whether the drawn stage was seen."""
+    target: str = ""
+    """Who was killed; empty: nobody was there any more, or not yet."""
+    killed: str = ""
+    """Its command line."""
     left: list[str] = field(default_factory=list)
     said: str = ""
 
+    @property
+    def wrong(self) -> str:
+        """What is wrong: something is left, or nothing was killed."""
+        if not self.left and self.target:
+            return ""
+        missed = "the stage was never seen" if not self.seen else "nobody was there to be killed"
+        return f"{self.draw}: {'; '.join(self.left) or missed}; it said: {self.said[-500:].strip()!r}"
 
-def draw(seed: int, forms: Sequence[str] = ("shell", "emu")) -> Draw:
+    def counts(self) -> dict[str, int]:
+        """One of each sort that this trial is of."""
+        if not self.target:
+            return {}
+        one = self.draw
+        return dict.fromkeys((one.form, f"of {one.user}", f"at {one.stage}", f"{self.target} killed"), 1)
+
+
+def targets(form: str, stage: str, user: str) -> tuple[str, ...]:
+    """Who is there at a stage, beside the starter."""
+    if stage == "start":
+        return ()
+    if stage not in ("running", "ending"):
+        # What becomes the way outside of an ordinary user's lab is a form of its own until then.
+        return (*EARLY, "outside") if (form, user) == ("shell", "nobody") else EARLY
+    # The machine's settings are changed, and guarded, for the way outside of root's.
+    guarded = ("guard",) if (form, user) == ("shell", "root") else ()
+    return (*EARLY, *LATE, *guarded) if stage == "running" else (*EARLY, *guarded)
+
+
+def draw(seed: int, forms: Sequence[str] = ("shell", "emu"), user: str = "root") -> Draw:
     """The trial of ``seed``."""
     chance = random.Random(seed)  # noqa: S311 - chance of a test
-    target = STARTER if chance.random() < 0.4 else chance.choice(OTHERS)
+    form, stage = chance.choice(forms), chance.choice(STAGES)
+    others = targets(form, stage, user)
+    target = STARTER if not others or chance.random() < 0.3 else chance.choice(others)
     soft = [signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT]
     how = chance.choice(soft) if target in (STARTER, "lab") else signal.SIGKILL
-    stage = chance.choice(STAGES)
-    return Draw(seed, chance.choice(forms), stage, target, how, chance.uniform(0.0, WITHIN_S[stage]))
+    return Draw(seed, form, stage, target, how, chance.uniform(0.0, WITHIN_S[stage]), user)
 
 
-def trial(one: Draw, program: Path, *, user: str = "root") -> Found:
-    """Carries out one kill; ``user`` is ``root`` or ``nobody``, both from a process of root's."""
-    with _machine(program, user) as machine:
-        return machine.run(one)
+def trial(one: Draw, program: Path) -> Found:
+    """Carries out one kill, of root's or nobody's lab, both from a process of root's."""
+    for _ in range(TRIES):
+        with _machine(program, one.user) as machine:
+            found = machine.run(one)
+        if found.left or found.target or not found.seen:
+            break
+        one = replace(one, after_s=one.after_s / 2)
+    return found
 
 
 def network(process: int | str) -> str:
@@ -144,6 +192,7 @@ class _Machine:
     """Namespaces in which processes of the trial were seen."""
 
     def run(self, one: Draw) -> Found:
+        found = Found(one)
         before = self._things()
         command = [*self.words, *FORMS[one.form]]
         log = (self.place / "said").open("wb")
@@ -156,13 +205,18 @@ class _Machine:
             ["env", "--default-signal=HUP", *command], cwd=self.place, env=environment, stdin=subprocess.DEVNULL, stdout=log,
             stderr=subprocess.STDOUT, start_new_session=True,
         ) as starter:  # fmt: skip
-            self._reach(one, starter)
-            time.sleep(one.after_s)
-            found = Found(one, self._kill(one, starter))
+            found.seen = self._reach(one, starter)
+            if found.seen:
+                time.sleep(one.after_s)
+                found.target, found.killed = self._kill(one, starter)
             # Looked at from here on, whether the starter has ended or lives on.
-            until = time.monotonic() + DEADLINE_S
+            now = time.monotonic()
+            lives_on = found.target and found.target != STARTER and not (ends and one.form == "shell")
+            until, last = now + DEADLINE_S, now + PATIENCE_S
             while True:
                 ended = starter.poll() is not None
+                if lives_on and not ended:
+                    until = min(last, time.monotonic()) + DEADLINE_S
                 found.left = [] if ended else [f"process {starter.pid}: the starter"]
                 found.left += self._left(before)
                 if not found.left or time.monotonic() > until:
@@ -172,35 +226,73 @@ class _Machine:
         found.said = (self.place / "said").read_text(errors="replace")
         return found
 
-    def _reach(self, one: Draw, starter: subprocess.Popen[bytes]) -> None:
-        """Waits for the first sight of a stage."""
+    def _reach(self, one: Draw, starter: subprocess.Popen[bytes]) -> bool:
+        """Waits for the first sight of a stage, and says whether there was one."""
         begun, done = (self.place / name for name in ("begun", "done"))
+        ran = False
+
+        def ending() -> bool:
+            """Of a command: it is done. Of a run: its hosts' processes were there and are gone."""
+            nonlocal ran
+            if one.form == "shell":
+                return done.exists()
+            runs = bool(self._of("enter"))
+            ran = ran or runs
+            return ran and not runs
+
         seen: dict[str, Callable[[], bool]] = {
-            "start": lambda: True,
+            "start": lambda: starter.poll() is None,
             "setup": lambda: bool(self._of("lab")),
             "check": lambda: bool(self._of("init")),
-            "running": lambda: begun.exists() or (one.form != "shell" and bool(self._of("enter"))),
-            "ending": lambda: done.exists() or (one.form != "shell" and bool(self._of("enter"))),
+            "running": lambda: begun.exists() if one.form == "shell" else bool(self._of("enter")),
+            "ending": ending,
         }
-        until = time.monotonic() + FORM_WAIT_S
-        while not seen[one.stage]() and starter.poll() is None and time.monotonic() < until:
+        until = time.monotonic() + STAGE_WAIT_S
+        while time.monotonic() < until:
             self._note()
-            time.sleep(0.005)
-
-    def _kill(self, one: Draw, starter: subprocess.Popen[bytes]) -> str:
-        """Kills what is drawn, or the starter where there is none, and says what that was."""
-        self._note()
-        targets = self._of(one.target)
-        if one.target == STARTER or not targets:
+            if seen[one.stage]():
+                return True
             if starter.poll() is not None:
-                return ""
-            starter.send_signal(one.how)
-            return STARTER
-        number = random.Random(one.seed + 1).choice(targets)  # noqa: S311 - chance of a test
-        line = _line(number)
-        with contextlib.suppress(ProcessLookupError):
+                break
+            time.sleep(0.005)
+        return False
+
+    def _kill(self, one: Draw, starter: subprocess.Popen[bytes]) -> tuple[str, str]:
+        """Kills what is drawn, and says what that was: (who, its command line), empty if all is over."""
+        chance = random.Random(one.seed + 1)  # noqa: S311 - chance of a test
+        until = time.monotonic() + STAGE_WAIT_S
+        there = self._there(one, starter)
+        while (
+            one.target not in there
+            and STARTER in there
+            and one.stage != "ending"
+            and time.monotonic() < until
+        ):
+            time.sleep(0.005)
+            there = self._there(one, starter)
+        if one.target not in there and one.stage != "ending":
+            return "", ""
+        # As all ends, processes go one by one: who is there still?
+        target = one.target if one.target in there else chance.choice(sorted(there)) if there else ""
+        number = chance.choice(there[target]) if there else 0
+        line = " ".join(_line(number)[:4])
+        if not line:
+            return "", ""
+        try:
             os.kill(number, one.how)
-        return " ".join(line[:4])
+        except ProcessLookupError:
+            return "", ""
+        return target, line
+
+    def _there(self, one: Draw, starter: subprocess.Popen[bytes]) -> dict[str, list[int]]:
+        """Processes of each sort that may be killed."""
+        self._note()
+        found: dict[str, list[int]] = {} if starter.poll() is not None else {STARTER: [starter.pid]}
+        for number in self._processes():
+            form = (_line(number)[1:2] or [""])[0]
+            if form in targets(one.form, one.stage, one.user):
+                found.setdefault(form, []).append(number)
+        return found
 
     def _left(self, before: list[str]) -> list[str]:
         found = [f"process {number}: {' '.join(_line(number))[:100]}" for number in self._processes()]

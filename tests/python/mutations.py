@@ -467,7 +467,7 @@ def main(count: int, first: int = 0) -> int:
             )
         if (number - first + 1) % 100 == 0:
             print(f"{number - first + 1} of {count}: {dict(kinds)}", file=sys.stderr, flush=True)
-    print(dict(kinds))
+    print(json.dumps(kinds))
     return 1 if kinds["fault"] else 0
 
 
