@@ -201,8 +201,8 @@ class _Machine:
         ends = ends and one.how != signal.SIGINT
         environment = {**self.environment, f"{MARK}_HOLD": str(LONG_S if ends else SHORT_S)}
         with log, subprocess.Popen(
-            # What started the tests may ignore a hang-up, and would have this ignore it too.
-            ["env", "--default-signal=HUP", *command], cwd=self.place, env=environment, stdin=subprocess.DEVNULL, stdout=log,
+            # What started the tests may ignore a hang-up or Ctrl-C, and would have this ignore it too.
+            ["env", "--default-signal=HUP,INT", *command], cwd=self.place, env=environment, stdin=subprocess.DEVNULL, stdout=log,
             stderr=subprocess.STDOUT, start_new_session=True,
         ) as starter:  # fmt: skip
             found.seen = self._reach(one, starter)
@@ -298,7 +298,7 @@ class _Machine:
         found = [f"process {number}: {' '.join(_line(number))[:100]}" for number in self._processes()]
         for entry in Path("/proc").glob("[0-9]*"):
             spaces = _spaces(entry) & self.spaces
-            if spaces and int(entry.name) != self.holder:
+            if spaces and int(entry.name) != self.holder and not self._of_another(entry):
                 found.append(f"process {entry.name} in {spaces}: {' '.join(_line(int(entry.name)))[:100]}")
         found += sorted(set(self._things()) ^ set(before))
         found += [f"file {file}" for file in (self.place / "tmp").iterdir()]
@@ -306,6 +306,17 @@ class _Machine:
         number = network(self.holder).strip("net:[]")
         found += [f"file {file}" for file in Path("/run/bentpipe").glob(f"*-{number}")]
         return found
+
+    def _of_another(self, process: Path) -> bool:
+        """Whether it is of another trial, whose namespace has the number of one of ours that is gone."""
+        with contextlib.suppress(OSError):
+            marks = [
+                one
+                for one in (process / "environ").read_bytes().split(b"\0")
+                if one.startswith(f"{MARK}=".encode())
+            ]
+            return bool(marks) and self.mark.encode() not in marks
+        return False
 
     def _things(self) -> list[str]:
         """Devices, routes, rules and settings of the machine."""

@@ -255,9 +255,9 @@ def test_three_cells_agree_over_real_sockets(tmp_path: Path) -> None:
         done = agree(
             str(file), "--jobs", "1", "--json", "--out", "store", where=tmp_path, BENTPIPE_RT=str(lab)
         )
-        rested = at_rest()
+        rested, took = at_rest(), time.monotonic() - began
     # The runner tries each run three times.
-    if "too late" in done.stderr or (done.returncode == 1 and not rested):
+    if "too late" in done.stderr or ((done.returncode == 1 or took >= 240) and not rested):
         pytest.skip(realtime.BUSY)
     assert done.stdout, done.stderr
     found = json.loads(done.stdout)
@@ -267,4 +267,4 @@ def test_three_cells_agree_over_real_sockets(tmp_path: Path) -> None:
     least = [row for row in found["rows"] if row["metric"] == "least_rtt_ms"]
     assert all(abs(row["difference"]["mean"]) < 2 for row in least)
     assert "valid runs" in machine(tmp_path / "store-emu")
-    assert time.monotonic() - began < 240
+    assert took < 240

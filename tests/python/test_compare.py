@@ -108,14 +108,14 @@ def test_a_connection_takes_a_round_trip_more_behind_the_longer_path(tmp_path: P
             "-c",
             program,
         ]
-        done = commands.process(tmp_path, "compare", *words, environment=environment)
+        with realtime.resting() as at_rest:
+            done = commands.process(tmp_path, "compare", *words, environment=environment)
+            rested = at_rest()
     assert done.returncode == 0, done.stderr
     far, near = json.loads((tmp_path / "times.json").read_text())["accesses"]
     assert (far["access"], near["access"]) == ("far.toml", "near.toml")
     assert min(far["seconds"]) > 0.52
     assert min(near["seconds"]) > 0.02
-    # half a second of round trip lies between them; the interpreter's start is in both, and the least has least of it
-    assert min(far["seconds"]) - min(near["seconds"]) == pytest.approx(0.5, abs=0.2)
     assert math.isclose(far["ratio"], far["mean_s"] / near["mean_s"])
     assert far["ratio_low"] <= far["ratio"] <= far["ratio_high"]
     assert "far.toml " in done.stdout
@@ -123,3 +123,8 @@ def test_a_connection_takes_a_round_trip_more_behind_the_longer_path(tmp_path: P
     done = commands.process(tmp_path, "compare", *failing, environment=environment)
     assert done.returncode == 1
     assert done.stderr == "error: behind near.toml: sh ended with status 7: no such luck\n"
+    # half a second of round trip lies between them; the interpreter's start is in both, and the least has least of it
+    apart = min(far["seconds"]) - min(near["seconds"])
+    if apart != pytest.approx(0.5, abs=0.2) and not rested:
+        pytest.skip(realtime.BUSY)
+    assert apart == pytest.approx(0.5, abs=0.2)
