@@ -8,6 +8,7 @@ processes inherit, so that trials may run side by side, and beside other labs. T
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import random
 import shutil
@@ -190,6 +191,8 @@ class _Machine:
     environment: dict[str, str]
     spaces: set[str] = field(default_factory=set)
     """Namespaces in which processes of the trial were seen."""
+    killed_s: float = math.inf
+    """When, since the machine's start."""
 
     def run(self, one: Draw) -> Found:
         found = Found(one)
@@ -209,6 +212,7 @@ class _Machine:
             if found.seen:
                 time.sleep(one.after_s)
                 found.target, found.killed = self._kill(one, starter)
+                self.killed_s = time.clock_gettime(time.CLOCK_BOOTTIME)
             # Looked at from here on, whether the starter has ended or lives on.
             now = time.monotonic()
             lives_on = found.target and found.target != STARTER and not (ends and one.form == "shell")
@@ -308,14 +312,18 @@ class _Machine:
         return found
 
     def _of_another(self, process: Path) -> bool:
-        """Whether it is of another trial, whose namespace has the number of one of ours that is gone."""
-        with contextlib.suppress(OSError):
+        """Whether it is of another lab, whose namespace has the number of one of ours that is gone: it has another trial's
+        mark, or began after the kill."""
+        with contextlib.suppress(OSError, IndexError):
             marks = [
                 one
                 for one in (process / "environ").read_bytes().split(b"\0")
                 if one.startswith(f"{MARK}=".encode())
             ]
-            return bool(marks) and self.mark.encode() not in marks
+            began = int((process / "stat").read_text().rpartition(")")[2].split()[19]) / os.sysconf(
+                "SC_CLK_TCK"
+            )
+            return (bool(marks) or began > self.killed_s) and self.mark.encode() not in marks
         return False
 
     def _things(self) -> list[str]:

@@ -58,7 +58,8 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
     "scenario": {
         "sample": ("1 ns", "1 us", "1 ms", "10 s"), "seeds": (1, 2, [0], [3, 3]), "duration": ("1 ns", "1 ms", "1 h"),
         "trace": ({"qlog": True, "pcapng": True, "packets": True},), "limits": ({"events": 1}, {"memory": "1 GB"}),
-        "quic": ({},), "tcp": ({},), "page": ({"x": {"object": [{"name": "a", "size": "1 kB"}]}},),
+        "quic": ({},), "tcp": ({},), "page": ({"x": {"object": [{"name": "a", "size": "1 kB"}]}},), "dtn": ({}, {"routing":
+        "epidemic"}), "orbit": ({"constellation": "starlink-shell-1", "from": "Paris", "to": "Sydney"},),
     },
     "direction": {
         "aqm": ("codel", "fq-codel", "drop-tail", "drop-head", {"name": "codel", "target": "1 ns", "interval": "1 ns"},
@@ -126,6 +127,49 @@ KEYS: dict[str, dict[str, tuple[Any, ...]]] = {
                  {"page": "almanac-2019-light"}, {"page": "almanac-2019", "http": "2"}, {"page": "almanac-2019", "http": "1.1"},
                  {"page": "almanac-2024", "http": "3"}, {"page": "almanac-2019-light", "http": "alt-svc"}),
     },
+    "group": {
+        "count": (1, 2, 7, 1000, 10**9), "series": ("sum", "each"), "user": ("a", "b"), "admission": ("1 bit/s", "1 Mbit/s", "1e18 bit/s"),
+    },
+    "segment": {
+        "hold": ("none", "0 B", "1 B", "100 kB", "1 MB", "1e18 B"), "delay": ("0 s", "1 ns", "10 min", {"orbit": "first"}, {"orbit": "last"}),
+        "access": ({"delay": "1 ms"},),
+    },
+    "path": {
+        "handover": ([{"segment": "satellite", "at": "1 ms"}], [{"segment": "satellite", "at": "100 ms", "every": "1 ms", "delay": "30 ms"}], []),
+        "contacts": ("mars-day.toml",), "preset": ("starlink",),
+    },
+    "handover": {
+        "at": ("0 s", "1 ns", "1 ms", "1 s", "100 h", ["1 ms", "2 s"], "2026-01-01T00:00:00Z"), "every": ("1 ns", "1 ms", "1 s", "100 h"),
+        "gap": ("1 ns", "1 ms", "1 s", "100 h"), "delay": ("0 s", "1 ns", "200 ms", "10 min"), "waiting": ("kept", "lost", "held"),
+        "in_flight": ("in-order", "overtaken", "lost"), "both": ({"rate": "1 bit/s"}, {"rate": "1 Gbit/s", "queue": "1 B"}, {"loss": "100 %"},
+        {"queue": "1 BDP", "delay": "1 ns"}), "up": ({"rate": "1 kbit/s"},), "down": ({"delay": "1 h"},), "name": ("a", "x"),
+    },
+    "orbit": {
+        "constellation": ("starlink-shell-1", "tauran-66", "oneweb", "iridium"), "from": ("Paris", "Sydney", "90 N 0 E"), "to": ("Paris", "New York"),
+        "relays": ([], ["Sydney"], ["Paris", "Paris"]), "start": ("1 h", "2026-01-01T00:00:00Z"), "step": ("1 ns", "1 ms", "1 s", "1 h"),
+        "elevation": ("0 deg", "25 deg", "89.9 deg"), "links": ("grid", "bent-pipe"), "gaps": ("refused", "outages"),
+        "handover": ("shortest-path", "best-elevation", "keep-until-lost", "slots", {"rule": "slots", "every": "1 ms"}, {"rule": "slots",
+                     "every": "15 s", "phase": "14 s", "jitter": "1 h", "seed": 2}),
+    },
+    "dtn": {
+        "routing": ("sabr", "epidemic"), "copies": (1, 3, 2**32), "backlog": ("counted", "ignored"), "contact": ([], [{"from": "a", "to": "b",
+        "rate": "1 Mbit/s"}]), "range": ([],), "node": ([],), "epoch": ("2026-01-01T00:00:00Z",),
+    },
+    "bundle node": {
+        "store": ("1 B", "100 kB", "1e18 B"), "store_delay": ("0 s", "1 ns", "1 s", "1 h"), "stops": ([{"at": "0 s"}], [{"at": "1 s", "length":
+        "1 ns", "store": "lost"}], [{"at": "1 s", "length": "1 s"}, {"at": "3 s", "length": "1 h"}]), "integrity": ({"sign": "k"}, {"sign":
+        "k", "sha": 512, "scope": []}, {"check": {"a": "k"}, "at": "every-hop"}), "eid": ("ipn:1.0", "dtn://a/"),
+    },
+    "contact": {
+        "start": ("0 s", "1 ns", "1 s", "100 h"), "stop": ("0 s", "1 ns", "1 s", "100 h"), "rate": ("1 bit/s", "1 Mbit/s", "1e18 bit/s"),
+        "owlt": ("0 s", "1 ns", "10 min", "100 h"), "both": (True, False), "from": ("a", "earth"), "to": ("b", "earth"),
+    },
+    "bundles": {
+        "layer": ("quiccl", "quiccl-each", "quiccl-priorities", "qubicle", "tcpcl", "mtcp", "ltp", "ltp-green"), "connections": ("shared", "each"),
+        "opened": ("with_contact", "on_demand"), "closed": ("with_contact", "never"), "on_return": ("alone", "reopen", "resume", "cue"),
+        "rate": ("1 bit/s", "1 Mbit/s", "1e18 bit/s"), "owlt": ("0 s", "1 ms", "1 h"), "tls": ("no", "require"), "to": ("a", "earth"), "monitor": ("a",
+        "earth"), "dtnperf": ("-R 1M -P 100k -D 1M", "-W 1 -D 10M", "-W 1000 -P 1 -D 1k", "-R 8k -P 10 -T 100", "-W 2 -P 1M -D 10M -l 1", "-R 1G -P 1 -T 1"),
+    },
     "load": {
         "loads": (1, 1000, 10**9), "pause": (["0 s", "0 s"], ["1 ns", "1 h"]), "timeout": ("1 ns", "1 h"), "udp_blocked": (True,),
         "tls": ("1.2", "1.3"), "resumption": (True, False), "early_data": (True,), "certificate": ("0 B", "1 MB"), "profile":
@@ -164,7 +208,7 @@ class Verdict:
 @functools.cache
 def sources() -> tuple[Path, ...]:
     """Every scenario of the checkout, and one for each preset."""
-    found = [*ROOT.glob("scenarios/*.toml"), *ROOT.glob("studies/*/*.toml")]
+    found = [*ROOT.glob("scenarios/**/*.toml"), *ROOT.glob("studies/**/*.toml")]
     return tuple(sorted(path for path in found if "flow" in tomllib.loads(path.read_text())))
 
 
@@ -370,8 +414,10 @@ def _in_keys(data: dict[str, Any], chance: random.Random) -> str:
 
 def _known(data: dict[str, Any], chance: random.Random) -> str:
     """A key where it belongs."""
-    sort = chance.choice(tuple(KEYS))
-    table = chance.choice(_tables(data, sort, chance) or [data])
+    sorts = chance.sample(tuple(KEYS), len(KEYS))
+    sort, table = next(
+        (sort, chance.choice(found)) for sort in sorts if (found := _tables(data, sort, chance))
+    )
     key = chance.choice(tuple(KEYS[sort]))
     table[key] = copy.deepcopy(chance.choice(KEYS[sort][key]))
     return f"{sort} {key}"
@@ -391,19 +437,40 @@ def _tables(data: dict[str, Any], sort: str, chance: random.Random) -> list[dict
 
     flows = members(data, "flow")
     links = members(data, "path", "segment") + members(data, "graph", "link")
-    proxies = members(data, "path", "proxy") + members(data, "graph", "node")
-    if sort == "flow":
-        return flows
+    nodes = members(data, "graph", "node")
     if sort == "direction":
         return inner(links, chance.choice(("up", "down", "both")))
     if sort == "load":
         return inner(flows, "load")
-    if sort == "proxy":
-        return proxies
+    if sort == "bundles":
+        return _bundles(flows)
     if sort in ("quic", "tcp"):
-        sides = inner(proxies, chance.choice(("client_side", "server_side"))) if sort == "tcp" else []
+        ends = members(data, "path", "proxy") + nodes
+        sides = inner(ends, chance.choice(("client_side", "server_side"))) if sort == "tcp" else []
         return inner([chance.choice([data, *flows])], sort) + sides
-    return [data]
+    found = {
+        "scenario": [data],
+        "flow": flows,
+        "group": flows,
+        "segment": links + nodes,
+        "proxy": members(data, "path", "proxy") + nodes,
+        "path": [data[key] for key in ("path", "graph") if isinstance(data.get(key), dict)],
+        "handover": members(data, "path", "handover") + members(data, "graph", "handover"),
+        "bundle node": members(data, "dtn", "node"),
+        "contact": members(data, "dtn", "contact"),
+    }
+    return found[sort] if sort in found else [one for one in [data.get(sort)] if isinstance(one, dict)]
+
+
+def _bundles(flows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The loads of bundles; one that is a word becomes a table."""
+    loads = [
+        flow["load"] for flow in flows if isinstance(flow.get("load"), dict) and "bundles" in flow["load"]
+    ]
+    for load in loads:
+        if isinstance(load["bundles"], str):
+            load["bundles"] = {"layer": load["bundles"]}
+    return [load["bundles"] for load in loads if isinstance(load["bundles"], dict)]
 
 
 def _scaled(value: Any, factor: float) -> Any:

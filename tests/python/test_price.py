@@ -14,6 +14,7 @@ import pytest
 from bentpipe.cli.terminal import patience
 from bentpipe.lab.access import path_of
 from bentpipe.plan import price
+from bentpipe.plan.crossings import crossings
 from bentpipe.plan.document import open_document
 from bentpipe.plan.runs import Plan, make
 from bentpipe.runners import engine
@@ -38,6 +39,70 @@ def refused(data: dict[str, Any]) -> str:
     return str(found.value)
 
 
+def bundles(layer: str, client: str, **more: str) -> dict[str, Any]:
+    return {"bundles": {"layer": layer, "dtnperf": client, **more}}
+
+
+def relayed(client: str) -> dict[str, Any]:
+    """Bundles from one node over a second to a third."""
+    nodes = ["a", "m", "b"]
+    links = [
+        {
+            "name": f"{near}{far}",
+            "client_side": near,
+            "server_side": far,
+            **{key: SEGMENT[key] for key in ("delay", "both")},
+        }
+        for near, far in (("a", "m"), ("m", "b"))
+    ]
+    flows = [
+        {**BULK, "name": "am", "client": "a", "server": "m", "load": bundles("quiccl", client, to="b")},
+        {**BULK, "name": "mb", "client": "m", "server": "b", "load": {"bundles": "quiccl"}},
+    ]
+    contact = [
+        {"from": one, "to": to, "rate": "100 Mbit/s", "owlt": "10 ms", "stop": "1 h", "both": True}
+        for one, to in ("am", "mb")
+    ]
+    return {
+        "duration": "10 s",
+        "graph": {"node": nodes, "link": links},
+        "flow": flows,
+        "dtn": {"contact": contact},
+    }
+
+
+def held(room: str) -> dict[str, Any]:
+    """A sender that is told nothing of a link that is gone every other minute, before a router that holds so much."""
+    data = scenario({"congestion": "open-loop", "load": {"bytes": "20 MB"}}, duration="20 min", sample="10 s")
+    data["path"] = {
+        "segment": [
+            {"name": "lan", "delay": "1 ms", "both": {"rate": "100 Mbit/s", "queue": "none"}},
+            {"name": "space", "delay": "20 s", "hold": room, "both": {"rate": "1 Mbit/s", "queue": "none"}},
+        ],
+        "handover": [
+            {
+                "name": "down",
+                "segment": "space",
+                "at": "1 min",
+                "every": "2 min",
+                "gap": "1 min",
+                "waiting": "held",
+            }
+        ],
+    }
+    return {**data, "quic": {"profile": "deep-space"}}
+
+
+def moving(in_flight: str) -> dict[str, Any]:
+    """A hand-over every second, now to a longer way and now to a shorter one."""
+    data = scenario()
+    data["path"]["handover"] = [
+        {"segment": "s0", "at": at, "every": "2 s", "delay": delay, "in_flight": in_flight}
+        for at, delay in (("1 s", "30 ms"), ("2 s", "10 ms"))
+    ]
+    return data
+
+
 LOADS: dict[str, dict[str, Any]] = {
     "bulk": scenario(),
     "tcp": scenario({"transport": "tcp"}),
@@ -55,6 +120,14 @@ LOADS: dict[str, dict[str, Any]] = {
     "shared": {**scenario(), "flow": [{**BULK, "name": name} for name in ("a", "b", "c")]},
     "stages": scenario(segments=3, trace={"stages": True}),
     "qlog": scenario(trace={"qlog": True, "pcapng": True, "packets": True}),
+    "bundles": scenario({"load": bundles("quiccl", "-W 8 -P 100k -T 5")}),
+    "bundles over TCP": scenario({"transport": "tcp", "load": bundles("tcpcl", "-R 20M -P 50k -D 10M")}),
+    "small bundles": scenario({"load": bundles("qubicle", "-R 4M -P 1k -D 2M")}),
+    "bundles over two flows": relayed("-W 8 -P 100k -D 20M"),
+    "held": held("20 MB"),
+    "held and dropped": held("100 kB"),
+    "moving": moving("in-order"),
+    "moving and overtaken": moving("overtaken"),
 }
 
 MEASURE = """
@@ -237,3 +310,30 @@ def test_bundles_cost_what_clients_generate_where_that_is_known() -> None:
         assert 10e6 / 1500 < events(client) < 25 * 10e6 / 1500
     with pytest.raises(ScenarioError, match=r"limits\.events"):
         events("-W 8 -P 100k")
+
+
+def test_bundles_cross_every_flow_on_their_way_once() -> None:
+    data = relayed("-R 1M -P 100k -D 20M")
+    crossed = crossings(plan(data).cells[0].resolved.spec)
+    assert {name: [(one.way, one.bytes(0.0)) for one in found] for name, found in crossed.items()} == {
+        "am": [("up", pytest.approx(20.02e6))],
+        "mb": [("up", pytest.approx(20.02e6))],
+    }
+    back = {**data, "flow": [data["flow"][0], {**data["flow"][1], "client": "b", "server": "m"}]}
+    assert [one.way for one in crossings(plan(back).cells[0].resolved.spec)["mb"]] == ["down"]
+    twice = {**data, "flow": [*data["flow"], {**data["flow"][1], "name": "too"}]}
+    assert [crossings(plan(twice).cells[0].resolved.spec)[name][0].share for name in ("mb", "too")] == [
+        0.5,
+        0.5,
+    ]
+
+
+def test_a_message_about_a_cell_shows_the_beginning_of_a_long_value() -> None:
+    contacts = [
+        {"from": "a", "to": "m", "start": f"{n} s", "stop": f"{n + 1} s", "rate": "1 Mbit/s"}
+        for n in range(100)
+    ]
+    swept = relayed("-W 1 -P 100k -D 1M") | {"sweep": {"dtn.contact": [contacts], "flow.am.start": ["-1 s"]}}
+    said = refused(swept)
+    assert 'dtn.contact = [{"from": "a", "to": "m", "start": "0 s", "stop": "1 s", ..., ' in said
+    assert len(said) < 400

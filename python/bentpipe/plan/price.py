@@ -6,11 +6,11 @@ run; a bound of a thousand million does not turn on that. What a congestion cont
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bentpipe.plan.crossings import crossings
 from bentpipe.plan.datagrams import largest_of, offered_bit_s
 from bentpipe.plan.facts import rate_bit_s
 from bentpipe.plan.groups import by_flow, series
@@ -19,6 +19,7 @@ from bentpipe.scenario.problems import ScenarioError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from bentpipe.plan.crossings import Crossing
     from bentpipe.plan.graph import Hop
     from bentpipe.plan.resolve import Resolved
     from bentpipe.plan.runs import Plan, Run
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
         FlowSpec,
         GraphSpec,
         PageLoadSpec,
-        PerfSpec,
         SizeSpec,
         SourceSpec,
         StreamSpec,
@@ -47,9 +47,6 @@ PACKETS_CONNECTION = 8
 """Packets of a connection that carries next to nothing: handshake, request, answer, end."""
 
 PACKETS_REQUEST = 3
-
-COPIES = 3.0
-"""How often a bundle crosses a flow of bundle nodes each way: some are sent again, and answers go back."""
 
 EVENTS_CPU_S = {"quic": 1.4e6, "tcp": 3.5e6, "udp": 3.5e6}
 """Events of a second of one processor: `bentpipe bench`, in packets of 2.25 events."""
@@ -187,8 +184,7 @@ def _alike(resolved: Resolved, groups: Mapping[str, str], seconds: float) -> lis
     """What flows send, in order; those of a group that cross the same links are looked at once."""
     found: list[_Flow] = []
     last: dict[str, _Flow] = {}
-    dtn = resolved.spec.get("dtn")
-    offered = _offered(dtn.get("perf", ()) if dtn else ())
+    crossing = crossings(resolved.spec)
     for flow in resolved.spec["flows"]:
         name = flow["name"]
         called = groups.get(name, name)
@@ -196,7 +192,7 @@ def _alike(resolved: Resolved, groups: Mapping[str, str], seconds: float) -> lis
         if same is not None and same.hops == {"up": resolved.up[name], "down": resolved.down[name]}:
             same.count += 1
         else:
-            last[called] = _Flow(flow, called, resolved, seconds, offered)
+            last[called] = _Flow(flow, called, resolved, seconds, crossing.get(name, ()))
             found.append(last[called])
     return found
 
@@ -213,20 +209,6 @@ def _added(parts: Sequence[Part]) -> Part:
     )
 
 
-def _offered(clients: Sequence[PerfSpec]) -> float:
-    """Bytes of all that clients of bundle nodes generate, as far as that is known before the run."""
-    total = 0.0
-    for client in clients:
-        amount, pace = client["amount"], client["pace"]
-        if amount["kind"] == "data":
-            total += amount["bytes"]
-        elif pace["kind"] == "rate":
-            total += pace["bit_s"] / 8 * amount["duration_ns"] / 1e9
-        else:
-            return math.inf
-    return total
-
-
 def _routes(graph: GraphSpec) -> int:
     """Entries of the engine's tables of routes: of each node to each that packets are sent to, in every version."""
     ends = sum(node["kind"] != "router" for node in graph["nodes"])
@@ -237,7 +219,12 @@ class _Flow:
     """What a flow sends, both ways; and how many there are that send the same."""
 
     def __init__(
-        self, flow: FlowSpec, called: str, resolved: Resolved, seconds: float, bundles: float = math.inf
+        self,
+        flow: FlowSpec,
+        called: str,
+        resolved: Resolved,
+        seconds: float,
+        bundles: Sequence[Crossing] = (),
     ) -> None:
         self.name = flow["name"]
         self.count = 1
@@ -295,8 +282,10 @@ class _Flow:
         if load["kind"] == "page":
             return self._page(load)
         if load["kind"] == "bundles":
-            # Which way bundles take, and how often, is known while it runs.
-            return dict.fromkeys(("up", "down"), COPIES * self.bundles)
+            return {
+                way: sum(one.bytes(self.bytes_per_s(way)) for one in self.bundles if one.way == way)
+                for way in ("up", "down")
+            }
         active_s = min(load["duration_ns"] / 1e9, self.rest_s)
         if load["kind"] == "datagrams":
             return {way: self._datagrams(load[way], active_s) for way in ("up", "down")}

@@ -357,7 +357,14 @@ def settings(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe(cell: Mapping[str, Any]) -> str:
-    """A cell in one line."""
-    return ", ".join(
-        f"{key} = {value if isinstance(value, str) else json.dumps(value)}" for key, value in cell.items()
-    )
+    """A cell in one line. Of a long value, such as a contact plan, its beginning."""
+
+    def shown(value: object) -> str:
+        text = value if isinstance(value, str) else json.dumps(value)
+        return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
+
+    return ", ".join(f"{key} = {shown(value)}" for key, value in cell.items())
+
+
+_MOST_SHOWN = 60
+"""Letters of a value."""
