@@ -110,6 +110,8 @@ class Found:
     """What a trial found."""
 
     draw: Draw
+    began: bool = False
+    """Whether there ever was a lab."""
     seen: bool = False
     """Whether the drawn stage was seen."""
     target: str = ""
@@ -124,7 +126,8 @@ class Found:
         """What is wrong: something is left, or nothing was killed."""
         if not self.left and self.target:
             return ""
-        missed = "the stage was never seen" if not self.seen else "nobody was there to be killed"
+        missed = "nobody was there to be killed" if self.seen else "the stage was never seen"
+        missed = missed if self.began else "no lab ever began"
         return f"{self.draw}: {'; '.join(self.left) or missed}; it said: {self.said[-500:].strip()!r}"
 
     def counts(self) -> dict[str, int]:
@@ -163,7 +166,7 @@ def trial(one: Draw, program: Path) -> Found:
     for _ in range(TRIES):
         with _machine(program, one.user) as machine:
             found = machine.run(one)
-        if found.left or found.target or not found.seen:
+        if found.left or found.target or not found.began:
             break
         one = replace(one, after_s=one.after_s / 2)
     return found
@@ -191,6 +194,8 @@ class _Machine:
     environment: dict[str, str]
     spaces: set[str] = field(default_factory=set)
     """Namespaces in which processes of the trial were seen."""
+    began: bool = False
+    """Whether a lab was seen."""
     killed_s: float = math.inf
     """When, since the machine's start."""
 
@@ -209,6 +214,7 @@ class _Machine:
             stderr=subprocess.STDOUT, start_new_session=True,
         ) as starter:  # fmt: skip
             found.seen = self._reach(one, starter)
+            found.began = self.began
             if found.seen:
                 time.sleep(one.after_s)
                 found.target, found.killed = self._kill(one, starter)
@@ -351,6 +357,7 @@ class _Machine:
         ours = Path("/proc/self"), Path("/proc", str(self.holder))
         known = set().union(*map(_spaces, ours))
         for number in self._processes():
+            self.began = self.began or _line(number)[1:2] == ["lab"]
             self.spaces |= {one for one in _spaces(Path("/proc", str(number))) - known if "mnt" not in one}
 
     def _clear(self) -> None:

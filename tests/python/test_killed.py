@@ -60,9 +60,11 @@ def test_kills_at_drawn_moments(program: Path, user: str) -> None:
 @pytest.mark.parametrize("form", killing.FORMS)
 def test_a_kill_of_nothing_is_none(program: Path, form: str) -> None:
     """A lab that never begins is no lab that has ended."""
-    missing = killing.trial(killing.Draw(1, form, "setup", "lab", signal.SIGKILL, 0.0), Path("/bin/false"))
-    assert (missing.seen, missing.target, missing.left) == (False, "", [])
-    assert "the stage was never seen" in missing.wrong
+    missing = killing.trial(
+        killing.Draw(1, form, "setup", "lab", signal.SIGKILL, 0.0), Path("/no/such/bentpipe-rt")
+    )
+    assert (missing.began, missing.seen, missing.target, missing.left) == (False, False, "", [])
+    assert "no lab ever began" in missing.wrong
     assert not missing.counts()
 
 
