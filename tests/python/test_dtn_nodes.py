@@ -409,7 +409,11 @@ def test_what_a_store_had_is_said() -> None:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize(("layer", "node"), [("tcpcl", "2"), ("quiccl", "1"), ("ltp", "2")])
+@pytest.mark.parametrize(
+    ("layer", "node"),
+    [("tcpcl", "2"), ("quiccl", "1"), ("quiccl-priorities", "3"), ("qubicle", "2"), ("mtcp", "2"), ("ltp", "2"),
+     ("ltp-green", "2")],
+)  # fmt: skip
 def test_a_node_that_is_killed_loses_nothing_that_was_promised(layer: str, node: str) -> None:
     kill = dtn_kills.Kill(layer, node, (0.3,), 20_000, 20_000_000)
     assert dtn_kills.trial(realtime.program(), kill) == ""
