@@ -1,0 +1,91 @@
+"""A contact plan of seconds on both clocks: what comes at which pass, over LTP, TCPCLv4 and QUICCL."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import bentpipe
+import realtime
+from bentpipe.lab.emu.limits import refusals
+from bentpipe.plan.document import open_document
+from bentpipe.plan.runs import make
+from bentpipe.runners import engine
+from bentpipe.store.reader import Store
+
+FILE = Path(__file__).resolve().parents[2] / "scenarios/dtn/both-clocks.toml"
+MARS = FILE.parents[1] / "mars.toml"
+
+NEAR_S = 0.3
+"""A delivery is at the same time on both clocks: longer than the slowest hop's round trip is off by on a busy machine,
+and a third of the shortest pass."""
+
+
+def brief() -> str:
+    """The first two passes, and bundles that are there for them."""
+    text = FILE.read_text()
+    for was, put in (
+        ('duration = "39 s"', 'duration = "17 s"'),
+        ("seeds = 3", "seeds = 1"),
+        ("-T 22", "-T 10"),
+    ):
+        assert text.count(was) == 1
+        text = text.replace(was, put)
+    return text
+
+
+def test_it_is_the_chain_of_mars_and_runs_on_both_clocks() -> None:
+    own, mars = (tomllib.loads(one.read_text()) for one in (FILE, MARS))
+    assert own["graph"]["node"] == mars["graph"]["node"]
+    for one, other in zip(own["flow"], mars["flow"], strict=True):
+        assert [one[key] for key in ("name", "client", "server")] == [
+            other[key] for key in ("name", "client", "server")
+        ]
+    runs = make(open_document(FILE), "test", catalogue=engine.catalogue()).runs
+    assert len(runs) == 9
+    for run in runs:
+        assert refusals(run.spec, engine.catalogue()) == []
+
+
+def test_every_bundle_is_there_before_the_run_ends(tmp_path: Path) -> None:
+    results = bentpipe.run(FILE, out=tmp_path / "sim", jobs=1, seeds=1)
+    rows = Store(results.path).rows("bundles").filter(kind="data")
+    for _, run in rows.group_by("run"):
+        assert run.filter(event="delivered").height == run.filter(event="generated").height == 28
+
+
+@pytest.mark.system
+def test_bundles_come_at_the_same_passes_on_both_clocks(tmp_path: Path) -> None:
+    realtime.need_namespaces()
+    (tmp_path / "plan.toml").write_text(brief())
+    environment = {**os.environ, "BENTPIPE_RT": str(realtime.program())}
+    found = {}
+    for clock in ("sim", "emu"):
+        words = ["run", "plan.toml", "--engine", clock, "--out", clock]
+        done = subprocess.run(
+            [sys.executable, "-m", "bentpipe.cli", *words],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        if "the machine was too late" in done.stderr:
+            pytest.skip(realtime.BUSY)
+        assert done.returncode == 0, done.stderr
+        store = Store(tmp_path / clock)
+        rows = store.rows("bundles").filter(kind="data", event="delivered")
+        labels = {run["id"]: run["cell"]["layer"] for run in store.planned}
+        found[clock] = rows.with_columns(layer=pl.col("run").cast(pl.String).replace_strict(labels))
+    for layer in ("LTP", "TCPCLv4", "QUICCL"):
+        sim, emu = (
+            dict(found[clock].filter(layer=layer).select("sequence", "time_s").iter_rows())
+            for clock in ("sim", "emu")
+        )
+        assert sim.keys() == emu.keys(), layer
+        assert len(sim) == 13, layer
+        apart = [abs(sim[one] - emu[one]) for one in sim]
+        # One at the edge of a contact may have to wait for the next.
+        assert sum(one > NEAR_S for one in apart) <= 1, (layer, apart)
