@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from bentpipe.dtn.monitor import Monitor
     from bentpipe.dtn.tables import Tables
+    from bentpipe.lab.wire import NodePlan
     from bentpipe.stats.wording import Answer
 
 __all__ = ["dtn"]
@@ -305,6 +306,7 @@ def node(
 
     shown = Shown(certificate, key, authority, tuple(pin or ()))
     plan = plan_of(file, name, store, shown)
+    _noted(plan)
     if files is not None:
         folder(files)
         plan["files"] = str(files)
@@ -405,6 +407,7 @@ def perf(
     shown = Shown(certificate, key, authority, tuple(pin or ()))
     plan = plan_of(file, name, store, shown)
     client = Client(plan, to, shlex.join(words), reports_to)
+    _noted(plan)
     with _monitor(monitor) as writing:
         said = run(plan, lambda _: None, client, _tables(out), writing)
     _ended(said, as_json=as_json)
@@ -437,6 +440,18 @@ def bundles(
         emit(rows)
     else:
         print_table(rows, BUNDLES)
+
+
+def _noted(plan: NodePlan) -> None:
+    """Says on standard error which neighbours get nothing."""
+    from bentpipe.dtn.node import unused
+
+    for name in unused(plan):
+        print(
+            f"note: neighbour.{name}: no contact with it is to come and no route goes there, so it is sent nothing; "
+            'routing = "epidemic" would',
+            file=sys.stderr,
+        )
 
 
 def _told(*, as_json: bool) -> Callable[[dict[str, Any]], None]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bentpipe.lab.wire import NodePlan
     from bentpipe.scenario.bundles import Dtnperf
 
-__all__ = ["Client", "line", "plan_of", "run"]
+__all__ = ["Client", "line", "plan_of", "run", "unused"]
 
 Row = dict[str, Any]
 
@@ -42,6 +42,17 @@ def plan_of(
     if store is not None:
         plan["store"] = str(store)
     return plan
+
+
+def unused(plan: NodePlan) -> list[str]:
+    """Neighbours that the node of ``plan`` sends nothing to, since neither its contacts nor its routes say that it
+    can."""
+    if plan["dtn"].get("epidemic") is not None:
+        return []
+    own = next(one for one in plan["dtn"]["nodes"] if one["name"] == plan["name"])
+    known = {one["to"] for one in plan["dtn"]["plan"]["contacts"] if one["from"] == plan["name"]}
+    known |= {hop["via"] for hop in own.get("routes", ())}
+    return [name for name in dict.fromkeys(door["neighbour"] for door in plan["doors"]) if name not in known]
 
 
 def run(

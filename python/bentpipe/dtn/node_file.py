@@ -8,7 +8,7 @@ from pydantic import Field, StrictBool, StrictStr, ValidationError, model_valida
 
 from bentpipe.dtn.reading import read, tables
 from bentpipe.runners import engine
-from bentpipe.scenario.bundles import Layer
+from bentpipe.scenario.bundles import Copies, Layer, Routing, routed
 from bentpipe.scenario.call import udp_payload
 from bentpipe.scenario.contact_plan import ContactPlan, NextHop, NodeName
 from bentpipe.scenario.integrity import Integrity
@@ -164,7 +164,7 @@ class Shown(NamedTuple):
 class NodeFile(ContactPlan):
     """A bundle node on real sockets; contacts are its own tables or those of the file ``plan``. ``certificate`` and
     ``key`` are files in PEM, which it shows in TLS; neighbours have to show one of ``authority``. ``integrity`` is what
-    it signs and checks, with the keys of the file ``keys``."""
+    it signs and checks, with the keys of the file ``keys``; ``routing`` and ``copies`` are as in a scenario."""
 
     name: NodeName | None = None
     plan: StrictStr | None = None
@@ -173,8 +173,15 @@ class NodeFile(ContactPlan):
     authority: StrictStr | None = None
     keys: StrictStr | None = None
     integrity: Integrity | None = None
+    routing: Routing = "sabr"
+    copies: Copies | None = None
     node: list[RealNode] = Field(default_factory=list)
     neighbour: list[RealNeighbour] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _of_routing(self) -> NodeFile:
+        routed(self.routing, self.copies, by_hand=bool(self.route))
+        return self
 
     @model_validator(mode="after")
     def _identity(self) -> NodeFile:
@@ -225,6 +232,10 @@ def node_file(file: Path, shown: Shown | None = None) -> tuple[NodeFile, PlanSpe
         other = read(file.parent / found.plan)
         spec = dict(other.spec)
         hops = [NextHop(at=at, to=to, via=via) for at, to, via in other.statics]
+        try:
+            routed(found.routing, found.copies, by_hand=bool(hops))
+        except ValueError as error:
+            raise ScenarioError([("plan", str(error))], name) from None
         found = found.model_copy(update={"route": [*found.route, *hops]})
     elif problems := engine.check_contact_plan(spec)["problems"]:
         raise ScenarioError([(" and ".join(one["at"]), one["text"]) for one in problems], name)

@@ -97,7 +97,7 @@ def _dtn(found: NodeFile, contacts: PlanSpec, own: str) -> DtnSpec:
     said = {one.name: one for one in found.node}
     neighbours = [one.name for one in found.neighbour]
     hops = [(hop.to, hop.via) for hop in found.route if hop.at == own]
-    if not contacts["contacts"]:
+    if not contacts["contacts"] and found.routing == "sabr":
         told = {to for to, _ in hops}
         hops += [(one, one) for one in neighbours if one not in told]
         if len(neighbours) == 1 and None not in told:
@@ -114,12 +114,14 @@ def _dtn(found: NodeFile, contacts: PlanSpec, own: str) -> DtnSpec:
         }
         for name in names
     ]
-    words = {
+    words: dict[str, Any] = {
         "epoch_ms": now_ns // 10**6 - SINCE_2000_S * 1000,
         "nodes": nodes,
         "links": [],
         "plan": _shifted(contacts, now_ns),
     }
+    if found.routing == "epidemic":
+        words["epidemic"] = {} if found.copies is None else {"copies": found.copies}
     return cast("DtnSpec", words)
 
 

@@ -15,7 +15,9 @@ from bentpipe.scenario.integrity import Integrity
 from bentpipe.scenario.quantities import DurationText, Name, PositiveText, RateText, SizeText, Table
 from bentpipe.scenario.units import Duration
 
-__all__ = ["LAYERS", "BundleNode", "Bundles", "Dtn", "Dtnperf", "Stop", "dtnperf"]
+__all__ = [
+    "LAYERS", "BundleNode", "Bundles", "Copies", "Dtn", "Dtnperf", "Routing", "Stop", "dtnperf", "routed",
+]  # fmt: skip
 
 LAYERS = ("quiccl", "quiccl-each", "quiccl-priorities", "qubicle", "tcpcl", "mtcp", "ltp", "ltp-green")
 """Convergence layers: QUICCL with all bundles on one stream, with a stream each, with its streams of priorities;
@@ -285,6 +287,21 @@ class BundleNode(Table):
         return self
 
 
+Routing = Literal["sabr", "epidemic"]
+"""By the plan and static routes (SABR), or a copy to every neighbour that is not known to have the bundle."""
+
+Copies = Annotated[StrictInt, Field(ge=1, lt=2**32)]
+"""Of a bundle that is flooded, how many a node gives away, beside the destination's."""
+
+
+def routed(routing: Routing, copies: int | None, *, by_hand: bool) -> None:
+    """Raises ValueError where ``copies``, or next hops set ``by_hand``, mean nothing to ``routing``."""
+    if routing == "sabr" and copies is not None:
+        raise ValueError('copies: found with routing = "sabr", expected none, or routing = "epidemic"')
+    if routing == "epidemic" and by_hand:
+        raise ValueError('route: found with routing = "epidemic", which takes every way; expected none')
+
+
 class Dtn(ContactPlan):
     """What bundle nodes know of contacts: a contact plan whose nodes are those of the graph. Without contacts a node
     knows its neighbours, and of two nodes with one neighbour the way.
@@ -296,16 +313,13 @@ class Dtn(ContactPlan):
     """
 
     backlog: Literal["counted", "ignored"] = "counted"
-    routing: Literal["sabr", "epidemic"] = "sabr"
-    copies: StrictInt | None = Field(default=None, ge=1, lt=2**32)
+    routing: Routing = "sabr"
+    copies: Copies | None = None
     node: list[BundleNode] = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _of_routing(self) -> Dtn:
-        if self.routing == "sabr" and self.copies is not None:
-            raise ValueError('copies: found with routing = "sabr", expected none, or routing = "epidemic"')
-        if self.routing == "epidemic" and self.route:
-            raise ValueError('route: found with routing = "epidemic", which takes every way; expected none')
+        routed(self.routing, self.copies, by_hand=bool(self.route))
         if self.routing == "epidemic" and self.backlog == "ignored":
             raise ValueError(
                 'backlog: found with routing = "epidemic", which looks for no way; expected none, or "sabr"'
