@@ -104,14 +104,26 @@ pub(crate) fn open<M: Medium>(
     let lock = lock(root)?;
     mark(root, node)?;
     let files = Files::new(root);
-    fs::create_dir_all(files.payloads())?;
     let mut found = Found::default();
     let (path, next) = (Index::path(root), root.join(NEXT_INDEX));
     if next.exists() {
         // It is whole if the one before is out of its way.
         if path.exists() { fs::remove_file(&next)? } else { fs::rename(&next, &path)? }
     }
-    let opened = match Index::open(&medium, &path) {
+    // The index is there for certain before the folder of payloads is made.
+    let had = files.payloads().exists();
+    let length = fs::metadata(&path).map(|index| index.len());
+    let begins = !matches!(length, Ok(1..));
+    let opened = if had && begins {
+        Err(Closed::Damaged(if length.is_ok() { "it is empty" } else { "it is gone" }.to_owned()))
+    } else {
+        Index::open(&medium, &path)
+    };
+    if begins && opened.is_ok() {
+        sync_folder(root)?;
+    }
+    fs::create_dir_all(files.payloads())?;
+    let opened = match opened {
         Ok(index) => index.rows().map(|rows| (index, rows)).map_err(|error| error.to_string()),
         Err(Closed::InUse) => return Err(Unusable::InUse { by: String::new() }),
         Err(Closed::Kernel(error)) => return Err(error.into()),

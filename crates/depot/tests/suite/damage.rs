@@ -165,6 +165,36 @@ fn an_index_that_is_cut_or_nonsense_is_made_anew() {
     }
 }
 
+/// What is in files does not go with the index, and it is said that there was one.
+#[test]
+fn an_index_that_is_gone_or_empty_is_made_anew() {
+    for gone in [false, true] {
+        let folder = Folder::new(&format!("gone-{gone}"));
+        filled(&folder.0, 10);
+        let index = folder.0.join("index.redb");
+        if gone { fs::remove_file(&index) } else { fs::write(&index, b"") }.unwrap();
+        let (depot, found) = opened(&folder.0);
+        assert_eq!(whole(&depot, &found), [0, 2, 4, 6, 8]);
+        let [aside] = &found.aside[..] else { panic!("{:?}", found.aside) };
+        assert!(aside.why.contains(if gone { "it is gone" } else { "it is empty" }), "{aside:?}");
+        assert!(found.sequence >= 5, "no number is given twice");
+        drop(depot);
+        let (depot, again) = opened(&folder.0);
+        assert_eq!((whole(&depot, &again), again.aside), (vec![0, 2, 4, 6, 8], vec![]));
+    }
+}
+
+/// A kill while a store is begun leaves one that has nothing, and no damage.
+#[test]
+fn a_store_whose_beginning_was_cut_short_is_begun_again() {
+    let folder = Folder::new("begun");
+    drop(opened(&folder.0));
+    fs::remove_file(folder.0.join("index.redb")).unwrap();
+    fs::remove_dir(folder.0.join("payloads")).unwrap();
+    let (_, found) = opened(&folder.0);
+    assert_eq!((found.entries.len(), found.aside), (0, vec![]));
+}
+
 fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
