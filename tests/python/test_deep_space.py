@@ -78,6 +78,18 @@ def test_a_handshake_with_default_timers_is_that_of_rfc_9002_by_hand(minutes: in
     sent = tables["packets"].filter((pl.col("from_node") == "client") & (pl.col("sent_s") < trip))
     assert set(sent["label"]) == {"Initial"}
     assert sent.height == 1 + 2 * times
+    # the server's flight is two packets; its timers of the Initial and of the Handshake space share one backoff (section 6.2.1),
+    # each expiry sends two, and each Initial that the client repeated is acknowledged (RFC 9000 section 13.2.1)
+    answers = tables["packets"].filter(pl.col("from_node") == "server").sort("sent_s")
+    first, finished = answers["sent_s"][0], answers["sent_s"][0] + trip
+    last = {"Initial": first, "Handshake": first}
+    due: list[float] = []
+    while (at := min((one + PTO_S * 2 ** len(due), name) for name, one in last.items()))[0] < finished:
+        due.append(at[0])
+        last[at[1]] = at[0]
+    probed = tables["events"].filter((pl.col("side") == "server") & (pl.col("kind") == "pto"))["time_s"]
+    assert probed.filter(probed < finished).to_list() == pytest.approx(due, abs=0.02 * len(due))
+    assert answers.filter(pl.col("sent_s") < finished - 0.1).height == 2 + 2 * len(due) + 2 * times
 
 
 def test_with_the_profile_nothing_of_a_handshake_is_sent_twice() -> None:
