@@ -20,10 +20,11 @@ def test_every_scenario_is_listed_with_what_it_names(tmp_path: Path) -> None:
         str(file.relative_to(ROOT / "scenarios").with_suffix("")) for file in ROOT.glob("scenarios/**/*.toml")
     }
     # What others name is no scenario: contact plans.
-    assert files - listed == {"deep-space/mars-day", "deep-space/mars-plan"}
+    assert files - listed == {"deep-space/mars-day", "deep-space/mars-plan", "dtn/leo-plan"}
     beside = {one.name: [file.name for file in one.beside] for one in examples() if one.beside}
     assert beside["deep-space/mars"] == ["mars-plan.toml"]
     assert beside["deep-space/layers-plan"] == beside["deep-space/layers-ip"] == ["mars-day.toml"]
+    assert beside["dtn/leo-ip"] == ["leo-plan.toml"]
 
 
 def test_a_copy_is_whole_and_works(tmp_path: Path) -> None:
