@@ -103,7 +103,26 @@ def test_what_does_not_load_is_said_and_kept(site: str, tmp_path: Path) -> None:
         (["http://:80/", "--access", "lte-4g"], "URL: found"),
         (["http://x/"], "--access: missing beside a URL"),
         (["http://x/", "--access", "lte4g"], 'did you mean "lte-4g"'),
-        (["http://x/", "--access", "lte-4g", "--loads", "2"], "--loads: found it beside a URL"),
+        *[
+            (["http://x/", "--access", "lte-4g", *words], f"{words[0]}: found it beside a URL")
+            for words in (
+                ["--units", "10"],
+                ["--http", "2"],
+                ["--loads", "2"],
+                ["--pause", "1 s"],
+                ["--every", "6 min"],
+                ["--hours", "8-18"],
+                ["--quota", "1 GB"],
+                ["--labs", "1"],
+                ["--netlog"],
+                ["--no-check"],
+                ["--keep-late"],
+                ["--note", "rain=none"],
+                ["--metar", "f"],
+                ["--field", "h"],
+                ["--only", "3-1"],
+            )
+        ],
         (["http://x/", "--access", "lte-4g", "--out", "there"], "is there and no visit"),
         (["s.toml", "--access", "lte-4g"], "--access: found it beside the scenario s.toml"),
         (["s.toml", "--pep", "early"], "--pep: found without --access"),

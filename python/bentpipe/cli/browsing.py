@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 __all__ = ["browse", "serve"]
 
 
+OF_A_SITE = {"file", "settings", "out", "timeout", "spki", "access", "pep", "as_json"}
+"""What ``browse`` takes beside a URL."""
+
+
 def browse(
+    context: typer.Context,
     file: Annotated[
         str,
         typer.Argument(
@@ -95,10 +100,11 @@ def browse(
 ) -> None:
     """Load a page, or your own site, in a real Chromium. The same command resumes."""
     if is_site(file):
-        others = {"--http": http, "--loads": loads, "--pause": pause, "--hours": hours, "--quota": quota,
-                  "--note": note, "--metar": metar, "--field": field, "--only": only}  # fmt: skip
-        for option in [name for name, value in others.items() if value]:
-            refuse(f"{option}: found it beside a URL, which is loaded once, as it is")
+        for one in context.command.params:
+            source = context.get_parameter_source(one.name) if one.name is not None else None
+            # Typer's own copy of Click is private: the source is known by its name.
+            if source is not None and source.name != "DEFAULT" and one.name not in OF_A_SITE:
+                refuse(f"{one.opts[0]}: found it beside a URL, which is loaded once, as it is")
         visit(
             file, access, settings=settings or (), out=out, pep=pep, timeout_s=_timeout(timeout), spki=spki,
             as_json=as_json,
